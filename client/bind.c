@@ -1,0 +1,164 @@
+/* From what the daemon answered to chains that this process runs: landings and puts of the shm
+ * driver. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "client/error.h"
+#include "client/plan.h"
+#include "client/segment.h"
+#include "client/session.h"
+
+/* What goes into one put: a put step, the notification after it, or either alone. */
+struct parts {
+    const struct step *put;
+    const struct step *notify;
+};
+
+/* Where the put writes: in a region of a peer, or of our own. */
+static int place(struct tca *session, struct unit *unit, const struct step *put,
+                 const Tca__Mapping *mapping, struct driver_landing_args *args)
+{
+    const struct layout *layout = put->put.target_layout;
+    struct mapped_region *region;
+    int r = mapping_region(session, mapping, &region);
+    if (r < 0)
+        return r;
+    unit->region = region;
+    region->uses++;
+    if (!layout_fits(layout, mapping->offset, region->bytes))
+        return error_set(-EPROTO, "tcad placed a put at offset %llu of a region of %llu bytes",
+                         (unsigned long long)mapping->offset, (unsigned long long)region->bytes);
+    args->region = region->driver_region;
+    args->offset_bytes = mapping->offset;
+    args->layout = layout;
+    uint64_t first = mapping->offset + (uint64_t)layout->lower_bytes;
+    unit->token.landing = mapping->region_address + first;
+    return segment_populate(region->base + first,
+                            (uint64_t)(layout->upper_bytes - layout->lower_bytes));
+}
+
+static int make_landing(struct tca *session, struct unit *unit, const struct parts *parts,
+                        const Tca__Mapping *mapping, uint8_t blob[LANDING_MAX_BYTES],
+                        size_t *ret_blob_bytes)
+{
+    struct driver_landing_args args = {.notify = parts->notify != NULL,
+                                       .token = (uint64_t)(uintptr_t)&unit->token};
+    int r = parts->put ? place(session, unit, parts->put, mapping, &args) : 0;
+    if (r == 0 && parts->notify)
+        r = mapping_counter(session, mapping, parts->notify->notification.slot,
+                            &unit->token.counter);
+    if (r < 0)
+        return r;
+    r = session->shm->ops->landing_new(session->shm, &args, &unit->landing, blob, ret_blob_bytes);
+    return r < 0 ? error_set(r, "cannot prepare a landing: %s", tca_strerror(r)) : 0;
+}
+
+static int make_unit(struct tca_plan *plan, struct unit *unit, const struct parts *parts,
+                     const Tca__Mapping *mapping)
+{
+    struct tca *session = plan->session;
+    uint8_t blob[LANDING_MAX_BYTES];
+    struct driver_put_args args = {.peer = session->shm_peer, .landing = blob};
+    struct driver_put_info info;
+    int r = make_landing(session, unit, parts, mapping, blob, &args.landing_bytes);
+    if (r < 0)
+        return r;
+    if (parts->put) {
+        args.region = parts->put->put.source->mapped.driver_region;
+        args.offset_bytes = parts->put->put.source_offset_bytes;
+        args.layout = parts->put->put.source_layout;
+        args.target_layout = parts->put->put.target_layout;
+        plan->client_bytes += args.layout->size_bytes;
+    }
+    r = session->shm->ops->put_prepare(session->shm, &args, &unit->put, &info);
+    if (r < 0)
+        return error_set(r, "cannot prepare a put: %s", tca_strerror(r));
+    plan->client_descriptors += info.descriptors;
+    return 0;
+}
+
+static void make_wait(struct tca_plan *plan, const struct step *step, struct chain_step *ret_step)
+{
+    struct tca *session = plan->session;
+    uint32_t rank = step->notification.rank, slot = step->notification.slot;
+    *ret_step = (struct chain_step){
+        .kind = CHAIN_WAIT,
+        .wait = {.line = notify_line_of(session->notify, rank, slot),
+                 .taken = notify_taken_of(session->notify, session->sources, rank, slot),
+                 .count = step->notification.count}};
+}
+
+static int bind_chain(struct tca_plan *plan, uint32_t number, const Tca__ChainCommitted *committed,
+                      struct chain_step *steps)
+{
+    struct tca *session = plan->session;
+    uint32_t end = plan_chain_end(plan, number), step_count = 0;
+    size_t mapping = 0;
+    int r;
+    for (uint32_t i = plan->chain_first[number]; i < end; i++) {
+        const struct step *step = &plan->steps[i];
+        if (step->kind == STEP_WAIT) {
+            make_wait(plan, step, &steps[step_count++]);
+            continue;
+        }
+        struct parts parts = {.put = step->kind == STEP_PUT ? step : NULL,
+                              .notify = step->kind == STEP_NOTIFY ? step : NULL};
+        uint32_t at = i;
+        if (plan_fused(plan, i, end))
+            parts.notify = &plan->steps[++i];
+        if (mapping == committed->n_mappings)
+            return error_set(-EPROTO, "tcad named only %zu places for chain %u", mapping, number);
+        struct unit *unit = &plan->units[plan->unit_count++];
+        if ((r = make_unit(plan, unit, &parts, committed->mappings[mapping++])) < 0)
+            return error_prefix(r, "step %u of chain %u: ", at - plan->chain_first[number], number);
+        steps[step_count++] = (struct chain_step){
+            .kind = CHAIN_PUT, .put = {.driver = session->shm, .put = unit->put}};
+    }
+    if (mapping != committed->n_mappings)
+        return error_set(-EPROTO, "tcad named %zu places for the %zu of chain %u",
+                         committed->n_mappings, mapping, number);
+    r = chain_new(steps, step_count, &plan->chains[plan->client_count]);
+    if (r < 0)
+        return error_set(r, "cannot make chain %u: %s", number, tca_strerror(r));
+    plan->client_count++;
+    return 0;
+}
+
+int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed)
+{
+    struct chain_step *steps = calloc(plan->step_count, sizeof(*steps));
+    plan->units = calloc(plan->step_count, sizeof(*plan->units));
+    plan->chains = calloc(plan->chain_count, sizeof(struct chain *));
+    int r = 0;
+    if (!steps || !plan->units || !plan->chains)
+        r = error_static(-ENOMEM, "out of memory");
+    for (uint32_t i = 0; r == 0 && i < plan->chain_count; i++)
+        if (committed->chains[i]->seat == SEAT_CLIENT)
+            r = bind_chain(plan, i, committed->chains[i], steps);
+    free(steps);
+    if (r < 0)
+        plan_unbind(plan);
+    return r;
+}
+
+void plan_unbind(struct tca_plan *plan)
+{
+    struct tca *session = plan->session;
+    for (uint32_t i = 0; i < plan->client_count; i++)
+        chain_free(plan->chains[i]);
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        struct unit *unit = &plan->units[i];
+        if (unit->put)
+            session->shm->ops->put_release(session->shm, unit->put);
+        if (unit->landing)
+            session->shm->ops->landing_free(session->shm, unit->landing);
+        if (unit->region)
+            mapping_unuse(session, unit->region);
+    }
+    free(plan->chains);
+    free(plan->units);
+    plan->chains = NULL;
+    plan->units = NULL;
+    plan->client_count = plan->unit_count = 0;
+    plan->client_bytes = plan->client_descriptors = 0;
+}

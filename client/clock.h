@@ -1,0 +1,26 @@
+/* Points in time at which patience ends: CLOCK_MONOTONIC ns, END_NEVER for none. */
+#pragma once
+
+#include <stdint.h>
+#include <time.h>
+
+#include "client/include/tca.h"
+#include "proto/wait.h"
+
+#define END_NEVER UINT64_MAX
+
+/* timeout_ns >= 0 or TCA_FOREVER. */
+static inline uint64_t clock_end(int64_t timeout_ns)
+{
+    return timeout_ns < 0 ? END_NEVER : clock_now_ns() + (uint64_t)timeout_ns;
+}
+
+static inline uint64_t clock_left(uint64_t end_ns)
+{
+    uint64_t now_ns = clock_now_ns();
+    return now_ns < end_ns ? end_ns - now_ns : 0;
+}
+
+/* Polls a descriptor: 1 ready (or broken: the next call says how), 0 the end has come. Goes on
+ * after signals. */
+int clock_poll(int fd, short events, uint64_t end_ns);

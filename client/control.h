@@ -1,0 +1,67 @@
+/*
+ * The connection to the daemon: one question at a time, its answer, and the events that come of
+ * their own accord.
+ *
+ * States: open, then lost (lost != 0): the daemon is gone or talks nonsense, and every later call
+ * says so. A daemon that does not answer in time leaves it open; the answer that comes too late is
+ * recognised by its tag.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "client/socket.h"
+#include "proto/frame.h"
+#include "proto/tca.pb-c.h"
+
+struct control;
+
+/* What a session makes of messages that are no answer to its question. NULL: nothing. */
+struct control_ops {
+    void (*event)(void *context, const Tca__Event *event);
+    /* An answer that came too late, to give back what it grants. The frame's descriptors may be
+     * taken. */
+    void (*late)(void *context, const Tca__Message *message, struct frame *frame);
+    /* Once, when the connection is lost: error is what every call fails with from now on. */
+    void (*lost)(void *context, int error);
+};
+
+struct control {
+    int lost; /* 0, -EHOSTDOWN (gone), -EPROTO (nonsense), -EPROTONOSUPPORT (another version),
+                 -EMFILE, -ENOMEM */
+    int fd;
+    uint32_t tag; /* of the last question */
+    pid_t pid;    /* who opened it: a child must not use it */
+    const struct control_ops *ops;
+    void *context;
+    char path[SOCKET_PATH_BYTES];
+};
+
+/* Connects; `control` stays where it is. */
+int control_open(struct control *control, const char *socket, uint64_t end_ns,
+                 const struct control_ops *ops, void *context);
+void control_close(struct control *control);
+
+/* An answer: the message points into itself, the descriptors are in the frame. */
+struct answer {
+    Tca__Message *message;
+    struct frame *frame;
+};
+void answer_free(struct answer *answer);
+
+/*
+ * Asks and waits for the answer until end_ns. An answer of another kind than `expected` is -EPROTO;
+ * a Failure is its status and text. ret_answer NULL: nobody wants to know more than whether it
+ * worked.
+ */
+int control_ask(struct control *control, const Tca__Message *question,
+                Tca__Message__BodyCase expected, uint64_t end_ns, struct answer *ret_answer);
+
+/* Says something whose answer does not matter. Best effort. */
+void control_tell(struct control *control, const Tca__Message *message);
+
+/* Gives the connection up: returns what every later call fails with, and says why. */
+int control_lose(struct control *control, int error);
+
+/* Handles what has come without waiting: 0, or why the connection is lost. */
+int control_drain(struct control *control);

@@ -1,0 +1,46 @@
+/* Everything this library reads from its environment, checked once. */
+#pragma once
+
+#include <stdint.h>
+
+#include "client/include/tca.h"
+#include "proto/limits.h"
+
+/* Indexes of the table behind tca_variables(). */
+enum variable {
+    VARIABLE_SOCKET,
+    VARIABLE_NODE,
+    VARIABLE_CLUSTER_DIR,
+    VARIABLE_GROUP,
+    VARIABLE_RANK,
+    VARIABLE_SIZE,
+    VARIABLE_TIMEOUT,
+    VARIABLE_RAIL,
+    VARIABLE_SEAT,
+    VARIABLE_SPIN,
+    VARIABLE_YIELD,
+    VARIABLE_COUNT,
+};
+
+const char *variable_name(enum variable variable);
+
+/* Its value; NULL when it is unset or empty. */
+const char *variable_text(enum variable variable);
+
+/* 1 and a number from min to max, 0 when it is unset, -EINVAL. */
+int variable_number(enum variable variable, uint64_t min, uint64_t max, uint64_t *ret_number);
+
+/* Its value, or its default, as a time: a whole number and ns, us, ms or s; a bare number counts in
+ * `unit_ns`. 0 or -EINVAL. */
+int variable_duration(enum variable variable, uint64_t unit_ns, uint64_t min_ns, uint64_t max_ns,
+                      uint64_t *ret_ns);
+
+/* What a session takes from there. */
+struct settings {
+    int64_t timeout_ns;
+    uint32_t spin_ns;
+    uint32_t yield_ns;
+    enum tca_rail rail;
+    enum tca_seat seat;
+};
+int environment_settings(struct settings *ret_settings);

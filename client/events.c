@@ -1,0 +1,81 @@
+/* What the daemon tells of its own accord. */
+#include <errno.h>
+
+#include "client/plan.h"
+#include "client/session.h"
+#include "proto/status.h"
+
+static bool needs_rank(const struct tca_plan *plan, uint32_t rank)
+{
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        if (plan->steps[i].kind != STEP_PUT && plan->steps[i].notification.rank == rank)
+            return true;
+    return false;
+}
+
+static bool puts_into(const struct tca_plan *plan, const struct mapped_region *region)
+{
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        if (plan->units[i].region == region)
+            return true;
+    return false;
+}
+
+static void rank_gone(struct tca *session, const Tca__Event *event)
+{
+    if (event->rank >= session->sources)
+        return;
+    uint8_t state =
+        atomic_load_explicit(&session->notify->source_state[event->rank], memory_order_relaxed);
+    int error = state == SOURCE_NODE_DOWN ? -EHOSTDOWN : -EOWNERDEAD;
+    session_progress(session); /* what it notified before its end counts */
+    for (struct tca_plan *plan = session->plans; plan; plan = plan->next)
+        if (needs_rank(plan, event->rank))
+            plan_break(plan, error, event->text);
+}
+
+static void region_gone(struct tca *session, const Tca__Event *event)
+{
+    int error = status_from_wire(event->status);
+    struct mapped_region *region = mapping_gone(session, event->region);
+    for (struct tca_plan *plan = region ? session->plans : NULL; plan; plan = plan->next)
+        if (puts_into(plan, region))
+            plan_break(plan, error < 0 ? error : -ESTALE, event->text);
+}
+
+static struct tca_plan *plan_of(struct tca *session, uint32_t id)
+{
+    return id < PLANS_PER_SESSION_MAX ? session->plans_by_id[id] : NULL;
+}
+
+void session_event(void *context, const Tca__Event *event)
+{
+    struct tca *session = context;
+    struct tca_plan *plan;
+    if (!session->notify)
+        return; /* while it opens it has nothing that an event could be about */
+    switch (event->kind) {
+    case TCA__EVENT__KIND__RANK_GONE:
+        rank_gone(session, event);
+        break;
+    case TCA__EVENT__KIND__REGION_GONE:
+        region_gone(session, event);
+        break;
+    case TCA__EVENT__KIND__PLAN_BROKEN:
+        plan = plan_of(session, event->plan);
+        if (plan) {
+            int error = status_from_wire(event->status);
+            session_progress(session);
+            plan_break(plan, error < 0 ? error : -EPROTO, event->text);
+        }
+        break;
+    case TCA__EVENT__KIND__PLAN_REBOUND:
+        plan = plan_of(session, event->plan);
+        if (plan)
+            plan->broken = 0;
+        break;
+    default: /* draining: the daemon says so to whoever asks for more; others are from a newer one
+              */
+        break;
+    }
+}

@@ -1,0 +1,9 @@
+/* The first question of every connection. */
+#pragma once
+
+#include "client/control.h"
+
+/* group_size 0: for administration. name NULL: the program's. The answer is a Welcome of our
+ * version. */
+int hello_ask(struct control *control, const char *name, uint32_t group_size, uint64_t end_ns,
+              struct answer *ret_answer);

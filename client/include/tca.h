@@ -1,0 +1,289 @@
+/*
+ * tca.h: plan once, start many.
+ *
+ * A *session* connects this process to the tcad of its node. Sessions that give the same group name find each other; each has a
+ * rank. A *region* is memory that others may put into; a *handle*, 64 bytes of plain data, names (part of) one anywhere in the
+ * cluster. A *plan* is chains of steps: put bytes from a region here to a handle there, notify a rank, wait for a
+ * notification. It is committed once, which finds the best way, and then started any number of times; a start is one write to shared
+ * memory, or, when both ends are on this node, the copy itself.
+ *
+ * Results: 0 or more is good, a negative errno is failure; parameters called ret_* are written only on success. errno itself is
+ * not used. tca_error_text() tells what was wrong and what to do. The codes that matter:
+ *
+ *   -EINVAL       an argument makes no sense            -ESTALE      the handle's region is gone (freed, or its daemon restarted)
+ *   -ETIMEDOUT    not within the time allowed           -EOWNERDEAD  a process that this call needs has ended
+ *   -EACCES       not yours: wrong key, other user      -EHOSTDOWN   a node cannot be reached, or its daemon has gone
+ *   -EDQUOT       a quota of the configuration is full  -ENETDOWN    no rail leads there any more
+ *   -EBUSY        still running                         -EAGAIN      a ring is full: wait for earlier starts first
+ *   -ENOMEM       no memory here                        -ECONNREFUSED  no tcad answers at the socket
+ *
+ * Threads: a session and everything made from it belong to one thread at a time. Different sessions may be used by different
+ * threads without locks. Nothing is shared between sessions but what the kernel shares.
+ *
+ * Fork: a child must not use its parent's sessions.
+ *
+ * Time: every timeout is in nanoseconds. 0: do not wait; TCA_FOREVER: as long as it takes; for the calls that talk to
+ * daemons TCA_DEFAULT: the session's time-out (TCA_TIMEOUT, 10 s).
+ *
+ * Environment (tcactl env shows all with their present values): TCA_SOCKET, TCA_NODE, TCA_CLUSTER_DIR, TCA_GROUP, TCA_RANK, TCA_SIZE,
+ * TCA_TIMEOUT, TCA_RAIL, TCA_SEAT, TCA_SPIN, TCA_YIELD. What an argument says goes first, then the environment, then the default.
+ * Times there are whole numbers with ns, us, ms or s.
+ */
+#ifndef TCA_H
+#define TCA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TCA_VERSION_MAJOR 0
+#define TCA_VERSION_MINOR 1
+
+#if defined(__GNUC__)
+#define TCA_API __attribute__((visibility("default")))
+#else
+#define TCA_API
+#endif
+
+struct tca;        /* a session */
+struct tca_region;
+struct tca_layout;
+struct tca_plan;
+
+#define TCA_FOREVER ((int64_t)-1)
+#define TCA_DEFAULT ((int64_t)-2)
+
+/* ---------------------------------------------------------------- errors */
+
+/* What the last call that failed in this thread had to say: the object, the limit, the value, the remedy. Never NULL; valid
+ * until the next call of this library in this thread. */
+TCA_API const char *tca_error_text(void);
+
+/* A few words for a negative errno as this library uses it, "stale handle" for -ESTALE. Static. */
+TCA_API const char *tca_strerror(int error);
+
+/* "0.1.0" of the library in use. Static. */
+TCA_API const char *tca_version(void);
+
+/* -------------------------------------------------------------- sessions */
+
+/* Everything may be 0 or NULL: then the environment decides, then the default. */
+struct tca_open_args {
+    /* The tcad to talk to: a socket's path. TCA_SOCKET; with TCA_NODE=3 that of tca-cluster's node 3; else the user's own
+     * tcad if one runs, else the system's (/run/tcad/tcad.sock). */
+    const char *socket;
+    /* The group: processes that give the same name (and run as the same user) are together. TCA_GROUP, TCA_RANK and TCA_SIZE; else
+     * what mpirun or srun say (PMIX_*, OMPI_*, PMI_*, SLURM_*); else a group of one. "name@node" makes that node the
+     * meeting place instead of one chosen by the name. A name here needs rank and size too; rank and size without a name take
+     * the name from the environment. */
+    const char *group;
+    uint32_t rank;
+    uint32_t size; /* at most 4096; 0: take group, rank and size from the environment */
+    /* For status displays; the program's name by default. */
+    const char *name;
+    /* For calls with TCA_DEFAULT. 0: TCA_TIMEOUT, else 10 s. Also how long open itself may take until the whole group is there. */
+    int64_t timeout_ns;
+};
+
+/* Opens a session and meets the group. args may be NULL. On failure nothing is left open. */
+TCA_API int tca_open(const struct tca_open_args *args, struct tca **ret_session);
+
+/* Ends the session: its plans are released, its regions freed (handles to them become stale), its group is told. NULL is
+ * fine. Returns NULL. */
+TCA_API struct tca *tca_close(struct tca *session);
+
+TCA_API uint32_t tca_rank(const struct tca *session);
+TCA_API uint32_t tca_size(const struct tca *session);
+/* The node of this process, and of any rank of the group (negative: no such rank). */
+TCA_API uint32_t tca_node(const struct tca *session);
+TCA_API int tca_node_of(const struct tca *session, uint32_t rank);
+/* Name of the own node; lives as long as the session. */
+TCA_API const char *tca_node_name(const struct tca *session);
+
+/* Every rank gives blob_bytes bytes (at most 4096, the same at every rank) and gets all of them in the order of ranks
+ * (size * blob_bytes). Collective: all ranks make the same calls in the same order; one that failed may be made again. For set-up,
+ * not for speed. */
+TCA_API int tca_allgather(struct tca *session, const void *blob, size_t blob_bytes, void *ret_all, int64_t timeout_ns);
+
+/* Returns when all ranks have called it. Collective, through the daemons: milliseconds. */
+TCA_API int tca_barrier(struct tca *session, int64_t timeout_ns);
+
+/* --------------------------------------------------------------- regions */
+
+/* Memory from the daemon: zeroed, page aligned, mapped at the same address in every process of the group on this node. Counts
+ * against the user's quota. bytes > 0; rounded up to pages. */
+TCA_API int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_region **ret_region);
+
+/* Frees it: its handles become stale everywhere. -EBUSY while a plan of this session uses it. NULL is fine (0). */
+TCA_API int tca_region_free(struct tca_region *region);
+
+TCA_API void *tca_region_address(const struct tca_region *region);
+TCA_API uint64_t tca_region_bytes(const struct tca_region *region);
+
+/* 64 bytes of plain data; copy them as you like, also to other nodes. */
+struct tca_handle {
+    uint8_t bytes[64];
+};
+
+/* Names length bytes from offset on (0, TCA_ALL: the whole region). */
+#define TCA_ALL UINT64_MAX
+TCA_API int tca_region_handle(const struct tca_region *region, uint64_t offset_bytes, uint64_t length_bytes,
+                              struct tca_handle *ret_handle);
+
+/* What a handle says of itself, for people and programs: owner's node and length. Says nothing of whether it is stale. */
+TCA_API int tca_handle_node(const struct tca_handle *handle);
+TCA_API int64_t tca_handle_bytes(const struct tca_handle *handle);
+
+/* Leaves a handle under a name (at most 63 bytes) with the group; a second publish of the name by the same session replaces it
+ * (by another: -EEXIST), handle NULL withdraws it. What a session has published goes when it ends. */
+TCA_API int tca_publish(struct tca *session, const char *name, const struct tca_handle *handle);
+
+/* Waits until somebody in the group has published the name. */
+TCA_API int tca_lookup(struct tca *session, const char *name, int64_t timeout_ns, struct tca_handle *ret_handle);
+
+/* --------------------------------------------------------------- layouts */
+
+/* Layouts belong to nobody: they may be used in any session and thread, and freed once the plan they went into was
+ * committed. All sizes, offsets and strides are in bytes. */
+
+/* `bytes` bytes in a row. */
+TCA_API int tca_layout_contiguous(uint64_t bytes, struct tca_layout **ret_layout);
+
+/* Block-stride: count blocks of block_bytes, their starts stride_bytes apart (negative strides go down). */
+TCA_API int tca_layout_strided(uint64_t count, uint64_t block_bytes, int64_t stride_bytes,
+                               struct tca_layout **ret_layout);
+
+/* Any layout, count times, the starts stride_bytes apart: nests to 16 loops. */
+TCA_API int tca_layout_repeat(const struct tca_layout *inner, uint64_t count, int64_t stride_bytes,
+                              struct tca_layout **ret_layout);
+
+/* The same, its base moved by offset_bytes. */
+TCA_API int tca_layout_shift(const struct tca_layout *inner, int64_t offset_bytes, struct tca_layout **ret_layout);
+
+TCA_API struct tca_layout *tca_layout_free(struct tca_layout *layout);
+
+/* Bytes of data (without gaps), and the span they touch relative to the base: lower .. upper. */
+TCA_API uint64_t tca_layout_size(const struct tca_layout *layout);
+TCA_API void tca_layout_bounds(const struct tca_layout *layout, int64_t *ret_lower_bytes, int64_t *ret_upper_bytes);
+
+/* ----------------------------------------------------------------- plans */
+
+enum tca_rail {
+    TCA_RAIL_ANY = 0, /* the cost model chooses */
+    TCA_RAIL_SHM = 1,
+    TCA_RAIL_OFI = 2,
+};
+
+enum tca_seat {
+    TCA_SEAT_ANY = 0,
+    TCA_SEAT_CLIENT = 1, /* this process copies, in tca_start() */
+    TCA_SEAT_DAEMON = 2, /* the daemon does, while this process computes */
+};
+
+enum {
+    TCA_PLAN_TIMED = 1 << 0, /* receipts carry times also in the client seat (two clock reads a start) */
+};
+
+struct tca_plan_args {
+    const char *name;   /* for tcactl and receipts; may be NULL */
+    enum tca_rail rail; /* a commit fails when it cannot be had */
+    enum tca_seat seat;
+    uint32_t channel;   /* 0 .. 3: daemon-seat plans of one channel run in the order of their starts */
+    uint32_t flags;
+};
+
+/* A new plan with one empty chain. args may be NULL. Released with its session at the latest. */
+TCA_API int tca_plan_new(struct tca *session, const struct tca_plan_args *args, struct tca_plan **ret_plan);
+
+/* Releases it. Waits for a start that still runs (at most the session's time-out). NULL is fine. Returns NULL. */
+TCA_API struct tca_plan *tca_plan_free(struct tca_plan *plan);
+
+/* Begins another chain: the steps that follow go there. Chains run side by side, the steps of a chain in order. */
+TCA_API int tca_plan_chain(struct tca_plan *plan);
+
+/* One put. Layout NULL: contiguous, as long as the other side's layout, or, when both are NULL, `bytes`. */
+struct tca_put {
+    struct tca_region *source;
+    uint64_t source_offset_bytes;           /* of the layout's base in the region */
+    const struct tca_layout *source_layout;
+    struct tca_handle target;
+    uint64_t target_offset_bytes;           /* of the layout's base in the part that the handle names */
+    const struct tca_layout *target_layout;
+    uint64_t bytes;
+};
+
+/* Appends a put. The layouts are copied. Sizes of both sides must be equal. */
+TCA_API int tca_plan_put(struct tca_plan *plan, const struct tca_put *put);
+
+/* Appends a notification to a rank: its counter (my rank, slot) rises by one, after the data of all puts before it in this
+ * chain can be seen there. slot: 0 .. 63. */
+TCA_API int tca_plan_notify(struct tca_plan *plan, uint32_t rank, uint32_t slot);
+
+/* Appends a wait: the chain goes on when `count` notifications (from that rank, on that slot) are there, and consumes them. */
+TCA_API int tca_plan_wait(struct tca_plan *plan, uint32_t rank, uint32_t slot, uint64_t count);
+
+/* Compiles the plan: checks every handle, binds every step to a rail and seat, maps what is to be mapped. Afterwards no steps can
+ * be added; after a failure it may be tried again. A plan in the client's seat reaches at most 15 regions and processes of others.
+ * -ESTALE, -EACCES, -EHOSTDOWN, -ENETDOWN, -EDQUOT, -EINVAL (tca_error_text says which step). */
+TCA_API int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns);
+
+/* Starts it. What runs in the client's seat is copied before the call returns, up to the first wait step whose notifications are
+ * not there yet: from there on it moves in tca_test(), tca_wait() and the calls for notifications. No lock, allocation or system call (but for waking a daemon or peer that sleeps). -EBUSY while the last start runs,
+ * -EAGAIN when the ring is full, otherwise errors that make the plan useless: -ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN. */
+TCA_API int tca_start(struct tca_plan *plan);
+
+/* Whether the last start is complete here (the source may be written again): 1 (also before the first), 0 not yet, negative: it
+ * failed. */
+TCA_API int tca_test(struct tca_plan *plan);
+
+/* Waits until it is: 0, -ETIMEDOUT (it still runs), or why it failed. */
+TCA_API int tca_wait(struct tca_plan *plan, int64_t timeout_ns);
+
+/* ---------------------------------------------------------- notifications */
+
+/* Takes one notification of (rank, slot) if there is one: 1, 0 none, -EOWNERDEAD or -EHOSTDOWN: none, and none will come. */
+TCA_API int tca_notified(struct tca *session, uint32_t rank, uint32_t slot);
+
+/* Waits for one and takes it: 0, -ETIMEDOUT, -EOWNERDEAD, -EHOSTDOWN. Data put before it is visible then. */
+TCA_API int tca_notified_wait(struct tca *session, uint32_t rank, uint32_t slot, int64_t timeout_ns);
+
+/* How many have arrived and were not taken. */
+TCA_API uint64_t tca_notified_count(struct tca *session, uint32_t rank, uint32_t slot);
+
+/* When the daemon raised it last (CLOCK_MONOTONIC ns of this node; 0: it came straight from a process). For latency studies. */
+TCA_API uint64_t tca_notified_ns(struct tca *session, uint32_t rank, uint32_t slot);
+
+/* --------------------------------------------------------------- receipts */
+
+/* What the last complete start of a plan did. Times in ns of CLOCK_MONOTONIC, 0 where nobody looked at a clock. With several
+ * chains: rail and seat of the first, sums of the rest, times from the first start to the last end. */
+struct tca_receipt {
+    enum tca_rail rail;
+    enum tca_seat seat;
+    int status;           /* 0 or the negative errno of this start */
+    uint32_t descriptors;
+    uint32_t retries;
+    uint64_t bytes;
+    uint64_t starts;      /* of this plan so far, this one counted */
+    uint64_t start_ns;    /* tca_start() */
+    uint64_t taken_ns;    /* the engine took it from the ring (daemon seat) */
+    uint64_t posted_ns;   /* the last descriptor was handed to the rail */
+    uint64_t done_ns;     /* complete */
+    uint64_t seen_ns;     /* tca_test() or tca_wait() saw it */
+};
+
+/* -ENODATA before the first start is complete. */
+TCA_API int tca_plan_receipt(const struct tca_plan *plan, struct tca_receipt *ret_receipt);
+
+/* Names for tables: "shm", "client". Static; "?" for what is none. */
+TCA_API const char *tca_rail_name(enum tca_rail rail);
+TCA_API const char *tca_seat_name(enum tca_seat seat);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,265 @@
+#include "client/mapping.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client/error.h"
+#include "client/segment.h"
+#include "client/session.h"
+
+static struct mapped_region *find_region(struct tca *session, uint64_t id)
+{
+    struct mapped_region *region = session->mapped_regions;
+    while (region && region->id != id)
+        region = region->next;
+    return region;
+}
+
+static struct mapped_segment *find_segment(struct tca *session, uint64_t id)
+{
+    struct mapped_segment *segment = session->mapped_segments;
+    while (segment && segment->session != id)
+        segment = segment->next;
+    return segment;
+}
+
+void mapping_insert(struct tca *session, struct mapped_region *region)
+{
+    region->next = session->mapped_regions;
+    session->mapped_regions = region;
+}
+
+void mapping_remove(struct tca *session, struct mapped_region *region)
+{
+    struct mapped_region **link = &session->mapped_regions;
+    while (*link != region)
+        link = &(*link)->next;
+    *link = region->next;
+}
+
+int mapping_insert_own_segment(struct tca *session)
+{
+    struct mapped_segment *segment = calloc(1, sizeof(*segment));
+    if (!segment)
+        return error_static(-ENOMEM, "out of memory");
+    *segment = (struct mapped_segment){.session = session->id,
+                                       .bytes = session->notify_bytes,
+                                       .sources = session->sources,
+                                       .fd = -1,
+                                       .own = true,
+                                       .segment = session->notify,
+                                       .next = session->mapped_segments};
+    session->mapped_segments = segment;
+    return 0;
+}
+
+/* ---- descriptors ---- */
+
+/* Takes the descriptor of this index (counted from 1) out of the frame. */
+static int take_fd(struct frame *frame, uint32_t index)
+{
+    if (index > frame->fd_count || frame->fds[index - 1] < 0)
+        return error_set(-EPROTO, "tcad named descriptor %u of a frame with %zu", index,
+                         frame->fd_count);
+    int fd = frame->fds[index - 1];
+    frame->fds[index - 1] = -1;
+    return fd;
+}
+
+/* The same descriptor may serve several mappings, and come again with later plans: what is here
+ * already stays as it is, and the frame closes what nobody took. */
+static int adopt_region(struct tca *session, const Tca__Mapping *mapping, struct frame *frame)
+{
+    if (find_region(session, mapping->region))
+        return 0;
+    struct mapped_region *region = calloc(1, sizeof(*region));
+    if (!region)
+        return error_static(-ENOMEM, "out of memory");
+    int fd = take_fd(frame, mapping->region_fd);
+    if (fd < 0) {
+        free(region);
+        return fd;
+    }
+    *region = (struct mapped_region){.id = mapping->region,
+                                     .bytes = mapping->region_bytes,
+                                     .address = mapping->region_address,
+                                     .fd = fd};
+    mapping_insert(session, region);
+    return 0;
+}
+
+static int adopt_segment(struct tca *session, const Tca__Mapping *mapping, struct frame *frame)
+{
+    if (find_segment(session, mapping->session))
+        return 0;
+    struct mapped_segment *segment = calloc(1, sizeof(*segment));
+    if (!segment)
+        return error_static(-ENOMEM, "out of memory");
+    int fd = take_fd(frame, mapping->session_fd);
+    if (fd < 0) {
+        free(segment);
+        return fd;
+    }
+    *segment = (struct mapped_segment){.session = mapping->session,
+                                       .bytes = mapping->segment_bytes,
+                                       .sources = mapping->session_sources,
+                                       .fd = fd,
+                                       .next = session->mapped_segments};
+    session->mapped_segments = segment;
+    return 0;
+}
+
+int mapping_adopt(struct tca *session, const Tca__PlanCommitted *committed, struct frame *frame)
+{
+    int result = 0;
+    for (size_t i = 0; i < committed->n_chains; i++) {
+        const Tca__ChainCommitted *chain = committed->chains[i];
+        for (size_t j = 0; j < chain->n_mappings; j++) {
+            const Tca__Mapping *mapping = chain->mappings[j];
+            int r = mapping->region_fd ? adopt_region(session, mapping, frame) : 0;
+            if (r == 0 && mapping->session_fd)
+                r = adopt_segment(session, mapping, frame);
+            if (r < 0)
+                result = r;
+        }
+    }
+    return result;
+}
+
+/* ---- mapping ---- */
+
+static int map_region(struct tca *session, struct mapped_region *region)
+{
+    struct driver_memory memory = {.length_bytes = region->bytes, .fd = region->fd};
+    int r =
+        segment_map(region->fd, region->address, region->bytes, "a peer's region", &memory.base);
+    if (r < 0)
+        return r;
+    r = session->shm->ops->region_add(session->shm, &memory, &region->driver_region);
+    if (r < 0) {
+        munmap(memory.base, region->bytes);
+        return error_static(r, "no memory to use a peer's region");
+    }
+    region->base = memory.base;
+    close(region->fd);
+    region->fd = -1;
+    return 0;
+}
+
+int mapping_region(struct tca *session, const Tca__Mapping *mapping,
+                   struct mapped_region **ret_region)
+{
+    struct mapped_region *region = find_region(session, mapping->region);
+    if (!region)
+        return error_set(-EPROTO, "tcad named region %llu, which it never sent",
+                         (unsigned long long)mapping->region);
+    if (region->gone)
+        return error_set(-ESTALE, "region %llu was freed, or its process has ended",
+                         (unsigned long long)mapping->region);
+    int r = region->base ? 0 : map_region(session, region);
+    if (r < 0)
+        return r;
+    *ret_region = region;
+    return 0;
+}
+
+static int map_segment(struct tca *session, struct mapped_segment *segment)
+{
+    void *base;
+    if (segment->sources == 0 || segment->sources > GROUP_SIZE_MAX ||
+        segment->bytes < notify_segment_bytes(segment->sources))
+        return error_set(-EPROTO, "tcad sent a notification segment of %llu bytes for %u ranks",
+                         (unsigned long long)segment->bytes, segment->sources);
+    int r = segment_map(segment->fd, 0, segment->bytes, "a peer's notification segment", &base);
+    if (r < 0)
+        return r;
+    segment->segment = base;
+    close(segment->fd);
+    segment->fd = -1;
+    return 0;
+}
+
+int mapping_counter(struct tca *session, const Tca__Mapping *mapping, uint32_t slot,
+                    struct notify_counter **ret_counter)
+{
+    struct mapped_segment *segment = find_segment(session, mapping->session);
+    uint32_t rank = session->identity.rank;
+    if (mapping->session == 0)
+        return error_static(-EOWNERDEAD, "the rank to be notified has ended");
+    if (!segment)
+        return error_set(-EPROTO, "tcad named session %llu, which it never sent",
+                         (unsigned long long)mapping->session);
+    int r = segment->segment ? 0 : map_segment(session, segment);
+    if (r < 0)
+        return r;
+    if (rank >= segment->sources)
+        return error_set(-EPROTO, "session %llu has room for %u ranks; this one is %u",
+                         (unsigned long long)mapping->session, segment->sources, rank);
+    struct notify_counter *counter = &segment->counters[slot];
+    if (!counter->line) {
+        struct notify_line *line = notify_line_of(segment->segment, rank, slot);
+        if ((r = segment_populate(line, sizeof(*line))) < 0)
+            return r;
+        counter->segment = segment->segment;
+        counter->value = atomic_load_explicit(&line->direct, memory_order_relaxed);
+        counter->line = line;
+    }
+    *ret_counter = counter;
+    return 0;
+}
+
+/* ---- the end ---- */
+
+static void unmap_region(struct tca *session, struct mapped_region *region)
+{
+    if (region->driver_region)
+        session->shm->ops->region_remove(session->shm, region->driver_region);
+    if (region->base)
+        munmap(region->base, region->bytes);
+    if (region->fd >= 0)
+        close(region->fd);
+    free(region);
+}
+
+void mapping_unuse(struct tca *session, struct mapped_region *region)
+{
+    region->uses--;
+    if (region->gone && !region->own && region->uses == 0) {
+        mapping_remove(session, region);
+        unmap_region(session, region);
+    }
+}
+
+struct mapped_region *mapping_gone(struct tca *session, uint64_t id)
+{
+    struct mapped_region *region = find_region(session, id);
+    if (!region)
+        return NULL;
+    region->gone = true;
+    if (region->uses == 0 && !region->own) {
+        mapping_remove(session, region);
+        unmap_region(session, region);
+        return NULL;
+    }
+    return region;
+}
+
+void mapping_clear(struct tca *session)
+{
+    while (session->mapped_regions) {
+        struct mapped_region *region = session->mapped_regions;
+        session->mapped_regions = region->next;
+        unmap_region(session, region);
+    }
+    while (session->mapped_segments) {
+        struct mapped_segment *segment = session->mapped_segments;
+        session->mapped_segments = segment->next;
+        if (segment->segment && !segment->own)
+            munmap(segment->segment, segment->bytes);
+        if (segment->fd >= 0)
+            close(segment->fd);
+        free(segment);
+    }
+}

@@ -1,0 +1,27 @@
+/* Names and numbers that programs print. */
+#include <assert.h>
+
+#include "client/include/tca.h"
+#include "proto/segment.h"
+
+static_assert((int)TCA_RAIL_SHM == (int)RAIL_SHM && (int)TCA_RAIL_OFI == (int)RAIL_OFI,
+              "public and wire values are the same");
+static_assert((int)TCA_SEAT_CLIENT == (int)SEAT_CLIENT && (int)TCA_SEAT_DAEMON == (int)SEAT_DAEMON,
+              "public and wire values are the same");
+
+const char *tca_version(void)
+{
+    return TCAD_VERSION;
+}
+
+const char *tca_rail_name(enum tca_rail rail)
+{
+    const char *name = rail_name((enum rail)rail);
+    return name ? name : "?";
+}
+
+const char *tca_seat_name(enum tca_seat seat)
+{
+    const char *name = seat_name((enum seat)seat);
+    return name ? name : "?";
+}

@@ -1,0 +1,267 @@
+/* Building a plan. */
+#include "client/plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/error.h"
+#include "client/layout.h"
+#include "client/session.h"
+
+static int check_args(const struct tca_plan_args *args)
+{
+    if (args->name && strlen(args->name) >= NAME_MAX_BYTES)
+        return error_set(-EINVAL, "a plan's name has at most %d bytes, not %zu", NAME_MAX_BYTES - 1,
+                         strlen(args->name));
+    if (args->rail != TCA_RAIL_ANY && args->rail != TCA_RAIL_SHM && args->rail != TCA_RAIL_OFI)
+        return error_set(-EINVAL, "rail %d: there are TCA_RAIL_ANY, TCA_RAIL_SHM and TCA_RAIL_OFI",
+                         (int)args->rail);
+    if (args->seat != TCA_SEAT_ANY && args->seat != TCA_SEAT_CLIENT &&
+        args->seat != TCA_SEAT_DAEMON)
+        return error_set(-EINVAL,
+                         "seat %d: there are TCA_SEAT_ANY, TCA_SEAT_CLIENT and TCA_SEAT_DAEMON",
+                         (int)args->seat);
+    if (args->channel >= CHANNELS)
+        return error_set(-EINVAL, "channel %u: they go from 0 to %d", args->channel, CHANNELS - 1);
+    if (args->flags & ~(uint32_t)TCA_PLAN_TIMED)
+        return error_set(-EINVAL, "flags 0x%x of a plan: only TCA_PLAN_TIMED is known",
+                         args->flags);
+    return 0;
+}
+
+int tca_plan_new(struct tca *session, const struct tca_plan_args *args, struct tca_plan **ret_plan)
+{
+    static const struct tca_plan_args nothing;
+    if (!args)
+        args = &nothing;
+    int r = check_args(args);
+    if (r < 0)
+        return r;
+    struct tca_plan *plan = calloc(1, sizeof(*plan));
+    if (!plan)
+        return error_static(-ENOMEM, "out of memory");
+    plan->session = session;
+    plan->state = PLAN_BUILDING;
+    plan->flags = args->flags;
+    plan->channel = args->channel;
+    plan->rail = args->rail != TCA_RAIL_ANY ? args->rail : session->settings.rail;
+    plan->seat = args->seat != TCA_SEAT_ANY ? args->seat : session->settings.seat;
+    plan->chain_count = 1;
+    if (args->name)
+        strcpy(plan->name, args->name); /* check_args() has measured it */
+    plan->next = session->plans;
+    if (plan->next)
+        plan->next->previous = plan;
+    session->plans = plan;
+    *ret_plan = plan;
+    return 0;
+}
+
+static int check_building(const struct tca_plan *plan)
+{
+    if (plan->state == PLAN_BUILDING)
+        return 0;
+    return error_set(-EINVAL, "plan \"%s\" was committed: no steps can be added; make another plan",
+                     plan->name);
+}
+
+int tca_plan_chain(struct tca_plan *plan)
+{
+    int r = check_building(plan);
+    if (r < 0)
+        return r;
+    if (plan->chain_count == PLAN_CHAINS_MAX)
+        return error_set(-EINVAL, "a plan has at most %d chains", PLAN_CHAINS_MAX);
+    if (plan->chain_first[plan->chain_count - 1] == plan->step_count)
+        return error_set(-EINVAL, "chain %u of plan \"%s\" has no steps yet", plan->chain_count - 1,
+                         plan->name);
+    plan->chain_first[plan->chain_count++] = plan->step_count;
+    return 0;
+}
+
+/* Room for one more step, not yet counted. */
+static int reserve_step(struct tca_plan *plan, struct step **ret_step)
+{
+    int r = check_building(plan);
+    if (r < 0)
+        return r;
+    if (plan->step_count == PLAN_STEPS_MAX)
+        return error_set(-EINVAL, "a plan has at most %d steps", PLAN_STEPS_MAX);
+    if (plan->step_count == plan->step_room) {
+        uint32_t room = plan->step_room ? plan->step_room * 2 : 8;
+        struct step *steps = realloc(plan->steps, room * sizeof(*steps));
+        if (!steps)
+            return error_static(-ENOMEM, "out of memory");
+        plan->steps = steps;
+        plan->step_room = room;
+    }
+    *ret_step = &plan->steps[plan->step_count];
+    return 0;
+}
+
+/* The layouts of both sides, copied, as the rules of struct tca_put have it. */
+static int copy_layouts(const struct tca_put *put, struct layout **ret_source,
+                        struct layout **ret_target)
+{
+    const struct layout *given_source = layout_of(put->source_layout),
+                        *given_target = layout_of(put->target_layout);
+    struct layout *source, *target;
+    uint64_t bytes = given_source   ? given_source->size_bytes
+                     : given_target ? given_target->size_bytes
+                                    : put->bytes;
+    if (given_source && given_target && given_source->size_bytes != given_target->size_bytes)
+        return error_set(
+            -EINVAL, "the source layout has %llu bytes, the target layout %llu: they must be equal",
+            (unsigned long long)given_source->size_bytes,
+            (unsigned long long)given_target->size_bytes);
+    if (bytes == 0)
+        return error_static(
+            -EINVAL, "a put of 0 bytes: give layouts or `bytes` (a notification needs no put)");
+    int r = given_source ? layout_dup(given_source, &source) : layout_contiguous(bytes, &source);
+    if (r == 0) {
+        r = given_target ? layout_dup(given_target, &target) : layout_contiguous(bytes, &target);
+        if (r < 0)
+            free(source);
+    }
+    if (r < 0)
+        return error_set(r, "cannot copy the layouts of a put of %llu bytes: %s",
+                         (unsigned long long)bytes, tca_strerror(r));
+    *ret_source = source;
+    *ret_target = target;
+    return 0;
+}
+
+static int check_fits(const struct layout *layout, uint64_t offset_bytes, uint64_t length_bytes,
+                      const char *side)
+{
+    if (layout_fits(layout, offset_bytes, length_bytes))
+        return 0;
+    return error_set(-EINVAL,
+                     "the %s layout touches bytes %lld to %lld from offset %llu on: outside of the "
+                     "%llu bytes there",
+                     side, (long long)layout->lower_bytes, (long long)layout->upper_bytes,
+                     (unsigned long long)offset_bytes, (unsigned long long)length_bytes);
+}
+
+int tca_plan_put(struct tca_plan *plan, const struct tca_put *put)
+{
+    struct layout *source = NULL, *target = NULL;
+    struct step *step;
+    int r = reserve_step(plan, &step);
+    if (r < 0)
+        return r;
+    if (!put->source || put->source->session != plan->session)
+        return error_static(-EINVAL,
+                            "the source of a put must be a region of the plan's own session");
+    int64_t length_bytes = tca_handle_bytes(&put->target);
+    if (length_bytes < 0)
+        return (int)length_bytes;
+    if ((r = copy_layouts(put, &source, &target)) < 0)
+        return r;
+    if ((r = check_fits(source, put->source_offset_bytes, put->source->mapped.bytes, "source")) <
+            0 ||
+        (r = check_fits(target, put->target_offset_bytes, (uint64_t)length_bytes, "target")) < 0) {
+        free(source);
+        free(target);
+        return r;
+    }
+    *step = (struct step){.kind = STEP_PUT,
+                          .put = {.source = put->source,
+                                  .source_offset_bytes = put->source_offset_bytes,
+                                  .source_layout = source,
+                                  .target_offset_bytes = put->target_offset_bytes,
+                                  .target_layout = target}};
+    memcpy(step->put.handle, put->target.bytes, sizeof(step->put.handle));
+    put->source->mapped.uses++;
+    plan->step_count++;
+    return 0;
+}
+
+static int add_notification(struct tca_plan *plan, enum step_kind kind, uint32_t rank,
+                            uint32_t slot, uint64_t count)
+{
+    struct step *step;
+    int r = reserve_step(plan, &step);
+    if (r < 0)
+        return r;
+    if (rank >= plan->session->identity.size)
+        return error_set(-EINVAL, "rank %u: the group's ranks go from 0 to %u", rank,
+                         plan->session->identity.size - 1);
+    if (slot >= SLOTS_PER_SOURCE)
+        return error_set(-EINVAL, "slot %u: they go from 0 to %d", slot, SLOTS_PER_SOURCE - 1);
+    *step =
+        (struct step){.kind = kind, .notification = {.rank = rank, .slot = slot, .count = count}};
+    plan->step_count++;
+    return 0;
+}
+
+int tca_plan_notify(struct tca_plan *plan, uint32_t rank, uint32_t slot)
+{
+    return add_notification(plan, STEP_NOTIFY, rank, slot, 0);
+}
+
+int tca_plan_wait(struct tca_plan *plan, uint32_t rank, uint32_t slot, uint64_t count)
+{
+    if (count == 0)
+        return error_static(-EINVAL, "a wait for 0 notifications: it would wait for nothing");
+    return add_notification(plan, STEP_WAIT, rank, slot, count);
+}
+
+/* ---- the end ---- */
+
+int plan_release(struct tca *session, uint32_t id)
+{
+    Tca__PlanRelease body = TCA__PLAN_RELEASE__INIT;
+    Tca__Message question = TCA__MESSAGE__INIT;
+    body.plan = id;
+    question.body_case = TCA__MESSAGE__BODY_PLAN_RELEASE;
+    question.plan_release = &body;
+    return session_ask(session, &question, TCA__MESSAGE__BODY_DONE, NULL);
+}
+
+static void unlink_plan(struct tca_plan *plan)
+{
+    if (plan->previous)
+        plan->previous->next = plan->next;
+    else
+        plan->session->plans = plan->next;
+    if (plan->next)
+        plan->next->previous = plan->previous;
+}
+
+void plan_destroy(struct tca_plan *plan)
+{
+    struct tca *session = plan->session;
+    if (plan->state == PLAN_RUNNING)
+        plan_abandon(plan, -ECANCELED);
+    plan_unbind(plan);
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        struct step *step = &plan->steps[i];
+        if (step->kind != STEP_PUT)
+            continue;
+        step->put.source->mapped.uses--;
+        free(step->put.source_layout);
+        free(step->put.target_layout);
+    }
+    if (plan->state != PLAN_BUILDING)
+        session->plans_by_id[plan->id] = NULL;
+    unlink_plan(plan);
+    free(plan->steps);
+    free(plan);
+}
+
+struct tca_plan *tca_plan_free(struct tca_plan *plan)
+{
+    if (!plan)
+        return NULL;
+    struct tca *session = plan->session;
+    if (plan->state == PLAN_RUNNING)
+        tca_wait(plan, TCA_DEFAULT);
+    if (plan->state != PLAN_BUILDING) {
+        plan_release(session, plan->id); /* if that fails, the session is lost, or ends it */
+        session_progress(session);       /* completions of starts that the release has ended */
+    }
+    plan_destroy(plan);
+    return NULL;
+}

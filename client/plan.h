@@ -1,0 +1,161 @@
+/*
+ * A plan: the steps that the caller gave, and what a commit made of them.
+ *
+ *   BUILDING --commit--> IDLE --start--> RUNNING --everything complete--> IDLE
+ *
+ * `broken` says in any state after BUILDING that no start is possible any more; a running one is
+ * then ended with it.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "client/include/tca.h"
+#include "client/mapping.h"
+#include "client/region.h"
+#include "drivers/chain.h"
+#include "proto/layout.h"
+#include "proto/segment.h"
+
+enum plan_state {
+    PLAN_IDLE = 0,
+    PLAN_RUNNING = 1,
+    PLAN_BUILDING = 2,
+};
+
+enum step_kind {
+    STEP_PUT,
+    STEP_NOTIFY,
+    STEP_WAIT,
+};
+
+struct step {
+    enum step_kind kind;
+    union {
+        struct {
+            struct tca_region *source;
+            uint64_t source_offset_bytes;
+            struct layout *source_layout; /* owned */
+            uint8_t handle[HANDLE_BYTES];
+            uint64_t target_offset_bytes;
+            struct layout *target_layout; /* owned */
+        } put;
+        struct {
+            uint32_t rank;
+            uint32_t slot;
+            uint64_t count; /* WAIT */
+        } notification;
+    };
+};
+
+/* What a notification raises, and where its data was put: the token of a landing. */
+struct notify_token {
+    struct notify_counter *counter;
+    uint64_t landing; /* in the owner's addresses: a hint for its prefetch */
+};
+
+/* One driver put of a client-seat chain. */
+struct unit {
+    struct mapped_region *region; /* it writes; NULL: a notification alone */
+    struct driver_landing *landing;
+    struct driver_put *put;
+    struct notify_token token;
+};
+
+struct plan_times {
+    uint64_t start_ns;
+    uint64_t done_ns;
+    uint64_t seen_ns;
+};
+
+struct tca_plan {
+    /* what a start needs */
+    struct tca *session;
+    enum plan_state state;
+    int broken;     /* 0, or why it cannot be started */
+    bool slow;      /* a start is more than copies that end in it */
+    uint32_t flags; /* TCA_PLAN_* */
+    uint32_t id;
+    uint32_t client_count; /* chains in the client seat */
+    uint32_t daemon_count; /* chains in the daemon seat */
+    uint64_t starts;
+    _Atomic uint64_t *client_starts; /* in the session's segment, for the daemon's displays */
+    struct ring *submit;             /* of its channel */
+    struct chain **chains;           /* in the client seat */
+    /* of the current start */
+    uint64_t client_left; /* bit by chain: those that are not complete */
+    bool daemon_left;
+    int status; /* 0, or the first error */
+    uint64_t start_ns;
+    uint64_t client_done_ns;
+    struct tca_plan *next_running; /* while client_left != 0: in session->running */
+
+    /* of the last complete start, for the receipt */
+    int last_status;
+    uint64_t last_starts; /* 0: none yet */
+    struct plan_times last;
+    struct complete_entry entry;
+
+    /* cold */
+    struct tca_plan *next; /* in session->plans */
+    struct tca_plan *previous;
+    char name[NAME_MAX_BYTES];
+    char why[160]; /* it is broken */
+    uint32_t channel;
+    enum tca_rail rail;
+    enum tca_seat seat;
+    struct step *steps;
+    uint32_t step_count;
+    uint32_t step_room;
+    uint32_t chain_first[PLAN_CHAINS_MAX +
+                         1]; /* index in steps; [chain_count] is step_count once committed */
+    uint32_t chain_count;
+    struct unit *units;
+    uint32_t unit_count;
+    enum rail first_rail; /* of the first chain */
+    enum seat first_seat;
+    uint64_t client_bytes;
+    uint32_t client_descriptors;
+};
+
+static inline uint32_t plan_chain_end(const struct tca_plan *plan, uint32_t chain)
+{
+    return chain + 1 < plan->chain_count ? plan->chain_first[chain + 1] : plan->step_count;
+}
+
+/* Whether a notify step goes with the put before it, as one put with a notification. */
+static inline bool plan_fused(const struct tca_plan *plan, uint32_t step, uint32_t chain_end)
+{
+    return plan->steps[step].kind == STEP_PUT && step + 1 < chain_end &&
+           plan->steps[step + 1].kind == STEP_NOTIFY;
+}
+
+/* Makes the client-seat chains of an answer to a commit. Undone by plan_unbind(). */
+int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed);
+void plan_unbind(struct tca_plan *plan);
+
+/* Tells the daemon to forget an id. */
+int plan_release(struct tca *session, uint32_t id);
+/* Frees all of it here; it does not run. */
+void plan_destroy(struct tca_plan *plan);
+
+/* ---- running (progress.c) ---- */
+
+/* Moves every plan of the session on that runs, as far as it goes now. */
+void session_progress(struct tca *session);
+
+/* Notes that the client-seat chains did not complete in the start itself. */
+void plan_run_later(struct tca_plan *plan);
+
+/* The start is over in both seats. */
+void plan_finish(struct tca_plan *plan);
+
+/* No start works from now on; text NULL: the usual words. A start that runs is ended, but for what
+ * the daemon has yet to report. */
+void plan_break(struct tca_plan *plan, int error, const char *text);
+
+/* Ends the current start here, whatever the daemon may still say of it. */
+void plan_abandon(struct tca_plan *plan, int error);
+
+/* ---- events.c ---- */
+void session_event(void *context, const Tca__Event *event);

@@ -1,0 +1,306 @@
+#include "client/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "client/clock.h"
+#include "client/error.h"
+#include "client/hello.h"
+#include "client/plan.h"
+#include "client/progress.h"
+#include "client/segment.h"
+
+enum {
+    GRACE_NS =
+        250 * 1000 * 1000, /* for a daemon that was told our time-out to say what did not happen */
+    POPULATE_MAX_BYTES = 1 << 20, /* the notifications of a small group are made present at once */
+};
+
+/* ---- time-outs and questions ---- */
+
+int session_timeout(const struct tca *session, int64_t timeout_ns, int64_t *ret_timeout_ns)
+{
+    if (timeout_ns == TCA_DEFAULT)
+        timeout_ns = session->settings.timeout_ns;
+    if (timeout_ns < TCA_FOREVER)
+        return error_set(-EINVAL, "time-out %lld ns: it is 0 or more, TCA_FOREVER or TCA_DEFAULT",
+                         (long long)timeout_ns);
+    *ret_timeout_ns = timeout_ns;
+    return 0;
+}
+
+uint64_t session_wire_timeout(int64_t timeout_ns)
+{
+    const uint64_t forever_ns = 365ull * 86400 * 1000000000;
+    return timeout_ns < 0 || (uint64_t)timeout_ns > forever_ns ? forever_ns : (uint64_t)timeout_ns;
+}
+
+int session_ask(struct tca *session, const Tca__Message *question, Tca__Message__BodyCase expected,
+                struct answer *ret_answer)
+{
+    return control_ask(&session->control, question, expected,
+                       clock_end(session->settings.timeout_ns), ret_answer);
+}
+
+int session_ask_patiently(struct tca *session, const Tca__Message *question,
+                          Tca__Message__BodyCase expected, int64_t timeout_ns,
+                          struct answer *ret_answer)
+{
+    uint64_t end_ns = clock_end(timeout_ns);
+    return control_ask(&session->control, question, expected,
+                       end_ns == END_NEVER ? end_ns : end_ns + GRACE_NS, ret_answer);
+}
+
+/* ---- what comes unasked ---- */
+
+int session_drain(struct tca *session)
+{
+    /* read first: what is sent while we drain makes them differ again. acquire: pairs with the
+     * daemon's bump after its send */
+    uint32_t events = atomic_load_explicit(&session->segment->events, memory_order_acquire);
+    int r = control_drain(&session->control);
+    session->events_seen = events;
+    return r;
+}
+
+/* What a late answer grants is given back. */
+static void late(void *context, const Tca__Message *message, struct frame *frame)
+{
+    struct tca *session = context;
+    Tca__Message answer = TCA__MESSAGE__INIT;
+    Tca__RegionFree region_free = TCA__REGION_FREE__INIT;
+    Tca__PlanRelease plan_release = TCA__PLAN_RELEASE__INIT;
+    switch (message->body_case) {
+    case TCA__MESSAGE__BODY_REGION_GRANTED:
+        region_free.region = message->region_granted->region;
+        answer.body_case = TCA__MESSAGE__BODY_REGION_FREE;
+        answer.region_free = &region_free;
+        break;
+    case TCA__MESSAGE__BODY_PLAN_COMMITTED:
+        mapping_adopt(session, message->plan_committed, frame); /* they are not sent again */
+        plan_release.plan = message->plan_committed->plan;
+        answer.body_case = TCA__MESSAGE__BODY_PLAN_RELEASE;
+        answer.plan_release = &plan_release;
+        break;
+    default:
+        return;
+    }
+    control_tell(&session->control, &answer);
+}
+
+/* The daemon is gone: what it had already reported counts, the rest is over. */
+static void lost(void *context, int error)
+{
+    struct tca *session = context;
+    if (error != -EPROTO && session->plans)
+        session_progress(session);
+    for (struct tca_plan *plan = session->plans; plan; plan = plan->next) {
+        plan_break(plan, error, "its tcad has gone");
+        plan_abandon(plan, error);
+    }
+}
+
+static const struct control_ops session_control_ops = {
+    .event = session_event, .late = late, .lost = lost};
+
+/* ---- the own copies ---- */
+
+/* A client-seat put with a notification has been copied. */
+static void notified(void *context, uint64_t token)
+{
+    struct tca *session = context;
+    const struct notify_token *target = (const struct notify_token *)(uintptr_t)token;
+    struct notify_counter *counter = target->counter;
+    struct notify_segment *segment = counter->segment;
+    notify_raise_direct(counter->line, ++counter->value, target->landing);
+    notify_wake(segment);
+    /* Its daemon, which is ours, may have plans that wait for it. notify_wake() has ordered our
+     * store before this load. */
+    if (__builtin_expect(atomic_load_explicit(&segment->engine_armed, memory_order_relaxed) != 0,
+                         0))
+        session_ring_engine(session, &segment->engine_armed);
+}
+
+static int open_driver(struct tca *session)
+{
+    const struct driver_ops *ops = driver_of_rail(RAIL_SHM);
+    const struct driver_config config = {.segment_bytes = 0}; /* a put is copied at once */
+    const struct driver_events events = {.notified = notified, .context = session};
+    uint8_t address[ADDRESS_MAX_BYTES];
+    int r = ops ? ops->open(&config, &events, &session->shm) : -ENODEV;
+    if (r == 0)
+        r = ops->address(session->shm, address);
+    if (r >= 0)
+        r = ops->peer_connect(session->shm, address, (size_t)r, &session->shm_peer);
+    return r < 0 ? error_set(r, "cannot open the shm driver: %s", tca_strerror(r)) : 0;
+}
+
+/* ---- opening ---- */
+
+static int map_segments(struct tca *session, const Tca__Welcome *welcome, struct frame *frame)
+{
+    size_t notify_bytes = notify_segment_bytes(session->sources);
+    void *segment, *notify;
+    if (frame->fd_count != 3 || welcome->session_segment_bytes < sizeof(struct session_segment) ||
+        welcome->notify_segment_bytes < notify_bytes)
+        return error_set(-EPROTO, "tcad sent %zu descriptors and segments of %llu and %llu bytes",
+                         frame->fd_count, (unsigned long long)welcome->session_segment_bytes,
+                         (unsigned long long)welcome->notify_segment_bytes);
+    int r = segment_map(frame->fds[0], 0, sizeof(struct session_segment), "the session segment",
+                        &segment);
+    if (r < 0)
+        return r;
+    session->segment = segment;
+    if ((r = segment_map(frame->fds[1], 0, notify_bytes, "the notification segment", &notify)) < 0)
+        return r;
+    session->notify = notify;
+    session->notify_bytes = notify_bytes;
+    session->engine_fd = frame->fds[2];
+    frame->fds[2] = -1;
+    if (session->segment->magic != SEGMENT_MAGIC || session->segment->version != PROTO_VERSION)
+        return error_set(-EPROTO,
+                         "tcad sent a session segment of version %u; this library knows %d",
+                         session->segment->version, PROTO_VERSION);
+    if ((r = segment_populate(segment, sizeof(struct session_segment))) < 0)
+        return r;
+    return notify_bytes <= POPULATE_MAX_BYTES ? segment_populate(notify, notify_bytes) : 0;
+}
+
+static void init_rings(struct tca *session)
+{
+    struct session_segment *segment = session->segment;
+    for (uint32_t i = 0; i < CHANNELS; i++)
+        ring_init(&session->submit[i], &segment->submit[i], segment->submit_entries[i],
+                  sizeof(struct submit_entry), SUBMIT_ENTRIES);
+    ring_init(&session->complete, &segment->complete, segment->complete_entries,
+              sizeof(struct complete_entry), COMPLETE_ENTRIES);
+}
+
+static int greet(struct tca *session, const char *name, uint64_t end_ns)
+{
+    struct answer answer;
+    int r = hello_ask(&session->control, name, session->identity.size, end_ns, &answer);
+    if (r < 0)
+        return r;
+    const Tca__Welcome *welcome = answer.message->welcome;
+    session->sources = session->identity.size;
+    session->id = welcome->session;
+    session->node = welcome->node;
+    session->node_name = strdup(welcome->node_name);
+    r = session->node_name ? map_segments(session, welcome, answer.frame)
+                           : error_static(-ENOMEM, "out of memory");
+    answer_free(&answer);
+    if (r < 0)
+        return r;
+    init_rings(session);
+    return mapping_insert_own_segment(session);
+}
+
+/* The time that is left of the time-out for opening. */
+static int64_t left_of(uint64_t end_ns)
+{
+    return end_ns == END_NEVER ? TCA_FOREVER : (int64_t)clock_left(end_ns);
+}
+
+static int open_all(struct tca *session, const struct tca_open_args *args)
+{
+    int r = environment_settings(&session->settings);
+    if (r < 0 || (r = identity_find(args, &session->identity)) < 0)
+        return r;
+    if (args->timeout_ns < TCA_DEFAULT)
+        return error_set(-EINVAL, "time-out %lld ns", (long long)args->timeout_ns);
+    if (args->timeout_ns != 0 && args->timeout_ns != TCA_DEFAULT)
+        session->settings.timeout_ns = args->timeout_ns;
+    waiter_init(&session->waiter, session->settings.spin_ns, session->settings.yield_ns, true);
+
+    uint64_t end_ns = clock_end(session->settings.timeout_ns);
+    if ((r = control_open(&session->control, args->socket, end_ns, &session_control_ops, session)) <
+            0 ||
+        (r = greet(session, args->name, end_ns)) < 0 || (r = open_driver(session)) < 0)
+        return r;
+    if (session->identity.size > 1 || session->identity.group[0])
+        r = group_join(session, left_of(end_ns));
+    return r;
+}
+
+int tca_open(const struct tca_open_args *args, struct tca **ret_session)
+{
+    static const struct tca_open_args nothing;
+    /* its rings and the waiter are on lines that nobody else writes */
+    struct tca *session =
+        aligned_alloc(LINE_BYTES, (sizeof(*session) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES);
+    if (!session)
+        return error_static(-ENOMEM, "out of memory");
+    memset(session, 0, sizeof(*session));
+    session->engine_fd = session->control.fd = -1;
+    int r = open_all(session, args ? args : &nothing);
+    if (r < 0) {
+        tca_close(session);
+        return r;
+    }
+    *ret_session = session;
+    return 0;
+}
+
+struct tca *tca_close(struct tca *session)
+{
+    if (!session)
+        return NULL;
+    /* Also when a child that was forked holds the socket; but not for our parent when we are the
+     * child. */
+    if (session->control.fd >= 0 && session->control.pid == getpid())
+        shutdown(session->control.fd, SHUT_RDWR);
+    while (session->plans)
+        plan_destroy(session->plans);
+    region_clear(session);
+    mapping_clear(session);
+    if (session->shm_peer)
+        session->shm->ops->peer_disconnect(session->shm, session->shm_peer);
+    if (session->shm)
+        session->shm->ops->close(session->shm);
+    if (session->notify)
+        munmap(session->notify, session->notify_bytes);
+    if (session->segment)
+        munmap(session->segment, sizeof(struct session_segment));
+    if (session->engine_fd >= 0)
+        close(session->engine_fd);
+    control_close(&session->control);
+    free(session->node_name);
+    free(session->members);
+    free(session);
+    return NULL;
+}
+
+/* ---- questions about it ---- */
+
+uint32_t tca_rank(const struct tca *session)
+{
+    return session->identity.rank;
+}
+
+uint32_t tca_size(const struct tca *session)
+{
+    return session->identity.size;
+}
+
+uint32_t tca_node(const struct tca *session)
+{
+    return session->node;
+}
+
+int tca_node_of(const struct tca *session, uint32_t rank)
+{
+    if (rank >= session->identity.size)
+        return error_set(-EINVAL, "rank %u: the group's ranks go from 0 to %u", rank,
+                         session->identity.size - 1);
+    return (int)(session->members ? session->members[rank].node : session->node);
+}
+
+const char *tca_node_name(const struct tca *session)
+{
+    return session->node_name;
+}

@@ -1,0 +1,174 @@
+#include "config/cluster.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/cluster_internal.h"
+#include "config/hostlist.h"
+
+struct cluster *cluster_free(struct cluster *cluster)
+{
+    if (!cluster)
+        return NULL;
+    for (size_t i = 0; i < cluster->count; i++) {
+        free(cluster->nodes[i].name);
+        free(cluster->nodes[i].address);
+        free(cluster->nodes[i].subcluster);
+    }
+    free(cluster->nodes);
+    free(cluster->by_name);
+    free(cluster->name);
+    free(cluster);
+    return NULL;
+}
+
+/* Equal ids stay in the order of the file: the duplicate is reported where it comes second. */
+static int compare_id(const void *a, const void *b)
+{
+    const struct cluster_node *x = a, *y = b;
+
+    if (x->id != y->id)
+        return x->id < y->id ? -1 : 1;
+    return (x->line > y->line) - (x->line < y->line);
+}
+
+static int compare_name(const void *a, const void *b)
+{
+    const struct cluster_node *x = *(const struct cluster_node *const *)a;
+    const struct cluster_node *y = *(const struct cluster_node *const *)b;
+    int order = strcmp(x->name, y->name);
+
+    return order ? order : (x->line > y->line) - (x->line < y->line);
+}
+
+int cluster_index(struct cluster *cluster)
+{
+    cluster->by_name = calloc(cluster->count + 1, sizeof(struct cluster_node *));
+    if (!cluster->by_name)
+        return -ENOMEM;
+    if (cluster->count == 0)
+        return 0;
+    qsort(cluster->nodes, cluster->count, sizeof(*cluster->nodes), compare_id);
+    for (size_t i = 0; i < cluster->count; i++)
+        cluster->by_name[i] = &cluster->nodes[i];
+    qsort(cluster->by_name, cluster->count, sizeof(*cluster->by_name), compare_name);
+    return 0;
+}
+
+int cluster_single(uint32_t id, const char *name, const char *address, uint16_t port,
+                   struct cluster **ret_cluster)
+{
+    struct cluster *cluster = calloc(1, sizeof(*cluster));
+    struct cluster_node *node = calloc(1, sizeof(*node));
+
+    if (!cluster || !node) {
+        free(cluster);
+        free(node);
+        return -ENOMEM;
+    }
+    *node = (struct cluster_node){.id = id,
+                                  .port = port,
+                                  .name = strdup(name),
+                                  .address = strdup(address),
+                                  .subcluster = strdup(CLUSTER_SUBCLUSTER_DEFAULT)};
+    cluster->nodes = node;
+    cluster->count = 1;
+    cluster->name = strdup(name);
+    if (!cluster->name || !node->name || !node->address || !node->subcluster ||
+        cluster_index(cluster) < 0) {
+        cluster_free(cluster);
+        return -ENOMEM;
+    }
+    *ret_cluster = cluster;
+    return 0;
+}
+
+const struct cluster_node *cluster_by_id(const struct cluster *cluster, uint32_t id)
+{
+    size_t low = 0, high = cluster->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (cluster->nodes[middle].id == id)
+            return &cluster->nodes[middle];
+        if (cluster->nodes[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+const struct cluster_node *cluster_by_name(const struct cluster *cluster, const char *name)
+{
+    size_t low = 0, high = cluster->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(name, cluster->by_name[middle]->name);
+        if (order == 0)
+            return cluster->by_name[middle];
+        if (order > 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+char *cluster_fold(const struct cluster *cluster)
+{
+    const char **names = calloc(cluster->count + 1, sizeof(*names));
+    char *text = NULL;
+
+    if (!names)
+        return NULL;
+    for (size_t i = 0; i < cluster->count; i++)
+        names[i] = cluster->nodes[i].name;
+    if (hostlist_fold(names, cluster->count, &text) < 0)
+        text = NULL;
+    free(names);
+    return text;
+}
+
+static bool same_place(const struct cluster_node *a, const struct cluster_node *b)
+{
+    return a->port == b->port && strcmp(a->address, b->address) == 0 &&
+           strcmp(a->subcluster, b->subcluster) == 0;
+}
+
+int cluster_diff(const struct cluster *before, const struct cluster *after,
+                 struct cluster_change **ret_changes, size_t *ret_count)
+{
+    struct cluster_change *changes = calloc(before->count + after->count + 1, sizeof(*changes));
+    size_t count = 0;
+
+    if (!changes)
+        return -ENOMEM;
+    for (size_t i = 0, j = 0; i < before->count || j < after->count;) {
+        const struct cluster_node *a = i < before->count ? &before->nodes[i] : NULL;
+        const struct cluster_node *b = j < after->count ? &after->nodes[j] : NULL;
+        bool same = a && b && a->id == b->id && strcmp(a->name, b->name) == 0;
+
+        if (same) {
+            if (!same_place(a, b))
+                changes[count++] =
+                    (struct cluster_change){.kind = CLUSTER_MOVED, .before = a, .after = b};
+            i++, j++;
+        } else if (a && (!b || a->id <= b->id)) {
+            changes[count++] = (struct cluster_change){.kind = CLUSTER_REMOVED, .before = a};
+            i++;
+        } else {
+            changes[count++] = (struct cluster_change){.kind = CLUSTER_ADDED, .after = b};
+            j++;
+        }
+    }
+    if (count == 0) {
+        free(changes);
+        changes = NULL;
+    }
+    *ret_changes = changes;
+    *ret_count = count;
+    return 0;
+}

@@ -1,0 +1,9 @@
+/* What the files that make up struct cluster share. Nobody else includes this. */
+#pragma once
+
+#include "config/cluster.h"
+
+#define CLUSTER_SUBCLUSTER_DEFAULT "main"
+
+/* Orders the nodes and builds the index. 0 or -ENOMEM. */
+int cluster_index(struct cluster *cluster);

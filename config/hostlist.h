@@ -1,0 +1,40 @@
+/*
+ * Hostlists: many names in few characters, as Slurm and pdsh write them.
+ *
+ *   node[1-3,7]          node1 node2 node3 node7
+ *   rack[01-04]n[1-2]    rack01n1 rack01n2 rack02n1 ... (the last range runs fastest; leading zeros
+ * are kept) login,node[1-2]      login node1 node2
+ */
+#pragma once
+
+#include <stddef.h>
+
+enum {
+    HOSTLIST_NAMES_MAX = 65536,
+    HOSTLIST_NAME_MAX_BYTES = 256, /* of one name, with its NUL */
+    HOSTLIST_DIGITS_MAX = 18,      /* of one number in brackets */
+    HOSTLIST_DIMENSIONS_MAX = 8,   /* brackets of one name */
+};
+
+/* All zero is empty. */
+struct hostlist {
+    char **names;
+    size_t count;
+};
+void hostlist_deinit(struct hostlist *list);
+
+struct hostlist_problem {
+    size_t position; /* 0 is the first character */
+    char text[128];
+};
+
+/* 0, -EINVAL (syntax) or -E2BIG (more than max names), both with *ret_problem (may be NULL), or
+ * -ENOMEM. The names come in the order in which they are written; the same name may come twice.
+ * max: at most HOSTLIST_NAMES_MAX. */
+int hostlist_expand(const char *text, size_t max, struct hostlist *ret_list,
+                    struct hostlist_problem *ret_problem);
+
+/* The way back: a text (the caller frees it) that expands to just these names in just this order;
+ * the more neighbours differ in one number only, the shorter. "" for none. -EINVAL for names that
+ * hostlist_expand() could not yield. */
+int hostlist_fold(const char *const *names, size_t count, char **ret_text);

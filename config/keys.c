@@ -1,0 +1,156 @@
+#include "config/keys.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "config/tcad_conf.h"
+
+#define KIB (1ull << 10)
+#define MIB (1ull << 20)
+#define GIB (1ull << 30)
+#define TIB (1ull << 40)
+#define US  1000ull
+#define MS  1000000ull
+#define S   1000000000ull
+
+static const struct config_choice security[] = {
+    {"tls", CONF_SECURITY_TLS}, {"plain", CONF_SECURITY_PLAIN}, {0}};
+static const struct config_choice huge_pages[] = {{"off", CONF_HUGE_PAGES_OFF},
+                                                  {"try", CONF_HUGE_PAGES_TRY},
+                                                  {"require", CONF_HUGE_PAGES_REQUIRE},
+                                                  {0}};
+static const struct config_choice rails[] = {{"shm", CONF_RAIL_SHM}, {"ofi", CONF_RAIL_OFI}, {0}};
+static const struct config_choice calibration[] = {
+    {"auto", CONF_CALIBRATION_AUTO}, {"off", CONF_CALIBRATION_OFF}, {0}};
+static const struct config_choice log_level[] = {{"error", CONF_LOG_ERROR},
+                                                 {"warning", CONF_LOG_WARNING},
+                                                 {"info", CONF_LOG_INFO},
+                                                 {"debug", CONF_LOG_DEBUG},
+                                                 {0}};
+static const struct config_choice log_target[] = {
+    {"auto", CONF_LOG_AUTO}, {"stderr", CONF_LOG_STDERR}, {"journal", CONF_LOG_JOURNAL}, {0}};
+
+#define KEY(s, n, f) .section = #s, .name = #n, .offset = offsetof(struct tcad_conf, s.f)
+
+const struct config_key config_keys[] = {
+    {KEY(node, id, id), .type = CONFIG_NUMBER, .max = UINT16_MAX,
+     .default_help = "that of the name in the cluster file; 0 without one",
+     .help = "The number by which handles name this node."},
+    {KEY(node, name, name), .type = CONFIG_NAME, .default_help = "the host name",
+     .help = "This node's name in the cluster file."},
+    {KEY(node, cluster_file, cluster_file), .type = CONFIG_PATH, .initial = "", .optional = true,
+     .reloadable = true,
+     .help = "The nodes of the cluster, see cluster.conf(5); none: this node is alone."},
+    {KEY(node, runtime_dir, runtime_dir), .type = CONFIG_PATH,
+     .default_help = "/run/tcad; of a user $XDG_RUNTIME_DIR/tcad or /tmp/tcad-UID",
+     .help = "Where sockets are made; gone after a restart of the machine."},
+    {KEY(node, state_dir, state_dir), .type = CONFIG_PATH,
+     .default_help = "/var/lib/tcad; of a user $XDG_STATE_HOME/tcad or ~/.local/state/tcad",
+     .help = "What is kept: calibration results."},
+
+    {KEY(control, socket, socket), .type = CONFIG_PATH, .default_help = "tcad.sock in runtime_dir",
+     .help = "The UNIX socket for clients and tcactl."},
+    {KEY(control, socket_mode, socket_mode), .type = CONFIG_MODE, .max = 0777, .initial = "0666",
+     .help = "Who may connect to the socket."},
+    {KEY(control, listen, listen), .type = CONFIG_ADDRESS, .port = CONFIG_PORT_DEFAULT,
+     .optional = true, .default_help = "this node's address in the cluster file; none without one",
+     .help = "The address and port for other daemons."},
+    {KEY(control, security, security), .type = CONFIG_CHOICE, .choices = security, .initial = "tls",
+     .help = "Between daemons: TLS 1.3 with the cluster key, or no protection at all."},
+    {KEY(control, key_file, key_file), .type = CONFIG_PATH, .initial = "", .optional = true,
+     .help = "The cluster key; needed for tls with other nodes, and for its owner's eyes only."},
+    {KEY(control, heartbeat_interval, heartbeat_interval_ns), .type = CONFIG_DURATION,
+     .min = 10 * MS, .max = 600 * S, .initial = "1s", .reloadable = true,
+     .help = "How often a silent connection to another daemon is tried."},
+    {KEY(control, heartbeat_timeout, heartbeat_timeout_ns), .type = CONFIG_DURATION, .min = 20 * MS,
+     .max = 3600 * S, .initial = "4s", .reloadable = true,
+     .help = "Silence after which a node counts as down; at least twice the interval."},
+    {KEY(control, request_timeout, request_timeout_ns), .type = CONFIG_DURATION, .min = 10 * MS,
+     .max = 3600 * S, .initial = "10s", .reloadable = true,
+     .help = "How long another daemon may take to answer."},
+
+    {KEY(memory, base, base), .type = CONFIG_POINTER, .min = 64 * GIB, .max = 0x7e0000000000,
+     .multiple = 2 * MIB, .initial = "0x200000000000",
+     .help = "Where the address range reserved for regions begins, in every process alike."},
+    {KEY(memory, reserved, reserved_bytes), .type = CONFIG_BYTES, .min = GIB, .max = 96 * TIB,
+     .multiple = 2 * MIB, .initial = "32T", .help = "Length of that range: addresses, not memory."},
+    {KEY(memory, region_bytes_per_user, region_bytes_per_user), .type = CONFIG_BYTES, .min = MIB,
+     .max = 64 * TIB, .reloadable = true, .default_help = "half of the machine's memory",
+     .help = "What the regions of one user may hold together."},
+    {KEY(memory, huge_pages, huge_pages), .type = CONFIG_CHOICE, .choices = huge_pages,
+     .initial = "try", .reloadable = true,
+     .help = "For new regions: never, where the kernel is willing, or reserved ones or failure."},
+
+    {KEY(limits, sessions, sessions), .type = CONFIG_NUMBER, .min = 1, .max = 65536,
+     .initial = "4096", .reloadable = true, .help = "Clients at a time."},
+    {KEY(limits, sessions_per_user, sessions_per_user), .type = CONFIG_NUMBER, .min = 1,
+     .max = 65536, .initial = "2048", .reloadable = true, .help = "Of one user."},
+    {KEY(limits, regions_per_session, regions_per_session), .type = CONFIG_NUMBER, .min = 1,
+     .max = 1 << 20, .initial = "4096", .reloadable = true, .help = "Regions of one client."},
+    {KEY(limits, plans_per_session, plans_per_session), .type = CONFIG_NUMBER, .min = 1,
+     .max = 1 << 20, .initial = "4096", .reloadable = true, .help = "Plans of one client."},
+    {KEY(limits, steps_per_session, steps_per_session), .type = CONFIG_NUMBER, .min = 1,
+     .max = 1 << 26, .initial = "1M", .reloadable = true,
+     .help = "Steps of all plans of one client."},
+    {KEY(limits, groups_per_user, groups_per_user), .type = CONFIG_NUMBER, .min = 1, .max = 65536,
+     .initial = "1024", .reloadable = true, .help = "Groups of one user."},
+    {KEY(limits, published_per_group, published_per_group), .type = CONFIG_NUMBER, .min = 1,
+     .max = 1 << 24, .initial = "64K", .reloadable = true,
+     .help = "Handles published under a name in one group."},
+    {KEY(limits, plan_bytes_per_session, plan_bytes_per_session), .type = CONFIG_BYTES, .min = MIB,
+     .max = TIB, .initial = "256M", .reloadable = true,
+     .help = "What the plans of one client may hold in the daemon."},
+
+    {KEY(engine, spin, spin_ns), .type = CONFIG_DURATION, .max = S, .initial = "50us",
+     .reloadable = true, .help = "How long an idle engine thread polls before it begins to yield."},
+    {KEY(engine, yield, yield_ns), .type = CONFIG_DURATION, .max = S, .initial = "0",
+     .reloadable = true, .help = "How long it yields before it sleeps. Each yield takes a turn from a program that computes."},
+    {KEY(engine, cpu, cpus), .type = CONFIG_CPUS, .initial = "", .optional = true,
+     .help = "Processors for the engine threads; none: all."},
+
+    {KEY(rails, enable, enable), .type = CONFIG_CHOICES, .choices = rails, .initial = "shm ofi",
+     .help = "Drivers to use."},
+    {KEY(rails, ofi_provider, ofi_provider), .type = CONFIG_WORD, .initial = "tcp",
+     .optional = true,
+     .help = "libfabric provider; none: the best there is. fi_info -l lists them."},
+    {KEY(rails, ofi_address, ofi_address), .type = CONFIG_WORD, .optional = true,
+     .default_help = "the host of control.listen",
+     .help = "Local address for libfabric; none: any."},
+    {KEY(rails, calibration, calibration), .type = CONFIG_CHOICE, .choices = calibration,
+     .initial = "auto",
+     .help =
+         "Measure the rails at the first start and keep the result, or trust built-in estimates."},
+    {KEY(rails, calibration_file, calibration_file), .type = CONFIG_PATH,
+     .default_help = "calibration in state_dir", .help = "Where the result is kept."},
+    {KEY(rails, segment, segment_bytes), .type = CONFIG_BYTES, .min = 4 * KIB, .max = 16 * MIB,
+     .multiple = 4 * KIB, .initial = "128K",
+     .help = "Size of the pieces in which gathered data travels."},
+
+    {KEY(metrics, listen, listen), .type = CONFIG_ADDRESS, .initial = "", .optional = true,
+     .help = "The address and port for OpenMetrics over HTTP; none: off."},
+
+    {KEY(log, level, level), .type = CONFIG_CHOICE, .choices = log_level, .initial = "info",
+     .reloadable = true, .help = "The least urgent messages to log."},
+    {KEY(log, target, target), .type = CONFIG_CHOICE, .choices = log_target, .initial = "auto",
+     .help = "Where to; auto: the journal when started by systemd, else standard error."},
+};
+
+const size_t config_key_count = sizeof(config_keys) / sizeof(*config_keys);
+static_assert(sizeof(config_keys) / sizeof(*config_keys) <= CONFIG_KEYS_MAX,
+              "callers have room for so many");
+
+const struct config_key *config_key_find(const char *section, const char *name)
+{
+    for (size_t i = 0; i < config_key_count; i++)
+        if (strcmp(config_keys[i].section, section) == 0 && strcmp(config_keys[i].name, name) == 0)
+            return &config_keys[i];
+    return NULL;
+}
+
+const struct config_key *config_key_at(size_t offset)
+{
+    for (size_t i = 0; i < config_key_count; i++)
+        if (config_keys[i].offset == offset)
+            return &config_keys[i];
+    return NULL;
+}

@@ -1,0 +1,137 @@
+/*
+ * The daemon's configuration: tcad.conf, the -o overrides of the command line, defaults, and the
+ * cluster file it names.
+ *
+ *   [section]
+ *   key = value     # comment
+ *
+ * keys.c has the one table of all keys from which this is parsed, checked, shown and documented;
+ * tcad.conf(5) says the same in prose. A loaded configuration has been checked as a whole: its user
+ * needs no further checks and no defaults.
+ */
+#pragma once
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "config/address.h"
+#include "config/errors.h"
+
+struct cluster;
+struct config_key;
+
+enum conf_security { CONF_SECURITY_TLS, CONF_SECURITY_PLAIN };
+enum conf_huge_pages { CONF_HUGE_PAGES_OFF, CONF_HUGE_PAGES_TRY, CONF_HUGE_PAGES_REQUIRE };
+enum conf_rails { CONF_RAIL_SHM = 1 << 0, CONF_RAIL_OFI = 1 << 1 };
+enum conf_calibration { CONF_CALIBRATION_OFF, CONF_CALIBRATION_AUTO };
+enum conf_log_level { CONF_LOG_ERROR, CONF_LOG_WARNING, CONF_LOG_INFO, CONF_LOG_DEBUG };
+enum conf_log_target { CONF_LOG_AUTO, CONF_LOG_STDERR, CONF_LOG_JOURNAL };
+
+/* Strings and paths are owned by the configuration; NULL: none. Paths are absolute. Addresses with
+ * an empty host: none. Enumerations and sets of them are uint32_t, so that the table can reach
+ * them. */
+struct tcad_conf {
+    struct {
+        uint32_t id;
+        char *name;         /* never NULL */
+        char *cluster_file; /* NULL: this node is alone */
+        char *runtime_dir;  /* never NULL; may not exist yet */
+        char *state_dir;    /* likewise */
+    } node;
+    struct {
+        char *socket; /* never NULL; fits a sockaddr_un */
+        uint32_t socket_mode;
+        struct config_address listen; /* for other daemons; none: alone */
+        uint32_t security;            /* enum conf_security */
+        char *key_file; /* of the cluster key; never NULL when TLS is needed. Read it through
+                           config_secret_open() */
+        uint64_t heartbeat_interval_ns;
+        uint64_t heartbeat_timeout_ns;
+        uint64_t request_timeout_ns;
+    } control;
+    struct {
+        uint64_t base; /* of the address range reserved in every session's process */
+        uint64_t reserved_bytes;
+        uint64_t region_bytes_per_user;
+        uint32_t huge_pages; /* enum conf_huge_pages */
+    } memory;
+    struct {
+        uint32_t sessions;
+        uint32_t sessions_per_user;
+        uint32_t regions_per_session;
+        uint32_t plans_per_session;
+        uint32_t steps_per_session;
+        uint32_t groups_per_user;
+        uint32_t published_per_group;
+        uint64_t plan_bytes_per_session;
+    } limits;
+    struct {
+        uint64_t spin_ns;
+        uint64_t yield_ns;
+        cpu_set_t cpus; /* to pin the engine threads to; empty: anywhere */
+    } engine;
+    struct {
+        uint32_t enable;        /* set of enum conf_rails */
+        char *ofi_provider;     /* NULL: the best there is */
+        char *ofi_address;      /* NULL: any */
+        uint32_t calibration;   /* enum conf_calibration */
+        char *calibration_file; /* never NULL; may not exist yet */
+        uint64_t segment_bytes;
+    } rails;
+    struct {
+        struct config_address listen; /* none: off */
+    } metrics;
+    struct {
+        uint32_t level;  /* enum conf_log_level */
+        uint32_t target; /* enum conf_log_target */
+    } log;
+
+    struct cluster
+        *cluster; /* owned, never NULL; without a cluster file, one with this node only */
+    char *file;   /* that was read; NULL: none, all defaults */
+    struct tcad_conf_origins *origins;
+};
+
+/*
+ * Loads and checks everything: the file, then the overrides ("section.key=value"; NULL at the end,
+ * the list may be NULL), then defaults.
+ *
+ * path NULL: tcad.conf in $CONFIGURATION_DIRECTORY (systemd sets it), else in /etc/tcad (system) or
+ * ~/.config/tcad; it need not exist there. system: the defaults of the whole machine's daemon, not
+ * of a user's own.
+ *
+ * 0, -ENOMEM, or -EINVAL: errors says everything that is wrong. Reads the environment (HOME, XDG_*,
+ * *_DIRECTORY): not while another thread changes it.
+ */
+int tcad_conf_load(const char *path, bool system, const char *const *overrides,
+                   struct tcad_conf **ret_conf, struct config_errors *errors);
+struct tcad_conf *tcad_conf_free(struct tcad_conf *conf);
+
+/* The name of the file that tcad_conf_load(NULL, ...) reads, from malloc; NULL: no memory, or no
+ * home. */
+char *tcad_conf_default_path(bool system);
+
+/* The configuration as a commented file that can be loaded again: of a default one, this is the
+ * manual. */
+void tcad_conf_write(const struct tcad_conf *conf, FILE *to);
+/* {"section": {"key": value}}: numbers in bytes and nanoseconds, lists as arrays, none as null. */
+void tcad_conf_write_json(const struct tcad_conf *conf, FILE *to);
+/* The value of one key as one would write it in the file, from malloc; NULL: no memory. */
+char *tcad_conf_value(const struct tcad_conf *conf, const struct config_key *key);
+
+/* The keys whose values differ, in the order of the table: how many. ret_keys has room for
+ * CONFIG_KEYS_MAX. Each says whether a reload can apply it. The clusters are compared by
+ * cluster_diff(). */
+size_t tcad_conf_diff(const struct tcad_conf *before, const struct tcad_conf *after,
+                      const struct config_key **ret_keys);
+
+/* Where a value came from: "default", "file" or "command line". */
+const char *tcad_conf_origin(const struct tcad_conf *conf, const struct config_key *key);
+
+/* A reload: moves the values of all reloadable keys, and the cluster, from next to running, and the
+ * former ones back: then next->cluster is the one before, and next is to be freed. The cluster
+ * stays when this node would be another one in it (node.id or node.name differs). */
+void tcad_conf_adopt(struct tcad_conf *running, struct tcad_conf *next);

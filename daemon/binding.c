@@ -1,0 +1,277 @@
+#include "daemon/binding.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/log.h"
+#include "daemon/peer.h"
+#include "daemon/region.h"
+#include "daemon/session.h"
+#include "daemon/tcad.h"
+#include "daemon/worker.h"
+
+enum { BUCKETS = 4096 };
+
+struct bindings {
+    struct binding *buckets[BUCKETS];
+    uint64_t last_id;
+    uint64_t count;
+};
+
+int bindings_new(struct tcad *tcad, struct bindings **ret_bindings)
+{
+    struct bindings *bindings = calloc(1, sizeof *bindings);
+    if (!bindings)
+        return -ENOMEM;
+    *ret_bindings = bindings;
+    return 0;
+}
+
+struct bindings *bindings_free(struct bindings *bindings)
+{
+    assert(!bindings || bindings->count == 0);
+    free(bindings);
+    return NULL;
+}
+
+struct binding *binding_find(struct tcad *tcad, uint64_t id)
+{
+    struct binding *binding = tcad->bindings->buckets[id % BUCKETS];
+    while (binding && binding->id != id)
+        binding = binding->next;
+    return binding && !binding->ended ? binding : NULL;
+}
+
+/* ---- making: registration on the worker, landings on the engine, the answer on the loop ---- */
+
+static void register_work(void *context)
+{
+    struct binding *binding = context;
+    for (int rail = 0; binding->region && rail < RAIL_COUNT; rail++) {
+        if (!(binding->rails & (1u << rail)))
+            continue;
+        int r = region_register(binding->region, engine_driver(binding->tcad->engine, rail));
+        if (r < 0) {
+            binding->rails &= ~(1u << rail);
+            binding->error = r;
+        }
+    }
+}
+
+static void land_work(struct engine *engine, void *context)
+{
+    struct binding *binding = context;
+    for (int rail = 0; rail < RAIL_COUNT; rail++) {
+        if (!(binding->rails & (1u << rail)))
+            continue;
+        struct driver *driver = engine_driver(engine, rail);
+        struct driver_landing_args args = {
+            .region = binding->region ? binding->region->on[rail] : NULL,
+            .offset_bytes = binding->offset_bytes,
+            .layout = binding->layout,
+            .notify = binding->target.line != NULL,
+            .token = (uint64_t)(uintptr_t)&binding->target,
+        };
+        int r = driver->ops->landing_new(driver, &args, &binding->on[rail], binding->blob[rail],
+                                         &binding->blob_bytes[rail]);
+        if (r < 0) {
+            binding->rails &= ~(1u << rail);
+            binding->error = r;
+        }
+    }
+}
+
+static void release_work(struct engine *engine, void *context)
+{
+    struct binding *binding = context;
+    for (int rail = 0; rail < RAIL_COUNT; rail++) {
+        if (!binding->on[rail])
+            continue;
+        struct driver *driver = engine_driver(engine, rail);
+        driver->ops->landing_free(driver, binding->on[rail]);
+    }
+}
+
+static void released(void *context)
+{
+    struct binding *binding = context;
+    if (binding->notify)
+        session_unnotified(binding->notify);
+    region_unref(binding->region);
+    free(binding->layout);
+    free(binding);
+}
+
+static void unlink_binding(struct binding *binding)
+{
+    struct bindings *bindings = binding->tcad->bindings;
+    struct binding **at = &bindings->buckets[binding->id % BUCKETS];
+    while (*at != binding)
+        at = &(*at)->next;
+    *at = binding->next;
+    bindings->count--;
+    if (binding->region)
+        binding->region->bindings--;
+}
+
+void binding_end(struct binding *binding)
+{
+    if (!binding->ended)
+        unlink_binding(binding);
+    binding->ended = true;
+    if (!binding->making) /* else land_done() goes on */
+        engine_call(binding->tcad->engine, release_work, released, binding);
+}
+
+static void land_done(void *context)
+{
+    struct binding *binding = context;
+    char text[256];
+    int status = 0;
+
+    binding->making = false;
+    if (binding->ended) {
+        snprintf(text, sizeof text, "the memory or process at node %" PRIu32 " has just gone", binding->tcad->node);
+        status = binding->region && !binding->region->session ? -ESTALE : -EOWNERDEAD;
+    } else if (!binding->rails) {
+        snprintf(text, sizeof text, "node %" PRIu32 " could not prepare a landing: %s", binding->tcad->node,
+                 strerror(binding->error ? -binding->error : ENETDOWN));
+        status = binding->error ? binding->error : -ENETDOWN;
+    }
+    binding->made(binding->context, status, status < 0 ? NULL : binding, status < 0 ? text : "");
+    if (status < 0)
+        binding_end(binding);
+}
+
+static void register_done(void *context)
+{
+    struct binding *binding = context;
+    engine_call(binding->tcad->engine, land_work, land_done, binding);
+}
+
+static void nothing(struct engine *engine, void *context)
+{
+}
+
+void binding_new(struct tcad *tcad, const struct binding_args *args,
+                 void (*made)(void *context, int status, struct binding *binding, const char *text), void *context)
+{
+    struct binding *binding;
+    while (!(binding = calloc(1, sizeof *binding)))
+        sched_yield();
+    binding->tcad = tcad;
+    binding->node = args->node;
+    binding->asker = args->asker;
+    binding->owned = args->owned;
+    binding->layout = args->layout;
+    binding->offset_bytes = args->offset_bytes;
+    binding->made = made;
+    binding->context = context;
+    for (int rail = 0; rail < RAIL_COUNT; rail++)
+        if ((args->rails & (1u << rail)) && engine_driver(tcad->engine, rail) &&
+            !engine_driver_error(tcad->engine, rail))
+            binding->rails |= 1u << rail;
+    if (args->region) {
+        binding->region = region_ref(args->region);
+        binding->region->bindings++;
+    }
+    if (args->notify) {
+        binding->notify = args->notify;
+        args->notify->notified_by++;
+        binding->target.segment = args->notify->notify;
+        binding->target.line = notify_line_of(args->notify->notify, args->rank, args->slot);
+    }
+    binding->making = true;
+    binding->id = ++tcad->bindings->last_id;
+    binding->next = tcad->bindings->buckets[binding->id % BUCKETS];
+    tcad->bindings->buckets[binding->id % BUCKETS] = binding;
+    tcad->bindings->count++;
+    if (worker_submit(tcad->worker, register_work, register_done, binding) < 0) {
+        binding->rails = 0;
+        binding->error = -ENOMEM;
+        engine_call(tcad->engine, nothing, land_done, binding);
+    }
+}
+
+/* ---- ending ---- */
+
+static void end_where(struct tcad *tcad, bool (*matches)(const struct binding *binding, const void *what),
+                      const void *what)
+{
+    for (int i = 0; i < BUCKETS; i++) {
+        for (struct binding *binding = tcad->bindings->buckets[i], *next; binding; binding = next) {
+            next = binding->next;
+            if (!binding->owned && matches(binding, what))
+                binding_end(binding);
+        }
+    }
+}
+
+static bool into_region(const struct binding *binding, const void *what)
+{
+    return binding->region == what;
+}
+
+static bool of_session(const struct binding *binding, const void *what)
+{
+    const struct session *session = what;
+    return binding->notify == session;
+}
+
+static bool of_node(const struct binding *binding, const void *what)
+{
+    return binding->node == *(const uint32_t *)what;
+}
+
+static void tell_region_gone(struct tcad *tcad, uint32_t node, uint64_t region)
+{
+    Tca__PeerRegionGone gone = TCA__PEER_REGION_GONE__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    gone.region = region;
+    message.body_case = TCA__MESSAGE__BODY_PEER_REGION_GONE;
+    message.peer_region_gone = &gone;
+    peers_tell(tcad->peers, node, &message);
+}
+
+void bindings_region_gone(struct tcad *tcad, const struct region *region)
+{
+    if (!region->bindings)
+        return;
+    uint32_t told = tcad->node;
+    for (int i = 0; i < BUCKETS; i++)
+        for (struct binding *binding = tcad->bindings->buckets[i]; binding; binding = binding->next)
+            if (binding->region == region && binding->node != told)
+                tell_region_gone(tcad, told = binding->node, region->id);
+    end_where(tcad, into_region, region);
+}
+
+void bindings_session_gone(struct tcad *tcad, const struct session *session)
+{
+    if (tcad->bindings->count)
+        end_where(tcad, of_session, session);
+}
+
+void bindings_node_gone(struct tcad *tcad, uint32_t node)
+{
+    end_where(tcad, of_node, &node);
+}
+
+struct asker {
+    uint32_t node;
+    uint64_t session;
+};
+
+static bool of_asker(const struct binding *binding, const void *what)
+{
+    const struct asker *asker = what;
+    return binding->node == asker->node && binding->asker == asker->session;
+}
+
+void bindings_asker_gone(struct tcad *tcad, uint32_t node, uint64_t asker)
+{
+    end_where(tcad, of_asker, &(struct asker){node, asker});
+}

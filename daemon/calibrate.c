@@ -1,0 +1,275 @@
+#include "daemon/calibrate.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "proto/wait.h"
+
+enum {
+    BUFFER_BYTES = 8 << 20,
+    SMALL_BYTES = 64 << 10,
+    LARGE_BYTES = 4 << 20,
+    STRIDED_BLOCKS = 1024,
+    STRIDED_BLOCK_BYTES = 64,
+    STRIDED_STRIDE_BYTES = 512,
+    REPEATS_MAX = 101,
+};
+#define GIVE_UP_NS 2000000000ull /* one put that takes longer: the driver does not work here */
+#define ENOUGH_NS  30000000ull   /* for one kind of put */
+
+struct side {
+    struct driver *driver;
+    struct driver_memory memory;
+    struct driver_region *region;
+    bool owns_driver;
+};
+
+struct bench {
+    const struct driver_ops *ops;
+    struct side sender, receiver;
+    struct driver_peer *peer;
+    uint64_t landed;
+    struct driver_op op;
+    bool done;
+    int status;
+};
+
+static void notified(void *context, uint64_t token)
+{
+    ((struct bench *)context)->landed++;
+}
+
+static void peer_down(void *context, struct driver_peer *peer, int error)
+{
+    ((struct bench *)context)->status = error;
+}
+
+static void put_done(struct driver_op *op, int status)
+{
+    struct bench *bench = (struct bench *)((char *)op - offsetof(struct bench, op));
+    bench->done = true;
+    if (status < 0)
+        bench->status = status;
+}
+
+/* shared: the instance to use, NULL: one of its own. */
+static int side_open(struct bench *bench, struct side *side, const struct driver_config *config, struct driver *shared)
+{
+    struct driver_events events = {.notified = notified, .peer_down = peer_down, .context = bench};
+    int fd = memfd_create("tca-calibrate", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, BUFFER_BYTES) < 0)
+        return -errno;
+    side->memory.fd = fd;
+    void *base = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    if (base == MAP_FAILED)
+        return -errno;
+    memset(base, 1, BUFFER_BYTES);
+    side->memory.base = base;
+    side->memory.length_bytes = BUFFER_BYTES;
+    side->driver = shared;
+    if (!shared) {
+        int r = bench->ops->open(config, &events, &side->driver);
+        if (r < 0)
+            return r;
+        side->owns_driver = true;
+    }
+    return bench->ops->region_add(side->driver, &side->memory, &side->region);
+}
+
+static void side_close(struct bench *bench, struct side *side)
+{
+    if (side->region)
+        bench->ops->region_remove(side->driver, side->region);
+    if (side->driver && side->owns_driver)
+        bench->ops->close(side->driver);
+    if (side->memory.base)
+        munmap(side->memory.base, BUFFER_BYTES);
+    if (side->memory.fd > 0)
+        close(side->memory.fd);
+}
+
+/* One put, from its post until the notification has landed: ns, or negative. */
+static int64_t one_put(struct bench *bench, struct driver_put *put)
+{
+    uint64_t before = bench->landed, started = clock_now_ns(), now = started;
+    bool posted = false;
+    bench->done = false;
+    bench->op = (struct driver_op){.done = put_done};
+    do {
+        if (!posted) {
+            int r = bench->ops->put_post(bench->sender.driver, put, &bench->op);
+            if (r < 0 && r != -EAGAIN)
+                return r;
+            posted = r == 0;
+        }
+        int a = bench->ops->progress(bench->sender.driver, 64), b = bench->ops->progress(bench->receiver.driver, 64);
+        if (a < 0 || b < 0 || bench->status < 0)
+            return a < 0 ? a : b < 0 ? b : bench->status;
+        now = clock_now_ns();
+        if (now - started > GIVE_UP_NS)
+            return -ETIMEDOUT;
+    } while (!posted || !bench->done || bench->landed == before);
+    return (int64_t)(now - started);
+}
+
+static int compare_ns(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Median of many puts with these layouts: ns, or negative. */
+static int64_t measure(struct bench *bench, const struct layout *source, const struct layout *target)
+{
+    struct driver_landing_args landing_args = {.region = bench->receiver.region, .layout = target, .notify = true};
+    struct driver_put_args put_args = {.peer = bench->peer, .region = bench->sender.region, .layout = source,
+                                       .target_layout = target};
+    struct driver_landing *landing;
+    struct driver_put *put;
+    struct driver_put_info info;
+    uint8_t blob[LANDING_MAX_BYTES];
+    size_t blob_bytes;
+    int64_t ns[REPEATS_MAX], r;
+
+    r = bench->ops->landing_new(bench->receiver.driver, &landing_args, &landing, blob, &blob_bytes);
+    if (r < 0)
+        return r;
+    put_args.landing = blob;
+    put_args.landing_bytes = blob_bytes;
+    r = bench->ops->put_prepare(bench->sender.driver, &put_args, &put, &info);
+    if (r == 0) {
+        uint64_t started = clock_now_ns();
+        int count = 0;
+        one_put(bench, put); /* connects, warms up */
+        while (r >= 0 && count < REPEATS_MAX && (count < 5 || clock_now_ns() - started < ENOUGH_NS)) {
+            r = one_put(bench, put);
+            ns[count++] = r;
+        }
+        if (r >= 0) {
+            qsort(ns, (size_t)count, sizeof ns[0], compare_ns);
+            r = ns[count / 2];
+        }
+        bench->ops->put_release(bench->sender.driver, put);
+    }
+    bench->ops->landing_free(bench->receiver.driver, landing);
+    return r;
+}
+
+static int64_t measure_contiguous(struct bench *bench, uint64_t bytes)
+{
+    struct layout *layout;
+    int r = layout_contiguous(bytes, &layout);
+    if (r < 0)
+        return r;
+    int64_t ns = measure(bench, layout, layout);
+    free(layout);
+    return ns;
+}
+
+static int64_t measure_strided(struct bench *bench)
+{
+    struct layout *block, *layout = NULL;
+    int r = layout_contiguous(STRIDED_BLOCK_BYTES, &block);
+    if (r == 0)
+        r = layout_repeat(block, STRIDED_BLOCKS, STRIDED_STRIDE_BYTES, &layout);
+    int64_t ns = r < 0 ? r : measure(bench, layout, layout);
+    free(block);
+    free(layout);
+    return ns;
+}
+
+static int bench_open(struct bench *bench, const struct driver_config *config)
+{
+    uint8_t address[ADDRESS_MAX_BYTES];
+    struct driver_caps caps;
+    int r = bench->ops->probe(config, &caps);
+    if (r == 0)
+        r = side_open(bench, &bench->receiver, config, NULL);
+    if (r == 0) /* a driver of one node has both ends in one instance */
+        r = side_open(bench, &bench->sender, config, caps.other_nodes ? NULL : bench->receiver.driver);
+    if (r == 0)
+        r = bench->ops->address(bench->receiver.driver, address);
+    return r < 0 ? r : bench->ops->peer_connect(bench->sender.driver, address, (size_t)r, &bench->peer);
+}
+
+int calibrate_driver(const struct driver_ops *ops, const struct driver_config *config,
+                     struct cost_parameters *ret_parameters)
+{
+    struct bench bench = {.ops = ops};
+    int r = bench_open(&bench, config);
+    if (r == 0) {
+        int64_t tiny = measure_contiguous(&bench, 8), small = measure_contiguous(&bench, SMALL_BYTES),
+                large = measure_contiguous(&bench, LARGE_BYTES), strided = measure_strided(&bench);
+        if (tiny < 0 || small < 0 || large < 0 || strided < 0) {
+            r = (int)(tiny < 0 ? tiny : small < 0 ? small : large < 0 ? large : strided);
+        } else {
+            int64_t small_ns = small > tiny ? small - tiny : 1, large_ns = large > tiny ? large - tiny : 1;
+            *ret_parameters = (struct cost_parameters){
+                .valid = true,
+                .latency_ns = (double)tiny,
+                .descriptor_ns = (double)tiny,
+                .block_ns = strided > small ? (double)(strided - small) / STRIDED_BLOCKS : 0,
+                .small_bytes_per_ns = (double)SMALL_BYTES / (double)small_ns,
+                .large_bytes_per_ns = (double)LARGE_BYTES / (double)large_ns,
+                .remote_factor = 1,
+            };
+        }
+    }
+    if (bench.peer)
+        ops->peer_disconnect(bench.sender.driver, bench.peer);
+    side_close(&bench, &bench.sender);
+    side_close(&bench, &bench.receiver);
+    return r;
+}
+
+/* ---- the line between two cores ---- */
+
+enum { LINE_ROUNDS = 2000 };
+
+struct line_pair {
+    _Alignas(64) _Atomic uint32_t value;
+    _Atomic bool stop;
+};
+
+static void *line_other(void *context)
+{
+    struct line_pair *pair = context;
+    uint32_t seen = 0;
+    while (!atomic_load_explicit(&pair->stop, memory_order_relaxed)) {
+        uint32_t value = atomic_load_explicit(&pair->value, memory_order_acquire);
+        if (value != seen && value % 2 == 1) {
+            seen = value + 1;
+            atomic_store_explicit(&pair->value, seen, memory_order_release);
+        }
+    }
+    return NULL;
+}
+
+double calibrate_line_ns(void)
+{
+    struct line_pair pair = {0};
+    pthread_t thread;
+    int64_t ns[LINE_ROUNDS];
+    int count = 0;
+    uint64_t started = clock_now_ns();
+
+    if (pthread_create(&thread, NULL, line_other, &pair))
+        return 100;
+    for (; count < LINE_ROUNDS && clock_now_ns() - started < ENOUGH_NS; count++) {
+        uint64_t sent = clock_now_ns(), now = sent;
+        atomic_store_explicit(&pair.value, (uint32_t)(2 * count + 1), memory_order_release);
+        while (atomic_load_explicit(&pair.value, memory_order_acquire) != (uint32_t)(2 * count + 2) &&
+               now - started < 2 * ENOUGH_NS)
+            now = clock_now_ns();
+        ns[count] = (int64_t)(clock_now_ns() - sent) / 2;
+    }
+    atomic_store_explicit(&pair.stop, true, memory_order_relaxed);
+    pthread_join(thread, NULL);
+    qsort(ns, (size_t)count, sizeof ns[0], compare_ns);
+    return count ? (double)ns[count / 10] : 100; /* others' turns on these cores are not the line's fault */
+}

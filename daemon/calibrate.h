@@ -1,0 +1,14 @@
+/* Measures what the cost model needs, on this machine, through the drivers' own contract. */
+#pragma once
+
+#include "drivers/cost.h"
+#include "drivers/driver.h"
+
+/* One driver, between two instances of it in the calling thread: 0 and its parameters for the seat where whoever starts also
+ * moves the data. A tenth of a second or so. */
+int calibrate_driver(const struct driver_ops *ops, const struct driver_config *config,
+                     struct cost_parameters *ret_parameters);
+
+/* How long a cache line takes from one thread to another (ns, one way, undisturbed). What a start through the daemon costs more
+ * than one in the client. */
+double calibrate_line_ns(void);

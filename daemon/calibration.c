@@ -1,0 +1,126 @@
+/* When to calibrate, and keeping the result: on the first start (no file yet) and when tcactl asks. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/admin.h"
+#include "daemon/calibrate.h"
+#include "daemon/calibration.h"
+#include "daemon/engine.h"
+#include "daemon/log.h"
+#include "daemon/tcad.h"
+#include "daemon/worker.h"
+
+struct run {
+    struct tcad *tcad;
+    struct admin_reply *reply; /* NULL: nobody asked */
+    struct cost_table table;
+    int error[RAIL_COUNT];
+    struct driver_config config;
+    char path[4096];
+    int write_error;
+};
+
+/* On the worker. */
+static void work(void *context)
+{
+    struct run *run = context;
+    double hop_ns = 2 * calibrate_line_ns(); /* to the engine and back */
+    for (int rail = 1; rail < RAIL_COUNT; rail++) {
+        const struct driver_ops *ops = driver_of_rail(rail);
+        struct cost_parameters parameters;
+        if (!ops || !engine_driver(run->tcad->engine, rail))
+            continue;
+        run->error[rail] = calibrate_driver(ops, &run->config, &parameters);
+        if (run->error[rail] < 0)
+            continue;
+        if (engine_driver_caps(run->tcad->engine, rail)->same_node && rail == RAIL_SHM)
+            run->table.at[rail][SEAT_CLIENT] = parameters;
+        parameters.latency_ns += hop_ns;
+        run->table.at[rail][SEAT_DAEMON] = parameters;
+    }
+    run->write_error = cost_write(run->path, &run->table);
+}
+
+static json_t *document(const struct run *run)
+{
+    json_t *rails = json_array();
+    for (int rail = 1; rail < RAIL_COUNT; rail++) {
+        for (int seat = 1; seat < SEAT_COUNT; seat++) {
+            const struct cost_parameters *p = &run->table.at[rail][seat];
+            if (!p->valid)
+                continue;
+            json_array_append_new(rails, json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f}", "rail", rail_name(rail),
+                                                   "seat", seat_name(seat), "valid", 1, "latency_ns", p->latency_ns,
+                                                   "descriptor_ns", p->descriptor_ns, "block_ns", p->block_ns,
+                                                   "small_gb_per_s", p->small_bytes_per_ns, "large_gb_per_s",
+                                                   p->large_bytes_per_ns));
+        }
+        if (run->error[rail] < 0)
+            json_array_append_new(rails, json_pack("{s:s, s:s, s:b, s:s}", "rail", rail_name(rail), "seat", "daemon",
+                                                   "valid", 0, "error", strerror(-run->error[rail])));
+    }
+    return json_pack("{s:s, s:o}", "path", run->path, "rails", rails);
+}
+
+static void done(void *context)
+{
+    struct run *run = context;
+    struct tcad *tcad = run->tcad;
+    bool failed = false;
+    for (int rail = 1; rail < RAIL_COUNT; rail++) {
+        if (run->error[rail] < 0) {
+            failed = true;
+            log_warning(NULL, "rail %s could not be calibrated: %s: the cost model will not choose it by itself",
+                        rail_name(rail), strerror(-run->error[rail]));
+        }
+    }
+    if (run->write_error < 0)
+        log_warning(NULL, "calibration: %s: %s: it is measured again at the next start", run->path,
+                    strerror(-run->write_error));
+    tcad->costs = run->table;
+    tcad->calibrated = true;
+    log_info(NULL, "rails were calibrated: %s", run->path);
+    if (run->reply)
+        admin_reply_document(run->reply, document(run), failed);
+    free(run);
+}
+
+static void begin(struct tcad *tcad, struct admin_reply *reply)
+{
+    struct run *run = calloc(1, sizeof *run);
+    if (run) {
+        run->tcad = tcad;
+        run->reply = reply;
+        run->config = tcad_driver_config(tcad);
+        snprintf(run->path, sizeof run->path, "%s", tcad->conf->rails.calibration_file);
+    }
+    if (!run || worker_submit(tcad->worker, work, done, run) < 0) {
+        free(run);
+        if (reply)
+            admin_reply_fail(reply, -ENOMEM, "no memory to calibrate");
+    }
+}
+
+void admin_calibrate(struct tcad *tcad, struct admin_reply *reply)
+{
+    begin(tcad, reply);
+}
+
+void calibration_start(struct tcad *tcad)
+{
+    const char *why;
+    unsigned line;
+    int r = cost_read(tcad->conf->rails.calibration_file, &tcad->costs, &why, &line);
+    if (r == 0) {
+        tcad->calibrated = true;
+        return;
+    }
+    if (r != -ENOENT)
+        log_warning(NULL, "%s:%u: %s: it is ignored", tcad->conf->rails.calibration_file, line,
+                    r == -EINVAL ? why : strerror(-r));
+    if (tcad->conf->rails.calibration == CONF_CALIBRATION_AUTO)
+        begin(tcad, NULL);
+}

@@ -1,0 +1,139 @@
+/*
+ * The engine: one thread that polls the submission rings of the sessions and the drivers, runs plans in the daemon seat, and
+ * sleeps when there is nothing to do. Plans and sessions are handed to it by engine_call(); afterwards they are the engine's until a
+ * detach hands them back.
+ *
+ * A walk: session_poll() takes an entry from a submission ring -> plan_start() -> chain_start() (drivers/chain.c) -> the
+ * driver's put_post(); chain_run() and the driver's progress() move it on; plan_complete() writes the completion.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sched.h>
+
+#include "drivers/chain.h"
+#include "drivers/driver.h"
+#include "proto/segment.h"
+
+struct engine;
+struct engine_session;
+struct loop;
+
+struct engine_config {
+    uint64_t spin_ns;
+    uint64_t yield_ns;
+    bool pin;
+    cpu_set_t cpus;
+};
+
+/* All on the loop's thread. */
+struct engine_events {
+    /* A client broke the rules of its rings: why is static. */
+    void (*session_broken)(void *context, uint64_t session, const char *why);
+    /* A driver has lost a peer. */
+    void (*peer_down)(void *context, struct driver_peer *peer, int error);
+    void *context;
+};
+
+int engine_new(struct loop *loop, const struct engine_config *config, const struct engine_events *events,
+               struct engine **ret_engine);
+/* Opens a driver; before engine_run(). detail: of the driver's caps. */
+int engine_add_driver(struct engine *engine, const struct driver_ops *ops, const struct driver_config *config);
+/* Starts the thread. */
+int engine_run(struct engine *engine);
+/* From the loop's thread: how long it looks for work before it sleeps, from now on. */
+void engine_tune(struct engine *engine, uint64_t spin_ns, uint64_t yield_ns);
+/* Stops the thread and closes the drivers; every session has been detached. NULL is fine; returns NULL. */
+struct engine *engine_free(struct engine *engine);
+
+/* NULL when it was not added. */
+struct driver *engine_driver(const struct engine *engine, enum rail rail);
+const struct driver_caps *engine_driver_caps(const struct engine *engine, enum rail rail);
+/* 0, or why the driver is broken. */
+int engine_driver_error(const struct engine *engine, enum rail rail);
+
+/* From the loop's thread: work(context) on the engine's thread, then, unless NULL, done(context) on the loop's. In the
+ * order of the calls. Cannot fail: a call that finds no memory waits for some. */
+void engine_call(struct engine *engine, void (*work)(struct engine *engine, void *context),
+                 void (*done)(void *context), void *context);
+
+/* ---- sessions ---- */
+
+struct engine_session_args {
+    uint64_t id;
+    struct session_segment *segment;
+    struct notify_segment *notify;
+    int wake_fd; /* the eventfd that the client writes; nobody reads it */
+};
+int engine_session_new(struct engine *engine, const struct engine_session_args *args,
+                       struct engine_session **ret_session);
+/* All its plans have been detached, or are being: when the last has gone, the session is freed and done(context) runs on the
+ * loop's thread. Its segments and eventfd are then no longer used here. */
+void engine_session_detach(struct engine_session *session, void (*done)(void *context), void *context);
+
+/* ---- landings ---- */
+
+/* What a landing's notification raises here: its address is the token of every landing the daemon makes. */
+struct engine_landing {
+    struct notify_line *line;
+    struct notify_segment *segment;
+};
+
+/* ---- plans ---- */
+
+struct engine_histogram { /* of durations: 4 buckets an octave */
+    _Atomic uint32_t at[160];
+};
+void engine_histogram_add(struct engine_histogram *histogram, uint64_t value);
+/* The value below which this share (0 .. 1) of the samples lies, 0 when there are none. */
+uint64_t engine_histogram_quantile(const struct engine_histogram *histogram, double share);
+
+/* Filled in by daemon/plan, then attached. Plain numbers below `counters` may be read from the loop's thread. */
+struct engine_plan {
+    uint32_t id;
+    uint32_t channel;
+    enum rail rail;        /* for receipts */
+    uint64_t bytes;        /* of one start, daemon-seat chains only */
+    uint32_t descriptors;
+    uint32_t chain_count;
+    struct chain **chains; /* the daemon-seat chains; owned */
+
+    /* counters */
+    _Atomic uint64_t starts;
+    _Atomic uint64_t errors;
+    _Atomic bool running;
+    struct engine_histogram durations; /* taken to done, ns */
+
+    /* the engine's own */
+    struct engine_session *session;
+    struct engine_plan *next_running;
+    uint64_t unfinished; /* bit per chain */
+    int status;
+    int broken;          /* every start fails with it */
+    bool posted;         /* everything of the current start was handed to drivers */
+    struct submit_entry entry;
+    uint64_t taken_ns;
+    bool forget;         /* once quiet: detached */
+    void (*quiet)(void *context); /* posted to the loop once nothing is in flight */
+    void *quiet_context;
+};
+
+/* On the engine's thread (from within engine_call): the plan can be started from now on. */
+void engine_plan_attach(struct engine_session *session, struct engine_plan *plan);
+/* From the loop's thread: no more starts; done(context) on the loop's thread once nothing of it is in flight and the engine has
+ * forgotten it. */
+void engine_plan_detach(struct engine_session *session, struct engine_plan *plan, void (*done)(void *context),
+                        void *context);
+/* From the loop's thread: starts fail with this from now on, a running one is ended; done(context) on the loop's thread once nothing
+ * of it is in flight: its chains will not be touched any more. Not while a detach or another break is under way. */
+void engine_plan_break(struct engine_session *session, struct engine_plan *plan, int error,
+                       void (*done)(void *context), void *context);
+
+/* ---- displays ---- */
+
+struct engine_stats {
+    uint64_t starts, completions, errors, bytes, sleeps;
+    bool asleep;
+};
+void engine_stats(const struct engine *engine, struct engine_stats *ret_stats);

@@ -1,0 +1,260 @@
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/engine_internal.h"
+#include "daemon/loop.h"
+#include "proto/notify.h"
+#include "proto/status.h"
+
+/* ---- durations ---- */
+
+void engine_histogram_add(struct engine_histogram *histogram, uint64_t value)
+{
+    /* bucket = 4 * log2(value) + the next two bits */
+    unsigned log = value ? 63 - (unsigned)__builtin_clzll(value) : 0;
+    unsigned fine = log >= 2 ? (unsigned)(value >> (log - 2)) & 3 : 0;
+    unsigned at = log * 4 + fine;
+    if (at >= sizeof histogram->at / sizeof histogram->at[0])
+        at = sizeof histogram->at / sizeof histogram->at[0] - 1;
+    atomic_store_explicit(&histogram->at[at], atomic_load_explicit(&histogram->at[at], memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+uint64_t engine_histogram_quantile(const struct engine_histogram *histogram, double share)
+{
+    enum { BUCKETS = sizeof histogram->at / sizeof histogram->at[0] };
+    uint64_t total = 0, below = 0;
+    for (unsigned i = 0; i < BUCKETS; i++)
+        total += atomic_load_explicit(&histogram->at[i], memory_order_relaxed);
+    if (total == 0)
+        return 0;
+    for (unsigned i = 0; i < BUCKETS; i++) {
+        below += atomic_load_explicit(&histogram->at[i], memory_order_relaxed);
+        if ((double)below >= share * (double)total) {
+            uint64_t octave = 1ull << (i / 4); /* the bucket's middle */
+            return octave + octave * (i % 4) / 4 + octave / 8;
+        }
+    }
+    return 0;
+}
+
+/* ---- running ---- */
+
+static void quiet(struct engine_plan *plan);
+
+static void push_completion(struct engine_session *session, const struct complete_entry *entry)
+{
+    int r = ring_push(&session->complete, entry);
+    if (r < 0) {
+        /* The client may have no more starts in flight than the ring has entries: it cannot be full. */
+        session->broken = true;
+        return;
+    }
+    notify_wake(session->notify);
+}
+
+static void complete(struct engine_plan *plan)
+{
+    struct engine_session *session = plan->session;
+    struct engine *engine = session->engine;
+    uint64_t now = clock_now_ns(), posted = 0;
+    uint32_t retries = 0;
+
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        uint64_t at = chain_posted_ns(plan->chains[i]);
+        posted = at > posted ? at : posted;
+        retries += chain_retries(plan->chains[i]);
+    }
+    struct complete_entry entry = {
+        .plan = plan->id,
+        .sequence = plan->entry.sequence,
+        .status = status_to_wire(plan->status),
+        .rail = (uint8_t)plan->rail,
+        .retries = retries > UINT16_MAX ? UINT16_MAX : (uint16_t)retries,
+        .bytes = plan->status < 0 ? 0 : plan->bytes,
+        .descriptors = plan->descriptors,
+        .start_ns = plan->entry.start_ns,
+        .taken_ns = plan->taken_ns,
+        .posted_ns = posted ? posted : plan->taken_ns,
+        .done_ns = now,
+    };
+    atomic_store_explicit(&plan->running, false, memory_order_relaxed);
+    engine_count(&engine->completions, 1);
+    if (plan->status < 0) {
+        engine_count(&plan->errors, 1);
+        engine_count(&engine->errors, 1);
+    } else {
+        engine_count(&engine->bytes, plan->bytes);
+        engine_histogram_add(&plan->durations, now - plan->taken_ns);
+    }
+    if (session->on_channel[plan->channel] == plan)
+        session->on_channel[plan->channel] = NULL;
+    if (!session->detaching)
+        push_completion(session, &entry);
+    quiet(plan);
+}
+
+static void note_result(struct engine_plan *plan, uint32_t chain, int result)
+{
+    if (result == 0)
+        return;
+    plan->unfinished &= ~(1ull << chain);
+    if (result < 0 && plan->status == 0)
+        plan->status = result;
+}
+
+/* Whether later starts on the channel may go: everything of this one has been handed to its driver. */
+static void note_posted(struct engine_plan *plan)
+{
+    if (plan->posted)
+        return;
+    for (uint32_t i = 0; i < plan->chain_count; i++)
+        if ((plan->unfinished & (1ull << i)) && !chain_all_posted(plan->chains[i]))
+            return;
+    plan->posted = true;
+    if (plan->session->on_channel[plan->channel] == plan)
+        plan->session->on_channel[plan->channel] = NULL;
+}
+
+/* Answers an entry that cannot be started. */
+static void refuse(struct engine_session *session, const struct submit_entry *entry, int error)
+{
+    struct complete_entry answer = {
+        .plan = entry->plan,
+        .sequence = entry->sequence,
+        .status = status_to_wire(error),
+        .start_ns = entry->start_ns,
+        .done_ns = clock_now_ns(),
+    };
+    engine_count(&session->engine->errors, 1);
+    push_completion(session, &answer);
+}
+
+void engine_plan_start(struct engine_session *session, const struct submit_entry *entry)
+{
+    struct engine_plan *plan =
+        session->plans && entry->plan < PLANS_PER_SESSION_MAX ? session->plans[entry->plan] : NULL;
+    engine_count(&session->engine->starts, 1);
+    if (!plan) {
+        refuse(session, entry, -ENOENT);
+        return;
+    }
+    if (plan->unfinished || plan->forget) {
+        refuse(session, entry, -EBUSY);
+        return;
+    }
+    if (plan->broken) {
+        engine_count(&plan->errors, 1);
+        refuse(session, entry, plan->broken);
+        return;
+    }
+    plan->entry = *entry;
+    plan->taken_ns = clock_now_ns();
+    plan->status = 0;
+    plan->posted = false;
+    plan->unfinished = plan->chain_count == 64 ? ~0ull : (1ull << plan->chain_count) - 1;
+    engine_count(&plan->starts, 1);
+    atomic_store_explicit(&plan->running, true, memory_order_relaxed);
+    session->on_channel[plan->channel] = plan;
+    for (uint32_t i = 0; i < plan->chain_count; i++)
+        note_result(plan, i, chain_start(plan->chains[i]));
+    if (plan->unfinished == 0) {
+        complete(plan);
+        return;
+    }
+    note_posted(plan);
+    plan->next_running = session->running;
+    session->running = plan;
+}
+
+bool engine_plan_run(struct engine_plan *plan)
+{
+    for (uint64_t left = plan->unfinished; left; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        note_result(plan, i, chain_run(plan->chains[i]));
+    }
+    if (plan->unfinished) {
+        note_posted(plan);
+        return false;
+    }
+    complete(plan);
+    return true;
+}
+
+/* ---- attaching, breaking, detaching ---- */
+
+void engine_plan_attach(struct engine_session *session, struct engine_plan *plan)
+{
+    plan->session = session;
+    assert(session->plans && !session->plans[plan->id]);
+    session->plans[plan->id] = plan;
+}
+
+static void cancel(struct engine_plan *plan, int error)
+{
+    for (uint64_t left = plan->unfinished; left; left &= left - 1)
+        chain_cancel(plan->chains[__builtin_ctzll(left)], error);
+}
+
+/* Nothing of it is in flight: tells the loop, if that asked. */
+static void quiet(struct engine_plan *plan)
+{
+    struct engine_session *session = plan->session;
+    void (*done)(void *context) = plan->quiet;
+    void *context = plan->quiet_context;
+
+    if (!done)
+        return;
+    plan->quiet = NULL;
+    if (plan->forget)
+        session->plans[plan->id] = NULL;
+    while (loop_post(session->engine->loop, done, context) < 0)
+        sched_yield();
+}
+
+struct plan_order {
+    struct engine_session *session;
+    struct engine_plan *plan;
+    bool forget;
+    int error;
+    void (*done)(void *context);
+    void *context;
+};
+
+static void order_work(struct engine *engine, void *context)
+{
+    struct plan_order *order = context;
+    struct engine_plan *plan = order->plan;
+    if (plan->broken == 0)
+        plan->broken = order->error;
+    plan->forget = order->forget;
+    plan->quiet = order->done;
+    plan->quiet_context = order->context;
+    cancel(plan, order->error);
+    engine_session_wake(order->session);
+    if (plan->unfinished == 0)
+        quiet(plan);
+}
+
+static void give_order(const struct plan_order *wanted)
+{
+    struct plan_order *order;
+    while (!(order = malloc(sizeof *order)))
+        sched_yield();
+    *order = *wanted;
+    engine_call(order->session->engine, order_work, free, order);
+}
+
+void engine_plan_break(struct engine_session *session, struct engine_plan *plan, int error,
+                       void (*done)(void *context), void *context)
+{
+    give_order(&(struct plan_order){session, plan, false, error, done, context});
+}
+
+void engine_plan_detach(struct engine_session *session, struct engine_plan *plan, void (*done)(void *context),
+                        void *context)
+{
+    give_order(&(struct plan_order){session, plan, true, -ECANCELED, done, context});
+}

@@ -1,0 +1,247 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+#include "daemon/engine_internal.h"
+#include "daemon/loop.h"
+
+enum {
+    POP_BUDGET = 16,         /* entries of one channel in one round */
+    IDLE_ROUNDS_MAX = 20000, /* a session that is quiet while others are busy: stop looking at its rings */
+};
+
+/* ---- the two lists ---- */
+
+static void list_remove(struct engine_session *session)
+{
+    *session->link = session->next;
+    if (session->next)
+        session->next->link = session->link;
+}
+
+static void list_insert(struct engine_session **list, struct engine_session *session)
+{
+    session->next = *list;
+    session->link = list;
+    if (*list)
+        (*list)->link = &session->next;
+    *list = session;
+}
+
+static void set_armed(struct engine_session *session, bool armed)
+{
+    atomic_store_explicit(&session->segment->engine_armed, armed, memory_order_relaxed);
+    atomic_store_explicit(&session->notify->engine_armed, armed, memory_order_relaxed);
+    session->armed = armed;
+}
+
+void engine_session_wake(struct engine_session *session)
+{
+    session->idle_rounds = 0;
+    if (!session->armed)
+        return;
+    set_armed(session, false);
+    if (session->parked) {
+        session->parked = session->dormant = false;
+        list_remove(session);
+        list_insert(&session->engine->active, session);
+    }
+}
+
+static bool something_there(struct engine_session *session)
+{
+    if (session->broken)
+        return false;
+    for (int i = 0; i < CHANNELS; i++)
+        if (!session->on_channel[i] && ring_readable(&session->submit[i]))
+            return true;
+    return false;
+}
+
+/* A running plan that waits for a notification may be released by a process that stores the counter itself. */
+static bool running_moves(struct engine_session *session)
+{
+    for (struct engine_plan *plan = session->running; plan; plan = plan->next_running) {
+        for (uint64_t left = plan->unfinished; left; left &= left - 1)
+            if (chain_ready(plan->chains[__builtin_ctzll(left)]))
+                return true;
+    }
+    return false;
+}
+
+bool engine_session_arm(struct engine_session *session)
+{
+    set_armed(session, true);
+    /* Our stores before the second look, as the client's tail before its look at engine_armed: segment.h */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (something_there(session) || running_moves(session)) {
+        set_armed(session, false);
+        return false;
+    }
+    if (!session->running) { /* with plans under way it stays where a driver's event leads to a look at them */
+        session->parked = true;
+        list_remove(session);
+        list_insert(&session->engine->parked, session);
+    }
+    return true;
+}
+
+/* ---- a round ---- */
+
+struct broken_post {
+    struct engine *engine;
+    uint64_t session;
+    const char *why;
+};
+
+static void broken_on_loop(void *context)
+{
+    struct broken_post *post = context;
+    post->engine->events.session_broken(post->engine->events.context, post->session, post->why);
+    free(post);
+}
+
+static void break_session(struct engine_session *session, const char *why)
+{
+    session->broken = true;
+    struct broken_post *post;
+    while (!(post = malloc(sizeof *post)))
+        sched_yield();
+    *post = (struct broken_post){session->engine, session->id, why};
+    while (loop_post(session->engine->loop, broken_on_loop, post) < 0)
+        sched_yield();
+}
+
+static unsigned take_starts(struct engine_session *session)
+{
+    unsigned work = 0;
+    for (int channel = 0; channel < CHANNELS; channel++) {
+        for (int i = 0; i < POP_BUDGET && !session->on_channel[channel]; i++) {
+            struct submit_entry entry;
+            int r = ring_pop(&session->submit[channel], &entry);
+            if (r == 0)
+                break;
+            if (r < 0) {
+                break_session(session, "impossible index in a submission ring");
+                return work;
+            }
+            engine_plan_start(session, &entry);
+            work++;
+            if (session->broken) {
+                break_session(session, "completion ring overrun: more starts in flight than it has entries");
+                return work;
+            }
+        }
+    }
+    return work;
+}
+
+static unsigned run_plans(struct engine_session *session)
+{
+    unsigned work = 0;
+    for (struct engine_plan **link = &session->running; *link;) {
+        struct engine_plan *plan = *link, *next = plan->next_running;
+        if (engine_plan_run(plan)) { /* it may be freed from now on */
+            *link = next;
+            work++;
+        } else {
+            link = &plan->next_running;
+        }
+    }
+    return work;
+}
+
+unsigned engine_session_poll(struct engine_session *session)
+{
+    bool was_broken = session->broken;
+    unsigned work = session->running ? run_plans(session) : 0;
+    if (session->broken && !was_broken)
+        break_session(session, "completion ring overrun: more starts in flight than it has entries");
+    if (!session->broken && !session->detaching)
+        work += take_starts(session);
+    if (work)
+        session->idle_rounds = 0;
+    else if (!session->running && !session->detaching && ++session->idle_rounds > IDLE_ROUNDS_MAX && engine_session_arm(session))
+        session->dormant = session->parked;
+    return work;
+}
+
+/* ---- life ---- */
+
+static void attach_work(struct engine *engine, void *context)
+{
+    struct engine_session *session = context;
+    /* Edge triggered, and never read: the client shares the file, could make it a blocking one, and then a read would wait for
+     * the client. Every write to an eventfd is an edge. */
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = session};
+    if (epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, session->wake_fd, &event) < 0)
+        session->broken = true; /* out of kernel memory: the client would never be heard */
+    list_insert(&engine->active, session);
+    if (session->broken)
+        break_session(session, "no kernel memory to watch its eventfd");
+}
+
+int engine_session_new(struct engine *engine, const struct engine_session_args *args,
+                       struct engine_session **ret_session)
+{
+    struct engine_session *session = calloc(1, sizeof *session);
+    if (!session)
+        return -ENOMEM;
+    session->engine = engine;
+    session->id = args->id;
+    session->segment = args->segment;
+    session->notify = args->notify;
+    session->wake_fd = args->wake_fd;
+    session->plans = calloc(PLANS_PER_SESSION_MAX, sizeof *session->plans);
+    if (!session->plans) {
+        free(session);
+        return -ENOMEM;
+    }
+    for (int i = 0; i < CHANNELS; i++)
+        ring_init(&session->submit[i], &args->segment->submit[i], args->segment->submit_entries[i],
+                  sizeof(struct submit_entry), SUBMIT_ENTRIES);
+    ring_init(&session->complete, &args->segment->complete, args->segment->complete_entries,
+              sizeof(struct complete_entry), COMPLETE_ENTRIES);
+    engine_call(engine, attach_work, NULL, session);
+    *ret_session = session;
+    return 0;
+}
+
+bool engine_session_detach_step(struct engine_session *session)
+{
+    run_plans(session);
+    if (session->running)
+        return false;
+    epoll_ctl(session->engine->epoll_fd, EPOLL_CTL_DEL, session->wake_fd, NULL);
+    list_remove(session);
+    while (loop_post(session->engine->loop, session->detached, session->detached_context) < 0)
+        sched_yield();
+    free(session->plans);
+    free(session);
+    return true;
+}
+
+struct detach_order {
+    struct engine_session *session;
+    void (*done)(void *context);
+    void *context;
+};
+
+static void detach_work(struct engine *engine, void *context)
+{
+    struct detach_order *order = context;
+    struct engine_session *session = order->session;
+    session->detached = order->done;
+    session->detached_context = order->context;
+    session->detaching = true;
+    engine_session_wake(session);
+}
+
+void engine_session_detach(struct engine_session *session, void (*done)(void *context), void *context)
+{
+    struct detach_order *order;
+    while (!(order = malloc(sizeof *order)))
+        sched_yield();
+    *order = (struct detach_order){session, done, context};
+    engine_call(session->engine, detach_work, free, order);
+}

@@ -1,0 +1,272 @@
+/*
+ * The member's side: which session is in which group, and who of that has gone.
+ *
+ * "What happens when a session joins?" group_join.c asks the root (group_request.c), whose daemon answers in group_root.c.
+ */
+#include "daemon/group.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/group_internal.h"
+#include "daemon/tcad.h"
+
+enum { NODES_MAX = 65536 };
+
+/* ---- places ---- */
+
+struct place *place_find(const struct groups *groups, uint64_t session)
+{
+    struct place *place = groups->places;
+    while (place && place->session != session)
+        place = place->next;
+    return place;
+}
+
+struct place *place_new(struct session *session, const char *group, uint32_t root, uint32_t rank, uint32_t size)
+{
+    struct groups *groups = session->tcad->groups;
+    struct place *place = calloc(1, sizeof *place);
+    struct gone *gone = calloc(size, sizeof *gone);
+    if (!place || !gone) {
+        free(place);
+        free(gone);
+        return NULL;
+    }
+    place->session = session->id;
+    place->user = (uint32_t)session->uid;
+    place->root = root;
+    place->rank = rank;
+    place->size = size;
+    snprintf(place->group, sizeof place->group, "%s", group);
+    place->gone = gone;
+    place->next = groups->places;
+    groups->places = place;
+    return place;
+}
+
+static void place_free(struct groups *groups, struct place *place)
+{
+    struct place **at = &groups->places;
+    while (*at != place)
+        at = &(*at)->next;
+    *at = place->next;
+    place_drop_published(place);
+    free(place->gone);
+    free(place);
+}
+
+bool group_alone(const struct session *session)
+{
+    return session->sources == 1 && session->group[0] == '\0';
+}
+
+struct place *place_of_caller(struct session *session, uint32_t tag)
+{
+    struct place *place = place_find(session->tcad->groups, session->id);
+
+    if (place && place->joined)
+        return place;
+    if (place || !group_alone(session)) {
+        session_fail(session, tag, -EINVAL, "session %" PRIu64 " has not joined a group (it was opened for one of %u)",
+                     session->id, session->sources);
+        return NULL;
+    }
+    place = place_new(session, "", session->tcad->node, 0, 1);
+    if (!place) {
+        session_fail(session, tag, -ENOMEM, "no memory for a group of one");
+        return NULL;
+    }
+    place->joined = true;
+    return place;
+}
+
+/* ---- a session ends, here ---- */
+
+static void root_heard(void *context, int status, const Tca__Message *answer, const char *text)
+{
+}
+
+static void tell_gone(struct groups *groups, const struct place *place)
+{
+    const struct session *session = NULL;
+    for (const struct session *each = groups->tcad->sessions; each && !session; each = each->next)
+        if (each->id == place->session) /* also one that is closing */
+            session = each;
+
+    /* It died in its join: the root must hear of that after the question, which may still be on its way. */
+    bool ordered = !place->joined && (!session || session->closing);
+    uint8_t told[NODES_MAX / 8] = {0};
+    Tca__PeerSessionGone gone = TCA__PEER_SESSION_GONE__INIT;
+    gone.session = place->session;
+    gone.group = (char *)place->group;
+    gone.user = place->user;
+    gone.rank = place->rank;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_PEER_SESSION_GONE;
+    message.peer_session_gone = &gone;
+
+    for (uint32_t rank = 0; rank <= place->size; rank++) {
+        bool member = place->joined && session && rank < place->size;
+        uint32_t node = member ? session->members[rank].node : place->root;
+        if (node >= NODES_MAX || (told[node / 8] & (1 << node % 8)))
+            continue;
+        told[node / 8] |= (uint8_t)(1 << node % 8);
+        if (ordered)
+            peers_ask(groups->tcad->peers, node, &message, groups->tcad->conf->control.request_timeout_ns, root_heard, NULL);
+        else if (node == groups->tcad->node)
+            groups_session_gone(groups, node, &gone);
+        else
+            peers_tell(groups->tcad->peers, node, &message);
+    }
+}
+
+void place_leave(struct groups *groups, struct place *place)
+{
+    if (!place)
+        return;
+    if (place->group[0]) {
+        for (const struct own *own = place->published; own; own = own->next)
+            share_withdraw(groups, place->root, place->user, place->group, own->name);
+        tell_gone(groups, place);
+    }
+    place_free(groups, place);
+}
+
+void group_session_gone(struct session *session)
+{
+    struct groups *groups = session->tcad->groups;
+    place_leave(groups, place_find(groups, session->id));
+}
+
+/* ---- others have gone ---- */
+
+static bool same_group(const struct place *place, const Tca__PeerSessionGone *gone)
+{
+    return place->user == gone->user && gone->rank < place->size && place->group[0] && strcmp(place->group, gone->group) == 0;
+}
+
+/* True when that was news, and the session was told: then the list of places may be another. */
+static bool mark_gone(struct groups *groups, struct place *place, uint32_t rank, struct gone gone)
+{
+    struct session *session = session_find(groups->tcad, place->session);
+
+    if (!session || place->gone[rank].session)
+        return false;
+    if (!place->joined) {
+        place->gone[rank] = gone;
+        return false;
+    }
+    if (session->members[rank].session != gone.session || session->members[rank].node != gone.node ||
+        (place->session == gone.session && gone.node == groups->tcad->node))
+        return false;
+    place->gone[rank] = gone;
+    session_source_gone(session, rank, gone.state);
+    return true;
+}
+
+void groups_session_gone(struct groups *groups, uint32_t node, const Tca__PeerSessionGone *message)
+{
+    struct gone gone = {
+        .session = message->session,
+        .node = message->about ? message->about - 1 : node,
+        .state = message->node_down ? SOURCE_NODE_DOWN : SOURCE_DEAD,
+    };
+    if (!message->about)
+        root_session_gone(groups->root, node, message);
+
+    struct place *place = groups->places;
+    while (place)
+        if (same_group(place, message) && mark_gone(groups, place, message->rank, gone))
+            place = groups->places;
+        else
+            place = place->next;
+}
+
+/* Marks the first rank of that node that is not marked yet. */
+static bool mark_node_down(struct groups *groups, struct place *place, uint32_t node)
+{
+    const struct session *session = place->joined ? session_find(groups->tcad, place->session) : NULL;
+
+    for (uint32_t rank = 0; session && rank < place->size; rank++) {
+        const struct session_member *member = &session->members[rank];
+        struct gone gone = {.session = member->session, .node = node, .state = SOURCE_NODE_DOWN};
+        if (member->node == node && mark_gone(groups, place, rank, gone))
+            return true;
+    }
+    return false;
+}
+
+void groups_node_down(struct groups *groups, uint32_t node)
+{
+    root_node_down(groups->root, node);
+    struct place *place = groups->places;
+    while (place)
+        place = mark_node_down(groups, place, node) ? groups->places : place->next;
+}
+
+/* ---- the root's questions, displays, life ---- */
+
+bool groups_asked(struct groups *groups, uint32_t node, uint32_t tag, const Tca__Message *question)
+{
+    switch (question->body_case) {
+    case TCA__MESSAGE__BODY_PEER_GROUP_JOIN:
+        root_join(groups->root, node, tag, question->peer_group_join);
+        return true;
+    case TCA__MESSAGE__BODY_PEER_GATHER:
+        root_gather(groups->root, node, tag, question->peer_gather);
+        return true;
+    case TCA__MESSAGE__BODY_PEER_PUBLISH:
+        root_publish(groups->root, node, tag, question->peer_publish);
+        return true;
+    case TCA__MESSAGE__BODY_PEER_LOOKUP:
+        root_lookup(groups->root, node, tag, question->peer_lookup);
+        return true;
+    default:
+        return false;
+    }
+}
+
+uint32_t groups_count(const struct groups *groups)
+{
+    return root_count(groups->root);
+}
+
+void groups_published(const struct groups *groups, void (*each)(void *context, const char *group, const char *name,
+                                                                const uint8_t handle[64]), void *context)
+{
+    for (const struct place *place = groups->places; place; place = place->next)
+        for (const struct own *own = place->published; own; own = own->next)
+            each(context, place->group, own->name, own->handle);
+}
+
+int groups_new(struct tcad *tcad, struct groups **ret_groups)
+{
+    struct groups *groups = calloc(1, sizeof *groups);
+    if (!groups)
+        return -ENOMEM;
+    groups->tcad = tcad;
+    int r = root_new(tcad, &groups->root);
+    if (r < 0) {
+        free(groups);
+        return r;
+    }
+    *ret_groups = groups;
+    return 0;
+}
+
+struct groups *groups_free(struct groups *groups)
+{
+    if (!groups)
+        return NULL;
+    while (groups->requests)
+        request_free(groups->requests);
+    while (groups->places)
+        place_free(groups, groups->places);
+    root_free(groups->root);
+    free(groups);
+    return NULL;
+}

@@ -1,0 +1,19 @@
+/* Documents that say what is; tcactl(1) describes their shapes. NULL: no memory. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tcad;
+
+json_t *inspect_status(struct tcad *tcad, bool *ret_degraded);
+json_t *inspect_nodes(struct tcad *tcad);
+json_t *inspect_topology(struct tcad *tcad);
+json_t *inspect_sessions(struct tcad *tcad);
+json_t *inspect_regions(struct tcad *tcad);
+json_t *inspect_plans(struct tcad *tcad);
+/* id: "SESSION.PLAN". *ret_why (static) when there is none such. */
+json_t *inspect_plan(struct tcad *tcad, const char *id, const char **ret_why);
+json_t *inspect_stats(struct tcad *tcad);
+json_t *inspect_config(struct tcad *tcad);

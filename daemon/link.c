@@ -1,0 +1,201 @@
+#include "daemon/link.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/engine.h"
+#include "daemon/log.h"
+#include "daemon/region.h"
+#include "daemon/tcad.h"
+
+struct links {
+    struct tcad *tcad;
+    struct link *first;
+};
+
+int links_new(struct tcad *tcad, struct links **ret_links)
+{
+    struct links *links = calloc(1, sizeof *links);
+    if (!links)
+        return -ENOMEM;
+    links->tcad = tcad;
+    *ret_links = links;
+    return 0;
+}
+
+struct held {
+    struct held *next;
+    struct region *region;
+};
+
+void link_hold(struct link *link, struct region *region)
+{
+    if (!link->dead || !link->peer)
+        return;
+    for (const struct held *held = link->held; held; held = held->next)
+        if (held->region == region)
+            return;
+    struct held *held;
+    while (!(held = malloc(sizeof *held)))
+        sched_yield();
+    *held = (struct held){link->held, region_ref(region)};
+    link->held = held;
+}
+
+static void disconnected(void *context)
+{
+    struct link *link = context;
+    while (link->held) {
+        struct held *held = link->held;
+        link->held = held->next;
+        region_unref(held->region);
+        free(held);
+    }
+    free(link);
+}
+
+static void disconnect_work(struct engine *engine, void *context)
+{
+    struct link *link = context;
+    struct driver *driver = engine_driver(engine, link->rail);
+    driver->ops->peer_disconnect(driver, link->peer);
+}
+
+void link_unref(struct link *link)
+{
+    if (!link || --link->refs > 0)
+        return;
+    if (link->peer)
+        engine_call(link->tcad->engine, disconnect_work, disconnected, link);
+    else
+        free(link);
+}
+
+struct failure {
+    enum rail rail;
+    struct driver_peer *peer;
+};
+
+/* The puts in flight end now, not when the driver finds out. */
+static void fail_work(struct engine *engine, void *context)
+{
+    struct failure *failure = context;
+    struct driver *driver = engine_driver(engine, failure->rail);
+    driver->ops->peer_fail(driver, failure->peer, -EHOSTDOWN);
+}
+
+static void bury(struct link **at)
+{
+    struct link *link = *at;
+    struct failure *failure = link->peer ? malloc(sizeof *failure) : NULL;
+    *at = link->next;
+    link->dead = true;
+    if (failure) {
+        *failure = (struct failure){link->rail, link->peer};
+        engine_call(link->tcad->engine, fail_work, free, failure);
+    }
+    link_unref(link);
+}
+
+struct links *links_free(struct links *links)
+{
+    if (!links)
+        return NULL;
+    while (links->first)
+        bury(&links->first);
+    free(links);
+    return NULL;
+}
+
+void links_up(struct links *links, uint32_t node, size_t rail_count, Tca__RailAddress *const *rails)
+{
+    links_down(links, node);
+    for (size_t i = 0; i < rail_count; i++) {
+        const struct driver_ops *ops = driver_find(rails[i]->driver);
+        const struct driver_caps *caps = ops ? engine_driver_caps(links->tcad->engine, ops->rail) : NULL;
+        if (!caps || rails[i]->address.len > ADDRESS_MAX_BYTES)
+            continue; /* a rail that we do not have */
+        if (node == links->tcad->node ? !caps->same_node : !caps->other_nodes)
+            continue;
+        struct link *link = calloc(1, sizeof *link);
+        if (!link) {
+            log_error(NULL, "node %u, rail %s: no memory for its link", node, rails[i]->driver);
+            continue;
+        }
+        link->tcad = links->tcad;
+        link->node = node;
+        link->rail = ops->rail;
+        link->refs = 1;
+        link->address_bytes = rails[i]->address.len;
+        memcpy(link->address, rails[i]->address.data, link->address_bytes);
+        link->next = links->first;
+        links->first = link;
+    }
+}
+
+void links_down(struct links *links, uint32_t node)
+{
+    for (struct link **at = &links->first; *at;) {
+        if ((*at)->node == node)
+            bury(at);
+        else
+            at = &(*at)->next;
+    }
+}
+
+int links_lost(struct links *links, const struct driver_peer *peer, enum rail *ret_rail)
+{
+    for (struct link **at = &links->first; *at; at = &(*at)->next) {
+        struct link *link = *at;
+        if (link->peer != peer)
+            continue;
+        int node = (int)link->node;
+        *ret_rail = link->rail;
+        /* The node may still be there: a new link to the same address replaces the dead one. */
+        struct link *fresh = calloc(1, sizeof *fresh);
+        if (fresh) {
+            *fresh = *link;
+            fresh->refs = 1;
+            fresh->peer = NULL;
+            *at = fresh;
+            link->dead = true;
+            link_unref(link);
+        } else {
+            bury(at);
+        }
+        return node;
+    }
+    return -1;
+}
+
+static struct link *find(const struct links *links, uint32_t node, enum rail rail)
+{
+    struct link *link = links->first;
+    while (link && (link->node != node || link->rail != rail))
+        link = link->next;
+    return link;
+}
+
+struct link *link_get(struct links *links, uint32_t node, enum rail rail)
+{
+    struct link *link = find(links, node, rail);
+    if (link)
+        link->refs++;
+    return link;
+}
+
+bool links_exists(const struct links *links, uint32_t node, enum rail rail)
+{
+    return find(links, node, rail) != NULL;
+}
+
+int link_connect(struct link *link)
+{
+    struct driver *driver = engine_driver(link->tcad->engine, link->rail);
+    if (link->peer)
+        return 0;
+    return driver->ops->peer_connect(driver, link->address, link->address_bytes, &link->peer);
+}

@@ -1,0 +1,421 @@
+/*
+ * A connection: both sides say hello; each checks the other's, then says Done, or Failure with the reason; who has both, their hello
+ * and their Done, is up. From then on it carries questions, answers and pings.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/log.h"
+#include "daemon/peer_internal.h"
+#include "daemon/tcad.h"
+#include "proto/frame.h"
+#include "proto/status.h"
+
+enum { LINGER_MS = 1000 };
+
+/* ---- those without a peer ---- */
+
+void connection_complain(struct peers *peers, const char *from, const char *text)
+{
+    uint64_t now = peer_now_ns();
+
+    /* Whoever can reach the port can make us say this: not more than once a second. */
+    if (peers->complained_ns && now - peers->complained_ns < 1000 * MS) {
+        peers->complaints++;
+        return;
+    }
+    if (peers->complaints > 0)
+        log_warning(NULL, "connection from %s dropped: %s (and %u more)", from, text, peers->complaints);
+    else
+        log_warning(NULL, "connection from %s dropped: %s", from, text);
+    peers->complained_ns = now;
+    peers->complaints = 0;
+}
+
+static void unwatch(struct connection *connection)
+{
+    struct peers *peers = connection->peers;
+
+    if (!connection->link)
+        return;
+    *connection->link = connection->next;
+    if (connection->next)
+        connection->next->link = connection->link;
+    else
+        peers->ungreeted_last = connection->link;
+    connection->link = NULL;
+    peers->ungreeted_count--;
+}
+
+void connection_watch(struct connection *connection, uint64_t timeout_ns)
+{
+    struct peers *peers = connection->peers;
+
+    unwatch(connection);
+    if (peers->ungreeted_count == UNGREETED_MAX) {
+        connection_complain(peers, peers->ungreeted->from, "too many connections that have not greeted");
+        connection_free(peers->ungreeted);
+    }
+    connection->deadline_ns = peer_now_ns() + timeout_ns;
+    connection->next = NULL;
+    connection->link = peers->ungreeted_last;
+    *peers->ungreeted_last = connection;
+    peers->ungreeted_last = &connection->next;
+    peers->ungreeted_count++;
+    peers_tick_soon(peers);
+}
+
+struct connection *connection_free(struct connection *connection)
+{
+    if (!connection)
+        return NULL;
+    unwatch(connection);
+    stream_free(connection->stream);
+    if (connection->hello)
+        tca__message__free_unpacked(connection->hello, NULL);
+    free(connection);
+    return NULL;
+}
+
+/* It is over, but what was said last should still get out: takes it from its peer. */
+static struct peer *let_linger(struct connection *connection)
+{
+    struct peer *peer = connection->peer;
+
+    if (peer)
+        peer->connection = NULL;
+    connection->peer = NULL;
+    connection->refused = true;
+    connection_watch(connection, LINGER_MS * MS);
+    return peer;
+}
+
+/* Ends it for a reason of ours or of the wire. The connection is gone afterwards. */
+static void fail(struct connection *connection, int error, const char *text)
+{
+    struct peers *peers = connection->peers;
+    struct peer *peer = connection->peer;
+    char where[PEER_TEXT_MAX];
+
+    if (connection->refused) {
+        connection_free(connection);
+        return;
+    }
+    snprintf(where, sizeof where, "%s: %s", connection->from, text);
+    if (!peer)
+        connection_complain(peers, connection->from, text);
+    if (error == -EPROTONOSUPPORT)
+        let_linger(connection); /* it still has to hear which version ours is */
+    else if (!peer)
+        connection_free(connection);
+    if (peer)
+        peer_move(peer, PEER_DOWN, error, where);
+}
+
+/* ---- sending ---- */
+
+int connection_send_bytes(struct connection *connection, uint32_t tag, const void *bytes, size_t count)
+{
+    int r = stream_send(connection->stream, tag, bytes, count);
+    if (r < 0) {
+        connection->broken = true;
+        peers_tick_soon(connection->peers);
+    } else if (connection->peer) {
+        connection->peer->sent_bytes += count + sizeof(struct frame_header);
+    }
+    return r;
+}
+
+int connection_send(struct connection *connection, uint32_t tag, const Tca__Message *message)
+{
+    uint8_t small[512];
+    size_t count = tca__message__get_packed_size(message);
+    if (count > FRAME_PAYLOAD_MAX)
+        return -EMSGSIZE;
+    uint8_t *bytes = count <= sizeof small ? small : malloc(count);
+    if (!bytes) {
+        connection->broken = true; /* the other side waits for it */
+        peers_tick_soon(connection->peers);
+        return -ENOMEM;
+    }
+    tca__message__pack(message, bytes);
+    int r = connection_send_bytes(connection, tag, bytes, count);
+    if (bytes != small)
+        free(bytes);
+    return r;
+}
+
+static void send_done(struct connection *connection)
+{
+    Tca__Done done = TCA__DONE__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_DONE;
+    message.done = &done;
+    connection_send(connection, 0, &message);
+}
+
+/* Says why, then ends it. */
+static void refuse(struct connection *connection, int error, char *text)
+{
+    struct peers *peers = connection->peers;
+
+    peer_clean(text);
+    Tca__Failure failure = TCA__FAILURE__INIT;
+    failure.status = status_to_wire(error);
+    failure.text = text;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_FAILURE;
+    message.failure = &failure;
+    connection_send(connection, 0, &message);
+
+    if (!connection->ours && error != -EALREADY)
+        connection_complain(peers, connection->from, text);
+    struct peer *peer = let_linger(connection);
+    if (peer)
+        peer_move(peer, PEER_DOWN, error, text);
+}
+
+/* ---- greeting ---- */
+
+static void send_hello(struct connection *connection)
+{
+    Tca__Message *hello = connection->peers->hello;
+    char *configured = hello->peer_hello->cluster;
+
+    hello->peer_hello->cluster = connection->peers->tcad->cluster->name; /* a reload may have changed it */
+    connection_send(connection, 0, hello);
+    hello->peer_hello->cluster = configured;
+}
+
+/* Takes the message over when it returns true. */
+static bool handle_hello(struct connection *connection, Tca__Message *message)
+{
+    struct peers *peers = connection->peers;
+    const Tca__PeerHello *hello = message->peer_hello;
+    struct peer *peer = NULL;
+    char text[PEER_TEXT_MAX * 2];
+
+    if (connection->accepted) {
+        fail(connection, -EPROTO, "a second hello");
+        return false;
+    }
+    connection->incarnation = hello->incarnation;
+    int r = greeting_check(peers, hello, connection->peer, text, sizeof text);
+    if (r == 0) {
+        snprintf(text, sizeof text, "out of memory");
+        r = peer_get(peers, hello->node, &peer);
+    }
+    if (r == 0)
+        r = greeting_choose(connection, peer, text, sizeof text);
+    if (r < 0) {
+        refuse(connection, r, text);
+        return false;
+    }
+    unwatch(connection);
+    connection->peer = peer;
+    connection->accepted = true;
+    connection->hello = message;
+    peer->connection = connection;
+    stream_set_limit(connection->stream, FRAME_PAYLOAD_MAX);
+    if (peer->state != PEER_GREETING)
+        peer_move(peer, PEER_GREETING, 0, NULL);
+    send_done(connection);
+    return true;
+}
+
+static void handle_refusal(struct connection *connection, const Tca__Failure *failure)
+{
+    struct peer *peer = connection->peer;
+    int status = status_from_wire(failure->status);
+    char text[PEER_TEXT_MAX];
+
+    if (peer && status == -EALREADY) { /* its own connection to us is on the way: wait for that */
+        peer->connection = connection_free(connection);
+        return;
+    }
+    snprintf(text, sizeof text, "it refuses: %s", failure->text);
+    peer_clean(text);
+    fail(connection, status < 0 ? status : -EPROTO, text);
+}
+
+/* Takes the message over when it returns true. */
+static bool handle_greeting(struct connection *connection, Tca__Message *message)
+{
+    switch (message->body_case) {
+    case TCA__MESSAGE__BODY_PEER_HELLO:
+        return handle_hello(connection, message);
+    case TCA__MESSAGE__BODY_DONE:
+        if (connection->accepted)
+            peer_move(connection->peer, PEER_UP, 0, NULL);
+        else
+            fail(connection, -EPROTO, "a greeting in the wrong order");
+        return false;
+    case TCA__MESSAGE__BODY_FAILURE:
+        handle_refusal(connection, message->failure);
+        return false;
+    default:
+        fail(connection, -EPROTO, "something else than a greeting");
+        return false;
+    }
+}
+
+/* ---- up ---- */
+
+static void handle_ping(struct connection *connection, uint32_t tag, const Tca__PeerPing *ping)
+{
+    Tca__PeerPong pong = TCA__PEER_PONG__INIT;
+    pong.sequence = ping->sequence;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_PEER_PONG;
+    message.peer_pong = &pong;
+    connection_send(connection, tag, &message);
+}
+
+static void handle_pong(struct peer *peer, const Tca__PeerPong *pong)
+{
+    if (peer->ping_ns && pong->sequence == peer->ping_sequence) {
+        peer->rtt_ns = peer_now_ns() - peer->ping_ns;
+        peer->ping_ns = 0;
+    }
+}
+
+static void handle_message(struct connection *connection, uint32_t tag, const Tca__Message *message)
+{
+    struct peers *peers = connection->peers;
+    struct peer *peer = connection->peer;
+
+    switch (message->body_case) {
+    case TCA__MESSAGE__BODY_PEER_PING:
+        handle_ping(connection, tag, message->peer_ping);
+        return;
+    case TCA__MESSAGE__BODY_PEER_PONG:
+        if (tag == 0)
+            handle_pong(peer, message->peer_pong);
+        else
+            question_answered(peers, peer->node, tag, message);
+        return;
+    case TCA__MESSAGE__BODY_FAILURE:
+    case TCA__MESSAGE__BODY_DONE:
+    case TCA__MESSAGE__BODY_GROUP_MEMBERS:
+    case TCA__MESSAGE__BODY_GATHERED:
+    case TCA__MESSAGE__BODY_FOUND:
+    case TCA__MESSAGE__BODY_PEER_BOUND:
+        question_answered(peers, peer->node, tag, message);
+        return;
+    case TCA__MESSAGE__BODY_PEER_BIND:
+    case TCA__MESSAGE__BODY_PEER_UNBIND:
+    case TCA__MESSAGE__BODY_PEER_SESSION_GONE:
+    case TCA__MESSAGE__BODY_PEER_REGION_GONE:
+    case TCA__MESSAGE__BODY_PEER_GROUP_JOIN:
+    case TCA__MESSAGE__BODY_PEER_GATHER:
+    case TCA__MESSAGE__BODY_PEER_PUBLISH:
+    case TCA__MESSAGE__BODY_PEER_LOOKUP:
+        peers->events.asked(peers->events.context, peer->node, tag, message);
+        return;
+    default:
+        fail(connection, -EPROTO, "a message that daemons do not send each other");
+    }
+}
+
+/* ---- what the stream tells ---- */
+
+static void on_ready(void *context)
+{
+    struct connection *connection = context;
+    if (connection->ours)
+        peer_move(connection->peer, PEER_GREETING, 0, NULL);
+    send_hello(connection);
+}
+
+static void on_frame(void *context, uint32_t tag, const void *payload, size_t bytes)
+{
+    struct connection *connection = context;
+    struct peer *peer = connection->peer;
+
+    if (connection->refused)
+        return;
+    Tca__Message *message = tca__message__unpack(NULL, bytes, payload);
+    if (!message) {
+        fail(connection, -EPROTO, "a message that cannot be read");
+        return;
+    }
+    if (peer) {
+        peer->heard_ns = peer_now_ns();
+        peer->received_bytes += bytes + sizeof(struct frame_header);
+    }
+    bool taken = false;
+    if (peer && peer->state == PEER_UP)
+        handle_message(connection, tag, message);
+    else
+        taken = handle_greeting(connection, message);
+    if (!taken)
+        tca__message__free_unpacked(message, NULL);
+}
+
+static void on_closed(void *context, int error, const char *text)
+{
+    fail(context, error, text);
+}
+
+/* ---- making them ---- */
+
+static struct connection *connection_new(struct peers *peers, struct peer *peer, const char *from)
+{
+    struct connection *connection = calloc(1, sizeof *connection);
+    if (!connection)
+        return NULL;
+    connection->peers = peers;
+    connection->peer = peer;
+    connection->ours = peer != NULL;
+    snprintf(connection->from, sizeof connection->from, "%s", from);
+    return connection;
+}
+
+static struct stream_events events_of(struct connection *connection)
+{
+    return (struct stream_events){
+        .ready = on_ready, .frame = on_frame, .closed = on_closed, .context = connection};
+}
+
+int connection_connect(struct peer *peer, const struct sockaddr *address, socklen_t address_bytes)
+{
+    struct peers *peers = peer->peers;
+    char to[96];
+
+    if (peers->tcad->conf->control.security == CONF_SECURITY_TLS && !peers->tls)
+        return -ENOKEY; /* was said when the configuration was loaded */
+    snprintf(to, sizeof to, "%.80s:%u", peer->address, peer->port);
+    struct connection *connection = connection_new(peers, peer, to);
+    if (!connection)
+        return -ENOMEM;
+    struct stream_events events = events_of(connection);
+    int r = stream_connect(peers->tcad->loop, peers->tls, address, address_bytes, &events, &connection->stream);
+    if (r < 0) {
+        connection_free(connection);
+        return r;
+    }
+    peer->connection = connection;
+    return 0;
+}
+
+void connection_accepted(void *context, int fd, const char *from)
+{
+    struct peers *peers = context;
+    struct connection *connection = connection_new(peers, NULL, from);
+    if (!connection) {
+        close(fd);
+        return;
+    }
+    struct stream_events events = events_of(connection);
+    int r = stream_accept(peers->tcad->loop, peers->tls, fd, &events, &connection->stream);
+    if (r < 0) {
+        connection_complain(peers, from, strerrordesc_np(-r));
+        connection_free(connection);
+        return;
+    }
+    connection_watch(connection, peers->tcad->conf->control.request_timeout_ns);
+}

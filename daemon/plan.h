@@ -1,0 +1,176 @@
+/*
+ * Plans: what a session has committed. A commit goes through these states, each of which may wait for others:
+ *
+ *   BINDING   every put and notification is bound at the node where it lands (here: binding.c, elsewhere: PeerBind)
+ *   CHOOSING  the cost model picks rail and seat of each chain (plan_route.c)
+ *   REGISTERING  the sources are registered with the chosen rails, links are connected (worker)
+ *   PREPARING    puts are compiled, chains made, the plan attached (engine)
+ *   READY     starts are taken
+ *   BROKEN    something that it needs has gone: starts fail with `error`
+ *   RELEASING the engine lets go of it, then it is freed
+ *
+ * A *unit* is what one driver put does: a put, a put and the notification that follows it, or a notification alone.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/engine.h"
+#include "daemon/link.h"
+#include "drivers/cost.h"
+#include "drivers/driver.h"
+#include "proto/handle.h"
+#include "proto/tca.pb-c.h"
+
+struct binding;
+struct region;
+struct session;
+struct tcad;
+
+enum plan_state {
+    PLAN_NEW,
+    PLAN_BINDING,
+    PLAN_REGISTERING,
+    PLAN_PREPARING,
+    PLAN_READY,
+    PLAN_BROKEN,
+    PLAN_RELEASING,
+    PLAN_STATES,
+};
+const char *plan_state_name(enum plan_state state);
+bool plan_state_legal(enum plan_state from, enum plan_state to);
+
+struct plan;
+
+struct plan_unit {
+    struct plan *plan;
+    /* source; NULL: a notification alone */
+    struct region *source;
+    uint64_t source_offset;
+    struct layout *source_layout;
+    /* target: a handle, as asked */
+    bool has_target;
+    uint8_t handle_bytes[HANDLE_BYTES];
+    struct handle handle;
+    uint64_t target_offset;
+    struct layout *target_layout;
+    /* the notification */
+    bool notify;
+    uint32_t rank, slot;
+    uint64_t notify_session;
+
+    uint32_t node;            /* where it lands */
+    uint64_t owner;           /* session that owns the memory there; 0: a notification alone */
+    struct region *region;    /* there, when it is this node (a reference) */
+    struct binding *binding;  /* there, when it is this node and the daemon's seat runs it; ours to end */
+    uint64_t remote_binding;  /* there, on another node */
+    unsigned rails;           /* that can carry it: bit per enum rail */
+    uint8_t blob[RAIL_COUNT][LANDING_MAX_BYTES];
+    size_t blob_bytes[RAIL_COUNT];
+    /* once a rail was chosen (daemon seat) */
+    struct link *link;
+    struct driver *driver;
+    struct driver_put *put;
+    struct driver_put_info info;
+    bool fence;
+};
+
+enum { PLAN_CANDIDATES_MAX = 8 };
+
+struct plan_candidate {
+    enum rail rail;
+    enum seat seat;
+    uint64_t predicted_ns; /* UINT64_MAX: not known */
+    bool possible, chosen;
+    char why[96];
+};
+
+struct plan_step {
+    bool is_wait;
+    uint32_t unit;              /* index in plan->units */
+    uint32_t rank, slot;        /* wait */
+    uint64_t count;
+};
+
+struct plan_chain {
+    uint32_t step_count;
+    struct plan_step *steps;    /* in plan->steps */
+    enum rail rail;
+    enum seat seat;
+    uint64_t predicted_ns;
+    uint64_t bytes;
+    uint32_t candidate_count;
+    struct plan_candidate candidates[PLAN_CANDIDATES_MAX];
+};
+
+struct plan {
+    struct tcad *tcad;
+    struct session *session;    /* NULL once it has gone */
+    uint64_t session_id;
+    uint32_t id;
+    enum plan_state state;
+    int error;                  /* BROKEN, or a commit that failed */
+    char error_text[512];
+    char name[NAME_MAX_BYTES];
+    uint32_t channel;
+    enum rail wanted_rail;
+    enum seat wanted_seat;
+    uint64_t timeout_ns;
+
+    uint32_t chain_count, step_count, unit_count;
+    struct plan_chain *chains;
+    struct plan_step *steps;
+    struct plan_unit *units;
+    uint64_t bytes;             /* put by one start */
+    uint64_t memory_bytes;      /* against the quota */
+
+    uint32_t tag;               /* of the commit that waits for its answer */
+    uint32_t pending;           /* answers that the present state waits for */
+    bool client_part;           /* some chain is in the client seat */
+    bool attached;              /* the engine has `run` */
+    bool flushed;               /* what it has put has landed */
+    bool stripped;              /* broken, and what it held at drivers and elsewhere was let go */
+    bool release_asked;         /* release as soon as nothing is pending */
+    uint32_t release_tag;       /* the PlanRelease to answer; 0: none */
+    struct engine_plan run;     /* the daemon-seat chains */
+};
+
+/* Requests of a session. */
+void plan_commit(struct session *session, uint32_t tag, const Tca__PlanCommit *commit);
+void plan_release_request(struct session *session, uint32_t tag, const Tca__PlanRelease *request);
+
+/* Releases all plans of a session that is closing; session_plan_gone() is called for each when it is freed. */
+void plans_release_all(struct session *session);
+
+/* Starts so far: the engine's, or the client's own where it counts them (it may write there what it likes). */
+uint64_t plan_starts(const struct plan *plan);
+
+/* What plans depend on has gone: they break (-ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN), their sessions are told. */
+void plans_region_gone(struct region *region);                                     /* of this node */
+void plans_remote_region_gone(struct tcad *tcad, uint32_t node, uint64_t region);
+void plans_session_gone(struct tcad *tcad, uint32_t node, uint64_t session);
+void plans_node_gone(struct tcad *tcad, uint32_t node);
+void plans_link_gone(struct tcad *tcad, uint32_t node, enum rail rail, int error);
+
+void plan_break(struct plan *plan, int error, const char *text);
+
+/* ---- shared by the plan_*.c files ---- */
+
+/* plan_parse.c: checks everything that can be checked here. 0 or a negative errno with plan->error_text. */
+int plan_parse(struct plan *plan, const Tca__PlanCommit *commit);
+/* plan_route.c: which ways a chain could go, before its bindings are made (local chains are decided then) and after. */
+int plan_route(struct plan *plan, struct plan_chain *chain);
+/* plan_answer.c: tells the client. */
+void plan_answer(struct plan *plan);
+/* plan.c */
+void plan_set_state(struct plan *plan, enum plan_state state);
+int plan_fail(struct plan *plan, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void plan_free(struct plan *plan);
+/* plan_commit.c: goes on when nothing is pending. */
+void plan_advance(struct plan *plan);
+/* plan_flush.c: true: done(plan) follows on the loop's thread, once what the plan has put has landed (or its links are down).
+ * False: nothing is to be waited for. The plan is quiet and still has its puts. */
+bool plan_flush(struct plan *plan, void (*done)(void *context));
+/* plan_release.c */
+void plan_release(struct plan *plan);

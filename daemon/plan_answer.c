@@ -1,0 +1,105 @@
+/* What a client is told of its plan: seats, rails, and what to map for the chains that it runs itself. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/plan.h"
+#include "daemon/region.h"
+#include "daemon/session.h"
+#include "daemon/tcad.h"
+
+struct draft {
+    int fds[FRAME_FDS_MAX - 1]; /* one is left for a long payload's memfd */
+    uint32_t fd_count;
+    bool too_many;
+};
+
+/* Index of this descriptor in the frame + 1; each goes only once. */
+static uint32_t attach(struct draft *draft, int fd)
+{
+    for (uint32_t i = 0; i < draft->fd_count; i++)
+        if (draft->fds[i] == fd)
+            return i + 1;
+    if (draft->fd_count == sizeof draft->fds / sizeof draft->fds[0]) {
+        draft->too_many = true;
+        return 0;
+    }
+    draft->fds[draft->fd_count++] = fd;
+    return draft->fd_count;
+}
+
+static void map_unit(struct plan *plan, const struct plan_unit *unit, Tca__Mapping *mapping, struct draft *draft)
+{
+    tca__mapping__init(mapping);
+    if (unit->region) {
+        mapping->region = unit->region->id;
+        mapping->region_address = unit->region->address;
+        mapping->region_bytes = unit->region->bytes;
+        mapping->region_fd = attach(draft, unit->region->fd);
+        mapping->offset = unit->handle.offset_bytes + unit->target_offset;
+    }
+    if (unit->notify) {
+        struct session *session = session_find(plan->tcad, unit->notify_session);
+        if (!session)
+            return; /* has just ended: the plan is about to break */
+        mapping->session = session->id;
+        mapping->session_sources = session->sources;
+        mapping->segment_bytes = notify_segment_bytes(session->sources);
+        mapping->session_fd = attach(draft, session->notify_fd);
+    }
+}
+
+void plan_answer(struct plan *plan)
+{
+    struct draft draft = {0};
+    Tca__PlanCommitted committed = TCA__PLAN_COMMITTED__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    Tca__ChainCommitted *chains = calloc(plan->chain_count, sizeof *chains);
+    Tca__ChainCommitted **chain_list = calloc(plan->chain_count, sizeof *chain_list);
+    Tca__Mapping *mappings = calloc(plan->unit_count + 1, sizeof *mappings);
+    Tca__Mapping **mapping_list = calloc(plan->unit_count + 1, sizeof *mapping_list);
+    uint32_t used = 0;
+
+    if (!chains || !chain_list || !mappings || !mapping_list) {
+        session_fail(plan->session, plan->tag, -ENOMEM, "no memory to answer a commit");
+        plan->release_asked = true;
+        goto out;
+    }
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        const struct plan_chain *chain = &plan->chains[i];
+        tca__chain_committed__init(&chains[i]);
+        chain_list[i] = &chains[i];
+        chains[i].rail = chain->rail;
+        chains[i].seat = chain->seat;
+        chains[i].predicted_ns = chain->predicted_ns;
+        chains[i].mappings = &mapping_list[used];
+        for (uint32_t j = 0; chain->seat == SEAT_CLIENT && j < chain->step_count; j++) {
+            if (chain->steps[j].is_wait)
+                continue;
+            map_unit(plan, &plan->units[chain->steps[j].unit], &mappings[used], &draft);
+            mapping_list[used] = &mappings[used];
+            used++;
+            chains[i].n_mappings++;
+        }
+    }
+    if (draft.too_many) {
+        session_fail(plan->session, plan->tag, -E2BIG,
+                     "the plan needs more than %zu other regions and processes in the client's seat: make several plans",
+                     sizeof draft.fds / sizeof draft.fds[0]);
+        plan->release_asked = true;
+        goto out;
+    }
+    committed.plan = plan->id;
+    committed.n_chains = plan->chain_count;
+    committed.chains = chain_list;
+    message.body_case = TCA__MESSAGE__BODY_PLAN_COMMITTED;
+    message.plan_committed = &committed;
+    session_answer(plan->session, plan->tag, &message, draft.fds, draft.fd_count);
+out:
+    free(chains);
+    free(chain_list);
+    free(mappings);
+    free(mapping_list);
+    if (plan->release_asked)
+        plan_release(plan);
+}

@@ -1,0 +1,116 @@
+/* Which way: rail and seat of every chain, by the cost model, from what is possible. What was considered is kept for
+ * `tcactl plan explain`. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/plan.h"
+#include "daemon/session.h"
+#include "daemon/tcad.h"
+
+struct way {
+    enum rail rail;
+    enum seat seat;
+};
+
+/* In the order of preference where the model knows nothing. */
+static const struct way ways[] = {
+    {RAIL_SHM, SEAT_CLIENT},
+    {RAIL_SHM, SEAT_DAEMON},
+    {RAIL_OFI, SEAT_DAEMON},
+};
+
+static uint64_t predict(const struct plan *plan, const struct plan_chain *chain, struct way way)
+{
+    const struct cost_parameters *parameters = &plan->tcad->costs.at[way.rail][way.seat];
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < chain->step_count; i++) {
+        if (chain->steps[i].is_wait)
+            continue;
+        const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+        struct cost_question question = {.descriptors = 1};
+        if (unit->has_target) {
+            const struct layout *a = unit->source_layout, *b = unit->target_layout;
+            question.bytes = a->size_bytes;
+            question.blocks = a->block_count > b->block_count ? a->block_count : b->block_count;
+        }
+        uint64_t cost = cost_predict(parameters, &question);
+        if (cost == UINT64_MAX)
+            return cost;
+        total += cost;
+    }
+    return total;
+}
+
+/* NULL: possible. */
+static const char *why_not(const struct plan *plan, const struct plan_chain *chain, struct way way)
+{
+    const struct tcad *tcad = plan->tcad;
+    const struct driver_caps *caps = engine_driver_caps(tcad->engine, way.rail);
+    if (plan->wanted_rail && plan->wanted_rail != way.rail)
+        return "another rail was asked for";
+    if (plan->wanted_seat && plan->wanted_seat != way.seat)
+        return "another seat was asked for";
+    if (!caps)
+        return "this node has no such rail (rails.enable)";
+    if (engine_driver_error(tcad->engine, way.rail))
+        return "the rail's driver is broken here";
+    for (uint32_t i = 0; i < chain->step_count; i++) {
+        if (chain->steps[i].is_wait)
+            continue;
+        const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+        if (unit->node == tcad->node && !caps->same_node)
+            return "does not reach the own node";
+        if (unit->node != tcad->node && !caps->other_nodes)
+            return "does not reach other nodes";
+        if (unit->node != tcad->node && unit->rails && !(unit->rails & (1u << way.rail)))
+            return "the other node does not have it";
+    }
+    return NULL;
+}
+
+int plan_route(struct plan *plan, struct plan_chain *chain)
+{
+    struct plan_candidate *best = NULL;
+    chain->candidate_count = 0;
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        struct plan_candidate *candidate = &chain->candidates[chain->candidate_count++];
+        const char *why = why_not(plan, chain, ways[i]);
+        *candidate = (struct plan_candidate){
+            .rail = ways[i].rail,
+            .seat = ways[i].seat,
+            .predicted_ns = predict(plan, chain, ways[i]),
+            .possible = !why,
+        };
+        snprintf(candidate->why, sizeof candidate->why, "%s",
+                 why ? why : candidate->predicted_ns == UINT64_MAX ? "not calibrated" : "");
+        /* What was not calibrated loses against what was, and otherwise to what stands above it. */
+        if (candidate->possible && (!best || candidate->predicted_ns < best->predicted_ns))
+            best = candidate;
+    }
+    if (!best) {
+        const char *why = chain->candidates[0].why;
+        for (uint32_t i = 0; i < chain->candidate_count; i++)
+            if (chain->candidates[i].rail == plan->wanted_rail || !plan->wanted_rail)
+                if (!plan->wanted_seat || chain->candidates[i].seat == plan->wanted_seat)
+                    why = chain->candidates[i].why;
+        return plan_fail(plan, -ENETDOWN, "chain %u: no way there with rail %s and seat %s: %s",
+                         (unsigned)(chain - plan->chains), plan->wanted_rail ? rail_name(plan->wanted_rail) : "any",
+                         plan->wanted_seat ? seat_name(plan->wanted_seat) : "any", why);
+    }
+    best->chosen = true;
+    for (uint32_t i = 0; i < chain->candidate_count; i++) {
+        struct plan_candidate *candidate = &chain->candidates[i];
+        if (candidate == best)
+            snprintf(candidate->why, sizeof candidate->why, "%s",
+                     plan->wanted_rail || plan->wanted_seat ? "asked for"
+                     : best->predicted_ns == UINT64_MAX     ? "the first that is possible; nothing was calibrated"
+                                                            : "the cheapest");
+        else if (candidate->possible && candidate->predicted_ns != UINT64_MAX)
+            snprintf(candidate->why, sizeof candidate->why, "dearer");
+    }
+    chain->rail = best->rail;
+    chain->seat = best->seat;
+    chain->predicted_ns = best->predicted_ns;
+    return 0;
+}

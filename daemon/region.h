@@ -1,0 +1,69 @@
+/*
+ * Regions: memory of sessions that others may put into. The daemon makes the memfd, seals its size, maps it itself (for the
+ * engine and for the drivers' registrations) and hands the descriptor to whoever may have it.
+ *
+ * A region lives as long as its session, plans and bindings need it: freeing it makes its handles stale at once, ends everything that
+ * puts into it, and gives the memory back when the last user in the engine has let go (region_unref).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "drivers/driver.h"
+#include "proto/handle.h"
+#include "proto/tca.pb-c.h"
+
+struct session;
+struct tcad;
+
+struct region {
+    struct tcad *tcad;
+    struct region *next;            /* in the table's bucket */
+    struct region *next_of_session;
+    struct session *session;        /* NULL once freed */
+    uint64_t session_id;
+    uint64_t id;
+    uid_t uid;
+    uint64_t key[2];
+    uint64_t bytes;
+    uint64_t address; /* in the clients */
+    void *base;       /* here */
+    int fd;
+    uint32_t refs;    /* session, plans, bindings */
+    uint32_t puts_from; /* plans of the owner that read it: it cannot be freed by request */
+    uint32_t bindings;  /* plans that put into it */
+    /* Registrations, made on the worker when a rail first needs them; kept until the end. */
+    struct driver_region *on[RAIL_COUNT];
+};
+
+struct regions;
+int regions_new(struct tcad *tcad, struct regions **ret_regions);
+struct regions *regions_free(struct regions *regions);
+uint64_t regions_count(const struct regions *regions);
+uint64_t regions_bytes(const struct regions *regions);
+/* Every region that is not freed. */
+void regions_each(const struct regions *regions, void (*each)(void *context, const struct region *region),
+                  void *context);
+
+/* Requests of a session. */
+void region_alloc(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc);
+void region_free_request(struct session *session, uint32_t tag, const Tca__RegionFree *request);
+
+/* Ends it: stale from now on. Drops the session's reference. */
+void region_end(struct region *region);
+
+struct region *region_ref(struct region *region);
+void region_unref(struct region *region);
+
+/* One of a session's own, NULL when it has none of that id. */
+struct region *region_of_session(const struct session *session, uint64_t id);
+
+/* The region that 64 bytes from a client or a peer name, for a user: checks everything that makes a handle good. 0, -EINVAL,
+ * -ESTALE, -EACCES; text says which and why. The handle's node is this one. ret_handle gets the decoded handle. */
+int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t uid, struct region **ret_region,
+                   struct handle *ret_handle, char *text, size_t text_bytes);
+
+/* Worker thread: registers it with a rail's driver unless it is already. */
+int region_register(struct region *region, struct driver *driver);

@@ -1,0 +1,389 @@
+#include "daemon/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/log.h"
+#include "daemon/loop.h"
+#include "daemon/server_socket.h"
+#include "daemon/session.h"
+#include "daemon/tcad.h"
+#include "proto/frame.h"
+#include "proto/status.h"
+#include "proto/wait.h"
+
+enum {
+    QUEUE_MAX = 1000,                     /* answers that a client leaves unread */
+    QUEUE_BYTES_MAX = FRAME_PAYLOAD_MAX,  /* of all of them, but one may always wait */
+    QUEUE_FDS_MAX = 256,                  /* likewise */
+    SILENT_MAX = 64,                      /* connections of one user that have not said hello */
+    OTHERS_MAX = 256,                     /* connections of one user besides limits.sessions_per_user */
+    UNPACK_BYTES_MIN = 16 << 20,          /* what any message may grow to in memory, and */
+    UNPACK_FACTOR = 4,                    /* that many times its length on top */
+};
+
+#define TICK_NS UINT64_C(1000000000)
+
+struct server {
+    struct tcad *tcad;
+    struct listener *listener;
+    struct loop_timer *tick; /* looks for those who say nothing; runs while there are any */
+    bool ticking;
+    struct client *clients;
+    uint64_t last_id;
+    struct server_socket socket; /* the one that we made */
+};
+
+struct outgoing {
+    struct outgoing *next;
+    uint32_t tag;
+    size_t bytes;
+    int fds[FRAME_FDS_MAX];
+    size_t fd_count;
+    uint8_t payload[];
+};
+
+/* ---- sending ---- */
+
+static void outgoing_free(struct outgoing *out)
+{
+    for (size_t i = 0; i < out->fd_count; i++)
+        close(out->fds[i]);
+    free(out);
+}
+
+struct client_fields client_fields(const struct client *client)
+{
+    struct client_fields fields;
+    snprintf(fields.text, sizeof fields.text, "TCAD_CLIENT_PID=%d TCAD_CLIENT_UID=%u", client->pid, client->uid);
+    return fields;
+}
+
+void client_doom(struct client *client, const char *why)
+{
+    if (!client->doomed)
+        log_warning(client_fields(client).text, "client pid %d: %s: dropped", client->pid, why);
+    client->doomed = true;
+    shutdown(client->fd, SHUT_RDWR); /* wakes ready(), which drops it; what was sent can still be read */
+}
+
+static void enqueue(struct client *client, uint32_t tag, const void *payload, size_t bytes, const int *fds,
+                    size_t fd_count)
+{
+    if (client->queued >= QUEUE_MAX || (client->queued > 0 && bytes > QUEUE_BYTES_MAX - client->queued_bytes) ||
+        client->queued_fds + fd_count > QUEUE_FDS_MAX) {
+        client_doom(client, "it does not read its answers: more than 1,000, 64 MiB or 256 descriptors of them wait");
+        return;
+    }
+    struct outgoing *out = malloc(sizeof *out + bytes);
+    if (!out) {
+        client_doom(client, "no memory for an answer");
+        return;
+    }
+    *out = (struct outgoing){.tag = tag, .bytes = bytes};
+    memcpy(out->payload, payload, bytes);
+    for (size_t i = 0; i < fd_count; i++) {
+        int fd = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
+        if (fd < 0) {
+            outgoing_free(out);
+            client_doom(client, "no descriptors left for an answer");
+            return;
+        }
+        out->fds[out->fd_count++] = fd;
+    }
+    *client->queue_end = out;
+    client->queue_end = &out->next;
+    client->queued++;
+    client->queued_bytes += bytes;
+    client->queued_fds += (uint32_t)fd_count;
+    loop_io_set(client->io, LOOP_READ | LOOP_WRITE);
+}
+
+void client_send(struct client *client, uint32_t tag, const Tca__Message *message, const int *fds, size_t fd_count)
+{
+    uint8_t small[4096];
+    if (client->doomed)
+        return;
+    size_t bytes = tca__message__get_packed_size(message);
+    uint8_t *payload = bytes <= sizeof small ? small : malloc(bytes);
+    if (!payload) {
+        client_doom(client, "no memory for an answer");
+        return;
+    }
+    tca__message__pack(message, payload);
+    int r = client->queue ? -EAGAIN : frame_send(client->fd, tag, payload, bytes, fds, fd_count);
+    if (r == -EAGAIN)
+        enqueue(client, tag, payload, bytes, fds, fd_count);
+    else if (r < 0 && r != -EPIPE && r != -ECONNRESET) /* these two: its end of file comes next */
+        client_doom(client, strerror(-r));
+    if (payload != small)
+        free(payload);
+}
+
+static void flush(struct client *client)
+{
+    while (client->queue) {
+        struct outgoing *out = client->queue;
+        int r = frame_send(client->fd, out->tag, out->payload, out->bytes, out->fds, out->fd_count);
+        if (r == -EAGAIN)
+            return;
+        client->queue = out->next;
+        client->queued--;
+        client->queued_bytes -= out->bytes;
+        client->queued_fds -= (uint32_t)out->fd_count;
+        outgoing_free(out);
+    }
+    client->queue_end = &client->queue;
+    loop_io_set(client->io, LOOP_READ);
+}
+
+void client_fail(struct client *client, uint32_t tag, int error, const char *format, va_list arguments)
+{
+    char text[1024];
+    Tca__Failure failure = TCA__FAILURE__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    vsnprintf(text, sizeof text, format, arguments);
+    failure.status = status_to_wire(error);
+    failure.text = text;
+    message.body_case = TCA__MESSAGE__BODY_FAILURE;
+    message.failure = &failure;
+    log_debug(client_fields(client).text, "client pid %d: request failed: %s: %s", client->pid, status_text(error), text);
+    client_send(client, tag, &message, NULL, 0);
+}
+
+void client_failf(struct client *client, uint32_t tag, int error, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    client_fail(client, tag, error, format, arguments);
+    va_end(arguments);
+}
+
+/* ---- receiving ---- */
+
+void client_drop(struct client *client)
+{
+    struct session *session = client->session;
+    *client->link = client->next;
+    if (client->next)
+        client->next->link = client->link;
+    loop_io_free(client->io);
+    frame_discard(client->fd);
+    close(client->fd);
+    while (client->queue) {
+        struct outgoing *out = client->queue;
+        client->queue = out->next;
+        outgoing_free(out);
+    }
+    free(client);
+    if (session) {
+        session->client = NULL;
+        session_end(session, NULL);
+    }
+}
+
+/* What a message may take in memory: a short frame can hold millions of empty parts. */
+static void *unpack_alloc(void *context, size_t bytes)
+{
+    size_t *left = context;
+    if (bytes > *left)
+        return NULL;
+    *left -= bytes;
+    return malloc(bytes);
+}
+
+static void unpack_free(void *context, void *memory)
+{
+    free(memory);
+}
+
+static Tca__Message *unpack(const struct frame *frame)
+{
+    size_t left = UNPACK_BYTES_MIN + UNPACK_FACTOR * (size_t)frame->header.length_bytes;
+    ProtobufCAllocator allocator = {.alloc = unpack_alloc, .free = unpack_free, .allocator_data = &left};
+    return tca__message__unpack(&allocator, frame->header.length_bytes, frame->payload);
+}
+
+/* False: the connection is over. */
+static bool receive(struct client *client)
+{
+    struct frame *frame;
+    int r = frame_recv(client->fd, &frame);
+    if (r == -EAGAIN || r == -EINTR)
+        return true;
+    if (r < 0) {
+        if (r != -ECONNRESET)
+            log_warning(client_fields(client).text, "client pid %d uid %u: broken frame: %s", client->pid, client->uid,
+                        status_text(r));
+        return false;
+    }
+    Tca__Message *message = unpack(frame);
+    if (!message || message->body_case == TCA__MESSAGE__BODY__NOT_SET) {
+        client_doom(client, "a frame that is no message");
+    } else {
+        request(client, frame->header.tag, message);
+    }
+    if (message)
+        tca__message__free_unpacked(message, NULL);
+    frame_free(frame);
+    return true;
+}
+
+static void ready(void *context, unsigned events)
+{
+    struct client *client = context;
+    bool alive = true;
+    if (!client->doomed && (events & LOOP_WRITE))
+        flush(client);
+    if (!client->doomed && (events & LOOP_READ))
+        alive = receive(client);
+    if (!alive || client->doomed)
+        client_drop(client);
+}
+
+/* ---- those who connect and say nothing, or all too often ---- */
+
+static bool is_silent(const struct client *client)
+{
+    return !client->session && !client->admin;
+}
+
+static void tick(void *context)
+{
+    struct server *server = context;
+    uint64_t now = clock_now_ns(), patience_ns = server->tcad->conf->control.request_timeout_ns;
+    bool more = false;
+    for (struct client *client = server->clients, *next; client; client = next) {
+        next = client->next;
+        if (!is_silent(client))
+            continue;
+        if (now - client->since_ns > patience_ns) {
+            client_doom(client, "it has no session and did not say hello in time (control.request_timeout)");
+            client_drop(client);
+        } else {
+            more = true;
+        }
+    }
+    server->ticking = more;
+    if (more)
+        loop_timer_set(server->tick, TICK_NS, 0);
+}
+
+/* Whether one more of this user is welcome. Makes room among its silent ones. */
+static bool has_room(struct server *server, uid_t uid)
+{
+    uint32_t count = 0, silent = 0;
+    struct client *oldest = NULL; /* the list begins with the newest */
+    for (struct client *client = server->clients; client; client = client->next) {
+        if (client->uid != uid)
+            continue;
+        count++;
+        if (is_silent(client)) {
+            silent++;
+            oldest = client;
+        }
+    }
+    if (silent >= SILENT_MAX) {
+        client_doom(oldest, "its user has 64 younger connections that did not say hello either");
+        client_drop(oldest);
+        count--;
+    }
+    return count < server->tcad->conf->limits.sessions_per_user + OTHERS_MAX;
+}
+
+static void accepted(void *context, int fd, const char *from)
+{
+    struct server *server = context;
+    struct ucred who;
+    socklen_t length = sizeof who;
+    struct client *client = calloc(1, sizeof *client);
+
+    if (!client || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) < 0) {
+        log_error(NULL, "a client could not be accepted: %s", client ? strerror(errno) : "no memory");
+        goto fail;
+    }
+    if (!has_room(server, who.uid)) {
+        log_warning(NULL, "client pid %d: user %u has %" PRIu32 " + %d connections (limits.sessions_per_user): refused",
+                    who.pid, who.uid, server->tcad->conf->limits.sessions_per_user, OTHERS_MAX);
+        goto fail;
+    }
+    *client = (struct client){
+        .server = server, .id = ++server->last_id, .tcad = server->tcad, .fd = fd, .pid = who.pid, .uid = who.uid, .gid = who.gid,
+        .since_ns = clock_now_ns()};
+    client->queue_end = &client->queue;
+    if (loop_io_new(server->tcad->loop, fd, LOOP_READ, ready, client, &client->io) < 0) {
+        log_error(NULL, "a client could not be accepted: no memory");
+        goto fail;
+    }
+    client->next = server->clients;
+    client->link = &server->clients;
+    if (client->next)
+        client->next->link = &client->next;
+    server->clients = client;
+    if (!server->ticking)
+        server->ticking = loop_timer_set(server->tick, TICK_NS, 0) == 0;
+    return;
+fail:
+    free(client);
+    close(fd);
+}
+
+/* ---- life ---- */
+
+int server_new(struct tcad *tcad, int fd, char *text, size_t text_bytes, struct server **ret_server)
+{
+    struct server *server = calloc(1, sizeof *server);
+    if (!server)
+        return -ENOMEM;
+    server->tcad = tcad;
+    int r = loop_timer_new(tcad->loop, tick, server, &server->tick);
+    if (r == 0)
+        r = fd >= 0 ? fd : server_socket_make(tcad->conf, &server->socket, text, text_bytes);
+    if (r >= 0) {
+        fd = r;
+        r = listener_fd(tcad->loop, fd, accepted, server, &server->listener);
+        if (r < 0) {
+            snprintf(text, text_bytes, "cannot listen: %s", strerror(-r));
+            close(fd);
+        }
+    }
+    if (r < 0) {
+        loop_timer_free(server->tick);
+        free(server);
+        return r;
+    }
+    *ret_server = server;
+    return 0;
+}
+
+void server_drop_clients(struct server *server)
+{
+    while (server->clients)
+        client_drop(server->clients);
+}
+
+struct server *server_free(struct server *server)
+{
+    if (!server)
+        return NULL;
+    server_drop_clients(server);
+    listener_free(server->listener);
+    loop_timer_free(server->tick);
+    server_socket_remove(&server->socket);
+    free(server);
+    return NULL;
+}
+
+struct client *server_client(const struct server *server, uint64_t id)
+{
+    struct client *client = server->clients;
+    while (client && client->id != id)
+        client = client->next;
+    return client && !client->doomed ? client : NULL;
+}

@@ -1,0 +1,354 @@
+#include "daemon/session.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "config/text.h"
+#include "daemon/binding.h"
+#include "daemon/engine.h"
+#include "daemon/group.h"
+#include "daemon/log.h"
+#include "daemon/loop.h"
+#include "daemon/plan.h"
+#include "daemon/region.h"
+#include "daemon/server.h"
+#include "daemon/tcad.h"
+#include "proto/notify.h"
+#include "proto/wait.h"
+
+#define LAST_CALL_NS 200000000ull
+
+/* ---- answers ---- */
+
+void session_answer(struct session *session, uint32_t tag, const Tca__Message *answer, const int *fds, size_t fd_count)
+{
+    if (session->client)
+        client_send(session->client, tag, answer, fds, fd_count);
+}
+
+void session_fail(struct session *session, uint32_t tag, int error, const char *format, ...)
+{
+    va_list arguments;
+    if (!session->client)
+        return;
+    va_start(arguments, format);
+    client_fail(session->client, tag, error, format, arguments);
+    va_end(arguments);
+}
+
+void session_event(struct session *session, const Tca__Event *event)
+{
+    if (!session->client)
+        return;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_EVENT;
+    message.event = (Tca__Event *)event;
+    client_send(session->client, 0, &message, NULL, 0);
+    atomic_fetch_add_explicit(&session->segment->events, 1, memory_order_release);
+    notify_wake(session->notify);
+}
+
+void session_source_gone(struct session *session, uint32_t rank, enum source_state state)
+{
+    if (rank >= session->sources || rank >= session->size)
+        return;
+    atomic_store_explicit(&session->notify->source_state[rank], (uint8_t)state, memory_order_release);
+    Tca__Event event = TCA__EVENT__INIT;
+    event.kind = TCA__EVENT__KIND__RANK_GONE;
+    event.rank = rank;
+    session_event(session, &event);
+}
+
+struct session *session_find(struct tcad *tcad, uint64_t id)
+{
+    for (struct session *session = tcad->sessions; session; session = session->next)
+        if (session->id == id)
+            return session->closing ? NULL : session;
+    return NULL;
+}
+
+/* ---- beginning ---- */
+
+/* A memfd whose size nobody can change, mapped here: the descriptor, or negative errno. */
+static int segment_new(const char *name, size_t bytes, void **ret_base)
+{
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -errno;
+    void *base = MAP_FAILED;
+    if (ftruncate(fd, (off_t)bytes) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED) {
+        int r = -errno;
+        close(fd);
+        return r;
+    }
+    *ret_base = base;
+    return fd;
+}
+
+static int make_segments(struct session *session)
+{
+    void *base;
+    int r = segment_new("tca-session", sizeof(struct session_segment), &base);
+    if (r < 0)
+        return r;
+    session->segment_fd = r;
+    session->segment = base;
+    session->segment->magic = SEGMENT_MAGIC;
+    session->segment->version = PROTO_VERSION;
+    r = segment_new("tca-notify", notify_segment_bytes(session->sources), &base);
+    if (r < 0)
+        return r;
+    session->notify_fd = r;
+    session->notify = base;
+    session->notify->magic = SEGMENT_MAGIC;
+    session->notify->version = PROTO_VERSION;
+    session->notify->sources = session->sources;
+    r = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (r < 0)
+        return -errno;
+    session->engine_fd = r;
+    return engine_session_new(session->tcad->engine,
+                              &(struct engine_session_args){.id = session->id,
+                                                            .segment = session->segment,
+                                                            .notify = session->notify,
+                                                            .wake_fd = session->engine_fd},
+                              &session->engine);
+}
+
+static void session_destroy(struct session *session)
+{
+    if (session->segment)
+        munmap(session->segment, sizeof *session->segment);
+    if (session->notify)
+        munmap(session->notify, notify_segment_bytes(session->sources));
+    if (session->segment_fd >= 0)
+        close(session->segment_fd);
+    if (session->notify_fd >= 0)
+        close(session->notify_fd);
+    if (session->engine_fd >= 0)
+        close(session->engine_fd);
+    free(session->members);
+    free(session->plans);
+    free(session);
+}
+
+static void welcome(struct session *session, uint32_t tag)
+{
+    struct tcad *tcad = session->tcad;
+    Tca__Welcome welcome = TCA__WELCOME__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    welcome.version = PROTO_VERSION;
+    welcome.node = tcad->node;
+    welcome.node_name = tcad->conf->node.name;
+    welcome.incarnation = tcad->incarnation;
+    welcome.session = session->id;
+    welcome.session_segment_bytes = sizeof(struct session_segment);
+    welcome.notify_segment_bytes = notify_segment_bytes(session->sources);
+    welcome.reserved_base = tcad->conf->memory.base;
+    welcome.reserved_bytes = tcad->conf->memory.reserved_bytes;
+    welcome.daemon_version = (char *)TCAD_VERSION;
+    message.body_case = TCA__MESSAGE__BODY_WELCOME;
+    message.welcome = &welcome;
+    session_answer(session, tag, &message, (int[]){session->segment_fd, session->notify_fd, session->engine_fd}, 3);
+}
+
+static uint32_t sessions_of_user(const struct tcad *tcad, uid_t uid)
+{
+    uint32_t count = 0;
+    for (const struct session *session = tcad->sessions; session; session = session->next)
+        count += session->uid == uid;
+    return count;
+}
+
+enum { FDS_PER_SESSION = 4 }; /* socket, two segments, eventfd */
+
+uint64_t session_user_fds(const struct tcad *tcad, uid_t uid)
+{
+    uint64_t fds = 0;
+    for (const struct session *session = tcad->sessions; session; session = session->next)
+        if (session->uid == uid)
+            fds += FDS_PER_SESSION + session->region_count;
+    return fds;
+}
+
+uint64_t session_user_fds_max(const struct tcad *tcad)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+        return UINT64_MAX;
+    return limit.rlim_cur / 4 * 3;
+}
+
+void session_take_name(char ret_name[static NAME_MAX_BYTES], const char *name)
+{
+    snprintf(ret_name, NAME_MAX_BYTES, "%s", name);
+    if (config_text_clean(ret_name, strlen(ret_name)))
+        return;
+    for (char *c = ret_name; *c; c++)
+        if (*c < ' ' || *c >= 0x7f)
+            *c = '?';
+}
+
+static bool may_open(struct tcad *tcad, struct client *client, uint32_t tag, const Tca__Hello *hello)
+{
+    const struct tcad_conf *conf = tcad->conf;
+    uint32_t of_user = sessions_of_user(tcad, client->uid);
+    if (hello->group_size == 0 || hello->group_size > GROUP_SIZE_MAX) {
+        client_failf(client, tag, -EINVAL, "a group of %u: 1 to %d ranks are possible", hello->group_size, GROUP_SIZE_MAX);
+        return false;
+    }
+    if (tcad->draining) {
+        client_failf(client, tag, -EBUSY, "node %s is draining: no new sessions (tcactl drain off ends that)",
+                     conf->node.name);
+        return false;
+    }
+    if (tcad->session_count >= conf->limits.sessions) {
+        client_failf(client, tag, -EDQUOT, "node %s has %u sessions, limits.sessions is %u: close some or raise it",
+                     conf->node.name, tcad->session_count, conf->limits.sessions);
+        return false;
+    }
+    if (of_user >= conf->limits.sessions_per_user) {
+        client_failf(client, tag, -EDQUOT,
+                     "user %u has %u sessions, limits.sessions_per_user is %u: close some or have it raised", client->uid,
+                     of_user, conf->limits.sessions_per_user);
+        return false;
+    }
+    uint64_t fds = session_user_fds(tcad, client->uid), fds_max = session_user_fds_max(tcad);
+    if (fds + FDS_PER_SESSION > fds_max) {
+        client_failf(client, tag, -EDQUOT,
+                     "user %u has %" PRIu64 " of the %" PRIu64 " descriptors that tcad gives one user (3/4 of its LimitNOFILE=): "
+                     "close sessions, free regions, or raise it", client->uid, fds, fds_max);
+        return false;
+    }
+    return true;
+}
+
+struct session *session_new(struct tcad *tcad, struct client *client, uint32_t tag, const Tca__Hello *hello)
+{
+    if (!may_open(tcad, client, tag, hello))
+        return NULL;
+    struct session *session = calloc(1, sizeof *session);
+    struct session_member *members = calloc(hello->group_size, sizeof *members);
+    if (!session || !members) {
+        free(session);
+        free(members);
+        client_failf(client, tag, -ENOMEM, "no memory for a session");
+        return NULL;
+    }
+    session->tcad = tcad;
+    session->id = ++tcad->next_session;
+    session->since_ns = clock_now_ns();
+    session->pid = client->pid;
+    session->uid = client->uid;
+    session_take_name(session->name, hello->name);
+    session->client = client;
+    session->sources = hello->group_size;
+    session->size = 1; /* until it joins */
+    session->root = tcad->node;
+    session->members = members;
+    session->members[0] = (struct session_member){tcad->node, session->id, tcad->incarnation, true};
+    session->segment_fd = session->notify_fd = session->engine_fd = -1;
+    int r = make_segments(session);
+    if (r < 0) {
+        client_failf(client, tag, r, "session segments of %zu bytes: %s",
+                     sizeof(struct session_segment) + notify_segment_bytes(session->sources), strerror(-r));
+        session_destroy(session);
+        return NULL;
+    }
+    session->next = tcad->sessions;
+    tcad->sessions = session;
+    tcad->session_count++;
+    welcome(session, tag);
+    return session;
+}
+
+/* ---- ending ---- */
+
+static void detached(void *context)
+{
+    struct session *session = context;
+    struct session **at = &session->tcad->sessions;
+    while (*at != session)
+        at = &(*at)->next;
+    *at = session->next;
+    session->tcad->session_count--;
+    session_destroy(session);
+}
+
+/* The last steps, once nothing in the engine uses what it has: regions, then its rings. */
+static void go_on_ending(struct session *session)
+{
+    if (!session->closing || session->plan_count > 0 || session->notified_by > 0 || !session->engine)
+        return;
+    while (session->regions)
+        region_end(session->regions);
+    struct engine_session *engine = session->engine;
+    session->engine = NULL;
+    engine_session_detach(engine, detached, session);
+}
+
+void session_unnotified(struct session *session)
+{
+    session->notified_by--;
+    go_on_ending(session);
+}
+
+/* Tells everybody that it is gone. First the group, so that peers hear of a death and not only of freed memory. */
+static void announce(void *context)
+{
+    struct session *session = context;
+    struct tcad *tcad = session->tcad;
+    if (session->announced)
+        return;
+    session->announced = true;
+    session->last_call = loop_timer_free(session->last_call);
+    group_session_gone(session);
+    plans_session_gone(tcad, tcad->node, session->id);
+    bindings_session_gone(tcad, session);
+    for (struct region *region = session->regions, *next; region; region = next) {
+        next = region->next_of_session;
+        plans_region_gone(region);
+    }
+    session_unnotified(session);
+}
+
+void session_plan_gone(struct session *session)
+{
+    if (session->closing && session->plan_count == 0)
+        announce(session);
+    go_on_ending(session);
+}
+
+void session_end(struct session *session, const char *why)
+{
+    if (session->closing)
+        return;
+    char fields[64];
+    snprintf(fields, sizeof fields, "TCAD_SESSION=%" PRIu64 " TCAD_CLIENT_PID=%d", session->id, session->pid);
+    log_debug(fields, "session %" PRIu64 " (pid %d, %s) ends", session->id, session->pid, session->name);
+    session->closing = true;
+    if (session->client) {
+        session->client->session = NULL;
+        client_doom(session->client, why ? why : "its session has ended");
+        session->client = NULL;
+    }
+    session->notified_by++; /* not freed before it was announced */
+    plans_release_all(session);
+    /* What it has put is still to land before the others hear of its end; but they do not wait long for that. */
+    if (session->plan_count == 0 || loop_timer_new(session->tcad->loop, announce, session, &session->last_call) < 0)
+        announce(session);
+    else if (!session->announced)
+        loop_timer_set(session->last_call, LAST_CALL_NS, 0);
+}

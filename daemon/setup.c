@@ -1,0 +1,324 @@
+/* The parts of a tcad: made in the order in which they need each other, and what each tells the others. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/binding.h"
+#include "daemon/calibration.h"
+#include "daemon/engine.h"
+#include "daemon/group.h"
+#include "daemon/link.h"
+#include "daemon/log.h"
+#include "daemon/loop.h"
+#include "daemon/metrics.h"
+#include "daemon/peer.h"
+#include "daemon/plan.h"
+#include "daemon/region.h"
+#include "daemon/server.h"
+#include "daemon/session.h"
+#include "daemon/tcad.h"
+#include "daemon/worker.h"
+#include "proto/wait.h"
+
+int tcad_log_level(const struct tcad_conf *conf)
+{
+    static const int levels[] = {[CONF_LOG_ERROR] = LOG_LEVEL_ERROR,
+                                 [CONF_LOG_WARNING] = LOG_LEVEL_WARNING,
+                                 [CONF_LOG_INFO] = LOG_LEVEL_INFO,
+                                 [CONF_LOG_DEBUG] = LOG_LEVEL_DEBUG};
+    return levels[conf->log.level];
+}
+
+const char *tcad_log_target(const struct tcad_conf *conf)
+{
+    static const char *const targets[] = {
+        [CONF_LOG_AUTO] = "auto", [CONF_LOG_STDERR] = "stderr", [CONF_LOG_JOURNAL] = "journal"};
+    return targets[conf->log.target];
+}
+
+struct driver_config tcad_driver_config(const struct tcad *tcad)
+{
+    /* A node that is alone has nobody to listen to but itself. */
+    const char *address = tcad->conf->rails.ofi_address;
+    return (struct driver_config){
+        .provider = tcad->conf->rails.ofi_provider,
+        .address = address || tcad->cluster->count > 1 ? address : "127.0.0.1",
+        .runtime_dir = tcad->conf->node.runtime_dir,
+        .segment_bytes = tcad->conf->rails.segment_bytes,
+    };
+}
+
+/* ---- what the engine tells ---- */
+
+static void session_broken(void *context, uint64_t id, const char *why)
+{
+    struct session *session = session_find(context, id);
+    if (session)
+        session_end(session, why);
+}
+
+static void rail_peer_down(void *context, struct driver_peer *peer, int error)
+{
+    struct tcad *tcad = context;
+    enum rail rail;
+    int node = links_lost(tcad->links, peer, &rail);
+    if (node < 0)
+        return;
+    log_warning(NULL, "rail %s to node %d was lost: %s", rail_name(rail), node, strerror(-error));
+    plans_link_gone(tcad, (uint32_t)node, rail, error);
+}
+
+/* ---- what the peers tell ---- */
+
+static void answer_done(struct tcad *tcad, uint32_t node, uint32_t tag)
+{
+    Tca__Done done = TCA__DONE__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_DONE;
+    message.done = &done;
+    peers_answer(tcad->peers, node, tag, &message);
+}
+
+static void peer_asked(void *context, uint32_t node, uint32_t tag, const Tca__Message *question)
+{
+    struct tcad *tcad = context;
+    switch (question->body_case) {
+    case TCA__MESSAGE__BODY_PEER_BIND:
+        bindings_asked(tcad, node, tag, question->peer_bind);
+        return;
+    case TCA__MESSAGE__BODY_PEER_UNBIND:
+        bindings_unbind(tcad, node, question->peer_unbind);
+        return;
+    case TCA__MESSAGE__BODY_PEER_SESSION_GONE: {
+        const Tca__PeerSessionGone *gone = question->peer_session_gone;
+        uint32_t home = gone->about ? gone->about - 1 : node; /* a root tells again what it was told */
+        groups_session_gone(tcad->groups, node, gone);
+        plans_session_gone(tcad, home, gone->session);
+        bindings_asker_gone(tcad, home, gone->session);
+        answer_done(tcad, node, tag);
+        return;
+    }
+    case TCA__MESSAGE__BODY_PEER_REGION_GONE:
+        plans_remote_region_gone(tcad, node, question->peer_region_gone->region);
+        return;
+    case TCA__MESSAGE__BODY_PEER_PING: /* our own: peers answer each other's without us */
+        answer_done(tcad, node, tag);
+        return;
+    default:
+        if (!groups_asked(tcad->groups, node, tag, question))
+            peers_fail(tcad->peers, node, tag, -EPROTO, "node %u does not know this question", tcad->node);
+    }
+}
+
+static void peer_up(void *context, uint32_t node, uint64_t incarnation, const Tca__PeerHello *hello)
+{
+    struct tcad *tcad = context;
+    links_up(tcad->links, node, hello->n_rails, hello->rails);
+}
+
+static void peer_down(void *context, uint32_t node, int error, const char *text)
+{
+    struct tcad *tcad = context;
+    links_down(tcad->links, node);
+    plans_node_gone(tcad, node);
+    bindings_node_gone(tcad, node);
+    groups_node_down(tcad->groups, node);
+}
+
+/* ---- making ---- */
+
+/* With its parents. */
+static int make_path(const char *path, mode_t mode)
+{
+    char part[4096];
+    if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
+        return -ENAMETOOLONG;
+    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(part, 0755) < 0 && errno != EEXIST)
+            return -errno;
+        *slash = '/';
+    }
+    return mkdir(part, mode) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+static int make_directory(const char *path, mode_t mode, const char *key, char *text, size_t text_bytes)
+{
+    int r = make_path(path, mode);
+    if (r < 0) {
+        snprintf(text, text_bytes, "%s: %s (%s): make it, or name one that this user can write", path, strerror(-r), key);
+        return r;
+    }
+    struct stat status;
+    if (stat(path, &status) == 0 && status.st_uid != geteuid() && geteuid() != 0) {
+        snprintf(text, text_bytes, "%s: it belongs to user %u, not to us, %u (%s): somebody may have put it there; name another",
+                 path, status.st_uid, geteuid(), key);
+        return -EACCES;
+    }
+    if (access(path, R_OK | W_OK | X_OK) < 0) {
+        r = -errno;
+        snprintf(text, text_bytes, "%s: %s (%s): user %u must be able to write there", path, strerror(-r), key, geteuid());
+        return r;
+    }
+    return 0;
+}
+
+static int open_rails(struct tcad *tcad, char *text, size_t text_bytes)
+{
+    struct driver_config config = tcad_driver_config(tcad);
+    static const struct {
+        enum rail rail;
+        unsigned enabled;
+    } rails[] = {{RAIL_SHM, CONF_RAIL_SHM}, {RAIL_OFI, CONF_RAIL_OFI}};
+    for (size_t i = 0; i < sizeof rails / sizeof rails[0]; i++) {
+        if (!(tcad->conf->rails.enable & rails[i].enabled))
+            continue;
+        const struct driver_ops *ops = driver_of_rail(rails[i].rail);
+        int r = ops ? engine_add_driver(tcad->engine, ops, &config) : -ENODEV;
+        if (r < 0) {
+            snprintf(text, text_bytes, "rail %s: %s (rails.enable, rails.ofi_provider, rails.ofi_address)",
+                     rail_name(rails[i].rail), strerror(-r));
+            return r;
+        }
+    }
+    return 0;
+}
+
+static int make_engine(struct tcad *tcad, char *text, size_t text_bytes)
+{
+    const struct tcad_conf *conf = tcad->conf;
+    struct engine_config config = {
+        .spin_ns = conf->engine.spin_ns,
+        .yield_ns = conf->engine.yield_ns,
+        .pin = CPU_COUNT(&conf->engine.cpus) > 0,
+        .cpus = conf->engine.cpus,
+    };
+    struct engine_events events = {.session_broken = session_broken, .peer_down = rail_peer_down, .context = tcad};
+    int r = engine_new(tcad->loop, &config, &events, &tcad->engine);
+    if (r == 0)
+        r = open_rails(tcad, text, text_bytes);
+    if (r == 0)
+        r = engine_run(tcad->engine);
+    return r;
+}
+
+static int make_peers(struct tcad *tcad, char *text, size_t text_bytes)
+{
+    Tca__PeerHello hello = TCA__PEER_HELLO__INIT;
+    Tca__RailAddress addresses[RAIL_COUNT], *list[RAIL_COUNT];
+    uint8_t bytes[RAIL_COUNT][ADDRESS_MAX_BYTES];
+    struct peers_events events = {.asked = peer_asked, .up = peer_up, .down = peer_down, .context = tcad};
+
+    hello.version = PROTO_VERSION;
+    hello.node = tcad->node;
+    hello.node_name = tcad->conf->node.name;
+    hello.incarnation = tcad->incarnation;
+    hello.cluster = tcad->cluster->name;
+    hello.daemon_version = (char *)TCAD_VERSION;
+    hello.rails = list;
+    for (int rail = 1; rail < RAIL_COUNT; rail++) {
+        struct driver *driver = engine_driver(tcad->engine, rail);
+        if (!driver)
+            continue;
+        int length = driver->ops->address(driver, bytes[rail]);
+        if (length < 0) {
+            snprintf(text, text_bytes, "rail %s has no address: %s", rail_name(rail), strerror(-length));
+            return length;
+        }
+        Tca__RailAddress *address = &addresses[hello.n_rails];
+        tca__rail_address__init(address);
+        address->driver = (char *)rail_name(rail);
+        address->address = (ProtobufCBinaryData){(size_t)length, bytes[rail]};
+        list[hello.n_rails++] = address;
+    }
+    links_up(tcad->links, tcad->node, hello.n_rails, hello.rails); /* the way to ourselves */
+    return peers_new(tcad, &hello, &events, text, text_bytes, &tcad->peers);
+}
+
+int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
+{
+    const struct tcad_conf *conf = tcad->conf;
+    int r = 0;
+
+    tcad->since_ns = clock_now_ns();
+    tcad->node = conf->node.id;
+    tcad->cluster = conf->cluster;
+    while (tcad->incarnation == 0 && r >= 0)
+        r = getrandom(&tcad->incarnation, sizeof tcad->incarnation, 0) < 0 ? -errno : 0;
+    if (r == 0)
+        r = make_directory(conf->node.runtime_dir, tcad->is_system ? 0755 : 0700, "node.runtime_dir", text, text_bytes);
+    if (r == 0)
+        r = make_directory(conf->node.state_dir, tcad->is_system ? 0755 : 0700, "node.state_dir", text, text_bytes);
+    if (r == 0)
+        r = loop_new(&tcad->loop);
+    if (r == 0)
+        r = worker_new(tcad->loop, &tcad->worker);
+    if (r == 0)
+        r = regions_new(tcad, &tcad->regions);
+    if (r == 0)
+        r = bindings_new(tcad, &tcad->bindings);
+    if (r == 0)
+        r = links_new(tcad, &tcad->links);
+    if (r == 0)
+        r = make_engine(tcad, text, text_bytes);
+    if (r == 0)
+        r = groups_new(tcad, &tcad->groups);
+    if (r == 0)
+        r = make_peers(tcad, text, text_bytes);
+    if (r == 0)
+        r = server_new(tcad, listen_fd, text, text_bytes, &tcad->server);
+    if (r == 0)
+        r = metrics_new(tcad, text, text_bytes, &tcad->metrics);
+    if (r == 0)
+        calibration_start(tcad);
+    return r;
+}
+
+/* ---- letting go ---- */
+
+static void tick(void *context)
+{
+    struct tcad *tcad = context;
+    static unsigned ticks;
+    if ((tcad->session_count == 0 && worker_idle(tcad->worker)) || ++ticks > 100)
+        loop_stop(tcad->loop);
+}
+
+void tcad_shut_down(struct tcad *tcad)
+{
+    struct loop_timer *timer;
+    if (tcad->shutting_down)
+        return;
+    tcad->shutting_down = true;
+    tcad->draining = true;
+    server_drop_clients(tcad->server);
+    if (loop_timer_new(tcad->loop, tick, tcad, &timer) < 0) {
+        loop_stop(tcad->loop);
+        return;
+    }
+    loop_timer_set(timer, 10000000, 10000000);
+    tcad->shut_down_timer = timer;
+}
+
+void tcad_deinit(struct tcad *tcad)
+{
+    metrics_free(tcad->metrics);
+    server_free(tcad->server);
+    loop_timer_free(tcad->shut_down_timer);
+    if (tcad->session_count > 0 || tcad->bindings == NULL) {
+        /* Something in flight did not end in time (or nothing was set up): the kernel takes it all back. */
+        return;
+    }
+    worker_free(tcad->worker);
+    links_free(tcad->links);
+    engine_free(tcad->engine); /* and what it and the worker have handed back is dealt with */
+    peers_free(tcad->peers);
+    groups_free(tcad->groups);
+    bindings_free(tcad->bindings);
+    regions_free(tcad->regions);
+    loop_free(tcad->loop);
+}

@@ -1,0 +1,73 @@
+/* The daemon: what its parts share. Everything here belongs to the loop's thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "config/cluster.h"
+#include "config/tcad_conf.h"
+#include "drivers/cost.h"
+#include "drivers/driver.h"
+
+struct engine;
+struct groups;
+struct loop;
+struct loop_timer;
+struct peers;
+struct server;
+struct session;
+struct worker;
+struct metrics;
+struct regions;
+struct bindings;
+struct links;
+
+/* What plans that are gone have done, so that counters do not fall when sessions end. */
+struct rail_total {
+    uint64_t starts, bytes;
+};
+
+struct tcad {
+    struct tcad_conf *conf;
+    struct cluster *cluster; /* conf->cluster: without a cluster file, one with this node only */
+    const char *conf_path;   /* NULL: the default one */
+    const char *const *overrides; /* of the command line, NULL at the end */
+    bool is_system;          /* the machine's daemon, not a user's own */
+    uint32_t node;
+    uint64_t incarnation; /* random, never 0 */
+    uint64_t since_ns;
+    bool draining;
+    bool shutting_down;
+    struct loop_timer *shut_down_timer;
+
+    struct loop *loop;
+    struct worker *worker;
+    struct engine *engine;
+    struct peers *peers;
+    struct groups *groups;
+    struct server *server;
+    struct metrics *metrics;
+    struct regions *regions;
+    struct bindings *bindings;
+    struct links *links;
+
+    struct session *sessions;
+    uint32_t session_count;
+    uint64_t next_session;
+    uint64_t next_region;
+
+    struct cost_table costs;
+    bool calibrated;
+    struct rail_total past[RAIL_COUNT][SEAT_COUNT];
+};
+
+/* setup.c: makes the parts, in order, and lets them go again. text: what went wrong. */
+int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes);
+void tcad_deinit(struct tcad *tcad);
+/* Asks every session to end, and stops the loop when the last has; or after a second. */
+void tcad_shut_down(struct tcad *tcad);
+
+struct driver_config tcad_driver_config(const struct tcad *tcad);
+int tcad_log_level(const struct tcad_conf *conf);
+const char *tcad_log_target(const struct tcad_conf *conf);

@@ -1,0 +1,173 @@
+#include "drivers/chain.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/notify.h"
+
+struct chain_slot {
+    struct chain_step step;
+    struct driver_op op;
+    struct chain *chain;
+    bool refused; /* -EAGAIN at least once in this start */
+};
+
+struct chain {
+    uint32_t next;      /* step to run */
+    uint32_t in_flight; /* puts that were posted and are not done */
+    uint32_t step_count;
+    bool running;
+    bool refused; /* some slot was */
+    int error;    /* the first of this start; no step is posted after it */
+    int result;   /* of the last start: what chain_run() says once it is over */
+    struct chain_slot slots[];
+};
+
+static void put_done(struct driver_op *op, int status)
+{
+    struct chain_slot *slot = (struct chain_slot *)((char *)op - offsetof(struct chain_slot, op));
+    struct chain *chain = slot->chain;
+    chain->in_flight--;
+    if (__builtin_expect(status < 0, 0) && chain->error == 0)
+        chain->error = status;
+}
+
+int chain_new(const struct chain_step *steps, uint32_t step_count, struct chain **ret_chain)
+{
+    struct chain *chain;
+    if (step_count > PLAN_STEPS_MAX)
+        return -E2BIG;
+    chain = calloc(1, sizeof(*chain) + step_count * sizeof(chain->slots[0]));
+    if (!chain)
+        return -ENOMEM;
+    chain->step_count = step_count;
+    chain->result = 1;
+    for (uint32_t i = 0; i < step_count; i++) {
+        chain->slots[i].step = steps[i];
+        chain->slots[i].op.done = put_done;
+        chain->slots[i].chain = chain;
+    }
+    *ret_chain = chain;
+    return 0;
+}
+
+struct chain *chain_free(struct chain *chain)
+{
+    assert(!chain || !chain->running);
+    free(chain);
+    return NULL;
+}
+
+static int post_failed(struct chain *chain, struct chain_slot *slot, int error)
+{
+    chain->in_flight--;
+    if (error == -EAGAIN)
+        slot->refused = chain->refused = true;
+    else if (chain->error == 0)
+        chain->error = error;
+    return error;
+}
+
+/* 0, or -EAGAIN: not now. Any other failure ends the chain. */
+static inline int post(struct chain *chain, struct chain_slot *slot)
+{
+    struct driver *driver = slot->step.put.driver;
+
+    if (slot->step.fence && chain->in_flight > 0)
+        return -EAGAIN;
+    slot->op.retries = 0; /* a driver that says -EAGAIN has counted nothing */
+    chain->in_flight++;   /* done() may come before put_post() returns */
+    int r = driver->ops->put_post(driver, slot->step.put.put, &slot->op);
+    return __builtin_expect(r < 0, 0) ? post_failed(chain, slot, r) : 0;
+}
+
+static int finish(struct chain *chain)
+{
+    chain->running = false;
+    chain->result = chain->error < 0 ? chain->error : 1;
+    return chain->result;
+}
+
+static inline int advance(struct chain *chain)
+{
+    while (chain->next < chain->step_count && chain->error == 0) {
+        struct chain_slot *slot = &chain->slots[chain->next];
+        if (slot->step.kind == CHAIN_WAIT) {
+            if (!notify_take(slot->step.wait.line, slot->step.wait.taken, slot->step.wait.count))
+                return 0;
+        } else if (post(chain, slot) == -EAGAIN) {
+            return 0;
+        }
+        chain->next++;
+    }
+    return chain->in_flight > 0 ? 0 : finish(chain);
+}
+
+int chain_start(struct chain *chain)
+{
+    if (chain->running)
+        return -EBUSY;
+    if (chain->refused) {
+        for (uint32_t i = 0; i < chain->step_count; i++)
+            chain->slots[i].refused = false;
+        chain->refused = false;
+    }
+    chain->running = true;
+    chain->next = 0;
+    chain->error = 0;
+    return advance(chain);
+}
+
+int chain_run(struct chain *chain)
+{
+    return chain->running ? advance(chain) : chain->result;
+}
+
+void chain_cancel(struct chain *chain, int error)
+{
+    if (chain->running && chain->error == 0)
+        chain->error = error < 0 ? error : -ECANCELED;
+}
+
+uint32_t chain_retries(const struct chain *chain)
+{
+    uint32_t retries = 0;
+    for (uint32_t i = 0; i < chain->step_count && i <= chain->next; i++) {
+        const struct chain_slot *slot = &chain->slots[i];
+        retries += slot->refused;
+        if (i < chain->next)
+            retries += slot->op.retries;
+    }
+    return retries;
+}
+
+uint64_t chain_posted_ns(const struct chain *chain)
+{
+    uint64_t posted_ns = 0;
+    for (uint32_t i = 0; i < chain->next; i++)
+        if (chain->slots[i].op.posted_ns > posted_ns)
+            posted_ns = chain->slots[i].op.posted_ns;
+    return posted_ns;
+}
+
+bool chain_waiting(const struct chain *chain)
+{
+    return chain->running && chain->error == 0 && chain->next < chain->step_count &&
+           chain->slots[chain->next].step.kind == CHAIN_WAIT;
+}
+
+bool chain_ready(const struct chain *chain)
+{
+    if (!chain_waiting(chain))
+        return false;
+    const struct chain_step *step = &chain->slots[chain->next].step;
+    return notify_arrived(step->wait.line) -
+               atomic_load_explicit(step->wait.taken, memory_order_relaxed) >=
+           step->wait.count;
+}
+
+bool chain_all_posted(const struct chain *chain)
+{
+    return !chain->running || chain->error < 0 || chain->next == chain->step_count;
+}

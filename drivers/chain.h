@@ -1,0 +1,61 @@
+/*
+ * Chains: steps that run in order, over any driver, in whichever seat. The client's library and the daemon's engine both run
+ * plans by the functions below; only what a notification means differs between them, and that is the token.
+ *
+ * A put step is posted when every earlier step of its chain has been posted and every earlier wait is over. Two puts of a chain
+ * may be in flight at once; a notification is seen after the data of every put before it in its chain: drivers that keep the order
+ * (caps.ordered) do that by themselves, others are given a fence (the chain waits for what is in flight).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "drivers/driver.h"
+
+enum chain_step_kind {
+    CHAIN_PUT = 1,  /* data, a notification, or both: what one driver put does */
+    CHAIN_WAIT = 2, /* for a notification at the chain's owner */
+};
+
+struct chain_step {
+    enum chain_step_kind kind;
+    bool fence; /* PUT: wait for the completion of all earlier puts first */
+    union {
+        struct {
+            struct driver *driver;
+            struct driver_put *put;
+        } put;
+        struct {
+            struct notify_line *line;
+            _Atomic uint64_t *taken;
+            uint64_t count;
+        } wait;
+    };
+};
+
+struct chain;
+
+/* A chain of its own copy of these steps; the puts stay the caller's and must outlive it. */
+int chain_new(const struct chain_step *steps, uint32_t step_count, struct chain **ret_chain);
+/* Not while it runs. NULL is fine; returns NULL. */
+struct chain *chain_free(struct chain *chain);
+
+/* Starts from the first step. -EBUSY while it runs. Runs as far as it can: like chain_run(). */
+int chain_start(struct chain *chain);
+
+/* Goes on: 1 complete, 0 not yet, negative: complete, failed with that error (once nothing of it is in flight). */
+int chain_run(struct chain *chain);
+
+/* A plan whose owner is going away: no more steps are posted; chain_run() says -ECANCELED once nothing is in flight. */
+void chain_cancel(struct chain *chain, int error);
+
+/* Of the last or current start. */
+uint32_t chain_retries(const struct chain *chain);
+uint64_t chain_posted_ns(const struct chain *chain);
+/* Whether it stands at a wait step, and whether that step's notifications are there: then chain_run() would move it. */
+bool chain_waiting(const struct chain *chain);
+bool chain_ready(const struct chain *chain);
+/* Whether every step of the current start was handed to its driver (or none will be any more): what is started after it on
+ * the same channel cannot overtake it. */
+bool chain_all_posted(const struct chain *chain);

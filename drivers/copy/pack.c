@@ -1,0 +1,85 @@
+/* Between a layout and packed bytes. */
+#include "drivers/copy/copy.h"
+
+#include <string.h>
+
+#include "drivers/copy/kernels.h"
+
+enum direction {
+    PACK,
+    UNPACK,
+};
+
+static inline void move(enum direction direction, uint8_t *place, uint8_t *packed, uint64_t bytes)
+{
+    if (direction == PACK)
+        memmove(packed, place, bytes);
+    else
+        memmove(place, packed, bytes);
+}
+
+static inline void move_blocks(enum direction direction, uint8_t *place,
+                               const struct layout_strided *strided, uint8_t *packed,
+                               uint64_t count)
+{
+    const uint64_t block = strided->block_bytes;
+    if (direction == PACK)
+        copy_strided(packed, (int64_t)block, place, strided->stride_bytes, block, count);
+    else
+        copy_strided(place, strided->stride_bytes, packed, (int64_t)block, block, count);
+}
+
+static inline void transfer_strided(enum direction direction, uint8_t *place,
+                                    const struct layout_strided *strided, uint64_t position,
+                                    uint8_t *packed, uint64_t length)
+{
+    const uint64_t block = strided->block_bytes;
+    uint64_t inside = position % block;
+    place += strided->offset_bytes + (int64_t)(position / block) * strided->stride_bytes;
+
+    if (inside > 0) {
+        uint64_t rest = block - inside < length ? block - inside : length;
+        move(direction, place + inside, packed, rest);
+        place += strided->stride_bytes;
+        packed += rest;
+        length -= rest;
+    }
+    uint64_t whole = length / block;
+    move_blocks(direction, place, strided, packed, whole);
+    if (length > whole * block)
+        move(direction, place + (int64_t)whole * strided->stride_bytes, packed + whole * block,
+             length - whole * block);
+}
+
+static inline void transfer(enum direction direction, uint8_t *base, const struct layout *layout,
+                            uint64_t position, uint8_t *packed, uint64_t length)
+{
+    if (length == 0)
+        return;
+    struct layout_strided strided;
+    if (layout_as_strided(layout, &strided)) {
+        transfer_strided(direction, base, &strided, position, packed, length);
+        return;
+    }
+    struct layout_cursor cursor;
+    layout_cursor_init(&cursor, layout, position);
+    int64_t offset;
+    uint64_t piece;
+    while (length > 0 && layout_cursor_next(&cursor, length, &offset, &piece)) {
+        move(direction, base + offset, packed, piece);
+        packed += piece;
+        length -= piece;
+    }
+}
+
+void copy_pack(void *target, const void *base, const struct layout *layout, uint64_t position_bytes,
+               uint64_t length_bytes)
+{
+    transfer(PACK, (uint8_t *)base, layout, position_bytes, target, length_bytes);
+}
+
+void copy_unpack(void *base, const struct layout *layout, uint64_t position_bytes,
+                 const void *source, uint64_t length_bytes)
+{
+    transfer(UNPACK, base, layout, position_bytes, (uint8_t *)source, length_bytes);
+}

@@ -1,0 +1,224 @@
+/* The cost table as text: "rail.seat.parameter = value", six lines for each rail and seat that was
+ * measured. */
+#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "drivers/cost.h"
+
+#define SIGNATURE "tcad-cost 1"
+
+static const struct {
+    const char *name;
+    size_t offset;
+    double least; /* greater than 0 means: and not 0 */
+} fields[] = {
+    {"latency_ns", offsetof(struct cost_parameters, latency_ns), 0},
+    {"descriptor_ns", offsetof(struct cost_parameters, descriptor_ns), 0},
+    {"block_ns", offsetof(struct cost_parameters, block_ns), 0},
+    {"small_bytes_per_ns", offsetof(struct cost_parameters, small_bytes_per_ns), 1e-9},
+    {"large_bytes_per_ns", offsetof(struct cost_parameters, large_bytes_per_ns), 1e-9},
+    {"remote_factor", offsetof(struct cost_parameters, remote_factor), 1},
+};
+enum { FIELDS = sizeof(fields) / sizeof(fields[0]), ALL_FIELDS = (1 << FIELDS) - 1 };
+
+static double *field_of(struct cost_parameters *parameters, unsigned field)
+{
+    return (double *)((char *)parameters + fields[field].offset);
+}
+
+/* Takes one line of the file: NULL, or what is wrong with it. */
+static const char *read_line(const char *line, struct cost_table *table,
+                             unsigned seen[RAIL_COUNT][SEAT_COUNT])
+{
+    char rail_text[32], seat_text[32], field_text[32];
+    int used = 0;
+    if (sscanf(line, " %31[a-z0-9_].%31[a-z0-9_].%31[a-z0-9_] = %n", rail_text, seat_text,
+               field_text, &used) != 3 ||
+        used == 0)
+        return "not of the form rail.seat.parameter = value";
+
+    enum rail rail = rail_from_name(rail_text);
+    enum seat seat = seat_from_name(seat_text);
+    if (rail <= RAIL_NONE || rail >= RAIL_COUNT)
+        return "unknown rail";
+    if (seat <= SEAT_NONE || seat >= SEAT_COUNT)
+        return "unknown seat";
+    unsigned field = 0;
+    while (field < FIELDS && strcmp(fields[field].name, field_text) != 0)
+        field++;
+    if (field == FIELDS)
+        return "unknown parameter";
+    if (seen[rail][seat] & 1u << field)
+        return "parameter given twice";
+
+    char *end;
+    double value = strtod(line + used, &end);
+    if (end == line + used || end[strspn(end, " \t\r\n")] != '\0')
+        return "not a number";
+    if (!isfinite(value) || value < fields[field].least)
+        return "number out of range";
+    seen[rail][seat] |= 1u << field;
+    *field_of(&table->at[rail][seat], field) = value;
+    return NULL;
+}
+
+static const char *finish_table(struct cost_table *table, unsigned seen[RAIL_COUNT][SEAT_COUNT])
+{
+    for (int rail = 0; rail < RAIL_COUNT; rail++) {
+        for (int seat = 0; seat < SEAT_COUNT; seat++) {
+            if (seen[rail][seat] != 0 && seen[rail][seat] != ALL_FIELDS)
+                return "some parameters of a rail are missing";
+            table->at[rail][seat].valid = seen[rail][seat] == ALL_FIELDS;
+        }
+    }
+    return NULL;
+}
+
+static const char *read_file(FILE *file, struct cost_table *table, unsigned *line_number)
+{
+    unsigned seen[RAIL_COUNT][SEAT_COUNT] = {0};
+    char line[256];
+    *line_number = 1;
+    if (!fgets(line, sizeof(line), file) || strcmp(line, SIGNATURE "\n") != 0)
+        return "the first line is not \"" SIGNATURE "\"";
+    while (fgets(line, sizeof(line), file)) {
+        ++*line_number;
+        if (!strchr(line, '\n') && !feof(file))
+            return "line too long";
+        size_t blank = strspn(line, " \t\r\n");
+        if (line[blank] == '#' || line[blank] == '\0')
+            continue;
+        const char *why = read_line(line, table, seen);
+        if (why)
+            return why;
+    }
+    return ferror(file) ? "cannot be read" : finish_table(table, seen);
+}
+
+/* Numbers with a point, whatever locale the application has set. (locale_t)0 when there is no
+ * memory. */
+static locale_t use_c_locale(locale_t *ret_before)
+{
+    locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (c_locale)
+        *ret_before = uselocale(c_locale);
+    return c_locale;
+}
+
+static void restore_locale(locale_t c_locale, locale_t before)
+{
+    uselocale(before);
+    freelocale(c_locale);
+}
+
+int cost_read(const char *path, struct cost_table *ret_table, const char **ret_why,
+              unsigned *ret_line)
+{
+    struct cost_table table = {0};
+    unsigned line = 0;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return -errno;
+    locale_t before, c_locale = use_c_locale(&before);
+    if (!c_locale) {
+        fclose(file);
+        return -ENOMEM;
+    }
+    const char *why = read_file(file, &table, &line);
+    restore_locale(c_locale, before);
+    fclose(file);
+    if (why) {
+        *ret_why = why;
+        *ret_line = line;
+        return -EINVAL;
+    }
+    *ret_table = table;
+    return 0;
+}
+
+static void write_header(FILE *file)
+{
+    char host[256] = "?", processor[256] = "?", date[64] = "?", line[256];
+    struct tm now;
+    time_t seconds = time(NULL);
+
+    gethostname(host, sizeof(host) - 1);
+    if (gmtime_r(&seconds, &now))
+        strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &now);
+    FILE *cpuinfo = fopen("/proc/cpuinfo", "re");
+    if (cpuinfo) {
+        while (fgets(line, sizeof(line), cpuinfo))
+            if (sscanf(line, "model name : %255[^\n]", processor) == 1)
+                break;
+        fclose(cpuinfo);
+    }
+    fprintf(file, SIGNATURE "\n# host: %s\n# processor: %s\n# measured: %s\n", host, processor,
+            date);
+}
+
+static void write_parameters(FILE *file, const char *rail, const char *seat,
+                             const struct cost_parameters *parameters)
+{
+    struct cost_parameters copy = *parameters;
+    for (unsigned field = 0; field < FIELDS; field++)
+        fprintf(file, "%s.%s.%s = %.9g\n", rail, seat, fields[field].name, *field_of(&copy, field));
+}
+
+static int write_file(FILE *file, const struct cost_table *table)
+{
+    write_header(file);
+    for (int rail = RAIL_NONE + 1; rail < RAIL_COUNT; rail++)
+        for (int seat = SEAT_NONE + 1; seat < SEAT_COUNT; seat++)
+            if (table->at[rail][seat].valid)
+                write_parameters(file, rail_name(rail), seat_name(seat), &table->at[rail][seat]);
+    if (fflush(file) != 0 || fsync(fileno(file)) < 0)
+        return -errno;
+    return 0;
+}
+
+int cost_write(const char *path, const struct cost_table *table)
+{
+    char *temporary;
+    struct stat there;
+    if (lstat(path, &there) == 0 && !S_ISREG(there.st_mode))
+        return -EEXIST; /* a device or a link of that name is not ours to replace */
+    if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
+        return -ENOMEM;
+    int r = 0, fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0) {
+        r = -errno;
+        goto free_name;
+    }
+    fchmod(fd, 0644);
+    FILE *file = fdopen(fd, "w");
+    if (!file) {
+        r = -errno;
+        close(fd);
+        goto remove_file;
+    }
+    locale_t before, c_locale = use_c_locale(&before);
+    if (c_locale) {
+        r = write_file(file, table);
+        restore_locale(c_locale, before);
+    } else {
+        r = -ENOMEM;
+    }
+    if (fclose(file) != 0 && r == 0)
+        r = -errno;
+    if (r == 0 && rename(temporary, path) < 0)
+        r = -errno;
+remove_file:
+    if (r < 0)
+        unlink(temporary);
+free_name:
+    free(temporary);
+    return r;
+}

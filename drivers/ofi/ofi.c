@@ -1,0 +1,55 @@
+/* The ofi driver: the table. What it does is said in ofi.h. */
+#include <rdma/fabric.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "drivers/ofi/ofi.h"
+#include "drivers/table.h"
+
+static int ofi_probe(const struct driver_config *config, struct driver_caps *ret_caps)
+{
+    struct fi_info *info;
+    int r = ofi_getinfo(config, &info);
+    if (r < 0)
+        return r;
+    *ret_caps = (struct driver_caps){
+        .same_node = true,
+        .other_nodes = true,
+        .ordered = ofi_info_ordered(info),
+        .peers_max = OFI_LINKS_MAX,
+    };
+    snprintf(ret_caps->detail, sizeof(ret_caps->detail), "%s over %s", info->fabric_attr->prov_name,
+             info->domain_attr->name);
+    fi_freeinfo(info);
+    return 0;
+}
+
+static int ofi_address(struct driver *driver, void *ret_address)
+{
+    const struct ofi_driver *ofi = ofi_of(driver);
+    memcpy(ret_address, &ofi->address, sizeof(ofi->address));
+    return sizeof(ofi->address);
+}
+
+const struct driver_ops ofi_driver_ops = {
+    .name = "ofi",
+    .rail = RAIL_OFI,
+    .probe = ofi_probe,
+    .open = ofi_open_driver,
+    .close = ofi_close,
+    .address = ofi_address,
+    .region_add = ofi_region_add,
+    .region_remove = ofi_region_remove,
+    .peer_connect = ofi_peer_connect,
+    .peer_disconnect = ofi_peer_disconnect,
+    .peer_fail = ofi_peer_fail,
+    .landing_new = ofi_landing_new,
+    .landing_free = ofi_landing_free,
+    .put_prepare = ofi_put_prepare,
+    .put_release = ofi_put_release,
+    .put_post = ofi_put_post,
+    .peer_flush = ofi_peer_flush,
+    .progress = ofi_progress,
+    .event_fd = ofi_event_fd,
+    .arm = ofi_arm,
+};

@@ -1,0 +1,135 @@
+/* Where puts land: a table of slots with generations, so that what comes late for a freed landing
+ * is known as such. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "drivers/ofi/ofi.h"
+
+static int grow(struct ofi_landings *landings)
+{
+    uint32_t capacity = landings->capacity > 0 ? landings->capacity * 2 : 64;
+    if (capacity > OFI_LANDINGS_MAX)
+        return -ENOSPC;
+    struct ofi_landing_entry *entries = realloc(landings->entries, capacity * sizeof(entries[0]));
+    if (!entries)
+        return -ENOMEM;
+    landings->entries = entries;
+    landings->capacity = capacity;
+    return 0;
+}
+
+/* New slots first, while they are cheap; then the one that was freed longest ago. */
+static int take_slot(struct ofi_landings *landings, uint32_t *ret_index)
+{
+    enum { FRESH_MAX = 4096 }; /* unused slots that we make before we use old ones again */
+    bool fresh = landings->count < FRESH_MAX || landings->first_free == UINT32_MAX;
+    if (!fresh) {
+        *ret_index = landings->first_free;
+        landings->first_free = landings->entries[*ret_index].next_free;
+        if (landings->first_free == UINT32_MAX)
+            landings->last_free = UINT32_MAX;
+        return 0;
+    }
+    if (landings->count == landings->capacity) {
+        int r = grow(landings);
+        if (r < 0)
+            return r;
+    }
+    uint16_t generation;
+    int r = ofi_random(&generation, sizeof(generation));
+    if (r < 0)
+        return r;
+    *ret_index = landings->count++;
+    landings->entries[*ret_index] =
+        (struct ofi_landing_entry){.generation = generation % OFI_GENERATIONS};
+    return 0;
+}
+
+static void give_slot(struct ofi_landings *landings, uint32_t index)
+{
+    struct ofi_landing_entry *entry = &landings->entries[index];
+    entry->landing = NULL;
+    entry->generation = (entry->generation + 1) % OFI_GENERATIONS;
+    entry->next_free = UINT32_MAX;
+    if (landings->last_free == UINT32_MAX)
+        landings->first_free = index;
+    else
+        landings->entries[landings->last_free].next_free = index;
+    landings->last_free = index;
+}
+
+struct ofi_landing *ofi_landing_find(const struct ofi_landings *landings, uint32_t data)
+{
+    uint32_t index = data & (OFI_LANDINGS_MAX - 1);
+    if (index >= landings->count)
+        return NULL;
+    struct ofi_landing *landing = landings->entries[index].landing;
+    return landing && landing->data == data ? landing : NULL;
+}
+
+static void fill_blob(struct ofi_driver *ofi, const struct driver_landing_args *args,
+                      const struct ofi_landing *landing, struct ofi_blob *ret_blob)
+{
+    const struct ofi_region *region = (const struct ofi_region *)args->region;
+    struct layout_strided strided;
+    *ret_blob = (struct ofi_blob){
+        .magic = OFI_BLOB_MAGIC,
+        .data = landing->data,
+        .cookie = ofi->address.cookie,
+        .landing_key = landing->key,
+        .flags = landing->notify ? OFI_BLOB_NOTIFY : 0,
+    };
+    if (!region || args->layout->size_bytes == 0)
+        return;
+    ret_blob->size_bytes = args->layout->size_bytes;
+    if (layout_as_strided(args->layout, &strided) && strided.count == 1) {
+        ret_blob->flags |= OFI_BLOB_CONTIGUOUS;
+        ret_blob->address =
+            ofi_memory_remote(ofi, &region->memory, landing->base + strided.offset_bytes);
+        ret_blob->key = fi_mr_key(region->memory.mr);
+    }
+}
+
+int ofi_landing_new(struct driver *driver, const struct driver_landing_args *args,
+                    struct driver_landing **ret_landing, void *ret_blob, size_t *ret_blob_bytes)
+{
+    struct ofi_driver *ofi = ofi_of(driver);
+    const struct ofi_region *region = (const struct ofi_region *)args->region;
+    uint32_t index = 0;
+
+    if (region && !layout_fits(args->layout, args->offset_bytes, region->memory.length_bytes))
+        return -ERANGE;
+    struct ofi_landing *landing = calloc(1, sizeof(*landing));
+    if (!landing)
+        return -ENOMEM;
+    int r = ofi_random(&landing->key, sizeof(landing->key));
+    if (r == 0)
+        r = take_slot(&ofi->landings, &index);
+    if (r < 0) {
+        free(landing);
+        return r;
+    }
+    struct ofi_landing_entry *entry = &ofi->landings.entries[index];
+    entry->landing = landing;
+    landing->data = ofi_data_landing(index, entry->generation);
+    landing->notify = args->notify;
+    landing->token = args->token;
+    if (region) {
+        landing->base = region->memory.base + args->offset_bytes;
+        landing->layout = args->layout;
+    }
+    struct ofi_blob blob;
+    fill_blob(ofi, args, landing, &blob);
+    memcpy(ret_blob, &blob, sizeof(blob));
+    *ret_blob_bytes = sizeof(blob);
+    *ret_landing = (struct driver_landing *)landing;
+    return 0;
+}
+
+void ofi_landing_free(struct driver *driver, struct driver_landing *driver_landing)
+{
+    struct ofi_landing *landing = (struct ofi_landing *)driver_landing;
+    give_slot(&ofi_of(driver)->landings, landing->data & (OFI_LANDINGS_MAX - 1));
+    free(landing);
+}

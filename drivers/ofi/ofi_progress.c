@@ -1,0 +1,325 @@
+/* Moving everything on, and sleeping when there is nothing to move. */
+#include <errno.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "drivers/ofi/ofi.h"
+#include "proto/wait.h"
+
+static void take_message(struct ofi_driver *ofi, struct ofi_request *request, size_t bytes)
+{
+    struct ofi_message message;
+    struct ofi_address from;
+    memcpy(&message, request->buffer, sizeof(message));
+    if (bytes != sizeof(message) || message.magic != OFI_MESSAGE_MAGIC ||
+        message.version != PROTO_VERSION ||
+        memcmp(&message.to, &ofi->address.cookie, sizeof(message.to)) != 0 ||
+        ofi_address_check(&message.from, sizeof(message.from), &from) < 0)
+        return;
+    if (message.type == OFI_HELLO)
+        ofi_source_hello(ofi, &message);
+    else if (message.type == OFI_WELCOME)
+        ofi_link_welcome(ofi, &message);
+    else if (message.type == OFI_BYE)
+        ofi_source_bye(ofi, &message);
+    else if (message.type == OFI_FLUSH)
+        ofi_flush_asked(ofi, &message);
+    else if (message.type == OFI_FLUSHED)
+        ofi_flush_answered(ofi, &message);
+}
+
+static int take_data(struct ofi_driver *ofi, uint32_t data)
+{
+    const struct ofi_landing *landing;
+    switch (data >> 30) {
+    case OFI_DATA_ARRIVED:
+        landing = ofi_landing_find(&ofi->landings, data);
+        if (landing && landing->notify)
+            ofi->driver.events.notified(ofi->driver.events.context, landing->token);
+        return 1;
+    case OFI_DATA_SEGMENT:
+        return ofi_source_segment(ofi, data);
+    case OFI_DATA_CREDIT:
+        ofi_link_credit(ofi, data);
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static void complete_write(struct ofi_driver *ofi, struct ofi_request *request)
+{
+    struct ofi_put *put = request->put;
+    if (request->peer) {
+        request->peer->connected = true;
+        request->peer->injected = 0;
+    }
+    ofi_write_give(ofi, request);
+    if (put && --put->outstanding == 0 && put->posted)
+        ofi_put_done(ofi, put, 0);
+}
+
+static void repost_recv(struct ofi_driver *ofi, struct ofi_request *request)
+{
+    if (ofi_recv_post(ofi, request) < 0) {
+        request->next = ofi->requests.recvs;
+        ofi->requests.recvs = request;
+    }
+}
+
+static int take_entry(struct ofi_driver *ofi, const struct fi_cq_data_entry *entry)
+{
+    if (entry->flags & FI_REMOTE_CQ_DATA && entry->flags & FI_REMOTE_WRITE)
+        return take_data(ofi, (uint32_t)entry->data);
+    if (!ofi_request_known(ofi, entry->op_context))
+        return 0;
+    struct ofi_request *request = entry->op_context;
+    switch (request->kind) {
+    case OFI_REQUEST_WRITE:
+        complete_write(ofi, request);
+        break;
+    case OFI_REQUEST_SEND:
+        ofi_send_give(ofi, request);
+        break;
+    case OFI_REQUEST_RECV:
+        take_message(ofi, request, entry->len);
+        repost_recv(ofi, request);
+        break;
+    }
+    return 1;
+}
+
+static bool says_stale(int error)
+{
+    return error == FI_EACCES || error == FI_EKEYREJECTED || error == FI_ENOKEY;
+}
+
+/* A write failed: the peer is down, unless it only says that what we wrote to is not there any
+ * more. */
+static void fail_write(struct ofi_driver *ofi, struct ofi_request *request, int error)
+{
+    struct ofi_peer *peer = request->peer;
+    struct ofi_put *put = request->put;
+    if (!peer) {
+        ofi_write_give(ofi, request);
+        return;
+    }
+    if (says_stale(error) && put->posted && put->outstanding == 1) {
+        ofi_write_give(ofi, request);
+        put->outstanding = 0;
+        ofi_put_done(ofi, put, -ESTALE);
+        return;
+    }
+    ofi_peer_doom(ofi, peer, -EHOSTDOWN);
+    ofi_peer_bury(ofi, peer);
+    ofi_write_give(ofi, request);
+}
+
+static int take_error(struct ofi_driver *ofi)
+{
+    struct fi_cq_err_entry entry = {0};
+    ssize_t r = fi_cq_readerr(ofi->cq, &entry, 0);
+    if (r == -FI_EAGAIN)
+        return 0;
+    if (r < 0)
+        return (int)r;
+    if (!ofi_request_known(ofi, entry.op_context))
+        return 1;
+    struct ofi_request *request = entry.op_context;
+    switch (request->kind) {
+    case OFI_REQUEST_WRITE:
+        fail_write(ofi, request, entry.err);
+        break;
+    case OFI_REQUEST_SEND: /* a HELLO or WELCOME that is lost is missed by a stalled sender */
+        ofi_send_give(ofi, request);
+        break;
+    case OFI_REQUEST_RECV:
+        repost_recv(ofi, request);
+        break;
+    }
+    return 1;
+}
+
+static int take_completions(struct ofi_driver *ofi, unsigned budget)
+{
+    struct fi_cq_data_entry entries[OFI_CQ_BATCH];
+    int moved = 0;
+    while ((unsigned)moved < budget) {
+        ssize_t count = fi_cq_read(ofi->cq, entries, OFI_CQ_BATCH);
+        if (count == -FI_EAGAIN)
+            break;
+        if (count == -FI_EAVAIL) {
+            int r = take_error(ofi);
+            if (r <= 0)
+                return r < 0 ? r : moved;
+            moved++;
+            continue;
+        }
+        if (count < 0)
+            return (int)count;
+        for (ssize_t i = 0; i < count; i++)
+            take_entry(ofi, &entries[i]);
+        moved += (int)count;
+        if (count < OFI_CQ_BATCH)
+            break;
+    }
+    return moved;
+}
+
+/* Nothing is on its way whose failure would tell of a death: only the clock can. */
+static bool stalled(const struct ofi_peer *peer)
+{
+    return peer->requests.next == &peer->requests &&
+           (peer->blocked == OFI_BLOCKED_LINK || peer->blocked == OFI_BLOCKED_PROVIDER);
+}
+
+/* The provider connects again by itself, for ever, and says -EAGAIN meanwhile. */
+static bool lost(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t stalled_ms)
+{
+    if (!peer->connected || stalled_ms < OFI_LOST_MS)
+        return false;
+    if (peer->blocked == OFI_BLOCKED_PROVIDER)
+        return true;
+    if (stalled_ms < (uint64_t)OFI_LOST_MS * (peer->probes + 1))
+        return false;
+    peer->probes++;
+    return ofi_write_probe(ofi, peer) < 0;
+}
+
+static void watch(struct ofi_driver *ofi, struct ofi_peer *peer)
+{
+    if (!stalled(peer)) {
+        peer->stalled_since_ns = 0;
+        return;
+    }
+    uint64_t now_ns = clock_now_ns();
+    if (peer->stalled_since_ns == 0) {
+        peer->stalled_since_ns = now_ns;
+        peer->probes = 0;
+    }
+    /* Each try may be a connection: a dead peer must not cost the living much. */
+    peer->retry_ns = now_ns + (now_ns - peer->stalled_since_ns) / 8;
+    uint64_t stalled_ms = (now_ns - peer->stalled_since_ns) / 1000000;
+    if (stalled_ms > OFI_STALL_MS || lost(ofi, peer, stalled_ms))
+        ofi_peer_doom(ofi, peer, -EHOSTDOWN);
+}
+
+static bool too_early(const struct ofi_peer *peer)
+{
+    return peer->blocked == OFI_BLOCKED_PROVIDER && peer->stalled_since_ns > 0 &&
+           clock_now_ns() < peer->retry_ns;
+}
+
+/* Each of the active peers gets a share; one that has done something goes to the end of the list.
+ */
+static int pump_peers(struct ofi_driver *ofi, unsigned budget)
+{
+    int moved = 0;
+    struct ofi_peer *peer = ofi->active.next_active, *end = ofi->active.previous_active, *next;
+    for (bool more = peer != &ofi->active; more && (unsigned)moved < budget; peer = next) {
+        next = peer->next_active;
+        more = peer != end;
+        if (peer->error <
+            0) { /* its owner is told, who may disconnect any: the list is not ours any more */
+            ofi_peer_bury(ofi, peer);
+            return moved + 1;
+        }
+        if (too_early(peer))
+            continue;
+        int posted = ofi_peer_pump(ofi, peer, OFI_POST_BUDGET);
+        moved += posted;
+        if (posted > 0)
+            peer->stalled_since_ns = 0;
+        if (!peer->first && peer->error == 0) {
+            ofi_peer_deactivate(peer);
+        } else {
+            watch(ofi, peer);
+            if (posted > 0) {
+                ofi_peer_deactivate(peer);
+                ofi_peer_activate(ofi, peer);
+            }
+        }
+    }
+    return moved;
+}
+
+static void repost_recvs(struct ofi_driver *ofi)
+{
+    struct ofi_request *request = ofi->requests.recvs;
+    ofi->requests.recvs = NULL;
+    while (request) {
+        struct ofi_request *next = request->next;
+        repost_recv(ofi, request);
+        request = next;
+    }
+}
+
+int ofi_progress(struct driver *driver, unsigned budget)
+{
+    struct ofi_driver *ofi = ofi_of(driver);
+    int moved = take_completions(ofi, budget);
+    if (moved < 0)
+        return moved;
+    if (ofi->requests.recvs)
+        repost_recvs(ofi);
+    if (ofi->owed)
+        moved += ofi_sources_settle(ofi);
+    if (ofi->answers || ofi->flushes)
+        moved += ofi_flushes_settle(ofi);
+    if (ofi->active.next_active != &ofi->active)
+        moved += pump_peers(ofi, budget);
+    return moved;
+}
+
+int ofi_event_fd(struct driver *driver)
+{
+    return ofi_of(driver)->event_fd;
+}
+
+static void set_timer(struct ofi_driver *ofi, uint64_t period_ms)
+{
+    if (period_ms == ofi->timer_ms)
+        return;
+    struct timespec period = {.tv_sec = (time_t)(period_ms / 1000),
+                              .tv_nsec = (long)(period_ms % 1000) * 1000000};
+    struct itimerspec timer = {.it_interval = period, .it_value = period};
+    timerfd_settime(ofi->timer_fd, 0, &timer, NULL);
+    ofi->timer_ms = period_ms;
+}
+
+/* What completions do not wake for is looked at now and then: as often as it matters, and never
+ * when nothing is queued. */
+static uint64_t wake_after_ms(const struct ofi_driver *ofi)
+{
+    uint64_t after_ms =
+        ofi->owed || ofi->answers || ofi->requests.recvs || !ofi->cq_has_fd ? OFI_RETRY_MS : 0;
+    if (after_ms == 0 && ofi->flushes)
+        after_ms = OFI_FLUSH_AGAIN_MS;
+    for (const struct ofi_peer *peer = ofi->active.next_active; peer != &ofi->active;
+         peer = peer->next_active) {
+        if (peer->blocked == OFI_BLOCKED_PROVIDER)
+            return OFI_RETRY_MS;
+        if (after_ms == 0)
+            after_ms = OFI_LOST_MS;
+    }
+    return after_ms;
+}
+
+int ofi_arm(struct driver *driver)
+{
+    struct ofi_driver *ofi = ofi_of(driver);
+    uint64_t ticks;
+    if (ofi->timer_ms > 0 && read(ofi->timer_fd, &ticks, sizeof(ticks)) == sizeof(ticks))
+        return -EAGAIN;
+    for (const struct ofi_peer *peer = ofi->active.next_active; peer != &ofi->active;
+         peer = peer->next_active)
+        if (peer->blocked == OFI_RUNNING)
+            return -EAGAIN;
+    set_timer(ofi, wake_after_ms(ofi));
+
+    struct fid *fids[] = {&ofi->cq->fid};
+    if (ofi->cq_has_fd && fi_trywait(ofi->fabric, fids, 1) != FI_SUCCESS)
+        return -EAGAIN;
+    return 0;
+}

@@ -1,0 +1,175 @@
+/* Puts: prepared, queued at their peer, posted in order. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "drivers/ofi/ofi.h"
+#include "proto/wait.h"
+
+static int read_blob(const struct driver_put_args *args, struct ofi_blob *ret_blob)
+{
+    const struct ofi_peer *peer = (const struct ofi_peer *)args->peer;
+    struct ofi_blob blob;
+    if (args->landing_bytes != sizeof(blob))
+        return -EINVAL;
+    memcpy(&blob, args->landing, sizeof(blob));
+    if (blob.magic != OFI_BLOB_MAGIC || blob.data >> 30 != OFI_DATA_ARRIVED)
+        return -EINVAL;
+    if (memcmp(&blob.cookie, &peer->address.cookie, sizeof(blob.cookie)) != 0)
+        return -ESTALE;
+    if (blob.size_bytes != (args->region ? args->layout->size_bytes : 0))
+        return -EMSGSIZE;
+    *ret_blob = blob;
+    return 0;
+}
+
+static void set_source(struct ofi_put *put, const struct driver_put_args *args)
+{
+    const struct ofi_region *region = (const struct ofi_region *)args->region;
+    struct layout_strided strided;
+    put->layout = args->layout;
+    put->size_bytes = args->layout->size_bytes;
+    put->descriptor = fi_mr_desc(region->memory.mr);
+    put->base = region->memory.base + args->offset_bytes;
+    put->packed = !layout_as_strided(args->layout, &strided) || strided.count != 1;
+    if (!put->packed)
+        put->base += strided.offset_bytes;
+}
+
+static uint32_t descriptors(const struct ofi_driver *ofi, const struct ofi_put *put)
+{
+    uint64_t most =
+        put->packed || put->path == OFI_RING ? ofi->requests.segment_bytes : ofi->write_max_bytes;
+    uint64_t count = put->size_bytes == 0 ? 1 : (put->size_bytes - 1) / most + 1;
+    return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
+}
+
+int ofi_put_prepare(struct driver *driver, const struct driver_put_args *args,
+                    struct driver_put **ret_put, struct driver_put_info *ret_info)
+{
+    const struct ofi_region *region = (const struct ofi_region *)args->region;
+    struct ofi_peer *peer = (struct ofi_peer *)args->peer;
+    struct ofi_blob blob;
+    int r = read_blob(args, &blob);
+    if (r < 0)
+        return r;
+    if (region && !layout_fits(args->layout, args->offset_bytes, region->memory.length_bytes))
+        return -ERANGE;
+
+    struct ofi_put *put = calloc(1, sizeof(*put));
+    if (!put)
+        return -ENOMEM;
+    put->peer = peer;
+    put->notify = blob.flags & OFI_BLOB_NOTIFY;
+    put->data = blob.data;
+    put->landing_key = blob.landing_key;
+    if (blob.size_bytes == 0) {
+        put->path = OFI_NOTIFY;
+        put->address = peer->address.sink_address;
+        put->key = peer->address.sink_key;
+    } else {
+        set_source(put, args);
+        put->path = !(blob.flags & OFI_BLOB_CONTIGUOUS) ? OFI_RING
+                    : put->packed                       ? OFI_GATHER
+                                                        : OFI_DIRECT;
+        put->address = blob.address;
+        put->key = blob.key;
+    }
+    *ret_put = (struct driver_put *)put;
+    *ret_info = (struct driver_put_info){
+        .descriptors = descriptors(ofi_of(driver), put),
+        .gathered = put->packed || put->path == OFI_RING,
+    };
+    return 0;
+}
+
+void ofi_put_release(struct driver *driver, struct driver_put *driver_put)
+{
+    struct ofi_put *put = (struct ofi_put *)driver_put;
+    assert(!put || !put->op);
+    free(put);
+}
+
+void ofi_put_done(struct ofi_driver *ofi, struct ofi_put *put, int status)
+{
+    struct driver_op *op = put->op;
+    put->op = NULL;
+    if (put->path == OFI_QUESTION)
+        ofi_flush_forget(ofi, (struct ofi_flush *)put);
+    op->done(op, status);
+}
+
+/* 1: wholly posted, 0: not, negative: the peer is down. */
+static int post(struct ofi_driver *ofi, struct ofi_put *put, unsigned *budget)
+{
+    while (!put->posted) {
+        if (*budget == 0)
+            return 0;
+        int r = ofi_write_next(ofi, put);
+        if (r == -EAGAIN)
+            return 0;
+        if (r < 0)
+            return r;
+        --*budget;
+    }
+    return 1;
+}
+
+void ofi_put_enqueue(struct ofi_driver *ofi, struct ofi_put *put, struct driver_op *op)
+{
+    op->posted_ns = 0;
+    put->op = op;
+    put->next = NULL;
+    *put->peer->last = put;
+    put->peer->last = &put->next;
+    ofi_peer_activate(ofi, put->peer);
+}
+
+int ofi_put_post(struct driver *driver, struct driver_put *driver_put, struct driver_op *op)
+{
+    struct ofi_driver *ofi = ofi_of(driver);
+    struct ofi_put *put = (struct ofi_put *)driver_put;
+    struct ofi_peer *peer = put->peer;
+    unsigned budget = OFI_POST_BUDGET;
+
+    if (peer->error < 0)
+        return peer->error;
+    op->posted_ns = 0;
+    put->op = op;
+    put->posted_bytes = 0;
+    put->posted = false;
+    put->outstanding = 0;
+    if (!peer->first) {
+        int r = post(ofi, put, &budget);
+        if (r > 0) {
+            if (put->outstanding == 0)
+                ofi_put_done(ofi, put, 0);
+            return 0;
+        }
+        if (r < 0)
+            ofi_peer_doom(ofi, peer, -EHOSTDOWN);
+    }
+    ofi_put_enqueue(ofi, put, op);
+    return 0;
+}
+
+int ofi_peer_pump(struct ofi_driver *ofi, struct ofi_peer *peer, unsigned budget)
+{
+    const unsigned before = budget;
+    peer->blocked = OFI_RUNNING;
+    while (peer->first) {
+        struct ofi_put *put = peer->first;
+        int r = post(ofi, put, &budget);
+        if (r < 0)
+            ofi_peer_doom(ofi, peer, -EHOSTDOWN);
+        if (r <= 0)
+            break;
+        peer->first = put->next;
+        if (!peer->first)
+            peer->last = &peer->first;
+        put->op->posted_ns = clock_now_ns();
+        if (put->outstanding == 0)
+            ofi_put_done(ofi, put, 0);
+    }
+    return (int)(before - budget);
+}

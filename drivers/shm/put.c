@@ -1,0 +1,205 @@
+/* Puts of the shm driver: a copy, at once where it is short, in pieces where others would have to
+ * wait for it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "drivers/shm/shm.h"
+
+static int read_blob(const struct shm_driver *shm, const struct driver_put_args *args,
+                     struct shm_blob *ret_blob)
+{
+    struct shm_blob blob;
+    if (args->landing_bytes != sizeof(blob))
+        return -EINVAL;
+    memcpy(&blob, args->landing, sizeof(blob));
+    if (blob.cookie != shm->cookie)
+        return -ESTALE;
+    if (blob.size_bytes != (args->region ? args->layout->size_bytes : 0) ||
+        (blob.address != 0 && args->target_layout->size_bytes != blob.size_bytes))
+        return -EMSGSIZE;
+    *ret_blob = blob;
+    return 0;
+}
+
+/* Contiguous on both sides needs no program. */
+static int choose_kind(struct shm_put *put, const struct driver_put_args *args)
+{
+    struct layout_strided target, source;
+    if (put->size_bytes == 0)
+        return 0;
+    if (!layout_as_strided(args->target_layout, &target) || target.count != 1 ||
+        !layout_as_strided(args->layout, &source) || source.count != 1) {
+        put->kind = SHM_PROGRAM;
+        return copy_program_new(args->target_layout, args->layout, &put->program);
+    }
+    put->kind = put->size_bytes == sizeof(uint64_t) ? SHM_WORD : SHM_BYTES;
+    put->target += target.offset_bytes;
+    put->source += source.offset_bytes;
+    return 0;
+}
+
+int shm_put_prepare(struct driver *driver, const struct driver_put_args *args,
+                    struct driver_put **ret_put, struct driver_put_info *ret_info)
+{
+    const struct shm_region *region = (const struct shm_region *)args->region;
+    struct shm_blob blob;
+    int r = read_blob((struct shm_driver *)driver, args, &blob);
+    if (r < 0)
+        return r;
+    if (region && !layout_fits(args->layout, args->offset_bytes, region->length_bytes))
+        return -ERANGE;
+
+    struct shm_put *put = malloc(sizeof(*put));
+    if (!put)
+        return -ENOMEM;
+    *put = (struct shm_put){
+        .size_bytes = blob.size_bytes,
+        .notify = blob.notify,
+        .token = blob.token,
+        .peer = (struct shm_peer *)args->peer,
+    };
+    if (blob.size_bytes > 0) {
+        put->target = (uint8_t *)(uintptr_t)blob.address;
+        put->source = region->base + args->offset_bytes;
+    }
+    r = choose_kind(put, args);
+    if (r < 0) {
+        free(put);
+        return r;
+    }
+    *ret_put = (struct driver_put *)put;
+    *ret_info = (struct driver_put_info){.descriptors = 1};
+    return 0;
+}
+
+void shm_put_release(struct driver *driver, struct driver_put *driver_put)
+{
+    struct shm_put *put = (struct shm_put *)driver_put;
+    copy_program_free(put->program);
+    free(put);
+}
+
+static inline void copy_bytes(const struct shm_put *put, uint64_t position, uint64_t length)
+{
+    switch (put->kind) {
+    case SHM_NOTHING:
+        break;
+    case SHM_WORD:
+        memcpy(put->target, put->source, sizeof(uint64_t));
+        break;
+    case SHM_BYTES:
+        memmove(put->target + position, put->source + position, length);
+        break;
+    case SHM_PROGRAM:
+        copy_program_run(put->program, put->target, put->source, position, length);
+        break;
+    }
+}
+
+static inline void complete(struct shm_driver *shm, const struct shm_put *put, struct driver_op *op)
+{
+    if (put->notify)
+        shm->driver.events.notified(shm->driver.events.context, put->token);
+    op->done(op, 0);
+}
+
+static int enqueue(struct shm_driver *shm, struct shm_put *put, struct driver_op *op)
+{
+    struct shm_peer *peer = put->peer;
+    if (peer->error < 0)
+        return peer->error;
+    put->op = op;
+    put->position_bytes = 0;
+    put->next = NULL;
+    if (!peer->queue.first) { /* it becomes busy: last in the ring */
+        if (shm->busy) {
+            peer->next_busy = shm->busy->next_busy;
+            shm->busy->next_busy = peer;
+        } else {
+            peer->next_busy = peer;
+        }
+        shm->busy = peer;
+        peer->detour = true;
+    }
+    *peer->queue.last = put;
+    peer->queue.last = &put->next;
+    return 0;
+}
+
+int shm_put_post(struct driver *driver, struct driver_put *driver_put, struct driver_op *op)
+{
+    struct shm_driver *shm = (struct shm_driver *)driver;
+    struct shm_put *put = (struct shm_put *)driver_put;
+
+    op->posted_ns = 0;
+    if (__builtin_expect(put->size_bytes > shm->segment_bytes || put->peer->detour ||
+                             shm->at_once > shm->at_once_max,
+                         0))
+        return enqueue(shm, put, op);
+    shm->at_once += put->size_bytes + SHM_PUT_COST;
+    copy_bytes(put, 0, put->size_bytes);
+    complete(shm, put, op);
+    return 0;
+}
+
+/* Whether that was the last piece of it. */
+static bool copy_piece(const struct shm_driver *shm, struct shm_put *put)
+{
+    uint64_t left = put->size_bytes - put->position_bytes;
+    uint64_t piece = left < shm->segment_bytes ? left : shm->segment_bytes;
+    copy_bytes(put, put->position_bytes, piece);
+    put->position_bytes += piece;
+    return piece == left;
+}
+
+/* One piece of the first put in the queue of the peer whose turn it is. */
+static void move_piece(struct shm_driver *shm)
+{
+    struct shm_peer *peer = shm->busy->next_busy;
+    struct shm_put *put = peer->queue.first;
+    const int error = peer->error;
+
+    if (error == 0 && !copy_piece(shm, put)) {
+        shm->busy = peer;
+        return;
+    }
+    peer->queue.first = put->next;
+    if (peer->queue.first) {
+        shm->busy = peer;
+    } else {
+        peer->queue.last = &peer->queue.first;
+        peer->detour = error < 0;
+        if (peer == shm->busy)
+            shm->busy = NULL;
+        else
+            shm->busy->next_busy = peer->next_busy;
+    }
+    /* last: it may post, or release the put */
+    if (error < 0)
+        put->op->done(put->op, error);
+    else
+        complete(shm, put, put->op);
+}
+
+int shm_progress(struct driver *driver, unsigned budget)
+{
+    struct shm_driver *shm = (struct shm_driver *)driver;
+    unsigned moved = 0;
+    shm->at_once = 0;
+    for (; moved < budget && shm->busy; moved++)
+        move_piece(shm);
+    return (int)moved;
+}
+
+/* A put that is done has landed. */
+int shm_peer_flush(struct driver *driver, struct driver_peer *driver_peer, struct driver_op *op)
+{
+    const struct shm_peer *peer = (const struct shm_peer *)driver_peer;
+    if (peer->error < 0)
+        return peer->error;
+    if (peer->queue.first)
+        return -EAGAIN;
+    op->done(op, 0);
+    return 0;
+}

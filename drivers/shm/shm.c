@@ -1,0 +1,157 @@
+/*
+ * The shm driver: regions are memory that this process has mapped, a put is a copy. A landing is
+ * good only inside the process (and the driver instance) that made it; the blob of another one is
+ * -ESTALE.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "drivers/shm/shm.h"
+#include "drivers/table.h"
+
+static int shm_probe(const struct driver_config *config, struct driver_caps *ret_caps)
+{
+    *ret_caps = (struct driver_caps){
+        .same_node = true,
+        .strided = true,
+        .ordered = true,
+    };
+    snprintf(ret_caps->detail, sizeof(ret_caps->detail), "load and store");
+    return 0;
+}
+
+static int shm_open_driver(const struct driver_config *config, const struct driver_events *events,
+                           struct driver **ret_driver)
+{
+    uint64_t cookie;
+    if (getrandom(&cookie, sizeof(cookie), 0) != sizeof(cookie))
+        return -EIO;
+    struct shm_driver *shm = calloc(1, sizeof(*shm));
+    if (!shm)
+        return -ENOMEM;
+    shm->driver = (struct driver){.ops = &shm_driver_ops, .events = *events};
+    shm->cookie = cookie;
+    shm->segment_bytes = config->segment_bytes > 0 ? config->segment_bytes : UINT64_MAX;
+    shm->at_once_max =
+        config->segment_bytes > 0 ? config->segment_bytes * SHM_AT_ONCE_SEGMENTS : UINT64_MAX;
+    *ret_driver = &shm->driver;
+    return 0;
+}
+
+static void shm_close(struct driver *driver)
+{
+    struct shm_driver *shm = (struct shm_driver *)driver;
+    assert(!shm->busy);
+    free(shm);
+}
+
+/* There is nothing to say: both ends are here. */
+static int shm_address(struct driver *driver, void *ret_address)
+{
+    return 0;
+}
+
+static int shm_region_add(struct driver *driver, const struct driver_memory *memory,
+                          struct driver_region **ret_region)
+{
+    struct shm_region *region = malloc(sizeof(*region));
+    if (!region)
+        return -ENOMEM;
+    *region = (struct shm_region){.base = memory->base, .length_bytes = memory->length_bytes};
+    *ret_region = (struct driver_region *)region;
+    return 0;
+}
+
+static void shm_region_remove(struct driver *driver, struct driver_region *region)
+{
+    free(region);
+}
+
+static int shm_peer_connect(struct driver *driver, const void *address, size_t address_bytes,
+                            struct driver_peer **ret_peer)
+{
+    struct shm_peer *peer = calloc(1, sizeof(*peer));
+    if (!peer)
+        return -ENOMEM;
+    peer->queue.last = &peer->queue.first;
+    *ret_peer = (struct driver_peer *)peer;
+    return 0;
+}
+
+static void shm_peer_disconnect(struct driver *driver, struct driver_peer *driver_peer)
+{
+    struct shm_peer *peer = (struct shm_peer *)driver_peer;
+    assert(!peer->queue.first);
+    free(peer);
+}
+
+static void shm_peer_fail(struct driver *driver, struct driver_peer *driver_peer, int error)
+{
+    struct shm_peer *peer = (struct shm_peer *)driver_peer;
+    peer->error = error;
+    peer->detour = true;
+}
+
+static int shm_landing_new(struct driver *driver, const struct driver_landing_args *args,
+                           struct driver_landing **ret_landing, void *ret_blob,
+                           size_t *ret_blob_bytes)
+{
+    const struct shm_driver *shm = (const struct shm_driver *)driver;
+    const struct shm_region *region = (const struct shm_region *)args->region;
+    struct shm_blob blob = {
+        .cookie = shm->cookie,
+        .token = args->token,
+        .notify = args->notify,
+    };
+    if (region) {
+        if (!layout_fits(args->layout, args->offset_bytes, region->length_bytes))
+            return -ERANGE;
+        blob.address = (uint64_t)(uintptr_t)(region->base + args->offset_bytes);
+        blob.size_bytes = args->layout->size_bytes;
+    }
+    memcpy(ret_blob, &blob, sizeof(blob));
+    *ret_blob_bytes = sizeof(blob);
+    *ret_landing = (struct driver_landing *)driver; /* all there is to know is in the blob */
+    return 0;
+}
+
+static void shm_landing_free(struct driver *driver, struct driver_landing *landing)
+{
+}
+
+/* Nobody but the caller can give it work. */
+static int shm_event_fd(struct driver *driver)
+{
+    return -1;
+}
+
+static int shm_arm(struct driver *driver)
+{
+    return ((struct shm_driver *)driver)->busy ? -EAGAIN : 0;
+}
+
+const struct driver_ops shm_driver_ops = {
+    .name = "shm",
+    .rail = RAIL_SHM,
+    .probe = shm_probe,
+    .open = shm_open_driver,
+    .close = shm_close,
+    .address = shm_address,
+    .region_add = shm_region_add,
+    .region_remove = shm_region_remove,
+    .peer_connect = shm_peer_connect,
+    .peer_disconnect = shm_peer_disconnect,
+    .peer_fail = shm_peer_fail,
+    .landing_new = shm_landing_new,
+    .landing_free = shm_landing_free,
+    .put_prepare = shm_put_prepare,
+    .put_release = shm_put_release,
+    .put_post = shm_put_post,
+    .peer_flush = shm_peer_flush,
+    .progress = shm_progress,
+    .event_fd = shm_event_fd,
+    .arm = shm_arm,
+};

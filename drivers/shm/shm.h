@@ -1,0 +1,81 @@
+/* Inside the shm driver: both ends of a put are mapped in this process. */
+#pragma once
+
+#include "drivers/copy/copy.h"
+#include "drivers/driver.h"
+
+struct shm_put;
+
+enum {
+    SHM_PUT_COST = 256,        /* of a put in itself, in bytes that could be copied meanwhile */
+    SHM_AT_ONCE_SEGMENTS = 16, /* of at_once_max */
+};
+
+struct shm_region {
+    uint8_t *base;
+    uint64_t length_bytes;
+};
+
+struct shm_queue {
+    struct shm_put *first;
+    struct shm_put **last; /* where the next one is hung */
+};
+
+struct shm_peer {
+    struct shm_queue queue;     /* puts that are being copied in pieces: the first is at work */
+    bool detour;                /* puts must not be copied at once: there is a queue, or an error */
+    int error;                  /* not 0: it has failed */
+    struct shm_peer *next_busy; /* in the driver's ring of peers with a queue */
+};
+
+struct shm_driver {
+    struct driver driver;
+    uint64_t cookie;        /* of this instance: tells its landings from any other bytes */
+    uint64_t segment_bytes; /* UINT64_MAX: a put is copied at once */
+    /* What may be copied at once between two progress(), all puts together: a chain of many short ones must not hold up
+     * everybody else either. UINT64_MAX: anything. */
+    uint64_t at_once_max;
+    uint64_t at_once;       /* since the last progress() */
+    struct shm_peer
+        *busy; /* the peer served last; its next_busy is served next. NULL: nothing is queued */
+};
+
+/* What a landing blob holds. */
+struct shm_blob {
+    uint64_t cookie;
+    uint64_t address;
+    uint64_t size_bytes; /* of the layout */
+    uint64_t token;
+    uint32_t notify;
+    uint32_t reserved;
+};
+static_assert(sizeof(struct shm_blob) <= LANDING_MAX_BYTES, "fits");
+
+enum shm_kind {
+    SHM_NOTHING, /* to copy: a notification alone */
+    SHM_WORD,    /* eight contiguous bytes */
+    SHM_BYTES,   /* contiguous */
+    SHM_PROGRAM,
+};
+
+struct shm_put {
+    enum shm_kind kind;
+    bool notify;
+    struct copy_program *program; /* SHM_PROGRAM */
+    uint8_t *target;              /* the layout's base; contiguous: the bytes themselves */
+    const uint8_t *source;
+    uint64_t size_bytes;
+    uint64_t token;
+    struct shm_peer *peer;
+    /* while it is queued */
+    struct driver_op *op;
+    uint64_t position_bytes;
+    struct shm_put *next;
+};
+
+int shm_put_prepare(struct driver *driver, const struct driver_put_args *args,
+                    struct driver_put **ret_put, struct driver_put_info *ret_info);
+void shm_put_release(struct driver *driver, struct driver_put *put);
+int shm_peer_flush(struct driver *driver, struct driver_peer *driver_peer, struct driver_op *op);
+int shm_put_post(struct driver *driver, struct driver_put *put, struct driver_op *op);
+int shm_progress(struct driver *driver, unsigned budget);

@@ -1,0 +1,7 @@
+/* The tables of the drivers, for the two lists of drivers_all[]. */
+#pragma once
+
+#include "drivers/driver.h"
+
+extern const struct driver_ops shm_driver_ops;
+extern const struct driver_ops ofi_driver_ops;

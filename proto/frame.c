@@ -1,0 +1,336 @@
+#include "proto/frame.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int frame_header_check(const struct frame_header *header, const char **ret_why)
+{
+    const char *why;
+    int r;
+
+    if (header->magic != FRAME_MAGIC) {
+        why = "not a frame of tcad (wrong magic)";
+        r = -EPROTO;
+    } else if (header->version != PROTO_VERSION) {
+        why = "another protocol version: both ends must run the same release of tcad";
+        r = -EPROTONOSUPPORT;
+    } else if (header->flags & ~FRAME_IN_MEMFD) {
+        why = "unknown frame flags";
+        r = -EPROTO;
+    } else if (header->length_bytes > FRAME_PAYLOAD_MAX) {
+        why = "frame longer than the limit of 64 MiB";
+        r = -EMSGSIZE;
+    } else {
+        return 0;
+    }
+    if (ret_why)
+        *ret_why = why;
+    return r;
+}
+static_assert(FRAME_PAYLOAD_MAX == 64 << 20, "the text above says so");
+
+void frame_header_fill(struct frame_header *ret_header, uint32_t tag, uint32_t length_bytes)
+{
+    *ret_header = (struct frame_header){
+        .magic = FRAME_MAGIC, .version = PROTO_VERSION, .length_bytes = length_bytes, .tag = tag};
+}
+
+/* ---- memfd payloads ---- */
+
+enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE };
+
+static int write_all(int fd, const uint8_t *data, size_t bytes)
+{
+    while (bytes > 0) {
+        ssize_t n = write(fd, data, bytes);
+        if (n < 0) {
+            if (errno == EINTR)
+                continue;
+            return -errno;
+        }
+        data += n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+int frame_memfd(const char *name, const void *data, size_t bytes)
+{
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -errno;
+    int r = write_all(fd, data, bytes);
+    if (r == 0 && fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) < 0)
+        r = -errno;
+    if (r < 0) {
+        close(fd);
+        return r;
+    }
+    return fd;
+}
+
+/* Copies a memfd of exactly that many bytes, which nobody can change or shrink under us. */
+static int read_memfd(int fd, uint8_t *ret_data, size_t bytes)
+{
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & SEALS) != SEALS)
+        return -EPROTO;
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != bytes)
+        return -EPROTO;
+    for (size_t done = 0; done < bytes;) {
+        ssize_t n = pread(fd, ret_data + done, bytes - done, (off_t)done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : -EPROTO;
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+/* ---- sending ---- */
+
+union control {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE(FRAME_FDS_MAX * sizeof(int))];
+};
+
+static void attach_fds(struct msghdr *message, union control *control, const int *fds, size_t count)
+{
+    if (count == 0)
+        return;
+    memset(control, 0, sizeof *control);
+    message->msg_control = control->bytes;
+    message->msg_controllen = CMSG_SPACE(count * sizeof(int));
+    struct cmsghdr *cmsg = CMSG_FIRSTHDR(message);
+    cmsg->cmsg_level = SOL_SOCKET;
+    cmsg->cmsg_type = SCM_RIGHTS;
+    cmsg->cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(cmsg), fds, count * sizeof(int));
+}
+
+static int send_message(int socket_fd, struct frame_header *header, const void *payload,
+                        size_t bytes, const int *fds, size_t fd_count)
+{
+    struct iovec parts[] = {
+        {.iov_base = header, .iov_len = sizeof *header},
+        {.iov_base = (void *)payload, .iov_len = bytes},
+    };
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = bytes > 0 ? 2 : 1};
+    union control control;
+    attach_fds(&message, &control, fds, fd_count);
+
+    ssize_t n;
+    do
+        n = sendmsg(socket_fd, &message, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : 0; /* SOCK_SEQPACKET: all or nothing */
+}
+
+int frame_send(int socket_fd, uint32_t tag, const void *payload, size_t bytes, const int *fds,
+               size_t fd_count)
+{
+    if (bytes > FRAME_PAYLOAD_MAX)
+        return -EMSGSIZE;
+    bool inside = bytes <= FRAME_INLINE_MAX;
+    if (fd_count > (size_t)FRAME_FDS_MAX - !inside)
+        return -E2BIG;
+
+    struct frame_header header;
+    frame_header_fill(&header, tag, (uint32_t)bytes);
+    if (inside)
+        return send_message(socket_fd, &header, payload, bytes, fds, fd_count);
+
+    int all[FRAME_FDS_MAX];
+    all[0] = frame_memfd("tca-frame", payload, bytes);
+    if (all[0] < 0)
+        return all[0];
+    if (fd_count > 0)
+        memcpy(all + 1, fds, fd_count * sizeof(int));
+    header.flags |= FRAME_IN_MEMFD;
+    int r = send_message(socket_fd, &header, NULL, 0, all, fd_count + 1);
+    close(all[0]);
+    return r;
+}
+
+/* ---- receiving ---- */
+
+enum { RIGHTS_MAX = 253 }; /* descriptors that the kernel lets one message carry (SCM_MAX_FD) */
+
+/* Of the sender's making: one that lingers must not make us wait for its other end. */
+static void close_foreign(int fd)
+{
+    const struct linger at_once = {0};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once); /* most are no sockets */
+    close(fd);
+}
+
+struct frame *frame_free(struct frame *frame)
+{
+    if (!frame)
+        return NULL;
+    for (size_t i = 0; i < frame->fd_count; i++)
+        if (frame->fds[i] >= 0)
+            close_foreign(frame->fds[i]);
+    free(frame);
+    return NULL;
+}
+
+union any_control {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE(RIGHTS_MAX * sizeof(int))];
+};
+
+/* Takes the message that waits on the socket away, with its descriptors: one that was refused must
+ * not be seen again. As recvmsg(). */
+static ssize_t drop_message(int socket_fd)
+{
+    union any_control control;
+    struct msghdr message = {.msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    ssize_t n;
+    do
+        n = recvmsg(socket_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
+    while (n < 0 && errno == EINTR);
+    for (struct cmsghdr *cmsg = n < 0 ? NULL : CMSG_FIRSTHDR(&message); cmsg;
+         cmsg = CMSG_NXTHDR(&message, cmsg)) {
+        if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= cmsg->cmsg_len; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof fd, sizeof fd);
+            close_foreign(fd);
+        }
+    }
+    return n;
+}
+
+void frame_discard(int socket_fd)
+{
+    shutdown(socket_fd, SHUT_RDWR);
+    while (drop_message(socket_fd) > 0)
+        ;
+}
+
+/* Looks at the header of the waiting message. Its length, or negative errno. */
+static ssize_t peek_message(int socket_fd, struct frame_header *ret_header)
+{
+    ssize_t n;
+    do
+        n = recv(socket_fd, ret_header, sizeof *ret_header, MSG_PEEK | MSG_TRUNC);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return -errno;
+    return n > 0 ? n : -ECONNRESET;
+}
+
+/* Moves the descriptors of a received message to the frame, which closes them when it is freed;
+ * those that it has no room for are closed here. */
+static int take_fds(struct frame *frame, struct msghdr *message)
+{
+    int r = 0;
+    for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(message); cmsg; cmsg = CMSG_NXTHDR(message, cmsg)) {
+        if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof fd, sizeof fd);
+            if (frame->fd_count < FRAME_FDS_MAX) {
+                frame->fds[frame->fd_count++] = fd;
+            } else {
+                close_foreign(fd);
+                r = -EPROTO;
+            }
+        }
+    }
+    return r;
+}
+
+/* Receives the waiting message into the frame, whose header says what length to expect. */
+static int receive_message(int socket_fd, struct frame *frame)
+{
+    bool inside = !(frame->header.flags & FRAME_IN_MEMFD);
+    size_t bytes = inside ? frame->header.length_bytes : 0;
+    struct frame_header header;
+    struct iovec parts[] = {
+        {.iov_base = &header, .iov_len = sizeof header},
+        {.iov_base = frame->payload, .iov_len = bytes},
+    };
+    union any_control control;
+    struct msghdr message = {
+        .msg_iov = parts,
+        .msg_iovlen = 2,
+        .msg_control = control.bytes,
+        .msg_controllen = sizeof control.bytes,
+    };
+    ssize_t n;
+    do
+        n = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return -errno;
+    int r = take_fds(frame, &message);
+    if (r < 0)
+        return r;
+    if (message.msg_flags & MSG_CTRUNC) /* there was no room in our descriptor table */
+        return -EMFILE;
+    if ((message.msg_flags & MSG_TRUNC) || (size_t)n != sizeof header + bytes ||
+        memcmp(&header, &frame->header, sizeof header) != 0) /* not the one that was checked */
+        return -EPROTO;
+    return 0;
+}
+
+/* Replaces the first descriptor by its content. */
+static int unpack_memfd(struct frame *frame)
+{
+    if (frame->fd_count == 0)
+        return -EPROTO;
+    int r = read_memfd(frame->fds[0], frame->payload, frame->header.length_bytes);
+    if (r < 0)
+        return r;
+    close_foreign(frame->fds[0]);
+    frame->fd_count--;
+    memmove(frame->fds, frame->fds + 1, frame->fd_count * sizeof(int));
+    return 0;
+}
+
+int frame_recv(int socket_fd, struct frame **ret_frame)
+{
+    struct frame_header header = {0};
+    ssize_t n = peek_message(socket_fd, &header);
+    if (n < 0)
+        return (int)n;
+
+    int r = (size_t)n < sizeof header ? -EPROTO : frame_header_check(&header, NULL);
+    bool inside = !(header.flags & FRAME_IN_MEMFD);
+    if (r == 0 && (size_t)n != sizeof header + (inside ? header.length_bytes : 0))
+        r = -EPROTO;
+    if (r < 0) {
+        drop_message(socket_fd);
+        return r;
+    }
+
+    struct frame *frame = malloc(sizeof *frame + header.length_bytes);
+    if (!frame)
+        return -ENOMEM;
+    *frame = (struct frame){.header = header, .payload = (uint8_t *)(frame + 1)};
+    r = receive_message(socket_fd, frame);
+    if (r == 0 && !inside)
+        r = unpack_memfd(frame);
+    if (r < 0) {
+        frame_free(frame);
+        return r;
+    }
+    *ret_frame = frame;
+    return 0;
+}

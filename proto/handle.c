@@ -1,0 +1,79 @@
+#include "proto/handle.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "proto/limits.h"
+
+enum { CHECK_OFFSET = offsetof(struct handle, check) };
+static_assert(CHECK_OFFSET == 12, "wire format");
+static_assert(offsetof(struct handle, incarnation) == 16, "wire format");
+static_assert(offsetof(struct handle, length_bytes) == 56, "wire format");
+
+/* CRC-32C (Castagnoli), reflected. Handles are made and looked at when plans are committed, never
+ * when they start: no table. */
+static uint32_t crc32c(uint32_t crc, const uint8_t *bytes, size_t count)
+{
+    crc = ~crc;
+    for (size_t i = 0; i < count; i++) {
+        crc ^= bytes[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = (crc >> 1) ^ (crc & 1 ? 0x82f63b78u : 0);
+    }
+    return ~crc;
+}
+
+static uint32_t check_of(const uint8_t bytes[HANDLE_BYTES])
+{
+    size_t behind = CHECK_OFFSET + sizeof(uint32_t);
+    uint32_t crc = crc32c(0, bytes, CHECK_OFFSET);
+    return crc32c(crc, bytes + behind, HANDLE_BYTES - behind);
+}
+
+/* Between this machine's order and little endian; the same both ways. */
+static void swap(struct handle *handle)
+{
+    handle->magic = htole32(handle->magic);
+    handle->version = htole16(handle->version);
+    handle->flags = htole16(handle->flags);
+    handle->node = htole32(handle->node);
+    handle->check = htole32(handle->check);
+    handle->incarnation = htole64(handle->incarnation);
+    handle->region = htole64(handle->region);
+    handle->key[0] = htole64(handle->key[0]);
+    handle->key[1] = htole64(handle->key[1]);
+    handle->offset_bytes = htole64(handle->offset_bytes);
+    handle->length_bytes = htole64(handle->length_bytes);
+}
+
+void handle_encode(const struct handle *handle, uint8_t ret_bytes[HANDLE_BYTES])
+{
+    struct handle wire = *handle;
+    wire.magic = HANDLE_MAGIC;
+    wire.version = PROTO_VERSION;
+    swap(&wire);
+    memcpy(ret_bytes, &wire, HANDLE_BYTES);
+    uint32_t check = htole32(check_of(ret_bytes));
+    memcpy(ret_bytes + CHECK_OFFSET, &check, sizeof check);
+}
+
+int handle_decode(const uint8_t bytes[HANDLE_BYTES], struct handle *ret_handle)
+{
+    struct handle handle;
+    memcpy(&handle, bytes, HANDLE_BYTES);
+    swap(&handle);
+    /* Every version has its check in the same place: garbled is told from foreign. */
+    if (handle.magic != HANDLE_MAGIC || handle.check != check_of(bytes))
+        return -EINVAL;
+    if (handle.version != PROTO_VERSION)
+        return -EPROTO;
+    if (handle.flags != 0)
+        return -EINVAL;
+    uint64_t end;
+    if (__builtin_add_overflow(handle.offset_bytes, handle.length_bytes, &end))
+        return -EOVERFLOW;
+    *ret_handle = handle;
+    return 0;
+}

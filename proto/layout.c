@@ -1,0 +1,312 @@
+#include "proto/layout.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "proto/layout_internal.h"
+
+size_t layout_bytes(const struct layout *layout)
+{
+    return sizeof *layout + (size_t)layout->op_count * sizeof(struct layout_op) +
+           (size_t)layout->pair_count * sizeof(struct layout_pair);
+}
+
+/* ---- what a program yields ---- */
+
+/* Adds the block, or all that lies between two bounds, to a sum. */
+static bool sum_add(struct layout_sum *sum, uint64_t size, uint64_t blocks, int64_t lower,
+                    int64_t upper)
+{
+    if (sum->size_bytes == 0 || lower < sum->lower_bytes)
+        sum->lower_bytes = lower;
+    if (sum->size_bytes == 0 || upper > sum->upper_bytes)
+        sum->upper_bytes = upper;
+    return !__builtin_add_overflow(sum->size_bytes, size, &sum->size_bytes) &&
+           !__builtin_add_overflow(sum->block_count, blocks, &sum->block_count);
+}
+
+/* No block is longer than 63 bits, so that lengths may be taken for distances. */
+static bool sum_block(struct layout_sum *sum, int64_t offset, uint64_t length)
+{
+    int64_t upper;
+    return length <= INT64_MAX && !__builtin_add_overflow(offset, length, &upper) &&
+           sum_add(sum, length, 1, offset, upper);
+}
+
+/* All iterations of a loop whose body yields `body`. */
+static bool sum_loop(struct layout_sum *sum, const struct layout_op *loop,
+                     const struct layout_sum *body)
+{
+    uint64_t size, blocks;
+    int64_t first_lower, first_upper, way, last_lower, last_upper;
+    if (__builtin_mul_overflow(body->size_bytes, loop->count, &size) ||
+        __builtin_mul_overflow(body->block_count, loop->count, &blocks) ||
+        __builtin_mul_overflow(loop->stride_bytes, loop->count - 1, &way) ||
+        __builtin_add_overflow(body->lower_bytes, loop->offset_bytes, &first_lower) ||
+        __builtin_add_overflow(body->upper_bytes, loop->offset_bytes, &first_upper) ||
+        __builtin_add_overflow(first_lower, way, &last_lower) ||
+        __builtin_add_overflow(first_upper, way, &last_upper))
+        return false;
+    return sum_add(sum, size, blocks, way < 0 ? last_lower : first_lower,
+                   way < 0 ? first_upper : last_upper);
+}
+
+static int refuse(int error, const char *why, const char **ret_why)
+{
+    *ret_why = why;
+    return error;
+}
+
+static int sum_list(struct layout_sum *sum, const struct layout_op *list,
+                    const struct layout_pair *pairs, const char **ret_why)
+{
+    for (uint64_t i = 0; i < list->count; i++) {
+        const struct layout_pair *pair = &pairs[list->body + i];
+        int64_t offset;
+        if (pair->length_bytes == 0)
+            return refuse(-EINVAL, "an empty block in a list", ret_why);
+        if (__builtin_add_overflow(list->offset_bytes, pair->offset_bytes, &offset) ||
+            !sum_block(sum, offset, pair->length_bytes))
+            return refuse(-EOVERFLOW, "size or bounds of a list overflow", ret_why);
+    }
+    return 0;
+}
+
+/* The state of layout_sum(). Level 0 is the whole program, each other level a loop that is being
+ * summed up. */
+struct summing {
+    const struct layout_pair *pairs;
+    uint32_t pair_count;
+    uint32_t pairs_used; /* each list has its own pairs, in order: the work is linear */
+    uint32_t depth, depth_most;
+    struct {
+        const struct layout_op *loop;
+        uint32_t end; /* index behind its body */
+        struct layout_sum sum;
+    } levels[LAYOUT_DEPTH_MAX + 1];
+};
+
+static int enter_loop(struct summing *s, const struct layout_op *op, uint32_t first,
+                      const char **ret_why)
+{
+    if (op->body == 0 || op->body > s->levels[s->depth].end - first)
+        return refuse(-EINVAL, "a loop whose body is empty or does not end inside its surroundings",
+                      ret_why);
+    if (s->depth == LAYOUT_DEPTH_MAX)
+        return refuse(-E2BIG, "loops are nested too deep", ret_why);
+    s->depth++;
+    if (s->depth > s->depth_most)
+        s->depth_most = s->depth;
+    s->levels[s->depth].loop = op;
+    s->levels[s->depth].end = first + op->body;
+    s->levels[s->depth].sum = (struct layout_sum){0};
+    return 0;
+}
+
+static int leave_loop(struct summing *s, const char **ret_why)
+{
+    const struct layout_op *loop = s->levels[s->depth].loop;
+    const struct layout_sum *body = &s->levels[s->depth].sum;
+    s->depth--;
+    if (!sum_loop(&s->levels[s->depth].sum, loop, body))
+        return refuse(-EOVERFLOW, "size or bounds of a loop overflow", ret_why);
+    return 0;
+}
+
+/* One operation; `next` is the index of the one behind it. */
+static int sum_op(struct summing *s, const struct layout_op *op, uint32_t next,
+                  const char **ret_why)
+{
+    struct layout_sum *sum = &s->levels[s->depth].sum;
+    if (op->count == 0)
+        return refuse(-EINVAL, "an operation that yields nothing", ret_why);
+    if (op->kind == LAYOUT_LOOP)
+        return enter_loop(s, op, next, ret_why);
+    if (op->kind != LAYOUT_BLOCK && op->kind != LAYOUT_LIST)
+        return refuse(-EINVAL, "an unknown kind of operation", ret_why);
+    if (op->stride_bytes != 0)
+        return refuse(-EINVAL, "a block or a list with a stride", ret_why);
+    if (op->kind == LAYOUT_BLOCK) {
+        if (op->body != 0)
+            return refuse(-EINVAL, "a block with a body", ret_why);
+        if (!sum_block(sum, op->offset_bytes, op->count))
+            return refuse(-EOVERFLOW, "size or bounds of a block overflow", ret_why);
+        return 0;
+    }
+    if (op->body != s->pairs_used || op->count > s->pair_count - s->pairs_used)
+        return refuse(-EINVAL, "a list that does not have the next pairs of the table", ret_why);
+    s->pairs_used += (uint32_t)op->count;
+    return sum_list(sum, op, s->pairs, ret_why);
+}
+
+int layout_sum(const struct layout_op *ops, uint32_t op_count, const struct layout_pair *pairs,
+               uint32_t pair_count, struct layout_sum *ret, const char **ret_why)
+{
+    struct summing s = {.pairs = pairs, .pair_count = pair_count, .levels = {{.end = op_count}}};
+    for (uint32_t i = 0; s.depth > 0 || i < op_count;) {
+        bool at_end = i == s.levels[s.depth].end;
+        int r = at_end ? leave_loop(&s, ret_why) : sum_op(&s, &ops[i], i + 1, ret_why);
+        if (r < 0)
+            return r;
+        i += !at_end;
+    }
+    if (s.pairs_used != pair_count)
+        return refuse(-EINVAL, "pairs that no list uses", ret_why);
+    *ret = s.levels[0].sum;
+    ret->depth = (uint16_t)s.depth_most;
+    return 0;
+}
+
+/* ---- checks ---- */
+
+static int check(const struct layout *layout, size_t bytes, const char **ret_why)
+{
+    if ((uintptr_t)layout % _Alignof(struct layout) != 0)
+        return refuse(-EINVAL, "program not aligned in memory", ret_why);
+    if (bytes < sizeof *layout || layout->magic != LAYOUT_MAGIC)
+        return refuse(-EINVAL, "not a layout program", ret_why);
+    if (layout->version != PROTO_VERSION)
+        return refuse(-EPROTO, "layout program of another version", ret_why);
+    if (layout->op_count > LAYOUT_OPS_MAX || layout->pair_count > LAYOUT_OPS_MAX)
+        return refuse(-E2BIG, "more than 1048576 operations or pairs", ret_why);
+    if (bytes != layout_bytes(layout))
+        return refuse(-EINVAL, "length does not match the counts of operations and pairs", ret_why);
+
+    struct layout_sum sum;
+    int r = layout_sum(layout->ops, layout->op_count, layout_pairs(layout), layout->pair_count,
+                       &sum, ret_why);
+    if (r < 0)
+        return r == -EOVERFLOW ? -EINVAL : r;
+    if (sum.depth != layout->depth || sum.size_bytes != layout->size_bytes ||
+        sum.block_count != layout->block_count || sum.lower_bytes != layout->lower_bytes ||
+        sum.upper_bytes != layout->upper_bytes)
+        return refuse(-EINVAL, "depth, size, blocks or bounds are not what the operations yield",
+                      ret_why);
+    return 0;
+}
+static_assert(LAYOUT_OPS_MAX == 1048576, "the text above says so");
+
+int layout_check(const void *data, size_t bytes, const char **ret_why)
+{
+    const char *why;
+    int r = check(data, bytes, &why);
+    if (r < 0 && ret_why)
+        *ret_why = why;
+    return r;
+}
+
+bool layout_fits(const struct layout *layout, uint64_t offset_bytes, uint64_t length_bytes)
+{
+    if (layout->size_bytes == 0)
+        return true;
+    int64_t lower = layout->lower_bytes, upper = layout->upper_bytes;
+    if (lower < 0 && offset_bytes < -(uint64_t)lower)
+        return false;
+    if (upper <= 0)
+        return offset_bytes - -(uint64_t)upper <= length_bytes;
+    return (uint64_t)upper <= length_bytes && offset_bytes <= length_bytes - (uint64_t)upper;
+}
+
+bool layout_as_strided(const struct layout *layout, struct layout_strided *ret)
+{
+    const struct layout_op *loop = layout->ops, *block = layout->ops + 1;
+    if (layout->op_count == 0) {
+        *ret = (struct layout_strided){.count = 1};
+    } else if (layout->op_count == 1 && loop->kind == LAYOUT_BLOCK) {
+        *ret = (struct layout_strided){.count = 1,
+                                       .block_bytes = loop->count,
+                                       .stride_bytes = (int64_t)loop->count,
+                                       .offset_bytes = loop->offset_bytes};
+    } else if (layout->op_count == 2 && loop->kind == LAYOUT_LOOP && block->kind == LAYOUT_BLOCK) {
+        /* unsigned: the sum is in bounds, only its parts might not be */
+        uint64_t offset = (uint64_t)loop->offset_bytes + (uint64_t)block->offset_bytes;
+        *ret = (struct layout_strided){.count = loop->count,
+                                       .block_bytes = block->count,
+                                       .stride_bytes = loop->stride_bytes,
+                                       .offset_bytes = (int64_t)offset};
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* ---- text ---- */
+
+struct text {
+    char *at;
+    size_t room; /* with the NUL */
+};
+
+__attribute__((format(printf, 2, 3))) static void say(struct text *text, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(text->at, text->room, format, args);
+    va_end(args);
+    size_t used = n < 0 ? 0 : (size_t)n < text->room ? (size_t)n : text->room - 1;
+    text->at += used;
+    text->room -= used;
+}
+
+/* "16 KiB": in the largest unit that divides it, to one digit when none does. */
+static void say_size(struct text *text, uint64_t bytes)
+{
+    static const char units[] = "KMGTPE";
+    if (bytes < 1024) {
+        say(text, "%llu B", (unsigned long long)bytes);
+        return;
+    }
+    unsigned unit = 0;
+    while (unit < 5 && bytes >> (10 * (unit + 2)) != 0)
+        unit++;
+    unsigned shift = 10 * (unit + 1);
+    if (bytes & ((1ull << shift) - 1))
+        say(text, "%.1f %ciB", (double)bytes / (double)(1ull << shift), units[unit]);
+    else
+        say(text, "%llu %ciB", (unsigned long long)(bytes >> shift), units[unit]);
+}
+
+/* True when the program is loops around loops around one block. */
+static bool is_chain(const struct layout *layout)
+{
+    for (uint32_t i = 0; i + 1 < layout->op_count; i++)
+        if (layout->ops[i].kind != LAYOUT_LOOP || layout->ops[i].body != layout->op_count - i - 1)
+            return false;
+    return layout->op_count > 0 && layout->ops[layout->op_count - 1].kind == LAYOUT_BLOCK;
+}
+
+static void say_chain(struct text *text, const struct layout *layout)
+{
+    uint32_t loops = layout->op_count - 1;
+    for (uint32_t i = 0; i < loops; i++)
+        say(text, i + 1 < loops ? "%llu x (" : "%llu x ", (unsigned long long)layout->ops[i].count);
+    say(text, "%llu B", (unsigned long long)layout->ops[loops].count);
+    for (uint32_t i = loops; i > 0; i--)
+        say(text, i > 1 ? " every %lld B)" : " every %lld B",
+            (long long)layout->ops[i - 1].stride_bytes);
+    if (layout->lower_bytes != 0)
+        say(text, " from %lld", (long long)layout->lower_bytes);
+}
+
+void layout_describe(const struct layout *layout, char *string, size_t size)
+{
+    if (size == 0)
+        return;
+    struct text text = {.at = string, .room = size};
+    if (layout->op_count == 0) {
+        say(&text, "empty");
+        return;
+    }
+    if (is_chain(layout))
+        say_chain(&text, layout);
+    else
+        say(&text, "%llu blocks in %u operations, %lld to %lld",
+            (unsigned long long)layout->block_count, layout->op_count,
+            (long long)layout->lower_bytes, (long long)layout->upper_bytes);
+    if (layout->op_count > 1 || layout->size_bytes >= 1024) {
+        say(&text, " (");
+        say_size(&text, layout->size_bytes);
+        say(&text, ")");
+    }
+}

@@ -1,0 +1,43 @@
+#include "proto/segment.h"
+
+#include <string.h>
+
+static const char *const rails[RAIL_COUNT] = {
+    [RAIL_SHM] = "shm",       [RAIL_OFI] = "ofi",           [RAIL_HCA] = "hca",
+    [RAIL_PEACH2] = "peach2", [RAIL_MANYCORE] = "manycore",
+};
+
+static const char *const seats[SEAT_COUNT] = {
+    [SEAT_CLIENT] = "client",
+    [SEAT_DAEMON] = "daemon",
+    [SEAT_HARDWARE] = "hardware",
+};
+
+/* The index of a name; 0, which has none, when nobody knows it. */
+static unsigned find(const char *const *names, unsigned count, const char *name)
+{
+    for (unsigned i = 1; name && i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    return 0;
+}
+
+const char *rail_name(enum rail rail)
+{
+    return (unsigned)rail < RAIL_COUNT ? rails[rail] : NULL;
+}
+
+enum rail rail_from_name(const char *name)
+{
+    return (enum rail)find(rails, RAIL_COUNT, name);
+}
+
+const char *seat_name(enum seat seat)
+{
+    return (unsigned)seat < SEAT_COUNT ? seats[seat] : NULL;
+}
+
+enum seat seat_from_name(const char *name)
+{
+    return (enum seat)find(seats, SEAT_COUNT, name);
+}

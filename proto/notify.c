@@ -1,0 +1,41 @@
+#include "proto/notify.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Not FUTEX_PRIVATE_FLAG: the words are in memfds that several processes map. */
+
+void futex_wake_all(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+int futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)
+{
+    struct timespec timeout = {.tv_sec = timeout_ns / 1000000000,
+                               .tv_nsec = timeout_ns % 1000000000};
+    if (syscall(SYS_futex, word, FUTEX_WAIT, expected, timeout_ns < 0 ? NULL : &timeout, NULL, 0) <
+        0)
+        return -errno;
+    return 0;
+}
+
+void notify_wake_slow(struct notify_segment *segment)
+{
+    if (atomic_exchange_explicit(&segment->sleeping, 0, memory_order_acq_rel) == 0)
+        return; /* somebody else rings */
+    /* release: pairs with notify_prepare_sleep's acquire */
+    atomic_fetch_add_explicit(&segment->doorbell, 1, memory_order_release);
+    futex_wake_all(&segment->doorbell);
+}
+
+int notify_sleep(struct notify_segment *segment, uint32_t doorbell, int64_t timeout_ns)
+{
+    int r = futex_wait(&segment->doorbell, doorbell, timeout_ns);
+    notify_cancel_sleep(segment);
+    return r == -EAGAIN ? 0 : r;
+}

@@ -1,0 +1,121 @@
+#include "proto/wait.h"
+
+#include <sched.h>
+#include <time.h>
+
+enum {
+    CLOCK_EVERY = 32,       /* rounds of spinning between two looks at the clock */
+    CHECK_EVERY_NS = 20000, /* WAITER_CHECK about that often */
+    YIELD_FREE_NS = 1000,   /* what a free yield costs, before any was measured */
+    YIELD_LONG_NS = 500000, /* a yield that took longer gave the core to somebody who computes */
+    SLEEPS_MAX = 256,       /* waits without a yield after that */
+    SPIN_SHRINK_MAX = 64,   /* learning never goes below this part of the maximum */
+};
+
+uint64_t clock_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void pause_core(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory"); /* `yield` is no delay on most cores */
+#else
+    __asm__ volatile("" ::: "memory");
+#endif
+}
+
+void waiter_init(struct waiter *waiter, uint32_t spin_ns_max, uint32_t yield_ns_max, bool gives_way)
+{
+    *waiter = (struct waiter){
+        .spin_ns_max = spin_ns_max,
+        .yield_ns_max = yield_ns_max,
+        .gives_way = gives_way,
+        .spin_ns = spin_ns_max,
+        .yield_free_ns = YIELD_FREE_NS,
+    };
+}
+
+static void shrink_spin(struct waiter *waiter)
+{
+    uint32_t least = waiter->spin_ns_max / SPIN_SHRINK_MAX;
+    if (waiter->shrunk)
+        return; /* once a wait */
+    waiter->shrunk = true;
+    waiter->spin_ns = waiter->spin_ns / 2 > least ? waiter->spin_ns / 2 : least;
+}
+
+static void grow_spin(struct waiter *waiter)
+{
+    uint32_t step = waiter->spin_ns / 16 + 1;
+    uint32_t room = waiter->spin_ns_max - waiter->spin_ns;
+    waiter->spin_ns += step < room ? step : room;
+}
+
+/* What a yield has shown about who else wants this core. True: no more yields in this wait. */
+static bool learn(struct waiter *waiter, uint64_t took_ns, bool first_of_wait)
+{
+    if (took_ns < waiter->yield_free_ns)
+        waiter->yield_free_ns = (uint32_t)took_ns;
+    bool shared = took_ns > 2 * waiter->yield_free_ns + 100;
+    if (shared)
+        shrink_spin(waiter);
+    if (took_ns > YIELD_LONG_NS || (shared && waiter->gives_way)) {
+        waiter->sleeps = waiter->sleeps == 0 ? 1 : waiter->sleeps < SLEEPS_MAX ? 2 * waiter->sleeps : SLEEPS_MAX;
+        waiter->sleeps_left = waiter->sleeps;
+        return true;
+    }
+    if (first_of_wait) {
+        if (!shared)
+            grow_spin(waiter);
+        waiter->sleeps /= 2;
+    }
+    return false;
+}
+
+static enum waiter_advice look_again(struct waiter *waiter, uint64_t now_ns)
+{
+    if (now_ns - waiter->checked_ns < CHECK_EVERY_NS)
+        return WAITER_AGAIN;
+    waiter->checked_ns = now_ns;
+    return WAITER_CHECK;
+}
+
+enum waiter_advice waiter_step_slow(struct waiter *waiter)
+{
+    if (waiter->yields_from_ns == 0) { /* spinning */
+        bool first = waiter->started_ns == 0;
+        if (!first && waiter->rounds % CLOCK_EVERY != 0) {
+            pause_core();
+            return WAITER_AGAIN;
+        }
+        uint64_t now_ns = clock_now_ns();
+        if (first)
+            waiter->started_ns = waiter->checked_ns = now_ns;
+        if (now_ns - waiter->started_ns < waiter->spin_ns) {
+            pause_core();
+            return look_again(waiter, now_ns);
+        }
+        waiter->yields_from_ns = waiter->yielded_ns = now_ns;
+        waiter->shrunk = false;
+        if (waiter->sleeps_left > 0) {
+            waiter->sleeps_left--;
+            waiter->yielded_ns += waiter->yield_ns_max;
+        }
+    }
+
+    if (waiter->yielded_ns - waiter->yields_from_ns >= waiter->yield_ns_max)
+        return WAITER_SLEEP;
+    bool first = waiter->yielded_ns == waiter->yields_from_ns;
+    uint64_t before_ns = clock_now_ns();
+    sched_yield();
+    waiter->yielded_ns = clock_now_ns();
+    if (learn(waiter, waiter->yielded_ns - before_ns, first))
+        waiter->yielded_ns = waiter->yields_from_ns + waiter->yield_ns_max; /* sleep, after one more look */
+    return look_again(waiter, waiter->yielded_ns);
+}

@@ -1,0 +1,238 @@
+"""The programs that compare runs: ours, MPI's, libfabric's. run(job) gives rows (work, bytes, value, unit)."""
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+ALL_SIZES = [8, 64, 512, 4096, 16384, 65536, 262144, 1048576, 4194304]
+QUICK_SIZES = [8, 4096, 65536, 1048576]
+BLOCKS = [8192, 65536, 524288]
+BIG = 4194304
+SWEEPS = {"S": 60, "M": 12}
+PATIENCE_S = 30
+
+# Where the two ranks are.
+NODE, NET = "one node", "between nodes"
+
+
+class Skip(Exception):
+    """Not installed, or cannot be built."""
+
+
+def run(command, **more):
+    """Its output. Ends all that it has started when it takes too long: mpiexec leaves its ranks behind when it is killed."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, **more) as process:
+        try:
+            out, errors = process.communicate(timeout=PATIENCE_S)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                pass
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if process.returncode:
+        text = errors.decode(errors="replace").strip().splitlines()
+        raise ValueError(f"{os.path.basename(command[0])} gave {process.returncode}: {' / '.join(text[-3:])}")
+    return out.decode()
+
+
+def rows_of(lines, place):
+    """Of the JSON lines of tca-bench or mpi_bench."""
+    rows = []
+    for line in lines.splitlines():
+        row = json.loads(line)
+        bench, size = row["bench"], row["bytes"]
+        strided = ", block-stride" if row["layout"] == "block-stride" else ""
+        seat = f", {row['seat']} seat" if "seat" in row else ""
+        if bench == "pingpong":
+            rows.append((f"{place}: one way{strided}", size, row["median_ns"] / 1e3, "us"))
+        elif bench == "bandwidth":
+            rows.append((f"{place}: bandwidth one way{strided}", size, row["gbps"], "Gbit/s"))
+        elif bench == "start":
+            rows.append((f"{place}: start{seat}", size, row["median_ns"] / 1e3, "us"))
+        elif bench == "overlap":
+            rows.append((f"{place}: transfer hidden by computing", size, row["hidden"] * 100, "%"))
+    return rows
+
+
+def sizes(quick):
+    return ",".join(map(str, QUICK_SIZES if quick else ALL_SIZES))
+
+
+def jobs(quick):
+    """By place: (place, benchmark, sizes, layout), one start of a program each; or (place, "himeno", size, split)."""
+    by_place = {
+        NODE: [(NODE, "pingpong", sizes(quick), "contiguous"), (NODE, "start", "8", "contiguous")],
+        NET: [(NET, "pingpong", sizes(quick), "contiguous"), (NET, "bandwidth", "65536,1048576", "contiguous"),
+              (NET, "start", "8", "contiguous"), (NET, "overlap", str(BIG), "contiguous")],
+    }
+    blocks = ",".join(map(str, BLOCKS[:2] if quick else BLOCKS))
+    for place, more in by_place.items():
+        more.append((place, "pingpong", blocks, "block-stride"))
+        more += [(place, "himeno", size, "2x1x1") for size in (["S"] if quick else ["S", "M"])]
+    return by_place
+
+
+class Ours:
+    name = "tcad"
+
+    def __init__(self, build, quick):
+        self.cluster = str(build / "tools" / "tca-cluster")
+        self.bench = str(build / "tools" / "tca-bench" / "tca-bench")
+        self.himeno = str(build / "client" / "examples" / "himeno" / "himeno")
+        self.seconds = "0.03" if quick else "0.05"
+        self.all_jobs = [job for place in jobs(quick).values() for job in place]
+        for program in (self.cluster, self.bench, self.himeno):
+            if not os.access(program, os.X_OK):
+                raise Skip(f"tcad: {program} is not there: build it first, or give --build")
+
+    def up(self):
+        run([self.cluster, "up", "-q", "-n", "2"])
+
+    def down(self):
+        subprocess.run([self.cluster, "down", "-q"], check=False)
+
+    def line_ns(self):
+        return float(run([self.bench, "--line"]))
+
+    def jobs(self):
+        return self.all_jobs
+
+    def name_of(self, job):
+        return self.name
+
+    def line_rows(self, job, line_ns):
+        """The processors themselves, as a peer of the smallest message."""
+        if job[:2] == (NODE, "pingpong") and job[3] == "contiguous":
+            return [(f"{NODE}: one way", 8, line_ns / 1e3, "us")]
+        return []
+
+    def run(self, job):
+        place, bench, what, layout = job
+        on = ["-n", "1", "--ppn", "2"] if place == NODE else ["-n", "2", "--ppn", "1"]
+        command = [self.cluster, "run", "-q"] + on
+        if bench == "himeno":
+            split = ["--size", what, "--split", layout, "--iterations", str(SWEEPS[what]), "--json"]
+            row = json.loads(run(command + ["--bind", "--", self.himeno] + split))
+            return [(f"{place}: Himeno {what} {layout}", 0, row["mflops"], "MFLOPS")]
+        with tempfile.NamedTemporaryFile(prefix="tca-compare-") as found:
+            args = ["-b", bench, "-s", what, "-l", layout, "-t", self.seconds, "-j", found.name]
+            # one way on a node is the client seat's; starts are measured in both seats
+            if place == NODE and bench != "start":
+                args += ["-e", "client"]
+            run(command + ["--", self.bench] + args)
+            return rows_of(found.read().decode(), place)
+
+
+class Mpi:
+    def __init__(self, mpi, tcp, root, out, quick):
+        self.name = {"openmpi": "Open MPI", "mpich": "MPICH"}[mpi] + (", TCP" if tcp else "")
+        self.place = NET if tcp else NODE
+        self.seconds = "0.03" if quick else "0.05"
+        self.all_jobs = jobs(quick)[self.place]
+        self.environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                                HWLOC_COMPONENTS="-gl")
+        compiler, starter = f"mpicc.{mpi}", f"mpiexec.{mpi}"
+        for program in (compiler, starter):
+            if not shutil.which(program):
+                raise Skip(f"{self.name}: {program} is not there (tools/setup --all)")
+        if mpi == "openmpi":
+            self.command = [starter, "-np", "2", "--bind-to", "core", "--map-by", "core"]
+            if tcp:
+                self.command += ["--mca", "pml", "ob1", "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "lo"]
+        else:
+            self.command = [starter, "-n", "2", "-bind-to", "core", "-map-by", "core"]
+            if tcp:
+                self.environment.update(UCX_TLS="tcp,self", UCX_NET_DEVICES="lo")
+        peers, himeno = root / "tests" / "bench" / "peers", root / "client" / "examples" / "himeno"
+        self.bench = self.compile(compiler, out / f"mpi_bench.{mpi}", root, "-O2", [peers / "mpi_bench.c"])
+        self.himeno = self.compile(compiler, out / f"himeno_mpi.{mpi}", root, "-O3",
+                                   [peers / "himeno_mpi.c", himeno / "grid.c", himeno / "times.c"])
+
+    def compile(self, compiler, program, root, level, sources):
+        # MPICH's header makes gcc believe that MPI_STATUSES_IGNORE is an array of nothing
+        command = [compiler, "-std=gnu17", level, "-ffp-contract=off", "-D_GNU_SOURCE", "-Wno-stringop-overflow", f"-I{root}",
+                   "-o", program] + sources
+        try:
+            run(list(map(str, command)))
+        except (ValueError, subprocess.SubprocessError) as error:
+            raise Skip(f"{self.name}: {error}") from error
+        return str(program)
+
+    def jobs(self):
+        return self.all_jobs
+
+    def name_of(self, job):
+        return self.name
+
+    def run(self, job):
+        place, bench, what, layout = job
+        if bench == "himeno":
+            parts = layout.split("x")
+            row = json.loads(run(self.command + [self.himeno, what, parts[0], parts[1], str(SWEEPS[what])],
+                                 env=self.environment))
+            return [(f"{place}: Himeno {what} {layout}", 0, row["mflops"], "MFLOPS")]
+        lines = run(self.command + [self.bench, self.seconds, bench, what, layout], env=self.environment)
+        rows = rows_of(lines, place)
+        if bench == "start":  # MPI_Start is what both seats' tca_start() are held against
+            seats = ["client", "daemon"] if place == NODE else ["daemon"]
+            rows = [(f"{work}, {seat} seat", size, value, unit) for work, size, value, unit in rows for seat in seats]
+        return rows
+
+
+class FiPingpong:
+    """fi_pingpong over tcp. It does not touch its data, so is a little ahead at large sizes; and it sleeps while it waits, so is not
+    pinned: on two processors each message would cost a wake-up across them, several times what it takes unpinned."""
+
+    name = "fi_pingpong"
+
+    def __init__(self, quick):
+        if not shutil.which(self.name):
+            raise Skip(f"{self.name}: is not there (tools/setup --all)")
+        self.sizes = QUICK_SIZES if quick else ALL_SIZES
+
+    def jobs(self):
+        return self.sizes
+
+    def name_of(self, job):
+        return self.name
+
+    def run(self, size):
+        rounds = str(2000 if size <= 4096 else 200 if size <= 65536 else 40)
+        port = str(20000 + os.getpid() % 20000)
+        command = [self.name, "-p", "tcp", "-e", "msg", "-I", rounds, "-S", str(size)]
+        server = subprocess.Popen(command + ["-B", port], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_for_listener(int(port), server)
+            text = run(command + ["-P", port, "127.0.0.1"])
+            server.wait(timeout=10)
+        finally:
+            server.kill()
+            server.wait()
+        one_way_us = float(text.splitlines()[-1].split()[6])
+        rows = [(f"{NET}: one way", size, one_way_us, "us")]
+        if size in (65536, 1048576):
+            rows.append((f"{NET}: bandwidth one way", size, size * 8 / one_way_us / 1e3, "Gbit/s"))
+        return rows
+
+
+def wait_for_listener(port, process):
+    """Until somebody listens there; to connect would be taken for the client."""
+    for _ in range(500):
+        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+            for line in pathlib.Path(table).read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
+                    return
+        if process.poll() is not None:
+            raise ValueError(f"fi_pingpong's server gave {process.returncode}")
+        time.sleep(0.01)
+    raise ValueError("fi_pingpong's server does not listen")

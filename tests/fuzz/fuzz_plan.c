@@ -1,0 +1,133 @@
+/*
+ * Commits of plans against the daemon's own parser. What it takes must hold what the rest of the daemon relies on: every layout fits
+ * its memory, every index its table; what it refuses has a text. The input is a Message that holds a PlanCommit; empty layouts and
+ * handles in it are filled in, so that mutations of the rest get past the first check.
+ */
+#include <string.h>
+
+#include "config/cluster.h"
+#include "daemon/plan.h"
+#include "daemon/region.h"
+#include "daemon/session.h"
+#include "daemon/tcad.h"
+#include "proto/limits.h"
+#include "tests/fuzz/fuzz.h"
+
+enum { SOURCES = 4, REGION_BYTES = 1 << 20, NODES = 2 };
+
+/* ---- as much of a daemon as the parser looks at ---- */
+
+static struct cluster_node nodes[NODES] = {{.id = 0, .name = (char *)"here"}, {.id = 7, .name = (char *)"there"}};
+static struct cluster cluster = {.nodes = nodes, .count = NODES};
+static struct tcad_conf conf = {
+    .control.request_timeout_ns = 1000000000,
+    .limits = {.steps_per_session = 1 << 20, .plan_bytes_per_session = 64 << 20},
+    .cluster = &cluster,
+};
+static struct tcad tcad = {.conf = &conf, .cluster = &cluster};
+static struct session_member members[SOURCES] = {{.node = 0, .session = 1, .known = true}, {.node = 0, .session = 2, .known = true},
+                                                 {.node = 7, .session = 1, .known = true}, {.node = 7, .session = 9, .known = true}};
+static struct region region = {.tcad = &tcad, .id = 5, .bytes = REGION_BYTES, .fd = -1, .refs = 1};
+static struct session session = {.tcad = &tcad, .id = 1, .sources = SOURCES, .size = SOURCES, .members = members,
+                                 .regions = &region};
+
+static ProtobufCBinaryData copy(const void *data, size_t bytes)
+{
+    uint8_t *mine = malloc(bytes);
+    FUZZ_REQUIRE(mine);
+    memcpy(mine, data, bytes);
+    return (ProtobufCBinaryData){bytes, mine};
+}
+
+static void fill_layout(ProtobufCBinaryData *data)
+{
+    struct layout *layout;
+    if (data->len > 0)
+        return;
+    FUZZ_REQUIRE(layout_contiguous(4096, &layout) == 0);
+    *data = copy(layout, layout_bytes(layout));
+    free(layout);
+}
+
+static void fill_in(Tca__PlanCommit *commit)
+{
+    for (size_t i = 0; i < commit->n_chains; i++) {
+        for (size_t j = 0; j < commit->chains[i]->n_steps; j++) {
+            Tca__Step *step = commit->chains[i]->steps[j];
+            if (step->step_case != TCA__STEP__STEP_PUT)
+                continue;
+            fill_layout(&step->put->source_layout);
+            fill_layout(&step->put->target_layout);
+            if (step->put->handle.len == 0) {
+                struct handle handle = {.node = j % 2 ? 7 : 0, .region = 5, .length_bytes = REGION_BYTES};
+                uint8_t bytes[HANDLE_BYTES];
+                handle_encode(&handle, bytes);
+                step->put->handle = copy(bytes, sizeof bytes);
+            }
+        }
+    }
+}
+
+/* ---- what must hold ---- */
+
+static void check_unit(const struct plan *plan, const struct plan_unit *unit)
+{
+    FUZZ_REQUIRE(unit->plan == plan && (unit->has_target || unit->notify));
+    FUZZ_REQUIRE(unit->node == 0 || unit->node == 7);
+    if (unit->notify)
+        FUZZ_REQUIRE(unit->rank < SOURCES && unit->slot < SLOTS_PER_SOURCE && members[unit->rank].node == unit->node);
+    if (!unit->has_target)
+        return;
+    const char *why;
+    FUZZ_REQUIRE(unit->source == &region && unit->handle.node == unit->node);
+    FUZZ_REQUIRE(layout_check(unit->source_layout, layout_bytes(unit->source_layout), &why) == 0);
+    FUZZ_REQUIRE(layout_check(unit->target_layout, layout_bytes(unit->target_layout), &why) == 0);
+    FUZZ_REQUIRE(unit->source_layout->size_bytes == unit->target_layout->size_bytes);
+    FUZZ_REQUIRE(unit->target_layout->size_bytes <= unit->handle.length_bytes);
+    FUZZ_REQUIRE(layout_fits(unit->source_layout, unit->source_offset, REGION_BYTES));
+    FUZZ_REQUIRE(layout_fits(unit->target_layout, unit->target_offset, unit->handle.length_bytes));
+}
+
+static void check_plan(const struct plan *plan)
+{
+    uint32_t steps = 0, units = 0;
+    FUZZ_REQUIRE(plan->channel < CHANNELS && plan->wanted_rail < RAIL_COUNT && plan->wanted_seat < SEAT_COUNT);
+    FUZZ_REQUIRE(plan->chain_count >= 1 && plan->chain_count <= PLAN_CHAINS_MAX && plan->step_count <= PLAN_STEPS_MAX);
+    FUZZ_REQUIRE(memchr(plan->name, '\0', sizeof plan->name));
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        const struct plan_chain *chain = &plan->chains[i];
+        FUZZ_REQUIRE(chain->steps == plan->steps + steps);
+        steps += chain->step_count;
+        for (uint32_t j = 0; j < chain->step_count; j++) {
+            const struct plan_step *step = &chain->steps[j];
+            if (step->is_wait)
+                FUZZ_REQUIRE(step->rank < SOURCES && step->slot < SLOTS_PER_SOURCE);
+            else
+                FUZZ_REQUIRE(step->unit == units++);
+        }
+    }
+    FUZZ_REQUIRE(steps == plan->step_count && units == plan->unit_count);
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        check_unit(plan, &plan->units[i]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    Tca__Message *message = tca__message__unpack(NULL, bytes, data);
+    if (message && message->body_case == TCA__MESSAGE__BODY_PLAN_COMMIT) {
+        struct plan *plan = calloc(1, sizeof *plan);
+        FUZZ_REQUIRE(plan);
+        plan->tcad = &tcad;
+        plan->session = &session;
+        fill_in(message->plan_commit);
+        int r = plan_parse(plan, message->plan_commit);
+        FUZZ_REQUIRE(r <= 0 && (r < 0) == (plan->error_text[0] != '\0'));
+        if (r == 0)
+            check_plan(plan);
+        plan_free(plan);
+        FUZZ_REQUIRE(region.refs == 1 && region.puts_from == 0);
+    }
+    if (message)
+        tca__message__free_unpacked(message, NULL);
+    return 0;
+}

@@ -1,0 +1,219 @@
+/* Writes the seed corpora of frame, message and layout: fuzz_seeds tests/fuzz/corpus. The files are
+ * committed. */
+#include <errno.h>
+#include <string.h>
+
+#include "proto/frame.h"
+#include "proto/layout_internal.h"
+#include "proto/tca.pb-c.h"
+#include "tests/fuzz/fuzz.h"
+
+static const char *root;
+
+/* One file: a first byte (none when negative), then the data. */
+static void write_seed(const char *target, const char *name, int first, const void *data,
+                       size_t bytes)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s/%s", root, target, name);
+    FILE *file = fopen(path, "wb");
+    if (!file) {
+        fprintf(stderr, "%s: %s\n", path, strerror(errno));
+        exit(1);
+    }
+    if (first >= 0)
+        fputc(first, file);
+    fwrite(data, 1, bytes, file);
+    fclose(file);
+}
+
+/* ---- frames: the first byte is explained in fuzz_frame.c ---- */
+
+static void frame_seed(const char *name, int first, uint16_t flags, const char *payload)
+{
+    uint8_t data[256];
+    struct frame_header header;
+    frame_header_fill(&header, 7, (uint32_t)strlen(payload));
+    header.flags = flags;
+    memcpy(data, &header, sizeof header);
+    memcpy(data + sizeof header, payload, strlen(payload));
+    write_seed("frame", name, first, data, sizeof header + strlen(payload));
+}
+
+static void frame_seeds(void)
+{
+    frame_seed("empty", 0, 0, "");
+    frame_seed("inline", 0, 0, "hello");
+    frame_seed("descriptors", 3, 0, "hello");
+    frame_seed("too-many-descriptors", 17, 0, "hello");
+    frame_seed("memfd", 1 | 32 | 64, FRAME_IN_MEMFD, "hello");
+    frame_seed("memfd-and-more", 5 | 32 | 64, FRAME_IN_MEMFD, "hello");
+    frame_seed("memfd-not-sealed", 1 | 32, FRAME_IN_MEMFD, "hello");
+    frame_seed("memfd-missing", 0, FRAME_IN_MEMFD, "");
+    write_seed("frame", "http", 0, "GET / HTTP/1.1\r\n\r\n", 18);
+}
+
+/* ---- messages ---- */
+
+static void message_seed(const char *name, const Tca__Message *message)
+{
+    uint8_t data[1024];
+    FUZZ_REQUIRE(tca__message__get_packed_size(message) <= sizeof data);
+    write_seed("message", name, -1, data, tca__message__pack(message, data));
+}
+
+static ProtobufCBinaryData blob(const char *text)
+{
+    return (ProtobufCBinaryData){.len = strlen(text), .data = (uint8_t *)text};
+}
+
+static void plan_seed(void)
+{
+    Tca__Put put = TCA__PUT__INIT;
+    Tca__Notify notify = TCA__NOTIFY__INIT;
+    Tca__Wait wait = TCA__WAIT__INIT;
+    Tca__Step steps[] = {TCA__STEP__INIT, TCA__STEP__INIT, TCA__STEP__INIT};
+    Tca__Step *step_list[] = {&steps[0], &steps[1], &steps[2]};
+    Tca__Chain chain = TCA__CHAIN__INIT, *chains[] = {&chain, &chain};
+    Tca__PlanCommit commit = TCA__PLAN_COMMIT__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    put.source_region = 1;
+    put.source_offset = 4096;
+    put.source_layout = put.target_layout = blob("layout");
+    put.handle = blob("handle");
+    notify.rank = wait.rank = 1;
+    wait.count = 2;
+    steps[0].step_case = TCA__STEP__STEP_WAIT;
+    steps[0].wait = &wait;
+    steps[1].step_case = TCA__STEP__STEP_PUT;
+    steps[1].put = &put;
+    steps[2].step_case = TCA__STEP__STEP_NOTIFY;
+    steps[2].notify = &notify;
+    chain.n_steps = 3;
+    chain.steps = step_list;
+    commit.name = (char *)"halo";
+    commit.n_chains = 2;
+    commit.chains = chains;
+    commit.timeout_ns = 1000000000;
+    message.body_case = TCA__MESSAGE__BODY_PLAN_COMMIT;
+    message.plan_commit = &commit;
+    message_seed("plan-commit", &message);
+}
+
+static void message_seeds(void)
+{
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message_seed("nothing", &message);
+
+    Tca__Hello hello = TCA__HELLO__INIT;
+    hello.version = 1;
+    hello.name = (char *)"himeno";
+    hello.group_size = 4;
+    message.body_case = TCA__MESSAGE__BODY_HELLO;
+    message.hello = &hello;
+    message_seed("hello", &message);
+
+    Tca__Failure failure = TCA__FAILURE__INIT;
+    failure.status = 15;
+    failure.text = (char *)"region: 65 GiB asked, quota 64 GiB: raise quota_bytes";
+    message.body_case = TCA__MESSAGE__BODY_FAILURE;
+    message.failure = &failure;
+    message_seed("failure", &message);
+
+    Tca__Member members[] = {TCA__MEMBER__INIT, TCA__MEMBER__INIT},
+                *member_list[] = {&members[0], &members[1]};
+    Tca__GroupMembers group = TCA__GROUP_MEMBERS__INIT;
+    members[1].rank = 1;
+    members[1].incarnation = 0x1234567812345678;
+    group.n_members = 2;
+    group.members = member_list;
+    message.body_case = TCA__MESSAGE__BODY_GROUP_MEMBERS;
+    message.group_members = &group;
+    message_seed("group-members", &message);
+
+    Tca__RailAddress rail = TCA__RAIL_ADDRESS__INIT, *rails[] = {&rail};
+    Tca__PeerHello peer = TCA__PEER_HELLO__INIT;
+    rail.driver = (char *)"ofi";
+    rail.address = blob("address");
+    peer.version = 1;
+    peer.node_name = (char *)"node1";
+    peer.cluster = (char *)"test";
+    peer.n_rails = 1;
+    peer.rails = rails;
+    message.body_case = TCA__MESSAGE__BODY_PEER_HELLO;
+    message.peer_hello = &peer;
+    message_seed("peer-hello", &message);
+
+    uint64_t bindings[] = {1, 2, UINT64_MAX};
+    Tca__PeerUnbind unbind = TCA__PEER_UNBIND__INIT;
+    unbind.n_bindings = 3;
+    unbind.bindings = bindings;
+    message.body_case = TCA__MESSAGE__BODY_PEER_UNBIND;
+    message.peer_unbind = &unbind;
+    message_seed("peer-unbind", &message);
+    plan_seed();
+}
+
+/* ---- layouts: the first byte is explained in fuzz_layout.c ---- */
+
+static void layout_seed(const char *name, struct layout *layout)
+{
+    write_seed("layout", name, 0, layout, layout_bytes(layout));
+    free(layout);
+}
+
+static struct layout *repeat(struct layout *inner, uint64_t count, int64_t stride)
+{
+    struct layout *made;
+    FUZZ_REQUIRE(layout_repeat(inner, count, stride, &made) == 0);
+    free(inner);
+    return made;
+}
+
+static struct layout *contiguous(uint64_t bytes)
+{
+    struct layout *made;
+    FUZZ_REQUIRE(layout_contiguous(bytes, &made) == 0);
+    return made;
+}
+
+/* 3 x (a list of two blocks, and a block); the fuzz target completes the header. */
+static void list_seed(void)
+{
+    struct {
+        struct layout header;
+        struct layout_op ops[3];
+        struct layout_pair pairs[2];
+    } program = {
+        .header = {.op_count = 3, .pair_count = 2, .extent_bytes = 100},
+        .ops = {{.kind = LAYOUT_LOOP, .body = 2, .count = 3, .stride_bytes = 100},
+                {.kind = LAYOUT_LIST, .body = 0, .count = 2},
+                {.kind = LAYOUT_BLOCK, .count = 8, .offset_bytes = 64}},
+        .pairs = {{0, 4}, {16, 4}},
+    };
+    write_seed("layout", "list", 1, &program, sizeof program);
+}
+
+static void layout_seeds(void)
+{
+    layout_seed("empty", contiguous(0));
+    layout_seed("contiguous", contiguous(4096));
+    layout_seed("strided", repeat(contiguous(256), 64, 4096));
+    layout_seed("backwards", repeat(contiguous(8), 5, -100));
+    layout_seed("nested", repeat(repeat(repeat(contiguous(8), 4, 32), 3, 1000), 2, 100000));
+    layout_seed("huge", repeat(repeat(contiguous(2), 1ull << 30, 4), 1ull << 30, 5ll << 30));
+    list_seed();
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2) {
+        fprintf(stderr, "usage: %s CORPUS-DIRECTORY\n", argv[0]);
+        return 2;
+    }
+    root = argv[1];
+    frame_seeds();
+    message_seeds();
+    layout_seeds();
+    return 0;
+}

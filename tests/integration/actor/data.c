@@ -1,0 +1,140 @@
+/* Regions and what is in them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/integration/actor/actor.h"
+
+/* ---- shapes ---- */
+
+uint64_t shape_bytes(struct shape shape)
+{
+    return shape.count * shape.block_bytes;
+}
+
+struct tca_layout *shape_layout(struct shape shape)
+{
+    struct tca_layout *layout;
+    int r = shape.count == 1
+                ? tca_layout_contiguous(shape.block_bytes, &layout)
+                : tca_layout_strided(shape.count, shape.block_bytes, shape.stride_bytes, &layout);
+    return r < 0 ? NULL : layout;
+}
+
+/* Different for each place and seed, and never in step with blocks. */
+static uint8_t pattern(uint64_t seed, uint64_t place)
+{
+    uint64_t value = (seed + 1) * 0x9e3779b97f4a7c15u + place * 0xbf58476d1ce4e5b9u;
+    return (uint8_t)(value >> 56 ^ value >> 24);
+}
+
+void shape_fill(void *base, struct shape shape, uint64_t seed)
+{
+    for (uint64_t block = 0, place = 0; block < shape.count; block++) {
+        uint8_t *at = (uint8_t *)base + (int64_t)block * shape.stride_bytes;
+        for (uint64_t i = 0; i < shape.block_bytes; i++)
+            at[i] = pattern(seed, place++);
+    }
+}
+
+uint64_t shape_check(const void *base, struct shape shape, uint64_t seed)
+{
+    uint64_t place = 0;
+    for (uint64_t block = 0; block < shape.count; block++) {
+        const uint8_t *at = (const uint8_t *)base + (int64_t)block * shape.stride_bytes;
+        for (uint64_t i = 0; i < shape.block_bytes; i++, place++)
+            if (at[i] != pattern(seed, place))
+                return place;
+    }
+    return place;
+}
+
+/* ---- commands ---- */
+
+/* alloc BYTES: ok REGION ADDRESS BYTES */
+static int alloc(struct actor *actor, const struct words *words)
+{
+    struct tca_region *region;
+    if (actor->region_count == REGIONS_MAX)
+        return say_error(-E2BIG, "this program can count %d regions", REGIONS_MAX);
+    int r = tca_region_alloc(actor->session, word_number(words, 1), &region);
+    if (r < 0)
+        return say_result(r);
+    actor->regions[actor->region_count] = region;
+    return say("%u %p %llu", actor->region_count++, tca_region_address(region),
+               (unsigned long long)tca_region_bytes(region));
+}
+
+/* free REGION */
+static int free_region(struct actor *actor, const struct words *words)
+{
+    int r = tca_region_free(word_region(actor, words, 1));
+    if (r == 0)
+        actor->regions[word_number(words, 1)] = NULL;
+    return say_result(r);
+}
+
+/* handle REGION [OFFSET LENGTH]: ok HANDLE */
+static int handle(struct actor *actor, const struct words *words)
+{
+    struct tca_handle handle;
+    uint64_t offset = words->count > 2 ? word_number(words, 2) : 0;
+    uint64_t length = words->count > 3 ? word_number(words, 3) : TCA_ALL;
+    int r = tca_region_handle(word_region(actor, words, 1), offset, length, &handle);
+    if (r < 0)
+        return say_result(r);
+    say_bytes(handle.bytes, sizeof(handle.bytes));
+    return 0;
+}
+
+static uint8_t *place(const struct actor *actor, const struct words *words)
+{
+    return (uint8_t *)tca_region_address(word_region(actor, words, 1)) + word_number(words, 2);
+}
+
+/* fill REGION OFFSET SHAPE SEED */
+static int fill(struct actor *actor, const struct words *words)
+{
+    shape_fill(place(actor, words), word_shape(words, 3), word_number(words, 4));
+    return say("filled");
+}
+
+/* check REGION OFFSET SHAPE SEED: -EBADMSG when it is not what fill wrote there with this seed */
+static int check(struct actor *actor, const struct words *words)
+{
+    struct shape shape = word_shape(words, 3);
+    uint64_t right = shape_check(place(actor, words), shape, word_number(words, 4));
+    if (right != shape_bytes(shape))
+        return say_error(-EBADMSG, "byte %llu of %llu is wrong", (unsigned long long)right,
+                         (unsigned long long)shape_bytes(shape));
+    return say("%llu", (unsigned long long)right);
+}
+
+/* set REGION OFFSET BYTES VALUE */
+static int set(struct actor *actor, const struct words *words)
+{
+    memset(place(actor, words), (int)word_number(words, 4), word_number(words, 3));
+    return say("set");
+}
+
+/* read REGION OFFSET BYTES: ok HEX */
+static int read_bytes(struct actor *actor, const struct words *words)
+{
+    say_bytes(place(actor, words), word_number(words, 3));
+    return 0;
+}
+
+/* point REGION OFFSET TO: stores the address TO there, as a program would keep a pointer in shared
+ * memory. */
+static int point(struct actor *actor, const struct words *words)
+{
+    uint64_t address = word_number(words, 3);
+    memcpy(place(actor, words), &address, sizeof(address));
+    return say("stored");
+}
+
+const struct command data_commands[] = {
+    {"alloc", 1, alloc},     {"free", 1, free_region}, {"handle", 1, handle},
+    {"fill", 4, fill},       {"check", 4, check},      {"set", 4, set},
+    {"read", 3, read_bytes}, {"point", 3, point},      {NULL},
+};

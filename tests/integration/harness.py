@@ -1,0 +1,457 @@
+"""Real daemons and real clients for the integration tests.
+
+A Case makes Clusters of tcad processes, each in a directory of its own, and Actors (actor/actor.h), client programs that do what
+they are told. Everything is ended when the test is, also when it fails; then what the daemons had to say is shown. Daemons that
+a test did not kill must end well when asked to: under a sanitizer that is where leaks come out.
+
+Nothing here asserts how fast anything is: deadlines only keep a test that hangs from hanging forever.
+"""
+
+import ctypes
+import json
+import os
+import random
+import re
+import secrets
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+DEADLINE_S = 60 * float(os.environ.get("TCA_TEST_SLOW", "1"))
+SLOW = float(os.environ.get("TCA_TEST_SLOW", "1"))  # several times slower, as under a sanitizer
+
+
+def die_with_us():
+    """In a child before its exec: it is killed when the test itself is, whatever kills that."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def program(name):
+    """A built program: where TCA_TEST_<NAME> says, else in PATH."""
+    path = os.environ.get("TCA_TEST_" + name.upper().replace("-", "_")) or shutil.which(name)
+    if not path:
+        raise RuntimeError(f"{name} is not in PATH and TCA_TEST_{name.upper().replace('-', '_')} is not set")
+    return path
+
+
+def until(condition, what, seconds=DEADLINE_S, pause=0.01):
+    """Waits until condition() is true, and returns what it returned. An AssertionError of it counts as not yet."""
+    end = time.monotonic() + seconds
+    while True:
+        last = None
+        try:
+            value = condition()
+            if value:
+                return value
+        except AssertionError as error:
+            last = error
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds:.0f} s: {what}") from last
+        time.sleep(pause)
+
+
+def free_ports(count):
+    """Ports that are free now, below those that the kernel gives to outgoing connections and beside tca-cluster's."""
+    sockets, ports = [], []
+    first, last = 12000, 19999
+    for port in random.sample(range(first, last + 1), last - first + 1):
+        probe = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            probe.close()
+            continue
+        sockets.append(probe)
+        ports.append(port)
+        if len(ports) == count:
+            break
+    for probe in sockets:
+        probe.close()
+    return ports
+
+
+class Failed(Exception):
+    """What an actor answered: `name` as in "-ESTALE", and the library's text."""
+
+    def __init__(self, command, name, text):
+        super().__init__(f"{command!r} answered {name}: {text}")
+        self.name, self.text = name, text
+
+
+class Node:
+    """One tcad."""
+
+    def __init__(self, cluster, number, options):
+        self.cluster, self.number, self.options = cluster, number, options
+        self.directory = os.path.join(cluster.directory, f"node{number}")
+        self.socket = os.path.join(self.directory, "tcad.sock")
+        self.log = os.path.join(self.directory, "tcad.log")
+        self.process = None
+        os.mkdir(self.directory, 0o700)
+        self.configure()
+
+    def configure(self):
+        sections = {
+            "node": {"id": self.number, "name": f"node{self.number}", "cluster_file": self.cluster.file,
+                     "runtime_dir": self.directory, "state_dir": self.directory + "/state"},
+            "control": {"security": "tls", "key_file": self.cluster.key},
+            "rails": {"calibration": "off"},
+            "log": {"target": "stderr", "level": "info"},
+        }
+        for key, value in self.options.items():
+            section, name = key.split(".")
+            sections.setdefault(section, {})[name] = value
+        with open(os.path.join(self.directory, "tcad.conf"), "w", encoding="ascii") as conf:
+            for section, values in sections.items():
+                conf.write(f"[{section}]\n")
+                conf.writelines(f"{name} = {value}\n" for name, value in values.items())
+
+    # ---- life
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen([program("tcad"), "-c", os.path.join(self.directory, "tcad.conf")],
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_us)
+
+    def answers(self):
+        if self.process.poll() is not None:
+            raise RuntimeError(f"tcad of node{self.number} ended at its start:\n{self.log_text()}")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+            try:
+                probe.connect(self.socket)
+            except OSError:
+                return False
+        return True
+
+    def wait_ready(self):
+        until(self.answers, f"node{self.number} answers")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+
+    def restart(self):
+        """Kills it if it runs, and starts it again."""
+        if self.process:
+            self.kill()
+        self.start()
+        self.wait_ready()
+
+    def pause(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def end(self):
+        """Asks it to end. What was wrong with it, or None."""
+        if not self.process:
+            return None
+        if self.process.poll() is None:
+            self.resume()
+            self.process.terminate()
+        try:
+            code = self.process.wait(DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return f"node{self.number} did not end when asked to"
+        self.process = None
+        return None if code == 0 else f"tcad of node{self.number} ended with {code}"
+
+    # ---- looking at it
+
+    def log_text(self):
+        try:
+            with open(self.log, encoding="utf-8", errors="replace") as log:
+                return log.read()
+        except FileNotFoundError:
+            return ""
+
+    def tcactl_raw(self, *arguments):
+        return subprocess.run([program("tcactl"), *arguments], env={**os.environ, "TCA_SOCKET": self.socket},
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+
+    def tcactl(self, *arguments):
+        """The document that tcactl --json prints."""
+        result = self.tcactl_raw("--json", *arguments)
+        if result.returncode not in (0, 5):  # 5: degraded
+            raise AssertionError(f"tcactl {arguments} ended with {result.returncode}: {result.stderr}")
+        return json.loads(result.stdout)
+
+    def sessions(self):
+        return self.tcactl("sessions")["sessions"]
+
+    def regions(self):
+        return self.tcactl("regions")["regions"]
+
+    def plans(self):
+        return self.tcactl("plans")["plans"]
+
+    def counts(self):
+        """Sessions, regions, plans."""
+        status = self.tcactl("status")
+        return status["sessions"], status["regions"]["count"], status["plans"]
+
+    def state_of(self, other):
+        """How this node sees another."""
+        return next(node["state"] for node in self.tcactl("nodes")["nodes"] if node["id"] == other.number)
+
+    def ping(self, other):
+        return self.tcactl_raw("ping", f"node{other.number}").returncode == 0
+
+    def fds(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def memory_kib(self):
+        """What it holds: resident memory of its own, and of the segments that it maps."""
+        with open(f"/proc/{self.process.pid}/smaps_rollup", encoding="ascii") as rollup:
+            return int(re.search(r"^Rss:\s+(\d+) kB", rollup.read(), re.MULTILINE).group(1))
+
+
+class Cluster:
+    """Nodes 0 to n - 1, with TLS between them. options: "section.key" -> value, for all of them."""
+
+    def __init__(self, nodes=1, subclusters=1, options=None):
+        self.directory = tempfile.mkdtemp(prefix="tca-test-")
+        self.file = os.path.join(self.directory, "cluster.conf")
+        self.key = os.path.join(self.directory, "cluster.key")
+        self.nodes, self.actors = [], []
+        with open(os.open(self.key, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as key:
+            key.write(secrets.token_hex(32) + "\n")
+        with open(self.file, "w", encoding="ascii") as file:
+            file.write("cluster = test\n")
+            for number, port in enumerate(free_ports(nodes)):
+                file.write(f"node{number} id={number} address=127.0.0.1:{port} subcluster=s{number * subclusters // nodes}\n")
+        for number in range(nodes):
+            self.nodes.append(Node(self, number, options or {}))
+
+    def up(self):
+        for node in self.nodes:
+            node.start()
+        for node in self.nodes:
+            node.wait_ready()
+        return self
+
+    def __getitem__(self, number):
+        return self.nodes[number]
+
+    def actor(self, node=0, **environment):
+        actor = Actor(self.nodes[node], environment)
+        self.actors.append(actor)
+        return actor
+
+    def group(self, places, name="job", **environment):
+        """A group of actors, one per entry of places (its node), by rank."""
+        actors = [self.actor(node, **environment) for node in places]
+        for rank, actor in enumerate(actors):
+            actor.tell(f"open {name} {rank} {len(actors)} -2")
+        for actor in actors:
+            actor.answer()
+        return actors
+
+    def kill_actors(self, actors):
+        for actor in actors:
+            actor.process.kill()  # all of them, before the first is waited for
+        for actor in actors:
+            actor.kill()
+
+    def down(self):
+        """What was wrong, as a list."""
+        wrong = [complaint for actor in self.actors if (complaint := actor.end())]
+        wrong += [complaint for node in self.nodes if (complaint := node.end())]
+        return wrong
+
+    def remove(self):
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Actor:
+    """A client process that does what it is told."""
+
+    def __init__(self, node, environment):
+        self.node, self.killed, self.asked = node, False, None
+        self.process = subprocess.Popen([program("actor")], env={**os.environ, "TCA_SOCKET": node.socket, **environment},
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, preexec_fn=die_with_us)
+        self.buffer = b""
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(self.process.stdout, selectors.EVENT_READ)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def tell(self, command):
+        """Sends a command whose answer comes later."""
+        self.asked = command
+        self.process.stdin.write(command.encode() + b"\n")
+
+    def answer(self, seconds=DEADLINE_S):
+        """The words of the next answer, or Failed."""
+        end = time.monotonic() + seconds
+        while b"\n" not in self.buffer:
+            if not self.selector.select(max(0, end - time.monotonic())):
+                raise AssertionError(f"{self.asked!r} was not answered within {seconds:.0f} s by pid {self.pid}")
+            more = os.read(self.process.stdout.fileno(), 65536)
+            if not more:
+                raise AssertionError(f"the actor ended at {self.asked!r} with {self.process.wait()}")
+            self.buffer += more
+        line, self.buffer = self.buffer.split(b"\n", 1)
+        kind, *words = line.decode().split(" ")
+        if kind == "ok":
+            return words
+        raise Failed(self.asked, words[0], " ".join(words[1:]))
+
+    def ask(self, command, seconds=DEADLINE_S):
+        self.tell(command)
+        return self.answer(seconds)
+
+    def kill(self):
+        if self.killed:
+            return
+        self.killed = True
+        self.process.kill()
+        self.process.wait()
+        self.selector.close()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+    def end(self):
+        """Lets it close its session and end. What was wrong with it, or None."""
+        if self.killed:
+            return None
+        self.process.stdin.close()
+        try:
+            code = self.process.wait(DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            code = self.process.wait()
+        self.selector.close()
+        self.process.stdout.close()
+        self.killed = True
+        return None if code == 0 else f"actor {self.pid} ended with {code} (after {self.asked!r})"
+
+    # ---- what is often said
+
+    def alloc(self, size):
+        """The region's number, its address."""
+        region, address, _ = self.ask(f"alloc {size}")
+        return int(region), int(address, 16)
+
+    def handle(self, region, *part):
+        return self.ask(" ".join(str(word) for word in ("handle", region, *part)))[0]
+
+    def plan(self, *steps, name="plan", rail="any", seat="any", channel=0, timed=False, timeout=-2):
+        """Makes and commits a plan. Its steps are commands without the plan's number, as in "notify 1 0"."""
+        number = int(self.ask(f"plan {name} {rail} {seat} {channel}{' timed' if timed else ''}")[0])
+        try:
+            for step in steps:
+                verb, *words = step.split(" ")
+                self.ask(" ".join([verb, str(number), *words]))
+            self.ask(f"commit {number} {timeout}")
+        except Failed:
+            self.ask(f"freeplan {number}")
+            raise
+        return number
+
+    def receipt(self, plan):
+        words = (word.split("=", 1) for word in self.ask(f"receipt {plan}"))
+        return {key: int(value) if re.fullmatch(r"-?\d+", value) else value for key, value in words}
+
+
+class Stream:
+    """A plan from one actor to another, and the acknowledgement back, ready for checked transfers (actor/transfer.c)."""
+
+    def __init__(self, sender, receiver, ranks=(0, 1), rail="any", seat="any", shape="4096", target_shape=None,
+                 region_bytes=1 << 20, slot=0, channel=0, ack_seat="any"):
+        self.sender, self.receiver, self.ranks, self.slot = sender, receiver, ranks, slot
+        self.shape, self.target_shape = shape, target_shape or shape
+        self.source, _ = sender.alloc(region_bytes)
+        self.target, _ = receiver.alloc(region_bytes)
+        self.plan = sender.plan(f"put {self.source} 0 {shape} {receiver.handle(self.target)} 0 {self.target_shape}",
+                                f"notify {ranks[1]} {slot}", name="stream", rail=rail, seat=seat, channel=channel)
+        self.ack = receiver.plan(f"notify {ranks[0]} {slot}", name="ack", seat=ack_seat)
+        self.count = None
+
+    def begin(self, count=0):
+        """count 0: until finish()."""
+        self.count = count
+        self.receiver.tell(f"receive {self.target} 0 {self.target_shape} {self.ranks[0]} {self.slot} {self.ack} {count}")
+        self.sender.tell(f"send {self.plan} {self.source} 0 {self.shape} {self.ranks[1]} {self.slot} {count}")
+
+    def finish(self):
+        """How many transfers went through, all of them right."""
+        if self.count == 0:
+            self.sender.process.stdin.write(b"\n")
+        sent = int(self.sender.answer()[0])
+        if self.count == 0:
+            self.receiver.process.stdin.write(b"\n")
+        received = int(self.receiver.answer()[0])
+        if sent != received:
+            raise AssertionError(f"{sent} transfers were acknowledged, {received} received")
+        return sent
+
+    def run(self, count):
+        self.begin(count)
+        return self.finish()
+
+
+class Case(unittest.TestCase):
+    """A test with clusters."""
+
+    def setUp(self):
+        self.logs = []
+
+    def cluster(self, nodes=1, **arguments):
+        cluster = Cluster(nodes, **arguments)
+        self.addCleanup(self.take_down, cluster)
+        return cluster.up()
+
+    def take_down(self, cluster):
+        wrong = cluster.down()
+        self.logs += [(node.number, node.log_text()) for node in cluster.nodes]
+        cluster.remove()
+        if wrong:
+            self.fail("; ".join(wrong))
+
+    def run(self, result=None):
+        before = len(result.failures) + len(result.errors) if result else 0
+        super().run(result)
+        if result and len(result.failures) + len(result.errors) > before:
+            for number, text in self.logs:
+                lines = text.splitlines()
+                print(f"---- log of node{number} in {self.id()} ({len(lines)} lines, the last 100)", *lines[-100:],
+                      sep="\n", file=sys.stderr)
+
+    def refused(self, name, *texts):
+        """with self.refused("-ESTALE", "region"): what is in it fails like this, and says all of the texts."""
+        return Refusal(self, name, texts)
+
+
+class Refusal:
+    def __init__(self, case, name, texts):
+        self.case, self.name, self.texts, self.text = case, name, texts, None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if kind is None:
+            self.case.fail(f"nothing failed; {self.name} was expected")
+        if kind is not Failed:
+            return False
+        self.case.assertEqual(error.name, self.name, error.text)
+        for text in self.texts:
+            self.case.assertIn(text, error.text)
+        self.text = error.text
+        return True
+
+
+def main():
+    unittest.main(verbosity=2)

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Clients that do not read, say nothing, or write where they should not."""
+
+import ctypes
+import fcntl
+import mmap
+import os
+import socket
+import struct
+import subprocess
+
+import wire
+from hostile import HostileCase, until
+from harness import Stream, main, program
+
+MIB = 1 << 20
+# proto/segment.h: struct session_segment
+LINE, CHANNELS, SUBMIT, COMPLETE, PLANS = 64, 4, 256, 1024, 4096
+AT_ARMED, AT_SUBMIT = LINE, 3 * LINE
+AT_COMPLETE = AT_SUBMIT + CHANNELS * 2 * LINE
+AT_SUBMIT_ENTRIES = AT_COMPLETE + 2 * LINE + PLANS * 8
+
+
+class Segment:
+    """The session segment of a wire.Client, by hand."""
+
+    def __init__(self, client):
+        self.client = client
+        self.map = mmap.mmap(client.fds[0], client.welcome[6][0])
+        self.tails = [0] * CHANNELS
+
+    def submit(self, plan, channel=0):
+        at = AT_SUBMIT_ENTRIES + (channel * SUBMIT + self.tails[channel] % SUBMIT) * 16
+        struct.pack_into("<IIQ", self.map, at, plan, 1, 0)
+        self.tails[channel] += 1
+        self.set_tail(self.tails[channel], channel)
+
+    def set_tail(self, tail, channel=0):
+        # in one store: struct.pack_into() would write a 0 first
+        ctypes.c_uint32.from_buffer(self.map, AT_SUBMIT + channel * 2 * LINE).value = tail
+        self.ring()
+
+    def ring(self):
+        os.write(self.client.fds[2], struct.pack("<Q", 1))
+
+    def taken(self, channel=0):
+        return struct.unpack_from("<I", self.map, AT_SUBMIT + channel * 2 * LINE + LINE)[0]
+
+    def completions(self):
+        """How many there have been."""
+        return struct.unpack_from("<I", self.map, AT_COMPLETE)[0]
+
+
+class Clients(HostileCase):
+    def test_never_reads(self):
+        cluster = self.cluster()
+        with self.undisturbed(cluster):
+            questions = {"sessions": wire.admin("sessions"), "config": wire.admin("config"), "plans": wire.admin("plans")}
+            for payload in questions.values():
+                client = self.connect(cluster[0])
+                client.ask(wire.hello(admin=True))
+                with self.assertRaises(wire.Gone):
+                    for _ in range(200000):
+                        client.send(payload)
+                client.close()
+            client = self.open(cluster[0])  # each answer with a descriptor
+            with self.assertRaises(wire.Gone):
+                for _ in range(5000):
+                    client.send(wire.region_alloc(4096))
+                client.socket.settimeout(5)
+                while True:
+                    client.send(wire.blob(wire.REGION_FREE, wire.number(1, 0)))
+            client.close()
+        self.assertIn("does not read its answers", cluster[0].log_text())
+
+    def test_many_orders(self):
+        """Pings of a node that does not answer: only so many at a time."""
+        cluster = self.cluster(2)
+        with self.undisturbed(cluster):
+            client = self.connect(cluster[0])
+            client.ask(wire.hello(admin=True))
+            cluster[1].pause()
+            for _ in range(17):
+                client.send(wire.admin("ping", "node1 1"))
+            with self.fails("-EBUSY", "16 questions"):
+                client.answer()
+            cluster[1].resume()
+            client.close()
+
+    def test_says_nothing(self):
+        cluster = self.cluster(options={"control.request_timeout": "2s"})
+        with self.undisturbed(cluster):
+            silent = []
+            for _ in range(2000):  # more than this user may have
+                try:
+                    silent.append(wire.Client(cluster[0].socket))
+                except (BlockingIOError, TimeoutError):
+                    break
+            self.assertGreater(len(silent), 1000)
+            with self.open(cluster[0]) as client:  # there is room for who speaks
+                client.alloc(4096)
+            until(lambda: cluster[0].fds() < 200, "the silent ones are dropped")
+            for client in silent:
+                client.close()
+        self.assertIn("did not say hello", cluster[0].log_text())
+
+    def test_half_closed(self):
+        cluster = self.cluster()
+        with self.undisturbed(cluster):
+            for how in (socket.SHUT_WR, socket.SHUT_RD, socket.SHUT_RDWR):
+                client = self.open(cluster[0])
+                client.socket.shutdown(how)
+                try:
+                    client.send(wire.region_alloc(4096))
+                except wire.Gone:
+                    pass
+                client.close()
+
+    def test_eventfd(self):
+        """The client shares the file of its eventfd: makes it block, reads it empty, fills it up."""
+        cluster = self.cluster()
+        with self.undisturbed(cluster):
+            client = self.open(cluster[0])
+            segment = Segment(client)
+            _, body, _ = client.ask(wire.commit([wire.notify(0, 0)], seat=2))
+            plan = body.get(1, [0])[0]
+            fd = client.fds[2]
+            fcntl.fcntl(fd, fcntl.F_SETFL, 0)
+            for number in range(1, 50):
+                segment.submit(plan)
+                until(lambda: segment.completions() == number, "the start is complete")
+            fcntl.fcntl(fd, fcntl.F_SETFL, os.O_NONBLOCK)
+            os.write(fd, struct.pack("<Q", (1 << 64) - 2 - struct.unpack("<Q", os.read(fd, 8))[0]))
+            client.close()
+
+    def test_impossible_indexes(self):
+        cluster = self.cluster()
+        with self.undisturbed(cluster):
+            for tail in (SUBMIT + 1, 0x80000000, 0xFFFFFFFF):
+                client = self.open(cluster[0])
+                segment = Segment(client)
+                segment.set_tail(tail)
+                self.assertTrue(client.gone())
+            client = self.open(cluster[0])  # more starts than completions have room for
+            segment = Segment(client)
+            for number in range(COMPLETE + 1):
+                segment.submit(number)
+                until(lambda: segment.taken() == number + 1, f"start {number} is taken")
+            self.assertTrue(client.gone())
+            client.close()
+        self.assertIn("completion ring overrun", cluster[0].log_text())
+        self.assertIn("impossible index in a submission ring", cluster[0].log_text())
+
+    def test_busy_neighbour(self):
+        """Somebody who always has something for the engine to do, in steps as many as a plan can have."""
+        cluster = self.cluster()
+        with self.undisturbed(cluster) as streams:
+            idle_sender, idle_receiver = cluster.group([0, 0], name="idle")
+            client = self.open(cluster[0])
+            region, _, handle = client.alloc(8 * MIB)
+            segment = Segment(client)
+            steps = [wire.put(region, handle, wire.contiguous(65536), wire.contiguous(65536), target_offset=4 * MIB)] * 2000
+            _, body, _ = client.ask(wire.commit(steps, seat=2))
+            plans = [body.get(1, [0])[0]]
+            _, body, _ = client.ask(wire.commit([wire.put(region, handle, wire.contiguous(4 * MIB), wire.contiguous(4 * MIB),
+                                                          target_offset=4 * MIB)], seat=2, channel=1))
+            plans.append(body.get(1, [0])[0])
+            late = Stream(idle_sender, idle_receiver, seat="daemon")
+            for _ in range(5):
+                for channel, plan in enumerate(plans):
+                    segment.submit(plan, channel)
+                self.assert_moving(cluster[0], streams)
+                self.assertEqual(late.run(3), 3)  # whose session was parked
+            client.close()
+            idle_sender.end()
+            idle_receiver.end()
+
+    def test_scribbles(self):
+        cluster = self.cluster()
+        with self.undisturbed(cluster) as streams:
+            for seed, what in enumerate(("session", "notify", "both") * 2):
+                scribbler = subprocess.Popen([program("scribble"), "3", str(seed), what], stdout=subprocess.PIPE,
+                                             env={**os.environ, "TCA_SOCKET": cluster[0].socket, "TCA_TIMEOUT": "1s"})
+                self.addCleanup(scribbler.stdout.close)
+                self.assertEqual(scribbler.stdout.readline(), b"scribbling\n")
+                self.assert_well(cluster[0])
+                self.assert_moving(cluster[0], streams)
+                scribbler.wait(60)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Surroundings that do not fit: configurations, sockets, directories, full disks. A daemon says what is wrong, and what to do."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+
+from hostile import HostileCase, until
+from harness import main, program
+
+
+class Start(HostileCase):
+    """Daemons that cannot start."""
+
+    def setUp(self):
+        super().setUp()
+        self.directory = tempfile.mkdtemp(prefix="tca-test-")
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+
+    def refused(self, *texts, options=(), arguments=(), **popen):
+        """That it does not start, or is not checked, like this."""
+        empty = os.path.join(self.directory, "empty.conf")
+        with open(empty, "w", encoding="ascii"):
+            pass
+        settings = {"node.runtime_dir": self.directory, "node.state_dir": self.directory, "rails.calibration": "off", **dict(options)}
+        done = subprocess.run([program("tcad"), "-c", empty, *(f"-o{key}={value}" for key, value in settings.items()), *arguments],
+                              capture_output=True, text=True, timeout=60, check=False, **popen)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        for text in texts:
+            self.assertIn(text, done.stderr)
+        return done.stderr
+
+    def test_unknown_keys(self):
+        path = os.path.join(self.directory, "tcad.conf")
+        for text, *says in (("[control]\nsoket = /x\n", ":2:", "soket", "socket"), ("[kontrol]\n", ":1:", "kontrol", "control"),
+                            ("[limits]\nsessions = many\n", ":2:", "sessions", "many"), ("socket = /x\n", ":1:"),
+                            ("[limits]\nsessions = 0\n", ":2:", "sessions", "1"), ("[control]\n\0\n", ":2:"),
+                            ("[control]\n" + "x" * 100000 + "\n", ":2:", "limit is 4096"), ("\xff\xfe", ":1:")):
+            with open(path, "w", encoding="latin-1") as file:
+                file.write(text)
+            for arguments in (["--check"], []):
+                self.refused(path + says[0], *says[1:], arguments=["-c", path, *arguments])
+        self.refused("nothere", arguments=["-c", "/nothere/tcad.conf"])
+        self.refused("no section [no]", options={"no.such": "key"})
+
+    def test_directories(self):
+        file = os.path.join(self.directory, "file")
+        with open(file, "w", encoding="ascii"):
+            pass
+        for key in ("node.runtime_dir", "node.state_dir"):
+            self.refused(file + "/sub", key, "Not a directory", options={key: file + "/sub"})
+            self.refused("/proc/nothing/here", key, options={key: "/proc/nothing/here"})
+        if os.geteuid() == 0:  # as somebody who may not write there
+            closed = os.path.join(self.directory, "closed")
+            os.mkdir(closed, 0o555)
+            os.chmod(self.directory, 0o755)
+            def stranger():
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+            os.environ.setdefault("HOME", "/")
+            text = self.refused("node.runtime_dir", closed, options={"node.runtime_dir": closed, "node.state_dir": closed},
+                                preexec_fn=stranger)
+            self.assertRegex(text, "belongs to user 0|Permission denied")
+
+    def test_socket_paths(self):
+        path = os.path.join(self.directory, "precious")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("data")
+        self.refused(path, "no socket", "control.socket", options={"control.socket": path})
+        with open(path, encoding="ascii") as file:  # it is still there
+            self.assertEqual(file.read(), "data")
+        self.refused("[control] socket", "201 bytes", "at most 107", options={"control.socket": "/" + "x" * 200})
+        self.refused("/nothere/sock", "control.socket", options={"control.socket": "/nothere/sock"})
+        os.mkdir(path + ".d")
+        self.refused(path + ".d", options={"control.socket": path + ".d"})
+
+    def test_keys(self):
+        key = os.path.join(self.directory, "key")
+        conf = os.path.join(self.directory, "cluster.conf")
+        with open(conf, "w", encoding="ascii") as file:
+            file.write("cluster = test\na id=0 address=127.0.0.1:1 subcluster=s\nb id=1 address=127.0.0.1:2 subcluster=s\n")
+        options = {"node.cluster_file": conf, "node.id": "0", "node.name": "a", "control.key_file": key}
+        self.refused(key, options=options)  # none
+        for content, mode in (("short", 0o600), ("0" * 64, 0o644), ("x" * 5000, 0o600)):
+            with open(key, "w", encoding="ascii") as file:
+                file.write(content)
+            os.chmod(key, mode)
+            self.refused(key, options=options)
+
+
+class Running(HostileCase):
+    def test_two_daemons(self):
+        cluster = self.cluster()
+        with self.undisturbed(cluster):
+            second = subprocess.run([program("tcad"), "-c", os.path.join(cluster[0].directory, "tcad.conf")], capture_output=True,
+                                    text=True, timeout=60, check=False)
+            self.assertEqual(second.returncode, 1)
+            self.assertIn(f"{cluster[0].socket}: another tcad listens there (control.socket): stop it", second.stderr)
+
+    def test_socket_removed(self):
+        """Whoever is connected stays so; another daemon may take the place, and keeps it when the first one ends."""
+        cluster = self.cluster()
+        first = cluster[0]
+        streams = self.bystanders(cluster)
+        for stream in streams:
+            stream.begin()
+        self.assert_moving(first, streams)
+        os.unlink(first.socket)
+        for stream in streams:
+            self.assertGreater(stream.finish(), 0)
+        for actor in cluster.actors:
+            self.assertIsNone(actor.end())
+        old = first.process
+        first.start()
+        first.wait_ready()
+        old.terminate()
+        self.assertEqual(old.wait(60), 0)
+        self.assert_well(first)
+
+    def test_directory_removed(self):
+        cluster = self.cluster()
+        streams = self.bystanders(cluster)
+        for stream in streams:
+            stream.begin()
+        self.assert_moving(cluster[0], streams)
+        kept = cluster[0].directory + ".gone"
+        os.rename(cluster[0].directory, kept)
+        shutil.rmtree(kept)
+        self.assertIsNone(cluster[0].process.poll())
+        for stream in streams:
+            self.assertGreater(stream.finish(), 0)
+        streams[0].run(10)
+        os.mkdir(cluster[0].directory)
+
+    def test_full_disk(self):
+        """The state directory takes nothing more: the rails are measured, and that they cannot be kept is said."""
+        full = tempfile.mkdtemp(prefix="tca-test-")
+        self.addCleanup(os.rmdir, full)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", full], capture_output=True, check=False).returncode:
+            self.skipTest("only root can make a disk that is full")
+        self.addCleanup(subprocess.run, ["umount", full], check=True)
+        with open(os.path.join(full, "filler"), "wb") as filler:
+            filler.write(bytes(4096))
+        cluster = self.cluster(options={"rails.calibration": "auto", "node.state_dir": full})
+        until(lambda: "calibration: " in cluster[0].log_text(), "it has calibrated")
+        self.assertRegex(cluster[0].log_text(), f"calibration: {full}/.*: No space left on device: it is measured again at the next")
+        self.assertEqual(os.listdir(full), ["filler"])
+        with self.undisturbed(cluster):
+            self.assertEqual(cluster[0].tcactl("status")["calibration"]["state"], "measured")
+
+    def test_reload_of_nonsense(self):
+        cluster = self.cluster()
+        conf = os.path.join(cluster[0].directory, "tcad.conf")
+        with open(conf, encoding="ascii") as file:
+            good = file.read()
+        with self.undisturbed(cluster):
+            for text in (good + "[limits]\nsesions = 1\n", good + "[control]\nsocket_mode = 999\n", "\0" * 100, "[x\n"):
+                with open(conf, "w", encoding="ascii") as file:
+                    file.write(text)
+                result = cluster[0].tcactl_raw("reload")
+                self.assertNotEqual(result.returncode, 0)
+                self.assertIn("tcad.conf:", result.stdout + result.stderr)
+            with open(conf, "w", encoding="ascii") as file:
+                file.write(good)
+            self.assertEqual(cluster[0].tcactl_raw("reload").returncode, 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Garbage on the UNIX socket: whoever sends it loses the connection, and nobody else notices."""
+
+import os
+import random
+import socket
+
+import wire
+from hostile import HostileCase, until
+from harness import main
+
+
+class Frames(HostileCase):
+    def dropped(self, node, data, fds=()):
+        """A connection that sends this is over, also when it was a good one until then."""
+        for start in (self.connect, self.open):
+            client = start(node)
+            client.raw(data, fds)
+            self.assertTrue(client.gone(), f"{data[:64]!r} was taken")
+
+    def test_random_bytes(self):
+        cluster = self.cluster()
+        chance = random.Random(1)
+        with self.undisturbed(cluster):
+            for length in [1, 2, 15, 16, 17, 64, 1000, 65536, 100000] * 5:
+                self.dropped(cluster[0], chance.randbytes(length))
+
+    def test_headers(self):
+        cluster = self.cluster()
+        good = wire.hello()
+        with self.undisturbed(cluster):
+            for data in (wire.header(len(good))[:8],                                       # truncated
+                         wire.header(len(good)) + good[:-1], wire.header(len(good)) + good + b"x",
+                         wire.header(len(good), magic=0x46414355) + good,
+                         wire.header(len(good), version=2) + good, wire.header(len(good), version=0) + good,
+                         wire.header(len(good), flags=2) + good, wire.header(len(good), flags=0xFFFF) + good,
+                         wire.header(0xFFFFFFFF) + good, wire.header(wire.PAYLOAD_MAX + 1) + good,
+                         wire.header(wire.PAYLOAD_MAX) + good,
+                         wire.header(len(good), flags=wire.IN_MEMFD) + good,             # and no memfd
+                         wire.header(len(good), flags=wire.IN_MEMFD),
+                         wire.header(0), wire.header(0, flags=wire.IN_MEMFD)):
+                self.dropped(cluster[0], data)
+        self.assertIn("broken frame", cluster[0].log_text())
+
+    def test_memfds(self):
+        cluster = self.cluster()
+        good = wire.hello()
+        head = wire.header(len(good), flags=wire.IN_MEMFD)
+        reader, writer = os.pipe()
+        null, here = os.open("/dev/null", os.O_RDWR), os.open(__file__, os.O_RDONLY)
+        with self.undisturbed(cluster):
+            fds = [wire.memfd(good, 0), wire.memfd(good, 0x2 | 0x4), wire.memfd(good, 0x2 | 0x8),  # may be written, may grow
+                   wire.memfd(good[:-1]), wire.memfd(good + b"x"), wire.memfd(b""),
+                   reader, writer, null, here, socket.socket().detach()]
+            for fd in fds:
+                self.dropped(cluster[0], head, [fd])
+            for size in (wire.PAYLOAD_MAX + 1, 0xFFFFFFFF):
+                self.dropped(cluster[0], wire.header(size, flags=wire.IN_MEMFD), [fds[0]])
+            with self.connect(cluster[0]) as client:  # and a good one is taken
+                self.assertEqual(client.ask(good + wire.number(1000, 1) * 30000)[0], wire.WELCOME)
+            for fd in fds:
+                os.close(fd)
+
+    def test_descriptors_that_nobody_expects(self):
+        cluster = self.cluster()
+        null = os.open("/dev/null", os.O_RDWR)
+        with self.undisturbed(cluster):
+            client = self.open(cluster[0])
+            for count in (1, 2, 16):
+                for _ in range(20):
+                    with self.fails("-EINVAL"):
+                        client.ask(wire.blob(wire.REGION_FREE, wire.number(1, 12345)), [null] * count)
+            for count in (17, 100, 253):
+                self.dropped(cluster[0], wire.header(len(wire.hello())) + wire.hello(), [null] * count)
+            self.dropped(cluster[0], b"garbage", [null] * 253)
+            client.close()
+        os.close(null)
+
+    def test_sockets_that_linger(self):
+        """Closing a socket with unsent data may take as long as its owner likes: not in our loop."""
+        cluster = self.cluster()
+        listener = socket.create_server(("127.0.0.1", 0))
+        with self.undisturbed(cluster):
+            client = self.open(cluster[0])
+            for _ in range(3):
+                stuck = socket.create_connection(listener.getsockname())
+                stuck.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\x3c\0\0\0")
+                stuck.setblocking(False)
+                try:
+                    while True:
+                        stuck.send(bytes(1 << 20))
+                except BlockingIOError:
+                    pass
+                for data, fds in ((wire.header(4) + b"what", [stuck.fileno()]), (b"garbage", [stuck.fileno()]),
+                                  (b"garbage", [stuck.fileno()] * 20)):
+                    other = self.connect(cluster[0])
+                    other.raw(data, fds)
+                    other.close()
+                client.send(wire.blob(wire.REGION_FREE, wire.number(1, 1)), [stuck.fileno()])
+                stuck.close()
+                client.socket.settimeout(20)
+                with self.fails("-EINVAL"):
+                    client.answer()
+            client.close()
+        listener.close()
+
+    def test_messages(self):
+        cluster = self.cluster()
+        with self.undisturbed(cluster):
+            unknown = wire.number(999, 1) + wire.blob(1234, b"future") + wire.fixed(77777, 5)
+            with self.connect(cluster[0]) as client:  # unknown fields are the future's
+                kind, _, fds = client.ask(wire.hello() + unknown)
+                self.assertEqual(kind, wire.WELCOME)
+                for fd in fds:
+                    os.close(fd)
+            for payload in (b"", unknown, b"\xff" * 100, b"\x52\xff\xff\xff\xff\x0f", wire.blob(wire.HELLO, b"\xff"),
+                            b"\x0a" * 1000, wire.number(wire.HELLO, 5), wire.fixed(wire.HELLO, 5)):
+                self.dropped(cluster[0], wire.header(len(payload)) + payload)
+
+    def test_repeated_fields(self):
+        """64 MiB of empty chains and steps would be gigabytes when they were unpacked."""
+        cluster = self.cluster()
+        with self.undisturbed(cluster):
+            before = cluster[0].memory_kib()
+            empty_chains = wire.blob(wire.PLAN_COMMIT, b"\x2a\x00" * (30 << 20))
+            empty_steps = wire.blob(wire.PLAN_COMMIT, wire.blob(5, b"\x0a\x00" * (30 << 20)))
+            unknown = wire.blob(wire.HELLO, b"\xf8\x07\x01" * (20 << 20))
+            for payload in (empty_chains, empty_steps, unknown):
+                client = self.open(cluster[0])
+                client.send(payload)
+                self.assertTrue(client.gone())
+            self.assertIn("no message", cluster[0].log_text())
+            many = wire.blob(wire.PLAN_COMMIT, b"\x2a\x00" * 100000)
+            client = self.open(cluster[0])
+            with self.fails("-EINVAL", "a plan of 100000 chains", "1 to 64"):
+                client.ask(many)
+            client.close()
+            until(lambda: cluster[0].memory_kib() < before + (300 << 10), "the memory is given back")
+
+    def test_strings(self):
+        """Names without end, with NULs, with what is not UTF-8: shown, as far as they can be."""
+        cluster = self.cluster()
+        with self.undisturbed(cluster):
+            clients = [self.open(cluster[0], name=name) for name in
+                       (b"\xff\xfe\x80", b"a\0b", b"x" * 60000, "ü".encode() * 40, b"\x1b[2J\n\r\x07", b"", b"'\"{}%s%n")]
+            names = {session["name"] for session in cluster[0].sessions()}
+            for name in ("???", "a", "x" * 63, "?[2J???", "", "'\"{}%s%n"):
+                self.assertIn(name, names)
+            self.assertEqual(len(cluster[0].sessions()), cluster[0].tcactl("status")["sessions"])
+            for number, name in enumerate((b"\xff", b"\x1b]0;x\x07", b"y" * 60000)):
+                clients[number].ask(wire.commit([wire.notify(0, 0)], name=name))
+            self.assertEqual({plan["name"] for plan in cluster[0].plans()} - {"stream", "ack"}, {"?", "?]0;x?", "y" * 63})
+            for client in clients:
+                client.close()
+
+    def test_order(self):
+        """Before hello, twice hello, peers' messages, answers."""
+        cluster = self.cluster()
+        with self.undisturbed(cluster):
+            client = self.connect(cluster[0])
+            with self.fails("-EINVAL", "begins with a hello"):
+                client.ask(wire.region_alloc(4096))
+            self.assertTrue(client.gone())
+
+            client = self.open(cluster[0])
+            with self.fails("-EINVAL", "second hello"):
+                client.ask(wire.hello())
+            client.alloc(4096)  # and goes on
+            with self.fails("-EINVAL", "second hello"):
+                client.ask(wire.hello(admin=True))
+            client.close()
+
+            client = self.connect(cluster[0])
+            with self.fails("-EPROTONOSUPPORT", "protocol 2", "speaks 1"):
+                client.ask(wire.hello(version=2))
+            self.assertTrue(client.gone())
+            for size in (0, 4097, 0xFFFFFFFF):
+                client = self.connect(cluster[0])
+                with self.fails("-EINVAL", f"a group of {size}", "1 to 4096"):
+                    client.ask(wire.hello(group_size=size))
+                client.close()
+
+            for kind in (wire.FAILURE, wire.DONE, wire.WELCOME, wire.GROUP_MEMBERS, wire.GATHERED, wire.FOUND,
+                         wire.REGION_GRANTED, wire.PLAN_COMMITTED, wire.DOCUMENT, wire.EVENT, wire.PEER_HELLO,
+                         wire.PEER_PING, wire.PEER_PONG, wire.PEER_BIND, wire.PEER_BOUND, wire.PEER_UNBIND,
+                         wire.PEER_SESSION_GONE, wire.PEER_REGION_GONE, wire.PEER_GROUP_JOIN, wire.PEER_GATHER,
+                         wire.PEER_PUBLISH, wire.PEER_LOOKUP):
+                client = self.open(cluster[0])
+                with self.fails("-EPROTO", "none that a client may send"):
+                    client.ask(wire.blob(kind, b""))
+                self.assertTrue(client.gone())
+            client = self.open(cluster[0])  # an administrator's question in a session
+            with self.fails("-EPROTO"):
+                client.ask(wire.admin("status"))
+            client = self.connect(cluster[0])  # a session's in an administrator's
+            client.ask(wire.hello(admin=True))
+            with self.fails("-EINVAL"):
+                client.ask(wire.region_alloc(4096))
+
+
+if __name__ == "__main__":
+    main()

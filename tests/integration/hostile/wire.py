@@ -1,0 +1,292 @@
+"""The protocols of tcad, spoken by hand: frames, messages, layouts and handles that libtca would never send."""
+
+import array
+import os
+import socket
+import struct
+
+MAGIC, VERSION, IN_MEMFD = 0x46414354, 1, 1
+INLINE_MAX, PAYLOAD_MAX = 64 * 1024, 64 << 20
+
+# fields of Message (proto/tca.proto)
+FAILURE, DONE, HELLO, WELCOME, GROUP_JOIN, GROUP_MEMBERS, GATHER, GATHERED = 1, 2, 10, 11, 12, 13, 14, 15
+PUBLISH, LOOKUP, FOUND, REGION_ALLOC, REGION_GRANTED, REGION_FREE = 16, 17, 18, 20, 21, 22
+PLAN_COMMIT, PLAN_COMMITTED, PLAN_RELEASE, ADMIN, DOCUMENT, EVENT = 30, 31, 32, 40, 41, 50
+PEER_HELLO, PEER_PING, PEER_PONG, PEER_BIND, PEER_BOUND, PEER_UNBIND, PEER_SESSION_GONE, PEER_REGION_GONE = range(60, 68)
+PEER_GROUP_JOIN, PEER_GATHER, PEER_PUBLISH, PEER_LOOKUP = range(70, 74)
+
+# proto/status.c
+STATUS = {0: "ok", 6: "-ENOMEM", 7: "-EACCES", 8: "-EBUSY", 9: "-EEXIST", 11: "-EINVAL", 15: "-EDQUOT", 16: "-EPROTO",
+          19: "-EPROTONOSUPPORT", 21: "-ENETDOWN", 22: "-EHOSTDOWN", 23: "-ESTALE", 24: "-EOWNERDEAD", 26: "-ETIMEDOUT",
+          29: "-E2BIG", 3: "-ENOENT"}
+
+SEALS = 0x0001 | 0x0002 | 0x0004 | 0x0008  # F_SEAL_SEAL, _SHRINK, _GROW, _WRITE
+F_ADD_SEALS = 1033
+
+
+# ---- protobuf
+
+def varint(value):
+    out = bytearray()
+    value &= (1 << 64) - 1
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def number(field, value):
+    return varint(field << 3) + varint(value)
+
+
+def fixed(field, value):
+    return varint(field << 3 | 1) + struct.pack("<Q", value)
+
+
+def blob(field, data):
+    if isinstance(data, str):
+        data = data.encode()
+    return varint(field << 3 | 2) + varint(len(data)) + data
+
+
+def fields(data):
+    """field -> list of values: numbers, or bytes."""
+    out, at = {}, 0
+
+    def take():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(data):
+        key = take()
+        kind = key & 7
+        if kind == 0:
+            value = take()
+        elif kind == 1:
+            value, at = struct.unpack_from("<Q", data, at)[0], at + 8
+        elif kind == 2:
+            size = take()
+            value, at = data[at:at + size], at + size
+        else:
+            value, at = struct.unpack_from("<I", data, at)[0], at + 4
+        out.setdefault(key >> 3, []).append(value)
+    return out
+
+
+# ---- messages
+
+def hello(version=VERSION, admin=False, name="hostile", group_size=1):
+    return blob(HELLO, number(1, version) + (number(2, 1) if admin else b"") + blob(3, name) + number(4, group_size))
+
+
+def admin(verb, argument=""):
+    return blob(ADMIN, blob(1, verb) + blob(2, argument))
+
+
+def region_alloc(size, flags=0):
+    return blob(REGION_ALLOC, number(1, size) + number(2, flags))
+
+
+def put(source, handle, source_layout, target_layout, source_offset=0, target_offset=0):
+    return blob(1, number(1, source) + number(2, source_offset) + blob(3, source_layout) + blob(4, handle) +
+                number(5, target_offset) + blob(6, target_layout))
+
+
+def notify(rank, slot):
+    return blob(2, number(1, rank) + number(2, slot))
+
+
+def wait(rank, slot, count=1):
+    return blob(3, number(1, rank) + number(2, slot) + number(3, count))
+
+
+def commit(*chains, name="plan", channel=0, rail=0, seat=0, timeout_ns=0):
+    """Each chain is a list of steps."""
+    body = blob(1, name) + number(2, channel) + number(3, rail) + number(4, seat)
+    for chain in chains:
+        body += blob(5, b"".join(blob(1, step) for step in chain))
+    return blob(PLAN_COMMIT, body + number(6, timeout_ns))
+
+
+# ---- layouts
+
+BLOCK, LOOP, LIST = 1, 2, 3
+
+
+def op(kind, body=0, count=0, offset=0, stride=0):
+    return struct.pack("<IIQqq", kind, body, count, offset, stride)
+
+
+def program(ops, pairs=(), magic=0x4C414354, version=1, depth=0, op_count=None, pair_count=None, size=0, blocks=0, lower=0,
+            upper=0, extent=0, signature=0):
+    header = struct.pack("<IHHIIQQqqqQ", magic, version, depth, len(ops) if op_count is None else op_count,
+                         len(pairs) if pair_count is None else pair_count, size, blocks, lower, upper, extent, signature)
+    return header + b"".join(ops) + b"".join(struct.pack("<qQ", *pair) for pair in pairs)
+
+
+def contiguous(size):
+    return program([op(BLOCK, count=size)], size=size, blocks=1, upper=size, extent=size)
+
+
+# ---- handles
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+HANDLE_FIELDS = {"magic": (0, "I"), "version": (4, "H"), "flags": (6, "H"), "node": (8, "I"), "check": (12, "I"),
+                 "incarnation": (16, "Q"), "region": (24, "Q"), "key0": (32, "Q"), "key1": (40, "Q"), "offset": (48, "Q"),
+                 "length": (56, "Q")}
+
+
+def sealed(handle):
+    """With the check that belongs to it."""
+    handle = bytes(handle)
+    return handle[:12] + struct.pack("<I", crc32c(handle[:12] + handle[16:])) + handle[16:]
+
+
+def handle_field(handle, name):
+    offset, kind = HANDLE_FIELDS[name]
+    return struct.unpack_from("<" + kind, handle, offset)[0]
+
+
+def with_field(handle, name, value):
+    handle = bytearray(handle)
+    offset, kind = HANDLE_FIELDS[name]
+    struct.pack_into("<" + kind, handle, offset, value & ((1 << 8 * struct.calcsize(kind)) - 1))
+    return sealed(handle)
+
+
+# ---- frames
+
+def header(length, tag=1, magic=MAGIC, version=VERSION, flags=0):
+    return struct.pack("<IHHII", magic, version, flags, length, tag)
+
+
+def memfd(data, seals=SEALS):
+    import fcntl
+    fd = os.memfd_create("hostile", os.MFD_ALLOW_SEALING)
+    for at in range(0, len(data), 1 << 20):
+        os.write(fd, data[at:at + (1 << 20)])
+    if seals:
+        fcntl.fcntl(fd, F_ADD_SEALS, seals)
+    return fd
+
+
+class Gone(Exception):
+    """The daemon has ended the connection."""
+
+
+class Failure(Exception):
+    def __init__(self, status, text):
+        self.name, self.text = STATUS.get(status, f"status {status}"), text
+        super().__init__(f"{self.name}: {text}")
+
+
+class Client:
+    """A connection to a tcad, with nothing between the test and the socket."""
+
+    def __init__(self, path, timeout=60):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.settimeout(timeout)
+        self.socket.connect(path)
+        self.tag = 0
+        self.events = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.socket.close()
+
+    def raw(self, data, fds=()):
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        try:
+            self.socket.sendmsg([data], rights)
+        except (BrokenPipeError, ConnectionResetError):
+            raise Gone() from None
+
+    def send(self, payload, fds=()):
+        """One good frame, with a new tag. Long ones go in a memfd."""
+        self.tag += 1
+        if len(payload) <= INLINE_MAX:
+            self.raw(header(len(payload), self.tag) + payload, fds)
+            return
+        fd = memfd(payload)
+        try:
+            self.raw(header(len(payload), self.tag, flags=IN_MEMFD), [fd, *fds])
+        finally:
+            os.close(fd)
+
+    def receive(self):
+        """(tag, kind, fields, descriptors) of the next frame."""
+        try:
+            data, rights, _, _ = self.socket.recvmsg(INLINE_MAX + 16, socket.CMSG_SPACE(16 * 4))
+        except ConnectionResetError:
+            raise Gone() from None
+        if not data:
+            raise Gone()
+        fds = [fd for level, kind, raw in rights if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS
+               for fd in array.array("i", raw[:len(raw) // 4 * 4])]
+        _, _, flags, length, tag = struct.unpack_from("<IHHII", data)
+        payload = data[16:]
+        if flags & IN_MEMFD:
+            payload = os.pread(fds[0], length, 0)
+            os.close(fds.pop(0))
+        (kind, values), = fields(payload).items()
+        return tag, kind, fields(values[0]), fds
+
+    def answer(self):
+        """(kind, fields, descriptors) of the answer to what was sent last, or Failure."""
+        while True:
+            tag, kind, body, fds = self.receive()
+            if kind == EVENT:
+                self.events.append(body)
+            elif tag == self.tag:
+                break
+        if kind == FAILURE:
+            raise Failure(body.get(1, [0])[0], body.get(2, [b""])[0].decode("utf-8", "replace"))
+        return kind, body, fds
+
+    def ask(self, payload, fds=()):
+        self.send(payload, fds)
+        return self.answer()
+
+    # ---- what a good client does
+
+    def open(self, **arguments):
+        _, self.welcome, self.fds = self.ask(hello(**arguments))
+        return self
+
+    def alloc(self, size):
+        """(region, address, handle); the memory's descriptor is closed."""
+        _, body, fds = self.ask(region_alloc(size))
+        for fd in fds:
+            os.close(fd)
+        return body[1][0], body[2][0], body[4][0]
+
+    def gone(self):
+        """Whether the daemon ends this connection (it must: call it only then)."""
+        try:
+            while True:
+                self.receive()
+        except Gone:
+            return True
+        except TimeoutError:
+            return False

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Groups over one, two and four nodes: meeting, gathering, publishing, and misunderstandings."""
+
+import harness
+from harness import Stream
+
+
+class Groups(harness.Case):
+    def all_of_it(self, nodes, places):
+        cluster = self.cluster(nodes, subclusters=(nodes + 1) // 2)
+        actors = cluster.group(places)
+        for rank, actor in enumerate(actors):
+            for other, place in enumerate(places):
+                self.assertEqual(actor.ask(f"node_of {other}"), [str(place)])
+            with self.refused("-EINVAL", str(len(places))):
+                actor.ask(f"node_of {len(places)}")
+
+        for turn in range(5):
+            for rank, actor in enumerate(actors):
+                actor.tell(f"allgather {rank:04x}{turn:04x} -2")
+            expected = "".join(f"{rank:04x}{turn:04x}" for rank in range(len(places)))
+            for actor in actors:
+                self.assertEqual(actor.answer(), [expected])
+        for actor in actors:
+            actor.tell("barrier -2")
+        for actor in actors:
+            actor.answer()
+        return cluster, actors
+
+    def test_one_node(self):
+        self.all_of_it(1, [0, 0, 0])
+
+    def test_two_nodes(self):
+        self.all_of_it(2, [0, 1, 1, 0])
+
+    def test_four_nodes(self):
+        _, actors = self.all_of_it(4, [0, 1, 2, 3, 3, 2])
+        for left, right in ((0, 1), (1, 2), (3, 4), (5, 0)):
+            stream = Stream(actors[left], actors[right], ranks=(left, right), shape="64x64x256")
+            self.assertEqual(stream.run(5), 5)
+
+    def test_barrier_holds(self):
+        """Nobody leaves it before the last has come."""
+        actors = self.cluster(2).group([0, 1, 0])
+        actors[0].tell("barrier -2")
+        actors[1].tell("barrier -2")
+        with self.assertRaises(AssertionError):
+            actors[0].answer(0.5)
+        actors[2].ask("barrier -2")
+        actors[0].answer()
+        actors[1].answer()
+
+    def test_publish_and_lookup(self):
+        cluster = self.cluster(2)
+        left, right = cluster.group([0, 1])
+        region, _ = left.alloc(4096)
+        handle, part = left.handle(region), left.handle(region, 128, 256)
+        right.tell("lookup face -2")  # before it is there
+        left.ask(f"publish face {handle}")
+        self.assertEqual(right.answer(), [handle])
+        self.assertEqual(left.ask("lookup face -2"), [handle])
+        left.ask(f"publish face {part}")
+        self.assertEqual(right.ask("lookup face -2"), [part])
+        with self.refused("-EEXIST", "face", "node0"):  # but not by another
+            right.ask(f"publish face {handle}")
+        left.ask("publish face -")
+        with self.refused("-ETIMEDOUT", "face"):
+            right.ask("lookup face 200")
+        other = cluster.actor(1)
+        other.ask("open elsewhere 0 1 -2")
+        left.ask(f"publish face {handle}")
+        with self.refused("-ETIMEDOUT"):
+            other.ask("lookup face 200")  # a name is known to its own group only
+        left.ask("close")
+        with self.refused("-ETIMEDOUT"):  # what a session published goes with it
+            right.ask("lookup face 200")
+
+    def test_incomplete_group(self):
+        """A group that never comes together: the error says who is missing; the name can be used again."""
+        cluster = self.cluster(2)
+        left, right = cluster.actor(0), cluster.actor(1)
+        with self.refused("-ETIMEDOUT", "job"):
+            left.ask("open job 0 2 300")
+        left.tell("open job 0 2 -2")
+        right.tell("open job 1 2 -2")
+        left.answer()
+        right.answer()
+
+    def test_two_of_one_rank(self):
+        cluster = self.cluster(2)
+        left, right = cluster.actor(0), cluster.actor(1)
+        left.tell("open job 0 2 2000")
+        harness.until(lambda: cluster[0].sessions(), "the first has a session")
+        with self.refused("-EEXIST", "rank 0"):
+            right.ask("open job 0 2 1000")
+        with self.refused("-ETIMEDOUT"):
+            left.answer()
+
+    def test_other_size(self):
+        cluster = self.cluster(1)
+        left, right = cluster.actor(), cluster.actor()
+        left.tell("open job 0 2 2000")
+        harness.until(lambda: cluster[0].sessions(), "the first has a session")
+        with self.refused("-EINVAL", "2", "3"):
+            right.ask("open job 1 3 1000")
+        with self.refused("-ETIMEDOUT"):
+            left.answer()
+
+    def test_two_groups(self):
+        """Groups with the same ranks do not meet."""
+        cluster = self.cluster(2)
+        one, two = cluster.group([0, 1], name="one"), cluster.group([1, 0], name="two")
+        streams = [Stream(*one), Stream(*two)]
+        for stream in streams:
+            stream.begin(30)
+        for stream in streams:
+            self.assertEqual(stream.finish(), 30)
+
+
+if __name__ == "__main__":
+    harness.main()

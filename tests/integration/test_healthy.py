@@ -1,0 +1,345 @@
+#!/usr/bin/env python3
+"""Nothing goes wrong: every rail and seat, shapes, chains, channels, receipts, and what tcactl shows of them."""
+
+import harness
+from harness import Stream
+
+# What can be asked for, what comes of it; on one node and between nodes.
+NEAR = [("shm", "client"), ("shm", "daemon"), ("ofi", "daemon")]
+FAR = [("ofi", "daemon")]
+# source, target: contiguous, gather, scatter, both, other blocks on the other side
+SHAPES = [("1", "1"), ("65536", "65536"), ("64x32x128", "2048"), ("2048", "64x32x128"), ("64x32x128", "64x32x256"),
+          ("100x8x4096", "50x16x64"), ("1000x1x3", "1x1000x0"), ("700001", "700001")]
+
+
+def rails(receipt):
+    return receipt["rail"], receipt["seat"]
+
+
+class Transfers(harness.Case):
+    def all_shapes(self, places, ways):
+        sender, receiver = self.cluster(1 + max(places)).group(places)
+        for rail, seat in ways:
+            for shape, target_shape in SHAPES:
+                with self.subTest(rail=rail, seat=seat, shape=shape, target_shape=target_shape):
+                    stream = Stream(sender, receiver, rail=rail, seat=seat, shape=shape, target_shape=target_shape)
+                    self.assertEqual(stream.run(5), 5)
+                    receipt = sender.receipt(stream.plan)
+                    self.assertEqual(rails(receipt), (rail, seat))
+                    sender.ask(f"freeplan {stream.plan}")
+                    sender.ask(f"free {stream.source}")
+                    receiver.ask(f"freeplan {stream.ack}")
+                    receiver.ask(f"free {stream.target}")
+
+    def test_on_one_node(self):
+        self.all_shapes([0, 0], NEAR)
+
+    def test_between_nodes(self):
+        self.all_shapes([0, 1], FAR)
+
+    def test_gaps_stay_as_they_are(self):
+        for places, ways in (([0, 0], NEAR), ([0, 1], FAR)):
+            sender, receiver = self.cluster(1 + max(places)).group(places)
+            for rail, seat in ways:
+                with self.subTest(rail=rail, seat=seat):
+                    stream = Stream(sender, receiver, rail=rail, seat=seat, shape="32x8x24", target_shape="16x16x40")
+                    receiver.ask(f"set {stream.target} 0 4096 0xee")
+                    self.assertEqual(stream.run(1), 1)
+                    data = bytes.fromhex(receiver.ask(f"read {stream.target} 0 4096")[0])
+                    for at, value in enumerate(data):
+                        if at >= 16 * 40 or at % 40 >= 16:
+                            self.assertEqual(value, 0xee, f"byte {at}, in no block, was written")
+
+    def test_free_choice(self):
+        """Without a wish the rail fits the distance."""
+        cluster = self.cluster(2)
+        near = Stream(*cluster.group([0, 0], name="near"))
+        far = Stream(*cluster.group([0, 1], name="far"))
+        self.assertEqual((near.run(3), far.run(3)), (3, 3))
+        self.assertEqual(near.sender.receipt(near.plan)["rail"], "shm")
+        self.assertEqual(rails(far.sender.receipt(far.plan)), ("ofi", "daemon"))
+
+    def test_to_itself(self):
+        actor = self.cluster(1).actor()
+        actor.ask("open - 0 0 -2")
+        source, _ = actor.alloc(8192)
+        target, _ = actor.alloc(8192)
+        for rail, seat in NEAR:
+            with self.subTest(rail=rail, seat=seat):
+                plan = actor.plan(f"put {source} 0 4096 {actor.handle(target)} 100 4096", "notify 0 3", rail=rail, seat=seat)
+                actor.ask(f"fill {source} 0 4096 7")
+                actor.ask(f"start {plan}")
+                actor.ask(f"notified_wait 0 3 -2")
+                actor.ask(f"check {target} 100 4096 7")
+                actor.ask(f"wait {plan} -2")
+
+    def test_part_of_a_region(self):
+        """A handle to a part reaches that part only."""
+        sender, receiver = self.cluster(2).group([0, 1])
+        source, _ = sender.alloc(65536)
+        target, _ = receiver.alloc(65536)
+        part = receiver.handle(target, 4096, 1000)
+        with self.refused("-EINVAL", "1000"):
+            sender.plan(f"put {source} 0 1001 {part} 0 1001")
+        plan = sender.plan(f"put {source} 10 500 {part} 500 500", "notify 1 0")
+        sender.ask(f"fill {source} 10 500 3")
+        receiver.ask(f"set {target} 0 65536 0xaa")
+        sender.ask(f"start {plan}")
+        receiver.ask("notified_wait 0 0 -2")
+        receiver.ask(f"check {target} 4596 500 3")
+        self.assertEqual(receiver.ask(f"read {target} 4590 6")[0], "aa" * 6)
+        self.assertEqual(receiver.ask(f"read {target} 5096 6")[0], "aa" * 6)
+
+    def test_many_chains(self):
+        """The chains of one plan go to several ranks on both nodes, each on the rail that fits."""
+        actors = self.cluster(2).group([0, 0, 1, 1])
+        source, _ = actors[0].alloc(1 << 20)
+        targets = [actor.alloc(65536)[0] for actor in actors[1:]]
+        steps = []
+        for rank in (1, 2, 3):
+            steps += ["chain"] if steps else []
+            steps += [f"put {source} {rank * 65536} 65536 {actors[rank].handle(targets[rank - 1])} 0 65536", f"notify {rank} 9"]
+        plan = actors[0].plan(*steps)
+        for turn in range(20):
+            for rank in (1, 2, 3):
+                actors[0].ask(f"fill {source} {rank * 65536} 65536 {turn * 10 + rank}")
+            actors[0].ask(f"start {plan}")
+            for rank in (1, 2, 3):
+                actors[rank].ask("notified_wait 0 9 -2")
+                actors[rank].ask(f"check {targets[rank - 1]} 0 65536 {turn * 10 + rank}")
+            actors[0].ask(f"wait {plan} -2")
+        self.assertEqual(actors[0].receipt(plan)["bytes"], 3 * 65536)
+
+    def test_channels(self):
+        """All channels and several slots at once, over the same pair."""
+        for places in ([0, 0], [0, 1]):
+            sender, receiver = self.cluster(1 + max(places)).group(places)
+            source, _ = sender.alloc(1 << 20)
+            target, _ = receiver.alloc(1 << 20)
+            handle = receiver.handle(target)
+            plans = [sender.plan(f"put {source} {i * 65536} 65536 {handle} {i * 65536} 65536", f"notify 1 {i}",
+                                 seat="daemon", channel=i % 4) for i in range(16)]
+            for turn in range(10):
+                for i, plan in enumerate(plans):
+                    sender.ask(f"fill {source} {i * 65536} 65536 {turn * 100 + i}")
+                    sender.ask(f"start {plan}")
+                for i, plan in enumerate(plans):
+                    receiver.ask(f"notified_wait 0 {i} -2")
+                    receiver.ask(f"check {target} {i * 65536} 65536 {turn * 100 + i}")
+                    sender.ask(f"wait {plan} -2")
+
+    def test_order_within_a_channel(self):
+        """Daemon-seat plans of one channel run in the order of their starts: the second waits behind the first."""
+        sender, receiver = self.cluster(2).group([0, 1])
+        source, _ = sender.alloc(4096)
+        target, _ = receiver.alloc(4096)
+        first = sender.plan("await 1 5 1", f"put {source} 0 64 {receiver.handle(target)} 0 64", "notify 1 0", channel=1)
+        second = sender.plan("notify 1 1", channel=1, seat="daemon")
+        aside = sender.plan("notify 1 2", channel=2, seat="daemon")
+        go = receiver.plan("notify 0 5")
+        for plan in (first, second, aside):
+            sender.ask(f"start {plan}")
+        receiver.ask("notified_wait 0 2 -2")  # another channel is not held up
+        self.assertEqual(receiver.ask("notified 0 1"), ["0"])
+        receiver.ask(f"start {go}")
+        receiver.ask("notified_wait 0 1 -2")
+        self.assertEqual(receiver.ask("notified 0 0"), ["1"], "the second overtook the first")
+        for plan in (first, second, aside):
+            sender.ask(f"wait {plan} -2")
+
+
+class Sessions(harness.Case):
+    def test_session_mode(self):
+        """Chains that wait for notifications pass a token and data along, while the clients in between sleep."""
+        for places in ([0, 0, 0], [0, 1, 0], [0, 1, 2]):
+            with self.subTest(places=places):
+                first, middle, last = self.cluster(1 + max(places)).group(places)
+                origin, _ = first.alloc(65536)
+                relay, _ = middle.alloc(65536)
+                end, _ = last.alloc(65536)
+                head = first.plan(f"put {origin} 0 65536 {middle.handle(relay)} 0 65536", "notify 1 0", seat="daemon")
+                tail = middle.plan("await 0 0 1", f"put {relay} 0 65536 {last.handle(end)} 0 65536", "notify 2 1", seat="daemon")
+                for turn in range(3):
+                    middle.ask(f"start {tail}")
+                    self.assertEqual(middle.ask(f"test {tail}"), ["0"], "it ran before its notification")
+                    middle.tell("sleep 300")
+                    first.ask(f"fill {origin} 0 65536 {turn}")
+                    first.ask(f"start {head}")
+                    last.ask("notified_wait 1 1 -2")
+                    last.ask(f"check {end} 0 65536 {turn}")
+                    middle.answer()
+                    middle.ask(f"wait {tail} -2")
+                    first.ask(f"wait {head} -2")
+
+    def test_client_seat_waits(self):
+        """The same with the middle in the client's seat: it goes on in the client's own waiting."""
+        first, middle, last = self.cluster(1).group([0, 0, 0])
+        origin, _ = first.alloc(4096)
+        relay, _ = middle.alloc(4096)
+        end, _ = last.alloc(4096)
+        head = first.plan(f"put {origin} 0 4096 {middle.handle(relay)} 0 4096", "notify 1 0", seat="client")
+        tail = middle.plan("await 0 0 1", f"put {relay} 0 4096 {last.handle(end)} 0 4096", "notify 2 1", seat="client")
+        for turn in range(20):
+            middle.ask(f"start {tail}")
+            middle.tell(f"wait {tail} -2")
+            first.ask(f"fill {origin} 0 4096 {turn}")
+            first.ask(f"start {head}")
+            middle.answer()
+            last.ask("notified_wait 1 1 -2")
+            last.ask(f"check {end} 0 4096 {turn}")
+
+    def test_notifications_are_counted(self):
+        for places in ([0, 0], [0, 1]):
+            for seat in ("client", "daemon") if places == [0, 0] else ("daemon",):
+                with self.subTest(places=places, seat=seat):
+                    sender, receiver = self.cluster(1 + max(places)).group(places)
+                    plan = sender.plan("notify 1 63", seat=seat)
+                    waiter = receiver.plan("await 0 63 5", "notify 1 7")
+                    for _ in range(10):
+                        sender.ask(f"start {plan}")
+                        sender.ask(f"wait {plan} -2")
+                    harness.until(lambda: receiver.ask("count 0 63") == ["10"], "ten notifications arrive")
+                    receiver.ask(f"start {waiter}")
+                    receiver.ask("notified_wait 1 7 -2")
+                    receiver.ask(f"wait {waiter} -2")
+                    self.assertEqual(receiver.ask("count 0 63"), ["5"])
+                    for left in (4, 3, 2, 1, 0):
+                        self.assertEqual(receiver.ask("notified 0 63"), ["1"])
+                        self.assertEqual(receiver.ask("count 0 63"), [str(left)])
+                    self.assertEqual(receiver.ask("notified 0 63"), ["0"])
+                    with self.refused("-ETIMEDOUT"):
+                        receiver.ask("notified_wait 0 63 50")
+
+    def test_same_addresses(self):
+        """A pointer into a region means the same in every process of the node that has mapped it."""
+        left, right = self.cluster(1).group([0, 0])
+        mine, address = left.alloc(4096)
+        other, there = right.alloc(4096)
+        self.assertNotEqual(address, there)
+        left.plan(f"put {mine} 0 8 {right.handle(other)} 0 8", seat="client")
+        for actor in (left, right):
+            with open(f"/proc/{actor.pid}/maps", encoding="ascii") as maps:
+                self.assertIn(f"{there:x}-", maps.read(), "the region is not at its owner's address")
+        left.ask(f"point {mine} 0 {there}")
+        self.assertEqual(int.from_bytes(bytes.fromhex(left.ask(f"read {mine} 0 8")[0]), "little"), there)
+
+    def test_plans_come_and_go(self):
+        cluster = self.cluster(2)
+        sender, receiver = cluster.group([0, 1])
+        source, _ = sender.alloc(65536)
+        target, _ = receiver.alloc(65536)
+        before = cluster[0].counts()
+        for turn in range(50):
+            plan = sender.plan(f"put {source} 0 65536 {receiver.handle(target)} 0 65536", "notify 1 0")
+            sender.ask(f"fill {source} 0 65536 {turn}")
+            sender.ask(f"start {plan}")
+            receiver.ask("notified_wait 0 0 -2")
+            receiver.ask(f"check {target} 0 65536 {turn}")
+            sender.ask(f"freeplan {plan}")
+        self.assertEqual(cluster[0].counts(), before)
+        self.assertEqual(cluster[1].regions()[0]["bindings"], 0, "bindings of freed plans are left")
+
+    def test_freed_region(self):
+        """The region goes: starts of the peers' plans give -ESTALE, and so do new plans with its handle."""
+        for places, seats in (([0, 0], ("client", "daemon")), ([0, 1], ("daemon",))):
+            for seat in seats:
+                with self.subTest(places=places, seat=seat):
+                    sender, receiver = self.cluster(1 + max(places)).group(places)
+                    stream = Stream(sender, receiver, seat=seat)
+                    stream.run(3)
+                    handle = receiver.handle(stream.target)
+                    receiver.ask(f"free {stream.target}")
+                    stale = harness.until(lambda: self.start_fails(sender, stream.plan), "starts fail")
+                    self.assertEqual(stale.name, "-ESTALE", stale.text)
+                    with self.refused("-ESTALE", "region"):
+                        sender.plan(f"put {stream.source} 0 8 {handle} 0 8")
+                    again = Stream(sender, receiver, seat=seat)
+                    self.assertEqual(again.run(3), 3)
+
+    @staticmethod
+    def start_fails(actor, plan):
+        try:
+            actor.ask(f"start {plan}")
+            actor.ask(f"wait {plan} -2")
+        except harness.Failed as failed:
+            return failed
+        return None
+
+    def test_busy_source(self):
+        actor = self.cluster(1).actor()
+        actor.ask("open - 0 0 -2")
+        source, _ = actor.alloc(4096)
+        target, _ = actor.alloc(4096)
+        plan = actor.plan(f"put {source} 0 8 {actor.handle(target)} 0 8")
+        with self.refused("-EBUSY", "plan"):
+            actor.ask(f"free {source}")
+        actor.ask(f"freeplan {plan}")
+        actor.ask(f"free {source}")
+
+
+class Receipts(harness.Case):
+    def test_receipts(self):
+        cases = [([0, 0], "shm", "client"), ([0, 0], "shm", "daemon"), ([0, 0], "ofi", "daemon"), ([0, 1], "ofi", "daemon")]
+        for places, rail, seat in cases:
+            with self.subTest(places=places, rail=rail, seat=seat):
+                sender, receiver = self.cluster(1 + max(places)).group(places)
+                source, _ = sender.alloc(65536)
+                target, _ = receiver.alloc(65536)
+                plan = sender.plan(f"put {source} 0 64x128x256 {receiver.handle(target)} 0 8192", "notify 1 0", rail=rail,
+                                   seat=seat, timed=True)
+                with self.refused("-ENODATA"):
+                    sender.ask(f"receipt {plan}")
+                for turn in range(1, 4):
+                    sender.ask(f"start {plan}")
+                    sender.ask(f"wait {plan} -2")
+                    receipt = sender.receipt(plan)
+                    self.assertEqual(rails(receipt), (rail, seat))
+                    self.assertEqual((receipt["status"], receipt["starts"], receipt["bytes"]), (0, turn, 8192))
+                    self.assertGreaterEqual(receipt["descriptors"], 1)
+                    self.assertLess(0, receipt["start_ns"])
+                    times = ["start_ns", "taken_ns", "posted_ns", "done_ns", "seen_ns"]
+                    seen = [receipt[name] for name in times if seat == "daemon" or name not in ("taken_ns", "posted_ns")]
+                    self.assertEqual(seen, sorted(seen), "a receipt's times go backwards")
+
+
+class Shown(harness.Case):
+    def test_tcactl_sees_it(self):
+        cluster = self.cluster(2)
+        sender, receiver = cluster.group([0, 1], name="visible")
+        stream = Stream(sender, receiver, rail="ofi", shape="128x64x128", target_shape="8192")
+        receiver.ask(f"publish face {receiver.handle(stream.target)}")
+        stream.run(7)
+
+        mine = next(session for session in cluster[0].sessions() if session["pid"] == sender.pid)
+        self.assertEqual((mine["group"], mine["rank"], mine["size"], mine["state"]), ("visible", 0, 2, "open"))
+        self.assertEqual((mine["regions"], mine["region_bytes"], mine["plans"]), (1, 1 << 20, 1))
+        self.assertEqual((mine["starts"], mine["bytes"]), (7, 7 * 8192))
+
+        plan = next(plan for plan in cluster[0].plans() if plan["pid"] == sender.pid)
+        self.assertEqual((plan["name"], plan["rail"], plan["seat"]), ("stream", "ofi", "daemon"))
+        self.assertEqual((plan["starts"], plan["bytes"], plan["errors"], plan["state"]), (7, 8192, 0, "ready"))
+
+        explained = cluster[0].tcactl("plan", "explain", plan["id"])
+        chain = explained["chains"][0]
+        chosen = [way for way in chain["candidates"] if way["chosen"]]
+        self.assertEqual([(way["rail"], way["seat"]) for way in chosen], [("ofi", "daemon")])
+        self.assertTrue(all(way["why"] for way in chain["candidates"]))
+        self.assertEqual(chain["steps"][0]["target"]["node"], 1)
+
+        region = next(region for region in cluster[1].regions() if region["pid"] == receiver.pid)
+        self.assertEqual((region["bytes"], region["bindings"]), (1 << 20, 1))
+        root = [name for node in cluster.nodes for region in node.regions() for name in region["published"]]
+        self.assertLessEqual(set(root), {"visible/face"})
+
+        status = cluster[0].tcactl("status")
+        self.assertEqual(status["cluster"]["security"], "tls")
+        self.assertEqual({rail["rail"]: rail["state"] for rail in status["rails"]}, {"shm": "up", "ofi": "up"})
+        self.assertEqual([node["state"] for node in cluster[0].tcactl("nodes")["nodes"]][1], "up")
+        families = {family["name"]: family for family in cluster[0].tcactl("stats")["families"]}
+        self.assertGreaterEqual(families["tcad_engine_completions"]["samples"][0]["value"], 7)
+        self.assertEqual(families["tcad_engine_errors"]["samples"][0]["value"], 0)
+        self.assertTrue(cluster[0].ping(cluster[1]))
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""Daemons die, stop, and come back: nobody hangs, everybody is told, and new plans work."""
+
+import time
+
+import harness
+from harness import Failed, Stream
+
+HEARTBEATS = {"control.heartbeat_interval": "100ms", "control.heartbeat_timeout": "500ms" if harness.SLOW == 1 else "3s",
+              "control.request_timeout": "2s"}
+
+
+class Nodes(harness.Case):
+    def pair(self, nodes=2):
+        return self.cluster(nodes, options=HEARTBEATS)
+
+    def down(self, node, other):
+        harness.until(lambda: node.state_of(other) == "down", f"node{node.number} sees node{other.number} down")
+
+    def connected(self, cluster):
+        """A group and a stream over nodes 0 and 1, so that these are connected."""
+        sender, receiver = cluster.group([0, 1])
+        stream = Stream(sender, receiver)
+        self.assertEqual(stream.run(3), 3)
+        self.assertEqual(cluster[0].state_of(cluster[1]), "up")
+        return sender, receiver, stream
+
+    def lost(self, actor, *commands):
+        for command in commands:
+            with self.subTest(command=command), self.refused("-EHOSTDOWN"):
+                actor.ask(command)
+
+
+class Killed(Nodes):
+    def test_its_own_clients(self):
+        """Whatever they ask, they get an error."""
+        cluster = self.pair()
+        sender, receiver, stream = self.connected(cluster)
+        source, _ = receiver.alloc(4096)
+        spare = int(receiver.ask("plan spare any any 0")[0])
+        receiver.ask(f"notify {spare} 0 0")
+        cluster[1].kill()
+        self.lost(receiver, "barrier -1", "allgather 00 -2", "alloc 4096", "lookup x -1", f"publish x {'00' * 64}",
+                  f"commit {spare} -1", "notified_wait 0 5 -1", f"start {stream.ack}")
+        receiver.ask(f"free {source}")  # it has gone with the daemon
+        receiver.ask("close")
+        with self.refused("-ECONNREFUSED", "tcad"):
+            receiver.ask("open - 0 0 -2")
+
+    def test_in_a_call(self):
+        """Calls that wait while it dies, each in another client."""
+        cluster = self.pair()
+        calls = ["barrier -1", "notified_wait 0 0 -1", "lookup nothing -1", "wait 0 -1", "send 0 0 0 64 0 0 0"]
+        actors = cluster.group([0] + [1] * len(calls))
+        for actor, call in zip(actors[1:], calls):
+            if call.startswith("wait"):
+                actor.plan("await 0 1 1", seat="daemon")
+                actor.ask("start 0")
+            if call.startswith("send"):
+                region, _ = actor.alloc(4096)
+                actor.plan(f"put {region} 0 64 {actor.handle(region)} 1024 64", "notify 0 2", seat="daemon")
+            actor.tell(call)
+        time.sleep(0.3)
+        cluster[1].kill()
+        for actor in actors[1:]:
+            with self.refused("-EHOSTDOWN"):
+                actor.answer()
+
+    def test_other_nodes(self):
+        """They mark it down; who waits there for its ranks gets -EHOSTDOWN, in every way of waiting."""
+        cluster = self.pair()
+        sender, _, stream = self.connected(cluster)
+        gate = sender.plan("await 1 3 1", seat="daemon", channel=2)
+        sender.ask(f"start {gate}")
+        sender.tell("notified_wait 1 3 -1")
+        cluster[1].kill()
+        with self.refused("-EHOSTDOWN", "rank 1"):
+            sender.answer()
+        self.down(cluster[0], cluster[1])
+        self.lost(sender, f"wait {gate} -1", f"start {gate}", f"start {stream.plan}", "notified 1 3", "barrier -1")
+        target = next(node for node in cluster[0].tcactl("nodes")["nodes"] if node["id"] == 1)
+        self.assertTrue(target["last_error"])
+        self.assertFalse(cluster[0].tcactl("status")["cluster"]["ready"])
+        self.assertEqual(cluster[0].tcactl_raw("status").returncode, 5)
+        self.assertFalse(cluster[0].ping(cluster[1]))
+
+    def test_in_the_middle_of_transfers(self):
+        """Again and again, in both directions; what goes on between other nodes is not disturbed."""
+        cluster = self.pair(3)
+        bystander = Stream(*cluster.group([0, 2], name="bystander"), shape="100x1000x2000")
+        bystander.begin()
+        for turn in range(6):
+            places = [0, 1] if turn % 2 else [1, 0]
+            actors = cluster.group(places, name=f"turn{turn}")
+            stream = Stream(*actors, shape="512x2000x2048")
+            stream.begin()
+            time.sleep(0.05 + 0.02 * turn)
+            cluster[1].kill()
+            for actor in actors:
+                with self.refused("-EHOSTDOWN"):
+                    actor.answer()
+                actor.ask("close")
+                actor.end()
+            self.down(cluster[0], cluster[1])
+            cluster[1].restart()
+        self.assertGreater(bystander.finish(), 0)
+
+    def test_it_comes_back(self):
+        """New sessions and plans work, old handles are stale, old sessions say so."""
+        cluster = self.pair()
+        sender, receiver, stream = self.connected(cluster)
+        old_handle = receiver.handle(stream.target)
+        incarnation = cluster[1].tcactl("status")["daemon"]["incarnation"]
+        cluster[1].kill()
+        self.down(cluster[0], cluster[1])
+        cluster[1].restart()
+        self.assertNotEqual(cluster[1].tcactl("status")["daemon"]["incarnation"], incarnation)
+        harness.until(lambda: cluster[0].ping(cluster[1]), "they talk again")
+
+        with self.refused("-ESTALE", "node 1"):
+            sender.plan(f"put {stream.source} 0 64 {old_handle} 0 64")
+        with self.assertRaises(Failed) as caught:
+            sender.ask(f"start {stream.plan}")
+        self.assertIn(caught.exception.name, ("-EHOSTDOWN", "-ESTALE"))
+        self.lost(receiver, "barrier -1")
+        receiver.ask("close")
+
+        # a session from before can put to a new one
+        receiver.ask("open other 0 1 -2")
+        region, _ = receiver.alloc(4096)
+        plan = sender.plan(f"put {stream.source} 0 64 {receiver.handle(region)} 0 64")
+        sender.ask(f"fill {stream.source} 0 64 5")
+        sender.ask(f"start {plan}")
+        sender.ask(f"wait {plan} -2")
+        harness.until(lambda: self.right(receiver, region), "the data is there")
+        again = Stream(*cluster.group([0, 1], name="again"))
+        self.assertEqual(again.run(10), 10)
+        self.assertEqual(cluster[0].state_of(cluster[1]), "up")
+
+    @staticmethod
+    def right(actor, region):
+        try:
+            actor.ask(f"check {region} 0 64 5")
+        except Failed:
+            return False
+        return True
+
+    def test_restart_unnoticed(self):
+        """It is back before its peers could miss it: its former ranks are lost all the same."""
+        cluster = self.pair()
+        sender, _, stream = self.connected(cluster)
+        old_handle = None
+        sender.tell("notified_wait 1 3 -1")
+        cluster[1].restart()
+        with self.refused("-EHOSTDOWN"):
+            sender.answer()
+        self.lost(sender, f"start {stream.plan}")
+        self.assertIsNone(old_handle)
+        again = Stream(*cluster.group([0, 1], name="again"))
+        self.assertEqual(again.run(3), 3)
+
+    def test_group_forgets(self):
+        """The daemon where a group meets dies; a group of the same name can be made when it is back."""
+        cluster = self.pair()
+        for root in (0, 1):
+            with self.subTest(root=root):
+                actors = cluster.group([0, 1], name=f"job@node{root}")
+                survivor = actors[1 - root]
+                survivor.tell("barrier -1")
+                time.sleep(0.2)
+                cluster[root].kill()
+                with self.refused("-EHOSTDOWN"):
+                    survivor.answer()
+                cluster[root].restart()
+                harness.until(lambda: cluster[1 - root].ping(cluster[root]), "they talk again")
+                for actor in actors:
+                    actor.ask("close")
+                    actor.end()
+                again = Stream(*cluster.group([0, 1], name=f"job@node{root}"))
+                self.assertEqual(again.run(3), 3)
+
+
+class Stopped(Nodes):
+    def test_heartbeats_notice(self):
+        cluster = self.pair(3)
+        bystander = Stream(*cluster.group([0, 2], name="bystander"))
+        sender, receiver, stream = self.connected(cluster)
+        bystander.begin()
+        sender.tell("notified_wait 1 3 -1")
+        cluster[1].pause()
+        with self.refused("-EHOSTDOWN"):
+            sender.answer()
+        self.down(cluster[0], cluster[1])
+        self.lost(sender, f"start {stream.plan}", "barrier -1")
+
+        cluster[1].resume()
+        harness.until(lambda: cluster[0].ping(cluster[1]), "they talk again")
+        self.assertEqual(cluster[0].state_of(cluster[1]), "up")
+        self.assertEqual(cluster[1].counts()[0], 1, "its client's session has survived")
+        with self.refused("-EHOSTDOWN"):
+            receiver.ask("notified_wait 0 3 -1")
+        again = Stream(*cluster.group([0, 1], name="again"))
+        self.assertEqual(again.run(10), 10)
+        self.assertGreater(bystander.finish(), 0)
+
+    def test_clients_of_a_stopped_daemon(self):
+        """Their calls end with their time-outs."""
+        cluster = self.pair()
+        actors = cluster.group([0, 1], TCA_TIMEOUT="1s")
+        plan = actors[1].plan("notify 1 0", seat="daemon")
+        cluster[1].pause()
+        for command in ("alloc 4096", "barrier 500", "lookup x 500", "publish x -"):
+            with self.refused("-ETIMEDOUT"):
+                actors[1].ask(command)
+        actors[1].ask(f"start {plan}")
+        with self.refused("-ETIMEDOUT"):
+            actors[1].ask(f"wait {plan} 200")
+        cluster[1].resume()
+        actors[1].ask(f"wait {plan} -1")
+        # What came of the calls that had been given up is given back.
+        harness.until(lambda: cluster[1].counts()[1] == 0 or actors[1].ask("notified 1 1") is None, "the region is freed")
+        actors[1].alloc(4096)
+
+    def test_stopped_at_the_root(self):
+        """A group whose meeting place is stopped: joining fails in time."""
+        cluster = self.pair()
+        cluster[1].pause()
+        actor = cluster.actor(0)
+        with self.assertRaises(Failed) as caught:
+            actor.ask("open job@node1 0 1 3000")
+        self.assertIn(caught.exception.name, ("-EHOSTDOWN", "-ETIMEDOUT"), caught.exception.text)
+        cluster[1].resume()
+        harness.until(lambda: cluster[0].ping(cluster[1]), "they talk again")
+        actor.ask("open job@node1 0 1 -2")
+
+    def test_a_short_pause(self):
+        """Shorter than the time-out: nobody is harmed."""
+        cluster = self.cluster(2, options={"control.heartbeat_interval": "200ms", "control.heartbeat_timeout": "60s"})
+        stream = Stream(*cluster.group([0, 1]))
+        stream.begin()
+        for _ in range(3):
+            cluster[1].pause()
+            time.sleep(0.5)
+            cluster[1].resume()
+            time.sleep(0.2)
+        self.assertGreater(stream.finish(), 0)
+
+
+if __name__ == "__main__":
+    harness.main()

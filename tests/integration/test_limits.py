@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Full rings, exhausted quotas, no memory: clear errors, and everything goes on."""
+
+import resource
+
+import harness
+from harness import Stream
+
+MIB = 1 << 20
+
+
+class Rings(harness.Case):
+    RING = 256       # submissions of one channel
+    IN_FLIGHT = 1024  # starts that may be under way
+
+    def blocked(self, cluster):
+        """An actor whose channels 0 to 3 are each held up by a plan that waits for slot 0 to 3, and who lets go."""
+        worker, master = cluster.group([0, 0])
+        gates = [worker.plan(f"await 1 {channel} 1", seat="daemon", channel=channel) for channel in range(4)]
+        keys = [master.plan(f"notify 0 {channel}") for channel in range(4)]
+        return worker, master, gates, keys
+
+    def test_full_submission_ring(self):
+        cluster = self.cluster(1, options={"limits.plans_per_session": 2000})
+        worker, master, gates, keys = self.blocked(cluster)
+        source, _ = worker.alloc(4096)
+        target, _ = worker.alloc(4096)
+        handle = worker.handle(target)
+        plans = [worker.plan(f"put {source} {i} 1 {handle} {i} 1", seat="daemon") for i in range(self.RING + 10)]
+        worker.ask(f"fill {source} 0 4096 1")
+        worker.ask(f"start {gates[0]}")
+        harness.until(lambda: cluster[0].tcactl("stats", "engine_starts")["families"], "the engine answers")
+        # The gate itself may be in the ring for a moment yet.
+        with self.refused("-EAGAIN", "full") as refusal:
+            worker.ask(f"starts {plans[0]} {plans[-1]}")
+        started = int(refusal.text.split()[0])
+        self.assertIn(started, (self.RING - 1, self.RING))
+        self.assertEqual(worker.ask(f"test {plans[0]}"), ["0"], "it overtook the gate")
+        with self.refused("-EBUSY"):
+            worker.ask(f"start {plans[0]}")
+        master.ask(f"start {keys[0]}")
+        worker.ask(f"waits {plans[0]} {plans[started - 1]} -2")
+        worker.ask(f"check {target} 0 {started} 1")
+        worker.ask(f"starts {plans[0]} {plans[self.RING - 2]}")
+        worker.ask(f"waits {plans[0]} {plans[self.RING - 2]} -2")
+
+    def test_too_many_in_flight(self):
+        cluster = self.cluster(1, options={"limits.plans_per_session": 2000})
+        worker, master, gates, keys = self.blocked(cluster)
+        plans = [[worker.plan("notify 0 9", seat="daemon", channel=channel) for _ in range(self.RING - 1)]
+                 for channel in range(4)]
+        spare = worker.plan("notify 0 10", seat="daemon", channel=3)
+        for channel in range(4):
+            worker.ask(f"start {gates[channel]}")
+        # 4 gates and 4 * 255 plans
+        for channel in range(4):
+            worker.ask(f"starts {plans[channel][0]} {plans[channel][-1]}")
+        with self.refused("-EAGAIN", "full"):
+            worker.ask(f"start {spare}")
+        for key in keys:
+            master.ask(f"start {key}")
+        for channel in range(4):
+            worker.ask(f"waits {plans[channel][0]} {plans[channel][-1]} -2")
+        self.assertEqual(worker.ask("count 0 9"), [str(4 * (self.RING - 1))])
+        worker.ask(f"start {spare}")
+        worker.ask("notified_wait 0 10 -2")
+
+
+class Quotas(harness.Case):
+    def one(self, nodes=1, **options):
+        cluster = self.cluster(nodes, options={key.replace("__", "."): value for key, value in options.items()})
+        actor = cluster.actor()
+        actor.ask("open - 0 0 -2")
+        return cluster, actor
+
+    def test_sessions(self):
+        cluster, _ = self.one(limits__sessions=3, limits__sessions_per_user=3)
+        holder = cluster.actor()
+        self.assertEqual(holder.ask("hold 2"), ["2"])
+        more = cluster.actor()
+        with self.refused("-EDQUOT", "limits.sessions", "3"):
+            more.ask("open - 0 0 -2")
+        holder.ask("")
+        harness.until(lambda: cluster[0].counts()[0] == 1, "they are closed")
+        more.ask("open - 0 0 -2")
+
+    def test_sessions_per_user(self):
+        cluster, _ = self.one(limits__sessions_per_user=1)
+        with self.refused("-EDQUOT", "limits.sessions_per_user", "1"):
+            cluster.actor().ask("open - 0 0 -2")
+
+    def test_regions(self):
+        _, actor = self.one(limits__regions_per_session=2)
+        regions = [actor.alloc(4096)[0] for _ in range(2)]
+        with self.refused("-EDQUOT", "limits.regions_per_session", "2"):
+            actor.alloc(4096)
+        actor.ask(f"free {regions[0]}")
+        actor.alloc(4096)
+
+    def test_region_bytes(self):
+        cluster, actor = self.one(memory__region_bytes_per_user="4M")
+        other = cluster.actor()
+        other.ask("open - 0 0 -2")
+        region, _ = actor.alloc(3 * MIB)
+        other.alloc(MIB)
+        with self.refused("-EDQUOT", "memory.region_bytes_per_user", str(4 * MIB)):
+            other.alloc(1)
+        actor.ask(f"free {region}")
+        other.alloc(1)
+
+    def test_plans_and_steps(self):
+        _, actor = self.one(limits__plans_per_session=2, limits__steps_per_session=5)
+        plans = [actor.plan("notify 0 0") for _ in range(2)]
+        with self.refused("-EDQUOT", "limits.plans_per_session", "2"):
+            actor.plan("notify 0 0")
+        actor.ask(f"freeplan {plans[0]}")
+        with self.refused("-EDQUOT", "limits.steps_per_session", "5"):
+            actor.plan(*["notify 0 0"] * 5)
+        actor.plan(*["notify 0 0"] * 4)
+
+    def test_plan_bytes(self):
+        """Plans are counted by what they hold, not only by number."""
+        _, actor = self.one(limits__plan_bytes_per_session="1M")
+        with self.refused("-EDQUOT", "limits.plan_bytes_per_session", str(MIB)):
+            actor.plan(*["notify 0 0"] * 20000)
+        actor.plan("notify 0 0")
+
+    def test_groups(self):
+        cluster = self.cluster(1, options={"limits.groups_per_user": 1})
+        cluster.group([0], name="one")
+        with self.refused("-EDQUOT", "limits.groups_per_user", "1"):
+            cluster.actor().ask("open two 0 1 -2")
+
+    def test_published(self):
+        cluster = self.cluster(1, options={"limits.published_per_group": 2})
+        actor, = cluster.group([0])
+        region, _ = actor.alloc(4096)
+        handle = actor.handle(region)
+        for name in ("a", "b", "a"):
+            actor.ask(f"publish {name} {handle}")
+        with self.refused("-EDQUOT", "limits.published_per_group", "2"):
+            actor.ask(f"publish c {handle}")
+        actor.ask("publish a -")
+        actor.ask(f"publish c {handle}")
+
+    def test_refusals_leave_nothing(self):
+        """Thousands of refused requests cost the daemon nothing."""
+        cluster, actor = self.one(limits__regions_per_session=1, limits__plans_per_session=1)
+        region, _ = actor.alloc(4096)
+        actor.plan("notify 0 0")
+
+        def refuse(times):
+            for _ in range(times):
+                with self.refused("-EDQUOT"):
+                    actor.alloc(4096)
+                with self.refused("-EDQUOT"):
+                    actor.plan("notify 0 0")
+        refuse(50)
+        fds, memory = cluster[0].fds(), cluster[0].memory_kib()
+        refuse(1000)
+        self.assertEqual(cluster[0].fds(), fds)
+        self.assertLess(cluster[0].memory_kib(), memory + 1024 * harness.SLOW)
+
+
+class Memory(harness.Case):
+    def test_larger_than_the_machine(self):
+        """The quota lets it through, the kernel does not."""
+        cluster = self.cluster(1, options={"memory.region_bytes_per_user": "64T", "memory.reserved": "90T"})
+        sender, receiver = cluster.group([0, 0])
+        stream = Stream(sender, receiver)
+        stream.begin()
+        other = cluster.actor()
+        other.ask("open - 0 0 -2")
+        before = cluster[0].counts()
+        with self.refused("-ENOMEM", str(60 << 40), "available"):
+            other.alloc(60 << 40)
+        with self.refused("-EDQUOT", "memory.region_bytes_per_user"):
+            other.alloc(80 << 40)
+        with self.refused("-EINVAL", "memory.reserved"):
+            other.alloc(95 << 40)
+        self.assertEqual(cluster[0].counts(), before)
+        other.alloc(MIB)
+        self.assertGreater(stream.finish(), 0)
+
+    def test_no_address_space(self):
+        """The daemon itself runs out of memory: who asks is told, who has what he needs goes on."""
+        if "libasan" in open("/proc/self/maps", encoding="ascii").read() or harness.SLOW > 1:
+            self.skipTest("a sanitizer needs the address space itself")
+        cluster = self.cluster(1)
+        sender, receiver = cluster.group([0, 0])
+        stream = Stream(sender, receiver, seat="daemon")
+        stream.begin()
+        other = cluster.actor()
+        other.ask("open - 0 0 -2")
+        pid = cluster[0].process.pid
+        with open(f"/proc/{pid}/statm", encoding="ascii") as statm:
+            used = int(statm.read().split()[0]) * resource.getpagesize()
+        resource.prlimit(pid, resource.RLIMIT_AS, (used + 16 * MIB, resource.RLIM_INFINITY))
+        with self.refused("-ENOMEM", str(64 * MIB)):
+            other.alloc(64 * MIB)
+        resource.prlimit(pid, resource.RLIMIT_AS, (used, resource.RLIM_INFINITY))
+        with self.refused("-ENOMEM"):
+            other.alloc(8 * MIB)
+        another = cluster.actor()
+        try:  # there may just be room for the segments of another session
+            another.ask("open - 0 0 -2")
+        except harness.Failed as failed:
+            self.assertEqual(failed.name, "-ENOMEM", failed.text)
+        resource.prlimit(pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        other.alloc(64 * MIB)
+        self.assertGreater(stream.finish(), 0)
+
+    def test_no_descriptors(self):
+        """No descriptors left: new sessions fail, old ones go on, and later it is as before."""
+        cluster = self.cluster(1)
+        sender, receiver = cluster.group([0, 0])
+        stream = Stream(sender, receiver, seat="daemon")
+        stream.begin()
+        pid = cluster[0].process.pid
+        fds, limits = cluster[0].fds(), resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (fds + 2, limits[1]))
+        late = cluster.actor(TCA_TIMEOUT="5s")
+        with self.assertRaises(harness.Failed) as caught:
+            late.ask("open - 0 0 -2")
+        self.assertIn(caught.exception.name, ("-EMFILE", "-ETIMEDOUT", "-EHOSTDOWN", "-ENFILE"), caught.exception.text)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+        harness.until(lambda: not self.open_fails(late), "sessions can be opened again")
+        self.assertGreater(stream.finish(), 0)
+
+    @staticmethod
+    def open_fails(actor):
+        try:
+            actor.ask("open - 0 0 -2")
+        except harness.Failed as failed:
+            return failed
+        return None
+
+
+if __name__ == "__main__":
+    harness.main()

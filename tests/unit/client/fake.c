@@ -1,0 +1,300 @@
+#include "tests/unit/client/fake.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "proto/frame.h"
+#include "proto/handle.h"
+#include "proto/status.h"
+#include "proto/tca.pb-c.h"
+
+enum { SESSION = 7, REGION = 3 };
+
+static void must(bool fine)
+{
+    if (!fine)
+        abort();
+}
+
+static int memory(size_t bytes, bool sealed, void **ret_base)
+{
+    int fd = memfd_create("fake", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    must(fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
+    if (sealed)
+        must(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
+    if (ret_base)
+        *ret_base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return fd;
+}
+
+static void make_segments(struct fake *fake)
+{
+    void *segment, *notify;
+    fake->segment_bytes = fake->lie == FAKE_SHORT_SEGMENT ? 4096 : sizeof(struct session_segment);
+    fake->segment_fd = memory(fake->segment_bytes, true, &segment);
+    fake->segment = segment;
+    fake->segment->magic = SEGMENT_MAGIC;
+    fake->segment->version = PROTO_VERSION + (fake->lie == FAKE_SEGMENT_VERSION);
+    fake->notify_fd = memory(notify_segment_bytes(1), fake->lie != FAKE_UNSEALED_SEGMENT, &notify);
+    fake->notify = notify;
+    fake->engine_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+static void send_message(struct fake *fake, uint32_t tag, const Tca__Message *message,
+                         const int *fds, size_t fd_count)
+{
+    uint8_t bytes[65536];
+    must(tca__message__get_packed_size(message) <= sizeof(bytes));
+    size_t length = tca__message__pack(message, bytes);
+    if (fake->lie == FAKE_GARBAGE)
+        memset(bytes, 0xff, length);
+    frame_send(fake->fd, tag, bytes, length, fds, fd_count);
+}
+
+static void send_done(struct fake *fake, uint32_t tag)
+{
+    Tca__Done done = TCA__DONE__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_DONE;
+    message.done = &done;
+    send_message(fake, tag, &message, NULL, 0);
+}
+
+static void welcome(struct fake *fake, uint32_t tag)
+{
+    Tca__Welcome welcome = TCA__WELCOME__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    if (fake->lie == FAKE_FRAME_VERSION) {
+        struct frame_header header;
+        frame_header_fill(&header, tag, 0);
+        header.version++;
+        send(fake->fd, &header, sizeof(header), MSG_NOSIGNAL);
+        return;
+    }
+    make_segments(fake);
+    welcome.version = PROTO_VERSION + (fake->lie == FAKE_VERSION);
+    welcome.node = 1;
+    welcome.node_name = (char *)"fake";
+    welcome.session = SESSION;
+    welcome.session_segment_bytes = sizeof(struct session_segment);
+    welcome.notify_segment_bytes = notify_segment_bytes(1);
+    welcome.daemon_version = (char *)"9.9.9";
+    message.body_case = TCA__MESSAGE__BODY_WELCOME;
+    message.welcome = &welcome;
+    send_message(fake, tag, &message, (int[]){fake->segment_fd, fake->notify_fd, fake->engine_fd},
+                 fake->lie == FAKE_NO_DESCRIPTORS ? 0 : 3);
+}
+
+static void region_granted(struct fake *fake, uint32_t tag, const Tca__RegionAlloc *alloc)
+{
+    Tca__RegionGranted granted = TCA__REGION_GRANTED__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    uint8_t bytes[HANDLE_BYTES];
+    fake->region_bytes = (alloc->bytes + 4095) / 4096 * 4096;
+    if (fake->region_fd >= 0)
+        close(fake->region_fd);
+    fake->region_fd =
+        memory(fake->lie == FAKE_SHORT_REGION ? 4096 : fake->region_bytes, true, NULL);
+    handle_encode(&(struct handle){.node = 1, .region = REGION, .length_bytes = fake->region_bytes},
+                  bytes);
+    bytes[20] ^= fake->lie == FAKE_BAD_HANDLE;
+    granted.region = REGION;
+    granted.address = 0x500000000000;
+    granted.bytes = fake->region_bytes;
+    granted.handle = (ProtobufCBinaryData){sizeof(bytes), bytes};
+    message.body_case = TCA__MESSAGE__BODY_REGION_GRANTED;
+    message.region_granted = &granted;
+    send_message(fake, tag, &message, &fake->region_fd, 1);
+}
+
+/* For a chain of puts that are each followed by a notify: one place for each pair. */
+static void map(struct fake *fake, const Tca__Put *put, Tca__Mapping *mapping)
+{
+    struct handle handle;
+    tca__mapping__init(mapping);
+    mapping->session = SESSION;
+    mapping->session_sources = 1;
+    mapping->segment_bytes = notify_segment_bytes(1);
+    if (put) {
+        must(handle_decode(put->handle.data, &handle) == 0);
+        mapping->region = REGION;
+        mapping->region_address = 0x500000000000;
+        mapping->region_bytes = fake->region_bytes;
+        mapping->offset = handle.offset_bytes + put->target_offset;
+    }
+    switch (fake->lie) {
+    case FAKE_DESCRIPTOR_INDEX:
+        mapping->region = 99;
+        mapping->region_fd = 5;
+        break;
+    case FAKE_UNKNOWN_REGION:
+        mapping->region = 99;
+        break;
+    case FAKE_OFFSET:
+        mapping->offset = fake->region_bytes - 1;
+        break;
+    case FAKE_SEGMENT_SOURCES:
+        mapping->session = 99;
+        mapping->session_fd = 1;
+        mapping->session_sources = 4096;
+        break;
+    default:
+        break;
+    }
+}
+
+static uint32_t seat_of(const struct fake *fake, size_t chain)
+{
+    switch (fake->lie) {
+    case FAKE_SEAT:
+        return 17;
+    case FAKE_DAEMON_SEAT:
+        return SEAT_DAEMON;
+    case FAKE_MIXED_SEATS:
+        return chain % 2 ? SEAT_DAEMON : SEAT_CLIENT;
+    default:
+        return SEAT_CLIENT;
+    }
+}
+
+static void commit(struct fake *fake, uint32_t tag, const Tca__PlanCommit *commit)
+{
+    static unsigned plans; /* numbers are not used again here */
+    enum { STEPS = 16 };
+    Tca__Mapping mappings[PLAN_CHAINS_MAX][STEPS], *lists[PLAN_CHAINS_MAX][STEPS];
+    Tca__ChainCommitted chains[PLAN_CHAINS_MAX], *chain_list[PLAN_CHAINS_MAX];
+    Tca__PlanCommitted committed = TCA__PLAN_COMMITTED__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+
+    for (size_t i = 0; i < commit->n_chains; i++) {
+        const Tca__Chain *chain = commit->chains[i];
+        tca__chain_committed__init(&chains[i]);
+        chain_list[i] = &chains[i];
+        chains[i].rail = RAIL_SHM;
+        chains[i].seat = seat_of(fake, i);
+        chains[i].mappings = lists[i];
+        must(chain->n_steps <= STEPS);
+        for (size_t j = 0; chains[i].seat == SEAT_CLIENT && j < chain->n_steps; j++) {
+            const Tca__Step *step = chain->steps[j];
+            const Tca__Put *put = step->step_case == TCA__STEP__STEP_PUT ? step->put : NULL;
+            if (step->step_case == TCA__STEP__STEP_WAIT)
+                continue;
+            lists[i][chains[i].n_mappings] = &mappings[i][j];
+            map(fake, put, lists[i][chains[i].n_mappings++]);
+            if (put && j + 1 < chain->n_steps &&
+                chain->steps[j + 1]->step_case == TCA__STEP__STEP_NOTIFY)
+                j++;
+        }
+    }
+    if (fake->lie == FAKE_FEW_MAPPINGS)
+        chains[0].n_mappings--;
+    committed.plan = fake->lie == FAKE_PLAN_NUMBER ? PLANS_PER_SESSION_MAX : plans++;
+    committed.n_chains = commit->n_chains - (fake->lie == FAKE_CHAIN_COUNT);
+    committed.chains = chain_list;
+    message.body_case = TCA__MESSAGE__BODY_PLAN_COMMITTED;
+    message.plan_committed = &committed;
+    send_message(fake, tag, &message, &fake->notify_fd, fake->lie == FAKE_SEGMENT_SOURCES);
+}
+
+static void answer(struct fake *fake, uint32_t tag, const Tca__Message *question)
+{
+    switch (question->body_case) {
+    case TCA__MESSAGE__BODY_HELLO:
+        welcome(fake, tag);
+        break;
+    case TCA__MESSAGE__BODY_REGION_ALLOC:
+        if (fake->lie == FAKE_WRONG_ANSWER)
+            send_done(fake, tag);
+        else
+            region_granted(fake, tag, question->region_alloc);
+        break;
+    case TCA__MESSAGE__BODY_PLAN_COMMIT:
+        if (fake->lie == FAKE_HANG_UP)
+            shutdown(fake->fd, SHUT_RDWR);
+        while (fake->lie == FAKE_LATE_COMMIT && !fake->go)
+            usleep(1000);
+        if (fake->lie != FAKE_SILENT_COMMIT && fake->lie != FAKE_HANG_UP)
+            commit(fake, tag, question->plan_commit);
+        break;
+    case TCA__MESSAGE__BODY_PLAN_RELEASE:
+    case TCA__MESSAGE__BODY_REGION_FREE:
+        atomic_fetch_add(&fake->released, 1);
+        send_done(fake, tag);
+        break;
+    default:
+        abort();
+    }
+}
+
+static void *serve(void *context)
+{
+    struct fake *fake = context;
+    struct frame *frame;
+    fake->fd = accept4(fake->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    while (fake->fd >= 0 && frame_recv(fake->fd, &frame) == 0) {
+        Tca__Message *question =
+            tca__message__unpack(NULL, frame->header.length_bytes, frame->payload);
+        must(question != NULL);
+        answer(fake, frame->header.tag, question);
+        tca__message__free_unpacked(question, NULL);
+        frame_free(frame);
+    }
+    return NULL;
+}
+
+void fake_start(struct fake *fake, enum fake_lie lie)
+{
+    *fake = (struct fake){.address = {.sun_family = AF_UNIX},
+                          .lie = lie,
+                          .region_fd = -1,
+                          .segment_fd = -1,
+                          .notify_fd = -1,
+                          .engine_fd = -1};
+    snprintf(fake->address.sun_path, sizeof(fake->address.sun_path), "/tmp/tca-fake-%d",
+             (int)getpid());
+    unlink(fake->address.sun_path);
+    fake->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    must(bind(fake->listen_fd, (struct sockaddr *)&fake->address, sizeof(fake->address)) == 0 &&
+         listen(fake->listen_fd, 1) == 0);
+    must(pthread_create(&fake->thread, NULL, serve, fake) == 0);
+}
+
+void fake_stop(struct fake *fake)
+{
+    fake->go = true;
+    shutdown(fake->listen_fd, SHUT_RDWR); /* if nobody ever came */
+    pthread_join(fake->thread, NULL);
+    const int fds[] = {fake->listen_fd, fake->fd,        fake->segment_fd,
+                       fake->notify_fd, fake->engine_fd, fake->region_fd};
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    if (fake->notify)
+        munmap(fake->notify, notify_segment_bytes(1));
+    if (fake->segment)
+        munmap(fake->segment, fake->segment_bytes);
+    unlink(fake->address.sun_path);
+}
+
+void fake_event(struct fake *fake, int kind, uint64_t object, int error)
+{
+    Tca__Event event = TCA__EVENT__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    event.kind = (Tca__Event__Kind)kind;
+    event.rank = event.plan = (uint32_t)object;
+    event.region = object;
+    event.status = status_to_wire(error);
+    message.body_case = TCA__MESSAGE__BODY_EVENT;
+    message.event = &event;
+    send_message(fake, 0, &message, NULL, 0);
+    atomic_fetch_add(&fake->segment->events, 1);
+}

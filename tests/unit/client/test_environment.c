@@ -1,0 +1,88 @@
+#include <criterion/criterion.h>
+#include <errno.h>
+
+#include "client/environment.h"
+#include "client/include/tca-admin.h"
+#include "tests/unit/client/environment.h"
+
+Test(environment, every_variable_is_described)
+{
+    const struct tca_variable *variable = tca_variables();
+    int count = 0;
+    for (; variable->name; variable++, count++) {
+        cr_assert_eq(strncmp(variable->name, "TCA_", 4), 0);
+        cr_assert_not_null(variable->default_value);
+        cr_assert_neq(variable->meaning[0], 0);
+    }
+    cr_assert_eq(count, VARIABLE_COUNT);
+}
+
+Test(environment, defaults)
+{
+    struct settings settings;
+    clear_environment();
+    cr_assert_eq(environment_settings(&settings), 0);
+    cr_assert_eq(settings.timeout_ns, 10000000000);
+    cr_assert_eq(settings.spin_ns, 50000);
+    cr_assert_eq(settings.yield_ns, 1000000);
+    cr_assert_eq(settings.rail, TCA_RAIL_ANY);
+    cr_assert_eq(settings.seat, TCA_SEAT_ANY);
+}
+
+struct times {
+    const char *pair;
+    int result;
+    int64_t timeout_ns;
+};
+
+Test(environment, times_have_units)
+{
+    static const struct times table[] = {
+        {"TCA_TIMEOUT=5", 0, 5000000000},
+        {"TCA_TIMEOUT=5s", 0, 5000000000},
+        {"TCA_TIMEOUT=250ms", 0, 250000000},
+        {"TCA_TIMEOUT=7us", 0, 7000},
+        {"TCA_TIMEOUT=9ns", 0, 9},
+        {"TCA_TIMEOUT=", 0, 10000000000},
+        {"TCA_TIMEOUT=1000000s", 0, 1000000000000000},
+        {"TCA_TIMEOUT=1000001s", -EINVAL, 0},
+        {"TCA_TIMEOUT=0", -EINVAL, 0},
+        {"TCA_TIMEOUT=-1", -EINVAL, 0},
+        {"TCA_TIMEOUT=1.5s", -EINVAL, 0},
+        {"TCA_TIMEOUT=5 s", -EINVAL, 0},
+        {"TCA_TIMEOUT=s", -EINVAL, 0},
+        {"TCA_TIMEOUT=5m", -EINVAL, 0},
+        {"TCA_TIMEOUT=18446744073709551617", -EINVAL, 0},
+    };
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        struct settings settings;
+        set_environment((const char *const[]){table[i].pair, NULL});
+        int r = environment_settings(&settings);
+        cr_expect_eq(r, table[i].result, "%s: %d", table[i].pair, r);
+        if (r == 0)
+            cr_expect_eq(settings.timeout_ns, table[i].timeout_ns, "%s: %ld", table[i].pair,
+                         settings.timeout_ns);
+        else
+            cr_expect_not_null(strstr(tca_error_text(), "TCA_TIMEOUT"));
+    }
+}
+
+Test(environment, choices)
+{
+    struct settings settings;
+    set_environment((const char *const[]){"TCA_RAIL=ofi", "TCA_SEAT=daemon", "TCA_SPIN=0",
+                                          "TCA_YIELD=20", NULL});
+    cr_assert_eq(environment_settings(&settings), 0);
+    cr_assert_eq(settings.rail, TCA_RAIL_OFI);
+    cr_assert_eq(settings.seat, TCA_SEAT_DAEMON);
+    cr_assert_eq(settings.spin_ns, 0);
+    cr_assert_eq(settings.yield_ns, 20000);
+    static const char *const bad[] = {"TCA_RAIL=tcp",      "TCA_RAIL=hca",  "TCA_RAIL=SHM",
+                                      "TCA_SEAT=hardware", "TCA_SEAT=none", "TCA_SPIN=5s"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        set_environment((const char *const[]){bad[i], NULL});
+        cr_expect_eq(environment_settings(&settings), -EINVAL, "%s", bad[i]);
+        cr_expect_not_null(strstr(tca_error_text(), strchr(bad[i], '=') + 1), "%s: %s", bad[i],
+                           tca_error_text());
+    }
+}

@@ -1,0 +1,102 @@
+/* A daemon that lies: every lie ends in an error that is told, and in nothing worse. */
+#include <criterion/criterion.h>
+#include <errno.h>
+
+#include "client/include/tca.h"
+#include "tests/unit/client/fake.h"
+
+struct stage {
+    int opened;
+    int allocated;
+    int committed;
+};
+
+/* As far as it goes: open, allocate, commit a plan. */
+static struct stage walk(struct fake *fake, int64_t commit_timeout_ns)
+{
+    struct stage stage = {1, 1, 1};
+    struct tca_open_args args = {.socket = fake->address.sun_path, .size = 1};
+    struct tca *session;
+    struct tca_region *region;
+    struct tca_plan *plan;
+    struct tca_handle handle;
+
+    stage.opened = tca_open(&args, &session);
+    if (stage.opened < 0)
+        return stage;
+    stage.allocated = tca_region_alloc(session, 3 * 4096, &region);
+    if (stage.allocated == 0) {
+        cr_assert_eq(tca_region_handle(region, 4096, TCA_ALL, &handle), 0);
+        cr_assert_eq(tca_plan_new(session, NULL, &plan), 0);
+        cr_assert_eq(
+            tca_plan_put(plan, &(struct tca_put){.source = region, .target = handle, .bytes = 8}),
+            0);
+        cr_assert_eq(tca_plan_notify(plan, 0, 5), 0);
+        stage.committed = tca_plan_commit(plan, commit_timeout_ns);
+    }
+    cr_assert_null(tca_close(session));
+    return stage;
+}
+
+struct expectation {
+    enum fake_lie lie;
+    struct stage stage;
+};
+
+static const struct expectation expectations[] = {
+    {FAKE_HONEST, {0, 0, 0}},
+    {FAKE_DAEMON_SEAT, {0, 0, 0}},
+    {FAKE_MIXED_SEATS, {0, 0, 0}},
+    {FAKE_LATE_COMMIT, {0, 0, -ETIMEDOUT}},
+    {FAKE_VERSION, {-EPROTONOSUPPORT, 1, 1}},
+    {FAKE_FRAME_VERSION, {-EPROTONOSUPPORT, 1, 1}},
+    {FAKE_NO_DESCRIPTORS, {-EPROTO, 1, 1}},
+    {FAKE_SHORT_SEGMENT, {-EPROTO, 1, 1}},
+    {FAKE_UNSEALED_SEGMENT, {-EPROTO, 1, 1}},
+    {FAKE_SEGMENT_VERSION, {-EPROTO, 1, 1}},
+    {FAKE_GARBAGE, {-EPROTO, 1, 1}},
+    {FAKE_WRONG_ANSWER, {0, -EPROTO, 1}},
+    {FAKE_SHORT_REGION, {0, -EPROTO, 1}},
+    {FAKE_BAD_HANDLE, {0, -EPROTO, 1}},
+    {FAKE_PLAN_NUMBER, {0, 0, -EPROTO}},
+    {FAKE_CHAIN_COUNT, {0, 0, -EPROTO}},
+    {FAKE_SEAT, {0, 0, -EPROTO}},
+    {FAKE_FEW_MAPPINGS, {0, 0, -EPROTO}},
+    {FAKE_DESCRIPTOR_INDEX, {0, 0, -EPROTO}},
+    {FAKE_UNKNOWN_REGION, {0, 0, -EPROTO}},
+    {FAKE_OFFSET, {0, 0, -EPROTO}},
+    {FAKE_SEGMENT_SOURCES, {0, 0, -EPROTO}},
+    {FAKE_SILENT_COMMIT, {0, 0, -ETIMEDOUT}},
+    {FAKE_HANG_UP, {0, 0, -EHOSTDOWN}},
+};
+
+Test(lies, each_is_an_error)
+{
+    cr_assert_eq(sizeof(expectations) / sizeof(expectations[0]), FAKE_LIES, "a lie is not told");
+    for (size_t i = 0; i < sizeof(expectations) / sizeof(expectations[0]); i++) {
+        const struct expectation *expectation = &expectations[i];
+        struct fake fake;
+        fake_start(&fake, expectation->lie);
+        bool silent = expectation->stage.committed == -ETIMEDOUT;
+        struct stage stage = walk(&fake, silent ? 1000000 : TCA_DEFAULT);
+        cr_expect_eq(stage.opened, expectation->stage.opened, "lie %d: open %d: %s",
+                     expectation->lie, stage.opened, tca_error_text());
+        cr_expect_eq(stage.allocated, expectation->stage.allocated, "lie %d: alloc %d: %s",
+                     expectation->lie, stage.allocated, tca_error_text());
+        cr_expect_eq(stage.committed, expectation->stage.committed, "lie %d: commit %d: %s",
+                     expectation->lie, stage.committed, tca_error_text());
+        if (stage.opened < 0 || stage.allocated < 0 || stage.committed < 0)
+            cr_expect_neq(tca_error_text()[0], 0);
+        fake_stop(&fake);
+    }
+}
+
+/* The daemon has committed what we refuse: it has to be told. */
+Test(lies, a_refused_commit_is_released)
+{
+    struct fake fake;
+    fake_start(&fake, FAKE_OFFSET);
+    cr_assert_eq(walk(&fake, TCA_DEFAULT).committed, -EPROTO);
+    fake_stop(&fake);
+    cr_assert_eq(fake.released, 1);
+}

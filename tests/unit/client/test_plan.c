@@ -1,0 +1,173 @@
+/* What a plan refuses before any daemon hears of it. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "client/include/tca.h"
+#include "proto/limits.h"
+#include "tests/unit/client/fake.h"
+
+static struct fake fake;
+static struct tca *session;
+static struct tca_region *region;
+static struct tca_handle handle;
+
+static void setup(void)
+{
+    fake_start(&fake, FAKE_HONEST);
+    cr_assert_eq(
+        tca_open(&(struct tca_open_args){.socket = fake.address.sun_path, .size = 1}, &session), 0);
+    cr_assert_eq(tca_region_alloc(session, 4096, &region), 0);
+    cr_assert_eq(tca_region_handle(region, 1024, 1024, &handle), 0);
+}
+
+static void teardown(void)
+{
+    tca_close(session);
+    fake_stop(&fake);
+}
+
+TestSuite(plan, .init = setup, .fini = teardown);
+
+Test(plan, arguments_are_checked)
+{
+    struct tca_plan *plan = NULL;
+    char name[65];
+    memset(name, 'x', sizeof(name) - 1);
+    name[64] = 0;
+    const struct tca_plan_args bad[] = {
+        {.channel = 4}, {.flags = 2}, {.rail = (enum tca_rail)3}, {.seat = (enum tca_seat)3},
+        {.name = name},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        cr_expect_eq(tca_plan_new(session, &bad[i], &plan), -EINVAL, "%zu", i);
+    cr_assert_null(plan);
+}
+
+Test(plan, puts_are_checked)
+{
+    struct tca_plan *plan;
+    struct tca_layout *twelve, *sixteen, *down;
+    cr_assert_eq(tca_plan_new(session, NULL, &plan), 0);
+    cr_assert_eq(tca_layout_contiguous(12, &twelve), 0);
+    cr_assert_eq(tca_layout_strided(2, 8, 1016, &sixteen), 0);
+    cr_assert_eq(tca_layout_strided(2, 8, -64, &down), 0);
+    struct tca_handle garbled = handle;
+    garbled.bytes[40] ^= 1;
+
+    const struct tca_put bad[] = {
+        {.target = handle, .bytes = 8},                    /* no source */
+        {.source = region, .target = handle},              /* no bytes */
+        {.source = region, .target = garbled, .bytes = 8}, /* no handle */
+        {.source = region,
+         .target = handle,
+         .source_layout = twelve,
+         .target_layout = sixteen},                          /* sizes differ */
+        {.source = region, .target = handle, .bytes = 1025}, /* target too short */
+        {.source = region,
+         .target = handle,
+         .target_offset_bytes = 1020,
+         .bytes = 8}, /* beyond its end */
+        {.source = region,
+         .target = handle,
+         .source_offset_bytes = 4090,
+         .bytes = 8}, /* source too short */
+        {.source = region,
+         .target = handle,
+         .source_offset_bytes = UINT64_MAX - 3,
+         .bytes = 8}, /* wraps around */
+        {.source = region,
+         .target = handle,
+         .target_offset_bytes = 1,
+         .target_layout = sixteen}, /* one byte too far */
+        {.source = region,
+         .target = handle,
+         .source_offset_bytes = 63,
+         .source_layout = down}, /* below 0 */
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        cr_expect_eq(tca_plan_put(plan, &bad[i]), -EINVAL, "%zu", i);
+    cr_assert_eq(tca_region_free(region), 0, "nothing holds the region");
+
+    cr_assert_eq(tca_region_alloc(session, 4096, &region), 0);
+    const struct tca_put good[] = {
+        {.source = region, .target = handle, .bytes = 1024},
+        {.source = region, .target = handle, .target_layout = sixteen},
+        {.source = region,
+         .target = handle,
+         .source_offset_bytes = 64,
+         .source_layout = down,
+         .target_layout = sixteen},
+    };
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        cr_expect_eq(tca_plan_put(plan, &good[i]), 0, "%zu: %s", i, tca_error_text());
+    tca_layout_free(twelve);
+    tca_layout_free(sixteen);
+    tca_layout_free(down);
+}
+
+Test(plan, notifications_are_checked)
+{
+    struct tca_plan *plan;
+    cr_assert_eq(tca_plan_new(session, NULL, &plan), 0);
+    cr_assert_eq(tca_plan_notify(plan, 1, 0), -EINVAL);
+    cr_assert_eq(tca_plan_notify(plan, 0, 64), -EINVAL);
+    cr_assert_eq(tca_plan_wait(plan, 0, 0, 0), -EINVAL);
+    cr_assert_eq(tca_plan_wait(plan, 1, 0, 1), -EINVAL);
+    cr_assert_eq(tca_plan_notify(plan, 0, 63), 0);
+    cr_assert_eq(tca_notified(session, 1, 0), -EINVAL);
+    cr_assert_eq(tca_notified(session, 0, 64), -EINVAL);
+}
+
+Test(plan, states_are_checked)
+{
+    struct tca_plan *plan;
+    cr_assert_eq(tca_plan_new(session, NULL, &plan), 0);
+    cr_assert_eq(tca_plan_chain(plan), -EINVAL, "the first chain is empty");
+    cr_assert_eq(tca_plan_commit(plan, TCA_DEFAULT), -EINVAL);
+    cr_assert_eq(tca_start(plan), -EINVAL);
+    cr_assert_eq(tca_test(plan), -EINVAL);
+    cr_assert_eq(tca_wait(plan, 0), -EINVAL);
+    cr_assert_eq(tca_plan_notify(plan, 0, 0), 0);
+    cr_assert_eq(tca_plan_chain(plan), 0);
+    cr_assert_eq(tca_plan_commit(plan, TCA_DEFAULT), -EINVAL, "the second chain is empty");
+    cr_assert_eq(tca_plan_notify(plan, 0, 1), 0);
+    cr_assert_eq(tca_plan_commit(plan, -3), -EINVAL);
+    cr_assert_eq(tca_plan_commit(plan, TCA_DEFAULT), 0, "%s", tca_error_text());
+    cr_assert_eq(tca_plan_commit(plan, TCA_DEFAULT), -EINVAL);
+    cr_assert_eq(tca_plan_notify(plan, 0, 0), -EINVAL);
+    cr_assert_eq(tca_plan_chain(plan), -EINVAL);
+    cr_assert_eq(tca_test(plan), 1, "nothing runs");
+    cr_assert_eq(tca_start(plan), 0);
+    cr_assert_eq(tca_notified(session, 0, 0), 1);
+    cr_assert_eq(tca_notified(session, 0, 1), 1);
+}
+
+Test(plan, chains_are_limited)
+{
+    struct tca_plan *plan;
+    cr_assert_eq(tca_plan_new(session, NULL, &plan), 0);
+    for (int i = 0; i < PLAN_CHAINS_MAX; i++) {
+        cr_assert_eq(tca_plan_notify(plan, 0, 0), 0);
+        cr_assert_eq(tca_plan_chain(plan), i + 1 < PLAN_CHAINS_MAX ? 0 : -EINVAL);
+    }
+    cr_assert_eq(tca_plan_commit(plan, TCA_DEFAULT), 0, "%s", tca_error_text());
+    cr_assert_eq(tca_start(plan), 0);
+    cr_assert_eq(tca_notified_count(session, 0, 0), PLAN_CHAINS_MAX);
+}
+
+Test(plan, handles_name_parts)
+{
+    struct tca_handle part;
+    cr_assert_eq(tca_handle_node(&handle), 1);
+    cr_assert_eq(tca_handle_bytes(&handle), 1024);
+    cr_assert_eq(tca_region_handle(region, 0, TCA_ALL, &part), 0);
+    cr_assert_eq(tca_handle_bytes(&part), 4096);
+    cr_assert_eq(tca_region_handle(region, 4096, TCA_ALL, &part), 0);
+    cr_assert_eq(tca_handle_bytes(&part), 0);
+    cr_assert_eq(tca_region_handle(region, 4097, 0, &part), -EINVAL);
+    cr_assert_eq(tca_region_handle(region, 1, 4096, &part), -EINVAL);
+    part.bytes[0] ^= 1;
+    cr_assert_eq(tca_handle_node(&part), -EINVAL);
+    cr_assert_eq(tca_handle_bytes(&part), -EINVAL);
+}

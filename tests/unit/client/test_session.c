@@ -1,0 +1,404 @@
+/* One session that puts to itself: starts, notifications, waits, receipts, the daemon's events and
+ * its end. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/include/tca.h"
+#include "proto/notify.h"
+#include "proto/ring.h"
+#include "proto/status.h"
+#include "proto/tca.pb-c.h"
+#include "tests/unit/client/fake.h"
+
+struct kit {
+    struct fake fake;
+    struct tca *session;
+    struct tca_region *region;
+    struct tca_handle handle;
+    uint8_t *memory;
+};
+
+static void kit_init(struct kit *kit, enum fake_lie lie)
+{
+    fake_start(&kit->fake, lie);
+    struct tca_open_args args = {.socket = kit->fake.address.sun_path, .size = 1};
+    cr_assert_eq(tca_open(&args, &kit->session), 0, "%s", tca_error_text());
+    cr_assert_eq(tca_region_alloc(kit->session, 8192, &kit->region), 0, "%s", tca_error_text());
+    cr_assert_eq(tca_region_handle(kit->region, 0, TCA_ALL, &kit->handle), 0);
+    kit->memory = tca_region_address(kit->region);
+}
+
+static void kit_deinit(struct kit *kit)
+{
+    cr_assert_null(tca_close(kit->session));
+    fake_stop(&kit->fake);
+}
+
+/* 8 bytes from 0 to 4096, and a notification on slot 1; before that, a wait on slot 0 if asked for.
+ */
+static struct tca_plan *put_plan(struct kit *kit, uint32_t flags, bool waits)
+{
+    struct tca_plan *plan;
+    cr_assert_eq(
+        tca_plan_new(kit->session, &(struct tca_plan_args){.name = "p", .flags = flags}, &plan), 0);
+    if (waits)
+        cr_assert_eq(tca_plan_wait(plan, 0, 0, 1), 0);
+    cr_assert_eq(tca_plan_put(plan, &(struct tca_put){.source = kit->region,
+                                                      .target = kit->handle,
+                                                      .target_offset_bytes = 4096,
+                                                      .bytes = 8}),
+                 0);
+    cr_assert_eq(tca_plan_notify(plan, 0, 1), 0);
+    cr_assert_eq(tca_plan_commit(plan, TCA_DEFAULT), 0, "%s", tca_error_text());
+    return plan;
+}
+
+static struct tca_plan *notify_plan(struct kit *kit, uint32_t slot)
+{
+    struct tca_plan *plan;
+    cr_assert_eq(tca_plan_new(kit->session, NULL, &plan), 0);
+    cr_assert_eq(tca_plan_notify(plan, 0, slot), 0);
+    cr_assert_eq(tca_plan_commit(plan, TCA_DEFAULT), 0, "%s", tca_error_text());
+    return plan;
+}
+
+Test(session, starts_copy_and_notify)
+{
+    struct kit kit;
+    kit_init(&kit, FAKE_HONEST);
+    struct tca_plan *plan = put_plan(&kit, 0, false);
+    struct tca_receipt receipt;
+    cr_assert_eq(tca_plan_receipt(plan, &receipt), -ENODATA);
+    for (int i = 1; i <= 100; i++) {
+        kit.memory[0] = (uint8_t)i;
+        cr_assert_eq(tca_notified(kit.session, 0, 1), 0);
+        cr_assert_eq(tca_start(plan), 0);
+        cr_assert_eq(tca_test(plan), 1);
+        cr_assert_eq(tca_wait(plan, 0), 0);
+        cr_assert_eq(tca_notified_count(kit.session, 0, 1), 1);
+        cr_assert_eq(tca_notified_wait(kit.session, 0, 1, 0), 0);
+        cr_assert_eq(tca_notified_count(kit.session, 0, 1), 0);
+        cr_assert_eq(kit.memory[4096], i);
+    }
+    cr_assert_eq(tca_plan_receipt(plan, &receipt), 0);
+    cr_assert_eq(receipt.starts, 100);
+    cr_assert_eq(receipt.bytes, 8);
+    cr_assert_eq(receipt.rail, TCA_RAIL_SHM);
+    cr_assert_eq(receipt.seat, TCA_SEAT_CLIENT);
+    cr_assert_eq(receipt.start_ns, 0);
+    cr_assert_eq(kit.fake.segment->client_starts[0], 100);
+    cr_assert_eq(kit.fake.notify->lines[1].landing, 0x500000000000 + 4096);
+    cr_assert_eq(tca_region_free(kit.region), -EBUSY);
+    cr_assert_null(tca_plan_free(plan));
+    cr_assert_eq(tca_region_free(kit.region), 0);
+    cr_assert_eq(kit.fake.released, 2);
+    kit_deinit(&kit);
+}
+
+Test(session, timed_receipts_have_times)
+{
+    struct kit kit;
+    kit_init(&kit, FAKE_HONEST);
+    struct tca_plan *plan = put_plan(&kit, TCA_PLAN_TIMED, false);
+    struct tca_receipt receipt;
+    cr_assert_eq(tca_start(plan), 0);
+    cr_assert_eq(tca_plan_receipt(plan, &receipt), 0);
+    cr_assert(receipt.start_ns > 0 && receipt.start_ns <= receipt.done_ns &&
+              receipt.done_ns <= receipt.seen_ns);
+    kit_deinit(&kit);
+}
+
+Test(session, a_wait_step_is_released_by_a_notification)
+{
+    struct kit kit;
+    kit_init(&kit, FAKE_HONEST);
+    struct tca_plan *plan = put_plan(&kit, 0, true), *release = notify_plan(&kit, 0);
+    for (int i = 0; i < 3; i++) {
+        kit.memory[0] = (uint8_t)(i + 1);
+        cr_assert_eq(tca_start(plan), 0);
+        cr_assert_eq(tca_start(plan), -EBUSY);
+        cr_assert_eq(tca_test(plan), 0);
+        cr_assert_eq(tca_wait(plan, 1000000), -ETIMEDOUT);
+        cr_assert_eq(tca_notified(kit.session, 0, 1), 0);
+        cr_assert_eq(tca_start(release), 0);
+        /* whoever waits for what comes of it moves it on */
+        cr_assert_eq(tca_notified_wait(kit.session, 0, 1, TCA_DEFAULT), 0);
+        cr_assert_eq(kit.memory[4096], i + 1);
+        cr_assert_eq(tca_wait(plan, 0), 0);
+    }
+    kit_deinit(&kit);
+}
+
+Test(session, a_sleeper_is_woken_by_another_process)
+{
+    struct kit kit;
+    kit_init(&kit, FAKE_HONEST);
+    pid_t child = fork();
+    if (child == 0) {
+        usleep(20000); /* by then the parent sleeps; if not, the test shows less */
+        notify_raise_direct(&kit.fake.notify->lines[3], 1, 0);
+        notify_wake(kit.fake.notify);
+        _exit(0);
+    }
+    cr_assert_eq(tca_notified_wait(kit.session, 0, 3, TCA_FOREVER), 0);
+    cr_assert_eq(waitpid(child, NULL, 0), child);
+    cr_assert_eq(kit.fake.notify->sleeping, 0);
+    kit_deinit(&kit);
+}
+
+/* What an engine would do with the next entry of channel 0. */
+static struct submit_entry engine_take(struct kit *kit)
+{
+    static struct ring ring;
+    struct submit_entry entry;
+    if (!ring.shared)
+        ring_init(&ring, &kit->fake.segment->submit[0], kit->fake.segment->submit_entries[0],
+                  sizeof(entry), SUBMIT_ENTRIES);
+    cr_assert_eq(ring_pop(&ring, &entry), 1);
+    return entry;
+}
+
+static void engine_complete(struct kit *kit, const struct complete_entry *entry)
+{
+    static struct ring ring;
+    if (!ring.shared)
+        ring_init(&ring, &kit->fake.segment->complete, kit->fake.segment->complete_entries,
+                  sizeof(*entry), COMPLETE_ENTRIES);
+    cr_assert_eq(ring_push(&ring, entry), 0);
+}
+
+Test(session, the_daemon_seat_goes_through_the_rings)
+{
+    struct kit kit;
+    kit_init(&kit, FAKE_DAEMON_SEAT);
+    struct tca_plan *plan = put_plan(&kit, 0, false);
+    struct tca_receipt receipt;
+    uint64_t rung;
+
+    atomic_store(&kit.fake.segment->engine_armed, 1);
+    cr_assert_eq(tca_start(plan), 0);
+    cr_assert_eq(kit.fake.segment->engine_armed, 0);
+    cr_assert_eq(read(kit.fake.engine_fd, &rung, sizeof(rung)), sizeof(rung));
+    struct submit_entry entry = engine_take(&kit);
+    cr_assert_eq(tca_test(plan), 0);
+    cr_assert_eq(tca_wait(plan, 1000), -ETIMEDOUT);
+
+    struct complete_entry answer = {
+        .plan = entry.plan, .sequence = entry.sequence + 1, .rail = RAIL_OFI};
+    engine_complete(&kit, &answer); /* of a start that never was */
+    answer.plan = 4000;
+    engine_complete(&kit, &answer); /* of a plan that never was */
+    cr_assert_eq(tca_test(plan), 0);
+    answer = (struct complete_entry){.plan = entry.plan,
+                                     .sequence = entry.sequence,
+                                     .rail = RAIL_OFI,
+                                     .bytes = 8,
+                                     .descriptors = 1,
+                                     .retries = 2,
+                                     .start_ns = entry.start_ns,
+                                     .taken_ns = entry.start_ns + 1,
+                                     .posted_ns = entry.start_ns + 2,
+                                     .done_ns = entry.start_ns + 3};
+    engine_complete(&kit, &answer);
+    cr_assert_eq(tca_wait(plan, 0), 0);
+    cr_assert_eq(tca_plan_receipt(plan, &receipt), 0);
+    cr_assert_eq(receipt.rail, TCA_RAIL_OFI);
+    cr_assert_eq(receipt.seat, TCA_SEAT_DAEMON);
+    cr_assert_eq(receipt.bytes, 8);
+    cr_assert_eq(receipt.retries, 2);
+    cr_assert_eq(receipt.taken_ns, receipt.start_ns + 1);
+    cr_assert_eq(receipt.done_ns, receipt.start_ns + 3);
+    cr_assert_neq(receipt.seen_ns, 0);
+
+    cr_assert_eq(tca_start(plan), 0); /* and one that fails */
+    entry = engine_take(&kit);
+    answer = (struct complete_entry){
+        .plan = entry.plan, .sequence = entry.sequence, .status = status_to_wire(-ENETDOWN)};
+    engine_complete(&kit, &answer);
+    cr_assert_eq(tca_wait(plan, 0), -ENETDOWN);
+    cr_assert_eq(tca_test(plan), -ENETDOWN);
+    kit_deinit(&kit);
+}
+
+Test(session, a_full_ring_says_so)
+{
+    struct kit kit;
+    struct tca_plan *plans[SUBMIT_ENTRIES + 1];
+    kit_init(&kit, FAKE_DAEMON_SEAT);
+    for (int i = 0; i <= SUBMIT_ENTRIES; i++)
+        plans[i] = put_plan(&kit, 0, false);
+    for (int i = 0; i < SUBMIT_ENTRIES; i++)
+        cr_assert_eq(tca_start(plans[i]), 0);
+    cr_assert_eq(tca_start(plans[SUBMIT_ENTRIES]), -EAGAIN);
+    engine_take(&kit);
+    cr_assert_eq(tca_start(plans[SUBMIT_ENTRIES]), 0);
+    kit_deinit(&kit);
+}
+
+Test(session, a_ring_that_makes_no_sense_ends_the_session)
+{
+    struct kit kit;
+    kit_init(&kit, FAKE_DAEMON_SEAT);
+    struct tca_plan *plan = put_plan(&kit, 0, false);
+    cr_assert_eq(tca_start(plan), 0);
+    atomic_store(&kit.fake.segment->complete.tail, 5000);
+    cr_assert_eq(tca_wait(plan, TCA_FOREVER), -EPROTO);
+    cr_assert_eq(tca_start(plan), -EPROTO);
+    kit_deinit(&kit);
+}
+
+Test(session, events_break_plans)
+{
+    struct kit kit;
+    kit_init(&kit, FAKE_HONEST);
+    struct tca_plan *put = put_plan(&kit, 0, false), *waiting = put_plan(&kit, 0, true),
+                    *broken = notify_plan(&kit, 2);
+    cr_assert_eq(tca_start(waiting), 0);
+    fake_event(&kit.fake, TCA__EVENT__KIND__PLAN_BROKEN, 2, -ENETDOWN);
+    cr_assert_eq(tca_start(broken), -ENETDOWN);
+    cr_assert_eq(tca_start(put), 0);
+    fake_event(&kit.fake, TCA__EVENT__KIND__REGION_GONE, 3, 0);
+    cr_assert_eq(tca_start(put), -ESTALE);
+    cr_assert_eq(tca_wait(waiting, TCA_FOREVER), -ESTALE);
+    fake_event(&kit.fake, 77, 1, 0); /* from a newer daemon */
+    fake_event(&kit.fake, TCA__EVENT__KIND__PLAN_BROKEN, 123456, -ENETDOWN);
+    fake_event(&kit.fake, TCA__EVENT__KIND__RANK_GONE, 123456, 0);
+    cr_assert_eq(tca_start(put), -ESTALE);
+    kit_deinit(&kit);
+}
+
+Test(session, a_dead_rank_is_told_once_its_notifications_are_taken)
+{
+    struct kit kit;
+    kit_init(&kit, FAKE_HONEST);
+    struct tca_plan *plan = notify_plan(&kit, 2), *waiting = put_plan(&kit, 0, true);
+    cr_assert_eq(tca_start(plan), 0);
+    cr_assert_eq(tca_start(waiting), 0);
+    atomic_store(&kit.fake.notify->source_state[0], SOURCE_DEAD);
+    fake_event(&kit.fake, TCA__EVENT__KIND__RANK_GONE, 0, 0);
+    cr_assert_eq(tca_notified_wait(kit.session, 0, 2, TCA_FOREVER), 0);
+    cr_assert_eq(tca_notified_wait(kit.session, 0, 2, TCA_FOREVER), -EOWNERDEAD);
+    cr_assert_eq(tca_notified(kit.session, 0, 2), -EOWNERDEAD);
+    cr_assert_eq(tca_wait(waiting, TCA_FOREVER), -EOWNERDEAD);
+    cr_assert_eq(tca_start(plan), -EOWNERDEAD);
+    kit_deinit(&kit);
+}
+
+Test(session, a_daemon_that_goes_ends_every_wait)
+{
+    struct kit kit;
+    kit_init(&kit, FAKE_HONEST);
+    struct tca_plan *waiting = put_plan(&kit, 0, true);
+    struct tca_region *region;
+    cr_assert_eq(tca_start(waiting), 0);
+    shutdown(kit.fake.fd, SHUT_RDWR);
+    cr_assert_eq(tca_wait(waiting, TCA_FOREVER), -EHOSTDOWN);
+    cr_assert_eq(tca_notified_wait(kit.session, 0, 2, TCA_FOREVER), -EHOSTDOWN);
+    cr_assert_eq(tca_start(waiting), -EHOSTDOWN);
+    cr_assert_eq(tca_region_alloc(kit.session, 1, &region), -EHOSTDOWN);
+    cr_assert_not_null(strstr(tca_error_text(), kit.fake.address.sun_path));
+    kit_deinit(&kit);
+}
+
+Test(session, a_child_must_open_its_own)
+{
+    struct kit kit;
+    kit_init(&kit, FAKE_HONEST);
+    pid_t child = fork();
+    if (child == 0) {
+        struct tca_region *region;
+        int r = tca_region_alloc(kit.session, 1, &region);
+        tca_close(kit.session); /* which leaves the parent's alone */
+        _exit(r == -EINVAL ? 0 : 1);
+    }
+    int status;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert_eq(status, 0);
+    cr_assert_eq(tca_region_free(kit.region), 0);
+    kit_deinit(&kit);
+}
+
+Test(session, a_group_of_one_needs_no_daemon)
+{
+    struct kit kit;
+    uint64_t one = 42, all = 0;
+    kit_init(&kit, FAKE_HONEST);
+    cr_assert_eq(tca_allgather(kit.session, &one, sizeof(one), &all, TCA_DEFAULT), 0);
+    cr_assert_eq(all, 42);
+    cr_assert_eq(tca_barrier(kit.session, TCA_DEFAULT), 0);
+    cr_assert_eq(tca_allgather(kit.session, &one, 4097, &all, TCA_DEFAULT), -EINVAL);
+    cr_assert_eq(tca_node_of(kit.session, 0), 1);
+    cr_assert_eq(tca_node_of(kit.session, 1), -EINVAL);
+    cr_assert_str_eq(tca_node_name(kit.session), "fake");
+    kit_deinit(&kit);
+}
+
+Test(session, both_seats_have_to_end)
+{
+    struct kit kit;
+    struct tca_plan *plan;
+    struct tca_receipt receipt;
+    kit_init(&kit, FAKE_MIXED_SEATS);
+    cr_assert_eq(tca_plan_new(kit.session, NULL, &plan), 0);
+    cr_assert_eq(tca_plan_wait(plan, 0, 0, 1), 0);
+    cr_assert_eq(
+        tca_plan_put(plan,
+                     &(struct tca_put){.source = kit.region, .target = kit.handle, .bytes = 8}),
+        0);
+    cr_assert_eq(tca_plan_chain(plan), 0);
+    cr_assert_eq(
+        tca_plan_put(plan,
+                     &(struct tca_put){.source = kit.region, .target = kit.handle, .bytes = 16}),
+        0);
+    cr_assert_eq(tca_plan_commit(plan, TCA_DEFAULT), 0, "%s", tca_error_text());
+
+    for (int daemon_first = 0; daemon_first < 2; daemon_first++) {
+        cr_assert_eq(tca_start(plan), 0);
+        struct submit_entry entry = engine_take(&kit);
+        struct complete_entry answer = {.plan = entry.plan,
+                                        .sequence = entry.sequence,
+                                        .rail = RAIL_OFI,
+                                        .bytes = 16,
+                                        .descriptors = 3,
+                                        .done_ns = 1};
+        if (daemon_first)
+            engine_complete(&kit, &answer);
+        else
+            notify_raise_direct(&kit.fake.notify->lines[0], 1, 0);
+        cr_assert_eq(tca_test(plan), 0);
+        if (daemon_first)
+            notify_raise_direct(&kit.fake.notify->lines[0], 2, 0);
+        else
+            engine_complete(&kit, &answer);
+        cr_assert_eq(tca_test(plan), 1);
+        cr_assert_eq(tca_plan_receipt(plan, &receipt), 0);
+        cr_assert_eq(receipt.bytes, 24);
+        cr_assert_eq(receipt.descriptors, 4);
+        cr_assert_eq(receipt.rail, TCA_RAIL_SHM, "of the first chain");
+        cr_assert_eq(receipt.seat, TCA_SEAT_CLIENT);
+    }
+    kit_deinit(&kit);
+}
+
+/* What a commit that timed out made after all is given back. */
+Test(session, a_late_answer_is_released)
+{
+    struct kit kit;
+    struct tca_plan *plan;
+    kit_init(&kit, FAKE_LATE_COMMIT);
+    cr_assert_eq(tca_plan_new(kit.session, NULL, &plan), 0);
+    cr_assert_eq(tca_plan_notify(plan, 0, 0), 0);
+    cr_assert_eq(tca_plan_commit(plan, 0), -ETIMEDOUT);
+    kit.fake.go = true;
+    cr_assert_eq(tca_plan_commit(plan, TCA_DEFAULT), 0, "it can be tried again: %s",
+                 tca_error_text());
+    cr_assert_eq(tca_start(plan), 0);
+    cr_assert_eq(tca_notified(kit.session, 0, 0), 1);
+    cr_assert_eq(tca_region_free(kit.region), 0);
+    cr_assert_eq(kit.fake.released, 2, "the first plan and the region");
+    kit_deinit(&kit);
+}

@@ -1,0 +1,147 @@
+#include "tests/unit/drivers/kit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "proto/wait.h"
+
+uint64_t shape_bytes(const struct shape *shape)
+{
+    return shape->block * shape->count * shape->outer;
+}
+
+int64_t shape_place(const struct shape *shape, uint64_t position)
+{
+    uint64_t plane = shape->block * shape->count;
+    uint64_t inside = position % plane;
+    return shape->offset + (int64_t)(position / plane) * shape->outer_stride +
+           (int64_t)(inside / shape->block) * shape->stride + (int64_t)(inside % shape->block);
+}
+
+struct layout *shape_layout(const struct shape *shape)
+{
+    struct layout *block, *row, *plane, *moved;
+    if (layout_contiguous(shape->block, &block) < 0 ||
+        layout_repeat(block, shape->count, shape->stride, &row) < 0 ||
+        layout_repeat(row, shape->outer, shape->outer_stride, &plane) < 0 ||
+        layout_shift(plane, shape->offset, &moved) < 0)
+        abort();
+    free(block);
+    free(row);
+    free(plane);
+    return moved;
+}
+
+uint32_t next_random(uint32_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 17;
+    *state ^= *state << 5;
+    return *state;
+}
+
+void fill(uint8_t *bytes, size_t length, uint32_t seed)
+{
+    uint32_t state = seed * 2654435761u + 1;
+    for (size_t i = 0; i < length; i++)
+        bytes[i] = (uint8_t)(next_random(&state) >> 11);
+}
+
+static void notified(void *context, uint64_t token)
+{
+    struct side *side = context;
+    if (side->expected && memcmp(side->memory, side->expected, side->bytes) != 0)
+        side->early = true;
+    if (side->notified_count < NOTIFIED_MAX)
+        side->notified[side->notified_count] = token;
+    side->notified_count++;
+}
+
+static void peer_down(void *context, struct driver_peer *peer, int error)
+{
+    struct side *side = context;
+    side->downs++;
+    side->down_error = error;
+}
+
+int side_open(struct side *side, const char *name, uint64_t segment_bytes, size_t bytes)
+{
+    const struct driver_ops *ops = driver_find(name);
+    const struct driver_config config = {
+        .provider = getenv("TEST_OFI_PROVIDER") ? getenv("TEST_OFI_PROVIDER") : "tcp",
+        .address = "127.0.0.1",
+        .runtime_dir = "/tmp",
+        .segment_bytes = segment_bytes,
+    };
+    *side = (struct side){.bytes = bytes};
+    struct driver_events events = {.notified = notified, .peer_down = peer_down, .context = side};
+    int r = ops ? ops->open(&config, &events, &side->driver) : -ENOENT;
+    if (r < 0)
+        return r;
+    side->memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (side->memory == MAP_FAILED)
+        return -ENOMEM;
+    struct driver_memory memory = {.base = side->memory, .length_bytes = bytes, .fd = -1};
+    return ops->region_add(side->driver, &memory, &side->region);
+}
+
+void side_close(struct side *side)
+{
+    if (!side->driver)
+        return;
+    side->driver->ops->region_remove(side->driver, side->region);
+    side->driver->ops->close(side->driver);
+    munmap(side->memory, side->bytes);
+    side->driver = NULL;
+}
+
+static void op_done(struct driver_op *driver_op, int status)
+{
+    struct op *op = (struct op *)driver_op;
+    op->status = status;
+    op->done++;
+}
+
+void op_init(struct op *op)
+{
+    *op = (struct op){.op.done = op_done, .status = 1};
+}
+
+static void pump(struct side *a, struct side *b)
+{
+    if (a->driver && a->driver->ops->progress(a->driver, 16) < 0)
+        abort();
+    if (b && b != a && b->driver && b->driver->ops->progress(b->driver, 16) < 0)
+        abort();
+}
+
+bool pump_until(struct side *a, struct side *b, const unsigned *counter, unsigned goal)
+{
+    const uint64_t give_up_ns = clock_now_ns() + UINT64_C(30000000000);
+    while (*counter < goal) {
+        pump(a, b);
+        if (clock_now_ns() > give_up_ns)
+            return false;
+    }
+    return true;
+}
+
+void pump_rounds(struct side *a, struct side *b, unsigned rounds)
+{
+    while (rounds-- > 0)
+        pump(a, b);
+}
+
+int post(struct side *a, struct side *b, struct driver_put *put, struct op *op)
+{
+    const uint64_t give_up_ns = clock_now_ns() + UINT64_C(30000000000);
+    int r;
+    while ((r = a->driver->ops->put_post(a->driver, put, &op->op)) == -EAGAIN) {
+        pump(a, b);
+        if (clock_now_ns() > give_up_ns)
+            return -ETIMEDOUT;
+    }
+    return r;
+}

@@ -1,0 +1,61 @@
+/* For tests of drivers: shapes with their own idea of where each byte lies, and a pair of driver
+ * instances that talk to each other. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "drivers/driver.h"
+
+/* outer times count blocks; independent of the layout that is made of it. */
+struct shape {
+    uint64_t block;
+    uint64_t count;
+    int64_t stride;
+    uint64_t outer;
+    int64_t outer_stride;
+    int64_t offset;
+};
+uint64_t shape_bytes(const struct shape *shape);
+/* Where packed byte `position` lies. */
+int64_t shape_place(const struct shape *shape, uint64_t position);
+struct layout *shape_layout(const struct shape *shape);
+
+/* Pseudo-random bytes, the same for the same seed. */
+void fill(uint8_t *bytes, size_t length, uint32_t seed);
+uint32_t next_random(uint32_t *state);
+
+enum { NOTIFIED_MAX = 4096 };
+
+struct side {
+    struct driver *driver;
+    struct driver_region *region;
+    uint8_t *memory;
+    size_t bytes;
+    uint64_t notified[NOTIFIED_MAX]; /* tokens in order */
+    unsigned notified_count;
+    unsigned downs;
+    int down_error;
+    /* looked at from within notified(): NULL or what has to be in memory by then */
+    const uint8_t *expected;
+    bool early; /* it was not */
+};
+
+struct op {
+    struct driver_op op;
+    int status;
+    unsigned done;
+};
+
+/* Opens an instance with a region of so many bytes; 0, or the driver's error. */
+int side_open(struct side *side, const char *name, uint64_t segment_bytes, size_t bytes);
+void side_close(struct side *side);
+void op_init(struct op *op);
+
+/* Moves both on until *counter >= goal; false when that did not come in half a minute. */
+bool pump_until(struct side *a, struct side *b, const unsigned *counter, unsigned goal);
+/* Some rounds more, for what must not come. */
+void pump_rounds(struct side *a, struct side *b, unsigned rounds);
+/* Posts, and tries again while the driver says -EAGAIN. */
+int post(struct side *a, struct side *b, struct driver_put *put, struct op *op);

@@ -1,0 +1,257 @@
+/* Chains over a driver that does what the test says. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "drivers/chain.h"
+
+enum { PUTS = 8 };
+
+struct driver_put {
+    int answer;   /* of put_post(): 0, -EAGAIN, another error */
+    bool at_once; /* done() from within put_post() */
+    int status;   /* that done() is given */
+    unsigned posted;
+    struct driver_op *op; /* in flight */
+};
+
+static struct driver_put script[PUTS];
+static unsigned order[64], order_count;
+
+static int scripted_post(struct driver *driver, struct driver_put *put, struct driver_op *op)
+{
+    if (put->answer < 0)
+        return put->answer;
+    put->posted++;
+    if (order_count < 64)
+        order[order_count++] = (unsigned)(put - script);
+    op->posted_ns = 100 + (uint64_t)(put - script);
+    if (put->at_once)
+        op->done(op, put->status);
+    else
+        put->op = op;
+    return 0;
+}
+
+static const struct driver_ops scripted_ops = {.name = "scripted", .put_post = scripted_post};
+static struct driver scripted = {.ops = &scripted_ops};
+
+static void complete(unsigned put, int status)
+{
+    struct driver_op *op = script[put].op;
+    cr_assert(op);
+    script[put].op = NULL;
+    op->done(op, status);
+}
+
+static struct notify_line line;
+static _Atomic uint64_t taken;
+
+static struct chain_step put_step(unsigned put, bool fence)
+{
+    return (struct chain_step){.kind = CHAIN_PUT, .fence = fence, .put = {&scripted, &script[put]}};
+}
+
+static struct chain_step wait_step(uint64_t count)
+{
+    return (struct chain_step){.kind = CHAIN_WAIT, .wait = {&line, &taken, count}};
+}
+
+static struct chain *make(const struct chain_step *steps, uint32_t count)
+{
+    struct chain *chain;
+    cr_assert(chain_new(steps, count, &chain) == 0);
+    return chain;
+}
+
+static void notify(uint64_t value)
+{
+    atomic_store(&line.direct, value);
+}
+
+Test(chain, of_one_put_that_is_done_at_once)
+{
+    const struct chain_step steps[] = {put_step(0, false)};
+    struct chain *chain = make(steps, 1);
+    script[0].at_once = true;
+    for (unsigned i = 1; i <= 3; i++) {
+        cr_assert(chain_start(chain) == 1);
+        cr_assert(script[0].posted == i);
+    }
+    cr_assert(chain_run(chain) == 1 && script[0].posted == 3);
+    cr_assert(chain_posted_ns(chain) == 100);
+    cr_assert(chain_retries(chain) == 0);
+    chain_free(chain);
+}
+
+Test(chain, of_nothing)
+{
+    struct chain *chain = make(NULL, 0);
+    cr_assert(chain_start(chain) == 1);
+    cr_assert(!chain_waiting(chain));
+    cr_assert(chain_free(chain) == NULL);
+    cr_assert(chain_free(NULL) == NULL);
+}
+
+Test(chain, keeps_several_puts_in_flight)
+{
+    const struct chain_step steps[] = {put_step(0, false), put_step(1, false), put_step(2, false)};
+    struct chain *chain = make(steps, 3);
+    cr_assert(chain_start(chain) == 0);
+    cr_assert(script[2].posted == 1);
+    cr_assert(chain_start(chain) == -EBUSY);
+    complete(2, 0);
+    complete(0, 0);
+    cr_assert(chain_run(chain) == 0);
+    complete(1, 0);
+    cr_assert(chain_run(chain) == 1);
+    cr_assert(chain_posted_ns(chain) == 102);
+    chain_free(chain);
+}
+
+Test(chain, waits_at_a_fence)
+{
+    const struct chain_step steps[] = {put_step(0, false), put_step(1, false), put_step(2, true)};
+    struct chain *chain = make(steps, 3);
+    cr_assert(chain_start(chain) == 0);
+    cr_assert(script[1].posted == 1 && script[2].posted == 0);
+    complete(1, 0);
+    cr_assert(chain_run(chain) == 0 && script[2].posted == 0);
+    complete(0, 0);
+    cr_assert(chain_run(chain) == 0 && script[2].posted == 1);
+    complete(2, 0);
+    cr_assert(chain_run(chain) == 1);
+    chain_free(chain);
+}
+
+Test(chain, waits_for_notifications)
+{
+    const struct chain_step steps[] = {wait_step(2), put_step(0, false), wait_step(1),
+                                       put_step(1, false)};
+    struct chain *chain = make(steps, 4);
+    script[0].at_once = script[1].at_once = true;
+    cr_assert(chain_start(chain) == 0);
+    cr_assert(chain_waiting(chain) && script[0].posted == 0);
+    notify(1);
+    cr_assert(chain_run(chain) == 0 && chain_waiting(chain));
+    notify(2);
+    cr_assert(chain_run(chain) == 0 && chain_waiting(chain) && script[0].posted == 1);
+    notify(3);
+    cr_assert(chain_run(chain) == 1 && script[1].posted == 1);
+    cr_assert(!chain_waiting(chain));
+    cr_assert(atomic_load(&taken) == 3);
+    /* and again, with all of them there already */
+    notify(6);
+    cr_assert(chain_start(chain) == 1 && script[1].posted == 2);
+    chain_free(chain);
+}
+
+Test(chain, tries_again_what_was_refused)
+{
+    const struct chain_step steps[] = {put_step(0, false), put_step(1, false)};
+    struct chain *chain = make(steps, 2);
+    script[0].at_once = script[1].at_once = true;
+    script[1].answer = -EAGAIN;
+    cr_assert(chain_start(chain) == 0);
+    cr_assert(chain_run(chain) == 0 && chain_run(chain) == 0);
+    cr_assert(script[0].posted == 1 && script[1].posted == 0);
+    cr_assert(!chain_waiting(chain));
+    script[1].answer = 0;
+    cr_assert(chain_run(chain) == 1);
+    cr_assert(script[0].posted == 1 && script[1].posted == 1);
+    cr_assert(chain_retries(chain) == 1);
+    cr_assert(chain_start(chain) == 1);
+    cr_assert(chain_retries(chain) == 0, "of an earlier start");
+    chain_free(chain);
+}
+
+Test(chain, ends_when_a_put_is_impossible)
+{
+    const struct chain_step steps[] = {put_step(0, false), put_step(1, false), put_step(2, false)};
+    struct chain *chain = make(steps, 3);
+    script[1].answer = -EHOSTDOWN;
+    cr_assert(chain_start(chain) == 0, "one is still in flight");
+    cr_assert(script[2].posted == 0);
+    complete(0, 0);
+    cr_assert(chain_run(chain) == -EHOSTDOWN);
+    cr_assert(chain_run(chain) == -EHOSTDOWN, "it still says so");
+    script[1].answer = 0;
+    script[0].at_once = script[1].at_once = script[2].at_once = true;
+    cr_assert(chain_start(chain) == 1, "and can be started again");
+    chain_free(chain);
+}
+
+Test(chain, ends_when_a_put_fails_later)
+{
+    const struct chain_step steps[] = {put_step(0, false), wait_step(1), put_step(1, false)};
+    struct chain *chain = make(steps, 3);
+    cr_assert(chain_start(chain) == 0);
+    complete(0, -ESTALE);
+    notify(1);
+    cr_assert(chain_run(chain) == -ESTALE);
+    cr_assert(script[1].posted == 0);
+    cr_assert(atomic_load(&taken) == 0, "a failed chain takes no notification");
+    chain_free(chain);
+}
+
+Test(chain, the_first_error_counts)
+{
+    const struct chain_step steps[] = {put_step(0, false), put_step(1, false)};
+    struct chain *chain = make(steps, 2);
+    cr_assert(chain_start(chain) == 0);
+    complete(1, -EHOSTDOWN);
+    complete(0, -ESTALE);
+    cr_assert(chain_run(chain) == -EHOSTDOWN);
+    chain_free(chain);
+}
+
+Test(chain, is_cancelled)
+{
+    const struct chain_step steps[] = {put_step(0, false), wait_step(1), put_step(1, false)};
+    struct chain *chain = make(steps, 3);
+    chain_cancel(chain, -ECANCELED); /* not running: nothing to cancel */
+    cr_assert(chain_start(chain) == 0);
+    chain_cancel(chain, -EOWNERDEAD);
+    cr_assert(!chain_waiting(chain));
+    notify(1);
+    cr_assert(chain_run(chain) == 0, "one is still in flight");
+    complete(0, 0);
+    cr_assert(chain_run(chain) == -EOWNERDEAD);
+    cr_assert(script[1].posted == 0);
+
+    cr_assert(chain_start(chain) == 0);
+    cr_assert(script[1].posted == 1, "the notification was still there");
+    chain_cancel(chain, 0);
+    complete(0, 0);
+    complete(1, 0);
+    cr_assert(chain_run(chain) == -ECANCELED);
+    chain_free(chain);
+}
+
+Test(chain, posts_in_order_whatever_happens)
+{
+    struct chain_step steps[PUTS];
+    for (unsigned i = 0; i < PUTS; i++)
+        steps[i] = put_step(i, i % 3 == 2);
+    struct chain *chain = make(steps, PUTS);
+    int r = chain_start(chain);
+    for (unsigned round = 0; r == 0; round++) {
+        for (unsigned i = 0; i < PUTS; i++) {
+            script[i].answer = (round + i) % 2 ? -EAGAIN : 0;
+            if (script[i].op && round % 3 == i % 3)
+                complete(i, 0);
+        }
+        r = chain_run(chain);
+    }
+    cr_assert(r == 1 && order_count == PUTS);
+    for (unsigned i = 0; i < PUTS; i++)
+        cr_assert(order[i] == i);
+    chain_free(chain);
+}
+
+Test(chain, has_a_limit)
+{
+    struct chain *chain = NULL;
+    cr_assert(chain_new(NULL, PLAN_STEPS_MAX + 1, &chain) == -E2BIG);
+    cr_assert(chain == NULL);
+}

@@ -1,0 +1,123 @@
+/* Copy kernels against a byte-wise reference that knows the shapes from elsewhere. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "drivers/copy/copy.h"
+#include "tests/unit/drivers/kit.h"
+
+enum { MEMORY = 64 << 10, BASE = 24 << 10, PACKED_MAX = 8 << 10, GUARD = 64 };
+
+static uint8_t source[MEMORY], target[MEMORY], expected[MEMORY];
+
+/* Blocks of a row do not overlap, nor do rows: else a reference of bytes would have to know the
+ * order. */
+static struct shape random_shape(uint32_t *state, uint64_t bytes)
+{
+    static const uint64_t blocks[] = {1, 2, 3, 4, 8, 12, 16, 24, 32, 48};
+    struct shape shape = {.block = bytes, .count = 1, .outer = 1};
+    uint64_t block = blocks[next_random(state) % 10];
+    if (bytes % block == 0 && next_random(state) % 4 != 0) {
+        shape.block = block;
+        shape.count = bytes / block;
+        shape.stride = (int64_t)(block + next_random(state) % 3);
+        if (shape.count % 3 == 0 && next_random(state) % 2) {
+            shape.count /= 3;
+            shape.outer = 3;
+            shape.outer_stride =
+                (int64_t)shape.count * shape.stride + (int64_t)(next_random(state) % 100);
+        }
+        if (next_random(state) % 4 == 0) {
+            shape.offset = (int64_t)(shape.count - 1) * shape.stride;
+            shape.stride = -shape.stride;
+        }
+    }
+    shape.offset += (int64_t)(next_random(state) % 64) - 32;
+    return shape;
+}
+
+Test(copy, programs_like_the_reference)
+{
+    uint32_t state = 12345;
+    for (unsigned round = 0; round < 3000; round++) {
+        uint64_t bytes = next_random(&state) % 97 * 48 % PACKED_MAX;
+        if (bytes == 0)
+            bytes = 48;
+        struct shape from = random_shape(&state, bytes), to = random_shape(&state, bytes);
+        struct layout *source_layout = shape_layout(&from), *target_layout = shape_layout(&to);
+        struct copy_program *program;
+        fill(source, MEMORY, round);
+        memset(target, 0x5a, MEMORY);
+        memset(expected, 0x5a, MEMORY);
+
+        /* a piece of it, then all of it: as drivers do */
+        uint64_t position = next_random(&state) % (bytes + 1),
+                 length = next_random(&state) % (bytes - position + 1);
+        cr_assert(copy_program_new(target_layout, source_layout, &program) == 0);
+        for (uint64_t i = position; i < position + length; i++)
+            expected[BASE + shape_place(&to, i)] = source[BASE + shape_place(&from, i)];
+        copy_program_run(program, target + BASE, source + BASE, position, length);
+        cr_assert(memcmp(target, expected, MEMORY) == 0, "round %u: piece", round);
+
+        for (uint64_t i = 0; i < bytes; i++)
+            expected[BASE + shape_place(&to, i)] = source[BASE + shape_place(&from, i)];
+        copy_program_run(program, target + BASE, source + BASE, 0, bytes);
+        cr_assert(memcmp(target, expected, MEMORY) == 0, "round %u: whole", round);
+        copy_program_free(program);
+        free(source_layout);
+        free(target_layout);
+    }
+}
+
+Test(copy, packs_and_unpacks_like_the_reference)
+{
+    uint32_t state = 777;
+    for (unsigned round = 0; round < 3000; round++) {
+        uint64_t bytes = (next_random(&state) % 100 + 1) * 48;
+        struct shape shape = random_shape(&state, bytes);
+        struct layout *layout = shape_layout(&shape);
+        static uint8_t packed[PACKED_MAX + 2 * GUARD], packed_expected[PACKED_MAX + 2 * GUARD];
+        uint64_t position = next_random(&state) % (bytes + 1),
+                 length = next_random(&state) % (bytes - position + 1);
+
+        fill(source, MEMORY, round);
+        memset(packed, 0xc3, sizeof(packed));
+        memset(packed_expected, 0xc3, sizeof(packed_expected));
+        for (uint64_t i = 0; i < length; i++)
+            packed_expected[GUARD + i] = source[BASE + shape_place(&shape, position + i)];
+        copy_pack(packed + GUARD, source + BASE, layout, position, length);
+        cr_assert(memcmp(packed, packed_expected, sizeof(packed)) == 0, "round %u: pack", round);
+
+        memset(target, 0x3c, MEMORY);
+        memset(expected, 0x3c, MEMORY);
+        for (uint64_t i = 0; i < length; i++)
+            expected[BASE + shape_place(&shape, position + i)] = packed[GUARD + i];
+        copy_unpack(target + BASE, layout, position, packed + GUARD, length);
+        cr_assert(memcmp(target, expected, MEMORY) == 0, "round %u: unpack", round);
+        free(layout);
+    }
+}
+
+Test(copy, sizes_must_agree)
+{
+    struct copy_program *program = NULL;
+    struct layout *a, *b;
+    cr_assert(layout_contiguous(8, &a) == 0 && layout_contiguous(9, &b) == 0);
+    cr_assert(copy_program_new(a, b, &program) == -EMSGSIZE);
+    cr_assert(program == NULL);
+    free(a);
+    free(b);
+}
+
+Test(copy, nothing_to_copy)
+{
+    struct copy_program *program;
+    struct layout *empty;
+    cr_assert(layout_contiguous(0, &empty) == 0);
+    cr_assert(copy_program_new(empty, empty, &program) == 0);
+    copy_program_run(program, NULL, NULL, 0, 0);
+    cr_assert(copy_program_free(program) == NULL);
+    cr_assert(copy_program_free(NULL) == NULL);
+    free(empty);
+}

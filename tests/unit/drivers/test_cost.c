@@ -1,0 +1,175 @@
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "drivers/cost.h"
+
+static const struct cost_parameters typical = {
+    .valid = true,
+    .latency_ns = 1000,
+    .descriptor_ns = 100,
+    .block_ns = 2,
+    .small_bytes_per_ns = 8,
+    .large_bytes_per_ns = 4,
+    .remote_factor = 1.5,
+};
+
+static uint64_t predict(uint64_t bytes, uint64_t blocks, uint32_t descriptors, bool across)
+{
+    struct cost_question question = {bytes, blocks, descriptors, across};
+    return cost_predict(&typical, &question);
+}
+
+Test(cost, adds_up)
+{
+    cr_assert(predict(0, 0, 1, false) == 1000);
+    cr_assert(predict(0, 1, 3, false) == 1200);
+    cr_assert(predict(64 << 10, 1, 1, false) == 1000 + (64 << 10) / 8);
+    cr_assert(predict(8 << 20, 1, 1, false) == 1000 + (8 << 20) / 4);
+    cr_assert(predict(8000, 100, 1, false) == 1000 + 1000 + 200);
+    cr_assert(predict(8000, 100, 1, true) == 1000 + 1800);
+}
+
+Test(cost, is_monotonic_in_bytes)
+{
+    uint64_t before = 0;
+    for (uint64_t bytes = 1; bytes < UINT64_C(1) << 40; bytes += bytes / 3 + 1) {
+        uint64_t ns = predict(bytes, 1, 1, false);
+        cr_assert(ns >= before);
+        before = ns;
+    }
+    cr_assert(predict(UINT64_MAX, UINT64_MAX, UINT32_MAX, true) < UINT64_MAX);
+}
+
+Test(cost, not_measured_is_never_chosen)
+{
+    const struct cost_parameters none = {0};
+    const struct cost_question question = {.bytes = 8};
+    cr_assert(cost_predict(&none, &question) == UINT64_MAX);
+}
+
+static char directory[] = "/tmp/tcad-cost-XXXXXX";
+static char path[64];
+
+static void setup(void)
+{
+    cr_assert(mkdtemp(directory));
+    snprintf(path, sizeof(path), "%s/cost", directory);
+}
+
+static void teardown(void)
+{
+    unlink(path);
+    cr_assert(rmdir(directory) == 0, "something was left behind");
+}
+
+static void write_text(const char *text)
+{
+    FILE *file = fopen(path, "w");
+    cr_assert(file && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+TestSuite(cost_file, .init = setup, .fini = teardown);
+
+static bool alike(double a, double b)
+{
+    return a > b ? a - b <= a * 1e-8 : b - a <= b * 1e-8;
+}
+
+Test(cost_file, comes_back)
+{
+    struct cost_table table = {0}, back;
+    const char *why = NULL;
+    unsigned line = 0;
+    table.at[RAIL_SHM][SEAT_CLIENT] = typical;
+    table.at[RAIL_OFI][SEAT_DAEMON] = typical;
+    table.at[RAIL_OFI][SEAT_DAEMON].latency_ns = 12345.678901;
+    setlocale(LC_ALL, "de_DE.UTF-8"); /* where there is one, its comma must not matter */
+    cr_assert(cost_write(path, &table) == 0);
+    cr_assert(cost_read(path, &back, &why, &line) == 0, "%s in line %u", why, line);
+    for (int rail = 0; rail < RAIL_COUNT; rail++)
+        for (int seat = 0; seat < SEAT_COUNT; seat++) {
+            const struct cost_parameters *a = &table.at[rail][seat], *b = &back.at[rail][seat];
+            cr_assert(a->valid == b->valid);
+            cr_assert(alike(a->latency_ns, b->latency_ns) &&
+                      alike(a->descriptor_ns, b->descriptor_ns) &&
+                      alike(a->block_ns, b->block_ns) &&
+                      alike(a->small_bytes_per_ns, b->small_bytes_per_ns) &&
+                      alike(a->large_bytes_per_ns, b->large_bytes_per_ns) &&
+                      alike(a->remote_factor, b->remote_factor));
+        }
+    cr_assert(cost_write(path, &table) == 0, "over an old one");
+}
+
+Test(cost_file, is_not_there)
+{
+    struct cost_table table;
+    const char *why;
+    unsigned line;
+    cr_assert(cost_read(path, &table, &why, &line) == -ENOENT);
+    cr_assert(cost_write("/nonexistent/cost", &table) == -ENOENT);
+}
+
+#define HEAD "tcad-cost 1\n"
+
+Test(cost_file, says_what_is_wrong_and_where)
+{
+    const struct {
+        const char *text;
+        unsigned line;
+    } cases[] = {
+        {"", 1},
+        {"tcad-cost 2\n", 1},
+        {HEAD "nonsense\n", 2},
+        {HEAD "# fine\n\nshm.client.latency_ns = fast\n", 4},
+        {HEAD "shm.client.latency_ns =\n", 2},
+        {HEAD "shm.client.latency_ns = 1 2\n", 2},
+        {HEAD "shm.client.latency_ns = -1\n", 2},
+        {HEAD "shm.client.latency_ns = nan\n", 2},
+        {HEAD "shm.client.latency_ns = 1e999\n", 2},
+        {HEAD "shm.client.small_bytes_per_ns = 0\n", 2},
+        {HEAD "shm.client.remote_factor = 0.5\n", 2},
+        {HEAD "tube.client.latency_ns = 1\n", 2},
+        {HEAD "shm.couch.latency_ns = 1\n", 2},
+        {HEAD "shm.client.colour = 1\n", 2},
+        {HEAD "shm.client.latency_ns = 1\nshm.client.latency_ns = 1\n", 3},
+        {HEAD "shm.client.latency_ns = 1\n", 2},
+    };
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct cost_table table;
+        const char *why = NULL;
+        unsigned line = 0;
+        write_text(cases[i].text);
+        cr_assert(cost_read(path, &table, &why, &line) == -EINVAL, "case %u", i);
+        cr_assert(why && why[0] != '\0');
+        cr_assert(line == cases[i].line, "case %u: line %u", i, line);
+    }
+    char text[600];
+    memset(text, 'x', sizeof(text));
+    memcpy(text, HEAD, strlen(HEAD));
+    text[sizeof(text) - 1] = '\0';
+    write_text(text);
+    struct cost_table table;
+    const char *why;
+    unsigned line;
+    cr_assert(cost_read(path, &table, &why, &line) == -EINVAL);
+}
+
+Test(cost_file, replaces_files_only)
+{
+    struct cost_table table = {0};
+    struct stat status;
+    cr_assert(cost_write(path, &table) == 0);
+    cr_assert(cost_write(path, &table) == 0);
+    cr_assert(unlink(path) == 0 && mkfifo(path, 0600) == 0);
+    cr_assert(cost_write(path, &table) == -EEXIST);
+    cr_assert(stat(path, &status) == 0 && S_ISFIFO(status.st_mode));
+    cr_assert(unlink(path) == 0 && symlink("/dev/null", path) == 0);
+    cr_assert(cost_write(path, &table) == -EEXIST);
+}

@@ -1,0 +1,427 @@
+/*
+ * An instance of the ofi driver and somebody who speaks its protocol, knows its address, and means
+ * harm. Whatever comes, nothing outside the landing's layout is touched, nobody is notified who
+ * should not be, and honest peers are served.
+ */
+#include <criterion/criterion.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_rma.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "drivers/ofi/ofi_wire.h"
+#include "tests/unit/drivers/kit.h"
+
+enum { REGION = 1 << 20, BUFFER = 1 << 20, TOKEN = 7, OFFSET = 4096 };
+
+struct attacker {
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_av *av;
+    struct fid_cq *cq;
+    struct fid_ep *endpoint;
+    struct fid_mr *mr;
+    uint8_t *buffer; /* the first half is sent from, a message is received at the end */
+    fi_addr_t victim;
+    struct ofi_address address; /* the victim's */
+    struct ofi_address own;
+    unsigned received;
+    unsigned sent;
+    unsigned posted;
+};
+
+static struct side victim;
+static struct attacker attacker;
+
+static struct ofi_message *inbox(void)
+{
+    return (struct ofi_message *)(attacker.buffer + BUFFER - sizeof(struct ofi_message));
+}
+
+static void attacker_open(void)
+{
+    struct fi_info *hints = fi_allocinfo();
+    struct fi_cq_attr queue = {.format = FI_CQ_FORMAT_DATA};
+    struct fi_av_attr addresses = {.type = FI_AV_TABLE};
+    hints->caps = FI_MSG | FI_RMA;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED;
+    hints->fabric_attr->prov_name = strdup("tcp");
+    cr_assert(fi_getinfo(FI_VERSION(1, 15), "127.0.0.1", NULL, FI_SOURCE, hints, &attacker.info) ==
+              0);
+    fi_freeinfo(hints);
+    cr_assert(fi_fabric(attacker.info->fabric_attr, &attacker.fabric, NULL) == 0);
+    cr_assert(fi_domain(attacker.fabric, attacker.info, &attacker.domain, NULL) == 0);
+    cr_assert(fi_av_open(attacker.domain, &addresses, &attacker.av, NULL) == 0);
+    cr_assert(fi_cq_open(attacker.domain, &queue, &attacker.cq, NULL) == 0);
+    cr_assert(fi_endpoint(attacker.domain, attacker.info, &attacker.endpoint, NULL) == 0);
+    cr_assert(fi_ep_bind(attacker.endpoint, &attacker.av->fid, 0) == 0);
+    cr_assert(fi_ep_bind(attacker.endpoint, &attacker.cq->fid, FI_TRANSMIT | FI_RECV) == 0);
+    cr_assert(fi_enable(attacker.endpoint) == 0);
+    attacker.buffer = calloc(1, BUFFER);
+    cr_assert(fi_mr_reg(attacker.domain, attacker.buffer, BUFFER,
+                        FI_SEND | FI_RECV | FI_WRITE | FI_REMOTE_WRITE, 0, 1, 0, &attacker.mr,
+                        NULL) == 0);
+
+    victim.driver->ops->address(victim.driver, &attacker.address);
+    cr_assert(fi_av_insert(attacker.av, attacker.address.name, 1, &attacker.victim, 0, NULL) == 1);
+    attacker.own = attacker.address;
+    attacker.own.cookie.word[0] ^= 1;
+    size_t bytes = sizeof(attacker.own.name);
+    cr_assert(fi_getname(&attacker.endpoint->fid, attacker.own.name, &bytes) == 0);
+    attacker.own.name_bytes = (uint16_t)bytes;
+    attacker.own.sink_address = 0;
+    attacker.own.sink_key = fi_mr_key(attacker.mr);
+}
+
+static void attacker_close(void)
+{
+    fi_close(&attacker.mr->fid);
+    fi_close(&attacker.endpoint->fid);
+    fi_close(&attacker.cq->fid);
+    fi_close(&attacker.av->fid);
+    fi_close(&attacker.domain->fid);
+    fi_close(&attacker.fabric->fid);
+    fi_freeinfo(attacker.info);
+    free(attacker.buffer);
+}
+
+static void pump(unsigned rounds)
+{
+    struct fi_cq_data_entry entry;
+    for (unsigned i = 0; i < rounds; i++) {
+        cr_assert(victim.driver->ops->progress(victim.driver, 16) >= 0, "the driver is broken");
+        ssize_t r = fi_cq_read(attacker.cq, &entry, 1);
+        if (r == 1 && entry.flags & FI_RECV)
+            attacker.received++;
+        else if (r == 1 && entry.op_context)
+            attacker.sent++;
+        if (r == -FI_EAVAIL) {
+            struct fi_cq_err_entry error = {0};
+            fi_cq_readerr(attacker.cq, &error, 0);
+            attacker.sent++;
+        }
+    }
+}
+
+/* Sends what is at the beginning of the buffer. */
+static void send_message(size_t bytes)
+{
+    while (fi_send(attacker.endpoint, attacker.buffer, bytes, fi_mr_desc(attacker.mr),
+                   attacker.victim, &attacker) != 0)
+        pump(1);
+    attacker.posted++;
+    while (attacker.sent < attacker.posted)
+        pump(1);
+    pump(20);
+}
+
+/* Writes it, with completion data. */
+static void write_data(size_t bytes, uint64_t address, uint64_t key, uint32_t data)
+{
+    while (fi_writedata(attacker.endpoint, attacker.buffer, bytes, fi_mr_desc(attacker.mr), data,
+                        attacker.victim, address, key, &attacker) != 0)
+        pump(1);
+    attacker.posted++;
+    while (attacker.sent < attacker.posted)
+        pump(1);
+    pump(20);
+}
+
+static struct ofi_message hello(void)
+{
+    return (struct ofi_message){
+        .magic = OFI_MESSAGE_MAGIC,
+        .version = PROTO_VERSION,
+        .type = OFI_HELLO,
+        .to = attacker.address.cookie,
+        .link = 3,
+        .link_epoch = 9,
+        .from = attacker.own,
+    };
+}
+
+/* Like an honest sender; the WELCOME. */
+static struct ofi_message get_ring(void)
+{
+    struct ofi_message message = hello();
+    unsigned before = attacker.received;
+    cr_assert(fi_recv(attacker.endpoint, inbox(), sizeof(*inbox()), fi_mr_desc(attacker.mr),
+                      FI_ADDR_UNSPEC, attacker.buffer) == 0);
+    memcpy(attacker.buffer, &message, sizeof(message));
+    send_message(sizeof(message));
+    while (attacker.received == before)
+        pump(1);
+    cr_assert(inbox()->type == OFI_WELCOME && inbox()->status == 0);
+    return *inbox();
+}
+
+static const struct shape shape = {.block = 8, .count = 1000, .stride = 16, .outer = 1};
+static struct layout *layout;
+static struct driver_landing *landing;
+static struct ofi_blob blob;
+
+static void setup(void)
+{
+    size_t bytes;
+    cr_assert(side_open(&victim, "ofi", 4096, REGION) == 0);
+    memset(victim.memory, 0x11, REGION);
+    layout = shape_layout(&shape);
+    struct driver_landing_args args = {
+        .region = victim.region,
+        .offset_bytes = OFFSET,
+        .layout = layout,
+        .notify = true,
+        .token = TOKEN,
+    };
+    cr_assert(victim.driver->ops->landing_new(victim.driver, &args, &landing, &blob, &bytes) == 0);
+    attacker_open();
+}
+
+/* An honest peer still gets through. */
+static void check_alive(void)
+{
+    struct side honest;
+    struct driver_peer *peer;
+    struct driver_put *put;
+    struct driver_put_info info;
+    struct op op;
+    cr_assert(side_open(&honest, "ofi", 4096, REGION) == 0);
+    cr_assert(honest.driver->ops->peer_connect(honest.driver, &attacker.address,
+                                               sizeof(attacker.address), &peer) == 0);
+    struct driver_put_args args = {
+        .peer = peer,
+        .region = honest.region,
+        .layout = layout,
+        .landing = &blob,
+        .landing_bytes = sizeof(blob),
+        .target_layout = layout,
+    };
+    cr_assert(honest.driver->ops->put_prepare(honest.driver, &args, &put, &info) == 0);
+    fill(honest.memory, REGION, 5);
+    victim.notified_count = 0;
+    op_init(&op);
+    cr_assert(post(&honest, &victim, put, &op) == 0);
+    cr_assert(pump_until(&honest, &victim, &victim.notified_count, 1));
+    cr_assert(pump_until(&honest, &victim, &op.done, 1));
+    cr_assert(op.status == 0);
+    for (uint64_t i = 0; i < shape_bytes(&shape); i++)
+        cr_assert(victim.memory[OFFSET + shape_place(&shape, i)] ==
+                  honest.memory[shape_place(&shape, i)]);
+    honest.driver->ops->put_release(honest.driver, put);
+    honest.driver->ops->peer_disconnect(honest.driver, peer);
+    side_close(&honest);
+}
+
+static void check_untouched(void)
+{
+    for (size_t i = 0; i < REGION; i++)
+        cr_assert(victim.memory[i] == 0x11, "byte %zu was written", i);
+}
+
+static void teardown(void)
+{
+    attacker_close();
+    victim.driver->ops->landing_free(victim.driver, landing);
+    side_close(&victim);
+    free(layout);
+}
+
+TestSuite(ofi_hostile, .init = setup, .fini = teardown, .timeout = 120);
+
+Test(ofi_hostile, garbled_messages)
+{
+    uint32_t state = 42;
+    for (unsigned i = 0; i < 400; i++) {
+        struct ofi_message message = hello();
+        size_t bytes = sizeof(message);
+        uint8_t *raw = (uint8_t *)&message;
+        switch (i % 4) {
+        case 0:
+            fill(raw, sizeof(message), i);
+            break;
+        case 1: /* right but for some bytes */
+            for (unsigned n = 0; n < 3; n++)
+                raw[next_random(&state) % sizeof(message)] ^=
+                    (uint8_t)(1u << next_random(&state) % 8);
+            break;
+        case 2:
+            bytes = next_random(&state) % sizeof(message);
+            break;
+        case 3:
+            message.type = (uint16_t)(next_random(&state) % 5);
+            message.link = next_random(&state);
+            message.source = next_random(&state) % 8192;
+            message.slots = next_random(&state);
+            message.slot_bytes = next_random(&state);
+            break;
+        }
+        if (i % 4 != 0) /* a name that is answered must be here, not somewhere in the world */
+            memcpy(message.from.name, attacker.own.name, sizeof(message.from.name));
+        memcpy(attacker.buffer, &message, sizeof(message));
+        send_message(bytes);
+    }
+    cr_assert(victim.notified_count == 0);
+    check_untouched();
+    check_alive();
+}
+
+Test(ofi_hostile, completion_data_at_random)
+{
+    uint32_t state = 4711;
+    get_ring();
+    for (unsigned i = 0; i < 2000; i++) {
+        uint32_t data = next_random(&state);
+        if (data == blob.data)
+            continue;
+        write_data(8, attacker.address.sink_address, attacker.address.sink_key, data);
+    }
+    cr_assert(victim.notified_count == 0, "notified without having been told the landing");
+    check_untouched();
+    check_alive();
+}
+
+/* A segment as an honest sender would write it; the test then spoils it. */
+static struct ofi_segment segment_of(const struct ofi_message *ring, uint32_t sequence)
+{
+    return (struct ofi_segment){
+        .secret = ring->secret,
+        .landing_key = blob.landing_key,
+        .length_bytes = 512,
+        .landing = blob.data,
+        .sequence = sequence,
+        .flags = OFI_SEGMENT_LAST,
+    };
+}
+
+static void write_segment(const struct ofi_message *ring, const struct ofi_segment *segment,
+                          uint32_t sequence)
+{
+    memcpy(attacker.buffer, segment, sizeof(*segment));
+    memset(attacker.buffer + sizeof(*segment), 0xee, 512);
+    write_data(sizeof(*segment) + 512,
+               ring->ring_address + (uint64_t)(sequence % ring->slots) * ring->slot_bytes,
+               ring->ring_key,
+               ofi_data_link(OFI_DATA_SEGMENT, ring->source_epoch, ring->source, sequence));
+}
+
+Test(ofi_hostile, spoilt_segments)
+{
+    struct ofi_message ring = get_ring();
+    const uint64_t size = blob.size_bytes;
+    uint32_t sequence = 0;
+    for (unsigned spoil = 0; spoil < 11; spoil++) {
+        struct ofi_segment segment = segment_of(&ring, sequence);
+        switch (spoil) {
+        case 0:
+            segment.position_bytes = size - 511;
+            break;
+        case 1:
+            segment.position_bytes = UINT64_MAX - 255;
+            break;
+        case 2:
+            segment.position_bytes = size + 1;
+            break;
+        case 3:
+            segment.length_bytes = ring.slot_bytes;
+            break;
+        case 4:
+            segment.length_bytes = UINT32_MAX;
+            break;
+        case 5:
+            segment.landing ^= 1u << OFI_INDEX_BITS;
+            break;
+        case 6:
+            segment.landing ^= 1;
+            break;
+        case 7:
+            segment.landing = UINT32_MAX;
+            break;
+        case 8:
+            segment.landing_key ^= 1;
+            break;
+        case 9:
+            segment.secret.word[1] ^= 1;
+            break;
+        case 10:
+            segment.sequence++;
+            break;
+        }
+        write_segment(&ring, &segment, sequence++);
+    }
+    cr_assert(victim.notified_count == 0);
+    check_untouched();
+
+    /* the ring itself goes on */
+    struct ofi_segment honest = segment_of(&ring, sequence);
+    write_segment(&ring, &honest, sequence);
+    cr_assert(victim.notified_count == 1);
+    for (uint64_t i = 0; i < 512; i++)
+        cr_assert(victim.memory[OFFSET + shape_place(&shape, i)] == 0xee);
+    check_alive();
+}
+
+Test(ofi_hostile, segments_at_random)
+{
+    struct ofi_message ring = get_ring();
+    uint32_t state = 31337;
+    for (uint32_t sequence = 0; sequence < 500; sequence++) {
+        struct ofi_segment segment = segment_of(&ring, sequence);
+        uint8_t *raw = (uint8_t *)&segment;
+        for (unsigned n = 0; n < 4; n++)
+            raw[next_random(&state) % sizeof(segment)] = (uint8_t)next_random(&state);
+        write_segment(&ring, &segment,
+                      next_random(&state) % 8 == 0 ? next_random(&state) : sequence);
+    }
+    /* What was right by chance went into the layout: nothing else may be touched. */
+    uint8_t *image = malloc(REGION);
+    memset(image, 0x11, REGION);
+    for (uint64_t i = 0; i < shape_bytes(&shape); i++)
+        image[OFFSET + shape_place(&shape, i)] = victim.memory[OFFSET + shape_place(&shape, i)];
+    cr_assert(memcmp(image, victim.memory, REGION) == 0);
+    free(image);
+    check_alive();
+}
+
+/* More HELLOs than there are places; each is answered, none costs more than its ring. */
+Test(ofi_hostile, the_same_hello_again_and_again)
+{
+    uint32_t place = 0;
+    for (unsigned i = 0; i < 50; i++) {
+        struct ofi_message ring = get_ring();
+        if (i == 0)
+            place = ring.source;
+        cr_assert(ring.source == place, "a new place for the same sender");
+    }
+    check_alive();
+}
+
+/* Somebody who says HELLO all the time and listens to no answer. */
+Test(ofi_hostile, hellos_without_ears)
+{
+    for (unsigned i = 0; i < 300; i++) {
+        struct ofi_message message = hello();
+        message.link = i;
+        memcpy(attacker.buffer, &message, sizeof(message));
+        send_message(sizeof(message));
+    }
+    check_alive();
+}
+
+/* Senders that are dead by the time they are answered: nothing listens at their ports. */
+Test(ofi_hostile, hellos_of_the_dead)
+{
+    for (unsigned i = 0; i < 200; i++) {
+        struct ofi_message message = hello();
+        message.from.cookie.word[1] = i;
+        message.from.name[2] = 0; /* big endian: ports below 256 */
+        message.from.name[3] = (uint8_t)(i + 1);
+        memcpy(attacker.buffer, &message, sizeof(message));
+        send_message(sizeof(message));
+    }
+    check_alive();
+}

@@ -1,0 +1,119 @@
+/* What only shm promises: a word is copied at once, a long copy does not hold up other peers. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "tests/unit/drivers/kit.h"
+
+enum { REGION = 1 << 20, LONG = 40960, SEGMENT = 4096 };
+
+static struct side side;
+
+static struct driver_peer *connect_peer(void)
+{
+    struct driver_peer *peer;
+    cr_assert(side.driver->ops->peer_connect(side.driver, NULL, 0, &peer) == 0);
+    return peer;
+}
+
+static struct driver_put *prepare_put(struct driver_peer *peer, struct layout *layout,
+                                      uint64_t target, uint64_t token)
+{
+    struct driver_landing *landing;
+    struct driver_put *put;
+    struct driver_put_info info;
+    uint8_t blob[LANDING_MAX_BYTES];
+    size_t bytes;
+    struct driver_landing_args landing_args = {.region = side.region,
+                                               .offset_bytes = target,
+                                               .layout = layout,
+                                               .notify = true,
+                                               .token = token};
+    cr_assert(side.driver->ops->landing_new(side.driver, &landing_args, &landing, blob, &bytes) ==
+              0);
+    struct driver_put_args args = {
+        .peer = peer,
+        .region = side.region,
+        .layout = layout,
+        .landing = blob,
+        .landing_bytes = bytes,
+        .target_layout = layout,
+    };
+    cr_assert(side.driver->ops->put_prepare(side.driver, &args, &put, &info) == 0);
+    return put;
+}
+
+Test(shm, long_copies_go_in_pieces_and_peers_take_turns)
+{
+    struct layout *large, *word;
+    struct op ops[4];
+    cr_assert(side_open(&side, "shm", SEGMENT, REGION) == 0);
+    cr_assert(layout_contiguous(LONG, &large) == 0 && layout_contiguous(8, &word) == 0);
+    struct driver_peer *a = connect_peer(), *b = connect_peer(), *c = connect_peer();
+    struct driver_put *puts[] = {
+        prepare_put(a, large, 100000, 0),
+        prepare_put(b, large, 200000, 1),
+        prepare_put(a, word, 300000, 2),
+        prepare_put(c, word, 400000, 3),
+    };
+    for (unsigned i = 0; i < 4; i++) {
+        op_init(&ops[i]);
+        cr_assert(post(&side, NULL, puts[i], &ops[i]) == 0);
+    }
+    cr_assert(ops[3].done == 1, "a peer with nothing in its queue is served at once");
+    cr_assert(ops[0].done == 0 && ops[1].done == 0 && ops[2].done == 0);
+    cr_assert(side.driver->ops->arm(side.driver) == -EAGAIN);
+
+    for (unsigned i = 0; i < 2 * (LONG / SEGMENT) - 2; i++) /* in turns: both have one piece left */
+        cr_assert(side.driver->ops->progress(side.driver, 1) == 1);
+    cr_assert(ops[0].done == 0 && ops[1].done == 0);
+    cr_assert(side.driver->ops->progress(side.driver, 2) == 2);
+    cr_assert(ops[0].done == 1 && ops[1].done == 1 && ops[2].done == 0);
+    cr_assert(side.driver->ops->progress(side.driver, 100) == 1);
+    cr_assert(ops[2].done == 1);
+    cr_assert(side.driver->ops->progress(side.driver, 100) == 0);
+    cr_assert(side.driver->ops->arm(side.driver) == 0);
+
+    const uint64_t order[] = {3, 0, 1, 2};
+    for (unsigned i = 0; i < 4; i++) {
+        cr_assert(side.notified[i] == order[i]);
+        side.driver->ops->put_release(side.driver, puts[i]);
+    }
+    side.driver->ops->peer_disconnect(side.driver, a);
+    side.driver->ops->peer_disconnect(side.driver, b);
+    side.driver->ops->peer_disconnect(side.driver, c);
+    side_close(&side);
+    free(large);
+    free(word);
+}
+
+Test(shm, landings_of_another_instance_are_stale)
+{
+    struct side other;
+    struct layout *word;
+    struct driver_landing *landing;
+    struct driver_put *put;
+    struct driver_put_info info;
+    uint8_t blob[LANDING_MAX_BYTES];
+    size_t bytes;
+    cr_assert(side_open(&side, "shm", 0, REGION) == 0 && side_open(&other, "shm", 0, REGION) == 0);
+    cr_assert(layout_contiguous(8, &word) == 0);
+    struct driver_landing_args landing_args = {
+        .region = other.region, .layout = word, .notify = true};
+    cr_assert(other.driver->ops->landing_new(other.driver, &landing_args, &landing, blob, &bytes) ==
+              0);
+    struct driver_peer *peer = connect_peer();
+    struct driver_put_args args = {
+        .peer = peer,
+        .region = side.region,
+        .layout = word,
+        .landing = blob,
+        .landing_bytes = bytes,
+        .target_layout = word,
+    };
+    cr_assert(side.driver->ops->put_prepare(side.driver, &args, &put, &info) == -ESTALE);
+    side.driver->ops->peer_disconnect(side.driver, peer);
+    side_close(&side);
+    side_close(&other);
+    free(word);
+}

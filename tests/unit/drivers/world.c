@@ -1,0 +1,76 @@
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "tests/unit/drivers/world.h"
+
+struct world world;
+
+void open_world(uint64_t segment_bytes, size_t region_bytes)
+{
+    uint8_t address[ADDRESS_MAX_BYTES];
+    cr_assert(side_open(&world.sides[0], DRIVER, segment_bytes, region_bytes) == 0);
+    world.from = world.to = &world.sides[0];
+    if (INSTANCES == 2) {
+        cr_assert(side_open(&world.sides[1], DRIVER, segment_bytes, region_bytes) == 0);
+        world.to = &world.sides[1];
+    }
+    int bytes = world.to->driver->ops->address(world.to->driver, address);
+    cr_assert(bytes >= 0);
+    cr_assert(world.from->driver->ops->peer_connect(world.from->driver, address, (size_t)bytes,
+                                                    &world.peer) == 0);
+}
+
+void close_world(void)
+{
+    world.from->driver->ops->peer_disconnect(world.from->driver, world.peer);
+    pump_rounds(world.from, world.to, 100);
+    side_close(&world.sides[0]);
+    side_close(&world.sides[1]);
+}
+
+int prepare(struct transfer *transfer, const struct shape *source, uint64_t source_offset,
+            const struct shape *target, uint64_t target_offset, bool notify, uint64_t token)
+{
+    struct driver *from = world.from->driver, *to = world.to->driver;
+    *transfer = (struct transfer){0};
+    if (source)
+        transfer->source = shape_layout(source);
+    if (target)
+        transfer->target = shape_layout(target);
+    struct driver_landing_args landing = {
+        .region = target ? world.to->region : NULL,
+        .offset_bytes = target_offset,
+        .layout = transfer->target,
+        .notify = notify,
+        .token = token,
+    };
+    cr_assert(to->ops->landing_new(to, &landing, &transfer->landing, transfer->blob,
+                                   &transfer->blob_bytes) == 0);
+    cr_assert(transfer->blob_bytes <= LANDING_MAX_BYTES);
+    struct driver_put_args put = {
+        .peer = world.peer,
+        .region = source ? world.from->region : NULL,
+        .offset_bytes = source_offset,
+        .layout = transfer->source,
+        .landing = transfer->blob,
+        .landing_bytes = transfer->blob_bytes,
+        .target_layout = transfer->target,
+    };
+    op_init(&transfer->op);
+    return from->ops->put_prepare(from, &put, &transfer->put, &transfer->info);
+}
+
+void release(struct transfer *transfer)
+{
+    if (transfer->put)
+        world.from->driver->ops->put_release(world.from->driver, transfer->put);
+    world.to->driver->ops->landing_free(world.to->driver, transfer->landing);
+    free(transfer->source);
+    free(transfer->target);
+}
+
+void start(struct transfer *transfer)
+{
+    op_init(&transfer->op);
+    cr_assert(post(world.from, world.to, transfer->put, &transfer->op) == 0);
+}

@@ -1,0 +1,110 @@
+/*
+ * Two owners who notify each other, each by both kinds of counters, and sleep on their doorbells in
+ * between. Data that goes with a notification must be visible after it; every notification counts
+ * once; nobody may sleep through a wake-up.
+ */
+#include "proto/notify.h"
+#include "tests/unit/proto/random.h"
+#include "tests/unit/proto/stress.h"
+
+enum { SLOT_DIRECT = 0, SLOT_ROUTED = 1, BURST_MAX = 8 };
+
+/* What one owner sees. */
+struct inbox {
+    struct notify_segment segment;
+    struct notify_line lines[SLOTS_PER_SOURCE]; /* of one source; they are segment.lines */
+    _Atomic uint64_t taken[SLOTS_PER_SOURCE];
+    /* Not atomic: the notifications order it. Which of the two is written alternates, as with any
+     * double buffer. */
+    uint64_t data[2];
+};
+static_assert(offsetof(struct inbox, lines) == sizeof(struct notify_segment),
+              "where the segment has them");
+
+static uint64_t data_of(uint64_t round)
+{
+    return round * 0x9e3779b97f4a7c15u;
+}
+
+static bool both_there(struct notify_segment *segment, uint64_t count)
+{
+    return notify_arrived(notify_line_of(segment, 0, SLOT_DIRECT)) -
+                   atomic_load(notify_taken_of(segment, 1, 0, SLOT_DIRECT)) >=
+               1 &&
+           notify_arrived(notify_line_of(segment, 0, SLOT_ROUTED)) -
+                   atomic_load(notify_taken_of(segment, 1, 0, SLOT_ROUTED)) >=
+               count;
+}
+
+static void wait_for(struct inbox *inbox, uint64_t round, uint64_t count, uint64_t patience)
+{
+    struct notify_segment *segment = &inbox->segment;
+    while (!both_there(segment, count)) {
+        if (patience-- > 0)
+            continue;
+        patience = 0;
+        uint32_t doorbell = notify_prepare_sleep(segment);
+        if (both_there(segment, count))
+            notify_cancel_sleep(segment);
+        else if (notify_sleep(segment, doorbell, STRESS_LOST_NS) == -ETIMEDOUT)
+            stress_fail("a wake-up was lost in round %lu", (unsigned long)round);
+    }
+    if (!notify_take(notify_line_of(segment, 0, SLOT_DIRECT),
+                     notify_taken_of(segment, 1, 0, SLOT_DIRECT), 1) ||
+        !notify_take(notify_line_of(segment, 0, SLOT_ROUTED),
+                     notify_taken_of(segment, 1, 0, SLOT_ROUTED), count))
+        stress_fail("what has arrived cannot be taken in round %lu", (unsigned long)round);
+    if (inbox->data[round % 2] != data_of(round))
+        stress_fail("notified before the data was there in round %lu", (unsigned long)round);
+}
+
+/* One direct notification and `count` routed ones, waking after each or only at the end. */
+static void notify_peer(struct inbox *inbox, uint64_t round, uint64_t count, bool each)
+{
+    struct notify_segment *segment = &inbox->segment;
+    inbox->data[round % 2] = data_of(round);
+    notify_raise_direct(notify_line_of(segment, 0, SLOT_DIRECT), round, 0);
+    for (uint64_t i = 0; i < count; i++) {
+        if (each)
+            notify_wake(segment);
+        notify_raise_routed(notify_line_of(segment, 0, SLOT_ROUTED), 1, round);
+    }
+    notify_wake(segment);
+}
+
+/* After the last round nothing may be left over. */
+static void expect_all_taken(struct inbox *inbox)
+{
+    for (uint32_t slot = 0; slot < SLOTS_PER_SOURCE; slot++)
+        if (notify_arrived(&inbox->lines[slot]) != atomic_load(&inbox->taken[slot]))
+            stress_fail("slot %u: not as many taken as arrived", slot);
+}
+
+/* Both know how many routed ones belong to a round. */
+static void party(struct stress *stress, unsigned self)
+{
+    struct inbox *inboxes = stress->shared;
+    struct random common = {7}, own = {self};
+    for (uint64_t round = 1; round <= stress->iterations; round++) {
+        uint64_t count = 1 + random_below(&common, BURST_MAX), next = random_next(&own);
+        uint64_t patience = next & 1 ? next >> 8 & 1023 : 0;
+        notify_peer(&inboxes[!self], round, count, next & 2);
+        wait_for(&inboxes[self], round, count, patience);
+    }
+    expect_all_taken(&inboxes[self]);
+}
+
+static void first(struct stress *stress)
+{
+    party(stress, 0);
+}
+
+static void second(struct stress *stress)
+{
+    party(stress, 1);
+}
+
+int main(int argc, char **argv)
+{
+    return stress_main(argc, argv, 2 * sizeof(struct inbox), first, second, -1);
+}

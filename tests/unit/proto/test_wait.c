@@ -1,0 +1,82 @@
+/* The policy, not its times: those depend on who else runs. */
+#include "proto/wait.h"
+
+#include <criterion/criterion.h>
+
+/* Steps until the advice is given. How many came before it, or -1 for more than `most`. */
+static long steps_until(struct waiter *waiter, enum waiter_advice advice, long most)
+{
+    for (long steps = 0; steps <= most; steps++)
+        if (waiter_step(waiter) == advice)
+            return steps;
+    return -1;
+}
+
+Test(wait, the_clock_runs)
+{
+    uint64_t before = clock_now_ns(), after;
+    while ((after = clock_now_ns()) == before)
+        ;
+    cr_assert_gt(after, before);
+}
+
+Test(wait, neither_spin_nor_yield)
+{
+    struct waiter waiter;
+    waiter_init(&waiter, 0, 0, false);
+    for (int i = 0; i < 3; i++) {
+        waiter_begin(&waiter);
+        cr_assert_eq(steps_until(&waiter, WAITER_SLEEP, 1000), 63);
+        cr_assert_eq(waiter_step(&waiter), WAITER_SLEEP, "and still so");
+    }
+}
+
+Test(wait, spin_only)
+{
+    struct waiter waiter;
+    waiter_init(&waiter, 300000, 0, false);
+    waiter_begin(&waiter);
+    cr_assert_gt(steps_until(&waiter, WAITER_CHECK, 10000000), 63);
+    cr_assert_gt(steps_until(&waiter, WAITER_SLEEP, 10000000), 0);
+    cr_assert_eq(waiter.spin_ns, 300000, "nothing was learnt without a yield");
+}
+
+Test(wait, a_long_spin_does_not_sleep)
+{
+    struct waiter waiter;
+    waiter_init(&waiter, UINT32_MAX, 0, false);
+    waiter_begin(&waiter);
+    cr_assert_eq(steps_until(&waiter, WAITER_SLEEP, 100000), -1);
+}
+
+Test(wait, yield_only)
+{
+    struct waiter waiter;
+    waiter_init(&waiter, 0, 200000, false);
+    waiter_begin(&waiter);
+    cr_assert_geq(steps_until(&waiter, WAITER_CHECK, 10000000), 63);
+    cr_assert_geq(steps_until(&waiter, WAITER_SLEEP, 10000000), 0);
+    cr_assert_eq(waiter.spin_ns, 0);
+}
+
+Test(wait, learns_within_its_limits)
+{
+    struct waiter waiter;
+    waiter_init(&waiter, 6400, 100000, false);
+    for (int i = 0; i < 200; i++) {
+        waiter_begin(&waiter);
+        cr_assert_neq(steps_until(&waiter, WAITER_SLEEP, 10000000), -1);
+        cr_assert(waiter.spin_ns >= 100 && waiter.spin_ns <= 6400, "%u", waiter.spin_ns);
+    }
+}
+
+Test(wait, each_wait_begins_anew)
+{
+    struct waiter waiter;
+    waiter_init(&waiter, 1000, 1000, false);
+    waiter_begin(&waiter);
+    cr_assert_neq(steps_until(&waiter, WAITER_SLEEP, 10000000), -1);
+    waiter_begin(&waiter);
+    for (int i = 0; i < 63; i++)
+        cr_assert_eq(waiter_step(&waiter), WAITER_AGAIN);
+}

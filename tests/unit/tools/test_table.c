@@ -1,0 +1,87 @@
+#include "tests/unit/tools/show.h"
+
+#include "tools/tcactl/table.h"
+
+static const char *const titles[] = {">ID", "NAME", "STATE", NULL};
+
+Test(table, aligns_numbers_right_and_words_left)
+{
+    struct shown *shown = shown_begin(false, false);
+    struct table table;
+
+    table_init(&table, titles);
+    table_add(&table, "%d", 7);
+    table_add(&table, "%s", "a");
+    table_add_state(&table, "up");
+    table_add(&table, "%d", 12345);
+    table_add(&table, "%s", "longer");
+    table_add_state(&table, "down");
+    table_print(&table, &shown->screen, 2, "none");
+    table_deinit(&table);
+    expect(shown, "     ID  NAME    STATE\n"
+                  "      7  a       up\n"
+                  "  12345  longer  down\n");
+}
+
+Test(table, says_what_there_is_not)
+{
+    struct shown *shown = shown_begin(false, false);
+    struct table table;
+
+    table_init(&table, titles);
+    table_print(&table, &shown->screen, 0, "no nodes");
+    table_deinit(&table);
+    expect(shown, "no nodes\n");
+}
+
+Test(table, colours_do_not_move_columns)
+{
+    struct shown *shown = shown_begin(true, true);
+    struct table table;
+
+    table_init(&table, titles);
+    table_add(&table, "%d", 1);
+    table_add(&table, "%s", "n\xc3\xb6rd");
+    table_add_state(&table, "down");
+    table_print(&table, &shown->screen, 0, "none");
+    table_deinit(&table);
+    expect(shown, "\033[1mID\033[0m  \033[1mNAME\033[0m  \033[1mSTATE\033[0m\n"
+                  " 1  n\xc3\xb6rd  \033[1;31mdown\033[0m\n");
+}
+
+/* Names come from strangers: none may write escape sequences, or turn the direction of text. */
+Test(table, disarms_what_others_named)
+{
+    struct shown *shown = shown_begin(true, false);
+
+    cr_expect_eq(screen_text(&shown->screen, "a\033[2Jb\n\x7f\xc2\x9b!\xe2\x80\xae."), 12);
+    expect(shown, "a?[2Jb?"
+                  "?"
+                  "?!?.");
+    shown = shown_begin(false, false);
+    cr_expect_eq(screen_text(&shown->screen, "n\xc3\xb6rd"), 4);
+    expect(shown, "n?rd");
+}
+
+Test(table, many_rows)
+{
+    struct shown *shown = shown_begin(false, false);
+    struct table table;
+    size_t lines = 0;
+
+    table_init(&table, titles);
+    for (int i = 0; i < 5000; i++) {
+        table_add(&table, "%d", i);
+        table_add(&table, "n%d", i);
+        table_add_state(&table, "idle");
+    }
+    table_print(&table, &shown->screen, 0, "none");
+    table_deinit(&table);
+    fflush(shown->screen.to);
+    for (const char *p = shown->text; (p = strchr(p, '\n')); p++)
+        lines++;
+    cr_expect_eq(lines, 5001);
+    fclose(shown->screen.to);
+    free(shown->text);
+    free(shown);
+}

@@ -1,0 +1,62 @@
+# bash completion for tcactl(1)
+_tcactl()
+{
+    local current=$2 previous=$3 word verb='' second=''
+    local verbs='status nodes topology sessions regions plans plan stats watch ping reload drain calibrate env config'
+    local options='--socket --node --timeout --json --no-color --help --version'
+    local -i i
+
+    COMPREPLY=()
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        word=${COMP_WORDS[i]}
+        case $word in
+            -s | --socket | -N | --node | -t | --timeout | -c | --count | -n | -i | --interval | --svg | --cluster) i+=1 ;;
+            -*) ;;
+            *)
+                if [[ -z $verb ]]; then verb=$word; elif [[ -z $second ]]; then second=$word; fi
+                ;;
+        esac
+    done
+    case $previous in
+        -s | --socket | --svg | --cluster)
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+            ;;
+        -N | --node)
+            local dir=${TCA_CLUSTER_DIR:-${XDG_RUNTIME_DIR:+$XDG_RUNTIME_DIR/tca-cluster}}
+            dir=${dir:-/tmp/tca-cluster-$UID}
+            mapfile -t COMPREPLY < <(compgen -W "$(cd "$dir" 2>/dev/null && printf '%s\n' node*/ | tr -dc '0-9\n')" -- "$current")
+            return
+            ;;
+        -t | --timeout | -c | --count | -n | -i | --interval) return ;;
+    esac
+    case $verb in
+        topology) options+=' --dot --svg' ;;
+        stats) options+=' --openmetrics' ;;
+        watch) options+=' --interval --count' ;;
+        ping) options+=' --count' ;;
+        config) options+=' --cluster' ;;
+    esac
+    if [[ $current == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
+        return
+    fi
+    case $verb in
+        '') mapfile -t COMPREPLY < <(compgen -W "$verbs" -- "$current") ;;
+        drain) mapfile -t COMPREPLY < <(compgen -W 'on off' -- "$current") ;;
+        plan)
+            mapfile -t COMPREPLY < <(compgen -W "explain $(tcactl plans --no-color -t 1 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$current")
+            ;;
+        ping)
+            mapfile -t COMPREPLY < <(compgen -W "$(tcactl nodes --no-color -t 1 2>/dev/null | awk 'NR > 1 { print $2 }')" -- "$current")
+            ;;
+        config)
+            if [[ -z $second ]]; then
+                mapfile -t COMPREPLY < <(compgen -W 'check' -- "$current")
+            else
+                mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            fi
+            ;;
+    esac
+}
+complete -o filenames -F _tcactl tcactl

@@ -1,0 +1,125 @@
+#include "tools/tca-bench/line.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/tca-bench/work.h"
+
+#define BATCHES 101
+#define ROUNDS  200
+#define STOP    UINT64_MAX
+#define ENOUGH  50000000u /* ns; somebody else keeps the processors busy */
+
+struct cpus cpus_default(void)
+{
+    struct cpus cpus = {{-1, -1}};
+    cpu_set_t set;
+    int found = 0;
+
+    if (sched_getaffinity(0, sizeof(set), &set) < 0)
+        return cpus;
+    for (int cpu = 0; cpu < CPU_SETSIZE && found < 2; cpu++)
+        if (CPU_ISSET(cpu, &set))
+            cpus.cpu[found++] = cpu;
+    if (found == 1)
+        cpus.cpu[1] = cpus.cpu[0];
+    return cpus;
+}
+
+int cpus_parse(const char *text, struct cpus *ret_cpus)
+{
+    struct cpus cpus = {{-1, -1}};
+    int end = -1;
+
+    if (strcmp(text, "none") != 0) {
+        if (sscanf(text, "%4d,%4d%n", &cpus.cpu[0], &cpus.cpu[1], &end) != 2 || end < 0 ||
+            text[end])
+            return -EINVAL;
+        for (int i = 0; i < 2; i++)
+            if (cpus.cpu[i] < 0 || cpus.cpu[i] >= CPU_SETSIZE)
+                return -EINVAL;
+    }
+    *ret_cpus = cpus;
+    return 0;
+}
+
+int cpu_pin(int cpu)
+{
+    cpu_set_t set;
+
+    if (cpu < 0)
+        return 0;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    return sched_setaffinity(0, sizeof(set), &set) < 0 ? -errno : 0;
+}
+
+struct line {
+    _Alignas(128) _Atomic uint64_t turn; /* even: the asker's, odd: the answerer's */
+    _Alignas(128) int cpu;               /* the answerer's */
+};
+
+/* Acquire and release pair with each other at the two ends of the line: each side's write is what
+ * the other waits for. Returns false when the other side has stopped. Yields only when the other
+ * side evidently has no processor to run on. */
+static bool pass(struct line *line, uint64_t turn)
+{
+    uint64_t seen;
+
+    for (unsigned spins = 1;; spins++) {
+        seen = atomic_load_explicit(&line->turn, memory_order_acquire);
+        if (seen == turn || seen == STOP)
+            break;
+        if (spins % 16384 == 0)
+            sched_yield();
+    }
+    if (seen == STOP)
+        return false;
+    atomic_store_explicit(&line->turn, turn + 1, memory_order_release);
+    return true;
+}
+
+static void *answer(void *argument)
+{
+    struct line *line = argument;
+
+    cpu_pin(line->cpu);
+    for (uint64_t turn = 1; pass(line, turn); turn += 2)
+        ;
+    return NULL;
+}
+
+double line_ns(const struct cpus *wanted)
+{
+    struct cpus cpus = wanted->cpu[0] < 0 ? cpus_default() : *wanted;
+    struct line line = {.cpu = cpus.cpu[1]};
+    uint64_t samples[BATCHES];
+    uint64_t turn = 0;
+    int batches = 0;
+    cpu_set_t before;
+    pthread_t thread;
+
+    if (cpus.cpu[0] == cpus.cpu[1] || sched_getaffinity(0, sizeof(before), &before) < 0)
+        return 0;
+    if (pthread_create(&thread, NULL, answer, &line) != 0)
+        return 0;
+    cpu_pin(cpus.cpu[0]);
+    for (uint64_t begin_ns = now_ns(), start_ns = begin_ns;
+         batches < BATCHES && start_ns - begin_ns < ENOUGH; start_ns = now_ns()) {
+        for (int round = 0; round < ROUNDS; round++, turn += 2)
+            pass(&line, turn);
+        samples[batches++] = now_ns() - start_ns;
+    }
+    /* the answerer's last store comes before: it is its turn to wait */
+    while (atomic_load_explicit(&line.turn, memory_order_acquire) != turn)
+        ;
+    atomic_store_explicit(&line.turn, STOP, memory_order_release);
+    pthread_join(thread, NULL);
+    sched_setaffinity(0, sizeof(before), &before);
+    return (double)median_of(samples, (uint64_t)batches) / (2 * ROUNDS);
+}

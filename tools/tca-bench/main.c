@@ -1,0 +1,327 @@
+/* tca-bench: what plans cost, for every rail and seat. tca-bench(1). */
+#include <errno.h>
+#include <getopt.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/tca-bench/bench.h"
+#include "tools/tca-bench/launch.h"
+
+#define SIZES_ROOM 32
+
+static const struct {
+    const char *name;
+    bench_run *run;
+} benches[] = {
+    {"pingpong", bench_pingpong}, {"bandwidth", bench_bandwidth}, {"start", bench_start},
+    {"overlap", bench_overlap},   {"breakdown", bench_breakdown},
+};
+
+#define BENCHES (sizeof(benches) / sizeof(benches[0]))
+
+struct options {
+    bool bench[BENCHES];
+    uint64_t sizes[SIZES_ROOM];
+    size_t size_count; /* 0: each benchmark's own */
+    enum tca_rail rail;
+    enum tca_seat seat;
+    bool contiguous, strided;
+    double seconds;
+    struct cpus cpus;
+    const char *json;
+    bool line;
+};
+
+static void usage(FILE *out)
+{
+    fputs(
+        "Usage: tca-bench [OPTION]...\n"
+        "Measures plans between two ranks. Started alone it brings up an emulated cluster of two "
+        "nodes for that;\n"
+        "under tca-cluster run, mpirun or srun it is one of the two ranks.\n"
+        "\n"
+        "  -b, --bench LIST    of pingpong, bandwidth, start, overlap, breakdown (default: all)\n"
+        "  -s, --sizes LIST    in bytes, K and M understood, multiples of 8 to 4M (default: each "
+        "benchmark's own)\n"
+        "  -r, --rail RAIL     shm or ofi only\n"
+        "  -e, --seat SEAT     client or daemon only\n"
+        "  -l, --layout KIND   contiguous or block-stride only\n"
+        "  -t, --seconds T     about so long for each row (default 0.2)\n"
+        "  -c, --cpus A,B      processors of rank 0 and rank 1, or none (default: the first two)\n"
+        "  -j, --json FILE     add the rows to FILE, one JSON object a line\n"
+        "      --line          only measure the cache line between the two processors, in ns\n",
+        out);
+}
+
+static int parse_benches(char *list, struct options *options)
+{
+    memset(options->bench, 0, sizeof(options->bench));
+    for (char *rest, *name = strtok_r(list, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+        size_t i = 0;
+
+        while (i < BENCHES && strcmp(benches[i].name, name) != 0)
+            i++;
+        if (i == BENCHES)
+            return -EINVAL;
+        options->bench[i] = true;
+    }
+    return 0;
+}
+
+static int parse_size(const char *text, uint64_t *ret_bytes)
+{
+    char *end;
+    unsigned long long bytes = strtoull(text, &end, 10);
+
+    if (end == text || *text == '-')
+        return -EINVAL;
+    if (*end == 'K' || *end == 'M')
+        bytes *= *end++ == 'K' ? 1u << 10 : 1u << 20;
+    if (*end || bytes == 0 || bytes % 8 || bytes > BYTES_MAX)
+        return -EINVAL;
+    *ret_bytes = bytes;
+    return 0;
+}
+
+static int parse_sizes(char *list, struct options *options)
+{
+    options->size_count = 0;
+    for (char *rest, *text = strtok_r(list, ",", &rest); text; text = strtok_r(NULL, ",", &rest)) {
+        if (options->size_count == SIZES_ROOM ||
+            parse_size(text, &options->sizes[options->size_count++]) < 0)
+            return -EINVAL;
+    }
+    return options->size_count ? 0 : -EINVAL;
+}
+
+static int parse_layout(const char *text, struct options *options)
+{
+    options->contiguous = strcmp(text, "contiguous") == 0;
+    options->strided = strcmp(text, "block-stride") == 0;
+    return options->contiguous || options->strided ? 0 : -EINVAL;
+}
+
+static int parse_seconds(const char *text, struct options *options)
+{
+    char *end;
+
+    options->seconds = strtod(text, &end);
+    return end != text && !*end && options->seconds > 0 && options->seconds <= 3600 ? 0 : -EINVAL;
+}
+
+static int parse_rail_or_seat(int option, const char *text, struct options *options)
+{
+    if (option == 'r')
+        options->rail = strcmp(text, "shm") == 0   ? TCA_RAIL_SHM
+                        : strcmp(text, "ofi") == 0 ? TCA_RAIL_OFI
+                                                   : 0;
+    else
+        options->seat = strcmp(text, "client") == 0   ? TCA_SEAT_CLIENT
+                        : strcmp(text, "daemon") == 0 ? TCA_SEAT_DAEMON
+                                                      : 0;
+    return (option == 'r' ? (int)options->rail : (int)options->seat) ? 0 : -EINVAL;
+}
+
+static int parse_one(int option, char *text, struct options *options)
+{
+    switch (option) {
+    case 'b':
+        return parse_benches(text, options);
+    case 's':
+        return parse_sizes(text, options);
+    case 'r':
+    case 'e':
+        return parse_rail_or_seat(option, text, options);
+    case 'l':
+        return parse_layout(text, options);
+    case 't':
+        return parse_seconds(text, options);
+    case 'c':
+        return cpus_parse(text, &options->cpus);
+    case 'j':
+        options->json = text;
+        return 0;
+    default:
+        options->line = true;
+        return 0;
+    }
+}
+
+/* 0, 1: only help was wanted, or -EINVAL after saying why. */
+static int parse(int argc, char **argv, struct options *options)
+{
+    static const struct option known[] = {
+        {"bench", required_argument, NULL, 'b'},
+        {"sizes", required_argument, NULL, 's'},
+        {"rail", required_argument, NULL, 'r'},
+        {"seat", required_argument, NULL, 'e'},
+        {"layout", required_argument, NULL, 'l'},
+        {"seconds", required_argument, NULL, 't'},
+        {"cpus", required_argument, NULL, 'c'},
+        {"json", required_argument, NULL, 'j'},
+        {"line", no_argument, NULL, 'L'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    int option;
+
+    *options = (struct options){
+        .contiguous = true, .strided = true, .seconds = 0.2, .cpus = cpus_default()};
+    memset(options->bench, 1, sizeof(options->bench));
+    while ((option = getopt_long(argc, argv, "b:s:r:e:l:t:c:j:h", known, NULL)) != -1) {
+        char text[256];
+
+        if (option == 'h') {
+            usage(stdout);
+            return 1;
+        }
+        if (option == '?')
+            return -EINVAL;
+        snprintf(text, sizeof(text), "%s", optarg ? optarg : ""); /* the ranks get argv as it was */
+        if (parse_one(option, option == 'j' ? optarg : text, options) < 0) {
+            fprintf(stderr, "tca-bench: -%c '%s': not one of what tca-bench --help lists\n", option,
+                    optarg);
+            return -EINVAL;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "tca-bench: '%s': no arguments are taken, only options\n", argv[optind]);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+/* ---- rows */
+
+static size_t sizes_of(const struct options *options, size_t bench, bool strided,
+                       uint64_t ret_sizes[static SIZES_ROOM])
+{
+    static const uint64_t pingpong[] = {8, 64, 512, 4096, 16384, 65536, 262144, 1048576, 4194304};
+    static const uint64_t blocks[] = {8192, 65536, 524288};
+    static const uint64_t bandwidth[] = {4096, 65536, 1048576};
+    static const uint64_t one[] = {8};
+    static const uint64_t big[] = {4194304};
+    const uint64_t *sizes = options->sizes;
+    size_t count = options->size_count;
+    bench_run *run = benches[bench].run;
+
+    if (count == 0) {
+        sizes = run == bench_pingpong    ? pingpong
+                : run == bench_bandwidth ? bandwidth
+                : run == bench_overlap   ? big
+                                         : one;
+        count = run == bench_pingpong ? 9 : run == bench_bandwidth ? 3 : 1;
+        if (strided) {
+            sizes = blocks;
+            count = 3;
+        }
+    }
+    memcpy(ret_sizes, sizes, count * sizeof(*sizes));
+    return count;
+}
+
+/* Blocks of fewer than 16 bytes in all are one block; a start costs the same for every layout;
+ * parts are looked at for 8 bytes. */
+static bool makes_sense(size_t bench, const struct way *way, uint64_t bytes)
+{
+    bench_run *run = benches[bench].run;
+
+    if (way->strided &&
+        (bytes < 16 || run == bench_start || run == bench_overlap || run == bench_breakdown))
+        return false;
+    if (run == bench_overlap || run == bench_breakdown)
+        return way->seat == TCA_SEAT_DAEMON; /* a client seat copies in tca_start(): nothing to
+                                                hide, no engine */
+    return true;
+}
+
+static int row(struct pair *pair, size_t bench, const struct way *way, uint64_t bytes, FILE *json)
+{
+    struct row row = {.bench = benches[bench].name, .way = *way, .bytes = bytes};
+    int r = pair_line(pair, &row.line_ns);
+
+    if (r >= 0)
+        r = benches[bench].run(pair, way, bytes, &row);
+    if (r < 0) {
+        fprintf(stderr, "tca-bench: rank %u: %s, %s/%s, %llu bytes: %s: %s\n", pair->me, row.bench,
+                tca_rail_name(way->rail), tca_seat_name(way->seat), (unsigned long long)bytes,
+                tca_strerror(r), tca_error_text());
+        return r;
+    }
+    if (pair->me == 0) {
+        report_row(stdout, &row);
+        if (json)
+            report_json(json, &row);
+    }
+    return 0;
+}
+
+static int rows(struct pair *pair, const struct options *options, FILE *json)
+{
+    static const struct way ways[] = {
+        {TCA_RAIL_SHM, TCA_SEAT_CLIENT, false}, {TCA_RAIL_SHM, TCA_SEAT_CLIENT, true},
+        {TCA_RAIL_SHM, TCA_SEAT_DAEMON, false}, {TCA_RAIL_SHM, TCA_SEAT_DAEMON, true},
+        {TCA_RAIL_OFI, TCA_SEAT_DAEMON, false}, {TCA_RAIL_OFI, TCA_SEAT_DAEMON, true},
+    };
+    int r = 0;
+
+    for (size_t bench = 0; bench < BENCHES; bench++)
+        for (size_t w = 0; w < sizeof(ways) / sizeof(ways[0]); w++) {
+            const struct way *way = &ways[w];
+            uint64_t sizes[SIZES_ROOM];
+            size_t count = sizes_of(options, bench, way->strided, sizes);
+
+            if (!options->bench[bench] ||
+                !(way->strided ? options->strided : options->contiguous) ||
+                (options->rail && options->rail != way->rail) ||
+                (options->seat && options->seat != way->seat) ||
+                pair->same_node != (way->rail == TCA_RAIL_SHM))
+                continue;
+            for (size_t s = 0; s < count && r >= 0; s++)
+                if (makes_sense(bench, way, sizes[s]))
+                    r = row(pair, bench, way, sizes[s], json);
+        }
+    return r;
+}
+
+static int be_a_rank(const struct options *options)
+{
+    struct pair pair;
+    FILE *json = NULL;
+    int r = pair_open(&options->cpus, options->seconds, &pair);
+
+    if (r < 0)
+        return 1;
+    if (pair.me == 0 && options->json) {
+        json = fopen(options->json, "ae");
+        if (!json)
+            fprintf(stderr, "tca-bench: --json %s: %s\n", options->json, strerror(errno));
+    }
+    r = pair_agree(&pair, pair.me == 0 && options->json && !json ? -EIO : 0);
+    if (r >= 0 && pair.me == 0)
+        report_header(stdout);
+    if (r >= 0)
+        r = rows(&pair, options, json);
+    if (json && fclose(json) != 0 && r >= 0) {
+        fprintf(stderr, "tca-bench: --json %s: %s\n", options->json, strerror(errno));
+        r = -EIO;
+    }
+    pair_close(&pair);
+    return r < 0 ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options;
+    int r = parse(argc, argv, &options);
+
+    if (r != 0)
+        return r < 0 ? 2 : 0;
+    if (options.line) {
+        printf("%.1f\n", line_ns(&options.cpus));
+        return 0;
+    }
+    return launched() ? be_a_rank(&options) : launch(argv);
+}

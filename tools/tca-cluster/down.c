@@ -1,0 +1,73 @@
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/common/must.h"
+#include "tools/tca-cluster/say.h"
+#include "tools/tca-cluster/up.h"
+
+enum { GRACE_MS = 5000, KILL_MS = 5000 };
+
+size_t end_processes(const struct process *processes, size_t count, const char *what)
+{
+    for (size_t i = 0; i < count; i++) {
+        process_signal(&processes[i], SIGTERM);
+        process_signal(&processes[i], SIGCONT); /* a stopped one cannot hear */
+    }
+    size_t left = process_wait_gone(processes, count, GRACE_MS);
+    if (left == 0)
+        return 0;
+    say("%zu %s did not end within %d s: killing", left, what, GRACE_MS / 1000);
+    for (size_t i = 0; i < count; i++)
+        process_signal(&processes[i], SIGKILL);
+    return process_wait_gone(processes, count, KILL_MS);
+}
+
+/* The runs that use the cluster, but for this process. The caller frees the list. */
+static size_t find_runs(const char *dir, struct process **ret_runs)
+{
+    struct process *runs = NULL;
+    size_t count = 0;
+    DIR *entries = opendir(dir);
+
+    for (struct dirent *entry; entries && (entry = readdir(entries));) {
+        struct process run;
+        if (strncmp(entry->d_name, "run.", 4) != 0 ||
+            process_load(cluster_path(dir, entry->d_name).text, &run) < 0 || run.pid == getpid())
+            continue;
+        runs = must(realloc(runs, (count + 1) * sizeof(*runs)));
+        runs[count++] = run;
+    }
+    if (entries)
+        closedir(entries);
+    *ret_runs = runs;
+    return count;
+}
+
+int cluster_down(const struct cluster *cluster)
+{
+    struct process *processes;
+    size_t count = find_runs(cluster->dir, &processes);
+    size_t left = end_processes(processes, count, "run(s)");
+
+    free(processes);
+    processes = must(calloc(cluster->nodes, sizeof(*processes)));
+    for (unsigned node = 0; node < cluster->nodes; node++)
+        processes[node] = cluster_daemon(cluster, node);
+    say_step("stopping %u node%s in %s", cluster->nodes, cluster->nodes == 1 ? "" : "s",
+             cluster->dir);
+    left += end_processes(processes, cluster->nodes, "daemon(s)");
+    for (unsigned node = 0; node < cluster->nodes; node++)
+        if (processes[node].pid > 0)
+            waitpid(processes[node].pid, NULL, WNOHANG); /* of our own children a zombie stays */
+    free(processes);
+    if (left > 0)
+        return complain(
+            EBUSY, "%zu process(es) of %s could not be ended: they stay, and so does the directory",
+            left, cluster->dir);
+    return cluster_remove(cluster->dir);
+}

@@ -1,0 +1,278 @@
+#include "tools/tca-cluster/run.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "tools/common/must.h"
+#include "tools/tca-cluster/job.h"
+#include "tools/tca-cluster/say.h"
+
+enum { NODES_DEFAULT = 4 };
+
+/* A cluster in use: up before, or for this run only. */
+struct use {
+    struct cluster cluster;
+    bool own;
+    struct path mark; /* run.PID */
+};
+
+static int exit_code(int r)
+{
+    return r == -EINTR ? 130 : r == -EINVAL ? 2 : 1;
+}
+
+/* Says that a run is here, so that down can end it. */
+static int mark(struct use *use)
+{
+    struct process self;
+    char name[32];
+
+    snprintf(name, sizeof(name), "run.%d", (int)getpid());
+    use->mark = cluster_path(use->cluster.dir, name);
+    process_find(getpid(), &self);
+    int r = process_save(&self, use->mark.text);
+    return r < 0 ? complain(-r, "cannot write %s: %s", use->mark.text, strerror(-r)) : 0;
+}
+
+/* A directory of its own for a run beside another run's cluster, which will go when that run ends.
+ */
+static int own_directory(const char *dir, char ret_dir[static PATH_MAX])
+{
+    char name[PATH_MAX];
+
+    snprintf(name, sizeof(name), "%.*s.%d", PATH_MAX - 16, dir, (int)getpid());
+    return cluster_directory(name, ret_dir);
+}
+
+static int use_end(struct use *use)
+{
+    if (!use->own) {
+        unlink(use->mark.text);
+        return 0;
+    }
+    int lock_fd = cluster_lock(use->cluster.dir, false);
+    int r = lock_fd < 0 ? lock_fd : cluster_down(&use->cluster);
+    if (lock_fd >= 0)
+        close(lock_fd);
+    return r == -ENOENT ? 0 : r;
+}
+
+static int use_begin(struct use *use, const char *dir, const struct run_options *options,
+                     unsigned nodes)
+{
+    char own[PATH_MAX];
+    int r = cluster_load(dir, &use->cluster);
+    unsigned alive = r == 0 ? cluster_alive(&use->cluster) : 0;
+
+    use->own = false;
+    if (alive > 0) {
+        if (alive < use->cluster.nodes)
+            say("only %u of %u daemons are alive: see tca-cluster status", alive,
+                use->cluster.nodes);
+        if (process_state(&use->cluster.owner) == PROCESS_GONE)
+            return mark(use);
+        if ((r = own_directory(dir, own)) < 0)
+            return r;
+        dir = own;
+    } else if (r < 0 && r != -ENOENT) {
+        return r;
+    }
+    struct up_options up = options->up;
+    up.nodes = nodes;
+    up.owned = true;
+    r = cluster_up(dir, &up, &use->cluster);
+    if (r < 0)
+        return r;
+    use->own = true;
+    if ((r = mark(use)) < 0) {
+        use_end(use);
+        return r;
+    }
+    say("%u node%s up for this run in %s", nodes, nodes == 1 ? "" : "s", use->cluster.dir);
+    return 0;
+}
+
+/* ---- environment ---- */
+
+__attribute__((format(printf, 1, 2))) static char *text(const char *format, ...)
+{
+    va_list arguments;
+    char *out = NULL;
+
+    va_start(arguments, format);
+    if (vasprintf(&out, format, arguments) < 0)
+        out = must(NULL);
+    va_end(arguments);
+    return out;
+}
+
+static char **environment(char *const *more, size_t room)
+{
+    size_t count = 0;
+
+    while (more && more[count])
+        count++;
+    char **list = must(calloc(count + room + 1, sizeof(*list)));
+    for (size_t i = 0; i < count; i++)
+        list[i] = must(strdup(more[i]));
+    return list;
+}
+
+static void append(char **list, char *entry)
+{
+    while (*list)
+        list++;
+    *list = entry;
+}
+
+static void free_list(char **list)
+{
+    for (char **e = list; e && *e; e++)
+        free(*e);
+    free(list);
+}
+
+/* The n-th of the processors that this process may use, round and round. */
+static int nth_cpu(size_t n)
+{
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof(set), &set) < 0 || CPU_COUNT(&set) == 0)
+        return -1;
+    n %= (size_t)CPU_COUNT(&set);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET((size_t)cpu, &set) && n-- == 0)
+            return cpu;
+    return -1;
+}
+
+/* ---- run ---- */
+
+static int run_ranks(const struct cluster *cluster, const struct run_options *options,
+                     unsigned nodes, char *const *command)
+{
+    size_t count = (size_t)nodes * options->per_node;
+    struct job job = {.cluster = cluster, .command = command, .count = count, .tag = options->tag};
+    uint32_t unique = 0;
+
+    if (getrandom(&unique, sizeof(unique), 0) < 0)
+        unique = 0; /* the process id tells runs of one time apart */
+    job.processes = must(calloc(count, sizeof(*job.processes)));
+    for (size_t rank = 0; rank < count; rank++) {
+        struct job_process *process = &job.processes[rank];
+        unsigned node = (unsigned)(options->cyclic ? rank % nodes : rank / options->per_node);
+        process->node = node;
+        process->cpu = options->bind ? nth_cpu(rank) : -1;
+        process->environment = environment(options->variables, 6);
+        append(process->environment, text("TCA_SOCKET=%s/node%u/tcad.sock", cluster->dir, node));
+        append(process->environment, text("TCA_NODE=%u", node));
+        append(process->environment, text("TCA_CLUSTER_DIR=%s", cluster->dir));
+        append(process->environment, text("TCA_GROUP=run-%d-%08x", (int)getpid(), unique));
+        append(process->environment, text("TCA_RANK=%zu", rank));
+        append(process->environment, text("TCA_SIZE=%zu", count));
+    }
+    int code = job_run(&job);
+    for (size_t rank = 0; rank < count; rank++)
+        free_list(job.processes[rank].environment);
+    free(job.processes);
+    return code;
+}
+
+int run_program(const char *dir, const struct run_options *options, char *const *command)
+{
+    struct use use;
+    unsigned nodes = options->nodes ? options->nodes : NODES_DEFAULT;
+    int code, r = job_check_program(command[0]);
+
+    if (r == 0)
+        r = use_begin(&use, dir, options, nodes);
+    if (r < 0)
+        return exit_code(r);
+    if (!use.own)
+        nodes = options->nodes ? options->nodes : use.cluster.nodes;
+    if (nodes > use.cluster.nodes) {
+        complain(EINVAL,
+                 "the cluster in %s has %u nodes, not %u: give a smaller -n, or take it down first",
+                 use.cluster.dir, use.cluster.nodes, nodes);
+        code = 2;
+    } else {
+        code = run_ranks(&use.cluster, options, nodes, command);
+    }
+    r = use_end(&use);
+    return code == 0 && r < 0 ? 1 : code;
+}
+
+/* ---- mpirun ---- */
+
+/* Each rank finds its node from the number that its launcher gave it, then becomes the program. */
+static char *rank_script(unsigned nodes, unsigned ranks)
+{
+    return text("r=${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK:?no rank from mpirun}}}\n"
+                "export TCA_NODE=$((r * %u / %u))\nunset TCA_SOCKET\nexec \"$@\"",
+                nodes, ranks);
+}
+
+static int mpirun_job(const struct cluster *cluster, const struct run_options *options,
+                      unsigned nodes, unsigned ranks, char *const *command)
+{
+    size_t words = 0, arguments = 0;
+    char *launcher = must(strdup(options->launcher)), *rest = launcher;
+    char *script = rank_script(nodes, ranks), *number = text("%u", ranks);
+
+    while (command[arguments])
+        arguments++;
+    const char **line = must(calloc(strlen(launcher) + arguments + 8, sizeof(*line)));
+    for (char *word; (word = strsep(&rest, " "));)
+        if (*word)
+            line[words++] = word;
+    line[words++] = "-n";
+    line[words++] = number;
+    line[words++] = "sh";
+    line[words++] = "-c";
+    line[words++] = script;
+    line[words++] = "tca-rank";
+    memcpy(line + words, command, arguments * sizeof(*line));
+
+    struct job_process process = {.cpu = -1, .environment = environment(options->variables, 2)};
+    append(process.environment, text("TCA_CLUSTER_DIR=%s", cluster->dir));
+    /* An emulated cluster has more ranks than processors; only Open MPI minds. */
+    append(process.environment, text("OMPI_MCA_rmaps_base_oversubscribe=1"));
+    struct job job = {.cluster = cluster,
+                      .command = (char **)line,
+                      .name = line[0],
+                      .processes = &process,
+                      .count = 1};
+    int code = job_check_program(line[0]) < 0 ? 1 : job_run(&job);
+    free_list(process.environment);
+    free(line);
+    free(number);
+    free(script);
+    free(launcher);
+    return code;
+}
+
+int run_mpirun(const char *dir, const struct run_options *options, char *const *command)
+{
+    struct use use;
+    unsigned wanted = options->nodes ? options->nodes : NODES_DEFAULT;
+    unsigned ranks = options->ranks ? options->ranks : wanted * options->per_node;
+    unsigned nodes = (ranks + options->per_node - 1) / options->per_node;
+    int r = job_check_program(command[0]);
+
+    if (r == 0)
+        r = use_begin(&use, dir, options, nodes);
+    if (r < 0)
+        return exit_code(r);
+    if (nodes > use.cluster.nodes)
+        nodes = use.cluster.nodes;
+    int code = mpirun_job(&use.cluster, options, nodes, ranks, command);
+    r = use_end(&use);
+    return code == 0 && r < 0 ? 1 : code;
+}

@@ -1,0 +1,91 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/tcactl/tcactl.h"
+
+int tcactl_ask(struct tcactl *tcactl, const char *verb, const char *argument, char **ret_text)
+{
+    int r = 0;
+
+    if (!tcactl->admin)
+        r = tca_admin_open(tcactl->socket, tcactl->timeout_ns, &tcactl->admin);
+    return r < 0 ? r : tca_admin_ask(tcactl->admin, verb, argument, ret_text);
+}
+
+void tcactl_disconnect(struct tcactl *tcactl)
+{
+    tcactl->admin = tca_admin_close(tcactl->admin);
+}
+
+int tcactl_failed(const struct tcactl *tcactl, int error)
+{
+    const char *text = tca_error_text();
+
+    fprintf(stderr, "tcactl: %s: %s\n", tcactl->verb, *text ? text : tca_strerror(error));
+    switch (error) {
+    case -ENOENT:
+        /* Of a connection: no socket. Of a question: no such plan, no such node. */
+        return tcactl->admin ? EXIT_FAILED : EXIT_NOT_RUNNING;
+    case -ECONNREFUSED:
+        return EXIT_NOT_RUNNING;
+    case -EACCES:
+    case -EPERM:
+        return EXIT_PERMISSION;
+    case -ETIMEDOUT:
+        return EXIT_TIMEOUT;
+    default:
+        return EXIT_FAILED;
+    }
+}
+
+json_t *tcactl_parse(const struct tcactl *tcactl, const char *text)
+{
+    json_error_t error;
+    json_t *doc = json_loads(text, 0, &error);
+
+    if (!doc)
+        fprintf(stderr, "tcactl: %s: the daemon's answer is not JSON: %s\n", tcactl->verb,
+                error.text);
+    return doc;
+}
+
+void tcactl_print_json(const struct tcactl *tcactl, const char *text)
+{
+    json_t *doc =
+        isatty(fileno(tcactl->screen.to)) ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+    char *pretty =
+        doc ? json_dumps(doc, JSON_INDENT(2) | JSON_ENSURE_ASCII | JSON_ENCODE_ANY) : NULL;
+
+    if (pretty)
+        text = pretty;
+    fputs(text, tcactl->screen.to);
+    if (*text && text[strlen(text) - 1] != '\n')
+        fputc('\n', tcactl->screen.to);
+    free(pretty);
+    json_decref(doc);
+}
+
+int tcactl_show(struct tcactl *tcactl, const char *verb, const char *argument,
+                render_function *render)
+{
+    char *text = NULL;
+    int r = tcactl_ask(tcactl, verb, argument, &text);
+
+    if (r < 0)
+        return tcactl_failed(tcactl, r);
+    int code = r > 0 ? EXIT_DEGRADED : EXIT_OK;
+    if (tcactl->json) {
+        tcactl_print_json(tcactl, text);
+    } else {
+        json_t *doc = tcactl_parse(tcactl, text);
+        if (doc)
+            render(doc, &tcactl->screen);
+        else
+            code = EXIT_FAILED;
+        json_decref(doc);
+    }
+    free(text);
+    return code;
+}

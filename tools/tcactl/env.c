@@ -1,0 +1,36 @@
+#include <stdlib.h>
+
+#include "tools/common/must.h"
+#include "tools/tcactl/tcactl.h"
+
+/* {"variables": [{"name", "value" or null, "default", "meaning"}], "socket", "why"} */
+static json_t *env_document(const char *socket, const char *why)
+{
+    json_t *list = must(json_array());
+
+    for (const struct tca_variable *v = tca_variables(); v->name; v++)
+        json_array_append_new(list, json_pack("{s:s, s:s?, s:s?, s:s?}", "name", v->name, "value",
+                                              getenv(v->name), "default", v->default_value,
+                                              "meaning", v->meaning));
+    return must(json_pack("{s:o, s:s, s:s}", "variables", list, "socket", socket, "why", why));
+}
+
+int run_env(struct tcactl *tcactl, int count, char **arguments)
+{
+    char path[4096];
+    const char *why = NULL;
+    int r = tca_socket_path(tcactl->socket, path, sizeof(path), &why);
+
+    if (r < 0)
+        return tcactl_failed(tcactl, r);
+    json_t *doc = env_document(path, why);
+    if (tcactl->json) {
+        char *text = must(json_dumps(doc, JSON_COMPACT));
+        tcactl_print_json(tcactl, text);
+        free(text);
+    } else {
+        render_env(doc, &tcactl->screen);
+    }
+    json_decref(doc);
+    return EXIT_OK;
+}

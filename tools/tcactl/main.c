@@ -1,0 +1,262 @@
+/* tcactl: looks into a tcad and tells it what to do. See tcactl(1). */
+#include <errno.h>
+#include <getopt.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/tcactl/tcactl.h"
+
+enum { LONG_JSON = 256, LONG_NO_COLOR, LONG_DOT, LONG_SVG, LONG_OPENMETRICS, LONG_CLUSTER };
+
+static const struct option long_options[] = {
+    {"socket", required_argument, NULL, 's'},
+    {"node", required_argument, NULL, 'N'},
+    {"json", no_argument, NULL, LONG_JSON},
+    {"no-color", no_argument, NULL, LONG_NO_COLOR},
+    {"timeout", required_argument, NULL, 't'},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'V'},
+    {"count", required_argument, NULL, 'c'},
+    {"interval", required_argument, NULL, 'i'},
+    {"dot", no_argument, NULL, LONG_DOT},
+    {"svg", required_argument, NULL, LONG_SVG},
+    {"openmetrics", no_argument, NULL, LONG_OPENMETRICS},
+    {"cluster", required_argument, NULL, LONG_CLUSTER},
+    {0},
+};
+
+static const struct {
+    unsigned bit;
+    const char *name;
+} option_names[] = {
+    {OPTION_COUNT, "-c/-n"},
+    {OPTION_INTERVAL, "-i"},
+    {OPTION_DOT, "--dot"},
+    {OPTION_SVG, "--svg"},
+    {OPTION_OPENMETRICS, "--openmetrics"},
+    {OPTION_CLUSTER, "--cluster"},
+};
+
+static void help(void)
+{
+    puts("Usage: tcactl [OPTIONS] VERB [ARGUMENTS]\n\n"
+         "Looks into the tcad of a node and tells it what to do.\n\nVerbs (any unique beginning "
+         "will do):");
+    for (const struct verb *verb = verbs; verb->name; verb++) {
+        char left[64];
+        snprintf(left, sizeof(left), "%s %s", verb->name, verb->arguments);
+        printf("  %-38s %s\n", left, verb->summary);
+    }
+    puts("\nOptions:\n"
+         "  -s, --socket PATH      the daemon's socket (TCA_SOCKET)\n"
+         "  -N, --node N           the emulated node N of tca-cluster (TCA_NODE)\n"
+         "  -t, --timeout SECONDS  how long to wait for an answer (TCA_TIMEOUT)\n"
+         "      --json             the document itself, for programs\n"
+         "      --no-color         no colours (NO_COLOR)\n"
+         "  -h, --help             this text\n"
+         "  -V, --version          the version\n\n"
+         "Exit codes: 0 good, 1 failed, 2 usage, 3 tcad is not running, 4 not permitted, 5 "
+         "degraded,\n"
+         "6 no answer in time. See tcactl(1).");
+}
+
+static int usage(void)
+{
+    fputs("tcactl --help lists verbs and options\n", stderr);
+    return EXIT_USAGE;
+}
+
+/* The verb of that name, or the only one that begins so; NULL after a message. */
+static const struct verb *find_verb(const char *word)
+{
+    const struct verb *found = NULL;
+    unsigned matches = 0;
+
+    for (const struct verb *verb = verbs; verb->name; verb++) {
+        if (!verb->run && !verb->render)
+            continue; /* a line of the help only */
+        if (strcmp(verb->name, word) == 0)
+            return verb;
+        if (*word && strncmp(verb->name, word, strlen(word)) == 0) {
+            found = verb;
+            matches++;
+        }
+    }
+    if (matches == 1)
+        return found;
+    if (matches == 0) {
+        fprintf(stderr, "tcactl: there is no verb \"%s\"\n", word);
+        usage();
+        return NULL;
+    }
+    fprintf(stderr, "tcactl: \"%s\" can be", word);
+    const char *between = " ";
+    for (const struct verb *verb = verbs; verb->name; verb++) {
+        if ((verb->run || verb->render) && strncmp(verb->name, word, strlen(word)) == 0) {
+            fprintf(stderr, "%s%s", between, verb->name);
+            between = " or ";
+        }
+    }
+    fputc('\n', stderr);
+    return NULL;
+}
+
+static bool parse_seconds(const char *option, const char *text, double least, double *ret_seconds)
+{
+    char *end;
+    double value = strtod(text, &end);
+
+    if (end == text || *end || !(value >= least && value <= 1e6)) {
+        fprintf(stderr, "tcactl: %s %s: give seconds from %g to 1000000\n", option, text, least);
+        return false;
+    }
+    *ret_seconds = value;
+    return true;
+}
+
+static bool parse_number(const char *option, const char *text, unsigned least, unsigned most,
+                         unsigned *ret_number)
+{
+    char *end;
+    errno = 0;
+    unsigned long value = strtoul(text, &end, 10);
+
+    if (text[0] < '0' || text[0] > '9' || *end || errno || value < least || value > most) {
+        fprintf(stderr, "tcactl: %s %s: give a number from %u to %u\n", option, text, least, most);
+        return false;
+    }
+    *ret_number = (unsigned)value;
+    return true;
+}
+
+/* An emulated node is chosen through the environment; what the environment said before goes second.
+ */
+static bool choose_node(const char *text)
+{
+    unsigned node;
+
+    if (!parse_number("-N", text, 0, 65535, &node))
+        return false;
+    unsetenv("TCA_SOCKET");
+    return setenv("TCA_NODE", text, 1) == 0;
+}
+
+static int check_options(const struct tcactl *tcactl, const struct verb *verb, int count)
+{
+    for (size_t i = 0; i < sizeof(option_names) / sizeof(*option_names); i++)
+        if (tcactl->given & ~verb->options & option_names[i].bit) {
+            fprintf(stderr, "tcactl: %s has no option %s\n", verb->name, option_names[i].name);
+            return usage();
+        }
+    if (count < verb->min_arguments || count > verb->max_arguments) {
+        fprintf(stderr, "Usage: tcactl %s %s\n", verb->name, verb->arguments);
+        return EXIT_USAGE;
+    }
+    return EXIT_OK;
+}
+
+/* -1: go on; else the exit code. */
+static int parse_options(struct tcactl *tcactl, bool *ret_no_color, int argc, char **argv)
+{
+    bool node_chosen = false;
+    double seconds;
+
+    for (int option;
+         (option = getopt_long(argc, argv, "s:N:t:hVc:n:i:", long_options, NULL)) != -1;) {
+        switch (option) {
+        case 's':
+            tcactl->socket = optarg;
+            break;
+        case 'N':
+            if (!choose_node(optarg))
+                return EXIT_USAGE;
+            node_chosen = true;
+            break;
+        case 't':
+            if (!parse_seconds("-t", optarg, 0.001, &seconds))
+                return EXIT_USAGE;
+            tcactl->timeout_ns = (int64_t)(1e9 * seconds);
+            break;
+        case 'c':
+        case 'n':
+            if (!parse_number(option == 'c' ? "-c" : "-n", optarg, 1, 1000000, &tcactl->count))
+                return EXIT_USAGE;
+            tcactl->given |= OPTION_COUNT;
+            break;
+        case 'i':
+            if (!parse_seconds("-i", optarg, 0.1, &tcactl->interval_s))
+                return EXIT_USAGE;
+            tcactl->given |= OPTION_INTERVAL;
+            break;
+        case LONG_JSON:
+            tcactl->json = true;
+            break;
+        case LONG_NO_COLOR:
+            *ret_no_color = true;
+            break;
+        case LONG_DOT:
+            tcactl->given |= OPTION_DOT;
+            break;
+        case LONG_SVG:
+            tcactl->svg = optarg;
+            tcactl->given |= OPTION_SVG;
+            break;
+        case LONG_OPENMETRICS:
+            tcactl->given |= OPTION_OPENMETRICS;
+            break;
+        case LONG_CLUSTER:
+            tcactl->cluster_file = optarg;
+            tcactl->given |= OPTION_CLUSTER;
+            break;
+        case 'h':
+            help();
+            return EXIT_OK;
+        case 'V':
+            printf("tcactl %s (libtca %s)\n", TCAD_VERSION, tca_version());
+            return EXIT_OK;
+        default:
+            return usage();
+        }
+    }
+    if (node_chosen && tcactl->socket) {
+        fputs("tcactl: --socket and --node exclude each other\n", stderr);
+        return EXIT_USAGE;
+    }
+    return -1;
+}
+
+int main(int argc, char **argv)
+{
+    struct tcactl tcactl = {.timeout_ns = TCA_DEFAULT, .verb = "tcactl"};
+    bool no_color = false;
+
+    setlocale(LC_CTYPE, "");
+    int code = parse_options(&tcactl, &no_color, argc, argv);
+    if (code >= 0)
+        return code;
+    if (optind == argc) {
+        fputs("tcactl: a verb is missing, such as \"tcactl status\"\n", stderr);
+        return usage();
+    }
+    const struct verb *verb = find_verb(argv[optind++]);
+    if (!verb)
+        return EXIT_USAGE;
+    code = check_options(&tcactl, verb, argc - optind);
+    if (code != EXIT_OK)
+        return code;
+
+    tcactl.verb = verb->name;
+    screen_init(&tcactl.screen, stdout, no_color);
+    if (verb->run)
+        code = verb->run(&tcactl, argc - optind, argv + optind);
+    else
+        code = tcactl_show(&tcactl, verb->name, NULL, verb->render);
+    tcactl_disconnect(&tcactl);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "tcactl: cannot write the answer: %s\n", strerror(errno));
+        return EXIT_FAILED;
+    }
+    return code;
+}

@@ -1,0 +1,37 @@
+/*
+ * Documents of the daemon as text for people. tcactl(1) describes their shapes. Nothing here talks
+ * to a daemon, so that tests can feed it.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "tools/tcactl/screen.h"
+
+typedef void render_function(const json_t *doc, const struct screen *screen);
+
+render_function render_status;
+render_function render_nodes;
+render_function render_topology;     /* a tree */
+render_function render_topology_dot; /* for graphviz */
+render_function render_sessions;
+render_function render_regions;
+render_function render_plans;
+render_function render_plan; /* one plan, explained */
+render_function render_config;
+render_function render_ping;
+render_function render_reload;
+render_function render_calibrate;
+render_function render_drain;
+render_function render_env; /* tcactl's own document, see env.c */
+
+/* Only families whose names contain the word, NULL: all. */
+void render_stats(const json_t *doc, const char *word, const struct screen *screen);
+
+/* What has happened between two moments, seconds apart: {"status", "sessions", "stats"}, as the
+ * daemon gave them. before may be NULL: no rates then. */
+void render_watch(const json_t *before, const json_t *now, double seconds,
+                  const struct screen *screen);
+/* The same as lines, one for the daemon, each session and each rail, after the time. */
+void render_watch_lines(const json_t *before, const json_t *now, double seconds, const char *time,
+                        const struct screen *screen);

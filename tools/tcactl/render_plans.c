@@ -1,0 +1,143 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/tcactl/doc.h"
+#include "tools/tcactl/render.h"
+#include "tools/tcactl/table.h"
+#include "tools/tcactl/units.h"
+
+static const char *const plan_titles[] = {"ID",      ">PID",    "NAME",    "STATE",  "RAIL",
+                                          "SEAT",    ">CHAN",   ">CHAINS", ">STEPS", ">BYTES",
+                                          ">STARTS", ">ERRORS", NULL};
+
+/* "running" is a ready plan's other state. */
+static const char *state_of(const json_t *plan)
+{
+    const char *state = doc_text(plan, "state");
+    return strcmp(state, "ready") == 0 && doc_true(plan, "running") ? "running" : state;
+}
+
+void render_plans(const json_t *doc, const struct screen *screen)
+{
+    struct table table;
+
+    table_init(&table, plan_titles);
+    for (size_t i = 0; i < doc_count(doc, "plans"); i++) {
+        const json_t *plan = doc_at(doc, "plans", i);
+        table_add(&table, "%s", doc_text(plan, "id"));
+        table_add(&table, "%lld", doc_integer(plan, "pid"));
+        table_add(&table, "%s", doc_text(plan, "name"));
+        table_add_state(&table, state_of(plan));
+        table_add(&table, "%s", doc_text(plan, "rail"));
+        table_add(&table, "%s", doc_text(plan, "seat"));
+        table_add(&table, "%lld", doc_integer(plan, "channel"));
+        table_add(&table, "%lld", doc_integer(plan, "chains"));
+        table_add(&table, "%lld", doc_integer(plan, "steps"));
+        table_add(&table, "%s", units_bytes(doc_number(plan, "bytes")).text);
+        table_add(&table, "%s", units_count(doc_number(plan, "starts")).text);
+        table_add(&table, "%lld", doc_integer(plan, "errors"));
+    }
+    table_print(&table, screen, 0, "no plans");
+    table_deinit(&table);
+}
+
+static struct units_text time_or_dash(const json_t *doc, const char *path)
+{
+    return doc_number(doc, path) > 0 ? units_ns(doc_number(doc, path)) : (struct units_text){"-"};
+}
+
+static void end_of_put(const json_t *end, const struct screen *screen)
+{
+    if (doc_get(end, "node"))
+        fprintf(screen->to, "node %lld ", doc_integer(end, "node"));
+    fprintf(screen->to, "region %lld at %lld, ", doc_integer(end, "region"),
+            doc_integer(end, "offset"));
+    screen_text(screen, doc_text(end, "layout"));
+}
+
+static void step(const json_t *step, const struct screen *screen)
+{
+    const char *kind = doc_text(step, "kind");
+
+    screen_text(screen, kind);
+    if (strcmp(kind, "put") == 0) {
+        fprintf(screen->to, " %s", units_bytes(doc_number(step, "bytes")).text);
+        fprintf(screen->to, " in %lld block%s, %lld descriptor%s%s\n", doc_integer(step, "blocks"),
+                units_plural(doc_integer(step, "blocks")), doc_integer(step, "descriptors"),
+                units_plural(doc_integer(step, "descriptors")),
+                doc_true(step, "gathered") ? ", gathered and scattered" : "");
+        fputs("         from ", screen->to);
+        end_of_put(doc_get(step, "source"), screen);
+        fputs("\n         to   ", screen->to);
+        end_of_put(doc_get(step, "target"), screen);
+        const json_t *notify = doc_get(step, "notify");
+        if (json_is_object(notify))
+            fprintf(screen->to, "\n         then notify rank %lld, slot %lld",
+                    doc_integer(notify, "rank"), doc_integer(notify, "slot"));
+    } else if (doc_get(step, "rank")) {
+        fprintf(screen->to, " rank %lld, slot %lld", doc_integer(step, "rank"),
+                doc_integer(step, "slot"));
+        if (doc_get(step, "count"))
+            fprintf(screen->to, ", count %lld", doc_integer(step, "count"));
+    }
+    fputc('\n', screen->to);
+}
+
+static void candidates(const json_t *chain, const struct screen *screen)
+{
+    static const char *const titles[] = {"RAIL", "SEAT", ">PREDICTED", "CHOSEN", "WHY", NULL};
+    struct table table;
+
+    table_init(&table, titles);
+    for (size_t i = 0; i < doc_count(chain, "candidates"); i++) {
+        const json_t *candidate = doc_at(chain, "candidates", i);
+        const char *why = json_string_value(doc_get(candidate, "why"));
+        table_add(&table, "%s", doc_text(candidate, "rail"));
+        table_add(&table, "%s", doc_text(candidate, "seat"));
+        table_add(&table, "%s", time_or_dash(candidate, "predicted_ns").text);
+        table_add_state(&table, doc_true(candidate, "chosen") ? "chosen" : "");
+        table_add(&table, "%s", why ? why : "");
+    }
+    table_print(&table, screen, 4, "no candidates: this chain moves no bytes");
+    table_deinit(&table);
+}
+
+void render_plan(const json_t *doc, const struct screen *screen)
+{
+    const char *state = doc_text(doc, "state");
+
+    fputs("plan ", screen->to);
+    screen_text(screen, doc_text(doc, "id"));
+    fputs(" (", screen->to);
+    screen_text(screen, doc_text(doc, "name"));
+    fprintf(screen->to, "), session %lld, channel %lld: %s", doc_integer(doc, "session"),
+            doc_integer(doc, "channel"), screen_begin(screen, screen_color_of(state)));
+    screen_text(screen, state);
+    fputs(screen_end(screen, screen_color_of(state)), screen->to);
+    fprintf(screen->to, ", %s a start, ", units_bytes(doc_number(doc, "bytes")).text);
+    fprintf(screen->to, "%s starts\n", units_count(doc_number(doc, "starts")).text);
+    if (doc_number(doc, "median_ns") > 0) { /* only the daemon's engine measures */
+        fprintf(screen->to, "measured in the daemon seat: median %s, ",
+                units_ns(doc_number(doc, "median_ns")).text);
+        fprintf(screen->to, "p99 %s\n", units_ns(doc_number(doc, "p99_ns")).text);
+    }
+    const char *error = json_string_value(doc_get(doc, "error"));
+    if (error && *error) {
+        fputs("error: ", screen->to);
+        screen_text(screen, error);
+        fputc('\n', screen->to);
+    }
+    for (size_t i = 0; i < doc_count(doc, "chains"); i++) {
+        const json_t *chain = doc_at(doc, "chains", i);
+        fprintf(screen->to, "\nchain %lld: rail ", doc_integer(chain, "index"));
+        screen_text(screen, doc_text(chain, "rail"));
+        fputs(", seat ", screen->to);
+        screen_text(screen, doc_text(chain, "seat"));
+        fprintf(screen->to, "; predicted %s\n", time_or_dash(chain, "predicted_ns").text);
+        for (size_t k = 0; k < doc_count(chain, "steps"); k++) {
+            fprintf(screen->to, "  %3zu  ", k);
+            step(doc_at(chain, "steps", k), screen);
+        }
+        candidates(chain, screen);
+    }
+}

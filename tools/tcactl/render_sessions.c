@@ -1,0 +1,71 @@
+#include <pwd.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "tools/tcactl/doc.h"
+#include "tools/tcactl/render.h"
+#include "tools/tcactl/table.h"
+#include "tools/tcactl/units.h"
+
+static const char *const session_titles[] = {">ID",    ">PID",     "USER",    "NAME",   "GROUP",
+                                             ">RANK",  ">REGIONS", ">MEMORY", ">PLANS", ">STARTS",
+                                             ">BYTES", ">AGE",     NULL};
+
+/* The user's name; a number that has none here stays a number. */
+static void add_user(struct table *table, long long uid)
+{
+    const struct passwd *user = uid >= 0 && uid < UINT32_MAX ? getpwuid((uid_t)uid) : NULL;
+
+    if (user)
+        table_add(table, "%s", user->pw_name);
+    else
+        table_add(table, "%lld", uid);
+}
+
+void render_sessions(const json_t *doc, const struct screen *screen)
+{
+    struct table table;
+
+    table_init(&table, session_titles);
+    for (size_t i = 0; i < doc_count(doc, "sessions"); i++) {
+        const json_t *session = doc_at(doc, "sessions", i);
+        table_add(&table, "%lld", doc_integer(session, "id"));
+        table_add(&table, "%lld", doc_integer(session, "pid"));
+        add_user(&table, doc_integer(session, "uid"));
+        table_add(&table, "%s", doc_text(session, "name"));
+        table_add(&table, "%s", doc_text(session, "group"));
+        table_add(&table, "%lld/%lld", doc_integer(session, "rank"), doc_integer(session, "size"));
+        table_add(&table, "%lld", doc_integer(session, "regions"));
+        table_add(&table, "%s", units_bytes(doc_number(session, "region_bytes")).text);
+        table_add(&table, "%lld", doc_integer(session, "plans"));
+        table_add(&table, "%s", units_count(doc_number(session, "starts")).text);
+        table_add(&table, "%s", units_bytes(doc_number(session, "bytes")).text);
+        table_add(&table, "%s", units_age(doc_number(session, "age_s")).text);
+    }
+    table_print(&table, screen, 0, "no sessions");
+    table_deinit(&table);
+}
+
+static const char *const region_titles[] = {">ID",     ">SESSION",  ">PID",      ">BYTES",
+                                            "ADDRESS", ">BINDINGS", "PUBLISHED", NULL};
+
+void render_regions(const json_t *doc, const struct screen *screen)
+{
+    struct table table;
+
+    table_init(&table, region_titles);
+    for (size_t i = 0; i < doc_count(doc, "regions"); i++) {
+        const json_t *region = doc_at(doc, "regions", i);
+        char *published = doc_join(region, "published");
+        table_add(&table, "%lld", doc_integer(region, "id"));
+        table_add(&table, "%lld", doc_integer(region, "session"));
+        table_add(&table, "%lld", doc_integer(region, "pid"));
+        table_add(&table, "%s", units_bytes(doc_number(region, "bytes")).text);
+        table_add(&table, "%s", doc_text(region, "address"));
+        table_add(&table, "%lld", doc_integer(region, "bindings"));
+        table_add(&table, "%s", published);
+        free(published);
+    }
+    table_print(&table, screen, 0, "no regions");
+    table_deinit(&table);
+}

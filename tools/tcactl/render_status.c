@@ -1,0 +1,107 @@
+#include "tools/tcactl/doc.h"
+#include "tools/tcactl/render.h"
+#include "tools/tcactl/units.h"
+
+static void label(const struct screen *screen, const char *text)
+{
+    fprintf(screen->to, "%s%-12s%s ", screen_begin(screen, COLOR_HEAD), text,
+            screen_end(screen, COLOR_HEAD));
+}
+
+static void state(const struct screen *screen, const char *word)
+{
+    enum screen_color color = screen_color_of(word);
+
+    fputs(screen_begin(screen, color), screen->to);
+    screen_text(screen, word);
+    fputs(screen_end(screen, color), screen->to);
+}
+
+static void daemon_line(const json_t *doc, const struct screen *screen)
+{
+    label(screen, "tcad");
+    state(screen, doc_text(doc, "daemon.state"));
+    fprintf(screen->to, ", started %s ago, node %lld (",
+            units_age(doc_number(doc, "daemon.uptime_s")).text, doc_integer(doc, "daemon.node"));
+    screen_text(screen, doc_text(doc, "daemon.name"));
+    fprintf(screen->to, "), pid %lld of ", doc_integer(doc, "daemon.pid"));
+    screen_text(screen, doc_text(doc, "daemon.user"));
+    fputs(", version ", screen->to);
+    screen_text(screen, doc_text(doc, "daemon.version"));
+    fputc('\n', screen->to);
+}
+
+static void cluster_line(const json_t *doc, const struct screen *screen)
+{
+    long long nodes = doc_integer(doc, "cluster.nodes");
+    long long down = doc_integer(doc, "cluster.down");
+
+    label(screen, "cluster");
+    state(screen, doc_true(doc, "cluster.ready") ? "ready" : "not ready");
+    fputs(", ", screen->to);
+    screen_text(screen, doc_text(doc, "cluster.name"));
+    fprintf(screen->to, ": %lld node%s, %lld connected, ", nodes, units_plural(nodes),
+            doc_integer(doc, "cluster.connected"));
+    fprintf(screen->to, "%s%lld down%s", screen_begin(screen, down ? COLOR_BAD : COLOR_NONE), down,
+            screen_end(screen, down ? COLOR_BAD : COLOR_NONE));
+    fputs(", security ", screen->to);
+    state(screen, doc_text(doc, "cluster.security"));
+    fputc('\n', screen->to);
+}
+
+static void rail_lines(const json_t *doc, const struct screen *screen)
+{
+    size_t count = doc_count(doc, "rails");
+
+    if (count == 0) {
+        label(screen, "rails");
+        fputs("none\n", screen->to);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const json_t *rail = doc_at(doc, "rails", i);
+        const char *detail = json_string_value(doc_get(rail, "detail"));
+        label(screen, i == 0 ? "rails" : "");
+        screen_text(screen, doc_text(rail, "rail"));
+        fputc(' ', screen->to);
+        state(screen, doc_text(rail, "state"));
+        if (detail && *detail) {
+            fputs(", ", screen->to);
+            screen_text(screen, detail);
+        }
+        fputc('\n', screen->to);
+    }
+}
+
+void render_status(const json_t *doc, const struct screen *screen)
+{
+    long long sessions = doc_integer(doc, "sessions"), groups = doc_integer(doc, "groups");
+    const char *path = json_string_value(doc_get(doc, "calibration.path"));
+
+    daemon_line(doc, screen);
+    cluster_line(doc, screen);
+    label(screen, "sessions");
+    fprintf(screen->to, "%lld in %lld group%s, %lld region%s of %s, %lld plan%s\n", sessions,
+            groups, units_plural(groups), doc_integer(doc, "regions.count"),
+            units_plural(doc_integer(doc, "regions.count")),
+            units_bytes(doc_number(doc, "regions.bytes")).text, doc_integer(doc, "plans"),
+            units_plural(doc_integer(doc, "plans")));
+    label(screen, "engine");
+    state(screen, doc_text(doc, "engine.state"));
+    fprintf(screen->to, ", %s starts, %s completions, ",
+            units_count(doc_number(doc, "engine.starts")).text,
+            units_count(doc_number(doc, "engine.completions")).text);
+    fprintf(screen->to, "%s errors, %s sleeps\n",
+            units_count(doc_number(doc, "engine.errors")).text,
+            units_count(doc_number(doc, "engine.sleeps")).text);
+    rail_lines(doc, screen);
+    label(screen, "calibration");
+    state(screen, doc_text(doc, "calibration.state"));
+    if (path && *path) {
+        fputs(", ", screen->to);
+        screen_text(screen, path);
+    }
+    fputc('\n', screen->to);
+    label(screen, "socket");
+    screen_text(screen, doc_text(doc, "daemon.socket"));
+    fputc('\n', screen->to);
+}

@@ -1,0 +1,84 @@
+#include "tools/tcactl/screen.h"
+
+#include <langinfo.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void screen_init(struct screen *screen, FILE *to, bool no_color)
+{
+    const char *refused = getenv("NO_COLOR");
+    const char *term = getenv("TERM");
+
+    screen->to = to;
+    screen->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    screen->color = !no_color && !(refused && *refused) && isatty(fileno(to)) &&
+                    !(term && strcmp(term, "dumb") == 0);
+}
+
+const char *screen_begin(const struct screen *screen, enum screen_color color)
+{
+    static const char *const sequences[] = {
+        [COLOR_NONE] = "",          [COLOR_GOOD] = "\033[32m", [COLOR_WARN] = "\033[33m",
+        [COLOR_BAD] = "\033[1;31m", [COLOR_HEAD] = "\033[1m",
+    };
+    return screen->color ? sequences[color] : "";
+}
+
+const char *screen_end(const struct screen *screen, enum screen_color color)
+{
+    return screen->color && color != COLOR_NONE ? "\033[0m" : "";
+}
+
+static bool one_of(const char *word, const char *const *words)
+{
+    for (; *words; words++)
+        if (strcmp(word, *words) == 0)
+            return true;
+    return false;
+}
+
+enum screen_color screen_color_of(const char *state)
+{
+    static const char *const good[] = {"up",       "self",   "ready", "yes", "running",
+                                       "measured", "chosen", "tls",   NULL};
+    static const char *const warn[] = {"draining", "connecting", "absent", "plain",
+                                       "stopped",  "starting",   "none",   NULL};
+    static const char *const bad[] = {"down", "degraded", "broken", "no", "ended", "silent", NULL};
+
+    if (one_of(state, good))
+        return COLOR_GOOD;
+    if (one_of(state, warn))
+        return COLOR_WARN;
+    return one_of(state, bad) ? COLOR_BAD : COLOR_NONE;
+}
+
+unsigned screen_text(const struct screen *screen, const char *text)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    unsigned columns = 0;
+
+    while (*p) {
+        size_t n = 1;
+        bool shown = *p >= 0x20 && *p != 0x7f;
+
+        if (*p >= 0x80) { /* jansson lets only valid UTF-8 through; others are shown byte by byte */
+            while ((p[n] & 0xc0) == 0x80 && n < 4)
+                n++;
+            bool control = n == 2 && p[0] == 0xc2 && p[1] < 0xa0;
+            bool turns = n == 3 &&
+                         p[0] == 0xe2 && /* directions: U+200E, 200F, 2028-202E, 2066-2069 */
+                         ((p[1] == 0x80 &&
+                           ((p[2] >= 0x8e && p[2] <= 0x8f) || (p[2] >= 0xa8 && p[2] <= 0xae))) ||
+                          (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9));
+            shown = screen->utf8 && n > 1 && !control && !turns;
+        }
+        if (shown)
+            fwrite(p, 1, n, screen->to);
+        else
+            fputc('?', screen->to);
+        columns++;
+        p += n;
+    }
+    return columns;
+}

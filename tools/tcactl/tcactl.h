@@ -1,0 +1,86 @@
+/* What the verbs of tcactl share: the command line, the connection, exit codes. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/include/tca-admin.h"
+#include "tools/tcactl/render.h"
+#include "tools/tcactl/screen.h"
+
+enum exit_code {
+    EXIT_OK = 0,
+    EXIT_FAILED = 1,
+    EXIT_USAGE = 2,
+    EXIT_NOT_RUNNING = 3,
+    EXIT_PERMISSION = 4,
+    EXIT_DEGRADED = 5,
+    EXIT_TIMEOUT = 6,
+};
+
+/* Options that belong to some verbs only; a verb's set of them says which. */
+enum option_bit {
+    OPTION_COUNT = 1 << 0,    /* -c, -n */
+    OPTION_INTERVAL = 1 << 1, /* -i */
+    OPTION_DOT = 1 << 2,
+    OPTION_SVG = 1 << 3,
+    OPTION_OPENMETRICS = 1 << 4,
+    OPTION_CLUSTER = 1 << 5,
+};
+
+struct tcactl {
+    const char *socket; /* NULL: where the library looks */
+    bool json;
+    int64_t timeout_ns; /* TCA_DEFAULT unless given */
+    struct screen screen;
+
+    unsigned given; /* set of option_bit */
+    unsigned count;
+    double interval_s;
+    const char *svg, *cluster_file;
+
+    struct tca_admin *admin; /* NULL: not connected */
+    const char *verb;        /* for messages */
+};
+
+struct verb {
+    const char *name;
+    const char *arguments; /* for help */
+    const char *summary;
+    int min_arguments, max_arguments;
+    unsigned options;
+    /* What most verbs do: ask for the document of the same name, and render it. */
+    render_function *render;
+    /* Those that do more; the exit code. */
+    int (*run)(struct tcactl *tcactl, int count, char **arguments);
+};
+
+extern const struct verb verbs[]; /* NULL name at the end */
+
+/* Asks the daemon, connecting first when need be. 0 good, 1 degraded, or a negative errno, of which
+ * nothing has been said. */
+int tcactl_ask(struct tcactl *tcactl, const char *verb, const char *argument, char **ret_text);
+void tcactl_disconnect(struct tcactl *tcactl);
+/* Says on stderr what went wrong, and gives the exit code for it. */
+int tcactl_failed(const struct tcactl *tcactl, int error);
+/* The document in the text; NULL, after a message, when it is none. */
+json_t *tcactl_parse(const struct tcactl *tcactl, const char *text);
+/* Prints a document as JSON: as it is, but for people on a terminal with line breaks. */
+void tcactl_print_json(const struct tcactl *tcactl, const char *text);
+/* Asks, prints, and gives the exit code. */
+int tcactl_show(struct tcactl *tcactl, const char *verb, const char *argument,
+                render_function *render);
+
+int run_topology(struct tcactl *tcactl, int count, char **arguments);
+int run_plan(struct tcactl *tcactl, int count, char **arguments);
+int run_stats(struct tcactl *tcactl, int count, char **arguments);
+int run_watch(struct tcactl *tcactl, int count, char **arguments);
+int run_ping(struct tcactl *tcactl, int count, char **arguments);
+int run_reload(struct tcactl *tcactl, int count, char **arguments);
+int run_drain(struct tcactl *tcactl, int count, char **arguments);
+int run_calibrate(struct tcactl *tcactl, int count, char **arguments);
+int run_env(struct tcactl *tcactl, int count, char **arguments);
+int run_config(struct tcactl *tcactl, int count, char **arguments);
+/* "config check": the exit code of tcad --check. */
+int run_check(struct tcactl *tcactl, const char *file);
