@@ -105,8 +105,11 @@ static void dispatch(struct control *control, struct answer *answer)
     if (answer->frame->header.tag == 0) {
         if (answer->message->body_case == TCA__MESSAGE__BODY_EVENT && ops && ops->event)
             ops->event(control->context, answer->message->event);
-    } else if (ops && ops->late) {
-        ops->late(control->context, answer->message, answer->frame);
+    } else {
+        if (control->owed > 0)
+            control->owed--;
+        if (ops && ops->late)
+            ops->late(control->context, answer->message, answer->frame);
     }
     answer_free(answer);
 }
@@ -163,9 +166,10 @@ static int receive_answer(struct control *control, uint32_t tag, uint64_t end_ns
     for (;;) {
         int r = receive(control, &answer);
         if (r == -EAGAIN) {
-            if (!clock_poll(control->fd, POLLIN, end_ns))
-                return say_timeout(control);
-            continue;
+            if (clock_poll(control->fd, POLLIN, end_ns))
+                continue;
+            control->owed++;
+            return say_timeout(control);
         }
         if (r < 0)
             return r;

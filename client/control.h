@@ -30,7 +30,8 @@ struct control {
     int lost; /* 0, -EHOSTDOWN (gone), -EPROTO (nonsense), -EPROTONOSUPPORT (another version),
                  -EMFILE, -ENOMEM */
     int fd;
-    uint32_t tag; /* of the last question */
+    uint32_t tag;  /* of the last question */
+    uint32_t owed; /* answers that were given up: they are still to come */
     pid_t pid;    /* who opened it: a child must not use it */
     const struct control_ops *ops;
     void *context;

@@ -39,11 +39,27 @@ uint64_t session_wire_timeout(int64_t timeout_ns)
     return timeout_ns < 0 || (uint64_t)timeout_ns > forever_ns ? forever_ns : (uint64_t)timeout_ns;
 }
 
+/* Answers that were given up do not count as events: as long as one is owed, every look at the
+ * events finds something. */
+static void look_for_owed(struct tca *session)
+{
+    if (session->control.owed > 0)
+        session->events_seen =
+            atomic_load_explicit(&session->segment->events, memory_order_relaxed) - 1;
+}
+
+static int ask(struct tca *session, const Tca__Message *question, Tca__Message__BodyCase expected,
+               uint64_t end_ns, struct answer *ret_answer)
+{
+    int r = control_ask(&session->control, question, expected, end_ns, ret_answer);
+    look_for_owed(session);
+    return r;
+}
+
 int session_ask(struct tca *session, const Tca__Message *question, Tca__Message__BodyCase expected,
                 struct answer *ret_answer)
 {
-    return control_ask(&session->control, question, expected,
-                       clock_end(session->settings.timeout_ns), ret_answer);
+    return ask(session, question, expected, clock_end(session->settings.timeout_ns), ret_answer);
 }
 
 int session_ask_patiently(struct tca *session, const Tca__Message *question,
@@ -51,8 +67,8 @@ int session_ask_patiently(struct tca *session, const Tca__Message *question,
                           struct answer *ret_answer)
 {
     uint64_t end_ns = clock_end(timeout_ns);
-    return control_ask(&session->control, question, expected,
-                       end_ns == END_NEVER ? end_ns : end_ns + GRACE_NS, ret_answer);
+    return ask(session, question, expected, end_ns == END_NEVER ? end_ns : end_ns + GRACE_NS,
+               ret_answer);
 }
 
 /* ---- what comes unasked ---- */
@@ -64,6 +80,7 @@ int session_drain(struct tca *session)
     uint32_t events = atomic_load_explicit(&session->segment->events, memory_order_acquire);
     int r = control_drain(&session->control);
     session->events_seen = events;
+    look_for_owed(session);
     return r;
 }
 
