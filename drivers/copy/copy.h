@@ -18,3 +18,9 @@ struct copy_program *copy_program_free(struct copy_program *program); /* NULL is
 /* Runs packed bytes position .. position + length of it (the whole: 0, layout->size_bytes). */
 void copy_program_run(const struct copy_program *program, void *target_base, const void *source_base,
                       uint64_t position_bytes, uint64_t length_bytes);
+/* Packed bytes position .. position + length of the program's source side into a buffer; from a buffer to its target
+ * side. */
+void copy_program_pack(const struct copy_program *program, void *buffer, const void *source_base,
+                       uint64_t position_bytes, uint64_t length_bytes);
+void copy_program_unpack(const struct copy_program *program, void *target_base, const void *buffer,
+                         uint64_t position_bytes, uint64_t length_bytes);

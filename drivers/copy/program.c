@@ -21,7 +21,7 @@ struct copy_program {
     int64_t target_stride_bytes;
     int64_t source_stride_bytes;
     uint64_t block_bytes;
-    struct layout *target; /* COPY_GENERAL only: own copies */
+    struct layout *target; /* own copies */
     struct layout *source;
 };
 
@@ -66,15 +66,14 @@ int copy_program_new(const struct layout *target, const struct layout *source,
     if (!program)
         return -ENOMEM;
 
-    if (target->size_bytes > 0 && !compile_strided(program, target, source)) {
+    if (target->size_bytes > 0 && !compile_strided(program, target, source))
         program->kind = COPY_GENERAL;
-        int r = layout_dup(target, &program->target);
-        if (r >= 0)
-            r = layout_dup(source, &program->source);
-        if (r < 0) {
-            copy_program_free(program);
-            return r;
-        }
+    int r = layout_dup(target, &program->target);
+    if (r >= 0)
+        r = layout_dup(source, &program->source);
+    if (r < 0) {
+        copy_program_free(program);
+        return r;
     }
     *ret_program = program;
     return 0;
@@ -159,4 +158,16 @@ void copy_program_run(const struct copy_program *program, void *target_base,
         run_general(program, target, source, position_bytes, length_bytes);
         break;
     }
+}
+
+void copy_program_pack(const struct copy_program *program, void *buffer, const void *source_base,
+                       uint64_t position_bytes, uint64_t length_bytes)
+{
+    copy_pack(buffer, source_base, program->source, position_bytes, length_bytes);
+}
+
+void copy_program_unpack(const struct copy_program *program, void *target_base, const void *buffer,
+                         uint64_t position_bytes, uint64_t length_bytes)
+{
+    copy_unpack(target_base, program->target, position_bytes, buffer, length_bytes);
 }

@@ -64,6 +64,15 @@ Test(copy, programs_like_the_reference)
             expected[BASE + shape_place(&to, i)] = source[BASE + shape_place(&from, i)];
         copy_program_run(program, target + BASE, source + BASE, 0, bytes);
         cr_assert(memcmp(target, expected, MEMORY) == 0, "round %u: whole", round);
+
+        /* through a buffer, in two pieces */
+        static uint8_t buffer[PACKED_MAX];
+        memset(target, 0x5a, MEMORY);
+        copy_program_pack(program, buffer, source + BASE, 0, position);
+        copy_program_unpack(program, target + BASE, buffer, 0, position);
+        copy_program_pack(program, buffer, source + BASE, position, bytes - position);
+        copy_program_unpack(program, target + BASE, buffer, position, bytes - position);
+        cr_assert(memcmp(target, expected, MEMORY) == 0, "round %u: buffer", round);
         copy_program_free(program);
         free(source_layout);
         free(target_layout);
