@@ -22,11 +22,19 @@ static inline void move_blocks(enum direction direction, uint8_t *place,
                                const struct layout_strided *strided, uint8_t *packed,
                                uint64_t count)
 {
-    const uint64_t block = strided->block_bytes;
-    if (direction == PACK)
-        copy_strided(packed, (int64_t)block, place, strided->stride_bytes, block, count);
-    else
-        copy_strided(place, strided->stride_bytes, packed, (int64_t)block, block, count);
+    struct copy_nest nest = {.block_bytes = strided->block_bytes, .count = count, .rows = 1};
+    copy_nest_kernel *kernel;
+    if (direction == PACK) {
+        nest.target_stride_bytes = (int64_t)nest.block_bytes;
+        nest.source_stride_bytes = strided->stride_bytes;
+        kernel = copy_kernels()->nest(&nest);
+        kernel(packed, place, &nest);
+    } else {
+        nest.target_stride_bytes = strided->stride_bytes;
+        nest.source_stride_bytes = (int64_t)nest.block_bytes;
+        kernel = copy_kernels()->nest(&nest);
+        kernel(place, packed, &nest);
+    }
 }
 
 static inline void transfer_strided(enum direction direction, uint8_t *place,

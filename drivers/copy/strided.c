@@ -1,71 +1,136 @@
-/* Block-stride to block-stride; packed bytes are blocks whose stride is their length. */
-#include <string.h>
+/* Loops of blocks of one size. */
+#include <stddef.h>
 
-#include "drivers/copy/kernels.h"
+#include "drivers/copy/moves.h"
+#include "drivers/copy/variant.h"
 
-/* A block of a size that the compiler knows becomes one load and one store. */
-#define FIXED_SIZE_LOOP(bytes)                                                                     \
+/* Four blocks at a time: their loads do not wait for each other's stores. */
+#define ROW(LOAD_BLOCK, STORE_BLOCK, type)                                                         \
     do {                                                                                           \
-        struct block {                                                                             \
-            uint8_t data[bytes];                                                                   \
-        } block;                                                                                   \
-        for (; count >= 4; count -= 4) {                                                           \
-            struct block a, b, c;                                                                  \
-            memcpy(&a, source, bytes);                                                             \
-            memcpy(&b, source + source_stride, bytes);                                             \
-            memcpy(&c, source + 2 * source_stride, bytes);                                         \
-            memcpy(&block, source + 3 * source_stride, bytes);                                     \
-            memcpy(target, &a, bytes);                                                             \
-            memcpy(target + target_stride, &b, bytes);                                             \
-            memcpy(target + 2 * target_stride, &c, bytes);                                         \
-            memcpy(target + 3 * target_stride, &block, bytes);                                     \
-            source += 4 * source_stride;                                                           \
-            target += 4 * target_stride;                                                           \
+        uint64_t left = count;                                                                     \
+        for (; left >= 4; left -= 4) {                                                             \
+            type a, b, c, d;                                                                       \
+            LOAD_BLOCK(a, from);                                                                   \
+            LOAD_BLOCK(b, from + source_stride);                                                   \
+            LOAD_BLOCK(c, from + 2 * source_stride);                                               \
+            LOAD_BLOCK(d, from + 3 * source_stride);                                               \
+            STORE_BLOCK(to, a);                                                                    \
+            STORE_BLOCK(to + target_stride, b);                                                    \
+            STORE_BLOCK(to + 2 * target_stride, c);                                                \
+            STORE_BLOCK(to + 3 * target_stride, d);                                                \
+            from += 4 * source_stride;                                                             \
+            to += 4 * target_stride;                                                               \
         }                                                                                          \
-        for (; count > 0; count--) {                                                               \
-            memcpy(&block, source, bytes);                                                         \
-            memcpy(target, &block, bytes);                                                         \
-            source += source_stride;                                                               \
-            target += target_stride;                                                               \
+        for (; left > 0; left--) {                                                                 \
+            type a;                                                                                \
+            LOAD_BLOCK(a, from);                                                                   \
+            STORE_BLOCK(to, a);                                                                    \
+            from += source_stride;                                                                 \
+            to += target_stride;                                                                   \
         }                                                                                          \
     } while (0)
 
-static void copy_blocks_4(uint8_t *target, int64_t target_stride, const uint8_t *source,
-                          int64_t source_stride, uint64_t count)
-{
-    FIXED_SIZE_LOOP(4);
-}
-
-static void copy_blocks_8(uint8_t *target, int64_t target_stride, const uint8_t *source,
-                          int64_t source_stride, uint64_t count)
-{
-    FIXED_SIZE_LOOP(8);
-}
-
-static void copy_blocks_16(uint8_t *target, int64_t target_stride, const uint8_t *source,
-                           int64_t source_stride, uint64_t count)
-{
-    FIXED_SIZE_LOOP(16);
-}
-
-void copy_strided(uint8_t *target, int64_t target_stride_bytes, const uint8_t *source,
-                  int64_t source_stride_bytes, uint64_t block_bytes, uint64_t count)
-{
-    switch (block_bytes) {
-    case 4:
-        copy_blocks_4(target, target_stride_bytes, source, source_stride_bytes, count);
-        return;
-    case 8:
-        copy_blocks_8(target, target_stride_bytes, source, source_stride_bytes, count);
-        return;
-    case 16:
-        copy_blocks_16(target, target_stride_bytes, source, source_stride_bytes, count);
-        return;
-    default:
-        for (; count > 0; count--) {
-            memmove(target, source, block_bytes);
-            target += target_stride_bytes;
-            source += source_stride_bytes;
-        }
+#define NEST(name, ONE_ROW)                                                                        \
+    static void name(uint8_t *target, const uint8_t *source, const struct copy_nest *nest)         \
+    {                                                                                              \
+        const uint64_t count = nest->count, block = nest->block_bytes;                             \
+        const int64_t target_stride = nest->target_stride_bytes,                                   \
+                      source_stride = nest->source_stride_bytes;                                   \
+        (void)block;                                                                               \
+        for (uint64_t rows = nest->rows; rows > 0; rows--) {                                       \
+            uint8_t *to = target;                                                                  \
+            const uint8_t *from = source;                                                          \
+            ONE_ROW;                                                                               \
+            target += nest->target_row_bytes;                                                      \
+            source += nest->source_row_bytes;                                                      \
+        }                                                                                          \
     }
+
+#define LOAD_1(value, from)  value = LOAD(1, from)
+#define STORE_1(to, value)   STORE(1, to, value)
+#define LOAD_2(value, from)  value = LOAD(2, from)
+#define STORE_2(to, value)   STORE(2, to, value)
+#define LOAD_4(value, from)  value = LOAD(4, from)
+#define STORE_4(to, value)   STORE(4, to, value)
+#define LOAD_8(value, from)  value = LOAD(8, from)
+#define STORE_8(to, value)   STORE(8, to, value)
+#define LOAD_16(value, from) value = LOAD(16, from)
+#define STORE_16(to, value)  STORE(16, to, value)
+#define LOAD_32(value, from) value = LOAD(32, from)
+#define STORE_32(to, value)  STORE(32, to, value)
+#define LOAD_64(value, from) value = LOAD(64, from)
+#define STORE_64(to, value)  STORE(64, to, value)
+
+/* Blocks that one move does. */
+#define SINGLE(width) NEST(single_##width, ROW(LOAD_##width, STORE_##width, word##width))
+SINGLE(1)
+SINGLE(2)
+SINGLE(4)
+SINGLE(8)
+SINGLE(16)
+SINGLE(32)
+SINGLE(64)
+
+/* Blocks that two moves do, which overlap. */
+#define PAIR(width)                                                                                \
+    struct pair_of_##width {                                                                       \
+        word##width head, tail;                                                                    \
+    };                                                                                             \
+    NEST(pair_##width, ROW(LOAD_PAIR_##width, STORE_PAIR_##width, struct pair_of_##width))
+#define LOAD_PAIR(width, value, from)                                                              \
+    value.head = LOAD(width, from), value.tail = LOAD(width, (from) + block - width)
+#define STORE_PAIR(width, to, value)                                                               \
+    STORE(width, to, value.head), STORE(width, (to) + block - width, value.tail)
+#define LOAD_PAIR_2(value, from)  LOAD_PAIR(2, value, from)
+#define STORE_PAIR_2(to, value)   STORE_PAIR(2, to, value)
+#define LOAD_PAIR_4(value, from)  LOAD_PAIR(4, value, from)
+#define STORE_PAIR_4(to, value)   STORE_PAIR(4, to, value)
+#define LOAD_PAIR_8(value, from)  LOAD_PAIR(8, value, from)
+#define STORE_PAIR_8(to, value)   STORE_PAIR(8, to, value)
+#define LOAD_PAIR_16(value, from) LOAD_PAIR(16, value, from)
+#define STORE_PAIR_16(to, value)  STORE_PAIR(16, to, value)
+#define LOAD_PAIR_32(value, from) LOAD_PAIR(32, value, from)
+#define STORE_PAIR_32(to, value)  STORE_PAIR(32, to, value)
+#define LOAD_PAIR_64(value, from) LOAD_PAIR(64, value, from)
+#define STORE_PAIR_64(to, value)  STORE_PAIR(64, to, value)
+PAIR(2)
+PAIR(4)
+PAIR(8)
+PAIR(16)
+PAIR(32)
+PAIR(64)
+
+#define ROW_OF_LONG(MOVE_BLOCK)                                                                    \
+    for (uint64_t left = count; left > 0; left--) {                                                \
+        MOVE_BLOCK(to, from, block);                                                               \
+        from += source_stride;                                                                     \
+        to += target_stride;                                                                       \
+    }
+NEST(medium, ROW_OF_LONG(move_bytes))
+NEST(large, ROW_OF_LONG(memmove))
+
+/* From here on the library's copy is faster. */
+enum { LARGE_BYTES = 2048 };
+
+copy_nest_kernel *copy_nest_choose(const struct copy_nest *nest)
+{
+    const uint64_t block = nest->block_bytes;
+    static copy_nest_kernel *const singles[] = {
+        [1] = single_1,   [2] = single_2,   [4] = single_4,   [8] = single_8,
+        [16] = single_16, [32] = single_32, [64] = single_64, [65] = NULL};
+    if (block <= 64 && singles[block])
+        return singles[block];
+    if (block < 4)
+        return pair_2;
+    if (block < 8)
+        return pair_4;
+    if (block < 16)
+        return pair_8;
+    if (block < 32)
+        return pair_16;
+    if (block < 64)
+        return pair_32;
+    if (block <= 128)
+        return pair_64;
+    return block < LARGE_BYTES ? medium : large;
 }

@@ -1,0 +1,73 @@
+/* Which set of kernels runs here. */
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "drivers/copy/kernels.h"
+
+#define DECLARE(variant)                                                                           \
+    copy_nest_kernel *copy_nest_choose_##variant(const struct copy_nest *nest);                    \
+    copy_list_kernel *copy_list_choose_##variant(const struct copy_list *list);                    \
+    void copy_stream_##variant(uint8_t *target, const uint8_t *source, uint64_t bytes);
+#define SET(variant)                                                                               \
+    {                                                                                              \
+        .name = #variant, .nest = copy_nest_choose_##variant, .list = copy_list_choose_##variant,  \
+        .stream = copy_stream_##variant                                                            \
+    }
+
+DECLARE(plain)
+#ifdef COPY_HAVE_X86
+DECLARE(avx2)
+DECLARE(avx512)
+#endif
+
+/* Best first. */
+static const struct copy_kernels sets[] = {
+#ifdef COPY_HAVE_X86
+    SET(avx512),
+    SET(avx2),
+#endif
+    SET(plain),
+};
+enum { SETS = sizeof(sets) / sizeof(*sets) };
+
+static bool runs_here(const char *name)
+{
+#ifdef COPY_HAVE_X86
+    if (strcmp(name, "avx512") == 0)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512vl");
+    if (strcmp(name, "avx2") == 0)
+        return __builtin_cpu_supports("avx2");
+#endif
+    return strcmp(name, "plain") == 0;
+}
+
+static _Atomic(const struct copy_kernels *) chosen;
+
+/* Two threads that come here at once find the same. */
+const struct copy_kernels *copy_kernels(void)
+{
+    const struct copy_kernels *set = atomic_load_explicit(&chosen, memory_order_relaxed);
+    for (unsigned i = 0; !set && i < SETS; i++)
+        if (runs_here(sets[i].name))
+            set = &sets[i];
+    atomic_store_explicit(&chosen, set, memory_order_relaxed);
+    return set;
+}
+
+const char *copy_kernels_name(unsigned index)
+{
+    return index < SETS ? sets[index].name : NULL;
+}
+
+bool copy_kernels_use(const char *name)
+{
+    for (unsigned i = 0; i < SETS; i++) {
+        if (strcmp(sets[i].name, name) == 0 && runs_here(name)) {
+            atomic_store_explicit(&chosen, &sets[i], memory_order_relaxed);
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,103 @@
+#include "drivers/copy/tree.h"
+
+#include <stdlib.h>
+
+/* ---- kernels ---- */
+
+static uint64_t distance(int64_t stride)
+{
+    return stride < 0 ? -(uint64_t)stride : (uint64_t)stride;
+}
+
+/* A loop around a block: its iterations are the inner loop of the kernel. */
+static void choose_row(struct copy_op *loop, const struct copy_op *block)
+{
+    loop->swapped = true;
+    loop->loop.target_offset_bytes = block->target_offset_bytes;
+    loop->loop.source_offset_bytes = block->source_offset_bytes;
+    loop->loop.nest = (struct copy_nest){
+        .block_bytes = block->size_bytes,
+        .count = loop->count,
+        .target_stride_bytes = loop->target_stride_bytes,
+        .source_stride_bytes = loop->source_stride_bytes,
+        .rows = 1,
+    };
+}
+
+/* The loops may change places when both sides then take the smaller steps more often. */
+static bool is_better_swapped(const struct copy_op *outer, const struct copy_op *inner)
+{
+    uint64_t outer_target = distance(outer->target_stride_bytes),
+             inner_target = distance(inner->target_stride_bytes),
+             outer_source = distance(outer->source_stride_bytes),
+             inner_source = distance(inner->source_stride_bytes);
+    return outer_target <= inner_target && outer_source <= inner_source &&
+           (outer_target < inner_target || outer_source < inner_source);
+}
+
+static void choose_plane(struct copy_op *outer, const struct copy_op *inner,
+                         const struct copy_op *block)
+{
+    outer->loop.target_offset_bytes =
+        copy_plus(inner->target_offset_bytes, block->target_offset_bytes);
+    outer->loop.source_offset_bytes =
+        copy_plus(inner->source_offset_bytes, block->source_offset_bytes);
+    outer->swapped = is_better_swapped(outer, inner);
+    const struct copy_op *row = outer->swapped ? outer : inner,
+                         *rows = outer->swapped ? inner : outer;
+    outer->loop.nest = (struct copy_nest){
+        .block_bytes = block->size_bytes,
+        .count = row->count,
+        .target_stride_bytes = row->target_stride_bytes,
+        .source_stride_bytes = row->source_stride_bytes,
+        .rows = rows->count,
+        .target_row_bytes = rows->target_stride_bytes,
+        .source_row_bytes = rows->source_stride_bytes,
+    };
+}
+
+static void choose_loop(const struct copy_tree *tree, struct copy_op *loop)
+{
+    const struct copy_op *child = &tree->ops[loop->first_child];
+    if (loop->children != 1 || loop->count == 1)
+        return;
+    if (child->kind == COPY_BLOCK) {
+        choose_row(loop, child);
+    } else if (child->kind == COPY_LOOP && child->children == 1 &&
+               tree->ops[child->first_child].kind == COPY_BLOCK) {
+        choose_plane(loop, child, &tree->ops[child->first_child]);
+    } else {
+        return;
+    }
+    loop->loop.kernel = copy_kernels()->nest(&loop->loop.nest);
+}
+
+void copy_tree_choose(struct copy_tree *tree)
+{
+    for (uint64_t i = 0; i < tree->op_count; i++) {
+        struct copy_op *op = &tree->ops[i];
+        if (op->kind == COPY_LOOP)
+            choose_loop(tree, op);
+        else if (op->kind == COPY_LIST)
+            op->list.kernel = copy_kernels()->list(&op->list.list);
+    }
+}
+
+/* ---- end ---- */
+
+void copy_op_deinit(struct copy_op *op)
+{
+    if (op->kind == COPY_LIST) {
+        free((void *)op->list.list.target_places);
+        free((void *)op->list.list.source_places);
+        free((void *)op->list.list.starts);
+    }
+}
+
+void copy_tree_deinit(struct copy_tree *tree)
+{
+    for (uint64_t i = 0; i < tree->op_count; i++)
+        copy_op_deinit(&tree->ops[i]);
+    free(tree->ops);
+    *tree = (struct copy_tree){0};
+}

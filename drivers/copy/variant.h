@@ -1,0 +1,19 @@
+/* The sources of the kernels are compiled once for each instruction set: COPY_VARIANT is its name.
+ */
+#pragma once
+
+#include "drivers/copy/kernels.h"
+
+#ifndef COPY_VARIANT
+#define COPY_VARIANT plain
+#endif
+#define VARIANT_PASTE(name, variant) name##_##variant
+#define VARIANT_NAME(name, variant)  VARIANT_PASTE(name, variant)
+
+#define copy_nest_choose VARIANT_NAME(copy_nest_choose, COPY_VARIANT)
+#define copy_list_choose VARIANT_NAME(copy_list_choose, COPY_VARIANT)
+#define copy_stream      VARIANT_NAME(copy_stream, COPY_VARIANT)
+
+copy_nest_kernel *copy_nest_choose(const struct copy_nest *nest);
+copy_list_kernel *copy_list_choose(const struct copy_list *list);
+void copy_stream(uint8_t *target, const uint8_t *source, uint64_t bytes);

@@ -1,0 +1,56 @@
+/*
+ * One side of a copy while it is compiled: a layout that is taken apart from its front. Offsets are
+ * summed up in unsigned arithmetic: the layout was checked, but offsets on the way to a block may
+ * cancel each other from beyond 63 bits.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/layout.h"
+
+struct copy_side {
+    const struct layout *layout; /* NULL: packed bytes */
+    const struct layout_pair *pairs;
+    uint64_t *sizes; /* packed, of each operation with all its iterations */
+};
+int copy_side_init(struct copy_side *side, const struct layout *layout);
+void copy_side_deinit(struct copy_side *side);
+
+/* What is left of an operation. */
+struct copy_item {
+    enum layout_kind kind;
+    uint32_t op;
+    uint64_t count; /* BLOCK: bytes; LOOP: iterations; LIST: pairs */
+    uint64_t unit;  /* LOOP: packed bytes of one iteration */
+    uint64_t offset;
+    uint64_t stride;
+    uint64_t pair; /* LIST: index of the next one */
+    uint64_t done; /* bytes that were taken already, of that pair or of a loop's first iteration */
+};
+
+/* What is left of the body of a loop, or of the program: an item, then operations. */
+struct copy_view {
+    bool has_head;
+    struct copy_item head;
+    uint32_t next_op;
+    uint32_t end_op;
+};
+struct copy_view copy_view_all(const struct copy_side *side, uint64_t size_bytes);
+/* Makes the head the next item; false at the end. */
+bool copy_view_next(const struct copy_side *side, struct copy_view *view);
+/* True when the head can be taken block by block: it is no loop, or one around a single block. */
+bool copy_view_has_pieces(const struct copy_side *side, const struct copy_view *view);
+/* The contiguous bytes at the front of such a head. */
+uint64_t copy_view_piece(const struct copy_side *side, const struct copy_view *view,
+                         uint64_t *ret_offset);
+/* How many times `unit` bytes can be taken from the head as iterations of one loop. */
+uint64_t copy_view_iterations(const struct copy_side *side, const struct copy_view *view,
+                              uint64_t unit);
+/* Takes bytes from the head: of a piece, or of whole iterations. */
+void copy_view_take(const struct copy_side *side, struct copy_view *view, uint64_t bytes);
+/* The first `unit` bytes of the head as the body of a loop: what its iterations consist of, where
+ * the first one is and how far they are apart. copy_view_iterations() was not 0. */
+struct copy_view copy_view_body(const struct copy_side *side, const struct copy_view *view,
+                                uint64_t unit, uint64_t *ret_offset, uint64_t *ret_stride);

@@ -1,0 +1,196 @@
+/* Runs a copy tree from any packed position on. */
+#include <string.h>
+
+#include "drivers/copy/tree.h"
+
+/* A place of a byte on each side. Addresses are numbers: on the way to a block they may lie outside
+ * of its memory. */
+struct place {
+    uintptr_t target, source;
+};
+
+static inline struct place place_add(struct place place, int64_t target, int64_t source,
+                                     uint64_t times)
+{
+    return (struct place){place.target + (uint64_t)target * times,
+                          place.source + (uint64_t)source * times};
+}
+
+static inline uint8_t *target_of(struct place place)
+{
+    return (uint8_t *)place.target;
+}
+
+static inline const uint8_t *source_of(struct place place)
+{
+    return (const uint8_t *)place.source;
+}
+
+static void run_op(const struct copy_tree *tree, const struct copy_op *op, struct place at,
+                   uint64_t skip, uint64_t length);
+
+/* The last child that starts at or before a position. */
+static const struct copy_op *find_child(const struct copy_op *children, uint32_t count,
+                                        uint64_t skip)
+{
+    while (count > 1) {
+        uint32_t half = count / 2;
+        if (children[half].start_bytes <= skip) {
+            children += half;
+            count -= half;
+        } else {
+            count = half;
+        }
+    }
+    return children;
+}
+
+/* Part of one iteration, or all of it. */
+static void run_children(const struct copy_tree *tree, const struct copy_op *op, struct place at,
+                         uint64_t skip, uint64_t length)
+{
+    const struct copy_op *child = find_child(&tree->ops[op->first_child], op->children, skip);
+    skip -= child->start_bytes;
+    for (; length > 0; child++) {
+        uint64_t left = child->size_bytes - skip, take = left < length ? left : length;
+        run_op(tree, child, at, skip, take);
+        length -= take;
+        skip = 0;
+    }
+}
+
+static void run_iterations(const struct copy_tree *tree, const struct copy_op *op, struct place at,
+                           uint64_t count)
+{
+    if (count == 0)
+        return;
+    if (op->loop.kernel) {
+        struct copy_nest nest = op->loop.nest;
+        *(op->swapped ? &nest.count : &nest.rows) = count;
+        at = place_add(at, op->loop.target_offset_bytes, op->loop.source_offset_bytes, 1);
+        op->loop.kernel(target_of(at), source_of(at), &nest);
+        return;
+    }
+    for (; count > 0; count--) {
+        run_children(tree, op, at, 0, op->unit_bytes);
+        at = place_add(at, op->target_stride_bytes, op->source_stride_bytes, 1);
+    }
+}
+
+/* From anywhere inside an iteration: the rest of that one, the whole ones, the beginning of the
+ * last. */
+static void run_loop(const struct copy_tree *tree, const struct copy_op *op, struct place at,
+                     uint64_t skip, uint64_t length)
+{
+    const uint64_t unit = op->unit_bytes;
+    if (skip >= unit) {
+        at = place_add(at, op->target_stride_bytes, op->source_stride_bytes, skip / unit);
+        skip %= unit;
+    }
+    if (skip > 0) {
+        uint64_t take = unit - skip < length ? unit - skip : length;
+        run_children(tree, op, at, skip, take);
+        at = place_add(at, op->target_stride_bytes, op->source_stride_bytes, 1);
+        length -= take;
+    }
+    uint64_t whole = length == op->size_bytes ? op->count : length / unit;
+    run_iterations(tree, op, at, whole);
+    if (length > whole * unit)
+        run_children(tree, op,
+                     place_add(at, op->target_stride_bytes, op->source_stride_bytes, whole), 0,
+                     length - whole * unit);
+}
+
+static void run_block(struct place at, uint64_t skip, uint64_t length)
+{
+    at = place_add(at, 1, 1, skip);
+    memmove(target_of(at), source_of(at), length);
+}
+
+/* ---- lists ---- */
+
+static uint64_t block_start(const struct copy_list *list, uint64_t block)
+{
+    return list->starts ? list->starts[block] : block * list->block_bytes;
+}
+
+static uint64_t block_length(const struct copy_list *list, uint64_t block)
+{
+    return list->starts ? list->starts[block + 1] - list->starts[block] : list->block_bytes;
+}
+
+/* The block that a packed position is in. */
+static uint64_t find_block(const struct copy_list *list, uint64_t count, uint64_t position)
+{
+    if (!list->starts)
+        return position / list->block_bytes;
+    uint64_t first = 0;
+    while (count > 1) {
+        uint64_t half = count / 2;
+        if (list->starts[first + half] <= position) {
+            first += half;
+            count -= half;
+        } else {
+            count = half;
+        }
+    }
+    return first;
+}
+
+/* Part of one block. */
+static void run_part(const struct copy_list *list, struct place at, uint64_t block, uint64_t skip,
+                     uint64_t length)
+{
+    int64_t start = (int64_t)block_start(list, block);
+    at = place_add(at, list->target_places ? list->target_places[block] : start,
+                   list->source_places ? list->source_places[block] : start, 1);
+    run_block(at, skip, length);
+}
+
+static void run_list(const struct copy_op *op, struct place at, uint64_t skip, uint64_t length)
+{
+    const struct copy_list *list = &op->list.list;
+    uint64_t block = skip > 0 ? find_block(list, op->count, skip) : 0;
+    uint64_t inside = skip - block_start(list, block);
+    if (inside > 0) {
+        uint64_t left = block_length(list, block) - inside, take = left < length ? left : length;
+        run_part(list, at, block, inside, take);
+        length -= take;
+        block++;
+    }
+    if (length == 0)
+        return;
+    uint64_t end_position = block_start(list, block) + length;
+    uint64_t end = length == op->size_bytes ? op->count : find_block(list, op->count, end_position);
+    op->list.kernel(target_of(at), source_of(at), list, block, end - block);
+    uint64_t rest = end_position - block_start(list, end);
+    if (rest > 0)
+        run_part(list, at, end, 0, rest);
+}
+
+/* ---- all ---- */
+
+static void run_op(const struct copy_tree *tree, const struct copy_op *op, struct place at,
+                   uint64_t skip, uint64_t length)
+{
+    at = place_add(at, op->target_offset_bytes, op->source_offset_bytes, 1);
+    switch (op->kind) {
+    case COPY_BLOCK:
+        run_block(at, skip, length);
+        break;
+    case COPY_LIST:
+        run_list(op, at, skip, length);
+        break;
+    case COPY_LOOP:
+        run_loop(tree, op, at, skip, length);
+        break;
+    }
+}
+
+void copy_tree_run(const struct copy_tree *tree, uint8_t *target, const uint8_t *source,
+                   uint64_t position_bytes, uint64_t length_bytes)
+{
+    if (length_bytes > 0)
+        run_op(tree, tree->ops, (struct place){(uintptr_t)target, (uintptr_t)source},
+               position_bytes, length_bytes);
+}
