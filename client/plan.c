@@ -100,6 +100,22 @@ static int reserve_step(struct tca_plan *plan, struct step **ret_step)
     return 0;
 }
 
+/* Plain bytes match anything. */
+static bool same_types(const struct layout *a, const struct layout *b)
+{
+    return a->signature == b->signature || a->signature == 0 || b->signature == 0;
+}
+
+static int explain_types(const struct tca_put *put)
+{
+    char source[TYPES_TEXT_BYTES + 32], target[TYPES_TEXT_BYTES + 32];
+    types_say(&put->source_layout->types, source, sizeof(source));
+    types_say(&put->target_layout->types, target, sizeof(target));
+    return error_set(-EINVAL,
+                     "the types of source and target differ: the source has %s; the target has %s",
+                     source, target);
+}
+
 /* The layouts of both sides, copied, as the rules of struct tca_put have it. */
 static int copy_layouts(const struct tca_put *put, struct layout **ret_source,
                         struct layout **ret_target)
@@ -115,6 +131,8 @@ static int copy_layouts(const struct tca_put *put, struct layout **ret_source,
             -EINVAL, "the source layout has %llu bytes, the target layout %llu: they must be equal",
             (unsigned long long)given_source->size_bytes,
             (unsigned long long)given_target->size_bytes);
+    if (given_source && given_target && !same_types(given_source, given_target))
+        return explain_types(put);
     if (bytes == 0)
         return error_static(
             -EINVAL, "a put of 0 bytes: give layouts or `bytes` (a notification needs no put)");

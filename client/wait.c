@@ -185,8 +185,9 @@ static int find(struct tca *session, uint32_t rank, uint32_t slot, struct awaite
 static inline int look_notified(struct tca *session, void *subject)
 {
     struct awaited *awaited = subject;
-    if (__builtin_expect(session->engine_takes, 0) ? notify_take(awaited->line, awaited->taken, 1)
-                                                   : notify_take_alone(awaited->line, awaited->taken, 1))
+    if (__builtin_expect(session->engine_takes, 0)
+            ? notify_take(awaited->line, awaited->taken, 1)
+            : notify_take_alone(awaited->line, awaited->taken, 1))
         return 1;
     /* Where the data will be next time, most likely: lets it cross between the cores together with
      * the counter. Whoever wrote a wrong address only spoils our guess. */

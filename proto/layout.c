@@ -1,8 +1,6 @@
 #include "proto/layout.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 #include "proto/layout_internal.h"
 
@@ -66,6 +64,8 @@ static int sum_list(struct layout_sum *sum, const struct layout_op *list,
         int64_t offset;
         if (pair->length_bytes == 0)
             return refuse(-EINVAL, "an empty block in a list", ret_why);
+        if (list->each_bytes != 0 && pair->length_bytes != list->each_bytes)
+            return refuse(-EINVAL, "a block in a list of equal blocks that is not equal", ret_why);
         if (__builtin_add_overflow(list->offset_bytes, pair->offset_bytes, &offset) ||
             !sum_block(sum, offset, pair->length_bytes))
             return refuse(-EOVERFLOW, "size or bounds of a list overflow", ret_why);
@@ -125,11 +125,9 @@ static int sum_op(struct summing *s, const struct layout_op *op, uint32_t next,
         return enter_loop(s, op, next, ret_why);
     if (op->kind != LAYOUT_BLOCK && op->kind != LAYOUT_LIST)
         return refuse(-EINVAL, "an unknown kind of operation", ret_why);
-    if (op->stride_bytes != 0)
-        return refuse(-EINVAL, "a block or a list with a stride", ret_why);
     if (op->kind == LAYOUT_BLOCK) {
-        if (op->body != 0)
-            return refuse(-EINVAL, "a block with a body", ret_why);
+        if (op->body != 0 || op->stride_bytes != 0)
+            return refuse(-EINVAL, "a block with a body or a stride", ret_why);
         if (!sum_block(sum, op->offset_bytes, op->count))
             return refuse(-EOVERFLOW, "size or bounds of a block overflow", ret_why);
         return 0;
@@ -160,6 +158,35 @@ int layout_sum(const struct layout_op *ops, uint32_t op_count, const struct layo
 
 /* ---- checks ---- */
 
+/* The distance from lb to ub, padded; false when that is beyond 63 bits. */
+static bool extent(const struct layout *layout, int64_t *ret)
+{
+    int64_t span, padded;
+    if (__builtin_sub_overflow(layout->ub_bytes, layout->lb_bytes, &span))
+        return false;
+    if (!layout->marked) {
+        if (__builtin_add_overflow(span, (int64_t)layout->alignment - 1, &padded))
+            return false;
+        span = padded & -(int64_t)layout->alignment;
+    }
+    *ret = span;
+    return true;
+}
+
+int64_t layout_extent(const struct layout *layout)
+{
+    int64_t bytes = 0;
+    extent(layout, &bytes); /* whoever made or checked the layout has seen that this works */
+    return bytes;
+}
+
+bool layout_type_valid(const struct layout *layout)
+{
+    int64_t bytes;
+    return layout->alignment <= 16 && __builtin_popcount(layout->alignment) == 1 &&
+           layout->marked <= 1 && extent(layout, &bytes) && (layout->marked || bytes >= 0);
+}
+
 static int check(const struct layout *layout, size_t bytes, const char **ret_why)
 {
     if ((uintptr_t)layout % _Alignof(struct layout) != 0)
@@ -183,6 +210,8 @@ static int check(const struct layout *layout, size_t bytes, const char **ret_why
         sum.upper_bytes != layout->upper_bytes)
         return refuse(-EINVAL, "depth, size, blocks or bounds are not what the operations yield",
                       ret_why);
+    if (!layout_type_valid(layout))
+        return refuse(-EINVAL, "bounds or alignment of its type make no sense", ret_why);
     return 0;
 }
 static_assert(LAYOUT_OPS_MAX == 1048576, "the text above says so");
@@ -229,84 +258,4 @@ bool layout_as_strided(const struct layout *layout, struct layout_strided *ret)
         return false;
     }
     return true;
-}
-
-/* ---- text ---- */
-
-struct text {
-    char *at;
-    size_t room; /* with the NUL */
-};
-
-__attribute__((format(printf, 2, 3))) static void say(struct text *text, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(text->at, text->room, format, args);
-    va_end(args);
-    size_t used = n < 0 ? 0 : (size_t)n < text->room ? (size_t)n : text->room - 1;
-    text->at += used;
-    text->room -= used;
-}
-
-/* "16 KiB": in the largest unit that divides it, to one digit when none does. */
-static void say_size(struct text *text, uint64_t bytes)
-{
-    static const char units[] = "KMGTPE";
-    if (bytes < 1024) {
-        say(text, "%llu B", (unsigned long long)bytes);
-        return;
-    }
-    unsigned unit = 0;
-    while (unit < 5 && bytes >> (10 * (unit + 2)) != 0)
-        unit++;
-    unsigned shift = 10 * (unit + 1);
-    if (bytes & ((1ull << shift) - 1))
-        say(text, "%.1f %ciB", (double)bytes / (double)(1ull << shift), units[unit]);
-    else
-        say(text, "%llu %ciB", (unsigned long long)(bytes >> shift), units[unit]);
-}
-
-/* True when the program is loops around loops around one block. */
-static bool is_chain(const struct layout *layout)
-{
-    for (uint32_t i = 0; i + 1 < layout->op_count; i++)
-        if (layout->ops[i].kind != LAYOUT_LOOP || layout->ops[i].body != layout->op_count - i - 1)
-            return false;
-    return layout->op_count > 0 && layout->ops[layout->op_count - 1].kind == LAYOUT_BLOCK;
-}
-
-static void say_chain(struct text *text, const struct layout *layout)
-{
-    uint32_t loops = layout->op_count - 1;
-    for (uint32_t i = 0; i < loops; i++)
-        say(text, i + 1 < loops ? "%llu x (" : "%llu x ", (unsigned long long)layout->ops[i].count);
-    say(text, "%llu B", (unsigned long long)layout->ops[loops].count);
-    for (uint32_t i = loops; i > 0; i--)
-        say(text, i > 1 ? " every %lld B)" : " every %lld B",
-            (long long)layout->ops[i - 1].stride_bytes);
-    if (layout->lower_bytes != 0)
-        say(text, " from %lld", (long long)layout->lower_bytes);
-}
-
-void layout_describe(const struct layout *layout, char *string, size_t size)
-{
-    if (size == 0)
-        return;
-    struct text text = {.at = string, .room = size};
-    if (layout->op_count == 0) {
-        say(&text, "empty");
-        return;
-    }
-    if (is_chain(layout))
-        say_chain(&text, layout);
-    else
-        say(&text, "%llu blocks in %u operations, %lld to %lld",
-            (unsigned long long)layout->block_count, layout->op_count,
-            (long long)layout->lower_bytes, (long long)layout->upper_bytes);
-    if (layout->op_count > 1 || layout->size_bytes >= 1024) {
-        say(&text, " (");
-        say_size(&text, layout->size_bytes);
-        say(&text, ")");
-    }
 }

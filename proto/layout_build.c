@@ -1,245 +1,9 @@
+/* The constructors: programs of programs, their bounds and signatures. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/layout_internal.h"
-
-/* A program in the making. Whatever is added comes out normalised. */
-struct builder {
-    struct layout_op *ops;
-    uint32_t op_count, op_room;
-    struct layout_pair *pairs;
-    uint32_t pair_count, pair_room;
-    uint32_t depth; /* of open loops; one more than allowed, because closing may merge two */
-    struct {
-        uint32_t loop; /* the open loop itself; none at level 0 */
-        bool has_last; /* something complete lies directly in this body: */
-        uint32_t last; /* most lately this */
-    } levels[LAYOUT_DEPTH_MAX + 2];
-};
-
-/* Room for more items in an array that doubles. */
-static int reserve(void **items, uint32_t *room, uint32_t used, uint64_t more, size_t item_bytes)
-{
-    if (more > LAYOUT_OPS_MAX - used)
-        return -E2BIG;
-    if (used + more <= *room)
-        return 0;
-    uint32_t wanted = *room ? *room : 4;
-    while (wanted < used + more)
-        wanted *= 2;
-    void *grown = reallocarray(*items, wanted, item_bytes);
-    if (!grown)
-        return -ENOMEM;
-    *items = grown;
-    *room = wanted;
-    return 0;
-}
-
-static int push_op(struct builder *b, struct layout_op op)
-{
-    int r = reserve((void **)&b->ops, &b->op_room, b->op_count, 1, sizeof *b->ops);
-    if (r < 0)
-        return r;
-    b->ops[b->op_count++] = op;
-    return 0;
-}
-
-/* The operation at this index is complete; the next one may be merged with it. */
-static void set_last(struct builder *b, uint32_t at)
-{
-    b->levels[b->depth].last = at;
-    b->levels[b->depth].has_last = true;
-}
-
-static int add_op(struct builder *b, struct layout_op op)
-{
-    int r = push_op(b, op);
-    if (r == 0)
-        set_last(b, b->op_count - 1);
-    return r;
-}
-
-static int add_block(struct builder *b, int64_t offset, uint64_t length)
-{
-    if (b->levels[b->depth].has_last) {
-        struct layout_op *last = &b->ops[b->levels[b->depth].last];
-        int64_t end;
-        if (last->kind == LAYOUT_BLOCK &&
-            !__builtin_add_overflow(last->offset_bytes, last->count, &end) && end == offset)
-            return __builtin_add_overflow(last->count, length, &last->count) ? -EOVERFLOW : 0;
-    }
-    return add_op(
-        b, (struct layout_op){.kind = LAYOUT_BLOCK, .count = length, .offset_bytes = offset});
-}
-
-static int add_list(struct builder *b, int64_t offset, const struct layout_pair *pairs,
-                    uint64_t count)
-{
-    int r = reserve((void **)&b->pairs, &b->pair_room, b->pair_count, count, sizeof *b->pairs);
-    if (r < 0)
-        return r;
-    struct layout_pair *mine = b->pairs + b->pair_count;
-    uint32_t n = 0;
-    for (uint64_t i = 0; i < count; i++) {
-        struct layout_pair *last = n > 0 ? &mine[n - 1] : NULL;
-        int64_t end;
-        if (last && !__builtin_add_overflow(last->offset_bytes, last->length_bytes, &end) &&
-            end == pairs[i].offset_bytes) {
-            if (__builtin_add_overflow(last->length_bytes, pairs[i].length_bytes,
-                                       &last->length_bytes))
-                return -EOVERFLOW;
-        } else {
-            mine[n++] = pairs[i];
-        }
-    }
-    if (n == 1)
-        return __builtin_add_overflow(offset, mine->offset_bytes, &offset)
-                   ? -EOVERFLOW
-                   : add_block(b, offset, mine->length_bytes);
-    uint32_t body = b->pair_count;
-    b->pair_count += n;
-    return add_op(b, (struct layout_op){
-                         .kind = LAYOUT_LIST, .body = body, .count = n, .offset_bytes = offset});
-}
-
-static int open_loop(struct builder *b, uint64_t count, int64_t stride, int64_t offset)
-{
-    if (b->depth == LAYOUT_DEPTH_MAX + 1)
-        return -E2BIG;
-    uint32_t at = b->op_count;
-    int r = push_op(b, (struct layout_op){.kind = LAYOUT_LOOP,
-                                          .count = count,
-                                          .offset_bytes = offset,
-                                          .stride_bytes = stride});
-    if (r < 0)
-        return r;
-    b->depth++;
-    b->levels[b->depth].loop = at;
-    b->levels[b->depth].has_last = false;
-    return 0;
-}
-
-/* Closes the innermost loop, and simplifies one around a single operation. */
-static int close_loop(struct builder *b)
-{
-    uint32_t at = b->levels[b->depth].loop;
-    bool single = b->levels[b->depth].last == at + 1;
-    struct layout_op *loop = &b->ops[at], *child = loop + 1;
-    b->depth--;
-    loop->body = b->op_count - at - 1;
-
-    int64_t offset, child_span;
-    if (!single || __builtin_add_overflow(loop->offset_bytes, child->offset_bytes, &offset)) {
-        set_last(b, at);
-        return 0;
-    }
-
-    if (child->kind == LAYOUT_BLOCK && loop->stride_bytes >= 0 &&
-        (uint64_t)loop->stride_bytes == child->count) { /* contiguous */
-        uint64_t length;
-        if (__builtin_mul_overflow(loop->count, child->count, &length))
-            return -EOVERFLOW;
-        b->op_count = at;
-        return add_block(b, offset, length);
-    }
-
-    set_last(b, at);
-    loop->offset_bytes = offset;
-    child->offset_bytes = 0;
-    if (child->kind == LAYOUT_LOOP &&
-        !__builtin_mul_overflow(child->stride_bytes, child->count, &child_span) &&
-        child_span == loop->stride_bytes) { /* the next iteration goes on where this one stops */
-        if (__builtin_mul_overflow(loop->count, child->count, &child->count))
-            return -EOVERFLOW;
-        child->offset_bytes = offset;
-        memmove(loop, child, (b->op_count - at - 1) * sizeof *loop);
-        b->op_count--;
-    }
-    return 0;
-}
-
-static int add_loop(struct builder *b, const struct layout_op *loop, const struct layout_op *body,
-                    const struct layout_pair *pairs);
-
-/* Adds a checked program's operations, all of them moved by offset. */
-static int add_ops(struct builder *b, const struct layout_op *ops, uint32_t count,
-                   const struct layout_pair *pairs, int64_t offset)
-{
-    int r = 0;
-    for (uint32_t i = 0; i < count && r == 0; i++) {
-        struct layout_op op = ops[i];
-        if (__builtin_add_overflow(op.offset_bytes, offset, &op.offset_bytes))
-            return -EOVERFLOW;
-        switch (op.kind) {
-        case LAYOUT_BLOCK:
-            r = add_block(b, op.offset_bytes, op.count);
-            break;
-        case LAYOUT_LIST:
-            r = add_list(b, op.offset_bytes, pairs + op.body, op.count);
-            break;
-        case LAYOUT_LOOP:
-            r = add_loop(b, &op, ops + i + 1, pairs);
-            i += op.body;
-            break;
-        }
-    }
-    return r;
-}
-
-/* Recursion is at most LAYOUT_DEPTH_MAX deep: the program was checked. */
-static int add_loop(struct builder *b, const struct layout_op *loop, const struct layout_op *body,
-                    const struct layout_pair *pairs)
-{
-    if (loop->count == 1)
-        return add_ops(b, body, loop->body, pairs, loop->offset_bytes);
-    int r = open_loop(b, loop->count, loop->stride_bytes, loop->offset_bytes);
-    if (r == 0)
-        r = add_ops(b, body, loop->body, pairs, 0);
-    if (r == 0)
-        r = close_loop(b);
-    return r;
-}
-
-/* Makes the program, unless r says that adding to it failed. Releases the builder in any case. */
-static int finish(struct builder *b, int r, int64_t extent, uint64_t signature, struct layout **ret)
-{
-    struct layout_sum sum;
-    struct layout *layout = NULL;
-    const char *why;
-    if (r == 0)
-        r = layout_sum(b->ops, b->op_count, b->pairs, b->pair_count, &sum, &why);
-    if (r < 0)
-        goto out;
-    size_t op_bytes = b->op_count * sizeof *b->ops, pair_bytes = b->pair_count * sizeof *b->pairs;
-    layout = malloc(sizeof *layout + op_bytes + pair_bytes);
-    if (!layout) {
-        r = -ENOMEM;
-        goto out;
-    }
-    *layout = (struct layout){
-        .magic = LAYOUT_MAGIC,
-        .version = PROTO_VERSION,
-        .depth = sum.depth,
-        .op_count = b->op_count,
-        .pair_count = b->pair_count,
-        .size_bytes = sum.size_bytes,
-        .block_count = sum.block_count,
-        .lower_bytes = sum.lower_bytes,
-        .upper_bytes = sum.upper_bytes,
-        .extent_bytes = extent,
-        .signature = signature,
-    };
-    if (op_bytes > 0)
-        memcpy(layout->ops, b->ops, op_bytes);
-    if (pair_bytes > 0)
-        memcpy(&layout->ops[b->op_count], b->pairs, pair_bytes);
-    *ret = layout;
-out:
-    free(b->ops);
-    free(b->pairs);
-    return r;
-}
+#include "proto/layout_builder.h"
 
 /* ---- signatures ---- */
 
@@ -250,14 +14,22 @@ out:
  */
 #define SIGNATURE_BASE 0x9e3779b97f4a7c15ull
 
-/* Of `count` copies of `size` bytes, one after the other: by doubling. */
-static uint64_t signature_repeat(uint64_t signature, uint64_t size, uint64_t count)
+/* The base to the power of size. */
+static uint64_t signature_shift(uint64_t size)
 {
-    uint64_t shift = 1; /* by one copy: base to the power of size */
+    uint64_t shift = 1;
     for (uint64_t square = SIGNATURE_BASE; size > 0; size >>= 1, square *= square)
         if (size & 1)
             shift *= square;
-    uint64_t sum = 0;
+    return shift;
+}
+
+/* Of `count` copies of `size` bytes, one after the other: by doubling. */
+static uint64_t signature_repeat(uint64_t signature, uint64_t size, uint64_t count)
+{
+    if (signature == 0)
+        return 0;
+    uint64_t shift = signature_shift(size), sum = 0;
     for (; count > 0; count >>= 1) {
         if (count & 1)
             sum = sum * shift + signature;
@@ -267,48 +39,171 @@ static uint64_t signature_repeat(uint64_t signature, uint64_t size, uint64_t cou
     return sum;
 }
 
+static uint64_t signature_append(uint64_t signature, uint64_t behind, uint64_t behind_bytes)
+{
+    return signature == 0 ? behind : signature * signature_shift(behind_bytes) + behind;
+}
+
+/* ---- bounds ---- */
+
+/* What a layout is besides its program. */
+struct type {
+    bool empty; /* no element and no mark: bounds mean nothing */
+    bool marked;
+    int64_t lb, ub;
+    uint32_t alignment;
+    uint64_t signature;
+};
+
+static const struct type nothing = {.empty = true, .alignment = 1};
+
+static struct type type_of(const struct layout *layout)
+{
+    return (struct type){.empty = layout->size_bytes == 0 && !layout->marked,
+                         .marked = layout->marked,
+                         .lb = layout->lb_bytes,
+                         .ub = layout->ub_bytes,
+                         .alignment = layout->alignment,
+                         .signature = layout->signature};
+}
+
+/* The bounds of `count` > 0 copies, the first moved by offset. */
+static int spread(struct type *type, int64_t offset, uint64_t count, int64_t stride)
+{
+    int64_t way;
+    if (type->empty)
+        return 0;
+    if (__builtin_mul_overflow(stride, count - 1, &way) ||
+        __builtin_add_overflow(type->lb, offset, &type->lb) ||
+        __builtin_add_overflow(type->ub, offset, &type->ub) ||
+        __builtin_add_overflow(way < 0 ? type->lb : type->ub, way, way < 0 ? &type->lb : &type->ub))
+        return -EOVERFLOW;
+    return 0;
+}
+
+/* Bounds and alignment of both together: where one has marks, only they count. */
+static void join(struct type *sum, const struct type *part)
+{
+    if (part->alignment > sum->alignment)
+        sum->alignment = part->alignment;
+    if (part->empty || (sum->marked && !part->marked))
+        return;
+    bool first = sum->empty || (part->marked && !sum->marked);
+    if (first || part->lb < sum->lb)
+        sum->lb = part->lb;
+    if (first || part->ub > sum->ub)
+        sum->ub = part->ub;
+    sum->marked = part->marked;
+    sum->empty = false;
+}
+
+/* ---- from builder to layout ---- */
+
+static int make(const struct builder *b, const struct type *type, struct layout **ret)
+{
+    struct layout_sum sum;
+    const char *why;
+    int r = layout_sum(b->ops, b->op_count, b->pairs, b->pair_count, &sum, &why);
+    if (r < 0)
+        return r;
+    const size_t op_bytes = b->op_count * sizeof *b->ops,
+                 pair_bytes = b->pair_count * sizeof *b->pairs;
+    struct layout *layout = malloc(sizeof *layout + op_bytes + pair_bytes);
+    if (!layout)
+        return -ENOMEM;
+    *layout = (struct layout){
+        .magic = LAYOUT_MAGIC,
+        .version = PROTO_VERSION,
+        .depth = sum.depth,
+        .op_count = b->op_count,
+        .pair_count = b->pair_count,
+        .size_bytes = sum.size_bytes,
+        .block_count = sum.block_count,
+        .lower_bytes = sum.lower_bytes,
+        .upper_bytes = sum.upper_bytes,
+        .lb_bytes = type->lb,
+        .ub_bytes = type->ub,
+        .signature = type->signature,
+        .alignment = type->alignment,
+        .marked = type->marked,
+    };
+    if (!layout_type_valid(layout)) {
+        free(layout);
+        return -EOVERFLOW;
+    }
+    if (op_bytes > 0)
+        memcpy(layout->ops, b->ops, op_bytes);
+    if (pair_bytes > 0)
+        memcpy(&layout->ops[b->op_count], b->pairs, pair_bytes);
+    *ret = layout;
+    return 0;
+}
+
+/* Makes the layout, unless r says that adding to it failed. Releases the builder in any case. */
+static int finish(struct builder *b, int r, const struct type *type, struct layout **ret)
+{
+    if (r == 0)
+        r = builder_flush(b);
+    if (r == 0)
+        r = make(b, type, ret);
+    builder_deinit(b);
+    return r;
+}
+
 /* ---- constructors ---- */
+
+static int contiguous(uint64_t bytes, uint64_t signature, uint32_t alignment, struct layout **ret)
+{
+    struct builder b = {0};
+    struct type type = {.ub = (int64_t)bytes, .alignment = alignment, .signature = signature};
+    return finish(&b, builder_add_block(&b, 0, bytes), &type, ret);
+}
 
 int layout_contiguous(uint64_t bytes, struct layout **ret)
 {
-    struct builder b = {0};
-    if (bytes > INT64_MAX)
-        return -EOVERFLOW;
-    int r = bytes > 0 ? add_block(&b, 0, bytes) : 0;
-    return finish(&b, r, (int64_t)bytes, 0, ret);
+    return contiguous(bytes, 0, 1, ret);
 }
 
-/* From the start of the first copy to where one more copy would start at the earliest. */
-static int repeated_extent(int64_t extent, uint64_t count, int64_t stride, int64_t *ret)
+int layout_element(uint32_t type, uint64_t size_bytes, uint32_t alignment, struct layout **ret)
 {
-    uint64_t distance = stride < 0 ? -(uint64_t)stride : (uint64_t)stride, span;
-    return __builtin_mul_overflow(distance, count - 1, &span) ||
-                   __builtin_add_overflow(span, extent, ret)
-               ? -EOVERFLOW
-               : 0;
+    return contiguous(size_bytes, type, alignment, ret);
 }
 
 int layout_repeat(const struct layout *inner, uint64_t count, int64_t stride_bytes,
                   struct layout **ret)
 {
-    if (count == 0 || inner->size_bytes == 0)
+    if (count == 0)
         return layout_contiguous(0, ret);
-    int64_t extent;
-    int r = repeated_extent(inner->extent_bytes, count, stride_bytes, &extent);
+    struct builder b = {0};
+    struct type type = type_of(inner);
+    type.signature = signature_repeat(inner->signature, inner->size_bytes, count);
+    int r = spread(&type, 0, count, stride_bytes);
+    if (r == 0)
+        r = builder_add_loop(&b, inner->ops, inner->op_count, layout_pairs(inner), count,
+                             stride_bytes, 0);
+    return finish(&b, r, &type, ret);
+}
+
+int layout_hvector(const struct layout *inner, uint64_t count, uint64_t block_count,
+                   int64_t stride_bytes, struct layout **ret)
+{
+    struct layout *block;
+    int r = layout_repeat(inner, block_count, layout_extent(inner), &block);
     if (r < 0)
         return r;
-    struct builder b = {0};
-    struct layout_op loop = {
-        .kind = LAYOUT_LOOP, .body = inner->op_count, .count = count, .stride_bytes = stride_bytes};
-    r = add_loop(&b, &loop, inner->ops, layout_pairs(inner));
-    return finish(&b, r, extent, signature_repeat(inner->signature, inner->size_bytes, count), ret);
+    r = layout_repeat(block, count, stride_bytes, ret);
+    free(block);
+    return r;
 }
 
 int layout_shift(const struct layout *inner, int64_t offset_bytes, struct layout **ret)
 {
     struct builder b = {0};
-    int r = add_ops(&b, inner->ops, inner->op_count, layout_pairs(inner), offset_bytes);
-    return finish(&b, r, inner->extent_bytes, inner->signature, ret);
+    struct type type = type_of(inner);
+    int r = spread(&type, offset_bytes, 1, 0);
+    if (r == 0)
+        r = builder_add_ops(&b, inner->ops, inner->op_count, layout_pairs(inner), offset_bytes);
+    return finish(&b, r, &type, ret);
 }
 
 int layout_dup(const struct layout *layout, struct layout **ret)
@@ -320,4 +215,154 @@ int layout_dup(const struct layout *layout, struct layout **ret)
     memcpy(copy, layout, bytes);
     *ret = copy;
     return 0;
+}
+
+int layout_resized(const struct layout *inner, int64_t lb_bytes, int64_t extent_bytes,
+                   struct layout **ret)
+{
+    int64_t ub;
+    if (__builtin_add_overflow(lb_bytes, extent_bytes, &ub))
+        return -EOVERFLOW;
+    struct layout *layout;
+    int r = layout_dup(inner, &layout);
+    if (r < 0)
+        return r;
+    layout->lb_bytes = lb_bytes;
+    layout->ub_bytes = ub;
+    layout->marked = 1;
+    *ret = layout;
+    return 0;
+}
+
+/* ---- blocks anywhere ---- */
+
+static const struct layout *inner_of(const struct layout_blocks *blocks, uint64_t i)
+{
+    return blocks->inner ? blocks->inner : blocks->inners[i];
+}
+
+static uint64_t length_of(const struct layout_blocks *blocks, uint64_t i)
+{
+    return blocks->lengths ? blocks->lengths[i] : blocks->length;
+}
+
+static int add_indexed(struct builder *b, struct type *type, const struct layout_blocks *blocks,
+                       uint64_t i)
+{
+    const struct layout *inner = inner_of(blocks, i);
+    const uint64_t length = length_of(blocks, i);
+    const int64_t extent = layout_extent(inner);
+    struct type block = type_of(inner);
+    int64_t offset;
+    if (length == 0)
+        return 0;
+    if (__builtin_mul_overflow(blocks->offsets[i], blocks->unit_bytes, &offset))
+        return -EOVERFLOW;
+    int r = spread(&block, offset, length, extent);
+    if (r < 0)
+        return r;
+    join(type, &block);
+    if (blocks->inners)
+        type->signature = signature_append(
+            type->signature, signature_repeat(inner->signature, inner->size_bytes, length),
+            inner->size_bytes * length);
+    return builder_add_loop(b, inner->ops, inner->op_count, layout_pairs(inner), length, extent,
+                            offset);
+}
+
+/* All blocks are alike and their starts the same distance apart; worth to be found here only where
+ * a block is more than a block of bytes. */
+static bool even(const struct layout_blocks *blocks, int64_t *ret_stride)
+{
+    if (!blocks->inner || blocks->inner->op_count < 2 || blocks->count < 2)
+        return false;
+    int64_t stride, step;
+    if (__builtin_sub_overflow(blocks->offsets[1], blocks->offsets[0], &stride))
+        return false;
+    for (uint64_t i = 1; i < blocks->count; i++)
+        if (length_of(blocks, i) != length_of(blocks, 0) ||
+            __builtin_sub_overflow(blocks->offsets[i], blocks->offsets[i - 1], &step) ||
+            step != stride)
+            return false;
+    return !__builtin_mul_overflow(stride, blocks->unit_bytes, ret_stride);
+}
+
+static int evenly_indexed(const struct layout_blocks *blocks, int64_t stride, struct layout **ret)
+{
+    struct layout *vector;
+    int64_t offset;
+    if (__builtin_mul_overflow(blocks->offsets[0], blocks->unit_bytes, &offset))
+        return -EOVERFLOW;
+    int r = layout_hvector(blocks->inner, blocks->count, length_of(blocks, 0), stride, &vector);
+    if (r < 0)
+        return r;
+    r = layout_shift(vector, offset, ret);
+    free(vector);
+    return r;
+}
+
+int layout_indexed(const struct layout_blocks *blocks, struct layout **ret)
+{
+    struct builder b = {0};
+    struct type type = nothing;
+    int64_t stride;
+    int r = 0;
+    if (even(blocks, &stride))
+        return evenly_indexed(blocks, stride, ret);
+    uint64_t copies = 0; /* too many of them do not fit, and the sum is not used */
+    for (uint64_t i = 0; i < blocks->count && r == 0; i++) {
+        r = add_indexed(&b, &type, blocks, i);
+        copies += length_of(blocks, i);
+    }
+    if (blocks->inner)
+        type.signature =
+            signature_repeat(blocks->inner->signature, blocks->inner->size_bytes, copies);
+    return finish(&b, r, &type, ret);
+}
+
+/* ---- boxes in arrays ---- */
+
+/* `count` of `size` places of the array so far, *layout, which is replaced; the first at `start`.
+ * Moves on to the whole dimension. */
+static int add_dimension(struct layout **layout, int64_t *stride, int64_t *offset, uint64_t size,
+                         uint64_t count, uint64_t start)
+{
+    struct layout *next;
+    int64_t way;
+    if (count > size || start > size - count)
+        return -EINVAL;
+    if (__builtin_mul_overflow(*stride, start, &way) ||
+        __builtin_add_overflow(*offset, way, offset))
+        return -EOVERFLOW;
+    int r = layout_repeat(*layout, count, *stride, &next);
+    if (r < 0)
+        return r;
+    free(*layout);
+    *layout = next;
+    return __builtin_mul_overflow(*stride, size, stride) ? -EOVERFLOW : 0;
+}
+
+int layout_subarray(const struct layout *inner, uint32_t dimensions, const uint64_t *sizes,
+                    const uint64_t *subsizes, const uint64_t *starts, bool fortran,
+                    struct layout **ret)
+{
+    struct layout *box, *moved;
+    int64_t stride = layout_extent(inner), offset = 0;
+    if (dimensions == 0)
+        return -EINVAL;
+    int r = layout_dup(inner, &box);
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; i < dimensions && r == 0; i++) {
+        uint32_t d = fortran ? i : dimensions - 1 - i;
+        r = add_dimension(&box, &stride, &offset, sizes[d], subsizes[d], starts[d]);
+    }
+    if (r == 0)
+        r = layout_shift(box, offset, &moved);
+    free(box);
+    if (r < 0)
+        return r;
+    r = layout_resized(moved, 0, stride, ret);
+    free(moved);
+    return r;
 }

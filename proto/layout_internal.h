@@ -21,3 +21,6 @@ struct layout_sum {
  * (depth), -EOVERFLOW; *ret_why is then a static text. */
 int layout_sum(const struct layout_op *ops, uint32_t op_count, const struct layout_pair *pairs,
                uint32_t pair_count, struct layout_sum *ret, const char **ret_why);
+
+/* Whether alignment and bounds of the type map are possible ones. */
+bool layout_type_valid(const struct layout *layout);

@@ -16,6 +16,7 @@
  *   -EDQUOT       a quota of the configuration is full  -ENETDOWN    no rail leads there any more
  *   -EBUSY        still running                         -EAGAIN      a ring is full: wait for earlier starts first
  *   -ENOMEM       no memory here                        -ECONNREFUSED  no tcad answers at the socket
+ *   -EOVERFLOW    offsets beyond 63 bits                -E2BIG       a layout with too many parts
  *
  * Threads: a session and everything made from it belong to one thread at a time. Different sessions may be used by different
  * threads without locks. Nothing is shared between sessions but what the kernel shares.
@@ -146,28 +147,129 @@ TCA_API int tca_lookup(struct tca *session, const char *name, int64_t timeout_ns
 
 /* --------------------------------------------------------------- layouts */
 
-/* Layouts belong to nobody: they may be used in any session and thread, and freed once the plan they went into was
- * committed. All sizes, offsets and strides are in bytes. */
+/* A layout says where the bytes of a transfer lie, relative to a base address, and in which order they go. It is put together like an
+ * MPI datatype, from elements outwards, and means the same: *size* is the bytes of data, without gaps; copies of a layout are
+ * *extent* bytes apart, from its lower bound to its upper bound, both of which tca_layout_resized() moves; the *bounds* of what it
+ * touches are something else. Counts may be 0, blocks empty; offsets and strides have any sign; blocks of a source may overlap (of a target:
+ * what lies there afterwards is one of them). Whatever was put together becomes a short program: adjacent blocks one,
+ * regular ones a loop.
+ *
+ * Layouts belong to nobody: they may be used in any session and thread (one that changes hands, as any memory), and may be freed
+ * once the layout or plan they went into is made. Constructors copy what they are given.
+ *
+ * Errors: -EOVERFLOW (bytes beyond 63-bit offsets), -E2BIG (more than 16 loops nested; more than 1048576 blocks that are not
+ * regular), -EINVAL, -ENOMEM. */
+
+/* What an element is. Numbers keep their meaning. */
+enum tca_type {
+    TCA_TYPE_BYTE = 0, /* a byte of anything: see below */
+    TCA_TYPE_CHAR = 1,
+    TCA_TYPE_BOOL = 2,
+    TCA_TYPE_INT8 = 3,
+    TCA_TYPE_INT16 = 4,
+    TCA_TYPE_INT32 = 5,
+    TCA_TYPE_INT64 = 6,
+    TCA_TYPE_INT128 = 7,
+    TCA_TYPE_UINT8 = 8,
+    TCA_TYPE_UINT16 = 9,
+    TCA_TYPE_UINT32 = 10,
+    TCA_TYPE_UINT64 = 11,
+    TCA_TYPE_UINT128 = 12,
+    TCA_TYPE_FLOAT16 = 13,        /* 2 bytes */
+    TCA_TYPE_FLOAT = 14,          /* 4 */
+    TCA_TYPE_DOUBLE = 15,         /* 8 */
+    TCA_TYPE_LONG_DOUBLE = 16,    /* 16 */
+    TCA_TYPE_COMPLEX_FLOAT = 17,  /* 8, aligned like a float */
+    TCA_TYPE_COMPLEX_DOUBLE = 18, /* 16, aligned like a double */
+};
+
+/* One element. The types of both sides of a put must be the same, element by element in packed order (-EINVAL, with both in the text),
+ * unless one of them is made of nothing but bytes: those match anything of the same size. Types are not converted. The
+ * strictest of them rounds the extent of what contains it up, as the compiler does for a struct. */
+TCA_API int tca_layout_element(enum tca_type type, struct tca_layout **ret_layout);
 
 /* `bytes` bytes in a row. */
 TCA_API int tca_layout_contiguous(uint64_t bytes, struct tca_layout **ret_layout);
 
-/* Block-stride: count blocks of block_bytes, their starts stride_bytes apart (negative strides go down). */
+/* Block-stride of bytes: count blocks of block_bytes, their starts stride_bytes apart (negative strides go down). */
 TCA_API int tca_layout_strided(uint64_t count, uint64_t block_bytes, int64_t stride_bytes,
                                struct tca_layout **ret_layout);
 
-/* Any layout, count times, the starts stride_bytes apart: nests to 16 loops. */
+/* `count` copies of inner, one extent apart. (MPI_Type_contiguous) */
+TCA_API int tca_layout_array(const struct tca_layout *inner, uint64_t count, struct tca_layout **ret_layout);
+
+/* `count` copies of inner, their starts stride_bytes apart. Nests to 16 loops that do not become one. */
 TCA_API int tca_layout_repeat(const struct tca_layout *inner, uint64_t count, int64_t stride_bytes,
                               struct tca_layout **ret_layout);
+
+/* `count` blocks of `length` copies of inner each, the blocks' starts `stride` extents, or stride_bytes, apart. (MPI_Type_vector,
+ * MPI_Type_create_hvector) */
+TCA_API int tca_layout_vector(const struct tca_layout *inner, uint64_t count, uint64_t length, int64_t stride,
+                              struct tca_layout **ret_layout);
+TCA_API int tca_layout_hvector(const struct tca_layout *inner, uint64_t count, uint64_t length, int64_t stride_bytes,
+                               struct tca_layout **ret_layout);
+
+/* `count` blocks, block i of lengths[i] copies of inner, beginning offsets[i] extents, or offsets_bytes[i] bytes, from the base.
+ * (MPI_Type_indexed, MPI_Type_create_hindexed) */
+TCA_API int tca_layout_indexed(const struct tca_layout *inner, uint64_t count, const uint64_t *lengths,
+                               const int64_t *offsets, struct tca_layout **ret_layout);
+TCA_API int tca_layout_hindexed(const struct tca_layout *inner, uint64_t count, const uint64_t *lengths,
+                                const int64_t *offsets_bytes, struct tca_layout **ret_layout);
+
+/* The same with blocks of one length. (MPI_Type_create_indexed_block, MPI_Type_create_hindexed_block) */
+TCA_API int tca_layout_indexed_block(const struct tca_layout *inner, uint64_t count, uint64_t length,
+                                     const int64_t *offsets, struct tca_layout **ret_layout);
+TCA_API int tca_layout_hindexed_block(const struct tca_layout *inner, uint64_t count, uint64_t length,
+                                      const int64_t *offsets_bytes, struct tca_layout **ret_layout);
+
+/* `count` blocks, block i of lengths[i] copies of inners[i], beginning offsets_bytes[i] from the base. (MPI_Type_create_struct) */
+TCA_API int tca_layout_struct(uint64_t count, const struct tca_layout *const *inners, const uint64_t *lengths,
+                              const int64_t *offsets_bytes, struct tca_layout **ret_layout);
+
+enum tca_order {
+    TCA_ORDER_C = 0,       /* the last index runs fastest */
+    TCA_ORDER_FORTRAN = 1, /* the first */
+};
+
+/* A box of subsizes[] elements, each an inner, that begins at index starts[] (from 0) of an array of sizes[]; the base is that of
+ * the array, and so are the bounds. -EINVAL: no dimension, or a box that sticks out. (MPI_Type_create_subarray) */
+TCA_API int tca_layout_subarray(const struct tca_layout *inner, uint32_t dimensions, const uint64_t *sizes,
+                                const uint64_t *subsizes, const uint64_t *starts, enum tca_order order,
+                                struct tca_layout **ret_layout);
+
+/* The same data with other bounds: copies of it are extent_bytes apart (any sign), and a struct that contains it begins at
+ * lower_bytes and ends extent_bytes further on, whatever else is in it. (MPI_Type_create_resized) */
+TCA_API int tca_layout_resized(const struct tca_layout *inner, int64_t lower_bytes, int64_t extent_bytes,
+                               struct tca_layout **ret_layout);
 
 /* The same, its base moved by offset_bytes. */
 TCA_API int tca_layout_shift(const struct tca_layout *inner, int64_t offset_bytes, struct tca_layout **ret_layout);
 
+TCA_API int tca_layout_dup(const struct tca_layout *layout, struct tca_layout **ret_layout);
+
+/* NULL is fine. Returns NULL. */
 TCA_API struct tca_layout *tca_layout_free(struct tca_layout *layout);
 
 /* Bytes of data (without gaps), and the span they touch relative to the base: lower .. upper. */
 TCA_API uint64_t tca_layout_size(const struct tca_layout *layout);
 TCA_API void tca_layout_bounds(const struct tca_layout *layout, int64_t *ret_lower_bytes, int64_t *ret_upper_bytes);
+
+/* Lower bound and extent, as copies of it are laid out. (MPI_Type_get_extent; tca_layout_bounds() is the true extent) */
+TCA_API void tca_layout_extent(const struct tca_layout *layout, int64_t *ret_lower_bytes, int64_t *ret_extent_bytes);
+
+/* How many separate blocks it comes to. */
+TCA_API uint64_t tca_layout_blocks(const struct tca_layout *layout);
+
+/* One line for people: "64 x 256 B every 4096 B (16 KiB): 2048 x double". Cut at text_bytes, always ends with a NUL. */
+TCA_API void tca_layout_describe(const struct tca_layout *layout, char *text, size_t text_bytes);
+
+/* Copies the data of a layout at `base` to `buffer`, from byte *position on, in packed order, and moves *position on by its
+ * size; and back. Memory of any kind. -ENOSPC: buffer_bytes are too few; nothing was copied. (MPI_Pack, MPI_Unpack; several
+ * elements are a tca_layout_array()) */
+TCA_API int tca_pack(const struct tca_layout *layout, const void *base, void *buffer, uint64_t buffer_bytes,
+                     uint64_t *position);
+TCA_API int tca_unpack(const struct tca_layout *layout, void *base, const void *buffer, uint64_t buffer_bytes,
+                       uint64_t *position);
 
 /* ----------------------------------------------------------------- plans */
 
@@ -215,7 +317,7 @@ struct tca_put {
     uint64_t bytes;
 };
 
-/* Appends a put. The layouts are copied. Sizes of both sides must be equal. */
+/* Appends a put. The layouts are copied. Sizes of both sides must be equal, and so must be the types of their elements. */
 TCA_API int tca_plan_put(struct tca_plan *plan, const struct tca_put *put);
 
 /* Appends a notification to a rank: its counter (my rank, slot) rises by one, after the data of all puts before it in this

@@ -32,6 +32,11 @@ static void tell_the_truth(struct layout *layout, size_t bytes)
     layout->block_count = sum.block_count;
     layout->lower_bytes = sum.lower_bytes;
     layout->upper_bytes = sum.upper_bytes;
+    if (!layout_type_valid(layout)) {
+        layout->lb_bytes = layout->marked = 0;
+        layout->ub_bytes = 100;
+        layout->alignment = 8;
+    }
 }
 
 /* At most WALK_MAX pieces from a position on, inside the bounds; true when that reached the end. */
@@ -100,7 +105,7 @@ static void normalise(const struct layout *layout)
     FUZZ_REQUIRE(normal->lower_bytes == layout->lower_bytes &&
                  normal->upper_bytes == layout->upper_bytes);
     walk_both(layout, normal);
-    if (layout_repeat(normal, 2, layout->extent_bytes, &twice) == 0) {
+    if (layout_repeat(normal, 2, layout_extent(layout), &twice) == 0) {
         FUZZ_REQUIRE(layout_check(twice, layout_bytes(twice), NULL) == 0);
         FUZZ_REQUIRE(twice->size_bytes == 2 * layout->size_bytes);
         free(twice);

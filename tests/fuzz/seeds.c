@@ -185,7 +185,7 @@ static void list_seed(void)
         struct layout_op ops[3];
         struct layout_pair pairs[2];
     } program = {
-        .header = {.op_count = 3, .pair_count = 2, .extent_bytes = 100},
+        .header = {.op_count = 3, .pair_count = 2, .ub_bytes = 100, .alignment = 1},
         .ops = {{.kind = LAYOUT_LOOP, .body = 2, .count = 3, .stride_bytes = 100},
                 {.kind = LAYOUT_LIST, .body = 0, .count = 2},
                 {.kind = LAYOUT_BLOCK, .count = 8, .offset_bytes = 64}},

@@ -126,14 +126,15 @@ def op(kind, body=0, count=0, offset=0, stride=0):
 
 
 def program(ops, pairs=(), magic=0x4C414354, version=1, depth=0, op_count=None, pair_count=None, size=0, blocks=0, lower=0,
-            upper=0, extent=0, signature=0):
-    header = struct.pack("<IHHIIQQqqqQ", magic, version, depth, len(ops) if op_count is None else op_count,
-                         len(pairs) if pair_count is None else pair_count, size, blocks, lower, upper, extent, signature)
+            upper=0, lb=0, ub=0, signature=0, alignment=1, marked=0):
+    header = struct.pack("<IHHIIQQqqqqQII", magic, version, depth, len(ops) if op_count is None else op_count,
+                         len(pairs) if pair_count is None else pair_count, size, blocks, lower, upper, lb, ub, signature, alignment,
+                         marked)
     return header + b"".join(ops) + b"".join(struct.pack("<qQ", *pair) for pair in pairs)
 
 
 def contiguous(size):
-    return program([op(BLOCK, count=size)], size=size, blocks=1, upper=size, extent=size)
+    return program([op(BLOCK, count=size)], size=size, blocks=1, upper=size, ub=size)
 
 
 # ---- handles

@@ -39,7 +39,7 @@ static void expect_bounds(const struct layout *layout, uint64_t size, uint64_t b
     cr_assert_eq(layout->block_count, blocks);
     cr_assert_eq(layout->lower_bytes, lower);
     cr_assert_eq(layout->upper_bytes, upper);
-    cr_assert_eq(layout->extent_bytes, extent);
+    cr_assert_eq(layout_extent(layout), extent);
 }
 
 static void expect_text(struct layout *layout, const char *expected)
@@ -84,7 +84,8 @@ static struct layout *with_list(void)
                                          .block_count = 7,
                                          .lower_bytes = -20,
                                          .upper_bytes = 1115,
-                                         .extent_bytes = 2000};
+                                         .ub_bytes = 2000,
+                                         .alignment = 1};
     return by_hand(&header, ops, 3, pairs, 3);
 }
 
@@ -210,8 +211,12 @@ Test(layout, neighbours_merge)
         {.kind = LAYOUT_LIST, .body = 0, .count = 1},
     };
     static const struct layout_pair pair = {3, 4};
-    static const struct layout header = {
-        .depth = 1, .size_bytes = 37, .block_count = 7, .upper_bytes = 37, .extent_bytes = 37};
+    static const struct layout header = {.depth = 1,
+                                         .size_bytes = 37,
+                                         .block_count = 7,
+                                         .upper_bytes = 37,
+                                         .ub_bytes = 37,
+                                         .alignment = 1};
     struct layout *l = shift(by_hand(&header, ops, 6, &pair, 1), 0);
     expect_bounds(l, 37, 1, 0, 37, 37);
     expect_text(l, "37 B");

@@ -44,7 +44,8 @@ static void expect(const struct program *p, int expected, const char *expected_w
     cr_assert_not_null(strstr(why, expected_why), "\"%s\" instead of \"%s\"", why, expected_why);
 }
 
-#define HEADER(...) .header = {.magic = LAYOUT_MAGIC, .version = PROTO_VERSION, __VA_ARGS__}
+#define HEADER(...)                                                                                \
+    .header = {.magic = LAYOUT_MAGIC, .version = PROTO_VERSION, .alignment = 1, __VA_ARGS__}
 #define BLOCK(bytes, offset)                                                                       \
     {                                                                                              \
         .kind = LAYOUT_BLOCK, .count = (bytes), .offset_bytes = (offset)                           \
@@ -61,7 +62,7 @@ static void expect(const struct program *p, int expected, const char *expected_w
 /* 4 x (2 x 8 B, and three pairs). */
 static const struct program good = {
     HEADER(.depth = 2, .op_count = 4, .pair_count = 3, .size_bytes = 4 * 22, .block_count = 20,
-           .lower_bytes = -5, .upper_bytes = 3 * 1000 + 108, .extent_bytes = 4000),
+           .lower_bytes = -5, .upper_bytes = 3 * 1000 + 108, .ub_bytes = 4000),
     .ops = {LOOP(3, 4, 1000), LOOP(1, 2, 100), BLOCK(8, 0), LIST(0, 3)},
     .pairs = {{20, 1}, {30, 2}, {-5, 3}},
 };
@@ -92,19 +93,20 @@ Test(layout_check, every_length_but_the_right_one)
     free(data);
 }
 
-/* Every bit is checked, but for extent and signature, which any program may choose. */
+/* Every bit is checked, but for the bounds of the type (unless there is no end to them) and the
+ * signature, which any program may choose. */
 Test(layout_check, every_bit)
 {
     size_t bytes;
     struct layout *data = lay_out(&good, &bytes);
     for (size_t i = 0; i < bytes; i++) {
-        bool free_choice = i >= offsetof(struct layout, extent_bytes) && i < sizeof *data;
+        bool free_choice = i >= offsetof(struct layout, lb_bytes) && i < sizeof *data;
         for (int bit = 0; bit < 8; bit++) {
             ((uint8_t *)data)[i] ^= (uint8_t)(1 << bit);
             int r = layout_check(data, bytes, NULL);
             /* flipping a place inside the bounds makes another good program */
             bool place = i >= sizeof *data && r == 0;
-            cr_assert(free_choice ? r == 0 : r < 0 || place, "byte %zu bit %d", i, bit);
+            cr_assert(free_choice || r < 0 || place, "byte %zu bit %d", i, bit);
             ((uint8_t *)data)[i] ^= (uint8_t)(1 << bit);
         }
     }
@@ -131,6 +133,12 @@ Test(layout_check, header)
     CHANGED(header.lower_bytes, -6, -EINVAL, "bounds");
     CHANGED(header.upper_bytes, 3107, -EINVAL, "bounds");
     CHANGED(header.upper_bytes, INT64_MAX, -EINVAL, "bounds");
+    CHANGED(header.alignment, 0, -EINVAL, "alignment");
+    CHANGED(header.alignment, 3, -EINVAL, "alignment");
+    CHANGED(header.alignment, 32, -EINVAL, "alignment");
+    CHANGED(header.marked, 2, -EINVAL, "alignment");
+    CHANGED(header.lb_bytes, INT64_MIN, -EINVAL, "alignment");
+    CHANGED(header.ub_bytes, -1, -EINVAL, "alignment");
 }
 
 Test(layout_check, counts_that_the_data_cannot_have)
@@ -168,7 +176,7 @@ Test(layout_check, lists)
     CHANGED(ops[3].count, 4, -EINVAL, "next pairs");
     CHANGED(ops[3].count, UINT64_MAX, -EINVAL, "next pairs");
     CHANGED(ops[3].count, 2, -EINVAL, "no list uses");
-    CHANGED(ops[3].stride_bytes, 8, -EINVAL, "stride");
+    CHANGED(ops[3].each_bytes, 1, -EINVAL, "not equal");
     CHANGED(pairs[1].length_bytes, 0, -EINVAL, "empty block");
     CHANGED(pairs[1].length_bytes, UINT64_MAX, -EINVAL, "overflow");
     CHANGED(pairs[1].offset_bytes, INT64_MAX, -EINVAL, "overflow");
@@ -256,8 +264,10 @@ Test(layout_check, depth)
 Test(layout_check, largest)
 {
     struct layout *big = calloc(1, sizeof *big + LAYOUT_OPS_MAX * sizeof *big->ops);
-    *big = (struct layout){
-        .magic = LAYOUT_MAGIC, .version = PROTO_VERSION, .op_count = LAYOUT_OPS_MAX};
+    *big = (struct layout){.magic = LAYOUT_MAGIC,
+                           .version = PROTO_VERSION,
+                           .op_count = LAYOUT_OPS_MAX,
+                           .alignment = 1};
     for (uint32_t i = 0; i < LAYOUT_OPS_MAX; i++)
         big->ops[i] = (struct layout_op)BLOCK(1, 2 * i);
     for (uint32_t i = 0; i < LAYOUT_DEPTH_MAX; i++)

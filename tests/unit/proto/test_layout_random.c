@@ -46,13 +46,13 @@ static int64_t random_stride(struct random *random, const struct layout *inner)
 {
     switch (random_below(random, 5)) {
     case 0:
-        return inner->extent_bytes;
+        return layout_extent(inner);
     case 1:
         return (int64_t)inner->size_bytes;
     case 2:
         if (inner->op_count > 0 && inner->ops[0].kind == LAYOUT_LOOP)
             return inner->ops[0].stride_bytes * (int64_t)inner->ops[0].count;
-        return inner->extent_bytes * 2;
+        return layout_extent(inner) * 2;
     case 3:
         return -(int64_t)random_below(random, 300);
     default:
@@ -308,7 +308,8 @@ static struct layout *random_tree(struct random *random, struct expansion *ret)
                               .op_count = tree.op_count,
                               .pair_count = tree.pair_count,
                               .size_bytes = ret->count,
-                              .block_count = tree.blocks};
+                              .block_count = tree.blocks,
+                              .alignment = 1};
     bounds_of(ret, &layout->lower_bytes, &layout->upper_bytes);
     memcpy(layout->ops, tree.ops, op_bytes);
     memcpy(&layout->ops[tree.op_count], tree.pairs, pair_bytes);
