@@ -239,6 +239,7 @@ static struct layout *to_layout(const struct making *m, const struct part *part)
     size_t op_bytes = m->op_count * sizeof(*m->ops), pair_bytes = m->pair_count * sizeof(*m->pairs);
     struct layout *layout = malloc(sizeof(*layout) + op_bytes + pair_bytes);
     *layout = (struct layout){.magic = LAYOUT_MAGIC,
+                              .alignment = 1,
                               .version = PROTO_VERSION,
                               .op_count = m->op_count,
                               .pair_count = m->pair_count,

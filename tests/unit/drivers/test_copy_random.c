@@ -196,6 +196,7 @@ static struct layout *far_list(const struct layout_pair *pairs, uint32_t count)
     struct layout *layout =
         calloc(1, sizeof(*layout) + sizeof(struct layout_op) + count * sizeof(*pairs));
     *layout = (struct layout){.magic = LAYOUT_MAGIC,
+                              .alignment = 1,
                               .version = PROTO_VERSION,
                               .op_count = 1,
                               .pair_count = count,
