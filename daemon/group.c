@@ -59,6 +59,12 @@ static void place_free(struct groups *groups, struct place *place)
     free(place);
 }
 
+bool group_is_joining(const struct session *session)
+{
+    const struct place *place = place_find(session->tcad->groups, session->id);
+    return place && !place->joined;
+}
+
 bool group_alone(const struct session *session)
 {
     return session->sources == 1 && session->group[0] == '\0';

@@ -39,6 +39,8 @@ void groups_session_gone(struct groups *groups, uint32_t node, const Tca__PeerSe
 void groups_node_down(struct groups *groups, uint32_t node);
 
 uint32_t groups_count(const struct groups *groups);
+/* The session has asked to be in a group, and waits for the others. */
+bool group_is_joining(const struct session *session);
 /* Names a region was published under by sessions of this node's groups, for displays: calls back for each. */
 void groups_published(const struct groups *groups, void (*each)(void *context, const char *group, const char *name,
                                                                 const uint8_t handle[64]), void *context);

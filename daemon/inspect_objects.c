@@ -156,6 +156,13 @@ static void tally_plan(void *context, const struct plan *plan)
     }
 }
 
+static const char *state_name(const struct session *session)
+{
+    if (session->closing)
+        return "closing";
+    return group_is_joining(session) ? "joining" : "open";
+}
+
 json_t *inspect_sessions(struct tcad *tcad)
 {
     json_t *list = json_array();
@@ -170,7 +177,7 @@ json_t *inspect_sessions(struct tcad *tcad)
                       (json_int_t)session->size, "regions", (json_int_t)session->region_count, "region_bytes",
                       (json_int_t)session->region_bytes, "plans", (json_int_t)session->plan_count, "starts",
                       (json_int_t)tally.starts, "bytes", (json_int_t)tally.bytes, "age_s",
-                      (double)(clock_now_ns() - session->since_ns) / 1e9, "state", session->closing ? "closing" : "open"));
+                      (double)(clock_now_ns() - session->since_ns) / 1e9, "state", state_name(session)));
     }
     return json_pack("{s:o}", "sessions", list);
 }

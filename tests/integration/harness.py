@@ -8,10 +8,11 @@ Nothing here asserts how fast anything is: deadlines only keep a test that hangs
 """
 
 import ctypes
+import itertools
 import json
 import os
-import random
 import re
+import resource
 import secrets
 import selectors
 import shutil
@@ -25,6 +26,17 @@ import unittest
 
 DEADLINE_S = 60 * float(os.environ.get("TCA_TEST_SLOW", "1"))
 SLOW = float(os.environ.get("TCA_TEST_SLOW", "1"))  # several times slower, as under a sanitizer
+
+
+# This process's own loopback address: no other test, and no outgoing connection, takes its ports.
+ADDRESS = f"127.{1 + (os.getpid() >> 16 & 0x7f)}.{os.getpid() >> 8 & 0xff}.{os.getpid() & 0xff}"
+PORTS = itertools.count(12000)
+
+
+def raise_descriptor_limit():
+    """Some tests hold thousands of sockets, and what they start inherits the limit."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def die_with_us():
@@ -56,26 +68,6 @@ def until(condition, what, seconds=DEADLINE_S, pause=0.01):
         time.sleep(pause)
 
 
-def free_ports(count):
-    """Ports that are free now, below those that the kernel gives to outgoing connections and beside tca-cluster's."""
-    sockets, ports = [], []
-    first, last = 12000, 19999
-    for port in random.sample(range(first, last + 1), last - first + 1):
-        probe = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            probe.close()
-            continue
-        sockets.append(probe)
-        ports.append(port)
-        if len(ports) == count:
-            break
-    for probe in sockets:
-        probe.close()
-    return ports
-
-
 class Failed(Exception):
     """What an actor answered: `name` as in "-ESTALE", and the library's text."""
 
@@ -100,7 +92,8 @@ class Node:
         sections = {
             "node": {"id": self.number, "name": f"node{self.number}", "cluster_file": self.cluster.file,
                      "runtime_dir": self.directory, "state_dir": self.directory + "/state"},
-            "control": {"security": "tls", "key_file": self.cluster.key},
+            # Who waits for a processor for some seconds is not to be taken for dead, unless a test is about that.
+            "control": {"security": "tls", "key_file": self.cluster.key, "heartbeat_timeout": "60s", "request_timeout": "30s"},
             "rails": {"calibration": "off"},
             "log": {"target": "stderr", "level": "info"},
         }
@@ -145,7 +138,15 @@ class Node:
         self.wait_ready()
 
     def pause(self):
+        """Stops it. Its threads do not stop at once: waits until all have."""
         self.process.send_signal(signal.SIGSTOP)
+        until(lambda: all(state == "T" for state in self.thread_states()), f"node{self.number} has stopped")
+
+    def thread_states(self):
+        tasks = f"/proc/{self.process.pid}/task"
+        for task in os.listdir(tasks):
+            with open(f"{tasks}/{task}/stat", encoding="ascii", errors="replace") as stat:
+                yield stat.read().rsplit(") ", 1)[1][0]
 
     def resume(self):
         self.process.send_signal(signal.SIGCONT)
@@ -227,8 +228,9 @@ class Cluster:
             key.write(secrets.token_hex(32) + "\n")
         with open(self.file, "w", encoding="ascii") as file:
             file.write("cluster = test\n")
-            for number, port in enumerate(free_ports(nodes)):
-                file.write(f"node{number} id={number} address=127.0.0.1:{port} subcluster=s{number * subclusters // nodes}\n")
+            for number in range(nodes):
+                subcluster = number * subclusters // nodes
+                file.write(f"node{number} id={number} address={ADDRESS}:{next(PORTS)} subcluster=s{subcluster}\n")
         for number in range(nodes):
             self.nodes.append(Node(self, number, options or {}))
 
@@ -336,6 +338,15 @@ class Actor:
         self.process.stdout.close()
         self.killed = True
         return None if code == 0 else f"actor {self.pid} ended with {code} (after {self.asked!r})"
+
+    def state(self):
+        """How its daemon calls the state of its session; None: it has none."""
+        return next((session["state"] for session in self.node.sessions() if session["pid"] == self.pid), None)
+
+    def until_joining(self, command):
+        """Tells it to open a session in a group that is not complete with it, and waits until the daemon has understood."""
+        self.tell(command)
+        until(lambda: self.state() == "joining", f"pid {self.pid} waits for its group")
 
     # ---- what is often said
 
@@ -454,4 +465,5 @@ class Refusal:
 
 
 def main():
+    raise_descriptor_limit()
     unittest.main(verbosity=2)

@@ -157,10 +157,9 @@ class Killed(harness.Case):
                 actor.ask("allgather 00 -1")
             actor.ask("close")
         # the same in the join: two of three have come
-        left.tell(f"open early{name} 0 3 -1")
         victim = cluster.actor(places[2])
-        victim.tell(f"open early{name} 2 3 -1")
-        time.sleep(0.2)
+        left.until_joining(f"open early{name} 0 3 -1")
+        victim.until_joining(f"open early{name} 2 3 -1")
         victim.kill()
         with self.refused("-EOWNERDEAD", "rank 2"):
             left.answer()

@@ -6,13 +6,15 @@ import time
 import harness
 from harness import Failed, Stream
 
-HEARTBEATS = {"control.heartbeat_interval": "100ms", "control.heartbeat_timeout": "500ms" if harness.SLOW == 1 else "3s",
-              "control.request_timeout": "2s"}
+# A daemon that is killed is noticed by its connections: only who looks for a stopped one needs heartbeats. Long enough for
+# those that have to wait for a processor not to be taken for stopped.
+HEARTBEATS = {"control.heartbeat_interval": "100ms", "control.heartbeat_timeout": f"{3 * harness.SLOW:.0f}s"}
+PATIENT = {"control.heartbeat_timeout": "600s"}
 
 
 class Nodes(harness.Case):
-    def pair(self, nodes=2):
-        return self.cluster(nodes, options=HEARTBEATS)
+    def pair(self, nodes=2, options=PATIENT):
+        return self.cluster(nodes, options={**options, "control.request_timeout": f"{4 * harness.SLOW:.0f}s"})
 
     def down(self, node, other):
         harness.until(lambda: node.state_of(other) == "down", f"node{node.number} sees node{other.number} down")
@@ -182,7 +184,7 @@ class Killed(Nodes):
 
 class Stopped(Nodes):
     def test_heartbeats_notice(self):
-        cluster = self.pair(3)
+        cluster = self.pair(3, HEARTBEATS)
         bystander = Stream(*cluster.group([0, 2], name="bystander"))
         sender, receiver, stream = self.connected(cluster)
         bystander.begin()

@@ -1,6 +1,7 @@
 #include <pwd.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/tcactl/doc.h"
 #include "tools/tcactl/render.h"
@@ -33,7 +34,9 @@ void render_sessions(const json_t *doc, const struct screen *screen)
         table_add(&table, "%lld", doc_integer(session, "pid"));
         add_user(&table, doc_integer(session, "uid"));
         table_add(&table, "%s", doc_text(session, "name"));
-        table_add(&table, "%s", doc_text(session, "group"));
+        table_add(&table, "%s",
+                  strcmp(doc_text(session, "state"), "joining") == 0 ? "(joining)"
+                                                                     : doc_text(session, "group"));
         table_add(&table, "%lld/%lld", doc_integer(session, "rank"), doc_integer(session, "size"));
         table_add(&table, "%lld", doc_integer(session, "regions"));
         table_add(&table, "%s", units_bytes(doc_number(session, "region_bytes")).text);

@@ -12,12 +12,12 @@ import time
 
 import wire
 from hostile import HostileCase, until
-from harness import main
+from harness import ADDRESS, main
 
 
 def control_port(cluster, node):
     with open(cluster.file, encoding="ascii") as file:
-        return int(re.search(rf"^node{node} .*address=127.0.0.1:(\d+)", file.read(), re.MULTILINE).group(1))
+        return int(re.search(rf"^node{node} .*address={ADDRESS}:(\d+)", file.read(), re.MULTILINE).group(1))
 
 
 def listening_ports(pid):
@@ -40,7 +40,7 @@ def listening_ports(pid):
 
 
 def connect(port):
-    peer = socket.create_connection(("127.0.0.1", port), 60)
+    peer = socket.create_connection((ADDRESS, port), 60)
     peer.settimeout(60)
     return peer
 

@@ -202,8 +202,10 @@ class Client:
 
     def __init__(self, path, timeout=60):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.settimeout(timeout)
+        # Without settimeout(): that makes it non-blocking, and a full backlog an error at once.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", timeout, 0))
         self.socket.connect(path)
+        self.socket.settimeout(timeout)
         self.tag = 0
         self.events = []
 

@@ -22,7 +22,12 @@
 #include "daemon/worker.h"
 #include "proto/limits.h"
 
-enum { NODES_MAX = 4, PATIENCE_S = 30 };
+enum { NODES_MAX = 4, PATIENCE_S = 40 };
+
+#define SECOND UINT64_C(1000000000)
+/* What is to come in time; what is to be late. Neither says how fast a machine has to be. */
+#define LONG (30 * SECOND)
+#define SHORT (SECOND / 3)
 
 struct node {
     struct tcad tcad;
@@ -41,6 +46,7 @@ struct test {
     struct loop *loop;
     struct worker *worker;
     struct node nodes[NODES_MAX];
+    char address[16]; /* this process's own: nobody else takes its ports */
     uint16_t ports[NODES_MAX];
     char dir[64];
     char key[96];
@@ -84,7 +90,7 @@ static inline bool run_until_for(bool (*done)(void), uint64_t ns)
 }
 
 /* Waits for a condition; a test that waits in vain fails. */
-#define run_until(done) cr_assert(run_until_for(done, PATIENCE_S * UINT64_C(1000000000)), "waited in vain: " #done)
+#define run_until(done) cr_assert(run_until_for(done, PATIENCE_S * SECOND), "waited in vain: " #done)
 
 static inline void run_for_ms(unsigned ms)
 {
@@ -93,10 +99,17 @@ static inline void run_for_ms(unsigned ms)
 
 /* ---- files and ports ---- */
 
+static inline struct sockaddr_in own_address(uint16_t port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    cr_assert_eq(inet_pton(AF_INET, test.address, &address.sin_addr), 1);
+    return address;
+}
+
 static inline uint16_t free_port(void)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = own_address(0);
     socklen_t bytes = sizeof address;
     cr_assert_eq(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
     cr_assert_eq(getsockname(fd, (struct sockaddr *)&address, &bytes), 0);
@@ -129,11 +142,13 @@ static inline void test_setup(void)
     write_key(test.key, "0123456789abcdef0123456789abcdef0123456789abcdef\n");
     cr_assert_eq(loop_new(&test.loop), 0);
     cr_assert_eq(worker_new(test.loop, &test.worker), 0);
+    unsigned pid = (unsigned)getpid();
+    sprintf(test.address, "127.%u.%u.%u", 1 + (pid >> 16 & 0x7f), pid >> 8 & 0xff, pid & 0xff);
     char *at = test.cluster_text;
     at += sprintf(at, "cluster = test\n");
     for (unsigned i = 0; i < NODES_MAX; i++) {
         test.ports[i] = free_port();
-        at += sprintf(at, "n%u id=%u address=127.0.0.1:%u\n", i, i, test.ports[i]);
+        at += sprintf(at, "n%u id=%u address=%s:%u\n", i, i, test.address, test.ports[i]);
     }
 }
 
@@ -186,12 +201,12 @@ static inline struct node *node_init(unsigned id)
 {
     struct node *node = &test.nodes[id];
     node->conf.control.listen.port = test.ports[id];
-    strcpy(node->conf.control.listen.host, "127.0.0.1");
+    strcpy(node->conf.control.listen.host, test.address);
     node->conf.control.security = CONF_SECURITY_TLS;
     node->conf.control.key_file = test.key;
-    node->conf.control.heartbeat_interval_ns = 100000000;
-    node->conf.control.heartbeat_timeout_ns = 600000000;
-    node->conf.control.request_timeout_ns = 3000000000;
+    node->conf.control.heartbeat_interval_ns = 5 * SECOND;
+    node->conf.control.heartbeat_timeout_ns = LONG;
+    node->conf.control.request_timeout_ns = LONG;
     node->conf.limits.groups_per_user = 8;
     node->conf.limits.published_per_group = 8;
     node->tcad.conf = &node->conf;
@@ -286,8 +301,6 @@ static inline void ask(struct node *node, uint32_t whom, const char *name, uint6
     peers_ask(node->tcad.peers, whom, &question, timeout_ns, reply_take, reply);
     cr_assert_eq(reply->count, before, "answered from within the call");
 }
-
-#define SECOND UINT64_C(1000000000)
 
 static inline void contains(const char *text, const char *part)
 {

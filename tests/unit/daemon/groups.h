@@ -1,0 +1,281 @@
+/* Groups over three daemons on one loop; sessions are only what groups see of them. */
+#pragma once
+
+#include "nodes.h"
+
+#include "daemon/group.h"
+#include "daemon/group_internal.h"
+#include "daemon/session.h"
+
+/* ---- sessions ---- */
+
+enum { RANKS_MAX = 8 };
+
+struct fake {
+    struct session session;
+    unsigned answers;   /* of any kind */
+    int status;         /* of the last one */
+    char text[1024];
+    uint32_t tag;
+    Tca__Message *answer;
+    int gone[RANKS_MAX]; /* source_state by rank */
+    unsigned gone_calls;
+};
+
+static inline struct fake *fake_of(struct session *session)
+{
+    return (struct fake *)session;
+}
+
+struct session *session_find(struct tcad *tcad, uint64_t id)
+{
+    for (struct session *session = tcad->sessions; session; session = session->next)
+        if (session->id == id)
+            return session->closing ? NULL : session;
+    return NULL;
+}
+
+void session_answer(struct session *session, uint32_t tag, const Tca__Message *answer, const int *fds, size_t fd_count)
+{
+    struct fake *fake = fake_of(session);
+    size_t bytes = tca__message__get_packed_size(answer);
+    uint8_t *packed = malloc(bytes + 1);
+    tca__message__pack(answer, packed);
+    if (fake->answer)
+        tca__message__free_unpacked(fake->answer, NULL);
+    fake->answer = tca__message__unpack(NULL, bytes, packed);
+    free(packed);
+    fake->answers++;
+    fake->status = 0;
+    fake->tag = tag;
+    fake->text[0] = '\0';
+}
+
+void session_fail(struct session *session, uint32_t tag, int error, const char *format, ...)
+{
+    struct fake *fake = fake_of(session);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(fake->text, sizeof fake->text, format, arguments);
+    va_end(arguments);
+    fake->answers++;
+    fake->status = error;
+    fake->tag = tag;
+}
+
+void session_source_gone(struct session *session, uint32_t rank, enum source_state state)
+{
+    cr_assert_lt(rank, session->size);
+    fake_of(session)->gone[rank] = (int)state;
+    fake_of(session)->gone_calls++;
+}
+
+static struct fake fakes[RANKS_MAX];
+
+static inline struct fake *open_session(unsigned slot, unsigned node, uint32_t sources)
+{
+    struct tcad *tcad = &test.nodes[node].tcad;
+    struct fake *fake = &fakes[slot];
+    memset(fake, 0, sizeof *fake);
+    struct session *session = &fake->session;
+    session->tcad = tcad;
+    session->id = ++tcad->next_session;
+    session->uid = 1000;
+    session->sources = sources;
+    session->size = 1;
+    session->root = tcad->node;
+    session->members = calloc(sources, sizeof *session->members);
+    session->members[0] = (struct session_member){tcad->node, session->id, tcad->incarnation, true};
+    session->next = tcad->sessions;
+    tcad->sessions = session;
+    return fake;
+}
+
+static inline void forget(struct fake *fake)
+{
+    struct session **at = &fake->session.tcad->sessions;
+    while (*at != &fake->session)
+        at = &(*at)->next;
+    *at = fake->session.next;
+    free(fake->session.members);
+    if (fake->answer)
+        tca__message__free_unpacked(fake->answer, NULL);
+    memset(fake, 0, sizeof *fake);
+}
+
+static inline void die(struct fake *fake)
+{
+    fake->session.closing = true;
+    group_session_gone(&fake->session);
+    forget(fake);
+}
+
+/* ---- nodes ---- */
+
+static inline void asked(void *context, uint32_t peer, uint32_t tag, const Tca__Message *question)
+{
+    struct node *node = context;
+    node->asked++;
+    if (question->body_case == TCA__MESSAGE__BODY_PEER_SESSION_GONE)
+        groups_session_gone(node->tcad.groups, peer, question->peer_session_gone);
+    else if (!groups_asked(node->tcad.groups, peer, tag, question))
+        peers_fail(node->tcad.peers, peer, tag, -EPROTO, "unknown");
+}
+
+static inline void down(void *context, uint32_t peer, int error, const char *text)
+{
+    struct node *node = context;
+    node_down(node, peer, error, text);
+    groups_node_down(node->tcad.groups, peer);
+}
+
+static const struct peers_events group_events = {.asked = asked, .up = node_up, .down = down};
+
+static inline void start(unsigned id)
+{
+    struct node *node = node_init(id);
+    node->conf.control.security = CONF_SECURITY_PLAIN;
+    cr_assert_eq(groups_new(&node->tcad, &node->tcad.groups), 0);
+    Tca__PeerHello hello = node_hello(node);
+    node_open_as(node, &hello, &group_events);
+}
+
+static inline void stop(unsigned id)
+{
+    struct node *node = &test.nodes[id];
+    node_free(node);
+    node->tcad.groups = groups_free(node->tcad.groups);
+}
+
+static inline void setup(void)
+{
+    test_setup();
+    for (unsigned id = 0; id < 3; id++)
+        start(id);
+}
+
+static inline void teardown(void)
+{
+    for (unsigned i = 0; i < RANKS_MAX; i++)
+        if (fakes[i].session.tcad)
+            forget(&fakes[i]);
+    for (unsigned id = 0; id < NODES_MAX; id++)
+        stop(id);
+    test_teardown();
+}
+
+/* ---- asking ---- */
+
+static unsigned wanted; /* answers of all sessions together */
+
+static inline unsigned answers(void)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < RANKS_MAX; i++)
+        count += fakes[i].answers;
+    return count;
+}
+
+static inline bool all_answered(void)
+{
+    return answers() >= wanted;
+}
+
+static inline void await(unsigned count)
+{
+    wanted = count;
+    run_until(all_answered);
+    cr_assert_eq(answers(), count);
+    for (unsigned i = 0; i < RANKS_MAX; i++)
+        fakes[i].answers = 0;
+}
+
+static inline void join(struct fake *fake, const char *name, uint32_t rank, uint32_t size, uint64_t timeout_ns)
+{
+    Tca__GroupJoin body = TCA__GROUP_JOIN__INIT;
+    body.name = (char *)name;
+    body.rank = rank;
+    body.size = size;
+    body.timeout_ns = timeout_ns;
+    group_join(&fake->session, 77, &body);
+}
+
+static inline void gather(struct fake *fake, uint64_t sequence, const void *blob, size_t bytes, uint64_t timeout_ns)
+{
+    Tca__Gather body = TCA__GATHER__INIT;
+    body.sequence = sequence;
+    body.blob = (ProtobufCBinaryData){.len = bytes, .data = (uint8_t *)blob};
+    body.timeout_ns = timeout_ns;
+    group_gather(&fake->session, 78, &body);
+}
+
+static inline void publish(struct fake *fake, const char *name, int fill)
+{
+    uint8_t handle[HANDLE_BYTES];
+    memset(handle, fill, sizeof handle);
+    Tca__Publish body = TCA__PUBLISH__INIT;
+    body.name = (char *)name;
+    body.handle = (ProtobufCBinaryData){.len = fill ? sizeof handle : 0, .data = handle};
+    group_publish(&fake->session, 79, &body);
+}
+
+static inline void look_up(struct fake *fake, const char *name, uint64_t timeout_ns)
+{
+    Tca__Lookup body = TCA__LOOKUP__INIT;
+    body.name = (char *)name;
+    body.timeout_ns = timeout_ns;
+    group_lookup(&fake->session, 80, &body);
+}
+
+static inline void expect_fail(const struct fake *fake, int status, const char *text)
+{
+    cr_assert_eq(fake->status, status, "%d: %s", fake->status, fake->text);
+    contains(fake->text, text);
+}
+
+/* Ranks 0 to size - 1 on nodes 0, 1, 2, 0, 1, ... in a group that meets at node 0. */
+static inline void make_group(uint32_t size)
+{
+    for (uint32_t rank = 0; rank < size; rank++)
+        join(open_session(rank, rank % 3, size), "g@n0", rank, size, LONG);
+    await(size);
+    for (uint32_t rank = 0; rank < size; rank++)
+        cr_assert_eq(fakes[rank].status, 0, "%s", fakes[rank].text);
+}
+
+/* ---- what the root, node 0, knows ---- */
+
+static inline const struct group *root_group(void)
+{
+    return test.nodes[0].tcad.groups->root->groups;
+}
+
+static inline bool no_group(void)
+{
+    return !root_group();
+}
+
+static inline bool one_joins(void)
+{
+    return root_group() && root_group()->joining == 1;
+}
+
+static inline bool two_join(void)
+{
+    return root_group() && root_group()->joining == 2;
+}
+
+static inline bool one_gathers(void)
+{
+    return root_group() && root_group()->gathering == 1;
+}
+
+static inline bool two_gather(void)
+{
+    return root_group() && root_group()->gathering == 2;
+}
+
+static inline bool nothing_published(void)
+{
+    return root_group() && root_group()->published_count == 0;
+}

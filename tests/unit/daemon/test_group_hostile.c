@@ -1,0 +1,89 @@
+/* Daemons that say what is not theirs to say. */
+#include "groups.h"
+
+TestSuite(group_hostile, .init = setup, .fini = teardown, .timeout = 100);
+
+static struct reply reply;
+
+static bool replied(void)
+{
+    return reply.count == 1;
+}
+
+static void expect_reply(unsigned from, const Tca__Message *question, int status)
+{
+    reply = (struct reply){0};
+    peers_ask(test.nodes[from].tcad.peers, 0, question, LONG, reply_take, &reply);
+    run_until(replied);
+    cr_assert_eq(reply.status, status, "%s", reply.text);
+}
+
+Test(group_hostile, the_root_believes_nothing)
+{
+    make_group(3);
+    Tca__PeerGather body = TCA__PEER_GATHER__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_PEER_GATHER;
+    message.peer_gather = &body;
+    body.group = (char *)"g";
+    body.user = 1000;
+    body.rank = 1; /* of another node */
+    expect_reply(2, &message, -ENOENT);
+    body.rank = UINT32_MAX;
+    expect_reply(2, &message, -ENOENT);
+    body.rank = 2;
+    body.group = (char *)"no such group";
+    expect_reply(2, &message, -ENOENT);
+    body.group = (char *)"g";
+    static uint8_t blob[BLOB_MAX_BYTES + 1];
+    body.blob = (ProtobufCBinaryData){.len = sizeof blob, .data = blob};
+    expect_reply(2, &message, -EMSGSIZE);
+
+    Tca__PeerGroupJoin ask_join = TCA__PEER_GROUP_JOIN__INIT;
+    message.body_case = TCA__MESSAGE__BODY_PEER_GROUP_JOIN;
+    message.peer_group_join = &ask_join;
+    ask_join.name = (char *)"x";
+    ask_join.size = UINT32_MAX;
+    ask_join.session = 1;
+    expect_reply(2, &message, -EINVAL);
+    ask_join.size = 2;
+    ask_join.rank = 2;
+    expect_reply(2, &message, -EINVAL);
+    ask_join.rank = 0;
+    ask_join.name = (char *)"0123456789012345678901234567890123456789012345678901234567890123";
+    expect_reply(2, &message, -EINVAL);
+
+    Tca__PeerPublish ask_publish = TCA__PEER_PUBLISH__INIT;
+    message.body_case = TCA__MESSAGE__BODY_PEER_PUBLISH;
+    message.peer_publish = &ask_publish;
+    ask_publish.group = (char *)"g";
+    ask_publish.user = 1001;
+    ask_publish.name = (char *)"halo";
+    ask_publish.handle = (ProtobufCBinaryData){.len = 63, .data = blob};
+    expect_reply(2, &message, -ENOENT);
+    ask_publish.user = 1000;
+    expect_reply(2, &message, -EINVAL);
+    ask_publish.handle.len = 64;
+    ask_publish.name = (char *)"";
+    expect_reply(2, &message, -EINVAL);
+
+    /* Node 2 says that rank 1 has gone, which is not its to say. */
+    Tca__PeerSessionGone gone = TCA__PEER_SESSION_GONE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_PEER_SESSION_GONE;
+    message.peer_session_gone = &gone;
+    gone.group = (char *)"g";
+    gone.user = 1000;
+    gone.rank = 1;
+    gone.session = fakes[1].session.id;
+    peers_tell(test.nodes[2].tcad.peers, 0, &message);
+    gone.rank = UINT32_MAX;
+    peers_tell(test.nodes[2].tcad.peers, 0, &message);
+    run_for_ms(100);
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        cr_assert_eq(fakes[rank].gone_calls, 0);
+        gather(&fakes[rank], 0, "", 0, LONG);
+    }
+    await(3);
+    for (uint32_t rank = 0; rank < 3; rank++)
+        cr_assert_eq(fakes[rank].status, 0, "%s", fakes[rank].text);
+}

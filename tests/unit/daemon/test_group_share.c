@@ -1,0 +1,149 @@
+/* Gathering and publishing. */
+#include "groups.h"
+
+TestSuite(group_share, .init = setup, .fini = teardown, .timeout = 100);
+
+/* ---- gathering ---- */
+
+Test(group_share, everybody_gets_every_blob)
+{
+    make_group(4);
+    for (uint32_t round = 0; round < 3; round++) {
+        for (uint32_t rank = 0; rank < 4; rank++) {
+            uint32_t value = 100 * round + rank;
+            gather(&fakes[rank], round, &value, sizeof value, LONG);
+        }
+        await(4);
+        for (uint32_t rank = 0; rank < 4; rank++) {
+            const Tca__Gathered *gathered = fakes[rank].answer->gathered;
+            cr_assert_eq(gathered->n_blobs, 4);
+            for (uint32_t i = 0; i < 4; i++) {
+                uint32_t value = 100 * round + i;
+                cr_assert_eq(memcmp(gathered->blobs[i].data, &value, sizeof value), 0);
+            }
+        }
+    }
+}
+
+Test(group_share, a_gather_has_limits)
+{
+    static char blob[BLOB_MAX_BYTES + 1];
+    make_group(2);
+    gather(&fakes[0], 0, blob, sizeof blob, LONG);
+    await(1);
+    expect_fail(&fakes[0], -EMSGSIZE, "at most 4096 bytes");
+    gather(&fakes[0], 0, blob, BLOB_MAX_BYTES, LONG);
+    gather(&fakes[0], 0, blob, BLOB_MAX_BYTES, LONG);
+    await(1);
+    expect_fail(&fakes[0], -EBUSY, "rank 0 is in a collective call already");
+    gather(&fakes[1], 0, blob, BLOB_MAX_BYTES, LONG);
+    await(2);
+    cr_assert_eq(fakes[0].status, 0);
+}
+
+Test(group_share, different_calls_fail_for_all)
+{
+    make_group(3);
+    gather(&fakes[1], 5, "", 0, LONG);
+    run_until(one_gathers);
+    gather(&fakes[2], 6, "", 0, LONG);
+    await(2);
+    expect_fail(&fakes[1], -EPROTO, "rank 1 makes collective call 5 with 0 bytes, rank 2 call 6 with 0 bytes");
+    expect_fail(&fakes[2], -EPROTO, "rank 1 makes collective call 5");
+    gather(&fakes[0], 7, "ab", 2, LONG);
+    run_until(one_gathers);
+    gather(&fakes[1], 7, "abc", 3, LONG);
+    await(2);
+    expect_fail(&fakes[0], -EPROTO, "rank 0 makes collective call 7 with 2 bytes, rank 1 call 7 with 3 bytes");
+}
+
+Test(group_share, who_is_late_for_a_gather_is_named)
+{
+    make_group(4);
+    gather(&fakes[2], 0, "", 0, SHORT);
+    await(1);
+    expect_fail(&fakes[2], -ETIMEDOUT, "collective call 0: ranks 0-1,3 of 4 did not come within ");
+    for (uint32_t rank = 0; rank < 4; rank++)
+        gather(&fakes[rank], 0, "", 0, LONG);
+    await(4);
+    cr_assert_eq(fakes[2].status, 0, "%s", fakes[2].text);
+}
+
+/* ---- publishing ---- */
+
+static void count_published(void *context, const char *group, const char *name, const uint8_t handle[64])
+{
+    cr_assert_str_eq(group, "g");
+    ++*(unsigned *)context;
+}
+
+static unsigned published_at(unsigned node)
+{
+    unsigned count = 0;
+    groups_published(test.nodes[node].tcad.groups, count_published, &count);
+    return count;
+}
+
+Test(group_share, what_is_published_is_found)
+{
+    make_group(3);
+    look_up(&fakes[2], "halo", LONG);
+    look_up(&fakes[0], "halo", 0);
+    await(1);
+    expect_fail(&fakes[0], -ENOENT, "\"halo\"");
+    publish(&fakes[1], "halo", 9);
+    await(2);
+    cr_assert_eq(fakes[1].answer->body_case, TCA__MESSAGE__BODY_DONE);
+    cr_assert_eq(fakes[2].answer->found->handle.data[0], 9);
+    cr_assert_eq(published_at(1), 1);
+
+    publish(&fakes[1], "halo", 10);
+    await(1);
+    cr_assert_eq(fakes[1].answer->body_case, TCA__MESSAGE__BODY_DONE);
+    look_up(&fakes[2], "halo", 0);
+    await(1);
+    cr_assert_eq(fakes[2].answer->found->handle.data[0], 10);
+    cr_assert_eq(published_at(1), 1);
+    publish(&fakes[2], "halo", 8);
+    await(1);
+    expect_fail(&fakes[2], -EEXIST, "published by node n1 already");
+    publish(&fakes[2], "halo", 0);
+    await(1);
+    expect_fail(&fakes[2], -ENOENT, "this session has nothing published");
+    look_up(&fakes[0], "nothing", SHORT);
+    await(1);
+    expect_fail(&fakes[0], -ETIMEDOUT, "nobody has published \"nothing\" within ");
+
+    publish(&fakes[1], "halo", 0);
+    await(1);
+    cr_assert_eq(fakes[1].status, 0);
+    cr_assert_eq(published_at(1), 0);
+    look_up(&fakes[0], "halo", 0);
+    await(1);
+    expect_fail(&fakes[0], -ENOENT, "\"halo\"");
+}
+
+Test(group_share, a_group_publishes_so_much)
+{
+    char name[16];
+    make_group(2);
+    test.nodes[0].conf.limits.published_per_group = 3;
+    for (unsigned i = 0; i < 4; i++) {
+        snprintf(name, sizeof name, "h%u", i);
+        publish(&fakes[i % 2], name, 1);
+        await(1);
+    }
+    expect_fail(&fakes[1], -EDQUOT, "group g has 3 handles published, the limit (limits.published_per_group)");
+}
+
+Test(group_share, what_a_session_published_goes_with_it)
+{
+    make_group(3);
+    publish(&fakes[1], "halo", 9);
+    await(1);
+    die(&fakes[1]);
+    run_until(nothing_published);
+    look_up(&fakes[2], "halo", 0);
+    await(1);
+    expect_fail(&fakes[2], -ENOENT, "\"halo\"");
+}

@@ -1,0 +1,159 @@
+/* Coming and going. */
+#include "peers.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+TestSuite(peer_ends, .init = test_setup, .fini = test_teardown, .timeout = 100);
+
+static bool b_was_asked(void)
+{
+    return test.nodes[1].asked == 2;
+}
+
+static bool a_lost_b(void)
+{
+    return test.nodes[0].downs == 1;
+}
+
+Test(peer_ends, questions_end_when_the_node_ends)
+{
+    struct node *a = node_new(0), *b = node_new(1);
+    expect_answer(a, 1, "hello");
+    b->hold = true;
+    reply = (struct reply){0};
+    ask(a, 1, "never", LONG, &reply);
+    run_until(b_was_asked);
+    node_free(b);
+    run_until(answered);
+    cr_assert_eq(reply.status, -EHOSTDOWN);
+    run_until(a_lost_b);
+    contains(a->down_text, "node n1 (id 1) is down");
+
+    memset(b, 0, sizeof *b);
+    node_init(1)->tcad.incarnation = 5555;
+    node_open(b);
+    run_for_ms(1050);
+    expect_answer(a, 1, "back");
+    cr_assert_eq(a->ups, 2);
+    cr_assert_eq(a->incarnation_seen, 5555);
+}
+
+/* A node in a process of its own, that can be stopped. */
+static pid_t spawn_node(unsigned id)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid > 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* also when the test fails */
+    signal(SIGPIPE, SIG_IGN);         /* as tcad does: its connection may be gone when it goes on */
+    test.loop = loop_free(test.loop); /* its epoll is shared with the parent: only close it */
+    cr_assert_eq(loop_new(&test.loop), 0);
+    node_new(id);
+    loop_run(test.loop);
+    _exit(0);
+}
+
+Test(peer_ends, a_stopped_node_is_noticed)
+{
+    pid_t pid = spawn_node(1);
+    struct node *a = node_init(0);
+    a->conf.control.heartbeat_interval_ns = SECOND / 10;
+    a->conf.control.heartbeat_timeout_ns = 2 * SECOND;
+    node_open(a);
+    do { /* it may not listen yet */
+        run_for_ms(1050);
+        reply = (struct reply){0};
+        ask(a, 1, "there?", LONG, &reply);
+        run_until(answered);
+    } while (reply.status == -EHOSTDOWN && a->ups == 0);
+    cr_assert_eq(reply.status, 0, "%s", reply.text);
+    run_for_ms(2500);
+    cr_assert_eq(a->downs, 0, "silence with heartbeats is no silence: %s", a->down_text);
+
+    kill(pid, SIGSTOP);
+    reply = (struct reply){0};
+    ask(a, 1, "hello?", LONG, &reply);
+    run_until(a_lost_b);
+    cr_assert_eq(a->down_error, -EHOSTDOWN);
+    contains(a->down_text, "silent for");
+    cr_assert_eq(reply.status, -EHOSTDOWN);
+
+    kill(pid, SIGCONT);
+    run_for_ms(1050);
+    expect_answer(a, 1, "again");
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+/* The other daemon is replaced without our noticing: its old socket stays open in a stopped process. */
+Test(peer_ends, a_new_incarnation_takes_the_place_of_the_old)
+{
+    pid_t pid = spawn_node(1);
+    struct node *a = node_init(0);
+    a->conf.control.heartbeat_timeout_ns = 60 * SECOND;
+    a->conf.control.heartbeat_interval_ns = 20 * SECOND;
+    node_open(a);
+    do {
+        run_for_ms(1050);
+        reply = (struct reply){0};
+        ask(a, 1, "there?", LONG, &reply);
+        run_until(answered);
+    } while (reply.status == -EHOSTDOWN && a->ups == 0);
+    kill(pid, SIGSTOP);
+
+    test.ports[1] = free_port();
+    struct node *b = node_init(1);
+    b->tcad.incarnation = 7777;
+    node_open(b);
+    expect_answer(b, 0, "new here");
+    cr_assert_eq(a->downs, 1);
+    contains(a->down_text, "restarted");
+    cr_assert_eq(a->ups, 2);
+    cr_assert_eq(a->incarnation_seen, 7777);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+Test(peer_ends, a_reload_drops_who_has_left_or_moved)
+{
+    struct node *a = node_new(0);
+    node_new(1);
+    node_new(2);
+    expect_answer(a, 1, "one");
+    expect_answer(a, 2, "two");
+
+    char next[512];
+    test.ports[3] = free_port();
+    snprintf(next, sizeof next, "cluster = test\nn0 id=0 address=%s:%u\nn2 id=2 address=%s:%u\n", test.address, test.ports[0],
+             test.address, test.ports[3]);
+    struct cluster *former = a->tcad.cluster;
+    a->tcad.cluster = make_cluster(next);
+    peers_reload(a->tcad.peers);
+    cluster_free(former);
+    cr_assert_eq(a->downs, 2);
+    cr_assert(!peers_is_up(a->tcad.peers, 1));
+    reply = (struct reply){0};
+    ask(a, 1, "gone", LONG, &reply);
+    run_until(answered);
+    cr_assert_eq(reply.status, -EINVAL);
+    reply = (struct reply){0};
+    ask(a, 2, "moved", LONG, &reply);
+    run_until(answered);
+    cr_assert_eq(reply.status, -EHOSTDOWN);
+    contains(reply.text, "refused");
+}
+
+Test(peer_ends, a_taken_port_is_an_error_that_says_so)
+{
+    node_new(0);
+    struct node *b = node_init(1);
+    b->conf.control.listen.port = test.ports[0];
+    char text[512];
+    struct peers *peers;
+    Tca__PeerHello hello = node_hello(b);
+    cr_assert_eq(peers_new(&b->tcad, &hello, &node_events, text, sizeof text, &peers), -EADDRINUSE);
+    contains(text, "control.listen");
+}

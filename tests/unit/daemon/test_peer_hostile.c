@@ -1,0 +1,224 @@
+/* Who may not, and who sends garbage. */
+#include "peers.h"
+
+#include "proto/frame.h"
+
+TestSuite(peer_hostile, .init = test_setup, .fini = test_teardown, .timeout = 100);
+
+/* ---- who may not ---- */
+
+static void expect_refusal(struct node *node, uint32_t whom, const char *text)
+{
+    reply = (struct reply){0};
+    ask(node, whom, "x", LONG, &reply);
+    run_until(answered);
+    cr_assert_eq(reply.status, -EHOSTDOWN);
+    contains(reply.text, text);
+    cr_assert_eq(test.nodes[0].ups + test.nodes[1].ups, 0);
+}
+
+Test(peer_hostile, another_key_is_refused_and_said)
+{
+    char path[128];
+    node_new(0);
+    struct node *b = node_init(1);
+    snprintf(path, sizeof path, "%s/other", test.dir);
+    write_key(path, "another key, another key, another key, another key");
+    b->conf.control.key_file = path;
+    node_open(b);
+    expect_refusal(&test.nodes[0], 1, "the cluster keys differ: compare key_file of both nodes");
+    expect_refusal(b, 0, "the cluster keys differ: compare key_file of both nodes");
+    unlink(path);
+}
+
+Test(peer_hostile, plain_against_tls_is_refused_and_said)
+{
+    node_new(0);
+    struct node *b = node_init(1);
+    b->conf.control.security = CONF_SECURITY_PLAIN;
+    node_open(b);
+    expect_refusal(&test.nodes[0], 1, test.address);
+    expect_refusal(b, 0, test.address);
+}
+
+static void say(struct node *node, Tca__PeerHello hello)
+{
+    node_open_as(node, &hello, &node_events);
+}
+
+Test(peer_hostile, another_version_is_said_on_both_sides)
+{
+    node_new(0);
+    struct node *b = node_init(1);
+    Tca__PeerHello hello = node_hello(b);
+    hello.version = 9;
+    hello.daemon_version = (char *)"9.9.9";
+    say(b, hello);
+    expect_refusal(&test.nodes[0], 1, "version 9 (tcad 9.9.9)");
+    contains(reply.text, "version 1 (tcad 0.1.0)");
+    expect_refusal(b, 0, "version 1 (tcad 0.1.0)");
+    contains(reply.text, "version 9");
+}
+
+Test(peer_hostile, another_cluster_is_refused)
+{
+    node_new(0);
+    memcpy(strstr(test.cluster_text, "test"), "best", 4);
+    node_new(1);
+    expect_refusal(&test.nodes[0], 1, "\"best\"");
+    contains(reply.text, "\"test\"");
+}
+
+Test(peer_hostile, a_wrong_name_is_refused)
+{
+    node_new(0);
+    memcpy(strstr(test.cluster_text, "n1 "), "m1 ", 3);
+    node_new(1);
+    expect_refusal(&test.nodes[0], 1, "node id 1 calls itself m1");
+}
+
+Test(peer_hostile, an_unknown_node_and_our_own_id_are_refused)
+{
+    node_new(0);
+    struct node *b = node_init(1);
+    Tca__PeerHello hello = node_hello(b);
+    hello.node = 77;
+    say(b, hello);
+    expect_refusal(b, 0, "no node with id 77");
+    node_free(b);
+
+    node_init(1);
+    hello = node_hello(b);
+    hello.node = 0;
+    hello.node_name = (char *)"n0";
+    say(b, hello);
+    expect_refusal(b, 0, "both have id 0");
+}
+
+Test(peer_hostile, another_node_at_the_address_is_refused)
+{
+    node_new(0);
+    char wrong[512];
+    snprintf(wrong, sizeof wrong, "cluster = test\nn0 id=0 address=%s:%u\nn1 id=1 address=%s:%u\n"
+                                  "n2 id=2 address=127.0.0.1:1\n", test.address, test.ports[3], test.address, test.ports[0]);
+    strcpy(test.cluster_text, wrong);
+    struct node *c = node_init(2);
+    c->conf.control.listen.host[0] = '\0';
+    node_open(c);
+    reply = (struct reply){0};
+    ask(c, 1, "x", LONG, &reply);
+    run_until(answered);
+    contains(reply.text, "answers node n0 instead of n1");
+}
+
+/* ---- hostile bytes ---- */
+
+static int raw_connect(unsigned id)
+{
+    struct sockaddr_in address = own_address(test.ports[id]);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+/* Sends this and waits until the daemon has closed the connection. */
+static int raw_fd;
+static bool raw_closed(void)
+{
+    char rest[4096];
+    ssize_t n;
+    while ((n = recv(raw_fd, rest, sizeof rest, MSG_DONTWAIT)) > 0)
+        ;
+    return n == 0 || (n < 0 && errno != EAGAIN);
+}
+
+static void expect_dropped(const void *bytes, size_t count)
+{
+    raw_fd = raw_connect(0);
+    cr_assert_eq(send(raw_fd, bytes, count, MSG_NOSIGNAL), (ssize_t)count);
+    run_until(raw_closed);
+    close(raw_fd);
+}
+
+static void garbage(uint32_t security)
+{
+    struct node *a = node_init(0), *b = node_init(1);
+    a->conf.control.security = b->conf.control.security = security;
+    node_open(a);
+    node_open(b);
+    expect_answer(b, 0, "before");
+
+    uint8_t noise[4096];
+    srand(7);
+    for (size_t i = 0; i < sizeof noise; i++)
+        noise[i] = (uint8_t)rand();
+    expect_dropped(noise, sizeof noise);
+    expect_dropped("GET / HTTP/1.1\r\n\r\n", 18);
+
+    struct frame_header header;
+    frame_header_fill(&header, 1, 65537);
+    expect_dropped(&header, sizeof header); /* nothing of it was allocated: it need not even come */
+    header.length_bytes = UINT32_MAX;
+    expect_dropped(&header, sizeof header);
+    header.length_bytes = 16;
+    header.version = 9;
+    expect_dropped(&header, sizeof header);
+    header.version = PROTO_VERSION;
+    header.flags = FRAME_IN_MEMFD;
+    expect_dropped(&header, sizeof header);
+    struct { struct frame_header header; uint8_t rest[16]; } frame;
+    frame_header_fill(&frame.header, 1, sizeof frame.rest);
+    memset(frame.rest, 0xff, sizeof frame.rest);
+    expect_dropped(&frame, sizeof frame);
+
+    expect_answer(b, 0, "after");
+    cr_assert_eq(a->downs + b->downs, 0);
+}
+
+Test(peer_hostile, garbage_ends_only_its_connection_tls)
+{
+    garbage(CONF_SECURITY_TLS);
+}
+
+Test(peer_hostile, garbage_ends_only_its_connection_plain)
+{
+    garbage(CONF_SECURITY_PLAIN);
+}
+
+Test(peer_hostile, a_question_before_the_greeting_is_refused)
+{
+    struct node *a = node_init(0);
+    a->conf.control.security = CONF_SECURITY_PLAIN;
+    node_open(a);
+    Tca__PeerLookup lookup = TCA__PEER_LOOKUP__INIT;
+    Tca__Message question = TCA__MESSAGE__INIT;
+    question.body_case = TCA__MESSAGE__BODY_PEER_LOOKUP;
+    question.peer_lookup = &lookup;
+    struct { struct frame_header header; uint8_t rest[64]; } frame;
+    size_t bytes = tca__message__pack(&question, frame.rest);
+    frame_header_fill(&frame.header, 1, (uint32_t)bytes);
+    expect_dropped(&frame, sizeof frame.header + bytes);
+    cr_assert_eq(a->asked, 0);
+}
+
+Test(peer_hostile, silent_connections_are_bounded_and_end)
+{
+    enum { COUNT = 2 * UNGREETED_MAX };
+    int fds[COUNT];
+    struct node *a = node_init(0);
+    a->conf.control.request_timeout_ns = 4 * SECOND;
+    node_open(a);
+    for (unsigned i = 0; i < COUNT; i++) {
+        fds[i] = raw_connect(0);
+        run_for_ms(4);
+        cr_assert_leq(a->tcad.peers->ungreeted_count, UNGREETED_MAX);
+    }
+    node_new(1);
+    expect_answer(&test.nodes[1], 0, "through");
+    for (unsigned i = 0; i < COUNT; i++) {
+        raw_fd = fds[i];
+        run_until(raw_closed);
+        close(raw_fd);
+    }
+    cr_assert_eq(a->tcad.peers->ungreeted_count, 0);
+}
