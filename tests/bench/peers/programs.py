@@ -1,47 +1,22 @@
 """The programs that compare runs: ours, MPI's, libfabric's. run(job) gives rows (work, bytes, value, unit)."""
-import contextlib
 import json
 import os
 import pathlib
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
+
+from peers.launch import MPI_NAMES, Cluster, Skip, mpi_command, mpi_compile, mpi_environment, needs, run
 
 ALL_SIZES = [8, 64, 512, 4096, 16384, 65536, 262144, 1048576, 4194304]
 QUICK_SIZES = [8, 4096, 65536, 1048576]
 BLOCKS = [8192, 65536, 524288]
 BIG = 4194304
 SWEEPS = {"S": 60, "M": 12}
-PATIENCE_S = 30
 
 # Where the two ranks are.
 NODE, NET = "one node", "between nodes"
-
-
-class Skip(Exception):
-    """Not installed, or cannot be built."""
-
-
-def run(command, **more):
-    """Its output. Ends all that it has started when it takes too long: mpiexec leaves its ranks behind when it is killed."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, **more) as process:
-        try:
-            out, errors = process.communicate(timeout=PATIENCE_S)
-        except BaseException:
-            os.killpg(process.pid, signal.SIGTERM)
-            try:
-                process.wait(timeout=5)
-            except subprocess.TimeoutExpired:
-                pass
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            raise
-    if process.returncode:
-        text = errors.decode(errors="replace").strip().splitlines()
-        raise ValueError(f"{os.path.basename(command[0])} gave {process.returncode}: {' / '.join(text[-3:])}")
-    return out.decode()
 
 
 def rows_of(lines, place):
@@ -85,20 +60,19 @@ class Ours:
     name = "tcad"
 
     def __init__(self, build, quick):
-        self.cluster = str(build / "tools" / "tca-cluster")
+        self.cluster = Cluster(build, 2)
         self.bench = str(build / "tools" / "tca-bench" / "tca-bench")
         self.himeno = str(build / "client" / "examples" / "himeno" / "himeno")
         self.seconds = "0.03" if quick else "0.05"
         self.all_jobs = [job for place in jobs(quick).values() for job in place]
-        for program in (self.cluster, self.bench, self.himeno):
-            if not os.access(program, os.X_OK):
-                raise Skip(f"tcad: {program} is not there: build it first, or give --build")
+        needs(self.bench)
+        needs(self.himeno)
 
     def up(self):
-        run([self.cluster, "up", "-q", "-n", "2"])
+        self.cluster.up()
 
     def down(self):
-        subprocess.run([self.cluster, "down", "-q"], check=False)
+        self.cluster.down()
 
     def line_ns(self):
         return float(run([self.bench, "--line"]))
@@ -117,55 +91,32 @@ class Ours:
 
     def run(self, job):
         place, bench, what, layout = job
-        on = ["-n", "1", "--ppn", "2"] if place == NODE else ["-n", "2", "--ppn", "1"]
-        command = [self.cluster, "run", "-q"] + on
+        on = (1, 2) if place == NODE else (2, 1)
         if bench == "himeno":
             split = ["--size", what, "--split", layout, "--iterations", str(SWEEPS[what]), "--json"]
-            row = json.loads(run(command + ["--bind", "--", self.himeno] + split))
+            row = json.loads(run(self.cluster.command(*on, "--bind") + [self.himeno] + split))
             return [(f"{place}: Himeno {what} {layout}", 0, row["mflops"], "MFLOPS")]
         with tempfile.NamedTemporaryFile(prefix="tca-compare-") as found:
             args = ["-b", bench, "-s", what, "-l", layout, "-t", self.seconds, "-j", found.name]
             # one way on a node is the client seat's; starts are measured in both seats
             if place == NODE and bench != "start":
                 args += ["-e", "client"]
-            run(command + ["--", self.bench] + args)
+            run(self.cluster.command(*on) + [self.bench] + args)
             return rows_of(found.read().decode(), place)
 
 
 class Mpi:
     def __init__(self, mpi, tcp, root, out, quick):
-        self.name = {"openmpi": "Open MPI", "mpich": "MPICH"}[mpi] + (", TCP" if tcp else "")
+        self.name = MPI_NAMES[mpi] + (", TCP" if tcp else "")
         self.place = NET if tcp else NODE
         self.seconds = "0.03" if quick else "0.05"
         self.all_jobs = jobs(quick)[self.place]
-        self.environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-                                HWLOC_COMPONENTS="-gl")
-        compiler, starter = f"mpicc.{mpi}", f"mpiexec.{mpi}"
-        for program in (compiler, starter):
-            if not shutil.which(program):
-                raise Skip(f"{self.name}: {program} is not there (tools/setup --all)")
-        if mpi == "openmpi":
-            self.command = [starter, "-np", "2", "--bind-to", "core", "--map-by", "core"]
-            if tcp:
-                self.command += ["--mca", "pml", "ob1", "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "lo"]
-        else:
-            self.command = [starter, "-n", "2", "-bind-to", "core", "-map-by", "core"]
-            if tcp:
-                self.environment.update(UCX_TLS="tcp,self", UCX_NET_DEVICES="lo")
+        self.environment = mpi_environment(**({"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"} if tcp and mpi == "mpich" else {}))
+        self.command = mpi_command(mpi, "tcp" if tcp else None)
         peers, himeno = root / "tests" / "bench" / "peers", root / "client" / "examples" / "himeno"
-        self.bench = self.compile(compiler, out / f"mpi_bench.{mpi}", root, "-O2", [peers / "mpi_bench.c"])
-        self.himeno = self.compile(compiler, out / f"himeno_mpi.{mpi}", root, "-O3",
-                                   [peers / "himeno_mpi.c", himeno / "grid.c", himeno / "times.c"])
-
-    def compile(self, compiler, program, root, level, sources):
-        # MPICH's header makes gcc believe that MPI_STATUSES_IGNORE is an array of nothing
-        command = [compiler, "-std=gnu17", level, "-ffp-contract=off", "-D_GNU_SOURCE", "-Wno-stringop-overflow", f"-I{root}",
-                   "-o", program] + sources
-        try:
-            run(list(map(str, command)))
-        except (ValueError, subprocess.SubprocessError) as error:
-            raise Skip(f"{self.name}: {error}") from error
-        return str(program)
+        self.bench = mpi_compile(mpi, out / f"mpi_bench.{mpi}", root, [peers / "mpi_bench.c"], "-O2", "-ffp-contract=off")
+        self.himeno = mpi_compile(mpi, out / f"himeno_mpi.{mpi}", root,
+                                  [peers / "himeno_mpi.c", himeno / "grid.c", himeno / "times.c"], "-O3", "-ffp-contract=off")
 
     def jobs(self):
         return self.all_jobs

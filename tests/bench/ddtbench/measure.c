@@ -1,0 +1,238 @@
+#include "tests/bench/ddtbench/measure.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/tca-bench/work.h"
+
+#define GUARD       0xa5
+#define SAMPLES_MAX 200
+#define SAMPLES_MIN 5
+#define BATCH_NS    20000u /* the clock's 50 ns are little of it */
+#define WARM_UP     30
+#define WARM_UP_NS  4000000u
+
+void bench_begin(struct bench *bench, uint32_t number)
+{
+    pattern_init(&bench->pattern, number);
+    pieces_init(&bench->send, bench->pattern.send);
+    pieces_init(&bench->receive, bench->pattern.receive);
+    /* where one side's blocks are multiples of 8 bytes and the other's are not */
+    if (bench->send.word_bytes != bench->receive.word_bytes)
+        bench->send.word_bytes = bench->receive.word_bytes = 4;
+}
+
+void bench_end(struct bench *bench)
+{
+    pattern_deinit(&bench->pattern);
+}
+
+/* ---- what each side does with its data: to all ranks in an exchange, else to the peer */
+
+static void write_all(struct bench *bench, int half, uint64_t value)
+{
+    for (uint32_t rank = 0; rank < (bench->pattern.exchange ? 2 : 1); rank++)
+        pieces_write(&bench->send, bench->area + pattern_send_at(&bench->pattern, half, rank),
+                     value + (rank << 30));
+}
+
+static void read_all(const struct bench *bench, int half)
+{
+    for (uint32_t rank = 0; rank < (bench->pattern.exchange ? 2 : 1); rank++)
+        pieces_read(&bench->receive, bench->area + pattern_receive_at(&bench->pattern, half, rank));
+}
+
+static int send_one(struct bench *bench, const struct mover *mover)
+{
+    write_all(bench, 0, bench->value++);
+    return mover->send(mover->context);
+}
+
+static int receive_one(struct bench *bench, const struct mover *mover)
+{
+    int r = mover->receive(mover->context);
+
+    read_all(bench, 0);
+    return r;
+}
+
+static int swap_one(struct bench *bench, const struct mover *mover, int half)
+{
+    int r;
+
+    write_all(bench, half, bench->value++);
+    r = mover->swap(mover->context, half);
+    read_all(bench, half);
+    return r;
+}
+
+/* There and back. */
+static int round_trip(struct bench *bench, const struct mover *mover)
+{
+    int r;
+
+    if (bench->pattern.exchange) {
+        r = swap_one(bench, mover, 0);
+        return r < 0 ? r : swap_one(bench, mover, 1);
+    }
+    r = bench->me == 0 ? send_one(bench, mover) : receive_one(bench, mover);
+    if (r >= 0)
+        r = bench->me == 0 ? receive_one(bench, mover) : send_one(bench, mover);
+    return r < 0 ? r : mover->settle(mover->context);
+}
+
+/* ---- the check */
+
+static uint64_t first_value(int sender)
+{
+    return (uint64_t)(sender + 1) << 24;
+}
+
+/* Wrong words of all that has been received; what is right is covered with the guard. */
+static uint64_t wrong_words(struct bench *bench, int half)
+{
+    const struct pattern *pattern = &bench->pattern;
+    uint64_t wrong = 0;
+
+    for (uint32_t from = 0; from < 2; from++) {
+        char *base = bench->area + pattern_receive_at(pattern, half, from);
+        uint64_t to = pattern->exchange ? (uint64_t)bench->me : 0;
+
+        if (!pattern->exchange && (int)from == bench->me)
+            continue;
+        wrong += pieces_wrong(&bench->receive, base, first_value((int)from) + (to << 30));
+        pieces_fill(&bench->receive, base, GUARD);
+    }
+    return wrong;
+}
+
+static uint64_t written_outside(struct bench *bench, int half)
+{
+    uint64_t outside = 0;
+
+    for (uint32_t rank = 0; rank < (bench->pattern.exchange ? 2 : 1); rank++)
+        pieces_fill(&bench->send, bench->area + pattern_send_at(&bench->pattern, half, rank),
+                    GUARD);
+    for (uint64_t i = 0; i < bench->pattern.area_bytes; i++)
+        outside += (unsigned char)bench->area[i] != GUARD;
+    return outside;
+}
+
+/* Step 0 and 1: there and back, or the two halves of an exchange. */
+static int check_step(struct bench *bench, const struct mover *mover, int step, bool gaps,
+                      uint64_t *wrong, uint64_t *outside)
+{
+    bool exchange = bench->pattern.exchange;
+    int half = exchange ? step : 0;
+    int r = 0;
+
+    if (gaps)
+        memset(bench->area, GUARD, bench->pattern.area_bytes);
+    for (uint32_t rank = 0; rank < (exchange ? 2 : 1) && !gaps; rank++)
+        pieces_fill(&bench->receive, bench->area + pattern_receive_at(&bench->pattern, half, rank),
+                    GUARD);
+    if (exchange || bench->me == step)
+        write_all(bench, half, first_value(bench->me));
+    side_meet(bench->side);
+    if (exchange)
+        r = mover->swap(mover->context, half);
+    else
+        r = bench->me == step ? mover->send(mover->context) : mover->receive(mover->context);
+    if (r >= 0 && (exchange || bench->me != step))
+        *wrong += wrong_words(bench, half);
+    if (r >= 0 && !exchange && bench->me == step)
+        r = mover->settle(mover->context);
+    side_meet(bench->side);
+    if (r >= 0 && gaps)
+        *outside += written_outside(bench, half);
+    side_meet(bench->side);
+    return r;
+}
+
+int bench_check(struct bench *bench, const struct mover *mover, const char *what, bool gaps)
+{
+    uint64_t wrong = 0;
+    uint64_t outside = 0;
+    int r = 0;
+
+    for (int step = 0; step < 2 && r >= 0; step++)
+        r = check_step(bench, mover, step, gaps, &wrong, &outside);
+    if (wrong || outside) {
+        fprintf(stderr,
+                "ddt: %s, %" PRIu64 " bytes, %s: rank %d got %" PRIu64 " wrong words, and %" PRIu64
+                " bytes beside them are not what they were\n",
+                bench->pattern.name, bench->pattern.bytes, what, bench->me, wrong, outside);
+        r = -1;
+    }
+    return side_most(bench->side, r < 0) ? -1 : 0;
+}
+
+/* ---- the clock */
+
+static int rounds(struct bench *bench, const struct mover *mover, uint64_t count, uint64_t *ret_ns)
+{
+    uint64_t start_ns = now_ns();
+    int r = 0;
+
+    while (r >= 0 && count--)
+        r = round_trip(bench, mover);
+    *ret_ns = now_ns() - start_ns;
+    return r;
+}
+
+/* How long a round trip takes, once all is warm. */
+static int warm_up(struct bench *bench, const struct mover *mover, uint64_t *ret_ns)
+{
+    uint64_t first_ns, count;
+    int r = rounds(bench, mover, 2, ret_ns);
+
+    if (r < 0)
+        return r;
+    first_ns = *ret_ns / 2 + 1;
+    count = WARM_UP_NS / first_ns;
+    count = side_share(bench->side, count < 2 ? 2 : count > WARM_UP ? WARM_UP : count);
+    r = rounds(bench, mover, count, ret_ns);
+    *ret_ns = *ret_ns / count + 1;
+    return r;
+}
+
+int bench_time(struct bench *bench, const struct mover *mover, struct timing *ret_timing)
+{
+    uint64_t samples[SAMPLES_MAX];
+    uint64_t count, batches, round_ns, took_ns;
+    struct timing timing = {.before = side_probe(bench->side)};
+    int r = warm_up(bench, mover, &round_ns);
+
+    if (r < 0)
+        return r;
+    count = side_share(bench->side, round_ns < BATCH_NS ? BATCH_NS / round_ns : 1);
+    batches = (uint64_t)(bench->seconds * 1e9) / (count * round_ns);
+    batches = batches < SAMPLES_MIN ? SAMPLES_MIN : batches > SAMPLES_MAX ? SAMPLES_MAX : batches;
+    batches = side_share(bench->side, batches);
+    for (uint64_t batch = 0; batch < batches && r >= 0; batch++) {
+        r = rounds(bench, mover, count, &took_ns);
+        samples[batch] = took_ns * 1000 / (2 * count);
+    }
+    if (r < 0)
+        return r;
+    timing.after = side_probe(bench->side);
+    timing.one_way_us = (double)median_of(samples, batches) / 1e6;
+    timing.samples = batches;
+    *ret_timing = timing;
+    return 0;
+}
+
+void bench_report(const struct bench *bench, const char *how, const char *way,
+                  const struct timing *timing)
+{
+    if (bench->me != 0)
+        return;
+    printf("{\"pattern\":\"%s\",\"bytes\":%" PRIu64 ",\"how\":\"%s\",\"way\":\"%s\",\"us\":%.4f,"
+           "\"samples\":%" PRIu64 ",\"line_ns\":[%.1f,%.1f],\"pull_us\":[%.2f,%.2f]}\n",
+           bench->pattern.name, bench->pattern.bytes, how, way, timing->one_way_us, timing->samples,
+           timing->before.line_ns, timing->after.line_ns, timing->before.pull_us,
+           timing->after.pull_us);
+    fflush(stdout);
+}

@@ -1,0 +1,54 @@
+/*
+ * measure: one way of moving one pattern: checked, then timed. Both programs are measured by this,
+ * through the same three calls.
+ */
+#pragma once
+
+#include "tests/bench/ddtbench/pattern.h"
+#include "tests/bench/ddtbench/pieces.h"
+#include "tests/bench/ddtbench/side.h"
+
+/* Who measures what, where. */
+struct bench {
+    struct side *side;
+    int me;
+    char *area;
+    double seconds;  /* for each way of each pattern */
+    bool check_gaps; /* that nothing outside the pattern is written */
+    uint64_t value;  /* what is sent next */
+    struct pattern pattern;
+    struct pieces send, receive;
+};
+
+/*
+ * Moves the pattern: send() and receive() in a ping-pong, all of an exchange in swap(); `half`:
+ * which half of the area is sent from. The data is in its place before send() or swap(), and is
+ * there when receive() or swap() returns. A program that needs to be done with a send before the
+ * next one does so in settle(), which comes at the end of a round trip. Negative: failed.
+ */
+struct mover {
+    int (*send)(void *context);
+    int (*receive)(void *context);
+    int (*settle)(void *context);
+    int (*swap)(void *context, int half);
+    void *context;
+};
+
+void bench_begin(struct bench *bench, uint32_t number);
+void bench_end(struct bench *bench);
+
+/* The other rank's data arrives, all of it, and nothing else changes. Says on stderr what is wrong;
+ * collective. */
+int bench_check(struct bench *bench, const struct mover *mover, const char *what, bool gaps);
+
+struct timing {
+    double one_way_us; /* median */
+    uint64_t samples;
+    struct distance before, after;
+};
+
+int bench_time(struct bench *bench, const struct mover *mover, struct timing *ret_timing);
+
+/* One line of JSON to stdout, at rank 0. */
+void bench_report(const struct bench *bench, const char *how, const char *way,
+                  const struct timing *timing);

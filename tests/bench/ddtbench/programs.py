@@ -1,0 +1,46 @@
+"""The programs that ddt runs: each moves all patterns in one start, and says a line of JSON for each pattern and way."""
+import json
+import tempfile
+
+from peers.launch import MPI_NAMES, Cluster, mpi_command, mpi_compile, mpi_environment, needs, run, stream
+
+COMMON = ["arguments.c", "form.c", "measure.c", "pattern.c", "patterns_ddtbench.c", "patterns_plain.c", "pieces.c", "side.c"]
+
+
+class Program:
+    """key: in the results; name: for people."""
+
+    def rows(self, numbers, seconds, check):
+        """The patterns of these numbers, `seconds` for each way of each; check: that nothing beside the data is written."""
+        patience_s = 60 + len(numbers) * (5 + 20 * seconds)
+        with tempfile.NamedTemporaryFile(prefix="tca-ddt-") as side:
+            arguments = [side.name, str(seconds), "1" if check else "0", ",".join(map(str, numbers))]
+            for line in stream(self.command + arguments, patience_s, env=self.environment):
+                yield json.loads(line)
+
+
+class Ours(Program):
+    key, name = "tcad", "tcad"
+
+    def __init__(self, build):
+        here = build / "tests" / "bench" / "ddtbench"
+        self.list = str(here / "ddt_list")
+        needs(here / "ddt_tca")
+        self.cluster = Cluster(build, 1)
+        self.command = self.cluster.command(1, 2, "--bind") + [str(here / "ddt_tca")]
+        self.environment = None
+
+    def patterns(self):
+        return [json.loads(line) for line in run([self.list]).splitlines()]
+
+
+class Mpi(Program):
+    def __init__(self, mpi, transport, root, out):
+        self.key = f"{mpi}_{transport}" if transport else mpi
+        self.name = MPI_NAMES[mpi] + (f" + {transport.upper()}" if transport else "")
+        here = root / "tests" / "bench" / "ddtbench"
+        program = out / f"ddt_mpi.{mpi}"
+        sources = [here / name for name in ["ddt_mpi.c", "mpi_types.c"] + COMMON]
+        mpi_compile(mpi, program, root, sources, "-O3")
+        self.command = mpi_command(mpi, transport) + [str(program)]
+        self.environment = mpi_environment()

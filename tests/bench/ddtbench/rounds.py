@@ -1,0 +1,90 @@
+"""What was measured, and what comes of it: like compared with like.
+
+The processors of a virtual machine move: a cache line takes 35 to 110 ns from one to the other when they are near, 150 to 250 when
+they are far. Every sample has a probe before and after it; samples that were taken near are compared with samples taken near."""
+import math
+import statistics
+
+FAR_NS = 130  # between the two
+OURS, PEERS = "tcad", ["openmpi", "mpich", "openmpi_ucx"]
+
+
+def placement(row):
+    if max(row["line_ns"]) < FAR_NS:
+        return "near"
+    return "far" if min(row["line_ns"]) >= FAR_NS else "moved"
+
+
+class Rounds:
+    def __init__(self):
+        self.samples = {}  # [pattern, bytes][who][how, way]: list of (placement, us)
+        self.ways = {}
+        self.placements = []
+
+    def add(self, who, row):
+        place = placement(row)
+        by_who = self.samples.setdefault((row["pattern"], row["bytes"]), {})
+        by_who.setdefault(who, {}).setdefault((row["how"], row["way"]), []).append((place, row["us"]))
+        self.placements.append(place)
+
+    def rows(self, whos):
+        """One for each pattern. whos: the programs that ran."""
+        return [self.row(key, by_who, whos) for key, by_who in self.samples.items()]
+
+    def row(self, key, by_who, whos):
+        place, rounds = best_placement(by_who, whos)
+        ours = medians(by_who.get(OURS, {}), place)
+        row = {"pattern": key[0], "bytes": key[1], "ours_us": best(ours, "plans")}
+        packing = {}
+        for who in PEERS:
+            theirs = medians(by_who.get(who, {}), place)
+            row[f"{who}_us"] = best(theirs, "datatypes")
+            packing[who] = best(theirs, "packing")
+        row["best_manual_us"] = least(packing.values())
+        row["way"] = min(ours, key=ours.get)[1] if ours else None
+        row["placement"] = place
+        row["rounds"] = rounds
+        row["better_mpi_us"] = least([row["openmpi_us"], row["mpich_us"]])
+        row["best_peer_us"] = least([row[f"{who}_us"] for who in PEERS] + [row["best_manual_us"]])
+        row["times_mpi"] = ratio(row["better_mpi_us"], row["ours_us"])
+        row["times_best"] = ratio(row["best_peer_us"], row["ours_us"])
+        return row
+
+
+def best_placement(by_who, whos):
+    """Where most rounds have a sample of every program; "moved" (all samples) when there is no such place."""
+    def common(place):
+        return min((sum(1 for where, _ in samples if where == place)
+                    for who in whos for samples in by_who.get(who, {}).values()), default=0)
+    place = max(("near", "far"), key=common)
+    if common(place):
+        return place, common(place)
+    return "moved", min((len(samples) for ways in by_who.values() for samples in ways.values()), default=0)
+
+
+def medians(ways, place):
+    """{(how, way): us}"""
+    found = {}
+    for way, samples in ways.items():
+        wanted = [us for where, us in samples if place in ("moved", where)]
+        if wanted:
+            found[way] = statistics.median(wanted)
+    return found
+
+
+def best(found, how):
+    """Of the ways of one kind: ordinary or persistent requests, whichever is faster."""
+    return least(us for (kind, _), us in found.items() if kind == how)
+
+
+def least(values):
+    return min((round(value, 4) for value in values if value is not None), default=None)
+
+
+def ratio(theirs, ours):
+    return round(theirs / ours, 3) if theirs and ours else None
+
+
+def geometric_mean(values):
+    values = list(values)
+    return math.exp(statistics.fmean(map(math.log, values))) if values else None

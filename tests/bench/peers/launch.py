@@ -1,0 +1,118 @@
+"""How programs are run for comparisons: ours on an emulated cluster, MPI's by Open MPI or MPICH, on pinned processors."""
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import threading
+
+PATIENCE_S = 30
+
+MPI_NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
+MPI_TRANSPORTS = {
+    ("openmpi", "ucx"): ["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"],
+    ("openmpi", "tcp"): ["--mca", "pml", "ob1", "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "lo"],
+}
+
+
+class Skip(Exception):
+    """Not installed, or cannot be built."""
+
+
+def end(process):
+    """With all that it has started: mpiexec leaves its ranks behind when it is killed."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=5)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def failure(command, process, errors):
+    text = errors.decode(errors="replace").strip().splitlines()
+    return ValueError(f"{os.path.basename(command[0])} gave {process.returncode}: {' / '.join(text[-3:])}")
+
+
+def run(command, **more):
+    """Its output."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, **more) as process:
+        try:
+            out, errors = process.communicate(timeout=PATIENCE_S)
+        except BaseException:
+            end(process)
+            raise
+    if process.returncode:
+        raise failure(command, process, errors)
+    return out.decode()
+
+
+def stream(command, patience_s, **more):
+    """Its output, line by line, as it comes."""
+    errors = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, **more) as process:
+        reader = threading.Thread(target=lambda: errors.append(process.stderr.read()))
+        timer = threading.Timer(patience_s, end, [process])
+        reader.start()
+        timer.start()
+        try:
+            yield from (line.decode() for line in process.stdout)
+            process.wait()
+        finally:
+            timer.cancel()
+            end(process)
+            reader.join()
+    if process.returncode:
+        raise failure(command, process, errors[0])
+
+
+def mpi_environment(**more):
+    return dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", HWLOC_COMPONENTS="-gl", **more)
+
+
+def mpi_command(mpi, transport=None, ranks=2):
+    """What comes before the program, a processor for each rank; transport: None (its own choice), "ucx" or "tcp"."""
+    starter = f"mpiexec.{mpi}"
+    if not shutil.which(starter):
+        raise Skip(f"{MPI_NAMES[mpi]}: {starter} is not there (tools/setup --all)")
+    if mpi == "openmpi":
+        return [starter, "-np", str(ranks), "--bind-to", "core", "--map-by", "core"] + MPI_TRANSPORTS.get((mpi, transport), [])
+    return [starter, "-n", str(ranks), "-bind-to", "core", "-map-by", "core"]
+
+
+def mpi_compile(mpi, program, root, sources, *flags):
+    """The path of the program; flags after the sources."""
+    compiler = f"mpicc.{mpi}"
+    if not shutil.which(compiler):
+        raise Skip(f"{MPI_NAMES[mpi]}: {compiler} is not there (tools/setup --all)")
+    # MPICH's header makes gcc believe that MPI_STATUSES_IGNORE is an array of nothing
+    command = [compiler, "-std=gnu17", "-D_GNU_SOURCE", "-Wno-stringop-overflow", f"-I{root}", "-o", program, *sources, *flags]
+    try:
+        run(list(map(str, command)))
+    except (ValueError, subprocess.SubprocessError) as error:
+        raise Skip(f"{MPI_NAMES[mpi]}: {error}") from error
+    return str(program)
+
+
+class Cluster:
+    """An emulated cluster, in a directory that the caller has put into TCA_CLUSTER_DIR."""
+
+    def __init__(self, build, nodes):
+        self.program = str(build / "tools" / "tca-cluster")
+        self.nodes = nodes
+        needs(self.program)
+
+    def up(self):
+        run([self.program, "up", "-q", "-n", str(self.nodes)])
+
+    def down(self):
+        subprocess.run([self.program, "down", "-q"], check=False)
+
+    def command(self, nodes, per_node, *options):
+        """What comes before the program."""
+        return [self.program, "run", "-q", "-n", str(nodes), "--ppn", str(per_node), *options, "--"]
+
+
+def needs(program):
+    if not os.access(program, os.X_OK):
+        raise Skip(f"tcad: {program} is not there: build it first, or give --build")
