@@ -74,8 +74,7 @@ void session_event(void *context, const Tca__Event *event)
         if (plan)
             plan->broken = 0;
         break;
-    default: /* draining: the daemon says so to whoever asks for more; others are from a newer one
-              */
+    default: /* from a newer daemon */
         break;
     }
 }

@@ -216,7 +216,6 @@ int calibrate_driver(const struct driver_ops *ops, const struct driver_config *c
                 .block_ns = strided > small ? (double)(strided - small) / STRIDED_BLOCKS : 0,
                 .small_bytes_per_ns = (double)SMALL_BYTES / (double)small_ns,
                 .large_bytes_per_ns = (double)LARGE_BYTES / (double)large_ns,
-                .remote_factor = 1,
             };
         }
     }

@@ -76,16 +76,19 @@ static json_t *explain_step(const struct plan *plan, const struct plan_step *ste
     const struct plan_unit *unit = &plan->units[step->unit];
     if (!unit->has_target)
         return json_pack("{s:s, s:I, s:I, s:b}", "kind", "notify", "rank", (json_int_t)unit->rank, "slot",
-                         (json_int_t)unit->slot, "fence", unit->fence);
+                         (json_int_t)unit->slot, "fence", plan->pending == 0 && unit->fence);
     layout_describe(unit->source_layout, source, sizeof source);
     layout_describe(unit->target_layout, target, sizeof target);
     const struct layout *a = unit->source_layout, *b = unit->target_layout;
+    /* The engine writes these while it prepares the plan: until it has said that it is done, they are not ours to read. */
+    bool prepared = plan->pending == 0;
+    struct driver_put_info info = prepared ? unit->info : (struct driver_put_info){0};
     return json_pack(
         "{s:s, s:I, s:I, s:I, s:b, s:b, s:{s:I, s:I, s:s}, s:{s:I, s:I, s:I, s:s}, s:o}", "kind", "put", "bytes",
         (json_int_t)a->size_bytes, "blocks",
         (json_int_t)(a->block_count > b->block_count ? a->block_count : b->block_count), "descriptors",
-        (json_int_t)(unit->info.descriptors ? unit->info.descriptors : 1), "gathered", unit->info.gathered, "fence",
-        unit->fence, "source", "region", (json_int_t)unit->source->id, "offset", (json_int_t)unit->source_offset, "layout",
+        (json_int_t)(info.descriptors ? info.descriptors : 1), "gathered", info.gathered, "fence",
+        prepared && unit->fence, "source", "region", (json_int_t)unit->source->id, "offset", (json_int_t)unit->source_offset, "layout",
         source, "target", "node", (json_int_t)unit->node, "region", (json_int_t)unit->handle.region, "offset",
         (json_int_t)(unit->handle.offset_bytes + unit->target_offset), "layout", target, "notify", notification(unit));
 }

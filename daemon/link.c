@@ -14,6 +14,8 @@
 struct links {
     struct tcad *tcad;
     struct link *first;
+    struct link *ending; /* their peers are being disconnected */
+    bool over;           /* freed, but for these */
 };
 
 int links_new(struct tcad *tcad, struct links **ret_links)
@@ -45,9 +47,18 @@ void link_hold(struct link *link, struct region *region)
     link->held = held;
 }
 
+/*
+ * Why the ending ones are kept: the driver may have given the memory of a peer that has gone to a new one. What it told of the old
+ * one was posted before this is, and what it tells of the new one comes after it.
+ */
 static void disconnected(void *context)
 {
-    struct link *link = context;
+    struct link *link = context, **at = &link->links->ending;
+    while (*at != link)
+        at = &(*at)->next;
+    *at = link->next;
+    if (link->links->over && !link->links->ending)
+        free(link->links);
     while (link->held) {
         struct held *held = link->held;
         link->held = held->next;
@@ -68,10 +79,13 @@ void link_unref(struct link *link)
 {
     if (!link || --link->refs > 0)
         return;
-    if (link->peer)
-        engine_call(link->tcad->engine, disconnect_work, disconnected, link);
-    else
+    if (!link->peer) {
         free(link);
+        return;
+    }
+    link->next = link->links->ending;
+    link->links->ending = link;
+    engine_call(link->links->tcad->engine, disconnect_work, disconnected, link);
 }
 
 struct failure {
@@ -95,7 +109,7 @@ static void bury(struct link **at)
     link->dead = true;
     if (failure) {
         *failure = (struct failure){link->rail, link->peer};
-        engine_call(link->tcad->engine, fail_work, free, failure);
+        engine_call(link->links->tcad->engine, fail_work, free, failure);
     }
     link_unref(link);
 }
@@ -106,7 +120,9 @@ struct links *links_free(struct links *links)
         return NULL;
     while (links->first)
         bury(&links->first);
-    free(links);
+    links->over = true;
+    if (!links->ending)
+        free(links);
     return NULL;
 }
 
@@ -125,7 +141,7 @@ void links_up(struct links *links, uint32_t node, size_t rail_count, Tca__RailAd
             log_error(NULL, "node %u, rail %s: no memory for its link", node, rails[i]->driver);
             continue;
         }
-        link->tcad = links->tcad;
+        link->links = links;
         link->node = node;
         link->rail = ops->rail;
         link->refs = 1;
@@ -148,6 +164,9 @@ void links_down(struct links *links, uint32_t node)
 
 int links_lost(struct links *links, const struct driver_peer *peer, enum rail *ret_rail)
 {
+    for (const struct link *link = links->ending; link; link = link->next)
+        if (link->peer == peer)
+            return -1; /* that one, and not another at the same place since */
     for (struct link **at = &links->first; *at; at = &(*at)->next) {
         struct link *link = *at;
         if (link->peer != peer)
@@ -194,7 +213,7 @@ bool links_exists(const struct links *links, uint32_t node, enum rail rail)
 
 int link_connect(struct link *link)
 {
-    struct driver *driver = engine_driver(link->tcad->engine, link->rail);
+    struct driver *driver = engine_driver(link->links->tcad->engine, link->rail);
     if (link->peer)
         return 0;
     return driver->ops->peer_connect(driver, link->address, link->address_bytes, &link->peer);

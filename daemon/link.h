@@ -15,8 +15,8 @@ struct region;
 struct tcad;
 
 struct link {
-    struct link *next;
-    struct tcad *tcad;
+    struct link *next; /* in the table, or among those that end */
+    struct links *links;
     uint32_t node;
     enum rail rail;
     uint32_t refs;  /* the table, plans */

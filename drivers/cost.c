@@ -30,8 +30,6 @@ uint64_t cost_predict(const struct cost_parameters *parameters,
         transfer_ns = (double)question->bytes / bytes_per_ns(parameters, question->bytes);
     if (question->blocks > 1)
         transfer_ns += (double)question->blocks * parameters->block_ns;
-    if (question->across_sockets)
-        transfer_ns *= parameters->remote_factor;
 
     double further = question->descriptors > 1 ? question->descriptors - 1 : 0;
     double total_ns = parameters->latency_ns + further * parameters->descriptor_ns + transfer_ns;

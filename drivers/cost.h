@@ -20,7 +20,6 @@ struct cost_parameters {
     double block_ns;          /* each block of a non-contiguous layout, on either side */
     double small_bytes_per_ns; /* pieces that fit in a cache (64 KiB) */
     double large_bytes_per_ns; /* pieces that do not (4 MiB) */
-    double remote_factor;     /* >= 1: multiplies the transfer time when memory and device are on different sockets */
 };
 
 struct cost_table {
@@ -31,7 +30,6 @@ struct cost_question {
     uint64_t bytes;
     uint64_t blocks;       /* of the finer of the two layouts */
     uint32_t descriptors;
-    bool across_sockets;
 };
 
 /* Nanoseconds; UINT64_MAX when the parameters are not valid. */

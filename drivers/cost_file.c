@@ -1,4 +1,4 @@
-/* The cost table as text: "rail.seat.parameter = value", six lines for each rail and seat that was
+/* The cost table as text: "rail.seat.parameter = value", five lines for each rail and seat that was
  * measured. */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 #include "drivers/cost.h"
 
-#define SIGNATURE "tcad-cost 1"
+#define SIGNATURE "tcad-cost 2"
 
 static const struct {
     const char *name;
@@ -25,7 +25,6 @@ static const struct {
     {"block_ns", offsetof(struct cost_parameters, block_ns), 0},
     {"small_bytes_per_ns", offsetof(struct cost_parameters, small_bytes_per_ns), 1e-9},
     {"large_bytes_per_ns", offsetof(struct cost_parameters, large_bytes_per_ns), 1e-9},
-    {"remote_factor", offsetof(struct cost_parameters, remote_factor), 1},
 };
 enum { FIELDS = sizeof(fields) / sizeof(fields[0]), ALL_FIELDS = (1 << FIELDS) - 1 };
 

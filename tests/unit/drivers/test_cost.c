@@ -17,34 +17,32 @@ static const struct cost_parameters typical = {
     .block_ns = 2,
     .small_bytes_per_ns = 8,
     .large_bytes_per_ns = 4,
-    .remote_factor = 1.5,
 };
 
-static uint64_t predict(uint64_t bytes, uint64_t blocks, uint32_t descriptors, bool across)
+static uint64_t predict(uint64_t bytes, uint64_t blocks, uint32_t descriptors)
 {
-    struct cost_question question = {bytes, blocks, descriptors, across};
+    struct cost_question question = {bytes, blocks, descriptors};
     return cost_predict(&typical, &question);
 }
 
 Test(cost, adds_up)
 {
-    cr_assert(predict(0, 0, 1, false) == 1000);
-    cr_assert(predict(0, 1, 3, false) == 1200);
-    cr_assert(predict(64 << 10, 1, 1, false) == 1000 + (64 << 10) / 8);
-    cr_assert(predict(8 << 20, 1, 1, false) == 1000 + (8 << 20) / 4);
-    cr_assert(predict(8000, 100, 1, false) == 1000 + 1000 + 200);
-    cr_assert(predict(8000, 100, 1, true) == 1000 + 1800);
+    cr_assert(predict(0, 0, 1) == 1000);
+    cr_assert(predict(0, 1, 3) == 1200);
+    cr_assert(predict(64 << 10, 1, 1) == 1000 + (64 << 10) / 8);
+    cr_assert(predict(8 << 20, 1, 1) == 1000 + (8 << 20) / 4);
+    cr_assert(predict(8000, 100, 1) == 1000 + 1000 + 200);
 }
 
 Test(cost, is_monotonic_in_bytes)
 {
     uint64_t before = 0;
     for (uint64_t bytes = 1; bytes < UINT64_C(1) << 40; bytes += bytes / 3 + 1) {
-        uint64_t ns = predict(bytes, 1, 1, false);
+        uint64_t ns = predict(bytes, 1, 1);
         cr_assert(ns >= before);
         before = ns;
     }
-    cr_assert(predict(UINT64_MAX, UINT64_MAX, UINT32_MAX, true) < UINT64_MAX);
+    cr_assert(predict(UINT64_MAX, UINT64_MAX, UINT32_MAX) < UINT64_MAX);
 }
 
 Test(cost, not_measured_is_never_chosen)
@@ -101,8 +99,7 @@ Test(cost_file, comes_back)
                       alike(a->descriptor_ns, b->descriptor_ns) &&
                       alike(a->block_ns, b->block_ns) &&
                       alike(a->small_bytes_per_ns, b->small_bytes_per_ns) &&
-                      alike(a->large_bytes_per_ns, b->large_bytes_per_ns) &&
-                      alike(a->remote_factor, b->remote_factor));
+                      alike(a->large_bytes_per_ns, b->large_bytes_per_ns));
         }
     cr_assert(cost_write(path, &table) == 0, "over an old one");
 }
@@ -116,7 +113,7 @@ Test(cost_file, is_not_there)
     cr_assert(cost_write("/nonexistent/cost", &table) == -ENOENT);
 }
 
-#define HEAD "tcad-cost 1\n"
+#define HEAD "tcad-cost 2\n"
 
 Test(cost_file, says_what_is_wrong_and_where)
 {
@@ -125,7 +122,7 @@ Test(cost_file, says_what_is_wrong_and_where)
         unsigned line;
     } cases[] = {
         {"", 1},
-        {"tcad-cost 2\n", 1},
+        {"tcad-cost 1\n", 1},
         {HEAD "nonsense\n", 2},
         {HEAD "# fine\n\nshm.client.latency_ns = fast\n", 4},
         {HEAD "shm.client.latency_ns =\n", 2},
@@ -134,7 +131,6 @@ Test(cost_file, says_what_is_wrong_and_where)
         {HEAD "shm.client.latency_ns = nan\n", 2},
         {HEAD "shm.client.latency_ns = 1e999\n", 2},
         {HEAD "shm.client.small_bytes_per_ns = 0\n", 2},
-        {HEAD "shm.client.remote_factor = 0.5\n", 2},
         {HEAD "tube.client.latency_ns = 1\n", 2},
         {HEAD "shm.couch.latency_ns = 1\n", 2},
         {HEAD "shm.client.colour = 1\n", 2},

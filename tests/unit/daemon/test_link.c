@@ -1,0 +1,162 @@
+/* Links, with an engine and a driver that do only what is asked of them here. */
+#include "daemon/link.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/engine.h"
+#include "daemon/region.h"
+#include "daemon/tcad.h"
+
+/* ---- a driver whose peers are always at the same place ---- */
+
+static char place;
+static unsigned connects, disconnects, fails;
+
+static int peer_connect(struct driver *driver, const void *address, size_t address_bytes, struct driver_peer **ret_peer)
+{
+    connects++;
+    *ret_peer = (struct driver_peer *)&place;
+    return 0;
+}
+
+static void peer_disconnect(struct driver *driver, struct driver_peer *peer)
+{
+    disconnects++;
+}
+
+static void peer_fail(struct driver *driver, struct driver_peer *peer, int error)
+{
+    fails++;
+}
+
+static const struct driver_ops ops = {.rail = RAIL_OFI,
+                                      .peer_connect = peer_connect,
+                                      .peer_disconnect = peer_disconnect,
+                                      .peer_fail = peer_fail};
+static const struct driver_caps caps = {.same_node = true, .other_nodes = true};
+static struct driver driver = {.ops = &ops};
+
+const struct driver_ops *driver_find(const char *name)
+{
+    return &ops;
+}
+
+struct driver *engine_driver(const struct engine *engine, enum rail rail)
+{
+    return &driver;
+}
+
+const struct driver_caps *engine_driver_caps(const struct engine *engine, enum rail rail)
+{
+    return &caps;
+}
+
+/* ---- an engine that works at once, and whose posts the loop takes when it is told to ---- */
+
+static struct {
+    void (*done)(void *context);
+    void *context;
+} posts[8];
+static unsigned post_count;
+
+void engine_call(struct engine *engine, void (*work)(struct engine *engine, void *context), void (*done)(void *context),
+                 void *context)
+{
+    work(engine, context);
+    posts[post_count].done = done;
+    posts[post_count++].context = context;
+}
+
+static void take_posts(void)
+{
+    for (unsigned i = 0; i < post_count; i++)
+        posts[i].done(posts[i].context);
+    post_count = 0;
+}
+
+struct region *region_ref(struct region *region)
+{
+    return region;
+}
+
+void region_unref(struct region *region)
+{
+}
+
+/* ---- tests ---- */
+
+static struct tcad tcad = {.node = 0};
+static struct links *links;
+
+static void up(uint32_t node)
+{
+    Tca__RailAddress address = TCA__RAIL_ADDRESS__INIT;
+    address.driver = (char *)"ofi";
+    links_up(links, node, 1, (Tca__RailAddress *[]){&address});
+}
+
+static void setup(void)
+{
+    cr_assert_eq(links_new(&tcad, &links), 0);
+    up(1);
+}
+
+TestSuite(link, .init = setup);
+
+static int lost(void)
+{
+    enum rail rail;
+    return links_lost(links, (struct driver_peer *)&place, &rail);
+}
+
+Test(link, a_lost_one_is_replaced)
+{
+    struct link *link = link_get(links, 1, RAIL_OFI);
+    cr_assert_eq(link_connect(link), 0);
+    cr_assert_eq(lost(), 1);
+    cr_assert(link->dead);
+    cr_assert_eq(lost(), -1, "it was so already");
+    struct link *fresh = link_get(links, 1, RAIL_OFI);
+    cr_assert(fresh && fresh != link && !fresh->dead);
+    link_unref(link);
+    link_unref(fresh);
+    take_posts();
+    cr_assert_eq(disconnects, 1);
+    links_free(links);
+}
+
+/* What the driver told of a peer is heard after its memory has become another peer. */
+Test(link, news_of_the_old_peer_do_not_hit_the_new_one)
+{
+    struct link *old = link_get(links, 1, RAIL_OFI);
+    cr_assert_eq(link_connect(old), 0);
+    links_down(links, 1);
+    link_unref(old); /* the last: the engine disconnects it, the loop has not heard of that yet */
+    cr_assert_eq(disconnects, 1);
+    up(1);
+    struct link *link = link_get(links, 1, RAIL_OFI);
+    cr_assert_eq(link_connect(link), 0);
+
+    cr_assert_eq(lost(), -1, "of the old one");
+    cr_assert(!link->dead);
+    take_posts();
+    cr_assert_eq(lost(), 1, "of the new one");
+    cr_assert(link->dead);
+    link_unref(link);
+    take_posts();
+    links_free(links);
+}
+
+Test(link, what_still_ends_outlives_the_table)
+{
+    struct link *link = link_get(links, 1, RAIL_OFI);
+    cr_assert_eq(link_connect(link), 0);
+    link_unref(link);
+    links = links_free(links);
+    cr_assert_null(links);
+    take_posts();
+    cr_assert_eq(disconnects, 1);
+    cr_assert_eq(fails, 1, "its puts have ended first");
+}
