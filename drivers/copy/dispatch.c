@@ -7,12 +7,17 @@
 
 #define DECLARE(variant)                                                                           \
     copy_nest_kernel *copy_nest_choose_##variant(const struct copy_nest *nest);                    \
+    copy_nest_kernel *copy_nest_choose_stream_##variant(const struct copy_nest *nest);             \
     copy_list_kernel *copy_list_choose_##variant(const struct copy_list *list);                    \
-    void copy_stream_##variant(uint8_t *target, const uint8_t *source, uint64_t bytes);
+    copy_list_kernel *copy_list_choose_stream_##variant(const struct copy_list *list);             \
+    void copy_stream_##variant(uint8_t *target, const uint8_t *source, uint64_t bytes);            \
+    void copy_stream_end_##variant(void);
 #define SET(variant)                                                                               \
     {                                                                                              \
-        .name = #variant, .nest = copy_nest_choose_##variant, .list = copy_list_choose_##variant,  \
-        .stream = copy_stream_##variant                                                            \
+        .name = #variant, .nest = copy_nest_choose_##variant,                                      \
+        .nest_stream = copy_nest_choose_stream_##variant, .list = copy_list_choose_##variant,      \
+        .list_stream = copy_list_choose_stream_##variant, .stream = copy_stream_##variant,         \
+        .stream_end = copy_stream_end_##variant                                                    \
     }
 
 DECLARE(plain)

@@ -30,6 +30,16 @@ struct copy_list {
         *starts; /* packed position of each block and of the end; NULL: all have block_bytes */
     uint64_t block_bytes;
 };
+static inline int64_t copy_list_start(const struct copy_list *list, uint64_t block)
+{
+    return list->starts ? list->starts[block] : (int64_t)(block * list->block_bytes);
+}
+
+static inline uint64_t copy_list_length(const struct copy_list *list, uint64_t block)
+{
+    return list->starts ? list->starts[block + 1] - list->starts[block] : list->block_bytes;
+}
+
 /* Blocks first .. first + count of the list. */
 typedef void copy_list_kernel(uint8_t *target, const uint8_t *source, const struct copy_list *list,
                               uint64_t first, uint64_t count);
@@ -40,7 +50,12 @@ struct copy_kernels {
      * runs */
     copy_nest_kernel *(*nest)(const struct copy_nest *nest);
     copy_list_kernel *(*list)(const struct copy_list *list);
-    void (*stream)(uint8_t *target, const uint8_t *source, uint64_t bytes); /* past the caches */
+    /* The same with stores past the caches; NULL when that is nothing for this shape. stream_end()
+     * behind the last. */
+    copy_nest_kernel *(*nest_stream)(const struct copy_nest *nest);
+    copy_list_kernel *(*list_stream)(const struct copy_list *list);
+    void (*stream)(uint8_t *target, const uint8_t *source, uint64_t bytes);
+    void (*stream_end)(void);
 };
 
 const struct copy_kernels *copy_kernels(void);

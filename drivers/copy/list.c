@@ -12,7 +12,7 @@
     {                                                                                              \
         const int32_t *target_places = list->target_places, *source_places = list->source_places;  \
         const uint64_t block = list->block_bytes;                                                  \
-        (void)target_places, (void)source_places, (void)block;                                                  \
+        (void)target_places, (void)source_places, (void)block;                                     \
         _Pragma("GCC unroll 4") for (uint64_t i = first; i < first + count; i++)                   \
             MOVE_BLOCK(target + TARGET(target), source + SOURCE(source));                          \
     }

@@ -1,40 +1,100 @@
-/* Contiguous bytes past the caches. */
+/* Stores past the caches: lines that another processor holds need not be fetched from it first.
+ * Only whole lines are stored so, what is left at both ends is stored as usual. */
 #include "drivers/copy/moves.h"
 #include "drivers/copy/variant.h"
+
+enum { LINE = 64 };
 
 #ifdef __x86_64__
 #include <immintrin.h>
 
 #if defined(__AVX512F__)
-#define STREAM(to, from) _mm512_stream_si512((void *)(to), _mm512_loadu_si512(from))
-#define STREAM_BYTES     64
+static inline void stream_line(uint8_t *to, const uint8_t *from)
+{
+    _mm512_stream_si512((void *)to, _mm512_loadu_si512(from));
+}
 #elif defined(__AVX2__)
-#define STREAM(to, from)                                                                           \
-    _mm256_stream_si256((__m256i *)(to), _mm256_loadu_si256((const __m256i *)(from)))
-#define STREAM_BYTES 32
+static inline void stream_line(uint8_t *to, const uint8_t *from)
+{
+    const __m256i *half = (const __m256i *)from;
+    _mm256_stream_si256((__m256i *)to, _mm256_loadu_si256(half));
+    _mm256_stream_si256((__m256i *)to + 1, _mm256_loadu_si256(half + 1));
+}
 #else
-#define STREAM(to, from) _mm_stream_si128((__m128i *)(to), _mm_loadu_si128((const __m128i *)(from)))
-#define STREAM_BYTES     16
+static inline void stream_line(uint8_t *to, const uint8_t *from)
+{
+    for (unsigned i = 0; i < LINE / 16; i++)
+        _mm_stream_si128((__m128i *)to + i, _mm_loadu_si128((const __m128i *)from + i));
+}
+#endif
+
+/* Such stores are not ordered with those that follow: with a notification, say. */
+void copy_stream_end(void)
+{
+    _mm_sfence();
+}
+#else
+static inline void stream_line(uint8_t *to, const uint8_t *from)
+{
+    MOVE(64, to, from);
+}
+
+void copy_stream_end(void)
+{
+}
 #endif
 
 void copy_stream(uint8_t *target, const uint8_t *source, uint64_t bytes)
 {
-    uint64_t head = -(uintptr_t)target % 64;
-    if (bytes < 64 + head) {
-        memmove(target, source, bytes);
+    uint64_t head = -(uintptr_t)target % LINE;
+    if (bytes < head + LINE) {
+        move_bytes(target, source, bytes);
         return;
     }
-    memmove(target, source, head);
-    uint64_t lines = (bytes - head) / 64 * 64;
-    for (uint64_t at = head; at < head + lines; at += 64)
-        for (uint64_t part = 0; part < 64; part += STREAM_BYTES)
-            STREAM(target + at + part, source + at + part);
-    memmove(target + head + lines, source + head + lines, bytes - head - lines);
-    _mm_sfence(); /* such stores are not ordered with what follows: a notification, say */
+    move_bytes(target, source, head);
+    target += head;
+    source += head;
+    bytes -= head;
+    for (; bytes >= LINE; bytes -= LINE) {
+        stream_line(target, source);
+        target += LINE;
+        source += LINE;
+    }
+    move_bytes(target, source, bytes);
 }
-#else
-void copy_stream(uint8_t *target, const uint8_t *source, uint64_t bytes)
+
+static void stream_nest(uint8_t *target, const uint8_t *source, const struct copy_nest *nest)
 {
-    memmove(target, source, bytes);
+    for (uint64_t row = nest->rows; row > 0; row--) {
+        uint8_t *to = target;
+        const uint8_t *from = source;
+        for (uint64_t left = nest->count; left > 0; left--) {
+            copy_stream(to, from, nest->block_bytes);
+            to += nest->target_stride_bytes;
+            from += nest->source_stride_bytes;
+        }
+        target += nest->target_row_bytes;
+        source += nest->source_row_bytes;
+    }
 }
-#endif
+
+copy_nest_kernel *copy_nest_choose_stream(const struct copy_nest *nest)
+{
+    return nest->block_bytes >= LINE ? stream_nest : NULL;
+}
+
+static void stream_list(uint8_t *target, const uint8_t *source, const struct copy_list *list,
+                        uint64_t first, uint64_t count)
+{
+    for (uint64_t i = first; i < first + count; i++) {
+        int64_t start = copy_list_start(list, i);
+        copy_stream(target + (list->target_places ? list->target_places[i] : start),
+                    source + (list->source_places ? list->source_places[i] : start),
+                    copy_list_length(list, i));
+    }
+}
+
+copy_list_kernel *copy_list_choose_stream(const struct copy_list *list)
+{
+    return list->starts || list->block_bytes >= LINE ? stream_list : NULL;
+}

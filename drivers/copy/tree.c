@@ -70,17 +70,21 @@ static void choose_loop(const struct copy_tree *tree, struct copy_op *loop)
         return;
     }
     loop->loop.kernel = copy_kernels()->nest(&loop->loop.nest);
+    loop->loop.stream_kernel = copy_kernels()->nest_stream(&loop->loop.nest);
 }
 
 void copy_tree_choose(struct copy_tree *tree)
 {
     for (uint64_t i = 0; i < tree->op_count; i++) {
         struct copy_op *op = &tree->ops[i];
-        if (op->kind == COPY_LOOP)
+        if (op->kind == COPY_LOOP) {
             choose_loop(tree, op);
-        else if (op->kind == COPY_LIST)
+        } else if (op->kind == COPY_LIST) {
             op->list.kernel = copy_kernels()->list(&op->list.list);
+            op->list.stream_kernel = copy_kernels()->list_stream(&op->list.list);
+        }
     }
+    tree->top = tree->ops->children == 1 ? &tree->ops[tree->ops->first_child] : tree->ops;
 }
 
 /* ---- end ---- */

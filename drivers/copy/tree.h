@@ -33,12 +33,14 @@ struct copy_op {
     union {
         struct {
             copy_nest_kernel *kernel;    /* of whole iterations; NULL: child by child */
+            copy_nest_kernel *stream_kernel; /* the same past the caches; NULL: kernel */
             struct copy_nest nest;       /* of all iterations */
             int64_t target_offset_bytes; /* of the blocks, inside the first iteration */
             int64_t source_offset_bytes;
         } loop;
         struct {
             copy_list_kernel *kernel;
+            copy_list_kernel *stream_kernel; /* or NULL, as above */
             struct copy_list list;
         } list;
     };
@@ -52,9 +54,10 @@ static inline int64_t copy_plus(int64_t a, int64_t b)
 }
 
 struct copy_tree {
-    struct copy_op
-        *ops; /* the first is a loop of one iteration around everything; NULL: an empty tree */
+    struct copy_op *ops;
     uint64_t op_count;
+    const struct copy_op
+        *top; /* all of it: a loop of one iteration, or the only operation that it would have */
 };
 
 /* Layouts of the same size, or NULL for packed bytes. 0, -ENOMEM, or -ENOTSUP: the two have no
@@ -65,6 +68,7 @@ void copy_tree_deinit(struct copy_tree *tree);
 void copy_op_deinit(struct copy_op *op);
 /* Part of init: chooses the kernels. */
 void copy_tree_choose(struct copy_tree *tree);
-/* Packed bytes position .. position + length. */
-void copy_tree_run(const struct copy_tree *tree, uint8_t *target, const uint8_t *source,
-                   uint64_t position_bytes, uint64_t length_bytes);
+/* Packed bytes position .. position + length. With a set of kernels in `stream`: by its stores past
+ * the caches, where whole lines are stored; the caller calls its stream_end(). */
+void copy_tree_run(const struct copy_tree *tree, const struct copy_kernels *stream, uint8_t *target,
+                   const uint8_t *source, uint64_t position_bytes, uint64_t length_bytes);

@@ -9,6 +9,12 @@ struct place {
     uintptr_t target, source;
 };
 
+/* What does not change on the way. */
+struct walk {
+    const struct copy_op *ops;
+    const struct copy_kernels *stream; /* NULL: ordinary stores */
+};
+
 static inline struct place place_add(struct place place, int64_t target, int64_t source,
                                      uint64_t times)
 {
@@ -26,7 +32,7 @@ static inline const uint8_t *source_of(struct place place)
     return (const uint8_t *)place.source;
 }
 
-static void run_op(const struct copy_tree *tree, const struct copy_op *op, struct place at,
+static void run_op(const struct walk *walk, const struct copy_op *op, struct place at,
                    uint64_t skip, uint64_t length);
 
 /* The last child that starts at or before a position. */
@@ -46,20 +52,20 @@ static const struct copy_op *find_child(const struct copy_op *children, uint32_t
 }
 
 /* Part of one iteration, or all of it. */
-static void run_children(const struct copy_tree *tree, const struct copy_op *op, struct place at,
+static void run_children(const struct walk *walk, const struct copy_op *op, struct place at,
                          uint64_t skip, uint64_t length)
 {
-    const struct copy_op *child = find_child(&tree->ops[op->first_child], op->children, skip);
+    const struct copy_op *child = find_child(&walk->ops[op->first_child], op->children, skip);
     skip -= child->start_bytes;
     for (; length > 0; child++) {
         uint64_t left = child->size_bytes - skip, take = left < length ? left : length;
-        run_op(tree, child, at, skip, take);
+        run_op(walk, child, at, skip, take);
         length -= take;
         skip = 0;
     }
 }
 
-static void run_iterations(const struct copy_tree *tree, const struct copy_op *op, struct place at,
+static void run_iterations(const struct walk *walk, const struct copy_op *op, struct place at,
                            uint64_t count)
 {
     if (count == 0)
@@ -68,18 +74,19 @@ static void run_iterations(const struct copy_tree *tree, const struct copy_op *o
         struct copy_nest nest = op->loop.nest;
         *(op->swapped ? &nest.count : &nest.rows) = count;
         at = place_add(at, op->loop.target_offset_bytes, op->loop.source_offset_bytes, 1);
-        op->loop.kernel(target_of(at), source_of(at), &nest);
+        (walk->stream && op->loop.stream_kernel ? op->loop.stream_kernel : op->loop.kernel)(
+            target_of(at), source_of(at), &nest);
         return;
     }
     for (; count > 0; count--) {
-        run_children(tree, op, at, 0, op->unit_bytes);
+        run_children(walk, op, at, 0, op->unit_bytes);
         at = place_add(at, op->target_stride_bytes, op->source_stride_bytes, 1);
     }
 }
 
 /* From anywhere inside an iteration: the rest of that one, the whole ones, the beginning of the
  * last. */
-static void run_loop(const struct copy_tree *tree, const struct copy_op *op, struct place at,
+static void run_loop(const struct walk *walk, const struct copy_op *op, struct place at,
                      uint64_t skip, uint64_t length)
 {
     const uint64_t unit = op->unit_bytes;
@@ -89,35 +96,28 @@ static void run_loop(const struct copy_tree *tree, const struct copy_op *op, str
     }
     if (skip > 0) {
         uint64_t take = unit - skip < length ? unit - skip : length;
-        run_children(tree, op, at, skip, take);
+        run_children(walk, op, at, skip, take);
         at = place_add(at, op->target_stride_bytes, op->source_stride_bytes, 1);
         length -= take;
     }
     uint64_t whole = length == op->size_bytes ? op->count : length / unit;
-    run_iterations(tree, op, at, whole);
+    run_iterations(walk, op, at, whole);
     if (length > whole * unit)
-        run_children(tree, op,
+        run_children(walk, op,
                      place_add(at, op->target_stride_bytes, op->source_stride_bytes, whole), 0,
                      length - whole * unit);
 }
 
-static void run_block(struct place at, uint64_t skip, uint64_t length)
+static void run_block(const struct walk *walk, struct place at, uint64_t skip, uint64_t length)
 {
     at = place_add(at, 1, 1, skip);
-    memmove(target_of(at), source_of(at), length);
+    if (walk->stream)
+        walk->stream->stream(target_of(at), source_of(at), length);
+    else
+        memmove(target_of(at), source_of(at), length);
 }
 
 /* ---- lists ---- */
-
-static uint64_t block_start(const struct copy_list *list, uint64_t block)
-{
-    return list->starts ? list->starts[block] : block * list->block_bytes;
-}
-
-static uint64_t block_length(const struct copy_list *list, uint64_t block)
-{
-    return list->starts ? list->starts[block + 1] - list->starts[block] : list->block_bytes;
-}
 
 /* The block that a packed position is in. */
 static uint64_t find_block(const struct copy_list *list, uint64_t count, uint64_t position)
@@ -138,59 +138,63 @@ static uint64_t find_block(const struct copy_list *list, uint64_t count, uint64_
 }
 
 /* Part of one block. */
-static void run_part(const struct copy_list *list, struct place at, uint64_t block, uint64_t skip,
-                     uint64_t length)
+static void run_part(const struct walk *walk, const struct copy_list *list, struct place at,
+                     uint64_t block, uint64_t skip, uint64_t length)
 {
-    int64_t start = (int64_t)block_start(list, block);
+    int64_t start = copy_list_start(list, block);
     at = place_add(at, list->target_places ? list->target_places[block] : start,
                    list->source_places ? list->source_places[block] : start, 1);
-    run_block(at, skip, length);
+    run_block(walk, at, skip, length);
 }
 
-static void run_list(const struct copy_op *op, struct place at, uint64_t skip, uint64_t length)
+static void run_list(const struct walk *walk, const struct copy_op *op, struct place at,
+                     uint64_t skip, uint64_t length)
 {
     const struct copy_list *list = &op->list.list;
     uint64_t block = skip > 0 ? find_block(list, op->count, skip) : 0;
-    uint64_t inside = skip - block_start(list, block);
+    uint64_t inside = skip - (uint64_t)copy_list_start(list, block);
     if (inside > 0) {
-        uint64_t left = block_length(list, block) - inside, take = left < length ? left : length;
-        run_part(list, at, block, inside, take);
+        uint64_t left = copy_list_length(list, block) - inside,
+                 take = left < length ? left : length;
+        run_part(walk, list, at, block, inside, take);
         length -= take;
         block++;
     }
     if (length == 0)
         return;
-    uint64_t end_position = block_start(list, block) + length;
+    uint64_t end_position = (uint64_t)copy_list_start(list, block) + length;
     uint64_t end = length == op->size_bytes ? op->count : find_block(list, op->count, end_position);
-    op->list.kernel(target_of(at), source_of(at), list, block, end - block);
-    uint64_t rest = end_position - block_start(list, end);
+    (walk->stream && op->list.stream_kernel ? op->list.stream_kernel : op->list.kernel)(
+        target_of(at), source_of(at), list, block, end - block);
+    uint64_t rest = end_position - (uint64_t)copy_list_start(list, end);
     if (rest > 0)
-        run_part(list, at, end, 0, rest);
+        run_part(walk, list, at, end, 0, rest);
 }
 
 /* ---- all ---- */
 
-static void run_op(const struct copy_tree *tree, const struct copy_op *op, struct place at,
+static void run_op(const struct walk *walk, const struct copy_op *op, struct place at,
                    uint64_t skip, uint64_t length)
 {
     at = place_add(at, op->target_offset_bytes, op->source_offset_bytes, 1);
     switch (op->kind) {
     case COPY_BLOCK:
-        run_block(at, skip, length);
+        run_block(walk, at, skip, length);
         break;
     case COPY_LIST:
-        run_list(op, at, skip, length);
+        run_list(walk, op, at, skip, length);
         break;
     case COPY_LOOP:
-        run_loop(tree, op, at, skip, length);
+        run_loop(walk, op, at, skip, length);
         break;
     }
 }
 
-void copy_tree_run(const struct copy_tree *tree, uint8_t *target, const uint8_t *source,
-                   uint64_t position_bytes, uint64_t length_bytes)
+void copy_tree_run(const struct copy_tree *tree, const struct copy_kernels *stream, uint8_t *target,
+                   const uint8_t *source, uint64_t position_bytes, uint64_t length_bytes)
 {
+    const struct walk walk = {tree->ops, stream};
     if (length_bytes > 0)
-        run_op(tree, tree->ops, (struct place){(uintptr_t)target, (uintptr_t)source},
+        run_op(&walk, tree->top, (struct place){(uintptr_t)target, (uintptr_t)source},
                position_bytes, length_bytes);
 }

@@ -95,6 +95,11 @@ static void test_run(struct pair *pair, const struct copy_program *program, stru
     expect(pair, 0, pair->bytes);
     test_piece(pair, program, 0, pair->bytes);
     compare(pair, "all", set, seed);
+    clear(pair);
+    expect(pair, position, length);
+    copy_program_run_stream(program, pair->target_memory + GUARD, pair->source_memory, position,
+                            length);
+    compare(pair, "a piece past the caches", set, seed);
 }
 
 /* Through a buffer of exactly that length. */
@@ -111,6 +116,12 @@ static void test_buffer(struct pair *pair, const struct copy_program *program,
             cr_assert_eq(buffer[i], pair->source_memory[pair->source.places[position + i]],
                          "pack, %s: seed %lu", set, seed);
         copy_program_unpack(program, pair->target_memory + GUARD, buffer, position, length);
+        for (uint64_t i = 0; i < length; i++)
+            cr_assert_eq(pair->target_memory[GUARD + pair->target.places[position + i]], buffer[i],
+                         "unpack, %s: seed %lu", set, seed);
+        memset(buffer, 0, length);
+        copy_program_pack_stream(program, buffer, pair->source_memory, position, length);
+        copy_program_unpack_stream(program, pair->target_memory + GUARD, buffer, position, length);
         free(buffer);
         position += length;
     }
