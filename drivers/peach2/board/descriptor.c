@@ -1,0 +1,77 @@
+/* Descriptors: fetched from one of their three homes, and checked before anything of them moves. */
+#include <string.h>
+
+#include "drivers/peach2/board/board.h"
+
+static int fetch(struct board *board, unsigned index, struct peach2_descriptor *ret_descriptor)
+{
+    const struct channel *channel = &board->channels[index];
+    const void *from = NULL;
+    if (channel->fetch == PEACH2_FETCH_HOST && channel->at % 16 == 0 &&
+        channel->at < PEACH2_INTERNAL)
+        from = iommu_find(&board->iommu, channel->at, sizeof(*ret_descriptor));
+    else if (channel->fetch == PEACH2_FETCH_INTERNAL && channel->at < PEACH2_INTERNAL_DESCRIPTORS)
+        from = &board->bar0->descriptors[channel->at];
+    else if (channel->fetch == PEACH2_FETCH_REGISTERS && channel->at < PEACH2_REGISTER_DESCRIPTORS)
+        from = &board->bar0->channels[index].descriptors[channel->at];
+    if (!from)
+        return PEACH2_BAD_FETCH;
+    memcpy(ret_descriptor, from, sizeof(*ret_descriptor));
+    return 0;
+}
+
+static bool misaligned(const struct peach2_descriptor *descriptor)
+{
+    uint32_t all = (uint32_t)descriptor->source | (uint32_t)descriptor->destination |
+                   descriptor->length | descriptor->block | (uint32_t)descriptor->source_gap |
+                   (uint32_t)descriptor->destination_gap;
+    if (all % PEACH2_ALIGN != 0 ||
+        (descriptor->source - descriptor->destination) % PEACH2_PHASE != 0)
+        return true;
+    bool blocks = descriptor->block != 0 && descriptor->block != descriptor->length;
+    return blocks && ((uint32_t)descriptor->source_gap - (uint32_t)descriptor->destination_gap) %
+                             PEACH2_PHASE !=
+                         0;
+}
+
+/* Every block is looked up again when it is read; this is for the first, so that a chain with
+ * nothing good in it says so early. */
+static int check(struct board *board, const struct peach2_descriptor *descriptor)
+{
+    if (descriptor->flags & ~(uint32_t)PEACH2_FLAGS)
+        return PEACH2_BAD_FLAGS;
+    if (descriptor->length > PEACH2_LENGTH_MAX ||
+        (descriptor->block != 0 &&
+         (descriptor->block > descriptor->length || descriptor->length % descriptor->block != 0)))
+        return PEACH2_BAD_LENGTH;
+    if (descriptor->length > 0 && misaligned(descriptor))
+        return PEACH2_BAD_ALIGNMENT;
+    uint64_t first = descriptor->block != 0 ? descriptor->block : descriptor->length;
+    if (descriptor->length > 0 && !board_memory(board, descriptor->source, first, false))
+        return PEACH2_BAD_SOURCE;
+    if (board_route(board, descriptor->destination, PEACH2_N) == PEACH2_DISCARD)
+        return PEACH2_BAD_DESTINATION;
+    return 0;
+}
+
+int descriptor_load(struct board *board, unsigned index)
+{
+    struct channel *channel = &board->channels[index];
+    struct peach2_descriptor *descriptor = &channel->descriptor;
+    if (channel->links++ == PEACH2_CHAIN_MAX)
+        return PEACH2_BAD_CHAIN;
+    int error = fetch(board, index, descriptor);
+    if (error == 0)
+        error = check(board, descriptor);
+    if (error != 0)
+        return error;
+    if (descriptor->block == 0)
+        descriptor->block = descriptor->length;
+    channel->loaded = true;
+    channel->notified = false;
+    channel->moved_bytes = 0;
+    channel->source = descriptor->source;
+    channel->destination = descriptor->destination;
+    channel->block_left = descriptor->block;
+    return 0;
+}

@@ -1,0 +1,131 @@
+/* Where packets end: memory, notification rings, acknowledgements. Nothing here waits. */
+#include <string.h>
+
+#include "drivers/peach2/board/board.h"
+
+static void notify(struct board *board, const struct packet_header *header, const uint8_t *payload,
+                   unsigned in)
+{
+    if (header->length != 16 || header->node >= PEACH2_NODES) {
+        board_discard(board, PEACH2_CAUSE_MALFORMED);
+        return;
+    }
+    unsigned node = header->node;
+    const uint64_t ring_bytes =
+        (uint64_t)board->notify_entries * sizeof(struct peach2_notification);
+    uint32_t serial = board->notify_serial[node];
+    uint32_t unread =
+        serial - atomic_load_explicit(&board->bar0->notify_taken[node], memory_order_acquire);
+    if (board->notify_entries == 0 || unread >= board->notify_entries) {
+        board_discard(board, PEACH2_CAUSE_OVERRUN);
+        return;
+    }
+    uint64_t at = board->notify_base + node * ring_bytes +
+                  (serial & (board->notify_entries - 1)) * sizeof(struct peach2_notification);
+    uint8_t *memory =
+        at % 32 == 0 ? board_memory(board, at, sizeof(struct peach2_notification), true) : NULL;
+    if (!memory) {
+        board_discard(board, PEACH2_CAUSE_UNMAPPED);
+        return;
+    }
+    struct peach2_notification *entry = (struct peach2_notification *)memory;
+    memcpy(entry->notify, payload, 16);
+    entry->epoch = header->epoch;
+    entry->node = header->node;
+    entry->port = (uint8_t)in;
+    board->notify_serial[node] = ++serial;
+    /* release: pairs with the driver's acquire; the entry, and all data before it, is visible */
+    atomic_store_explicit(&entry->serial, serial, memory_order_release);
+    if (!(header->flags & PACKET_QUIET) || unread >= board->notify_entries / 2)
+        board_cause(board, PEACH2_CAUSE_NOTIFY);
+}
+
+static void put(struct board *board, uint64_t bus, const struct packet_header *header,
+                const uint8_t *payload)
+{
+    uint8_t *memory = board_memory(board, bus, header->length, true);
+    if (memory)
+        memcpy(memory, payload, header->length);
+    else
+        board_discard(board, PEACH2_CAUSE_UNMAPPED);
+}
+
+/* The answer goes to the board that made the packet. */
+static void acknowledge(struct board *board, const struct packet_header *header)
+{
+    if (board->ack_count == BOARD_ACKS) {
+        board_discard(board, PEACH2_CAUSE_OVERRUN);
+        return;
+    }
+    board->acks[(board->ack_first + board->ack_count++) % BOARD_ACKS] =
+        (struct ack){.tag = header->tag, .node = header->node};
+}
+
+static bool fresh(struct board *board, const struct packet_header *header)
+{
+    if (header->node >= PEACH2_NODES)
+        return true;
+    uint16_t least = (uint16_t)atomic_load_explicit(&board->bar0->accept_epoch[header->node],
+                                                    memory_order_relaxed);
+    if ((int16_t)(header->epoch - least) >= 0)
+        return true;
+    atomic_fetch_add_explicit(&board->bar0->stale, 1, memory_order_relaxed);
+    return false;
+}
+
+void board_land(struct board *board, const struct packet_header *header, const uint8_t *payload,
+                unsigned in)
+{
+    uint64_t bus = header->address & PEACH2_OFFSET_MASK;
+    unsigned node = peach2_node_of(header->address);
+    if (node != board->node && node < PEACH2_LINK_LOCAL) { /* a route that leads here by mistake */
+        board_discard(board, PEACH2_CAUSE_UNROUTED);
+        return;
+    }
+    if (bus ==
+        (PEACH2_INTERNAL | PEACH2_AT_ACKNOWLEDGE)) { /* they have their own tags against old ones */
+        uint64_t tag = 0;
+        if (header->length == sizeof(tag))
+            memcpy(&tag, payload, sizeof(tag));
+        channel_acknowledged(board, tag);
+        return;
+    }
+    if (!fresh(board, header))
+        return;
+    if (bus == (PEACH2_INTERNAL | PEACH2_AT_NOTIFY))
+        notify(board, header, payload, in);
+    else if (header->length > 0)
+        put(board, bus, header, payload);
+    board->ports[PEACH2_N].packets_in++;
+    board->ports[PEACH2_N].bytes_in += header->length;
+    if (header->flags & PACKET_ACKNOWLEDGE)
+        acknowledge(board, header);
+}
+
+static bool send_ack(struct board *board, const struct ack *ack)
+{
+    const struct packet_header header = {
+        .address = peach2_global(ack->node, PEACH2_INTERNAL | PEACH2_AT_ACKNOWLEDGE),
+        .length = sizeof(ack->tag),
+        .node = (uint8_t)board->node,
+        .hops = PEACH2_HOPS_MAX,
+    };
+    return board_send(board, &header, (const uint8_t *)&ack->tag, PEACH2_N, false);
+}
+
+unsigned acks_run(struct board *board)
+{
+    unsigned sent = 0;
+    unsigned looks = board->ack_count < BOARD_BURST ? board->ack_count : BOARD_BURST;
+    while (looks-- > 0) {
+        struct ack ack = board->acks[board->ack_first];
+        board->ack_first = (board->ack_first + 1) % BOARD_ACKS;
+        if (send_ack(board, &ack)) {
+            board->ack_count--;
+            sent++;
+        } else { /* their order means nothing: one that cannot go does not hold up the others */
+            board->acks[(board->ack_first + board->ack_count - 1) % BOARD_ACKS] = ack;
+        }
+    }
+    return sent;
+}

@@ -1,0 +1,112 @@
+/* Packets over cables: the two rings of each port. The rules are in link.h. */
+#include <sys/eventfd.h>
+
+#include "drivers/peach2/board/board.h"
+
+struct packet *link_slot(struct port *port, uint32_t need)
+{
+    if (LINK_SLOTS - (port->out_tail - port->out_head) < need) {
+        /* acquire: pairs with the receiver's release; it has done with the slots */
+        uint64_t head = atomic_load_explicit(&port->out->head, memory_order_acquire);
+        if (port->out_tail - head <= LINK_SLOTS) /* else it is no head of this ring */
+            port->out_head = head;
+        if (LINK_SLOTS - (port->out_tail - port->out_head) < need)
+            return NULL;
+    }
+    return &port->out->slots[port->out_tail % LINK_SLOTS].packet;
+}
+
+void link_publish(struct port *port)
+{
+    port->out_tail++;
+    /* release: pairs with the receiver's acquire; the packet is complete */
+    atomic_store_explicit(&port->out->tail, port->out_tail, memory_order_release);
+    port->sent = true;
+}
+
+/* Makes the packet at in_head ours. False: there is none, or the cable is coming out. */
+static bool claim(struct port *port)
+{
+    if (port->claimed)
+        return true;
+    uint64_t tail = atomic_load_explicit(&port->in->tail, memory_order_acquire);
+    if (tail == port->in_head || tail - port->in_head > LINK_SLOTS)
+        return false;
+    uint64_t mine = port->in_head;
+    if (!atomic_compare_exchange_strong_explicit(&port->in->claimed, &mine, mine + 1,
+                                                 memory_order_acq_rel, memory_order_relaxed))
+        return false;
+    port->claimed = true;
+    port->claim = &port->in->slots[port->in_head % LINK_SLOTS].packet;
+    return true;
+}
+
+/* True: it is gone. */
+static bool pass_on(struct board *board, unsigned index, const struct packet *packet)
+{
+    struct port *port = &board->ports[index];
+    const struct packet_header header = packet->header; /* the neighbour could still change it */
+    if (header.length > PEACH2_PAYLOAD_MAX) {
+        board_discard(board, PEACH2_CAUSE_MALFORMED);
+        return true;
+    }
+    if (!board_send(board, &header, packet->payload, index, false))
+        return false;
+    port->packets_in++;
+    port->bytes_in += header.length;
+    return true;
+}
+
+unsigned link_run(struct board *board, unsigned index)
+{
+    struct port *port = &board->ports[index];
+    unsigned moved = 0;
+    if (port->has_held) {
+        if (!pass_on(board, index, &port->held))
+            return 0;
+        port->has_held = false;
+        moved++;
+    }
+    if (!port->up)
+        return moved;
+    uint64_t before = port->in_head;
+    while (moved < BOARD_BURST && claim(port) && pass_on(board, index, port->claim)) {
+        port->claimed = false;
+        port->in_head++;
+        moved++;
+    }
+    if (port->in_head != before) {
+        atomic_store_explicit(&port->in->head, port->in_head, memory_order_release);
+        port->taken = true;
+    }
+    return moved;
+}
+
+static void wake(struct port *port, _Atomic uint32_t *asleep)
+{
+    if (atomic_load_explicit(asleep, memory_order_relaxed) != 0 && atomic_exchange(asleep, 0) != 0)
+        eventfd_write(port->bell_fd, 1);
+}
+
+void link_wake(struct port *port)
+{
+    if (!port->up || (!port->sent && !port->taken))
+        return;
+    atomic_thread_fence(
+        memory_order_seq_cst); /* our tail and head before the looks: pairs with link_arm's */
+    if (port->sent)
+        wake(port, &port->out->armed);
+    if (port->taken)
+        wake(port, &port->in->starved);
+    port->sent = port->taken = false;
+}
+
+void link_arm(struct port *port, bool armed)
+{
+    if (!port->up)
+        return;
+    bool full = LINK_SLOTS - (port->out_tail - port->out_head) < 2;
+    atomic_store_explicit(&port->in->armed, armed, memory_order_relaxed);
+    atomic_store_explicit(&port->out->starved, armed && full, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst); /* before the last look: pairs with link_wake's */
+}

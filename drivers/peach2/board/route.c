@@ -1,0 +1,84 @@
+/* Where packets go: the routing registers, and the rules of the ring. */
+#include <string.h>
+
+#include "drivers/peach2/board/board.h"
+#include "proto/wait.h"
+
+static bool to_neighbour(uint64_t address)
+{
+    unsigned node = peach2_node_of(address);
+    return node >= PEACH2_LINK_LOCAL && node < PEACH2_LINK_LOCAL + PEACH2_PORTS;
+}
+
+unsigned board_route(const struct board *board, uint64_t address, unsigned in)
+{
+    if ((address & ~(PEACH2_NODE_MASK | PEACH2_OFFSET_MASK)) != PEACH2_GLOBAL)
+        return PEACH2_DISCARD;
+    if (to_neighbour(address))
+        return in != PEACH2_N ? PEACH2_N : peach2_node_of(address) - PEACH2_LINK_LOCAL;
+    for (unsigned i = 0; i < PEACH2_ROUTES; i++) {
+        const struct peach2_route *route = &board->routes[i];
+        if (route->mask != 0 && (address & route->mask) == route->base)
+            return route->port < PEACH2_PORTS ? route->port : PEACH2_DISCARD;
+    }
+    return PEACH2_DISCARD;
+}
+
+/* Going straight on in the ring of E and W takes any slot, entering it leaves one free. */
+static uint32_t slots_needed(unsigned in, unsigned out)
+{
+    return (in == PEACH2_E && out == PEACH2_W) || (in == PEACH2_W && out == PEACH2_E) ? 1 : 2;
+}
+
+static bool hold_over(struct board *board, const struct port *port)
+{
+    uint64_t hold_ns =
+        1000000 * (uint64_t)atomic_load_explicit(&board->bar0->hold_ms, memory_order_relaxed);
+    return clock_now_ns() - port->down_ns > hold_ns;
+}
+
+static bool forward(struct board *board, const struct packet_header *header, const uint8_t *payload,
+                    unsigned in, unsigned out)
+{
+    struct port *port = &board->ports[out];
+    if (header->hops == 0) {
+        board_discard(board, PEACH2_CAUSE_HOPS);
+        return true;
+    }
+    if (!port->up) {
+        if (!hold_over(board, port))
+            return false;
+        board_discard(board, PEACH2_CAUSE_HELD);
+        return true;
+    }
+    struct packet *slot = link_slot(port, slots_needed(in, out));
+    if (!slot) {
+        port->stalls++;
+        return false;
+    }
+    slot->header = *header;
+    slot->header.hops--;
+    memcpy(slot->payload, payload, header->length);
+    link_publish(port);
+    port->packets_out++;
+    port->bytes_out += header->length;
+    return true;
+}
+
+bool board_send(struct board *board, const struct packet_header *header, const uint8_t *payload,
+                unsigned in, bool replay)
+{
+    unsigned node = peach2_node_of(header->address);
+    if (board->replay_count > 0 && !replay && node < PEACH2_NODES && board->replays[node].count > 0)
+        return in != PEACH2_N && replay_push(board, header, payload, false);
+    unsigned out = board_route(board, header->address, in);
+    if (out == PEACH2_N) {
+        board_land(board, header, payload, in);
+        return true;
+    }
+    if (out >= PEACH2_PORTS) {
+        board_discard(board, PEACH2_CAUSE_UNROUTED);
+        return true;
+    }
+    return forward(board, header, payload, in, out);
+}

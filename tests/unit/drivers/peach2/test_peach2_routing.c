@@ -1,0 +1,169 @@
+/* The routing registers of whole and damaged sub-clusters, walked packet by packet. */
+#include <criterion/criterion.h>
+#include <errno.h>
+
+#include "drivers/peach2/routing.h"
+
+static struct peach2_topology topology;
+static struct peach2_links links;
+
+static void make(unsigned nodes, unsigned rings)
+{
+    cr_assert(peach2_topology_init(&topology, nodes, rings) == 0);
+    peach2_links_all(&topology, &links);
+}
+
+static void cut(unsigned node, unsigned port)
+{
+    links.up[node] &= (uint8_t) ~(1 << port);
+}
+
+/* As a board does it. */
+static unsigned look_up(const struct peach2_route *routes, uint64_t address)
+{
+    for (unsigned i = 0; i < PEACH2_ROUTES; i++)
+        if (routes[i].mask != 0 && (address & routes[i].mask) == routes[i].base)
+            return routes[i].port;
+    return PEACH2_DISCARD;
+}
+
+static bool plugged(unsigned node, unsigned port)
+{
+    struct peach2_end far = topology.far[node][port];
+    return far.node != PEACH2_NOBODY && links.up[node] & 1 << port &&
+           links.up[far.node] & 1 << far.port;
+}
+
+/* Links on the way, or -1: it does not arrive. */
+static int walk(unsigned from, unsigned to)
+{
+    int hops = 0;
+    for (unsigned at = from;; hops++) {
+        uint8_t ports[PEACH2_NODES];
+        struct peach2_route routes[PEACH2_ROUTES];
+        peach2_ways(&topology, &links, at, ports);
+        peach2_routes(ports, routes);
+        unsigned port = look_up(routes, peach2_global(to, 0x123456780));
+        if (port == PEACH2_N)
+            return at == to ? hops : -1;
+        if (port >= PEACH2_PORTS || !plugged(at, port) || hops > PEACH2_HOPS_MAX)
+            return -1;
+        at = topology.far[at][port].node;
+    }
+}
+
+/* The fewest links there are, or -1. */
+static int shortest(unsigned from, unsigned to)
+{
+    int distance[PEACH2_NODES];
+    for (unsigned i = 0; i < PEACH2_NODES; i++)
+        distance[i] = i == from ? 0 : -1;
+    for (int round = 0; round < PEACH2_NODES; round++)
+        for (unsigned node = 0; node < topology.nodes; node++)
+            for (unsigned port = PEACH2_E; port < PEACH2_PORTS && distance[node] == round; port++)
+                if (plugged(node, port) && distance[topology.far[node][port].node] < 0)
+                    distance[topology.far[node][port].node] = round + 1;
+    return distance[to];
+}
+
+static void check_all_pairs(bool shortest_too)
+{
+    for (unsigned from = 0; from < topology.nodes; from++) {
+        for (unsigned to = 0; to < topology.nodes; to++) {
+            int fewest = shortest(from, to), hops = walk(from, to);
+            cr_assert((fewest < 0) == (hops < 0), "%u to %u: %d, could be %d", from, to, hops,
+                      fewest);
+            if (shortest_too)
+                cr_assert(hops == fewest, "%u to %u: %d, could be %d", from, to, hops, fewest);
+        }
+    }
+}
+
+Test(peach2_routing, the_cables_of_ha_pacs)
+{
+    /* Nodes from 1, as the papers count. */
+    static const unsigned rings[2][8] = {{1, 3, 5, 7, 15, 13, 11, 9}, {2, 4, 6, 8, 16, 14, 12, 10}};
+    make(16, 0);
+    cr_assert(topology.rings == 2);
+    for (unsigned ring = 0; ring < 2; ring++)
+        for (unsigned i = 0; i < 8; i++) {
+            unsigned node = rings[ring][i] - 1, next = rings[ring][(i + 1) % 8] - 1;
+            cr_assert(topology.far[node][PEACH2_E].node == next &&
+                      topology.far[node][PEACH2_E].port == PEACH2_W);
+            cr_assert(topology.far[next][PEACH2_W].node == node &&
+                      topology.far[next][PEACH2_W].port == PEACH2_E);
+        }
+    for (unsigned k = 1; k <= 8; k++) {
+        cr_assert(topology.far[2 * k - 2][PEACH2_S].node == 2 * k - 1);
+        cr_assert(topology.far[2 * k - 1][PEACH2_S].node == 2 * k - 2);
+    }
+}
+
+Test(peach2_routing, whole_shapes_take_the_shortest_way)
+{
+    for (unsigned nodes = 1; nodes <= 16; nodes++) {
+        make(nodes, 1);
+        check_all_pairs(true);
+    }
+    make(8, 2);
+    check_all_pairs(true);
+    make(16, 2);
+    check_all_pairs(true);
+}
+
+/* In a whole sub-cluster nothing leaves a ring for a rung: that is what keeps it free of circles.
+ */
+Test(peach2_routing, a_rung_is_crossed_first)
+{
+    make(16, 2);
+    for (unsigned from = 0; from < 16; from++)
+        for (unsigned to = 0; to < 16; to++) {
+            bool in_ring = false;
+            for (unsigned at = from; at != to;) {
+                uint8_t ports[PEACH2_NODES];
+                peach2_ways(&topology, &links, at, ports);
+                cr_assert(!(in_ring && ports[to] == PEACH2_S));
+                in_ring |= ports[to] != PEACH2_S;
+                at = topology.far[at][ports[to]].node;
+            }
+        }
+}
+
+Test(peach2_routing, any_cable_pulled)
+{
+    static const unsigned shapes[][2] = {{2, 1}, {3, 1}, {8, 1}, {16, 1}, {8, 2}, {16, 2}};
+    for (unsigned shape = 0; shape < sizeof(shapes) / sizeof(shapes[0]); shape++) {
+        make(shapes[shape][0], shapes[shape][1]);
+        for (unsigned node = 0; node < topology.nodes; node++)
+            for (unsigned port = PEACH2_E; port < PEACH2_PORTS; port++) {
+                peach2_links_all(&topology, &links);
+                cut(node, port);
+                check_all_pairs(false);
+            }
+    }
+}
+
+Test(peach2_routing, any_two_cables_or_any_board_gone)
+{
+    make(16, 2);
+    for (unsigned a = 0; a < 16 * PEACH2_PORTS; a++)
+        for (unsigned b = 0; b < a; b++) {
+            peach2_links_all(&topology, &links);
+            cut(a / PEACH2_PORTS, a % PEACH2_PORTS);
+            cut(b / PEACH2_PORTS, b % PEACH2_PORTS);
+            check_all_pairs(false);
+        }
+    for (unsigned dead = 0; dead < 16; dead++) {
+        peach2_links_all(&topology, &links);
+        links.up[dead] = 0;
+        check_all_pairs(false);
+    }
+}
+
+Test(peach2_routing, no_such_shape)
+{
+    cr_assert(peach2_topology_init(&topology, 0, 0) == -EINVAL);
+    cr_assert(peach2_topology_init(&topology, 17, 0) == -EINVAL);
+    cr_assert(peach2_topology_init(&topology, 6, 2) == -EINVAL);
+    cr_assert(peach2_topology_init(&topology, 8, 3) == -EINVAL);
+}
