@@ -56,20 +56,31 @@ static int refuse(int error, const char *why, const char **ret_why)
     return error;
 }
 
+/* A tight loop: lists may have a million pairs. */
 static int sum_list(struct layout_sum *sum, const struct layout_op *list,
                     const struct layout_pair *pairs, const char **ret_why)
 {
-    for (uint64_t i = 0; i < list->count; i++) {
-        const struct layout_pair *pair = &pairs[list->body + i];
-        int64_t offset;
-        if (pair->length_bytes == 0)
+    const struct layout_pair *pair = pairs + list->body, *end = pair + list->count;
+    const int64_t base = list->offset_bytes;
+    const uint64_t each = list->each_bytes;
+    int64_t lower = INT64_MAX, upper = INT64_MIN;
+    uint64_t size = 0;
+    for (; pair < end; pair++) {
+        const uint64_t length = pair->length_bytes;
+        int64_t first, last;
+        if (length == 0)
             return refuse(-EINVAL, "an empty block in a list", ret_why);
-        if (list->each_bytes != 0 && pair->length_bytes != list->each_bytes)
+        if (each != 0 && length != each)
             return refuse(-EINVAL, "a block in a list of equal blocks that is not equal", ret_why);
-        if (__builtin_add_overflow(list->offset_bytes, pair->offset_bytes, &offset) ||
-            !sum_block(sum, offset, pair->length_bytes))
+        if (length > INT64_MAX || __builtin_add_overflow(base, pair->offset_bytes, &first) ||
+            __builtin_add_overflow(first, length, &last) ||
+            __builtin_add_overflow(size, length, &size))
             return refuse(-EOVERFLOW, "size or bounds of a list overflow", ret_why);
+        lower = first < lower ? first : lower;
+        upper = last > upper ? last : upper;
     }
+    if (!sum_add(sum, size, list->count, lower, upper))
+        return refuse(-EOVERFLOW, "size or bounds of a list overflow", ret_why);
     return 0;
 }
 

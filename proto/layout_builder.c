@@ -9,11 +9,10 @@ enum {
     EQUAL_LONG = 64, /* so many blocks of one length among others are a list of their own */
 };
 
-/* Room for one more item in an array that doubles. */
-static int reserve(void **items, uint32_t *room, uint32_t used, size_t item_bytes)
+/* Room for more items in an array that doubles: it is full. */
+__attribute__((noinline)) static int grow(void **items, uint32_t *room, uint32_t used,
+                                          size_t item_bytes)
 {
-    if (used < *room)
-        return 0;
     if (used == LAYOUT_OPS_MAX)
         return -E2BIG;
     uint32_t wanted = *room ? *room * 2 : 8;
@@ -25,17 +24,21 @@ static int reserve(void **items, uint32_t *room, uint32_t used, size_t item_byte
     return 0;
 }
 
-static int push_op(struct builder *b, struct layout_op op)
+static inline int push_op(struct builder *b, struct layout_op op)
 {
-    int r = reserve((void **)&b->ops, &b->op_room, b->op_count, sizeof *b->ops);
+    int r = b->op_count < b->op_room
+                ? 0
+                : grow((void **)&b->ops, &b->op_room, b->op_count, sizeof *b->ops);
     if (r == 0)
         b->ops[b->op_count++] = op;
     return r;
 }
 
-static int push_pair(struct builder *b, struct layout_pair pair)
+static inline int push_pair(struct builder *b, struct layout_pair pair)
 {
-    int r = reserve((void **)&b->pairs, &b->pair_room, b->pair_count, sizeof *b->pairs);
+    int r = b->pair_count < b->pair_room
+                ? 0
+                : grow((void **)&b->pairs, &b->pair_room, b->pair_count, sizeof *b->pairs);
     if (r == 0)
         b->pairs[b->pair_count++] = pair;
     return r;
@@ -156,7 +159,7 @@ static int push_long_run(struct builder *b)
 
 /* ---- from blocks to pairs ---- */
 
-static struct layout_pair last_of_run(const struct builder *b)
+static inline struct layout_pair last_of_run(const struct builder *b)
 {
     if (b->run.count < RUN_LONG)
         return b->pairs[b->pair_count - 1];
@@ -165,7 +168,7 @@ static struct layout_pair last_of_run(const struct builder *b)
     return last;
 }
 
-static int grow_run(struct builder *b, struct layout_pair block)
+static inline int grow_run(struct builder *b, struct layout_pair block)
 {
     if (++b->run.count < RUN_LONG)
         return push_pair(b, block);
@@ -175,7 +178,7 @@ static int grow_run(struct builder *b, struct layout_pair block)
 }
 
 /* The open block will not grow any more: counts it into the run, or starts another. */
-static int close_block(struct builder *b)
+static inline int close_block(struct builder *b)
 {
     const struct layout_pair block = b->open;
     int64_t stride = 0;
