@@ -7,6 +7,7 @@
 
 #define DECLARE(variant)                                                                           \
     copy_nest_kernel *copy_nest_choose_##variant(const struct copy_nest *nest);                    \
+    copy_nest_kernel *copy_nest_choose_transpose_##variant(const struct copy_nest *nest);          \
     copy_nest_kernel *copy_nest_choose_stream_##variant(const struct copy_nest *nest);             \
     copy_list_kernel *copy_list_choose_##variant(const struct copy_list *list);                    \
     copy_list_kernel *copy_list_choose_stream_##variant(const struct copy_list *list);             \
@@ -15,6 +16,7 @@
 #define SET(variant)                                                                               \
     {                                                                                              \
         .name = #variant, .nest = copy_nest_choose_##variant,                                      \
+        .nest_transpose = copy_nest_choose_transpose_##variant,                                    \
         .nest_stream = copy_nest_choose_stream_##variant, .list = copy_list_choose_##variant,      \
         .list_stream = copy_list_choose_stream_##variant, .stream = copy_stream_##variant,         \
         .stream_end = copy_stream_end_##variant                                                    \

@@ -49,6 +49,9 @@ struct copy_kernels {
     /* the kernel for this shape; the nest may still have fewer rows, or blocks in a row, when it
      * runs */
     copy_nest_kernel *(*nest)(const struct copy_nest *nest);
+    /* For rows that share lines of the target while blocks of a row share those of the source;
+     * NULL: none for that size. */
+    copy_nest_kernel *(*nest_transpose)(const struct copy_nest *nest);
     copy_list_kernel *(*list)(const struct copy_list *list);
     /* The same with stores past the caches; NULL when that is nothing for this shape. stream_end()
      * behind the last. */

@@ -22,29 +22,45 @@ static void choose_row(struct copy_op *loop, const struct copy_op *block)
         .source_stride_bytes = loop->source_stride_bytes,
         .rows = 1,
     };
+    loop->loop.kernel = copy_kernels()->nest(&loop->loop.nest);
+    loop->loop.stream_kernel = copy_kernels()->nest_stream(&loop->loop.nest);
 }
 
-/* The loops may change places when both sides then take the smaller steps more often. */
+/* What a step costs, roughly: a part of a line, at most one line, at most one page. */
+static uint64_t step_cost(uint64_t bytes)
+{
+    enum { LINE = 64, PAGE = 4096 };
+    return (bytes < LINE ? bytes : LINE) * PAGE + (bytes < PAGE ? bytes : PAGE);
+}
+
+/* The loops may change places when both sides together then take the smaller steps more often. */
 static bool is_better_swapped(const struct copy_op *outer, const struct copy_op *inner)
 {
-    uint64_t outer_target = distance(outer->target_stride_bytes),
-             inner_target = distance(inner->target_stride_bytes),
-             outer_source = distance(outer->source_stride_bytes),
-             inner_source = distance(inner->source_stride_bytes);
-    return outer_target <= inner_target && outer_source <= inner_source &&
-           (outer_target < inner_target || outer_source < inner_source);
+    return step_cost(distance(outer->target_stride_bytes)) +
+               step_cost(distance(outer->source_stride_bytes)) <
+           step_cost(distance(inner->target_stride_bytes)) +
+               step_cost(distance(inner->source_stride_bytes));
 }
 
-static void choose_plane(struct copy_op *outer, const struct copy_op *inner,
-                         const struct copy_op *block)
+/* Each of the two loops goes along the lines of another side. */
+static bool is_transpose(const struct copy_op *along_target, const struct copy_op *along_source)
 {
+    enum { LINE = 64 };
+    return distance(along_target->target_stride_bytes) < LINE &&
+           distance(along_source->source_stride_bytes) < LINE &&
+           distance(along_target->source_stride_bytes) >= LINE &&
+           distance(along_source->target_stride_bytes) >= LINE;
+}
+
+static void set_plane(struct copy_op *outer, const struct copy_op *inner,
+                      const struct copy_op *block, bool swapped)
+{
+    const struct copy_op *row = swapped ? outer : inner, *rows = swapped ? inner : outer;
+    outer->swapped = swapped;
     outer->loop.target_offset_bytes =
         copy_plus(inner->target_offset_bytes, block->target_offset_bytes);
     outer->loop.source_offset_bytes =
         copy_plus(inner->source_offset_bytes, block->source_offset_bytes);
-    outer->swapped = is_better_swapped(outer, inner);
-    const struct copy_op *row = outer->swapped ? outer : inner,
-                         *rows = outer->swapped ? inner : outer;
     outer->loop.nest = (struct copy_nest){
         .block_bytes = block->size_bytes,
         .count = row->count,
@@ -56,21 +72,31 @@ static void choose_plane(struct copy_op *outer, const struct copy_op *inner,
     };
 }
 
+/* A loop around a loop around a block. */
+static void choose_plane(struct copy_op *outer, const struct copy_op *inner,
+                         const struct copy_op *block)
+{
+    if (is_transpose(outer, inner) || is_transpose(inner, outer)) {
+        set_plane(outer, inner, block, is_transpose(inner, outer));
+        outer->loop.kernel = copy_kernels()->nest_transpose(&outer->loop.nest);
+    }
+    if (!outer->loop.kernel) {
+        set_plane(outer, inner, block, is_better_swapped(outer, inner));
+        outer->loop.kernel = copy_kernels()->nest(&outer->loop.nest);
+    }
+    outer->loop.stream_kernel = copy_kernels()->nest_stream(&outer->loop.nest);
+}
+
 static void choose_loop(const struct copy_tree *tree, struct copy_op *loop)
 {
     const struct copy_op *child = &tree->ops[loop->first_child];
     if (loop->children != 1 || loop->count == 1)
         return;
-    if (child->kind == COPY_BLOCK) {
+    if (child->kind == COPY_BLOCK)
         choose_row(loop, child);
-    } else if (child->kind == COPY_LOOP && child->children == 1 &&
-               tree->ops[child->first_child].kind == COPY_BLOCK) {
+    else if (child->kind == COPY_LOOP && child->children == 1 &&
+             tree->ops[child->first_child].kind == COPY_BLOCK)
         choose_plane(loop, child, &tree->ops[child->first_child]);
-    } else {
-        return;
-    }
-    loop->loop.kernel = copy_kernels()->nest(&loop->loop.nest);
-    loop->loop.stream_kernel = copy_kernels()->nest_stream(&loop->loop.nest);
 }
 
 void copy_tree_choose(struct copy_tree *tree)

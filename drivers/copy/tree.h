@@ -32,10 +32,10 @@ struct copy_op {
     int64_t source_stride_bytes;
     union {
         struct {
-            copy_nest_kernel *kernel;    /* of whole iterations; NULL: child by child */
+            copy_nest_kernel *kernel;        /* of whole iterations; NULL: child by child */
             copy_nest_kernel *stream_kernel; /* the same past the caches; NULL: kernel */
-            struct copy_nest nest;       /* of all iterations */
-            int64_t target_offset_bytes; /* of the blocks, inside the first iteration */
+            struct copy_nest nest;           /* of all iterations */
+            int64_t target_offset_bytes;     /* of the blocks, inside the first iteration */
             int64_t source_offset_bytes;
         } loop;
         struct {

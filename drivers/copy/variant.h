@@ -10,15 +10,17 @@
 #define VARIANT_PASTE(name, variant) name##_##variant
 #define VARIANT_NAME(name, variant)  VARIANT_PASTE(name, variant)
 
-#define copy_nest_choose        VARIANT_NAME(copy_nest_choose, COPY_VARIANT)
-#define copy_list_choose        VARIANT_NAME(copy_list_choose, COPY_VARIANT)
-#define copy_nest_choose_stream VARIANT_NAME(copy_nest_choose_stream, COPY_VARIANT)
-#define copy_list_choose_stream VARIANT_NAME(copy_list_choose_stream, COPY_VARIANT)
-#define copy_stream             VARIANT_NAME(copy_stream, COPY_VARIANT)
-#define copy_stream_end         VARIANT_NAME(copy_stream_end, COPY_VARIANT)
+#define copy_nest_choose           VARIANT_NAME(copy_nest_choose, COPY_VARIANT)
+#define copy_list_choose           VARIANT_NAME(copy_list_choose, COPY_VARIANT)
+#define copy_nest_choose_transpose VARIANT_NAME(copy_nest_choose_transpose, COPY_VARIANT)
+#define copy_nest_choose_stream    VARIANT_NAME(copy_nest_choose_stream, COPY_VARIANT)
+#define copy_list_choose_stream    VARIANT_NAME(copy_list_choose_stream, COPY_VARIANT)
+#define copy_stream                VARIANT_NAME(copy_stream, COPY_VARIANT)
+#define copy_stream_end            VARIANT_NAME(copy_stream_end, COPY_VARIANT)
 
 copy_nest_kernel *copy_nest_choose(const struct copy_nest *nest);
 copy_list_kernel *copy_list_choose(const struct copy_list *list);
+copy_nest_kernel *copy_nest_choose_transpose(const struct copy_nest *nest);
 copy_nest_kernel *copy_nest_choose_stream(const struct copy_nest *nest);
 copy_list_kernel *copy_list_choose_stream(const struct copy_list *list);
 void copy_stream_end(void);
