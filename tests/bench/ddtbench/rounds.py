@@ -78,11 +78,16 @@ def best(found, how):
 
 
 def least(values):
-    return min((round(value, 4) for value in values if value is not None), default=None)
+    return min((digits(value) for value in values if value is not None), default=None)
 
 
 def ratio(theirs, ours):
-    return round(theirs / ours, 3) if theirs and ours else None
+    return digits(theirs / ours) if theirs and ours else None
+
+
+def digits(value):
+    """As many as mean anything."""
+    return float(f"{value:.4g}")
 
 
 def geometric_mean(values):

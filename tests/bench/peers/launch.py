@@ -15,6 +15,14 @@ MPI_TRANSPORTS = {
 }
 
 
+def end_on_signal():
+    """A script that is told to end ends what it has started: its `finally` blocks run."""
+    def leave(number, frame):
+        raise SystemExit(128 + number)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)
+
+
 class Skip(Exception):
     """Not installed, or cannot be built."""
 
