@@ -4,9 +4,11 @@
 #include <stdlib.h>
 
 #include "client/error.h"
+#include "client/lane.h"
 #include "client/plan.h"
 #include "client/segment.h"
 #include "client/session.h"
+#include "drivers/shm/share.h"
 
 /* What goes into one put: a put step, the notification after it, or either alone. */
 struct parts {
@@ -53,16 +55,27 @@ static int make_landing(struct tca *session, struct unit *unit, const struct par
     return r < 0 ? error_set(r, "cannot prepare a landing: %s", tca_strerror(r)) : 0;
 }
 
+/* The receiver has a part in the copying. Where that cannot be arranged, this process copies alone. */
+static void share(struct unit *unit, const struct step *put, const Tca__Mapping *mapping)
+{
+    if (process_map_lane(unit->process, unit->token.counter->segment) == 0)
+        shm_put_share(unit->put, (enum way)mapping->way, mapping->share, put->put.target_layout,
+                      put->put.source_layout);
+}
+
 static int make_unit(struct tca_plan *plan, struct unit *unit, const struct parts *parts,
                      const Tca__Mapping *mapping)
 {
     struct tca *session = plan->session;
     uint8_t blob[LANDING_MAX_BYTES];
-    struct driver_put_args args = {.peer = session->shm_peer, .landing = blob};
+    struct driver_put_args args = {.landing = blob};
     struct driver_put_info info;
     int r = make_landing(session, unit, parts, mapping, blob, &args.landing_bytes);
+    if (r == 0)
+        r = process_find(session, parts->put ? mapping->owner : mapping->session, &unit->process);
     if (r < 0)
         return r;
+    args.peer = unit->process->peer;
     if (parts->put) {
         args.region = parts->put->put.source->mapped.driver_region;
         args.offset_bytes = parts->put->put.source_offset_bytes;
@@ -74,7 +87,16 @@ static int make_unit(struct tca_plan *plan, struct unit *unit, const struct part
     if (r < 0)
         return error_set(r, "cannot prepare a put: %s", tca_strerror(r));
     plan->client_descriptors += info.descriptors;
+    if (parts->put && mapping->share && parts->notify)
+        share(unit, parts->put, mapping);
+    if (plan->first_way == WAY_NONE)
+        plan->first_way = shm_put_way(unit->put);
     return 0;
+}
+
+static bool landed(void *context, uint32_t rank)
+{
+    return lane_landed(context, rank) > 0;
 }
 
 static void make_wait(struct tca_plan *plan, const struct step *step, struct chain_step *ret_step)
@@ -85,7 +107,10 @@ static void make_wait(struct tca_plan *plan, const struct step *step, struct cha
         .kind = CHAIN_WAIT,
         .wait = {.line = notify_line_of(session->notify, rank, slot),
                  .taken = notify_taken_of(session->notify, session->sources, rank, slot),
-                 .count = step->notification.count}};
+                 .count = step->notification.count,
+                 .landed = landed,
+                 .context = session,
+                 .rank = rank}};
 }
 
 static int bind_chain(struct tca_plan *plan, uint32_t number, const Tca__ChainCommitted *committed,
@@ -161,4 +186,5 @@ void plan_unbind(struct tca_plan *plan)
     plan->units = NULL;
     plan->client_count = plan->unit_count = 0;
     plan->client_bytes = plan->client_descriptors = 0;
+    plan->first_way = WAY_NONE;
 }

@@ -91,6 +91,7 @@ static int draft_init(struct draft *draft, const struct tca_plan *plan)
     draft->commit.channel = plan->channel;
     draft->commit.rail = (uint32_t)plan->rail;
     draft->commit.seat = (uint32_t)plan->seat;
+    draft->commit.way = (uint32_t)plan->session->settings.way;
     draft->commit.chains = draft->chain_pointers;
     draft->commit.n_chains = plan->chain_count;
     return 0;
@@ -104,7 +105,7 @@ static bool plan_waits(const struct tca_plan *plan)
     return false;
 }
 
-static int ask(const struct tca_plan *plan, int64_t timeout_ns, struct answer *ret_answer)
+static int ask(struct tca_plan *plan, int64_t timeout_ns, struct answer *ret_answer)
 {
     Tca__Message question = TCA__MESSAGE__INIT;
     struct draft draft;
@@ -112,8 +113,8 @@ static int ask(const struct tca_plan *plan, int64_t timeout_ns, struct answer *r
     if (r < 0)
         return r;
     draft.commit.timeout_ns = session_wire_timeout(timeout_ns);
-    if (plan_waits(plan))
-        plan->session->engine_takes = true; /* from before the engine can know of the plan */
+    if (plan_waits(plan)) /* from before the engine can know of the plan */
+        plan_let_engine_take(plan, true);
     question.body_case = TCA__MESSAGE__BODY_PLAN_COMMIT;
     question.plan_commit = &draft.commit;
     r = session_ask_patiently(plan->session, &question, TCA__MESSAGE__BODY_PLAN_COMMITTED,
@@ -139,6 +140,15 @@ static int check_answer(const struct tca_plan *plan, const Tca__PlanCommitted *c
     return 0;
 }
 
+static bool daemon_waits(const struct tca_plan *plan, const Tca__PlanCommitted *committed)
+{
+    for (uint32_t i = 0; i < plan->chain_count; i++)
+        for (uint32_t j = plan->chain_first[i]; j < plan_chain_end(plan, i); j++)
+            if (plan->steps[j].kind == STEP_WAIT && committed->chains[i]->seat != SEAT_CLIENT)
+                return true;
+    return false;
+}
+
 /* Becomes startable. */
 static void settle(struct tca_plan *plan, const Tca__PlanCommitted *committed)
 {
@@ -151,6 +161,8 @@ static void settle(struct tca_plan *plan, const Tca__PlanCommitted *committed)
     plan->submit = &session->submit[plan->channel];
     plan->slow = plan->daemon_count > 0 || (plan->flags & TCA_PLAN_TIMED) || plan_waits(plan);
     session->plans_by_id[plan->id] = plan;
+    if (!daemon_waits(plan, committed))
+        plan_let_engine_take(plan, false);
     plan->state = PLAN_IDLE;
 }
 

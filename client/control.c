@@ -104,7 +104,7 @@ static void dispatch(struct control *control, struct answer *answer)
     const struct control_ops *ops = control->ops;
     if (answer->frame->header.tag == 0) {
         if (answer->message->body_case == TCA__MESSAGE__BODY_EVENT && ops && ops->event)
-            ops->event(control->context, answer->message->event);
+            ops->event(control->context, answer->message->event, answer->frame);
     } else {
         if (control->owed > 0)
             control->owed--;

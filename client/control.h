@@ -18,7 +18,8 @@ struct control;
 
 /* What a session makes of messages that are no answer to its question. NULL: nothing. */
 struct control_ops {
-    void (*event)(void *context, const Tca__Event *event);
+    /* The frame's descriptors may be taken. */
+    void (*event)(void *context, const Tca__Event *event, struct frame *frame);
     /* An answer that came too late, to give back what it grants. The frame's descriptors may be
      * taken. */
     void (*late)(void *context, const Tca__Message *message, struct frame *frame);

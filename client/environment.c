@@ -26,6 +26,8 @@ static const struct tca_variable variables[VARIABLE_COUNT + 1] = {
                           "time-out of calls that talk to daemons: ns, us, ms, s (s when bare)"},
     [VARIABLE_RAIL] = {"TCA_RAIL", "any", "rail of plans that name none: any, shm, ofi"},
     [VARIABLE_SEAT] = {"TCA_SEAT", "any", "seat of plans that name none: any, client, daemon"},
+    [VARIABLE_COPY] = {"TCA_COPY", "any",
+                       "how puts are copied in the client's seat: any, push, pull, half, ring"},
     [VARIABLE_SPIN] = {"TCA_SPIN", "50us",
                        "how long a wait spins at most: ns, us, ms (us when bare)"},
     [VARIABLE_YIELD] = {"TCA_YIELD", "1ms",
@@ -139,6 +141,20 @@ static int parse_seat(enum tca_seat *ret_seat)
     return 0;
 }
 
+static int parse_way(enum way *ret_way)
+{
+    const char *text = variable_text(VARIABLE_COPY);
+    enum way way = WAY_NONE;
+    if (text && strcmp(text, "any") != 0) {
+        way = way_from_name(text);
+        if (way == WAY_NONE)
+            return error_set(-EINVAL, "TCA_COPY is \"%s\": it must be any, push, pull, half or ring",
+                             text);
+    }
+    *ret_way = way;
+    return 0;
+}
+
 int environment_settings(struct settings *ret_settings)
 {
     const uint64_t second_ns = 1000000000;
@@ -150,7 +166,7 @@ int environment_settings(struct settings *ret_settings)
             0 ||
         (r = variable_duration(VARIABLE_SPIN, 1000, 0, 4 * second_ns, &spin_ns)) < 0 ||
         (r = variable_duration(VARIABLE_YIELD, 1000, 0, 4 * second_ns, &yield_ns)) < 0 ||
-        (r = parse_rail(&settings.rail)) < 0 || (r = parse_seat(&settings.seat)) < 0)
+        (r = parse_rail(&settings.rail)) < 0 || (r = parse_seat(&settings.seat)) < 0 || (r = parse_way(&settings.way)) < 0)
         return r;
     settings.timeout_ns = (int64_t)timeout_ns;
     settings.spin_ns = (uint32_t)spin_ns;

@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 #include "client/include/tca.h"
-#include "proto/limits.h"
+#include "proto/lane.h"
 
 /* Indexes of the table behind tca_variables(). */
 enum variable {
@@ -17,6 +17,7 @@ enum variable {
     VARIABLE_TIMEOUT,
     VARIABLE_RAIL,
     VARIABLE_SEAT,
+    VARIABLE_COPY,
     VARIABLE_SPIN,
     VARIABLE_YIELD,
     VARIABLE_COUNT,
@@ -42,5 +43,6 @@ struct settings {
     uint32_t yield_ns;
     enum tca_rail rail;
     enum tca_seat seat;
+    enum way way; /* WAY_NONE: the daemon's cost model chooses */
 };
 int environment_settings(struct settings *ret_settings);

@@ -1,6 +1,7 @@
 /* What the daemon tells of its own accord. */
 #include <errno.h>
 
+#include "client/lane.h"
 #include "client/plan.h"
 #include "client/session.h"
 #include "proto/status.h"
@@ -28,6 +29,8 @@ static void rank_gone(struct tca *session, const Tca__Event *event)
     uint8_t state =
         atomic_load_explicit(&session->notify->source_state[event->rank], memory_order_relaxed);
     int error = state == SOURCE_NODE_DOWN ? -EHOSTDOWN : -EOWNERDEAD;
+    if (session->members)
+        process_gone(session, session->members[event->rank].session, error);
     session_progress(session); /* what it notified before its end counts */
     for (struct tca_plan *plan = session->plans; plan; plan = plan->next)
         if (needs_rank(plan, event->rank))
@@ -48,7 +51,7 @@ static struct tca_plan *plan_of(struct tca *session, uint32_t id)
     return id < PLANS_PER_SESSION_MAX ? session->plans_by_id[id] : NULL;
 }
 
-void session_event(void *context, const Tca__Event *event)
+void session_event(void *context, const Tca__Event *event, struct frame *frame)
 {
     struct tca *session = context;
     struct tca_plan *plan;
@@ -73,6 +76,14 @@ void session_event(void *context, const Tca__Event *event)
         plan = plan_of(session, event->plan);
         if (plan)
             plan->broken = 0;
+        break;
+    case TCA__EVENT__KIND__SHARE:
+        if (event->share)
+            lane_share(session, event->share, frame);
+        break;
+    case TCA__EVENT__KIND__UNSHARE:
+        if (event->share)
+            lane_unshare(session, event->share);
         break;
     default: /* from a newer daemon */
         break;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "client/error.h"
+#include "client/process.h"
 #include "client/segment.h"
 #include "client/session.h"
 
@@ -70,7 +71,7 @@ static int take_fd(struct frame *frame, uint32_t index)
 
 /* The same descriptor may serve several mappings, and come again with later plans: what is here
  * already stays as it is, and the frame closes what nobody took. */
-static int adopt_region(struct tca *session, const Tca__Mapping *mapping, struct frame *frame)
+int mapping_adopt_region(struct tca *session, const Tca__Mapping *mapping, struct frame *frame)
 {
     if (find_region(session, mapping->region))
         return 0;
@@ -88,6 +89,17 @@ static int adopt_region(struct tca *session, const Tca__Mapping *mapping, struct
                                      .fd = fd};
     mapping_insert(session, region);
     return 0;
+}
+
+static int adopt_lane(struct tca *session, const Tca__Mapping *mapping, struct frame *frame)
+{
+    int fd = take_fd(frame, mapping->lane_fd);
+    if (fd < 0)
+        return fd;
+    int r = process_adopt_lane(session, mapping->owner, &fd);
+    if (fd >= 0)
+        close(fd);
+    return r;
 }
 
 static int adopt_segment(struct tca *session, const Tca__Mapping *mapping, struct frame *frame)
@@ -118,9 +130,11 @@ int mapping_adopt(struct tca *session, const Tca__PlanCommitted *committed, stru
         const Tca__ChainCommitted *chain = committed->chains[i];
         for (size_t j = 0; j < chain->n_mappings; j++) {
             const Tca__Mapping *mapping = chain->mappings[j];
-            int r = mapping->region_fd ? adopt_region(session, mapping, frame) : 0;
+            int r = mapping->region_fd ? mapping_adopt_region(session, mapping, frame) : 0;
             if (r == 0 && mapping->session_fd)
                 r = adopt_segment(session, mapping, frame);
+            if (r == 0 && mapping->lane_fd)
+                r = adopt_lane(session, mapping, frame);
             if (r < 0)
                 result = r;
         }

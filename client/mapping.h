@@ -48,6 +48,9 @@ struct mapped_segment {
 /* Takes the descriptors that an answer to a commit carries. -EPROTO, -ENOMEM. */
 int mapping_adopt(struct tca *session, const Tca__PlanCommitted *committed, struct frame *frame);
 
+/* Of one mapping, the region's. */
+int mapping_adopt_region(struct tca *session, const Tca__Mapping *mapping, struct frame *frame);
+
 /* The region or segment of a mapping, mapped. -ESTALE: it is gone already. */
 int mapping_region(struct tca *session, const Tca__Mapping *mapping,
                    struct mapped_region **ret_region);

@@ -2,11 +2,14 @@
 #include <assert.h>
 
 #include "client/include/tca.h"
-#include "proto/segment.h"
+#include "proto/lane.h"
 
 static_assert((int)TCA_RAIL_SHM == (int)RAIL_SHM && (int)TCA_RAIL_OFI == (int)RAIL_OFI,
               "public and wire values are the same");
 static_assert((int)TCA_SEAT_CLIENT == (int)SEAT_CLIENT && (int)TCA_SEAT_DAEMON == (int)SEAT_DAEMON,
+              "public and wire values are the same");
+
+static_assert((int)TCA_WAY_PUSH == (int)WAY_PUSH && (int)TCA_WAY_RING == (int)WAY_RING,
               "public and wire values are the same");
 
 const char *tca_version(void)
@@ -17,6 +20,12 @@ const char *tca_version(void)
 const char *tca_rail_name(enum tca_rail rail)
 {
     const char *name = rail_name((enum rail)rail);
+    return name ? name : "?";
+}
+
+const char *tca_way_name(enum tca_way way)
+{
+    const char *name = way_name((enum way)way);
     return name ? name : "?";
 }
 

@@ -2,12 +2,16 @@
 #include "client/plan.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/clock.h"
 #include "client/error.h"
+#include "client/lane.h"
 #include "client/layout.h"
 #include "client/session.h"
+#include "drivers/shm/share.h"
 
 static int check_args(const struct tca_plan_args *args)
 {
@@ -238,6 +242,27 @@ int plan_release(struct tca *session, uint32_t id)
     return session_ask(session, &question, TCA__MESSAGE__BODY_DONE, NULL);
 }
 
+void plan_let_engine_take(struct tca_plan *plan, bool may)
+{
+    struct tca *session = plan->session;
+    if (plan->engine_takes == may)
+        return;
+    plan->engine_takes = may;
+    session->engine_takes += may ? 1 : -1u;
+    if (session->engine_takes == may) /* the first, or the last has gone */
+        lanes_strict(session, may);
+}
+
+/* What it has put may still wait for the receiver: then we do it, for the receiver will know nothing of it any more. */
+static void settle(const struct tca_plan *plan)
+{
+    uint64_t end_ns = clock_end(plan->session->settings.timeout_ns);
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        while (plan->units[i].process && !shm_peer_settled(plan->units[i].process->peer) &&
+               clock_left(end_ns) > 0)
+            sched_yield();
+}
+
 static void unlink_plan(struct tca_plan *plan)
 {
     if (plan->previous)
@@ -277,8 +302,10 @@ struct tca_plan *tca_plan_free(struct tca_plan *plan)
     if (plan->state == PLAN_RUNNING)
         tca_wait(plan, TCA_DEFAULT);
     if (plan->state != PLAN_BUILDING) {
+        settle(plan);
         plan_release(session, plan->id); /* if that fails, the session is lost, or ends it */
         session_progress(session);       /* completions of starts that the release has ended */
+        plan_let_engine_take(plan, false);
     }
     plan_destroy(plan);
     return NULL;

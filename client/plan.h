@@ -12,6 +12,7 @@
 
 #include "client/include/tca.h"
 #include "client/mapping.h"
+#include "client/process.h"
 #include "client/region.h"
 #include "drivers/chain.h"
 #include "proto/layout.h"
@@ -60,6 +61,7 @@ struct unit {
     struct driver_landing *landing;
     struct driver_put *put;
     struct notify_token token;
+    struct process *process; /* that it goes to */
 };
 
 struct plan_times {
@@ -88,6 +90,7 @@ struct tca_plan {
     int status; /* 0, or the first error */
     uint64_t start_ns;
     uint64_t client_done_ns;
+    bool engine_takes;               /* counted in session->engine_takes */
     struct tca_plan *next_running; /* while client_left != 0: in session->running */
 
     /* of the last complete start, for the receipt */
@@ -114,6 +117,7 @@ struct tca_plan {
     uint32_t unit_count;
     enum rail first_rail; /* of the first chain */
     enum seat first_seat;
+    enum way first_way; /* of the first put in the client's seat */
     uint64_t client_bytes;
     uint32_t client_descriptors;
 };
@@ -133,6 +137,9 @@ static inline bool plan_fused(const struct tca_plan *plan, uint32_t step, uint32
 /* Makes the client-seat chains of an answer to a commit. Undone by plan_unbind(). */
 int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed);
 void plan_unbind(struct tca_plan *plan);
+
+/* Whether the daemon may take notifications for this plan, instead of this process. */
+void plan_let_engine_take(struct tca_plan *plan, bool may);
 
 /* Tells the daemon to forget an id. */
 int plan_release(struct tca *session, uint32_t id);
@@ -158,4 +165,4 @@ void plan_break(struct tca_plan *plan, int error, const char *text);
 void plan_abandon(struct tca_plan *plan, int error);
 
 /* ---- events.c ---- */
-void session_event(void *context, const Tca__Event *event);
+void session_event(void *context, const Tca__Event *event, struct frame *frame);

@@ -12,6 +12,7 @@ int tca_plan_receipt(const struct tca_plan *plan, struct tca_receipt *ret_receip
     struct tca_receipt receipt = {
         .rail = (enum tca_rail)plan->first_rail,
         .seat = (enum tca_seat)plan->first_seat,
+        .way = (enum tca_way)plan->first_way,
         .status = plan->last_status,
         .descriptors = plan->client_descriptors,
         .bytes = succeeded ? plan->client_bytes : 0,

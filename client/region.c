@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "client/error.h"
+#include "client/lane.h"
 #include "client/segment.h"
 #include "client/session.h"
 
@@ -120,6 +121,7 @@ int tca_region_free(struct tca_region *region)
     int r = free_at_daemon(session, region->mapped.id);
     if (r < 0 && !session->control.lost) /* with the daemon gone, so is the region */
         return r;
+    lane_forget_target(session, region->mapped.id);
     struct tca_region **link = &session->regions;
     while (*link != region)
         link = &(*link)->next;

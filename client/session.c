@@ -12,6 +12,8 @@
 #include "client/hello.h"
 #include "client/plan.h"
 #include "client/progress.h"
+#include "client/lane.h"
+#include "client/process.h"
 #include "client/segment.h"
 
 enum {
@@ -147,12 +149,7 @@ static int open_driver(struct tca *session)
     const struct driver_ops *ops = driver_of_rail(RAIL_SHM);
     const struct driver_config config = {.segment_bytes = 0}; /* a put is copied at once */
     const struct driver_events events = {.notified = notified, .context = session};
-    uint8_t address[ADDRESS_MAX_BYTES];
     int r = ops ? ops->open(&config, &events, &session->shm) : -ENODEV;
-    if (r == 0)
-        r = ops->address(session->shm, address);
-    if (r >= 0)
-        r = ops->peer_connect(session->shm, address, (size_t)r, &session->shm_peer);
     return r < 0 ? error_set(r, "cannot open the shm driver: %s", tca_strerror(r)) : 0;
 }
 
@@ -267,16 +264,18 @@ struct tca *tca_close(struct tca *session)
 {
     if (!session)
         return NULL;
+    if (session->processes)
+        process_settle_all(session, clock_end(session->settings.timeout_ns));
     /* Also when a child that was forked holds the socket; but not for our parent when we are the
      * child. */
     if (session->control.fd >= 0 && session->control.pid == getpid())
         shutdown(session->control.fd, SHUT_RDWR);
     while (session->plans)
         plan_destroy(session->plans);
+    process_clear(session);
+    lanes_clear(session);
     region_clear(session);
     mapping_clear(session);
-    if (session->shm_peer)
-        session->shm->ops->peer_disconnect(session->shm, session->shm_peer);
     if (session->shm)
         session->shm->ops->close(session->shm);
     if (session->notify)

@@ -22,7 +22,8 @@ struct tca {
     uint32_t in_flight;   /* starts in the daemon seat that were not seen complete, at most
                              COMPLETE_ENTRIES */
     struct tca_plan *running; /* plans whose client-seat chains stand at a wait step */
-    bool engine_takes;        /* some plan's waits may run in the daemon seat: it takes notifications, too */
+    uint32_t engine_takes;    /* plans whose waits may run in the daemon seat: it takes notifications, too */
+    struct lane_in **lanes_in; /* by rank: what it shares with us; NULL: nobody does */
     int engine_fd;            /* eventfd of the engine that serves this session */
     uint32_t sources; /* ranks that `notify` has room for: our own copy, not the shared one */
     struct ring submit[CHANNELS];
@@ -43,7 +44,7 @@ struct tca {
     size_t notify_bytes;
 
     struct driver *shm; /* copies for plans in the client seat */
-    struct driver_peer *shm_peer;
+    struct process *processes; /* that this one puts to, itself among them */
     struct tca_region *regions;
     struct mapped_region *mapped_regions; /* own and peers' */
     struct mapped_segment *mapped_segments;

@@ -113,6 +113,11 @@ int tca_start(struct tca_plan *plan)
     plan->starts++;
     plan->status = 0;
     run_client_chains(plan);
+    if (unlikely(plan->client_left != 0)) {
+        plan->state = PLAN_RUNNING;
+        plan_run_later(plan);
+        return 0;
+    }
     plan->last_status = plan->status;
     plan->last_starts = plan->starts;
     return 0;

@@ -21,6 +21,7 @@
 #include "drivers/cost.h"
 #include "drivers/driver.h"
 #include "proto/handle.h"
+#include "proto/lane.h"
 #include "proto/tca.pb-c.h"
 
 struct binding;
@@ -63,6 +64,8 @@ struct plan_unit {
     uint32_t node;            /* where it lands */
     uint64_t owner;           /* session that owns the memory there; 0: a notification alone */
     struct region *region;    /* there, when it is this node (a reference) */
+    enum way way;             /* the client's seat: how to copy */
+    uint32_t share;           /* its id in the lane to the owner (lane.h); 0: none */
     struct binding *binding;  /* there, when it is this node and the daemon's seat runs it; ours to end */
     uint64_t remote_binding;  /* there, on another node */
     unsigned rails;           /* that can carry it: bit per enum rail */
@@ -116,6 +119,7 @@ struct plan {
     uint32_t channel;
     enum rail wanted_rail;
     enum seat wanted_seat;
+    enum way wanted_way;
     uint64_t timeout_ns;
 
     uint32_t chain_count, step_count, unit_count;
@@ -161,6 +165,8 @@ void plan_break(struct plan *plan, int error, const char *text);
 int plan_parse(struct plan *plan, const Tca__PlanCommit *commit);
 /* plan_route.c: which ways a chain could go, before its bindings are made (local chains are decided then) and after. */
 int plan_route(struct plan *plan, struct plan_chain *chain);
+/* plan_way.c: how the client should copy a put of a client-seat chain. */
+enum way plan_way(const struct plan *plan, const struct plan_unit *unit);
 /* plan_answer.c: tells the client. */
 void plan_answer(struct plan *plan);
 /* plan.c */

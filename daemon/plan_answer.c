@@ -2,15 +2,21 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "daemon/lane.h"
 #include "daemon/plan.h"
 #include "daemon/region.h"
 #include "daemon/session.h"
 #include "daemon/tcad.h"
 
+enum { ANSWER_FDS_MAX = FRAME_FDS_MAX - 1 }; /* one is left for a long payload's memfd */
+
 struct draft {
-    int fds[FRAME_FDS_MAX - 1]; /* one is left for a long payload's memfd */
+    int fds[ANSWER_FDS_MAX];
     uint32_t fd_count;
+    int own[ANSWER_FDS_MAX]; /* those to be closed afterwards */
+    uint32_t own_count;
     bool too_many;
 };
 
@@ -20,7 +26,7 @@ static uint32_t attach(struct draft *draft, int fd)
     for (uint32_t i = 0; i < draft->fd_count; i++)
         if (draft->fds[i] == fd)
             return i + 1;
-    if (draft->fd_count == sizeof draft->fds / sizeof draft->fds[0]) {
+    if (draft->fd_count == ANSWER_FDS_MAX) {
         draft->too_many = true;
         return 0;
     }
@@ -28,7 +34,23 @@ static uint32_t attach(struct draft *draft, int fd)
     return draft->fd_count;
 }
 
-static void map_unit(struct plan *plan, const struct plan_unit *unit, Tca__Mapping *mapping, struct draft *draft)
+/* How its data are copied, and the lane for it. */
+static void share_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *mapping, struct draft *draft)
+{
+    int lane_fd = -1;
+    unit->way = plan_way(plan, unit);
+    if (unit->way != WAY_PUSH &&
+        (draft->fd_count == ANSWER_FDS_MAX || !lane_offer(plan, unit, &lane_fd)))
+        unit->way = WAY_PUSH;
+    if (lane_fd >= 0) {
+        draft->own[draft->own_count++] = lane_fd;
+        mapping->lane_fd = attach(draft, lane_fd);
+    }
+    mapping->way = unit->way;
+    mapping->share = unit->share;
+}
+
+static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *mapping, struct draft *draft)
 {
     tca__mapping__init(mapping);
     if (unit->region) {
@@ -37,6 +59,7 @@ static void map_unit(struct plan *plan, const struct plan_unit *unit, Tca__Mappi
         mapping->region_bytes = unit->region->bytes;
         mapping->region_fd = attach(draft, unit->region->fd);
         mapping->offset = unit->handle.offset_bytes + unit->target_offset;
+        mapping->owner = unit->owner;
     }
     if (unit->notify) {
         struct session *session = session_find(plan->tcad, unit->notify_session);
@@ -47,6 +70,8 @@ static void map_unit(struct plan *plan, const struct plan_unit *unit, Tca__Mappi
         mapping->segment_bytes = notify_segment_bytes(session->sources);
         mapping->session_fd = attach(draft, session->notify_fd);
     }
+    if (unit->region)
+        share_unit(plan, unit, mapping, draft);
 }
 
 void plan_answer(struct plan *plan)
@@ -85,7 +110,7 @@ void plan_answer(struct plan *plan)
     if (draft.too_many) {
         session_fail(plan->session, plan->tag, -E2BIG,
                      "the plan needs more than %zu other regions and processes in the client's seat: make several plans",
-                     sizeof draft.fds / sizeof draft.fds[0]);
+                     (size_t)ANSWER_FDS_MAX);
         plan->release_asked = true;
         goto out;
     }
@@ -96,6 +121,8 @@ void plan_answer(struct plan *plan)
     message.plan_committed = &committed;
     session_answer(plan->session, plan->tag, &message, draft.fds, draft.fd_count);
 out:
+    for (uint32_t i = 0; i < draft.own_count; i++)
+        close(draft.own[i]);
     free(chains);
     free(chain_list);
     free(mappings);

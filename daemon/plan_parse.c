@@ -163,6 +163,8 @@ int plan_parse(struct plan *plan, const Tca__PlanCommit *commit)
         return plan_fail(plan, -EINVAL, "channel %u: 0 to %d are possible", commit->channel, CHANNELS - 1);
     if (commit->rail >= RAIL_COUNT || commit->seat > SEAT_DAEMON)
         return plan_fail(plan, -EINVAL, "rail %u or seat %u: there is none such", commit->rail, commit->seat);
+    if (commit->way >= WAY_COUNT)
+        return plan_fail(plan, -EINVAL, "way %u to copy: there is none such", commit->way);
     if (commit->n_chains == 0 || commit->n_chains > PLAN_CHAINS_MAX)
         return plan_fail(plan, -EINVAL, "a plan of %zu chains: 1 to %d are possible", commit->n_chains, PLAN_CHAINS_MAX);
     for (size_t i = 0; i < commit->n_chains; i++)
@@ -180,6 +182,7 @@ int plan_parse(struct plan *plan, const Tca__PlanCommit *commit)
     plan->channel = commit->channel;
     plan->wanted_rail = commit->rail;
     plan->wanted_seat = commit->seat;
+    plan->wanted_way = commit->way;
     plan->timeout_ns = commit->timeout_ns ? commit->timeout_ns : conf->control.request_timeout_ns;
     plan->chain_count = (uint32_t)commit->n_chains;
     plan->chains = calloc(commit->n_chains, sizeof *plan->chains);

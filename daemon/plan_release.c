@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "daemon/binding.h"
+#include "daemon/lane.h"
 #include "daemon/peer.h"
 #include "daemon/plan.h"
 #include "daemon/region.h"
@@ -51,6 +52,7 @@ static void let_go(struct plan *plan)
     unbind_remote(plan);
     for (uint32_t i = 0; i < plan->unit_count; i++) {
         struct plan_unit *unit = &plan->units[i];
+        lane_withdraw(plan, unit);
         if (unit->binding)
             binding_end(unit->binding);
         unit->binding = NULL;

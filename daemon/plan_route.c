@@ -8,19 +8,19 @@
 #include "daemon/session.h"
 #include "daemon/tcad.h"
 
-struct way {
+struct route {
     enum rail rail;
     enum seat seat;
 };
 
 /* In the order of preference where the model knows nothing. */
-static const struct way ways[] = {
+static const struct route ways[] = {
     {RAIL_SHM, SEAT_CLIENT},
     {RAIL_SHM, SEAT_DAEMON},
     {RAIL_OFI, SEAT_DAEMON},
 };
 
-static uint64_t predict(const struct plan *plan, const struct plan_chain *chain, struct way way)
+static uint64_t predict(const struct plan *plan, const struct plan_chain *chain, struct route way)
 {
     const struct cost_parameters *parameters = &plan->tcad->costs.at[way.rail][way.seat];
     uint64_t total = 0;
@@ -43,7 +43,7 @@ static uint64_t predict(const struct plan *plan, const struct plan_chain *chain,
 }
 
 /* NULL: possible. */
-static const char *why_not(const struct plan *plan, const struct plan_chain *chain, struct way way)
+static const char *why_not(const struct plan *plan, const struct plan_chain *chain, struct route way)
 {
     const struct tcad *tcad = plan->tcad;
     const struct driver_caps *caps = engine_driver_caps(tcad->engine, way.rail);

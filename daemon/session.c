@@ -17,6 +17,7 @@
 #include "daemon/binding.h"
 #include "daemon/engine.h"
 #include "daemon/group.h"
+#include "daemon/lane.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
 #include "daemon/plan.h"
@@ -46,14 +47,24 @@ void session_fail(struct session *session, uint32_t tag, int error, const char *
     va_end(arguments);
 }
 
+bool session_reads(const struct session *session)
+{
+    return session->client && !session->client->queue;
+}
+
 void session_event(struct session *session, const Tca__Event *event)
+{
+    session_event_fds(session, event, NULL, 0);
+}
+
+void session_event_fds(struct session *session, const Tca__Event *event, const int *fds, size_t fd_count)
 {
     if (!session->client)
         return;
     Tca__Message message = TCA__MESSAGE__INIT;
     message.body_case = TCA__MESSAGE__BODY_EVENT;
     message.event = (Tca__Event *)event;
-    client_send(session->client, 0, &message, NULL, 0);
+    client_send(session->client, 0, &message, fds, fd_count);
     atomic_fetch_add_explicit(&session->segment->events, 1, memory_order_release);
     notify_wake(session->notify);
 }
@@ -79,15 +90,25 @@ struct session *session_find(struct tcad *tcad, uint64_t id)
 
 /* ---- beginning ---- */
 
-/* A memfd whose size nobody can change, mapped here: the descriptor, or negative errno. */
-static int segment_new(const char *name, size_t bytes, void **ret_base)
+int session_segment_fd(const char *name, size_t bytes)
 {
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return -errno;
-    void *base = MAP_FAILED;
     if (ftruncate(fd, (off_t)bytes) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-        base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        return fd;
+    int r = -errno;
+    close(fd);
+    return r;
+}
+
+/* One that is mapped here, too. */
+static int segment_new(const char *name, size_t bytes, void **ret_base)
+{
+    int fd = session_segment_fd(name, bytes);
+    if (fd < 0)
+        return fd;
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) {
         int r = -errno;
         close(fd);
@@ -139,6 +160,7 @@ static void session_destroy(struct session *session)
         close(session->notify_fd);
     if (session->engine_fd >= 0)
         close(session->engine_fd);
+    lanes_drop(session);
     free(session->members);
     free(session->plans);
     free(session);

@@ -60,6 +60,7 @@ struct session {
     uint64_t plan_bytes;
     uint64_t step_count;
     struct engine_session *engine; /* belongs to the engine's thread */
+    struct lane_record *lanes;     /* to others of this node (lane.c) */
     uint32_t notified_by;          /* bindings that raise its counters: its memory stays until they have gone */
 };
 
@@ -81,12 +82,18 @@ uint64_t session_user_fds_max(const struct tcad *tcad);
 /* A name that a client chose for people to read: cut to length, one line, UTF-8. */
 void session_take_name(char ret_name[static NAME_MAX_BYTES], const char *name);
 
+/* A memfd of zeroes whose size nobody can change: the descriptor, or negative errno. */
+int session_segment_fd(const char *name, size_t bytes);
+
 /* Answers to the client; nothing happens when the client has gone. */
 void session_answer(struct session *session, uint32_t tag, const Tca__Message *answer, const int *fds, size_t fd_count);
 void session_fail(struct session *session, uint32_t tag, int error, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* An event that nobody asked for; the `events` word tells the client to look, and it is woken if it sleeps. */
 void session_event(struct session *session, const Tca__Event *event);
+void session_event_fds(struct session *session, const Tca__Event *event, const int *fds, size_t fd_count);
+/* Whether its client reads what it is sent: nothing waits for it here. */
+bool session_reads(const struct session *session);
 
 /* A rank of this session's group is gone: marks it in the notification segment, wakes the client, breaks plans that put there or
  * wait for it. state: SOURCE_DEAD or SOURCE_NODE_DOWN. */

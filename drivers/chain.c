@@ -89,12 +89,26 @@ static int finish(struct chain *chain)
     return chain->result;
 }
 
+static bool arrived(const struct chain_step *step)
+{
+    return notify_arrived(step->wait.line) -
+               atomic_load_explicit(step->wait.taken, memory_order_relaxed) >=
+           step->wait.count;
+}
+
+static bool take(const struct chain_step *step)
+{
+    if (step->wait.landed && (!arrived(step) || !step->wait.landed(step->wait.context, step->wait.rank)))
+        return false;
+    return notify_take(step->wait.line, step->wait.taken, step->wait.count);
+}
+
 static inline int advance(struct chain *chain)
 {
     while (chain->next < chain->step_count && chain->error == 0) {
         struct chain_slot *slot = &chain->slots[chain->next];
         if (slot->step.kind == CHAIN_WAIT) {
-            if (!notify_take(slot->step.wait.line, slot->step.wait.taken, slot->step.wait.count))
+            if (!take(&slot->step))
                 return 0;
         } else if (post(chain, slot) == -EAGAIN) {
             return 0;
@@ -161,10 +175,7 @@ bool chain_ready(const struct chain *chain)
 {
     if (!chain_waiting(chain))
         return false;
-    const struct chain_step *step = &chain->slots[chain->next].step;
-    return notify_arrived(step->wait.line) -
-               atomic_load_explicit(step->wait.taken, memory_order_relaxed) >=
-           step->wait.count;
+    return arrived(&chain->slots[chain->next].step);
 }
 
 bool chain_all_posted(const struct chain *chain)

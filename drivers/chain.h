@@ -30,6 +30,10 @@ struct chain_step {
             struct notify_line *line;
             _Atomic uint64_t *taken;
             uint64_t count;
+            /* NULL, or what must be true besides: that the data of what has arrived is here. */
+            bool (*landed)(void *context, uint32_t rank);
+            void *context;
+            uint32_t rank;
         } wait;
     };
 };

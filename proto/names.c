@@ -1,4 +1,4 @@
-#include "proto/segment.h"
+#include "proto/lane.h"
 
 #include <string.h>
 
@@ -11,6 +11,13 @@ static const char *const seats[SEAT_COUNT] = {
     [SEAT_CLIENT] = "client",
     [SEAT_DAEMON] = "daemon",
     [SEAT_HARDWARE] = "hardware",
+};
+
+static const char *const ways[WAY_COUNT] = {
+    [WAY_PUSH] = "push",
+    [WAY_PULL] = "pull",
+    [WAY_HALF] = "half",
+    [WAY_RING] = "ring",
 };
 
 /* The index of a name; 0, which has none, when nobody knows it. */
@@ -40,4 +47,14 @@ const char *seat_name(enum seat seat)
 enum seat seat_from_name(const char *name)
 {
     return (enum seat)find(seats, SEAT_COUNT, name);
+}
+
+const char *way_name(enum way way)
+{
+    return (unsigned)way < WAY_COUNT ? ways[way] : NULL;
+}
+
+enum way way_from_name(const char *name)
+{
+    return (enum way)find(ways, WAY_COUNT, name);
 }

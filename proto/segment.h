@@ -106,6 +106,7 @@ struct notify_segment {
     uint32_t sources;  /* ranks; lines[sources][SLOTS_PER_SOURCE] follow. Information only: readers know it already. */
     _Alignas(LINE_BYTES) _Atomic uint32_t sleeping;
     _Atomic uint32_t engine_armed;
+    _Atomic uint32_t strict; /* by the owner: its daemon takes notifications, so data lands before they are raised (lane.h) */
     _Alignas(LINE_BYTES) _Atomic uint32_t doorbell;
     _Alignas(LINE_BYTES) _Atomic uint8_t source_state[GROUP_SIZE_MAX]; /* enum source_state */
     _Alignas(LINE_BYTES) struct notify_line lines[];

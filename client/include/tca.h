@@ -360,11 +360,22 @@ TCA_API uint64_t tca_notified_ns(struct tca *session, uint32_t rank, uint32_t sl
 
 /* --------------------------------------------------------------- receipts */
 
+/* How a put is copied in the client's seat: by this process, by the one that receives it, by both at the same time, or through a
+ * small buffer that both work on. Whoever does not get help does it alone, whatever was planned. TCA_COPY forces one. */
+enum tca_way {
+    TCA_WAY_NONE = 0, /* not copied by a client */
+    TCA_WAY_PUSH = 1,
+    TCA_WAY_PULL = 2,
+    TCA_WAY_HALF = 3,
+    TCA_WAY_RING = 4,
+};
+
 /* What the last complete start of a plan did. Times in ns of CLOCK_MONOTONIC, 0 where nobody looked at a clock. With several
  * chains: rail and seat of the first, sums of the rest, times from the first start to the last end. */
 struct tca_receipt {
     enum tca_rail rail;
     enum tca_seat seat;
+    enum tca_way way;     /* of the first put in the client's seat */
     int status;           /* 0 or the negative errno of this start */
     uint32_t descriptors;
     uint32_t retries;
@@ -383,6 +394,7 @@ TCA_API int tca_plan_receipt(const struct tca_plan *plan, struct tca_receipt *re
 /* Names for tables: "shm", "client". Static; "?" for what is none. */
 TCA_API const char *tca_rail_name(enum tca_rail rail);
 TCA_API const char *tca_seat_name(enum tca_seat seat);
+TCA_API const char *tca_way_name(enum tca_way way);
 
 #ifdef __cplusplus
 }

@@ -62,6 +62,8 @@ int shm_put_prepare(struct driver *driver, const struct driver_put_args *args,
     if (blob.size_bytes > 0) {
         put->target = (uint8_t *)(uintptr_t)blob.address;
         put->source = region->base + args->offset_bytes;
+        put->base_target = put->target;
+        put->base_source = put->source;
     }
     r = choose_kind(put, args);
     if (r < 0) {
@@ -76,11 +78,12 @@ int shm_put_prepare(struct driver *driver, const struct driver_put_args *args,
 void shm_put_release(struct driver *driver, struct driver_put *driver_put)
 {
     struct shm_put *put = (struct shm_put *)driver_put;
+    shm_share_free(put);
     copy_program_free(put->program);
     free(put);
 }
 
-static inline void copy_bytes(const struct shm_put *put, uint64_t position, uint64_t length)
+void shm_copy(const struct shm_put *put, uint64_t position, uint64_t length)
 {
     switch (put->kind) {
     case SHM_NOTHING:
@@ -110,7 +113,6 @@ static int enqueue(struct shm_driver *shm, struct shm_put *put, struct driver_op
     if (peer->error < 0)
         return peer->error;
     put->op = op;
-    put->position_bytes = 0;
     put->next = NULL;
     if (!peer->queue.first) { /* it becomes busy: last in the ring */
         if (shm->busy) {
@@ -127,28 +129,56 @@ static int enqueue(struct shm_driver *shm, struct shm_put *put, struct driver_op
     return 0;
 }
 
+/* Not a simple copy: it is long, others are before it, or the receiver has a part in it. */
+static __attribute__((noinline)) int post_detour(struct shm_driver *shm, struct shm_put *put,
+                                                 struct driver_op *op)
+{
+    struct shm_peer *peer = put->peer;
+    if (peer->error < 0)
+        return peer->error;
+    put->position_bytes = 0;
+    if (!peer->queue.first && put->size_bytes <= shm->segment_bytes &&
+        shm->at_once <= shm->at_once_max) {
+        if (!put->share && shm_lane_settled(peer)) {
+            peer->detour = false;
+            shm_copy(put, 0, put->size_bytes);
+            complete(shm, put, op);
+            return 0;
+        }
+        if (put->share && shm_share_advance(shm, put)) {
+            op->done(op, 0);
+            return 0;
+        }
+    }
+    return enqueue(shm, put, op);
+}
+
 int shm_put_post(struct driver *driver, struct driver_put *driver_put, struct driver_op *op)
 {
     struct shm_driver *shm = (struct shm_driver *)driver;
     struct shm_put *put = (struct shm_put *)driver_put;
 
     op->posted_ns = 0;
-    if (__builtin_expect(put->size_bytes > shm->segment_bytes || put->peer->detour ||
+    if (__builtin_expect(put->size_bytes > shm->segment_bytes || put->peer->detour || put->share ||
                              shm->at_once > shm->at_once_max,
                          0))
-        return enqueue(shm, put, op);
+        return post_detour(shm, put, op);
     shm->at_once += put->size_bytes + SHM_PUT_COST;
-    copy_bytes(put, 0, put->size_bytes);
+    shm_copy(put, 0, put->size_bytes);
     complete(shm, put, op);
     return 0;
 }
 
 /* Whether that was the last piece of it. */
-static bool copy_piece(const struct shm_driver *shm, struct shm_put *put)
+static bool copy_piece(struct shm_driver *shm, struct shm_put *put)
 {
+    if (put->share)
+        return shm_share_advance(shm, put);
+    if (put->position_bytes == 0 && !shm_lane_settled(put->peer))
+        return false;
     uint64_t left = put->size_bytes - put->position_bytes;
     uint64_t piece = left < shm->segment_bytes ? left : shm->segment_bytes;
-    copy_bytes(put, put->position_bytes, piece);
+    shm_copy(put, put->position_bytes, piece);
     put->position_bytes += piece;
     return piece == left;
 }
@@ -169,7 +199,7 @@ static void move_piece(struct shm_driver *shm)
         shm->busy = peer;
     } else {
         peer->queue.last = &peer->queue.first;
-        peer->detour = error < 0;
+        peer->detour = error < 0 || (peer->lane && peer->lane->next != peer->lane->head);
         if (peer == shm->busy)
             shm->busy = NULL;
         else
@@ -178,6 +208,8 @@ static void move_piece(struct shm_driver *shm)
     /* last: it may post, or release the put */
     if (error < 0)
         put->op->done(put->op, error);
+    else if (put->share)
+        put->op->done(put->op, 0); /* it has notified */
     else
         complete(shm, put, put->op);
 }

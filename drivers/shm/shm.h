@@ -3,6 +3,7 @@
 
 #include "drivers/copy/copy.h"
 #include "drivers/driver.h"
+#include "drivers/shm/lane.h"
 
 struct shm_put;
 
@@ -23,9 +24,10 @@ struct shm_queue {
 
 struct shm_peer {
     struct shm_queue queue;     /* puts that are being copied in pieces: the first is at work */
-    bool detour;                /* puts must not be copied at once: there is a queue, or an error */
+    bool detour;                /* puts must not be copied at once: there is a queue, an error, or something in the lane */
     int error;                  /* not 0: it has failed */
     struct shm_peer *next_busy; /* in the driver's ring of peers with a queue */
+    struct lane *lane;          /* the sender's end of the lane to it; NULL: none */
 };
 
 struct shm_driver {
@@ -58,20 +60,41 @@ enum shm_kind {
     SHM_PROGRAM,
 };
 
+/* A put whose copying is shared with the receiver (share.c). */
+struct shm_share {
+    enum way way;
+    struct lane_put put;
+    struct copy_program *program; /* its own, when the put needs none */
+    uint64_t published;           /* of the current start: the lane's entries up to this one are to be done */
+    bool begun;
+    bool notified;
+};
+
 struct shm_put {
     enum shm_kind kind;
     bool notify;
     struct copy_program *program; /* SHM_PROGRAM */
     uint8_t *target;              /* the layout's base; contiguous: the bytes themselves */
     const uint8_t *source;
+    uint8_t *base_target;         /* the layouts' bases in any case */
+    const uint8_t *base_source;
     uint64_t size_bytes;
     uint64_t token;
     struct shm_peer *peer;
+    struct shm_share *share;      /* NULL: the sender copies it */
     /* while it is queued */
     struct driver_op *op;
     uint64_t position_bytes;
     struct shm_put *next;
 };
+
+/* put.c */
+void shm_copy(const struct shm_put *put, uint64_t position, uint64_t length);
+/* share.c: moves a shared put on: 1 it is complete, 0 not yet. Notifies. */
+int shm_share_advance(struct shm_driver *shm, struct shm_put *put);
+void shm_share_free(struct shm_put *put);
+/* Whether the lane to the peer has been drained: true without a lane. Tries for a moment, and helps. */
+bool shm_lane_settled(struct shm_peer *peer);
 
 int shm_put_prepare(struct driver *driver, const struct driver_put_args *args,
                     struct driver_put **ret_put, struct driver_put_info *ret_info);

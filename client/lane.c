@@ -1,0 +1,243 @@
+#include "client/lane.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "client/error.h"
+#include "client/mapping.h"
+#include "client/segment.h"
+
+/* A put that was offered: what its copying needs, held as long as it stands. */
+struct lane_offer {
+    struct lane_put put;
+    struct copy_program *program;
+    struct mapped_region *source;
+    uint64_t target_region;
+    struct lane_offer *next;
+};
+
+/* ---- taking up ---- */
+
+/* A layout of a message, checked: our own copy, for it need not be aligned there. */
+static int take_layout(const ProtobufCBinaryData *data, struct layout **ret_layout)
+{
+    struct layout *layout = malloc(data->len);
+    if (!layout)
+        return -ENOMEM;
+    memcpy(layout, data->data, data->len);
+    if (layout_check(layout, data->len, NULL) < 0) {
+        free(layout);
+        return -EPROTO;
+    }
+    *ret_layout = layout;
+    return 0;
+}
+
+static struct mapped_region *own_region(const struct tca *session, uint64_t id)
+{
+    struct mapped_region *region = session->mapped_regions;
+    while (region && (region->id != id || !region->own))
+        region = region->next;
+    return region;
+}
+
+static int map_source(struct tca *session, const Tca__Share *share, struct frame *frame,
+                      struct mapped_region **ret_region)
+{
+    Tca__Mapping mapping = TCA__MAPPING__INIT;
+    mapping.region = share->source_region;
+    mapping.region_address = share->source_address;
+    mapping.region_bytes = share->source_bytes;
+    mapping.region_fd = 1;
+    int r = mapping_adopt_region(session, &mapping, frame);
+    return r < 0 ? r : mapping_region(session, &mapping, ret_region);
+}
+
+/* Compiles it from the layouts, which are not needed any more then. */
+static int compile(struct lane_offer *offer, const Tca__Share *share, const struct mapped_region *target)
+{
+    struct layout *from = NULL, *to = NULL;
+    int r = take_layout(&share->source_layout, &from);
+    if (r == 0)
+        r = take_layout(&share->target_layout, &to);
+    if (r == 0 && (from->size_bytes != to->size_bytes ||
+                   !layout_fits(from, share->source_offset, offer->source->bytes) ||
+                   !layout_fits(to, share->target_offset, target->bytes)))
+        r = -EPROTO;
+    if (r == 0)
+        r = copy_program_new(to, from, &offer->program);
+    if (r == 0) {
+        offer->put.size_bytes = from->size_bytes;
+        offer->put.program = offer->program;
+        offer->put.source = offer->source->base + share->source_offset;
+        offer->put.target = target->base + share->target_offset;
+        r = segment_populate((void *)(uintptr_t)(offer->put.source + from->lower_bytes),
+                             (uint64_t)(from->upper_bytes - from->lower_bytes));
+    }
+    free(from);
+    free(to);
+    return r;
+}
+
+static void offer_free(struct tca *session, struct lane_offer *offer)
+{
+    if (offer->source)
+        mapping_unuse(session, offer->source);
+    copy_program_free(offer->program);
+    free(offer);
+}
+
+static int take_up(struct tca *session, struct lane_in *in, const Tca__Share *share, struct frame *frame)
+{
+    const struct mapped_region *target = own_region(session, share->target_region);
+    if (!target)
+        return 0; /* freed meanwhile: whoever puts there will hear of it */
+    struct lane_offer *offer = calloc(1, sizeof(*offer));
+    if (!offer)
+        return -ENOMEM;
+    offer->put.id = share->id;
+    offer->target_region = share->target_region;
+    int r = map_source(session, share, frame, &offer->source);
+    if (r == 0) {
+        offer->source->uses++;
+        r = compile(offer, share, target);
+    }
+    if (r == 0)
+        r = lane_add(&in->lane, &offer->put);
+    if (r < 0) {
+        offer_free(session, offer);
+        return r;
+    }
+    offer->next = in->offers;
+    in->offers = offer;
+    return 0;
+}
+
+/* ---- lanes ---- */
+
+static int open_lane(struct tca *session, uint32_t rank, struct frame *frame)
+{
+    void *base;
+    if (frame->fd_count < 2)
+        return -EPROTO;
+    if (!session->lanes_in) {
+        session->lanes_in = calloc(session->sources, sizeof(struct lane_in *));
+        if (!session->lanes_in)
+            return -ENOMEM;
+    }
+    struct lane_in *in = calloc(1, sizeof(*in));
+    int r = in ? segment_map(frame->fds[1], 0, sizeof(struct lane_segment), "a lane", &base) : -ENOMEM;
+    if (r == 0 && (r = segment_populate(base, sizeof(struct lane_segment))) < 0)
+        munmap(base, sizeof(struct lane_segment));
+    if (r < 0) {
+        free(in);
+        return r;
+    }
+    lane_init(&in->lane, base, LANE_RECEIVER);
+    session->lanes_in[rank] = in;
+    return 0;
+}
+
+static void close_lane(struct lane_in *in)
+{
+    munmap(in->lane.segment, sizeof(struct lane_segment));
+    lane_deinit(&in->lane);
+    free(in);
+}
+
+/* The other end goes on without us where it can: it looks at `strict`. */
+static void refuse(struct tca *session, struct lane_in *in, int error)
+{
+    if (in)
+        in->error = error;
+    lanes_strict(session, true);
+    session->engine_takes++; /* for good */
+}
+
+void lane_share(struct tca *session, const Tca__Share *share, struct frame *frame)
+{
+    if (share->rank >= session->sources)
+        return;
+    struct lane_in *in = lane_in_of(session, share->rank);
+    int r = in ? 0 : open_lane(session, share->rank, frame);
+    if (r == 0) {
+        in = lane_in_of(session, share->rank);
+        r = take_up(session, in, share, frame);
+    }
+    if (r < 0)
+        refuse(session, in, r);
+}
+
+static void drop_offer(struct tca *session, struct lane_in *in, struct lane_offer **at)
+{
+    struct lane_offer *offer = *at;
+    *at = offer->next;
+    lane_remove(&in->lane, &offer->put);
+    offer_free(session, offer);
+}
+
+void lane_unshare(struct tca *session, const Tca__Share *share)
+{
+    struct lane_in *in = share->rank < session->sources ? lane_in_of(session, share->rank) : NULL;
+    if (!in)
+        return;
+    lane_drain(&in->lane); /* of a sender that was killed, too */
+    for (struct lane_offer **at = &in->offers; *at; at = &(*at)->next) {
+        if ((*at)->put.id != share->id)
+            continue;
+        drop_offer(session, in, at);
+        return;
+    }
+}
+
+void lane_forget_target(struct tca *session, uint64_t region)
+{
+    for (uint32_t rank = 0; session->lanes_in && rank < session->sources; rank++) {
+        struct lane_in *in = session->lanes_in[rank];
+        for (struct lane_offer **at = in ? &in->offers : NULL; at && *at;) {
+            if ((*at)->target_region == region)
+                drop_offer(session, in, at);
+            else
+                at = &(*at)->next;
+        }
+    }
+}
+
+int lane_in_drain(struct tca *session, struct lane_in *in)
+{
+    int r = lane_drain(&in->lane);
+    if (r == -ENOENT) { /* the daemon has sent it before the sender could know */
+        session_drain(session);
+        r = lane_drain(&in->lane);
+    }
+    if (r == -ENOENT && in->error)
+        return error_set(in->error, "what a peer has put cannot be fetched: %s", tca_strerror(in->error));
+    return r == 0;
+}
+
+void lanes_strict(struct tca *session, bool on)
+{
+    atomic_store_explicit(&session->notify->strict, on, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst); /* before the look at the lanes: pairs with share.c's may_notify() */
+    for (uint32_t rank = 0; on && session->lanes_in && rank < session->sources; rank++)
+        if (session->lanes_in[rank])
+            while (lane_pending(&session->lanes_in[rank]->lane) &&
+                   lane_in_drain(session, session->lanes_in[rank]) == 0 &&
+                   atomic_load_explicit(&session->notify->source_state[rank], memory_order_acquire) == SOURCE_ALIVE)
+                ;
+}
+
+void lanes_clear(struct tca *session)
+{
+    for (uint32_t rank = 0; session->lanes_in && rank < session->sources; rank++) {
+        struct lane_in *in = session->lanes_in[rank];
+        while (in && in->offers)
+            drop_offer(session, in, &in->offers);
+        if (in)
+            close_lane(in);
+    }
+    free(session->lanes_in);
+    session->lanes_in = NULL;
+}

@@ -1,0 +1,48 @@
+/* Lanes to this session (proto/lane.h): what others of its group on this node share with it. */
+#pragma once
+
+#include "client/control.h"
+#include "client/session.h"
+#include "drivers/shm/lane.h"
+
+struct lane_offer;
+
+struct lane_in {
+    struct lane lane; /* our end: the receiver's */
+    int error;        /* a put could not be taken up: what waits for it fails with this */
+    struct lane_offer *offers;
+};
+
+/* Events of the daemon. The frame's descriptors may be taken. */
+void lane_share(struct tca *session, const Tca__Share *share, struct frame *frame);
+void lane_unshare(struct tca *session, const Tca__Share *share);
+
+/* Own memory is about to be freed: puts into it are passed over from now on. */
+void lane_forget_target(struct tca *session, uint64_t region);
+
+/* Drains the lane from this rank: 1 all that was published has landed, 0 not yet, or why it cannot. */
+int lane_in_drain(struct tca *session, struct lane_in *in);
+
+/* From now on others land what they put before they notify (on), or may leave it to us. */
+void lanes_strict(struct tca *session, bool on);
+
+void lanes_clear(struct tca *session);
+
+static inline struct lane_in *lane_in_of(const struct tca *session, uint32_t rank)
+{
+    return __builtin_expect(session->lanes_in != NULL, 0) ? session->lanes_in[rank] : NULL;
+}
+
+/* Before a notification from this rank is taken, once it has arrived: its data must have landed. As lane_in_drain(). */
+static inline int lane_landed(struct tca *session, uint32_t rank)
+{
+    /* What the daemon has said before the sender could start: that there is a lane at all. */
+    if (__builtin_expect(atomic_load_explicit(&session->segment->events, memory_order_relaxed) !=
+                             session->events_seen,
+                         0))
+        session_drain(session);
+    struct lane_in *in = lane_in_of(session, rank);
+    if (__builtin_expect(!in || !lane_pending(&in->lane), 1))
+        return 1;
+    return lane_in_drain(session, in);
+}

@@ -1,0 +1,144 @@
+#include "daemon/lane.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "daemon/log.h"
+#include "daemon/plan.h"
+#include "daemon/region.h"
+#include "daemon/session.h"
+#include "daemon/tcad.h"
+
+/* The lane from the session that has it in its list to another. Its memfd belongs to the two clients. */
+struct lane_record {
+    struct lane_record *next;
+    uint64_t to;
+    uint32_t last_id;
+    uint32_t count;
+    bool used[LANE_PUTS_MAX];
+};
+
+static struct lane_record **find(struct session *session, uint64_t to)
+{
+    struct lane_record **at = &session->lanes;
+    while (*at && (*at)->to != to)
+        at = &(*at)->next;
+    return at;
+}
+
+/* Ids only grow, so that who meets one knows whether it is younger than what it has heard of. */
+static uint32_t take_id(struct lane_record *lane)
+{
+    if (lane->count == LANE_PUTS_MAX - 1)
+        return 0;
+    do
+        lane->last_id++;
+    while (lane->last_id == 0 || lane->used[lane->last_id % LANE_PUTS_MAX]);
+    lane->used[lane->last_id % LANE_PUTS_MAX] = true;
+    lane->count++;
+    return lane->last_id;
+}
+
+static void give_id(struct lane_record *lane, uint32_t id)
+{
+    lane->used[id % LANE_PUTS_MAX] = false;
+    lane->count--;
+}
+
+/* A new lane: its descriptor, or negative errno. */
+static int make(struct session *from, uint64_t to, struct lane_record **at)
+{
+    struct lane_record *lane = calloc(1, sizeof *lane);
+    int fd = lane ? session_segment_fd("tca-lane", sizeof(struct lane_segment)) : -1;
+    if (fd < 0) {
+        free(lane);
+        return fd;
+    }
+    lane->to = to;
+    *at = lane;
+    return fd;
+}
+
+static void tell(struct session *to, const struct plan *plan, const struct plan_unit *unit, int lane_fd)
+{
+    Tca__Share share = TCA__SHARE__INIT;
+    Tca__Event event = TCA__EVENT__INIT;
+    int fds[2] = {unit->source->fd, lane_fd};
+    share.rank = plan->session->rank;
+    share.id = unit->share;
+    share.source_region = unit->source->id;
+    share.source_address = unit->source->address;
+    share.source_bytes = unit->source->bytes;
+    share.source_offset = unit->source_offset;
+    share.source_layout =
+        (ProtobufCBinaryData){layout_bytes(unit->source_layout), (uint8_t *)unit->source_layout};
+    share.target_region = unit->region->id;
+    share.target_offset = unit->handle.offset_bytes + unit->target_offset;
+    share.target_layout =
+        (ProtobufCBinaryData){layout_bytes(unit->target_layout), (uint8_t *)unit->target_layout};
+    event.kind = TCA__EVENT__KIND__SHARE;
+    event.share = &share;
+    session_event_fds(to, &event, fds, lane_fd >= 0 ? 2 : 1);
+}
+
+bool lane_offer(struct plan *plan, struct plan_unit *unit, int *ret_lane_fd)
+{
+    struct session *from = plan->session, *to = session_find(plan->tcad, unit->owner);
+    /* Who does not read its mail is not sent more of it. */
+    if (!to || to == from || !session_reads(to))
+        return false;
+    struct lane_record **at = find(from, unit->owner);
+    int fd = -1;
+    if (!*at) {
+        fd = make(from, unit->owner, at);
+        if (fd < 0) {
+            log_debug(NULL, "no lane from session %llu to %llu: its puts are copied by the sender alone",
+                      (unsigned long long)from->id, (unsigned long long)to->id);
+            return false;
+        }
+    }
+    unit->share = take_id(*at);
+    if (unit->share == 0)
+        return false; /* it is not new then */
+    tell(to, plan, unit, fd);
+    *ret_lane_fd = fd;
+    return true;
+}
+
+void lane_withdraw(struct plan *plan, struct plan_unit *unit)
+{
+    if (unit->share == 0 || !plan->session)
+        return;
+    struct lane_record *lane = *find(plan->session, unit->owner);
+    struct session *to = session_find(plan->tcad, unit->owner);
+    if (lane)
+        give_id(lane, unit->share);
+    if (to) {
+        Tca__Share share = TCA__SHARE__INIT;
+        Tca__Event event = TCA__EVENT__INIT;
+        share.rank = plan->session->rank;
+        share.id = unit->share;
+        event.kind = TCA__EVENT__KIND__UNSHARE;
+        event.share = &share;
+        session_event(to, &event);
+    }
+    unit->share = 0;
+}
+
+static void drop(struct lane_record **at)
+{
+    struct lane_record *lane = *at;
+    *at = lane->next;
+    free(lane);
+}
+
+void lanes_drop(struct session *session)
+{
+    while (session->lanes)
+        drop(&session->lanes);
+    for (struct session *other = session->tcad->sessions; other; other = other->next) {
+        struct lane_record **at = find(other, session->id);
+        if (*at)
+            drop(at);
+    }
+}

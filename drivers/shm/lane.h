@@ -1,0 +1,84 @@
+/*
+ * One end of a lane (proto/lane.h): what the sender publishes in, and what both drain. One thread at a time.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "drivers/copy/copy.h"
+#include "proto/lane.h"
+
+/* A put that may be in the lane, as this end has it. The owner keeps it, and the memory and the program that it points to, until
+ * lane_remove(). */
+struct lane_put {
+    uint32_t id;
+    uint64_t size_bytes;
+    const struct copy_program *program;
+    uint8_t *target; /* bases of the layouts */
+    const uint8_t *source;
+};
+
+struct lane {
+    struct lane_segment *segment;
+    struct notify_segment *receiver; /* sender: the receiver's, for `strict`, and to wake it */
+    enum lane_drainer self;
+    uint32_t put_room;
+    struct lane_put **puts; /* by place */
+    uint32_t newest;        /* the youngest id that was ever added */
+    uint64_t next;          /* the entry that this end publishes (sender) or looks for (receiver) next */
+    uint64_t head;          /* sender: as it was last seen */
+};
+
+void lane_init(struct lane *lane, struct lane_segment *segment, enum lane_drainer self);
+void lane_deinit(struct lane *lane);
+
+/* 0, -EINVAL (an id that no daemon gives), -EEXIST, -ENOMEM. */
+int lane_add(struct lane *lane, struct lane_put *put);
+void lane_remove(struct lane *lane, const struct lane_put *put);
+
+/* Does what was published and not done yet, at most a lane full. 0: nothing is left; -EAGAIN: the other end is at it, or more came
+ * meanwhile; -ENOENT: a put that was never added here (entries of puts that were removed are passed over). */
+int lane_drain(struct lane *lane);
+/* One entry of it: 1 done, 0 there was none, -EAGAIN, -ENOENT. */
+int lane_drain_one(struct lane *lane);
+
+/* Receiver: whether there may be something to drain. */
+static inline bool lane_pending(const struct lane *lane)
+{
+    const struct lane_entry *entry = &lane->segment->entries[lane->next % LANE_ENTRIES];
+    /* acquire: pairs with lane_publish()'s release; signed, for the sender may have drained entries itself */
+    return (int64_t)(atomic_load_explicit(&entry->sequence, memory_order_acquire) - lane->next - 1) >= 0;
+}
+
+/* Sender: how many entries are published and not done. A receiver that writes nonsense makes it 0: it spoils its own data. */
+static inline uint64_t lane_backlog(struct lane *lane)
+{
+    /* acquire: pairs with the drainer's release: it has read the source, or the slot */
+    lane->head = atomic_load_explicit(&lane->segment->head, memory_order_acquire);
+    uint64_t backlog = lane->next - lane->head;
+    return backlog <= LANE_ENTRIES ? backlog : 0;
+}
+
+/* Sender: whether another entry can be published without looking at the receiver's line. */
+static inline bool lane_has_room(struct lane *lane)
+{
+    return lane->next - lane->head < LANE_ENTRIES || lane_backlog(lane) < LANE_ENTRIES;
+}
+
+/* Sender: the slot of the entry to be published next (there is room). */
+static inline uint8_t *lane_slot(const struct lane *lane)
+{
+    return lane->segment->slots[lane->next % LANE_ENTRIES];
+}
+
+static inline void lane_publish(struct lane *lane, uint32_t put, enum lane_kind kind, uint64_t position_bytes,
+                                uint64_t length_bytes)
+{
+    struct lane_entry *entry = &lane->segment->entries[lane->next % LANE_ENTRIES];
+    entry->put = put;
+    entry->kind = kind;
+    entry->position_bytes = position_bytes;
+    entry->length_bytes = length_bytes;
+    /* release: the slot and the entry before its number; pairs with the acquires of lane_pending() and the drainer */
+    atomic_store_explicit(&entry->sequence, ++lane->next, memory_order_release);
+}

@@ -1,0 +1,202 @@
+/*
+ * Puts whose copying the receiver shares. What of a start is left to it is published in the lane; when it does not take it up within
+ * a moment, the sender does that, too: so a start never depends on where the receiver is.
+ */
+#include "drivers/shm/share.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "drivers/shm/shm.h"
+
+enum {
+    LOOKS = 200,               /* at the receiver's line, some 10 to 100 ns each, before it is taken for absent */
+    DIRECT_MIN = 16 * 1024,    /* bytes of a direct entry, but the last: not so few that taking turns costs more */
+    DIRECT_ENTRIES = 4,        /* of a put */
+};
+
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Waits a moment for the backlog to become at most `most`. True: it is. False: the receiver is at work, still; ask again. When it is
+ * not at work, the sender is. */
+static bool wait_backlog(struct lane *lane, uint64_t most)
+{
+    uint64_t seen = lane_backlog(lane);
+    for (unsigned looks = 0; seen > most;) {
+        relax();
+        uint64_t backlog = lane_backlog(lane);
+        if (backlog < seen) {
+            seen = backlog;
+            looks = 0;
+        } else if (++looks == LOOKS) {
+            int r = lane_drain_one(lane);
+            if (r < 0)
+                return false;
+            backlog = lane_backlog(lane);
+            if (r == 0 && backlog == seen)
+                return true; /* somebody has overwritten `head`: nothing more can be known */
+            seen = backlog;
+            looks = LOOKS - 1; /* nobody else is there: go on at once */
+        }
+    }
+    return true;
+}
+
+bool shm_lane_settled(struct shm_peer *peer)
+{
+    return !peer->lane || wait_backlog(peer->lane, 0);
+}
+
+/* The receiver's daemon may take what it gets before the receiver does: then everything lands first. */
+static bool may_notify(struct lane *lane)
+{
+    atomic_thread_fence(memory_order_seq_cst); /* our entries before the load: pairs with the receiver's in session.c */
+    return !atomic_load_explicit(&lane->receiver->strict, memory_order_relaxed) || wait_backlog(lane, 0);
+}
+
+static bool notify(struct shm_driver *shm, struct shm_put *put)
+{
+    struct shm_share *share = put->share;
+    if (!put->notify || share->notified)
+        return true;
+    if (!may_notify(put->peer->lane))
+        return false;
+    share->notified = true;
+    shm->driver.events.notified(shm->driver.events.context, put->token);
+    return true;
+}
+
+/* Through the slots. Once the receiver is taken for absent, and the slots are empty again, the rest is copied straight. */
+static int advance_ring(struct shm_driver *shm, struct shm_put *put)
+{
+    struct shm_share *share = put->share;
+    struct lane *lane = put->peer->lane;
+    while (put->position_bytes < put->size_bytes) {
+        uint64_t left = put->size_bytes - put->position_bytes;
+        if (!lane_has_room(lane)) {
+            if (!wait_backlog(lane, LANE_ENTRIES - 1))
+                return 0;
+            if (lane_backlog(lane) == 0) {
+                shm_copy(put, put->position_bytes, left);
+                put->position_bytes = put->size_bytes;
+                break;
+            }
+        }
+        uint64_t piece = left < LANE_SLOT_BYTES ? left : LANE_SLOT_BYTES;
+        copy_program_pack(share->put.program, lane_slot(lane), share->put.source, put->position_bytes, piece);
+        lane_publish(lane, share->put.id, LANE_STAGED, put->position_bytes, piece);
+        put->position_bytes += piece;
+    }
+    return notify(shm, put); /* the source is free: all of it was read */
+}
+
+/* The back part is the receiver's. */
+static void publish_direct(struct shm_put *put, uint64_t position)
+{
+    struct shm_share *share = put->share;
+    struct lane *lane = put->peer->lane;
+    uint64_t left = put->size_bytes - position;
+    uint64_t piece = (left / DIRECT_ENTRIES + 4095) & ~4095ull;
+    if (piece < DIRECT_MIN)
+        piece = DIRECT_MIN;
+    for (; left > 0; left -= piece, position += piece) {
+        if (piece > left)
+            piece = left;
+        lane_publish(lane, share->put.id, LANE_DIRECT, position, piece);
+    }
+    share->published = lane->next;
+}
+
+static int advance_half(struct shm_driver *shm, struct shm_put *put)
+{
+    struct shm_share *share = put->share;
+    struct lane *lane = put->peer->lane;
+    if (!share->begun) {
+        /* what was staged before must not land after what we copy now */
+        if (lane->next != lane->head && !wait_backlog(lane, 0))
+            return 0;
+        uint64_t half = share->way == WAY_PULL ? 0 : put->size_bytes / 2 & ~63ull;
+        publish_direct(put, half);
+        shm_copy(put, 0, half);
+        share->begun = true;
+    }
+    return notify(shm, put) && wait_backlog(lane, lane->next - share->published);
+}
+
+int shm_share_advance(struct shm_driver *shm, struct shm_put *put)
+{
+    struct shm_share *share = put->share;
+    struct lane *lane = put->peer->lane;
+    int complete = share->way == WAY_RING ? advance_ring(shm, put) : advance_half(shm, put);
+    put->peer->detour = put->peer->detour || lane->next != lane->head;
+    if (complete)
+        share->begun = share->notified = false;
+    return complete;
+}
+
+void shm_share_free(struct shm_put *put)
+{
+    if (!put->share)
+        return;
+    if (put->peer->lane)
+        lane_remove(put->peer->lane, &put->share->put);
+    copy_program_free(put->share->program);
+    free(put->share);
+}
+
+/* ---- set-up ---- */
+
+void shm_peer_lane(struct driver_peer *driver_peer, struct lane *lane)
+{
+    ((struct shm_peer *)driver_peer)->lane = lane;
+}
+
+int shm_put_share(struct driver_put *driver_put, enum way way, uint32_t id, const struct layout *target,
+                  const struct layout *source)
+{
+    struct shm_put *put = (struct shm_put *)driver_put;
+    struct shm_share *share;
+    int r;
+    if (way == WAY_PUSH)
+        return 0;
+    if (!put->peer->lane || put->share || put->size_bytes == 0)
+        return -EINVAL;
+    share = calloc(1, sizeof *share);
+    if (!share)
+        return -ENOMEM;
+    share->way = way;
+    share->put = (struct lane_put){.id = id, .size_bytes = put->size_bytes, .program = put->program};
+    share->put.target = put->base_target;
+    share->put.source = put->base_source;
+    r = put->program ? 0 : copy_program_new(target, source, &share->program);
+    if (r == 0 && share->program)
+        share->put.program = share->program;
+    if (r == 0)
+        r = lane_add(put->peer->lane, &share->put);
+    if (r < 0) {
+        copy_program_free(share->program);
+        free(share);
+        return r;
+    }
+    put->share = share;
+    return 0;
+}
+
+enum way shm_put_way(const struct driver_put *driver_put)
+{
+    const struct shm_put *put = (const struct shm_put *)driver_put;
+    return put->size_bytes == 0 ? WAY_NONE : put->share ? put->share->way : WAY_PUSH;
+}
+
+bool shm_peer_settled(struct driver_peer *driver_peer)
+{
+    struct shm_peer *peer = (struct shm_peer *)driver_peer;
+    return peer->error < 0 || shm_lane_settled(peer);
+}

@@ -1,0 +1,22 @@
+/*
+ * What an instance of the shm driver inside a client can do besides the contract: have the receiver share the copying, through a
+ * lane (proto/lane.h). Same thread as the driver's other calls.
+ */
+#pragma once
+
+#include "drivers/driver.h"
+#include "drivers/shm/lane.h"
+
+/* The lane to this peer, the sender's end, from now on; NULL: none any more. Nothing is in flight. */
+void shm_peer_lane(struct driver_peer *peer, struct lane *lane);
+
+/* A prepared put with data, whose peer has a lane, is copied in this way from now on; id: the daemon's, known to the receiver. Its
+ * notification, if any, goes to the lane's receiver. 0, -EEXIST, -EINVAL, -ENOMEM: then the sender copies it as before. */
+int shm_put_share(struct driver_put *put, enum way way, uint32_t id, const struct layout *target, const struct layout *source);
+
+/* How it is copied. */
+enum way shm_put_way(const struct driver_put *put);
+
+/* Whether everything that was put to the peer has landed: a put that is done may still wait in the lane. Helps for a moment. To be true
+ * before a put is released. */
+bool shm_peer_settled(struct driver_peer *peer);
