@@ -107,14 +107,17 @@ static bool plan_waits(const struct tca_plan *plan)
 
 static int ask(struct tca_plan *plan, int64_t timeout_ns, struct answer *ret_answer)
 {
+    /* from before the engine can know of the plan */
+    int waits = plan_waits(plan) ? plan_let_engine_take(plan, clock_end(timeout_ns)) : 0;
+    if (waits < 0)
+        return waits;
+
     Tca__Message question = TCA__MESSAGE__INIT;
     struct draft draft;
     int r = draft_init(&draft, plan);
     if (r < 0)
         return r;
     draft.commit.timeout_ns = session_wire_timeout(timeout_ns);
-    if (plan_waits(plan)) /* from before the engine can know of the plan */
-        plan_let_engine_take(plan, true);
     question.body_case = TCA__MESSAGE__BODY_PLAN_COMMIT;
     question.plan_commit = &draft.commit;
     r = session_ask_patiently(plan->session, &question, TCA__MESSAGE__BODY_PLAN_COMMITTED,
@@ -162,7 +165,7 @@ static void settle(struct tca_plan *plan, const Tca__PlanCommitted *committed)
     plan->slow = plan->daemon_count > 0 || (plan->flags & TCA_PLAN_TIMED) || plan_waits(plan);
     session->plans_by_id[plan->id] = plan;
     if (!daemon_waits(plan, committed))
-        plan_let_engine_take(plan, false);
+        plan_stop_engine(plan);
     plan->state = PLAN_IDLE;
 }
 
@@ -178,8 +181,10 @@ int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)
     if (plan->chain_first[plan->chain_count - 1] == plan->step_count)
         return error_set(-EINVAL, "chain %u of plan \"%s\" has no steps", plan->chain_count - 1,
                          plan->name);
-    if ((r = ask(plan, timeout_ns, &answer)) < 0)
+    if ((r = ask(plan, timeout_ns, &answer)) < 0) {
+        plan_stop_engine(plan);
         return r;
+    }
 
     const Tca__PlanCommitted *committed = answer.message->plan_committed;
     if ((r = mapping_adopt(session, committed, answer.frame)) == 0 &&
@@ -188,6 +193,7 @@ int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)
     if (r == 0) {
         settle(plan, committed);
     } else {
+        plan_stop_engine(plan);
         Tca__PlanRelease body = TCA__PLAN_RELEASE__INIT;
         Tca__Message message = TCA__MESSAGE__INIT;
         body.plan = committed->plan;

@@ -31,7 +31,6 @@ static void rank_gone(struct tca *session, const Tca__Event *event)
     int error = state == SOURCE_NODE_DOWN ? -EHOSTDOWN : -EOWNERDEAD;
     if (session->members)
         process_gone(session, session->members[event->rank].session, error);
-    session_progress(session); /* what it notified before its end counts */
     for (struct tca_plan *plan = session->plans; plan; plan = plan->next)
         if (needs_rank(plan, event->rank))
             plan_break(plan, error, event->text);
@@ -68,7 +67,6 @@ void session_event(void *context, const Tca__Event *event, struct frame *frame)
         plan = plan_of(session, event->plan);
         if (plan) {
             int error = status_from_wire(event->status);
-            session_progress(session);
             plan_break(plan, error < 0 ? error : -EPROTO, event->text);
         }
         break;

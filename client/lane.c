@@ -1,10 +1,12 @@
 #include "client/lane.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "client/clock.h"
 #include "client/error.h"
 #include "client/mapping.h"
 #include "client/segment.h"
@@ -15,6 +17,7 @@ struct lane_offer {
     struct copy_program *program;
     struct mapped_region *source;
     uint64_t target_region;
+    bool withdrawn; /* goes with its last entry */
     struct lane_offer *next;
 };
 
@@ -51,8 +54,7 @@ static int map_source(struct tca *session, const Tca__Share *share, struct frame
     mapping.region_address = share->source_address;
     mapping.region_bytes = share->source_bytes;
     mapping.region_fd = 1;
-    int r = mapping_adopt_region(session, &mapping, frame);
-    return r < 0 ? r : mapping_region(session, &mapping, ret_region);
+    return mapping_share_region(session, &mapping, frame, ret_region);
 }
 
 /* Compiles it from the layouts, which are not needed any more then. */
@@ -81,38 +83,69 @@ static int compile(struct lane_offer *offer, const Tca__Share *share, const stru
     return r;
 }
 
+/* ---- what cannot be taken up ---- */
+
+static void be_strict(struct tca *session)
+{
+    atomic_store_explicit(&session->notify->strict, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst); /* before the look at the lanes: pairs with share.c's may_notify() */
+}
+
+/* The sender does it: it looks at `strict`. But for what it may have left to us already. */
+static void refuse(struct tca *session, struct lane_in *in, int error)
+{
+    session->engine_takes++; /* for good */
+    be_strict(session);
+    in->error = error;
+    in->ours_end = lane_published(&in->lane);
+}
+
+/* Not even that can be known: notifications cannot be trusted any more. */
+static void lose(struct tca *session, int error)
+{
+    control_lose(&session->control, error == -EPROTO || error == -EEXIST ? -EPROTO : -ENOMEM);
+}
+
 static void offer_free(struct tca *session, struct lane_offer *offer)
 {
     if (offer->source)
-        mapping_unuse(session, offer->source);
+        mapping_unuse_shared(session, offer->source);
     copy_program_free(offer->program);
     free(offer);
 }
 
-static int take_up(struct tca *session, struct lane_in *in, const Tca__Share *share, struct frame *frame)
+/* With what can be had of it: a put that we can do nothing for is known, too. */
+static int add(struct tca *session, struct lane_in *in, const Tca__Share *share, struct frame *frame, struct lane_offer *offer)
 {
     const struct mapped_region *target = own_region(session, share->target_region);
-    if (!target)
-        return 0; /* freed meanwhile: whoever puts there will hear of it */
-    struct lane_offer *offer = calloc(1, sizeof(*offer));
-    if (!offer)
-        return -ENOMEM;
+    if (!target) { /* freed meanwhile: whoever puts there will hear of it */
+        lane_skip(&in->lane, share->id);
+        return -ESTALE;
+    }
     offer->put.id = share->id;
     offer->target_region = share->target_region;
     int r = map_source(session, share, frame, &offer->source);
-    if (r == 0) {
-        offer->source->uses++;
-        r = compile(offer, share, target);
-    }
     if (r == 0)
-        r = lane_add(&in->lane, &offer->put);
-    if (r < 0) {
+        r = compile(offer, share, target);
+    if (r < 0)
+        refuse(session, in, r);
+    r = lane_add(&in->lane, &offer->put);
+    if (r < 0)
+        lose(session, r);
+    return r;
+}
+
+static void take_up(struct tca *session, struct lane_in *in, const Tca__Share *share, struct frame *frame)
+{
+    struct lane_offer *offer = calloc(1, sizeof(*offer));
+    if (!offer) {
+        lose(session, -ENOMEM);
+    } else if (add(session, in, share, frame, offer) < 0) {
         offer_free(session, offer);
-        return r;
+    } else {
+        offer->next = in->offers;
+        in->offers = offer;
     }
-    offer->next = in->offers;
-    in->offers = offer;
-    return 0;
 }
 
 /* ---- lanes ---- */
@@ -135,6 +168,7 @@ static int open_lane(struct tca *session, uint32_t rank, struct frame *frame)
         free(in);
         return r;
     }
+    in->rank = rank;
     lane_init(&in->lane, base, LANE_RECEIVER);
     session->lanes_in[rank] = in;
     return 0;
@@ -147,27 +181,15 @@ static void close_lane(struct lane_in *in)
     free(in);
 }
 
-/* The other end goes on without us where it can: it looks at `strict`. */
-static void refuse(struct tca *session, struct lane_in *in, int error)
-{
-    if (in)
-        in->error = error;
-    lanes_strict(session, true);
-    session->engine_takes++; /* for good */
-}
-
 void lane_share(struct tca *session, const Tca__Share *share, struct frame *frame)
 {
     if (share->rank >= session->sources)
         return;
-    struct lane_in *in = lane_in_of(session, share->rank);
-    int r = in ? 0 : open_lane(session, share->rank, frame);
-    if (r == 0) {
-        in = lane_in_of(session, share->rank);
-        r = take_up(session, in, share, frame);
-    }
+    int r = lane_in_of(session, share->rank) ? 0 : open_lane(session, share->rank, frame);
     if (r < 0)
-        refuse(session, in, r);
+        lose(session, r);
+    else
+        take_up(session, lane_in_of(session, share->rank), share, frame);
 }
 
 static void drop_offer(struct tca *session, struct lane_in *in, struct lane_offer **at)
@@ -178,16 +200,40 @@ static void drop_offer(struct tca *session, struct lane_in *in, struct lane_offe
     offer_free(session, offer);
 }
 
+static void drop_withdrawn(struct tca *session, struct lane_in *in)
+{
+    in->withdrawn = false;
+    for (struct lane_offer **at = &in->offers; *at;) {
+        if ((*at)->withdrawn)
+            drop_offer(session, in, at);
+        else
+            at = &(*at)->next;
+    }
+}
+
+/* As lane_drain(), also after the end of a sender that was at it. */
+static int drain(struct tca *session, struct lane_in *in)
+{
+    int r = lane_drain(&in->lane);
+    /* acquire: nothing comes from it after its daemon has written its end */
+    if (r == -EAGAIN &&
+        atomic_load_explicit(&session->notify->source_state[in->rank], memory_order_acquire) != SOURCE_ALIVE) {
+        lane_take_over(&in->lane);
+        r = lane_drain(&in->lane);
+    }
+    if (r == 0 && in->withdrawn)
+        drop_withdrawn(session, in);
+    return r;
+}
+
 void lane_unshare(struct tca *session, const Tca__Share *share)
 {
     struct lane_in *in = share->rank < session->sources ? lane_in_of(session, share->rank) : NULL;
-    if (!in)
-        return;
-    lane_drain(&in->lane); /* of a sender that was killed, too */
-    for (struct lane_offer **at = &in->offers; *at; at = &(*at)->next) {
-        if ((*at)->put.id != share->id)
+    for (struct lane_offer *offer = in ? in->offers : NULL; offer; offer = offer->next) {
+        if (offer->put.id != share->id)
             continue;
-        drop_offer(session, in, at);
+        offer->withdrawn = in->withdrawn = true;
+        drain(session, in); /* of a sender that was killed, too */
         return;
     }
 }
@@ -207,26 +253,37 @@ void lane_forget_target(struct tca *session, uint64_t region)
 
 int lane_in_drain(struct tca *session, struct lane_in *in)
 {
-    int r = lane_drain(&in->lane);
+    int r = drain(session, in);
     if (r == -ENOENT) { /* the daemon has sent it before the sender could know */
         session_drain(session);
-        r = lane_drain(&in->lane);
+        r = drain(session, in);
     }
-    if (r == -ENOENT && in->error)
-        return error_set(in->error, "what a peer has put cannot be fetched: %s", tca_strerror(in->error));
+    if (r == -ENXIO && (int64_t)(in->ours_end - in->lane.next) > 0)
+        return error_set(in->error, "what rank %u has put cannot be fetched: %s", in->rank, tca_strerror(in->error));
     return r == 0;
 }
 
-void lanes_strict(struct tca *session, bool on)
+int lanes_strict(struct tca *session, uint64_t end_ns)
 {
-    atomic_store_explicit(&session->notify->strict, on, memory_order_relaxed);
-    atomic_thread_fence(memory_order_seq_cst); /* before the look at the lanes: pairs with share.c's may_notify() */
-    for (uint32_t rank = 0; on && session->lanes_in && rank < session->sources; rank++)
-        if (session->lanes_in[rank])
-            while (lane_pending(&session->lanes_in[rank]->lane) &&
-                   lane_in_drain(session, session->lanes_in[rank]) == 0 &&
-                   atomic_load_explicit(&session->notify->source_state[rank], memory_order_acquire) == SOURCE_ALIVE)
-                ;
+    be_strict(session);
+    session_drain(session); /* lanes that we have not heard of */
+    for (uint32_t rank = 0; session->lanes_in && rank < session->sources; rank++) {
+        struct lane_in *in = session->lanes_in[rank];
+        int r = 0;
+        while (in && lane_pending(&in->lane) && (r = lane_in_drain(session, in)) == 0) {
+            if (clock_left(end_ns) == 0)
+                return error_set(-ETIMEDOUT, "what rank %u has put does not land: is its process stopped?", rank);
+            sched_yield();
+        }
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+void lanes_lenient(struct tca *session)
+{
+    atomic_store_explicit(&session->notify->strict, 0, memory_order_relaxed);
 }
 
 void lanes_clear(struct tca *session)

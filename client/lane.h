@@ -9,8 +9,11 @@ struct lane_offer;
 
 struct lane_in {
     struct lane lane; /* our end: the receiver's */
-    int error;        /* a put could not be taken up: what waits for it fails with this */
+    uint32_t rank;
     struct lane_offer *offers;
+    bool withdrawn;    /* some offers were, with entries perhaps in the lane still */
+    int error;         /* a put could not be taken up: */
+    uint64_t ours_end; /* what waits for entries before this one fails with that; the sender does the others, see lanes_strict() */
 };
 
 /* Events of the daemon. The frame's descriptors may be taken. */
@@ -23,8 +26,11 @@ void lane_forget_target(struct tca *session, uint64_t region);
 /* Drains the lane from this rank: 1 all that was published has landed, 0 not yet, or why it cannot. */
 int lane_in_drain(struct tca *session, struct lane_in *in);
 
-/* From now on others land what they put before they notify (on), or may leave it to us. */
-void lanes_strict(struct tca *session, bool on);
+/* From now on others land what they put before they notify. Waits for what they have left to us until now. -ETIMEDOUT: one of them
+ * is in the middle of it. */
+int lanes_strict(struct tca *session, uint64_t end_ns);
+/* They may leave it to us again. */
+void lanes_lenient(struct tca *session);
 
 void lanes_clear(struct tca *session);
 

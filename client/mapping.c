@@ -71,7 +71,7 @@ static int take_fd(struct frame *frame, uint32_t index)
 
 /* The same descriptor may serve several mappings, and come again with later plans: what is here
  * already stays as it is, and the frame closes what nobody took. */
-int mapping_adopt_region(struct tca *session, const Tca__Mapping *mapping, struct frame *frame)
+static int adopt_region(struct tca *session, const Tca__Mapping *mapping, struct frame *frame)
 {
     if (find_region(session, mapping->region))
         return 0;
@@ -130,7 +130,7 @@ int mapping_adopt(struct tca *session, const Tca__PlanCommitted *committed, stru
         const Tca__ChainCommitted *chain = committed->chains[i];
         for (size_t j = 0; j < chain->n_mappings; j++) {
             const Tca__Mapping *mapping = chain->mappings[j];
-            int r = mapping->region_fd ? mapping_adopt_region(session, mapping, frame) : 0;
+            int r = mapping->region_fd ? adopt_region(session, mapping, frame) : 0;
             if (r == 0 && mapping->session_fd)
                 r = adopt_segment(session, mapping, frame);
             if (r == 0 && mapping->lane_fd)
@@ -237,13 +237,42 @@ static void unmap_region(struct tca *session, struct mapped_region *region)
     free(region);
 }
 
+static void let_go(struct tca *session, struct mapped_region *region)
+{
+    mapping_remove(session, region);
+    unmap_region(session, region);
+}
+
 void mapping_unuse(struct tca *session, struct mapped_region *region)
 {
     region->uses--;
-    if (region->gone && !region->own && region->uses == 0) {
-        mapping_remove(session, region);
-        unmap_region(session, region);
+    if (region->gone && !region->own && region->uses == 0)
+        let_go(session, region);
+}
+
+void mapping_unuse_shared(struct tca *session, struct mapped_region *region)
+{
+    region->uses--;
+    if (!region->own && region->uses == 0)
+        let_go(session, region);
+}
+
+int mapping_share_region(struct tca *session, const Tca__Mapping *mapping, struct frame *frame,
+                         struct mapped_region **ret_region)
+{
+    struct mapped_region *region;
+    int r = adopt_region(session, mapping, frame);
+    if (r < 0)
+        return r;
+    if ((r = mapping_region(session, mapping, &region)) < 0) {
+        region = find_region(session, mapping->region);
+        if (region && region->uses == 0 && !region->own)
+            let_go(session, region);
+        return r;
     }
+    region->uses++;
+    *ret_region = region;
+    return 0;
 }
 
 struct mapped_region *mapping_gone(struct tca *session, uint64_t id)
@@ -253,8 +282,7 @@ struct mapped_region *mapping_gone(struct tca *session, uint64_t id)
         return NULL;
     region->gone = true;
     if (region->uses == 0 && !region->own) {
-        mapping_remove(session, region);
-        unmap_region(session, region);
+        let_go(session, region);
         return NULL;
     }
     return region;

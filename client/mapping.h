@@ -48,9 +48,6 @@ struct mapped_segment {
 /* Takes the descriptors that an answer to a commit carries. -EPROTO, -ENOMEM. */
 int mapping_adopt(struct tca *session, const Tca__PlanCommitted *committed, struct frame *frame);
 
-/* Of one mapping, the region's. */
-int mapping_adopt_region(struct tca *session, const Tca__Mapping *mapping, struct frame *frame);
-
 /* The region or segment of a mapping, mapped. -ESTALE: it is gone already. */
 int mapping_region(struct tca *session, const Tca__Mapping *mapping,
                    struct mapped_region **ret_region);
@@ -64,6 +61,12 @@ int mapping_insert_own_segment(struct tca *session);
 
 /* One use of a region less: unmaps a peer's that is gone when it was the last. */
 void mapping_unuse(struct tca *session, struct mapped_region *region);
+
+/* A region that others share with us, mapped, and one use of it more; its descriptor comes in every such frame. What nobody uses any
+ * more is not kept: nobody would tell us of its end. */
+int mapping_share_region(struct tca *session, const Tca__Mapping *mapping, struct frame *frame,
+                         struct mapped_region **ret_region);
+void mapping_unuse_shared(struct tca *session, struct mapped_region *region);
 
 /* The region is gone: NULL when it is none that was ever mapped. */
 struct mapped_region *mapping_gone(struct tca *session, uint64_t id);

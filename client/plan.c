@@ -242,15 +242,22 @@ int plan_release(struct tca *session, uint32_t id)
     return session_ask(session, &question, TCA__MESSAGE__BODY_DONE, NULL);
 }
 
-void plan_let_engine_take(struct tca_plan *plan, bool may)
+int plan_let_engine_take(struct tca_plan *plan, uint64_t end_ns)
 {
     struct tca *session = plan->session;
-    if (plan->engine_takes == may)
+    plan->engine_takes = true;
+    session->engine_takes++;
+    return lanes_strict(session, end_ns);
+}
+
+void plan_stop_engine(struct tca_plan *plan)
+{
+    struct tca *session = plan->session;
+    if (!plan->engine_takes)
         return;
-    plan->engine_takes = may;
-    session->engine_takes += may ? 1 : -1u;
-    if (session->engine_takes == may) /* the first, or the last has gone */
-        lanes_strict(session, may);
+    plan->engine_takes = false;
+    if (--session->engine_takes == 0)
+        lanes_lenient(session);
 }
 
 /* What it has put may still wait for the receiver: then we do it, for the receiver will know nothing of it any more. */
@@ -305,7 +312,7 @@ struct tca_plan *tca_plan_free(struct tca_plan *plan)
         settle(plan);
         plan_release(session, plan->id); /* if that fails, the session is lost, or ends it */
         session_progress(session);       /* completions of starts that the release has ended */
-        plan_let_engine_take(plan, false);
+        plan_stop_engine(plan);
     }
     plan_destroy(plan);
     return NULL;

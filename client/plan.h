@@ -75,6 +75,7 @@ struct tca_plan {
     struct tca *session;
     enum plan_state state;
     int broken;     /* 0, or why it cannot be started */
+    int ending;     /* 0, or what ends the start that runs, once session->ending is looked at */
     bool slow;      /* a start is more than copies that end in it */
     uint32_t flags; /* TCA_PLAN_* */
     uint32_t id;
@@ -138,8 +139,11 @@ static inline bool plan_fused(const struct tca_plan *plan, uint32_t step, uint32
 int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed);
 void plan_unbind(struct tca_plan *plan);
 
-/* Whether the daemon may take notifications for this plan, instead of this process. */
-void plan_let_engine_take(struct tca_plan *plan, bool may);
+/* From now on the daemon may take notifications for this plan, instead of this process. -ETIMEDOUT, or why what came before cannot be
+ * had here. */
+int plan_let_engine_take(struct tca_plan *plan, uint64_t end_ns);
+/* Not any more. */
+void plan_stop_engine(struct tca_plan *plan);
 
 /* Tells the daemon to forget an id. */
 int plan_release(struct tca *session, uint32_t id);
@@ -157,7 +161,7 @@ void plan_run_later(struct tca_plan *plan);
 /* The start is over in both seats. */
 void plan_finish(struct tca_plan *plan);
 
-/* No start works from now on; text NULL: the usual words. A start that runs is ended, but for what
+/* No start works from now on; text NULL: the usual words. The next session_progress() ends a start that runs, but for what
  * the daemon has yet to report. */
 void plan_break(struct tca_plan *plan, int error, const char *text);
 

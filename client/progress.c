@@ -1,15 +1,18 @@
 /* What goes on between the start of a plan and its end. */
 #include "client/progress.h"
 
+#include <assert.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "client/clock.h"
 #include "client/error.h"
 #include "client/plan.h"
+#include "drivers/shm/share.h"
 #include "proto/status.h"
+
+enum { PIECES = 4 }; /* looks at puts that wait for their receivers, each some microseconds, before others have their turn */
 
 void plan_finish(struct tca_plan *plan)
 {
@@ -86,7 +89,7 @@ static bool run_chains(struct tca_plan *plan)
 static void run_plans(struct tca *session)
 {
     if (session->running)
-        session->shm->ops->progress(session->shm, UINT_MAX); /* what a receiver was to help with */
+        session->shm->ops->progress(session->shm, PIECES); /* what a receiver was to help with */
     for (struct tca_plan **link = &session->running; *link;) {
         struct tca_plan *plan = *link;
         if (!run_chains(plan)) {
@@ -101,18 +104,38 @@ static void run_plans(struct tca *session)
     }
 }
 
-void session_progress(struct tca *session)
-{
-    take_completions(session);
-    run_plans(session);
-}
-
 /* ---- bad ends ---- */
 
 static void cancel_chains(struct tca_plan *plan, int error)
 {
     for (uint64_t left = plan->client_left; left; left &= left - 1)
         chain_cancel(plan->chains[__builtin_ctzll(left)], error);
+}
+
+/* No other plan of the session is moved: this may be a child that was forked. */
+static void end_chains(struct tca_plan *plan, int error)
+{
+    struct tca *session = plan->session;
+    cancel_chains(plan, error);
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        shm_put_cancel(session->shm, plan->units[i].put, error);
+    run_chains(plan);
+    assert(!plan->client_left);
+    struct tca_plan **link = &session->running;
+    while (*link != plan)
+        link = &(*link)->next_running;
+    *link = plan->next_running;
+}
+
+void plan_abandon(struct tca_plan *plan, int error)
+{
+    if (plan->state != PLAN_RUNNING)
+        return;
+    note_error(plan, error);
+    plan->daemon_left = false;
+    if (plan->client_left)
+        end_chains(plan, error);
+    plan_finish(plan);
 }
 
 void plan_break(struct tca_plan *plan, int error, const char *text)
@@ -123,19 +146,31 @@ void plan_break(struct tca_plan *plan, int error, const char *text)
         plan->broken = error;
         snprintf(plan->why, sizeof(plan->why), "%s", text && text[0] ? text : status_text(error));
     }
-    cancel_chains(plan, error); /* they end when they are run the next time */
+    if (plan->state == PLAN_RUNNING) {
+        plan->ending = error;
+        plan->session->ending = true;
+    }
 }
 
-void plan_abandon(struct tca_plan *plan, int error)
+/* The news may have come in the middle of a chain's step. What had arrived before them counts. */
+static void end_broken(struct tca *session)
 {
-    struct tca *session = plan->session;
-    if (plan->state != PLAN_RUNNING)
-        return;
-    note_error(plan, error);
-    plan->daemon_left = false;
-    cancel_chains(plan, error);
-    if (plan->client_left)
-        run_plans(session);
-    if (plan->state == PLAN_RUNNING)
-        plan_finish(plan);
+    session->ending = false;
+    run_plans(session);
+    for (struct tca_plan *plan = session->plans; plan; plan = plan->next) {
+        if (plan->ending && session->control.lost)
+            plan_abandon(plan, plan->ending);
+        else if (plan->ending)
+            cancel_chains(plan, plan->ending); /* they end when they are run the next time */
+        plan->ending = 0;
+    }
+    run_plans(session);
+}
+
+void session_progress(struct tca *session)
+{
+    take_completions(session);
+    run_plans(session);
+    while (__builtin_expect(session->ending, 0))
+        end_broken(session);
 }

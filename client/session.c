@@ -115,12 +115,8 @@ static void late(void *context, const Tca__Message *message, struct frame *frame
 static void lost(void *context, int error)
 {
     struct tca *session = context;
-    if (error != -EPROTO && session->plans)
-        session_progress(session);
-    for (struct tca_plan *plan = session->plans; plan; plan = plan->next) {
+    for (struct tca_plan *plan = session->plans; plan; plan = plan->next)
         plan_break(plan, error, "its tcad has gone");
-        plan_abandon(plan, error);
-    }
 }
 
 static const struct control_ops session_control_ops = {
@@ -264,12 +260,12 @@ struct tca *tca_close(struct tca *session)
 {
     if (!session)
         return NULL;
-    if (session->processes)
-        process_settle_all(session, clock_end(session->settings.timeout_ns));
     /* Also when a child that was forked holds the socket; but not for our parent when we are the
-     * child. */
-    if (session->control.fd >= 0 && session->control.pid == getpid())
+     * child: nor are its lanes ours. */
+    if (session->control.fd >= 0 && session->control.pid == getpid()) {
+        process_settle_all(session, clock_end(session->settings.timeout_ns));
         shutdown(session->control.fd, SHUT_RDWR);
+    }
     while (session->plans)
         plan_destroy(session->plans);
     process_clear(session);

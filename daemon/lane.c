@@ -100,9 +100,9 @@ bool lane_offer(struct plan *plan, struct plan_unit *unit, int *ret_lane_fd)
     unit->share = take_id(*at);
     if (unit->share == 0)
         return false; /* it is not new then */
-    tell(to, plan, unit, fd);
     *ret_lane_fd = fd;
-    return true;
+    tell(to, plan, unit, fd);
+    return session_reads(to); /* else it has not got it yet, and could meet entries that it knows nothing of */
 }
 
 void lane_withdraw(struct plan *plan, struct plan_unit *unit)

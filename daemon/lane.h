@@ -8,8 +8,8 @@ struct plan;
 struct plan_unit;
 struct session;
 
-/* Offers a put of a client-seat chain to the session that it goes to. On success unit->share is its id, and *ret_lane_fd the lane, for
- * the answer to the committing client, when that has not got it yet (else -1; the caller closes it). False: the sender copies alone. */
+/* Offers a put of a client-seat chain to the session that it goes to: unit->share is its id then. *ret_lane_fd becomes the lane, for the
+ * answer to the committing client, when that has not got it yet (the caller closes it). False: the sender copies alone. */
 bool lane_offer(struct plan *plan, struct plan_unit *unit, int *ret_lane_fd);
 /* Takes it back, if it was made. */
 void lane_withdraw(struct plan *plan, struct plan_unit *unit);

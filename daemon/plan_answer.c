@@ -47,7 +47,32 @@ static void share_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *
         mapping->lane_fd = attach(draft, lane_fd);
     }
     mapping->way = unit->way;
-    mapping->share = unit->share;
+    mapping->share = unit->way == WAY_PUSH ? 0 : unit->share;
+}
+
+/* Whether later steps of the chain notify others than the receiver of this put: what they are told is that its data are there. */
+static bool told_to_others(const struct plan *plan, const struct plan_chain *chain, uint32_t step)
+{
+    const struct plan_unit *put = &plan->units[chain->steps[step].unit];
+    for (uint32_t i = step + 1; i < chain->step_count; i++) {
+        const struct plan_unit *unit = chain->steps[i].is_wait ? put : &plan->units[chain->steps[i].unit];
+        if (unit->notify && unit->notify_session != put->owner)
+            return true;
+    }
+    return false;
+}
+
+/* Once it is sure that the answer will go out: the lanes are in it. */
+static void share_chain(struct plan *plan, const struct plan_chain *chain, Tca__Mapping *mapping, struct draft *draft)
+{
+    for (uint32_t i = 0; chain->seat == SEAT_CLIENT && i < chain->step_count; i++) {
+        if (chain->steps[i].is_wait)
+            continue;
+        struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+        if (unit->region && !told_to_others(plan, chain, i))
+            share_unit(plan, unit, mapping, draft);
+        mapping++;
+    }
 }
 
 static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *mapping, struct draft *draft)
@@ -70,8 +95,6 @@ static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *ma
         mapping->segment_bytes = notify_segment_bytes(session->sources);
         mapping->session_fd = attach(draft, session->notify_fd);
     }
-    if (unit->region)
-        share_unit(plan, unit, mapping, draft);
 }
 
 void plan_answer(struct plan *plan)
@@ -114,6 +137,8 @@ void plan_answer(struct plan *plan)
         plan->release_asked = true;
         goto out;
     }
+    for (uint32_t i = 0, first = 0; i < plan->chain_count; first += chains[i++].n_mappings)
+        share_chain(plan, &plan->chains[i], &mappings[first], &draft);
     committed.plan = plan->id;
     committed.n_chains = plan->chain_count;
     committed.chains = chain_list;

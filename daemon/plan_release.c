@@ -52,7 +52,6 @@ static void let_go(struct plan *plan)
     unbind_remote(plan);
     for (uint32_t i = 0; i < plan->unit_count; i++) {
         struct plan_unit *unit = &plan->units[i];
-        lane_withdraw(plan, unit);
         if (unit->binding)
             binding_end(unit->binding);
         unit->binding = NULL;
@@ -92,6 +91,9 @@ static void gone(struct plan *plan)
 {
     struct session *session = plan->session;
     keep_totals(plan);
+    /* not when it breaks: until its client has heard of that it may start it, and the receivers must know what comes */
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        lane_withdraw(plan, &plan->units[i]);
     assert(session->plans[plan->id] == plan);
     session->plans[plan->id] = NULL;
     session->plan_count--;

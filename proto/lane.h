@@ -10,7 +10,7 @@
  *   - An entry belongs to the sender until it stores `sequence` (its number from 0 on, plus 1), then to the lane until `head` has
  *     passed it.
  *   - Who does an entry's work holds `drainer` meanwhile: exchanged from LANE_NOBODY to its own name, stored back afterwards. `head`
- *     is stored by the holder only.
+ *     is stored by the holder only. A sender that has ended cannot give it back: the receiver takes it over, and does the entry again.
  *   - A notification is raised after the entries of the puts before it were published. Whoever takes one drains the lane first:
  *     that is all that makes data visible before its notification. Who cannot (its daemon takes notifications for it) says so
  *     in notify_segment.strict; the sender looks there after publishing, and drains the lane itself before it raises.
@@ -38,10 +38,11 @@ enum lane_drainer {
 
 struct lane_entry {
     _Alignas(LINE_BYTES) _Atomic uint64_t sequence;
-    uint32_t put; /* id that the daemon gave it: low bits a place below LANE_PUTS_MAX */
-    uint32_t kind;
-    uint64_t position_bytes; /* in packed bytes of the put */
-    uint64_t length_bytes;
+    /* atomic, for a compiler must not read them twice: who writes here may be hostile */
+    _Atomic uint32_t put; /* id that the daemon gave it: low bits a place below LANE_PUTS_MAX */
+    _Atomic uint32_t kind;
+    _Atomic uint64_t position_bytes; /* in packed bytes of the put */
+    _Atomic uint64_t length_bytes;
 };
 static_assert(sizeof(struct lane_entry) == LINE_BYTES, "shared format");
 

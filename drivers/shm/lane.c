@@ -39,9 +39,14 @@ int lane_add(struct lane *lane, struct lane_put *put)
     if (lane->puts[place])
         return -EEXIST;
     lane->puts[place] = put;
-    if ((int32_t)(put->id - lane->newest) > 0)
-        lane->newest = put->id;
+    lane_skip(lane, put->id);
     return 0;
+}
+
+void lane_skip(struct lane *lane, uint32_t id)
+{
+    if ((int32_t)(id - lane->newest) > 0)
+        lane->newest = id;
 }
 
 void lane_remove(struct lane *lane, const struct lane_put *put)
@@ -51,19 +56,26 @@ void lane_remove(struct lane *lane, const struct lane_put *put)
         lane->puts[place] = NULL;
 }
 
-/* Does the work of an entry, our own copy of it. What is wrong in itself is passed over. */
+/* Does the work of an entry, each field of which is read once. What is wrong in itself is passed over; so is, by a sender, what it
+ * does not know: somebody else has written it. */
 static int land(const struct lane *lane, const struct lane_entry *entry, const uint8_t *slot)
 {
-    uint32_t place = entry->put % LANE_PUTS_MAX;
+    uint32_t id = atomic_load_explicit(&entry->put, memory_order_relaxed);
+    uint32_t kind = atomic_load_explicit(&entry->kind, memory_order_relaxed);
+    uint64_t position = atomic_load_explicit(&entry->position_bytes, memory_order_relaxed);
+    uint64_t length = atomic_load_explicit(&entry->length_bytes, memory_order_relaxed);
+    uint32_t place = id % LANE_PUTS_MAX;
     const struct lane_put *put = place < lane->put_room ? lane->puts[place] : NULL;
-    if (!put || put->id != entry->put)
-        return (int32_t)(entry->put - lane->newest) > 0 ? -ENOENT : 0;
-    if (entry->position_bytes > put->size_bytes || entry->length_bytes > put->size_bytes - entry->position_bytes)
+    if (!put || put->id != id)
+        return lane->self == LANE_RECEIVER && (int32_t)(id - lane->newest) > 0 ? -ENOENT : 0;
+    if (!put->program)
+        return -ENXIO;
+    if (position > put->size_bytes || length > put->size_bytes - position)
         return 0;
-    if (entry->kind == LANE_DIRECT)
-        copy_program_run(put->program, put->target, put->source, entry->position_bytes, entry->length_bytes);
-    else if (entry->kind == LANE_STAGED && entry->length_bytes <= LANE_SLOT_BYTES)
-        copy_program_unpack(put->program, put->target, slot, entry->position_bytes, entry->length_bytes);
+    if (kind == LANE_DIRECT)
+        copy_program_run(put->program, put->target, put->source, position, length);
+    else if (kind == LANE_STAGED && length <= LANE_SLOT_BYTES)
+        copy_program_unpack(put->program, put->target, slot, position, length);
     return 0;
 }
 
@@ -78,12 +90,8 @@ int lane_drain_one(struct lane *lane)
     uint64_t head = atomic_load_explicit(&segment->head, memory_order_relaxed); /* the lock orders it */
     const struct lane_entry *shared = &segment->entries[head % LANE_ENTRIES];
     int r = 0;
-    if (atomic_load_explicit(&shared->sequence, memory_order_acquire) == head + 1) { /* as in lane_pending() */
-        struct lane_entry entry = {.put = shared->put,
-                                   .kind = shared->kind,
-                                   .position_bytes = shared->position_bytes,
-                                   .length_bytes = shared->length_bytes};
-        r = land(lane, &entry, segment->slots[head % LANE_ENTRIES]);
+    if (atomic_load_explicit(&shared->sequence, memory_order_acquire) == head + 1) { /* as in lane_holds() */
+        r = land(lane, shared, segment->slots[head % LANE_ENTRIES]);
         if (r == 0) {
             /* release: pairs with lane_backlog() */
             atomic_store_explicit(&segment->head, ++head, memory_order_release);
@@ -108,4 +116,19 @@ int lane_drain(struct lane *lane)
             return 0;
     }
     return -EAGAIN; /* a sender that is as fast as we are: others have their turn first */
+}
+
+void lane_take_over(struct lane *lane)
+{
+    uint32_t sender = LANE_SENDER;
+    atomic_compare_exchange_strong_explicit(&lane->segment->drainer, &sender, LANE_NOBODY, memory_order_acq_rel,
+                                            memory_order_relaxed);
+}
+
+uint64_t lane_published(const struct lane *lane)
+{
+    uint64_t number = lane->next;
+    while (number - lane->next < LANE_ENTRIES && lane_holds(lane, number))
+        number++;
+    return number;
 }

@@ -13,7 +13,7 @@
 struct lane_put {
     uint32_t id;
     uint64_t size_bytes;
-    const struct copy_program *program;
+    const struct copy_program *program; /* NULL: it cannot be done at this end */
     uint8_t *target; /* bases of the layouts */
     const uint8_t *source;
 };
@@ -35,19 +35,34 @@ void lane_deinit(struct lane *lane);
 /* 0, -EINVAL (an id that no daemon gives), -EEXIST, -ENOMEM. */
 int lane_add(struct lane *lane, struct lane_put *put);
 void lane_remove(struct lane *lane, const struct lane_put *put);
+/* Receiver: what comes of this put, which will not be added, is passed over. */
+void lane_skip(struct lane *lane, uint32_t id);
 
 /* Does what was published and not done yet, at most a lane full. 0: nothing is left; -EAGAIN: the other end is at it, or more came
- * meanwhile; -ENOENT: a put that was never added here (entries of puts that were removed are passed over). */
+ * meanwhile; -ENXIO: a put that cannot be done here. Receiver: -ENOENT: a put that was not added yet (entries of puts that were
+ * removed are passed over). */
 int lane_drain(struct lane *lane);
-/* One entry of it: 1 done, 0 there was none, -EAGAIN, -ENOENT. */
+/* One entry of it: 1 done, 0 there was none, or as above. */
 int lane_drain_one(struct lane *lane);
+
+/* Receiver: the sender has ended, perhaps in the middle of an entry. */
+void lane_take_over(struct lane *lane);
+
+/* Receiver: the entry after the last that is published. */
+uint64_t lane_published(const struct lane *lane);
+
+/* Whether this entry, or one that came to its place later, is published. */
+static inline bool lane_holds(const struct lane *lane, uint64_t number)
+{
+    const struct lane_entry *entry = &lane->segment->entries[number % LANE_ENTRIES];
+    /* acquire: pairs with lane_publish()'s release; signed, for the sender may have drained entries itself */
+    return (int64_t)(atomic_load_explicit(&entry->sequence, memory_order_acquire) - number - 1) >= 0;
+}
 
 /* Receiver: whether there may be something to drain. */
 static inline bool lane_pending(const struct lane *lane)
 {
-    const struct lane_entry *entry = &lane->segment->entries[lane->next % LANE_ENTRIES];
-    /* acquire: pairs with lane_publish()'s release; signed, for the sender may have drained entries itself */
-    return (int64_t)(atomic_load_explicit(&entry->sequence, memory_order_acquire) - lane->next - 1) >= 0;
+    return lane_holds(lane, lane->next);
 }
 
 /* Sender: how many entries are published and not done. A receiver that writes nonsense makes it 0: it spoils its own data. */
@@ -75,10 +90,10 @@ static inline void lane_publish(struct lane *lane, uint32_t put, enum lane_kind 
                                 uint64_t length_bytes)
 {
     struct lane_entry *entry = &lane->segment->entries[lane->next % LANE_ENTRIES];
-    entry->put = put;
-    entry->kind = kind;
-    entry->position_bytes = position_bytes;
-    entry->length_bytes = length_bytes;
+    atomic_store_explicit(&entry->put, put, memory_order_relaxed);
+    atomic_store_explicit(&entry->kind, kind, memory_order_relaxed);
+    atomic_store_explicit(&entry->position_bytes, position_bytes, memory_order_relaxed);
+    atomic_store_explicit(&entry->length_bytes, length_bytes, memory_order_relaxed);
     /* release: the slot and the entry before its number; pairs with the acquires of lane_pending() and the drainer */
     atomic_store_explicit(&entry->sequence, ++lane->next, memory_order_release);
 }

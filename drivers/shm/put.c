@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "drivers/shm/share.h"
 #include "drivers/shm/shm.h"
 
 static int read_blob(const struct shm_driver *shm, const struct driver_put_args *args,
@@ -169,6 +170,29 @@ int shm_put_post(struct driver *driver, struct driver_put *driver_put, struct dr
     return 0;
 }
 
+/* Nothing is queued for the peer any more. */
+static void be_idle(struct shm_driver *shm, struct shm_peer *peer)
+{
+    struct shm_peer *before = shm->busy;
+    while (before->next_busy != peer)
+        before = before->next_busy;
+    peer->detour = peer->error < 0 || (peer->lane && peer->lane->next != peer->lane->head);
+    before->next_busy = peer->next_busy;
+    if (shm->busy == peer)
+        shm->busy = before == peer ? NULL : before;
+}
+
+/* Takes a put out of the queue of its peer, where `at` points to it. */
+static void leave_queue(struct shm_driver *shm, struct shm_put *put, struct shm_put **at)
+{
+    struct shm_peer *peer = put->peer;
+    *at = put->next;
+    if (!put->next)
+        peer->queue.last = at;
+    if (!peer->queue.first)
+        be_idle(shm, peer);
+}
+
 /* Whether that was the last piece of it. */
 static bool copy_piece(struct shm_driver *shm, struct shm_put *put)
 {
@@ -194,17 +218,9 @@ static void move_piece(struct shm_driver *shm)
         shm->busy = peer;
         return;
     }
-    peer->queue.first = put->next;
-    if (peer->queue.first) {
+    leave_queue(shm, put, &peer->queue.first);
+    if (peer->queue.first)
         shm->busy = peer;
-    } else {
-        peer->queue.last = &peer->queue.first;
-        peer->detour = error < 0 || (peer->lane && peer->lane->next != peer->lane->head);
-        if (peer == shm->busy)
-            shm->busy = NULL;
-        else
-            shm->busy->next_busy = peer->next_busy;
-    }
     /* last: it may post, or release the put */
     if (error < 0)
         put->op->done(put->op, error);
@@ -212,6 +228,19 @@ static void move_piece(struct shm_driver *shm)
         put->op->done(put->op, 0); /* it has notified */
     else
         complete(shm, put, put->op);
+}
+
+void shm_put_cancel(struct driver *driver, struct driver_put *driver_put, int error)
+{
+    struct shm_put *put = (struct shm_put *)driver_put, **at = &put->peer->queue.first;
+    while (*at && *at != put)
+        at = &(*at)->next;
+    if (!*at)
+        return;
+    leave_queue((struct shm_driver *)driver, put, at);
+    if (put->share)
+        put->share->begun = put->share->notified = false;
+    put->op->done(put->op, error);
 }
 
 int shm_progress(struct driver *driver, unsigned budget)

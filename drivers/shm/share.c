@@ -25,10 +25,11 @@ static inline void relax(void)
 }
 
 /* Waits a moment for the backlog to become at most `most`. True: it is. False: the receiver is at work, still; ask again. When it is
- * not at work, the sender is. */
+ * not at work, the sender is: for a lane full at most, for `head` may be set back again and again. */
 static bool wait_backlog(struct lane *lane, uint64_t most)
 {
     uint64_t seen = lane_backlog(lane);
+    unsigned done = 0;
     for (unsigned looks = 0; seen > most;) {
         relax();
         uint64_t backlog = lane_backlog(lane);
@@ -36,7 +37,7 @@ static bool wait_backlog(struct lane *lane, uint64_t most)
             seen = backlog;
             looks = 0;
         } else if (++looks == LOOKS) {
-            int r = lane_drain_one(lane);
+            int r = done++ < LANE_ENTRIES ? lane_drain_one(lane) : -EAGAIN;
             if (r < 0)
                 return false;
             backlog = lane_backlog(lane);
@@ -57,7 +58,7 @@ bool shm_lane_settled(struct shm_peer *peer)
 /* The receiver's daemon may take what it gets before the receiver does: then everything lands first. */
 static bool may_notify(struct lane *lane)
 {
-    atomic_thread_fence(memory_order_seq_cst); /* our entries before the load: pairs with the receiver's in session.c */
+    atomic_thread_fence(memory_order_seq_cst); /* our entries before the load: pairs with lanes_strict()'s in client/lane.c */
     return !atomic_load_explicit(&lane->receiver->strict, memory_order_relaxed) || wait_backlog(lane, 0);
 }
 

@@ -14,6 +14,10 @@ void shm_peer_lane(struct driver_peer *peer, struct lane *lane);
  * notification, if any, goes to the lane's receiver. 0, -EEXIST, -EINVAL, -ENOMEM: then the sender copies it as before. */
 int shm_put_share(struct driver_put *put, enum way way, uint32_t id, const struct layout *target, const struct layout *source);
 
+/* A put that waits for its receiver, if it does, is given up: its operation is done with this error. What was left to the receiver may
+ * still land. */
+void shm_put_cancel(struct driver *driver, struct driver_put *put, int error);
+
 /* How it is copied. */
 enum way shm_put_way(const struct driver_put *put);
 
