@@ -23,15 +23,13 @@
     }
 
 DECLARE(plain)
-#ifdef COPY_HAVE_X86
+#ifdef COPY_HAVE_AVX2
 DECLARE(avx2)
-DECLARE(avx512)
 #endif
 
 /* Best first. */
 static const struct copy_kernels sets[] = {
-#ifdef COPY_HAVE_X86
-    SET(avx512),
+#ifdef COPY_HAVE_AVX2
     SET(avx2),
 #endif
     SET(plain),
@@ -40,12 +38,9 @@ enum { SETS = sizeof(sets) / sizeof(*sets) };
 
 static bool runs_here(const char *name)
 {
-#ifdef COPY_HAVE_X86
-    if (strcmp(name, "avx512") == 0)
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-               __builtin_cpu_supports("avx512vl");
+#ifdef COPY_HAVE_AVX2
     if (strcmp(name, "avx2") == 0)
-        return __builtin_cpu_supports("avx2");
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
 #endif
     return strcmp(name, "plain") == 0;
 }

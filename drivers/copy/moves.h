@@ -11,22 +11,16 @@ typedef uint16_t word2 __attribute__((aligned(1), may_alias));
 typedef uint32_t word4 __attribute__((aligned(1), may_alias));
 typedef uint64_t word8 __attribute__((aligned(1), may_alias));
 typedef uint64_t word16 VECTOR(16);
-#if defined(__AVX512F__)
+#ifdef __AVX2__
 typedef uint64_t word32 VECTOR(32);
-typedef uint64_t word64 VECTOR(64);
-#elif defined(__AVX2__)
-typedef uint64_t word32 VECTOR(32);
-typedef struct {
-    word32 low, high;
-} __attribute__((may_alias)) word64;
 #else
 typedef struct {
     word16 low, high;
 } __attribute__((may_alias)) word32;
+#endif
 typedef struct {
     word32 low, high;
 } __attribute__((may_alias)) word64;
-#endif
 
 #define LOAD(width, from)       (*(const word##width *)(from))
 #define STORE(width, to, value) (*(word##width *)(to) = (value))

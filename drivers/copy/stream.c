@@ -6,27 +6,14 @@
 enum { LINE = 64 };
 
 #ifdef __x86_64__
-#include <immintrin.h>
+#include <emmintrin.h>
 
-#if defined(__AVX512F__)
-static inline void stream_line(uint8_t *to, const uint8_t *from)
-{
-    _mm512_stream_si512((void *)to, _mm512_loadu_si512(from));
-}
-#elif defined(__AVX2__)
-static inline void stream_line(uint8_t *to, const uint8_t *from)
-{
-    const __m256i *half = (const __m256i *)from;
-    _mm256_stream_si256((__m256i *)to, _mm256_loadu_si256(half));
-    _mm256_stream_si256((__m256i *)to + 1, _mm256_loadu_si256(half + 1));
-}
-#else
+/* Narrower stores fill the same line just as fast. */
 static inline void stream_line(uint8_t *to, const uint8_t *from)
 {
     for (unsigned i = 0; i < LINE / 16; i++)
         _mm_stream_si128((__m128i *)to + i, _mm_loadu_si128((const __m128i *)from + i));
 }
-#endif
 
 /* Such stores are not ordered with those that follow: with a notification, say. */
 void copy_stream_end(void)
