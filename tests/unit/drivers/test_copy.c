@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "drivers/copy/copy.h"
+#include "drivers/copy/kernels.h"
 #include "tests/unit/drivers/kit.h"
 
 enum { MEMORY = 64 << 10, BASE = 24 << 10, PACKED_MAX = 8 << 10, GUARD = 64 };
@@ -105,6 +106,58 @@ Test(copy, packs_and_unpacks_like_the_reference)
         copy_unpack(target + BASE, layout, position, packed + GUARD, length);
         cr_assert(memcmp(target, expected, MEMORY) == 0, "round %u: unpack", round);
         free(layout);
+    }
+}
+
+static void compare_whole(const struct shape *to, const struct shape *from, const char *set)
+{
+    struct layout *source_layout = shape_layout(from), *target_layout = shape_layout(to);
+    struct copy_program *program;
+    memset(target, 0x5a, MEMORY);
+    memset(expected, 0x5a, MEMORY);
+    for (uint64_t i = 0; i < shape_bytes(to); i++)
+        expected[BASE + shape_place(to, i)] = source[BASE + shape_place(from, i)];
+    cr_assert(copy_program_new(target_layout, source_layout, &program) == 0);
+    copy_program_run(program, target + BASE, source + BASE, 0, shape_bytes(to));
+    cr_assert(memcmp(target, expected, MEMORY) == 0, "%s: %lu x %lu x %lu B to %ld and %ld apart",
+              set, to->outer, to->count, to->block, to->stride, to->outer_stride);
+    copy_program_free(program);
+    free(source_layout);
+    free(target_layout);
+}
+
+/* Packed, apart, and in opposite orders, both ways. */
+static void compare_shapes(uint64_t block, uint64_t count, uint64_t outer, const char *set)
+{
+    const int64_t bytes = (int64_t)block, row = (bytes + 3) * (int64_t)count + 70,
+                  column = (bytes + 1) * (int64_t)outer + 65;
+    const struct shape packed = {.block = block * count * outer, .count = 1, .outer = 1};
+    const struct shape apart = {
+        .block = block, .count = count, .stride = bytes + 3, .outer = outer, .outer_stride = row};
+    const struct shape opposite = {.block = block,
+                                   .count = count,
+                                   .stride = column,
+                                   .outer = outer,
+                                   .outer_stride = bytes + 1};
+    const struct shape *shapes[] = {&packed, &apart, &opposite};
+    for (int to = 0; to < 3; to++)
+        for (int from = 0; from < 3; from++)
+            compare_whole(shapes[to], shapes[from], set);
+}
+
+Test(copy, every_block_size_in_every_set)
+{
+    uint32_t state = 99;
+    const char *set;
+    fill(source, MEMORY, 4);
+    for (unsigned i = 0; (set = copy_kernels_name(i)); i++) {
+        if (!copy_kernels_use(set))
+            continue;
+        for (uint64_t block = 1; block <= 140; block++)
+            compare_shapes(block, 1 + next_random(&state) % 9, 1 + next_random(&state) % 20, set);
+        for (uint64_t block = 1; block <= 34; block++)
+            compare_shapes(block, 1 + next_random(&state) % 20, 1 + next_random(&state) % 34, set);
+        compare_shapes(3000, 2, 3, set);
     }
 }
 
