@@ -165,11 +165,11 @@ static int report(struct run *run)
     if (run->options->json)
         printf("{\"size\":%llu,\"ranks\":%u,\"steps\":%llu,\"step_us\":%.3f,\"p99_us\":%.3f,"
                "\"transpose_us\":%.3f,"
-               "\"difference\":%.3g,\"rail\":\"%s\",\"seat\":\"%s\"}\n",
+               "\"difference\":%.3g,\"rail\":\"%s\",\"seat\":\"%s\",\"way\":\"%s\"}\n",
                (unsigned long long)run->options->n, run->spectrum.ranks,
                (unsigned long long)run->options->steps, (double)step_ns / 1e3, (double)p99_ns / 1e3,
                (double)turn_ns / 1e3, run->difference, tca_rail_name(receipt.rail),
-               tca_seat_name(receipt.seat));
+               tca_seat_name(receipt.seat), tca_way_name(receipt.way));
     else
         printf("2-D FFT there and back, %llu x %llu complex doubles, %u ranks, %llu steps\n"
                "step       %.1f us (p99 %.1f)\n"

@@ -14,6 +14,8 @@
 #include "tests/bench/ddtbench/tca_layouts.h"
 
 #define PATIENCE_NS INT64_C(60000000000)
+#define WAYS        16 /* more than tca_way has */
+#define WAY_STARTS  9
 
 struct ours {
     struct tca *session;
@@ -127,11 +129,36 @@ static void free_plans(struct ours *ours)
 
 /* ---- all of it */
 
+/* By client or daemon, and in the client's seat in which way: what most of some starts say, as each
+ * may be another. */
+static int find_way(struct ours *ours, const struct mover *mover, char *ret_way, size_t bytes)
+{
+    uint32_t counts[WAYS] = {0};
+    uint32_t most = 0;
+    struct tca_receipt receipt = {0};
+    int r = 0;
+
+    for (int n = 0; n < WAY_STARTS && r >= 0; n++) {
+        r = bench_round(ours->bench, mover);
+        if (r >= 0)
+            r = tca_plan_receipt(ours->plans[0], &receipt);
+        if (r >= 0 && (uint32_t)receipt.way < WAYS)
+            counts[receipt.way]++;
+    }
+    for (uint32_t way = 0; way < WAYS; way++)
+        if (counts[way] > counts[most])
+            most = way;
+    if (most != TCA_WAY_NONE)
+        snprintf(ret_way, bytes, "%s", tca_way_name((enum tca_way)most));
+    else
+        snprintf(ret_way, bytes, "%s/%s", tca_rail_name(receipt.rail), tca_seat_name(receipt.seat));
+    return r;
+}
+
 static int run_plans(struct ours *ours)
 {
     struct mover mover = {
         .send = send_one, .receive = receive_one, .settle = settle, .swap = swap, .context = ours};
-    struct tca_receipt receipt;
     struct timing timing;
     char way[64];
     int r = bench_check(ours->bench, &mover, "plans", ours->bench->check_gaps);
@@ -140,12 +167,10 @@ static int run_plans(struct ours *ours)
         return r;
     r = explain(ours, "measuring", bench_time(ours->bench, &mover, &timing));
     if (r >= 0)
-        r = explain(ours, "receipt", tca_plan_receipt(ours->plans[0], &receipt));
-    if (r < 0)
-        return r;
-    snprintf(way, sizeof(way), "%s/%s", tca_rail_name(receipt.rail), tca_seat_name(receipt.seat));
-    bench_report(ours->bench, "plans", way, &timing);
-    return 0;
+        r = explain(ours, "receipt", find_way(ours, &mover, way, sizeof(way)));
+    if (r >= 0)
+        bench_report(ours->bench, "plans", way, &timing);
+    return r;
 }
 
 static int run_pattern(struct ours *ours, uint32_t number)

@@ -41,8 +41,12 @@ void bench_end(struct bench *bench);
  * collective. */
 int bench_check(struct bench *bench, const struct mover *mover, const char *what, bool gaps);
 
+/* There and back, or both halves of an exchange. Collective. */
+int bench_round(struct bench *bench, const struct mover *mover);
+
 struct timing {
     double one_way_us; /* median */
+    double least_us;
     uint64_t samples;
     struct distance before, after;
 };

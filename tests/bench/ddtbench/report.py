@@ -8,8 +8,8 @@ FAMILIES = [("WRF_", "WRF"), ("MILC", "MILC"), ("NAS_LU", "NAS LU"), ("NAS_MG", 
 HEADER = ["pattern", "bytes", "tcad us", "Open MPI", "MPICH", "Open MPI + UCX", "packing", "x MPI", "x best", "placement", "way"]
 COLUMNS = ["pattern", "bytes", "ours_us", "openmpi_us", "mpich_us", "openmpi_ucx_us", "best_manual_us", "times_mpi", "times_best",
            "placement", "way"]
-TICKS = [f"'{name}' {size}" for name, size in (("8", 8), ("64", 64), ("512", 512), ("4 K", 4096), ("32 K", 32768),
-                                               ("256 K", 262144), ("2 M", 2097152), ("16 M", 16777216))]
+TICKS = [f"'{name}' {size}" for name, size in (("8", 8), ("128", 128), ("2 K", 2048), ("32 K", 32768), ("512 K", 524288),
+                                               ("8 M", 8388608))]
 
 
 def cell(value):
@@ -76,23 +76,26 @@ def points(rows, column, prefix):
     return "".join(f"{row['bytes']} {row[column]}\n" for row in rows if row["pattern"].startswith(prefix) and row[column])
 
 
-def panel(rows, column, title, tag):
+def panel(rows, column, title, left):
+    """On the sheet from `left` on."""
     data, plots = [], []
     for number, (prefix, name) in enumerate(FAMILIES):
         found = points(rows, column, prefix)
         if found:
-            data.append(f"${tag}{number} << EOD\n{found}EOD\n")
-            plots.append(f"${tag}{number} using 1:2 with points pt {number + 4} ps 0.8 lw 1.5 lc {number + 1} title '{name}'")
+            data.append(f"${column}{number} << EOD\n{found}EOD\n")
+            plots.append(f"${column}{number} using 1:2 with points pt {number + 4} ps 0.8 lw 1.5 lc {number + 1} title '{name}'")
     lines = "1 with lines lw 2 lc rgb '#888888' notitle, 1.2 with lines dt 2 lc rgb '#888888' notitle"
-    return "".join(data) + f"set title '{title}'\nplot {lines}, " + ", ".join(plots) + "\n"
+    place = f"set title '{title}'\nset lmargin at screen {left}\nset rmargin at screen {left + 0.37:.2f}\n"
+    return "".join(data) + place + "plot " + ", ".join([lines] + plots) + "\n"
 
 
 def plot(rows, path):
     """How many times faster than the peers, by size, both scales logarithmic."""
-    script = (f"set terminal svg size 1200,520 font 'sans,13' background 'white'\nset output '{path}'\n"
-              "set logscale xy\nset grid lc rgb '#dddddd'\nset key outside right noenhanced\n"
-              f"set xtics ({', '.join(TICKS)})\nset xlabel 'bytes'\nset ylabel 'times faster'\nset yrange [0.2:]\n"
-              "set multiplot layout 1,2\n")
-    script += panel(rows, "times_mpi", "against the better of Open MPI and MPICH, datatypes", "m")
-    script += panel(rows, "times_best", "against the best of all peers, datatypes or packing", "b")
+    script = (f"set terminal svg size 1300,560 font 'sans,13' background 'white'\nset output '{path}'\n"
+              "set logscale xy\nset grid lc rgb '#dddddd'\nset key noenhanced\n"
+              f"set xtics ({', '.join(TICKS)})\nset xlabel 'bytes'\nset xrange [4:2e7]\nset ylabel 'times faster'\n"
+              "set ytics (0.1, 0.2, 0.5, 1, 1.2, 2, 4, 8, 16, 32)\nset yrange [*<0.8:1.6<*]\nset multiplot\nset key off\n")
+    script += panel(rows, "times_mpi", "against the better of Open MPI and MPICH, datatypes", 0.05)
+    script += "set key outside right\nunset ylabel\n"
+    script += panel(rows, "times_best", "against the best of all peers, datatypes or packing", 0.48)
     subprocess.run(["gnuplot"], input=(script + "unset multiplot\n").encode(), check=True)

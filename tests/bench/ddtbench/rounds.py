@@ -16,15 +16,19 @@ def placement(row):
 
 
 class Rounds:
-    def __init__(self):
-        self.samples = {}  # [pattern, bytes][who][how, way]: list of (placement, us)
-        self.ways = {}
+    """minimum: the least that was seen instead of the median, which on a busy machine says more of a change (not of a program)."""
+
+    def __init__(self, minimum=False):
+        self.samples = {}  # [pattern, bytes][who][how, way]: list of (placement, row)
         self.placements = []
+        self.field, self.middle = ("least_us", min) if minimum else ("us", statistics.median)
 
     def add(self, who, row):
         place = placement(row)
         by_who = self.samples.setdefault((row["pattern"], row["bytes"]), {})
-        by_who.setdefault(who, {}).setdefault((row["how"], row["way"]), []).append((place, row["us"]))
+        # the peers' ways are different programs, ours is chosen by the library, and may change from round to round
+        way = "" if who == OURS else row["way"]
+        by_who.setdefault(who, {}).setdefault((row["how"], way), []).append((place, row))
         self.placements.append(place)
 
     def rows(self, whos):
@@ -33,22 +37,36 @@ class Rounds:
 
     def row(self, key, by_who, whos):
         place, rounds = best_placement(by_who, whos)
-        ours = medians(by_who.get(OURS, {}), place)
+        ours = self.middles(by_who.get(OURS, {}), place, self.field)
         row = {"pattern": key[0], "bytes": key[1], "ours_us": best(ours, "plans")}
         packing = {}
         for who in PEERS:
-            theirs = medians(by_who.get(who, {}), place)
+            theirs = self.middles(by_who.get(who, {}), place, self.field)
             row[f"{who}_us"] = best(theirs, "datatypes")
             packing[who] = best(theirs, "packing")
         row["best_manual_us"] = least(packing.values())
-        row["way"] = min(ours, key=ours.get)[1] if ours else None
+        row["way"] = usual_way(by_who.get(OURS, {}), place)
         row["placement"] = place
+        row["line_ns"] = least(self.probes(by_who.get(OURS, {}), place, "line_ns"))
+        row["pull_us"] = least(self.probes(by_who.get(OURS, {}), place, "pull_us"))
         row["rounds"] = rounds
         row["better_mpi_us"] = least([row["openmpi_us"], row["mpich_us"]])
         row["best_peer_us"] = least([row[f"{who}_us"] for who in PEERS] + [row["best_manual_us"]])
         row["times_mpi"] = ratio(row["better_mpi_us"], row["ours_us"])
         row["times_best"] = ratio(row["best_peer_us"], row["ours_us"])
         return row
+
+
+    def middles(self, ways, place, field):
+        """{(how, way): us}"""
+        found = {way: [row[field] for where, row in samples if place in ("moved", where)] for way, samples in ways.items()}
+        return {way: self.middle(values) for way, values in found.items() if values}
+
+    @staticmethod
+    def probes(ways, place, field):
+        """The median, one for each way."""
+        found = [[value for where, row in samples if place in ("moved", where) for value in row[field]] for samples in ways.values()]
+        return [statistics.median(values) for values in found if values]
 
 
 def best_placement(by_who, whos):
@@ -62,14 +80,10 @@ def best_placement(by_who, whos):
     return "moved", min((len(samples) for ways in by_who.values() for samples in ways.values()), default=0)
 
 
-def medians(ways, place):
-    """{(how, way): us}"""
-    found = {}
-    for way, samples in ways.items():
-        wanted = [us for where, us in samples if place in ("moved", where)]
-        if wanted:
-            found[way] = statistics.median(wanted)
-    return found
+def usual_way(ways, place):
+    """What most of our samples say."""
+    said = [row["way"] for samples in ways.values() for where, row in samples if place in ("moved", where)]
+    return statistics.mode(said) if said else None
 
 
 def best(found, how):
