@@ -89,8 +89,8 @@ static int make_unit(struct tca_plan *plan, struct unit *unit, const struct part
     plan->client_descriptors += info.descriptors;
     if (parts->put && mapping->share && parts->notify)
         share(unit, parts->put, mapping);
-    if (plan->first_way == WAY_NONE)
-        plan->first_way = shm_put_way(unit->put);
+    if (!plan->first_put && parts->put)
+        plan->first_put = unit->put;
     return 0;
 }
 
@@ -186,5 +186,5 @@ void plan_unbind(struct tca_plan *plan)
     plan->units = NULL;
     plan->client_count = plan->unit_count = 0;
     plan->client_bytes = plan->client_descriptors = 0;
-    plan->first_way = WAY_NONE;
+    plan->first_put = NULL;
 }

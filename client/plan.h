@@ -118,7 +118,7 @@ struct tca_plan {
     uint32_t unit_count;
     enum rail first_rail; /* of the first chain */
     enum seat first_seat;
-    enum way first_way; /* of the first put in the client's seat */
+    struct driver_put *first_put; /* in the client's seat */
     uint64_t client_bytes;
     uint32_t client_descriptors;
 };

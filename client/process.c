@@ -37,6 +37,8 @@ int process_find(struct tca *session, uint64_t id, struct process **ret_process)
             free(process);
             return error_set(r, "cannot use the shm driver: %s", tca_strerror(r));
         }
+        if (id == session->id)
+            shm_peer_self(process->peer);
         process->next = session->processes;
         session->processes = process;
     }

@@ -3,6 +3,7 @@
 #include "client/error.h"
 #include "client/plan.h"
 #include "client/session.h"
+#include "drivers/shm/share.h"
 
 int tca_plan_receipt(const struct tca_plan *plan, struct tca_receipt *ret_receipt)
 {
@@ -12,7 +13,7 @@ int tca_plan_receipt(const struct tca_plan *plan, struct tca_receipt *ret_receip
     struct tca_receipt receipt = {
         .rail = (enum tca_rail)plan->first_rail,
         .seat = (enum tca_seat)plan->first_seat,
-        .way = (enum tca_way)plan->first_way,
+        .way = plan->first_put ? (enum tca_way)shm_put_way(plan->first_put) : TCA_WAY_NONE,
         .status = plan->last_status,
         .descriptors = plan->client_descriptors,
         .bytes = succeeded ? plan->client_bytes : 0,

@@ -1,6 +1,7 @@
 /* How a put is copied when the client does it itself: alone, or with the receiver's help. */
 #include "daemon/plan.h"
 #include "daemon/session.h"
+#include "drivers/shm/ways.h"
 
 /* Whether the receiver could help: it owns the memory, and gets the notification of just this put. */
 static bool can_share(const struct plan *plan, const struct plan_unit *unit)
@@ -10,10 +11,9 @@ static bool can_share(const struct plan *plan, const struct plan_unit *unit)
 
 enum way plan_way(const struct plan *plan, const struct plan_unit *unit)
 {
-    uint64_t bytes = unit->source_layout->size_bytes;
     if (!can_share(plan, unit))
         return WAY_PUSH;
     if (plan->wanted_way)
         return plan->wanted_way;
-    return bytes < 4096 ? WAY_PUSH : bytes < 2 << 20 ? WAY_RING : WAY_HALF;
+    return way_share_pays(unit->target_layout, unit->source_layout) ? WAY_NONE : WAY_PUSH;
 }

@@ -5,6 +5,12 @@
 #include <string.h>
 
 #include "proto/notify.h"
+#include "proto/wait.h"
+
+enum {
+    PROBE_EVERY = 32, /* starts: a probe takes as long as a start of some hundred bytes */
+    PROBE_MOST_NS = 1000,
+};
 
 void lane_init(struct lane *lane, struct lane_segment *segment, enum lane_drainer self)
 {
@@ -131,4 +137,21 @@ uint64_t lane_published(const struct lane *lane)
     while (number - lane->next < LANE_ENTRIES && lane_holds(lane, number))
         number++;
     return number;
+}
+
+void lane_publish_probing(struct lane *lane, uint32_t put, enum lane_kind kind, uint64_t position_bytes, uint64_t length_bytes)
+{
+    struct lane_entry *entry = &lane->segment->entries[lane->next % LANE_ENTRIES];
+    uint64_t before_ns = clock_now_ns();
+    /* A locked instruction waits for the line; what it stores is what is there. */
+    atomic_fetch_add_explicit(&entry->sequence, 0, memory_order_acq_rel);
+    uint64_t took_ns = clock_now_ns() - before_ns;
+    uint64_t clock_ns = clock_now_ns();
+    clock_ns = clock_now_ns() - clock_ns;
+    took_ns = took_ns > clock_ns ? took_ns - clock_ns : 0;
+    if (took_ns > PROBE_MOST_NS)
+        took_ns = PROBE_MOST_NS; /* somebody else had the processor */
+    lane->distance_ns = (uint32_t)((lane->distance_ns * 3 + took_ns) / 4);
+    lane->probe_in = PROBE_EVERY;
+    lane_publish(lane, put, kind, position_bytes, length_bytes);
 }

@@ -27,6 +27,9 @@ struct lane {
     uint32_t newest;        /* the youngest id that was ever added */
     uint64_t next;          /* the entry that this end publishes (sender) or looks for (receiver) next */
     uint64_t head;          /* sender: as it was last seen */
+    /* sender: how far the receiver is, in ns: what a store takes to a line that it has read */
+    uint32_t distance_ns;
+    uint32_t probe_in; /* starts until it is measured again */
 };
 
 void lane_init(struct lane *lane, struct lane_segment *segment, enum lane_drainer self);
@@ -85,6 +88,9 @@ static inline uint8_t *lane_slot(const struct lane *lane)
 {
     return lane->segment->slots[lane->next % LANE_ENTRIES];
 }
+
+/* The same, and measures the distance: the line of an entry was last read by the receiver. */
+void lane_publish_probing(struct lane *lane, uint32_t put, enum lane_kind kind, uint64_t position_bytes, uint64_t length_bytes);
 
 static inline void lane_publish(struct lane *lane, uint32_t put, enum lane_kind kind, uint64_t position_bytes,
                                 uint64_t length_bytes)

@@ -23,13 +23,15 @@ static int read_blob(const struct shm_driver *shm, const struct driver_put_args 
     return 0;
 }
 
-/* Contiguous on both sides needs no program. */
+/* Contiguous on both sides needs no program where ordinary stores will do. */
 static int choose_kind(struct shm_put *put, const struct driver_put_args *args)
 {
     struct layout_strided target, source;
     if (put->size_bytes == 0)
         return 0;
-    if (!layout_as_strided(args->target_layout, &target) || target.count != 1 ||
+    put->stream = put->size_bytes >= SHM_STREAM_MIN &&
+                  put->size_bytes / args->target_layout->block_count >= SHM_STREAM_BLOCK_MIN;
+    if (put->stream || !layout_as_strided(args->target_layout, &target) || target.count != 1 ||
         !layout_as_strided(args->layout, &source) || source.count != 1) {
         put->kind = SHM_PROGRAM;
         return copy_program_new(args->target_layout, args->layout, &put->program);
@@ -96,7 +98,10 @@ void shm_copy(const struct shm_put *put, uint64_t position, uint64_t length)
         memmove(put->target + position, put->source + position, length);
         break;
     case SHM_PROGRAM:
-        copy_program_run(put->program, put->target, put->source, position, length);
+        if (put->stream && !put->peer->self)
+            copy_program_run_stream(put->program, put->target, put->source, position, length);
+        else
+            copy_program_run(put->program, put->target, put->source, position, length);
         break;
     }
 }

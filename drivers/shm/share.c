@@ -8,11 +8,13 @@
 #include <stdlib.h>
 
 #include "drivers/shm/shm.h"
+#include "drivers/shm/ways.h"
 
 enum {
     LOOKS = 200,               /* at the receiver's line, some 10 to 100 ns each, before it is taken for absent */
     DIRECT_MIN = 16 * 1024,    /* bytes of a direct entry, but the last: not so few that taking turns costs more */
     DIRECT_ENTRIES = 4,        /* of a put */
+    STREAM_MIN = 1024,         /* bytes of a piece from which on it goes past the caches */
 };
 
 static inline void relax(void)
@@ -74,6 +76,22 @@ static bool notify(struct shm_driver *shm, struct shm_put *put)
     return true;
 }
 
+static inline void publish(struct lane *lane, uint32_t put, enum lane_kind kind, uint64_t position, uint64_t length)
+{
+    if (lane->probe_in == 0)
+        lane_publish_probing(lane, put, kind, position, length);
+    else
+        lane_publish(lane, put, kind, position, length);
+}
+
+static void pack(struct lane *lane, const struct shm_share *share, uint64_t position, uint64_t length)
+{
+    if (length >= STREAM_MIN)
+        copy_program_pack_stream(share->put.program, lane_slot(lane), share->put.source, position, length);
+    else
+        copy_program_pack(share->put.program, lane_slot(lane), share->put.source, position, length);
+}
+
 /* Through the slots. Once the receiver is taken for absent, and the slots are empty again, the rest is copied straight. */
 static int advance_ring(struct shm_driver *shm, struct shm_put *put)
 {
@@ -91,8 +109,8 @@ static int advance_ring(struct shm_driver *shm, struct shm_put *put)
             }
         }
         uint64_t piece = left < LANE_SLOT_BYTES ? left : LANE_SLOT_BYTES;
-        copy_program_pack(share->put.program, lane_slot(lane), share->put.source, put->position_bytes, piece);
-        lane_publish(lane, share->put.id, LANE_STAGED, put->position_bytes, piece);
+        pack(lane, share, put->position_bytes, piece);
+        publish(lane, share->put.id, LANE_STAGED, put->position_bytes, piece);
         put->position_bytes += piece;
     }
     return notify(shm, put); /* the source is free: all of it was read */
@@ -110,7 +128,7 @@ static void publish_direct(struct shm_put *put, uint64_t position)
     for (; left > 0; left -= piece, position += piece) {
         if (piece > left)
             piece = left;
-        lane_publish(lane, share->put.id, LANE_DIRECT, position, piece);
+        publish(lane, share->put.id, LANE_DIRECT, position, piece);
     }
     share->published = lane->next;
 }
@@ -123,7 +141,7 @@ static int advance_half(struct shm_driver *shm, struct shm_put *put)
         /* what was staged before must not land after what we copy now */
         if (lane->next != lane->head && !wait_backlog(lane, 0))
             return 0;
-        uint64_t half = share->way == WAY_PULL ? 0 : put->size_bytes / 2 & ~63ull;
+        uint64_t half = share->now == WAY_PULL ? 0 : put->size_bytes / 2 & ~63ull;
         publish_direct(put, half);
         shm_copy(put, 0, half);
         share->begun = true;
@@ -135,10 +153,18 @@ int shm_share_advance(struct shm_driver *shm, struct shm_put *put)
 {
     struct shm_share *share = put->share;
     struct lane *lane = put->peer->lane;
-    int complete = share->way == WAY_RING ? advance_ring(shm, put) : advance_half(shm, put);
+    if (share->now == WAY_NONE) {
+        lane->probe_in -= lane->probe_in > 0;
+        share->now = share->way                                   ? share->way
+                     : lane->distance_ns <= share->half_up_to_ns ? WAY_HALF
+                                                                  : WAY_RING;
+    }
+    int complete = share->now == WAY_RING ? advance_ring(shm, put) : advance_half(shm, put);
     put->peer->detour = put->peer->detour || lane->next != lane->head;
     if (complete)
         share->begun = share->notified = false;
+        share->last = share->now;
+        share->now = WAY_NONE;
     return complete;
 }
 
@@ -153,6 +179,11 @@ void shm_share_free(struct shm_put *put)
 }
 
 /* ---- set-up ---- */
+
+void shm_peer_self(struct driver_peer *driver_peer)
+{
+    ((struct shm_peer *)driver_peer)->self = true;
+}
 
 void shm_peer_lane(struct driver_peer *driver_peer, struct lane *lane)
 {
@@ -173,6 +204,7 @@ int shm_put_share(struct driver_put *driver_put, enum way way, uint32_t id, cons
     if (!share)
         return -ENOMEM;
     share->way = way;
+    share->half_up_to_ns = way_half_up_to_ns(&way_costs_default, target, source);
     share->put = (struct lane_put){.id = id, .size_bytes = put->size_bytes, .program = put->program};
     share->put.target = put->base_target;
     share->put.source = put->base_source;
@@ -193,7 +225,7 @@ int shm_put_share(struct driver_put *driver_put, enum way way, uint32_t id, cons
 enum way shm_put_way(const struct driver_put *driver_put)
 {
     const struct shm_put *put = (const struct shm_put *)driver_put;
-    return put->size_bytes == 0 ? WAY_NONE : put->share ? put->share->way : WAY_PUSH;
+    return put->size_bytes == 0 ? WAY_NONE : put->share ? put->share->last : WAY_PUSH;
 }
 
 bool shm_peer_settled(struct driver_peer *driver_peer)

@@ -10,7 +10,10 @@
 /* The lane to this peer, the sender's end, from now on; NULL: none any more. Nothing is in flight. */
 void shm_peer_lane(struct driver_peer *peer, struct lane *lane);
 
-/* A prepared put with data, whose peer has a lane, is copied in this way from now on; id: the daemon's, known to the receiver. Its
+/* The peer is this process itself: it will read from its own caches. */
+void shm_peer_self(struct driver_peer *peer);
+
+/* A prepared put with data, whose peer has a lane, is copied in this way from now on (WAY_NONE: the best at each start); id: the daemon's, known to the receiver. Its
  * notification, if any, goes to the lane's receiver. 0, -EEXIST, -EINVAL, -ENOMEM: then the sender copies it as before. */
 int shm_put_share(struct driver_put *put, enum way way, uint32_t id, const struct layout *target, const struct layout *source);
 
@@ -18,7 +21,7 @@ int shm_put_share(struct driver_put *put, enum way way, uint32_t id, const struc
  * still land. */
 void shm_put_cancel(struct driver *driver, struct driver_put *put, int error);
 
-/* How it is copied. */
+/* How it was copied the last time. WAY_NONE: never yet, and it will be decided then. */
 enum way shm_put_way(const struct driver_put *put);
 
 /* Whether everything that was put to the peer has landed: a put that is done may still wait in the lane. Helps for a moment. To be true

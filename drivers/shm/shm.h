@@ -10,6 +10,10 @@ struct shm_put;
 enum {
     SHM_PUT_COST = 256,        /* of a put in itself, in bytes that could be copied meanwhile */
     SHM_AT_ONCE_SEGMENTS = 16, /* of at_once_max */
+    /* Bytes from which on a put into blocks of at least so many goes past the caches (copy.h): a target that its owner has read
+     * costs less then, wherever the two processors are. */
+    SHM_STREAM_MIN = 32 * 1024,
+    SHM_STREAM_BLOCK_MIN = 256,
 };
 
 struct shm_region {
@@ -25,6 +29,7 @@ struct shm_queue {
 struct shm_peer {
     struct shm_queue queue;     /* puts that are being copied in pieces: the first is at work */
     bool detour;                /* puts must not be copied at once: there is a queue, an error, or something in the lane */
+    bool self;                  /* this process itself */
     int error;                  /* not 0: it has failed */
     struct shm_peer *next_busy; /* in the driver's ring of peers with a queue */
     struct lane *lane;          /* the sender's end of the lane to it; NULL: none */
@@ -65,6 +70,9 @@ struct shm_share {
     enum way way;
     struct lane_put put;
     struct copy_program *program; /* its own, when the put needs none */
+    uint32_t half_up_to_ns;       /* WAY_NONE: that distance; beyond it RING */
+    enum way now;                 /* of the current start, once it has begun */
+    enum way last;                /* of the one before */
     uint64_t published;           /* of the current start: the lane's entries up to this one are to be done */
     bool begun;
     bool notified;
@@ -73,6 +81,7 @@ struct shm_share {
 struct shm_put {
     enum shm_kind kind;
     bool notify;
+    bool stream;                  /* past the caches */
     struct copy_program *program; /* SHM_PROGRAM */
     uint8_t *target;              /* the layout's base; contiguous: the bytes themselves */
     const uint8_t *source;
