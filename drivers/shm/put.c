@@ -244,7 +244,7 @@ void shm_put_cancel(struct driver *driver, struct driver_put *driver_put, int er
         return;
     leave_queue((struct shm_driver *)driver, put, at);
     if (put->share)
-        put->share->begun = put->share->notified = false;
+        shm_share_end(put->share);
     put->op->done(put->op, error);
 }
 

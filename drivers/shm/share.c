@@ -149,6 +149,13 @@ static int advance_half(struct shm_driver *shm, struct shm_put *put)
     return notify(shm, put) && wait_backlog(lane, lane->next - share->published);
 }
 
+void shm_share_end(struct shm_share *share)
+{
+    share->begun = share->notified = false;
+    share->last = share->now;
+    share->now = WAY_NONE;
+}
+
 int shm_share_advance(struct shm_driver *shm, struct shm_put *put)
 {
     struct shm_share *share = put->share;
@@ -162,9 +169,7 @@ int shm_share_advance(struct shm_driver *shm, struct shm_put *put)
     int complete = share->now == WAY_RING ? advance_ring(shm, put) : advance_half(shm, put);
     put->peer->detour = put->peer->detour || lane->next != lane->head;
     if (complete)
-        share->begun = share->notified = false;
-        share->last = share->now;
-        share->now = WAY_NONE;
+        shm_share_end(share);
     return complete;
 }
 

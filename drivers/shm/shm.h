@@ -101,6 +101,7 @@ struct shm_put {
 void shm_copy(const struct shm_put *put, uint64_t position, uint64_t length);
 /* share.c: moves a shared put on: 1 it is complete, 0 not yet. Notifies. */
 int shm_share_advance(struct shm_driver *shm, struct shm_put *put);
+void shm_share_end(struct shm_share *share); /* of a start */
 void shm_share_free(struct shm_put *put);
 /* Whether the lane to the peer has been drained: true without a lane. Tries for a moment, and helps. */
 bool shm_lane_settled(struct shm_peer *peer);
