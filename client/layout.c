@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/error.h"
+#include "drivers/copy/copy.h"
 
 static int explain(int code)
 {
@@ -255,6 +256,8 @@ int tca_layout_dup(const struct tca_layout *layout, struct tca_layout **ret_layo
 struct tca_layout *tca_layout_free(struct tca_layout *layout)
 {
     if (layout) {
+        copy_program_free(layout->packer);
+        copy_program_free(layout->unpacker);
         free(layout->program);
         free(layout);
     }

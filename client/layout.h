@@ -2,6 +2,7 @@
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "client/include/tca.h"
@@ -20,9 +21,16 @@ struct types {
     uint64_t count;              /* 0: there is none */
 };
 
+struct copy_program;
+
 struct tca_layout {
     struct layout *program;
     struct types types;
+    /* Compiled when tca_pack() or tca_unpack() are called again, by whichever thread is first; NULL
+     * before. */
+    _Atomic(struct copy_program *) packer;
+    _Atomic(struct copy_program *) unpacker;
+    atomic_bool packed, unpacked;
 };
 
 static inline const struct layout *layout_of(const struct tca_layout *layout)

@@ -26,6 +26,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
+#include "drivers/copy/copy.h"
 #include "drivers/driver.h"
 #include "drivers/ofi/ofi_wire.h"
 
@@ -121,10 +122,9 @@ enum ofi_path {
 
 struct ofi_put {
     enum ofi_path path;
-    bool packed; /* the source is not contiguous */
+    struct copy_program *packer; /* NULL: the source is contiguous */
     bool notify;
     struct ofi_peer *peer;
-    const struct layout *layout;
     uint8_t *base;    /* of the source layout, or the contiguous source itself */
     void *descriptor; /* of the source's registration */
     uint64_t size_bytes;
@@ -223,7 +223,8 @@ struct ofi_source {
 
 struct ofi_landing {
     uint8_t *base; /* of the layout; NULL: a notification alone */
-    const struct layout *layout;
+    uint64_t size_bytes;
+    struct copy_program *unpacker; /* NULL: the target is contiguous, and base the target itself */
     uint64_t key;
     uint64_t token;
     uint32_t data; /* as ofi_data_landing() */

@@ -72,7 +72,6 @@ static void fill_blob(struct ofi_driver *ofi, const struct driver_landing_args *
                       const struct ofi_landing *landing, struct ofi_blob *ret_blob)
 {
     const struct ofi_region *region = (const struct ofi_region *)args->region;
-    struct layout_strided strided;
     *ret_blob = (struct ofi_blob){
         .magic = OFI_BLOB_MAGIC,
         .data = landing->data,
@@ -80,15 +79,37 @@ static void fill_blob(struct ofi_driver *ofi, const struct driver_landing_args *
         .landing_key = landing->key,
         .flags = landing->notify ? OFI_BLOB_NOTIFY : 0,
     };
-    if (!region || args->layout->size_bytes == 0)
-        return;
-    ret_blob->size_bytes = args->layout->size_bytes;
-    if (layout_as_strided(args->layout, &strided) && strided.count == 1) {
+    ret_blob->size_bytes = landing->size_bytes;
+    if (landing->size_bytes > 0 && !landing->unpacker) {
         ret_blob->flags |= OFI_BLOB_CONTIGUOUS;
-        ret_blob->address =
-            ofi_memory_remote(ofi, &region->memory, landing->base + strided.offset_bytes);
+        ret_blob->address = ofi_memory_remote(ofi, &region->memory, landing->base);
         ret_blob->key = fi_mr_key(region->memory.mr);
     }
+}
+
+static int set_target(struct ofi_landing *landing, const struct driver_landing_args *args)
+{
+    const struct ofi_region *region = (const struct ofi_region *)args->region;
+    struct layout_strided strided;
+    landing->base = region->memory.base + args->offset_bytes;
+    landing->size_bytes = args->layout->size_bytes;
+    if (layout_as_strided(args->layout, &strided) && strided.count == 1) {
+        landing->base += strided.offset_bytes;
+        return 0;
+    }
+    struct layout *packed;
+    int r = layout_contiguous(landing->size_bytes, &packed);
+    if (r < 0)
+        return r;
+    r = copy_program_new(args->layout, packed, &landing->unpacker);
+    free(packed);
+    return r;
+}
+
+static void landing_free(struct ofi_landing *landing)
+{
+    copy_program_free(landing->unpacker);
+    free(landing);
 }
 
 int ofi_landing_new(struct driver *driver, const struct driver_landing_args *args,
@@ -104,10 +125,12 @@ int ofi_landing_new(struct driver *driver, const struct driver_landing_args *arg
     if (!landing)
         return -ENOMEM;
     int r = ofi_random(&landing->key, sizeof(landing->key));
+    if (r == 0 && region)
+        r = set_target(landing, args);
     if (r == 0)
         r = take_slot(&ofi->landings, &index);
     if (r < 0) {
-        free(landing);
+        landing_free(landing);
         return r;
     }
     struct ofi_landing_entry *entry = &ofi->landings.entries[index];
@@ -115,10 +138,6 @@ int ofi_landing_new(struct driver *driver, const struct driver_landing_args *arg
     landing->data = ofi_data_landing(index, entry->generation);
     landing->notify = args->notify;
     landing->token = args->token;
-    if (region) {
-        landing->base = region->memory.base + args->offset_bytes;
-        landing->layout = args->layout;
-    }
     struct ofi_blob blob;
     fill_blob(ofi, args, landing, &blob);
     memcpy(ret_blob, &blob, sizeof(blob));
@@ -131,5 +150,5 @@ void ofi_landing_free(struct driver *driver, struct driver_landing *driver_landi
 {
     struct ofi_landing *landing = (struct ofi_landing *)driver_landing;
     give_slot(&ofi_of(driver)->landings, landing->data & (OFI_LANDINGS_MAX - 1));
-    free(landing);
+    landing_free(landing);
 }

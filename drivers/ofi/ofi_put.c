@@ -23,23 +23,30 @@ static int read_blob(const struct driver_put_args *args, struct ofi_blob *ret_bl
     return 0;
 }
 
-static void set_source(struct ofi_put *put, const struct driver_put_args *args)
+static int set_source(struct ofi_put *put, const struct driver_put_args *args)
 {
     const struct ofi_region *region = (const struct ofi_region *)args->region;
     struct layout_strided strided;
-    put->layout = args->layout;
     put->size_bytes = args->layout->size_bytes;
     put->descriptor = fi_mr_desc(region->memory.mr);
     put->base = region->memory.base + args->offset_bytes;
-    put->packed = !layout_as_strided(args->layout, &strided) || strided.count != 1;
-    if (!put->packed)
+    if (layout_as_strided(args->layout, &strided) && strided.count == 1) {
         put->base += strided.offset_bytes;
+        return 0;
+    }
+    struct layout *packed;
+    int r = layout_contiguous(put->size_bytes, &packed);
+    if (r < 0)
+        return r;
+    r = copy_program_new(packed, args->layout, &put->packer);
+    free(packed);
+    return r;
 }
 
 static uint32_t descriptors(const struct ofi_driver *ofi, const struct ofi_put *put)
 {
     uint64_t most =
-        put->packed || put->path == OFI_RING ? ofi->requests.segment_bytes : ofi->write_max_bytes;
+        put->packer || put->path == OFI_RING ? ofi->requests.segment_bytes : ofi->write_max_bytes;
     uint64_t count = put->size_bytes == 0 ? 1 : (put->size_bytes - 1) / most + 1;
     return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
 }
@@ -68,9 +75,13 @@ int ofi_put_prepare(struct driver *driver, const struct driver_put_args *args,
         put->address = peer->address.sink_address;
         put->key = peer->address.sink_key;
     } else {
-        set_source(put, args);
+        r = set_source(put, args);
+        if (r < 0) {
+            free(put);
+            return r;
+        }
         put->path = !(blob.flags & OFI_BLOB_CONTIGUOUS) ? OFI_RING
-                    : put->packed                       ? OFI_GATHER
+                    : put->packer                       ? OFI_GATHER
                                                         : OFI_DIRECT;
         put->address = blob.address;
         put->key = blob.key;
@@ -78,7 +89,7 @@ int ofi_put_prepare(struct driver *driver, const struct driver_put_args *args,
     *ret_put = (struct driver_put *)put;
     *ret_info = (struct driver_put_info){
         .descriptors = descriptors(ofi_of(driver), put),
-        .gathered = put->packed || put->path == OFI_RING,
+        .gathered = put->packer || put->path == OFI_RING,
     };
     return 0;
 }
@@ -86,7 +97,10 @@ int ofi_put_prepare(struct driver *driver, const struct driver_put_args *args,
 void ofi_put_release(struct driver *driver, struct driver_put *driver_put)
 {
     struct ofi_put *put = (struct ofi_put *)driver_put;
-    assert(!put || !put->op);
+    if (!put)
+        return;
+    assert(!put->op);
+    copy_program_free(put->packer);
     free(put);
 }
 

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "drivers/copy/copy.h"
 #include "drivers/ofi/ofi.h"
 #include "proto/status.h"
 #include "proto/wait.h"
@@ -240,11 +239,15 @@ static void scatter(struct ofi_driver *ofi, struct ofi_source *source)
     const struct ofi_landing *landing = ofi_landing_find(&ofi->landings, segment.landing);
     if (!landing || landing->key != segment.landing_key || !landing->base)
         return;
-    if (segment.position_bytes > landing->layout->size_bytes ||
-        segment.length_bytes > landing->layout->size_bytes - segment.position_bytes)
+    if (segment.position_bytes > landing->size_bytes ||
+        segment.length_bytes > landing->size_bytes - segment.position_bytes)
         return;
-    copy_unpack(landing->base, landing->layout, segment.position_bytes, slot + sizeof(segment),
-                segment.length_bytes);
+    const uint8_t *data = slot + sizeof(segment);
+    if (landing->unpacker)
+        copy_program_unpack(landing->unpacker, landing->base, data, segment.position_bytes,
+                            segment.length_bytes);
+    else
+        memcpy(landing->base + segment.position_bytes, data, segment.length_bytes);
     if ((segment.flags & OFI_SEGMENT_LAST) && landing->notify)
         ofi->driver.events.notified(ofi->driver.events.context, landing->token);
 }

@@ -3,7 +3,6 @@
 #include <rdma/fi_rma.h>
 #include <string.h>
 
-#include "drivers/copy/copy.h"
 #include "drivers/ofi/ofi.h"
 
 int ofi_write_data(struct ofi_driver *ofi, fi_addr_t to, uint64_t address, uint64_t key,
@@ -84,8 +83,8 @@ static int inject(struct ofi_driver *ofi, struct ofi_put *put)
     const void *source = put->base;
     ssize_t r;
 
-    if (put->packed) {
-        copy_pack(packed, put->base, put->layout, 0, put->size_bytes);
+    if (put->packer) {
+        copy_program_pack(put->packer, packed, put->base, 0, put->size_bytes);
         source = packed;
     }
     if (put->notify)
@@ -130,13 +129,13 @@ static int write_notify(struct ofi_driver *ofi, struct ofi_put *put)
 static int write_target(struct ofi_driver *ofi, struct ofi_put *put)
 {
     const uint64_t left = put->size_bytes - put->posted_bytes;
-    const uint64_t most = put->packed ? ofi->requests.segment_bytes : ofi->write_max_bytes;
+    const uint64_t most = put->packer ? ofi->requests.segment_bytes : ofi->write_max_bytes;
     const uint64_t piece = left < most ? left : most;
     const bool last = piece == left;
 
     if (last && put->notify && !ofi->ordered && put->outstanding > 0)
         return blocked(put, OFI_BLOCKED_ORDER);
-    struct ofi_request *request = ofi_write_take(ofi, put, put->packed);
+    struct ofi_request *request = ofi_write_take(ofi, put, put->packer);
     if (!request)
         return blocked(put, OFI_BLOCKED_BUFFERS);
     struct write write = {
@@ -149,8 +148,8 @@ static int write_target(struct ofi_driver *ofi, struct ofi_put *put)
         .with_data = last && put->notify,
         .data = put->data,
     };
-    if (put->packed) {
-        copy_pack(request->buffer, put->base, put->layout, put->posted_bytes, piece);
+    if (put->packer) {
+        copy_program_pack(put->packer, request->buffer, put->base, put->posted_bytes, piece);
         write.iov[0].iov_base = request->buffer;
         write.descriptors[0] = fi_mr_desc(ofi->requests.bounce_memory.mr);
     }
@@ -203,8 +202,8 @@ static int write_segment(struct ofi_driver *ofi, struct ofi_put *put)
         .with_data = true,
         .data = ofi_data_link(OFI_DATA_SEGMENT, link->source_epoch, link->source, link->sent),
     };
-    if (put->packed) {
-        copy_pack(segment + 1, put->base, put->layout, put->posted_bytes, piece);
+    if (put->packer) {
+        copy_program_pack(put->packer, segment + 1, put->base, put->posted_bytes, piece);
         write.iov[0].iov_len += piece;
         write.iov_count = 1;
     }
