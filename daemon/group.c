@@ -74,7 +74,7 @@ struct place *place_of_caller(struct session *session, uint32_t tag)
 {
     struct place *place = place_find(session->tcad->groups, session->id);
 
-    if (place && place->joined)
+    if (place && place->entered)
         return place;
     if (place || !group_alone(session)) {
         session_fail(session, tag, -EINVAL, "session %" PRIu64 " has not joined a group (it was opened for one of %u)",
@@ -86,7 +86,7 @@ struct place *place_of_caller(struct session *session, uint32_t tag)
         session_fail(session, tag, -ENOMEM, "no memory for a group of one");
         return NULL;
     }
-    place->joined = true;
+    place->joined = place->entered = true;
     return place;
 }
 
@@ -155,6 +155,14 @@ static bool same_group(const struct place *place, const Tca__PeerSessionGone *go
     return place->user == gone->user && gone->rank < place->size && place->group[0] && strcmp(place->group, gone->group) == 0;
 }
 
+/* Whether that one is, or may turn out to be, the rank of its group. */
+static bool may_be(const struct groups *groups, const struct place *place, uint32_t rank, struct gone gone)
+{
+    const struct session *session = session_find(groups->tcad, place->session);
+    return session && (!place->joined ||
+                       (session->members[rank].session == gone.session && session->members[rank].node == gone.node));
+}
+
 /* True when that was news, and the session was told: then the list of places may be another. */
 static bool mark_gone(struct groups *groups, struct place *place, uint32_t rank, struct gone gone)
 {
@@ -174,22 +182,27 @@ static bool mark_gone(struct groups *groups, struct place *place, uint32_t rank,
     return true;
 }
 
-void groups_session_gone(struct groups *groups, uint32_t node, const Tca__PeerSessionGone *message)
+bool groups_session_gone(struct groups *groups, uint32_t node, const Tca__PeerSessionGone *message)
 {
     struct gone gone = {
         .session = message->session,
         .node = message->about ? message->about - 1 : node,
         .state = message->node_down ? SOURCE_NODE_DOWN : SOURCE_DEAD,
     };
+    bool its_own = gone.node == node, believed = its_own;
     if (!message->about)
         root_session_gone(groups->root, node, message);
 
     struct place *place = groups->places;
-    while (place)
-        if (same_group(place, message) && mark_gone(groups, place, message->rank, gone))
-            place = groups->places;
-        else
+    while (place) {
+        if (!same_group(place, message) || (!its_own && (place->root != node || !may_be(groups, place, message->rank, gone)))) {
             place = place->next;
+            continue;
+        }
+        believed = true;
+        place = mark_gone(groups, place, message->rank, gone) ? groups->places : place->next;
+    }
+    return believed;
 }
 
 /* Marks the first rank of that node that is not marked yet. */

@@ -33,8 +33,9 @@ void group_session_gone(struct session *session);
 
 /* The root's side, from peers: PeerGroupJoin, PeerGather, PeerPublish, PeerLookup. True when the question was one of these. */
 bool groups_asked(struct groups *groups, uint32_t node, uint32_t tag, const Tca__Message *question);
-/* PeerSessionGone of another node: marks the rank in every session of that group here (session_source_gone). */
-void groups_session_gone(struct groups *groups, uint32_t node, const Tca__PeerSessionGone *gone);
+/* PeerSessionGone of another node: marks the rank in every session of that group here (session_source_gone). False: it is not that
+ * node's to say. A node speaks of its own sessions, and as the root of a group of its members. */
+bool groups_session_gone(struct groups *groups, uint32_t node, const Tca__PeerSessionGone *gone);
 /* A node went down: its members are gone for every group here, -EHOSTDOWN for waiters. */
 void groups_node_down(struct groups *groups, uint32_t node);
 

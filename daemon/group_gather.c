@@ -6,7 +6,10 @@
 #include <string.h>
 
 #include "daemon/group_internal.h"
+#include "daemon/loop.h"
 #include "daemon/tcad.h"
+
+enum { GATHERED_OVERHEAD_BYTES = 4 }; /* of each blob in the message */
 
 static bool is_missing(const struct member *member)
 {
@@ -91,6 +94,13 @@ static int check_call(struct root *root, const struct group *group, uint32_t nod
     if (gather->blob.len > BLOB_MAX_BYTES) {
         snprintf(text, text_bytes, "group %s: rank %u gives %zu bytes to a gather, the limit is %d", group->name, gather->rank,
                  gather->blob.len, BLOB_MAX_BYTES);
+        return -EMSGSIZE;
+    }
+    uint64_t answer_bytes = group->size * (gather->blob.len + GATHERED_OVERHEAD_BYTES);
+    if (answer_bytes * group->most_of_a_node > STREAM_QUEUE_MAX_BYTES) { /* it would look like a node that does not read */
+        snprintf(text, text_bytes, "group %s: a gather of %zu bytes of each rank gives %" PRIu32 " ranks of one node %" PRIu64 " bytes "
+                 "each, and a node takes at most %d at a time: gather in smaller parts, or put the data",
+                 group->name, gather->blob.len, group->most_of_a_node, answer_bytes, STREAM_QUEUE_MAX_BYTES);
         return -EMSGSIZE;
     }
     if (group->members[gather->rank].gathering) {

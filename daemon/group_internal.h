@@ -74,6 +74,7 @@ struct group {
     char name[NAME_MAX_BYTES];
     uint32_t size;
     bool complete;
+    uint32_t most_of_a_node;  /* members; once it is complete */
     uint32_t joining, in;     /* members in that state */
     struct member *members;   /* [size] */
 
@@ -92,6 +93,7 @@ struct root {
     struct tcad *tcad;
     struct group *groups;
     uint32_t count;
+    uint64_t members;        /* of all groups together, also those who have not come */
     struct loop_timer *tick; /* runs while somebody waits */
     bool ticking;
     struct early *early;     /* joins that wait for a group of that name to end */
@@ -155,6 +157,7 @@ struct place {
     uint64_t session;
     uint32_t user, root, rank, size;
     bool joined;                /* the members are known */
+    bool entered;               /* and all of them know: it may call */
     char group[NAME_MAX_BYTES]; /* "": the session is alone, without a root */
     struct gone *gone;          /* [size] */
     struct own *published;
@@ -173,7 +176,8 @@ struct place *place_new(struct session *session, const char *group, uint32_t roo
 void place_leave(struct groups *groups, struct place *place);
 /* For a session without a group: it is the only one in its own. */
 bool group_alone(const struct session *session);
-/* The place of a session that may call, else the call is failed. A session alone gets one with the first call. */
+/* The place of a session that may call: one that has been told that it is in. Else the call is failed. A session alone gets one with
+ * the first call. */
 struct place *place_of_caller(struct session *session, uint32_t tag);
 
 /* ---- group_request.c: questions to the root ---- */
@@ -216,7 +220,7 @@ void request_gather(struct request *request, uint32_t rank, uint64_t sequence, P
 /* The root has said who the members are. Takes the request over. */
 void join_members(struct request *request, struct session *session, struct place *place, const Tca__GroupMembers *list);
 /* All daemons know the group. */
-void join_done(struct request *request, struct session *session);
+void join_done(struct request *request, struct session *session, struct place *place);
 void join_failed(struct request *request, struct session *session, struct place *place);
 
 /* ---- group_share.c ---- */

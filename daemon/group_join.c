@@ -120,8 +120,9 @@ void join_members(struct request *request, struct session *session, struct place
     mark_early(session, place);
 }
 
-void join_done(struct request *request, struct session *session)
+void join_done(struct request *request, struct session *session, struct place *place)
 {
+    place->entered = true;
     answer_members(session, request->tag);
 }
 

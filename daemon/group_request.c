@@ -1,5 +1,6 @@
 /* Questions of sessions to the root of their group, from the asking to the answer that the session gets. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,10 +8,19 @@
 #include "daemon/group_internal.h"
 #include "daemon/tcad.h"
 
+enum { REQUESTS_MAX = 64 }; /* that one session may wait for: a thread waits for one, and the root keeps each */
+
 struct request *request_new(struct session *session, const struct place *place, enum request_kind kind, uint32_t tag,
                             uint64_t timeout_ns)
 {
     struct groups *groups = session->tcad->groups;
+    if (session->group_requests >= REQUESTS_MAX) {
+        session_fail(session, tag, -EBUSY,
+                     "session %" PRIu64 " waits for %" PRIu32 " answers of group %s (lookups, gathers, publications), the most that "
+                     "it may: wait for some, or give them shorter time-outs",
+                     session->id, session->group_requests, place->group);
+        return NULL;
+    }
     struct request *request = calloc(1, sizeof *request);
     if (!request) {
         session_fail(session, tag, -ENOMEM, "no memory for a question to the group");
@@ -29,11 +39,15 @@ struct request *request_new(struct session *session, const struct place *place, 
     if (request->next)
         request->next->link = &request->next;
     groups->requests = request;
+    session->group_requests++;
     return request;
 }
 
 struct request *request_free(struct request *request)
 {
+    struct session *session = session_find(request->groups->tcad, request->session);
+    if (session)
+        session->group_requests--;
     *request->link = request->next;
     if (request->next)
         request->next->link = request->link;
@@ -102,7 +116,7 @@ static void on_answer(void *context, int status, const Tca__Message *answer, con
         join_members(request, session, place, answer->group_members);
         return;
     } else if (request->kind == REQUEST_BARRIER) {
-        join_done(request, session);
+        join_done(request, session, place);
     } else if (request->kind == REQUEST_WITHDRAW) {
         share_published(request, session, place);
     } else {

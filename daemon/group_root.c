@@ -9,7 +9,11 @@
 #include "daemon/loop.h"
 #include "daemon/tcad.h"
 
-enum { TICK_MS = 50, NODES_MAX = 65536 };
+enum {
+    TICK_MS = 50,
+    NODES_MAX = 65536,
+    MEMBERS_MAX = 1 << 20, /* of all groups together: who has the cluster key can name any number of users */
+};
 
 struct group *root_find(const struct root *root, uint32_t user, const char *name)
 {
@@ -60,6 +64,7 @@ static struct group *group_new(struct root *root, const Tca__PeerGroupJoin *join
     group->next = root->groups;
     root->groups = group;
     root->count++;
+    root->members += group->size;
     return group;
 }
 
@@ -71,6 +76,7 @@ static void group_end(struct root *root, struct group *group)
         at = &(*at)->next;
     *at = group->next;
     root->count--;
+    root->members -= group->size;
     group_drop_all(group);
     for (uint32_t rank = 0; rank < group->size; rank++)
         free(group->members[rank].blob);
@@ -105,6 +111,16 @@ static uint64_t incarnation_of(const struct root *root, uint32_t node)
     return peers_info(root->tcad->peers, node, &info) == 0 ? info.incarnation : 0;
 }
 
+static uint32_t most_of_a_node(const struct group *group)
+{
+    uint16_t members[NODES_MAX] = {0};
+    uint32_t most = 0;
+    for (uint32_t rank = 0; rank < group->size; rank++)
+        if (++members[group->members[rank].node] > most)
+            most = members[group->members[rank].node];
+    return most;
+}
+
 static void complete(struct root *root, struct group *group)
 {
     Tca__Member *members = calloc(group->size, sizeof *members);
@@ -127,6 +143,7 @@ static void complete(struct root *root, struct group *group)
         member->state = MEMBER_IN;
     }
     group->complete = true;
+    group->most_of_a_node = most_of_a_node(group);
     group->in = group->size;
     group->joining = 0;
 
@@ -148,6 +165,11 @@ static int check_join(struct root *root, const struct group *group, uint32_t nod
     const uint32_t limit = root->tcad->conf->limits.groups_per_user;
     char who[160];
 
+    if (!group && root->members + join->size > MEMBERS_MAX) {
+        snprintf(text, text_bytes, "the groups that meet at node %s have %" PRIu64 " ranks, and %d is the most: let this one of %u meet "
+                 "elsewhere (NAME@NODE)", group_node_name(root->tcad, root->tcad->node), root->members, MEMBERS_MAX, join->size);
+        return -EDQUOT;
+    }
     if (!group) {
         if (count_of_user(root, join->user) < limit)
             return 0;

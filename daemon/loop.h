@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "proto/limits.h"
+
 struct loop;
 struct loop_io;
 struct loop_timer;
@@ -58,6 +60,9 @@ struct stream_events {
     void (*closed)(void *context, int error, const char *text);
     void *context;
 };
+
+/* Bytes not yet taken by the kernel: one frame of any length, and some. */
+enum { STREAM_QUEUE_MAX_BYTES = FRAME_PAYLOAD_MAX + (16 << 20) };
 
 /* tls NULL: plain. Connecting is asynchronous: ready() or closed() comes later. */
 int stream_connect(struct loop *loop, struct tls *tls, const struct sockaddr *address, socklen_t address_bytes,

@@ -20,10 +20,7 @@
 #include "daemon/tls.h"
 #include "proto/frame.h"
 
-enum {
-    QUEUE_MAX = FRAME_PAYLOAD_MAX + (16 << 20), /* bytes not yet taken by the kernel: one frame of any length, and some */
-    READ_MAX = 256 << 10,                       /* at a time */
-};
+enum { READ_MAX = 256 << 10 }; /* at a time */
 
 struct stream {
     struct event_base *base;
@@ -169,7 +166,7 @@ int stream_send(struct stream *stream, uint32_t tag, const void *payload, size_t
         return -EMSGSIZE;
     struct evbuffer *output = bufferevent_get_output(stream->bev);
     struct frame_header header;
-    if (evbuffer_get_length(output) + sizeof header + bytes > QUEUE_MAX)
+    if (evbuffer_get_length(output) + sizeof header + bytes > STREAM_QUEUE_MAX_BYTES)
         return -ENOBUFS;
 
     frame_header_fill(&header, tag, (uint32_t)bytes);

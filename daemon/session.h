@@ -50,6 +50,7 @@ struct session {
     bool joined;
     uint32_t root; /* node */
     struct session_member *members;
+    uint32_t group_requests; /* that the group's root has not answered yet */
 
     struct region *regions; /* list, region->next_of_session */
     uint32_t region_count;

@@ -96,9 +96,10 @@ static void peer_asked(void *context, uint32_t node, uint32_t tag, const Tca__Me
     case TCA__MESSAGE__BODY_PEER_SESSION_GONE: {
         const Tca__PeerSessionGone *gone = question->peer_session_gone;
         uint32_t home = gone->about ? gone->about - 1 : node; /* a root tells again what it was told */
-        groups_session_gone(tcad->groups, node, gone);
-        plans_session_gone(tcad, home, gone->session);
-        bindings_asker_gone(tcad, home, gone->session);
+        if (groups_session_gone(tcad->groups, node, gone)) {
+            plans_session_gone(tcad, home, gone->session);
+            bindings_asker_gone(tcad, home, gone->session);
+        }
         answer_done(tcad, node, tag);
         return;
     }

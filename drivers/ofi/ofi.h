@@ -254,6 +254,8 @@ struct ofi_driver {
     struct fid_ep *endpoint;
     int event_fd, timer_fd;
     bool cq_has_fd;
+    bool cq_edges, cq_signalled; /* see ofi_arm() */
+    int cq_fd;
     uint64_t timer_ms; /* period it is set to; 0: off */
     bool ordered;
     uint64_t write_flags; /* of every write that is no inject */

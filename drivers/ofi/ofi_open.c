@@ -47,8 +47,8 @@ static const struct fi_info *choose(const struct fi_info *list, const char *inte
     return NULL;
 }
 
-static int getinfo(const struct driver_config *config, int mr_mode, uint64_t order,
-                   struct fi_info **ret_info)
+static int getinfo(const struct driver_config *config, const char *provider, int mr_mode,
+                   uint64_t order, struct fi_info **ret_info)
 {
     bool ip = config->address && is_ip(config->address);
     struct fi_info *hints = fi_allocinfo(), *list = NULL;
@@ -63,7 +63,7 @@ static int getinfo(const struct driver_config *config, int mr_mode, uint64_t ord
     hints->domain_attr->av_type = FI_AV_TABLE;
     hints->tx_attr->msg_order = order;
     hints->rx_attr->msg_order = order;
-    if (config->provider && !(hints->fabric_attr->prov_name = strdup(config->provider))) {
+    if (provider && !(hints->fabric_attr->prov_name = strdup(provider))) {
         fi_freeinfo(hints);
         return -ENOMEM;
     }
@@ -94,15 +94,29 @@ static void tune(void)
 
 /* Best are providers that let us choose the key (it is then a secret) and that keep writes in
  * order. */
-int ofi_getinfo(const struct driver_config *config, struct fi_info **ret_info)
+static int getinfo_of(const struct driver_config *config, const char *provider,
+                      struct fi_info **ret_info)
 {
     const int mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_ENDPOINT;
     int r = -ENODEV;
-    tune();
     for (int attempt = 0; attempt < 4 && r == -ENODEV; attempt++)
-        r = getinfo(config, attempt & 1 ? mr_mode | FI_MR_PROV_KEY : mr_mode,
+        r = getinfo(config, provider, attempt & 1 ? mr_mode | FI_MR_PROV_KEY : mr_mode,
                     attempt & 2 ? 0 : ORDER, ret_info);
     return r;
+}
+
+/*
+ * In libfabric 1.16 and 1.17 "tcp" reaches our kind of endpoint through rxm, which crashes when a
+ * peer dies in the middle of a write to us (its connection reports the write without a context).
+ * These releases have the later tcp, without rxm, under the name of net.
+ */
+int ofi_getinfo(const struct driver_config *config, struct fi_info **ret_info)
+{
+    tune();
+    if (config->provider && strcmp(config->provider, "tcp") == 0 &&
+        getinfo_of(config, "net", ret_info) == 0)
+        return 0;
+    return getinfo_of(config, config->provider, ret_info);
 }
 
 /* With a descriptor to sleep on if the provider has one. */
@@ -117,7 +131,9 @@ static int open_queue(struct ofi_driver *ofi)
     int r = fi_cq_open(ofi->domain, &attributes, &ofi->cq, NULL);
     if (r == 0 && fi_control(&ofi->cq->fid, FI_GETWAIT, &fd) == 0) {
         ofi->cq_has_fd = true;
-        struct epoll_event event = {.events = EPOLLIN};
+        ofi->cq_fd = fd;
+        ofi->cq_edges = strcmp(ofi->info->fabric_attr->prov_name, "net") == 0; /* see is_dry() */
+        struct epoll_event event = {.events = EPOLLIN | (ofi->cq_edges ? EPOLLET : 0)};
         return epoll_ctl(ofi->event_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
     }
     if (r == 0)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "drivers/ofi/ofi_wire.h"
+#include "drivers/ofi/ofi.h"
 #include "tests/unit/drivers/kit.h"
 
 enum { REGION = 1 << 20, BUFFER = 1 << 20, TOKEN = 7, OFFSET = 4096 };
@@ -50,7 +50,8 @@ static void attacker_open(void)
     hints->caps = FI_MSG | FI_RMA;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED;
-    hints->fabric_attr->prov_name = strdup("tcp");
+    hints->fabric_attr->prov_name =
+        strdup(((struct ofi_driver *)victim.driver)->info->fabric_attr->prov_name);
     cr_assert(fi_getinfo(FI_VERSION(1, 15), "127.0.0.1", NULL, FI_SOURCE, hints, &attacker.info) ==
               0);
     fi_freeinfo(hints);
