@@ -30,6 +30,12 @@ void copy_pieces_clear(struct copy_pieces *pieces)
     pieces->count = 0;
 }
 
+void copy_pieces_deinit(struct copy_pieces *pieces)
+{
+    free(pieces->all);
+    *pieces = (struct copy_pieces){0};
+}
+
 static bool is_near(uint64_t place, uint64_t base)
 {
     return (int64_t)(place - base) == (int32_t)(place - base);
@@ -50,7 +56,7 @@ static uint64_t list_count(const struct copy_piece *pieces, uint64_t count)
 
 static uint64_t common_divisor(uint64_t a, uint64_t b)
 {
-    while (b > 0) {
+    while (b > 0 && a != b) {
         uint64_t rest = a % b;
         a = b;
         b = rest;
@@ -58,93 +64,85 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* Lists whose blocks have one length have the faster kernels: a block that is twice or three times
- * as long as the others (neighbours that were merged) is cut up, unless too many are. 0: leave
- * them. */
-static uint64_t common_length(const struct copy_piece *pieces, uint64_t count, uint64_t *ret_blocks)
-{
-    uint64_t divisor = 0, bytes = 0;
-    for (uint64_t i = 0; i < count; i++) {
-        divisor = common_divisor(pieces[i].length, divisor);
-        bytes += pieces[i].length;
-    }
-    *ret_blocks = bytes / divisor;
-    if (*ret_blocks <= count + count / 2)
-        return divisor;
-    *ret_blocks = count;
-    return 0;
-}
-
-/* The arrays of a list in the making. */
-struct arrays {
-    int32_t *target, *source;
-    uint32_t *starts;
+/* What a list will be like. */
+struct plan {
+    uint64_t bytes;
+    uint64_t blocks;
+    uint64_t block_bytes; /* 0: they differ */
     bool target_packed, source_packed;
 };
 
-static int arrays_new(struct arrays *arrays, uint64_t blocks)
+/* Lists whose blocks have one length have the faster kernels: a block that is twice or three times
+ * as long as the others (neighbours that were merged) is cut up, unless too many are. */
+static struct plan make_plan(const struct copy_piece *pieces, uint64_t count)
 {
-    *arrays = (struct arrays){
-        .target = reallocarray(NULL, blocks, sizeof(int32_t)),
-        .source = reallocarray(NULL, blocks, sizeof(int32_t)),
-        .starts = reallocarray(NULL, blocks + 1, sizeof(uint32_t)),
-        .target_packed = true,
-        .source_packed = true,
-    };
-    return arrays->target && arrays->source && arrays->starts ? 0 : -ENOMEM;
-}
-
-static void arrays_fill(struct arrays *arrays, const struct copy_piece *pieces, uint64_t count,
-                        uint64_t block)
-{
-    uint64_t at = 0, start = 0;
+    struct plan plan = {.target_packed = true, .source_packed = true};
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t length = block > 0 ? block : pieces[i].length;
-        for (uint64_t inside = 0; inside < pieces[i].length; inside += length, at++) {
-            arrays->target[at] = (int32_t)(pieces[i].target + inside - pieces[0].target);
-            arrays->source[at] = (int32_t)(pieces[i].source + inside - pieces[0].source);
-            arrays->starts[at] = (uint32_t)start;
-            arrays->target_packed &= arrays->target[at] == (int64_t)start;
-            arrays->source_packed &= arrays->source[at] == (int64_t)start;
-            start += length;
-        }
+        plan.block_bytes = common_divisor(pieces[i].length, plan.block_bytes);
+        plan.target_packed &= pieces[i].target - pieces[0].target == plan.bytes;
+        plan.source_packed &= pieces[i].source - pieces[0].source == plan.bytes;
+        plan.bytes += pieces[i].length;
     }
-    arrays->starts[at] = (uint32_t)start;
+    plan.blocks = plan.bytes / plan.block_bytes;
+    if (plan.blocks > count + count / 2) {
+        plan.blocks = count;
+        plan.block_bytes = 0;
+    }
+    return plan;
 }
 
-/* Keeps what the kernels need, frees the others. */
-static void arrays_to_list(struct arrays *arrays, uint64_t block, struct copy_list *list)
+static void fill_places(int32_t *places, const struct copy_piece *pieces, uint64_t count,
+                        uint64_t block_bytes, bool is_target)
 {
-    *list = (struct copy_list){.block_bytes = block};
-    if (!arrays->target_packed) {
-        list->target_places = arrays->target;
-        arrays->target = NULL;
+    uint64_t at = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t place =
+            is_target ? pieces[i].target - pieces[0].target : pieces[i].source - pieces[0].source;
+        uint64_t step = block_bytes > 0 ? block_bytes : pieces[i].length;
+        for (uint64_t inside = 0; inside < pieces[i].length; inside += step)
+            places[at++] = (int32_t)(place + inside);
     }
-    if (!arrays->source_packed) {
-        list->source_places = arrays->source;
-        arrays->source = NULL;
-    }
-    if (block == 0) {
-        list->starts = arrays->starts;
-        arrays->starts = NULL;
-    }
+}
+
+static int make_places(const struct plan *plan, const struct copy_piece *pieces, uint64_t count,
+                       bool is_target, const int32_t **ret_places)
+{
+    int32_t *places = reallocarray(NULL, plan->blocks, sizeof(*places));
+    if (!places)
+        return -ENOMEM;
+    fill_places(places, pieces, count, plan->block_bytes, is_target);
+    *ret_places = places;
+    return 0;
+}
+
+static int make_starts(const struct copy_piece *pieces, uint64_t count, const uint32_t **ret_starts)
+{
+    uint32_t *starts = reallocarray(NULL, count + 1, sizeof(*starts));
+    if (!starts)
+        return -ENOMEM;
+    starts[0] = 0;
+    for (uint64_t i = 0; i < count; i++)
+        starts[i + 1] = starts[i] + (uint32_t)pieces[i].length;
+    *ret_starts = starts;
+    return 0;
 }
 
 static int make_list(const struct copy_piece *pieces, uint64_t count, struct copy_op *op)
 {
-    struct arrays arrays;
-    uint64_t blocks, block = common_length(pieces, count, &blocks);
-    int r = arrays_new(&arrays, blocks);
-    if (r == 0) {
-        arrays_fill(&arrays, pieces, count, block);
-        op->kind = COPY_LIST;
-        op->count = blocks;
-        op->size_bytes = arrays.starts[blocks];
-        arrays_to_list(&arrays, block, &op->list.list);
-    }
-    free(arrays.target);
-    free(arrays.source);
-    free(arrays.starts);
+    const struct plan plan = make_plan(pieces, count);
+    op->kind = COPY_LIST;
+    op->count = plan.blocks;
+    op->size_bytes = plan.bytes;
+    op->list.list = (struct copy_list){.block_bytes = plan.block_bytes};
+    int r = 0;
+    if (!plan.target_packed)
+        r = make_places(&plan, pieces, count, true, &op->list.list.target_places);
+    if (r == 0 && !plan.source_packed)
+        r = make_places(&plan, pieces, count, false, &op->list.list.source_places);
+    if (r == 0 && plan.block_bytes == 0)
+        r = make_starts(pieces, count, &op->list.list.starts);
+    if (r < 0)
+        copy_op_deinit(op);
     return r;
 }
 

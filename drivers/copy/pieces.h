@@ -12,7 +12,6 @@ struct copy_piece {
 struct copy_pieces {
     struct copy_piece *all;
     uint64_t count, room;
-    uint64_t start_bytes; /* packed position of the first */
 };
 /* Appends one, or makes the last longer where both sides go on. 0 or -ENOMEM. */
 int copy_pieces_add(struct copy_pieces *pieces, uint64_t target, uint64_t source, uint64_t length);
@@ -20,3 +19,4 @@ int copy_pieces_add(struct copy_pieces *pieces, uint64_t target, uint64_t source
  * them. The list's arrays are from malloc. 0 or -ENOMEM. */
 int copy_pieces_op(const struct copy_pieces *pieces, uint64_t *first, struct copy_op *ret_op);
 void copy_pieces_clear(struct copy_pieces *pieces); /* keeps the room for the next */
+void copy_pieces_deinit(struct copy_pieces *pieces);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "drivers/copy/copy.h"
+#include "drivers/copy/pieces.h"
 #include "drivers/copy/tree.h"
 
 /* Where two layouts have no loops in common, bytes go through so much memory that stays in the
@@ -40,12 +41,14 @@ static int compile(struct copy_program *program, const struct layout *target,
     program->kernels = copy_kernels();
     look_at_target(program, target);
     program->short_blocks = source->size_bytes < source->block_count * STREAM_BLOCK_MIN;
-    int r = copy_tree_init(&program->run, target, source);
+    struct copy_pieces pieces = {0};
+    int r = copy_tree_init(&program->run, target, source, &pieces);
     program->bounce = r == -ENOTSUP;
     if (r == 0 || r == -ENOTSUP)
-        r = copy_tree_init(&program->pack, NULL, source);
+        r = copy_tree_init(&program->pack, NULL, source, &pieces);
     if (r == 0)
-        r = copy_tree_init(&program->unpack, target, NULL);
+        r = copy_tree_init(&program->unpack, target, NULL, &pieces);
+    copy_pieces_deinit(&pieces);
     return r;
 }
 

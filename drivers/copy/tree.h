@@ -62,8 +62,9 @@ struct copy_tree {
 
 /* Layouts of the same size, or NULL for packed bytes. 0, -ENOMEM, or -ENOTSUP: the two have no
  * loops in common. Never the latter when one side is packed. */
-int copy_tree_init(struct copy_tree *tree, const struct layout *target,
-                   const struct layout *source);
+struct copy_pieces; /* room to work in, which several trees may use one after the other */
+int copy_tree_init(struct copy_tree *tree, const struct layout *target, const struct layout *source,
+                   struct copy_pieces *pieces);
 void copy_tree_deinit(struct copy_tree *tree);
 void copy_op_deinit(struct copy_op *op);
 /* Part of init: chooses the kernels. */

@@ -90,22 +90,6 @@ bool copy_view_has_pieces(const struct copy_side *side, const struct copy_view *
     return loop->body == 1 && loop[1].kind == LAYOUT_BLOCK;
 }
 
-uint64_t copy_view_piece(const struct copy_side *side, const struct copy_view *view,
-                         uint64_t *ret_offset)
-{
-    const struct copy_item *head = &view->head;
-    *ret_offset = head->offset + head->done;
-    if (head->kind == LAYOUT_BLOCK)
-        return head->count;
-    if (head->kind == LAYOUT_LOOP) {
-        *ret_offset += (uint64_t)side->layout->ops[head->op + 1].offset_bytes;
-        return head->unit - head->done;
-    }
-    const struct layout_pair *pair = &side->pairs[head->pair];
-    *ret_offset += (uint64_t)pair->offset_bytes;
-    return pair->length_bytes - head->done;
-}
-
 uint64_t copy_view_iterations(const struct copy_side *side, const struct copy_view *view,
                               uint64_t unit)
 {
@@ -114,37 +98,6 @@ uint64_t copy_view_iterations(const struct copy_side *side, const struct copy_vi
     if (head->kind != LAYOUT_LOOP)
         return copy_view_piece(side, view, &offset) / unit;
     return head->done > 0 || unit % head->unit > 0 ? 0 : head->count / (unit / head->unit);
-}
-
-static void take_from_pair(const struct copy_side *side, struct copy_item *head, uint64_t bytes)
-{
-    head->done += bytes;
-    if (head->done == side->pairs[head->pair].length_bytes) {
-        head->done = 0;
-        head->pair++;
-        head->count--;
-    }
-}
-
-void copy_view_take(const struct copy_side *side, struct copy_view *view, uint64_t bytes)
-{
-    struct copy_item *head = &view->head;
-    switch (head->kind) {
-    case LAYOUT_BLOCK:
-        head->offset += bytes;
-        head->count -= bytes;
-        break;
-    case LAYOUT_LOOP:
-        bytes += head->done;
-        head->offset += bytes / head->unit * head->stride;
-        head->count -= bytes / head->unit;
-        head->done = bytes % head->unit;
-        break;
-    case LAYOUT_LIST:
-        take_from_pair(side, head, bytes);
-        break;
-    }
-    view->has_head = head->count > 0;
 }
 
 struct copy_view copy_view_body(const struct copy_side *side, const struct copy_view *view,

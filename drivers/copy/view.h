@@ -43,13 +43,59 @@ bool copy_view_next(const struct copy_side *side, struct copy_view *view);
 /* True when the head can be taken block by block: it is no loop, or one around a single block. */
 bool copy_view_has_pieces(const struct copy_side *side, const struct copy_view *view);
 /* The contiguous bytes at the front of such a head. */
-uint64_t copy_view_piece(const struct copy_side *side, const struct copy_view *view,
-                         uint64_t *ret_offset);
+static inline uint64_t copy_view_piece(const struct copy_side *side, const struct copy_view *view,
+                                       uint64_t *ret_offset)
+{
+    const struct copy_item *head = &view->head;
+    *ret_offset = head->offset + head->done;
+    if (head->kind == LAYOUT_BLOCK)
+        return head->count;
+    if (head->kind == LAYOUT_LOOP) {
+        *ret_offset += (uint64_t)side->layout->ops[head->op + 1].offset_bytes;
+        return head->unit - head->done;
+    }
+    const struct layout_pair *pair = &side->pairs[head->pair];
+    *ret_offset += (uint64_t)pair->offset_bytes;
+    return pair->length_bytes - head->done;
+}
+
 /* How many times `unit` bytes can be taken from the head as iterations of one loop. */
 uint64_t copy_view_iterations(const struct copy_side *side, const struct copy_view *view,
                               uint64_t unit);
+static inline void take_from_pair(const struct copy_side *side, struct copy_item *head,
+                                  uint64_t bytes)
+{
+    head->done += bytes;
+    if (head->done == side->pairs[head->pair].length_bytes) {
+        head->done = 0;
+        head->pair++;
+        head->count--;
+    }
+}
+
 /* Takes bytes from the head: of a piece, or of whole iterations. */
-void copy_view_take(const struct copy_side *side, struct copy_view *view, uint64_t bytes);
+static inline void copy_view_take(const struct copy_side *side, struct copy_view *view,
+                                  uint64_t bytes)
+{
+    struct copy_item *head = &view->head;
+    switch (head->kind) {
+    case LAYOUT_BLOCK:
+        head->offset += bytes;
+        head->count -= bytes;
+        break;
+    case LAYOUT_LOOP:
+        bytes += head->done;
+        head->offset += bytes / head->unit * head->stride;
+        head->count -= bytes / head->unit;
+        head->done = bytes % head->unit;
+        break;
+    case LAYOUT_LIST:
+        take_from_pair(side, head, bytes);
+        break;
+    }
+    view->has_head = head->count > 0;
+}
+
 /* The first `unit` bytes of the head as the body of a loop: what its iterations consist of, where
  * the first one is and how far they are apart. copy_view_iterations() was not 0. */
 struct copy_view copy_view_body(const struct copy_side *side, const struct copy_view *view,

@@ -119,22 +119,37 @@ static void run_block(const struct walk *walk, struct place at, uint64_t skip, u
 
 /* ---- lists ---- */
 
-/* The block that a packed position is in. */
+/* The block that a packed position is in, which is not before block `first` nor in `end` or behind.
+ */
+static uint64_t bisect(const uint32_t *starts, uint64_t first, uint64_t end, uint64_t position)
+{
+    while (end - first > 1) {
+        uint64_t middle = first + (end - first) / 2;
+        if (starts[middle] <= position)
+            first = middle;
+        else
+            end = middle;
+    }
+    return first;
+}
+
 static uint64_t find_block(const struct copy_list *list, uint64_t count, uint64_t position)
+{
+    return list->starts ? bisect(list->starts, 0, count, position) : position / list->block_bytes;
+}
+
+/* The same, not far behind `first`. */
+static uint64_t find_end(const struct copy_list *list, uint64_t first, uint64_t count,
+                         uint64_t position)
 {
     if (!list->starts)
         return position / list->block_bytes;
-    uint64_t first = 0;
-    while (count > 1) {
-        uint64_t half = count / 2;
-        if (list->starts[first + half] <= position) {
-            first += half;
-            count -= half;
-        } else {
-            count = half;
-        }
+    uint64_t step = 1;
+    while (step < count - first && list->starts[first + step] <= position) {
+        first += step;
+        step *= 2;
     }
-    return first;
+    return bisect(list->starts, first, step < count - first ? first + step : count, position);
 }
 
 /* Part of one block. */
@@ -163,7 +178,8 @@ static void run_list(const struct walk *walk, const struct copy_op *op, struct p
     if (length == 0)
         return;
     uint64_t end_position = (uint64_t)copy_list_start(list, block) + length;
-    uint64_t end = length == op->size_bytes ? op->count : find_block(list, op->count, end_position);
+    uint64_t end =
+        length == op->size_bytes ? op->count : find_end(list, block, op->count, end_position);
     (walk->stream && op->list.stream_kernel ? op->list.stream_kernel : op->list.kernel)(
         target_of(at), source_of(at), list, block, end - block);
     uint64_t rest = end_position - (uint64_t)copy_list_start(list, end);

@@ -22,7 +22,7 @@ struct zip {
     uint64_t op_count, op_room;
     struct task *tasks; /* a stack */
     uint64_t task_count, task_room;
-    struct copy_pieces pieces;
+    struct copy_pieces *pieces;
     uint64_t work_left; /* operations and pieces: two hostile layouts must not multiply */
 };
 
@@ -60,9 +60,9 @@ static int push_task(struct zip *zip, const struct task *task)
 static int flush_pieces(struct zip *zip, uint64_t *start)
 {
     int r = 0;
-    for (uint64_t first = 0; first < zip->pieces.count && r == 0;) {
+    for (uint64_t first = 0; first < zip->pieces->count && r == 0;) {
         struct copy_op op;
-        r = copy_pieces_op(&zip->pieces, &first, &op);
+        r = copy_pieces_op(zip->pieces, &first, &op);
         if (r < 0)
             break;
         op.start_bytes = *start;
@@ -71,7 +71,7 @@ static int flush_pieces(struct zip *zip, uint64_t *start)
         if (r < 0)
             copy_op_deinit(&op);
     }
-    copy_pieces_clear(&zip->pieces);
+    copy_pieces_clear(zip->pieces);
     return r;
 }
 
@@ -83,7 +83,20 @@ static int take_piece(struct zip *zip, struct task *task)
     uint64_t length = target_left < source_left ? target_left : source_left;
     copy_view_take(&zip->target, &task->target, length);
     copy_view_take(&zip->source, &task->source, length);
-    return copy_pieces_add(&zip->pieces, to, from, length);
+    return copy_pieces_add(zip->pieces, to, from, length);
+}
+
+/* As many as there are in two heads that stay what they are: lists may be long. */
+static int take_pieces(struct zip *zip, struct task *task)
+{
+    int r;
+    do {
+        if (zip->work_left-- == 0)
+            return -ENOTSUP;
+        r = take_piece(zip, task);
+    } while (r == 0 && task->target.has_head && task->source.has_head &&
+             task->target.head.kind != LAYOUT_LOOP && task->source.head.kind != LAYOUT_LOOP);
+    return r;
 }
 
 /* Packed bytes of one iteration of the loop that both sides may have here. */
@@ -147,10 +160,10 @@ static bool wants_pieces(const struct zip *zip, const struct task *task)
 
 static int take(struct zip *zip, struct task *task, uint64_t *start)
 {
+    if (wants_pieces(zip, task))
+        return take_pieces(zip, task);
     if (zip->work_left-- == 0)
         return -ENOTSUP;
-    if (wants_pieces(zip, task))
-        return take_piece(zip, task);
     int r = flush_pieces(zip, start);
     return r < 0 ? r : take_loop(zip, task, start);
 }
@@ -194,10 +207,12 @@ static uint64_t work_of(const struct layout *layout)
     return layout ? (uint64_t)layout->op_count + layout->pair_count : 1;
 }
 
-int copy_tree_init(struct copy_tree *tree, const struct layout *target, const struct layout *source)
+int copy_tree_init(struct copy_tree *tree, const struct layout *target, const struct layout *source,
+                   struct copy_pieces *pieces)
 {
+    copy_pieces_clear(pieces);
     uint64_t size = target ? target->size_bytes : source->size_bytes;
-    struct zip zip = {.work_left = 4 * (work_of(target) + work_of(source))};
+    struct zip zip = {.pieces = pieces, .work_left = 4 * (work_of(target) + work_of(source))};
     *tree = (struct copy_tree){0};
     if (size == 0)
         return 0;
@@ -212,7 +227,6 @@ int copy_tree_init(struct copy_tree *tree, const struct layout *target, const st
     else
         copy_tree_deinit(tree);
     free(zip.tasks);
-    free(zip.pieces.all);
     copy_side_deinit(&zip.target);
     copy_side_deinit(&zip.source);
     return r;
