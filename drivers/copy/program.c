@@ -16,35 +16,55 @@ enum { BOUNCE_BYTES = 8 << 10 };
 enum { STREAM_BLOCK_MIN = 512 };
 
 struct copy_program {
-    bool bounce;
-    bool short_blocks;  /* the source's */
-    bool packed_target; /* at this offset: */
-    int64_t target_offset_bytes;
-    struct copy_tree run;    /* unless bounce */
     struct copy_tree pack;   /* source to packed */
     struct copy_tree unpack; /* packed to target */
+    struct copy_tree both;   /* from layout to layout; empty where one of them is packed */
+    /* How to run: `both`, or one of the others, with the packed side moved by that; NULL: through a
+     * bounce. */
+    const struct copy_tree *run;
+    int64_t target_offset_bytes;
+    int64_t source_offset_bytes;
+    bool packs;        /* run is pack */
+    bool short_blocks; /* the source's */
     const struct copy_kernels *kernels;
 };
 
-static void look_at_target(struct copy_program *program, const struct layout *target)
+/* A side that is packed, but for an offset. */
+static bool is_packed(const struct layout *layout, int64_t *ret_offset)
 {
     struct layout_strided strided;
-    if (layout_as_strided(target, &strided) && strided.count == 1) {
-        program->packed_target = true;
-        program->target_offset_bytes = strided.offset_bytes;
+    if (!layout_as_strided(layout, &strided) || strided.count != 1)
+        return false;
+    *ret_offset = strided.offset_bytes;
+    return true;
+}
+
+static int compile_run(struct copy_program *program, const struct layout *target,
+                       const struct layout *source, struct copy_pieces *pieces)
+{
+    if (is_packed(target, &program->target_offset_bytes)) {
+        program->packs = true;
+        program->run = &program->pack;
+        return 0;
     }
+    if (is_packed(source, &program->source_offset_bytes)) {
+        program->run = &program->unpack;
+        return 0;
+    }
+    int r = copy_tree_init(&program->both, target, source, pieces);
+    if (r == 0)
+        program->run = &program->both;
+    return r == -ENOTSUP ? 0 : r;
 }
 
 static int compile(struct copy_program *program, const struct layout *target,
                    const struct layout *source)
 {
-    program->kernels = copy_kernels();
-    look_at_target(program, target);
-    program->short_blocks = source->size_bytes < source->block_count * STREAM_BLOCK_MIN;
     struct copy_pieces pieces = {0};
-    int r = copy_tree_init(&program->run, target, source, &pieces);
-    program->bounce = r == -ENOTSUP;
-    if (r == 0 || r == -ENOTSUP)
+    program->kernels = copy_kernels();
+    program->short_blocks = source->size_bytes < source->block_count * STREAM_BLOCK_MIN;
+    int r = compile_run(program, target, source, &pieces);
+    if (r == 0)
         r = copy_tree_init(&program->pack, NULL, source, &pieces);
     if (r == 0)
         r = copy_tree_init(&program->unpack, target, NULL, &pieces);
@@ -72,7 +92,7 @@ int copy_program_new(const struct layout *target, const struct layout *source,
 struct copy_program *copy_program_free(struct copy_program *program)
 {
     if (program) {
-        copy_tree_deinit(&program->run);
+        copy_tree_deinit(&program->both);
         copy_tree_deinit(&program->pack);
         copy_tree_deinit(&program->unpack);
         free(program);
@@ -86,22 +106,28 @@ static uint8_t *packed_base(const void *buffer, uint64_t position_bytes)
     return (uint8_t *)((uintptr_t)buffer - position_bytes);
 }
 
-static void run(const struct copy_program *program, const struct copy_kernels *stream,
-                void *target_base, const void *source_base, uint64_t position, uint64_t length)
+static void run_bounce(const struct copy_program *program, const struct copy_kernels *stream,
+                       uint8_t *target, const uint8_t *source, uint64_t position, uint64_t length)
 {
-    if (!program->bounce) {
-        copy_tree_run(&program->run, stream, target_base, source_base, position, length);
-        return;
-    }
     uint8_t bounce[BOUNCE_BYTES];
     while (length > 0) {
         uint64_t piece = length < BOUNCE_BYTES ? length : BOUNCE_BYTES;
         uint8_t *packed = packed_base(bounce, position);
-        copy_tree_run(&program->pack, NULL, packed, source_base, position, piece);
-        copy_tree_run(&program->unpack, stream, target_base, packed, position, piece);
+        copy_tree_run(&program->pack, NULL, packed, source, position, piece);
+        copy_tree_run(&program->unpack, stream, target, packed, position, piece);
         position += piece;
         length -= piece;
     }
+}
+
+static void run(const struct copy_program *program, const struct copy_kernels *stream,
+                uint8_t *target, const uint8_t *source, uint64_t position, uint64_t length)
+{
+    if (program->run)
+        copy_tree_run(program->run, stream, target + program->target_offset_bytes,
+                      source + program->source_offset_bytes, position, length);
+    else
+        run_bounce(program, stream, target, source, position, length);
 }
 
 void copy_program_run(const struct copy_program *program, void *target_base,
@@ -147,7 +173,7 @@ void copy_program_run_stream(const struct copy_program *program, void *target_ba
                              const void *source_base, uint64_t position_bytes,
                              uint64_t length_bytes)
 {
-    if (program->packed_target) {
+    if (program->packs) {
         uint8_t *target = (uint8_t *)target_base + program->target_offset_bytes;
         copy_program_pack_stream(program, target + position_bytes, source_base, position_bytes,
                                  length_bytes);
