@@ -4,7 +4,6 @@
 
 enum {
     SHARE_LINES_MIN = 24, /* fewer are stored before the receiver could have taken up anything */
-    PUSH_BYTES_MIN = 32 * 1024, /* from here on contiguous bytes go past the caches straight into the target (shm.h) */
 };
 
 const struct way_costs way_costs_default = {
@@ -23,15 +22,8 @@ static uint64_t lines_touched(const struct layout *layout)
     return lines < span ? lines : span;
 }
 
-static bool is_dense(const struct layout *layout)
-{
-    return layout->size_bytes / layout->block_count >= 4 * LINE_BYTES;
-}
-
 bool way_share_pays(const struct layout *target, const struct layout *source)
 {
-    if (target->size_bytes >= PUSH_BYTES_MIN && is_dense(target))
-        return false;
     return target->size_bytes > 0 && lines_touched(target) >= SHARE_LINES_MIN;
 }
 
