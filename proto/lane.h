@@ -20,8 +20,8 @@
 #include "proto/segment.h"
 
 enum {
-    LANE_ENTRIES = 8,
-    LANE_SLOT_BYTES = 16 * 1024, /* so that all slots stay in a second-level cache */
+    LANE_ENTRIES = 16,
+    LANE_SLOT_BYTES = 8 * 1024, /* so that all slots stay in a second-level cache */
     LANE_PUTS_MAX = 4096,        /* puts that may use a lane at a time; the low bits of their ids */
 };
 

@@ -1,5 +1,7 @@
 #include "drivers/shm/ways.h"
 
+#include <stdlib.h>
+
 #include "proto/segment.h"
 
 enum {
@@ -22,6 +24,19 @@ static uint64_t lines_touched(const struct layout *layout)
     return lines < span ? lines : span;
 }
 
+/* Whether what follows in the packed order lies on other lines, and comes back to these much later: a transpose. In pieces, each line
+ * would be had again and again. */
+static bool crosses_lines(const struct layout *layout)
+{
+    for (uint32_t i = 0; i + 1 < layout->op_count; i++) {
+        const struct layout_op *outer = &layout->ops[i], *inner = outer + 1;
+        if (outer->kind == LAYOUT_LOOP && inner->kind == LAYOUT_LOOP && llabs(outer->stride_bytes) < LINE_BYTES &&
+            llabs(inner->stride_bytes) >= LINE_BYTES && inner->count >= LINE_BYTES)
+            return true;
+    }
+    return false;
+}
+
 bool way_share_pays(const struct layout *target, const struct layout *source)
 {
     return target->size_bytes > 0 && lines_touched(target) >= SHARE_LINES_MIN;
@@ -29,6 +44,8 @@ bool way_share_pays(const struct layout *target, const struct layout *source)
 
 uint32_t way_half_up_to_ns(const struct way_costs *costs, const struct layout *target, const struct layout *source)
 {
+    if (crosses_lines(target) || crosses_lines(source))
+        return UINT32_MAX;
     uint64_t blocks = target->block_count > source->block_count ? target->block_count : source->block_count;
     double ring_ns = costs->ring_base_ns + costs->ring_line_ns * (double)(target->size_bytes / LINE_BYTES) +
                      costs->ring_block_ns * (double)blocks;
