@@ -47,6 +47,9 @@ struct driver_config {
     const char *address;       /* ofi: local address or interface to bind to; NULL: any */
     const char *runtime_dir;   /* a directory of the daemon's, for sockets and the like */
     uint64_t segment_bytes;    /* size of a gathered piece; 0: the driver's default */
+    const char *board;         /* peach2: control socket of this node's board; NULL: there is none */
+    uint32_t board_nodes;      /* peach2: nodes of the sub-cluster; 0: as many as a sub-cluster can have */
+    uint32_t board_rings;      /* peach2: cabled as one ring, or two; 0: as the number of nodes suggests */
 };
 
 /* What a probe finds, and what the cost model may take for granted. */

@@ -38,11 +38,12 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define PEACH2_GLOBAL      (UINT64_C(1) << 56)
-#define PEACH2_NODE_SHIFT  40
-#define PEACH2_NODE_MASK   (UINT64_C(0xff) << PEACH2_NODE_SHIFT)
-#define PEACH2_WINDOW_MASK (~UINT64_C(0) << PEACH2_NODE_SHIFT) /* of a routing entry for one node  \
-                                                                */
+#define PEACH2_GLOBAL     (UINT64_C(1) << 56)
+#define PEACH2_NODE_SHIFT 40
+#define PEACH2_NODE_MASK  (UINT64_C(0xff) << PEACH2_NODE_SHIFT)
+#define PEACH2_WINDOW_MASK                                                                         \
+    (~UINT64_C(0) << PEACH2_NODE_SHIFT) /* of a routing entry for one node                         \
+                                         */
 #define PEACH2_OFFSET_MASK ((UINT64_C(1) << PEACH2_NODE_SHIFT) - 1)
 #define PEACH2_INTERNAL    (UINT64_C(1) << 39)
 
@@ -80,12 +81,15 @@ static inline unsigned peach2_node_of(uint64_t global)
 }
 
 /* Internal memory, as offsets behind PEACH2_INTERNAL: descriptors (read by the board itself only),
- * then memory for anything; behind it two addresses that take packets in. */
+ * then memory for anything; behind it addresses that take packets in. */
 enum {
     PEACH2_AT_DESCRIPTORS = 0,
     PEACH2_AT_MEMORY = 64 << 10,     /* notifications, by custom; anybody may put there */
     PEACH2_AT_NOTIFY = 1 << 20,      /* 16 bytes: appended to the sender's notification ring */
-    PEACH2_AT_ACKNOWLEDGE = 2 << 20, /* 8 bytes, from boards only */
+    PEACH2_AT_RESTART = 2 << 20,     /* the same, and restarts the count of the sender's packets */
+    PEACH2_AT_ACKNOWLEDGE = 3 << 20, /* 8 bytes, from boards only */
+    PEACH2_AT_MESSAGE =
+        4 << 20, /* like AT_NOTIFY, but not counted: it may come before what was sent earlier */
 };
 
 /* ---- Descriptors ---- */
@@ -201,10 +205,11 @@ enum {
         1 << 16, /* a packet for memory that is not mapped; it was discarded, like the following: */
     PEACH2_CAUSE_UNROUTED = 1 << 17, /* no route fits, or the one that does discards */
     PEACH2_CAUSE_HOPS = 1 << 18,     /* more than PEACH2_HOPS_MAX links */
-    PEACH2_CAUSE_OVERRUN =
-        1 << 19, /* a notification ring (or the queue of acknowledgements) was full */
-    PEACH2_CAUSE_HELD = 1 << 20,      /* a port was down for longer than hold_ms */
+    PEACH2_CAUSE_OVERRUN = 1 << 19,  /* a notification ring (of its node nothing more is taken then,
+                                        as  after a GAP) or the queue of acknowledgements was full */
+    PEACH2_CAUSE_HELD = 1 << 20,     /* a port was down for longer than hold_ms */
     PEACH2_CAUSE_MALFORMED = 1 << 21, /* a packet or PIO line that makes no sense */
+    PEACH2_CAUSE_GAP = 1 << 23,       /* packets of a node are missing: see accept_epoch */
     PEACH2_CAUSE_SPACE = 1 << 22,     /* BAR 2 has room again (not one of the discards) */
 };
 
@@ -213,10 +218,11 @@ enum {
 struct peach2_notification {
     uint64_t notify[2];
     _Atomic uint32_t serial; /* 1 for the first; stored last (release) */
-    uint16_t epoch;          /* of the packet */
     uint8_t node;            /* that sent it */
     uint8_t port;            /* it came by; PEACH2_N: from this board itself */
-    uint64_t reserved;
+    uint8_t restart;         /* 1: it came to PEACH2_AT_RESTART */
+    uint8_t reserved;
+    uint64_t epoch; /* of the packet */
 };
 static_assert(sizeof(struct peach2_notification) == 32, "a register format");
 
@@ -231,19 +237,25 @@ struct peach2_registers {
     _Atomic uint32_t mask;       /* RW; the board clears it */
     _Atomic uint32_t bell_armed; /* see above */
     _Atomic uint32_t hold_ms;    /* RW: how long packets wait for a port that is down (200) */
-    _Atomic uint32_t epoch;      /* RW: 16 bits that every packet made here carries */
     /* RW: incremented: the board takes over routes[]; until then it goes by what it took last. */
     _Atomic uint32_t commit;
     _Atomic uint32_t committed; /* RO: the commit it goes by */
     uint32_t reserved;
+    _Atomic uint64_t epoch;     /* RW: carried by every packet that is made here */
     _Atomic uint64_t discarded; /* RO: packets, for the reasons in `cause` */
-    _Atomic uint64_t stale;     /* RO: packets discarded for their epoch */
+    _Atomic uint64_t stale;     /* RO: packets discarded for their epoch or their number */
     struct peach2_route routes[PEACH2_ROUTES];
     struct peach2_port_registers ports[PEACH2_PORTS];
 
-    /* RW: packets of node i that end here are taken when (int16_t)(their epoch - accept_epoch[i])
-     * >= 0. */
-    _Atomic uint32_t accept_epoch[PEACH2_NODES];
+    /* RW: packets of node i that end here are taken when their epoch is not below this.
+     *
+     * And when none before them is missing. A board numbers the packets that it makes for each
+     * other board; the one where they end counts along. One whose number is behind the count is
+     * late, and discarded. After one whose number is ahead (something was lost, or has been
+     * overtaken on another way) nothing more of that node is taken, until a packet to
+     * PEACH2_AT_RESTART sets the count anew. So data that lands is complete, and in order, whatever
+     * happens on the way; what is not acknowledged in time is the drivers' to sort out. */
+    _Atomic uint64_t accept_epoch[PEACH2_NODES];
     /* Notification rings, one per sending node. A store to notify_entries takes effect with the
      * next commit, as does notify_base; the serials then begin at 1 again. Not a power of two, or
      * not mapped: there are none. */
@@ -293,6 +305,9 @@ enum peach2_control_type {
     PEACH2_PLUG = 4,   /* anybody: port; undoes UNPLUG */
     PEACH2_UNPLUG = 5, /* anybody: port */
     PEACH2_LINK = 6,   /* another board: a cable, see board/link.h */
+    /* driver: address, length, offset: another bus address (of any alignment) for memory that is
+     * mapped at `offset`. It goes with UNMAP, or with the mapping that it is part of. */
+    PEACH2_ALIAS = 7,
 };
 
 struct peach2_control {
@@ -305,4 +320,4 @@ struct peach2_control {
     uint64_t offset;
 };
 
-enum { PEACH2_MAPPINGS_MAX = 65536, PEACH2_CONTROL_FDS = 4 };
+enum { PEACH2_MAPPINGS_MAX = 1 << 20, PEACH2_CONTROL_FDS = 4 };

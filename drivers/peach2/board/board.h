@@ -38,6 +38,7 @@ struct mapping {
     uint64_t bus;
     uint64_t length_bytes;
     uint8_t *base;
+    bool alias; /* base is another mapping's */
 };
 
 struct iommu {
@@ -49,6 +50,8 @@ struct iommu {
 /* Takes over nothing: fd stays the caller's. 0, -EINVAL, -EEXIST (overlaps), -EPERM (not sealed),
  * -ENOSPC, -ENOMEM and what mmap() says. */
 int iommu_map(struct iommu *iommu, uint64_t bus, uint64_t length_bytes, int fd, uint64_t offset);
+/* Another address for length bytes at `of`, which are mapped. -ENOENT: they are not. */
+int iommu_alias(struct iommu *iommu, uint64_t bus, uint64_t length_bytes, uint64_t of);
 int iommu_unmap(struct iommu *iommu, uint64_t bus);
 void iommu_clear(struct iommu *iommu);
 /* NULL: not all of it is mapped, in one piece. */
@@ -153,6 +156,10 @@ struct board {
     uint32_t notify_entries;
     uint32_t notify_serial[PEACH2_NODES]; /* of the last entry */
 
+    /* The count of packets: of ours to each node, and of each node's to us. */
+    uint32_t number_sent[PEACH2_NODES], number_due[PEACH2_NODES];
+    bool broken[PEACH2_NODES]; /* one is missing */
+
     struct port ports[PEACH2_PORTS];
     struct channel channels[PEACH2_CHANNELS];
     struct replay replays[PEACH2_NODES];
@@ -193,6 +200,14 @@ void board_take_commit(struct board *board);
  * elsewhere. True: it has been passed on, has landed or was discarded; false: not now. */
 bool board_send(struct board *board, const struct packet_header *header, const uint8_t *payload,
                 unsigned in, bool replay);
+/* Whether packets to this address are numbered. */
+static inline bool board_counted(uint64_t address)
+{
+    return peach2_node_of(address) < PEACH2_NODES &&
+           (address & PEACH2_OFFSET_MASK) != (PEACH2_INTERNAL | PEACH2_AT_MESSAGE);
+}
+/* One that is made here: epoch, node and number are filled in. */
+bool board_emit(struct board *board, struct packet_header *header, const uint8_t *payload);
 /* Where a global address leads, or PEACH2_DISCARD. */
 unsigned board_route(const struct board *board, uint64_t address, unsigned in);
 

@@ -125,6 +125,11 @@ static int serve(struct board *board, struct visitor *visitor, const struct peac
                             : iommu_map(&board->iommu, message->address, message->length, fds[0],
                                         message->offset);
         break;
+    case PEACH2_ALIAS:
+        answer.status = visitor->driver ? iommu_alias(&board->iommu, message->address,
+                                                      message->length, message->offset)
+                                        : -EINVAL;
+        break;
     case PEACH2_UNMAP:
         answer.status = visitor->driver ? iommu_unmap(&board->iommu, message->address) : -EINVAL;
         break;

@@ -97,17 +97,6 @@ static bool begin(struct board *board, unsigned index)
     return true;
 }
 
-static struct packet_header header_to(const struct board *board, uint64_t address, uint32_t length)
-{
-    return (struct packet_header){
-        .address = address,
-        .length = (uint16_t)length,
-        .epoch = (uint16_t)atomic_load_explicit(&board->bar0->epoch, memory_order_relaxed),
-        .node = (uint8_t)board->node,
-        .hops = PEACH2_HOPS_MAX,
-    };
-}
-
 static bool send(struct board *board, unsigned index, struct packet_header *header,
                  const uint8_t *payload, bool last)
 {
@@ -117,10 +106,8 @@ static bool send(struct board *board, unsigned index, struct packet_header *head
         header->flags |= PACKET_ACKNOWLEDGE;
         header->tag = tag_of(board, index);
     }
-    if (!board_send(board, header, payload, PEACH2_N, false))
+    if (!board_emit(board, header, payload))
         return false;
-    board->ports[PEACH2_N].packets_out++;
-    board->ports[PEACH2_N].bytes_out += header->length;
     if (acknowledge)
         channel->starts[(channel->begun - 1) % PEACH2_COMMANDS].acks_left++;
     return true;
@@ -152,7 +139,7 @@ static int send_data(struct board *board, unsigned index)
         return -PEACH2_BAD_SOURCE;
     if ((channel->destination ^ channel->descriptor.destination) & ~PEACH2_OFFSET_MASK)
         return -PEACH2_BAD_DESTINATION; /* a gap has led out of the node's window */
-    struct packet_header header = header_to(board, channel->destination, bytes);
+    struct packet_header header = {.address = channel->destination, .length = (uint16_t)bytes};
     bool last = channel->moved_bytes + bytes == channel->descriptor.length;
     if (!send(board, index, &header, from, last && !(channel->descriptor.flags & PEACH2_NOTIFY)))
         return 0;
@@ -167,7 +154,7 @@ static int send_end(struct board *board, unsigned index)
 {
     struct channel *channel = &board->channels[index];
     const struct peach2_descriptor *descriptor = &channel->descriptor;
-    struct packet_header header = header_to(board, descriptor->destination, 0);
+    struct packet_header header = {.address = descriptor->destination};
     if (descriptor->flags & PEACH2_NOTIFY) {
         header.address =
             (descriptor->destination & ~PEACH2_OFFSET_MASK) | PEACH2_INTERNAL | PEACH2_AT_NOTIFY;

@@ -25,6 +25,14 @@ static uint32_t place(const struct iommu *iommu, uint64_t bus)
     return low;
 }
 
+static int check_room(const struct iommu *iommu, uint64_t bus, uint64_t length_bytes)
+{
+    uint32_t at = place(iommu, bus);
+    if (at < iommu->count && iommu->mappings[at].bus < bus + length_bytes)
+        return -EEXIST;
+    return iommu->count < PEACH2_MAPPINGS_MAX ? 0 : -ENOSPC;
+}
+
 static int check(const struct iommu *iommu, uint64_t bus, uint64_t length_bytes, int fd,
                  uint64_t offset)
 {
@@ -41,10 +49,7 @@ static int check(const struct iommu *iommu, uint64_t bus, uint64_t length_bytes,
         return -errno;
     if ((uint64_t)stat.st_size < offset + length_bytes)
         return -EINVAL;
-    uint32_t at = place(iommu, bus);
-    if (at < iommu->count && iommu->mappings[at].bus < bus + length_bytes)
-        return -EEXIST;
-    return iommu->count < PEACH2_MAPPINGS_MAX ? 0 : -ENOSPC;
+    return check_room(iommu, bus, length_bytes);
 }
 
 static int grow(struct iommu *iommu)
@@ -60,6 +65,17 @@ static int grow(struct iommu *iommu)
     return 0;
 }
 
+/* There is room. */
+static void insert(struct iommu *iommu, struct mapping mapping)
+{
+    uint32_t at = place(iommu, mapping.bus);
+    memmove(&iommu->mappings[at + 1], &iommu->mappings[at],
+            (iommu->count - at) * sizeof(iommu->mappings[0]));
+    iommu->mappings[at] = mapping;
+    iommu->count++;
+    iommu->last = at;
+}
+
 int iommu_map(struct iommu *iommu, uint64_t bus, uint64_t length_bytes, int fd, uint64_t offset)
 {
     int r = check(iommu, bus, length_bytes, fd, offset);
@@ -70,13 +86,36 @@ int iommu_map(struct iommu *iommu, uint64_t bus, uint64_t length_bytes, int fd, 
     uint8_t *base = mmap(NULL, length_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
     if (base == MAP_FAILED)
         return -errno;
-    uint32_t at = place(iommu, bus);
-    memmove(&iommu->mappings[at + 1], &iommu->mappings[at],
-            (iommu->count - at) * sizeof(iommu->mappings[0]));
-    iommu->mappings[at] = (struct mapping){.bus = bus, .length_bytes = length_bytes, .base = base};
-    iommu->count++;
-    iommu->last = at;
+    insert(iommu, (struct mapping){.bus = bus, .length_bytes = length_bytes, .base = base});
     return 0;
+}
+
+int iommu_alias(struct iommu *iommu, uint64_t bus, uint64_t length_bytes, uint64_t of)
+{
+    if (length_bytes == 0 || length_bytes > PEACH2_INTERNAL || bus > PEACH2_INTERNAL - length_bytes)
+        return -EINVAL;
+    uint8_t *base = iommu_find(iommu, of, length_bytes);
+    if (!base)
+        return -ENOENT;
+    int r = check_room(iommu, bus, length_bytes);
+    if (r == 0)
+        r = grow(iommu);
+    if (r == 0)
+        insert(iommu, (struct mapping){
+                          .bus = bus, .length_bytes = length_bytes, .base = base, .alias = true});
+    return r;
+}
+
+static void drop_aliases(struct iommu *iommu, const struct mapping *of)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < iommu->count; i++) {
+        const struct mapping *mapping = &iommu->mappings[i];
+        if (!mapping->alias || mapping->base < of->base ||
+            mapping->base >= of->base + of->length_bytes)
+            iommu->mappings[kept++] = *mapping;
+    }
+    iommu->count = kept;
 }
 
 int iommu_unmap(struct iommu *iommu, uint64_t bus)
@@ -84,18 +123,23 @@ int iommu_unmap(struct iommu *iommu, uint64_t bus)
     uint32_t at = place(iommu, bus);
     if (at == iommu->count || iommu->mappings[at].bus != bus)
         return -ENOENT;
-    munmap(iommu->mappings[at].base, iommu->mappings[at].length_bytes);
+    const struct mapping mapping = iommu->mappings[at];
     iommu->count--;
     memmove(&iommu->mappings[at], &iommu->mappings[at + 1],
             (iommu->count - at) * sizeof(iommu->mappings[0]));
     iommu->last = 0;
+    if (!mapping.alias) {
+        drop_aliases(iommu, &mapping);
+        munmap(mapping.base, mapping.length_bytes);
+    }
     return 0;
 }
 
 void iommu_clear(struct iommu *iommu)
 {
     for (uint32_t i = 0; i < iommu->count; i++)
-        munmap(iommu->mappings[i].base, iommu->mappings[i].length_bytes);
+        if (!iommu->mappings[i].alias)
+            munmap(iommu->mappings[i].base, iommu->mappings[i].length_bytes);
     free(iommu->mappings);
     *iommu = (struct iommu){0};
 }

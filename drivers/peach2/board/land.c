@@ -3,12 +3,13 @@
 
 #include "drivers/peach2/board/board.h"
 
-static void notify(struct board *board, const struct packet_header *header, const uint8_t *payload,
-                   unsigned in)
+/* False: it is lost, and its sender must not think otherwise. */
+static bool notify(struct board *board, const struct packet_header *header, const uint8_t *payload,
+                   unsigned in, bool restart)
 {
     if (header->length != 16 || header->node >= PEACH2_NODES) {
         board_discard(board, PEACH2_CAUSE_MALFORMED);
-        return;
+        return false;
     }
     unsigned node = header->node;
     const uint64_t ring_bytes =
@@ -17,8 +18,9 @@ static void notify(struct board *board, const struct packet_header *header, cons
     uint32_t unread =
         serial - atomic_load_explicit(&board->bar0->notify_taken[node], memory_order_acquire);
     if (board->notify_entries == 0 || unread >= board->notify_entries) {
+        board->broken[node] = true;
         board_discard(board, PEACH2_CAUSE_OVERRUN);
-        return;
+        return false;
     }
     uint64_t at = board->notify_base + node * ring_bytes +
                   (serial & (board->notify_entries - 1)) * sizeof(struct peach2_notification);
@@ -26,18 +28,20 @@ static void notify(struct board *board, const struct packet_header *header, cons
         at % 32 == 0 ? board_memory(board, at, sizeof(struct peach2_notification), true) : NULL;
     if (!memory) {
         board_discard(board, PEACH2_CAUSE_UNMAPPED);
-        return;
+        return false;
     }
     struct peach2_notification *entry = (struct peach2_notification *)memory;
     memcpy(entry->notify, payload, 16);
     entry->epoch = header->epoch;
     entry->node = header->node;
     entry->port = (uint8_t)in;
+    entry->restart = restart;
     board->notify_serial[node] = ++serial;
     /* release: pairs with the driver's acquire; the entry, and all data before it, is visible */
     atomic_store_explicit(&entry->serial, serial, memory_order_release);
     if (!(header->flags & PACKET_QUIET) || unread >= board->notify_entries / 2)
         board_cause(board, PEACH2_CAUSE_NOTIFY);
+    return true;
 }
 
 static void put(struct board *board, uint64_t bus, const struct packet_header *header,
@@ -61,23 +65,44 @@ static void acknowledge(struct board *board, const struct packet_header *header)
         (struct ack){.tag = header->tag, .node = header->node};
 }
 
-static bool fresh(struct board *board, const struct packet_header *header)
+static bool stale(struct board *board)
 {
-    if (header->node >= PEACH2_NODES)
-        return true;
-    uint16_t least = (uint16_t)atomic_load_explicit(&board->bar0->accept_epoch[header->node],
-                                                    memory_order_relaxed);
-    if ((int16_t)(header->epoch - least) >= 0)
-        return true;
     atomic_fetch_add_explicit(&board->bar0->stale, 1, memory_order_relaxed);
     return false;
+}
+
+/* Whether its turn has come: see accept_epoch. */
+static bool due(struct board *board, const struct packet_header *header, bool restart)
+{
+    unsigned node = header->node;
+    if (node >= PEACH2_NODES)
+        return true;
+    if (header->epoch <
+        atomic_load_explicit(&board->bar0->accept_epoch[node], memory_order_relaxed))
+        return stale(board);
+    if (!board_counted(header->address))
+        return true;
+    if (restart) {
+        board->number_due[node] = header->number;
+        board->broken[node] = false;
+    }
+    int32_t ahead = (int32_t)(header->number - board->number_due[node]);
+    if (ahead > 0 && !board->broken[node]) {
+        board->broken[node] = true;
+        board_cause(board, PEACH2_CAUSE_GAP);
+    }
+    if (ahead != 0 || board->broken[node])
+        return stale(board);
+    board->number_due[node]++;
+    return true;
 }
 
 void board_land(struct board *board, const struct packet_header *header, const uint8_t *payload,
                 unsigned in)
 {
-    uint64_t bus = header->address & PEACH2_OFFSET_MASK;
-    unsigned node = peach2_node_of(header->address);
+    const uint64_t bus = header->address & PEACH2_OFFSET_MASK;
+    const unsigned node = peach2_node_of(header->address);
+    const bool restart = bus == (PEACH2_INTERNAL | PEACH2_AT_RESTART);
     if (node != board->node && node < PEACH2_LINK_LOCAL) { /* a route that leads here by mistake */
         board_discard(board, PEACH2_CAUSE_UNROUTED);
         return;
@@ -90,14 +115,17 @@ void board_land(struct board *board, const struct packet_header *header, const u
         channel_acknowledged(board, tag);
         return;
     }
-    if (!fresh(board, header))
+    if (!due(board, header, restart))
         return;
-    if (bus == (PEACH2_INTERNAL | PEACH2_AT_NOTIFY))
-        notify(board, header, payload, in);
-    else if (header->length > 0)
-        put(board, bus, header, payload);
     board->ports[PEACH2_N].packets_in++;
     board->ports[PEACH2_N].bytes_in += header->length;
+    if (restart || bus == (PEACH2_INTERNAL | PEACH2_AT_NOTIFY) ||
+        bus == (PEACH2_INTERNAL | PEACH2_AT_MESSAGE)) {
+        if (!notify(board, header, payload, in, restart))
+            return;
+    } else if (header->length > 0) {
+        put(board, bus, header, payload);
+    }
     if (header->flags & PACKET_ACKNOWLEDGE)
         acknowledge(board, header);
 }

@@ -34,21 +34,21 @@ enum { PACKET_ACKNOWLEDGE = 1 << 0, PACKET_QUIET = 1 << 1 };
 struct packet_header {
     uint64_t address; /* global */
     uint64_t tag;     /* of whoever wants to hear that it has landed */
-    uint16_t length;  /* of the payload */
-    uint16_t epoch;
-    uint8_t node; /* that made it */
-    uint8_t hops; /* links that it may still cross */
+    uint64_t epoch;
+    uint32_t number; /* among the packets of its maker to that node */
+    uint16_t length; /* of the payload */
+    uint8_t node;    /* that made it */
+    uint8_t hops;    /* links that it may still cross */
     uint8_t flags;
-    uint8_t reserved;
-    uint64_t reserved2;
+    uint8_t reserved[7];
 };
-static_assert(sizeof(struct packet_header) == 32, "a link format");
+static_assert(sizeof(struct packet_header) == 40, "a link format");
 
 struct packet {
     struct packet_header header;
     uint8_t payload[PEACH2_PAYLOAD_MAX];
 };
-static_assert(sizeof(struct packet) == 288, "a link format");
+static_assert(sizeof(struct packet) == 296, "a link format");
 
 struct link_slot {
     _Alignas(64) struct packet packet;

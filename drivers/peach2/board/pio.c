@@ -22,17 +22,10 @@ static bool send_line(struct board *board, const struct peach2_pio_line *line)
 {
     unsigned first, length;
     while (next_run(line->mask, board->pio_done_bytes, &first, &length)) {
-        const struct packet_header header = {
-            .address = line->address + first,
-            .length = (uint16_t)length,
-            .epoch = (uint16_t)atomic_load_explicit(&board->bar0->epoch, memory_order_relaxed),
-            .node = (uint8_t)board->node,
-            .hops = PEACH2_HOPS_MAX,
-        };
-        if (!board_send(board, &header, line->bytes + first, PEACH2_N, false))
+        struct packet_header header = {.address = line->address + first,
+                                       .length = (uint16_t)length};
+        if (!board_emit(board, &header, line->bytes + first))
             return false;
-        board->ports[PEACH2_N].packets_out++;
-        board->ports[PEACH2_N].bytes_out += length;
         board->pio_done_bytes = first + length;
     }
     return true;

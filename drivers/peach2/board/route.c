@@ -65,6 +65,23 @@ static bool forward(struct board *board, const struct packet_header *header, con
     return true;
 }
 
+bool board_emit(struct board *board, struct packet_header *header, const uint8_t *payload)
+{
+    unsigned node = board_counted(header->address) ? peach2_node_of(header->address) : PEACH2_NODES;
+    header->epoch = atomic_load_explicit(&board->bar0->epoch, memory_order_relaxed);
+    header->node = (uint8_t)board->node;
+    header->hops = PEACH2_HOPS_MAX;
+    if (node < PEACH2_NODES)
+        header->number = board->number_sent[node];
+    if (!board_send(board, header, payload, PEACH2_N, false))
+        return false;
+    if (node < PEACH2_NODES)
+        board->number_sent[node]++;
+    board->ports[PEACH2_N].packets_out++;
+    board->ports[PEACH2_N].bytes_out += header->length;
+    return true;
+}
+
 bool board_send(struct board *board, const struct packet_header *header, const uint8_t *payload,
                 unsigned in, bool replay)
 {

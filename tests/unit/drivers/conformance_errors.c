@@ -83,6 +83,7 @@ Test(DRIVER_SUITE, a_freed_landing_is_left_alone, .timeout = 60)
     cr_assert(prepare(&transfer, &strided, 0, &strided, TARGET_OFFSET, true, 1) == 0);
     start(&transfer);
     cr_assert(pump_until(world.from, world.to, &world.to->notified_count, 1));
+    cr_assert(pump_until(world.from, world.to, &transfer.op.done, 1));
     struct driver_landing *again;
     struct driver_landing_args args = {.region = world.to->region,
                                        .offset_bytes = TARGET_OFFSET,
@@ -129,7 +130,8 @@ Test(DRIVER_SUITE, probe_says_what_it_can)
 {
     struct driver_caps caps;
     const struct driver_config config = {.provider = strcmp(DRIVER, "ofi") == 0 ? "tcp" : NULL,
-                                         .address = "127.0.0.1"};
+                                         .address = "127.0.0.1",
+                                         .board = "/nowhere"};
     const struct driver_ops *ops = driver_find(DRIVER);
     cr_assert(ops && driver_of_rail(ops->rail) == ops);
     cr_assert(ops->probe(&config, &caps) == 0);

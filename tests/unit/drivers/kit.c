@@ -1,9 +1,11 @@
 #include "tests/unit/drivers/kit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "proto/wait.h"
 
@@ -70,6 +72,8 @@ int side_open(struct side *side, const char *name, uint64_t segment_bytes, size_
 {
     const struct driver_ops *ops = driver_find(name);
     const struct driver_config config = {
+        .board = side_board ? side_board() : NULL,
+        .board_nodes = 2,
         .provider = getenv("TEST_OFI_PROVIDER") ? getenv("TEST_OFI_PROVIDER") : "tcp",
         .address = "127.0.0.1",
         .runtime_dir = "/tmp",
@@ -80,11 +84,16 @@ int side_open(struct side *side, const char *name, uint64_t segment_bytes, size_
     int r = ops ? ops->open(&config, &events, &side->driver) : -ENOENT;
     if (r < 0)
         return r;
-    side->memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int fd = memfd_create("side", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0)
+        return -errno;
+    side->memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (side->memory == MAP_FAILED)
         return -ENOMEM;
-    struct driver_memory memory = {.base = side->memory, .length_bytes = bytes, .fd = -1};
-    return ops->region_add(side->driver, &memory, &side->region);
+    struct driver_memory memory = {.base = side->memory, .length_bytes = bytes, .fd = fd};
+    r = ops->region_add(side->driver, &memory, &side->region);
+    close(fd);
+    return r;
 }
 
 void side_close(struct side *side)

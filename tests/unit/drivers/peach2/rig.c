@@ -204,15 +204,23 @@ void rig_route(struct rig *rig, const struct peach2_links *links)
     }
 }
 
-void rig_open(struct rig *rig, unsigned nodes, unsigned rings, size_t memory_bytes)
+void rig_boards(struct rig *rig, unsigned nodes, unsigned rings)
 {
-    struct peach2_links links;
-    *rig = (struct rig){.memory_bytes = memory_bytes, .folder = "/tmp/peach2-XXXXXX"};
+    *rig = (struct rig){.folder = "/tmp/peach2-XXXXXX"};
     cr_assert(mkdtemp(rig->folder));
     cr_assert(peach2_topology_init(&rig->topology, nodes, rings) == 0);
     for (unsigned node = 0; node < nodes; node++)
         snprintf(rig->boards[node].path, sizeof(rig->boards[node].path), "%s/%u", rig->folder,
                  node);
+    for (unsigned node = 0; node < nodes; node++)
+        rig_start(rig, node);
+}
+
+void rig_open(struct rig *rig, unsigned nodes, unsigned rings, size_t memory_bytes)
+{
+    struct peach2_links links;
+    rig_boards(rig, nodes, rings);
+    rig->memory_bytes = memory_bytes;
     for (unsigned node = 0; node < nodes; node++) {
         struct rig_board *board = &rig->boards[node];
         board->memory_fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -220,7 +228,6 @@ void rig_open(struct rig *rig, unsigned nodes, unsigned rings, size_t memory_byt
         cr_assert(ftruncate(board->memory_fd, (off_t)bytes) == 0);
         cr_assert(fcntl(board->memory_fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
         board->memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, board->memory_fd, 0);
-        rig_start(rig, node);
     }
     for (unsigned node = 0; node < nodes; node++)
         rig_attach(rig, node);
@@ -229,23 +236,32 @@ void rig_open(struct rig *rig, unsigned nodes, unsigned rings, size_t memory_byt
     rig_route(rig, &links);
 }
 
-void rig_close(struct rig *rig)
+unsigned rig_end_boards(struct rig *rig)
 {
+    unsigned bad = 0;
     for (unsigned node = 0; node < rig->topology.nodes; node++) {
         struct rig_board *board = &rig->boards[node];
         int status = 0;
-        rig_detach(board);
         if (board->pid > 0) {
             kill(board->pid, SIGTERM);
             waitpid(board->pid, &status, 0);
-            cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "board %u ended with %x", node,
-                      status);
+            bad += !WIFEXITED(status) || WEXITSTATUS(status) != 0;
         }
-        munmap(board->memory, rig->memory_bytes + rings_bytes());
-        close(board->memory_fd);
         unlink(board->path);
     }
     rmdir(rig->folder);
+    return bad;
+}
+
+void rig_close(struct rig *rig)
+{
+    for (unsigned node = 0; node < rig->topology.nodes; node++)
+        rig_detach(&rig->boards[node]);
+    cr_assert(rig_end_boards(rig) == 0);
+    for (unsigned node = 0; node < rig->topology.nodes; node++) {
+        munmap(rig->boards[node].memory, rig->memory_bytes + rings_bytes());
+        close(rig->boards[node].memory_fd);
+    }
 }
 
 /* ---- registers ---- */
@@ -336,4 +352,15 @@ void rig_pio(struct rig_board *board, uint64_t address, uint64_t mask, const uin
     memcpy(line->bytes, bytes, sizeof(line->bytes));
     atomic_store_explicit(&board->bar2->tail, tail + 1, memory_order_release);
     rig_ring(board);
+}
+
+void rig_restart(struct rig *rig, unsigned from, unsigned to)
+{
+    static uint64_t number;
+    uint64_t line[8] = {++number, ~number}, notify[2];
+    rig_pio(&rig->boards[from], peach2_global(to, PEACH2_INTERNAL | PEACH2_AT_RESTART), 0xffff,
+            (const uint8_t *)line);
+    do
+        cr_assert(rig_notified(&rig->boards[to], from, notify));
+    while (notify[0] != number || notify[1] != ~number);
 }

@@ -33,6 +33,9 @@ struct rig {
  * routes; notification rings of RIG_RING entries behind it. */
 void rig_open(struct rig *rig, unsigned nodes, unsigned rings, size_t memory_bytes);
 void rig_close(struct rig *rig);
+/* Starts them, no more; and ends them: how many did not end well. */
+void rig_boards(struct rig *rig, unsigned nodes, unsigned rings);
+unsigned rig_end_boards(struct rig *rig);
 
 void rig_start(struct rig *rig, unsigned node);
 void rig_kill(struct rig *rig, unsigned node);
@@ -58,5 +61,7 @@ uint32_t rig_error(struct rig_board *board, unsigned channel);
 void rig_abort(struct rig_board *board, unsigned channel);
 /* The next notification of a node, false when none came in half a minute. */
 bool rig_notified(struct rig_board *board, unsigned from, uint64_t ret_notify[2]);
+/* The count of packets from one to another begins anew: after some were lost. */
+void rig_restart(struct rig *rig, unsigned from, unsigned to);
 /* One line of the PIO window; waits for room. */
 void rig_pio(struct rig_board *board, uint64_t address, uint64_t mask, const uint8_t *bytes);

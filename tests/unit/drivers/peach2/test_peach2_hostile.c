@@ -174,6 +174,7 @@ Test(peach2_hostile, routes_astray, .timeout = 60)
     rig_abort(board, 0);
     peach2_links_all(&rig.topology, &links);
     rig_route(&rig, &links);
+    rig_restart(&rig, 0, 1);
     check_works(0, 1);
     rig_close(&rig);
 }
@@ -202,8 +203,21 @@ Test(peach2_hostile, memory_that_is_not_mapped, .timeout = 60)
     cr_assert(rig_ask(board, &unmap, -1) == 0);
     cr_assert(rig_ask(board, &unmap, -1) == -ENOENT);
     check_error(&good, PEACH2_BAD_SOURCE);
+    const struct peach2_control stray = {
+        .type = PEACH2_ALIAS, .address = 1 << 30, .length = 16, .offset = RIG_BUS};
+    cr_assert(rig_ask(board, &stray, -1) == -ENOENT);
     const struct peach2_control map = {.type = PEACH2_MAP, .address = RIG_BUS, .length = MEMORY};
     cr_assert(rig_ask(board, &map, board->memory_fd) == 0);
+    /* An alias goes with what it is one of. */
+    cr_assert(rig_ask(board, &stray, -1) == 0);
+    cr_assert(rig_ask(board, &stray, -1) == -EEXIST);
+    cr_assert(rig_ask(board, &unmap, -1) == 0);
+    struct peach2_descriptor alias = good;
+    alias.source = 1 << 30;
+    alias.length = 16;
+    check_error(&alias, PEACH2_BAD_SOURCE);
+    cr_assert(rig_ask(board, &map, board->memory_fd) == 0);
+    cr_assert(rig_ask(board, &stray, -1) == 0);
     check_works(0, 1);
     rig_close(&rig);
 }
@@ -214,14 +228,19 @@ Test(peach2_hostile, a_full_notification_ring, .timeout = 60)
     rig_open(&rig, 3, 1, MEMORY);
     struct rig_board *board = &rig.boards[0];
     board->bar0->descriptors[0] = good;
-    for (unsigned i = 0; i < 2 * RIG_RING; i++)
+    for (unsigned i = 0; i < RIG_RING + 64; i++)
         rig_command(board, i % 4, PEACH2_FETCH_INTERNAL, 0);
-    for (unsigned i = 0; i < 4; i++)
-        cr_assert(rig_done(board, i));
-    cr_assert(atomic_load(&rig.boards[1].bar0->discarded) == RIG_RING);
-    cr_assert(atomic_load(&rig.boards[1].bar0->cause) & PEACH2_CAUSE_OVERRUN);
+    while (!(atomic_load(&rig.boards[1].bar0->cause) & PEACH2_CAUSE_OVERRUN))
+        usleep(100);
     check_works(2, 1);
     check_works(2, 0);
+    for (unsigned i = 0; i < 4; i++)
+        rig_abort(board, i); /* what was lost is not acknowledged */
+    uint64_t notify[2];
+    for (unsigned i = 0; i < RIG_RING; i++)
+        cr_assert(rig_notified(&rig.boards[1], 0, notify));
+    rig_restart(&rig, 0, 1);
+    check_works(0, 1);
     rig_close(&rig);
 }
 

@@ -152,9 +152,11 @@ Test(peach2_ports, a_board_killed_and_restarted, .timeout = 120)
         rig_wait_cables(&rig, PEACH2_NOBODY);
         peach2_links_all(&rig.topology, &links);
         rig_route(&rig, &links);
-        for (unsigned node = 0; node < 4;
-             node++) /* it counts from 1 again, and is counted from 1 */
-            rig.boards[2].notified[node] = 0;
+        for (unsigned node = 0; node < 4; node++) { /* its packets are counted from 0 again */
+            rig_restart(&rig, 2, node);
+            if (node != 2)
+                rig_restart(&rig, node, 2);
+        }
         for (unsigned node = 0; node < 4; node++)
             traffic.seen[2][node] = traffic.sent[2][node];
         traffic_run(&traffic, 30 + 20 * (round + 1));

@@ -1,0 +1,196 @@
+/* The board: its control socket, its registers, its doorbell. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "drivers/peach2/peach2.h"
+#include "proto/wait.h"
+
+enum { ANSWER_MS = 5000 };
+
+static int dial(const char *path)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof(name.sun_path))
+        return -ENAMETOOLONG;
+    strcpy(name.sun_path, path);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    if (connect(fd, (struct sockaddr *)&name, sizeof(name)) < 0) {
+        close(fd);
+        return -ENODEV;
+    }
+    return fd;
+}
+
+static int say(int fd, const struct peach2_control *message, int passed)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {0};
+    struct iovec iovec = {.iov_base = (void *)message, .iov_len = sizeof(*message)};
+    struct msghdr header = {.msg_iov = &iovec, .msg_iovlen = 1};
+    if (passed >= 0) {
+        header.msg_control = control.bytes;
+        header.msg_controllen = sizeof(control.bytes);
+        struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(rights), &passed, sizeof(int));
+    }
+    return sendmsg(fd, &header, MSG_NOSIGNAL) == sizeof(*message) ? 0 : -ENODEV;
+}
+
+/* The answer, with at most PEACH2_CONTROL_FDS descriptors; how many. */
+static int hear(int fd, struct peach2_control *ret_message, int ret_fds[PEACH2_CONTROL_FDS])
+{
+    union {
+        char bytes[CMSG_SPACE(PEACH2_CONTROL_FDS * sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    struct iovec iovec = {.iov_base = ret_message, .iov_len = sizeof(*ret_message)};
+    struct msghdr header = {.msg_iov = &iovec,
+                            .msg_iovlen = 1,
+                            .msg_control = control.bytes,
+                            .msg_controllen = sizeof(control.bytes)};
+    if (poll(&poll_fd, 1, ANSWER_MS) <= 0)
+        return -ETIMEDOUT;
+    if (recvmsg(fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != sizeof(*ret_message))
+        return -ENODEV;
+    unsigned count = 0;
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+    if (rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS) {
+        count = (unsigned)((rights->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        memcpy(ret_fds, CMSG_DATA(rights), count * sizeof(int));
+    }
+    return (int)count;
+}
+
+int device_ask(struct device *device, const struct peach2_control *message, int fd)
+{
+    struct peach2_control answer;
+    int fds[PEACH2_CONTROL_FDS];
+    int r = say(device->control, message, fd);
+    int count = r < 0 ? r : hear(device->control, &answer, fds);
+    for (int i = 0; i < count; i++)
+        close(fds[i]);
+    return count < 0 ? count : answer.status;
+}
+
+static int map_bars(struct device *device, int bar0_fd, int bar2_fd)
+{
+    void *bar0 = mmap(NULL, sizeof(*device->bar0), PROT_READ | PROT_WRITE, MAP_SHARED, bar0_fd, 0);
+    void *bar2 = mmap(NULL, sizeof(*device->bar2), PROT_READ | PROT_WRITE, MAP_SHARED, bar2_fd, 0);
+    if (bar0 != MAP_FAILED)
+        device->bar0 = bar0;
+    if (bar2 != MAP_FAILED)
+        device->bar2 = bar2;
+    if (!device->bar0 || !device->bar2)
+        return -ENOMEM;
+    return device->bar0->magic == PEACH2_MAGIC && device->bar0->version == PEACH2_VERSION ? 0
+                                                                                          : -EPROTO;
+}
+
+int device_attach(struct device *device)
+{
+    const struct peach2_control attach = {.type = PEACH2_ATTACH};
+    struct peach2_control answer;
+    int fds[PEACH2_CONTROL_FDS];
+    device->control = dial(device->path);
+    if (device->control < 0)
+        return device->control;
+    int count = say(device->control, &attach, -1);
+    if (count == 0)
+        count = hear(device->control, &answer, fds);
+    int r = count < 0                     ? count
+            : answer.status < 0           ? answer.status
+            : count != PEACH2_CONTROL_FDS ? -EPROTO
+                                          : 0;
+    if (r == 0) {
+        r = map_bars(device, fds[0], fds[1]);
+        device->interrupt_fd = fds[2];
+        device->bell_fd = fds[3];
+        count = 2; /* still to be closed */
+    }
+    for (int i = 0; i < count; i++)
+        close(fds[i]);
+    if (r == 0 && device->bar0->node >= PEACH2_NODES)
+        r = -EPROTO;
+    if (r < 0)
+        device_detach(device);
+    else
+        device->node = device->bar0->node;
+    return r;
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+void device_detach(struct device *device)
+{
+    close_fd(&device->control);
+    close_fd(&device->interrupt_fd);
+    close_fd(&device->bell_fd);
+    if (device->bar0)
+        munmap(device->bar0, sizeof(*device->bar0));
+    if (device->bar2)
+        munmap(device->bar2, sizeof(*device->bar2));
+    device->bar0 = NULL;
+    device->bar2 = NULL;
+}
+
+void device_ring(struct device *device)
+{
+    atomic_thread_fence(
+        memory_order_seq_cst); /* what was stored before the look: see registers.h */
+    if (atomic_load_explicit(&device->bar0->bell_armed, memory_order_relaxed) != 0 &&
+        atomic_exchange(&device->bar0->bell_armed, 0) != 0)
+        eventfd_write(device->bell_fd, 1);
+}
+
+/* Waits for a register of the board's; it takes microseconds, or the board has a problem. */
+static int wait_for(const struct device *device, const _Atomic uint32_t *word, uint32_t value)
+{
+    const uint64_t deadline_ns = clock_now_ns() + (uint64_t)ABORT_MS * 1000000;
+    const struct timespec nap = {.tv_nsec = 20000};
+    for (unsigned look = 0; atomic_load_explicit(word, memory_order_acquire) != value; look++) {
+        if (look < 100)
+            continue;
+        if (clock_now_ns() > deadline_ns)
+            return -ETIMEDOUT;
+        nanosleep(&nap, NULL);
+    }
+    return 0;
+}
+
+int device_commit(struct device *device)
+{
+    uint32_t commit = atomic_load(&device->bar0->commit) + 1;
+    atomic_store_explicit(&device->bar0->commit, commit,
+                          memory_order_release); /* pairs with the board's acquire */
+    device_ring(device);
+    return wait_for(device, &device->bar0->committed, commit);
+}
+
+int device_abort(struct device *device, unsigned channel)
+{
+    struct peach2_channel *registers = &device->bar0->channels[channel];
+    atomic_store_explicit(&registers->control, PEACH2_ABORT, memory_order_release);
+    device_ring(device);
+    return wait_for(device, &registers->control, 0);
+}

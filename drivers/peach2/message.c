@@ -1,0 +1,200 @@
+/*
+ * Messages between drivers: 16 bytes each, in the notification rings. A put's comes at the end of
+ * its chain and is counted with its packets; the others go through the window and are not: they are
+ * asked for again when they are lost.
+ *
+ *   first word: kind << 56 | number         second word
+ *   PUT      sequence                       landing
+ *   ASK      cookie of who asks             cookie of who is asked: to PEACH2_AT_RESTART, under a
+ * new epoch ANSWER   sequence that is expected      epoch of the question REFUSE epoch of the
+ * question: that instance is not here any more CREDIT   puts taken since the question  its epoch
+ *   FLUSH    number
+ *   FLUSHED  number
+ */
+#include "drivers/peach2/peach2.h"
+
+enum kind {
+    KIND_PUT = 1,
+    KIND_ASK,
+    KIND_ANSWER,
+    KIND_REFUSE,
+    KIND_CREDIT,
+    KIND_FLUSH,
+    KIND_FLUSHED
+};
+
+#define NUMBER_MASK ((UINT64_C(1) << 56) - 1)
+
+static uint64_t word(enum kind kind, uint64_t number)
+{
+    return (uint64_t)kind << 56 | (number & NUMBER_MASK);
+}
+
+uint64_t message_put(uint32_t sequence)
+{
+    return word(KIND_PUT, sequence);
+}
+
+/* ---- out ---- */
+
+bool message_to(struct peach2 *peach2, uint64_t address, uint64_t first, uint64_t second)
+{
+    const uint64_t words[2] = {first, second};
+    if (!peach2->device.bar0 || window_room(peach2) < 2)
+        return false;
+    window_store(peach2, address, (const uint8_t *)words, sizeof(words));
+    window_push(peach2);
+    device_ring(&peach2->device);
+    return true;
+}
+
+static bool say(struct peach2 *peach2, unsigned node, uint64_t first, uint64_t second)
+{
+    return message_to(peach2, peach2_global(node, PEACH2_INTERNAL | PEACH2_AT_MESSAGE), first,
+                      second);
+}
+
+bool message_ask(struct peach2 *peach2, const struct peer *peer)
+{
+    return message_to(peach2,
+                      peach2_global(peer->address.node, PEACH2_INTERNAL | PEACH2_AT_RESTART),
+                      word(KIND_ASK, peach2->cookie), peer->address.cookie);
+}
+
+bool message_flush(struct peach2 *peach2, const struct peer *peer, uint32_t number)
+{
+    return say(peach2, peer->address.node, word(KIND_FLUSH, number), 0);
+}
+
+static unsigned send_to(struct peach2 *peach2, unsigned node)
+{
+    struct source *source = &peach2->sources[node];
+    unsigned moved = 0;
+    if (source->refuse && say(peach2, node, word(KIND_REFUSE, 0), source->answer_epoch)) {
+        source->refuse = false;
+        moved++;
+    }
+    if (source->answer &&
+        say(peach2, node, word(KIND_ANSWER, source->expected), source->answer_epoch)) {
+        source->answer = false;
+        moved++;
+    }
+    if (source->taken - source->told >= CREDIT_EVERY &&
+        say(peach2, node, word(KIND_CREDIT, source->taken), source->epoch)) {
+        source->told = source->taken;
+        moved++;
+    }
+    while (source->flushed_count > 0 &&
+           say(peach2, node, word(KIND_FLUSHED, source->flushed[source->flushed_count - 1]), 0)) {
+        source->flushed_count--;
+        moved++;
+    }
+    return moved;
+}
+
+unsigned messages_send(struct peach2 *peach2)
+{
+    unsigned moved = 0;
+    for (unsigned node = 0; node < peach2->topology.nodes; node++)
+        moved += send_to(peach2, node);
+    for (struct peer *peer = peach2->peers; peer; peer = peer->next) {
+        if (!peer->ask || !message_ask(peach2, peer))
+            continue;
+        peer->ask = false;
+        moved++;
+    }
+    return moved;
+}
+
+/* ---- in ---- */
+
+static void take_put(struct peach2 *peach2, struct source *source, uint32_t sequence, uint64_t id)
+{
+    if (sequence != source->expected)
+        return; /* we have it already */
+    source->expected++;
+    source->taken++;
+    const struct landing *landing = landing_find(peach2, id);
+    if (landing && landing->notify)
+        peach2->driver.events.notified(peach2->driver.events.context, landing->token);
+}
+
+static void take_ask(struct peach2 *peach2, struct source *source, unsigned node, uint64_t cookie,
+                     uint64_t whom, uint64_t epoch)
+{
+    if (epoch < source->epoch)
+        return;
+    source->answer_epoch = epoch;
+    source->refuse = whom != peach2->cookie;
+    source->answer = !source->refuse;
+    if (source->refuse || epoch == source->epoch)
+        return;
+    if (source->cookie != cookie)
+        source->expected = 0;
+    source->cookie = cookie;
+    source->epoch = epoch;
+    source->taken = source->told = 0;
+    if (peach2->device.bar0)
+        atomic_store(&peach2->device.bar0->accept_epoch[node], epoch);
+}
+
+static void take(struct peach2 *peach2, unsigned node, const struct peach2_notification *entry)
+{
+    struct source *source = &peach2->sources[node];
+    const uint64_t number = entry->notify[0] & NUMBER_MASK;
+    switch ((enum kind)(entry->notify[0] >> 56)) {
+    case KIND_PUT:
+        if (entry->epoch >= source->epoch && source->epoch > 0)
+            take_put(peach2, source, (uint32_t)number, entry->notify[1]);
+        break;
+    case KIND_ASK:
+        take_ask(peach2, source, node, number, entry->notify[1], entry->epoch);
+        break;
+    case KIND_ANSWER:
+    case KIND_REFUSE:
+        peer_answered(peach2, node, entry->notify[1], (uint32_t)number,
+                      entry->notify[0] >> 56 == KIND_REFUSE);
+        break;
+    case KIND_CREDIT:
+        peer_credited(peach2, node, entry->notify[1], (uint32_t)number);
+        break;
+    case KIND_FLUSH:
+        if (source->flushed_count < SOURCE_FLUSHES)
+            source->flushed[source->flushed_count++] = (uint32_t)number;
+        break;
+    case KIND_FLUSHED:
+        flush_answered(peach2, node, (uint32_t)number);
+        break;
+    }
+}
+
+static unsigned take_ring(struct peach2 *peach2, unsigned node)
+{
+    struct source *source = &peach2->sources[node];
+    const struct peach2_notification *ring = peach2->rings + node * RING_ENTRIES;
+    unsigned moved = 0;
+    for (;; moved++) {
+        const struct peach2_notification *entry = &ring[source->head % RING_ENTRIES];
+        /* acquire: pairs with the board's release; the entry is complete, and all data before it is
+         * there */
+        if (atomic_load_explicit(&entry->serial, memory_order_acquire) != source->head + 1)
+            break;
+        const struct peach2_notification copy = {.notify = {entry->notify[0], entry->notify[1]},
+                                                 .epoch = entry->epoch,
+                                                 .node = entry->node};
+        source->head++;
+        take(peach2, node, &copy);
+    }
+    if (moved > 0 && peach2->device.bar0)
+        atomic_store_explicit(&peach2->device.bar0->notify_taken[node], source->head,
+                              memory_order_release);
+    return moved;
+}
+
+unsigned messages_take(struct peach2 *peach2)
+{
+    unsigned moved = 0;
+    for (unsigned node = 0; node < peach2->topology.nodes; node++)
+        moved += take_ring(peach2, node);
+    return moved;
+}

@@ -1,0 +1,327 @@
+/* Peers: how we come to an understanding with one, and how we lose it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "drivers/peach2/peach2.h"
+#include "proto/wait.h"
+
+#define MS UINT64_C(1000000)
+
+int peach2_peer_connect(struct driver *driver, const void *data, size_t bytes,
+                        struct driver_peer **ret_peer)
+{
+    struct peach2 *peach2 = peach2_of(driver);
+    struct address address;
+    if (bytes != sizeof(address))
+        return -EINVAL;
+    memcpy(&address, data, sizeof(address));
+    if (address.magic != ADDRESS_MAGIC)
+        return -EINVAL;
+    if (address.version != PROTO_VERSION)
+        return -EPROTONOSUPPORT;
+    if (address.node >= peach2->topology.nodes)
+        return -ENETUNREACH; /* of another sub-cluster, or not cabled as we think */
+    struct peer *peer = calloc(1, sizeof(*peer));
+    if (!peer)
+        return -ENOMEM;
+    peer->address = address;
+    peer->last = &peer->first;
+    *ret_peer = (struct driver_peer *)peer;
+    return 0;
+}
+
+/* On the polling thread, when it first has to do with it. */
+void peer_link(struct peach2 *peach2, struct peer *peer)
+{
+    if (peer->linked)
+        return;
+    peer->linked = true;
+    peer->next = peach2->peers;
+    peach2->peers = peer;
+    if (peer->error == 0) {
+        peer->state = PEER_OPEN;
+        peer_sync(peach2, peer);
+    }
+}
+
+void peach2_peer_disconnect(struct driver *driver, struct driver_peer *driver_peer)
+{
+    struct peach2 *peach2 = peach2_of(driver);
+    struct peer *peer = (struct peer *)driver_peer;
+    assert(!peer->first);
+    for (struct peer **link = &peach2->peers; peer->linked; link = &(*link)->next) {
+        if (*link != peer)
+            continue;
+        *link = peer->next;
+        break;
+    }
+    free(peer);
+}
+
+/* Epochs only grow, also over boards and daemons that were restarted: they are times, pushed on
+ * where those stand still. */
+static uint64_t new_epoch(struct peach2 *peach2)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t time = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    peach2->device.epoch = time > peach2->device.epoch ? time : peach2->device.epoch + 1;
+    if (peach2->device.bar0)
+        atomic_store(&peach2->device.bar0->epoch, peach2->device.epoch);
+    return peach2->device.epoch;
+}
+
+/*
+ * Every question has an epoch of its own. The board stamps packets when it makes them, and the
+ * lines of BAR 2 that were stored before may still be there: a question's packet can carry a later
+ * epoch than it was asked under, never an earlier one. So the answer to any question since the sync
+ * began is good.
+ */
+void peer_sync(struct peach2 *peach2, struct peer *peer)
+{
+    uint64_t now_ns = clock_now_ns();
+    if (peer->state != PEER_SYNCING)
+        peer->deadline_ns = now_ns + PATIENCE_MS * MS;
+    peer->state = PEER_SYNCING;
+    peer->ask_epoch = new_epoch(peach2);
+    peer->ask_again_ns = now_ns + ASK_AGAIN_MS * MS;
+    peer->ask = true;
+}
+
+static void resume(struct peach2 *peach2, struct peer *peer, uint32_t expected)
+{
+    while (peer->first && peer->first->state == PUT_UNSURE &&
+           (int32_t)(expected - peer->first->sequence) > 0) {
+        struct put *put = peer->first;
+        peer->first = put->next;
+        if (!peer->first)
+            peer->last = &peer->first;
+        put_done(peach2, put, 0);
+    }
+    for (struct put *put = peer->first; put; put = put->next) {
+        if (put->state == PUT_UNSURE)
+            put->op->retries++;
+        put->state = PUT_QUEUED;
+        put->staging = false;
+    }
+    peer->turn = peer->first;
+}
+
+void peer_answered(struct peach2 *peach2, unsigned node, uint64_t epoch, uint32_t expected,
+                   bool refused)
+{
+    for (struct peer *peer = peach2->peers, *next; peer; peer = next) {
+        next = peer->next;
+        if (peer->address.node == node && peer->state == PEER_OPEN && epoch > peer->credit_epoch)
+            peer->credit_epoch = epoch; /* we had asked twice */
+        if (peer->address.node != node || peer->state != PEER_SYNCING || epoch < peer->ask_epoch)
+            continue;
+        if (refused) {
+            peer_down(peach2, peer, -EHOSTDOWN);
+            continue;
+        }
+        peer->next_sequence = expected;
+        peer->sent = peer->credited = 0;
+        peer->credit_epoch = epoch;
+        peer->last_command = channel_of(peach2, peer)->start;
+        peer->ask = false;
+        peer->starved_ns = 0;
+        resume(peach2, peer, expected);
+        peer->state = PEER_OPEN;
+        channel_pump(peach2, peer);
+    }
+}
+
+void peer_credited(struct peach2 *peach2, unsigned node, uint64_t epoch, uint32_t taken)
+{
+    for (struct peer *peer = peach2->peers; peer; peer = peer->next) {
+        if (peer->address.node != node || peer->state != PEER_OPEN || epoch != peer->credit_epoch ||
+            peer->sent - taken > RING_ENTRIES)
+            continue;
+        peer->credited = taken;
+        peer->starved_ns = 0;
+    }
+}
+
+/* ---- losing one ---- */
+
+static void fail_flushes(struct peach2 *peach2, const struct peer *peer, int error)
+{
+    for (struct flush **link = &peach2->flushes; *link;) {
+        struct flush *flush = *link;
+        if (flush->peer != peer) {
+            link = &flush->next;
+            continue;
+        }
+        *link = flush->next;
+        flush->op->done(flush->op, error);
+        free(flush);
+        link = &peach2->flushes; /* done() may have led to anything */
+    }
+}
+
+void peer_down(struct peach2 *peach2, struct peer *peer, int error)
+{
+    bool read = peer->turn && peer->turn->staging;
+    for (const struct put *put = peer->first; put; put = put->next)
+        read |= put->state == PUT_SENT;
+    if (peer->error == 0)
+        peer->error = error;
+    peer->state = PEER_FAILED;
+    peer->ask = peer->doomed = false;
+    if (read) /* the board must not read its sources any more; whom that hits as well resyncs */
+        channel_reset(peach2, peer->address.node % PEACH2_CHANNELS);
+    while (peer->first) {
+        struct put *put = peer->first;
+        peer->first = put->next;
+        if (!peer->first)
+            peer->last = &peer->first;
+        put_done(peach2, put, peer->error);
+    }
+    peer->turn = NULL;
+    fail_flushes(peach2, peer, peer->error);
+    if (!peer->told && peach2->driver.events.peer_down)
+        peach2->driver.events.peer_down(peach2->driver.events.context, (struct driver_peer *)peer,
+                                        peer->error);
+    peer->told = true;
+}
+
+void peach2_peer_fail(struct driver *driver, struct driver_peer *driver_peer, int error)
+{
+    struct peach2 *peach2 = peach2_of(driver);
+    struct peer *peer = (struct peer *)driver_peer;
+    if (peer->error == 0)
+        peer->error = error;
+    peer->told = true;
+    peer->doomed = true;
+    peer_link(peach2, peer);
+}
+
+/* ---- flushes ---- */
+
+int peach2_peer_flush(struct driver *driver, struct driver_peer *driver_peer, struct driver_op *op)
+{
+    struct peach2 *peach2 = peach2_of(driver);
+    struct peer *peer = (struct peer *)driver_peer;
+    peer_link(peach2, peer);
+    if (peer->error < 0)
+        return peer->error;
+    struct flush *flush = calloc(1, sizeof(*flush));
+    if (!flush)
+        return -ENOMEM;
+    *flush = (struct flush){
+        .op = op,
+        .peer = peer,
+        .number = ++peach2->last_flush,
+        .behind =
+            peer->first ? (struct put *)((char *)peer->last - offsetof(struct put, next)) : NULL};
+    flush->deadline_ns = clock_now_ns() + FLUSH_MS * MS;
+    struct flush **link = &peach2->flushes;
+    while (*link)
+        link = &(*link)->next;
+    *link = flush;
+    return 0;
+}
+
+void flush_answered(struct peach2 *peach2, unsigned node, uint32_t number)
+{
+    for (struct flush **link = &peach2->flushes; *link; link = &(*link)->next) {
+        struct flush *flush = *link;
+        if (flush->number != number || flush->peer->address.node != node || !flush->asked)
+            continue;
+        *link = flush->next;
+        flush->op->done(flush->op, 0);
+        free(flush);
+        return;
+    }
+}
+
+/* Everything before it has landed: then the peer is asked whether it has noticed. */
+unsigned flushes_run(struct peach2 *peach2, uint64_t now_ns)
+{
+    unsigned moved = 0;
+    for (struct flush *flush = peach2->flushes; flush; flush = flush->next) {
+        if (flush->behind || flush->peer->state != PEER_OPEN ||
+            (flush->asked && now_ns < flush->again_ns))
+            continue;
+        if (!message_flush(peach2, flush->peer, flush->number))
+            break;
+        flush->asked = true;
+        flush->again_ns = clock_now_ns() + ASK_AGAIN_MS * MS;
+        moved++;
+    }
+    return moved;
+}
+
+static unsigned expire_flushes(struct peach2 *peach2, uint64_t now_ns)
+{
+    for (struct flush **link = &peach2->flushes; *link; link = &(*link)->next) {
+        struct flush *flush = *link;
+        if (now_ns < flush->deadline_ns)
+            continue;
+        *link = flush->next;
+        flush->op->done(flush->op, -ETIMEDOUT);
+        free(flush);
+        return 1;
+    }
+    return 0;
+}
+
+/* ---- time ---- */
+
+/* Puts wait for credit that does not come: it may have been lost. */
+static bool starved(struct peer *peer, uint64_t now_ns)
+{
+    if (peer->state != PEER_OPEN || !peer->turn ||
+        peer->sent - peer->credited < RING_ENTRIES - RING_RESERVE) {
+        peer->starved_ns = 0;
+        return false;
+    }
+    if (peer->starved_ns == 0)
+        peer->starved_ns = now_ns;
+    return now_ns - peer->starved_ns > STALL_MS * MS;
+}
+
+static unsigned tick(struct peach2 *peach2, struct peer *peer, uint64_t now_ns)
+{
+    if (peer->doomed || (peer->state == PEER_SYNCING && now_ns > peer->deadline_ns)) {
+        peer_down(peach2, peer, -ENETDOWN);
+        return 1;
+    }
+    if (peer->state == PEER_SYNCING && now_ns > peer->ask_again_ns) {
+        peer->ask_again_ns = now_ns + ASK_AGAIN_MS * MS;
+        peer->ask = true;
+    }
+    if (starved(peer, now_ns))
+        channel_reset(peach2, peer->address.node % PEACH2_CHANNELS);
+    if (starved(peer, now_ns)) /* all that it has was done: nothing was in doubt */
+        peer_sync(peach2, peer);
+    return 0;
+}
+
+bool peers_waiting(const struct peach2 *peach2)
+{
+    if (peach2->flushes)
+        return true;
+    for (const struct peer *peer = peach2->peers; peer; peer = peer->next)
+        if (peer->first || peer->doomed || peer->state == PEER_SYNCING)
+            return true;
+    return false;
+}
+
+unsigned peers_tick(struct peach2 *peach2, uint64_t now_ns)
+{
+    unsigned moved = expire_flushes(peach2, now_ns);
+    for (struct peer *peer = peach2->peers, *next; peer; peer = next) {
+        next = peer->next;
+        moved += tick(peach2, peer, now_ns);
+    }
+    for (unsigned i = 0; i < PEACH2_CHANNELS && peach2->device.bar0; i++)
+        if (channel_stalled(peach2, i, now_ns)) {
+            peach2->channels[i].moved_ns = now_ns;
+            channel_reset(peach2, i);
+        }
+    return moved;
+}

@@ -1,0 +1,182 @@
+/* What the board has done, what time has brought, and sleep. */
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "drivers/peach2/peach2.h"
+#include "proto/wait.h"
+
+enum { LOOK_ROUNDS = 4096 }; /* of polling, between two looks whether the board lives */
+
+int events_open(struct peach2 *peach2)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    peach2->event_fd = epoll_create1(EPOLL_CLOEXEC);
+    peach2->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (peach2->event_fd < 0 || peach2->timer_fd < 0 ||
+        epoll_ctl(peach2->event_fd, EPOLL_CTL_ADD, peach2->timer_fd, &event) < 0)
+        return -errno;
+    return 0;
+}
+
+/* Descriptors of a board that is gone have left by themselves: they are closed. */
+int events_watch(struct peach2 *peach2)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    if (epoll_ctl(peach2->event_fd, EPOLL_CTL_ADD, peach2->device.interrupt_fd, &event) < 0 ||
+        epoll_ctl(peach2->event_fd, EPOLL_CTL_ADD, peach2->device.control, &event) < 0)
+        return -errno;
+    return 0;
+}
+
+int peach2_event_fd(struct driver *driver)
+{
+    return peach2_of(driver)->event_fd;
+}
+
+/* ---- a board that dies, and comes back ---- */
+
+void board_lost(struct peach2 *peach2)
+{
+    pthread_mutex_lock(&peach2->lock);
+    bool was_gone = peach2->gone;
+    peach2->gone = true;
+    if (!was_gone)
+        device_detach(&peach2->device);
+    pthread_mutex_unlock(&peach2->lock);
+    if (was_gone)
+        return;
+    peach2->line.mask = 0;
+    peach2->reattach_ns = clock_now_ns();
+    messages_take(peach2); /* the rings are ours: what it had delivered counts */
+    channels_lost(peach2);
+}
+
+/* The connection ends with the board. */
+static bool lives(const struct peach2 *peach2)
+{
+    char byte;
+    ssize_t r = recv(peach2->device.control, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
+    return r > 0 || (r < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+static unsigned look_for_board(struct peach2 *peach2, uint64_t now_ns)
+{
+    if (now_ns < peach2->reattach_ns)
+        return 0;
+    peach2->reattach_ns = now_ns + (uint64_t)REATTACH_MS * 1000000;
+    struct device device = {
+        .path = peach2->device.path, .control = -1, .interrupt_fd = -1, .bell_fd = -1};
+    const uint32_t node = peach2->device.node;
+    if (device_attach(&device) < 0)
+        return 0;
+    pthread_mutex_lock(&peach2->lock);
+    device.epoch = peach2->device.epoch;
+    peach2->device = device;
+    peach2->gone = false;
+    int r = device.node == node ? peach2_set_up(peach2) : -EPROTO;
+    if (r == 0)
+        r = events_watch(peach2);
+    if (r < 0) {
+        device_detach(&peach2->device);
+        peach2->device.node = node;
+        peach2->gone = true;
+    }
+    pthread_mutex_unlock(&peach2->lock);
+    return r == 0;
+}
+
+/* ---- rounds ---- */
+
+static unsigned take_cause(struct peach2 *peach2)
+{
+    _Atomic uint32_t *cause = &peach2->device.bar0->cause;
+    unsigned moved = 0;
+    if (atomic_load_explicit(cause, memory_order_relaxed) == 0)
+        return 0;
+    uint32_t bits = atomic_exchange(
+        cause, 0); /* before we look at what was stored for them: pairs with the board's fence */
+    if (bits & PEACH2_CAUSE_NOTIFY)
+        moved += messages_take(peach2);
+    for (unsigned i = 0; i < PEACH2_CHANNELS; i++) {
+        if (bits & PEACH2_CAUSE_DONE << i)
+            moved += channel_look(peach2, i);
+        if (bits & PEACH2_CAUSE_ERROR << i && peach2->device.bar0)
+            channel_failed(peach2, i);
+    }
+    return moved + 1;
+}
+
+static unsigned look_at_time(struct peach2 *peach2)
+{
+    uint64_t now_ns = clock_now_ns();
+    unsigned moved = flushes_run(peach2, now_ns);
+    if (now_ns - peach2->tick_ns < (uint64_t)TICK_MS * 1000000)
+        return moved;
+    peach2->tick_ns = now_ns;
+    if (!peach2->gone && !lives(peach2))
+        board_lost(peach2);
+    if (peach2->gone)
+        moved += look_for_board(peach2, now_ns);
+    return moved + peers_tick(peach2, now_ns);
+}
+
+static bool doomed(const struct peach2 *peach2)
+{
+    for (const struct peer *peer = peach2->peers; peer; peer = peer->next)
+        if (peer->doomed)
+            return true;
+    return false;
+}
+
+int peach2_progress(struct driver *driver, unsigned budget)
+{
+    struct peach2 *peach2 = peach2_of(driver);
+    unsigned moved = 0;
+    if (peach2->device.bar0)
+        moved += take_cause(peach2);
+    moved += messages_send(peach2);
+    for (struct peer *peer = peach2->peers, *next; peer; peer = next) {
+        next = peer->next;
+        moved += channel_pump(peach2, peer);
+    }
+    if (doomed(peach2))
+        peach2->tick_ns = 0;
+    if (peach2->gone || peers_waiting(peach2) || ++peach2->rounds % LOOK_ROUNDS == 0)
+        moved += look_at_time(peach2);
+    return (int)moved;
+}
+
+static void set_timer(struct peach2 *peach2, bool on)
+{
+    const struct itimerspec tick = {.it_interval.tv_nsec = on ? TICK_MS * 1000000 : 0,
+                                    .it_value.tv_nsec = on ? TICK_MS * 1000000 : 0};
+    uint64_t ignored;
+    ssize_t r = read(peach2->timer_fd, &ignored, sizeof(ignored));
+    (void)r; /* it had not run out */
+    if (on != peach2->timer_on)
+        timerfd_settime(peach2->timer_fd, 0, &tick, NULL);
+    peach2->timer_on = on;
+}
+
+int peach2_arm(struct driver *driver)
+{
+    struct peach2 *peach2 = peach2_of(driver);
+    eventfd_t ignored;
+    set_timer(peach2, peach2->gone || peers_waiting(peach2));
+    if (!peach2->gone && !lives(peach2))
+        board_lost(peach2);
+    if (peach2->gone)
+        return doomed(peach2) ? -EAGAIN : 0;
+    eventfd_read(peach2->device.interrupt_fd, &ignored);
+    atomic_store(&peach2->device.bar0->mask, UINT32_MAX);
+    atomic_thread_fence(memory_order_seq_cst); /* before the last look: pairs with the board's */
+    if (atomic_load(&peach2->device.bar0->cause) == 0 && !doomed(peach2))
+        return 0;
+    atomic_store(&peach2->device.bar0->mask, 0);
+    return -EAGAIN;
+}

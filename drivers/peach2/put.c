@@ -1,0 +1,191 @@
+/* Puts: what can be compiled is compiled here, once. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "drivers/peach2/peach2.h"
+
+enum { COMPILED_MAX = 4096 }; /* descriptors of one chain; what needs more is staged */
+
+static int read_blob(const struct driver_put_args *args, struct blob *ret_blob)
+{
+    const struct peer *peer = (const struct peer *)args->peer;
+    struct blob blob;
+    if (args->landing_bytes != sizeof(blob))
+        return -EINVAL;
+    memcpy(&blob, args->landing, sizeof(blob));
+    if (blob.magic != BLOB_MAGIC)
+        return -EINVAL;
+    if (blob.cookie != peer->address.cookie)
+        return -ESTALE;
+    if (blob.size_bytes != (args->region ? args->layout->size_bytes : 0) ||
+        (blob.size_bytes > 0 && args->target_layout->size_bytes != blob.size_bytes))
+        return -EMSGSIZE;
+    *ret_blob = blob;
+    return 0;
+}
+
+static struct peach2_descriptor *slot_of(struct peach2 *peach2, const struct put *put,
+                                         uint32_t index)
+{
+    return put->fetch == PEACH2_FETCH_INTERNAL
+               ? &peach2->internal_descriptors[put->first_slot + index]
+               : &peach2->host_descriptors[put->first_slot + index];
+}
+
+static uint64_t slot_name(const struct peach2 *peach2, const struct put *put, uint32_t index)
+{
+    uint32_t slot = put->first_slot + index;
+    return put->fetch == PEACH2_FETCH_INTERNAL
+               ? slot
+               : peach2->arena_bus +
+                     (uint64_t)((const uint8_t *)&peach2->host_descriptors[slot] - peach2->arena);
+}
+
+/* Internal memory first: it is fetched faster; long chains would use up what is there for many
+ * short ones. */
+static int place_chain(struct peach2 *peach2, struct put *put, struct peach2_descriptor *chain,
+                       uint32_t count)
+{
+    int r = -ENOSPC;
+    put->fetch = PEACH2_FETCH_INTERNAL;
+    if (count <= INTERNAL_CHAIN_MAX)
+        r = slots_take(&peach2->internal_slots, count, &put->first_slot);
+    if (r < 0) {
+        put->fetch = PEACH2_FETCH_HOST;
+        r = slots_take(&peach2->host_slots, count, &put->first_slot);
+    }
+    if (r < 0)
+        return r;
+    put->slot_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        chain[i].next = i + 1 < count ? slot_name(peach2, put, i + 1) : 0;
+        *slot_of(peach2, put, i) = chain[i];
+    }
+    if (put->fetch == PEACH2_FETCH_INTERNAL && peach2->device.bar0)
+        memcpy(&peach2->device.bar0->descriptors[put->first_slot], chain, count * sizeof(chain[0]));
+    return 0;
+}
+
+void put_number(struct peach2 *peach2, struct put *put)
+{
+    struct peach2_descriptor *last = slot_of(peach2, put, put->slot_count - 1);
+    last->notify[0] = message_put(put->sequence);
+    if (put->fetch == PEACH2_FETCH_INTERNAL)
+        peach2->device.bar0->descriptors[put->first_slot + put->slot_count - 1].notify[0] =
+            last->notify[0];
+}
+
+uint64_t put_first(const struct peach2 *peach2, const struct put *put)
+{
+    return slot_name(peach2, put, 0);
+}
+
+static int compile_put(struct peach2 *peach2, const struct driver_put_args *args, struct put *put)
+{
+    const struct region *region = (const struct region *)args->region;
+    uint32_t count = 1;
+    struct peach2_descriptor *chain = malloc(COMPILED_MAX * sizeof(chain[0]));
+    if (!chain)
+        return -ENOMEM;
+    int r = 0;
+    if (put->kind == PUT_NOTHING)
+        chain[0] = (struct peach2_descriptor){.destination = put->target & ~PEACH2_OFFSET_MASK};
+    else
+        r = compile(args->layout, region->bus + args->offset_bytes, args->target_layout,
+                    put->target, chain, COMPILED_MAX, &count);
+    if (r == 0) {
+        struct peach2_descriptor *last = &chain[count - 1];
+        last->flags =
+            PEACH2_END | PEACH2_NOTIFY | PEACH2_ACKNOWLEDGE | (put->notify ? 0 : PEACH2_QUIET);
+        last->notify[1] = put->id;
+        r = place_chain(peach2, put, chain, count);
+    }
+    free(chain);
+    return r;
+}
+
+int peach2_put_prepare(struct driver *driver, const struct driver_put_args *args,
+                       struct driver_put **ret_put, struct driver_put_info *ret_info)
+{
+    struct peach2 *peach2 = peach2_of(driver);
+    const struct region *region = (const struct region *)args->region;
+    struct blob blob;
+    int r = read_blob(args, &blob);
+    if (r < 0)
+        return r;
+    if (region && !layout_fits(args->layout, args->offset_bytes, region->length_bytes))
+        return -ERANGE;
+    struct put *put = calloc(1, sizeof(*put));
+    if (!put)
+        return -ENOMEM;
+    put->peer = (struct peer *)args->peer;
+    put->id = blob.id;
+    put->notify = blob.flags & BLOB_NOTIFY;
+    put->target = peach2_global(put->peer->address.node, 0) + blob.bus;
+    put->kind = blob.size_bytes > 0 ? PUT_CHAIN : PUT_NOTHING;
+    r = compile_put(peach2, args, put);
+    uint32_t descriptors = put->slot_count;
+    if (r < 0 && r != -ENOMEM && put->kind == PUT_CHAIN) {
+        put->kind = PUT_STAGED;
+        put->source_layout = args->layout;
+        put->target_layout = args->target_layout;
+        put->source = region->base + args->offset_bytes;
+        put->window = stage_uses_window(put, peach2->segment_bytes, &descriptors);
+        r = 0;
+    }
+    if (r < 0) {
+        free(put);
+        return r;
+    }
+    *ret_put = (struct driver_put *)put;
+    *ret_info =
+        (struct driver_put_info){.descriptors = descriptors, .gathered = put->kind == PUT_STAGED};
+    return 0;
+}
+
+void peach2_put_release(struct driver *driver, struct driver_put *driver_put)
+{
+    struct peach2 *peach2 = peach2_of(driver);
+    struct put *put = (struct put *)driver_put;
+    if (!put)
+        return;
+    assert(put->state == PUT_IDLE);
+    if (put->slot_count > 0)
+        slots_give(put->fetch == PEACH2_FETCH_INTERNAL ? &peach2->internal_slots
+                                                       : &peach2->host_slots,
+                   put->first_slot, put->slot_count);
+    free(put);
+}
+
+int peach2_put_post(struct driver *driver, struct driver_put *driver_put, struct driver_op *op)
+{
+    struct peach2 *peach2 = peach2_of(driver);
+    struct put *put = (struct put *)driver_put;
+    struct peer *peer = put->peer;
+    peer_link(peach2, peer);
+    if (peer->error < 0)
+        return peer->error;
+    op->posted_ns = 0;
+    put->op = op;
+    put->state = PUT_QUEUED;
+    put->next = NULL;
+    put->staging = false;
+    *peer->last = put;
+    peer->last = &put->next;
+    if (!peer->turn)
+        peer->turn = put;
+    channel_pump(peach2, peer);
+    return 0;
+}
+
+void put_done(struct peach2 *peach2, struct put *put, int status)
+{
+    for (struct flush *flush = peach2->flushes; flush; flush = flush->next)
+        if (flush->behind == put)
+            flush->behind = NULL;
+    struct driver_op *op = put->op;
+    put->op = NULL;
+    put->state = PUT_IDLE;
+    op->done(op, status);
+}

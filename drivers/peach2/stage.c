@@ -1,0 +1,181 @@
+/*
+ * Staged puts: what the hardware's alignment forbids. Runs of the target are gathered into segments
+ * whose phase fits, and put from there; their first and last bytes, where they are no multiples of
+ * 4, and runs too short for a descriptor go through the window.
+ */
+#include <string.h>
+
+#include "drivers/peach2/peach2.h"
+
+/* A run of the target, cut in three. */
+struct cut {
+    uint32_t head, body, tail;
+};
+
+static struct cut cut_run(uint64_t address, uint32_t bytes)
+{
+    uint32_t head = (uint32_t)(-address % PEACH2_ALIGN);
+    if (head > bytes)
+        head = bytes;
+    uint32_t tail = (bytes - head) % PEACH2_ALIGN;
+    uint32_t body = bytes - head - tail;
+    if (body < STAGE_BODY_MIN)
+        return (struct cut){.head = bytes};
+    return (struct cut){.head = head, .body = body, .tail = tail};
+}
+
+/* The next run: at most what one step may take. A longer one is parted where the next part has no
+ * edge. */
+static bool next_run(struct put *put, int64_t *ret_offset, uint32_t *ret_bytes)
+{
+    const struct layout_cursor before = put->target_cursor;
+    uint64_t bytes;
+    if (!layout_cursor_next(&put->target_cursor, BURST_BYTES, ret_offset, &bytes))
+        return false;
+    uint32_t over = (uint32_t)((put->target + (uint64_t)*ret_offset + bytes) % PEACH2_ALIGN);
+    if (bytes == BURST_BYTES && over > 0) {
+        put->target_cursor = before;
+        layout_cursor_next(&put->target_cursor, BURST_BYTES - over, ret_offset, &bytes);
+    }
+    *ret_bytes = (uint32_t)bytes;
+    return true;
+}
+
+void stage_begin(struct put *put)
+{
+    layout_cursor_init(&put->source_cursor, put->source_layout, 0);
+    layout_cursor_init(&put->target_cursor, put->target_layout, 0);
+    put->staging = true;
+}
+
+bool stage_uses_window(const struct put *put, uint32_t segment_bytes, uint32_t *ret_descriptors)
+{
+    struct layout_cursor cursor;
+    int64_t offset;
+    uint64_t bytes;
+    bool window = false;
+    *ret_descriptors = (uint32_t)(put->target_layout->size_bytes / segment_bytes + 1);
+    layout_cursor_init(&cursor, put->target_layout, 0);
+    while (!window && layout_cursor_next(&cursor, BURST_BYTES, &offset, &bytes)) {
+        struct cut cut = cut_run(put->target + (uint64_t)offset, (uint32_t)bytes);
+        window = cut.head > 0 || cut.tail > 0;
+    }
+    return window;
+}
+
+static void gather(struct put *put, uint8_t *to, uint32_t bytes)
+{
+    while (bytes > 0) {
+        int64_t offset;
+        uint64_t piece;
+        if (!layout_cursor_next(&put->source_cursor, bytes, &offset, &piece))
+            return;
+        memcpy(to, put->source + offset, piece);
+        to += piece;
+        bytes -= (uint32_t)piece;
+    }
+}
+
+static void through_window(struct peach2 *peach2, struct put *put, uint64_t address, uint32_t bytes)
+{
+    uint8_t buffer[BURST_BYTES];
+    if (bytes == 0)
+        return;
+    gather(put, buffer, bytes);
+    window_store(peach2, address, buffer, bytes);
+}
+
+/* A segment that no command reads any more, or -1. */
+static int free_piece(struct peach2 *peach2)
+{
+    for (int i = 0; i < SEGMENTS; i++) {
+        struct piece *piece = &peach2->pieces[i];
+        if (piece->busy && (int32_t)(peach2->channels[piece->channel].sent - piece->command) >= 0)
+            piece->busy = false;
+        if (!piece->busy)
+            return i;
+    }
+    return -1;
+}
+
+struct work { /* on one segment */
+    uint8_t *memory;
+    uint64_t bus;
+    uint32_t filled, size;
+    struct builder builder;
+};
+
+/* Steps until the segment, the window or the put is at its end: true: the put is. */
+static bool fill(struct peach2 *peach2, struct put *put, struct work *work)
+{
+    while (put->target_cursor.position_bytes < put->target_layout->size_bytes) {
+        int64_t offset;
+        uint32_t bytes;
+        if (work->filled + BURST_BYTES + PEACH2_PHASE > work->size ||
+            work->builder.count + 1 >= work->builder.max || window_room(peach2) < BURST_LINES)
+            return false;
+        if (!next_run(put, &offset, &bytes))
+            return true;
+        uint64_t address = put->target + (uint64_t)offset;
+        struct cut cut = cut_run(address, bytes);
+        through_window(peach2, put, address, cut.head);
+        if (cut.body == 0)
+            continue;
+        work->filled += (uint32_t)((address + cut.head - work->filled) % PEACH2_PHASE);
+        gather(put, work->memory + work->filled, cut.body);
+        builder_add(&work->builder, work->bus + work->filled, address + cut.head, cut.body);
+        work->filled += cut.body;
+        through_window(peach2, put, address + cut.head + cut.body, cut.tail);
+    }
+    return true;
+}
+
+/* What is in the segment becomes a command. At the end of the put, one more descriptor notifies. */
+static void hand_over(struct peach2 *peach2, struct put *put, struct piece *piece,
+                      struct work *work, bool end)
+{
+    struct builder *builder = &work->builder;
+    if (end)
+        builder->descriptors[builder->count++] = (struct peach2_descriptor){
+            .destination = put->target & ~PEACH2_OFFSET_MASK,
+            .flags = PEACH2_NOTIFY | PEACH2_ACKNOWLEDGE | (put->notify ? 0 : PEACH2_QUIET),
+            .notify = {message_put(put->sequence), put->id},
+        };
+    const uint64_t first =
+        peach2->arena_bus + (uint64_t)((uint8_t *)builder->descriptors - peach2->arena);
+    for (uint32_t i = 0; i < builder->count; i++)
+        builder->descriptors[i].next = first + (i + 1) * sizeof(builder->descriptors[0]);
+    builder->descriptors[builder->count - 1].flags |= PEACH2_END;
+    channel_command(peach2, put->peer, PEACH2_FETCH_HOST, first);
+    *piece = (struct piece){.busy = true,
+                            .command = put->peer->last_command,
+                            .channel = put->peer->address.node % PEACH2_CHANNELS};
+}
+
+enum stage_result stage_run(struct peach2 *peach2, struct put *put)
+{
+    const struct channel *channel = channel_of(peach2, put->peer);
+    int index = free_piece(peach2);
+    if (index < 0 || !channel_room(channel) || window_room(peach2) < BURST_LINES)
+        return STAGE_BLOCKED;
+    /* A store through the window would overtake what earlier chains have not sent yet. */
+    if (!put->staging && put->window && (int32_t)(channel->sent - put->peer->last_command) < 0)
+        return STAGE_BLOCKED;
+    if (!put->staging)
+        stage_begin(put);
+    struct work work = {
+        .memory = peach2->segments + (uint64_t)index * peach2->segment_bytes,
+        .size = peach2->segment_bytes,
+        .builder = {.descriptors = peach2->segment_descriptors + index * SEGMENT_DESCRIPTORS,
+                    .max = SEGMENT_DESCRIPTORS},
+    };
+    work.bus = peach2->arena_bus + (uint64_t)(work.memory - peach2->arena);
+    bool end = fill(peach2, put, &work);
+    window_push(peach2);
+    if (end || work.builder.count > 0)
+        hand_over(peach2, put, &peach2->pieces[index], &work, end);
+    else
+        device_ring(&peach2->device);
+    put->staging = !end;
+    return end ? STAGE_END : STAGE_MOVED;
+}

@@ -1,0 +1,43 @@
+/* The PIO window: bytes collected into lines, as a processor's write-combining buffers would. */
+#include <string.h>
+
+#include "drivers/peach2/peach2.h"
+
+uint32_t window_room(const struct peach2 *peach2)
+{
+    const struct peach2_window *bar2 = peach2->device.bar2;
+    /* acquire: pairs with the board's release; it has done with those lines */
+    uint32_t held = atomic_load_explicit(&bar2->tail, memory_order_relaxed) -
+                    atomic_load_explicit(&bar2->head, memory_order_acquire);
+    return held < PEACH2_PIO_LINES ? PEACH2_PIO_LINES - held : 0;
+}
+
+void window_push(struct peach2 *peach2)
+{
+    struct peach2_window *bar2 = peach2->device.bar2;
+    if (peach2->line.mask == 0)
+        return;
+    uint32_t tail = atomic_load_explicit(&bar2->tail, memory_order_relaxed);
+    bar2->lines[tail % PEACH2_PIO_LINES] = peach2->line;
+    peach2->line.mask = 0;
+    atomic_store_explicit(&bar2->tail, tail + 1,
+                          memory_order_release); /* pairs with the board's acquire */
+}
+
+void window_store(struct peach2 *peach2, uint64_t address, const uint8_t *bytes, uint32_t length)
+{
+    while (length > 0) {
+        uint64_t line = address & ~(uint64_t)(PEACH2_PIO_BYTES - 1);
+        uint32_t first = (uint32_t)(address - line);
+        uint32_t piece = PEACH2_PIO_BYTES - first < length ? PEACH2_PIO_BYTES - first : length;
+        uint64_t mask = piece == 64 ? ~UINT64_C(0) : ((UINT64_C(1) << piece) - 1) << first;
+        if (peach2->line.mask != 0 && (peach2->line.address != line || (peach2->line.mask & mask)))
+            window_push(peach2);
+        peach2->line.address = line;
+        peach2->line.mask |= mask;
+        memcpy(peach2->line.bytes + first, bytes, piece);
+        address += piece;
+        bytes += piece;
+        length -= piece;
+    }
+}
