@@ -166,6 +166,26 @@ static int check_fits(const struct layout *layout, uint64_t offset_bytes, uint64
                      (unsigned long long)offset_bytes, (unsigned long long)length_bytes);
 }
 
+/* Finds the region of a source that was given by its address. */
+static int place_source(struct tca *session, struct tca_put *put)
+{
+    if (put->source_address && put->source)
+        return error_static(-EINVAL, "the source of a put is a region or an address, not both");
+    if (put->source_address) {
+        uint64_t offset;
+        int r = tca_region_of(session, put->source_address, &put->source, &offset);
+        if (r < 0)
+            return r;
+        if (__builtin_add_overflow(offset, put->source_offset_bytes, &put->source_offset_bytes))
+            return error_static(-EINVAL, "the source of a put lies outside of its region");
+    }
+    if (!put->source || put->source->session != session)
+        return error_static(-EINVAL,
+                            "the source of a put must be a region of the plan's own session, or an "
+                            "address in one");
+    return 0;
+}
+
 int tca_plan_put(struct tca_plan *plan, const struct tca_put *put)
 {
     struct layout *source = NULL, *target = NULL;
@@ -173,9 +193,10 @@ int tca_plan_put(struct tca_plan *plan, const struct tca_put *put)
     int r = reserve_step(plan, &step);
     if (r < 0)
         return r;
-    if (!put->source || put->source->session != plan->session)
-        return error_static(-EINVAL,
-                            "the source of a put must be a region of the plan's own session");
+    struct tca_put placed = *put;
+    if ((r = place_source(plan->session, &placed)) < 0)
+        return r;
+    put = &placed;
     int64_t length_bytes = tca_handle_bytes(&put->target);
     if (length_bytes < 0)
         return (int)length_bytes;
@@ -260,7 +281,8 @@ void plan_stop_engine(struct tca_plan *plan)
         lanes_lenient(session);
 }
 
-/* What it has put may still wait for the receiver: then we do it, for the receiver will know nothing of it any more. */
+/* What it has put may still wait for the receiver: then we do it, for the receiver will know
+ * nothing of it any more. */
 static void settle(const struct tca_plan *plan)
 {
     uint64_t end_ns = clock_end(plan->session->settings.timeout_ns);

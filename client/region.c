@@ -112,6 +112,14 @@ int tca_region_free(struct tca_region *region)
 {
     if (!region)
         return 0;
+    if (region->heap)
+        return error_set(-EINVAL, "region %llu belongs to tca_alloc(): it is not yours to free",
+                         (unsigned long long)region->mapped.id);
+    return region_free(region);
+}
+
+int region_free(struct tca_region *region)
+{
     struct tca *session = region->session;
     if (region->mapped.uses > 0)
         return error_set(

@@ -8,8 +8,15 @@ struct tca_region {
     struct tca *session;
     struct mapped_region mapped;
     struct handle handle; /* of all of it */
+    bool heap;            /* a chunk of tca_alloc()'s */
     struct tca_region *next;
 };
+
+/* As tca_region_free(), of a heap's region too. */
+int region_free(struct tca_region *region);
+
+/* The region of this session that an address lies in; NULL: in none. */
+struct tca_region *region_find(struct tca *session, const void *address);
 
 /* The session ends: unmaps all of its regions. The daemon frees them. */
 void region_clear(struct tca *session);

@@ -1,3 +1,4 @@
+#include "client/alloc.h"
 #include "client/session.h"
 
 #include <errno.h>
@@ -270,6 +271,7 @@ struct tca *tca_close(struct tca *session)
         plan_destroy(session->plans);
     process_clear(session);
     lanes_clear(session);
+    heap_clear(session);
     region_clear(session);
     mapping_clear(session);
     if (session->shm)

@@ -47,6 +47,7 @@ struct tca {
     struct driver *shm; /* copies for plans in the client seat */
     struct process *processes; /* that this one puts to, itself among them */
     struct tca_region *regions;
+    struct heap *heap; /* tca_alloc()'s; NULL: not used yet */
     struct mapped_region *mapped_regions; /* own and peers' */
     struct mapped_segment *mapped_segments;
     struct tca_plan *plans;

@@ -138,6 +138,26 @@ TCA_API int tca_region_handle(const struct tca_region *region, uint64_t offset_b
 TCA_API int tca_handle_node(const struct tca_handle *handle);
 TCA_API int64_t tca_handle_bytes(const struct tca_handle *handle);
 
+/* Memory in regions, as from malloc: for much that is small. Not zeroed; aligned to 16 bytes, or, when bytes is a power of two, to
+ * that (at most 4096). The library gets regions from the daemon as it needs them, 2 MiB first, and splits them; most calls are no
+ * more than a look at a few words. A pointer into it is good in all processes of the group on this node that have mapped the
+ * region, and may be put from as it is (struct tca_put, source_address); tca_handle_of() names it to others. bytes > 0. -EDQUOT,
+ * -ENOMEM. */
+TCA_API int tca_alloc(struct tca *session, uint64_t bytes, void **ret_memory);
+
+/* Gives it back; tca_close() does with all of it. Handles to it do not become stale, as those of a region would: no one may
+ * put into it any more. -EINVAL: it is not from tca_alloc() of this session, or was freed. -EBUSY: larger than 8 MiB, and a
+ * plan of this session uses it. NULL is fine (0). */
+TCA_API int tca_free(struct tca *session, void *memory);
+
+/* The region of this session that an address lies in, and how far from its beginning. -EINVAL: in none. A region that
+ * tca_alloc() uses cannot be freed by tca_region_free(). */
+TCA_API int tca_region_of(struct tca *session, const void *address, struct tca_region **ret_region,
+                          uint64_t *ret_offset_bytes);
+
+/* Names bytes bytes from an address on, in any region of this session: tca_region_of() and tca_region_handle(). */
+TCA_API int tca_handle_of(struct tca *session, const void *address, uint64_t bytes, struct tca_handle *ret_handle);
+
 /* Leaves a handle under a name (at most 63 bytes) with the group; a second publish of the name by the same session replaces it
  * (by another: -EEXIST), handle NULL withdraws it. What a session has published goes when it ends. */
 TCA_API int tca_publish(struct tca *session, const char *name, const struct tca_handle *handle);
@@ -315,6 +335,7 @@ struct tca_put {
     uint64_t target_offset_bytes;           /* of the layout's base in the part that the handle names */
     const struct tca_layout *target_layout;
     uint64_t bytes;
+    const void *source_address;             /* instead of source: any address in a region of the session, as from tca_alloc() */
 };
 
 /* Appends a put. The layouts are copied. Sizes of both sides must be equal, and so must be the types of their elements. */
