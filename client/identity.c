@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "client/environment.h"
 #include "client/error.h"
+#include "client/hydra.h"
 
 /*
  * What launchers put in the environment. The first whose rank and size are both there has started
@@ -51,26 +51,10 @@ static int read_number(const struct launcher *launcher, const char *name, uint32
     return 0;
 }
 
-/* Hydra keeps the name of its job to itself. When all ranks are on this machine, its proxy's
- * process id, which is at the other end of PMI_FD, tells its jobs apart; else there is one name for
- * all, and who runs several at once sets TCA_GROUP. */
-static void name_hydra_job(const char *size, char ret_name[NAME_MAX_BYTES])
-{
-    const char *socket_text = read_variable("PMI_FD");
-    const char *local = read_variable("MPI_LOCALNRANKS");
-    struct ucred proxy;
-    socklen_t length = sizeof(proxy);
-    if (socket_text && local && strcmp(local, size) == 0 &&
-        getsockopt(atoi(socket_text), SOL_SOCKET, SO_PEERCRED, &proxy, &length) == 0)
-        snprintf(ret_name, NAME_MAX_BYTES, "pmi-%d", (int)proxy.pid);
-    else
-        snprintf(ret_name, NAME_MAX_BYTES, "pmi");
-}
-
 static int name_job(const struct launcher *launcher, char ret_name[NAME_MAX_BYTES])
 {
     if (!launcher->job[0]) {
-        name_hydra_job(read_variable(launcher->size), ret_name);
+        hydra_job_name(read_variable(launcher->size), ret_name);
         return 0;
     }
     const char *first = read_variable(launcher->job[0]);

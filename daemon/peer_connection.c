@@ -2,7 +2,6 @@
  * A connection: both sides say hello; each checks the other's, then says Done, or Failure with the reason; who has both, their hello
  * and their Done, is up. From then on it carries questions, answers and pings.
  */
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +35,7 @@ void connection_complain(struct peers *peers, const char *from, const char *text
     peers->complaints = 0;
 }
 
-static void unwatch(struct connection *connection)
+void connection_unwatch(struct connection *connection)
 {
     struct peers *peers = connection->peers;
 
@@ -55,7 +54,7 @@ void connection_watch(struct connection *connection, uint64_t timeout_ns)
 {
     struct peers *peers = connection->peers;
 
-    unwatch(connection);
+    connection_unwatch(connection);
     if (peers->ungreeted_count == UNGREETED_MAX) {
         connection_complain(peers, peers->ungreeted->from, "too many connections that have not greeted");
         connection_free(peers->ungreeted);
@@ -73,7 +72,7 @@ struct connection *connection_free(struct connection *connection)
 {
     if (!connection)
         return NULL;
-    unwatch(connection);
+    connection_unwatch(connection);
     stream_free(connection->stream);
     if (connection->hello)
         tca__message__free_unpacked(connection->hello, NULL);
@@ -94,8 +93,7 @@ static struct peer *let_linger(struct connection *connection)
     return peer;
 }
 
-/* Ends it for a reason of ours or of the wire. The connection is gone afterwards. */
-static void fail(struct connection *connection, int error, const char *text)
+void connection_fail(struct connection *connection, int error, const char *text)
 {
     struct peers *peers = connection->peers;
     struct peer *peer = connection->peer;
@@ -149,17 +147,7 @@ int connection_send(struct connection *connection, uint32_t tag, const Tca__Mess
     return r;
 }
 
-static void send_done(struct connection *connection)
-{
-    Tca__Done done = TCA__DONE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_DONE;
-    message.done = &done;
-    connection_send(connection, 0, &message);
-}
-
-/* Says why, then ends it. */
-static void refuse(struct connection *connection, int error, char *text)
+void connection_refuse(struct connection *connection, int error, char *text)
 {
     struct peers *peers = connection->peers;
 
@@ -179,148 +167,6 @@ static void refuse(struct connection *connection, int error, char *text)
         peer_move(peer, PEER_DOWN, error, text);
 }
 
-/* ---- greeting ---- */
-
-static void send_hello(struct connection *connection)
-{
-    Tca__Message *hello = connection->peers->hello;
-    char *configured = hello->peer_hello->cluster;
-
-    hello->peer_hello->cluster = connection->peers->tcad->cluster->name; /* a reload may have changed it */
-    connection_send(connection, 0, hello);
-    hello->peer_hello->cluster = configured;
-}
-
-/* Takes the message over when it returns true. */
-static bool handle_hello(struct connection *connection, Tca__Message *message)
-{
-    struct peers *peers = connection->peers;
-    const Tca__PeerHello *hello = message->peer_hello;
-    struct peer *peer = NULL;
-    char text[PEER_TEXT_MAX * 2];
-
-    if (connection->accepted) {
-        fail(connection, -EPROTO, "a second hello");
-        return false;
-    }
-    connection->incarnation = hello->incarnation;
-    int r = greeting_check(peers, hello, connection->peer, text, sizeof text);
-    if (r == 0) {
-        snprintf(text, sizeof text, "out of memory");
-        r = peer_get(peers, hello->node, &peer);
-    }
-    if (r == 0)
-        r = greeting_choose(connection, peer, text, sizeof text);
-    if (r < 0) {
-        refuse(connection, r, text);
-        return false;
-    }
-    unwatch(connection);
-    connection->peer = peer;
-    connection->accepted = true;
-    connection->hello = message;
-    peer->connection = connection;
-    stream_set_limit(connection->stream, FRAME_PAYLOAD_MAX);
-    if (peer->state != PEER_GREETING)
-        peer_move(peer, PEER_GREETING, 0, NULL);
-    send_done(connection);
-    return true;
-}
-
-static void handle_refusal(struct connection *connection, const Tca__Failure *failure)
-{
-    struct peer *peer = connection->peer;
-    int status = status_from_wire(failure->status);
-    char text[PEER_TEXT_MAX];
-
-    if (peer && status == -EALREADY) { /* its own connection to us is on the way: wait for that */
-        peer->connection = connection_free(connection);
-        return;
-    }
-    snprintf(text, sizeof text, "it refuses: %s", failure->text);
-    peer_clean(text);
-    fail(connection, status < 0 ? status : -EPROTO, text);
-}
-
-/* Takes the message over when it returns true. */
-static bool handle_greeting(struct connection *connection, Tca__Message *message)
-{
-    switch (message->body_case) {
-    case TCA__MESSAGE__BODY_PEER_HELLO:
-        return handle_hello(connection, message);
-    case TCA__MESSAGE__BODY_DONE:
-        if (connection->accepted)
-            peer_move(connection->peer, PEER_UP, 0, NULL);
-        else
-            fail(connection, -EPROTO, "a greeting in the wrong order");
-        return false;
-    case TCA__MESSAGE__BODY_FAILURE:
-        handle_refusal(connection, message->failure);
-        return false;
-    default:
-        fail(connection, -EPROTO, "something else than a greeting");
-        return false;
-    }
-}
-
-/* ---- up ---- */
-
-static void handle_ping(struct connection *connection, uint32_t tag, const Tca__PeerPing *ping)
-{
-    Tca__PeerPong pong = TCA__PEER_PONG__INIT;
-    pong.sequence = ping->sequence;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_PEER_PONG;
-    message.peer_pong = &pong;
-    connection_send(connection, tag, &message);
-}
-
-static void handle_pong(struct peer *peer, const Tca__PeerPong *pong)
-{
-    if (peer->ping_ns && pong->sequence == peer->ping_sequence) {
-        peer->rtt_ns = peer_now_ns() - peer->ping_ns;
-        peer->ping_ns = 0;
-    }
-}
-
-static void handle_message(struct connection *connection, uint32_t tag, const Tca__Message *message)
-{
-    struct peers *peers = connection->peers;
-    struct peer *peer = connection->peer;
-
-    switch (message->body_case) {
-    case TCA__MESSAGE__BODY_PEER_PING:
-        handle_ping(connection, tag, message->peer_ping);
-        return;
-    case TCA__MESSAGE__BODY_PEER_PONG:
-        if (tag == 0)
-            handle_pong(peer, message->peer_pong);
-        else
-            question_answered(peers, peer->node, tag, message);
-        return;
-    case TCA__MESSAGE__BODY_FAILURE:
-    case TCA__MESSAGE__BODY_DONE:
-    case TCA__MESSAGE__BODY_GROUP_MEMBERS:
-    case TCA__MESSAGE__BODY_GATHERED:
-    case TCA__MESSAGE__BODY_FOUND:
-    case TCA__MESSAGE__BODY_PEER_BOUND:
-        question_answered(peers, peer->node, tag, message);
-        return;
-    case TCA__MESSAGE__BODY_PEER_BIND:
-    case TCA__MESSAGE__BODY_PEER_UNBIND:
-    case TCA__MESSAGE__BODY_PEER_SESSION_GONE:
-    case TCA__MESSAGE__BODY_PEER_REGION_GONE:
-    case TCA__MESSAGE__BODY_PEER_GROUP_JOIN:
-    case TCA__MESSAGE__BODY_PEER_GATHER:
-    case TCA__MESSAGE__BODY_PEER_PUBLISH:
-    case TCA__MESSAGE__BODY_PEER_LOOKUP:
-        peers->events.asked(peers->events.context, peer->node, tag, message);
-        return;
-    default:
-        fail(connection, -EPROTO, "a message that daemons do not send each other");
-    }
-}
-
 /* ---- what the stream tells ---- */
 
 static void on_ready(void *context)
@@ -328,7 +174,7 @@ static void on_ready(void *context)
     struct connection *connection = context;
     if (connection->ours)
         peer_move(connection->peer, PEER_GREETING, 0, NULL);
-    send_hello(connection);
+    connection_send_hello(connection);
 }
 
 static void on_frame(void *context, uint32_t tag, const void *payload, size_t bytes)
@@ -340,7 +186,7 @@ static void on_frame(void *context, uint32_t tag, const void *payload, size_t by
         return;
     Tca__Message *message = tca__message__unpack(NULL, bytes, payload);
     if (!message) {
-        fail(connection, -EPROTO, "a message that cannot be read");
+        connection_fail(connection, -EPROTO, "a message that cannot be read");
         return;
     }
     if (peer) {
@@ -349,16 +195,16 @@ static void on_frame(void *context, uint32_t tag, const void *payload, size_t by
     }
     bool taken = false;
     if (peer && peer->state == PEER_UP)
-        handle_message(connection, tag, message);
+        connection_message(connection, tag, message);
     else
-        taken = handle_greeting(connection, message);
+        taken = connection_greeting(connection, message);
     if (!taken)
         tca__message__free_unpacked(message, NULL);
 }
 
 static void on_closed(void *context, int error, const char *text)
 {
-    fail(context, error, text);
+    connection_fail(context, error, text);
 }
 
 /* ---- making them ---- */

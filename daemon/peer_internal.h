@@ -151,6 +151,19 @@ struct connection *connection_free(struct connection *connection);
 int connection_send(struct connection *connection, uint32_t tag, const Tca__Message *message);
 int connection_send_bytes(struct connection *connection, uint32_t tag, const void *bytes, size_t count);
 void connection_complain(struct peers *peers, const char *from, const char *text);
+/* Somebody answers for it from now on: the tick need not look. */
+void connection_unwatch(struct connection *connection);
+/* Ends it for a reason of ours or of the wire. The connection is gone afterwards. */
+void connection_fail(struct connection *connection, int error, const char *text);
+/* Says why, then ends it. */
+void connection_refuse(struct connection *connection, int error, char *text);
+
+/* ---- peer_message.c ---- */
+void connection_send_hello(struct connection *connection);
+/* Before the connection is up. Takes the message over when it returns true. */
+bool connection_greeting(struct connection *connection, Tca__Message *message);
+/* Once it is. */
+void connection_message(struct connection *connection, uint32_t tag, const Tca__Message *message);
 
 /* ---- peer_greeting.c ---- */
 /* 0, or negative and a text for both sides. expected: the peer that we have connected to, NULL: anybody. */

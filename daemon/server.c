@@ -1,7 +1,6 @@
 #include "daemon/server.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,9 +18,6 @@
 #include "proto/wait.h"
 
 enum {
-    QUEUE_MAX = 1000,                     /* answers that a client leaves unread */
-    QUEUE_BYTES_MAX = FRAME_PAYLOAD_MAX,  /* of all of them, but one may always wait */
-    QUEUE_FDS_MAX = 256,                  /* likewise */
     SILENT_MAX = 64,                      /* connections of one user that have not said hello */
     OTHERS_MAX = 256,                     /* connections of one user besides limits.sessions_per_user */
     UNPACK_BYTES_MIN = 16 << 20,          /* what any message may grow to in memory, and */
@@ -40,131 +36,6 @@ struct server {
     struct server_socket socket; /* the one that we made */
 };
 
-struct outgoing {
-    struct outgoing *next;
-    uint32_t tag;
-    size_t bytes;
-    int fds[FRAME_FDS_MAX];
-    size_t fd_count;
-    uint8_t payload[];
-};
-
-/* ---- sending ---- */
-
-static void outgoing_free(struct outgoing *out)
-{
-    for (size_t i = 0; i < out->fd_count; i++)
-        close(out->fds[i]);
-    free(out);
-}
-
-struct client_fields client_fields(const struct client *client)
-{
-    struct client_fields fields;
-    snprintf(fields.text, sizeof fields.text, "TCAD_CLIENT_PID=%d TCAD_CLIENT_UID=%u", client->pid, client->uid);
-    return fields;
-}
-
-void client_doom(struct client *client, const char *why)
-{
-    if (!client->doomed)
-        log_warning(client_fields(client).text, "client pid %d: %s: dropped", client->pid, why);
-    client->doomed = true;
-    shutdown(client->fd, SHUT_RDWR); /* wakes ready(), which drops it; what was sent can still be read */
-}
-
-static void enqueue(struct client *client, uint32_t tag, const void *payload, size_t bytes, const int *fds,
-                    size_t fd_count)
-{
-    if (client->queued >= QUEUE_MAX || (client->queued > 0 && bytes > QUEUE_BYTES_MAX - client->queued_bytes) ||
-        client->queued_fds + fd_count > QUEUE_FDS_MAX) {
-        client_doom(client, "it does not read its answers: more than 1,000, 64 MiB or 256 descriptors of them wait");
-        return;
-    }
-    struct outgoing *out = malloc(sizeof *out + bytes);
-    if (!out) {
-        client_doom(client, "no memory for an answer");
-        return;
-    }
-    *out = (struct outgoing){.tag = tag, .bytes = bytes};
-    memcpy(out->payload, payload, bytes);
-    for (size_t i = 0; i < fd_count; i++) {
-        int fd = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
-        if (fd < 0) {
-            outgoing_free(out);
-            client_doom(client, "no descriptors left for an answer");
-            return;
-        }
-        out->fds[out->fd_count++] = fd;
-    }
-    *client->queue_end = out;
-    client->queue_end = &out->next;
-    client->queued++;
-    client->queued_bytes += bytes;
-    client->queued_fds += (uint32_t)fd_count;
-    loop_io_set(client->io, LOOP_READ | LOOP_WRITE);
-}
-
-void client_send(struct client *client, uint32_t tag, const Tca__Message *message, const int *fds, size_t fd_count)
-{
-    uint8_t small[4096];
-    if (client->doomed)
-        return;
-    size_t bytes = tca__message__get_packed_size(message);
-    uint8_t *payload = bytes <= sizeof small ? small : malloc(bytes);
-    if (!payload) {
-        client_doom(client, "no memory for an answer");
-        return;
-    }
-    tca__message__pack(message, payload);
-    int r = client->queue ? -EAGAIN : frame_send(client->fd, tag, payload, bytes, fds, fd_count);
-    if (r == -EAGAIN)
-        enqueue(client, tag, payload, bytes, fds, fd_count);
-    else if (r < 0 && r != -EPIPE && r != -ECONNRESET) /* these two: its end of file comes next */
-        client_doom(client, strerror(-r));
-    if (payload != small)
-        free(payload);
-}
-
-static void flush(struct client *client)
-{
-    while (client->queue) {
-        struct outgoing *out = client->queue;
-        int r = frame_send(client->fd, out->tag, out->payload, out->bytes, out->fds, out->fd_count);
-        if (r == -EAGAIN)
-            return;
-        client->queue = out->next;
-        client->queued--;
-        client->queued_bytes -= out->bytes;
-        client->queued_fds -= (uint32_t)out->fd_count;
-        outgoing_free(out);
-    }
-    client->queue_end = &client->queue;
-    loop_io_set(client->io, LOOP_READ);
-}
-
-void client_fail(struct client *client, uint32_t tag, int error, const char *format, va_list arguments)
-{
-    char text[1024];
-    Tca__Failure failure = TCA__FAILURE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    vsnprintf(text, sizeof text, format, arguments);
-    failure.status = status_to_wire(error);
-    failure.text = text;
-    message.body_case = TCA__MESSAGE__BODY_FAILURE;
-    message.failure = &failure;
-    log_debug(client_fields(client).text, "client pid %d: request failed: %s: %s", client->pid, status_text(error), text);
-    client_send(client, tag, &message, NULL, 0);
-}
-
-void client_failf(struct client *client, uint32_t tag, int error, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    client_fail(client, tag, error, format, arguments);
-    va_end(arguments);
-}
-
 /* ---- receiving ---- */
 
 void client_drop(struct client *client)
@@ -176,11 +47,7 @@ void client_drop(struct client *client)
     loop_io_free(client->io);
     frame_discard(client->fd);
     close(client->fd);
-    while (client->queue) {
-        struct outgoing *out = client->queue;
-        client->queue = out->next;
-        outgoing_free(out);
-    }
+    client_queue_free(client);
     free(client);
     if (session) {
         session->client = NULL;
@@ -240,7 +107,7 @@ static void ready(void *context, unsigned events)
     struct client *client = context;
     bool alive = true;
     if (!client->doomed && (events & LOOP_WRITE))
-        flush(client);
+        client_flush(client);
     if (!client->doomed && (events & LOOP_READ))
         alive = receive(client);
     if (!alive || client->doomed)

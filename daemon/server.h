@@ -54,6 +54,9 @@ struct client_fields {
 struct client_fields client_fields(const struct client *client);
 /* Says why in the log, and drops the client in a moment: may be called from anywhere in a request. */
 void client_doom(struct client *client, const char *why);
+/* The socket has room again: sends what waits. */
+void client_flush(struct client *client);
+void client_queue_free(struct client *client);
 /* Ends the connection, and with it the session. */
 void client_drop(struct client *client);
 

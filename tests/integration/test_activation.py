@@ -315,6 +315,7 @@ class Installation(Place):
         if shutil.which("scdoc"):
             self.assert_there(*("share/man/man" + page[-1] + "/" + page for page in (
                 "tcad.8", "tcad.conf.5", "cluster.conf.5", "tcactl.1", "tca-cluster.1", "tca-bench.1", "tca.7")))
+        self.assert_there(*(f"share/man/man3/{name}.3" for name in ("tca_open", "tca_close", "tca_plan", "tca_start", "tca_notified_wait")))
 
     def test_library(self):
         self.assertEqual(os.readlink(os.path.join(self.lib, "libtca.so")), "libtca.so.0")

@@ -51,7 +51,9 @@ static void usage(FILE *out)
         "  -t, --seconds T     about so long for each row (default 0.2)\n"
         "  -c, --cpus A,B      processors of rank 0 and rank 1, or none (default: the first two)\n"
         "  -j, --json FILE     add the rows to FILE, one JSON object a line\n"
-        "      --line          only measure the cache line between the two processors, in ns\n",
+        "      --line          only measure the cache line between the two processors, in ns\n"
+        "  -h, --help          this\n"
+        "  -V, --version       the version\n",
         out);
 }
 
@@ -163,6 +165,7 @@ static int parse(int argc, char **argv, struct options *options)
         {"json", required_argument, NULL, 'j'},
         {"line", no_argument, NULL, 'L'},
         {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
     };
     int option;
@@ -170,11 +173,15 @@ static int parse(int argc, char **argv, struct options *options)
     *options = (struct options){
         .contiguous = true, .strided = true, .seconds = 0.2, .cpus = cpus_default()};
     memset(options->bench, 1, sizeof(options->bench));
-    while ((option = getopt_long(argc, argv, "b:s:r:e:l:t:c:j:h", known, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "b:s:r:e:l:t:c:j:hV", known, NULL)) != -1) {
         char text[256];
 
         if (option == 'h') {
             usage(stdout);
+            return 1;
+        }
+        if (option == 'V') {
+            printf("tca-bench (libtca %s)\n", tca_version());
             return 1;
         }
         if (option == '?')

@@ -1,0 +1,8 @@
+/* What MPICH's launcher calls its jobs. */
+#pragma once
+
+#include "proto/limits.h"
+
+/* A name that all ranks of this job find, and those of no other job that runs at the same time;
+ * "pmi" when there is no telling. size: PMI_SIZE. */
+void hydra_job_name(const char *size, char ret_name[NAME_MAX_BYTES]);
