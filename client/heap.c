@@ -186,9 +186,12 @@ int heap_free(struct heap *heap, void *block)
 
 static void chunk_forget(struct heap_chunk *chunk)
 {
-    for (uint32_t i = 0; i < chunk->page_count; i++)
-        if (chunk->pages[i].state == HEAP_SLAB && chunk->pages[i].slab->first == &chunk->pages[i])
-            free(chunk->pages[i].slab);
+    for (uint32_t i = 0, step; i < chunk->page_count; i += step) {
+        struct heap_page *page = &chunk->pages[i];
+        step = page->state == HEAP_SLAB ? page->slab->pages : 1;
+        if (page->state == HEAP_SLAB)
+            free(page->slab);
+    }
     free(chunk->pages);
     free(chunk);
 }
