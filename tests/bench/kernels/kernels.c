@@ -35,7 +35,7 @@ struct bench {
     enum mode mode;
     uint64_t budget_ns;   /* of one figure */
     uint64_t piece_bytes; /* 0: all at once */
-    struct pattern pattern;
+    struct kernel_pattern pattern;
     uint8_t *target, *source; /* bases */
     struct copy_program *program;
     /* the partner's: it does its part when `turn` is odd */
@@ -206,7 +206,7 @@ static void measure_programs(struct bench *bench)
 
 static void measure_pattern(struct bench *bench)
 {
-    const struct pattern *pattern = &bench->pattern;
+    const struct kernel_pattern *pattern = &bench->pattern;
     bench->target = memory_for(pattern->target);
     bench->source = memory_for(pattern->source);
     printf("%-5s %-22s %9lu %9.0f %9.0f", mode_names[bench->mode], pattern->name,
@@ -237,10 +237,10 @@ static void measure_mode(struct bench *bench, const char *only)
     bench->over = false;
     if (bench->mode != HOT)
         pthread_create(&thread, NULL, pinned_partner, bench);
-    for (unsigned i = 0; pattern_new(i, &bench->pattern); i++) {
+    for (unsigned i = 0; kernel_pattern_new(i, &bench->pattern); i++) {
         if (!only || strstr(bench->pattern.name, only))
             measure_pattern(bench);
-        pattern_free(&bench->pattern);
+        kernel_pattern_free(&bench->pattern);
     }
     bench->over = true;
     if (bench->mode != HOT)

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/layout.h"
+#include "tests/bench/ddtbench/pattern.h"
+#include "tests/bench/ddtbench/tca_layouts.h"
 #include "tests/unit/proto/random.h"
 
 static struct layout *must(int r, struct layout *layout)
@@ -58,9 +61,7 @@ enum kind {
     CONTIGUOUS, /* a: bytes */
     PACK,       /* a blocks of b bytes every c, to packed */
     UNPACK,
-    SAME,   /* the same on both sides */
-    PLANES, /* a times b blocks of c bytes every d, planes every e; on both sides */
-    PACK_PLANES,
+    SAME, /* the same on both sides */
     LIST, /* a blocks of b bytes, one of c places taken; on both sides */
     PACK_LIST,
     UNPACK_LIST,
@@ -99,37 +100,12 @@ static const struct {
     {"200 B / 512 same", SAME, 512, 200, 512},
     {"512 B / 4096 same", SAME, 128, 512, 4096},
     {"3000 B / 4096 same", SAME, 64, 3000, 4096},
-    {"face j 64", SAME, 64, 512, 32768},
-    {"face j 256", SAME, 256, 2048, 524288},
-    {"face k 64", SAME, 64 * 64, 8, 512},
-    {"face k 128", SAME, 128 * 128, 8, 1024},
-    {"face k 128 pack", PACK, 128 * 128, 8, 1024},
-    {"face k 256", SAME, 256 * 256, 8, 2048},
-    {"face k 256 pack", PACK, 256 * 256, 8, 2048},
-    {"face k 256 unpack", UNPACK, 256 * 256, 8, 2048},
-    {"WRF_x 102648", PLANES, 28, 611 / 2, 12, 300, 91500},
-    {"WRF_x 102648 pack", PACK_PLANES, 28, 611 / 2, 12, 300, 91500},
-    {"WRF_y 90804", PLANES, 28, 3, 1080, 1104, 91500},
-    {"MILC_su3_zd 98304", SAME, 32, 3072, 24576},
-    {"MILC_su3_zd 12288", SAME, 16, 768, 6144},
-    {"NAS_LU_y 2560", SAME, 64, 40, 2640},
-    {"NAS_LU_y 40800", SAME, 1020, 40, 40960},
-    {"NAS_MG_x 32768", SAME, 4096, 8, 528},
-    {"NAS_MG_x 524288", PLANES, 256, 256, 8, 2064, 532512},
-    {"NAS_MG_y 262144", PLANES, 128, 1, 1024, 1040, 135200},
-    {"SPECFEM3D_cm 106248", LIST, 8854, 12, 4},
-    {"SPECFEM3D_cm pack", PACK_LIST, 8854, 12, 4},
-    {"SPECFEM3D_oc 12900", LIST, 3225, 4, 6},
-    {"SPECFEM3D_oc pack", PACK_LIST, 3225, 4, 6},
-    {"SPECFEM3D_oc unpack", UNPACK_LIST, 3225, 4, 6},
-    {"SPECFEM3D_mt 91200", LIST, 22800, 4, 3},
-    {"LAMMPS 8 B", LIST, 6000, 8, 8},
-    {"LAMMPS 8 B pack", PACK_LIST, 6000, 8, 8},
-    {"LAMMPS 24 B", LIST, 4000, 24, 8},
-    {"LAMMPS 24 B pack", PACK_LIST, 4000, 24, 8},
-    {"FFT2 524288", TRANSPOSE, 256, 16, 8192},
-    {"FFT2 2097152", TRANSPOSE, 512, 16, 16384},
-    {"FFT2 8388608", TRANSPOSE, 1024, 16, 32768},
+    {"list of 4 B", LIST, 16384, 4, 4},
+    {"list of 4 B pack", PACK_LIST, 16384, 4, 4},
+    {"list of 12 B pack", PACK_LIST, 8192, 12, 4},
+    {"list of 12 B unpack", UNPACK_LIST, 8192, 12, 4},
+    {"list of 24 B", LIST, 4096, 24, 4},
+    {"transpose 16 B", TRANSPOSE, 256, 16, 8192},
     {"transpose 8 B", TRANSPOSE, 512, 8, 4096},
     {"transpose 4 B", TRANSPOSE, 512, 4, 4096},
     {"8 B/64 to 64 B/512", OTHER, 8192, 8, 64, 64, 512},
@@ -141,12 +117,7 @@ static struct layout *strided(uint64_t count, uint64_t block, uint64_t stride)
     return repeat(bytes(block), count, (int64_t)stride);
 }
 
-static struct layout *planes(unsigned i)
-{
-    return repeat(strided(table[i].b, table[i].c, table[i].d), table[i].a, (int64_t)table[i].e);
-}
-
-static void make(unsigned i, struct pattern *pattern)
+static void make(unsigned i, struct kernel_pattern *pattern)
 {
     const uint64_t a = table[i].a, b = table[i].b, c = table[i].c;
     switch (table[i].kind) {
@@ -165,14 +136,6 @@ static void make(unsigned i, struct pattern *pattern)
     case SAME:
         pattern->target = strided(a, b, c);
         pattern->source = strided(a, b, c);
-        break;
-    case PLANES:
-        pattern->target = planes(i);
-        pattern->source = planes(i);
-        break;
-    case PACK_PLANES:
-        pattern->source = planes(i);
-        pattern->target = bytes(pattern->source->size_bytes);
         break;
     case LIST:
         pattern->target = list(b, (uint32_t)a, (uint32_t)c);
@@ -197,16 +160,45 @@ static void make(unsigned i, struct pattern *pattern)
     }
 }
 
-bool pattern_new(unsigned index, struct pattern *ret_pattern)
+enum { OWN = sizeof(table) / sizeof(*table) };
+
+static struct layout *of_form(const struct form *form, int64_t offset)
 {
-    if (index >= sizeof(table) / sizeof(*table))
+    struct tca_layout *made;
+    struct layout *layout = NULL;
+    int r = tca_layout_of(form, &made);
+    if (r == 0) {
+        r = layout_shift(layout_of(made), offset, &layout);
+        tca_layout_free(made);
+    }
+    return must(r, layout);
+}
+
+/* What one rank sends to one: tests/bench/ddtbench. */
+static void make_ddt(unsigned number, struct kernel_pattern *made)
+{
+    struct pattern pattern;
+    pattern_init(&pattern, number);
+    snprintf(made->name, sizeof(made->name), "%s", pattern.name);
+    made->source = of_form(pattern.send, pattern_send_at(&pattern, 0, 0));
+    made->target = of_form(pattern.receive, pattern_receive_at(&pattern, 0, 0));
+    pattern_deinit(&pattern);
+}
+
+bool kernel_pattern_new(unsigned index, struct kernel_pattern *ret_pattern)
+{
+    if (index >= OWN + pattern_count())
         return false;
-    snprintf(ret_pattern->name, sizeof(ret_pattern->name), "%s", table[index].name);
-    make(index, ret_pattern);
+    if (index < OWN) {
+        snprintf(ret_pattern->name, sizeof(ret_pattern->name), "%s", table[index].name);
+        make(index, ret_pattern);
+    } else {
+        make_ddt(index - OWN, ret_pattern);
+    }
     return true;
 }
 
-void pattern_free(struct pattern *pattern)
+void kernel_pattern_free(struct kernel_pattern *pattern)
 {
     free(pattern->target);
     free(pattern->source);
