@@ -187,6 +187,7 @@ int main(int argc, char **argv)
         printf("%s: good\n", tcad.conf->file ? tcad.conf->file : "the default configuration");
     if (!arguments.check && !arguments.show) {
         signal(SIGPIPE, SIG_IGN);
+        signal(SIGXFSZ, SIG_IGN); /* regions are files: who asks for one beyond LimitFSIZE= is told */
         raise_descriptor_limit();
         log_init(tcad_log_level(tcad.conf), tcad_log_target(tcad.conf));
         status = serve(&tcad);

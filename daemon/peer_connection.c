@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/log.h"
+#include "daemon/message.h"
 #include "daemon/peer_internal.h"
 #include "daemon/tcad.h"
 #include "proto/frame.h"
@@ -184,7 +185,7 @@ static void on_frame(void *context, uint32_t tag, const void *payload, size_t by
 
     if (connection->refused)
         return;
-    Tca__Message *message = tca__message__unpack(NULL, bytes, payload);
+    Tca__Message *message = message_unpack(payload, bytes);
     if (!message) {
         connection_fail(connection, -EPROTO, "a message that cannot be read");
         return;

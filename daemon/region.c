@@ -181,7 +181,8 @@ static void alloc_done(void *context)
     else if (session && job->error < 0)
         session_fail(session, job->tag, job->error,
                      "region of %" PRIu64 " bytes: %s; %s", region->bytes, strerror(-job->error),
-                     job->tcad->conf->memory.huge_pages == CONF_HUGE_PAGES_REQUIRE
+                     job->error == -EFBIG ? "tcad may not make files of that length: raise its LimitFSIZE= (ulimit -f)"
+                     : job->tcad->conf->memory.huge_pages == CONF_HUGE_PAGES_REQUIRE
                          ? "memory.huge_pages is \"require\": reserve huge pages (vm.nr_hugepages) or set it to \"try\""
                          : "free memory or ask for less");
     if (!session || job->error < 0) {

@@ -10,6 +10,7 @@
 
 #include "daemon/log.h"
 #include "daemon/loop.h"
+#include "daemon/message.h"
 #include "daemon/server_socket.h"
 #include "daemon/session.h"
 #include "daemon/tcad.h"
@@ -20,8 +21,6 @@
 enum {
     SILENT_MAX = 64,                      /* connections of one user that have not said hello */
     OTHERS_MAX = 256,                     /* connections of one user besides limits.sessions_per_user */
-    UNPACK_BYTES_MIN = 16 << 20,          /* what any message may grow to in memory, and */
-    UNPACK_FACTOR = 4,                    /* that many times its length on top */
 };
 
 #define TICK_NS UINT64_C(1000000000)
@@ -55,28 +54,6 @@ void client_drop(struct client *client)
     }
 }
 
-/* What a message may take in memory: a short frame can hold millions of empty parts. */
-static void *unpack_alloc(void *context, size_t bytes)
-{
-    size_t *left = context;
-    if (bytes > *left)
-        return NULL;
-    *left -= bytes;
-    return malloc(bytes);
-}
-
-static void unpack_free(void *context, void *memory)
-{
-    free(memory);
-}
-
-static Tca__Message *unpack(const struct frame *frame)
-{
-    size_t left = UNPACK_BYTES_MIN + UNPACK_FACTOR * (size_t)frame->header.length_bytes;
-    ProtobufCAllocator allocator = {.alloc = unpack_alloc, .free = unpack_free, .allocator_data = &left};
-    return tca__message__unpack(&allocator, frame->header.length_bytes, frame->payload);
-}
-
 /* False: the connection is over. */
 static bool receive(struct client *client)
 {
@@ -90,7 +67,7 @@ static bool receive(struct client *client)
                         status_text(r));
         return false;
     }
-    Tca__Message *message = unpack(frame);
+    Tca__Message *message = message_unpack(frame->payload, frame->header.length_bytes);
     if (!message || message->body_case == TCA__MESSAGE__BODY__NOT_SET) {
         client_doom(client, "a frame that is no message");
     } else {

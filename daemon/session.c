@@ -284,8 +284,9 @@ struct session *session_new(struct tcad *tcad, struct client *client, uint32_t t
     session->segment_fd = session->notify_fd = session->engine_fd = -1;
     int r = make_segments(session);
     if (r < 0) {
-        client_failf(client, tag, r, "session segments of %zu bytes: %s",
-                     sizeof(struct session_segment) + notify_segment_bytes(session->sources), strerror(-r));
+        client_failf(client, tag, r, "session segments of %zu bytes: %s%s",
+                     sizeof(struct session_segment) + notify_segment_bytes(session->sources), strerror(-r),
+                     r == -EFBIG ? "; raise LimitFSIZE= of tcad" : "");
         session_destroy(session);
         return NULL;
     }

@@ -210,6 +210,27 @@ class Memory(harness.Case):
         other.alloc(64 * MIB)
         self.assertGreater(stream.finish(), 0)
 
+    def test_no_long_files(self):
+        """A daemon under RLIMIT_FSIZE: regions and segments are files. Who asks is told, nobody else notices."""
+        cluster = self.cluster(1)
+        sender, receiver = cluster.group([0, 0])
+        stream = Stream(sender, receiver, seat="daemon")
+        stream.begin()
+        other = cluster.actor()
+        other.ask("open - 0 0 -2")
+        pid = cluster[0].process.pid
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (65536, resource.RLIM_INFINITY))
+        with self.refused("-EFBIG", str(MIB), "LimitFSIZE="):
+            other.alloc(MIB)
+        other.alloc(65536)
+        another = cluster.actor()
+        with self.refused("-EFBIG", "LimitFSIZE="):
+            another.ask("open - 0 0 -2")
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        other.alloc(MIB)
+        another.ask("open - 0 0 -2")
+        self.assertGreater(stream.finish(), 0)
+
     def test_no_descriptors(self):
         """No descriptors left: new sessions fail, old ones go on, and later it is as before."""
         cluster = self.cluster(1)

@@ -87,3 +87,24 @@ Test(group_hostile, the_root_believes_nothing)
     for (uint32_t rank = 0; rank < 3; rank++)
         cr_assert_eq(fakes[rank].status, 0, "%s", fakes[rank].text);
 }
+
+/* A node speaks of its own sessions, and as the root of their group: not of others', whoever it says it tells of. */
+Test(group_hostile, only_the_root_passes_news_on)
+{
+    make_group(3);
+    Tca__PeerSessionGone gone = TCA__PEER_SESSION_GONE__INIT;
+    gone.group = (char *)"g";
+    gone.user = 1000;
+    gone.rank = 0;
+    gone.session = fakes[0].session.id;
+    gone.about = 0 + 1;
+    cr_assert(!groups_session_gone(test.nodes[1].tcad.groups, 2, &gone));
+    cr_assert_eq(fakes[1].gone_calls, 0);
+    gone.about = 2 + 1;
+    gone.rank = 2;
+    gone.session = fakes[2].session.id;
+    cr_assert(groups_session_gone(test.nodes[1].tcad.groups, 0, &gone), "the root may");
+    cr_assert_eq(fakes[1].gone[2], SOURCE_DEAD);
+    gone.session++;
+    cr_assert(!groups_session_gone(test.nodes[1].tcad.groups, 0, &gone), "but of members only");
+}

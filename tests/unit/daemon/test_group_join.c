@@ -185,3 +185,15 @@ Test(group_join, a_session_alone_needs_nobody)
     cr_assert_eq(test.nodes[1].ups, 0);
     die(fake);
 }
+
+Test(group_join, who_has_not_joined_yet_may_not_call)
+{
+    join(open_session(0, 1, 2), "g@0", 0, 2, LONG);
+    publish(&fakes[0], "early", 9);
+    gather(&fakes[0], 0, "", 0, LONG);
+    await(2);
+    expect_fail(&fakes[0], -EINVAL, "has not joined a group");
+    join(open_session(1, 0, 2), "g@0", 1, 2, LONG);
+    await(2);
+    cr_assert_eq(fakes[0].status, 0, "%s", fakes[0].text);
+}

@@ -147,3 +147,20 @@ Test(group_share, what_a_session_published_goes_with_it)
     await(1);
     expect_fail(&fakes[2], -ENOENT, "\"halo\"");
 }
+
+Test(group_share, a_session_waits_for_so_many_answers)
+{
+    enum { MOST = 64 };
+    make_group(2);
+    for (unsigned i = 0; i < MOST; i++)
+        look_up(&fakes[0], "later", LONG);
+    cr_assert_eq(fakes[0].answers, 0);
+    look_up(&fakes[0], "later", LONG);
+    cr_assert_eq(fakes[0].answers, 1);
+    expect_fail(&fakes[0], -EBUSY, "waits for 64 answers of group g");
+    publish(&fakes[1], "later", 9);
+    await(1 + MOST + 1);
+    look_up(&fakes[0], "later", 0);
+    await(1);
+    cr_assert_eq(fakes[0].status, 0, "there is room again: %s", fakes[0].text);
+}
