@@ -4,7 +4,8 @@
  * integration tests direct several of these at once, and kill them.
  *
  * Regions and plans are named by the numbers that `alloc` and `plan` answer. A data layout is
- * written BYTES, or COUNTxBLOCKxSTRIDE. Times are in milliseconds; -1 is TCA_FOREVER, -2
+ * written BYTES, or COUNTxBLOCKxSTRIDE, with an i behind it when its blocks are to be named one by
+ * one and out of order (7 and COUNT have no divisor in common then). Times are in milliseconds; -1 is TCA_FOREVER, -2
  * TCA_DEFAULT.
  */
 #pragma once
@@ -49,6 +50,7 @@ struct tca_plan *word_plan(const struct actor *actor, const struct words *words,
 struct shape {
     uint64_t count, block_bytes;
     int64_t stride_bytes;
+    bool indexed;
 };
 struct shape word_shape(const struct words *words, size_t index);
 struct tca_layout *shape_layout(struct shape shape);
@@ -68,4 +70,4 @@ struct command {
     int (*run)(struct actor *actor, const struct words *words);
 };
 extern const struct command session_commands[], data_commands[], plan_commands[],
-    transfer_commands[];
+    transfer_commands[], exchange_commands[];

@@ -12,9 +12,32 @@ uint64_t shape_bytes(struct shape shape)
     return shape.count * shape.block_bytes;
 }
 
+/* Where a block begins. */
+static int64_t block_place(struct shape shape, uint64_t block)
+{
+    return (int64_t)(shape.indexed ? block * 7 % shape.count : block) * shape.stride_bytes;
+}
+
+static struct tca_layout *indexed_layout(struct shape shape)
+{
+    struct tca_layout *byte, *layout;
+    int64_t *places = calloc(shape.count, sizeof(*places));
+    int r = places ? tca_layout_contiguous(1, &byte) : -ENOMEM;
+    for (uint64_t block = 0; r == 0 && block < shape.count; block++)
+        places[block] = block_place(shape, block);
+    if (r == 0) {
+        r = tca_layout_hindexed_block(byte, shape.count, shape.block_bytes, places, &layout);
+        tca_layout_free(byte);
+    }
+    free(places);
+    return r < 0 ? NULL : layout;
+}
+
 struct tca_layout *shape_layout(struct shape shape)
 {
     struct tca_layout *layout;
+    if (shape.indexed)
+        return indexed_layout(shape);
     int r = shape.count == 1
                 ? tca_layout_contiguous(shape.block_bytes, &layout)
                 : tca_layout_strided(shape.count, shape.block_bytes, shape.stride_bytes, &layout);
@@ -31,7 +54,7 @@ static uint8_t pattern(uint64_t seed, uint64_t place)
 void shape_fill(void *base, struct shape shape, uint64_t seed)
 {
     for (uint64_t block = 0, place = 0; block < shape.count; block++) {
-        uint8_t *at = (uint8_t *)base + (int64_t)block * shape.stride_bytes;
+        uint8_t *at = (uint8_t *)base + block_place(shape, block);
         for (uint64_t i = 0; i < shape.block_bytes; i++)
             at[i] = pattern(seed, place++);
     }
@@ -41,7 +64,7 @@ uint64_t shape_check(const void *base, struct shape shape, uint64_t seed)
 {
     uint64_t place = 0;
     for (uint64_t block = 0; block < shape.count; block++) {
-        const uint8_t *at = (const uint8_t *)base + (int64_t)block * shape.stride_bytes;
+        const uint8_t *at = (const uint8_t *)base + block_place(shape, block);
         for (uint64_t i = 0; i < shape.block_bytes; i++, place++)
             if (at[i] != pattern(seed, place))
                 return place;
@@ -110,6 +133,27 @@ static int check(struct actor *actor, const struct words *words)
     return say("%llu", (unsigned long long)right);
 }
 
+/* guarded REGION OFFSET SHAPE VALUE: -EBADMSG when some byte of the region outside of the shape is not VALUE */
+static int guarded(struct actor *actor, const struct words *words)
+{
+    const struct tca_region *region = word_region(actor, words, 1);
+    const uint8_t *base = tca_region_address(region);
+    uint64_t bytes = tca_region_bytes(region), wrong = 0;
+    struct shape shape = word_shape(words, 3);
+    uint8_t *inside = calloc(bytes, 1);
+    if (!inside)
+        return say_error(-ENOMEM, "no memory to look at %llu bytes", (unsigned long long)bytes);
+    for (uint64_t block = 0; block < shape.count; block++)
+        memset(inside + (int64_t)word_number(words, 2) + block_place(shape, block), 1,
+               shape.block_bytes);
+    while (wrong < bytes && (inside[wrong] || base[wrong] == word_number(words, 4)))
+        wrong++;
+    free(inside);
+    if (wrong < bytes)
+        return say_error(-EBADMSG, "byte %llu was written", (unsigned long long)wrong);
+    return say("%llu", (unsigned long long)bytes);
+}
+
 /* set REGION OFFSET BYTES VALUE */
 static int set(struct actor *actor, const struct words *words)
 {
@@ -136,5 +180,5 @@ static int point(struct actor *actor, const struct words *words)
 const struct command data_commands[] = {
     {"alloc", 1, alloc},     {"free", 1, free_region}, {"handle", 1, handle},
     {"fill", 4, fill},       {"check", 4, check},      {"set", 4, set},
-    {"read", 3, read_bytes}, {"point", 3, point},      {NULL},
+    {"guarded", 4, guarded}, {"read", 3, read_bytes}, {"point", 3, point},      {NULL},
 };

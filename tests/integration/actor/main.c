@@ -132,9 +132,10 @@ struct shape word_shape(const struct words *words, size_t index)
     struct shape shape = {.count = 1};
     unsigned long long count, block;
     long long stride;
-    char rest;
-    if (sscanf(text, "%llux%llux%lld%c", &count, &block, &stride, &rest) == 3)
-        shape = (struct shape){count, block, stride};
+    char rest[3];
+    int read = sscanf(text, "%llux%llux%lld%2s", &count, &block, &stride, rest);
+    if (read == 3 || (read == 4 && strcmp(rest, "i") == 0))
+        shape = (struct shape){count, block, stride, read == 4};
     else
         shape.block_bytes = word_number(words, index);
     return shape;
@@ -151,7 +152,7 @@ bool line_waits(void)
 static int run(struct actor *actor, const struct words *words)
 {
     const struct command *const tables[] = {session_commands, data_commands, plan_commands,
-                                            transfer_commands};
+                                            transfer_commands, exchange_commands};
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
         for (const struct command *command = tables[i]; command->name; command++)
             if (strcmp(command->name, words->at[0]) == 0 && words->count > command->words)
