@@ -133,7 +133,8 @@ static int check(struct actor *actor, const struct words *words)
     return say("%llu", (unsigned long long)right);
 }
 
-/* guarded REGION OFFSET SHAPE VALUE: -EBADMSG when some byte of the region outside of the shape is not VALUE */
+/* guarded REGION OFFSET SHAPE VALUE: -EBADMSG when some byte of the region outside of the shape is
+ * not VALUE */
 static int guarded(struct actor *actor, const struct words *words)
 {
     const struct tca_region *region = word_region(actor, words, 1);
@@ -178,7 +179,9 @@ static int point(struct actor *actor, const struct words *words)
 }
 
 const struct command data_commands[] = {
-    {"alloc", 1, alloc},     {"free", 1, free_region}, {"handle", 1, handle},
-    {"fill", 4, fill},       {"check", 4, check},      {"set", 4, set},
-    {"guarded", 4, guarded}, {"read", 3, read_bytes}, {"point", 3, point},      {NULL},
+    {"alloc", 1, alloc},     {"free", 1, free_region},
+    {"handle", 1, handle},   {"fill", 4, fill},
+    {"check", 4, check},     {"set", 4, set},
+    {"guarded", 4, guarded}, {"read", 3, read_bytes},
+    {"point", 3, point},     {NULL},
 };

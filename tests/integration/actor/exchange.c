@@ -20,14 +20,29 @@ static int repeat(struct actor *actor, const struct words *words)
     return say("%llu", (unsigned long long)done);
 }
 
+/* listen RANK SLOT: takes notifications until the next line. ok COUNT */
+static int listen_to(struct actor *actor, const struct words *words)
+{
+    uint32_t rank = (uint32_t)word_number(words, 1), slot = (uint32_t)word_number(words, 2);
+    uint64_t count = 0;
+    int r = 0;
+    while ((r == 0 || r == -ETIMEDOUT) && !line_waits()) {
+        r = tca_notified_wait(actor->session, rank, slot, 1000000);
+        count += r == 0;
+    }
+    if (r < 0 && r != -ETIMEDOUT)
+        return say_error(r, "%llu %s", (unsigned long long)count, tca_error_text());
+    return say("%llu", (unsigned long long)count);
+}
+
 static uint8_t *place(const struct actor *actor, const struct words *words, size_t index)
 {
     return (uint8_t *)tca_region_address(word_region(actor, words, index)) +
            word_number(words, index + 1);
 }
 
-/* echo PLAN REGION OFFSET SHAPE RANK SLOT REGION OFFSET SHAPE COUNT: sends, and checks that the other
- * process puts the same back into the second place. ok COUNT */
+/* echo PLAN REGION OFFSET SHAPE RANK SLOT REGION OFFSET SHAPE COUNT: sends, and checks that the
+ * other process puts the same back into the second place. ok COUNT */
 static int echo(struct actor *actor, const struct words *words)
 {
     struct tca_plan *plan = word_plan(actor, words, 1);
@@ -104,6 +119,7 @@ static int exchange(struct actor *actor, const struct words *words)
 
 const struct command exchange_commands[] = {
     {"repeat", 2, repeat},
+    {"listen", 2, listen_to},
     {"echo", 10, echo},
     {"exchange", 7, exchange},
     {NULL},

@@ -1,0 +1,250 @@
+/* Puts whose copying the receiver shares, from the driver's side: with a receiver that helps, one
+ * that does not, one that stays in the middle, and one that is hostile. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "drivers/shm/share.h"
+#include "tests/unit/drivers/kit.h"
+
+enum { REGION = 1 << 20, SOURCE = 0, TARGET = REGION / 2, PUTS = 4 };
+
+static struct side side;
+static struct lane_segment *segment;
+static struct notify_segment *receivers;
+static struct lane sender, receiver;
+static struct driver_peer *peer;
+static struct driver_put *moves[PUTS];
+static struct lane_put offers[PUTS];
+static struct copy_program *programs[PUTS];
+static struct op op;
+
+static void *zeroes(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    cr_assert(memory != MAP_FAILED);
+    return memory;
+}
+
+static void set_up(void)
+{
+    cr_assert(side_open(&side, "shm", 0, REGION) == 0);
+    cr_assert(side.driver->ops->peer_connect(side.driver, NULL, 0, &peer) == 0);
+    segment = zeroes(sizeof(*segment));
+    receivers = zeroes(notify_segment_bytes(1));
+    lane_init(&sender, segment, LANE_SENDER);
+    lane_init(&receiver, segment, LANE_RECEIVER);
+    sender.receiver = receivers;
+    shm_peer_lane(peer, &sender);
+    fill(side.memory + SOURCE, TARGET, 3);
+    op_init(&op);
+}
+
+static void tear_down(void)
+{
+    for (unsigned i = 0; i < PUTS; i++) {
+        if (moves[i])
+            side.driver->ops->put_release(side.driver, moves[i]);
+        copy_program_free(programs[i]);
+    }
+    shm_peer_lane(peer, NULL);
+    side.driver->ops->peer_disconnect(side.driver, peer);
+    lane_deinit(&sender);
+    lane_deinit(&receiver);
+    munmap(segment, sizeof(*segment));
+    munmap(receivers, notify_segment_bytes(1));
+    side_close(&side);
+}
+
+/* Put `number` copies so many bytes from its place to the same place of the target; its id is
+ * number + 1. */
+static void make_put(unsigned number, enum way way, uint64_t offset, uint64_t bytes, bool notify)
+{
+    struct driver_landing *landing;
+    struct driver_put_info info;
+    struct layout *layout;
+    uint8_t blob[LANDING_MAX_BYTES];
+    size_t blob_bytes;
+    cr_assert(layout_contiguous(bytes, &layout) == 0);
+    struct driver_landing_args landing_args = {.region = side.region,
+                                               .offset_bytes = TARGET + offset,
+                                               .layout = layout,
+                                               .notify = notify,
+                                               .token = number};
+    cr_assert(side.driver->ops->landing_new(side.driver, &landing_args, &landing, blob,
+                                            &blob_bytes) == 0);
+    struct driver_put_args args = {.peer = peer,
+                                   .region = side.region,
+                                   .offset_bytes = SOURCE + offset,
+                                   .layout = layout,
+                                   .landing = blob,
+                                   .landing_bytes = blob_bytes,
+                                   .target_layout = layout};
+    cr_assert(side.driver->ops->put_prepare(side.driver, &args, &moves[number], &info) == 0);
+    cr_assert(shm_put_share(moves[number], way, number + 1, layout, layout) == 0);
+    if (way != WAY_PUSH) {
+        cr_assert(copy_program_new(layout, layout, &programs[number]) == 0);
+        offers[number] = (struct lane_put){.id = number + 1,
+                                           .size_bytes = bytes,
+                                           .program = programs[number],
+                                           .target = side.memory + TARGET + offset,
+                                           .source = side.memory + SOURCE + offset};
+        cr_assert(lane_add(&receiver, &offers[number]) == 0);
+    }
+    free(layout);
+}
+
+static bool landed(uint64_t offset, uint64_t bytes)
+{
+    return memcmp(side.memory + SOURCE + offset, side.memory + TARGET + offset, bytes) == 0;
+}
+
+static void start(unsigned number)
+{
+    op_init(&op);
+    cr_assert(side.driver->ops->put_post(side.driver, moves[number], &op.op) == 0);
+}
+
+static void progress(void)
+{
+    side.driver->ops->progress(side.driver, 4);
+}
+
+TestSuite(share, .init = set_up, .fini = tear_down);
+
+static const enum way shared[] = {WAY_PULL, WAY_HALF, WAY_RING};
+
+Test(share, nobody_helps)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        make_put(i, shared[i], i * 150000, 150000, true);
+        for (unsigned round = 1; round <= 3; round++) {
+            memset(side.memory + TARGET, 0, REGION - TARGET);
+            start(i);
+            cr_assert(op.done == 1 && op.status == 0 && side.notified_count == 3 * i + round);
+            cr_assert(shm_put_way(moves[i]) == shared[i]);
+            cr_assert(shm_peer_settled(peer) && landed(i * 150000, 150000));
+            cr_assert(lane_drain(&receiver) == 0, "all is done");
+        }
+    }
+}
+
+Test(share, small_ones_wait_in_the_lane)
+{
+    make_put(0, WAY_RING, 0, 20000, true);
+    start(0);
+    cr_assert(op.done == 1 && side.notified_count == 1 && lane_backlog(&sender) == 2);
+    cr_assert(!landed(0, 20000));
+    cr_assert(lane_drain(&receiver) == 0 && landed(0, 20000));
+}
+
+Test(share, strict_receivers_are_told_after_the_data)
+{
+    atomic_store(&receivers->strict, 1);
+    side.expected = NULL;
+    for (unsigned i = 0; i < 3; i++) {
+        make_put(i, shared[i], i * 100000, 100000, true);
+        start(i);
+        cr_assert(op.done == 1 && landed(i * 100000, 100000) && lane_backlog(&sender) == 0);
+    }
+}
+
+Test(share, what_follows_lands_after_it)
+{
+    make_put(0, WAY_RING, 0, 20000, true);
+    make_put(1, WAY_PUSH, 0, 20000, true);
+    start(0);
+    cr_assert(lane_backlog(&sender) == 2);
+    fill(side.memory + SOURCE, 20000, 8);
+    start(1);
+    cr_assert(op.done == 1 && lane_backlog(&sender) == 0 && landed(0, 20000));
+    cr_assert(lane_drain(&receiver) == 0 && landed(0, 20000), "what is old does not come again");
+}
+
+/* A receiver that stopped in the middle of an entry: nothing hangs, what is queued stays in order,
+ * or is given up. */
+Test(share, the_receiver_stays_in_the_middle)
+{
+    make_put(0, WAY_PULL, 0, 100000, true);
+    make_put(1, WAY_RING, 100000, 200000, true);
+    make_put(2, WAY_PUSH, 300000, 8, true);
+    atomic_store(&segment->drainer, LANE_RECEIVER);
+    struct op ops[3];
+    for (unsigned i = 0; i < 3; i++) {
+        op_init(&ops[i]);
+        cr_assert(side.driver->ops->put_post(side.driver, moves[i], &ops[i].op) == 0);
+    }
+    for (unsigned i = 0; i < 10; i++)
+        progress();
+    cr_assert(ops[0].done + ops[1].done + ops[2].done == 0 && !shm_peer_settled(peer));
+    cr_assert(side.driver->ops->arm(side.driver) == -EAGAIN);
+
+    shm_put_cancel(side.driver, moves[1], -ECANCELED);
+    cr_assert(ops[1].done == 1 && ops[1].status == -ECANCELED);
+    shm_put_cancel(side.driver, moves[1], -ECANCELED); /* is not queued any more */
+    cr_assert(ops[1].done == 1);
+
+    atomic_store(&segment->drainer, LANE_NOBODY); /* it goes on */
+    for (unsigned i = 0; i < 10; i++)
+        progress();
+    cr_assert(ops[0].done == 1 && ops[2].done == 1 && landed(0, 100000) && landed(300000, 8));
+    cr_assert(side.driver->ops->arm(side.driver) == 0);
+    start(1); /* it can be started again */
+    cr_assert(op.done == 1 && shm_peer_settled(peer) && landed(100000, 200000));
+}
+
+Test(share, all_that_waits_is_given_up)
+{
+    make_put(0, WAY_HALF, 0, 100000, true);
+    make_put(1, WAY_PUSH, 100000, 8, true);
+    atomic_store(&segment->drainer, LANE_RECEIVER);
+    struct op ops[2];
+    for (unsigned i = 0; i < 2; i++) {
+        op_init(&ops[i]);
+        cr_assert(side.driver->ops->put_post(side.driver, moves[i], &ops[i].op) == 0);
+    }
+    shm_put_cancel(side.driver, moves[0], -ETIMEDOUT);
+    shm_put_cancel(side.driver, moves[1], -ETIMEDOUT);
+    cr_assert(ops[0].status == -ETIMEDOUT && ops[1].status == -ETIMEDOUT);
+    cr_assert(side.driver->ops->arm(side.driver) == 0, "nothing is queued");
+    progress();
+    side.driver->ops->peer_fail(side.driver, peer, -EOWNERDEAD);
+    cr_assert(shm_peer_settled(peer), "there is nobody to wait for");
+    op_init(&op);
+    cr_assert(side.driver->ops->put_post(side.driver, moves[0], &op.op) == -EOWNERDEAD);
+}
+
+/* The receiver writes what it likes between any two calls: each of ours comes back. */
+Test(share, hostile_receiver)
+{
+    uint32_t dice = 17;
+    make_put(0, WAY_PULL, 0, 100000, true);
+    make_put(1, WAY_HALF, 100000, 100000, true);
+    make_put(2, WAY_RING, 200000, 200000, true);
+    make_put(3, WAY_PUSH, 400000, 1000, true);
+    for (unsigned round = 0; round < 300; round++) {
+        unsigned number = next_random(&dice) % PUTS;
+        op_init(&op);
+        cr_assert(side.driver->ops->put_post(side.driver, moves[number], &op.op) == 0);
+        for (unsigned i = 0; i < 3; i++) {
+            switch (next_random(&dice) % 4) {
+            case 0:
+                atomic_store(&segment->head, sender.next - next_random(&dice) % 12);
+                break;
+            case 1:
+                atomic_store(&segment->drainer, next_random(&dice) % 3);
+                break;
+            case 2:
+                segment->entries[next_random(&dice) % LANE_ENTRIES].put = next_random(&dice);
+                break;
+            default:
+                segment->entries[next_random(&dice) % LANE_ENTRIES].sequence = next_random(&dice);
+            }
+            progress();
+        }
+        shm_put_cancel(side.driver, moves[number], -ECANCELED);
+        cr_assert(op.done == 1);
+    }
+}
