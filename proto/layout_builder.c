@@ -109,10 +109,10 @@ static bool regular(const struct layout_pair *pairs, uint32_t count, int64_t *re
  * next list go. */
 static int push_part(struct builder *b, uint32_t from, uint32_t to, uint32_t *at)
 {
-    const struct layout_pair *pairs = &b->pairs[from];
     int64_t stride;
     if (from == to)
         return 0;
+    const struct layout_pair *pairs = &b->pairs[from];
     if (to - from == 1)
         return push_block(b, *pairs);
     if (to - from < RUN_LONG && regular(pairs, to - from, &stride))

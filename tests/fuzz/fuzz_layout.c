@@ -94,6 +94,25 @@ static void walk_both(const struct layout *a, const struct layout *b)
         }
 }
 
+/* Blocks of it, far apart and close together: a good program of the right size, if one is possible.
+ */
+static void place_blocks(const struct layout *layout)
+{
+    static const uint64_t lengths[] = {2, 0, 1, 1};
+    static const int64_t offsets[] = {0, 7, -1000, 5000};
+    struct layout *made;
+    if (layout_indexed(&(struct layout_blocks){.count = 4,
+                                               .inner = layout,
+                                               .lengths = lengths,
+                                               .offsets = offsets,
+                                               .unit_bytes = 3},
+                       &made) < 0)
+        return;
+    FUZZ_REQUIRE(layout_check(made, layout_bytes(made), NULL) == 0);
+    FUZZ_REQUIRE(made->size_bytes == 4 * layout->size_bytes);
+    free(made);
+}
+
 static void normalise(const struct layout *layout)
 {
     struct layout *normal, *twice;
@@ -110,6 +129,7 @@ static void normalise(const struct layout *layout)
         FUZZ_REQUIRE(twice->size_bytes == 2 * layout->size_bytes);
         free(twice);
     }
+    place_blocks(normal);
     free(normal);
 }
 
