@@ -205,13 +205,13 @@ void channel_failed(struct peach2 *peach2, unsigned index)
 bool channel_stalled(struct peach2 *peach2, unsigned index, uint64_t now_ns)
 {
     struct channel *channel = &peach2->channels[index];
-    const struct peach2_port_registers *host = &peach2->device.bar0->ports[PEACH2_N];
     uint32_t done = atomic_load_explicit(&registers(peach2, channel)->done, memory_order_relaxed);
-    uint64_t packets_out = atomic_load_explicit(&host->packets_out, memory_order_relaxed);
+    uint64_t packets =
+        atomic_load_explicit(&registers(peach2, channel)->packets, memory_order_relaxed);
     bool moved = channel->start == channel->done || done != channel->done_seen ||
-                 packets_out != channel->packets_out;
+                 packets != channel->packets;
     channel->done_seen = done;
-    channel->packets_out = packets_out;
+    channel->packets = packets;
     if (moved || channel->moved_ns == 0)
         channel->moved_ns = now_ns;
     return now_ns - channel->moved_ns > (uint64_t)STALL_MS * 1000000;

@@ -10,6 +10,7 @@
  * question: that instance is not here any more CREDIT   puts taken since the question  its epoch
  *   FLUSH    number
  *   FLUSHED  number
+ *   GAP                                     what you sent is not complete: resync
  */
 #include "drivers/peach2/peach2.h"
 
@@ -20,7 +21,8 @@ enum kind {
     KIND_REFUSE,
     KIND_CREDIT,
     KIND_FLUSH,
-    KIND_FLUSHED
+    KIND_FLUSHED,
+    KIND_GAP
 };
 
 #define NUMBER_MASK ((UINT64_C(1) << 56) - 1)
@@ -84,6 +86,10 @@ static unsigned send_to(struct peach2 *peach2, unsigned node)
         source->told = source->taken;
         moved++;
     }
+    if (source->gap && say(peach2, node, word(KIND_GAP, 0), source->epoch)) {
+        source->gap = false;
+        moved++;
+    }
     while (source->flushed_count > 0 &&
            say(peach2, node, word(KIND_FLUSHED, source->flushed[source->flushed_count - 1]), 0)) {
         source->flushed_count--;
@@ -98,7 +104,8 @@ unsigned messages_send(struct peach2 *peach2)
     for (unsigned node = 0; node < peach2->topology.nodes; node++)
         moved += send_to(peach2, node);
     for (struct peer *peer = peach2->peers; peer; peer = peer->next) {
-        if (!peer->ask || !message_ask(peach2, peer))
+        if (!peer->ask || peach2->ways[peer->address.node] == PEACH2_DISCARD ||
+            !message_ask(peach2, peer))
             continue;
         peer->ask = false;
         moved++;
@@ -165,6 +172,9 @@ static void take(struct peach2 *peach2, unsigned node, const struct peach2_notif
     case KIND_FLUSHED:
         flush_answered(peach2, node, (uint32_t)number);
         break;
+    case KIND_GAP:
+        peer_gap(peach2, node, entry->notify[1]);
+        break;
     }
 }
 
@@ -181,7 +191,8 @@ static unsigned take_ring(struct peach2 *peach2, unsigned node)
             break;
         const struct peach2_notification copy = {.notify = {entry->notify[0], entry->notify[1]},
                                                  .epoch = entry->epoch,
-                                                 .node = entry->node};
+                                                 .node = entry->node,
+                                                 .port = entry->port};
         source->head++;
         take(peach2, node, &copy);
     }

@@ -41,7 +41,7 @@ int peach2_set_up(struct peach2 *peach2)
         return r;
     atomic_store(&bar0->mask, 0);
     write_rings(peach2);
-    peach2_ways(&peach2->topology, &peach2->links, peach2->device.node, peach2->ways);
+    links_start(peach2);
     peach2_routes(peach2->ways, bar0->routes);
     memcpy(bar0->descriptors, peach2->internal_descriptors, sizeof(bar0->descriptors));
     atomic_store(&bar0->epoch, peach2->device.epoch);

@@ -31,7 +31,7 @@ enum {
     ADDRESS_MAGIC = 0x50324144,
     BLOB_MAGIC = 0x50324c44,
     RING_ENTRIES = 1024,      /* of each notification ring */
-    RING_RESERVE = 64,        /* of them for messages that are no puts */
+    RING_RESERVE = 128,       /* of them for messages that are no puts */
     CREDIT_EVERY = 256,       /* puts taken, until the sender is told */
     HOST_SLOTS = 65536,       /* descriptors in host memory */
     INTERNAL_CHAIN_MAX = 128, /* longer chains are in host memory: 1,024 slots are for many */
@@ -45,7 +45,7 @@ enum {
     BURST_BYTES = 4096,
     ATTACH_MS = 2000,   /* how long open() waits for its board */
     PATIENCE_MS = 3000, /* how long a peer may be out of reach before it is down */
-    STALL_MS = 1000,    /* how long nothing may move before we resync */
+    STALL_MS = 500,     /* how long nothing may move before we resync */
     ASK_AGAIN_MS = 50,
     REATTACH_MS = 50,
     ABORT_MS = 500,
@@ -211,7 +211,7 @@ struct source {        /* what we know of a node that sends to us */
     uint32_t told;     /* of them, in the last credit */
     uint64_t epoch;    /* of its last question: nothing older counts */
     /* messages to be sent there, when there is room */
-    bool answer, refuse;
+    bool answer, refuse, gap;
     uint64_t answer_epoch;
     uint32_t flushed[SOURCE_FLUSHES];
     uint32_t flushed_count;
@@ -221,7 +221,7 @@ struct channel {
     uint32_t start;      /* commands given */
     uint32_t sent, done; /* as last seen */
     uint64_t moved_ns;   /* when anything last moved */
-    uint64_t packets_out;
+    uint64_t packets;
     uint32_t done_seen;
 };
 
@@ -239,6 +239,7 @@ struct peach2 {
     struct peach2_topology topology;
     struct peach2_links links;
     uint8_t ways[PEACH2_NODES];
+    uint64_t rows[PEACH2_NODES]; /* of the scratchpad: see links.c; 0: not heard of yet */
 
     /* our own memory: rings, chains, segments */
     uint8_t *arena;
@@ -369,7 +370,15 @@ bool message_to(struct peach2 *peach2, uint64_t address, uint64_t first, uint64_
 bool message_ask(struct peach2 *peach2, const struct peer *peer);
 bool message_flush(struct peach2 *peach2, const struct peer *peer, uint32_t number);
 
+/* ---- links.c ---- */
+/* The board is new: what it says of its ports, and the routes that follow. */
+void links_start(struct peach2 *peach2);
+/* What has changed, here or elsewhere. */
+void links_look(struct peach2 *peach2);
+
 /* ---- peer.c ---- */
+/* That node misses something of what we sent. */
+void peer_gap(struct peach2 *peach2, unsigned node, uint64_t epoch);
 int peach2_peer_connect(struct driver *driver, const void *address, size_t address_bytes,
                         struct driver_peer **ret_peer);
 void peach2_peer_disconnect(struct driver *driver, struct driver_peer *peer);

@@ -145,6 +145,18 @@ void peer_credited(struct peach2 *peach2, unsigned node, uint64_t epoch, uint32_
     }
 }
 
+/* Of the present sync: one that has begun anew meanwhile is not broken again by old news. */
+void peer_gap(struct peach2 *peach2, unsigned node, uint64_t epoch)
+{
+    for (struct peer *peer = peach2->peers; peer; peer = peer->next) {
+        if (peer->address.node != node || peer->state != PEER_OPEN || epoch != peer->credit_epoch)
+            continue;
+        channel_reset(peach2, node % PEACH2_CHANNELS);
+        if (peer->state == PEER_OPEN)
+            peer_sync(peach2, peer);
+    }
+}
+
 /* ---- losing one ---- */
 
 static void fail_flushes(struct peach2 *peach2, const struct peer *peer, int error)

@@ -108,6 +108,11 @@ static unsigned take_cause(struct peach2 *peach2)
         if (bits & PEACH2_CAUSE_ERROR << i && peach2->device.bar0)
             channel_failed(peach2, i);
     }
+    if (bits & (PEACH2_CAUSE_PORT | PEACH2_CAUSE_SCRATCH) && peach2->device.bar0)
+        links_look(peach2);
+    if (bits & PEACH2_CAUSE_GAP && peach2->device.bar0)
+        for (unsigned i = 0; i < PEACH2_NODES; i++)
+            peach2->sources[i].gap |= atomic_load(&peach2->device.bar0->broken) >> i & 1;
     return moved + 1;
 }
 
@@ -139,7 +144,8 @@ int peach2_progress(struct driver *driver, unsigned budget)
     unsigned moved = 0;
     if (peach2->device.bar0)
         moved += take_cause(peach2);
-    moved += messages_send(peach2);
+    if (peach2->device.bar0)
+        moved += messages_send(peach2);
     for (struct peer *peer = peach2->peers, *next; peer; peer = next) {
         next = peer->next;
         moved += channel_pump(peach2, peer);

@@ -152,7 +152,8 @@ struct peach2_channel {
     _Atomic uint32_t error;   /* RO: enum peach2_error */
     uint32_t reserved;
     _Atomic uint64_t error_at; /* RO: which descriptor: what `first` or `next` said */
-    uint64_t reserved2[4];
+    _Atomic uint64_t packets;  /* RO: that it has sent */
+    uint64_t reserved2[3];
     struct peach2_command commands[PEACH2_COMMANDS];                   /* RW */
     struct peach2_descriptor descriptors[PEACH2_REGISTER_DESCRIPTORS]; /* RW */
 };
@@ -197,10 +198,11 @@ struct peach2_port_registers {
  * about to sleep sets `mask`, fences, and looks once more at what it waits for.
  */
 enum {
-    PEACH2_CAUSE_NOTIFY = 1 << 0, /* something was appended to a notification ring */
-    PEACH2_CAUSE_PORT = 1 << 1,   /* a port went up or down */
-    PEACH2_CAUSE_DONE = 1 << 4,   /* << channel: its `done` moved, or it was aborted */
-    PEACH2_CAUSE_ERROR = 1 << 8,  /* << channel: it stopped, see its `error` */
+    PEACH2_CAUSE_NOTIFY = 1 << 0,  /* something was appended to a notification ring */
+    PEACH2_CAUSE_SCRATCH = 1 << 2, /* a neighbour has written to its scratchpad */
+    PEACH2_CAUSE_PORT = 1 << 1,    /* a port went up or down */
+    PEACH2_CAUSE_DONE = 1 << 4,    /* << channel: its `done` moved, or it was aborted */
+    PEACH2_CAUSE_ERROR = 1 << 8,   /* << channel: it stopped, see its `error` */
     PEACH2_CAUSE_UNMAPPED =
         1 << 16, /* a packet for memory that is not mapped; it was discarded, like the following: */
     PEACH2_CAUSE_UNROUTED = 1 << 17, /* no route fits, or the one that does discards */
@@ -244,6 +246,14 @@ struct peach2_registers {
     _Atomic uint64_t epoch;     /* RW: carried by every packet that is made here */
     _Atomic uint64_t discarded; /* RO: packets, for the reasons in `cause` */
     _Atomic uint64_t stale;     /* RO: packets discarded for their epoch or their number */
+    /* A scratchpad: what is stored here, followed by an increment of the version, each neighbour
+     * finds in its heard[], under the port that leads here. It goes past all packets. */
+    _Atomic uint64_t scratch[PEACH2_NODES];             /* RW */
+    _Atomic uint64_t heard[PEACH2_PORTS][PEACH2_NODES]; /* RO */
+    _Atomic uint32_t scratch_version;                   /* RW */
+    uint32_t reserved4;
+    _Atomic uint32_t broken; /* RO: bit per node of which packets are missing: see accept_epoch */
+    uint32_t reserved3;
     struct peach2_route routes[PEACH2_ROUTES];
     struct peach2_port_registers ports[PEACH2_PORTS];
 

@@ -75,8 +75,9 @@ struct port {
 
     uint64_t out_tail, out_head; /* own copies; head: as last seen */
     uint64_t in_head;
-    bool sent, taken; /* in this round */
-    bool claimed;     /* the packet at in_head is ours, and has not found its way yet */
+    bool sent, taken;         /* in this round */
+    uint32_t scratch_version; /* seen in `in` */
+    bool claimed;             /* the packet at in_head is ours, and has not found its way yet */
     struct packet *claim;
 
     struct packet held; /* what was claimed when the cable came out */
@@ -123,6 +124,7 @@ struct channel {
     uint64_t source, destination; /* of the current block's rest */
     uint32_t block_left;
     uint32_t pio_goal; /* lines that were stored before the start: they go first */
+    uint64_t packets;
     struct start starts[PEACH2_COMMANDS];
 };
 
@@ -151,6 +153,7 @@ struct board {
     struct iommu iommu;
     struct peach2_route routes[PEACH2_ROUTES];
     uint32_t commit;
+    uint32_t scratch_version;
     uint32_t boot;
     uint64_t notify_base;
     uint32_t notify_entries;
@@ -223,6 +226,11 @@ struct packet *link_slot(struct port *port, uint32_t need);
 void link_publish(struct port *port);
 /* Forwards packets that have come: how many. */
 unsigned link_run(struct board *board, unsigned port);
+/* The scratchpads: ours to the neighbours when the driver has written, theirs to the driver: how
+ * many. */
+unsigned scratch_run(struct board *board);
+/* To a neighbour that is new. */
+void scratch_write(struct board *board, struct port *port);
 /* After a round: wakes the neighbour if it sleeps and has reason not to. */
 void link_wake(struct port *port);
 /* Before sleeping (and then a last look), and after. */

@@ -22,7 +22,8 @@ void channel_reset(struct board *board, unsigned index)
 {
     struct channel *channel = &board->channels[index];
     uint32_t start = atomic_load_explicit(&registers(board, index)->start, memory_order_acquire);
-    *channel = (struct channel){.start = start, .begun = start, .sent = start, .done = start};
+    *channel = (struct channel){
+        .start = start, .begun = start, .sent = start, .done = start, .packets = channel->packets};
     atomic_store(&registers(board, index)->error, 0);
     atomic_store(&registers(board, index)->error_at, 0);
     atomic_store(&registers(board, index)->sent, start);
@@ -108,6 +109,7 @@ static bool send(struct board *board, unsigned index, struct packet_header *head
     }
     if (!board_emit(board, header, payload))
         return false;
+    channel->packets++;
     if (acknowledge)
         channel->starts[(channel->begun - 1) % PEACH2_COMMANDS].acks_left++;
     return true;
@@ -222,5 +224,8 @@ unsigned channel_run(struct board *board, unsigned index)
             break;
         moved++;
     }
+    if (moved > 0)
+        atomic_store_explicit(&registers(board, index)->packets, channel->packets,
+                              memory_order_relaxed);
     return moved;
 }

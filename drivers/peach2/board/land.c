@@ -3,6 +3,15 @@
 
 #include "drivers/peach2/board/board.h"
 
+static void set_broken(struct board *board, unsigned node, bool broken)
+{
+    board->broken[node] = broken;
+    if (broken)
+        atomic_fetch_or(&board->bar0->broken, 1u << node);
+    else
+        atomic_fetch_and(&board->bar0->broken, ~(1u << node));
+}
+
 /* False: it is lost, and its sender must not think otherwise. */
 static bool notify(struct board *board, const struct packet_header *header, const uint8_t *payload,
                    unsigned in, bool restart)
@@ -18,8 +27,8 @@ static bool notify(struct board *board, const struct packet_header *header, cons
     uint32_t unread =
         serial - atomic_load_explicit(&board->bar0->notify_taken[node], memory_order_acquire);
     if (board->notify_entries == 0 || unread >= board->notify_entries) {
-        board->broken[node] = true;
-        board_discard(board, PEACH2_CAUSE_OVERRUN);
+        set_broken(board, node, true);
+        board_discard(board, PEACH2_CAUSE_OVERRUN | PEACH2_CAUSE_GAP);
         return false;
     }
     uint64_t at = board->notify_base + node * ring_bytes +
@@ -84,11 +93,11 @@ static bool due(struct board *board, const struct packet_header *header, bool re
         return true;
     if (restart) {
         board->number_due[node] = header->number;
-        board->broken[node] = false;
+        set_broken(board, node, false);
     }
     int32_t ahead = (int32_t)(header->number - board->number_due[node]);
     if (ahead > 0 && !board->broken[node]) {
-        board->broken[node] = true;
+        set_broken(board, node, true);
         board_cause(board, PEACH2_CAUSE_GAP);
     }
     if (ahead != 0 || board->broken[node])

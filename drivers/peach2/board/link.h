@@ -61,6 +61,8 @@ struct link_ring {
     _Atomic uint64_t head;                 /* receiver: slots that may be used again */
     _Alignas(64) _Atomic uint32_t armed;   /* receiver is asleep: see bell_armed */
     _Atomic uint32_t starved;              /* sender is asleep and has found the ring full */
+    _Atomic uint32_t scratch_version;      /* sender: of what follows */
+    _Atomic uint64_t scratch[PEACH2_NODES];
     struct link_slot slots[LINK_SLOTS];
 };
 

@@ -136,7 +136,7 @@ static unsigned go_round(struct board *board)
     const unsigned doors = PEACH2_CHANNELS + 3 + 2;
     unsigned moved = 0;
     board_take_commit(board);
-    moved += replay_run(board);
+    moved += scratch_run(board) + replay_run(board);
     for (unsigned i = 0; i < doors; i++)
         moved += visit(board, (board->turn + i) % doors);
     board->turn = (board->turn + 1) % doors;

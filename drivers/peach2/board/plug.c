@@ -85,6 +85,8 @@ static void port_up(struct board *board, unsigned index, uint32_t node, uint32_t
     port->claimed = false;
     port->sent = port->taken = false;
     port->up = true;
+    port->scratch_version = 0;
+    scratch_write(board, port);
     port->node = node;
     port->far_port = far_port;
     say(board, index);

@@ -54,7 +54,10 @@ static bool forward(struct board *board, const struct packet_header *header, con
     struct packet *slot = link_slot(port, slots_needed(in, out));
     if (!slot) {
         port->stalls++;
-        return false;
+        /* One that has to turn back (its route has changed under way) must not hold up those behind
+         * it, or those of the other direction could wait for them in a circle: into memory with it.
+         */
+        return in == out && replay_push(board, header, payload, false);
     }
     slot->header = *header;
     slot->header.hops--;

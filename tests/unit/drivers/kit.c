@@ -73,7 +73,7 @@ int side_open(struct side *side, const char *name, uint64_t segment_bytes, size_
     const struct driver_ops *ops = driver_find(name);
     const struct driver_config config = {
         .board = side_board ? side_board() : NULL,
-        .board_nodes = 2,
+        .board_nodes = side_board_nodes ? side_board_nodes() : 2,
         .provider = getenv("TEST_OFI_PROVIDER") ? getenv("TEST_OFI_PROVIDER") : "tcp",
         .address = "127.0.0.1",
         .runtime_dir = "/tmp",

@@ -50,6 +50,7 @@ struct op {
 
 /* For drivers that need a board: the path of the next one's. Defined by tests that have some. */
 const char *side_board(void) __attribute__((weak));
+unsigned side_board_nodes(void) __attribute__((weak)); /* 2 without */
 /* Opens an instance with a region of so many bytes; 0, or the driver's error. */
 int side_open(struct side *side, const char *name, uint64_t segment_bytes, size_t bytes);
 void side_close(struct side *side);

@@ -117,13 +117,18 @@ void rig_start(struct rig *rig, unsigned node)
     cr_assert(posix_spawn(&rig->boards[node].pid, PEACH2_PROGRAM, NULL, NULL, argv, environ) == 0);
 }
 
-void rig_kill(struct rig *rig, unsigned node)
+void rig_kill_board(struct rig *rig, unsigned node)
 {
     struct rig_board *board = &rig->boards[node];
     kill(board->pid, SIGKILL);
     waitpid(board->pid, NULL, 0);
     board->pid = 0;
-    rig_detach(board);
+}
+
+void rig_kill(struct rig *rig, unsigned node)
+{
+    rig_kill_board(rig, node);
+    rig_detach(&rig->boards[node]);
 }
 
 void rig_detach(struct rig_board *board)

@@ -36,6 +36,8 @@ void rig_close(struct rig *rig);
 /* Starts them, no more; and ends them: how many did not end well. */
 void rig_boards(struct rig *rig, unsigned nodes, unsigned rings);
 unsigned rig_end_boards(struct rig *rig);
+/* No more than that: for a rig that did not attach. */
+void rig_kill_board(struct rig *rig, unsigned node);
 
 void rig_start(struct rig *rig, unsigned node);
 void rig_kill(struct rig *rig, unsigned node);

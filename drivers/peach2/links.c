@@ -1,0 +1,114 @@
+/*
+ * Which cables are in: every driver writes into its board's scratchpad what it sees of its own
+ * ports, and what it has read of others in its neighbours' scratchpads. So news travels from
+ * neighbour to neighbour without a route, past all traffic, and cannot be lost; all then compute
+ * the same routes. What is on its way while they change may be lost or overtaken: the boards notice
+ * (see accept_epoch), and the senders resync.
+ *
+ * A row of the scratchpad is when its node said so (nanoseconds, the last eight bits cut off) and
+ * which of its ports are up: a greater row is newer.
+ */
+#include <string.h>
+#include <time.h>
+
+#include "drivers/peach2/peach2.h"
+
+enum { ROW_PORTS = 0xff };
+
+static uint8_t own_ports(const struct peach2 *peach2)
+{
+    uint8_t up = 0;
+    for (unsigned port = PEACH2_E; port < PEACH2_PORTS; port++)
+        if (atomic_load(&peach2->device.bar0->ports[port].up))
+            up |= (uint8_t)(1 << port);
+    return up;
+}
+
+/* Later than any that this node has said before, in this life or an earlier one. */
+static uint64_t own_row(const struct peach2 *peach2)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t time =
+        ((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec) & ~(uint64_t)ROW_PORTS;
+    uint64_t last = peach2->rows[peach2->device.node] & ~(uint64_t)ROW_PORTS;
+    return (time > last ? time : last + ROW_PORTS + 1) | own_ports(peach2);
+}
+
+static void say(struct peach2 *peach2)
+{
+    struct peach2_registers *bar0 = peach2->device.bar0;
+    for (unsigned node = 0; node < PEACH2_NODES; node++)
+        atomic_store_explicit(&bar0->scratch[node], peach2->rows[node], memory_order_relaxed);
+    atomic_fetch_add_explicit(&bar0->scratch_version, 1,
+                              memory_order_release); /* pairs with the board's acquire */
+    device_ring(&peach2->device);
+}
+
+void links_start(struct peach2 *peach2)
+{
+    const unsigned node = peach2->device.node;
+    peach2->rows[node] = own_row(peach2);
+    peach2->links.up[node] = (uint8_t)peach2->rows[node];
+    peach2_ways(&peach2->topology, &peach2->links, node, peach2->ways);
+    say(peach2);
+}
+
+/* Peers that are out of reach are not asked; with the others, whatever was on its way begins anew.
+ */
+static void reroute(struct peach2 *peach2)
+{
+    uint8_t ways[PEACH2_NODES];
+    peach2_ways(&peach2->topology, &peach2->links, peach2->device.node, ways);
+    if (memcmp(ways, peach2->ways, sizeof(ways)) == 0)
+        return;
+    memcpy(peach2->ways, ways, sizeof(ways));
+    peach2_routes(ways, peach2->device.bar0->routes);
+    if (device_commit(&peach2->device) < 0) {
+        board_lost(peach2);
+        return;
+    }
+    for (unsigned i = 0; i < PEACH2_CHANNELS && peach2->device.bar0; i++)
+        if (peach2->channels[i].start != peach2->channels[i].done)
+            channel_reset(peach2, i);
+    for (struct peer *peer = peach2->peers; peer; peer = peer->next)
+        if (peer->state == PEER_OPEN && ways[peer->address.node] == PEACH2_DISCARD)
+            peer_sync(peach2, peer);
+}
+
+static bool look_at_own(struct peach2 *peach2)
+{
+    const unsigned node = peach2->device.node;
+    if (own_ports(peach2) == peach2->links.up[node])
+        return false;
+    peach2->rows[node] = own_row(peach2);
+    return true;
+}
+
+static bool look_at_neighbour(struct peach2 *peach2, unsigned port)
+{
+    bool news = false;
+    for (unsigned node = 0; node < peach2->topology.nodes; node++) {
+        uint64_t row =
+            atomic_load_explicit(&peach2->device.bar0->heard[port][node], memory_order_relaxed);
+        if (node == peach2->device.node || row <= peach2->rows[node])
+            continue;
+        peach2->rows[node] = row;
+        news = true;
+    }
+    return news;
+}
+
+void links_look(struct peach2 *peach2)
+{
+    bool news = look_at_own(peach2);
+    for (unsigned port = PEACH2_E; port < PEACH2_PORTS; port++)
+        news |= look_at_neighbour(peach2, port);
+    if (!news)
+        return;
+    for (unsigned node = 0; node < peach2->topology.nodes; node++)
+        if (peach2->rows[node] > 0)
+            peach2->links.up[node] = (uint8_t)peach2->rows[node];
+    say(peach2);
+    reroute(peach2);
+}
