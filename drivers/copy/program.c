@@ -148,7 +148,8 @@ static void pack_short_blocks(const struct copy_program *program, uint8_t *buffe
 {
     _Alignas(64) uint8_t bounce[BOUNCE_BYTES];
     while (length > 0) {
-        uint64_t piece = length < BOUNCE_BYTES ? length : BOUNCE_BYTES;
+        uint64_t room = BOUNCE_BYTES - (uintptr_t)buffer % 64; /* ends at the end of a line */
+        uint64_t piece = length < room ? length : room;
         copy_program_pack(program, bounce, source_base, position, piece);
         program->kernels->stream(buffer, bounce, piece);
         buffer += piece;

@@ -3,7 +3,10 @@
 #include "drivers/copy/moves.h"
 #include "drivers/copy/variant.h"
 
-enum { LINE = 64 };
+enum {
+    LINE = 64,
+    SHORT = 512, /* bytes of a block that is not all whole lines, from which on it pays */
+};
 
 #ifdef __x86_64__
 #include <emmintrin.h>
@@ -50,8 +53,35 @@ void copy_stream(uint8_t *target, const uint8_t *source, uint64_t bytes)
     move_bytes(target, source, bytes);
 }
 
+/* Where the lines at both ends of a block are stored as usual, short blocks take up to three times
+ * as long as without. */
+static inline void stream_block(uint8_t *to, const uint8_t *from, uint64_t bytes)
+{
+    if (bytes >= SHORT || ((uintptr_t)to | bytes) % LINE == 0)
+        copy_stream(to, from, bytes);
+    else
+        move_bytes(to, from, bytes);
+}
+
+static bool may_stream(uint64_t block_bytes)
+{
+    return block_bytes >= SHORT || block_bytes % LINE == 0;
+}
+
+static bool is_whole_lines(const uint8_t *target, const struct copy_nest *nest)
+{
+    return ((uintptr_t)target | nest->block_bytes | (uint64_t)nest->target_stride_bytes |
+            (uint64_t)nest->target_row_bytes) %
+               LINE ==
+           0;
+}
+
 static void stream_nest(uint8_t *target, const uint8_t *source, const struct copy_nest *nest)
 {
+    if (nest->block_bytes < SHORT && !is_whole_lines(target, nest)) {
+        copy_nest_choose(nest)(target, source, nest);
+        return;
+    }
     for (uint64_t row = nest->rows; row > 0; row--) {
         uint8_t *to = target;
         const uint8_t *from = source;
@@ -67,7 +97,7 @@ static void stream_nest(uint8_t *target, const uint8_t *source, const struct cop
 
 copy_nest_kernel *copy_nest_choose_stream(const struct copy_nest *nest)
 {
-    return nest->block_bytes >= LINE ? stream_nest : NULL;
+    return may_stream(nest->block_bytes) ? stream_nest : NULL;
 }
 
 static void stream_list(uint8_t *target, const uint8_t *source, const struct copy_list *list,
@@ -75,13 +105,13 @@ static void stream_list(uint8_t *target, const uint8_t *source, const struct cop
 {
     for (uint64_t i = first; i < first + count; i++) {
         int64_t start = copy_list_start(list, i);
-        copy_stream(target + (list->target_places ? list->target_places[i] : start),
-                    source + (list->source_places ? list->source_places[i] : start),
-                    copy_list_length(list, i));
+        stream_block(target + (list->target_places ? list->target_places[i] : start),
+                     source + (list->source_places ? list->source_places[i] : start),
+                     copy_list_length(list, i));
     }
 }
 
 copy_list_kernel *copy_list_choose_stream(const struct copy_list *list)
 {
-    return list->starts || list->block_bytes >= LINE ? stream_list : NULL;
+    return list->starts || may_stream(list->block_bytes) ? stream_list : NULL;
 }
