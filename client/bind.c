@@ -35,6 +35,8 @@ static int place(struct tca *session, struct unit *unit, const struct step *put,
     args->layout = layout;
     uint64_t first = mapping->offset + (uint64_t)layout->lower_bytes;
     unit->token.landing = mapping->region_address + first;
+    if (region->attached)
+        return 0;
     return segment_populate(region->base + first,
                             (uint64_t)(layout->upper_bytes - layout->lower_bytes));
 }
@@ -55,10 +57,27 @@ static int make_landing(struct tca *session, struct unit *unit, const struct par
     return r < 0 ? error_set(r, "cannot prepare a landing: %s", tca_strerror(r)) : 0;
 }
 
-/* The receiver has a part in the copying. Where that cannot be arranged, this process copies alone. */
-static void share(struct unit *unit, const struct step *put, const Tca__Mapping *mapping)
+/* Memory that cannot be mapped here. */
+static int attach(struct unit *unit, const struct step *put, const Tca__Mapping *mapping)
 {
-    if (process_map_lane(unit->process, unit->token.counter->segment) == 0)
+    struct handle handle;
+    int r = handle_decode(put->put.handle, &handle);
+    const struct attached attached = {.pid = (pid_t)mapping->pid,
+                                      .key_address = mapping->key_address,
+                                      .key = {handle.key[0], handle.key[1]},
+                                      .layout = put->put.target_layout};
+    if (r == 0)
+        r = shm_put_attached(unit->put, &attached, put->put.source_layout);
+    return r < 0 ? error_set(r, "cannot prepare a put: %s", tca_strerror(r)) : 0;
+}
+
+/* The receiver has a part in the copying. Where that cannot be arranged, this process copies alone. */
+static void share(struct tca *session, struct unit *unit, const struct step *put,
+                  const Tca__Mapping *mapping)
+{
+    struct mapped_segment *segment;
+    if (mapping_segment(session, mapping, &segment) == 0 &&
+        process_map_lane(unit->process, segment->segment) == 0)
         shm_put_share(unit->put, (enum way)mapping->way, mapping->share, put->put.target_layout,
                       put->put.source_layout);
 }
@@ -87,8 +106,11 @@ static int make_unit(struct tca_plan *plan, struct unit *unit, const struct part
     if (r < 0)
         return error_set(r, "cannot prepare a put: %s", tca_strerror(r));
     plan->client_descriptors += info.descriptors;
-    if (parts->put && mapping->share && parts->notify)
-        share(unit, parts->put, mapping);
+    if (parts->put && unit->region->attached && !unit->region->own &&
+        (r = attach(unit, parts->put, mapping)) < 0)
+        return r;
+    if (parts->put && mapping->share)
+        share(session, unit, parts->put, mapping);
     if (!plan->first_put && parts->put)
         plan->first_put = unit->put;
     return 0;

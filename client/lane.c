@@ -53,7 +53,7 @@ static int map_source(struct tca *session, const Tca__Share *share, struct frame
     mapping.region = share->source_region;
     mapping.region_address = share->source_address;
     mapping.region_bytes = share->source_bytes;
-    mapping.region_fd = 1;
+    mapping.region_fd = share->source_fd;
     return mapping_share_region(session, &mapping, frame, ret_region);
 }
 
@@ -65,7 +65,7 @@ static int compile(struct lane_offer *offer, const Tca__Share *share, const stru
     if (r == 0)
         r = take_layout(&share->target_layout, &to);
     if (r == 0 && (from->size_bytes != to->size_bytes ||
-                   !layout_fits(from, share->source_offset, offer->source->bytes) ||
+                   !layout_fits(from, share->source_offset, share->source_bytes) ||
                    !layout_fits(to, share->target_offset, target->bytes)))
         r = -EPROTO;
     if (r == 0)
@@ -73,8 +73,10 @@ static int compile(struct lane_offer *offer, const Tca__Share *share, const stru
     if (r == 0) {
         offer->put.size_bytes = from->size_bytes;
         offer->put.program = offer->program;
-        offer->put.source = offer->source->base + share->source_offset;
         offer->put.target = target->base + share->target_offset;
+    }
+    if (r == 0 && offer->source) {
+        offer->put.source = offer->source->base + share->source_offset;
         r = segment_populate((void *)(uintptr_t)(offer->put.source + from->lower_bytes),
                              (uint64_t)(from->upper_bytes - from->lower_bytes));
     }
@@ -124,7 +126,7 @@ static int add(struct tca *session, struct lane_in *in, const Tca__Share *share,
     }
     offer->put.id = share->id;
     offer->target_region = share->target_region;
-    int r = map_source(session, share, frame, &offer->source);
+    int r = share->source_fd ? map_source(session, share, frame, &offer->source) : 0;
     if (r == 0)
         r = compile(offer, share, target);
     if (r < 0)
@@ -150,10 +152,10 @@ static void take_up(struct tca *session, struct lane_in *in, const Tca__Share *s
 
 /* ---- lanes ---- */
 
-static int open_lane(struct tca *session, uint32_t rank, struct frame *frame)
+static int open_lane(struct tca *session, const Tca__Share *share, const struct frame *frame)
 {
     void *base;
-    if (frame->fd_count < 2)
+    if (share->lane_fd == 0 || share->lane_fd > frame->fd_count)
         return -EPROTO;
     if (!session->lanes_in) {
         session->lanes_in = calloc(session->sources, sizeof(struct lane_in *));
@@ -161,16 +163,16 @@ static int open_lane(struct tca *session, uint32_t rank, struct frame *frame)
             return -ENOMEM;
     }
     struct lane_in *in = calloc(1, sizeof(*in));
-    int r = in ? segment_map(frame->fds[1], 0, sizeof(struct lane_segment), "a lane", &base) : -ENOMEM;
+    int r = in ? segment_map(frame->fds[share->lane_fd - 1], 0, sizeof(struct lane_segment), "a lane", &base) : -ENOMEM;
     if (r == 0 && (r = segment_populate(base, sizeof(struct lane_segment))) < 0)
         munmap(base, sizeof(struct lane_segment));
     if (r < 0) {
         free(in);
         return r;
     }
-    in->rank = rank;
+    in->rank = share->rank;
     lane_init(&in->lane, base, LANE_RECEIVER);
-    session->lanes_in[rank] = in;
+    session->lanes_in[share->rank] = in;
     return 0;
 }
 
@@ -185,7 +187,7 @@ void lane_share(struct tca *session, const Tca__Share *share, struct frame *fram
 {
     if (share->rank >= session->sources)
         return;
-    int r = lane_in_of(session, share->rank) ? 0 : open_lane(session, share->rank, frame);
+    int r = lane_in_of(session, share->rank) ? 0 : open_lane(session, share, frame);
     if (r < 0)
         lose(session, r);
     else

@@ -78,14 +78,15 @@ static int adopt_region(struct tca *session, const Tca__Mapping *mapping, struct
     struct mapped_region *region = calloc(1, sizeof(*region));
     if (!region)
         return error_static(-ENOMEM, "out of memory");
-    int fd = take_fd(frame, mapping->region_fd);
-    if (fd < 0) {
+    int fd = mapping->attached ? -1 : take_fd(frame, mapping->region_fd);
+    if (fd < 0 && !mapping->attached) {
         free(region);
         return fd;
     }
     *region = (struct mapped_region){.id = mapping->region,
                                      .bytes = mapping->region_bytes,
                                      .address = mapping->region_address,
+                                     .attached = mapping->attached,
                                      .fd = fd};
     mapping_insert(session, region);
     return 0;
@@ -130,7 +131,7 @@ int mapping_adopt(struct tca *session, const Tca__PlanCommitted *committed, stru
         const Tca__ChainCommitted *chain = committed->chains[i];
         for (size_t j = 0; j < chain->n_mappings; j++) {
             const Tca__Mapping *mapping = chain->mappings[j];
-            int r = mapping->region_fd ? adopt_region(session, mapping, frame) : 0;
+            int r = mapping->region_fd || mapping->attached ? adopt_region(session, mapping, frame) : 0;
             if (r == 0 && mapping->session_fd)
                 r = adopt_segment(session, mapping, frame);
             if (r == 0 && mapping->lane_fd)
@@ -147,17 +148,22 @@ int mapping_adopt(struct tca *session, const Tca__PlanCommitted *committed, stru
 static int map_region(struct tca *session, struct mapped_region *region)
 {
     struct driver_memory memory = {.length_bytes = region->bytes, .fd = region->fd};
-    int r =
-        segment_map(region->fd, region->address, region->bytes, "a peer's region", &memory.base);
+    int r = 0;
+    if (region->attached) /* its address is only ever named */
+        memory.base = (void *)(uintptr_t)region->address;
+    else
+        r = segment_map(region->fd, region->address, region->bytes, "a peer's region", &memory.base);
     if (r < 0)
         return r;
     r = session->shm->ops->region_add(session->shm, &memory, &region->driver_region);
     if (r < 0) {
-        munmap(memory.base, region->bytes);
+        if (!region->attached)
+            munmap(memory.base, region->bytes);
         return error_static(r, "no memory to use a peer's region");
     }
     region->base = memory.base;
-    close(region->fd);
+    if (region->fd >= 0)
+        close(region->fd);
     region->fd = -1;
     return 0;
 }
@@ -195,17 +201,26 @@ static int map_segment(struct tca *session, struct mapped_segment *segment)
     return 0;
 }
 
-int mapping_counter(struct tca *session, const Tca__Mapping *mapping, uint32_t slot,
-                    struct notify_counter **ret_counter)
+int mapping_segment(struct tca *session, const Tca__Mapping *mapping, struct mapped_segment **ret_segment)
 {
     struct mapped_segment *segment = find_segment(session, mapping->session);
-    uint32_t rank = session->identity.rank;
     if (mapping->session == 0)
         return error_static(-EOWNERDEAD, "the rank to be notified has ended");
     if (!segment)
         return error_set(-EPROTO, "tcad named session %llu, which it never sent",
                          (unsigned long long)mapping->session);
     int r = segment->segment ? 0 : map_segment(session, segment);
+    if (r == 0)
+        *ret_segment = segment;
+    return r;
+}
+
+int mapping_counter(struct tca *session, const Tca__Mapping *mapping, uint32_t slot,
+                    struct notify_counter **ret_counter)
+{
+    struct mapped_segment *segment;
+    uint32_t rank = session->identity.rank;
+    int r = mapping_segment(session, mapping, &segment);
     if (r < 0)
         return r;
     if (rank >= segment->sources)
@@ -230,7 +245,7 @@ static void unmap_region(struct tca *session, struct mapped_region *region)
 {
     if (region->driver_region)
         session->shm->ops->region_remove(session->shm, region->driver_region);
-    if (region->base)
+    if (region->base && !region->attached)
         munmap(region->base, region->bytes);
     if (region->fd >= 0)
         close(region->fd);

@@ -21,6 +21,7 @@ struct mapped_region {
     uint8_t *base;    /* here; NULL: not mapped yet */
     int fd;           /* until it is mapped, else -1 */
     bool own;         /* struct tca_region owns this */
+    bool attached;    /* memory of its process, there before the region was: never mapped or unmapped; a peer's is not here at all */
     bool gone;        /* freed, or its process has ended */
     uint32_t uses;    /* by steps of plans */
     struct driver_region *driver_region;
@@ -47,6 +48,9 @@ struct mapped_segment {
 
 /* Takes the descriptors that an answer to a commit carries. -EPROTO, -ENOMEM. */
 int mapping_adopt(struct tca *session, const Tca__PlanCommitted *committed, struct frame *frame);
+
+/* The notification segment of a mapping's session, mapped. */
+int mapping_segment(struct tca *session, const Tca__Mapping *mapping, struct mapped_segment **ret_segment);
 
 /* The region or segment of a mapping, mapped. -ESTALE: it is gone already. */
 int mapping_region(struct tca *session, const Tca__Mapping *mapping,

@@ -15,7 +15,7 @@ static void unmap(struct tca_region *region)
     struct tca *session = region->session;
     if (region->mapped.driver_region)
         session->shm->ops->region_remove(session->shm, region->mapped.driver_region);
-    if (region->mapped.base)
+    if (region->mapped.base && !region->mapped.attached)
         munmap(region->mapped.base, region->mapped.bytes);
     free(region);
 }
@@ -101,6 +101,60 @@ int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_region **re
         return error_set(r, "%s", text);
     }
     answer_free(&answer);
+    mapping_insert(session, &region->mapped);
+    region->next = session->regions;
+    session->regions = region;
+    *ret_region = region;
+    return 0;
+}
+
+static int ask_attach(struct tca_region *region, void *address, uint64_t bytes)
+{
+    struct tca *session = region->session;
+    Tca__RegionAlloc body = TCA__REGION_ALLOC__INIT;
+    Tca__Message question = TCA__MESSAGE__INIT;
+    struct driver_memory memory = {.base = address, .length_bytes = bytes, .fd = -1};
+    struct answer answer;
+    body.bytes = bytes;
+    body.flags = REGION_ATTACHED;
+    body.address = (uint64_t)(uintptr_t)address;
+    body.key_address = (uint64_t)(uintptr_t)region->handle.key;
+    question.body_case = TCA__MESSAGE__BODY_REGION_ALLOC;
+    question.region_alloc = &body;
+    int r = session_ask(session, &question, TCA__MESSAGE__BODY_REGION_GRANTED, &answer);
+    if (r < 0)
+        return r;
+    const Tca__RegionGranted *granted = answer.message->region_granted;
+    if (granted->handle.len != HANDLE_BYTES || handle_decode(granted->handle.data, &region->handle) < 0)
+        r = error_static(-EPROTO, "tcad granted a region without a handle");
+    region->mapped = (struct mapped_region){.id = granted->region,
+                                            .bytes = bytes,
+                                            .address = body.address,
+                                            .base = address,
+                                            .fd = -1,
+                                            .own = true,
+                                            .attached = true};
+    answer_free(&answer);
+    if (r == 0)
+        r = session->shm->ops->region_add(session->shm, &memory, &region->mapped.driver_region);
+    if (r < 0)
+        free_at_daemon(session, region->mapped.id);
+    return r;
+}
+
+int tca_region_attach(struct tca *session, void *address, uint64_t bytes, struct tca_region **ret_region)
+{
+    if (!address || bytes == 0)
+        return error_static(-EINVAL, "memory to attach needs an address and at least 1 byte");
+    struct tca_region *region = calloc(1, sizeof(*region));
+    if (!region)
+        return error_static(-ENOMEM, "out of memory");
+    region->session = session;
+    int r = ask_attach(region, address, bytes);
+    if (r < 0) {
+        free(region);
+        return r;
+    }
     mapping_insert(session, &region->mapped);
     region->next = session->regions;
     session->regions = region;

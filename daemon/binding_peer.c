@@ -86,6 +86,11 @@ static int check_target(struct tcad *tcad, const Tca__PeerBind *bind, struct bin
     int r = region_resolve(tcad, bind->handle.data, bind->handle.len, bind->user, &region, &handle, text, text_bytes);
     if (r < 0)
         return r;
+    if (region->attached) {
+        snprintf(text, text_bytes, "region %" PRIu64 " of node %" PRIu32 " is memory that its process has attached: only processes "
+                 "of that node can put there (tca_region_alloc)", region->id, tcad->node);
+        return -EOPNOTSUPP;
+    }
     struct layout *layout = malloc(bind->layout.len ? bind->layout.len : 1);
     if (!layout) {
         snprintf(text, text_bytes, "no memory for a layout of %zu bytes", bind->layout.len);

@@ -63,7 +63,8 @@ static void tell(struct session *to, const struct plan *plan, const struct plan_
 {
     Tca__Share share = TCA__SHARE__INIT;
     Tca__Event event = TCA__EVENT__INIT;
-    int fds[2] = {unit->source->fd, lane_fd};
+    int fds[2];
+    uint32_t fd_count = 0;
     share.rank = plan->session->rank;
     share.id = unit->share;
     share.source_region = unit->source->id;
@@ -76,9 +77,17 @@ static void tell(struct session *to, const struct plan *plan, const struct plan_
     share.target_offset = unit->handle.offset_bytes + unit->target_offset;
     share.target_layout =
         (ProtobufCBinaryData){layout_bytes(unit->target_layout), (uint8_t *)unit->target_layout};
+    if (!unit->source->attached) {
+        fds[fd_count++] = unit->source->fd;
+        share.source_fd = fd_count;
+    }
+    if (lane_fd >= 0) {
+        fds[fd_count++] = lane_fd;
+        share.lane_fd = fd_count;
+    }
     event.kind = TCA__EVENT__KIND__SHARE;
     event.share = &share;
-    session_event_fds(to, &event, fds, lane_fd >= 0 ? 2 : 1);
+    session_event_fds(to, &event, fds, fd_count);
 }
 
 bool lane_offer(struct plan *plan, struct plan_unit *unit, int *ret_lane_fd)

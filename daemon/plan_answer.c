@@ -75,6 +75,26 @@ static void share_chain(struct plan *plan, const struct plan_chain *chain, Tca__
     }
 }
 
+static void map_segment(const struct session *session, Tca__Mapping *mapping, struct draft *draft)
+{
+    mapping->session = session->id;
+    mapping->session_sources = session->sources;
+    mapping->segment_bytes = notify_segment_bytes(session->sources);
+    mapping->session_fd = attach(draft, session->notify_fd);
+}
+
+/* With the owner's segment, too: what goes there goes through a lane. */
+static void map_attached(const struct plan *plan, const struct plan_unit *unit, Tca__Mapping *mapping, struct draft *draft)
+{
+    const struct session *owner = session_find(plan->tcad, unit->owner);
+    mapping->attached = true;
+    mapping->key_address = unit->region->key_address;
+    if (!owner)
+        return;
+    mapping->pid = (uint32_t)owner->pid;
+    map_segment(owner, mapping, draft);
+}
+
 static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *mapping, struct draft *draft)
 {
     tca__mapping__init(mapping);
@@ -82,7 +102,10 @@ static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *ma
         mapping->region = unit->region->id;
         mapping->region_address = unit->region->address;
         mapping->region_bytes = unit->region->bytes;
-        mapping->region_fd = attach(draft, unit->region->fd);
+        if (unit->region->attached)
+            map_attached(plan, unit, mapping, draft);
+        else
+            mapping->region_fd = attach(draft, unit->region->fd);
         mapping->offset = unit->handle.offset_bytes + unit->target_offset;
         mapping->owner = unit->owner;
     }
@@ -90,10 +113,7 @@ static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *ma
         struct session *session = session_find(plan->tcad, unit->notify_session);
         if (!session)
             return; /* has just ended: the plan is about to break */
-        mapping->session = session->id;
-        mapping->session_sources = session->sources;
-        mapping->segment_bytes = notify_segment_bytes(session->sources);
-        mapping->session_fd = attach(draft, session->notify_fd);
+        map_segment(session, mapping, draft);
     }
 }
 

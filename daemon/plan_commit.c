@@ -89,10 +89,9 @@ static void ask_peer(struct plan *plan, struct plan_unit *unit)
 }
 
 /* On this node: the handle and the notified session are looked up now. */
-static int resolve_here(struct plan *plan, struct plan_unit *unit, struct session **ret_notify)
+static int resolve_here(struct plan *plan, struct plan_unit *unit)
 {
     char text[256];
-    *ret_notify = NULL;
     if (unit->has_target) {
         struct region *region;
         struct handle handle;
@@ -109,17 +108,14 @@ static int resolve_here(struct plan *plan, struct plan_unit *unit, struct sessio
             return plan_fail(plan, -EOWNERDEAD, "rank %" PRIu32 ", to be notified, has ended", unit->rank);
         if (plan->session->rank >= session->sources)
             return plan_fail(plan, -EPROTO, "rank %" PRIu32 " has said that its group is smaller", unit->rank);
-        *ret_notify = session;
     }
     return 0;
 }
 
 static int bind_here(struct plan *plan, const struct plan_chain *chain, struct plan_unit *unit)
 {
-    struct session *notify;
-    int r = resolve_here(plan, unit, &notify);
-    if (r < 0)
-        return r;
+    struct session *notify = unit->notify ? session_find(plan->tcad, unit->notify_session) : NULL;
+    int r;
     if (chain->seat == SEAT_CLIENT)
         return 0; /* the client maps it */
     struct binding_args args = {
@@ -151,8 +147,21 @@ static bool is_local(const struct plan *plan, const struct plan_chain *chain)
     return true;
 }
 
+static int resolve_chain(struct plan *plan, const struct plan_chain *chain)
+{
+    int r = 0;
+    for (uint32_t i = 0; i < chain->step_count && r == 0; i++) {
+        struct plan_unit *unit = chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
+        if (unit && unit->node == plan->tcad->node)
+            r = resolve_here(plan, unit);
+    }
+    return r;
+}
+
 static void bind_chain(struct plan *plan, struct plan_chain *chain)
 {
+    if (resolve_chain(plan, chain) < 0)
+        return;
     /* Where everything is here, the way is known before anybody is asked; what goes elsewhere is the daemon's. */
     if (is_local(plan, chain)) {
         if (plan_route(plan, chain) < 0)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/plan.h"
+#include "daemon/region.h"
 #include "daemon/session.h"
 #include "daemon/tcad.h"
 
@@ -59,6 +60,8 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
         if (chain->steps[i].is_wait)
             continue;
         const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+        if (way.seat != SEAT_CLIENT && ((unit->source && unit->source->attached) || (unit->region && unit->region->attached)))
+            return "memory that a process has attached is in the reach of processes only";
         if (unit->node == tcad->node && !caps->same_node)
             return "does not reach the own node";
         if (unit->node != tcad->node && !caps->other_nodes)

@@ -138,7 +138,8 @@ static void region_destroy(struct region *region)
         munmap(region->base, region->bytes);
     if (region->fd >= 0)
         close(region->fd);
-    space_give(region->tcad->regions->space, region->address);
+    if (!region->attached)
+        space_give(region->tcad->regions->space, region->address);
     explicit_bzero(region->key, sizeof region->key);
     free(region);
 }
@@ -162,14 +163,32 @@ static void grant(struct session *session, uint32_t tag, struct region *region)
     Tca__Message message = TCA__MESSAGE__INIT;
     message.body_case = TCA__MESSAGE__BODY_REGION_GRANTED;
     message.region_granted = &granted;
-    session_answer(session, tag, &message, &region->fd, 1);
+    session_answer(session, tag, &message, &region->fd, region->attached ? 0 : 1);
+}
+
+/* What counts against the quota of memory. */
+static uint64_t counted_bytes(const struct region *region)
+{
+    return region->attached ? 0 : region->bytes;
+}
+
+static void add(struct session *session, struct region *region)
+{
+    struct regions *regions = region->tcad->regions;
+    struct region **bucket = &regions->buckets[region->id % BUCKETS];
+    region->next = *bucket;
+    *bucket = region;
+    region->session = session;
+    region->next_of_session = session->regions;
+    session->regions = region;
+    regions->count++;
+    regions->bytes += counted_bytes(region);
 }
 
 static void alloc_done(void *context)
 {
     struct alloc_job *job = context;
     struct region *region = job->region;
-    struct regions *regions = job->tcad->regions;
     struct session *session = session_find(job->tcad, job->session);
 
     if (session)
@@ -192,21 +211,64 @@ static void alloc_done(void *context)
         }
         region_destroy(region);
     } else {
-        struct region **bucket = &regions->buckets[region->id % BUCKETS];
-        region->next = *bucket;
-        *bucket = region;
-        region->session = session;
-        region->next_of_session = session->regions;
-        session->regions = region;
-        regions->count++;
-        regions->bytes += region->bytes;
+        add(session, region);
         grant(session, job->tag, region);
     }
     free(job);
 }
 
+static bool has_place(struct session *session, uint32_t tag)
+{
+    const struct tcad_conf *conf = session->tcad->conf;
+    if (session->region_count < conf->limits.regions_per_session)
+        return true;
+    session_fail(session, tag, -EDQUOT,
+                 "session %" PRIu64 " has %" PRIu32 " regions, limits.regions_per_session is %" PRIu32
+                 ": free some, or allocate fewer, larger ones",
+                 session->id, session->region_count, conf->limits.regions_per_session);
+    return false;
+}
+
+/* Memory that the process has: nothing is made here but its name. Who it belongs to checks what is put there, with its own page
+ * tables: an address that is not there harms nobody but who attached it. */
+static void attach(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc)
+{
+    uint64_t end;
+    if (alloc->bytes == 0 || alloc->address == 0 || __builtin_add_overflow(alloc->address, alloc->bytes, &end) ||
+        end > INT64_MAX) {
+        session_fail(session, tag, -EINVAL, "memory of %" PRIu64 " bytes at 0x%" PRIx64 " cannot be attached", alloc->bytes,
+                     alloc->address);
+        return;
+    }
+    if (!has_place(session, tag))
+        return;
+    struct region *region = calloc(1, sizeof *region);
+    if (!region || getrandom(region->key, sizeof region->key, 0) != sizeof region->key) {
+        session_fail(session, tag, -ENOMEM, "no memory for a region");
+        free(region);
+        return;
+    }
+    region->tcad = session->tcad;
+    region->id = ++session->tcad->next_region;
+    region->session_id = session->id;
+    region->uid = session->uid;
+    region->bytes = alloc->bytes;
+    region->address = alloc->address;
+    region->key_address = alloc->key_address;
+    region->attached = true;
+    region->fd = -1;
+    region->refs = 1;
+    session->region_count++;
+    add(session, region);
+    grant(session, tag, region);
+}
+
 void region_alloc(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc)
 {
+    if (alloc->flags == REGION_ATTACHED) {
+        attach(session, tag, alloc);
+        return;
+    }
     struct tcad *tcad = session->tcad;
     const struct tcad_conf *conf = tcad->conf;
     uint64_t page = conf->memory.huge_pages == CONF_HUGE_PAGES_REQUIRE ? HUGE_BYTES : (uint64_t)sysconf(_SC_PAGESIZE);
@@ -216,13 +278,8 @@ void region_alloc(struct session *session, uint32_t tag, const Tca__RegionAlloc 
                      alloc->bytes, conf->memory.reserved_bytes);
         return;
     }
-    if (session->region_count >= conf->limits.regions_per_session) {
-        session_fail(session, tag, -EDQUOT,
-                     "session %" PRIu64 " has %" PRIu32 " regions, limits.regions_per_session is %" PRIu32
-                     ": free some, or allocate fewer, larger ones",
-                     session->id, session->region_count, conf->limits.regions_per_session);
+    if (!has_place(session, tag))
         return;
-    }
     if (session->allocs >= ALLOCS_MAX) {
         session_fail(session, tag, -EBUSY, "%d allocations of session %" PRIu64 " are under way: wait for their answers first",
                      ALLOCS_MAX, session->id);
@@ -304,8 +361,8 @@ void region_end(struct region *region)
         ;
     *link = region->next_of_session;
     tcad->regions->count--;
-    tcad->regions->bytes -= region->bytes;
-    session->region_bytes -= region->bytes;
+    tcad->regions->bytes -= counted_bytes(region);
+    session->region_bytes -= counted_bytes(region);
     session->region_count--;
     region->session = NULL;
     plans_region_gone(region);
@@ -407,6 +464,8 @@ int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t
 int region_register(struct region *region, struct driver *driver)
 {
     enum rail rail = driver->ops->rail;
+    if (region->attached)
+        return -EOPNOTSUPP;
     if (region->on[rail])
         return 0;
     struct driver_memory memory = {.base = region->base, .length_bytes = region->bytes, .fd = region->fd};

@@ -28,6 +28,8 @@ struct region {
     uid_t uid;
     uint64_t key[2];
     uint64_t bytes;
+    bool attached;    /* memory of its process: no descriptor, not mapped here, on no rail */
+    uint64_t key_address; /* attached: where its process keeps `key` */
     uint64_t address; /* in the clients */
     void *base;       /* here */
     int fd;

@@ -22,3 +22,5 @@ enum {
     ADDRESS_MAX_BYTES = 256,            /* a driver's own address, opaque */
     LANDING_MAX_BYTES = 128,            /* where a put lands, opaque to all but the driver */
 };
+
+enum { REGION_ATTACHED = 1 << 0 }; /* flags of a region: it is memory of the process's own */

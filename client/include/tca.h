@@ -118,7 +118,14 @@ TCA_API int tca_barrier(struct tca *session, int64_t timeout_ns);
  * against the user's quota. bytes > 0; rounded up to pages. */
 TCA_API int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_region **ret_region);
 
-/* Frees it: its handles become stale everywhere. -EBUSY while a plan of this session uses it. NULL is fine (0). */
+/* Makes a region of memory that this process has already (heap, stack, globals, a file's mapping): it stays where it is, is not zeroed,
+ * counts against no quota of memory, and must stay valid until the region is freed. It can be the source and the target of the same puts
+ * with the same results, within this node and in the client's seat; what others put there arrives while this process waits for
+ * notifications from them, or, where the kernel lets one process of a user write into another (process_vm_writev), at once. Slower than
+ * memory of tcad's for others, and never reached by another node or from the daemon's seat (-ENETDOWN, -EOPNOTSUPP). */
+TCA_API int tca_region_attach(struct tca *session, void *address, uint64_t bytes, struct tca_region **ret_region);
+
+/* Frees it (not memory that was attached): its handles become stale everywhere. -EBUSY while a plan of this session uses it. NULL is fine (0). */
 TCA_API int tca_region_free(struct tca_region *region);
 
 TCA_API void *tca_region_address(const struct tca_region *region);

@@ -78,6 +78,10 @@ static int land(const struct lane *lane, const struct lane_entry *entry, const u
         return -ENXIO;
     if (position > put->size_bytes || length > put->size_bytes - position)
         return 0;
+    if (kind == LANE_STAGED && length <= LANE_SLOT_BYTES && put->attached)
+        return attached_write(put->attached, position, slot, length);
+    if (put->attached || (kind == LANE_DIRECT && !put->source))
+        return 0;
     if (kind == LANE_DIRECT)
         copy_program_run(put->program, put->target, put->source, position, length);
     else if (kind == LANE_STAGED && length <= LANE_SLOT_BYTES)

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "drivers/copy/copy.h"
+#include "drivers/shm/attached.h"
 #include "proto/lane.h"
 
 /* A put that may be in the lane, as this end has it. The owner keeps it, and the memory and the program that it points to, until
@@ -15,7 +16,8 @@ struct lane_put {
     uint64_t size_bytes;
     const struct copy_program *program; /* NULL: it cannot be done at this end */
     uint8_t *target; /* bases of the layouts */
-    const uint8_t *source;
+    const uint8_t *source; /* NULL: not mapped here, nothing is copied from there */
+    const struct attached *attached; /* NULL, or what `target` is in: it is not mapped here */
 };
 
 struct lane {

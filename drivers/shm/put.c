@@ -82,6 +82,9 @@ void shm_put_release(struct driver *driver, struct driver_put *driver_put)
 {
     struct shm_put *put = (struct shm_put *)driver_put;
     shm_share_free(put);
+    if (put->attached)
+        free(put->attached->layout);
+    free(put->attached);
     copy_program_free(put->program);
     free(put);
 }
@@ -147,7 +150,11 @@ static __attribute__((noinline)) int post_detour(struct shm_driver *shm, struct 
         shm->at_once <= shm->at_once_max) {
         if (!put->share && shm_lane_settled(peer)) {
             peer->detour = false;
-            shm_copy(put, 0, put->size_bytes);
+            int r = put->attached ? shm_attached_copy(put) : 0;
+            if (r < 0)
+                return r;
+            if (!put->attached)
+                shm_copy(put, 0, put->size_bytes);
             complete(shm, put, op);
             return 0;
         }
@@ -165,7 +172,7 @@ int shm_put_post(struct driver *driver, struct driver_put *driver_put, struct dr
     struct shm_put *put = (struct shm_put *)driver_put;
 
     op->posted_ns = 0;
-    if (__builtin_expect(put->size_bytes > shm->segment_bytes || put->peer->detour || put->share ||
+    if (__builtin_expect(put->size_bytes > shm->segment_bytes || put->peer->detour || put->share || put->attached ||
                              shm->at_once > shm->at_once_max,
                          0))
         return post_detour(shm, put, op);
@@ -198,13 +205,17 @@ static void leave_queue(struct shm_driver *shm, struct shm_put *put, struct shm_
         be_idle(shm, peer);
 }
 
-/* Whether that was the last piece of it. */
-static bool copy_piece(struct shm_driver *shm, struct shm_put *put)
+/* 1: that was the last piece of it; 0: not yet; or why there will be none. */
+static int copy_piece(struct shm_driver *shm, struct shm_put *put)
 {
     if (put->share)
         return shm_share_advance(shm, put);
     if (put->position_bytes == 0 && !shm_lane_settled(put->peer))
-        return false;
+        return 0;
+    if (put->attached) {
+        int r = shm_attached_copy(put);
+        return r < 0 ? r : 1;
+    }
     uint64_t left = put->size_bytes - put->position_bytes;
     uint64_t piece = left < shm->segment_bytes ? left : shm->segment_bytes;
     shm_copy(put, put->position_bytes, piece);
@@ -217,9 +228,9 @@ static void move_piece(struct shm_driver *shm)
 {
     struct shm_peer *peer = shm->busy->next_busy;
     struct shm_put *put = peer->queue.first;
-    const int error = peer->error;
+    const int error = peer->error < 0 ? peer->error : copy_piece(shm, put);
 
-    if (error == 0 && !copy_piece(shm, put)) {
+    if (error == 0) {
         shm->busy = peer;
         return;
     }

@@ -102,7 +102,7 @@ static int advance_ring(struct shm_driver *shm, struct shm_put *put)
         if (!lane_has_room(lane)) {
             if (!wait_backlog(lane, LANE_ENTRIES - 1))
                 return 0;
-            if (lane_backlog(lane) == 0) {
+            if (lane_backlog(lane) == 0 && !put->attached) {
                 shm_copy(put, put->position_bytes, left);
                 put->position_bytes = put->size_bytes;
                 break;
@@ -173,6 +173,18 @@ int shm_share_advance(struct shm_driver *shm, struct shm_put *put)
     return complete;
 }
 
+int shm_attached_copy(const struct shm_put *put)
+{
+    uint8_t bounce[LANE_SLOT_BYTES];
+    int r = 0;
+    for (uint64_t position = 0, piece; position < put->size_bytes && r == 0; position += piece) {
+        piece = put->size_bytes - position < sizeof(bounce) ? put->size_bytes - position : sizeof(bounce);
+        copy_program_pack(put->program, bounce, put->base_source, position, piece);
+        r = attached_write(put->attached, position, bounce, piece);
+    }
+    return r;
+}
+
 void shm_share_free(struct shm_put *put)
 {
     if (!put->share)
@@ -195,6 +207,29 @@ void shm_peer_lane(struct driver_peer *driver_peer, struct lane *lane)
     ((struct shm_peer *)driver_peer)->lane = lane;
 }
 
+int shm_put_attached(struct driver_put *driver_put, const struct attached *attached, const struct layout *source)
+{
+    struct shm_put *put = (struct shm_put *)driver_put;
+    struct attached *own = malloc(sizeof(*own));
+    int r = own ? 0 : -ENOMEM;
+    if (r == 0) {
+        *own = *attached;
+        own->address = (uint64_t)(uintptr_t)put->base_target;
+        r = layout_dup(attached->layout, &own->layout);
+    }
+    if (r == 0 && !put->program)
+        r = copy_program_new(attached->layout, source, &put->program);
+    if (r < 0) {
+        free(own);
+        return r;
+    }
+    put->attached = own;
+    put->kind = SHM_PROGRAM;
+    put->target = put->base_target;
+    put->source = put->base_source;
+    return 0;
+}
+
 int shm_put_share(struct driver_put *driver_put, enum way way, uint32_t id, const struct layout *target,
                   const struct layout *source)
 {
@@ -213,6 +248,7 @@ int shm_put_share(struct driver_put *driver_put, enum way way, uint32_t id, cons
     share->put = (struct lane_put){.id = id, .size_bytes = put->size_bytes, .program = put->program};
     share->put.target = put->base_target;
     share->put.source = put->base_source;
+    share->put.attached = put->attached;
     r = put->program ? 0 : copy_program_new(target, source, &share->program);
     if (r == 0 && share->program)
         share->put.program = share->program;

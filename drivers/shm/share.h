@@ -21,6 +21,10 @@ int shm_put_share(struct driver_put *put, enum way way, uint32_t id, const struc
  * still land. */
 void shm_put_cancel(struct driver *driver, struct driver_put *put, int error);
 
+/* The target of a prepared put with data is memory that cannot be mapped; attached->layout is copied, its address known already.
+ * 0, -ENOMEM. */
+int shm_put_attached(struct driver_put *put, const struct attached *attached, const struct layout *source);
+
 /* How it was copied the last time. WAY_NONE: never yet, and it will be decided then. */
 enum way shm_put_way(const struct driver_put *put);
 

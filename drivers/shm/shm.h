@@ -91,6 +91,7 @@ struct shm_put {
     uint64_t token;
     struct shm_peer *peer;
     struct shm_share *share;      /* NULL: the sender copies it */
+    struct attached *attached;    /* NULL, or the target is memory that cannot be mapped */
     /* while it is queued */
     struct driver_op *op;
     uint64_t position_bytes;
@@ -101,6 +102,8 @@ struct shm_put {
 void shm_copy(const struct shm_put *put, uint64_t position, uint64_t length);
 /* share.c: moves a shared put on: 1 it is complete, 0 not yet. Notifies. */
 int shm_share_advance(struct shm_driver *shm, struct shm_put *put);
+/* Into memory that is not mapped here, by the kernel. */
+int shm_attached_copy(const struct shm_put *put);
 void shm_share_end(struct shm_share *share); /* of a start */
 void shm_share_free(struct shm_put *put);
 /* Whether the lane to the peer has been drained: true without a lane. Tries for a moment, and helps. */
