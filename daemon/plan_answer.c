@@ -50,16 +50,21 @@ static void share_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *
     mapping->share = unit->way == WAY_PUSH ? 0 : unit->share;
 }
 
-/* Whether later steps of the chain notify others than the receiver of this put: what they are told is that its data are there. */
-static bool told_to_others(const struct plan *plan, const struct plan_chain *chain, uint32_t step)
+/* Whether this step or later ones of the chain tell the receiver of this put of it, and nobody else: who is told believes that its data
+ * are there, and only the receiver can see to that. */
+static bool told_to_receiver(const struct plan *plan, const struct plan_chain *chain, uint32_t step)
 {
     const struct plan_unit *put = &plan->units[chain->steps[step].unit];
-    for (uint32_t i = step + 1; i < chain->step_count; i++) {
-        const struct plan_unit *unit = chain->steps[i].is_wait ? put : &plan->units[chain->steps[i].unit];
-        if (unit->notify && unit->notify_session != put->owner)
-            return true;
+    bool told = false;
+    for (uint32_t i = step; i < chain->step_count; i++) {
+        const struct plan_unit *unit = chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
+        if (!unit || !unit->notify)
+            continue;
+        if (unit->notify_session != put->owner)
+            return false;
+        told = true;
     }
-    return false;
+    return told;
 }
 
 /* Once it is sure that the answer will go out: the lanes are in it. */
@@ -69,7 +74,7 @@ static void share_chain(struct plan *plan, const struct plan_chain *chain, Tca__
         if (chain->steps[i].is_wait)
             continue;
         struct plan_unit *unit = &plan->units[chain->steps[i].unit];
-        if (unit->region && !told_to_others(plan, chain, i))
+        if (unit->region && told_to_receiver(plan, chain, i))
             share_unit(plan, unit, mapping, draft);
         mapping++;
     }

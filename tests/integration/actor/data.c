@@ -88,6 +88,24 @@ static int alloc(struct actor *actor, const struct words *words)
                (unsigned long long)tca_region_bytes(region));
 }
 
+/* attach BYTES: memory from malloc, never given back. ok REGION ADDRESS BYTES */
+static int attach(struct actor *actor, const struct words *words)
+{
+    struct tca_region *region;
+    uint64_t bytes = word_number(words, 1);
+    void *memory = calloc(1, bytes + 1);
+    if (actor->region_count == REGIONS_MAX || !memory)
+        return say_error(-E2BIG, "this program can count %d regions", REGIONS_MAX);
+    int r = tca_region_attach(actor->session, (char *)memory + 1, bytes, &region); /* odd on purpose */
+    if (r < 0) {
+        free(memory);
+        return say_result(r);
+    }
+    actor->regions[actor->region_count] = region;
+    return say("%u %p %llu", actor->region_count++, tca_region_address(region),
+               (unsigned long long)tca_region_bytes(region));
+}
+
 /* free REGION */
 static int free_region(struct actor *actor, const struct words *words)
 {
@@ -179,6 +197,7 @@ static int point(struct actor *actor, const struct words *words)
 }
 
 const struct command data_commands[] = {
+    {"attach", 1, attach},
     {"alloc", 1, alloc},     {"free", 1, free_region},
     {"handle", 1, handle},   {"fill", 4, fill},
     {"check", 4, check},     {"set", 4, set},

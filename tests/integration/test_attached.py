@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Memory that processes have already: the same puts, the same results."""
+
+import time
+
+import harness
+from harness import Failed, Stream
+
+SHAPES = [("1", "1"), ("8", "8"), ("65536", "65536"), ("64x32x128", "2048"), ("2048", "64x32x128"), ("100x8x4096", "50x16x64"),
+          ("1000x1x3", "1x1000x0"), ("700001", "700001")]
+
+
+class Attached(harness.Case):
+    def test_every_side(self):
+        sender, receiver = self.cluster(1).group([0, 0])
+        for attached in ((True, False), (False, True), (True, True)):
+            for shape, target_shape in SHAPES:
+                with self.subTest(attached=attached, shape=shape, target_shape=target_shape):
+                    stream = Stream(sender, receiver, shape=shape, target_shape=target_shape, attached=attached)
+                    self.assertEqual(stream.run(5), 5)
+                    sender.ask(f"freeplan {stream.plan}")
+                    sender.ask(f"free {stream.source}")
+                    receiver.ask(f"freeplan {stream.ack}")
+                    receiver.ask(f"free {stream.target}")
+
+    def test_gaps_stay_as_they_are(self):
+        sender, receiver = self.cluster(1).group([0, 0])
+        stream = Stream(sender, receiver, shape="32x8x24", target_shape="16x16x40", attached=(True, True))
+        receiver.ask(f"set {stream.target} 0 4096 0xee")
+        self.assertEqual(stream.run(1), 1)
+        data = bytes.fromhex(receiver.ask(f"read {stream.target} 0 4096")[0])
+        for at, value in enumerate(data):
+            if at >= 16 * 40 or at % 40 >= 16:
+                self.assertEqual(value, 0xee, f"byte {at}, in no block, was written")
+
+    def test_the_receiver_looks_later(self):
+        """What the lane does not hold is written by the kernel, or waits."""
+        sender, receiver = self.cluster(1).group([0, 0])
+        for length in (100, 5000, 900000):
+            source, _ = sender.alloc(1 << 20)
+            target, _ = receiver.attach(1 << 20)
+            plan = sender.plan(f"put {source} 0 {length} {receiver.handle(target)} 0 {length}", "notify 1 7")
+            sender.ask(f"fill {source} 0 {length} {length}")
+            sender.ask(f"start {plan}")
+            time.sleep(0.05)
+            sender.tell(f"wait {plan} -2")
+            receiver.ask("notified_wait 0 7 -2")
+            receiver.ask(f"check {target} 0 {length} {length}")
+            sender.answer()
+
+    def test_notified_later(self):
+        """Puts that carry no notification of their own are there when the one behind them is."""
+        sender, receiver = self.cluster(1).group([0, 0])
+        source, _ = sender.attach(1 << 16)
+        target, _ = receiver.attach(1 << 16)
+        handle = receiver.handle(target)
+        plan = sender.plan(f"put {source} 0 3000 {handle} 0 3000", f"put {source} 3000 3000 {handle} 3000 3000", "notify 1 2")
+        for seed in range(20):
+            sender.ask(f"fill {source} 0 6000 {seed}")
+            sender.ask(f"start {plan}")
+            receiver.ask("notified_wait 0 2 -2")
+            receiver.ask(f"check {target} 0 6000 {seed}")
+            sender.ask(f"wait {plan} -2")
+
+    def test_no_notification(self):
+        """Straight by the kernel, where it permits."""
+        sender, receiver = self.cluster(1).group([0, 0])
+        source, _ = sender.alloc(8192)
+        target, _ = receiver.attach(8192)
+        plan = sender.plan(f"put {source} 0 8000 {receiver.handle(target)} 0 8000")
+        sender.ask(f"fill {source} 0 8000 3")
+        sender.ask(f"start {plan}")
+        sender.ask(f"wait {plan} 1000")
+        receiver.ask(f"check {target} 0 8000 3")
+
+    def test_out_of_reach(self):
+        """Another node, and the daemon's seat, say why not."""
+        sender, far = self.cluster(2).group([0, 1])
+        source, _ = sender.attach(4096)
+        target, _ = far.alloc(4096)
+        mine, _ = sender.alloc(4096)
+        theirs, _ = far.attach(4096)
+        for put, seat in ((f"put {source} 0 64 {far.handle(target)} 0 64", "any"),
+                          (f"put {mine} 0 64 {far.handle(theirs)} 0 64", "any"),
+                          (f"put {source} 0 64 {sender.handle(mine)} 0 64", "daemon")):
+            with self.subTest(put=put), self.assertRaises(Failed) as caught:
+                sender.plan(put, "notify 1 0" if "any" == seat else "notify 0 0", seat=seat)
+            self.assertIn(caught.exception.name, ("-EOPNOTSUPP", "-ENETDOWN"), caught.exception.text)
+            self.assertIn("attached", caught.exception.text)
+
+    def test_bad_memory(self):
+        """An address where nothing is harms the one that named it."""
+        cluster = self.cluster(1)
+        sender, receiver = cluster.group([0, 0])
+        for size in (0,):
+            with self.assertRaises(Failed) as caught:
+                sender.attach(size)
+            self.assertEqual(caught.exception.name, "-EINVAL")
+        receiver.kill()
+        harness.until(lambda: cluster[0].counts()[0] == 1, "it is gone")
+        self.assertEqual(Stream(*cluster.group([0, 0], name="again"), attached=(True, True)).run(3), 3)
+
+    def test_killed(self):
+        for victim in (0, 1):
+            cluster = self.cluster(1)
+            actors = cluster.group([0, 0])
+            stream = Stream(*actors, shape="500000", attached=(True, True))
+            stream.begin()
+            time.sleep(0.2)
+            actors[victim].kill()
+            with self.assertRaises(Failed) as caught:
+                actors[1 - victim].answer()
+            self.assertEqual(caught.exception.name, "-EOWNERDEAD", caught.exception.text)
+
+
+if __name__ == "__main__":
+    harness.main()
