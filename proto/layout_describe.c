@@ -60,6 +60,18 @@ static void say_chain(struct text *text, const struct layout *layout)
         say(text, " from %lld", (long long)layout->lower_bytes);
 }
 
+static void say_blocks(struct text *text, const struct layout *layout)
+{
+    const unsigned long long blocks = (unsigned long long)layout->block_count;
+    if (layout->op_count > 1)
+        say(text, "%llu blocks in %u operations", blocks, layout->op_count);
+    else if (layout->ops[0].each_bytes != 0)
+        say(text, "%llu blocks of %llu B", blocks, (unsigned long long)layout->ops[0].each_bytes);
+    else
+        say(text, "%llu blocks", blocks);
+    say(text, ", %lld to %lld", (long long)layout->lower_bytes, (long long)layout->upper_bytes);
+}
+
 void layout_describe(const struct layout *layout, char *string, size_t size)
 {
     if (size == 0)
@@ -72,9 +84,7 @@ void layout_describe(const struct layout *layout, char *string, size_t size)
     if (is_chain(layout))
         say_chain(&text, layout);
     else
-        say(&text, "%llu blocks in %u operations, %lld to %lld",
-            (unsigned long long)layout->block_count, layout->op_count,
-            (long long)layout->lower_bytes, (long long)layout->upper_bytes);
+        say_blocks(&text, layout);
     if (layout->op_count > 1 || layout->size_bytes >= 1024) {
         say(&text, " (");
         say_size(&text, layout->size_bytes);

@@ -106,6 +106,36 @@ Test(plan, puts_are_checked)
     tca_layout_free(down);
 }
 
+Test(plan, types_of_both_sides_are_compared)
+{
+    struct tca_plan *plan;
+    struct tca_layout *real, *number, *reals, *numbers, *mirrored, *bytes;
+    cr_assert_eq(tca_plan_new(session, NULL, &plan), 0);
+    cr_assert_eq(tca_layout_element(TCA_TYPE_DOUBLE, &real), 0);
+    cr_assert_eq(tca_layout_element(TCA_TYPE_INT64, &number), 0);
+    cr_assert_eq(tca_layout_array(real, 4, &reals), 0);
+    cr_assert_eq(tca_layout_array(number, 4, &numbers), 0);
+    cr_assert_eq(tca_layout_vector(real, 4, 1, 3, &mirrored), 0);
+    cr_assert_eq(tca_layout_contiguous(32, &bytes), 0);
+    struct tca_put put = {
+        .source = region, .target = handle, .source_layout = reals, .target_layout = numbers};
+    cr_assert_eq(tca_plan_put(plan, &put), -EINVAL);
+    cr_assert_not_null(strstr(tca_error_text(), "4 x double"), "%s", tca_error_text());
+    cr_assert_not_null(strstr(tca_error_text(), "4 x int64"), "%s", tca_error_text());
+    put.target_layout = mirrored;
+    cr_assert_eq(tca_plan_put(plan, &put), 0, "%s", tca_error_text());
+    put.target_layout = bytes;
+    cr_assert_eq(tca_plan_put(plan, &put), 0, "bytes match anything");
+    put.target_layout = NULL;
+    cr_assert_eq(tca_plan_put(plan, &put), 0);
+    put.source_layout = bytes;
+    put.target_layout = numbers;
+    cr_assert_eq(tca_plan_put(plan, &put), 0);
+    struct tca_layout *all[] = {real, number, reals, numbers, mirrored, bytes};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        tca_layout_free(all[i]);
+}
+
 Test(plan, notifications_are_checked)
 {
     struct tca_plan *plan;
