@@ -151,7 +151,8 @@ static int check_options(const struct tcactl *tcactl, const struct verb *verb, i
             return usage();
         }
     if (count < verb->min_arguments || count > verb->max_arguments) {
-        fprintf(stderr, "Usage: tcactl %s %s\n", verb->name, verb->arguments);
+        fprintf(stderr, "Usage: tcactl %s%s%s\n", verb->name, verb->arguments[0] ? " " : "",
+                verb->arguments);
         return EXIT_USAGE;
     }
     return EXIT_OK;
