@@ -163,6 +163,16 @@ class Quotas(harness.Case):
 
 
 class Memory(harness.Case):
+    def at_work(self):
+        """A daemon that moves data for a pair of clients, a third one, and its process id."""
+        cluster = self.cluster(1)
+        sender, receiver = cluster.group([0, 0])
+        stream = Stream(sender, receiver, seat="daemon")
+        stream.begin()
+        other = cluster.actor()
+        other.ask("open - 0 0 -2")
+        return cluster, stream, other, cluster[0].process.pid
+
     def test_larger_than_the_machine(self):
         """The quota lets it through, the kernel does not."""
         cluster = self.cluster(1, options={"memory.region_bytes_per_user": "64T", "memory.reserved": "90T"})
@@ -186,13 +196,7 @@ class Memory(harness.Case):
         """The daemon itself runs out of memory: who asks is told, who has what he needs goes on."""
         if "libasan" in open("/proc/self/maps", encoding="ascii").read() or harness.SLOW > 1:
             self.skipTest("a sanitizer needs the address space itself")
-        cluster = self.cluster(1)
-        sender, receiver = cluster.group([0, 0])
-        stream = Stream(sender, receiver, seat="daemon")
-        stream.begin()
-        other = cluster.actor()
-        other.ask("open - 0 0 -2")
-        pid = cluster[0].process.pid
+        cluster, stream, other, pid = self.at_work()
         with open(f"/proc/{pid}/statm", encoding="ascii") as statm:
             used = int(statm.read().split()[0]) * resource.getpagesize()
         resource.prlimit(pid, resource.RLIMIT_AS, (used + 16 * MIB, resource.RLIM_INFINITY))
@@ -212,13 +216,7 @@ class Memory(harness.Case):
 
     def test_no_long_files(self):
         """A daemon under RLIMIT_FSIZE: regions and segments are files. Who asks is told, nobody else notices."""
-        cluster = self.cluster(1)
-        sender, receiver = cluster.group([0, 0])
-        stream = Stream(sender, receiver, seat="daemon")
-        stream.begin()
-        other = cluster.actor()
-        other.ask("open - 0 0 -2")
-        pid = cluster[0].process.pid
+        cluster, stream, other, pid = self.at_work()
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (65536, resource.RLIM_INFINITY))
         with self.refused("-EFBIG", str(MIB), "LimitFSIZE="):
             other.alloc(MIB)
@@ -233,11 +231,7 @@ class Memory(harness.Case):
 
     def test_no_descriptors(self):
         """No descriptors left: new sessions fail, old ones go on, and later it is as before."""
-        cluster = self.cluster(1)
-        sender, receiver = cluster.group([0, 0])
-        stream = Stream(sender, receiver, seat="daemon")
-        stream.begin()
-        pid = cluster[0].process.pid
+        cluster, stream, _, pid = self.at_work()
         fds, limits = cluster[0].fds(), resource.prlimit(pid, resource.RLIMIT_NOFILE)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (fds + 2, limits[1]))
         late = cluster.actor(TCA_TIMEOUT="5s")

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tools/common/must.h"
+#include "tools/common/number.h"
 #include "tools/tca-cluster/run.h"
 #include "tools/tca-cluster/say.h"
 #include "tools/tca-cluster/show.h"
@@ -90,21 +91,6 @@ static void help(void)
          "process that failed. See tca-cluster(1).");
 }
 
-static bool parse_number(const char *option, const char *text, unsigned least, unsigned most,
-                         unsigned *ret_number)
-{
-    char *end;
-    errno = 0;
-    unsigned long value = strtoul(text, &end, 10);
-
-    if (text[0] < '0' || text[0] > '9' || *end || errno || value < least || value > most) {
-        complain(EINVAL, "%s %s: give a number from %u to %u", option, text, least, most);
-        return false;
-    }
-    *ret_number = (unsigned)value;
-    return true;
-}
-
 static bool append(const char *option, char *text, const char *form, char ***list, size_t *count)
 {
     const char *equals = strchr(text, '=');
@@ -169,21 +155,21 @@ static bool take_option(struct arguments *a, int option)
 
     switch (option) {
     case 'n':
-        return parse_number("-n", optarg, 1, CLUSTER_NODES_LIMIT, &a->number);
+        return number_parse("-n", optarg, 1, CLUSTER_NODES_LIMIT, &a->number);
     case 'o':
         return append("-o", optarg, "section.key=value", &a->overrides, &a->override_count);
     case 'e':
         return append("-e", optarg, "NAME=VALUE", &a->variables, &a->variable_count);
     case LONG_SUBCLUSTERS:
-        return parse_number("--subclusters", optarg, 1, CLUSTER_NODES_LIMIT, &up->subclusters);
+        return number_parse("--subclusters", optarg, 1, CLUSTER_NODES_LIMIT, &up->subclusters);
     case LONG_PLAIN:
     case LONG_TLS:
         up->plain = option == LONG_PLAIN;
         return true;
     case LONG_TIMEOUT:
-        return parse_number("--timeout", optarg, 1, 86400, (unsigned *)&up->timeout_s);
+        return number_parse("--timeout", optarg, 1, 86400, (unsigned *)&up->timeout_s);
     case LONG_PPN:
-        return parse_number("--ppn", optarg, 1, 4096, &a->run.per_node);
+        return number_parse("--ppn", optarg, 1, 4096, &a->run.per_node);
     case LONG_MAP:
         a->run.cyclic = strcmp(optarg, "node") == 0;
         if (!a->run.cyclic && strcmp(optarg, "rank") != 0)
@@ -302,7 +288,7 @@ static int command_restart(struct arguments *a)
     int lock_fd = cluster_lock(a->dir, false);
     int r = lock_fd < 0 ? lock_fd : cluster_load(a->dir, &cluster);
 
-    if (r == 0 && !parse_number("restart", a->rest[0], 0, cluster.nodes - 1, &node))
+    if (r == 0 && !number_parse("restart", a->rest[0], 0, cluster.nodes - 1, &node))
         r = -EINVAL;
     else if (r == 0)
         r = cluster_restart(&cluster, node, a->run.up.timeout_s);
@@ -332,7 +318,7 @@ static int command_env(struct arguments *a)
 
     if (r < 0)
         return r == -ENOENT ? no_cluster(a->dir) : 1;
-    if (!parse_number("env", a->rest[0], 0, cluster.nodes - 1, &node))
+    if (!number_parse("env", a->rest[0], 0, cluster.nodes - 1, &node))
         return EXIT_USAGE;
     show_environment(&cluster, node);
     return 0;

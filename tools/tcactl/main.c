@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/common/number.h"
 #include "tools/tcactl/tcactl.h"
 
 enum { LONG_JSON = 256, LONG_NO_COLOR, LONG_DOT, LONG_SVG, LONG_OPENMETRICS, LONG_CLUSTER };
@@ -116,28 +117,13 @@ static bool parse_seconds(const char *option, const char *text, double least, do
     return true;
 }
 
-static bool parse_number(const char *option, const char *text, unsigned least, unsigned most,
-                         unsigned *ret_number)
-{
-    char *end;
-    errno = 0;
-    unsigned long value = strtoul(text, &end, 10);
-
-    if (text[0] < '0' || text[0] > '9' || *end || errno || value < least || value > most) {
-        fprintf(stderr, "tcactl: %s %s: give a number from %u to %u\n", option, text, least, most);
-        return false;
-    }
-    *ret_number = (unsigned)value;
-    return true;
-}
-
 /* An emulated node is chosen through the environment; what the environment said before goes second.
  */
 static bool choose_node(const char *text)
 {
     unsigned node;
 
-    if (!parse_number("-N", text, 0, 65535, &node))
+    if (!number_parse("-N", text, 0, 65535, &node))
         return false;
     unsetenv("TCA_SOCKET");
     return setenv("TCA_NODE", text, 1) == 0;
@@ -182,7 +168,7 @@ static int parse_options(struct tcactl *tcactl, bool *ret_no_color, int argc, ch
             break;
         case 'c':
         case 'n':
-            if (!parse_number(option == 'c' ? "-c" : "-n", optarg, 1, 1000000, &tcactl->count))
+            if (!number_parse(option == 'c' ? "-c" : "-n", optarg, 1, 1000000, &tcactl->count))
                 return EXIT_USAGE;
             tcactl->given |= OPTION_COUNT;
             break;
