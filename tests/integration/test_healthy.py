@@ -333,7 +333,8 @@ class Shown(harness.Case):
 
         status = cluster[0].tcactl("status")
         self.assertEqual(status["cluster"]["security"], "tls")
-        self.assertEqual({rail["rail"]: rail["state"] for rail in status["rails"]}, {"shm": "up", "ofi": "up"})
+        there = {rail["rail"]: rail["state"] for rail in status["rails"] if rail["state"] != "absent"}  # no board is
+        self.assertEqual(there, {"shm": "up", "ofi": "up"})
         self.assertEqual([node["state"] for node in cluster[0].tcactl("nodes")["nodes"]][1], "up")
         families = {family["name"]: family for family in cluster[0].tcactl("stats")["families"]}
         self.assertGreaterEqual(families["tcad_engine_completions"]["samples"][0]["value"], 7)
