@@ -121,8 +121,8 @@ static int parse_rail(enum tca_rail *ret_rail)
     enum tca_rail rail = TCA_RAIL_ANY;
     if (text && strcmp(text, "any") != 0) {
         rail = (enum tca_rail)rail_from_name(text);
-        if (rail != TCA_RAIL_SHM && rail != TCA_RAIL_OFI)
-            return error_set(-EINVAL, "TCA_RAIL is \"%s\": it must be any, shm or ofi", text);
+        if (rail != TCA_RAIL_SHM && rail != TCA_RAIL_OFI && rail != TCA_RAIL_PEACH2)
+            return error_set(-EINVAL, "TCA_RAIL is \"%s\": it must be any, shm, ofi or peach2", text);
     }
     *ret_rail = rail;
     return 0;

@@ -18,8 +18,9 @@ static int check_args(const struct tca_plan_args *args)
     if (args->name && strlen(args->name) >= NAME_MAX_BYTES)
         return error_set(-EINVAL, "a plan's name has at most %d bytes, not %zu", NAME_MAX_BYTES - 1,
                          strlen(args->name));
-    if (args->rail != TCA_RAIL_ANY && args->rail != TCA_RAIL_SHM && args->rail != TCA_RAIL_OFI)
-        return error_set(-EINVAL, "rail %d: there are TCA_RAIL_ANY, TCA_RAIL_SHM and TCA_RAIL_OFI",
+    if (args->rail != TCA_RAIL_ANY && args->rail != TCA_RAIL_SHM && args->rail != TCA_RAIL_OFI &&
+        args->rail != TCA_RAIL_PEACH2)
+        return error_set(-EINVAL, "rail %d: there are TCA_RAIL_ANY, TCA_RAIL_SHM, TCA_RAIL_OFI and TCA_RAIL_PEACH2",
                          (int)args->rail);
     if (args->seat != TCA_SEAT_ANY && args->seat != TCA_SEAT_CLIENT &&
         args->seat != TCA_SEAT_DAEMON)

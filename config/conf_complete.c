@@ -147,6 +147,12 @@ static int default_socket(struct completion *c)
                        "runtime_dir");
 }
 
+static int default_peach2_board(struct completion *c)
+{
+    return set_default(c, KEY_AT(rails.peach2_board),
+                       format("%s/peach2.sock", c->conf->node.runtime_dir), "runtime_dir");
+}
+
 static int default_calibration_file(struct completion *c)
 {
     return set_default(c, KEY_AT(rails.calibration_file),
@@ -334,6 +340,7 @@ int conf_complete(struct tcad_conf *conf, bool system, struct config_errors *err
         {offsetof(struct tcad_conf, control.socket), default_socket},
         {offsetof(struct tcad_conf, memory.region_bytes_per_user), default_region_bytes},
         {offsetof(struct tcad_conf, rails.calibration_file), default_calibration_file},
+        {offsetof(struct tcad_conf, rails.peach2_board), default_peach2_board},
     };
     size_t before = config_errors_total(errors);
     int r = set_constants(&c);

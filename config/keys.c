@@ -19,7 +19,8 @@ static const struct config_choice huge_pages[] = {{"off", CONF_HUGE_PAGES_OFF},
                                                   {"try", CONF_HUGE_PAGES_TRY},
                                                   {"require", CONF_HUGE_PAGES_REQUIRE},
                                                   {0}};
-static const struct config_choice rails[] = {{"shm", CONF_RAIL_SHM}, {"ofi", CONF_RAIL_OFI}, {0}};
+static const struct config_choice rails[] = {
+    {"shm", CONF_RAIL_SHM}, {"ofi", CONF_RAIL_OFI}, {"peach2", CONF_RAIL_PEACH2}, {0}};
 static const struct config_choice calibration[] = {
     {"auto", CONF_CALIBRATION_AUTO}, {"off", CONF_CALIBRATION_OFF}, {0}};
 static const struct config_choice log_level[] = {{"error", CONF_LOG_ERROR},
@@ -116,6 +117,11 @@ const struct config_key config_keys[] = {
     {KEY(rails, ofi_address, ofi_address), .type = CONFIG_WORD, .optional = true,
      .default_help = "the host of control.listen",
      .help = "Local address for libfabric; none: any."},
+    {KEY(rails, peach2_board, peach2_board), .type = CONFIG_PATH,
+     .default_help = "peach2.sock in runtime_dir", .help = "The PEACH2 board's control socket."},
+    {KEY(rails, peach2_rings, peach2_rings), .type = CONFIG_NUMBER, .max = 2, .initial = "0",
+     .help = "How the boards of the sub-cluster are cabled: as one ring, or two joined by rungs; 0: two "
+             "for 8 or 16 nodes, else one."},
     {KEY(rails, calibration, calibration), .type = CONFIG_CHOICE, .choices = calibration,
      .initial = "auto",
      .help =

@@ -25,7 +25,7 @@ struct config_key;
 
 enum conf_security { CONF_SECURITY_TLS, CONF_SECURITY_PLAIN };
 enum conf_huge_pages { CONF_HUGE_PAGES_OFF, CONF_HUGE_PAGES_TRY, CONF_HUGE_PAGES_REQUIRE };
-enum conf_rails { CONF_RAIL_SHM = 1 << 0, CONF_RAIL_OFI = 1 << 1 };
+enum conf_rails { CONF_RAIL_SHM = 1 << 0, CONF_RAIL_OFI = 1 << 1, CONF_RAIL_PEACH2 = 1 << 2 };
 enum conf_calibration { CONF_CALIBRATION_OFF, CONF_CALIBRATION_AUTO };
 enum conf_log_level { CONF_LOG_ERROR, CONF_LOG_WARNING, CONF_LOG_INFO, CONF_LOG_DEBUG };
 enum conf_log_target { CONF_LOG_AUTO, CONF_LOG_STDERR, CONF_LOG_JOURNAL };
@@ -77,6 +77,8 @@ struct tcad_conf {
         uint32_t enable;        /* set of enum conf_rails */
         char *ofi_provider;     /* NULL: the best there is */
         char *ofi_address;      /* NULL: any */
+        char *peach2_board;     /* control socket; never NULL */
+        uint32_t peach2_rings;  /* that the sub-cluster is cabled as; 0: as its size suggests */
         uint32_t calibration;   /* enum conf_calibration */
         char *calibration_file; /* never NULL; may not exist yet */
         uint64_t segment_bytes;

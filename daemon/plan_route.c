@@ -18,6 +18,7 @@ struct route {
 static const struct route ways[] = {
     {RAIL_SHM, SEAT_CLIENT},
     {RAIL_SHM, SEAT_DAEMON},
+    {RAIL_PEACH2, SEAT_DAEMON},
     {RAIL_OFI, SEAT_DAEMON},
 };
 

@@ -44,7 +44,14 @@ struct driver_config tcad_driver_config(const struct tcad *tcad)
 {
     /* A node that is alone has nobody to listen to but itself. */
     const char *address = tcad->conf->rails.ofi_address;
+    unsigned boards = 0;
+    const struct cluster_node *own = cluster_by_id(tcad->cluster, tcad->node);
+    for (size_t i = 0; own && i < tcad->cluster->count; i++)
+        boards += strcmp(tcad->cluster->nodes[i].subcluster, own->subcluster) == 0;
     return (struct driver_config){
+        .board = tcad->conf->rails.peach2_board,
+        .board_nodes = boards,
+        .board_rings = tcad->conf->rails.peach2_rings,
         .provider = tcad->conf->rails.ofi_provider,
         .address = address || tcad->cluster->count > 1 ? address : "127.0.0.1",
         .runtime_dir = tcad->conf->node.runtime_dir,
@@ -174,14 +181,14 @@ static int open_rails(struct tcad *tcad, char *text, size_t text_bytes)
     static const struct {
         enum rail rail;
         unsigned enabled;
-    } rails[] = {{RAIL_SHM, CONF_RAIL_SHM}, {RAIL_OFI, CONF_RAIL_OFI}};
+    } rails[] = {{RAIL_SHM, CONF_RAIL_SHM}, {RAIL_PEACH2, CONF_RAIL_PEACH2}, {RAIL_OFI, CONF_RAIL_OFI}};
     for (size_t i = 0; i < sizeof rails / sizeof rails[0]; i++) {
         if (!(tcad->conf->rails.enable & rails[i].enabled))
             continue;
         const struct driver_ops *ops = driver_of_rail(rails[i].rail);
         int r = ops ? engine_add_driver(tcad->engine, ops, &config) : -ENODEV;
         if (r < 0) {
-            snprintf(text, text_bytes, "rail %s: %s (rails.enable, rails.ofi_provider, rails.ofi_address)",
+            snprintf(text, text_bytes, "rail %s: %s (rails.enable, rails.ofi_provider, rails.ofi_address, rails.peach2_board)",
                      rail_name(rails[i].rail), strerror(-r));
             return r;
         }

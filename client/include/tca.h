@@ -304,6 +304,7 @@ enum tca_rail {
     TCA_RAIL_ANY = 0, /* the cost model chooses */
     TCA_RAIL_SHM = 1,
     TCA_RAIL_OFI = 2,
+    TCA_RAIL_PEACH2 = 4,
 };
 
 enum tca_seat {

@@ -109,9 +109,9 @@ Test(conf_errors, words)
         {"[memory]\nhuge_pages = yes\n",
          "tcad.conf:2: [memory] huge_pages = yes: is not known; write off, try or require\n"},
         {"[rails]\nenable = shm hca\n", "tcad.conf:2: [rails] enable = shm hca: \"hca\" is not "
-                                        "known; write one or more of shm, ofi\n"},
+                                        "known; write one or more of shm, ofi, peach2\n"},
         {"[rails]\nenable = ,\n",
-         "tcad.conf:2: [rails] enable = ,: is empty; write one or more of shm, ofi\n"},
+         "tcad.conf:2: [rails] enable = ,: is empty; write one or more of shm, ofi, peach2\n"},
         {"[node]\nname = a/b\n",
          "tcad.conf:2: [node] name = a/b: is not a node name; write letters, digits, and - _ . "
          "behind the first, at most 63\n"},
