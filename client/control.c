@@ -122,6 +122,8 @@ int control_drain(struct control *control)
         return say_lost(control);
     while ((r = receive(control, &answer)) == 0)
         dispatch(control, &answer);
+    if (control->lost) /* by what came, perhaps */
+        return say_lost(control);
     return r == -EAGAIN ? 0 : r;
 }
 

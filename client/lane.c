@@ -105,7 +105,9 @@ static void refuse(struct tca *session, struct lane_in *in, int error)
 /* Not even that can be known: notifications cannot be trusted any more. */
 static void lose(struct tca *session, int error)
 {
-    control_lose(&session->control, error == -EPROTO || error == -EEXIST ? -EPROTO : -ENOMEM);
+    session->deaf = true;
+    bool nonsense = error == -EPROTO || error == -EEXIST || error == -EINVAL;
+    control_lose(&session->control, nonsense ? -EPROTO : -ENOMEM);
 }
 
 static void offer_free(struct tca *session, struct lane_offer *offer)

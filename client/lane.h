@@ -45,8 +45,9 @@ static inline int lane_landed(struct tca *session, uint32_t rank)
     /* What the daemon has said before the sender could start: that there is a lane at all. */
     if (__builtin_expect(atomic_load_explicit(&session->segment->events, memory_order_relaxed) !=
                              session->events_seen,
-                         0))
-        session_drain(session);
+                         0) &&
+        session_drain(session) < 0 && session->deaf)
+        return session->control.lost;
     struct lane_in *in = lane_in_of(session, rank);
     if (__builtin_expect(!in || !lane_pending(&in->lane), 1))
         return 1;

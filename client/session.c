@@ -43,10 +43,10 @@ uint64_t session_wire_timeout(int64_t timeout_ns)
 }
 
 /* Answers that were given up do not count as events: as long as one is owed, every look at the
- * events finds something. */
+ * events finds something. And who is deaf is told so at each. */
 static void look_for_owed(struct tca *session)
 {
-    if (session->control.owed > 0)
+    if (session->control.owed > 0 || session->deaf)
         session->events_seen =
             atomic_load_explicit(&session->segment->events, memory_order_relaxed) - 1;
 }

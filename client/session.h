@@ -22,6 +22,7 @@ struct tca {
     uint32_t in_flight;   /* starts in the daemon seat that were not seen complete, at most
                              COMPLETE_ENTRIES */
     struct tca_plan *running; /* plans whose client-seat chains stand at a wait step */
+    bool deaf;                /* what notifications stand for cannot be had any more: the session is lost */
     bool ending;              /* some plan's start is to be ended: plan->ending */
     uint32_t engine_takes;    /* plans whose waits may run in the daemon seat: it takes notifications, too */
     struct lane_in **lanes_in; /* by rank: what it shares with us; NULL: nobody does */

@@ -298,3 +298,16 @@ void fake_event(struct fake *fake, int kind, uint64_t object, int error)
     send_message(fake, 0, &message, NULL, 0);
     atomic_fetch_add(&fake->segment->events, 1);
 }
+
+void fake_share(struct fake *fake, int kind, const Tca__Share *share, const int *fds,
+                size_t fd_count)
+{
+    Tca__Event event = TCA__EVENT__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    event.kind = (Tca__Event__Kind)kind;
+    event.share = (Tca__Share *)share;
+    message.body_case = TCA__MESSAGE__BODY_EVENT;
+    message.event = &event;
+    send_message(fake, 0, &message, fds, fd_count);
+    atomic_fetch_add(&fake->segment->events, 1);
+}

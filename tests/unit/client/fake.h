@@ -10,6 +10,7 @@
 #include <sys/un.h>
 
 #include "proto/segment.h"
+#include "proto/tca.pb-c.h"
 
 enum fake_lie {
     FAKE_HONEST,
@@ -60,4 +61,5 @@ void fake_start(struct fake *fake, enum fake_lie lie);
 /* Waits until the client has closed the connection. */
 void fake_stop(struct fake *fake);
 /* From the test's thread: sends an event. */
+void fake_share(struct fake *fake, int kind, const Tca__Share *share, const int *fds, size_t fd_count);
 void fake_event(struct fake *fake, int kind, uint64_t object, int error);
