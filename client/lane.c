@@ -113,7 +113,7 @@ static void lose(struct tca *session, int error)
 static void offer_free(struct tca *session, struct lane_offer *offer)
 {
     if (offer->source)
-        mapping_unuse_shared(session, offer->source);
+        mapping_unuse(session, offer->source);
     copy_program_free(offer->program);
     free(offer);
 }

@@ -131,7 +131,10 @@ int mapping_adopt(struct tca *session, const Tca__PlanCommitted *committed, stru
         const Tca__ChainCommitted *chain = committed->chains[i];
         for (size_t j = 0; j < chain->n_mappings; j++) {
             const Tca__Mapping *mapping = chain->mappings[j];
-            int r = mapping->region_fd || mapping->attached ? adopt_region(session, mapping, frame) : 0;
+            bool region = mapping->region_fd || mapping->attached;
+            int r = region ? adopt_region(session, mapping, frame) : 0;
+            if (r == 0 && region)
+                find_region(session, mapping->region)->shared_only = false;
             if (r == 0 && mapping->session_fd)
                 r = adopt_segment(session, mapping, frame);
             if (r == 0 && mapping->lane_fd)
@@ -261,31 +264,24 @@ static void let_go(struct tca *session, struct mapped_region *region)
 void mapping_unuse(struct tca *session, struct mapped_region *region)
 {
     region->uses--;
-    if (region->gone && !region->own && region->uses == 0)
-        let_go(session, region);
-}
-
-void mapping_unuse_shared(struct tca *session, struct mapped_region *region)
-{
-    region->uses--;
-    if (!region->own && region->uses == 0)
+    if ((region->gone || region->shared_only) && !region->own && region->uses == 0)
         let_go(session, region);
 }
 
 int mapping_share_region(struct tca *session, const Tca__Mapping *mapping, struct frame *frame,
                          struct mapped_region **ret_region)
 {
-    struct mapped_region *region;
+    bool known = find_region(session, mapping->region) != NULL;
     int r = adopt_region(session, mapping, frame);
     if (r < 0)
         return r;
+    struct mapped_region *region = find_region(session, mapping->region);
+    region->shared_only |= !known;
+    region->uses++;
     if ((r = mapping_region(session, mapping, &region)) < 0) {
-        region = find_region(session, mapping->region);
-        if (region && region->uses == 0 && !region->own)
-            let_go(session, region);
+        mapping_unuse(session, region);
         return r;
     }
-    region->uses++;
     *ret_region = region;
     return 0;
 }

@@ -23,7 +23,8 @@ struct mapped_region {
     bool own;         /* struct tca_region owns this */
     bool attached;    /* memory of its process, there before the region was: never mapped or unmapped; a peer's is not here at all */
     bool gone;        /* freed, or its process has ended */
-    uint32_t uses;    /* by steps of plans */
+    bool shared_only; /* no plan has ever asked for it */
+    uint32_t uses;    /* by steps of plans, and by what others share with us */
     struct driver_region *driver_region;
     struct mapped_region *next;
 };
@@ -63,14 +64,13 @@ void mapping_insert(struct tca *session, struct mapped_region *region);
 void mapping_remove(struct tca *session, struct mapped_region *region);
 int mapping_insert_own_segment(struct tca *session);
 
-/* One use of a region less: unmaps a peer's that is gone when it was the last. */
+/* One use of a region less: unmaps a peer's that is gone, or was only shared with us, when it was the last. */
 void mapping_unuse(struct tca *session, struct mapped_region *region);
 
-/* A region that others share with us, mapped, and one use of it more; its descriptor comes in every such frame. What nobody uses any
- * more is not kept: nobody would tell us of its end. */
+/* A region that others share with us, mapped, and one use of it more; its descriptor comes in every such frame. If nothing else has
+ * mapped it, it is not kept after its last use: nobody would tell us of its end. */
 int mapping_share_region(struct tca *session, const Tca__Mapping *mapping, struct frame *frame,
                          struct mapped_region **ret_region);
-void mapping_unuse_shared(struct tca *session, struct mapped_region *region);
 
 /* The region is gone: NULL when it is none that was ever mapped. */
 struct mapped_region *mapping_gone(struct tca *session, uint64_t id);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Puts between processes of a node, copied in every way: what arrives is right, whatever the other end is doing meanwhile."""
 
+import os
 import random
 import signal
 import time
@@ -308,6 +309,67 @@ class Ends(Way):
 
     def test_receiver_is_killed(self):
         self.killed(1)
+
+
+class Keeps(Way):
+    """What is held, and for how long."""
+
+    @staticmethod
+    def held(pid):
+        with open(f"/proc/{pid}/maps", encoding="ascii") as maps:
+            return len(os.listdir(f"/proc/{pid}/fd")), sum("memfd" in line for line in maps)
+
+    def test_plans_and_regions_come_and_go(self):
+        cluster = self.cluster()
+        for way in SHARED:
+            sender, receiver = self.pair(cluster, way, way)
+
+            def once(seed):
+                plan, source, target = self.one_way(sender, receiver, "30000", seed)
+                sender.ask(f"start {plan}")
+                receiver.ask("notified_wait 0 0 -2")
+                receiver.ask(f"check {target} 0 30000 {seed}")
+                sender.ask(f"freeplan {plan}")
+                sender.ask(f"free {source}")
+                receiver.ask("notified 0 0")  # it looks, and hears that they are gone
+                receiver.ask(f"free {target}")
+                sender.ask("notified 1 0")
+
+            once(1)
+            once(2)
+            pids = (receiver.pid, cluster[0].process.pid)
+            before = [self.held(pid) for pid in pids], self.held(sender.pid)[0]
+            for seed in range(60):
+                with self.subTest(way=way, seed=seed):
+                    once(seed)
+            # its sender keeps what plans of its own have mapped
+            self.assertEqual(([self.held(pid) for pid in pids], self.held(sender.pid)[0]), before)
+
+    def test_receiver_that_does_not_read(self):
+        """Its socket is full of offers long before the last: the others are no offers, and all that is put lands."""
+        count, size = 700, 512
+        cluster = self.cluster()
+        for way in SHARED:
+            with self.subTest(way=way):
+                sender, receiver = self.pair(cluster, way, way)
+                source, _ = sender.alloc(count * size)
+                target, _ = receiver.alloc(count * size)
+                handle = receiver.handle(target)
+                sender.ask(f"fill {source} 0 {count * size} 9")
+                places = [random.Random(way).sample(range(count), count)]
+                plans = [sender.plan(f"put {source} {place * size} {size} {handle} {place * size} {size}", "notify 1 0")
+                         for place in places[0]]
+                ways = []
+                for plan in plans:
+                    sender.ask(f"start {plan}")
+                    sender.ask(f"wait {plan} -2")
+                    ways.append(sender.receipt(plan)["way"])
+                self.assertEqual({*ways}, {way, "push"})
+                for _ in plans:
+                    receiver.ask("notified_wait 0 0 -2")
+                receiver.ask(f"check {target} 0 {count * size} 9")
+                sender.ask("close")
+                receiver.ask("close")
 
 
 class Stops(Way):
