@@ -61,11 +61,12 @@ static int map_source(struct tca *session, const Tca__Share *share, struct frame
 static int compile(struct lane_offer *offer, const Tca__Share *share, const struct mapped_region *target)
 {
     struct layout *from = NULL, *to = NULL;
+    uint64_t source_bytes = offer->source ? offer->source->bytes : share->source_bytes;
     int r = take_layout(&share->source_layout, &from);
     if (r == 0)
         r = take_layout(&share->target_layout, &to);
     if (r == 0 && (from->size_bytes != to->size_bytes ||
-                   !layout_fits(from, share->source_offset, share->source_bytes) ||
+                   !layout_fits(from, share->source_offset, source_bytes) ||
                    !layout_fits(to, share->target_offset, target->bytes)))
         r = -EPROTO;
     if (r == 0)

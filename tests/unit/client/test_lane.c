@@ -81,6 +81,8 @@ static Tca__Share share_of(uint32_t id)
     Tca__Share share = TCA__SHARE__INIT;
     share.id = id;
     share.source_region = SOURCE;
+    share.source_fd = 1;
+    share.lane_fd = 2;
     share.source_bytes = BYTES;
     share.source_offset = 128;
     share.target_region = TARGET;
@@ -235,6 +237,7 @@ enum what {
     SOURCE_OFFSET,
     HUGE_OFFSET,
     SOURCE_BYTES,
+    SOURCE_DESCRIPTOR,
     UNSEALED,
     WHATS,
 };
@@ -267,6 +270,9 @@ static void spoil(enum what what, Tca__Share *share, uint8_t *garbage, struct la
         break;
     case SOURCE_BYTES:
         share->source_bytes = 2 * BYTES;
+        break;
+    case SOURCE_DESCRIPTOR:
+        share->source_fd = 3;
         break;
     default:
         *fd = memory("unsealed", BYTES, false, NULL);
@@ -375,4 +381,18 @@ Test(client_lane, news_in_the_middle_of_a_step)
     cr_assert_eq(tca_notified_count(session, 0, 1), 1, "what it had notified before counts, once");
     cr_assert_eq(tca_start(plan), -EOWNERDEAD);
     cr_assert_eq(tca_notified_count(session, 0, 0), 0);
+}
+
+/* A source that we cannot map: staged entries need nothing of it, and others are passed over. */
+Test(client_lane, sources_that_are_not_mapped)
+{
+    Tca__Share share = share_of(1);
+    share.source_fd = 0;
+    offer(&share);
+    publish(1);
+    memcpy(lane_slot(&lane), source + 128, 4096);
+    lane_publish(&lane, 1, LANE_STAGED, 0, 4096);
+    raise_notification();
+    cr_assert_eq(tca_notified(session, 0, 0), 1);
+    cr_assert(landed() && !source_is_mapped());
 }
