@@ -11,6 +11,7 @@ struct random_layout {
     int64_t *places; /* of byte i in packed order; layout->size_bytes of them */
 };
 
-/* `bytes` bytes (> 0) in loops, lists and blocks side by side. No two lie at one place, unless may_overlap. */
+/* `bytes` bytes (> 0) in loops, lists and blocks side by side. No two lie at one place, unless
+ * may_overlap. */
 struct random_layout random_layout_new(struct random *random, uint32_t bytes, bool may_overlap);
 void random_layout_free(struct random_layout *layout);

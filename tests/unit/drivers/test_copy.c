@@ -10,7 +10,7 @@
 
 enum { MEMORY = 64 << 10, BASE = 24 << 10, PACKED_MAX = 8 << 10, GUARD = 64 };
 
-static uint8_t source[MEMORY], target[MEMORY], expected[MEMORY];
+static _Alignas(64) uint8_t source[MEMORY], target[MEMORY], expected[MEMORY];
 
 /* Blocks of a row do not overlap, nor do rows: else a reference of bytes would have to know the
  * order. */
@@ -113,14 +113,18 @@ static void compare_whole(const struct shape *to, const struct shape *from, cons
 {
     struct layout *source_layout = shape_layout(from), *target_layout = shape_layout(to);
     struct copy_program *program;
-    memset(target, 0x5a, MEMORY);
     memset(expected, 0x5a, MEMORY);
     for (uint64_t i = 0; i < shape_bytes(to); i++)
         expected[BASE + shape_place(to, i)] = source[BASE + shape_place(from, i)];
     cr_assert(copy_program_new(target_layout, source_layout, &program) == 0);
-    copy_program_run(program, target + BASE, source + BASE, 0, shape_bytes(to));
-    cr_assert(memcmp(target, expected, MEMORY) == 0, "%s: %lu x %lu x %lu B to %ld and %ld apart",
-              set, to->outer, to->count, to->block, to->stride, to->outer_stride);
+    for (int stream = 0; stream < 2; stream++) {
+        memset(target, 0x5a, MEMORY);
+        (stream ? copy_program_run_stream : copy_program_run)(program, target + BASE, source + BASE,
+                                                              0, shape_bytes(to));
+        cr_assert(memcmp(target, expected, MEMORY) == 0,
+                  "%s%s: %lu x %lu x %lu B to %ld and %ld apart", set, stream ? ", stream" : "",
+                  to->outer, to->count, to->block, to->stride, to->outer_stride);
+    }
     copy_program_free(program);
     free(source_layout);
     free(target_layout);
@@ -145,6 +149,24 @@ static void compare_shapes(uint64_t block, uint64_t count, uint64_t outer, const
             compare_whole(shapes[to], shapes[from], set);
 }
 
+/* Blocks that are whole lines of the target, and nearly so. */
+static void compare_lines(const char *set)
+{
+    for (uint64_t block = 64; block <= 640; block += 32) {
+        for (int64_t offset = 0; offset <= 64; offset += 16) {
+            const struct shape to = {.block = block,
+                                     .count = 5,
+                                     .stride = 704,
+                                     .outer = 3,
+                                     .outer_stride = 8192,
+                                     .offset = offset};
+            const struct shape from = {
+                .block = block, .count = 5, .stride = 701, .outer = 3, .outer_stride = 4001};
+            compare_whole(&to, &from, set);
+        }
+    }
+}
+
 Test(copy, every_block_size_in_every_set)
 {
     uint32_t state = 99;
@@ -158,6 +180,7 @@ Test(copy, every_block_size_in_every_set)
         for (uint64_t block = 1; block <= 34; block++)
             compare_shapes(block, 1 + next_random(&state) % 20, 1 + next_random(&state) % 34, set);
         compare_shapes(3000, 2, 3, set);
+        compare_lines(set);
     }
 }
 
