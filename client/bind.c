@@ -78,7 +78,7 @@ static void share(struct tca *session, struct unit *unit, const struct step *put
     struct mapped_segment *segment;
     if (mapping_segment(session, mapping, &segment) == 0 &&
         process_map_lane(unit->process, segment->segment) == 0)
-        shm_put_share(unit->put, (enum way)mapping->way, mapping->share, put->put.target_layout,
+        shm_put_share(unit->put, (enum way)mapping->way, &session->way_costs, mapping->share, put->put.target_layout,
                       put->put.source_layout);
 }
 

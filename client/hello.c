@@ -14,6 +14,21 @@ static int say_version(const struct control *control, uint32_t version, const ch
         control->path, release, version, tca_version(), PROTO_VERSION);
 }
 
+struct way_costs hello_way_costs(const Tca__Welcome *welcome)
+{
+    const Tca__WayCosts *told = welcome->way_costs;
+    if (!told)
+        return way_costs_default;
+    const struct way_costs costs = {
+        .half_base_ns = told->half_base_ns,
+        .half_line = told->half_line,
+        .ring_base_ns = told->ring_base_ns,
+        .ring_line_ns = told->ring_line_ns,
+        .ring_block_ns = told->ring_block_ns,
+    };
+    return way_costs_valid(&costs) ? costs : way_costs_default;
+}
+
 int hello_ask(struct control *control, const char *name, uint32_t group_size, uint64_t end_ns,
               struct answer *ret_answer)
 {

@@ -5,6 +5,7 @@
 #include "client/environment.h"
 #include "client/identity.h"
 #include "drivers/driver.h"
+#include "drivers/shm/ways.h"
 #include "proto/ring.h"
 #include "proto/segment.h"
 #include "proto/wait.h"
@@ -35,6 +36,7 @@ struct tca {
 
     struct control control;
     struct settings settings;
+    struct way_costs way_costs; /* of this node */
     struct identity identity;
     bool grouped;           /* has joined a group at the daemon */
     struct member *members; /* by rank */

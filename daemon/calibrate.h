@@ -12,3 +12,7 @@ int calibrate_driver(const struct driver_ops *ops, const struct driver_config *c
 /* How long a cache line takes from one thread to another (ns, one way, undisturbed). What a start through the daemon costs more
  * than one in the client. */
 double calibrate_line_ns(void);
+
+/* What the ways of sharing a copy cost between two processors that we may run on, in a tenth of a second at most. 0; -ENODEV: there
+ * are no two; -EBUSY: others run on them; -ERANGE: what was measured makes no sense. */
+int calibrate_ways(struct way_costs *ret_costs);

@@ -18,6 +18,7 @@ struct run {
     struct admin_reply *reply; /* NULL: nobody asked */
     struct cost_table table;
     int error[RAIL_COUNT];
+    int ways_error;
     struct driver_config config;
     char path[4096];
     int write_error;
@@ -41,7 +42,35 @@ static void work(void *context)
         parameters.latency_ns += hop_ns;
         run->table.at[rail][SEAT_DAEMON] = parameters;
     }
+    run->ways_error = calibrate_ways(&run->table.ways);
+    run->table.ways_valid = run->ways_error == 0;
     run->write_error = cost_write(run->path, &run->table);
+}
+
+static const char *ways_error_text(int error)
+{
+    switch (error) {
+    case 0:
+        return "";
+    case -ENODEV:
+        return "there are no two cores that this daemon may run on";
+    case -EBUSY:
+        return "others kept the processors busy: run tcactl calibrate when they have ended";
+    case -ERANGE:
+        return "what was measured makes no sense: run tcactl calibrate when the machine is idle";
+    default:
+        return strerror(-error);
+    }
+}
+
+/* Those in force, measured or not. */
+static json_t *ways_document(const struct run *run)
+{
+    struct way_costs costs = *cost_ways(&run->table);
+    json_t *ways = json_pack("{s:b, s:s}", "valid", run->table.ways_valid, "error", ways_error_text(run->ways_error));
+    for (unsigned field = 0; field < WAY_COST_FIELDS; field++)
+        json_object_set_new(ways, way_cost_fields[field].name, json_real(*way_cost_at(&costs, field)));
+    return ways;
 }
 
 static json_t *document(const struct run *run)
@@ -62,7 +91,7 @@ static json_t *document(const struct run *run)
             json_array_append_new(rails, json_pack("{s:s, s:s, s:b, s:s}", "rail", rail_name(rail), "seat", "daemon",
                                                    "valid", 0, "error", strerror(-run->error[rail])));
     }
-    return json_pack("{s:s, s:o}", "path", run->path, "rails", rails);
+    return json_pack("{s:s, s:o, s:o}", "path", run->path, "rails", rails, "ways", ways_document(run));
 }
 
 static void done(void *context)
@@ -77,6 +106,8 @@ static void done(void *context)
                         rail_name(rail), strerror(-run->error[rail]));
         }
     }
+    if (run->ways_error < 0)
+        log_warning(NULL, "how puts are copied was not measured, the defaults are used: %s", ways_error_text(run->ways_error));
     if (run->write_error < 0)
         log_warning(NULL, "calibration: %s: %s: it is measured again at the next start", run->path,
                     strerror(-run->write_error));

@@ -67,7 +67,21 @@ static json_t *notification(const struct plan_unit *unit)
                         : json_null();
 }
 
-static json_t *explain_step(const struct plan *plan, const struct plan_step *step)
+/* How the client copies it: the ways that are possible, the last when the receiver is farther than half_up_to_ns. */
+static json_t *explain_copy(const struct plan *plan, const struct plan_unit *unit, enum seat seat)
+{
+    if (seat != SEAT_CLIENT)
+        return json_null();
+    enum way way = unit->share ? unit->way : WAY_PUSH;
+    if (way != WAY_NONE)
+        return json_pack("{s:[s], s:n}", "ways", way_name(way), "half_up_to_ns");
+    uint32_t up_to_ns = way_half_up_to_ns(&plan->session->way_costs, unit->target_layout, unit->source_layout);
+    if (up_to_ns == 0 || up_to_ns == UINT32_MAX)
+        return json_pack("{s:[s], s:n}", "ways", way_name(up_to_ns ? WAY_HALF : WAY_RING), "half_up_to_ns");
+    return json_pack("{s:[s, s], s:I}", "ways", way_name(WAY_HALF), way_name(WAY_RING), "half_up_to_ns", (json_int_t)up_to_ns);
+}
+
+static json_t *explain_step(const struct plan *plan, const struct plan_step *step, enum seat seat)
 {
     char source[128], target[128];
     if (step->is_wait)
@@ -84,13 +98,14 @@ static json_t *explain_step(const struct plan *plan, const struct plan_step *ste
     bool prepared = plan->pending == 0;
     struct driver_put_info info = prepared ? unit->info : (struct driver_put_info){0};
     return json_pack(
-        "{s:s, s:I, s:I, s:I, s:b, s:b, s:{s:I, s:I, s:s}, s:{s:I, s:I, s:I, s:s}, s:o}", "kind", "put", "bytes",
+        "{s:s, s:I, s:I, s:I, s:b, s:b, s:{s:I, s:I, s:s}, s:{s:I, s:I, s:I, s:s}, s:o, s:o}", "kind", "put", "bytes",
         (json_int_t)a->size_bytes, "blocks",
         (json_int_t)(a->block_count > b->block_count ? a->block_count : b->block_count), "descriptors",
         (json_int_t)(info.descriptors ? info.descriptors : 1), "gathered", info.gathered, "fence",
         prepared && unit->fence, "source", "region", (json_int_t)unit->source->id, "offset", (json_int_t)unit->source_offset, "layout",
         source, "target", "node", (json_int_t)unit->node, "region", (json_int_t)unit->handle.region, "offset",
-        (json_int_t)(unit->handle.offset_bytes + unit->target_offset), "layout", target, "notify", notification(unit));
+        (json_int_t)(unit->handle.offset_bytes + unit->target_offset), "layout", target, "notify", notification(unit),
+        "copy", explain_copy(plan, unit, seat));
 }
 
 static json_t *explain_chain(const struct plan *plan, uint32_t index)
@@ -98,7 +113,7 @@ static json_t *explain_chain(const struct plan *plan, uint32_t index)
     const struct plan_chain *chain = &plan->chains[index];
     json_t *steps = json_array(), *candidates = json_array();
     for (uint32_t i = 0; i < chain->step_count; i++)
-        json_array_append_new(steps, explain_step(plan, &chain->steps[i]));
+        json_array_append_new(steps, explain_step(plan, &chain->steps[i], chain->seat));
     for (uint32_t i = 0; i < chain->candidate_count; i++) {
         const struct plan_candidate *candidate = &chain->candidates[i];
         json_array_append_new(candidates, json_pack("{s:s, s:s, s:o, s:b, s:b, s:s}", "rail", rail_name(candidate->rail),

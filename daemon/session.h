@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "drivers/shm/ways.h"
 #include "proto/segment.h"
 #include "proto/tca.pb-c.h"
 
@@ -42,6 +43,7 @@ struct session {
     uint32_t sources; /* ranks that notify has lines for */
     int notify_fd;
     int engine_fd; /* eventfd that wakes the engine */
+    struct way_costs way_costs; /* that it was told to choose by */
 
     /* group: name "" and size 1 when it has joined none; members[size], all known once joined */
     char group[NAME_MAX_BYTES];

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "drivers/shm/ways.h"
 #include "proto/layout.h"
 #include "proto/segment.h"
 
@@ -24,7 +25,12 @@ struct cost_parameters {
 
 struct cost_table {
     struct cost_parameters at[RAIL_COUNT][SEAT_COUNT];
+    bool ways_valid;       /* measured: */
+    struct way_costs ways; /* how a put in the client's seat is copied */
 };
+
+/* The measured ones, or the defaults. */
+const struct way_costs *cost_ways(const struct cost_table *table);
 
 struct cost_question {
     uint64_t bytes;

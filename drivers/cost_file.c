@@ -1,5 +1,5 @@
 /* The cost table as text: "rail.seat.parameter = value", five lines for each rail and seat that was
- * measured. */
+ * measured, and "ways.parameter = value", five lines or none. */
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -13,7 +13,7 @@
 
 #include "drivers/cost.h"
 
-#define SIGNATURE "tcad-cost 2"
+#define SIGNATURE "tcad-cost 3"
 
 static const struct {
     const char *name;
@@ -28,17 +28,53 @@ static const struct {
 };
 enum { FIELDS = sizeof(fields) / sizeof(fields[0]), ALL_FIELDS = (1 << FIELDS) - 1 };
 
+struct seen {
+    unsigned at[RAIL_COUNT][SEAT_COUNT]; /* a bit for each field */
+    unsigned ways;
+};
+enum { ALL_WAYS = (1 << WAY_COST_FIELDS) - 1 };
+
 static double *field_of(struct cost_parameters *parameters, unsigned field)
 {
     return (double *)((char *)parameters + fields[field].offset);
 }
 
+static bool read_number(const char *text, double *ret_value)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || end[strspn(end, " \t\r\n")] != '\0')
+        return false;
+    *ret_value = value;
+    return true;
+}
+
+static const char *read_way(const char *name, const char *number, struct cost_table *table, struct seen *seen)
+{
+    double value;
+    unsigned field = 0;
+    while (field < WAY_COST_FIELDS && strcmp(way_cost_fields[field].name, name) != 0)
+        field++;
+    if (field == WAY_COST_FIELDS)
+        return "unknown parameter of the ways";
+    if (seen->ways & 1u << field)
+        return "parameter given twice";
+    if (!read_number(number, &value))
+        return "not a number";
+    if (!way_cost_valid(field, value))
+        return "number out of range";
+    seen->ways |= 1u << field;
+    *way_cost_at(&table->ways, field) = value;
+    return NULL;
+}
+
 /* Takes one line of the file: NULL, or what is wrong with it. */
-static const char *read_line(const char *line, struct cost_table *table,
-                             unsigned seen[RAIL_COUNT][SEAT_COUNT])
+static const char *read_line(const char *line, struct cost_table *table, struct seen *seen)
 {
     char rail_text[32], seat_text[32], field_text[32];
     int used = 0;
+    if (sscanf(line, " ways.%31[a-z0-9_] = %n", field_text, &used) == 1 && used > 0)
+        return read_way(field_text, line + used, table, seen);
     if (sscanf(line, " %31[a-z0-9_].%31[a-z0-9_].%31[a-z0-9_] = %n", rail_text, seat_text,
                field_text, &used) != 3 ||
         used == 0)
@@ -55,35 +91,37 @@ static const char *read_line(const char *line, struct cost_table *table,
         field++;
     if (field == FIELDS)
         return "unknown parameter";
-    if (seen[rail][seat] & 1u << field)
+    if (seen->at[rail][seat] & 1u << field)
         return "parameter given twice";
 
-    char *end;
-    double value = strtod(line + used, &end);
-    if (end == line + used || end[strspn(end, " \t\r\n")] != '\0')
+    double value;
+    if (!read_number(line + used, &value))
         return "not a number";
     if (!isfinite(value) || value < fields[field].least)
         return "number out of range";
-    seen[rail][seat] |= 1u << field;
+    seen->at[rail][seat] |= 1u << field;
     *field_of(&table->at[rail][seat], field) = value;
     return NULL;
 }
 
-static const char *finish_table(struct cost_table *table, unsigned seen[RAIL_COUNT][SEAT_COUNT])
+static const char *finish_table(struct cost_table *table, const struct seen *seen)
 {
     for (int rail = 0; rail < RAIL_COUNT; rail++) {
         for (int seat = 0; seat < SEAT_COUNT; seat++) {
-            if (seen[rail][seat] != 0 && seen[rail][seat] != ALL_FIELDS)
+            if (seen->at[rail][seat] != 0 && seen->at[rail][seat] != ALL_FIELDS)
                 return "some parameters of a rail are missing";
-            table->at[rail][seat].valid = seen[rail][seat] == ALL_FIELDS;
+            table->at[rail][seat].valid = seen->at[rail][seat] == ALL_FIELDS;
         }
     }
+    if (seen->ways != 0 && seen->ways != ALL_WAYS)
+        return "some parameters of the ways are missing";
+    table->ways_valid = seen->ways == ALL_WAYS;
     return NULL;
 }
 
 static const char *read_file(FILE *file, struct cost_table *table, unsigned *line_number)
 {
-    unsigned seen[RAIL_COUNT][SEAT_COUNT] = {0};
+    struct seen seen = {0};
     char line[256];
     *line_number = 1;
     if (!fgets(line, sizeof(line), file) || strcmp(line, SIGNATURE "\n") != 0)
@@ -95,11 +133,11 @@ static const char *read_file(FILE *file, struct cost_table *table, unsigned *lin
         size_t blank = strspn(line, " \t\r\n");
         if (line[blank] == '#' || line[blank] == '\0')
             continue;
-        const char *why = read_line(line, table, seen);
+        const char *why = read_line(line, table, &seen);
         if (why)
             return why;
     }
-    return ferror(file) ? "cannot be read" : finish_table(table, seen);
+    return ferror(file) ? "cannot be read" : finish_table(table, &seen);
 }
 
 /* Numbers with a point, whatever locale the application has set. (locale_t)0 when there is no
@@ -171,6 +209,13 @@ static void write_parameters(FILE *file, const char *rail, const char *seat,
         fprintf(file, "%s.%s.%s = %.9g\n", rail, seat, fields[field].name, *field_of(&copy, field));
 }
 
+static void write_ways(FILE *file, const struct way_costs *costs)
+{
+    struct way_costs copy = *costs;
+    for (unsigned field = 0; field < WAY_COST_FIELDS; field++)
+        fprintf(file, "ways.%s = %.9g\n", way_cost_fields[field].name, *way_cost_at(&copy, field));
+}
+
 static int write_file(FILE *file, const struct cost_table *table)
 {
     write_header(file);
@@ -178,6 +223,8 @@ static int write_file(FILE *file, const struct cost_table *table)
         for (int seat = SEAT_NONE + 1; seat < SEAT_COUNT; seat++)
             if (table->at[rail][seat].valid)
                 write_parameters(file, rail_name(rail), seat_name(seat), &table->at[rail][seat]);
+    if (table->ways_valid)
+        write_ways(file, &table->ways);
     if (fflush(file) != 0 || fsync(fileno(file)) < 0)
         return -errno;
     return 0;

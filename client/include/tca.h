@@ -27,8 +27,8 @@
  * daemons TCA_DEFAULT: the session's time-out (TCA_TIMEOUT, 10 s).
  *
  * Environment (tcactl env shows all with their present values): TCA_SOCKET, TCA_NODE, TCA_CLUSTER_DIR, TCA_GROUP, TCA_RANK, TCA_SIZE,
- * TCA_TIMEOUT, TCA_RAIL, TCA_SEAT, TCA_SPIN, TCA_YIELD. What an argument says goes first, then the environment, then the default.
- * Times there are whole numbers with ns, us, ms or s.
+ * TCA_TIMEOUT, TCA_RAIL, TCA_SEAT, TCA_COPY, TCA_SPIN, TCA_YIELD. What an argument says goes first, then the environment, then the
+ * default. Times there are whole numbers with ns, us, ms or s.
  */
 #ifndef TCA_H
 #define TCA_H

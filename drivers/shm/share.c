@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "drivers/shm/shm.h"
-#include "drivers/shm/ways.h"
 
 enum {
     LOOKS = 200,               /* at the receiver's line, some 10 to 100 ns each, before it is taken for absent */
@@ -230,8 +229,8 @@ int shm_put_attached(struct driver_put *driver_put, const struct attached *attac
     return 0;
 }
 
-int shm_put_share(struct driver_put *driver_put, enum way way, uint32_t id, const struct layout *target,
-                  const struct layout *source)
+int shm_put_share(struct driver_put *driver_put, enum way way, const struct way_costs *costs, uint32_t id,
+                  const struct layout *target, const struct layout *source)
 {
     struct shm_put *put = (struct shm_put *)driver_put;
     struct shm_share *share;
@@ -244,7 +243,7 @@ int shm_put_share(struct driver_put *driver_put, enum way way, uint32_t id, cons
     if (!share)
         return -ENOMEM;
     share->way = way;
-    share->half_up_to_ns = way_half_up_to_ns(&way_costs_default, target, source);
+    share->half_up_to_ns = way_half_up_to_ns(costs, target, source);
     share->put = (struct lane_put){.id = id, .size_bytes = put->size_bytes, .program = put->program};
     share->put.target = put->base_target;
     share->put.source = put->base_source;

@@ -6,6 +6,7 @@
 
 #include "drivers/driver.h"
 #include "drivers/shm/lane.h"
+#include "drivers/shm/ways.h"
 
 /* The lane to this peer, the sender's end, from now on; NULL: none any more. Nothing is in flight. */
 void shm_peer_lane(struct driver_peer *peer, struct lane *lane);
@@ -13,9 +14,11 @@ void shm_peer_lane(struct driver_peer *peer, struct lane *lane);
 /* The peer is this process itself: it will read from its own caches. */
 void shm_peer_self(struct driver_peer *peer);
 
-/* A prepared put with data, whose peer has a lane, is copied in this way from now on (WAY_NONE: the best at each start); id: the daemon's, known to the receiver. Its
- * notification, if any, goes to the lane's receiver. 0, -EEXIST, -EINVAL, -ENOMEM: then the sender copies it as before. */
-int shm_put_share(struct driver_put *put, enum way way, uint32_t id, const struct layout *target, const struct layout *source);
+/* A prepared put with data, whose peer has a lane, is copied in this way from now on (WAY_NONE: the best at each start, by these costs);
+ * id: the daemon's, known to the receiver. Its notification, if any, goes to the lane's receiver. 0, -EEXIST, -EINVAL, -ENOMEM: then
+ * the sender copies it as before. */
+int shm_put_share(struct driver_put *put, enum way way, const struct way_costs *costs, uint32_t id, const struct layout *target,
+                  const struct layout *source);
 
 /* A put that waits for its receiver, if it does, is given up: its operation is done with this error. What was left to the receiver may
  * still land. */

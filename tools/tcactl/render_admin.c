@@ -92,6 +92,24 @@ void render_reload(const json_t *doc, const struct screen *screen)
         fputs("nothing has changed\n", screen->to);
 }
 
+/* How puts in the client's seat are copied: what half and ring cost, in the words of tcactl(1). */
+static void ways(const json_t *ways, const struct screen *screen)
+{
+    const char *error = json_string_value(doc_get(ways, "error"));
+    if (!ways)
+        return;
+    fprintf(screen->to, "copying by half: %s", units_ns(doc_number(ways, "half_base_ns")).text);
+    fprintf(screen->to, " + %.3f of the distance a line; ", doc_number(ways, "half_line"));
+    fprintf(screen->to, "by ring: %s", units_ns(doc_number(ways, "ring_base_ns")).text);
+    fprintf(screen->to, " + %s a line", units_ns(doc_number(ways, "ring_line_ns")).text);
+    fprintf(screen->to, " + %s a block\n", units_ns(doc_number(ways, "ring_block_ns")).text);
+    if (!doc_true(ways, "valid") && error) {
+        fputs("these are defaults: ", screen->to);
+        screen_text(screen, error);
+        fputc('\n', screen->to);
+    }
+}
+
 void render_calibrate(const json_t *doc, const struct screen *screen)
 {
     static const char *const titles[] = {"RAIL",       "SEAT",   ">LATENCY", ">PER DESCRIPTOR",
@@ -117,6 +135,7 @@ void render_calibrate(const json_t *doc, const struct screen *screen)
         }
     }
     table_print(&table, screen, 0, "no rails");
+    ways(doc_get(doc, "ways"), screen);
     fputs("kept in ", screen->to);
     screen_text(screen, doc_text(doc, "path"));
     fputc('\n', screen->to);

@@ -55,6 +55,24 @@ static void end_of_put(const json_t *end, const struct screen *screen)
     screen_text(screen, doc_text(end, "layout"));
 }
 
+static void way(const json_t *copy, size_t index, const struct screen *screen)
+{
+    const char *name = json_string_value(json_array_get(doc_get(copy, "ways"), index));
+    screen_text(screen, name ? name : "-");
+}
+
+static void ways(const json_t *copy, const struct screen *screen)
+{
+    if (doc_count(copy, "ways") == 0)
+        return;
+    fputs("\n         copied by ", screen->to);
+    way(copy, 0, screen);
+    if (doc_count(copy, "ways") > 1) {
+        fprintf(screen->to, " up to %lld ns of distance, else by ", doc_integer(copy, "half_up_to_ns"));
+        way(copy, 1, screen);
+    }
+}
+
 static void step(const json_t *step, const struct screen *screen)
 {
     const char *kind = doc_text(step, "kind");
@@ -74,6 +92,7 @@ static void step(const json_t *step, const struct screen *screen)
         if (json_is_object(notify))
             fprintf(screen->to, "\n         then notify rank %lld, slot %lld",
                     doc_integer(notify, "rank"), doc_integer(notify, "slot"));
+        ways(doc_get(step, "copy"), screen);
     } else if (doc_get(step, "rank")) {
         fprintf(screen->to, " rank %lld, slot %lld", doc_integer(step, "rank"),
                 doc_integer(step, "slot"));

@@ -88,6 +88,8 @@ Test(cost_file, comes_back)
     table.at[RAIL_SHM][SEAT_CLIENT] = typical;
     table.at[RAIL_OFI][SEAT_DAEMON] = typical;
     table.at[RAIL_OFI][SEAT_DAEMON].latency_ns = 12345.678901;
+    table.ways_valid = true;
+    table.ways = (struct way_costs){1.5, 0.123456789, 701, 13.25, 0};
     setlocale(LC_ALL, "de_DE.UTF-8"); /* where there is one, its comma must not matter */
     cr_assert(cost_write(path, &table) == 0);
     cr_assert(cost_read(path, &back, &why, &line) == 0, "%s in line %u", why, line);
@@ -101,7 +103,13 @@ Test(cost_file, comes_back)
                       alike(a->small_bytes_per_ns, b->small_bytes_per_ns) &&
                       alike(a->large_bytes_per_ns, b->large_bytes_per_ns));
         }
+    cr_assert(back.ways_valid);
+    for (unsigned field = 0; field < WAY_COST_FIELDS; field++)
+        cr_assert(alike(*way_cost_at(&table.ways, field), *way_cost_at(&back.ways, field)), "%s", way_cost_fields[field].name);
+    table.ways_valid = false; /* could not be measured */
     cr_assert(cost_write(path, &table) == 0, "over an old one");
+    cr_assert(cost_read(path, &back, &why, &line) == 0, "%s in line %u", why, line);
+    cr_assert(!back.ways_valid && cost_ways(&back) == &way_costs_default);
 }
 
 Test(cost_file, is_not_there)
@@ -113,7 +121,7 @@ Test(cost_file, is_not_there)
     cr_assert(cost_write("/nonexistent/cost", &table) == -ENOENT);
 }
 
-#define HEAD "tcad-cost 2\n"
+#define HEAD "tcad-cost 3\n"
 
 Test(cost_file, says_what_is_wrong_and_where)
 {
@@ -123,6 +131,7 @@ Test(cost_file, says_what_is_wrong_and_where)
     } cases[] = {
         {"", 1},
         {"tcad-cost 1\n", 1},
+        {"tcad-cost 2\n", 1}, /* knew nothing of ways: measured again */
         {HEAD "nonsense\n", 2},
         {HEAD "# fine\n\nshm.client.latency_ns = fast\n", 4},
         {HEAD "shm.client.latency_ns =\n", 2},
@@ -136,6 +145,18 @@ Test(cost_file, says_what_is_wrong_and_where)
         {HEAD "shm.client.colour = 1\n", 2},
         {HEAD "shm.client.latency_ns = 1\nshm.client.latency_ns = 1\n", 3},
         {HEAD "shm.client.latency_ns = 1\n", 2},
+        {HEAD "ways.colour = 1\n", 2},
+        {HEAD "ways.client.half_line = 1\n", 2},
+        {HEAD "ways.half_line =\n", 2},
+        {HEAD "ways.half_line = short\n", 2},
+        {HEAD "ways.half_line = 1 2\n", 2},
+        {HEAD "ways.half_line = nan\n", 2},
+        {HEAD "ways.half_line = 0\n", 2},
+        {HEAD "ways.half_base_ns = -1\n", 2},
+        {HEAD "ways.ring_line_ns = inf\n", 2},
+        {HEAD "ways.ring_block_ns = 1e9\n", 2},
+        {HEAD "ways.half_line = 1\nways.half_line = 1\n", 3},
+        {HEAD "ways.half_line = 1\n", 2},
     };
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct cost_table table;

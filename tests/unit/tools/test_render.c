@@ -162,6 +162,25 @@ Test(render, plan_explains_itself)
                   "    ofi   daemon    30.5 us  chosen\n");
 }
 
+#define PLAN_OF_COPY(copy) \
+    "{\"id\":\"3.0\",\"name\":\"\",\"session\":3,\"channel\":0,\"bytes\":8,\"starts\":0,\"state\":\"ready\",\"chains\":[{\"index\":0," \
+    "\"rail\":\"shm\",\"seat\":\"client\",\"predicted_ns\":100,\"steps\":[{\"kind\":\"put\",\"bytes\":8,\"blocks\":1," \
+    "\"descriptors\":1,\"source\":{\"region\":1,\"offset\":0,\"layout\":\"contiguous\"},\"target\":{\"node\":0,\"region\":2," \
+    "\"offset\":0,\"layout\":\"contiguous\"},\"notify\":null,\"copy\":" copy "}]}]}"
+#define SHOWN_OF_COPY(copy) \
+    "plan 3.0 (-), session 3, channel 0: ready, 8 B a start, 0 starts\n\nchain 0: rail shm, seat client; predicted 100 ns\n" \
+    "    0  put 8 B in 1 block, 1 descriptor\n         from region 1 at 0, contiguous\n" \
+    "         to   node 0 region 2 at 0, contiguous\n" copy "    no candidates: this chain moves no bytes\n"
+
+Test(render, plan_explains_its_copying)
+{
+    expect_render(render_plan, PLAN_OF_COPY("null"), SHOWN_OF_COPY(""));
+    expect_render(render_plan, PLAN_OF_COPY("{\"ways\":[\"push\"],\"half_up_to_ns\":null}"),
+                  SHOWN_OF_COPY("         copied by push\n"));
+    expect_render(render_plan, PLAN_OF_COPY("{\"ways\":[\"half\",\"ring\"],\"half_up_to_ns\":130}"),
+                  SHOWN_OF_COPY("         copied by half up to 130 ns of distance, else by ring\n"));
+}
+
 Test(render, config)
 {
     expect_render(
@@ -224,6 +243,12 @@ Test(render, calibrate)
         "shm   client        110 ns           20 ns    1.50 ns  10.00 GB/s  5.25 GB/s\n"
         "ofi   daemon  not measured               -          -           -          -\n"
         "kept in /c\n");
+#define WAYS "\"half_base_ns\":600,\"half_line\":0.155,\"ring_base_ns\":690,\"ring_line_ns\":13.9,\"ring_block_ns\":2.1"
+#define SHOWN "no rails\ncopying by half: 600 ns + 0.155 of the distance a line; by ring: 690 ns + 13.9 ns a line + 2.10 ns a block\n"
+    expect_render(render_calibrate, "{\"path\":\"/c\",\"rails\":[],\"ways\":{\"valid\":true,\"error\":\"\"," WAYS "}}",
+                  SHOWN "kept in /c\n");
+    expect_render(render_calibrate, "{\"path\":\"/c\",\"rails\":[],\"ways\":{\"valid\":false,\"error\":\"busy\"," WAYS "}}",
+                  SHOWN "these are defaults: busy\nkept in /c\n");
 }
 
 static const char stats[] = "{\"families\":[{\"name\":\"tcad_bytes\",\"type\":\"counter\",\"unit\":"
