@@ -91,8 +91,8 @@ def admin(verb, argument=""):
     return blob(ADMIN, blob(1, verb) + blob(2, argument))
 
 
-def region_alloc(size, flags=0):
-    return blob(REGION_ALLOC, number(1, size) + number(2, flags))
+def region_alloc(size, flags=0, address=0):
+    return blob(REGION_ALLOC, number(1, size) + number(2, flags) + number(3, address))
 
 
 def put(source, handle, source_layout, target_layout, source_offset=0, target_offset=0):
