@@ -26,6 +26,8 @@ struct lane_offer {
 /* A layout of a message, checked: our own copy, for it need not be aligned there. */
 static int take_layout(const ProtobufCBinaryData *data, struct layout **ret_layout)
 {
+    if (data->len == 0)
+        return -EPROTO;
     struct layout *layout = malloc(data->len);
     if (!layout)
         return -ENOMEM;
