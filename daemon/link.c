@@ -146,7 +146,8 @@ void links_up(struct links *links, uint32_t node, size_t rail_count, Tca__RailAd
         link->rail = ops->rail;
         link->refs = 1;
         link->address_bytes = rails[i]->address.len;
-        memcpy(link->address, rails[i]->address.data, link->address_bytes);
+        if (link->address_bytes > 0) /* nothing has no data at all */
+            memcpy(link->address, rails[i]->address.data, link->address_bytes);
         link->next = links->first;
         links->first = link;
     }

@@ -21,6 +21,7 @@ enum { REGIONS_MAX = 256, PLANS_MAX = 8192, WORDS_MAX = 32 };
 struct actor {
     struct tca *session;
     struct tca_region *regions[REGIONS_MAX];
+    void *attached[REGIONS_MAX]; /* memory that was attached, by the region's number */
     struct tca_plan *plans[PLANS_MAX];
     uint32_t region_count, plan_count; /* numbers given so far; numbers are not used again */
 };

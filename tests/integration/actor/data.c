@@ -88,7 +88,7 @@ static int alloc(struct actor *actor, const struct words *words)
                (unsigned long long)tca_region_bytes(region));
 }
 
-/* attach BYTES: memory from malloc, never given back. ok REGION ADDRESS BYTES */
+/* attach BYTES: memory from malloc, given back at the end. ok REGION ADDRESS BYTES */
 static int attach(struct actor *actor, const struct words *words)
 {
     struct tca_region *region;
@@ -101,6 +101,7 @@ static int attach(struct actor *actor, const struct words *words)
         free(memory);
         return say_result(r);
     }
+    actor->attached[actor->region_count] = memory;
     actor->regions[actor->region_count] = region;
     return say("%u %p %llu", actor->region_count++, tca_region_address(region),
                (unsigned long long)tca_region_bytes(region));

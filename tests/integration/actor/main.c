@@ -181,5 +181,7 @@ int main(void)
     }
     free(line);
     tca_close(actor.session);
+    for (uint32_t i = 0; i < actor.region_count; i++)
+        free(actor.attached[i]);
     return 0;
 }
