@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/binding.h"
+#include "daemon/link.h"
 #include "daemon/peer.h"
 #include "daemon/region.h"
 #include "daemon/session.h"
@@ -133,8 +134,7 @@ void bindings_asked(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__P
         r = check_notified(tcad, node, bind, &args.notify, text, sizeof text);
     for (size_t i = 0; i < bind->n_drivers; i++) {
         const struct driver_ops *ops = driver_find(bind->drivers[i]);
-        const struct driver_caps *caps = ops ? engine_driver_caps(tcad->engine, ops->rail) : NULL;
-        if (caps && (caps->other_nodes || node == tcad->node))
+        if (ops && links_possible(tcad, ops->rail, node))
             args.rails |= 1u << ops->rail;
     }
     if (r == 0 && !args.rails) {

@@ -194,8 +194,7 @@ static json_t *machine(void)
 static void add_links(struct tcad *tcad, json_t *links, const struct cluster_node *node, const char *state)
 {
     for (int rail = 1; rail < RAIL_COUNT; rail++) {
-        const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
-        if (!caps || (node->id == tcad->node ? !caps->same_node : !caps->other_nodes))
+        if (!links_possible(tcad, rail, node->id))
             continue;
         bool live = links_exists(tcad->links, node->id, rail);
         const char *is = engine_driver_error(tcad->engine, rail) ? "down" : live ? "up"

@@ -126,16 +126,27 @@ struct links *links_free(struct links *links)
     return NULL;
 }
 
+static bool in_subcluster(const struct tcad *tcad, uint32_t node)
+{
+    const struct cluster_node *own = cluster_by_id(tcad->cluster, tcad->node), *other = cluster_by_id(tcad->cluster, node);
+    return own && other && strcmp(own->subcluster, other->subcluster) == 0;
+}
+
+bool links_possible(const struct tcad *tcad, enum rail rail, uint32_t node)
+{
+    const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
+    if (!caps || node == tcad->node)
+        return caps && caps->same_node;
+    return caps->other_nodes && (!caps->subcluster || in_subcluster(tcad, node));
+}
+
 void links_up(struct links *links, uint32_t node, size_t rail_count, Tca__RailAddress *const *rails)
 {
     links_down(links, node);
     for (size_t i = 0; i < rail_count; i++) {
         const struct driver_ops *ops = driver_find(rails[i]->driver);
-        const struct driver_caps *caps = ops ? engine_driver_caps(links->tcad->engine, ops->rail) : NULL;
-        if (!caps || rails[i]->address.len > ADDRESS_MAX_BYTES)
-            continue; /* a rail that we do not have */
-        if (node == links->tcad->node ? !caps->same_node : !caps->other_nodes)
-            continue;
+        if (!ops || !links_possible(links->tcad, ops->rail, node) || rails[i]->address.len > ADDRESS_MAX_BYTES)
+            continue; /* a rail that we do not have, or that does not lead there */
         struct link *link = calloc(1, sizeof *link);
         if (!link) {
             log_error(NULL, "node %u, rail %s: no memory for its link", node, rails[i]->driver);

@@ -31,6 +31,9 @@ int links_new(struct tcad *tcad, struct links **ret_links);
 /* Every plan has been released, the engine still runs (or never did). */
 struct links *links_free(struct links *links);
 
+/* Whether our end of the rail, if we have it, can reach that node. */
+bool links_possible(const struct tcad *tcad, enum rail rail, uint32_t node);
+
 /* From a greeting (or, for the own node, at start). */
 void links_up(struct links *links, uint32_t node, size_t rail_count, Tca__RailAddress *const *rails);
 void links_down(struct links *links, uint32_t node);

@@ -8,6 +8,7 @@
 
 #include "daemon/binding.h"
 #include "daemon/peer.h"
+#include "daemon/link.h"
 #include "daemon/plan.h"
 #include "daemon/region.h"
 #include "daemon/session.h"
@@ -78,9 +79,13 @@ static void ask_peer(struct plan *plan, struct plan_unit *unit)
     bind.notify_slot = unit->slot;
     bind.drivers = drivers;
     for (int rail = 0; rail < RAIL_COUNT; rail++) {
-        const struct driver_caps *caps = engine_driver_caps(plan->tcad->engine, rail);
-        if (caps && caps->other_nodes && (!plan->wanted_rail || plan->wanted_rail == (enum rail)rail))
+        if (links_possible(plan->tcad, rail, unit->node) && (!plan->wanted_rail || plan->wanted_rail == (enum rail)rail))
             drivers[bind.n_drivers++] = (char *)rail_name(rail);
+    }
+    if (bind.n_drivers == 0) {
+        plan_fail(plan, -ENETDOWN, "no rail of ours leads to node %" PRIu32 ": %s was asked for (rails.enable)", unit->node,
+                  plan->wanted_rail ? rail_name(plan->wanted_rail) : "any");
+        return;
     }
     message.body_case = TCA__MESSAGE__BODY_PEER_BIND;
     message.peer_bind = &bind;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/link.h"
 #include "daemon/plan.h"
 #include "daemon/region.h"
 #include "daemon/session.h"
@@ -67,6 +68,8 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
             return "does not reach the own node";
         if (unit->node != tcad->node && !caps->other_nodes)
             return "does not reach other nodes";
+        if (!links_possible(tcad, way.rail, unit->node))
+            return "does not reach other sub-clusters";
         if (unit->node != tcad->node && unit->rails && !(unit->rails & (1u << way.rail)))
             return "the other node does not have it";
     }

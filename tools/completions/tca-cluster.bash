@@ -2,7 +2,7 @@
 _tca_cluster()
 {
     local current=$2 previous=$3 command=${COMP_WORDS[1]-} options='--dir --quiet --help --version'
-    local up='--nodes --option --subclusters --tls --plain --timeout'
+    local up='--nodes --option --subclusters --tls --plain --boards --no-boards --rings --timeout'
     local -i i
 
     COMPREPLY=()
@@ -28,6 +28,10 @@ _tca_cluster()
             ;;
         --map)
             mapfile -t COMPREPLY < <(compgen -W 'rank node' -- "$current")
+            return
+            ;;
+        --rings)
+            mapfile -t COMPREPLY < <(compgen -W '1 2' -- "$current")
             return
             ;;
         -n | --nodes | -o | --option | -e | --env | --subclusters | --timeout | --ppn | --launcher) return ;;

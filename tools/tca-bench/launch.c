@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tools/common/find_tcad.h"
+#include "tools/common/find_program.h"
 
 extern char **environ;
 

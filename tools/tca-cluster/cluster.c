@@ -37,7 +37,8 @@ int cluster_directory(const char *argument, char ret_dir[static PATH_MAX])
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     char dir[PATH_MAX], cwd[PATH_MAX];
     /* The longest name in a socket's address, which has a short limit. */
-    const size_t room = sizeof(((struct sockaddr_un *)0)->sun_path) - sizeof("/node1023/tcad.sock");
+    const size_t room =
+        sizeof(((struct sockaddr_un *)0)->sun_path) - sizeof("/node1023/peach2.sock");
     int n;
 
     if (chosen && chosen[0] == '/')
@@ -114,6 +115,7 @@ int cluster_load(const char *dir, struct cluster *ret_cluster)
 {
     struct cluster cluster = {0};
     char security[8];
+    unsigned boards;
     struct path path = cluster_path(dir, "state");
     FILE *from = fopen(path.text, "re");
 
@@ -121,13 +123,16 @@ int cluster_load(const char *dir, struct cluster *ret_cluster)
         return -ENOENT;
     if (!from)
         return complain(errno, "cannot read %s: %s", path.text, strerror(errno));
-    int n = fscanf(from, "nodes %u security %7s owner %d %llu", &cluster.nodes, security,
+    int n = fscanf(from, "nodes %u subclusters %u security %7s boards %u rings %u owner %d %llu",
+                   &cluster.nodes, &cluster.subclusters, security, &boards, &cluster.rings,
                    &cluster.owner.pid, &cluster.owner.start);
     fclose(from);
-    if (n != 4 || cluster.nodes < 1 || cluster.nodes > CLUSTER_NODES_LIMIT)
+    if (n != 7 || cluster.nodes < 1 || cluster.nodes > CLUSTER_NODES_LIMIT ||
+        cluster.subclusters < 1 || cluster.subclusters > cluster.nodes || cluster.rings > 2)
         return complain(EINVAL, "%s is damaged: end what runs there, then remove %s", path.text,
                         dir);
     cluster.plain = strcmp(security, "plain") == 0;
+    cluster.boards = boards > 0;
     strcpy(cluster.dir, dir);
     *ret_cluster = cluster;
     return 0;
@@ -140,8 +145,9 @@ int cluster_save(const struct cluster *cluster)
 
     if (!to)
         return complain(errno, "cannot write %s: %s", path.text, strerror(errno));
-    fprintf(to, "nodes %u\nsecurity %s\nowner %d %llu\n", cluster->nodes,
-            cluster->plain ? "plain" : "tls", (int)cluster->owner.pid, cluster->owner.start);
+    fprintf(to, "nodes %u\nsubclusters %u\nsecurity %s\nboards %d\nrings %u\nowner %d %llu\n",
+            cluster->nodes, cluster->subclusters, cluster->plain ? "plain" : "tls", cluster->boards,
+            cluster->rings, (int)cluster->owner.pid, cluster->owner.start);
     return fclose(to) == 0 ? 0 : complain(errno, "cannot write %s: %s", path.text, strerror(errno));
 }
 

@@ -6,7 +6,8 @@
  *   cluster.key       their key (0600), when they use TLS
  *   overrides         -o of every daemon, for restart
  *   calibration       what the rails were measured to do, by the first node
- *   nodeN/            runtime directory of node N: tcad.conf, tcad.sock, tcad.log, pid, state/
+ *   nodeN/            runtime directory of node N: tcad.conf, tcad.sock, tcad.log, pid, state/;
+ *                     with boards peach2.sock, peach2.log, peach2.pid
  *   run.PID           a tca-cluster run that uses it
  *
  * The directory (its inode) is what up and down lock, so that nothing is left when it goes.
@@ -22,8 +23,10 @@ enum { CLUSTER_NODES_LIMIT = 1024 };
 
 struct cluster {
     char dir[PATH_MAX];
-    unsigned nodes;
+    unsigned nodes, subclusters;
     bool plain;
+    bool boards;          /* a PEACH2 board for each node, */
+    unsigned rings;       /* cabled as so many rings; 0: as the number of nodes suggests */
     struct process owner; /* the run for whose duration it is up; pid 0: none */
 };
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tools/common/must.h"
+#include "tools/tca-cluster/boards.h"
 #include "tools/tca-cluster/say.h"
 #include "tools/tca-cluster/up.h"
 
@@ -48,6 +49,16 @@ static size_t find_runs(const char *dir, struct process **ret_runs)
     return count;
 }
 
+static size_t end_and_reap(const struct process *processes, size_t count, const char *what)
+{
+    size_t left = end_processes(processes, count, what);
+
+    for (size_t i = 0; i < count; i++)
+        if (processes[i].pid > 0)
+            waitpid(processes[i].pid, NULL, WNOHANG); /* of our own children a zombie stays */
+    return left;
+}
+
 int cluster_down(const struct cluster *cluster)
 {
     struct process *processes;
@@ -60,10 +71,10 @@ int cluster_down(const struct cluster *cluster)
         processes[node] = cluster_daemon(cluster, node);
     say_step("stopping %u node%s in %s", cluster->nodes, cluster->nodes == 1 ? "" : "s",
              cluster->dir);
-    left += end_processes(processes, cluster->nodes, "daemon(s)");
+    left += end_and_reap(processes, cluster->nodes, "daemon(s)");
     for (unsigned node = 0; node < cluster->nodes; node++)
-        if (processes[node].pid > 0)
-            waitpid(processes[node].pid, NULL, WNOHANG); /* of our own children a zombie stays */
+        processes[node] = boards_process(cluster, node);
+    left += end_and_reap(processes, cluster->nodes, "board(s)");
     free(processes);
     if (left > 0)
         return complain(

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "tools/common/must.h"
+#include "tools/tca-cluster/boards.h"
 #include "tools/tca-cluster/say.h"
 #include "tools/tca-cluster/signals.h"
 #include "tools/tca-cluster/tag.h"
@@ -173,14 +174,16 @@ static void ended(struct running *running, size_t rank, int status)
     begin_end(running, SIGTERM);
 }
 
-/* One that is no rank: a daemon, when the cluster is up for this run only. */
+/* One that is no rank: a daemon or a board, when the cluster is up for this run only. */
 static void other_ended(struct running *running, pid_t pid, int status)
 {
-    for (unsigned node = 0; node < running->job->cluster->nodes; node++)
-        if (cluster_daemon(running->job->cluster, node).pid == pid)
-            complain(ECHILD, "the tcad of node%u has ended (%s %d)", node,
+    for (unsigned node = 0; node < running->job->cluster->nodes; node++) {
+        bool daemon = cluster_daemon(running->job->cluster, node).pid == pid;
+        if (daemon || boards_process(running->job->cluster, node).pid == pid)
+            complain(ECHILD, "the %s of node%u has ended (%s %d)", daemon ? "tcad" : "board", node,
                      WIFEXITED(status) ? "exit code" : "signal",
                      WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+    }
 }
 
 static void reap(struct running *running)

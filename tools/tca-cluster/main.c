@@ -10,6 +10,8 @@
 
 #include "tools/common/must.h"
 #include "tools/common/number.h"
+#include "tools/tca-cluster/boards.h"
+#include "tools/tca-cluster/help.h"
 #include "tools/tca-cluster/run.h"
 #include "tools/tca-cluster/say.h"
 #include "tools/tca-cluster/show.h"
@@ -29,6 +31,9 @@ enum {
     LONG_MAP,
     LONG_BIND,
     LONG_LAUNCHER,
+    LONG_BOARDS,
+    LONG_NO_BOARDS,
+    LONG_RINGS,
 };
 
 /* What the command line says, for all commands. */
@@ -47,48 +52,6 @@ static int usage(void)
 {
     fputs("tca-cluster --help says how to use it\n", stderr);
     return EXIT_USAGE;
-}
-
-static void help(void)
-{
-    puts("Usage: tca-cluster COMMAND [OPTIONS]\n\n"
-         "Emulates a cluster: any number of tcads on this machine, and programs on them.\n\n"
-         "Commands:\n"
-         "  up [-n NODES]                      start a cluster (of 4 nodes) and wait until it is "
-         "ready\n"
-         "  down                               end it, whatever its state; nothing stays\n"
-         "  restart NODE                       end the daemon of a node and start it again\n"
-         "  status [--json]                    its nodes\n"
-         "  run [-n NODES] [--ppn P] -- PROG   a program on every node (all nodes, one process "
-         "each)\n"
-         "  mpirun [-n RANKS] -- PROG          the same through mpirun, ranks spread over the "
-         "nodes\n"
-         "  env NODE                           shell commands to use a node: eval \"$(tca-cluster "
-         "env 0)\"\n\n"
-         "run and mpirun bring a cluster up for their duration when none is.\n\n"
-         "Options:\n"
-         "      --dir DIR          where the cluster is (TCA_CLUSTER_DIR)\n"
-         "  -q, --quiet            no progress, errors only\n"
-         "  -h, --help             this text\n"
-         "  -V, --version          the version\n"
-         "of up, and of run and mpirun when they bring one up:\n"
-         "      --subclusters K    spread the nodes over so many (1)\n"
-         "      --tls, --plain     protect what daemons say to each other (default), or do not\n"
-         "  -o SECTION.KEY=VALUE   configuration of every daemon; again and again\n"
-         "      --timeout SECONDS  for all nodes to be ready (120)\n"
-         "of run:\n"
-         "      --ppn P            processes on each node (1)\n"
-         "      --map rank|node    ranks 0..P-1 on the first node and so on (rank), or one node "
-         "after the other (node)\n"
-         "  -e NAME=VALUE          environment of the program; again and again\n"
-         "      --tag              each line of output begins with its rank\n"
-         "      --bind             a processor for each process, round and round\n"
-         "of mpirun:\n"
-         "      --ppn P            at most so many ranks for each node while there are nodes (1)\n"
-         "      --launcher \"WORDS\" instead of mpirun\n\n"
-         "Exit codes: 0 good, 1 failed, 2 usage, 3 no cluster is up, 5 degraded (status); of run "
-         "that of the first\n"
-         "process that failed. See tca-cluster(1).");
 }
 
 static bool append(const char *option, char *text, const char *form, char ***list, size_t *count)
@@ -129,6 +92,9 @@ static const struct {
     {{"subclusters", required_argument, NULL, LONG_SUBCLUSTERS}, OF_UP | OF_RUN | OF_MPIRUN},
     {{"plain", no_argument, NULL, LONG_PLAIN}, OF_UP | OF_RUN | OF_MPIRUN},
     {{"tls", no_argument, NULL, LONG_TLS}, OF_UP | OF_RUN | OF_MPIRUN},
+    {{"boards", no_argument, NULL, LONG_BOARDS}, OF_UP | OF_RUN | OF_MPIRUN},
+    {{"no-boards", no_argument, NULL, LONG_NO_BOARDS}, OF_UP | OF_RUN | OF_MPIRUN},
+    {{"rings", required_argument, NULL, LONG_RINGS}, OF_UP | OF_RUN | OF_MPIRUN},
     {{"timeout", required_argument, NULL, LONG_TIMEOUT}, OF_UP | OF_RUN | OF_MPIRUN | OF_RESTART},
     {{"json", no_argument, NULL, LONG_JSON}, OF_STATUS},
     {{"ppn", required_argument, NULL, LONG_PPN}, OF_RUN | OF_MPIRUN},
@@ -166,6 +132,12 @@ static bool take_option(struct arguments *a, int option)
     case LONG_TLS:
         up->plain = option == LONG_PLAIN;
         return true;
+    case LONG_BOARDS:
+    case LONG_NO_BOARDS:
+        up->boards = option == LONG_BOARDS ? BOARDS_YES : BOARDS_NO;
+        return true;
+    case LONG_RINGS:
+        return number_parse("--rings", optarg, 1, 2, &up->rings);
     case LONG_TIMEOUT:
         return number_parse("--timeout", optarg, 1, 86400, (unsigned *)&up->timeout_s);
     case LONG_PPN:
@@ -238,9 +210,20 @@ static int no_cluster(const char *dir)
     return EXIT_NOT_RUNNING;
 }
 
-/* Whether -n and --subclusters fit each other. */
-static bool check_shape(struct up_options *up)
+/* Whether options are there for what others refuse, or do not ask for. */
+static bool check_rings(const struct up_options *up, bool boards)
 {
+    if (up->rings == 0 || boards)
+        return true;
+    complain(EINVAL, "--rings %u says how boards are cabled: give --boards as well", up->rings);
+    return false;
+}
+
+/* Whether -n and --subclusters fit each other. */
+static bool check_shape(const struct up_options *up)
+{
+    if (!check_rings(up, up->boards == BOARDS_YES))
+        return false;
     if (up->subclusters <= up->nodes)
         return true;
     complain(EINVAL, "%u sub-clusters of %u nodes: give as many nodes at least", up->subclusters,
@@ -257,8 +240,10 @@ static int command_up(struct arguments *a)
         return EXIT_USAGE;
     int r = cluster_up(a->dir, &a->run.up, &cluster);
     if (r < 0)
-        return r == -EINTR ? 130 : 1;
-    say("%u node%s up in %s", cluster.nodes, cluster.nodes == 1 ? "" : "s", cluster.dir);
+        return r == -EINTR ? 130 : r == -EINVAL ? EXIT_USAGE : 1;
+    say("%u node%s up in %s%s%s", cluster.nodes, cluster.nodes == 1 ? "" : "s", cluster.dir,
+        cluster.boards ? ", boards cabled as " : "",
+        cluster.boards ? boards_shape(&cluster).text : "");
     return 0;
 }
 
@@ -334,6 +319,8 @@ static int command_run(struct arguments *a)
 static int command_mpirun(struct arguments *a)
 {
     a->run.ranks = a->number;
+    if (!check_rings(&a->run.up, a->run.up.boards != BOARDS_NO))
+        return EXIT_USAGE;
     return run_mpirun(a->dir, &a->run, a->rest);
 }
 

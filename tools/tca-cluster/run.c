@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tools/common/must.h"
+#include "tools/tca-cluster/boards.h"
 #include "tools/tca-cluster/job.h"
 #include "tools/tca-cluster/say.h"
 
@@ -240,10 +241,13 @@ static int mpirun_job(const struct cluster *cluster, const struct run_options *o
     line[words++] = "tca-rank";
     memcpy(line + words, command, arguments * sizeof(*line));
 
-    struct job_process process = {.cpu = -1, .environment = environment(options->variables, 2)};
+    struct job_process process = {.cpu = -1, .environment = environment(options->variables, 4)};
     append(process.environment, text("TCA_CLUSTER_DIR=%s", cluster->dir));
-    /* An emulated cluster has more ranks than processors; only Open MPI minds. */
+    /* An emulated cluster has more ranks than processors, and is where root may do what root
+     * should not do elsewhere; only Open MPI minds. */
     append(process.environment, text("OMPI_MCA_rmaps_base_oversubscribe=1"));
+    append(process.environment, text("OMPI_ALLOW_RUN_AS_ROOT=1"));
+    append(process.environment, text("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"));
     struct job job = {.cluster = cluster,
                       .command = (char **)line,
                       .name = line[0],
@@ -261,13 +265,17 @@ static int mpirun_job(const struct cluster *cluster, const struct run_options *o
 int run_mpirun(const char *dir, const struct run_options *options, char *const *command)
 {
     struct use use;
+    struct run_options with_boards = *options;
     unsigned wanted = options->nodes ? options->nodes : NODES_DEFAULT;
     unsigned ranks = options->ranks ? options->ranks : wanted * options->per_node;
     unsigned nodes = (ranks + options->per_node - 1) / options->per_node;
     int r = job_check_program(command[0]);
 
+    /* What people run this way are programs for PEACH2. */
+    if (options->up.boards == BOARDS_UNSAID && nodes <= BOARDS_MAX)
+        with_boards.up.boards = BOARDS_YES;
     if (r == 0)
-        r = use_begin(&use, dir, options, nodes);
+        r = use_begin(&use, dir, &with_boards, nodes);
     if (r < 0)
         return exit_code(r);
     if (nodes > use.cluster.nodes)

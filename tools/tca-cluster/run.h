@@ -18,6 +18,7 @@ struct run_options {
     const char *launcher;   /* of mpirun: its words with blanks between */
 };
 
-/* Both bring a cluster up, and down again, when none is there. The exit code. */
+/* Both bring a cluster up, and down again, when none is there; that of an MPI program has boards
+ * where they were not refused. The exit code. */
 int run_program(const char *dir, const struct run_options *options, char *const *command);
 int run_mpirun(const char *dir, const struct run_options *options, char *const *command);

@@ -7,6 +7,7 @@
 
 #include "client/include/tca-admin.h"
 #include "tools/common/must.h"
+#include "tools/tca-cluster/boards.h"
 #include "tools/tcactl/doc.h"
 #include "tools/tcactl/table.h"
 #include "tools/tcactl/units.h"
@@ -29,8 +30,23 @@ static json_t *ask(const char *socket)
     return doc;
 }
 
-/* {"node", "pid", "state", "socket", "sessions", "uptime_s", "connected", "log"}; what is not known
- * is null. */
+/* {"pid", "state", "socket"} of a node's board; null: the cluster has none. */
+static json_t *board_document(const struct cluster *cluster, unsigned node)
+{
+    struct process process = boards_process(cluster, node);
+    enum process_state state = process_state(&process);
+
+    if (!cluster->boards)
+        return json_null();
+    return must(json_pack("{s:i, s:s, s:s}", "pid", (int)process.pid, "state",
+                          state == PROCESS_GONE      ? "ended"
+                          : state == PROCESS_STOPPED ? "stopped"
+                                                     : "running",
+                          "socket", cluster_node_path(cluster->dir, node, "peach2.sock").text));
+}
+
+/* {"node", "pid", "state", "socket", "sessions", "uptime_s", "connected", "board", "log"}; what is
+ * not known is null. */
 static json_t *node_document(const struct cluster *cluster, unsigned node)
 {
     struct process process = cluster_daemon(cluster, node);
@@ -44,24 +60,27 @@ static json_t *node_document(const struct cluster *cluster, unsigned node)
                                                   : "silent";
 
     json_t *doc =
-        must(json_pack("{s:i, s:i, s:s, s:s, s:O?, s:O?, s:O?, s:s}", "node", (int)node, "pid",
+        must(json_pack("{s:i, s:i, s:s, s:s, s:O?, s:O?, s:O?, s:o, s:s}", "node", (int)node, "pid",
                        (int)process.pid, "state", word, "socket", socket.text, "sessions",
                        doc_get(status, "sessions"), "uptime_s", doc_get(status, "daemon.uptime_s"),
-                       "connected", doc_get(status, "cluster.connected"), "log", log.text));
+                       "connected", doc_get(status, "cluster.connected"), "board",
+                       board_document(cluster, node), "log", log.text));
     json_decref(status);
     return doc;
 }
 
 static void print_table(const struct cluster *cluster, const json_t *nodes)
 {
-    static const char *const titles[] = {">NODE",      ">PID",      "STATE", ">UPTIME",
-                                         ">CONNECTED", ">SESSIONS", "LOG",   NULL};
+    static const char *const titles[] = {">NODE",     ">PID",  "STATE", ">UPTIME", ">CONNECTED",
+                                         ">SESSIONS", "BOARD", "LOG",   NULL};
     struct screen screen;
     struct table table;
 
     screen_init(&screen, stdout, false);
     printf("%u node%s in %s, security %s", cluster->nodes, cluster->nodes == 1 ? "" : "s",
            cluster->dir, cluster->plain ? "plain" : "tls");
+    if (cluster->boards)
+        printf(", boards cabled as %s", boards_shape(cluster).text);
     if (process_state(&cluster->owner) != PROCESS_GONE)
         printf(", up for the run with pid %d only", (int)cluster->owner.pid);
     putchar('\n');
@@ -80,6 +99,10 @@ static void print_table(const struct cluster *cluster, const json_t *nodes)
             table_add(&table, "-");
             table_add(&table, "-");
         }
+        if (cluster->boards)
+            table_add_state(&table, doc_text(node, "board.state"));
+        else
+            table_add(&table, "-");
         table_add(&table, "%s", doc_text(node, "log"));
     }
     table_print(&table, &screen, 0, "no nodes");
@@ -89,17 +112,21 @@ static void print_table(const struct cluster *cluster, const json_t *nodes)
 int show_status(const struct cluster *cluster, bool json)
 {
     json_t *nodes = must(json_array());
-    unsigned ready = 0, ended = 0;
+    unsigned ready = 0, ended = 0, bad_boards = 0;
 
     for (unsigned node = 0; node < cluster->nodes; node++) {
         json_t *doc = node_document(cluster, node);
         ready += strcmp(doc_text(doc, "state"), "ready") == 0;
         ended += strcmp(doc_text(doc, "state"), "ended") == 0;
+        bad_boards += cluster->boards && strcmp(doc_text(doc, "board.state"), "running") != 0;
         json_array_append_new(nodes, doc);
     }
     if (json) {
-        json_t *doc = must(json_pack("{s:s, s:s, s:O}", "dir", cluster->dir, "security",
-                                     cluster->plain ? "plain" : "tls", "nodes", nodes));
+        json_t *doc = must(
+            json_pack("{s:s, s:s, s:o, s:O}", "dir", cluster->dir, "security",
+                      cluster->plain ? "plain" : "tls", "boards",
+                      cluster->boards ? must(json_string(boards_shape(cluster).text)) : json_null(),
+                      "nodes", nodes));
         json_dumpf(doc, stdout, JSON_INDENT(2));
         putchar('\n');
         json_decref(doc);
@@ -107,7 +134,9 @@ int show_status(const struct cluster *cluster, bool json)
         print_table(cluster, nodes);
     }
     json_decref(nodes);
-    return ready == cluster->nodes ? 0 : ended == cluster->nodes ? EXIT_NOT_RUNNING : EXIT_DEGRADED;
+    return ready == cluster->nodes && bad_boards == 0 ? 0
+           : ended == cluster->nodes                  ? EXIT_NOT_RUNNING
+                                                      : EXIT_DEGRADED;
 }
 
 /* In single quotes for a shell. */

@@ -13,7 +13,7 @@
 #include "tools/tca-cluster/say.h"
 #include "tools/tca-cluster/signals.h"
 
-/* What was meant for us, or for a service manager's service, means nothing to the daemon. */
+/* What was meant for us, or for a service manager's service, means nothing to what we start. */
 static void clean_environment(const struct cluster *cluster)
 {
     static const char *const foreign[] = {
@@ -38,32 +38,13 @@ static void clean_environment(const struct cluster *cluster)
     setenv("NOTIFY_SOCKET", cluster_path(cluster->dir, "notify").text, 1);
 }
 
-static _Noreturn void execute(const struct cluster *cluster, unsigned node, const char *tcad,
-                              char *const *overrides)
+/* Becomes the program, apart from the terminal, its output in nodeN/LOG; its pid is in nodeN/PID
+ * before `parent` goes on. */
+static _Noreturn void become(const struct cluster *cluster, unsigned node, const char *log_name,
+                             const char *pid_name, const char *const *command, pid_t parent)
 {
-    struct path conf = cluster_node_path(cluster->dir, node, "tcad.conf");
-    size_t count = 0, n = 0;
-
-    while (overrides && overrides[count])
-        count++;
-    const char **command = must(calloc(2 * count + 4, sizeof(*command)));
-    command[n++] = tcad;
-    command[n++] = "--config";
-    command[n++] = conf.text;
-    for (size_t i = 0; i < count; i++) {
-        command[n++] = "-o";
-        command[n++] = overrides[i];
-    }
-    execv(tcad, (char **)command);
-    fprintf(stderr, "tca-cluster: cannot execute %s: %s\n", tcad, strerror(errno));
-    _exit(127);
-}
-
-static _Noreturn void become_daemon(const struct cluster *cluster, unsigned node, const char *tcad,
-                                    char *const *overrides, pid_t parent)
-{
-    struct path log = cluster_node_path(cluster->dir, node, "tcad.log");
-    struct path pid = cluster_node_path(cluster->dir, node, "pid");
+    struct path log = cluster_node_path(cluster->dir, node, log_name);
+    struct path pid = cluster_node_path(cluster->dir, node, pid_name);
     struct process self;
 
     signals_reset();
@@ -83,11 +64,13 @@ static _Noreturn void become_daemon(const struct cluster *cluster, unsigned node
     }
     close_range(3, ~0u, 0); /* also the pipe, for which the parent waits */
     clean_environment(cluster);
-    execute(cluster, node, tcad, overrides);
+    execv(command[0], (char **)command);
+    fprintf(stderr, "tca-cluster: cannot execute %s: %s\n", command[0], strerror(errno));
+    _exit(127);
 }
 
-pid_t spawn_daemon(const struct cluster *cluster, unsigned node, const char *tcad,
-                   char *const *overrides)
+static pid_t spawn(const struct cluster *cluster, unsigned node, const char *log_name,
+                   const char *pid_name, const char *const *command)
 {
     pid_t parent = getpid();
     int saved[2];
@@ -97,7 +80,7 @@ pid_t spawn_daemon(const struct cluster *cluster, unsigned node, const char *tca
         return complain(errno, "cannot make a pipe: %s", strerror(errno));
     pid_t pid = fork();
     if (pid == 0)
-        become_daemon(cluster, node, tcad, overrides, parent);
+        become(cluster, node, log_name, pid_name, command, parent);
     int error = errno;
     close(saved[1]);
     /* Until the child has closed its end, which is when its pid is on file. */
@@ -105,4 +88,30 @@ pid_t spawn_daemon(const struct cluster *cluster, unsigned node, const char *tca
         ;
     close(saved[0]);
     return pid > 0 ? pid : complain(error, "cannot start a process: %s", strerror(error));
+}
+
+pid_t spawn_daemon(const struct cluster *cluster, unsigned node, const char *tcad,
+                   char *const *overrides)
+{
+    struct path conf = cluster_node_path(cluster->dir, node, "tcad.conf");
+    size_t count = 0, n = 0;
+
+    while (overrides && overrides[count])
+        count++;
+    const char **command = must(calloc(2 * count + 4, sizeof(*command)));
+    command[n++] = tcad;
+    command[n++] = "--config";
+    command[n++] = conf.text;
+    for (size_t i = 0; i < count; i++) {
+        command[n++] = "-o";
+        command[n++] = overrides[i];
+    }
+    pid_t pid = spawn(cluster, node, "tcad.log", "pid", command);
+    free(command);
+    return pid;
+}
+
+pid_t spawn_board(const struct cluster *cluster, unsigned node, const char *const *command)
+{
+    return spawn(cluster, node, "peach2.log", "peach2.pid", command);
 }

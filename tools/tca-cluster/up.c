@@ -11,8 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tools/common/find_tcad.h"
+#include "tools/common/find_program.h"
 #include "tools/common/must.h"
+#include "tools/tca-cluster/boards.h"
 #include "tools/tca-cluster/ready.h"
 #include "tools/tca-cluster/say.h"
 #include "tools/tca-cluster/signals.h"
@@ -230,7 +231,7 @@ static int clear_place(const char *dir)
 static int bring_up(struct cluster *cluster, const struct up_options *options)
 {
     char tcad[PATH_MAX];
-    int r = find_tcad(tcad);
+    int r = find_program("tcad", tcad);
 
     if (r < 0)
         return complain(
@@ -241,9 +242,11 @@ static int bring_up(struct cluster *cluster, const struct up_options *options)
              cluster->dir);
     r = cluster_save(cluster);
     if (r == 0)
-        r = write_files(cluster, options->subclusters);
+        r = write_files(cluster);
     if (r == 0)
         r = write_overrides(cluster, options->overrides);
+    if (r == 0 && cluster->boards)
+        r = boards_start(cluster);
     if (r == 0)
         r = start_all(cluster, options, tcad);
     if (r < 0)
@@ -253,9 +256,17 @@ static int bring_up(struct cluster *cluster, const struct up_options *options)
 
 int cluster_up(const char *dir, const struct up_options *options, struct cluster *ret_cluster)
 {
-    struct cluster cluster = {.nodes = options->nodes, .plain = options->plain};
-    int lock_fd, r;
+    struct cluster cluster = {.nodes = options->nodes,
+                              .subclusters = options->subclusters,
+                              .plain = options->plain,
+                              .boards = options->boards == BOARDS_YES,
+                              .rings = options->rings};
+    int lock_fd, r = 0;
 
+    if (cluster.boards)
+        r = boards_check(cluster.nodes, cluster.subclusters, cluster.rings);
+    if (r < 0)
+        return r;
     signals_open();
     do {
         lock_fd = cluster_lock(dir, true);
@@ -283,7 +294,7 @@ int cluster_restart(const struct cluster *cluster, unsigned node, int timeout_s)
     struct start start = {
         .cluster = cluster, .wanted = 1, .pids = must(calloc(cluster->nodes, sizeof(pid_t)))};
     char **overrides = NULL;
-    int r = find_tcad(tcad);
+    int r = find_program("tcad", tcad);
 
     if (r < 0)
         r = complain(ENOENT,
@@ -291,6 +302,9 @@ int cluster_restart(const struct cluster *cluster, unsigned node, int timeout_s)
     if (r == 0 && end_processes(&former, 1, "daemon(s)") > 0)
         r = complain(EBUSY, "the daemon of node%u (pid %d) could not be ended", node,
                      (int)former.pid);
+    struct process board = boards_process(cluster, node);
+    if (r == 0 && cluster->boards && process_state(&board) == PROCESS_GONE)
+        r = boards_start_one(cluster, node);
     if (r == 0)
         r = read_overrides(cluster, &overrides);
     int ready_fd = r == 0 ? ready_open(path.text) : -1;

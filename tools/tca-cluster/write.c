@@ -94,8 +94,7 @@ static int write_key(const struct cluster *cluster)
     return finish(to, path.text);
 }
 
-static int write_cluster_file(const struct cluster *cluster, unsigned subclusters,
-                              const uint16_t *ports)
+static int write_cluster_file(const struct cluster *cluster, const uint16_t *ports)
 {
     struct path path = cluster_path(cluster->dir, "cluster.conf");
     FILE *to = create(path.text);
@@ -104,9 +103,9 @@ static int write_cluster_file(const struct cluster *cluster, unsigned subcluster
         return -EIO;
     fputs("cluster = emulated\n", to);
     for (unsigned node = 0; node < cluster->nodes; node++) {
-        unsigned s = (unsigned)((uint64_t)node * subclusters / cluster->nodes);
+        unsigned s = (unsigned)((uint64_t)node * cluster->subclusters / cluster->nodes);
         fprintf(to, "node%u id=%u address=127.0.0.1:%u subcluster=", node, node, ports[node]);
-        if (subclusters <= 26)
+        if (cluster->subclusters <= 26)
             fprintf(to, "%c\n", 'a' + (int)s);
         else
             fprintf(to, "s%u\n", s);
@@ -131,18 +130,20 @@ static int write_node(const struct cluster *cluster, unsigned node)
             cluster->plain ? "plain" : "tls");
     if (!cluster->plain)
         fprintf(to, "key_file = %s/cluster.key\n", cluster->dir);
-    fprintf(to, "\n[rails]\ncalibration_file = %s/calibration\n\n[log]\ntarget = stderr\n",
-            cluster->dir);
+    fprintf(to, "\n[rails]\ncalibration_file = %s/calibration\n", cluster->dir);
+    if (cluster->boards)
+        fprintf(to, "enable = shm peach2 ofi\npeach2_rings = %u\n", cluster->rings);
+    fputs("\n[log]\ntarget = stderr\n", to);
     return finish(to, path.text);
 }
 
-int write_files(const struct cluster *cluster, unsigned subclusters)
+int write_files(const struct cluster *cluster)
 {
     uint16_t *ports = must(malloc(cluster->nodes * sizeof(*ports)));
     int r = find_ports(cluster->nodes, ports);
 
     if (r == 0)
-        r = write_cluster_file(cluster, subclusters, ports);
+        r = write_cluster_file(cluster, ports);
     free(ports);
     if (r == 0 && !cluster->plain)
         r = write_key(cluster);

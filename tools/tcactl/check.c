@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/common/find_tcad.h"
+#include "tools/common/find_program.h"
 #include "tools/common/must.h"
 #include "tools/tcactl/child.h"
 #include "tools/tcactl/tcactl.h"
@@ -49,7 +49,7 @@ int run_check(struct tcactl *tcactl, const char *file)
     const char *command[7];
     int n = 0;
 
-    if (find_tcad(tcad) < 0) {
+    if (find_program("tcad", tcad) < 0) {
         fputs("tcactl: config check: tcad, which does the checking, is neither beside tcactl nor "
               "in PATH: "
               "install it or extend PATH\n",

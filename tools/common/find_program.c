@@ -1,4 +1,4 @@
-#include "tools/common/find_tcad.h"
+#include "tools/common/find_program.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -23,12 +23,12 @@ int find_own_directory(char ret_path[static PATH_MAX])
     return 0;
 }
 
-static int try_in(const char *directory, size_t bytes, const char *below,
+static int try_in(const char *directory, size_t bytes, const char *below, const char *name,
                   char ret_path[static PATH_MAX])
 {
     char path[PATH_MAX];
     struct stat st;
-    int n = snprintf(path, sizeof(path), "%.*s/%stcad", (int)bytes, directory, below);
+    int n = snprintf(path, sizeof(path), "%.*s/%s%s", (int)bytes, directory, below, name);
 
     if (n < 0 || n >= (int)sizeof(path) || stat(path, &st) < 0 || !S_ISREG(st.st_mode) ||
         access(path, X_OK) < 0)
@@ -37,24 +37,24 @@ static int try_in(const char *directory, size_t bytes, const char *below,
     return 0;
 }
 
-int find_tcad(char ret_path[static PATH_MAX])
+int find_program(const char *name, char ret_path[static PATH_MAX])
 {
-    /* In the build tree this is build/tools/, the daemon build/daemon/tcad. */
-    static const char *const beside[] = {"", "../daemon/", "../sbin/", "../libexec/",
-                                         "../libexec/tcad/"};
+    /* In the build tree this is build/tools/, the daemon build/daemon/tcad, and so on. */
+    static const char *const beside[] = {"",         "../daemon/",  "../drivers/peach2/board/",
+                                         "../sbin/", "../libexec/", "../libexec/tcad/"};
     char own[PATH_MAX];
 
     if (find_own_directory(own) == 0)
         for (size_t i = 0; i < sizeof(beside) / sizeof(*beside); i++)
-            if (try_in(own, strlen(own), beside[i], ret_path) == 0)
+            if (try_in(own, strlen(own), beside[i], name, ret_path) == 0)
                 return 0;
 
     const char *path = getenv("PATH");
     for (const char *p = path ? path : ""; *p; p += strspn(p, ":")) {
         size_t n = strcspn(p, ":");
-        if (*p == '/' && try_in(p, n, "", ret_path) == 0)
+        if (*p == '/' && try_in(p, n, "", name, ret_path) == 0)
             return 0;
         p += n;
     }
-    return try_in("/usr/sbin", strlen("/usr/sbin"), "", ret_path);
+    return try_in("/usr/sbin", strlen("/usr/sbin"), "", name, ret_path);
 }

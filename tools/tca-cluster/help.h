@@ -1,0 +1,4 @@
+/* What --help says. */
+#pragma once
+
+void help(void);
