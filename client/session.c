@@ -227,7 +227,7 @@ static int open_all(struct tca *session, const struct tca_open_args *args)
         return error_set(-EINVAL, "time-out %lld ns", (long long)args->timeout_ns);
     if (args->timeout_ns != 0 && args->timeout_ns != TCA_DEFAULT)
         session->settings.timeout_ns = args->timeout_ns;
-    waiter_init(&session->waiter, session->settings.spin_ns, session->settings.yield_ns, true);
+    waiter_init(&session->waiter, session->settings.spin_ns, session->settings.yield_ns);
 
     uint64_t end_ns = clock_end(session->settings.timeout_ns);
     if ((r = control_open(&session->control, args->socket, end_ns, &session_control_ops, session)) <

@@ -104,8 +104,8 @@ const struct config_key config_keys[] = {
 
     {KEY(engine, spin, spin_ns), .type = CONFIG_DURATION, .max = S, .initial = "50us",
      .reloadable = true, .help = "How long an idle engine thread polls before it begins to yield."},
-    {KEY(engine, yield, yield_ns), .type = CONFIG_DURATION, .max = S, .initial = "0",
-     .reloadable = true, .help = "How long it yields before it sleeps. Each yield takes a turn from a program that computes."},
+    {KEY(engine, yield, yield_ns), .type = CONFIG_DURATION, .max = S, .initial = "100us",
+     .reloadable = true, .help = "How long it then offers its core to others before it sleeps; less where somebody computes."},
     {KEY(engine, cpu, cpus), .type = CONFIG_CPUS, .initial = "", .optional = true,
      .help = "Processors for the engine threads; none: all."},
 

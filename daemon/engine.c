@@ -232,7 +232,7 @@ static void *engine_main(void *argument)
             continue;
         }
         listen_to_parked(engine);
-        if (waiter_step(&engine->waiter) == WAITER_SLEEP) {
+        if (waiter_step_dear(&engine->waiter) == WAITER_SLEEP) {
             arm_and_sleep(engine);
             waiter_begin(&engine->waiter);
         }
@@ -260,7 +260,7 @@ int engine_new(struct loop *loop, const struct engine_config *config, const stru
     engine->events = *events;
     engine->calls_last = &engine->calls;
     pthread_mutex_init(&engine->mutex, NULL);
-    waiter_init(&engine->waiter, (uint32_t)config->spin_ns, (uint32_t)config->yield_ns, false);
+    waiter_init(&engine->waiter, (uint32_t)config->spin_ns, (uint32_t)config->yield_ns);
     engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     engine->call_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int r = engine->epoll_fd < 0 || engine->call_fd < 0 ? -errno : watch(engine, engine->call_fd, engine);
@@ -323,7 +323,7 @@ struct tuning {
 static void tune_work(struct engine *engine, void *context)
 {
     struct tuning *tuning = context;
-    waiter_init(&engine->waiter, (uint32_t)tuning->spin_ns, (uint32_t)tuning->yield_ns, false);
+    waiter_init(&engine->waiter, (uint32_t)tuning->spin_ns, (uint32_t)tuning->yield_ns);
 }
 
 void engine_tune(struct engine *engine, uint64_t spin_ns, uint64_t yield_ns)

@@ -31,7 +31,8 @@ static void list_insert(struct engine_session **list, struct engine_session *ses
 static void set_armed(struct engine_session *session, bool armed)
 {
     atomic_store_explicit(&session->segment->engine_armed, armed, memory_order_relaxed);
-    atomic_store_explicit(&session->notify->engine_armed, armed, memory_order_relaxed);
+    /* A notification concerns us only while a plan may wait for it: being woken for each would cost its sender and us dear. */
+    atomic_store_explicit(&session->notify->engine_armed, armed && session->running, memory_order_relaxed);
     session->armed = armed;
 }
 

@@ -98,7 +98,7 @@ enum source_state { /* of each rank, written by the owner's daemon */
  * The owner sleeps on `doorbell` (a futex): it sets `sleeping`, looks at its counters and its completion ring once more,
  * and waits until doorbell changes. Whoever has stored a counter or a completion orders that before a load of `sleeping`
  * (a full fence on both sides); if it is set, it is exchanged for 0 and whoever got the 1 bumps doorbell and wakes.
- * `engine_armed` does the same for the owner's daemon, when a plan of this session waits in the daemon seat.
+ * `engine_armed` does the same for the owner's daemon, while a plan of this session runs in the daemon seat.
  */
 struct notify_segment {
     uint32_t magic;

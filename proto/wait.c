@@ -1,14 +1,16 @@
 #include "proto/wait.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 #include <time.h>
 
 enum {
     CLOCK_EVERY = 32,       /* rounds of spinning between two looks at the clock */
     CHECK_EVERY_NS = 20000, /* WAITER_CHECK about that often */
     YIELD_FREE_NS = 1000,   /* what a free yield costs, before any was measured */
-    YIELD_LONG_NS = 500000, /* a yield that took longer gave the core to somebody who computes */
-    SLEEPS_MAX = 256,       /* waits without a yield after that */
+    YIELD_LONG_NS = 100000, /* a yield that took longer gave the core to somebody who computes */
+    WAKE_UP_NS = 25000,     /* about what sleeping costs */
+    SLEEPS_MAX = 256,       /* waits without a yield after a long one */
     SPIN_SHRINK_MAX = 64,   /* learning never goes below this part of the maximum */
 };
 
@@ -30,12 +32,11 @@ static void pause_core(void)
 #endif
 }
 
-void waiter_init(struct waiter *waiter, uint32_t spin_ns_max, uint32_t yield_ns_max, bool gives_way)
+void waiter_init(struct waiter *waiter, uint32_t spin_ns_max, uint32_t yield_ns_max)
 {
     *waiter = (struct waiter){
         .spin_ns_max = spin_ns_max,
         .yield_ns_max = yield_ns_max,
-        .gives_way = gives_way,
         .spin_ns = spin_ns_max,
         .yield_free_ns = YIELD_FREE_NS,
     };
@@ -57,25 +58,45 @@ static void grow_spin(struct waiter *waiter)
     waiter->spin_ns += step < room ? step : room;
 }
 
-/* What a yield has shown about who else wants this core. True: no more yields in this wait. */
-static bool learn(struct waiter *waiter, uint64_t took_ns, bool first_of_wait)
+/* How often this thread has lost its core without going to sleep. */
+static long times_displaced(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_THREAD, &usage) < 0 ? 0 : usage.ru_nivcsw;
+}
+
+/*
+ * Did the yield hand the core to somebody? A quick one cannot have. A slow one may only have met an
+ * interrupt or the hypervisor (1 in 500 on a quiet virtual machine, and a client that believed each
+ * would soon always sleep): the kernel's count tells.
+ */
+static bool gave_core_away(struct waiter *waiter, uint64_t took_ns)
 {
     if (took_ns < waiter->yield_free_ns)
         waiter->yield_free_ns = (uint32_t)took_ns;
-    bool shared = took_ns > 2 * waiter->yield_free_ns + 100;
-    if (shared)
-        shrink_spin(waiter);
-    if (took_ns > YIELD_LONG_NS || (shared && waiter->gives_way)) {
-        waiter->sleeps = waiter->sleeps == 0 ? 1 : waiter->sleeps < SLEEPS_MAX ? 2 * waiter->sleeps : SLEEPS_MAX;
-        waiter->sleeps_left = waiter->sleeps;
-        return true;
-    }
-    if (first_of_wait) {
-        if (!shared)
+    if (took_ns <= 2 * waiter->yield_free_ns + 100)
+        return false;
+    long displaced = times_displaced();
+    bool away = displaced != waiter->displaced;
+    waiter->displaced = displaced;
+    return away;
+}
+
+/* What a yield has shown about who else wants this core. True: no more yields in this wait. */
+static bool learn(struct waiter *waiter, uint64_t took_ns, bool first_of_wait)
+{
+    if (!gave_core_away(waiter, took_ns)) {
+        if (first_of_wait)
             grow_spin(waiter);
-        waiter->sleeps /= 2;
+        return false;
     }
-    return false;
+    shrink_spin(waiter);
+    if (took_ns <= YIELD_LONG_NS)
+        return false;
+    /* As many sleeps as cost what this yield did: whatever comes, that is within twice the best. */
+    uint64_t sleeps = took_ns / WAKE_UP_NS;
+    waiter->sleeps_left = sleeps < SLEEPS_MAX ? (uint32_t)sleeps : SLEEPS_MAX;
+    return true;
 }
 
 static enum waiter_advice look_again(struct waiter *waiter, uint64_t now_ns)
@@ -86,27 +107,33 @@ static enum waiter_advice look_again(struct waiter *waiter, uint64_t now_ns)
     return WAITER_CHECK;
 }
 
-enum waiter_advice waiter_step_slow(struct waiter *waiter)
+static enum waiter_advice spin_on(struct waiter *waiter, uint64_t now_ns)
+{
+    pause_core();
+    return look_again(waiter, now_ns);
+}
+
+static void begin_yields(struct waiter *waiter, uint64_t now_ns)
+{
+    waiter->yields_from_ns = waiter->yielded_ns = now_ns;
+    waiter->shrunk = false;
+    if (waiter->sleeps_left > 0) {
+        waiter->sleeps_left--;
+        waiter->yielded_ns += waiter->yield_ns_max; /* none */
+    } else {
+        waiter->displaced = times_displaced();
+    }
+}
+
+enum waiter_advice waiter_step_dear(struct waiter *waiter)
 {
     if (waiter->yields_from_ns == 0) { /* spinning */
-        bool first = waiter->started_ns == 0;
-        if (!first && waiter->rounds % CLOCK_EVERY != 0) {
-            pause_core();
-            return WAITER_AGAIN;
-        }
         uint64_t now_ns = clock_now_ns();
-        if (first)
+        if (waiter->started_ns == 0)
             waiter->started_ns = waiter->checked_ns = now_ns;
-        if (now_ns - waiter->started_ns < waiter->spin_ns) {
-            pause_core();
-            return look_again(waiter, now_ns);
-        }
-        waiter->yields_from_ns = waiter->yielded_ns = now_ns;
-        waiter->shrunk = false;
-        if (waiter->sleeps_left > 0) {
-            waiter->sleeps_left--;
-            waiter->yielded_ns += waiter->yield_ns_max;
-        }
+        if (now_ns - waiter->started_ns < waiter->spin_ns)
+            return spin_on(waiter, now_ns);
+        begin_yields(waiter, now_ns);
     }
 
     if (waiter->yielded_ns - waiter->yields_from_ns >= waiter->yield_ns_max)
@@ -118,4 +145,13 @@ enum waiter_advice waiter_step_slow(struct waiter *waiter)
     if (learn(waiter, waiter->yielded_ns - before_ns, first))
         waiter->yielded_ns = waiter->yields_from_ns + waiter->yield_ns_max; /* sleep, after one more look */
     return look_again(waiter, waiter->yielded_ns);
+}
+
+enum waiter_advice waiter_step_cheap(struct waiter *waiter)
+{
+    if (waiter->yields_from_ns == 0 && waiter->started_ns != 0 && waiter->rounds % CLOCK_EVERY != 0) {
+        pause_core();
+        return WAITER_AGAIN;
+    }
+    return waiter_step_dear(waiter);
 }

@@ -3,10 +3,10 @@
  * with more waiters than cores it is ruinous (whoever has the data cannot run: 4 ms). Nobody can tell a process which of the two
  * it is in, but sched_yield() can:
  *   - it comes back at once: nobody else wants the core. Spin longer next time.
- *   - it takes a little: others look on this core, too. An engine spins shorter and goes on yielding, that hands the core round in
- *     microseconds. A client sleeps (gives_way): what it waits for needs the core, and whoever brings it will wake it.
- *   - it takes long: somebody computes, and a yield costs a whole slice of theirs. Sleep: a wake-up takes the core back at once.
- * After a sleep of either kind the next waits sleep without a yield, more and more of them, until a yield is free again.
+ *   - it hands the core to somebody, shortly: others wait on this core, too. Spin shorter and go on yielding, that hands the core
+ *     round in microseconds.
+ *   - it hands it over for long: somebody computes, and a yield costs a whole slice of theirs. Sleep, a wake-up takes the core back
+ *     at once; and so in the next waits, for as many as cost together what the yield did.
  */
 #pragma once
 
@@ -17,12 +17,11 @@ struct waiter {
     /* limits, in ns; from TCA_SPIN_US and TCA_YIELD_US in clients, from tcad.conf in the engine */
     uint32_t spin_ns_max;
     uint32_t yield_ns_max;
-    bool gives_way; /* clients */
     /* learnt */
     uint32_t spin_ns;      /* between 1/64 of the maximum and the maximum */
     uint32_t yield_free_ns; /* the shortest yield so far: what one costs when nobody else wants the core */
+    long displaced;        /* how often others had been given this thread's core, when the kernel was last asked */
     uint32_t sleeps_left;  /* waits to come that go to sleep without a yield */
-    uint32_t sleeps;       /* how many that were last time */
     /* of the current wait */
     uint32_t rounds;
     uint64_t started_ns;     /* first look at the clock; 0: none yet */
@@ -38,7 +37,7 @@ enum waiter_advice {
     WAITER_SLEEP, /* arm, look once more, sleep */
 };
 
-void waiter_init(struct waiter *waiter, uint32_t spin_ns_max, uint32_t yield_ns_max, bool gives_way);
+void waiter_init(struct waiter *waiter, uint32_t spin_ns_max, uint32_t yield_ns_max);
 
 /* At the start of each wait, and in an engine whenever it found work. Inline: it is on the fast path. */
 static inline void waiter_begin(struct waiter *waiter)
@@ -48,14 +47,16 @@ static inline void waiter_begin(struct waiter *waiter)
     waiter->yields_from_ns = 0;
 }
 
-enum waiter_advice waiter_step_slow(struct waiter *waiter);
+/* After each look that found nothing, where a look costs more than one at the clock: system calls, many sessions. */
+enum waiter_advice waiter_step_dear(struct waiter *waiter);
+enum waiter_advice waiter_step_cheap(struct waiter *waiter); /* called by waiter_step() */
 
 /* After each look that found nothing. The first rounds cost nothing but the look. */
 static inline enum waiter_advice waiter_step(struct waiter *waiter)
 {
     if (++waiter->rounds < 64)
         return WAITER_AGAIN;
-    return waiter_step_slow(waiter);
+    return waiter_step_cheap(waiter);
 }
 
 /* CLOCK_MONOTONIC in ns. */

@@ -28,6 +28,7 @@ enum {
     BOARD_VISITORS = 16, /* connections to the control socket that are no cable */
     BOARD_REDIAL_NS = 50000000,
     BOARD_LOOK_ROUNDS = 256, /* of work between two looks at the sockets */
+    BOARD_YIELD_NS = 100000, /* how long an idle board offers its core to others before it sleeps */
     BOARD_HOLD_MS = 200,
     BOARD_REPLAY_MAX = 1 << 16, /* packets for one node */
 };

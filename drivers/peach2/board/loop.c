@@ -229,12 +229,12 @@ int board_run(struct board *board, uint32_t spin_us, int signal_fd)
 {
     unsigned rounds = 0;
     int r = 0;
-    waiter_init(&board->waiter, spin_us * 1000, 0, true);
+    waiter_init(&board->waiter, spin_us * 1000, BOARD_YIELD_NS);
     waiter_begin(&board->waiter);
     while (r == 0) {
         if (go_round(board) > 0)
             waiter_begin(&board->waiter);
-        else if (waiter_step(&board->waiter) == WAITER_SLEEP) {
+        else if (waiter_step_dear(&board->waiter) == WAITER_SLEEP) {
             r = sleep_once(board, signal_fd);
             waiter_begin(&board->waiter);
         }

@@ -75,7 +75,7 @@ Test(conf, defaults_are_what_the_manual_says)
     cr_expect_eq(conf->limits.published_per_group, 65536);
     cr_expect_eq(conf->limits.plan_bytes_per_session, 256 << 20);
     cr_expect_eq(conf->engine.spin_ns, 50000);
-    cr_expect_eq(conf->engine.yield_ns, 0);
+    cr_expect_eq(conf->engine.yield_ns, 100000);
     cr_expect_eq(CPU_COUNT(&conf->engine.cpus), 0);
     cr_expect_eq(conf->rails.enable, CONF_RAIL_SHM | CONF_RAIL_OFI);
     cr_expect_str_eq(conf->rails.ofi_provider, "tcp");

@@ -2,6 +2,10 @@
 #include "proto/wait.h"
 
 #include <criterion/criterion.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* Steps until the advice is given. How many came before it, or -1 for more than `most`. */
 static long steps_until(struct waiter *waiter, enum waiter_advice advice, long most)
@@ -23,7 +27,7 @@ Test(wait, the_clock_runs)
 Test(wait, neither_spin_nor_yield)
 {
     struct waiter waiter;
-    waiter_init(&waiter, 0, 0, false);
+    waiter_init(&waiter, 0, 0);
     for (int i = 0; i < 3; i++) {
         waiter_begin(&waiter);
         cr_assert_eq(steps_until(&waiter, WAITER_SLEEP, 1000), 63);
@@ -34,7 +38,7 @@ Test(wait, neither_spin_nor_yield)
 Test(wait, spin_only)
 {
     struct waiter waiter;
-    waiter_init(&waiter, 50000000, 0, false); /* longer than this process may be off its core in the first rounds */
+    waiter_init(&waiter, 50000000, 0); /* longer than this process may be off its core in the first rounds */
     waiter_begin(&waiter);
     cr_assert_gt(steps_until(&waiter, WAITER_CHECK, 10000000), 63);
     cr_assert_gt(steps_until(&waiter, WAITER_SLEEP, 10000000), 0);
@@ -44,7 +48,7 @@ Test(wait, spin_only)
 Test(wait, a_long_spin_does_not_sleep)
 {
     struct waiter waiter;
-    waiter_init(&waiter, UINT32_MAX, 0, false);
+    waiter_init(&waiter, UINT32_MAX, 0);
     waiter_begin(&waiter);
     cr_assert_eq(steps_until(&waiter, WAITER_SLEEP, 100000), -1);
 }
@@ -52,7 +56,7 @@ Test(wait, a_long_spin_does_not_sleep)
 Test(wait, yield_only)
 {
     struct waiter waiter;
-    waiter_init(&waiter, 0, 200000, false);
+    waiter_init(&waiter, 0, 200000);
     waiter_begin(&waiter);
     cr_assert_geq(steps_until(&waiter, WAITER_CHECK, 10000000), 63);
     cr_assert_geq(steps_until(&waiter, WAITER_SLEEP, 10000000), 0);
@@ -62,7 +66,7 @@ Test(wait, yield_only)
 Test(wait, learns_within_its_limits)
 {
     struct waiter waiter;
-    waiter_init(&waiter, 6400, 100000, false);
+    waiter_init(&waiter, 6400, 100000);
     for (int i = 0; i < 200; i++) {
         waiter_begin(&waiter);
         cr_assert_neq(steps_until(&waiter, WAITER_SLEEP, 10000000), -1);
@@ -73,10 +77,65 @@ Test(wait, learns_within_its_limits)
 Test(wait, each_wait_begins_anew)
 {
     struct waiter waiter;
-    waiter_init(&waiter, 1000, 1000, false);
+    waiter_init(&waiter, 1000, 1000);
     waiter_begin(&waiter);
     cr_assert_neq(steps_until(&waiter, WAITER_SLEEP, 10000000), -1);
     waiter_begin(&waiter);
     for (int i = 0; i < 63; i++)
         cr_assert_eq(waiter_step(&waiter), WAITER_AGAIN);
+}
+
+/* A process on the only processor that this one may use from now on. It computes, or it yields for ever. */
+static pid_t share_processor(bool yields)
+{
+    cpu_set_t all, one;
+    cr_assert_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    CPU_ZERO(&one);
+    for (int cpu = 0; CPU_COUNT(&one) == 0; cpu++)
+        if (CPU_ISSET(cpu, &all))
+            CPU_SET(cpu, &one);
+    cr_assert_eq(sched_setaffinity(0, sizeof one, &one), 0);
+    pid_t other = fork();
+    cr_assert_geq(other, 0);
+    for (volatile long turns = 0; other == 0; turns++)
+        if (yields)
+            sched_yield();
+    return other;
+}
+
+static void end_process(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    cr_assert_eq(waitpid(pid, NULL, 0), pid);
+}
+
+Test(wait, who_shares_its_core_spins_shorter)
+{
+    struct waiter waiter;
+    waiter_init(&waiter, 6400, 100000000);
+    pid_t other = share_processor(true);
+    for (int i = 0; i < 100000 && waiter.spin_ns > 100; i++) {
+        waiter_begin(&waiter);
+        for (int step = 0; step < 200; step++)
+            waiter_step_dear(&waiter);
+    }
+    end_process(other);
+    cr_assert_eq(waiter.spin_ns, 100);
+}
+
+Test(wait, beside_one_that_computes_it_sleeps)
+{
+    struct waiter waiter;
+    waiter_init(&waiter, 6400, 1000000000);
+    pid_t other = share_processor(false);
+    for (int i = 0; i < 1000 && waiter.sleeps_left == 0; i++) {
+        waiter_begin(&waiter);
+        cr_assert_neq(steps_until(&waiter, WAITER_SLEEP, 100000000), -1);
+    }
+    end_process(other);
+    uint32_t sleeps = waiter.sleeps_left;
+    cr_assert_gt(sleeps, 0);
+    waiter_begin(&waiter);
+    cr_assert_neq(steps_until(&waiter, WAITER_SLEEP, 10000000), -1);
+    cr_assert_eq(waiter.sleeps_left, sleeps - 1, "without a yield that costs a slice");
 }
