@@ -70,11 +70,6 @@ void session_event(void *context, const Tca__Event *event, struct frame *frame)
             plan_break(plan, error < 0 ? error : -EPROTO, event->text);
         }
         break;
-    case TCA__EVENT__KIND__PLAN_REBOUND:
-        plan = plan_of(session, event->plan);
-        if (plan)
-            plan->broken = 0;
-        break;
     case TCA__EVENT__KIND__SHARE:
         if (event->share)
             lane_share(session, event->share, frame);

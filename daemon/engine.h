@@ -111,6 +111,8 @@ struct engine_plan {
     uint64_t unfinished; /* bit per chain */
     int status;
     int broken;          /* every start fails with it */
+    bool paused;         /* a start waits: in `entry`, once it is there */
+    bool held;
     bool posted;         /* everything of the current start was handed to drivers */
     struct submit_entry entry;
     uint64_t taken_ns;
@@ -129,6 +131,13 @@ void engine_plan_detach(struct engine_session *session, struct engine_plan *plan
  * of it is in flight: its chains will not be touched any more. Not while a detach or another break is under way. */
 void engine_plan_break(struct engine_session *session, struct engine_plan *plan, int error,
                        void (*done)(void *context), void *context);
+
+/* From the loop's thread: a start that runs is ended with this error, those that come wait; done(context) on the loop's thread once
+ * nothing of it is in flight: its chains are the loop's until engine_plan_resume(). Not while another such order is under way. */
+void engine_plan_pause(struct engine_session *session, struct engine_plan *plan, int error,
+                       void (*done)(void *context), void *context);
+/* On the engine's thread. */
+void engine_plan_resume(struct engine_plan *plan);
 
 /* ---- displays ---- */
 

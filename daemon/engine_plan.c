@@ -132,32 +132,16 @@ static void refuse(struct engine_session *session, const struct submit_entry *en
     push_completion(session, &answer);
 }
 
-void engine_plan_start(struct engine_session *session, const struct submit_entry *entry)
+/* Of `entry`, which has the channel. */
+static void start(struct engine_plan *plan)
 {
-    struct engine_plan *plan =
-        session->plans && entry->plan < PLANS_PER_SESSION_MAX ? session->plans[entry->plan] : NULL;
-    engine_count(&session->engine->starts, 1);
-    if (!plan) {
-        refuse(session, entry, -ENOENT);
-        return;
-    }
-    if (plan->unfinished || plan->forget) {
-        refuse(session, entry, -EBUSY);
-        return;
-    }
-    if (plan->broken) {
-        engine_count(&plan->errors, 1);
-        refuse(session, entry, plan->broken);
-        return;
-    }
-    plan->entry = *entry;
+    struct engine_session *session = plan->session;
     plan->taken_ns = clock_now_ns();
     plan->status = 0;
     plan->posted = false;
     plan->unfinished = plan->chain_count == 64 ? ~0ull : (1ull << plan->chain_count) - 1;
     engine_count(&plan->starts, 1);
     atomic_store_explicit(&plan->running, true, memory_order_relaxed);
-    session->on_channel[plan->channel] = plan;
     for (uint32_t i = 0; i < plan->chain_count; i++)
         note_result(plan, i, chain_start(plan->chains[i]));
     if (plan->unfinished == 0) {
@@ -169,6 +153,42 @@ void engine_plan_start(struct engine_session *session, const struct submit_entry
     session->running = plan;
 }
 
+void engine_plan_start(struct engine_session *session, const struct submit_entry *entry)
+{
+    struct engine_plan *plan =
+        session->plans && entry->plan < PLANS_PER_SESSION_MAX ? session->plans[entry->plan] : NULL;
+    engine_count(&session->engine->starts, 1);
+    if (!plan) {
+        refuse(session, entry, -ENOENT);
+        return;
+    }
+    if (plan->unfinished || plan->held || plan->forget) {
+        refuse(session, entry, -EBUSY);
+        return;
+    }
+    if (plan->broken) {
+        engine_count(&plan->errors, 1);
+        refuse(session, entry, plan->broken);
+        return;
+    }
+    plan->entry = *entry;
+    session->on_channel[plan->channel] = plan;
+    if (plan->paused) {
+        plan->held = true;
+        return;
+    }
+    start(plan);
+}
+
+void engine_plan_resume(struct engine_plan *plan)
+{
+    plan->paused = false;
+    if (!plan->held)
+        return;
+    plan->held = false;
+    engine_session_wake(plan->session);
+    start(plan);
+}
 bool engine_plan_run(struct engine_plan *plan)
 {
     for (uint64_t left = plan->unfinished; left; left &= left - 1) {
@@ -214,10 +234,24 @@ static void quiet(struct engine_plan *plan)
         sched_yield();
 }
 
+/* A start that waits while its plan is paused will not be: it is answered. */
+static void refuse_held(struct engine_plan *plan, int error)
+{
+    struct engine_session *session = plan->session;
+    if (!plan->held)
+        return;
+    plan->held = false;
+    if (session->on_channel[plan->channel] == plan)
+        session->on_channel[plan->channel] = NULL;
+    if (!session->detaching)
+        refuse(session, &plan->entry, error);
+}
+
 struct plan_order {
     struct engine_session *session;
     struct engine_plan *plan;
     bool forget;
+    bool pause;
     int error;
     void (*done)(void *context);
     void *context;
@@ -227,8 +261,12 @@ static void order_work(struct engine *engine, void *context)
 {
     struct plan_order *order = context;
     struct engine_plan *plan = order->plan;
-    if (plan->broken == 0)
+    if (order->pause)
+        plan->paused = true;
+    else if (plan->broken == 0)
         plan->broken = order->error;
+    if (!order->pause)
+        refuse_held(plan, order->error);
     plan->forget = order->forget;
     plan->quiet = order->done;
     plan->quiet_context = order->context;
@@ -250,11 +288,17 @@ static void give_order(const struct plan_order *wanted)
 void engine_plan_break(struct engine_session *session, struct engine_plan *plan, int error,
                        void (*done)(void *context), void *context)
 {
-    give_order(&(struct plan_order){session, plan, false, error, done, context});
+    give_order(&(struct plan_order){session, plan, false, false, error, done, context});
 }
 
 void engine_plan_detach(struct engine_session *session, struct engine_plan *plan, void (*done)(void *context),
                         void *context)
 {
-    give_order(&(struct plan_order){session, plan, true, -ECANCELED, done, context});
+    give_order(&(struct plan_order){session, plan, true, false, -ECANCELED, done, context});
+}
+
+void engine_plan_pause(struct engine_session *session, struct engine_plan *plan, int error,
+                       void (*done)(void *context), void *context)
+{
+    give_order(&(struct plan_order){session, plan, false, true, error, done, context});
 }

@@ -11,6 +11,7 @@
 
 #include "config/keys.h"
 #include "daemon/engine.h"
+#include "daemon/fabric.h"
 #include "daemon/group.h"
 #include "daemon/link.h"
 #include "daemon/peer.h"
@@ -216,6 +217,6 @@ json_t *inspect_topology(struct tcad *tcad)
                                                "subcluster", node->subcluster, "state", info.state));
         add_links(tcad, links, node, info.state);
     }
-    return json_pack("{s:s, s:I, s:o, s:o, s:o}", "cluster", tcad->cluster->name, "self", (json_int_t)tcad->node, "nodes",
-                     nodes, "links", links, "machine", machine());
+    return json_pack("{s:s, s:I, s:o, s:o, s:o, s:o}", "cluster", tcad->cluster->name, "self", (json_int_t)tcad->node, "nodes",
+                     nodes, "links", links, "fabrics", fabric_document(tcad), "machine", machine());
 }

@@ -169,8 +169,8 @@ static void tally_plan(void *context, const struct plan *plan)
     tally->errors += plan_errors(plan);
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         const struct plan_chain *chain = &plan->chains[i];
-        tally->rail_starts[chain->rail][chain->seat] += starts;
-        tally->rail_bytes[chain->rail][chain->seat] += starts * chain->bytes;
+        tally->rail_starts[chain->rail][chain->seat] += starts - plan->counted_starts;
+        tally->rail_bytes[chain->rail][chain->seat] += (starts - plan->counted_starts) * chain->bytes;
     }
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/engine.h"
+#include "daemon/fabric.h"
 #include "daemon/log.h"
 #include "daemon/region.h"
 #include "daemon/tcad.h"
@@ -126,18 +127,12 @@ struct links *links_free(struct links *links)
     return NULL;
 }
 
-static bool in_subcluster(const struct tcad *tcad, uint32_t node)
-{
-    const struct cluster_node *own = cluster_by_id(tcad->cluster, tcad->node), *other = cluster_by_id(tcad->cluster, node);
-    return own && other && strcmp(own->subcluster, other->subcluster) == 0;
-}
-
 bool links_possible(const struct tcad *tcad, enum rail rail, uint32_t node)
 {
     const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
     if (!caps || node == tcad->node)
         return caps && caps->same_node;
-    return caps->other_nodes && (!caps->subcluster || in_subcluster(tcad, node));
+    return caps->other_nodes && (!caps->subcluster || fabric_shared(tcad, node));
 }
 
 void links_up(struct links *links, uint32_t node, size_t rail_count, Tca__RailAddress *const *rails)

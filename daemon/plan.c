@@ -17,16 +17,17 @@
 static const char *const state_names[PLAN_STATES] = {
     [PLAN_NEW] = "new",           [PLAN_BINDING] = "binding", [PLAN_REGISTERING] = "registering",
     [PLAN_PREPARING] = "preparing", [PLAN_READY] = "ready",     [PLAN_BROKEN] = "broken",
-    [PLAN_RELEASING] = "releasing",
+    [PLAN_RELEASING] = "releasing", [PLAN_REBINDING] = "rebinding",
 };
 
 /* From (row) to: a bit per state. */
 static const unsigned legal[PLAN_STATES] = {
     [PLAN_NEW] = 1u << PLAN_BINDING | 1u << PLAN_RELEASING,
     [PLAN_BINDING] = 1u << PLAN_REGISTERING | 1u << PLAN_READY | 1u << PLAN_RELEASING,
-    [PLAN_REGISTERING] = 1u << PLAN_PREPARING | 1u << PLAN_RELEASING,
-    [PLAN_PREPARING] = 1u << PLAN_READY | 1u << PLAN_RELEASING,
-    [PLAN_READY] = 1u << PLAN_BROKEN | 1u << PLAN_RELEASING,
+    [PLAN_REGISTERING] = 1u << PLAN_PREPARING | 1u << PLAN_BROKEN | 1u << PLAN_RELEASING,
+    [PLAN_PREPARING] = 1u << PLAN_READY | 1u << PLAN_BROKEN | 1u << PLAN_RELEASING,
+    [PLAN_READY] = 1u << PLAN_REBINDING | 1u << PLAN_BROKEN | 1u << PLAN_RELEASING,
+    [PLAN_REBINDING] = 1u << PLAN_REGISTERING | 1u << PLAN_BROKEN | 1u << PLAN_RELEASING,
     [PLAN_BROKEN] = 1u << PLAN_RELEASING,
     [PLAN_RELEASING] = 0,
 };
@@ -109,13 +110,18 @@ void plan_break(struct plan *plan, int error, const char *text)
         return;
     plan_fail(plan, error, "plan %" PRIu32 " (%s): %s", plan->id, plan->name[0] ? plan->name : "unnamed", text);
     if (plan->state != PLAN_READY)
-        return; /* its commit fails with this */
+        return; /* its commit fails with this; or it is being re-bound, and breaks when that comes to look */
+    plan_end_starts(plan);
+}
+
+void plan_end_starts(struct plan *plan)
+{
     plan_set_state(plan, PLAN_BROKEN);
     if (plan->session)
         tell_broken(plan);
     if (plan->attached) {
         plan->pending++;
-        engine_plan_break(plan->session->engine, &plan->run, error, broken_quiet, plan);
+        engine_plan_break(plan->session->engine, &plan->run, plan->error, broken_quiet, plan);
     }
 }
 
@@ -194,14 +200,22 @@ static void lose_link(struct plan *plan, const void *what)
 {
     const struct loss *loss = what;
     char text[128];
+    bool used = false;
     for (uint32_t i = 0; i < plan->unit_count; i++) {
-        const struct plan_unit *unit = &plan->units[i];
+        struct plan_unit *unit = &plan->units[i];
         if (unit->node != loss->node || !unit->link || unit->link->rail != loss->rail)
             continue;
-        snprintf(text, sizeof text, "rail %s to node %" PRIu32 " was lost", rail_name(loss->rail), loss->node);
-        plan_break(plan, loss->error, text);
+        unit->lost |= 1u << loss->rail;
+        used = true;
+    }
+    if (!used || plan->state == PLAN_REBINDING || (plan->committed && plan->state < PLAN_READY))
+        return; /* it will see for itself */
+    if (plan->state == PLAN_READY) {
+        plan_rebind(plan, loss->error);
         return;
     }
+    snprintf(text, sizeof text, "rail %s to node %" PRIu32 " was lost", rail_name(loss->rail), loss->node);
+    plan_break(plan, loss->error, text);
 }
 
 void plans_region_gone(struct region *region)

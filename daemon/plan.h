@@ -6,6 +6,7 @@
  *   REGISTERING  the sources are registered with the chosen rails, links are connected (worker)
  *   PREPARING    puts are compiled, chains made, the plan attached (engine)
  *   READY     starts are taken
+ *   REBINDING  a rail that it uses was lost: its chains move to others (plan_rebind.c), through REGISTERING and PREPARING; starts wait
  *   BROKEN    something that it needs has gone: starts fail with `error`
  *   RELEASING the engine lets go of it, then it is freed
  *
@@ -35,6 +36,7 @@ enum plan_state {
     PLAN_REGISTERING,
     PLAN_PREPARING,
     PLAN_READY,
+    PLAN_REBINDING,
     PLAN_BROKEN,
     PLAN_RELEASING,
     PLAN_STATES,
@@ -69,6 +71,7 @@ struct plan_unit {
     struct binding *binding;  /* there, when it is this node and the daemon's seat runs it; ours to end */
     uint64_t remote_binding;  /* there, on another node */
     unsigned rails;           /* that can carry it: bit per enum rail */
+    unsigned lost;            /* that did, until they were lost */
     uint8_t blob[RAIL_COUNT][LANDING_MAX_BYTES];
     size_t blob_bytes[RAIL_COUNT];
     /* once a rail was chosen (daemon seat) */
@@ -99,6 +102,7 @@ struct plan_step {
 struct plan_chain {
     uint32_t step_count;
     struct plan_step *steps;    /* in plan->steps */
+    bool moving;                /* while re-binding: to another rail */
     enum rail rail;
     enum seat seat;
     uint64_t predicted_ns;
@@ -133,6 +137,9 @@ struct plan {
     uint32_t pending;           /* answers that the present state waits for */
     bool client_part;           /* some chain is in the client seat */
     bool attached;              /* the engine has `run` */
+    bool committed;             /* its client has had the answer: what fails from now on breaks it */
+    uint64_t counted_starts;    /* of it, in tcad->past */
+    int lost_error;             /* REBINDING: why */
     bool flushed;               /* what it has put has landed */
     bool stripped;              /* broken, and what it held at drivers and elsewhere was let go */
     bool release_asked;         /* release as soon as nothing is pending */
@@ -158,6 +165,8 @@ void plans_node_gone(struct tcad *tcad, uint32_t node);
 void plans_link_gone(struct tcad *tcad, uint32_t node, enum rail rail, int error);
 
 void plan_break(struct plan *plan, int error, const char *text);
+/* Of a plan with an error: it is broken from now on. */
+void plan_end_starts(struct plan *plan);
 
 /* ---- shared by the plan_*.c files ---- */
 
@@ -175,6 +184,17 @@ int plan_fail(struct plan *plan, int error, const char *format, ...) __attribute
 void plan_free(struct plan *plan);
 /* plan_commit.c: goes on when nothing is pending. */
 void plan_advance(struct plan *plan);
+/* plan_prepare.c: on the engine: compiles the puts of the daemon-seat chains that have none, and hands the plan over. */
+void plan_prepare(struct engine *engine, void *plan);
+/* plan_rebind.c: a ready plan whose links have died: another rail for the chains that used them. */
+void plan_rebind(struct plan *plan, int error);
+void plan_rebound(struct plan *plan);
+/* plan_commit.c: sources are registered and links connected, then it is prepared. */
+void plan_register(struct plan *plan);
+/* plan_route.c: takes the chosen rail's links for the units of a daemon-seat chain. */
+int plan_take_links(struct plan *plan, const struct plan_chain *chain);
+/* plan_release.c: adds its starts so far to those of plans that are gone, under the rails that its chains are on now. */
+void plan_count_starts(struct plan *plan);
 /* plan_flush.c: true: done(plan) follows on the loop's thread, once what the plan has put has landed (or its links are down).
  * False: nothing is to be waited for. The plan is quiet and still has its puts. */
 bool plan_flush(struct plan *plan, void (*done)(void *context));

@@ -117,6 +117,17 @@ static int resolve_here(struct plan *plan, struct plan_unit *unit)
     return 0;
 }
 
+/* Those that lead to other nodes and to this one. */
+static unsigned rails_of_both(const struct tcad *tcad)
+{
+    unsigned rails = 0;
+    for (int rail = 0; rail < RAIL_COUNT; rail++) {
+        const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
+        rails |= caps && caps->same_node && caps->other_nodes ? 1u << rail : 0;
+    }
+    return rails;
+}
+
 static int bind_here(struct plan *plan, const struct plan_chain *chain, struct plan_unit *unit)
 {
     struct session *notify = unit->notify ? session_find(plan->tcad, unit->notify_session) : NULL;
@@ -130,7 +141,7 @@ static int bind_here(struct plan *plan, const struct plan_chain *chain, struct p
         .region = unit->region,
         .notify = notify,
         .slot = unit->slot,
-        .rails = 1u << chain->rail,
+        .rails = chain->rail ? 1u << chain->rail : rails_of_both(plan->tcad),
         .owned = true,
     };
     if (unit->has_target) {
@@ -178,7 +189,7 @@ static void bind_chain(struct plan *plan, struct plan_chain *chain)
             return;
         }
         chain->seat = SEAT_DAEMON;
-        chain->rail = RAIL_OFI; /* for what of it lands here; plan_route() decides when the others have answered */
+        chain->rail = RAIL_NONE; /* plan_route() decides when the others have answered: what lands here must be ready for any */
     }
     for (uint32_t i = 0; i < chain->step_count && plan->error == 0; i++) {
         if (chain->steps[i].is_wait)
@@ -223,126 +234,27 @@ static int choose(struct plan *plan)
 {
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         struct plan_chain *chain = &plan->chains[i];
-        if (!is_local(plan, chain)) {
-            int r = plan_route(plan, chain);
-            if (r < 0)
-                return r;
-        }
+        int r = is_local(plan, chain) ? 0 : plan_route(plan, chain);
+        if (r < 0)
+            return r;
         if (chain->seat == SEAT_CLIENT) {
             plan->client_part = true;
             continue;
         }
         plan->run.chain_count++;
-        for (uint32_t j = 0; j < chain->step_count; j++) {
-            if (chain->steps[j].is_wait)
-                continue;
-            struct plan_unit *unit = &plan->units[chain->steps[j].unit];
-            unit->link = link_get(plan->tcad->links, unit->node, chain->rail);
-            if (!unit->link)
-                return plan_fail(plan, -ENETDOWN, "node %" PRIu32 " has gone from rail %s", unit->node,
-                                 rail_name(chain->rail));
-            unit->driver = engine_driver(plan->tcad->engine, chain->rail);
-        }
-    }
-    return 0;
-}
-
-/* ---- PREPARING: on the engine ---- */
-
-static int prepare_unit(struct plan *plan, struct plan_unit *unit)
-{
-    enum rail rail = unit->driver->ops->rail;
-    struct driver_put_args args = {
-        .peer = unit->link->peer,
-        .region = unit->source ? unit->source->on[rail] : NULL,
-        .offset_bytes = unit->source_offset,
-        .layout = unit->source_layout,
-        .landing = unit->blob[rail],
-        .landing_bytes = unit->blob_bytes[rail],
-        .target_layout = unit->target_layout,
-    };
-    int r = unit->driver->ops->put_prepare(unit->driver, &args, &unit->put, &unit->info);
-    if (r < 0)
-        return plan_fail(plan, r, "rail %s cannot carry a put to node %" PRIu32 ": %s", rail_name(rail), unit->node,
-                         strerror(-r));
-    plan->run.descriptors += unit->info.descriptors;
-    return 0;
-}
-
-/* A notification must not overtake data that went another way before it. */
-static bool needs_fence(const struct plan *plan, const struct plan_chain *chain, uint32_t step)
-{
-    const struct plan_unit *unit = &plan->units[chain->steps[step].unit];
-    if (!unit->notify)
-        return false;
-    bool ordered = engine_driver_caps(plan->tcad->engine, chain->rail)->ordered;
-    for (uint32_t i = 0; i < step; i++) {
-        const struct plan_unit *before = chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
-        if (before && before->has_target && (before->link != unit->link || !ordered))
-            return true;
-    }
-    return false;
-}
-
-static int prepare_chain(struct plan *plan, struct plan_chain *from, struct chain **ret_chain)
-{
-    struct session *session = plan->session;
-    struct chain_step *steps = calloc(from->step_count + 1, sizeof *steps);
-    if (!steps)
-        return plan_fail(plan, -ENOMEM, "no memory for a chain of %" PRIu32 " steps", from->step_count);
-    int r = 0;
-    for (uint32_t i = 0; i < from->step_count && r == 0; i++) {
-        const struct plan_step *step = &from->steps[i];
-        if (step->is_wait) {
-            steps[i].kind = CHAIN_WAIT;
-            steps[i].wait.line = notify_line_of(session->notify, step->rank, step->slot);
-            steps[i].wait.taken = notify_taken_of(session->notify, session->sources, step->rank, step->slot);
-            steps[i].wait.count = step->count;
-            continue;
-        }
-        struct plan_unit *unit = &plan->units[step->unit];
-        r = prepare_unit(plan, unit);
-        steps[i].kind = CHAIN_PUT;
-        steps[i].fence = unit->fence = needs_fence(plan, from, i);
-        steps[i].put.driver = unit->driver;
-        steps[i].put.put = unit->put;
-    }
-    if (r == 0) {
-        r = chain_new(steps, from->step_count, ret_chain);
+        r = plan_take_links(plan, chain);
         if (r < 0)
-            plan_fail(plan, r, "no memory for a chain of %" PRIu32 " steps", from->step_count);
+            return r;
     }
-    free(steps);
-    return r;
-}
-
-static void prepare_work(struct engine *engine, void *context)
-{
-    struct plan *plan = context;
-    struct engine_plan *run = &plan->run;
-    uint32_t made = 0;
-
-    run->id = plan->id;
-    run->channel = plan->channel;
-    for (uint32_t i = 0; i < plan->chain_count; i++) {
-        if (plan->chains[i].seat == SEAT_CLIENT)
-            continue;
-        if (made == 0)
-            run->rail = plan->chains[i].rail;
-        run->bytes += plan->chains[i].bytes;
-        if (prepare_chain(plan, &plan->chains[i], &run->chains[made]) < 0)
-            return;
-        made++;
-    }
-    engine_plan_attach(plan->session->engine, run);
-    plan->attached = true;
+    return 0;
 }
 
 /* ---- the walk ---- */
 
-static void begin_registering(struct plan *plan)
+void plan_register(struct plan *plan)
 {
-    plan->run.chains = calloc(plan->run.chain_count, sizeof *plan->run.chains);
+    if (!plan->run.chains)
+        plan->run.chains = calloc(plan->run.chain_count, sizeof *plan->run.chains);
     if (!plan->run.chains) {
         plan_fail(plan, -ENOMEM, "no memory for %" PRIu32 " chains", plan->run.chain_count);
         return;
@@ -354,10 +266,25 @@ static void begin_registering(struct plan *plan)
         plan->pending++;
 }
 
+static void become_ready(struct plan *plan)
+{
+    plan_set_state(plan, PLAN_READY);
+    if (plan->committed) {
+        plan_rebound(plan);
+        return;
+    }
+    plan->committed = true;
+    plan_answer(plan);
+}
+
 void plan_advance(struct plan *plan)
 {
     if (plan->pending > 0)
         return;
+    if (plan->error < 0 && plan->committed && plan->state != PLAN_BROKEN && !plan->release_asked) {
+        plan_end_starts(plan); /* it could not be re-bound */
+        return;
+    }
     if (plan->state == PLAN_BROKEN || plan->release_asked || plan->error < 0 || !plan->session) {
         plan_release(plan);
         return;
@@ -367,20 +294,18 @@ void plan_advance(struct plan *plan)
         if (choose(plan) < 0)
             break;
         if (plan->run.chain_count > 0) {
-            begin_registering(plan);
+            plan_register(plan);
             break;
         }
-        plan_set_state(plan, PLAN_READY);
-        plan_answer(plan);
+        become_ready(plan);
         return;
     case PLAN_REGISTERING:
         plan_set_state(plan, PLAN_PREPARING);
         plan->pending++;
-        engine_call(plan->tcad->engine, prepare_work, settled, plan);
+        engine_call(plan->tcad->engine, plan_prepare, settled, plan);
         return;
     case PLAN_PREPARING:
-        plan_set_state(plan, PLAN_READY);
-        plan_answer(plan);
+        become_ready(plan);
         return;
     default:
         return;

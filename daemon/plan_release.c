@@ -76,9 +76,10 @@ static void answer_release(struct plan *plan)
     session_answer(plan->session, plan->release_tag, &message, NULL, 0);
 }
 
-static void keep_totals(const struct plan *plan)
+void plan_count_starts(struct plan *plan)
 {
-    uint64_t starts = plan_starts(plan);
+    uint64_t starts = plan_starts(plan) - plan->counted_starts;
+    plan->counted_starts += starts;
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         const struct plan_chain *chain = &plan->chains[i];
         struct rail_total *past = &plan->tcad->past[chain->rail][chain->seat];
@@ -90,7 +91,7 @@ static void keep_totals(const struct plan *plan)
 static void gone(struct plan *plan)
 {
     struct session *session = plan->session;
-    keep_totals(plan);
+    plan_count_starts(plan);
     /* not when it breaks: until its client has heard of that it may start it, and the receivers must know what comes */
     for (uint32_t i = 0; i < plan->unit_count; i++)
         lane_withdraw(plan, &plan->units[i]);
@@ -136,7 +137,7 @@ void plan_release(struct plan *plan)
     if (plan->state == PLAN_BROKEN && !plan->release_asked && plan->stripped)
         return; /* a stub, until it is released */
     if (plan->state != PLAN_RELEASING && (plan->state != PLAN_BROKEN || plan->release_asked)) {
-        bool failed_commit = plan->state != PLAN_READY && plan->state != PLAN_BROKEN;
+        bool failed_commit = !plan->committed;
         if (failed_commit && plan->session->client)
             session_fail(plan->session, plan->tag, plan->error ? plan->error : -ECANCELED, "%s", plan->error_text);
         plan_set_state(plan, PLAN_RELEASING);
@@ -173,7 +174,7 @@ void plan_release_request(struct session *session, uint32_t tag, const Tca__Plan
 {
     struct plan *plan =
         session->plans && request->plan < PLANS_PER_SESSION_MAX ? session->plans[request->plan] : NULL;
-    if (!plan || plan->release_asked || (plan->state != PLAN_READY && plan->state != PLAN_BROKEN)) {
+    if (!plan || plan->release_asked || !plan->committed) {
         session_fail(session, tag, -EINVAL, "plan %u is none of session %llu", request->plan,
                      (unsigned long long)session->id);
         return;

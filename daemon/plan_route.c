@@ -1,9 +1,11 @@
 /* Which way: rail and seat of every chain, by the cost model, from what is possible. What was considered is kept for
  * `tcactl plan explain`. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/fabric.h"
 #include "daemon/link.h"
 #include "daemon/plan.h"
 #include "daemon/region.h"
@@ -70,10 +72,32 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
             return "does not reach other nodes";
         if (!links_possible(tcad, way.rail, unit->node))
             return "does not reach other sub-clusters";
-        if (unit->node != tcad->node && unit->rails && !(unit->rails & (1u << way.rail)))
-            return "the other node does not have it";
+        if (!plan->wanted_rail && !fabric_reaches(tcad, way.rail, unit->node))
+            return "no cable leads there now (tcactl topology)";
+        if (way.seat == SEAT_DAEMON && unit->rails && !(unit->rails & (1u << way.rail)))
+            return "the node where it lands does not have it";
+        if (unit->lost & (1u << way.rail))
+            return "was lost";
     }
     return NULL;
+}
+
+/* Says of every way that was asked for why it is none. */
+static int no_way(struct plan *plan, const struct plan_chain *chain)
+{
+    char text[400] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < chain->candidate_count; i++) {
+        const struct plan_candidate *candidate = &chain->candidates[i];
+        if ((plan->wanted_rail && candidate->rail != plan->wanted_rail) ||
+            (plan->wanted_seat && candidate->seat != plan->wanted_seat))
+            continue;
+        int n = snprintf(text + used, sizeof text - used, "%s%s in the %s's seat: %s", used ? "; " : "",
+                         rail_name(candidate->rail), seat_name(candidate->seat), candidate->why);
+        used += n > 0 && (size_t)n < sizeof text - used ? (size_t)n : 0;
+    }
+    return plan_fail(plan, -ENETDOWN, "chain %u: no way there: %s", (unsigned)(chain - plan->chains),
+                     used ? text : "no rail has the seat that was asked for");
 }
 
 int plan_route(struct plan *plan, struct plan_chain *chain)
@@ -95,16 +119,8 @@ int plan_route(struct plan *plan, struct plan_chain *chain)
         if (candidate->possible && (!best || candidate->predicted_ns < best->predicted_ns))
             best = candidate;
     }
-    if (!best) {
-        const char *why = chain->candidates[0].why;
-        for (uint32_t i = 0; i < chain->candidate_count; i++)
-            if (chain->candidates[i].rail == plan->wanted_rail || !plan->wanted_rail)
-                if (!plan->wanted_seat || chain->candidates[i].seat == plan->wanted_seat)
-                    why = chain->candidates[i].why;
-        return plan_fail(plan, -ENETDOWN, "chain %u: no way there with rail %s and seat %s: %s",
-                         (unsigned)(chain - plan->chains), plan->wanted_rail ? rail_name(plan->wanted_rail) : "any",
-                         plan->wanted_seat ? seat_name(plan->wanted_seat) : "any", why);
-    }
+    if (!best)
+        return no_way(plan, chain);
     best->chosen = true;
     for (uint32_t i = 0; i < chain->candidate_count; i++) {
         struct plan_candidate *candidate = &chain->candidates[i];
@@ -119,5 +135,19 @@ int plan_route(struct plan *plan, struct plan_chain *chain)
     chain->rail = best->rail;
     chain->seat = best->seat;
     chain->predicted_ns = best->predicted_ns;
+    return 0;
+}
+
+int plan_take_links(struct plan *plan, const struct plan_chain *chain)
+{
+    for (uint32_t i = 0; i < chain->step_count; i++) {
+        if (chain->steps[i].is_wait)
+            continue;
+        struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+        unit->link = link_get(plan->tcad->links, unit->node, chain->rail);
+        if (!unit->link)
+            return plan_fail(plan, -ENETDOWN, "node %" PRIu32 " has gone from rail %s", unit->node, rail_name(chain->rail));
+        unit->driver = engine_driver(plan->tcad->engine, chain->rail);
+    }
     return 0;
 }

@@ -10,6 +10,7 @@
 #include "daemon/binding.h"
 #include "daemon/calibration.h"
 #include "daemon/engine.h"
+#include "daemon/fabric.h"
 #include "daemon/group.h"
 #include "daemon/link.h"
 #include "daemon/log.h"
@@ -209,6 +210,8 @@ static int make_engine(struct tcad *tcad, char *text, size_t text_bytes)
     int r = engine_new(tcad->loop, &config, &events, &tcad->engine);
     if (r == 0)
         r = open_rails(tcad, text, text_bytes);
+    if (r == 0)
+        r = fabric_check(tcad, text, text_bytes);
     if (r == 0)
         r = engine_run(tcad->engine);
     return r;

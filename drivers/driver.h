@@ -63,6 +63,13 @@ struct driver_caps {
     char detail[64];    /* for people: "tcp;ofi_rxm over lo" */
 };
 
+/* A cable of a network without switches; ends are places (below), ports letters for people. */
+struct driver_cable {
+    unsigned places[2];
+    char ports[2];
+    bool in; /* and not unplugged, nor a board at an end of it gone */
+};
+
 /* One start of a put. The owner embeds it; the driver uses it from put_post() until done() is called. */
 struct driver_op {
     /* Called exactly once when the put has completed here: the source may be written again (status 0), or it failed. */
@@ -147,6 +154,12 @@ struct driver_ops {
     int (*event_fd)(struct driver *driver);
     /* Before sleeping on event_fd: 0, or -EAGAIN: there is work already, do not sleep. */
     int (*arm)(struct driver *driver);
+
+    /* Networks without switches; NULL in others. Any thread; places are counted from 0 within the sub-cluster. */
+    unsigned (*place)(const struct driver *driver); /* our own */
+    /* Whether a way leads there, as far as is known here. */
+    bool (*reaches)(const struct driver *driver, unsigned place);
+    unsigned (*cables)(const struct driver *driver, struct driver_cable *ret_cables, unsigned max);
 };
 
 struct driver {

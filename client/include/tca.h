@@ -363,7 +363,11 @@ TCA_API int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns);
 
 /* Starts it. What runs in the client's seat is copied before the call returns, up to the first wait step whose notifications are
  * not there yet: from there on it moves in tca_test(), tca_wait() and the calls for notifications. No lock, allocation or system call (but for waking a daemon or peer that sleeps). -EBUSY while the last start runs,
- * -EAGAIN when the ring is full, otherwise errors that make the plan useless: -ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN. */
+ * -EAGAIN when the ring is full, otherwise errors that make the plan useless: -ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN.
+ *
+ * When a rail to a node is lost and another one leads there, the plan moves to that one by itself, unless it has asked for the first. A
+ * start that runs then ends with -ENETDOWN or the like, for nobody knows what of it has landed; later ones go on, and their receipts say
+ * over which rail. */
 TCA_API int tca_start(struct tca_plan *plan);
 
 /* Whether the last start is complete here (the source may be written again): 1 (also before the first), 0 not yet, negative: it

@@ -45,12 +45,30 @@ static void say(struct peach2 *peach2)
     device_ring(&peach2->device);
 }
 
+static void show(struct peach2 *peach2, bool gone)
+{
+    uint32_t reach = 0;
+    for (unsigned node = 0; node < peach2->topology.nodes; node++) {
+        bool own = node == peach2->device.node;
+        atomic_store_explicit(&peach2->shown_up[node], own && gone ? 0 : peach2->links.up[node],
+                              memory_order_relaxed);
+        reach |= (uint32_t)(!gone && peach2->ways[node] != PEACH2_DISCARD) << node;
+    }
+    atomic_store_explicit(&peach2->shown_reach, reach, memory_order_relaxed);
+}
+
+void links_none(struct peach2 *peach2)
+{
+    show(peach2, true);
+}
+
 void links_start(struct peach2 *peach2)
 {
     const unsigned node = peach2->device.node;
     peach2->rows[node] = own_row(peach2);
     peach2->links.up[node] = (uint8_t)peach2->rows[node];
     peach2_ways(&peach2->topology, &peach2->links, node, peach2->ways);
+    show(peach2, false);
     say(peach2);
 }
 
@@ -111,4 +129,45 @@ void links_look(struct peach2 *peach2)
             peach2->links.up[node] = (uint8_t)peach2->rows[node];
     say(peach2);
     reroute(peach2);
+    show(peach2, peach2->gone);
+}
+
+/* ---- for people ---- */
+
+unsigned peach2_place(const struct driver *driver)
+{
+    return ((const struct peach2 *)driver)->device.node;
+}
+
+bool peach2_reaches(const struct driver *driver, unsigned place)
+{
+    const struct peach2 *peach2 = (const struct peach2 *)driver;
+    return place < peach2->topology.nodes &&
+           atomic_load_explicit(&peach2->shown_reach, memory_order_relaxed) >> place & 1;
+}
+
+static bool says_up(const struct peach2 *peach2, struct peach2_end end)
+{
+    return atomic_load_explicit(&peach2->shown_up[end.node], memory_order_relaxed) >> end.port & 1;
+}
+
+unsigned peach2_cables(const struct driver *driver, struct driver_cable *ret_cables, unsigned max)
+{
+    static const char names[] = "NEWS"; /* by enum peach2_port */
+    const struct peach2 *peach2 = (const struct peach2 *)driver;
+    unsigned count = 0;
+    for (uint8_t node = 0; node < peach2->topology.nodes; node++) {
+        for (uint8_t port = PEACH2_E; port < PEACH2_PORTS && count < max; port++) {
+            struct peach2_end end = {node, port}, far = peach2->topology.far[node][port];
+            if (far.node == PEACH2_NOBODY || port == PEACH2_W ||
+                (port == PEACH2_S && far.node < node))
+                continue; /* none, or seen from its other end */
+            ret_cables[count++] = (struct driver_cable){
+                .places = {node, far.node},
+                .ports = {names[port], names[far.port]},
+                .in = says_up(peach2, end) && says_up(peach2, far),
+            };
+        }
+    }
+    return count;
 }

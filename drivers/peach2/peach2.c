@@ -64,4 +64,7 @@ const struct driver_ops peach2_driver_ops = {
     .progress = peach2_progress,
     .event_fd = peach2_event_fd,
     .arm = peach2_arm,
+    .place = peach2_place,
+    .reaches = peach2_reaches,
+    .cables = peach2_cables,
 };

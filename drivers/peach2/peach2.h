@@ -240,6 +240,9 @@ struct peach2 {
     struct peach2_links links;
     uint8_t ways[PEACH2_NODES];
     uint64_t rows[PEACH2_NODES]; /* of the scratchpad: see links.c; 0: not heard of yet */
+    /* For other threads: links.up and which nodes `ways` lead to. */
+    _Atomic uint8_t shown_up[PEACH2_NODES];
+    _Atomic uint32_t shown_reach;
 
     /* our own memory: rings, chains, segments */
     uint8_t *arena;
@@ -375,6 +378,11 @@ bool message_flush(struct peach2 *peach2, const struct peer *peer, uint32_t numb
 void links_start(struct peach2 *peach2);
 /* What has changed, here or elsewhere. */
 void links_look(struct peach2 *peach2);
+/* The board is gone: nothing leads anywhere. */
+void links_none(struct peach2 *peach2);
+unsigned peach2_place(const struct driver *driver);
+bool peach2_reaches(const struct driver *driver, unsigned place);
+unsigned peach2_cables(const struct driver *driver, struct driver_cable *ret_cables, unsigned max);
 
 /* ---- peer.c ---- */
 /* That node misses something of what we sent. */

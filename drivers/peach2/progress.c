@@ -50,6 +50,7 @@ void board_lost(struct peach2 *peach2)
     pthread_mutex_unlock(&peach2->lock);
     if (was_gone)
         return;
+    links_none(peach2);
     peach2->line.mask = 0;
     peach2->reattach_ns = clock_now_ns();
     messages_take(peach2); /* the rings are ours: what it had delivered counts */
@@ -173,9 +174,9 @@ int peach2_arm(struct driver *driver)
 {
     struct peach2 *peach2 = peach2_of(driver);
     eventfd_t ignored;
-    set_timer(peach2, peach2->gone || peers_waiting(peach2));
     if (!peach2->gone && !lives(peach2))
         board_lost(peach2);
+    set_timer(peach2, peach2->gone || peers_waiting(peach2));
     if (peach2->gone)
         return doomed(peach2) ? -EAGAIN : 0;
     eventfd_read(peach2->device.interrupt_fd, &ignored);

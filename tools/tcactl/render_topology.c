@@ -83,6 +83,34 @@ static void links(const struct forest *forest, long long id, const struct screen
     }
 }
 
+/* Boards and cables of a network without switches. */
+static void fabric(const json_t *doc, const struct screen *screen)
+{
+    size_t cables = doc_count(doc, "cables");
+
+    screen_text(screen, doc_text(doc, "rail"));
+    fputs(": ", screen->to);
+    screen_text(screen, doc_text(doc, "shape"));
+    fputs(", boards", screen->to);
+    for (size_t i = 0; i < doc_count(doc, "boards"); i++) {
+        const json_t *board = doc_at(doc, "boards", i);
+        fprintf(screen->to, "%s %lld ", i ? "," : "", doc_integer(board, "node"));
+        word(screen, doc_text(board, "state"));
+    }
+    fputc('\n', screen->to);
+    for (size_t i = 0; i < cables; i++) {
+        const json_t *cable = doc_at(doc, "cables", i);
+        branch(screen, i + 1 == cables);
+        fprintf(screen->to, "%lld ", doc_integer(cable, "from"));
+        screen_text(screen, doc_text(cable, "from_port"));
+        fprintf(screen->to, " - %lld ", doc_integer(cable, "to"));
+        screen_text(screen, doc_text(cable, "to_port"));
+        fputc(' ', screen->to);
+        word(screen, doc_text(cable, "state"));
+        fputc('\n', screen->to);
+    }
+}
+
 static void counted(const json_t *doc, const char *key, const char *what,
                     const struct screen *screen)
 {
@@ -144,6 +172,8 @@ void render_topology(const json_t *doc, const struct screen *screen)
             fputc('\n', screen->to);
         }
     }
+    for (size_t i = 0; i < doc_count(doc, "fabrics"); i++)
+        fabric(doc_at(doc, "fabrics", i), screen);
     machine(doc, screen);
     forest_deinit(&forest);
 }
@@ -170,6 +200,31 @@ static const char *dot_color(const char *state)
         return "#c62828";
     default:
         return "#757575";
+    }
+}
+
+/* Cables as thick lines; a node whose board is cut off says so. */
+static void dot_fabric(const json_t *doc, const struct screen *screen)
+{
+    for (size_t i = 0; i < doc_count(doc, "boards"); i++) {
+        const json_t *board = doc_at(doc, "boards", i);
+        const char *state = doc_text(board, "state");
+        if (strcmp(state, "up") == 0)
+            continue;
+        fprintf(screen->to, "    n%lld [xlabel=", doc_integer(board, "node"));
+        dot_string(screen, doc_text(doc, "rail"));
+        fprintf(screen->to, ", fontcolor=\"%s\", style=\"rounded,dashed\"];\n", dot_color(state));
+    }
+    for (size_t i = 0; i < doc_count(doc, "cables"); i++) {
+        const json_t *cable = doc_at(doc, "cables", i);
+        const char *state = doc_text(cable, "state");
+        fprintf(screen->to, "    n%lld -- n%lld [taillabel=", doc_integer(cable, "from"),
+                doc_integer(cable, "to"));
+        dot_string(screen, doc_text(cable, "from_port"));
+        fputs(", headlabel=", screen->to);
+        dot_string(screen, doc_text(cable, "to_port"));
+        fprintf(screen->to, ", color=\"%s\", penwidth=3, style=%s];\n", dot_color(state),
+                strcmp(state, "in") == 0 ? "solid" : "dotted");
     }
 }
 
@@ -211,6 +266,8 @@ void render_topology_dot(const json_t *doc, const struct screen *screen)
         fprintf(screen->to, ", color=\"%s\", style=%s];\n", dot_color(state),
                 strcmp(state, "up") == 0 ? "solid" : "dashed");
     }
+    for (size_t i = 0; i < doc_count(doc, "fabrics"); i++)
+        dot_fabric(doc_at(doc, "fabrics", i), screen);
     fputs("}\n", screen->to);
     forest_deinit(&forest);
 }

@@ -41,10 +41,11 @@ static bool one_of(const char *word, const char *const *words)
 enum screen_color screen_color_of(const char *state)
 {
     static const char *const good[] = {"up",       "self",   "ready", "yes", "running",
-                                       "measured", "chosen", "tls",   NULL};
+                                       "measured", "chosen", "tls",   "in",  NULL};
     static const char *const warn[] = {"draining", "connecting", "absent", "plain",
                                        "stopped",  "starting",   "none",   NULL};
-    static const char *const bad[] = {"down", "degraded", "broken", "no", "ended", "silent", NULL};
+    static const char *const bad[] = {"down",   "degraded", "broken",  "no", "ended",
+                                      "silent", "out",      "cut off", NULL};
 
     if (one_of(state, good))
         return COLOR_GOOD;

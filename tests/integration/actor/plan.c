@@ -6,9 +6,10 @@
 
 static enum tca_rail rail_of(const char *name)
 {
-    return strcmp(name, "shm") == 0   ? TCA_RAIL_SHM
-           : strcmp(name, "ofi") == 0 ? TCA_RAIL_OFI
-                                      : TCA_RAIL_ANY;
+    return strcmp(name, "shm") == 0      ? TCA_RAIL_SHM
+           : strcmp(name, "ofi") == 0    ? TCA_RAIL_OFI
+           : strcmp(name, "peach2") == 0 ? TCA_RAIL_PEACH2
+                                         : TCA_RAIL_ANY;
 }
 
 static enum tca_seat seat_of(const char *name)

@@ -260,9 +260,6 @@ Test(session, events_break_plans)
     cr_assert_eq(tca_start(waiting), 0);
     fake_event(&kit.fake, TCA__EVENT__KIND__PLAN_BROKEN, 2, -ENETDOWN);
     cr_assert_eq(tca_start(broken), -ENETDOWN);
-    fake_event(&kit.fake, TCA__EVENT__KIND__PLAN_REBOUND, 2, 0);
-    cr_assert_eq(tca_start(broken), 0);
-    fake_event(&kit.fake, TCA__EVENT__KIND__PLAN_REBOUND, 123456, 0);
     cr_assert_eq(tca_start(put), 0);
     fake_event(&kit.fake, TCA__EVENT__KIND__REGION_GONE, 3, 0);
     cr_assert_eq(tca_start(put), -ESTALE);

@@ -49,7 +49,10 @@ static const char topology[] =
     "{\"id\":1,\"name\":\"n1\",\"subcluster\":\"a\",\"state\":\"up\"},{\"id\":2,\"name\":"
     "\"n\\\"2\",\"subcluster\":\"b\","
     "\"state\":\"down\"}],\"links\":[{\"from\":0,\"to\":1,\"rail\":\"ofi\",\"state\":\"up\"},"
-    "{\"from\":0,\"to\":2,\"rail\":\"ofi\",\"state\":\"down\"}],\"machine\":{\"packages\":1,"
+    "{\"from\":0,\"to\":2,\"rail\":\"ofi\",\"state\":\"down\"}],\"fabrics\":[{\"rail\":\"peach2\",\"shape\":\"ring of "
+    "2\",\"boards\":[{\"node\":0,\"place\":0,\"state\":\"up\"},{\"node\":1,\"place\":1,\"state\":\"cut off\"}],"
+    "\"cables\":[{\"from\":0,\"from_port\":\"E\",\"to\":1,\"to_port\":\"W\",\"state\":\"out\"},{\"from\":1,"
+    "\"from_port\":\"E\",\"to\":0,\"to_port\":\"W\",\"state\":\"in\"}]}],\"machine\":{\"packages\":1,"
     "\"cores\":2,\"processors\":4,"
     "\"memory_bytes\":8589934592,\"numa_nodes\":1,\"devices\":[{\"name\":\"eth0\",\"type\":"
     "\"network\",\"numa_node\":0}]}}";
@@ -63,6 +66,9 @@ Test(render, topology)
                   "|  `- 1 n1 up, ofi up\n"
                   "`- sub-cluster b\n"
                   "   `- 2 n\"2 down, ofi down\n"
+                  "peach2: ring of 2, boards 0 up, 1 cut off\n"
+                  "|- 0 E - 1 W out\n"
+                  "`- 1 E - 0 W in\n"
                   "this machine: 1 package, 2 cores, 4 processors, 1 NUMA node, 8.00 GiB\n"
                   "`- eth0, network, NUMA node 0\n");
 }
@@ -89,6 +95,9 @@ Test(render, topology_dot)
         "    }\n"
         "    n0 -- n1 [label=\"ofi\", color=\"#2e7d32\", style=solid];\n"
         "    n0 -- n2 [label=\"ofi\", color=\"#c62828\", style=dashed];\n"
+        "    n1 [xlabel=\"peach2\", fontcolor=\"#c62828\", style=\"rounded,dashed\"];\n"
+        "    n0 -- n1 [taillabel=\"E\", headlabel=\"W\", color=\"#c62828\", penwidth=3, style=dotted];\n"
+        "    n1 -- n0 [taillabel=\"E\", headlabel=\"W\", color=\"#2e7d32\", penwidth=3, style=solid];\n"
         "}\n");
 }
 
@@ -356,7 +365,7 @@ Test(render, survives_wrong_documents)
         "{}",
         "[]",
         "[1,2]",
-        "{\"nodes\":[1,null,\"x\",{}],\"links\":[[]],\"sessions\":[{}],\"regions\":[null],"
+        "{\"nodes\":[1,null,\"x\",{}],\"links\":[[]],\"fabrics\":[{\"boards\":[7,{}],\"cables\":[null,{}]},3],\"sessions\":[{}],\"regions\":[null],"
         "\"plans\":[{\"id\":7}],\"machine\":3,"
         "\"chains\":[{\"steps\":[{\"kind\":\"put\"},{\"kind\":4}],\"candidates\":[[]]}],\"values\":"
         "[{}],\"variables\":[{}],"

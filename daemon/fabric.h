@@ -1,0 +1,19 @@
+/* Networks without switches: whose boards and cables they consist of, and where they lead now. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "drivers/driver.h"
+
+struct tcad;
+
+/* Whether both nodes are in one sub-cluster. */
+bool fabric_shared(const struct tcad *tcad, uint32_t node);
+/* Whether a way of the rail leads to the node, as far as is known; true for rails that know nothing of cables. */
+bool fabric_reaches(const struct tcad *tcad, enum rail rail, uint32_t node);
+/* Whether the own board stands where the cluster file says; 0, or -EPROTO and a text. */
+int fabric_check(const struct tcad *tcad, char *text, size_t text_bytes);
+/* All of them, for tcactl topology. */
+json_t *fabric_document(const struct tcad *tcad);

@@ -1,0 +1,295 @@
+#!/usr/bin/env python3
+"""PEACH2 boards, cabled as a ring, under daemons and clients: cables are pulled, boards killed. What can be reached the other way
+round goes on as if nothing had happened; what cannot moves to another rail, or fails and says why."""
+
+import os
+import signal
+import subprocess
+
+import harness
+from harness import Stream, until
+
+RAILS = {"rails.enable": "shm peach2 ofi", "rails.peach2_rings": "1"}
+PORTS = {"E": "W", "W": "E"}
+
+
+class Ring(harness.Cluster):
+    """A cluster with a board for each node, E of each connected to W of the next."""
+
+    def __init__(self, nodes, options):
+        super().__init__(nodes, options={**RAILS, "control.heartbeat_timeout": "600s", **options})
+        self.boards = [None] * nodes
+
+    def path(self, number):
+        return os.path.join(self.nodes[number].directory, "peach2.sock")
+
+    def start_board(self, number):
+        cable = f"E={self.path((number + 1) % len(self.nodes))}:W"
+        self.boards[number] = subprocess.Popen([harness.program("tca-peach2"), "--node", str(number), "--socket", self.path(number),
+                                                "--cable", cable], preexec_fn=harness.die_with_us)
+
+    def kill_board(self, number):
+        self.boards[number].kill()
+        self.boards[number].wait()
+
+    def hand(self, what, number, *ports):
+        for port in ports:
+            subprocess.run([harness.program("tca-peach2"), "--socket", self.path(number), f"--{what}", port], check=True)
+
+    def up(self):
+        for number in range(len(self.nodes)):
+            self.start_board(number)
+        super().up()
+        for node in self.nodes:
+            self.wait_cables(node, {})
+        return self
+
+    def down(self):
+        wrong = super().down()
+        for number, board in enumerate(self.boards):
+            if board.poll() is None:
+                board.send_signal(signal.SIGCONT)
+                board.terminate()
+            if board.wait(harness.DEADLINE_S) not in (0, -signal.SIGKILL):
+                wrong.append(f"the board of node{number} ended with {board.returncode}")
+        return wrong
+
+    # ---- what a node sees
+
+    @staticmethod
+    def fabric(node):
+        fabric, = node.tcactl("topology")["fabrics"]
+        assert fabric["rail"] == "peach2", fabric
+        return fabric
+
+    def out(self, node):
+        """Cables that are out, as (node, port) of the end that is E."""
+        return {(cable["from"], cable["from_port"]) for cable in self.fabric(node)["cables"] if cable["state"] == "out"}
+
+    def wait_cables(self, node, out):
+        until(lambda: self.out(node) == set(out), f"node{node.number} sees {out} out")
+
+    def cut_off(self, node):
+        return {board["node"] for board in self.fabric(node)["boards"] if board["state"] == "cut off"}
+
+    def wait_cut_off(self, node, boards):
+        until(lambda: self.cut_off(node) == set(boards), f"node{node.number} sees {boards} cut off")
+
+
+class Boards(harness.Case):
+    def ring(self, nodes, **options):
+        cluster = Ring(nodes, {key.replace("__", "."): value for key, value in options.items()})
+        self.addCleanup(self.take_down, cluster)
+        return cluster.up()
+
+    def plan(self, sender, receiver, rank, rail="any", shape="4096", slot=0):
+        source, _ = sender.alloc(1 << 23)
+        target, _ = receiver.alloc(1 << 23)
+        sender.ask(f"fill {source} 0 {shape} 7")
+        return sender.plan(f"put {source} 0 {shape} {receiver.handle(target)} 0 {shape}", f"notify {rank} {slot}", rail=rail), target
+
+    def start(self, sender, plan):
+        sender.ask(f"start {plan}")
+        sender.ask(f"wait {plan} -1")
+        return sender.receipt(plan)
+
+    def arrived(self, receiver, rank, target, shape="4096", slot=0):
+        receiver.ask(f"notified_wait {rank} {slot} -1")
+        receiver.ask(f"check {target} 0 {shape} 7")
+        receiver.ask(f"set {target} 0 {1 << 20} 0")
+
+
+class OtherWay(Boards):
+    def streams(self, cluster, pairs):
+        """Endless streams between ranks, one rank per node, over the boards alone."""
+        actors = [cluster.group([a, b], name=f"job{a}{b}") for a, b in pairs]
+        streams = [Stream(sender, receiver, rail="peach2", shape="100x40x100", target_shape="4000") for sender, receiver in actors]
+        for stream in streams:
+            stream.begin()
+        return streams
+
+    def finish(self, streams):
+        for stream in streams:
+            self.assertGreater(stream.finish(), 0)
+            self.assertEqual(stream.sender.receipt(stream.plan)["rail"], "peach2")
+
+    def test_cables(self):
+        """One after the other, out and in again, while all send: nothing is lost, nothing comes twice, and it is shown."""
+        cluster = self.ring(4)
+        streams = self.streams(cluster, [(0, 1), (1, 3), (2, 0), (3, 2)])
+        for number in (0, 1, 2, 3):
+            for hand, port in ((number, "E"), ((number + 1) % 4, "W")):
+                cluster.hand("unplug", hand, port)
+                for node in cluster.nodes:
+                    cluster.wait_cables(node, {(number, "E")})
+                    self.assertEqual(cluster.cut_off(node), set())
+                cluster.hand("plug", hand, port)
+                for node in cluster.nodes:
+                    cluster.wait_cables(node, set())
+        self.finish(streams)
+
+    def test_receipt(self):
+        """A start whose cable is pulled while it runs says that something was sent again."""
+        cluster = self.ring(3)
+        sender, receiver = cluster.group([0, 1])
+        plan, target = self.plan(sender, receiver, 1, rail="peach2", shape="8388608")
+
+        def pulled():
+            sender.ask(f"start {plan}")
+            cluster.hand("unplug", 0, "E")
+            sender.ask(f"wait {plan} -1")
+            self.arrived(receiver, 0, target, "8388608")
+            cluster.wait_cables(cluster[0], {(0, "E")})
+            cluster.hand("plug", 0, "E")
+            cluster.wait_cables(cluster[0], set())
+            return sender.receipt(plan)["retries"] > 0
+        until(pulled, "a pulled cable makes a retry")
+        self.assertEqual(sender.receipt(plan)["rail"], "peach2")
+
+    def test_board(self):
+        """A board that dies: others go on past it; when it is back soon, so does who sends to its node."""
+        cluster = self.ring(4)
+        past, to = self.streams(cluster, [(1, 3), (0, 2)])
+        cluster.kill_board(2)
+        cluster.start_board(2)
+        for node in cluster.nodes:
+            cluster.wait_cables(node, set())
+        cluster.kill_board(0)
+        cluster.start_board(0)
+        for node in cluster.nodes:
+            cluster.wait_cables(node, set())
+        self.finish([past, to])
+
+
+class CutOff(Boards):
+    def test_next_rail(self):
+        """Plans to a node that is cut off move to the next rail; the one that asked for the boards fails."""
+        cluster = self.ring(3)
+        sender, receiver = cluster.group([0, 1])
+        idle, idle_target = self.plan(sender, receiver, 1, slot=0)
+        busy, busy_target = self.plan(sender, receiver, 1, slot=1)
+        asked, _ = self.plan(sender, receiver, 1, rail="peach2", slot=2)
+        for plan in (idle, busy):
+            self.assertEqual(self.start(sender, plan)["rail"], "peach2")
+        self.arrived(receiver, 0, idle_target)
+        self.arrived(receiver, 0, busy_target, slot=1)
+
+        cluster.hand("unplug", 1, "E", "W")
+        cluster.wait_cut_off(cluster[0], {1})
+        cluster.wait_cut_off(cluster[1], {0, 2})
+        # A start that is under way when the link is given up fails, what comes then goes on.
+        with self.refused("-ENETDOWN"):
+            self.start(sender, busy)
+        for plan, target, slot in ((busy, busy_target, 1), (idle, idle_target, 0)):
+            self.assertEqual(self.start(sender, plan)["rail"], "ofi")
+            self.arrived(receiver, 0, target, slot=slot)
+        with self.refused("-ENETDOWN", "peach2"):
+            self.start(sender, asked)
+        # One that is committed now takes what there is.
+        late, late_target = self.plan(sender, receiver, 1, slot=3)
+        self.assertEqual(self.start(sender, late)["rail"], "ofi")
+        self.arrived(receiver, 0, late_target, slot=3)
+        explained = cluster[0].tcactl("plan", "explain", next(plan["id"] for plan in cluster[0].plans() if plan["rail"] == "ofi"))
+        self.assertEqual(explained["state"], "ready")
+
+        cluster.hand("plug", 1, "E", "W")
+        for node in cluster.nodes:
+            cluster.wait_cut_off(node, set())
+        again, again_target = self.plan(sender, receiver, 1, slot=4)
+        self.assertEqual(self.start(sender, again)["rail"], "peach2")
+        self.arrived(receiver, 0, again_target, slot=4)
+
+    def test_while_starting(self):
+        """Starts that come one after the other: one fails when the link is given up, all others arrive."""
+        cluster = self.ring(2)
+        sender, receiver = cluster.group([0, 1])
+        plan, target = self.plan(sender, receiver, 1)
+        self.start(sender, plan)
+        self.arrived(receiver, 0, target)
+        cluster.hand("unplug", 0, "E", "W")
+        failed, rails = 0, []
+        while rails[-20:] != ["ofi"] * 20:
+            try:
+                rails.append(self.start(sender, plan)["rail"])
+            except harness.Failed as error:
+                self.assertEqual(error.name, "-ENETDOWN", error.text)
+                failed += 1
+        self.assertEqual(failed, 1)
+        for _ in rails:
+            receiver.ask("notified_wait 0 0 -1")
+        self.assertEqual(receiver.ask("notified 0 0"), ["0"])
+        receiver.ask(f"check {target} 0 4096 7")
+
+    def test_no_other_rail(self):
+        cluster = self.ring(2, rails__enable="shm peach2")
+        sender, receiver = cluster.group([0, 1])
+        plan, target = self.plan(sender, receiver, 1)
+        self.start(sender, plan)
+        self.arrived(receiver, 0, target)
+        cluster.hand("unplug", 0, "E", "W")
+        for _ in range(2):
+            with self.refused("-ENETDOWN"):
+                self.start(sender, plan)
+        with self.refused("-ENETDOWN", "no cable"):
+            self.plan(sender, receiver, 1, slot=1)
+
+    def test_ends_meanwhile(self):
+        """A plan is freed, a session ends, a receiver ends while the link is being given up."""
+        cluster = self.ring(2)
+        actors = [cluster.group([0, 1], name=f"job{i}") for i in range(3)]
+        plans = [self.plan(sender, receiver, 1)[0] for sender, receiver in actors]
+        for (sender, _), plan in zip(actors, plans):
+            self.start(sender, plan)
+        cluster.hand("unplug", 0, "E", "W")
+        for (sender, _), plan in zip(actors, plans):
+            sender.ask(f"start {plan}")
+        actors[0][0].tell(f"freeplan {plans[0]}")  # answered when nothing of it runs any more
+        actors[1][0].kill()
+        actors[2][1].kill()
+        actors[0][0].answer()
+        with self.assertRaises(harness.Failed):  # for the link or for the receiver: whichever was first
+            actors[2][0].ask(f"wait {plans[2]} -1")
+        with self.refused("-EOWNERDEAD"):
+            self.start(actors[2][0], plans[2])
+        until(lambda: cluster[0].counts()[2] == 1, "the freed plans are gone")
+
+    def test_own_board(self):
+        """The board of a node dies for good: all its plans to others move."""
+        cluster = self.ring(3)
+        sender, first, second = cluster.group([0, 1, 2])
+        plans = [self.plan(sender, receiver, rank) for rank, receiver in ((1, first), (2, second))]
+        for plan, _ in plans:
+            self.start(sender, plan)
+        cluster.kill_board(0)
+        cluster.wait_cut_off(cluster[0], {0, 1, 2})
+        cluster.wait_cut_off(cluster[1], {0})
+        for (plan, target), receiver in zip(plans, (first, second)):
+            self.arrived(receiver, 0, target)
+            until(lambda plan=plan: self.rail(cluster[0], sender, plan) == "ofi", "it has moved")
+            self.assertEqual(self.start(sender, plan)["rail"], "ofi")
+            self.arrived(receiver, 0, target)
+
+    @staticmethod
+    def rail(node, sender, plan):
+        return [entry["rail"] for entry in node.plans() if entry["pid"] == sender.pid][plan]
+
+
+class Mixed(Boards):
+    def test_chain(self):
+        """A chain that puts into its own node, too: all of it goes over the boards."""
+        cluster = self.ring(2)
+        sender, receiver = cluster.group([0, 1])
+        source, _ = sender.alloc(4096)
+        here, _ = sender.alloc(4096)
+        there, _ = receiver.alloc(4096)
+        sender.ask(f"fill {source} 0 4096 3")
+        plan = sender.plan(f"put {source} 0 4096 {sender.handle(here)} 0 4096", "notify 0 0",
+                           f"put {source} 0 4096 {receiver.handle(there)} 0 4096", "notify 1 0", rail="peach2")
+        self.assertEqual(self.start(sender, plan)["rail"], "peach2")
+        for actor, target in ((sender, here), (receiver, there)):
+            actor.ask("notified_wait 0 0 -1")
+            actor.ask(f"check {target} 0 4096 3")
+
+
+if __name__ == "__main__":
+    harness.main()
