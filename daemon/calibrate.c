@@ -1,13 +1,17 @@
 #include "daemon/calibrate.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "daemon/engine.h"
+#include "proto/notify.h"
 #include "proto/wait.h"
 
 enum {
@@ -34,6 +38,8 @@ struct bench {
     struct side sender, receiver;
     struct driver_peer *peer;
     uint64_t landed;
+    const struct calibrate_shared *shared; /* NULL: two instances of our own */
+    struct engine_landing landing;         /* shared: notifications go the engine's way */
     struct driver_op op;
     bool done;
     int status;
@@ -61,8 +67,8 @@ static void put_done(struct driver_op *op, int status)
 static int side_open(struct bench *bench, struct side *side, const struct driver_config *config, struct driver *shared)
 {
     struct driver_events events = {.notified = notified, .peer_down = peer_down, .context = bench};
-    int fd = memfd_create("tca-calibrate", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, BUFFER_BYTES) < 0)
+    int fd = memfd_create("tca-calibrate", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ftruncate(fd, BUFFER_BYTES) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
         return -errno;
     side->memory.fd = fd;
     void *base = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
@@ -93,10 +99,15 @@ static void side_close(struct bench *bench, struct side *side)
         close(side->memory.fd);
 }
 
+static uint64_t landed(const struct bench *bench)
+{
+    return bench->shared ? notify_arrived(bench->landing.line) : bench->landed;
+}
+
 /* One put, from its post until the notification has landed: ns, or negative. */
 static int64_t one_put(struct bench *bench, struct driver_put *put)
 {
-    uint64_t before = bench->landed, started = clock_now_ns(), now = started;
+    uint64_t before = landed(bench), started = clock_now_ns(), now = started;
     bool posted = false;
     bench->done = false;
     bench->op = (struct driver_op){.done = put_done};
@@ -108,12 +119,14 @@ static int64_t one_put(struct bench *bench, struct driver_put *put)
             posted = r == 0;
         }
         int a = bench->ops->progress(bench->sender.driver, 64), b = bench->ops->progress(bench->receiver.driver, 64);
+        now = clock_now_ns();
+        if (bench->shared && posted && !bench->done)
+            continue; /* the instance lives on: the put is the driver's until it says that it has ended */
         if (a < 0 || b < 0 || bench->status < 0)
             return a < 0 ? a : b < 0 ? b : bench->status;
-        now = clock_now_ns();
         if (now - started > GIVE_UP_NS)
             return -ETIMEDOUT;
-    } while (!posted || !bench->done || bench->landed == before);
+    } while (!posted || !bench->done || landed(bench) == before);
     return (int64_t)(now - started);
 }
 
@@ -123,10 +136,13 @@ static int compare_ns(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Median of many puts with these layouts: ns, or negative. */
-static int64_t measure(struct bench *bench, const struct layout *source, const struct layout *target)
+/* Median of many puts with these layouts: ns, or negative. On the thread that has the driver. */
+static int64_t measure_there(struct bench *bench, const struct layout *source, const struct layout *target)
 {
-    struct driver_landing_args landing_args = {.region = bench->receiver.region, .layout = target, .notify = true};
+    struct driver_landing_args landing_args = {.region = bench->receiver.region,
+                                               .layout = target,
+                                               .notify = true,
+                                               .token = bench->shared ? (uint64_t)(uintptr_t)&bench->landing : 0};
     struct driver_put_args put_args = {.peer = bench->peer, .region = bench->sender.region, .layout = source,
                                        .target_layout = target};
     struct driver_landing *landing;
@@ -160,6 +176,33 @@ static int64_t measure(struct bench *bench, const struct layout *source, const s
     return r;
 }
 
+struct errand {
+    struct bench *bench;
+    const struct layout *source, *target;
+    int64_t ns;
+    sem_t over;
+};
+
+static void errand_work(struct engine *engine, void *context)
+{
+    struct errand *errand = context;
+    errand->ns = measure_there(errand->bench, errand->source, errand->target);
+    sem_post(&errand->over);
+}
+
+static int64_t measure(struct bench *bench, const struct layout *source, const struct layout *target)
+{
+    if (!bench->shared)
+        return measure_there(bench, source, target);
+    struct errand errand = {.bench = bench, .source = source, .target = target};
+    sem_init(&errand.over, 0, 0);
+    engine_call(bench->shared->engine, errand_work, NULL, &errand);
+    while (sem_wait(&errand.over) < 0)
+        ;
+    sem_destroy(&errand.over);
+    return errand.ns;
+}
+
 static int64_t measure_contiguous(struct bench *bench, uint64_t bytes)
 {
     struct layout *layout;
@@ -183,8 +226,23 @@ static int64_t measure_strided(struct bench *bench)
     return ns;
 }
 
+static int open_shared(struct bench *bench, const struct driver_config *config)
+{
+    size_t bytes = (notify_segment_bytes(1) + LINE_BYTES - 1) & ~(size_t)(LINE_BYTES - 1);
+    struct notify_segment *segment = aligned_alloc(LINE_BYTES, bytes);
+    if (!segment)
+        return -ENOMEM;
+    memset(segment, 0, bytes);
+    bench->landing = (struct engine_landing){.line = notify_line_of(segment, 0, 0), .segment = segment};
+    int r = side_open(bench, &bench->receiver, config, bench->shared->driver);
+    return r < 0 ? r : side_open(bench, &bench->sender, config, bench->shared->driver);
+}
+
 static int bench_open(struct bench *bench, const struct driver_config *config)
 {
+    bench->peer = bench->shared ? bench->shared->peer : NULL;
+    if (bench->shared)
+        return open_shared(bench, config);
     uint8_t address[ADDRESS_MAX_BYTES];
     struct driver_caps caps;
     int r = bench->ops->probe(config, &caps);
@@ -197,10 +255,10 @@ static int bench_open(struct bench *bench, const struct driver_config *config)
     return r < 0 ? r : bench->ops->peer_connect(bench->sender.driver, address, (size_t)r, &bench->peer);
 }
 
-int calibrate_driver(const struct driver_ops *ops, const struct driver_config *config,
+int calibrate_driver(const struct driver_ops *ops, const struct driver_config *config, const struct calibrate_shared *shared,
                      struct cost_parameters *ret_parameters)
 {
-    struct bench bench = {.ops = ops};
+    struct bench bench = {.ops = ops, .shared = shared};
     int r = bench_open(&bench, config);
     if (r == 0) {
         int64_t tiny = measure_contiguous(&bench, 8), small = measure_contiguous(&bench, SMALL_BYTES),
@@ -219,10 +277,11 @@ int calibrate_driver(const struct driver_ops *ops, const struct driver_config *c
             };
         }
     }
-    if (bench.peer)
+    if (bench.peer && !shared)
         ops->peer_disconnect(bench.sender.driver, bench.peer);
     side_close(&bench, &bench.sender);
     side_close(&bench, &bench.receiver);
+    free(bench.landing.segment);
     return r;
 }
 

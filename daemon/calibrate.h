@@ -4,9 +4,19 @@
 #include "drivers/cost.h"
 #include "drivers/driver.h"
 
+struct engine;
+
+/* An instance that the engine has, and a peer of it that is itself. */
+struct calibrate_shared {
+    struct engine *engine;
+    struct driver *driver;
+    struct driver_peer *peer;
+};
+
 /* One driver, between two instances of it in the calling thread: 0 and its parameters for the seat where whoever starts also
- * moves the data. A tenth of a second or so. */
-int calibrate_driver(const struct driver_ops *ops, const struct driver_config *config,
+ * moves the data. A tenth of a second or so. With `shared` through that instance instead, on the engine's thread, which for that
+ * long does little else. */
+int calibrate_driver(const struct driver_ops *ops, const struct driver_config *config, const struct calibrate_shared *shared,
                      struct cost_parameters *ret_parameters);
 
 /* How long a cache line takes from one thread to another (ns, one way, undisturbed). What a start through the daemon costs more

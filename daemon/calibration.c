@@ -9,6 +9,7 @@
 #include "daemon/calibrate.h"
 #include "daemon/calibration.h"
 #include "daemon/engine.h"
+#include "daemon/link.h"
 #include "daemon/log.h"
 #include "daemon/tcad.h"
 #include "daemon/worker.h"
@@ -20,9 +21,25 @@ struct run {
     int error[RAIL_COUNT];
     int ways_error;
     struct driver_config config;
+    struct link *own[RAIL_COUNT]; /* to ourselves, of rails whose device is the engine's alone */
     char path[4096];
     int write_error;
 };
+
+static int measure(struct run *run, enum rail rail, struct cost_parameters *ret_parameters)
+{
+    struct engine *engine = run->tcad->engine;
+    if (!engine_driver_caps(engine, rail)->single)
+        return calibrate_driver(driver_of_rail(rail), &run->config, NULL, ret_parameters);
+    int r = run->own[rail] ? link_connect(run->own[rail]) : -ENETDOWN;
+    if (r < 0)
+        return r;
+    struct calibrate_shared shared = {engine, engine_driver(engine, rail), run->own[rail]->peer};
+    r = calibrate_driver(driver_of_rail(rail), &run->config, &shared, ret_parameters);
+    if (r == 0) /* measured through our own board; to another node there is that one's board, too */
+        ret_parameters->latency_ns *= 2;
+    return r;
+}
 
 /* On the worker. */
 static void work(void *context)
@@ -32,9 +49,9 @@ static void work(void *context)
     for (int rail = 1; rail < RAIL_COUNT; rail++) {
         const struct driver_ops *ops = driver_of_rail(rail);
         struct cost_parameters parameters;
-        if (!ops || !engine_driver(run->tcad->engine, rail) || rail == RAIL_PEACH2) /* the engine has the only board */
+        if (!ops || !engine_driver(run->tcad->engine, rail))
             continue;
-        run->error[rail] = calibrate_driver(ops, &run->config, &parameters);
+        run->error[rail] = measure(run, rail, &parameters);
         if (run->error[rail] < 0)
             continue;
         if (engine_driver_caps(run->tcad->engine, rail)->same_node && rail == RAIL_SHM)
@@ -94,6 +111,13 @@ static json_t *document(const struct run *run)
     return json_pack("{s:s, s:o, s:o}", "path", run->path, "rails", rails, "ways", ways_document(run));
 }
 
+static void end(struct run *run)
+{
+    for (int rail = 1; run && rail < RAIL_COUNT; rail++)
+        link_unref(run->own[rail]);
+    free(run);
+}
+
 static void done(void *context)
 {
     struct run *run = context;
@@ -116,7 +140,7 @@ static void done(void *context)
     log_info(NULL, "rails were calibrated: %s", run->path);
     if (run->reply)
         admin_reply_document(run->reply, document(run), failed);
-    free(run);
+    end(run);
 }
 
 static void begin(struct tcad *tcad, struct admin_reply *reply)
@@ -127,9 +151,14 @@ static void begin(struct tcad *tcad, struct admin_reply *reply)
         run->reply = reply;
         run->config = tcad_driver_config(tcad);
         snprintf(run->path, sizeof run->path, "%s", tcad->conf->rails.calibration_file);
+        for (int rail = 1; rail < RAIL_COUNT; rail++) {
+            const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
+            if (caps && caps->single)
+                run->own[rail] = link_get(tcad->links, tcad->node, rail);
+        }
     }
     if (!run || worker_submit(tcad->worker, work, done, run) < 0) {
-        free(run);
+        end(run);
         if (reply)
             admin_reply_fail(reply, -ENOMEM, "no memory to calibrate");
     }

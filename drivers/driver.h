@@ -57,6 +57,7 @@ struct driver_caps {
     bool same_node;     /* reaches the own node */
     bool other_nodes;
     bool subcluster;    /* but only those of the own sub-cluster */
+    bool single;        /* a device that only one instance can have */
     bool strided;       /* moves block-stride layouts without gathering */
     bool ordered;       /* puts to one peer land in the order they were posted */
     uint32_t peers_max; /* 0: no limit */

@@ -21,6 +21,7 @@ static int peach2_probe(const struct driver_config *config, struct driver_caps *
         .same_node = true,
         .other_nodes = true,
         .subcluster = true,
+        .single = true,
         .strided = true,
         .ordered = true,
     };

@@ -274,6 +274,29 @@ class CutOff(Boards):
         return [entry["rail"] for entry in node.plans() if entry["pid"] == sender.pid][plan]
 
 
+class Measured(Boards):
+    def test_under_way(self):
+        """The rail is measured by its own board, while that works for others."""
+        cluster = self.ring(2)
+        actors = cluster.group([0, 1])
+        stream = Stream(*actors, rail="peach2")
+        stream.begin()
+        for _ in range(3):
+            rails = {(row["rail"], row["seat"]): row for row in cluster[0].tcactl("calibrate")["rails"]}
+            self.assertTrue(rails["peach2", "daemon"]["valid"], rails)
+            self.assertGreater(rails["peach2", "daemon"]["latency_ns"], 0)
+        self.assertGreater(stream.finish(), 0)
+
+    def test_without_a_board(self):
+        """Its board has gone: the other rails are measured, and this one is not chosen."""
+        cluster = self.ring(2)
+        cluster.kill_board(0)
+        cluster.wait_cut_off(cluster[0], {0, 1})
+        rails = {row["rail"]: row for row in cluster[0].tcactl("calibrate")["rails"]}
+        self.assertFalse(rails["peach2"]["valid"], rails)
+        self.assertTrue(rails["ofi"]["valid"], rails)
+
+
 class Mixed(Boards):
     def test_chain(self):
         """A chain that puts into its own node, too: all of it goes over the boards."""

@@ -71,12 +71,14 @@ static int run(const char *const *command)
 }
 
 /* tca-cluster uses the cluster that is up, or brings one up for the run. */
-static int run_ranks(const char *cluster, const char *nodes, const char *per_node, char **argv)
+static int run_ranks(const char *cluster, const char *nodes, const char *per_node, bool boards,
+                     char **argv)
 {
     char self[PATH_MAX];
-    const char *command[64] = {cluster, "run", "-q", "-n", nodes, "--ppn", per_node, "--", self};
+    const char *command[64] = {cluster, "run", "-q", "-n", nodes, "--ppn", per_node,
+                               boards ? "--boards" : "--no-boards", "--", self};
     ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    size_t count = 9;
+    size_t count = 10;
 
     if (length < 0) {
         fprintf(stderr, "tca-bench: /proc/self/exe: %s\n", strerror(errno));
@@ -85,7 +87,7 @@ static int run_ranks(const char *cluster, const char *nodes, const char *per_nod
     self[length] = '\0';
     for (char **argument = argv + 1; *argument; argument++) {
         if (count == sizeof(command) / sizeof(command[0]) - 1) {
-            fprintf(stderr, "tca-bench: at most %zu arguments\n", count - 9);
+            fprintf(stderr, "tca-bench: at most %zu arguments\n", count - 10);
             return 2;
         }
         command[count++] = *argument;
@@ -93,18 +95,19 @@ static int run_ranks(const char *cluster, const char *nodes, const char *per_nod
     return run(command);
 }
 
-int launch(char **argv)
+int launch(char **argv, bool boards)
 {
     const struct sigaction catch = {.sa_handler = on_signal};
     char cluster[PATH_MAX];
-    int status;
+    int status = 0;
 
     find_cluster(cluster);
     sigaction(SIGINT, &catch, NULL);
     sigaction(SIGTERM, &catch, NULL);
     sigaction(SIGHUP, &catch, NULL);
-    status = run_ranks(cluster, "1", "2", argv);
+    if (!boards)
+        status = run_ranks(cluster, "1", "2", false, argv);
     if (status == 0 && !caught)
-        status = run_ranks(cluster, "2", "1", argv);
+        status = run_ranks(cluster, "2", "1", boards, argv);
     return caught ? 128 + caught : status;
 }

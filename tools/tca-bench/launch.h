@@ -8,6 +8,6 @@ bool launched(void);
 
 /*
  * Runs this program with these arguments under tca-cluster, once with both ranks on one node and
- * once with one on each of two. Returns an exit status.
+ * once with one on each of two; with boards only the latter. Returns an exit status.
  */
-int launch(char **argv);
+int launch(char **argv, bool boards);

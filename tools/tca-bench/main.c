@@ -45,7 +45,7 @@ static void usage(FILE *out)
         "  -b, --bench LIST    of pingpong, bandwidth, start, overlap, breakdown (default: all)\n"
         "  -s, --sizes LIST    in bytes, K and M understood, multiples of 8 to 4M (default: each "
         "benchmark's own)\n"
-        "  -r, --rail RAIL     shm or ofi only\n"
+        "  -r, --rail RAIL     shm or ofi only, or peach2 (default: shm and ofi)\n"
         "  -e, --seat SEAT     client or daemon only\n"
         "  -l, --layout KIND   contiguous or block-stride only\n"
         "  -t, --seconds T     about so long for each row (default 0.2)\n"
@@ -116,9 +116,10 @@ static int parse_seconds(const char *text, struct options *options)
 static int parse_rail_or_seat(int option, const char *text, struct options *options)
 {
     if (option == 'r')
-        options->rail = strcmp(text, "shm") == 0   ? TCA_RAIL_SHM
-                        : strcmp(text, "ofi") == 0 ? TCA_RAIL_OFI
-                                                   : 0;
+        options->rail = strcmp(text, "shm") == 0      ? TCA_RAIL_SHM
+                        : strcmp(text, "ofi") == 0    ? TCA_RAIL_OFI
+                        : strcmp(text, "peach2") == 0 ? TCA_RAIL_PEACH2
+                                                      : 0;
     else
         options->seat = strcmp(text, "client") == 0   ? TCA_SEAT_CLIENT
                         : strcmp(text, "daemon") == 0 ? TCA_SEAT_DAEMON
@@ -268,9 +269,10 @@ static int row(struct pair *pair, size_t bench, const struct way *way, uint64_t 
 static int rows(struct pair *pair, const struct options *options, FILE *json)
 {
     static const struct way ways[] = {
-        {TCA_RAIL_SHM, TCA_SEAT_CLIENT, false}, {TCA_RAIL_SHM, TCA_SEAT_CLIENT, true},
-        {TCA_RAIL_SHM, TCA_SEAT_DAEMON, false}, {TCA_RAIL_SHM, TCA_SEAT_DAEMON, true},
-        {TCA_RAIL_OFI, TCA_SEAT_DAEMON, false}, {TCA_RAIL_OFI, TCA_SEAT_DAEMON, true},
+        {TCA_RAIL_SHM, TCA_SEAT_CLIENT, false},    {TCA_RAIL_SHM, TCA_SEAT_CLIENT, true},
+        {TCA_RAIL_SHM, TCA_SEAT_DAEMON, false},    {TCA_RAIL_SHM, TCA_SEAT_DAEMON, true},
+        {TCA_RAIL_OFI, TCA_SEAT_DAEMON, false},    {TCA_RAIL_OFI, TCA_SEAT_DAEMON, true},
+        {TCA_RAIL_PEACH2, TCA_SEAT_DAEMON, false}, {TCA_RAIL_PEACH2, TCA_SEAT_DAEMON, true},
     };
     int r = 0;
 
@@ -282,7 +284,7 @@ static int rows(struct pair *pair, const struct options *options, FILE *json)
 
             if (!options->bench[bench] ||
                 !(way->strided ? options->strided : options->contiguous) ||
-                (options->rail && options->rail != way->rail) ||
+                (options->rail ? options->rail != way->rail : way->rail == TCA_RAIL_PEACH2) ||
                 (options->seat && options->seat != way->seat) ||
                 pair->same_node != (way->rail == TCA_RAIL_SHM))
                 continue;
@@ -330,5 +332,5 @@ int main(int argc, char **argv)
         printf("%.1f\n", line_ns(&options.cpus));
         return 0;
     }
-    return launched() ? be_a_rank(&options) : launch(argv);
+    return launched() ? be_a_rank(&options) : launch(argv, options.rail == TCA_RAIL_PEACH2);
 }
