@@ -10,10 +10,14 @@
 #include "client/session.h"
 #include "drivers/shm/share.h"
 
+/* Bytes of a plan in this seat from which on a start leaves the copying to the calls that follow it. */
+enum { DEFER_BYTES = 4 << 20 };
+
 /* What goes into one put: a put step, the notification after it, or either alone. */
 struct parts {
     const struct step *put;
     const struct step *notify;
+    uint64_t flow; /* of its chain */
 };
 
 /* Where the put writes: in a region of a peer, or of our own. */
@@ -87,7 +91,7 @@ static int make_unit(struct tca_plan *plan, struct unit *unit, const struct part
 {
     struct tca *session = plan->session;
     uint8_t blob[LANDING_MAX_BYTES];
-    struct driver_put_args args = {.landing = blob};
+    struct driver_put_args args = {.landing = blob, .flow = parts->flow};
     struct driver_put_info info;
     int r = make_landing(session, unit, parts, mapping, blob, &args.landing_bytes);
     if (r == 0)
@@ -135,10 +139,20 @@ static void make_wait(struct tca_plan *plan, const struct step *step, struct cha
                  .rank = rank}};
 }
 
-static int bind_chain(struct tca_plan *plan, uint32_t number, const Tca__ChainCommitted *committed,
+/* A notification must not overtake data that go elsewhere and are not copied at once. */
+static bool needs_fence(const struct unit *first, const struct unit *unit)
+{
+    for (const struct unit *before = first; unit->token.counter && before < unit; before++)
+        if (before->region && before->process != unit->process)
+            return true;
+    return false;
+}
+
+static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id, const Tca__ChainCommitted *committed,
                       struct chain_step *steps)
 {
     struct tca *session = plan->session;
+    const struct unit *first = &plan->units[plan->unit_count];
     uint32_t end = plan_chain_end(plan, number), step_count = 0;
     size_t mapping = 0;
     int r;
@@ -149,7 +163,8 @@ static int bind_chain(struct tca_plan *plan, uint32_t number, const Tca__ChainCo
             continue;
         }
         struct parts parts = {.put = step->kind == STEP_PUT ? step : NULL,
-                              .notify = step->kind == STEP_NOTIFY ? step : NULL};
+                              .notify = step->kind == STEP_NOTIFY ? step : NULL,
+                              .flow = (uint64_t)plan_id * PLAN_CHAINS_MAX + number};
         uint32_t at = i;
         if (plan_fused(plan, i, end))
             parts.notify = &plan->steps[++i];
@@ -159,7 +174,9 @@ static int bind_chain(struct tca_plan *plan, uint32_t number, const Tca__ChainCo
         if ((r = make_unit(plan, unit, &parts, committed->mappings[mapping++])) < 0)
             return error_prefix(r, "step %u of chain %u: ", at - plan->chain_first[number], number);
         steps[step_count++] = (struct chain_step){
-            .kind = CHAIN_PUT, .put = {.driver = session->shm, .put = unit->put}};
+            .kind = CHAIN_PUT,
+            .fence = needs_fence(first, unit),
+            .put = {.driver = session->shm, .put = unit->put}};
     }
     if (mapping != committed->n_mappings)
         return error_set(-EPROTO, "tcad named %zu places for the %zu of chain %u",
@@ -181,7 +198,10 @@ int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed)
         r = error_static(-ENOMEM, "out of memory");
     for (uint32_t i = 0; r == 0 && i < plan->chain_count; i++)
         if (committed->chains[i]->seat == SEAT_CLIENT)
-            r = bind_chain(plan, i, committed->chains[i], steps);
+            r = bind_chain(plan, i, committed->plan, committed->chains[i], steps);
+    for (uint32_t i = 0; r == 0 && plan->client_bytes > DEFER_BYTES && i < plan->unit_count; i++)
+        if (plan->units[i].region)
+            shm_put_defer(plan->units[i].put);
     free(steps);
     if (r < 0)
         plan_unbind(plan);

@@ -12,7 +12,7 @@
 #include "drivers/shm/share.h"
 #include "proto/status.h"
 
-enum { PIECES = 4 }; /* looks at puts that wait for their receivers, each some microseconds, before others have their turn */
+enum { PIECES = 4 }; /* looks at puts that are copied in pieces or wait for their receivers, each some microseconds, before others have their turn */
 
 void plan_finish(struct tca_plan *plan)
 {
@@ -88,8 +88,7 @@ static bool run_chains(struct tca_plan *plan)
 
 static void run_plans(struct tca *session)
 {
-    if (session->running)
-        session->shm->ops->progress(session->shm, PIECES); /* what a receiver was to help with */
+    session->copying = session->running && session->shm->ops->progress(session->shm, PIECES) > 0;
     for (struct tca_plan **link = &session->running; *link;) {
         struct tca_plan *plan = *link;
         if (!run_chains(plan)) {

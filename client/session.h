@@ -22,7 +22,8 @@ struct tca {
     uint32_t events_seen; /* of segment->events: what is newer has not been read from the socket */
     uint32_t in_flight;   /* starts in the daemon seat that were not seen complete, at most
                              COMPLETE_ENTRIES */
-    struct tca_plan *running; /* plans whose client-seat chains stand at a wait step */
+    struct tca_plan *running; /* plans whose client-seat chains have not come to their end yet */
+    bool copying;             /* for some of them there is something to do here, at once */
     bool deaf;                /* what notifications stand for cannot be had any more: the session is lost */
     bool ending;              /* some plan's start is to be ended: plan->ending */
     uint32_t engine_takes;    /* plans whose waits may run in the daemon seat: it takes notifications, too */

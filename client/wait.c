@@ -23,7 +23,7 @@ struct patience {
     look_fn *look;
     look_fn *hopeless; /* 0, or why it will never come */
     void *subject;
-    int64_t timeout_ns;
+    int64_t timeout_ns; /* from the start of the wait, or from the end of copying in it */
 };
 
 /* The socket is looked at when the daemon says that it sent something, and now and then, for its
@@ -77,13 +77,33 @@ static int sleep_slice(struct tca *session, const struct patience *patience)
     return 0;
 }
 
+/* There is something to do: long puts go on, and nobody sleeps or yields as long as they do. */
+static __attribute__((noinline)) int copy_on(struct tca *session, struct patience *patience)
+{
+    struct waiter *waiter = &session->waiter;
+    int r;
+    if (waiter->started_ns == 0)
+        waiter->started_ns = clock_now_ns();
+    do
+        r = check_rest(session, patience);
+    while (r == 0 && session->copying);
+    if (patience->timeout_ns >= 0) {
+        int64_t left_ns = (int64_t)clock_left(waiter->started_ns + (uint64_t)patience->timeout_ns);
+        patience->timeout_ns = left_ns > 0 ? left_ns : 0;
+    }
+    waiter_begin(waiter);
+    return r;
+}
+
 static __attribute__((always_inline)) inline int wait_until(struct tca *session,
-                                                            const struct patience *patience)
+                                                            struct patience *patience)
 {
     waiter_begin(&session->waiter);
     for (;;) {
         int r = patience->look(session, patience->subject);
         if (r != 0)
+            return r;
+        if (__builtin_expect(session->copying, 0) && (r = copy_on(session, patience)) != 0)
             return r;
         switch (waiter_step(&session->waiter)) {
         case WAITER_AGAIN:

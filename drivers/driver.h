@@ -59,7 +59,7 @@ struct driver_caps {
     bool subcluster;    /* but only those of the own sub-cluster */
     bool single;        /* a device that only one instance can have */
     bool strided;       /* moves block-stride layouts without gathering */
-    bool ordered;       /* puts to one peer land in the order they were posted */
+    bool ordered;       /* puts of one flow to one peer land in the order they were posted */
     uint32_t peers_max; /* 0: no limit */
     char detail[64];    /* for people: "tcp;ofi_rxm over lo" */
 };
@@ -92,6 +92,7 @@ struct driver_landing_args {
 
 struct driver_put_args {
     struct driver_peer *peer;
+    uint64_t flow;                 /* puts of different flows need no order: a long one does not hold up the others' */
     struct driver_region *region;  /* source; NULL: a notification alone */
     uint64_t offset_bytes;
     const struct layout *layout;   /* as above */

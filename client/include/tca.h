@@ -309,7 +309,7 @@ enum tca_rail {
 
 enum tca_seat {
     TCA_SEAT_ANY = 0,
-    TCA_SEAT_CLIENT = 1, /* this process copies, in tca_start() */
+    TCA_SEAT_CLIENT = 1, /* this process copies, in tca_start() or, what is long, in the calls that follow */
     TCA_SEAT_DAEMON = 2, /* the daemon does, while this process computes */
 };
 
@@ -362,7 +362,9 @@ TCA_API int tca_plan_wait(struct tca_plan *plan, uint32_t rank, uint32_t slot, u
 TCA_API int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns);
 
 /* Starts it. What runs in the client's seat is copied before the call returns, up to the first wait step whose notifications are
- * not there yet: from there on it moves in tca_test(), tca_wait() and the calls for notifications. No lock, allocation or system call (but for waking a daemon or peer that sleeps). -EBUSY while the last start runs,
+ * not there yet: from there on it moves in tca_test(), tca_wait() and the calls for notifications. So does, in pieces, all of a plan
+ * that puts more than 4 MiB in this seat: what is started after it need not wait for it, and tca_wait() right after the start copies
+ * it in one go. Who wants to compute meanwhile asks for TCA_SEAT_DAEMON. No lock, allocation or system call (but for waking a daemon or peer that sleeps). -EBUSY while the last start runs,
  * -EAGAIN when the ring is full, otherwise errors that make the plan useless: -ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN.
  *
  * When a rail to a node is lost and another one leads there, the plan moves to that one by itself, unless it has asked for the first. A

@@ -9,10 +9,11 @@
  * where they are. The last write of a put carries the notification; segments of a ring are notified
  * after the last one was scattered.
  *
- * Order: the puts of one peer are posted in order, and the receiver works on what its completion
- * queue says in order, so a notification never overtakes data as long as the provider keeps writes
+ * Order: the puts of one flow to a peer are posted in order, and the receiver works on what its
+ * completion queue says in order, so a notification never overtakes data as long as the provider keeps writes
  * in order. Where it does not (ordered == false), the notifying write of a put waits until the
- * earlier ones are delivered, and caps.ordered is false.
+ * earlier ones are delivered, and caps.ordered is false. Flows take turns, piece by piece, and a
+ * long put has only a few pieces in flight.
  *
  * Threads: as in driver.h. Registering memory and inserting addresses may happen in any thread; the
  * endpoint is opened FI_THREAD_SAFE, and the list of addresses has a lock. Everything else belongs
@@ -28,6 +29,7 @@
 
 #include "drivers/copy/copy.h"
 #include "drivers/driver.h"
+#include "drivers/flows.h"
 #include "drivers/ofi/ofi_wire.h"
 
 struct ofi_driver;
@@ -46,6 +48,10 @@ enum {
     OFI_CQ_BATCH = 32,
     OFI_SLOTS_MAX = 64,   /* of a ring: bits of ofi_source.arrived */
     OFI_POST_BUDGET = 32, /* writes of one peer before it is the next one's turn */
+    OFI_PACK_COST = 16,   /* a packed one counts as so many */
+    OFI_PIECE_BYTES = 1 << 20, /* of a DIRECT put: what comes after it on the connection need not wait for more ... */
+    OFI_PIECES_MAX = 2,        /* ... than so many pieces of it in flight */
+    OFI_SEGMENTS_MAX = 8,      /* of one put in flight: others need bounce buffers, too */
     OFI_INJECT_MAX = 256,
     OFI_STALL_MS =
         5000, /* a peer that cannot be connected to, or returns no slot, for so long is down */
@@ -133,9 +139,10 @@ struct ofi_put {
     uint64_t landing_key;
     /* while it runs */
     struct driver_op *op;
-    struct ofi_put *next; /* of the peer's queue */
+    struct flow_put place; /* in the peer's queues */
     uint64_t posted_bytes;
-    bool posted;          /* all of it */
+    bool posted;          /* all of it, or all that ever will be */
+    int error;            /* what it will end with, or 0 */
     uint32_t outstanding; /* writes */
 };
 
@@ -180,7 +187,7 @@ enum ofi_blocked {
     OFI_BLOCKED_PROVIDER, /* the provider says -EAGAIN: it connects, or its queues are full */
     OFI_BLOCKED_BUFFERS,  /* bounce buffers or requests */
     OFI_BLOCKED_LINK,     /* WELCOME or a free slot */
-    OFI_BLOCKED_ORDER,    /* earlier writes of the same put */
+    OFI_BLOCKED_ORDER,    /* earlier writes of the same put, or, a flush, other puts */
 };
 
 struct ofi_peer {
@@ -189,7 +196,7 @@ struct ofi_peer {
     struct ofi_link link;
     int error;                     /* not 0: it is down */
     bool told;                     /* peer_down() was called, or the owner said so itself */
-    struct ofi_put *first, **last; /* queue of puts that are not wholly posted */
+    struct flows flows;            /* puts that are not wholly posted */
     struct ofi_request requests;   /* head of the list of its writes in flight */
     enum ofi_blocked blocked;
     uint64_t stalled_since_ns; /* 0: it is not */
@@ -369,7 +376,13 @@ int ofi_put_prepare(struct driver *driver, const struct driver_put_args *args,
                     struct driver_put **ret_put, struct driver_put_info *ret_info);
 void ofi_put_release(struct driver *driver, struct driver_put *put);
 int ofi_put_post(struct driver *driver, struct driver_put *put, struct driver_op *op);
-/* Posts what it can of the peer's queue, at most budget writes: how many. Sets peer->blocked. */
+/* The put of the peer whose turn it is, or NULL. */
+static inline struct ofi_put *ofi_put_next(const struct ofi_peer *peer)
+{
+    struct flow_put *place = flows_next(&peer->flows);
+    return place ? (struct ofi_put *)((char *)place - offsetof(struct ofi_put, place)) : NULL;
+}
+/* Posts what it can of the peer's puts, at most budget writes: how many. Sets peer->blocked. */
 int ofi_peer_pump(struct ofi_driver *ofi, struct ofi_peer *peer, unsigned budget);
 
 void ofi_put_done(struct ofi_driver *ofi, struct ofi_put *put, int status);

@@ -20,6 +20,7 @@ int ofi_peer_flush(struct driver *driver, struct driver_peer *driver_peer, struc
         return -ENOMEM;
     flush->put.path = OFI_QUESTION;
     flush->put.peer = peer;
+    flush->put.place = (struct flow_put){.peer = flush}; /* a flow of its own */
     flush->number = ++ofi->last_flush;
     ofi_put_enqueue(ofi, &flush->put, op);
     return 0;
@@ -37,6 +38,10 @@ static int send_question(struct ofi_driver *ofi, struct ofi_flush *flush)
 int ofi_flush_ask(struct ofi_driver *ofi, struct ofi_flush *flush)
 {
     struct ofi_peer *peer = flush->put.peer;
+    if (!flows_oldest(&peer->flows, &flush->put.place)) {
+        peer->blocked = OFI_BLOCKED_ORDER;
+        return -EAGAIN;
+    }
     int r = send_question(ofi, flush);
     if (r == -EAGAIN)
         peer->blocked = OFI_BLOCKED_PROVIDER;

@@ -203,8 +203,8 @@ static void take_limits(struct ofi_driver *ofi)
     ofi->write_max_bytes = ofi->info->ep_attr->max_msg_size;
     if (ofi->ordered && ofi->info->ep_attr->max_order_waw_size < ofi->write_max_bytes)
         ofi->write_max_bytes = ofi->info->ep_attr->max_order_waw_size;
-    if (ofi->write_max_bytes > 1u << 30)
-        ofi->write_max_bytes = 1u << 30;
+    if (ofi->write_max_bytes > OFI_PIECE_BYTES)
+        ofi->write_max_bytes = OFI_PIECE_BYTES;
 }
 
 static uint32_t segment_bytes(const struct driver_config *config)

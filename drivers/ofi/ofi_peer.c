@@ -95,7 +95,6 @@ int ofi_peer_connect(struct driver *driver, const void *address, size_t address_
         free(peer);
         return r;
     }
-    peer->last = &peer->first;
     peer->requests.next = peer->requests.previous = &peer->requests;
     *ret_peer = (struct driver_peer *)peer;
     return 0;
@@ -105,7 +104,7 @@ void ofi_peer_disconnect(struct driver *driver, struct driver_peer *driver_peer)
 {
     struct ofi_driver *ofi = ofi_of(driver);
     struct ofi_peer *peer = (struct ofi_peer *)driver_peer;
-    assert(!peer->first && peer->requests.next == &peer->requests);
+    assert(!ofi_put_next(peer) && peer->requests.next == &peer->requests);
     ofi_link_close(ofi, peer);
     if (peer->error < 0)
         ofi_sources_drop(ofi, &peer->address.cookie);
@@ -154,13 +153,12 @@ void ofi_peer_bury(struct ofi_driver *ofi, struct ofi_peer *peer)
         if (--put->outstanding == 0 && put->posted)
             ofi_put_done(ofi, put, peer->error);
     }
-    while (peer->first) {
-        struct ofi_put *put = peer->first;
-        peer->first = put->next;
+    struct ofi_put *put;
+    while ((put = ofi_put_next(peer))) {
+        flows_remove(&peer->flows, &put->place);
         put->outstanding = 0;
         ofi_put_done(ofi, put, peer->error);
     }
-    peer->last = &peer->first;
     ofi_flushes_fail(ofi, peer);
     ofi_peer_deactivate(peer);
     if (!peer->told) {

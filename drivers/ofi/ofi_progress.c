@@ -58,7 +58,7 @@ static void complete_write(struct ofi_driver *ofi, struct ofi_request *request)
     }
     ofi_write_give(ofi, request);
     if (put && --put->outstanding == 0 && put->posted)
-        ofi_put_done(ofi, put, 0);
+        ofi_put_done(ofi, put, put->error);
 }
 
 static void repost_recv(struct ofi_driver *ofi, struct ofi_request *request)
@@ -106,10 +106,12 @@ static void fail_write(struct ofi_driver *ofi, struct ofi_request *request, int 
         ofi_write_give(ofi, request);
         return;
     }
-    if (says_stale(error) && put->posted && put->outstanding == 1) {
+    const bool straight = put->path == OFI_DIRECT || put->path == OFI_GATHER;
+    if (says_stale(error) && (straight || (put->posted && put->outstanding == 1))) {
         ofi_write_give(ofi, request);
-        put->outstanding = 0;
-        ofi_put_done(ofi, put, -ESTALE);
+        put->error = -ESTALE; /* posts no more of it */
+        if (--put->outstanding == 0 && put->posted)
+            ofi_put_done(ofi, put, put->error);
         return;
     }
     ofi_peer_doom(ofi, peer, -EHOSTDOWN);
@@ -234,7 +236,7 @@ static int pump_peers(struct ofi_driver *ofi, unsigned budget)
         moved += posted;
         if (posted > 0)
             peer->stalled_since_ns = 0;
-        if (!peer->first && peer->error == 0) {
+        if (!ofi_put_next(peer) && peer->error == 0) {
             ofi_peer_deactivate(peer);
         } else {
             watch(ofi, peer);

@@ -67,6 +67,7 @@ int ofi_put_prepare(struct driver *driver, const struct driver_put_args *args,
     if (!put)
         return -ENOMEM;
     put->peer = peer;
+    put->place = (struct flow_put){.peer = peer, .flow = args->flow};
     put->notify = blob.flags & OFI_BLOB_NOTIFY;
     put->data = blob.data;
     put->landing_key = blob.landing_key;
@@ -113,29 +114,26 @@ void ofi_put_done(struct ofi_driver *ofi, struct ofi_put *put, int status)
     op->done(op, status);
 }
 
-/* 1: wholly posted, 0: not, negative: the peer is down. */
+/* One write more. 1: wholly posted, 0: not, -EAGAIN: not now, else the peer is down. */
 static int post(struct ofi_driver *ofi, struct ofi_put *put, unsigned *budget)
 {
-    while (!put->posted) {
-        if (*budget == 0)
-            return 0;
+    if (put->error == 0) {
         int r = ofi_write_next(ofi, put);
-        if (r == -EAGAIN)
-            return 0;
         if (r < 0)
             return r;
-        --*budget;
+    } else {
+        put->posted = true;
     }
-    return 1;
+    const unsigned cost = put->packer ? OFI_PACK_COST : 1;
+    *budget -= cost < *budget ? cost : *budget;
+    return put->posted;
 }
 
 void ofi_put_enqueue(struct ofi_driver *ofi, struct ofi_put *put, struct driver_op *op)
 {
     op->posted_ns = 0;
     put->op = op;
-    put->next = NULL;
-    *put->peer->last = put;
-    put->peer->last = &put->next;
+    flows_push(&put->peer->flows, &put->place);
     ofi_peer_activate(ofi, put->peer);
 }
 
@@ -145,6 +143,7 @@ int ofi_put_post(struct driver *driver, struct driver_put *driver_put, struct dr
     struct ofi_put *put = (struct ofi_put *)driver_put;
     struct ofi_peer *peer = put->peer;
     unsigned budget = OFI_POST_BUDGET;
+    int r = 0;
 
     if (peer->error < 0)
         return peer->error;
@@ -152,38 +151,68 @@ int ofi_put_post(struct driver *driver, struct driver_put *driver_put, struct dr
     put->op = op;
     put->posted_bytes = 0;
     put->posted = false;
+    put->error = 0;
     put->outstanding = 0;
-    if (!peer->first) {
-        int r = post(ofi, put, &budget);
-        if (r > 0) {
-            if (put->outstanding == 0)
-                ofi_put_done(ofi, put, 0);
-            return 0;
-        }
-        if (r < 0)
-            ofi_peer_doom(ofi, peer, -EHOSTDOWN);
+    if (!flows_busy(&peer->flows, &put->place))
+        while (budget > 0 && (r = post(ofi, put, &budget)) == 0)
+            ;
+    if (r > 0) {
+        if (put->outstanding == 0)
+            ofi_put_done(ofi, put, put->error);
+        return 0;
     }
+    if (r < 0 && r != -EAGAIN)
+        ofi_peer_doom(ofi, peer, -EHOSTDOWN);
     ofi_put_enqueue(ofi, put, op);
     return 0;
 }
 
+/* What keeps the peer from going on, of two things: first what only others can end. */
+static enum ofi_blocked worse(enum ofi_blocked a, enum ofi_blocked b)
+{
+    static const unsigned rank[] = {[OFI_BLOCKED_ORDER] = 1,
+                                    [OFI_BLOCKED_BUFFERS] = 2,
+                                    [OFI_BLOCKED_LINK] = 3,
+                                    [OFI_BLOCKED_PROVIDER] = 4};
+    return rank[a] > rank[b] ? a : b;
+}
+
+/* Wholly posted: it waits no more. */
+static void leave(struct ofi_driver *ofi, struct ofi_put *put)
+{
+    flows_remove(&put->peer->flows, &put->place);
+    put->op->posted_ns = clock_now_ns();
+    if (put->outstanding == 0)
+        ofi_put_done(ofi, put, put->error);
+}
+
 int ofi_peer_pump(struct ofi_driver *ofi, struct ofi_peer *peer, unsigned budget)
 {
-    const unsigned before = budget;
-    peer->blocked = OFI_RUNNING;
-    while (peer->first) {
-        struct ofi_put *put = peer->first;
+    enum ofi_blocked blocked = OFI_RUNNING;
+    const struct ofi_put *idle = NULL; /* the first of those since that can do nothing */
+    struct ofi_put *put;
+    int posted = 0;
+    while (budget > 0 && (put = ofi_put_next(peer)) && put != idle &&
+           blocked != OFI_BLOCKED_PROVIDER) {
         int r = post(ofi, put, &budget);
-        if (r < 0)
+        if (r == -EAGAIN) {
+            blocked = worse(blocked, peer->blocked);
+            idle = idle ? idle : put;
+            flows_turn(&peer->flows);
+            continue;
+        }
+        if (r < 0) {
             ofi_peer_doom(ofi, peer, -EHOSTDOWN);
-        if (r <= 0)
-            break;
-        peer->first = put->next;
-        if (!peer->first)
-            peer->last = &peer->first;
-        put->op->posted_ns = clock_now_ns();
-        if (put->outstanding == 0)
-            ofi_put_done(ofi, put, 0);
+            return posted;
+        }
+        posted++;
+        idle = NULL;
+        blocked = OFI_RUNNING;
+        if (r > 0)
+            leave(ofi, put);
+        else
+            flows_turn(&peer->flows);
     }
-    return (int)(before - budget);
+    peer->blocked = blocked;
+    return posted;
 }

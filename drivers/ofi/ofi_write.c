@@ -133,6 +133,8 @@ static int write_target(struct ofi_driver *ofi, struct ofi_put *put)
     const uint64_t piece = left < most ? left : most;
     const bool last = piece == left;
 
+    if (put->outstanding >= (put->packer ? OFI_SEGMENTS_MAX : OFI_PIECES_MAX))
+        return blocked(put, OFI_BLOCKED_ORDER);
     if (last && put->notify && !ofi->ordered && put->outstanding > 0)
         return blocked(put, OFI_BLOCKED_ORDER);
     struct ofi_request *request = ofi_write_take(ofi, put, put->packer);
@@ -162,6 +164,8 @@ static int write_target(struct ofi_driver *ofi, struct ofi_put *put)
 static int write_segment(struct ofi_driver *ofi, struct ofi_put *put)
 {
     struct ofi_link *link = &put->peer->link;
+    if (put->outstanding >= OFI_SEGMENTS_MAX)
+        return blocked(put, OFI_BLOCKED_ORDER);
     if (link->state != OFI_LINK_READY) {
         int r = ofi_link_ask(ofi, put->peer);
         if (r == -EAGAIN)

@@ -1,6 +1,7 @@
 /* Puts of the shm driver: a copy, at once where it is short, in pieces where others would have to
  * wait for it. */
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +62,7 @@ int shm_put_prepare(struct driver *driver, const struct driver_put_args *args,
         .notify = blob.notify,
         .token = blob.token,
         .peer = (struct shm_peer *)args->peer,
+        .place = {.peer = args->peer, .flow = args->flow},
     };
     if (blob.size_bytes > 0) {
         put->target = (uint8_t *)(uintptr_t)blob.address;
@@ -68,6 +70,7 @@ int shm_put_prepare(struct driver *driver, const struct driver_put_args *args,
         put->base_target = put->target;
         put->base_source = put->source;
     }
+    put->detour = put->size_bytes > ((struct shm_driver *)driver)->segment_bytes;
     r = choose_kind(put, args);
     if (r < 0) {
         free(put);
@@ -109,61 +112,62 @@ void shm_copy(const struct shm_put *put, uint64_t position, uint64_t length)
     }
 }
 
-static inline void complete(struct shm_driver *shm, const struct shm_put *put, struct driver_op *op)
+static inline void notify(struct shm_driver *shm, const struct shm_put *put)
 {
     if (put->notify)
         shm->driver.events.notified(shm->driver.events.context, put->token);
+}
+
+static inline void complete(struct shm_driver *shm, const struct shm_put *put, struct driver_op *op)
+{
+    notify(shm, put);
     op->done(op, 0);
 }
 
-static int enqueue(struct shm_driver *shm, struct shm_put *put, struct driver_op *op)
+static void enqueue(struct shm_driver *shm, struct shm_put *put, struct driver_op *op)
 {
-    struct shm_peer *peer = put->peer;
-    if (peer->error < 0)
-        return peer->error;
     put->op = op;
-    put->next = NULL;
-    if (!peer->queue.first) { /* it becomes busy: last in the ring */
-        if (shm->busy) {
-            peer->next_busy = shm->busy->next_busy;
-            shm->busy->next_busy = peer;
-        } else {
-            peer->next_busy = peer;
-        }
-        shm->busy = peer;
-        peer->detour = true;
-    }
-    *peer->queue.last = put;
-    peer->queue.last = &put->next;
-    return 0;
+    put->peer->waiting++;
+    put->peer->detour = true;
+    flows_push(&shm->flows, &put->place);
 }
 
-/* Not a simple copy: it is long, others are before it, or the receiver has a part in it. */
+/* Copies it at once. 1: it is complete; 0: that cannot be now. */
+static int copy_at_once(struct shm_driver *shm, struct shm_put *put)
+{
+    struct shm_peer *peer = put->peer;
+    if (put->share)
+        return shm_share_advance(shm, put);
+    if (!shm_lane_settled(peer))
+        return 0;
+    peer->detour = peer->waiting > 0;
+    if (put->attached) {
+        int r = shm_attached_copy(put, 0, put->size_bytes);
+        if (r < 0)
+            return r;
+    } else {
+        shm_copy(put, 0, put->size_bytes);
+    }
+    notify(shm, put);
+    return 1;
+}
+
+/* Not a simple copy: it is long, others may be before it, or the receiver has a part in it. */
 static __attribute__((noinline)) int post_detour(struct shm_driver *shm, struct shm_put *put,
                                                  struct driver_op *op)
 {
-    struct shm_peer *peer = put->peer;
-    if (peer->error < 0)
-        return peer->error;
+    int r = 0;
+    if (put->peer->error < 0)
+        return put->peer->error;
     put->position_bytes = 0;
-    if (!peer->queue.first && put->size_bytes <= shm->segment_bytes &&
-        shm->at_once <= shm->at_once_max) {
-        if (!put->share && shm_lane_settled(peer)) {
-            peer->detour = false;
-            int r = put->attached ? shm_attached_copy(put) : 0;
-            if (r < 0)
-                return r;
-            if (!put->attached)
-                shm_copy(put, 0, put->size_bytes);
-            complete(shm, put, op);
-            return 0;
-        }
-        if (put->share && shm_share_advance(shm, put)) {
-            op->done(op, 0);
-            return 0;
-        }
-    }
-    return enqueue(shm, put, op);
+    if (!put->deferred && put->size_bytes <= shm->segment_bytes &&
+        shm->at_once <= shm->at_once_max && !flows_busy(&shm->flows, &put->place))
+        r = copy_at_once(shm, put);
+    if (r > 0)
+        op->done(op, 0);
+    else if (r == 0)
+        enqueue(shm, put, op);
+    return r < 0 ? r : 0;
 }
 
 int shm_put_post(struct driver *driver, struct driver_put *driver_put, struct driver_op *op)
@@ -172,9 +176,7 @@ int shm_put_post(struct driver *driver, struct driver_put *driver_put, struct dr
     struct shm_put *put = (struct shm_put *)driver_put;
 
     op->posted_ns = 0;
-    if (__builtin_expect(put->size_bytes > shm->segment_bytes || put->peer->detour || put->share || put->attached ||
-                             shm->at_once > shm->at_once_max,
-                         0))
+    if (__builtin_expect(put->detour || put->peer->detour || shm->at_once > shm->at_once_max, 0))
         return post_detour(shm, put, op);
     shm->at_once += put->size_bytes + SHM_PUT_COST;
     shm_copy(put, 0, put->size_bytes);
@@ -182,27 +184,15 @@ int shm_put_post(struct driver *driver, struct driver_put *driver_put, struct dr
     return 0;
 }
 
-/* Nothing is queued for the peer any more. */
-static void be_idle(struct shm_driver *shm, struct shm_peer *peer)
-{
-    struct shm_peer *before = shm->busy;
-    while (before->next_busy != peer)
-        before = before->next_busy;
-    peer->detour = peer->error < 0 || (peer->lane && peer->lane->next != peer->lane->head);
-    before->next_busy = peer->next_busy;
-    if (shm->busy == peer)
-        shm->busy = before == peer ? NULL : before;
-}
-
-/* Takes a put out of the queue of its peer, where `at` points to it. */
-static void leave_queue(struct shm_driver *shm, struct shm_put *put, struct shm_put **at)
+/* It waits no more: false when it did not. */
+static bool leave_queue(struct shm_driver *shm, struct shm_put *put)
 {
     struct shm_peer *peer = put->peer;
-    *at = put->next;
-    if (!put->next)
-        peer->queue.last = at;
-    if (!peer->queue.first)
-        be_idle(shm, peer);
+    if (!flows_remove(&shm->flows, &put->place))
+        return false;
+    if (--peer->waiting == 0)
+        peer->detour = peer->error < 0 || (peer->lane && peer->lane->next != peer->lane->head);
+    return true;
 }
 
 /* 1: that was the last piece of it; 0: not yet; or why there will be none. */
@@ -212,31 +202,33 @@ static int copy_piece(struct shm_driver *shm, struct shm_put *put)
         return shm_share_advance(shm, put);
     if (put->position_bytes == 0 && !shm_lane_settled(put->peer))
         return 0;
-    if (put->attached) {
-        int r = shm_attached_copy(put);
-        return r < 0 ? r : 1;
-    }
     uint64_t left = put->size_bytes - put->position_bytes;
-    uint64_t piece = left < shm->segment_bytes ? left : shm->segment_bytes;
-    shm_copy(put, put->position_bytes, piece);
+    uint64_t piece = left < shm->piece_bytes ? left : shm->piece_bytes;
+    if (put->attached) {
+        int r = shm_attached_copy(put, put->position_bytes, piece);
+        if (r < 0)
+            return r;
+    } else {
+        shm_copy(put, put->position_bytes, piece);
+    }
     put->position_bytes += piece;
     return piece == left;
 }
 
-/* One piece of the first put in the queue of the peer whose turn it is. */
-static void move_piece(struct shm_driver *shm)
+/* One piece of the put whose turn it is: how many bytes it moved on, and 1 when it is done. */
+static uint64_t move_piece(struct shm_driver *shm)
 {
-    struct shm_peer *peer = shm->busy->next_busy;
-    struct shm_put *put = peer->queue.first;
-    const int error = peer->error < 0 ? peer->error : copy_piece(shm, put);
+    struct shm_put *put =
+        (struct shm_put *)((char *)flows_next(&shm->flows) - offsetof(struct shm_put, place));
+    const uint64_t before = put->position_bytes;
+    const int error = put->peer->error < 0 ? put->peer->error : copy_piece(shm, put);
+    const uint64_t moved = put->position_bytes - before;
 
     if (error == 0) {
-        shm->busy = peer;
-        return;
+        flows_turn(&shm->flows);
+        return moved;
     }
-    leave_queue(shm, put, &peer->queue.first);
-    if (peer->queue.first)
-        shm->busy = peer;
+    leave_queue(shm, put);
     /* last: it may post, or release the put */
     if (error < 0)
         put->op->done(put->op, error);
@@ -244,28 +236,31 @@ static void move_piece(struct shm_driver *shm)
         put->op->done(put->op, 0); /* it has notified */
     else
         complete(shm, put, put->op);
+    return moved + 1;
 }
 
 void shm_put_cancel(struct driver *driver, struct driver_put *driver_put, int error)
 {
-    struct shm_put *put = (struct shm_put *)driver_put, **at = &put->peer->queue.first;
-    while (*at && *at != put)
-        at = &(*at)->next;
-    if (!*at)
+    struct shm_put *put = (struct shm_put *)driver_put;
+    if (!leave_queue((struct shm_driver *)driver, put))
         return;
-    leave_queue((struct shm_driver *)driver, put, at);
     if (put->share)
         shm_share_end(put->share);
     put->op->done(put->op, error);
 }
 
+/* At most a long piece in all, so that what came meanwhile is looked at soon. */
 int shm_progress(struct driver *driver, unsigned budget)
 {
     struct shm_driver *shm = (struct shm_driver *)driver;
+    uint64_t bytes = 0;
     unsigned moved = 0;
     shm->at_once = 0;
-    for (; moved < budget && shm->busy; moved++)
-        move_piece(shm);
+    for (unsigned tries = 0; tries < budget && bytes < shm->piece_bytes && flows_next(&shm->flows); tries++) {
+        const uint64_t more = move_piece(shm);
+        bytes += more;
+        moved += more > 0;
+    }
     return (int)moved;
 }
 
@@ -275,7 +270,7 @@ int shm_peer_flush(struct driver *driver, struct driver_peer *driver_peer, struc
     const struct shm_peer *peer = (const struct shm_peer *)driver_peer;
     if (peer->error < 0)
         return peer->error;
-    if (peer->queue.first)
+    if (peer->waiting > 0)
         return -EAGAIN;
     op->done(op, 0);
     return 0;

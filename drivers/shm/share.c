@@ -14,6 +14,7 @@ enum {
     DIRECT_MIN = 16 * 1024,    /* bytes of a direct entry, but the last: not so few that taking turns costs more */
     DIRECT_ENTRIES = 4,        /* of a put */
     STREAM_MIN = 1024,         /* bytes of a piece from which on it goes past the caches */
+    DEFERRED_PIECE = 2 * SHM_PIECE_BYTES, /* of a deferred put, both halves: few enough that what else goes to the receiver need not wait long */
 };
 
 static inline void relax(void)
@@ -91,19 +92,27 @@ static void pack(struct lane *lane, const struct shm_share *share, uint64_t posi
         copy_program_pack(share->put.program, lane_slot(lane), share->put.source, position, length);
 }
 
+/* Where it stops for now. */
+static uint64_t stop_at(const struct shm_put *put)
+{
+    const uint64_t left = put->size_bytes - put->position_bytes;
+    return put->deferred && left > DEFERRED_PIECE ? put->position_bytes + DEFERRED_PIECE : put->size_bytes;
+}
+
 /* Through the slots. Once the receiver is taken for absent, and the slots are empty again, the rest is copied straight. */
 static int advance_ring(struct shm_driver *shm, struct shm_put *put)
 {
     struct shm_share *share = put->share;
     struct lane *lane = put->peer->lane;
-    while (put->position_bytes < put->size_bytes) {
-        uint64_t left = put->size_bytes - put->position_bytes;
+    const uint64_t stop = stop_at(put);
+    while (put->position_bytes < stop) {
+        uint64_t left = stop - put->position_bytes;
         if (!lane_has_room(lane)) {
             if (!wait_backlog(lane, LANE_ENTRIES - 1))
                 return 0;
             if (lane_backlog(lane) == 0 && !put->attached) {
                 shm_copy(put, put->position_bytes, left);
-                put->position_bytes = put->size_bytes;
+                put->position_bytes = stop;
                 break;
             }
         }
@@ -112,15 +121,15 @@ static int advance_ring(struct shm_driver *shm, struct shm_put *put)
         publish(lane, share->put.id, LANE_STAGED, put->position_bytes, piece);
         put->position_bytes += piece;
     }
-    return notify(shm, put); /* the source is free: all of it was read */
+    return stop == put->size_bytes && notify(shm, put); /* the source is free: all of it was read */
 }
 
-/* The back part is the receiver's. */
-static void publish_direct(struct shm_put *put, uint64_t position)
+/* The receiver's part. */
+static void publish_direct(struct shm_put *put, uint64_t position, uint64_t end)
 {
     struct shm_share *share = put->share;
     struct lane *lane = put->peer->lane;
-    uint64_t left = put->size_bytes - position;
+    uint64_t left = end - position;
     uint64_t piece = (left / DIRECT_ENTRIES + 4095) & ~4095ull;
     if (piece < DIRECT_MIN)
         piece = DIRECT_MIN;
@@ -140,10 +149,18 @@ static int advance_half(struct shm_driver *shm, struct shm_put *put)
         /* what was staged before must not land after what we copy now */
         if (lane->next != lane->head && !wait_backlog(lane, 0))
             return 0;
-        uint64_t half = share->now == WAY_PULL ? 0 : put->size_bytes / 2 & ~63ull;
-        publish_direct(put, half);
-        shm_copy(put, 0, half);
         share->begun = true;
+    }
+    if (put->position_bytes < put->size_bytes) {
+        if (lane->next != lane->head && !wait_backlog(lane, DIRECT_ENTRIES)) /* of a deferred put's last piece */
+            return 0;
+        const uint64_t position = put->position_bytes, end = stop_at(put);
+        const uint64_t half = share->now == WAY_PULL ? 0 : (end - position) / 2 & ~63ull;
+        publish_direct(put, position + half, end);
+        shm_copy(put, position, half);
+        put->position_bytes = end;
+        if (end < put->size_bytes)
+            return 0;
     }
     return notify(shm, put) && wait_backlog(lane, lane->next - share->published);
 }
@@ -172,12 +189,13 @@ int shm_share_advance(struct shm_driver *shm, struct shm_put *put)
     return complete;
 }
 
-int shm_attached_copy(const struct shm_put *put)
+int shm_attached_copy(const struct shm_put *put, uint64_t position, uint64_t length)
 {
     uint8_t bounce[LANE_SLOT_BYTES];
+    const uint64_t end = position + length;
     int r = 0;
-    for (uint64_t position = 0, piece; position < put->size_bytes && r == 0; position += piece) {
-        piece = put->size_bytes - position < sizeof(bounce) ? put->size_bytes - position : sizeof(bounce);
+    for (uint64_t piece; position < end && r == 0; position += piece) {
+        piece = end - position < sizeof(bounce) ? end - position : sizeof(bounce);
         copy_program_pack(put->program, bounce, put->base_source, position, piece);
         r = attached_write(put->attached, position, bounce, piece);
     }
@@ -224,9 +242,16 @@ int shm_put_attached(struct driver_put *driver_put, const struct attached *attac
     }
     put->attached = own;
     put->kind = SHM_PROGRAM;
+    put->detour = true;
     put->target = put->base_target;
     put->source = put->base_source;
     return 0;
+}
+
+void shm_put_defer(struct driver_put *driver_put)
+{
+    struct shm_put *put = (struct shm_put *)driver_put;
+    put->deferred = put->detour = true;
 }
 
 int shm_put_share(struct driver_put *driver_put, enum way way, const struct way_costs *costs, uint32_t id,
@@ -259,6 +284,7 @@ int shm_put_share(struct driver_put *driver_put, enum way way, const struct way_
         return r;
     }
     put->share = share;
+    put->detour = true;
     return 0;
 }
 

@@ -28,6 +28,9 @@ void shm_put_cancel(struct driver *driver, struct driver_put *put, int error);
  * 0, -ENOMEM. */
 int shm_put_attached(struct driver_put *put, const struct attached *attached, const struct layout *source);
 
+/* A prepared put is copied by progress() only, in pieces, from now on: never in put_post(). */
+void shm_put_defer(struct driver_put *put);
+
 /* How it was copied the last time. WAY_NONE: never yet, and it will be decided then. */
 enum way shm_put_way(const struct driver_put *put);
 

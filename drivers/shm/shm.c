@@ -34,6 +34,7 @@ static int shm_open_driver(const struct driver_config *config, const struct driv
         return -ENOMEM;
     shm->driver = (struct driver){.ops = &shm_driver_ops, .events = *events};
     shm->cookie = cookie;
+    shm->piece_bytes = config->segment_bytes > 0 ? config->segment_bytes : SHM_PIECE_BYTES;
     shm->segment_bytes = config->segment_bytes > 0 ? config->segment_bytes : UINT64_MAX;
     shm->at_once_max =
         config->segment_bytes > 0 ? config->segment_bytes * SHM_AT_ONCE_SEGMENTS : UINT64_MAX;
@@ -44,7 +45,7 @@ static int shm_open_driver(const struct driver_config *config, const struct driv
 static void shm_close(struct driver *driver)
 {
     struct shm_driver *shm = (struct shm_driver *)driver;
-    assert(!shm->busy);
+    assert(!flows_next(&shm->flows));
     free(shm);
 }
 
@@ -76,7 +77,6 @@ static int shm_peer_connect(struct driver *driver, const void *address, size_t a
     struct shm_peer *peer = calloc(1, sizeof(*peer));
     if (!peer)
         return -ENOMEM;
-    peer->queue.last = &peer->queue.first;
     *ret_peer = (struct driver_peer *)peer;
     return 0;
 }
@@ -84,7 +84,7 @@ static int shm_peer_connect(struct driver *driver, const void *address, size_t a
 static void shm_peer_disconnect(struct driver *driver, struct driver_peer *driver_peer)
 {
     struct shm_peer *peer = (struct shm_peer *)driver_peer;
-    assert(!peer->queue.first);
+    assert(peer->waiting == 0);
     free(peer);
 }
 
@@ -130,7 +130,7 @@ static int shm_event_fd(struct driver *driver)
 
 static int shm_arm(struct driver *driver)
 {
-    return ((struct shm_driver *)driver)->busy ? -EAGAIN : 0;
+    return flows_next(&((struct shm_driver *)driver)->flows) ? -EAGAIN : 0;
 }
 
 const struct driver_ops shm_driver_ops = {

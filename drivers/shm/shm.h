@@ -3,6 +3,7 @@
 
 #include "drivers/copy/copy.h"
 #include "drivers/driver.h"
+#include "drivers/flows.h"
 #include "drivers/shm/lane.h"
 
 struct shm_put;
@@ -14,6 +15,7 @@ enum {
      * costs less then, wherever the two processors are. */
     SHM_STREAM_MIN = 32 * 1024,
     SHM_STREAM_BLOCK_MIN = 256,
+    SHM_PIECE_BYTES = 128 * 1024, /* of a put that is copied in pieces, where the configuration does not say */
 };
 
 struct shm_region {
@@ -21,30 +23,24 @@ struct shm_region {
     uint64_t length_bytes;
 };
 
-struct shm_queue {
-    struct shm_put *first;
-    struct shm_put **last; /* where the next one is hung */
-};
-
 struct shm_peer {
-    struct shm_queue queue;     /* puts that are being copied in pieces: the first is at work */
-    bool detour;                /* puts must not be copied at once: there is a queue, an error, or something in the lane */
-    bool self;                  /* this process itself */
-    int error;                  /* not 0: it has failed */
-    struct shm_peer *next_busy; /* in the driver's ring of peers with a queue */
-    struct lane *lane;          /* the sender's end of the lane to it; NULL: none */
+    bool detour;       /* puts must not be copied at once without a look: some wait, there is an error, or something in the lane */
+    bool self;         /* this process itself */
+    int error;         /* not 0: it has failed */
+    uint32_t waiting;  /* puts, in the driver's queues */
+    struct lane *lane; /* the sender's end of the lane to it; NULL: none */
 };
 
 struct shm_driver {
     struct driver driver;
     uint64_t cookie;        /* of this instance: tells its landings from any other bytes */
-    uint64_t segment_bytes; /* UINT64_MAX: a put is copied at once */
+    uint64_t piece_bytes;   /* what is copied in one go of a put that is not copied at once */
+    uint64_t segment_bytes; /* up to so many a put is copied at once. UINT64_MAX: any, but for those that are deferred */
     /* What may be copied at once between two progress(), all puts together: a chain of many short ones must not hold up
      * everybody else either. UINT64_MAX: anything. */
     uint64_t at_once_max;
     uint64_t at_once;       /* since the last progress() */
-    struct shm_peer
-        *busy; /* the peer served last; its next_busy is served next. NULL: nothing is queued */
+    struct flows flows;     /* puts that are being copied in pieces, or wait for that */
 };
 
 /* What a landing blob holds. */
@@ -82,6 +78,8 @@ struct shm_put {
     enum shm_kind kind;
     bool notify;
     bool stream;                  /* past the caches */
+    bool detour;                  /* it is not simply copied at once: too long, deferred, shared or attached */
+    bool deferred;                /* copied by progress() only */
     struct copy_program *program; /* SHM_PROGRAM */
     uint8_t *target;              /* the layout's base; contiguous: the bytes themselves */
     const uint8_t *source;
@@ -95,7 +93,7 @@ struct shm_put {
     /* while it is queued */
     struct driver_op *op;
     uint64_t position_bytes;
-    struct shm_put *next;
+    struct flow_put place;
 };
 
 /* put.c */
@@ -103,7 +101,7 @@ void shm_copy(const struct shm_put *put, uint64_t position, uint64_t length);
 /* share.c: moves a shared put on: 1 it is complete, 0 not yet. Notifies. */
 int shm_share_advance(struct shm_driver *shm, struct shm_put *put);
 /* Into memory that is not mapped here, by the kernel. */
-int shm_attached_copy(const struct shm_put *put);
+int shm_attached_copy(const struct shm_put *put, uint64_t position, uint64_t length);
 void shm_share_end(struct shm_share *share); /* of a start */
 void shm_share_free(struct shm_put *put);
 /* Whether the lane to the peer has been drained: true without a lane. Tries for a moment, and helps. */

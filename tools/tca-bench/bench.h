@@ -15,6 +15,8 @@ struct row {
     double gbps;              /* Gbit/s; 0 where it makes no sense */
     /* overlap */
     double transfer_ns, compute_ns, hidden;
+    /* beside, medians */
+    double alone_ns, long_ns;
     /* breakdown, medians */
     double start_ns, ring_ns, engine_ns, wire_ns, deliver_ns;
 };
@@ -29,6 +31,7 @@ bench_run bench_bandwidth; /* a window of puts one way, until the receiver says 
                               time of one put */
 bench_run bench_start;     /* tca_start() alone */
 bench_run bench_overlap;   /* a transfer while the sender computes as long as the transfer takes */
+bench_run bench_beside;    /* half a round trip of 8 bytes while a long put is under way */
 bench_run bench_breakdown; /* where the time of one way goes, by receipts */
 
 /* Samples of one row, in picoseconds: batches of many short rounds have fractions of a nanosecond.

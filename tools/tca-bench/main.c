@@ -16,7 +16,7 @@ static const struct {
     bench_run *run;
 } benches[] = {
     {"pingpong", bench_pingpong}, {"bandwidth", bench_bandwidth}, {"start", bench_start},
-    {"overlap", bench_overlap},   {"breakdown", bench_breakdown},
+    {"overlap", bench_overlap},   {"beside", bench_beside},       {"breakdown", bench_breakdown},
 };
 
 #define BENCHES (sizeof(benches) / sizeof(benches[0]))
@@ -42,8 +42,8 @@ static void usage(FILE *out)
         "nodes for that;\n"
         "under tca-cluster run, mpirun or srun it is one of the two ranks.\n"
         "\n"
-        "  -b, --bench LIST    of pingpong, bandwidth, start, overlap, breakdown (default: all)\n"
-        "  -s, --sizes LIST    in bytes, K and M understood, multiples of 8 to 4M (default: each "
+        "  -b, --bench LIST    of pingpong, bandwidth, start, overlap, beside, breakdown (default: all)\n"
+        "  -s, --sizes LIST    in bytes, K and M understood, multiples of 8 to 4M, beside 256M (default: each "
         "benchmark's own)\n"
         "  -r, --rail RAIL     shm or ofi only, or peach2 (default: shm and ofi)\n"
         "  -e, --seat SEAT     client or daemon only\n"
@@ -81,7 +81,7 @@ static int parse_size(const char *text, uint64_t *ret_bytes)
         return -EINVAL;
     if (*end == 'K' || *end == 'M')
         bytes *= *end++ == 'K' ? 1u << 10 : 1u << 20;
-    if (*end || bytes == 0 || bytes % 8 || bytes > BYTES_MAX)
+    if (*end || bytes == 0 || bytes % 8 || bytes > LONG_MAX)
         return -EINVAL;
     *ret_bytes = bytes;
     return 0;
@@ -211,6 +211,7 @@ static size_t sizes_of(const struct options *options, size_t bench, bool strided
     static const uint64_t bandwidth[] = {4096, 65536, 1048576};
     static const uint64_t one[] = {8};
     static const uint64_t big[] = {4194304};
+    static const uint64_t huge[] = {67108864};
     const uint64_t *sizes = options->sizes;
     size_t count = options->size_count;
     bench_run *run = benches[bench].run;
@@ -219,9 +220,10 @@ static size_t sizes_of(const struct options *options, size_t bench, bool strided
         sizes = run == bench_pingpong    ? pingpong
                 : run == bench_bandwidth ? bandwidth
                 : run == bench_overlap   ? big
+                : run == bench_beside    ? huge
                                          : one;
         count = run == bench_pingpong ? 9 : run == bench_bandwidth ? 3 : 1;
-        if (strided) {
+        if (strided && run != bench_beside) {
             sizes = blocks;
             count = 3;
         }
@@ -236,6 +238,8 @@ static bool makes_sense(size_t bench, const struct way *way, uint64_t bytes)
 {
     bench_run *run = benches[bench].run;
 
+    if (bytes > BYTES_MAX && run != bench_beside)
+        return false;
     if (way->strided &&
         (bytes < 16 || run == bench_start || run == bench_overlap || run == bench_breakdown))
         return false;

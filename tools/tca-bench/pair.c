@@ -98,10 +98,11 @@ struct shape pair_shape(bool strided, uint64_t bytes)
     return (struct shape){.count = bytes / block, .block = block, .stride = 2 * block};
 }
 
-int pair_plan(struct pair *pair, const struct way *way, const struct shape *shape, int slot,
-              struct tca_plan **ret_plan)
+int pair_plan_route(struct pair *pair, const struct way *way, const struct route *route,
+                    const struct shape *shape, int slot, struct tca_plan **ret_plan)
 {
-    struct tca_plan_args args = {.name = "tca-bench", .rail = way->rail, .seat = way->seat};
+    struct tca_plan_args args = {
+        .name = "tca-bench", .rail = way->rail, .seat = way->seat, .channel = route->channel};
     struct tca_layout *layout = NULL;
     struct tca_plan *plan = NULL;
     int r = tca_layout_strided(shape->count, shape->block, (int64_t)shape->stride, &layout);
@@ -110,10 +111,10 @@ int pair_plan(struct pair *pair, const struct way *way, const struct shape *shap
         r = tca_plan_new(pair->session, &args, &plan);
     if (r >= 0) {
         struct tca_put put = {
-            .source = pair->region,
+            .source = route->source,
             .source_layout = layout,
-            .target = pair->target,
-            .target_offset_bytes = AREA_BYTES,
+            .target = route->target,
+            .target_offset_bytes = route->target_offset,
             .target_layout = layout,
         };
 
@@ -130,6 +131,15 @@ int pair_plan(struct pair *pair, const struct way *way, const struct shape *shap
     }
     *ret_plan = plan;
     return 0;
+}
+
+int pair_plan(struct pair *pair, const struct way *way, const struct shape *shape, int slot,
+              struct tca_plan **ret_plan)
+{
+    const struct route route = {
+        .source = pair->region, .target = pair->target, .target_offset = AREA_BYTES};
+
+    return pair_plan_route(pair, way, &route, shape, slot, ret_plan);
 }
 
 int pair_agree(struct pair *pair, int mine)

@@ -11,6 +11,7 @@
 
 #define AREA_BYTES  (8u << 20) /* of what is sent, and of what is received */
 #define BYTES_MAX   (4u << 20)
+#define LONG_MAX    (256u << 20) /* of a put that has a region to itself */
 #define PATIENCE_NS INT64_C(30000000000)
 
 /* Who carries a row's data, and in which form. */
@@ -43,6 +44,16 @@ struct shape pair_shape(bool strided, uint64_t bytes);
  * when negative). Says nothing when it fails: tca_error_text(). */
 int pair_plan(struct pair *pair, const struct way *way, const struct shape *shape, int slot,
               struct tca_plan **ret_plan);
+
+/* Where a plan leads that does not go from the pair's one region to the other. */
+struct route {
+    struct tca_region *source;
+    struct tca_handle target;
+    uint64_t target_offset;
+    uint32_t channel;
+};
+int pair_plan_route(struct pair *pair, const struct way *way, const struct route *route,
+                    const struct shape *shape, int slot, struct tca_plan **ret_plan);
 
 /* Collective: 0 when both ranks say 0 or more, else an error of one of them. Also what has to come
  * before plans are freed: a start that is complete here may still be on its way there. */

@@ -25,6 +25,9 @@ void report_row(FILE *out, const struct row *row)
     if (row->transfer_ns > 0)
         fprintf(out, "  %.0f %% hidden: transfer %.1f us, computing %.1f us", row->hidden * 100,
                 row->transfer_ns / 1e3, row->compute_ns / 1e3);
+    if (row->alone_ns > 0)
+        fprintf(out, "  of 8 bytes; alone %.3f us; the long put %.0f us", row->alone_ns / 1e3,
+                row->long_ns / 1e3);
     if (row->wire_ns > 0)
         fprintf(out, "  client %.2f, ring %.2f, engine %.2f, wire and engine %.2f, client %.2f us",
                 row->start_ns / 1e3, row->ring_ns / 1e3, row->engine_ns / 1e3, row->wire_ns / 1e3,
@@ -45,6 +48,8 @@ void report_json(FILE *out, const struct row *row)
     if (row->transfer_ns > 0)
         fprintf(out, ",\"transfer_ns\":%.0f,\"compute_ns\":%.0f,\"hidden\":%.4f", row->transfer_ns,
                 row->compute_ns, row->hidden);
+    if (row->alone_ns > 0)
+        fprintf(out, ",\"alone_ns\":%.0f,\"long_ns\":%.0f", row->alone_ns, row->long_ns);
     if (row->wire_ns > 0)
         fprintf(out,
                 ",\"client_ns\":%.0f,\"ring_ns\":%.0f,\"engine_ns\":%.0f,\"wire_engine_ns\":%.0f,"

@@ -60,6 +60,7 @@ struct tca_layout *shape_layout(struct shape shape);
 void shape_fill(void *base, struct shape shape, uint64_t seed);
 uint64_t shape_check(const void *base, struct shape shape, uint64_t seed);
 uint64_t shape_bytes(struct shape shape);
+void shape_mark(uint8_t *inside, struct shape shape); /* 1 to every byte of it */
 
 /* Whether the director has sent another line: an endless command ends then. */
 bool line_waits(void);
@@ -71,4 +72,4 @@ struct command {
     int (*run)(struct actor *actor, const struct words *words);
 };
 extern const struct command session_commands[], data_commands[], plan_commands[],
-    transfer_commands[], exchange_commands[];
+    transfer_commands[], exchange_commands[], crowd_commands[];

@@ -72,6 +72,12 @@ uint64_t shape_check(const void *base, struct shape shape, uint64_t seed)
     return place;
 }
 
+void shape_mark(uint8_t *inside, struct shape shape)
+{
+    for (uint64_t block = 0; block < shape.count; block++)
+        memset(inside + block_place(shape, block), 1, shape.block_bytes);
+}
+
 /* ---- commands ---- */
 
 /* alloc BYTES: ok REGION ADDRESS BYTES */
@@ -163,9 +169,7 @@ static int guarded(struct actor *actor, const struct words *words)
     uint8_t *inside = calloc(bytes, 1);
     if (!inside)
         return say_error(-ENOMEM, "no memory to look at %llu bytes", (unsigned long long)bytes);
-    for (uint64_t block = 0; block < shape.count; block++)
-        memset(inside + (int64_t)word_number(words, 2) + block_place(shape, block), 1,
-               shape.block_bytes);
+    shape_mark(inside + word_number(words, 2), shape);
     while (wrong < bytes && (inside[wrong] || base[wrong] == word_number(words, 4)))
         wrong++;
     free(inside);
