@@ -14,6 +14,16 @@ bool channel_room(const struct channel *channel)
     return channel->start - channel->done < PEACH2_COMMANDS;
 }
 
+bool channel_register(const struct peach2 *peach2, const struct channel *channel,
+                      uint32_t *ret_slot)
+{
+    /* acquire: pairs with the board's release; it has fetched the descriptors of these commands.
+     * The last that had this slot is PEACH2_REGISTER_DESCRIPTORS commands back. */
+    uint32_t sent = atomic_load_explicit(&registers(peach2, channel)->sent, memory_order_acquire);
+    *ret_slot = channel->start % PEACH2_REGISTER_DESCRIPTORS;
+    return channel->start - sent < PEACH2_REGISTER_DESCRIPTORS;
+}
+
 void channel_command(struct peach2 *peach2, struct peer *peer, uint32_t fetch, uint64_t first)
 {
     struct channel *channel = channel_of(peach2, peer);
@@ -40,9 +50,12 @@ static enum stage_result hand_over(struct peach2 *peach2, struct put *put)
 
 static bool may_send(struct peach2 *peach2, const struct peer *peer)
 {
+    uint32_t slot;
     return peer->state == PEER_OPEN && peer->turn && peach2->device.bar0 &&
            peer->sent - peer->credited < RING_ENTRIES - RING_RESERVE &&
-           channel_room(channel_of(peach2, peer));
+           channel_room(channel_of(peach2, peer)) &&
+           (peer->turn->kind == PUT_STAGED || peer->turn->fetch != PEACH2_FETCH_REGISTERS ||
+            channel_register(peach2, channel_of(peach2, peer), &slot));
 }
 
 unsigned channel_pump(struct peach2 *peach2, struct peer *peer)

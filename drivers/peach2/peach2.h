@@ -3,9 +3,11 @@
  *
  * A put becomes a chain of descriptors that ends with a notification for the receiver's driver.
  * What the hardware can do as it is (multiples of 4, phases equal modulo 16) is compiled once, by
- * put_prepare(), and a start is one command to a channel; everything else is *staged*: gathered in
- * pieces into memory of ours whose phase fits, and what is left at the edges is stored through the
- * PIO window. All puts to one peer use one channel, so they land in order.
+ * put_prepare(), and a start is one command to a channel. A chain of one descriptor goes through
+ * the channel's registers, one line that is stored with the command; longer ones stay in internal
+ * memory, and in host memory when they are very long or that is full; everything else is *staged*:
+ * gathered in pieces into memory of ours whose phase fits, and what is left at the edges is stored
+ * through the PIO window. All puts to one peer use one channel, so they land in order.
  *
  * Nothing that a cable or a board loses is lost: every put has a number, the last packet of its
  * chain is acknowledged by the receiving board, and done() means that. Whatever stops the
@@ -153,6 +155,7 @@ struct put {
     /* PUT_CHAIN, PUT_NOTHING */
     uint32_t fetch;
     uint32_t first_slot, slot_count;
+    struct peach2_descriptor alone; /* PEACH2_FETCH_REGISTERS: stored with each start */
     /* PUT_STAGED */
     bool window; /* some of it goes through the window: earlier puts must have left */
     const struct layout *source_layout, *target_layout;
@@ -345,6 +348,10 @@ bool stage_uses_window(const struct put *put, uint32_t segment_bytes, uint32_t *
 
 /* ---- channel.c ---- */
 bool channel_room(const struct channel *channel);
+/* Which of the channel's registers the next command may have for a descriptor; false: it is not
+ * free yet. */
+bool channel_register(const struct peach2 *peach2, const struct channel *channel,
+                      uint32_t *ret_slot);
 /* A command; the caller has made sure of room. */
 void channel_command(struct peach2 *peach2, struct peer *peer, uint32_t fetch, uint64_t first);
 /* Hands over what can be: how many steps. */
@@ -359,7 +366,8 @@ void channel_failed(struct peach2 *peach2, unsigned channel);
 bool channel_stalled(struct peach2 *peach2, unsigned channel, uint64_t now_ns);
 /* The board is gone: nobody knows what became of anything. */
 void channels_lost(struct peach2 *peach2);
-/* The descriptor that notifies is the last of a chain: the put's number goes there. */
+/* Before its command is given: the descriptor that notifies, the last of its chain, gets the put's
+ * number; one that stands alone is stored in the channel's registers. */
 void put_number(struct peach2 *peach2, struct put *put);
 uint64_t put_first(const struct peach2 *peach2, const struct put *put);
 

@@ -25,9 +25,10 @@ static int read_blob(const struct driver_put_args *args, struct blob *ret_blob)
     return 0;
 }
 
-static struct peach2_descriptor *slot_of(struct peach2 *peach2, const struct put *put,
-                                         uint32_t index)
+static struct peach2_descriptor *slot_of(struct peach2 *peach2, struct put *put, uint32_t index)
 {
+    if (put->fetch == PEACH2_FETCH_REGISTERS)
+        return &put->alone;
     return put->fetch == PEACH2_FETCH_INTERNAL
                ? &peach2->internal_descriptors[put->first_slot + index]
                : &peach2->host_descriptors[put->first_slot + index];
@@ -43,11 +44,18 @@ static uint64_t slot_name(const struct peach2 *peach2, const struct put *put, ui
 }
 
 /* Internal memory first: it is fetched faster; long chains would use up what is there for many
- * short ones. */
+ * short ones. One that stands alone needs no place: it is as long as what a start stores anyway, a
+ * line. */
 static int place_chain(struct peach2 *peach2, struct put *put, struct peach2_descriptor *chain,
                        uint32_t count)
 {
     int r = -ENOSPC;
+    if (count == 1) {
+        put->fetch = PEACH2_FETCH_REGISTERS;
+        put->slot_count = 1;
+        put->alone = chain[0];
+        return 0;
+    }
     put->fetch = PEACH2_FETCH_INTERNAL;
     if (count <= INTERNAL_CHAIN_MAX)
         r = slots_take(&peach2->internal_slots, count, &put->first_slot);
@@ -71,6 +79,12 @@ void put_number(struct peach2 *peach2, struct put *put)
 {
     struct peach2_descriptor *last = slot_of(peach2, put, put->slot_count - 1);
     last->notify[0] = message_put(put->sequence);
+    if (put->fetch == PEACH2_FETCH_REGISTERS) {
+        struct channel *channel = channel_of(peach2, put->peer);
+        channel_register(peach2, channel, &put->first_slot); /* free: may_send() has looked */
+        peach2->device.bar0->channels[channel - peach2->channels].descriptors[put->first_slot] =
+            *last;
+    }
     if (put->fetch == PEACH2_FETCH_INTERNAL)
         peach2->device.bar0->descriptors[put->first_slot + put->slot_count - 1].notify[0] =
             last->notify[0];
@@ -78,6 +92,8 @@ void put_number(struct peach2 *peach2, struct put *put)
 
 uint64_t put_first(const struct peach2 *peach2, const struct put *put)
 {
+    if (put->fetch == PEACH2_FETCH_REGISTERS)
+        return put->first_slot;
     return slot_name(peach2, put, 0);
 }
 
@@ -151,7 +167,7 @@ void peach2_put_release(struct driver *driver, struct driver_put *driver_put)
     if (!put)
         return;
     assert(put->state == PUT_IDLE);
-    if (put->slot_count > 0)
+    if (put->slot_count > 0 && put->fetch != PEACH2_FETCH_REGISTERS)
         slots_give(put->fetch == PEACH2_FETCH_INTERNAL ? &peach2->internal_slots
                                                        : &peach2->host_slots,
                    put->first_slot, put->slot_count);

@@ -19,6 +19,26 @@
  * PEACH2_LINK_LOCAL on are "whoever is at the other end of my port E, W, S": such a packet leaves
  * by that port and ends at the next board.
  *
+ * ---- Packets ----
+ *
+ * A packet is an address, at most PEACH2_PAYLOAD_MAX bytes, and what its maker's board writes on
+ * it: that board's node, its `epoch` at that moment, a number, and how many links it may still
+ * cross. Descriptors and lines of BAR 2 are cut into packets that end where a multiple of
+ * PEACH2_PAYLOAD_MAX does, a block or a run of stored bytes does. They are posted writes: nobody
+ * answers, unless PEACH2_ACKNOWLEDGE asks for it, and then the board where the packet has landed
+ * does. On one path they stay in order. A port that is full holds up what wants to leave by it,
+ * back to channels and BAR 2; nothing is dropped but for the causes from PEACH2_CAUSE_UNMAPPED on,
+ * and each of those counts in `discarded`.
+ *
+ * A board numbers its packets, a count for each node that they go to; where they end that count is
+ * followed, and `accept_epoch` says what becomes of those that are late, early or of another time.
+ * Not numbered are acknowledgements, link-local packets and those to PEACH2_AT_MESSAGE.
+ *
+ * A cable that comes out: what the neighbour had not taken yet is the sender's again, and leaves by
+ * whatever its routes say then, before anything that is made later for the same node; without
+ * another way it waits for `hold_ms`. What ends with a board that dies is lost, and noticed by the
+ * count.
+ *
  * ---- Registers in memory ----
  *
  * A BAR of the model is shared memory. A board of silicon sees every store; the model sees memory,
@@ -80,8 +100,10 @@ static inline unsigned peach2_node_of(uint64_t global)
     return (unsigned)((global & PEACH2_NODE_MASK) >> PEACH2_NODE_SHIFT);
 }
 
-/* Internal memory, as offsets behind PEACH2_INTERNAL: descriptors (read by the board itself only),
- * then memory for anything; behind it addresses that take packets in. */
+/* Internal memory, as offsets behind PEACH2_INTERNAL: descriptors (a descriptor's source may be
+ * there, packets never end there), then memory for anything, from and to where data may be put;
+ * behind it addresses that take packets in. The driver sees the first two as `descriptors` and
+ * `memory` of BAR 0. */
 enum {
     PEACH2_AT_DESCRIPTORS = 0,
     PEACH2_AT_MEMORY = 64 << 10,     /* notifications, by custom; anybody may put there */
@@ -109,7 +131,8 @@ struct peach2_descriptor {
     int32_t destination_gap;
     uint32_t flags; /* PEACH2_END and so on */
     uint32_t reserved;
-    uint64_t next; /* host memory: bus address; internal memory, registers: number of the slot */
+    uint64_t next; /* host memory: bus address, a multiple of 16; internal memory, registers: number
+                      of the slot */
     uint64_t notify[2]; /* PEACH2_NOTIFY: what is notified */
 };
 static_assert(sizeof(struct peach2_descriptor) == 64, "a register format");
@@ -137,7 +160,9 @@ struct peach2_command {
 /*
  * A channel runs its commands in order, one at a time; it may begin one before the last is
  * acknowledged. The driver stores command number n (counted from 0, in commands[n % 64]) and then
- * start = n + 1, while start - done < 64. Both count up freely.
+ * start = n + 1, while start - done < 64. Both count up freely. Commands and descriptors are read
+ * once, when their turn comes; a descriptor in registers may be stored anew when `sent` has passed
+ * the command that led to it.
  *
  * An error stops the channel: `error`, `error_at` and the cause bit say what; `done` does not move
  * any more. PEACH2_ABORT takes it from there, or from anywhere: what was sent stays sent, the rest
@@ -167,7 +192,8 @@ enum peach2_error {
     PEACH2_BAD_ALIGNMENT,   /* PEACH2_ALIGN, PEACH2_PHASE */
     PEACH2_BAD_LENGTH,      /* PEACH2_LENGTH_MAX, or no multiple of the block */
     PEACH2_BAD_SOURCE,      /* not memory that is mapped for the board */
-    PEACH2_BAD_DESTINATION, /* no global address, or one that no route leads to */
+    PEACH2_BAD_DESTINATION, /* no global address, one that no route leads to, or a gap has led into
+                               another node's */
     PEACH2_BAD_CHAIN,       /* PEACH2_CHAIN_MAX */
     PEACH2_BAD_START,       /* more commands than fit */
 };
@@ -247,7 +273,9 @@ struct peach2_registers {
     _Atomic uint64_t discarded; /* RO: packets, for the reasons in `cause` */
     _Atomic uint64_t stale;     /* RO: packets discarded for their epoch or their number */
     /* A scratchpad: what is stored here, followed by an increment of the version, each neighbour
-     * finds in its heard[], under the port that leads here. It goes past all packets. */
+     * finds in its heard[], under the port that leads here, with PEACH2_CAUSE_SCRATCH; a new
+     * neighbour finds what is there. It needs no route and goes past all packets; of two versions
+     * that follow each other closely the first may never be seen, and words of both together. */
     _Atomic uint64_t scratch[PEACH2_NODES];             /* RW */
     _Atomic uint64_t heard[PEACH2_PORTS][PEACH2_NODES]; /* RO */
     _Atomic uint32_t scratch_version;                   /* RW */
@@ -316,7 +344,8 @@ enum peach2_control_type {
     PEACH2_UNPLUG = 5, /* anybody: port */
     PEACH2_LINK = 6,   /* another board: a cable, see board/link.h */
     /* driver: address, length, offset: another bus address (of any alignment) for memory that is
-     * mapped at `offset`. It goes with UNMAP, or with the mapping that it is part of. */
+     * mapped at `offset`. It goes with UNMAP, or with the mapping that it is part of. So memory can
+     * be lent under an address that others have not seen, and taken back from them alone. */
     PEACH2_ALIAS = 7,
 };
 

@@ -1,5 +1,5 @@
-/* Writes the seed corpora of frame, message and layout: fuzz_seeds tests/fuzz/corpus. The files are
- * committed. */
+/* Writes the seed corpora of board, frame, message and layout: fuzz_seeds tests/fuzz/corpus. The
+ * files are committed. */
 #include <errno.h>
 #include <string.h>
 
@@ -7,12 +7,11 @@
 #include "proto/layout_internal.h"
 #include "proto/tca.pb-c.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/seeds.h"
 
 static const char *root;
 
-/* One file: a first byte (none when negative), then the data. */
-static void write_seed(const char *target, const char *name, int first, const void *data,
-                       size_t bytes)
+void write_seed(const char *target, const char *name, int first, const void *data, size_t bytes)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s/%s", root, target, name);
@@ -212,6 +211,7 @@ int main(int argc, char **argv)
         return 2;
     }
     root = argv[1];
+    board_seeds();
     frame_seeds();
     message_seeds();
     layout_seeds();

@@ -183,6 +183,9 @@ struct board {
 /* ---- loop.c ---- */
 int board_init(struct board *board, uint32_t node, const char *path);
 void board_deinit(struct board *board);
+/* Every door once, another one first each time; what was in a cable that came out before everything
+ * else. How much was done; it ends. */
+unsigned board_round(struct board *board);
 /* Until signal_fd is readable. 0, or what broke. */
 int board_run(struct board *board, uint32_t spin_us, int signal_fd);
 

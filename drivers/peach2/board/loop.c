@@ -129,9 +129,7 @@ static unsigned visit(struct board *board, unsigned door)
     return door == PEACH2_CHANNELS + 3 ? pio_run(board) : acks_run(board);
 }
 
-/* Every door once, another one first each time; what was in a cable that came out before everything
- * else. */
-static unsigned go_round(struct board *board)
+unsigned board_round(struct board *board)
 {
     const unsigned doors = PEACH2_CHANNELS + 3 + 2;
     unsigned moved = 0;
@@ -214,7 +212,7 @@ static int sleep_once(struct board *board, int signal_fd)
     uint64_t redial_ns = ports_dial(board);
     board_show(board);
     arm(board, true);
-    if (go_round(board) == 0) {
+    if (board_round(board) == 0) {
         uint64_t ms = redial_ns / 1000000 + 1;
         if (holding(board) && ms > HELD_POLL_MS)
             ms = HELD_POLL_MS;
@@ -232,7 +230,7 @@ int board_run(struct board *board, uint32_t spin_us, int signal_fd)
     waiter_init(&board->waiter, spin_us * 1000, BOARD_YIELD_NS);
     waiter_begin(&board->waiter);
     while (r == 0) {
-        if (go_round(board) > 0)
+        if (board_round(board) > 0)
             waiter_begin(&board->waiter);
         else if (waiter_step_dear(&board->waiter) == WAITER_SLEEP) {
             r = sleep_once(board, signal_fd);
