@@ -1,8 +1,11 @@
 /* The routing registers of whole and damaged sub-clusters, walked packet by packet. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <string.h>
 
 #include "drivers/peach2/routing.h"
+#include "proto/wait.h"
+#include "tests/unit/drivers/peach2/rig.h"
 
 static struct peach2_topology topology;
 static struct peach2_links links;
@@ -158,6 +161,86 @@ Test(peach2_routing, any_two_cables_or_any_board_gone)
         links.up[dead] = 0;
         check_all_pairs(false);
     }
+}
+
+/* ---- sixteen boards ---- */
+
+enum { MEMORY = 4096, LENGTH = 192, PACKETS = 2 /* the data, and the notification */ };
+
+static struct rig rig;
+static uint64_t expected_in[PEACH2_NODES][PEACH2_PORTS], expected_out[PEACH2_NODES][PEACH2_PORTS];
+
+/* By what stands in the board's registers, as the board reads them. */
+static unsigned port_in_registers(unsigned node, uint64_t address)
+{
+    return look_up(rig.boards[node].bar0->routes, address);
+}
+
+/* Follows the registers from board to board, and notes what passes. How many links. */
+static int follow(unsigned from, unsigned to, uint64_t address)
+{
+    int hops = 0;
+    expected_out[from][PEACH2_N] += PACKETS;
+    for (unsigned at = from; at != to; hops++) {
+        unsigned port = port_in_registers(at, address);
+        cr_assert(port > PEACH2_N && port < PEACH2_PORTS && hops < PEACH2_NODES, "%u to %u at %u",
+                  from, to, at);
+        struct peach2_end far = rig.topology.far[at][port];
+        expected_out[at][port] += PACKETS;
+        expected_in[far.node][far.port] += PACKETS;
+        at = far.node;
+    }
+    cr_assert(port_in_registers(to, address) == PEACH2_N);
+    expected_in[to][PEACH2_N] += PACKETS;
+    return hops;
+}
+
+/* Boards show their counts when they have nothing to do. */
+static void wait_counts(unsigned from, unsigned to)
+{
+    for (unsigned node = 0; node < PEACH2_NODES; node++)
+        for (unsigned port = PEACH2_N; port < PEACH2_PORTS; port++) {
+            const struct peach2_port_registers *counts = &rig.boards[node].bar0->ports[port];
+            uint64_t since_ns = clock_now_ns();
+            while (atomic_load(&counts->packets_out) != expected_out[node][port] ||
+                   atomic_load(&counts->packets_in) != expected_in[node][port])
+                cr_assert(clock_now_ns() - since_ns < UINT64_C(30000000000),
+                          "%u to %u: port %u of %u has passed %lu, %lu", from, to, port, node,
+                          (unsigned long)atomic_load(&counts->packets_in),
+                          (unsigned long)atomic_load(&counts->packets_out));
+        }
+}
+
+static void send_across(unsigned from, unsigned to)
+{
+    struct rig_board *board = &rig.boards[from], *far = &rig.boards[to];
+    const uint64_t target = peach2_global(to, RIG_BUS + MEMORY / 2);
+    uint64_t notify[2];
+    for (unsigned i = 0; i < LENGTH; i++)
+        board->memory[i] = (uint8_t)(16 * from + to + i);
+    board->bar0->descriptors[0] = (struct peach2_descriptor){.source = RIG_BUS,
+                                                             .destination = target,
+                                                             .length = LENGTH,
+                                                             .flags = PEACH2_END | PEACH2_NOTIFY,
+                                                             .notify = {from, to}};
+    rig_command(board, 0, PEACH2_FETCH_INTERNAL, 0);
+    cr_assert(rig_notified(far, from, notify) && notify[0] == from && notify[1] == to);
+    cr_assert(memcmp(far->memory + MEMORY / 2, board->memory, LENGTH) == 0);
+}
+
+/* Every pair: the way that the registers say is the shortest, data go across it, and the counts of
+ * all ports say that they went there and nowhere else. */
+Test(peach2_routing, all_pairs_of_sixteen, .timeout = 200)
+{
+    make(16, 2);
+    rig_open(&rig, 16, 2, MEMORY);
+    for (unsigned from = 0; from < 16; from++)
+        for (unsigned to = 0; to < 16; to++) {
+            cr_assert(follow(from, to, peach2_global(to, RIG_BUS)) == shortest(from, to));
+            send_across(from, to);
+            wait_counts(from, to);
+        }
+    rig_close(&rig);
 }
 
 Test(peach2_routing, no_such_shape)
