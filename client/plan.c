@@ -29,8 +29,9 @@ static int check_args(const struct tca_plan_args *args)
                          (int)args->seat);
     if (args->channel >= CHANNELS)
         return error_set(-EINVAL, "channel %u: they go from 0 to %d", args->channel, CHANNELS - 1);
-    if (args->flags & ~(uint32_t)TCA_PLAN_TIMED)
-        return error_set(-EINVAL, "flags 0x%x of a plan: only TCA_PLAN_TIMED is known",
+    if (args->flags & ~(uint32_t)(TCA_PLAN_TIMED | TCA_PLAN_LANDED))
+        return error_set(-EINVAL,
+                         "flags 0x%x of a plan: only TCA_PLAN_TIMED and TCA_PLAN_LANDED are known",
                          args->flags);
     return 0;
 }

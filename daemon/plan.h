@@ -124,6 +124,7 @@ struct plan {
     enum rail wanted_rail;
     enum seat wanted_seat;
     enum way wanted_way;
+    bool landed;                /* a start is complete when its puts have landed */
     uint64_t timeout_ns;
 
     uint32_t chain_count, step_count, unit_count;

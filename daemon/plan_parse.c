@@ -183,6 +183,7 @@ int plan_parse(struct plan *plan, const Tca__PlanCommit *commit)
     plan->wanted_rail = commit->rail;
     plan->wanted_seat = commit->seat;
     plan->wanted_way = commit->way;
+    plan->landed = commit->landed;
     plan->timeout_ns = commit->timeout_ns ? commit->timeout_ns : conf->control.request_timeout_ns;
     plan->chain_count = (uint32_t)commit->n_chains;
     plan->chains = calloc(commit->n_chains, sizeof *plan->chains);

@@ -46,10 +46,29 @@ static bool needs_fence(const struct plan *plan, const struct plan_chain *chain,
     return false;
 }
 
+/* Asks every link of the chain, at its end, whether all has landed. Returns how many steps these are. */
+static uint32_t add_flushes(const struct plan *plan, const struct plan_chain *chain, struct chain_step *flushes)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < chain->step_count; i++) {
+        if (chain->steps[i].is_wait)
+            continue;
+        const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+        uint32_t j = 0;
+        while (j < count && flushes[j].flush.peer != unit->link->peer)
+            j++;
+        if (j == count)
+            flushes[count++] = (struct chain_step){
+                .kind = CHAIN_FLUSH, .flush = {.driver = unit->driver, .peer = unit->link->peer}};
+    }
+    return count;
+}
+
 static int prepare_chain(struct plan *plan, struct plan_chain *from, struct chain **ret_chain)
 {
     struct session *session = plan->session;
-    struct chain_step *steps = calloc(from->step_count + 1, sizeof *steps);
+    uint32_t count = from->step_count;
+    struct chain_step *steps = calloc(plan->landed ? 2 * count : count, sizeof *steps);
     if (!steps)
         return plan_fail(plan, -ENOMEM, "no memory for a chain of %" PRIu32 " steps", from->step_count);
     int r = 0;
@@ -70,7 +89,9 @@ static int prepare_chain(struct plan *plan, struct plan_chain *from, struct chai
         steps[i].put.put = unit->put;
     }
     if (r == 0) {
-        r = chain_new(steps, from->step_count, ret_chain);
+        if (plan->landed)
+            count += add_flushes(plan, from, steps + count);
+        r = chain_new(steps, count, ret_chain);
         if (r < 0)
             plan_fail(plan, r, "no memory for a chain of %" PRIu32 " steps", from->step_count);
     }

@@ -25,7 +25,7 @@ enum way plan_way(const struct plan *plan, const struct plan_unit *unit)
 {
     if (must_share(plan, unit))
         return WAY_RING;
-    if (!can_share(plan, unit) || unit->region->attached)
+    if (plan->landed || !can_share(plan, unit) || unit->region->attached)
         return WAY_PUSH;
     if (plan->wanted_way && !(unit->source->attached && plan->wanted_way != WAY_PUSH))
         return plan->wanted_way;

@@ -36,7 +36,7 @@ static void put_done(struct driver_op *op, int status)
 int chain_new(const struct chain_step *steps, uint32_t step_count, struct chain **ret_chain)
 {
     struct chain *chain;
-    if (step_count > PLAN_STEPS_MAX)
+    if (step_count > 2 * PLAN_STEPS_MAX) /* a plan's, and as many flushes */
         return -E2BIG;
     chain = calloc(1, sizeof(*chain) + step_count * sizeof(chain->slots[0]));
     if (!chain)
@@ -72,13 +72,15 @@ static int post_failed(struct chain *chain, struct chain_slot *slot, int error)
 /* 0, or -EAGAIN: not now. Any other failure ends the chain. */
 static inline int post(struct chain *chain, struct chain_slot *slot)
 {
-    struct driver *driver = slot->step.put.driver;
+    const struct chain_step *step = &slot->step;
 
-    if (slot->step.fence && chain->in_flight > 0)
+    if (step->fence && chain->in_flight > 0)
         return -EAGAIN;
     slot->op.retries = 0; /* a driver that says -EAGAIN has counted nothing */
     chain->in_flight++;   /* done() may come before put_post() returns */
-    int r = driver->ops->put_post(driver, slot->step.put.put, &slot->op);
+    int r = __builtin_expect(step->kind == CHAIN_PUT, 1)
+                ? step->put.driver->ops->put_post(step->put.driver, step->put.put, &slot->op)
+                : step->flush.driver->ops->peer_flush(step->flush.driver, step->flush.peer, &slot->op);
     return __builtin_expect(r < 0, 0) ? post_failed(chain, slot, r) : 0;
 }
 
@@ -160,7 +162,7 @@ uint64_t chain_posted_ns(const struct chain *chain)
 {
     uint64_t posted_ns = 0;
     for (uint32_t i = 0; i < chain->next; i++)
-        if (chain->slots[i].op.posted_ns > posted_ns)
+        if (chain->slots[i].step.kind == CHAIN_PUT && chain->slots[i].op.posted_ns > posted_ns)
             posted_ns = chain->slots[i].op.posted_ns;
     return posted_ns;
 }

@@ -16,6 +16,7 @@
 enum chain_step_kind {
     CHAIN_PUT = 1,  /* data, a notification, or both: what one driver put does */
     CHAIN_WAIT = 2, /* for a notification at the chain's owner */
+    CHAIN_FLUSH = 3, /* until everything that was put to a peer before has landed there */
 };
 
 struct chain_step {
@@ -35,6 +36,10 @@ struct chain_step {
             void *context;
             uint32_t rank;
         } wait;
+        struct {
+            struct driver *driver;
+            struct driver_peer *peer;
+        } flush;
     };
 };
 

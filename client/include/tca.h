@@ -315,6 +315,10 @@ enum tca_seat {
 
 enum {
     TCA_PLAN_TIMED = 1 << 0, /* receipts carry times also in the client seat (two clock reads a start) */
+    /* A start is complete when all that it put can be seen where it was put, not as soon as the source may be written again: whoever
+     * hears of it in any other way (a barrier of MPI's, say) finds the data. Costs a question to each node put to, at the end of
+     * the start. Not into memory that was attached (-EOPNOTSUPP). */
+    TCA_PLAN_LANDED = 1 << 1,
 };
 
 struct tca_plan_args {
@@ -372,7 +376,7 @@ TCA_API int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns);
  * over which rail. */
 TCA_API int tca_start(struct tca_plan *plan);
 
-/* Whether the last start is complete here (the source may be written again): 1 (also before the first), 0 not yet, negative: it
+/* Whether the last start is complete here (the source may be written again; TCA_PLAN_LANDED): 1 (also before the first), 0 not yet, negative: it
  * failed. */
 TCA_API int tca_test(struct tca_plan *plan);
 

@@ -33,7 +33,14 @@ static int scripted_post(struct driver *driver, struct driver_put *put, struct d
     return 0;
 }
 
-static const struct driver_ops scripted_ops = {.name = "scripted", .put_post = scripted_post};
+/* The peer is a put of the script. */
+static int scripted_flush(struct driver *driver, struct driver_peer *peer, struct driver_op *op)
+{
+    return scripted_post(driver, (struct driver_put *)peer, op);
+}
+
+static const struct driver_ops scripted_ops = {
+    .name = "scripted", .put_post = scripted_post, .peer_flush = scripted_flush};
 static struct driver scripted = {.ops = &scripted_ops};
 
 static void complete(unsigned put, int status)
@@ -106,6 +113,32 @@ Test(chain, keeps_several_puts_in_flight)
     complete(1, 0);
     cr_assert(chain_run(chain) == 1);
     cr_assert(chain_posted_ns(chain) == 102);
+    chain_free(chain);
+}
+
+Test(chain, ends_with_its_flushes)
+{
+    const struct chain_step steps[] = {
+        put_step(0, false),
+        {.kind = CHAIN_FLUSH, .flush = {&scripted, (struct driver_peer *)&script[1]}},
+        {.kind = CHAIN_FLUSH, .flush = {&scripted, (struct driver_peer *)&script[2]}}};
+    struct chain *chain = make(steps, 3);
+    script[0].at_once = true;
+    script[2].answer = -EAGAIN;
+    cr_assert(chain_start(chain) == 0);
+    cr_assert(script[1].posted == 1 && script[2].posted == 0);
+    cr_assert(!chain_all_posted(chain));
+    script[2].answer = 0;
+    cr_assert(chain_run(chain) == 0 && script[2].posted == 1);
+    complete(2, 0);
+    cr_assert(chain_run(chain) == 0 && chain_all_posted(chain));
+    complete(1, 0);
+    cr_assert(chain_run(chain) == 1);
+    cr_assert(chain_posted_ns(chain) == 100);
+    cr_assert(chain_start(chain) == 0);
+    complete(1, -ETIMEDOUT);
+    complete(2, 0);
+    cr_assert(chain_run(chain) == -ETIMEDOUT);
     chain_free(chain);
 }
 
@@ -252,6 +285,6 @@ Test(chain, posts_in_order_whatever_happens)
 Test(chain, has_a_limit)
 {
     struct chain *chain = NULL;
-    cr_assert(chain_new(NULL, PLAN_STEPS_MAX + 1, &chain) == -E2BIG);
+    cr_assert(chain_new(NULL, 2 * PLAN_STEPS_MAX + 1, &chain) == -E2BIG);
     cr_assert(chain == NULL);
 }

@@ -1,0 +1,68 @@
+/* The beginning and the end of a process's use of the API. */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "client/compat/channel.h"
+#include "client/compat/notice.h"
+
+enum { SECOND_NS = 1000 * 1000 * 1000 };
+#define INIT_TIMEOUT_NS (60ll * SECOND_NS)
+#define EXIT_TIMEOUT_NS (2ll * SECOND_NS)
+
+struct compat compat;
+static pid_t owner; /* who called tcaInit(): a child that exits does not settle its parent's affairs */
+
+/* What was started is let finish, for a sender may exit as soon as it has sent. The rest the daemon cleans up. */
+static void at_exit(void)
+{
+    if (!compat.session || getpid() != owner)
+        return;
+    channels_settle(EXIT_TIMEOUT_NS);
+    pio_settle(EXIT_TIMEOUT_NS);
+}
+
+static tcaresult open_session(void)
+{
+    const char *timeout = getenv("TCA_TIMEOUT");
+    const struct tca_open_args args = {.timeout_ns = timeout && timeout[0] ? 0 : INIT_TIMEOUT_NS};
+    int r = tca_open(&args, &compat.session);
+    if (r < 0)
+        return compat_fail_errno(r, "tcaInit");
+    compat.rank = tca_rank(compat.session);
+    compat.size = tca_size(compat.session);
+    compat.node = tca_node(compat.session);
+    return TCA_SUCCESS;
+}
+
+TCA_API tcaresult tcaInit(void)
+{
+    static bool registered;
+    if (compat.session)
+        return TCA_SUCCESS;
+    tcaresult result = open_session();
+    if (result == TCA_SUCCESS)
+        result = notices_open();
+    if (result != TCA_SUCCESS) {
+        compat.session = tca_close(compat.session);
+        return result;
+    }
+    owner = getpid();
+    if (!registered && atexit(at_exit) == 0)
+        registered = true;
+    return TCA_SUCCESS;
+}
+
+TCA_API struct tca *tcaGetSession(void)
+{
+    return compat.session;
+}
+
+TCA_API tcaresult tcaReset(void)
+{
+    if (!compat.session)
+        return TCA_SUCCESS;
+    channels_settle(TCA_FOREVER);
+    channels_empty();
+    return TCA_SUCCESS;
+}

@@ -1,0 +1,284 @@
+/* From a chain of descriptors to a plan: the data of each, behind it its notice. */
+#include "client/compat/program.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/compat/channel.h"
+
+static struct program *programs;
+
+static void unlink_program(struct program *program)
+{
+    if (program->previous)
+        program->previous->next = program->next;
+    else
+        programs = program->next;
+    if (program->next)
+        program->next->previous = program->previous;
+}
+
+static void link_program(struct program *program)
+{
+    program->next = programs;
+    if (programs)
+        programs->previous = program;
+    programs = program;
+}
+
+/* ---- the end ---- */
+
+/* Lets go of everything that is the session's. */
+static void drop(struct program *program)
+{
+    program->plan = tca_plan_free(program->plan);
+    for (size_t i = 0; i < program->sending_count; i++)
+        place_give(program->sendings[i].place);
+    program->sending_count = program->self_count = program->source_count = 0;
+    tca_free(compat.session, program->notices);
+    program->notices = NULL;
+    program->dropped = true;
+}
+
+struct program *program_ref(struct program *program)
+{
+    program->users++;
+    return program;
+}
+
+static void destroy(struct program *program)
+{
+    drop(program);
+    free(program->sendings);
+    free(program->selves);
+    free(program->sources);
+    free(program);
+}
+
+struct program *program_unref(struct program *program)
+{
+    if (program && --program->users == 0) {
+        unlink_program(program);
+        destroy(program);
+    }
+    return NULL;
+}
+
+static bool puts_from(const struct program *program, const struct tca_region *region)
+{
+    for (size_t i = 0; i < program->source_count; i++)
+        if (program->sources[i] == region)
+            return true;
+    return false;
+}
+
+void programs_drop(const struct tca_region *region)
+{
+    for (struct program *program = programs, *next; program; program = next) {
+        program_ref(program);
+        if (puts_from(program, region)) {
+            channel_settle(program->channel, program);
+            drop(program);
+        }
+        next = program->next;
+        program_unref(program);
+    }
+}
+
+bool programs_trim(void)
+{
+    bool any = false;
+    for (struct program *program = programs; program; program = program->next)
+        if (program->plan && program->users == 1 && !channel_has(program->channel, program)) {
+            drop(program);
+            any = true;
+        }
+    return any;
+}
+
+/* ---- compiling ---- */
+
+static int layout_of(uint64_t width_bytes, uint64_t height, uint64_t pitch_bytes, struct tca_layout **ret_layout)
+{
+    return tca_layout_strided(height, width_bytes, (int64_t)pitch_bytes, ret_layout);
+}
+
+static int put(struct tca_plan *plan, const struct transfer *transfer, struct tca_region *source,
+               uint64_t source_offset)
+{
+    struct tca_put put = {.source = source,
+                          .source_offset_bytes = source_offset + transfer->source_offset_bytes,
+                          .target = transfer->target.memory,
+                          .target_offset_bytes = transfer->target_offset_bytes};
+    struct tca_layout *from = NULL, *to = NULL;
+    int r = layout_of(transfer->width_bytes, transfer->height, transfer->source_pitch_bytes, &from);
+    if (r == 0)
+        r = layout_of(transfer->width_bytes, transfer->height, transfer->target_pitch_bytes, &to);
+    if (r == 0) {
+        put.source_layout = from;
+        put.target_layout = to;
+        r = tca_plan_put(plan, &put);
+    }
+    tca_layout_free(from);
+    tca_layout_free(to);
+    return r;
+}
+
+static tcaresult add_data(struct program *program, const struct transfer *transfer)
+{
+    struct tca_region *source;
+    uint64_t offset;
+    tcaresult result = reference_region(&transfer->source, &source, &offset);
+    if (result != TCA_SUCCESS)
+        return result;
+    int r = put(program->plan, transfer, source, offset);
+    if (r < 0)
+        return compat_fail_errno(r, "a descriptor");
+    if (!puts_from(program, source))
+        program->sources[program->source_count++] = source;
+    return TCA_SUCCESS;
+}
+
+static tcaresult add_notice(struct program *program, const struct transfer *transfer)
+{
+    struct sending *sending = &program->sendings[program->sending_count];
+    uint32_t rank = transfer->target.rank;
+    tcaresult result = place_take(rank, program->channel, transfer->slot, transfer->tag, &sending->place);
+    if (result != TCA_SUCCESS)
+        return result;
+    sending->notice = &program->notices[program->sending_count++];
+    struct tca_put put = {.source_address = sending->notice, .bytes = sizeof(struct notice)};
+    put.target = place_target(sending->place, &put.target_offset_bytes);
+    int r = tca_plan_put(program->plan, &put);
+    if (r == 0)
+        r = tca_plan_notify(program->plan, rank, NOTIFY_NOTICE);
+    return r < 0 ? compat_fail_errno(r, "a notification") : TCA_SUCCESS;
+}
+
+static void add_self(struct program *program, const struct transfer *transfer)
+{
+    program->selves[program->self_count++] = (struct self_key){transfer->slot, transfer->tag};
+}
+
+static tcaresult add(struct program *program, const struct transfer *transfer)
+{
+    bool to_self = transfer->target.rank == compat.rank;
+    tcaresult result = transfer->width_bytes > 0 ? add_data(program, transfer) : TCA_SUCCESS;
+    if (result == TCA_SUCCESS && (transfer->flags & tcaDMANotify)) {
+        if (to_self)
+            add_self(program, transfer);
+        else
+            result = add_notice(program, transfer);
+    }
+    if (result == TCA_SUCCESS && (transfer->flags & tcaDMANotifySelf))
+        add_self(program, transfer);
+    return result;
+}
+
+/* Memory for as much as the chain can need. */
+static tcaresult reserve(struct program *program, const struct transfers *chain)
+{
+    program->sendings = calloc(chain->count + 1, sizeof(*program->sendings));
+    program->selves = calloc(2 * chain->count + 1, sizeof(*program->selves));
+    program->sources = calloc(chain->count + 1, sizeof(struct tca_region *));
+    size_t notices = 0;
+    for (size_t i = 0; i < chain->count; i++)
+        notices += chain->list[i].flags & tcaDMANotify ? 1 : 0;
+    if (!program->sendings || !program->selves || !program->sources)
+        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for a chain of %zu descriptors", chain->count);
+    void *memory = NULL;
+    int r = notices ? tca_alloc(compat.session, notices * sizeof(struct notice), &memory) : 0;
+    program->notices = memory;
+    return r < 0 ? compat_fail_errno(r, "memory for notifications") : TCA_SUCCESS;
+}
+
+/* A plan that cannot be had in the client's seat, for it names too much memory, can in the daemon's. */
+static tcaresult compile(struct program *program, const struct transfers *chain, enum tca_seat seat,
+                         int *ret_error)
+{
+    const struct tca_plan_args args = {
+        .name = "tca-api", .seat = seat, .channel = (uint32_t)program->channel, .flags = TCA_PLAN_LANDED};
+    tcaresult result = reserve(program, chain);
+    int r = result == TCA_SUCCESS ? tca_plan_new(compat.session, &args, &program->plan) : 0;
+    if (r < 0)
+        result = compat_fail_errno(r, "a plan");
+    for (size_t i = 0; i < chain->count && result == TCA_SUCCESS; i++)
+        result = add(program, &chain->list[i]);
+    if (result != TCA_SUCCESS)
+        return result;
+    if (program->source_count + program->sending_count == 0) {
+        program->plan = tca_plan_free(program->plan);
+        return TCA_SUCCESS;
+    }
+    *ret_error = tca_plan_commit(program->plan, TCA_DEFAULT);
+    return *ret_error < 0 ? compat_fail_errno(*ret_error, "tcaDescSet") : TCA_SUCCESS;
+}
+
+static tcaresult make(const struct transfers *chain, int channel, enum tca_seat seat,
+                      struct program **ret_program, int *ret_error)
+{
+    struct program *program = calloc(1, sizeof(*program));
+    if (!program)
+        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for a chain");
+    *program = (struct program){.users = 1, .channel = channel};
+    tcaresult result = compile(program, chain, seat, ret_error);
+    if (result != TCA_SUCCESS) {
+        destroy(program);
+        return result;
+    }
+    link_program(program);
+    *ret_program = program;
+    return TCA_SUCCESS;
+}
+
+tcaresult program_new(const struct transfers *chain, int channel, struct program **ret_program)
+{
+    int error = 0;
+    tcaresult result = make(chain, channel, TCA_SEAT_ANY, ret_program, &error);
+    if (error == -E2BIG)
+        result = make(chain, channel, TCA_SEAT_DAEMON, ret_program, &error);
+    if (error == -EDQUOT && programs_trim())
+        result = make(chain, channel, TCA_SEAT_ANY, ret_program, &error);
+    return result;
+}
+
+/* ---- running ---- */
+
+tcaresult program_start(struct program *program)
+{
+    if (program->dropped)
+        return compat_fail(TCA_ERROR_INVALID_VALUE,
+                           "the chain in channel %d puts from memory that was freed: load another",
+                           program->channel);
+    if (!program->plan)
+        return TCA_SUCCESS;
+    for (size_t i = 0; i < program->sending_count; i++)
+        *program->sendings[i].notice = place_next(program->sendings[i].place);
+    int r = tca_start(program->plan);
+    if (r == 0)
+        return TCA_SUCCESS;
+    tcaresult result = compat_fail_errno(r, "tcaStartDMADesc");
+    for (size_t i = 0; i < program->sending_count; i++)
+        place_undo(program->sendings[i].place);
+    return result;
+}
+
+int program_wait(struct program *program, int64_t timeout_ns)
+{
+    int r = program->plan ? tca_wait(program->plan, timeout_ns) : 0;
+    if (r == -ETIMEDOUT && tca_test(program->plan) == 0)
+        return 1;
+    for (size_t i = 0; i < program->self_count && r == 0; i++)
+        if (self_raise(program->selves[i]) != TCA_SUCCESS)
+            r = -ENOMEM;
+    return r;
+}
+
+bool program_notifies_self(const struct program *program, struct self_key key)
+{
+    for (size_t i = 0; i < program->self_count; i++)
+        if (program->selves[i].slot == key.slot && program->selves[i].tag == key.tag)
+            return true;
+    return false;
+}

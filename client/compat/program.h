@@ -1,0 +1,55 @@
+/* Programs: what a chain of descriptors is compiled into. */
+#pragma once
+
+#include "client/compat/compat.h"
+#include "client/compat/notice.h"
+
+/* One descriptor. */
+struct transfer {
+    struct reference target, source;
+    uint64_t target_offset_bytes, source_offset_bytes;
+    uint64_t target_pitch_bytes, source_pitch_bytes;
+    uint64_t width_bytes, height; /* both 0: nothing to put */
+    int flags, slot, tag;
+};
+
+struct transfers {
+    struct transfer *list;
+    size_t count, room;
+};
+
+/* A notice that a start sends, and where it is put from. */
+struct sending {
+    struct place place;
+    struct notice *notice;
+};
+
+struct program {
+    unsigned users;        /* the chain that it was made from, a channel that it is loaded into or runs in */
+    int channel;
+    struct tca_plan *plan; /* NULL: nothing to put, or dropped */
+    bool dropped;          /* it has let go of its plan, and cannot run any more */
+    struct sending *sendings;
+    size_t sending_count;
+    struct notice *notices; /* of the sendings, in memory that may be put from */
+    struct self_key *selves; /* notifications to this process itself */
+    size_t self_count;
+    struct tca_region **sources;
+    size_t source_count;
+    struct program *next, *previous; /* all of them */
+};
+
+/* With one user. */
+tcaresult program_new(const struct transfers *transfers, int channel, struct program **ret_program);
+struct program *program_ref(struct program *program);
+/* NULL is fine. Returns NULL. It does not run when the last user goes. */
+struct program *program_unref(struct program *program);
+tcaresult program_start(struct program *program);
+/* Waits for its end: 0, 1 it still runs, negative: it failed. */
+int program_wait(struct program *program, int64_t timeout_ns);
+bool program_notifies_self(const struct program *program, struct self_key key);
+
+/* Memory is about to be freed: programs that put from it are dropped, once they have finished. */
+void programs_drop(const struct tca_region *region);
+/* Drops those that are in no channel: whether there were any. They can be made again. */
+bool programs_trim(void);

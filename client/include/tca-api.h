@@ -1,0 +1,218 @@
+/*
+ * tca-api.h: the TCA API, as programs for PEACH2 boards (HA-PACS/TCA) use it. Link with -ltca; for tcaCreateHandleList() with
+ * -ltcacomm -ltca.
+ */
+#ifndef TCA_API_H
+#define TCA_API_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#if defined(__SSE__)
+#include <xmmintrin.h> /* _mm_pause(), for loops that poll */
+#endif
+
+#ifndef TCA_API
+#if defined(__GNUC__)
+#define TCA_API __attribute__((visibility("default")))
+#else
+#define TCA_API
+#endif
+#endif
+
+#define TCA_LIB_VERSION "0.1.0"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* -------------------------------------------------------------- compatible */
+/*
+ * A layer over tca.h for programs that exist. They begin with MPI and tcaInit(), get memory and handles, exchange the handles as bytes
+ * through MPI, load chains of descriptors into DMA channels, start these again and again, and wait for notifications. Underneath a
+ * chain is a plan, a channel the plan that was loaded last. New programs are better off with tca.h.
+ *
+ * Every call returns TCA_SUCCESS or why not; tcaGetErrorString() then says what was wrong and what to do.
+ *
+ * Nodes: the original had one process per node, and a node's number stood for its process. Here it is the process that a handle
+ * names, and a notification comes from: several processes may share a node, each with notifications of its own. All processes of a
+ * job (mpirun, srun, tca-cluster run) call tcaInit(), which returns when all have.
+ *
+ * GPU memory: this library keeps what is allocated as tcaMemoryGPU in host memory; everything else is the same.
+ *
+ * What the hardware asked for (sizes a multiple of 4, equal lower address bits) is not asked for here: sizes and offsets are free.
+ *
+ * Threads: one at a time. Fork: a child must not use it.
+ */
+
+/* What a call returns. */
+typedef int tcaresult;
+enum {
+    TCA_SUCCESS = 0,
+    TCA_ERROR_INVALID_VALUE = 1,   /* an argument makes no sense, or names what is gone */
+    TCA_ERROR_OUT_OF_MEMORY = 2,   /* no memory, or a quota of the configuration is full */
+    TCA_ERROR_NOT_SUPPORTED = 3,
+    TCA_ERROR_NOT_INITIALIZED = 4, /* tcaInit() comes first */
+    TCA_ERROR_NOT_READY = 5,       /* tcaTestDMARecvDesc(): not yet */
+    TCA_ERROR_PEER_LOST = 6,       /* the other process has ended, or its node cannot be reached */
+    TCA_ERROR_SYSTEM = 7           /* no tcad answers, or something else outside of the program */
+};
+
+enum tcaMemoryType {
+    tcaMemoryGPU = 0,
+    tcaMemoryCPU = 1
+};
+
+/* Of a descriptor, ORed. */
+typedef int tcaDMAFlag;
+enum {
+    tcaDMANotify = 1 << 0,            /* an event where the data goes, once it is there */
+    tcaDMANotifySelf = 1 << 1,        /* an event here, once the data is there */
+    tcaDMAUseInternal = 1 << 2,       /* accepted; where descriptors are kept is the driver's affair */
+    tcaDMAUseNotifyInternal = 1 << 3, /* accepted, likewise */
+    tcaDMAPipeline = 1 << 4,          /* accepted: a hint */
+    tcaDMAContinue = 1 << 5           /* older calls: the chain goes on with the next descriptor */
+};
+
+/* value >> 8 is the size in bytes, the low byte the index. */
+typedef enum tcaDataType {
+    TCA_CHAR = (int)(sizeof(char) << 8) | 0,
+    TCA_SIGNED_CHAR = (int)(sizeof(signed char) << 8) | 1,
+    TCA_UNSIGNED_CHAR = (int)(sizeof(unsigned char) << 8) | 2,
+    TCA_BYTE = (int)(sizeof(char) << 8) | 3,
+    TCA_SHORT = (int)(sizeof(short) << 8) | 4,
+    TCA_UNSIGNED_SHORT = (int)(sizeof(unsigned short) << 8) | 5,
+    TCA_INT = (int)(sizeof(int) << 8) | 6,
+    TCA_UNSIGNED = (int)(sizeof(unsigned) << 8) | 7,
+    TCA_LONG = (int)(sizeof(long) << 8) | 8,
+    TCA_UNSIGNED_LONG = (int)(sizeof(unsigned long) << 8) | 9,
+    TCA_LONG_LONG = (int)(sizeof(int64_t) << 8) | 10,
+    TCA_UNSIGNED_LONG_LONG = (int)(sizeof(uint64_t) << 8) | 11,
+    TCA_FLOAT = (int)(sizeof(float) << 8) | 12,
+    TCA_DOUBLE = (int)(sizeof(double) << 8) | 13,
+    TCA_LONG_DOUBLE = (int)(sizeof(long double) << 8) | 14
+} tcaDataType;
+
+typedef enum tcaOp {
+    TCA_OP_SUM,
+    TCA_OP_PROD,
+    TCA_OP_MAX,
+    TCA_OP_MIN,
+    TCA_OP_LAND,
+    TCA_OP_BAND,
+    TCA_OP_LOR,
+    TCA_OP_BOR,
+    TCA_OP_LXOR,
+    TCA_OP_BXOR,
+    TCA_OP_NOOP
+} tcaOp;
+
+/* Connects this process to the tcad of its node (TCA_SOCKET, TCA_NODE, see tca(7)) and meets the other processes of the job. After
+ * MPI_Init(). Again: does nothing. There is no end: what a process leaves behind goes with it; at exit() chains that still run are
+ * let finish. Waits for the others a minute, or TCA_TIMEOUT. */
+TCA_API tcaresult tcaInit(void);
+
+/* What a result means; of the last call of this thread that failed, with what was wrong. Valid until the next call that fails. */
+TCA_API const char *tcaGetErrorString(tcaresult result);
+
+/* Memory that others may put into, of type tcaMemoryGPU or tcaMemoryCPU; page aligned. A size of 0 is as good as any other. */
+TCA_API tcaresult tcaMalloc(void **ret_memory, size_t size, int type);
+
+/* Gives it back: handles to it become stale; channels that were loaded with chains from it finish, and are empty. NULL is fine. */
+TCA_API tcaresult tcaFree(void *memory, int type);
+
+/* Names memory (a part of what tcaMalloc() gave) anywhere in the job: plain data, to be copied as bytes. */
+typedef struct tcaHandle {
+    uint64_t opaque[16];
+} tcaHandle;
+TCA_API tcaresult tcaCreateHandle(tcaHandle *ret_handle, void *memory, size_t size, int type);
+/* Only forgets it; need not be called. */
+TCA_API tcaresult tcaDestroyHandle(tcaHandle *handle);
+
+/* A chain of descriptors, empty at first. NULL when there is no memory. */
+typedef struct tcaDesc tcaDesc;
+TCA_API tcaDesc *tcaDescNew(void);
+/* Channels that it was loaded into keep what they have. NULL is fine. */
+TCA_API tcaresult tcaDescFree(tcaDesc *desc);
+
+/* Appends: size bytes from src + src_off of this process to dst + dst_off, wherever that is. With tcaDMANotify the process of dst is
+ * notified: (this process, slot, tag) there; with tcaDMANotifySelf this one: (this process, slot, tag) here. slot: 0 or more; tag: any. The
+ * handles are copied. Size 0: the notifications alone. */
+TCA_API tcaresult tcaDescSetMemcpy(tcaDesc *desc, const tcaHandle *dst, off_t dst_off, const tcaHandle *src, off_t src_off,
+                                   size_t size, int flags, int slot, int tag);
+
+/* Appends: height rows of width bytes, dst_pitch and src_pitch bytes apart (at least width). One notification for all. */
+TCA_API tcaresult tcaDescSetMemcpy2D(tcaDesc *desc, const tcaHandle *dst, off_t dst_off, size_t dst_pitch,
+                                     const tcaHandle *src, off_t src_off, size_t src_pitch, size_t width, size_t height,
+                                     int flags, int slot, int tag);
+
+/* Loads the chain, as it is now, into a DMA channel (0 to 3), in place of what was there. A chain that still runs there finishes. At
+ * most 32768 descriptors with their notifications. */
+TCA_API tcaresult tcaDescSet(tcaDesc *desc, int channel);
+
+/* Starts what is loaded; on a channel that is busy, when that has finished. The channels run side by side. */
+TCA_API tcaresult tcaStartDMADesc(int channel);
+
+/* Waits until the channel is idle, which it is when it was never started: everything it has put can be seen where it was put.
+ * Returns why the last start failed, if it did. */
+TCA_API tcaresult tcaWaitDMAC(int channel);
+
+/* Waits for one notification of the process that a handle names (which memory of it does not matter), and takes it. They are counters:
+ * one that is not waited for is there for a later wait. Waiting for oneself (tcaDMANotifySelf) when no start that would notify is
+ * under way: TCA_ERROR_INVALID_VALUE. */
+TCA_API tcaresult tcaWaitDMARecvDesc(const tcaHandle *handle, int slot, int tag);
+/* Takes one if it is there, else TCA_ERROR_NOT_READY. */
+TCA_API tcaresult tcaTestDMARecvDesc(const tcaHandle *handle, int slot, int tag);
+
+/* A part of remote memory to store into by the CPU: plain data. */
+typedef struct tcaPIOHandle {
+    uint64_t opaque[20];
+} tcaPIOHandle;
+TCA_API tcaresult tcaSetPIORegion(tcaPIOHandle *ret_pio, const tcaHandle *remote, off_t off, size_t size);
+
+/* Stores size bytes of any memory, off bytes from the part's beginning: within the memory that its handle names, also behind the part.
+ * What one process stores at another appears there in order, and the last 8 bytes of a store (from an address divisible by 8
+ * on) at once and after the rest: a receiver may poll a mark there. src may be written again when it returns. */
+TCA_API tcaresult tcaSendPIO(const tcaPIOHandle *pio, off_t off, const void *src, size_t size);
+
+/* Returns when what was stored is on its way. Not needed for it to arrive. */
+TCA_API tcaresult tcaSendPIOCommit(void);
+
+/* The older names. A table of descriptors (1,024 of the board's own, or made by tcaCreateDMADesc()), each set by number; the next
+ * free number is returned. A chain is a descriptor and, while it has tcaDMAContinue, the one after it. */
+TCA_API tcaresult tcaDMADescInt_Init(void);
+TCA_API tcaresult tcaSetDMADescInt_Memcpy(int number, int *ret_next, const tcaHandle *dst, off_t dst_off,
+                                          const tcaHandle *src, off_t src_off, size_t size, int flags, int slot, int tag);
+TCA_API tcaresult tcaSetDMADescInt_Memcpy2D(int number, int *ret_next, const tcaHandle *dst, off_t dst_off,
+                                            size_t dst_pitch, const tcaHandle *src, off_t src_off, size_t src_pitch,
+                                            size_t width, size_t height, int flags, int slot, int tag);
+TCA_API tcaresult tcaSetDMAChainInt(int channel, int first);
+
+TCA_API tcaresult tcaCreateDMADesc(int *ret_table, int count);
+TCA_API tcaresult tcaSetDMADesc_Memcpy(int table, int number, int *ret_next, const tcaHandle *dst, off_t dst_off,
+                                       const tcaHandle *src, off_t src_off, size_t size, int flags, int slot, int tag);
+TCA_API tcaresult tcaSetDMADesc_Memcpy2D(int table, int number, int *ret_next, const tcaHandle *dst, off_t dst_off,
+                                         size_t dst_pitch, const tcaHandle *src, off_t src_off, size_t src_pitch,
+                                         size_t width, size_t height, int flags, int slot, int tag);
+/* From descriptor 0 on. */
+TCA_API tcaresult tcaSetDMAChain(int channel, int table);
+TCA_API tcaresult tcaDestroyDMADesc(int table);
+
+/* Not of the original: the session of tca.h underneath, for programs that move there step by step; NULL before tcaInit(). It has the
+ * notification slots 0 to 2 for its own use. */
+struct tca;
+TCA_API struct tca *tcaGetSession(void);
+
+/* Lets the channels finish and empties them. Notifications that have come stay. Before tcaInit(): does nothing. */
+TCA_API tcaresult tcaReset(void);
+
+/* In libtcacomm. Makes a GPU handle of bytes bytes at buf and gathers those of the first n processes of the job, in the order of their ranks
+ * in MPI_COMM_WORLD; every process calls it. The list is the caller's to free(). What goes wrong is said on standard error, and
+ * ends the process. */
+TCA_API void tcaCreateHandleList(tcaHandle **ret_list, int n, double *buf, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

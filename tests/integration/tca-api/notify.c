@@ -1,0 +1,115 @@
+/* Notifications are counters, keyed by sender, slot and tag: more sent than waited for, before the first wait, in any order, of more
+ * keys than there is room for. */
+#include <limits.h>
+
+#include "check.h"
+
+static tcaHandle *handles;
+
+/* One start of a chain of notifications alone to rank `to`, `count` tags from `first` on. */
+static void notify(int to, int slot, int first, int count, int channel)
+{
+    tcaDesc *desc = tcaDescNew();
+    for (int i = 0; i < count; i++)
+        TCA_CHECK(tcaDescSetMemcpy(desc, &handles[to], 0, &handles[rank], 0, 0, tcaDMANotify, slot,
+                                   (int)((unsigned)first + (unsigned)i)));
+    TCA_CHECK(tcaDescSet(desc, channel));
+    TCA_CHECK(tcaStartDMADesc(channel));
+    TCA_CHECK(tcaDescFree(desc));
+}
+
+static void counts(int next, int before)
+{
+    tcaDesc *desc = tcaDescNew();
+    TCA_CHECK(tcaDescSetMemcpy(desc, &handles[next], 8, &handles[rank], 0, 8, tcaDMANotify, 5, 0x100));
+    TCA_CHECK(tcaDescSet(desc, 1));
+    for (int i = 0; i < 7; i++)
+        TCA_CHECK(tcaStartDMADesc(1));
+    TCA_CHECK(tcaWaitDMAC(1));
+    barrier();
+    for (int i = 0; i < 5; i++) /* two are left */
+        TCA_CHECK(tcaWaitDMARecvDesc(&handles[before], 5, 0x100));
+    TCA_EXPECT(tcaTestDMARecvDesc(&handles[before], 5, 0x101), TCA_ERROR_NOT_READY);
+    TCA_EXPECT(tcaTestDMARecvDesc(&handles[before], 6, 0x100), TCA_ERROR_NOT_READY);
+    TCA_CHECK(tcaTestDMARecvDesc(&handles[before], 5, 0x100));
+    TCA_CHECK(tcaDescFree(desc));
+}
+
+static void keys(int next, int before)
+{
+    static const int tags[] = {0, -1, INT_MIN, INT_MAX, 0x100, 0x12345678};
+    enum { TAGS = sizeof(tags) / sizeof(tags[0]) };
+    for (int slot = 0; slot < 64; slot++)
+        notify(next, slot, slot, 1, slot % 4);
+    for (int i = 0; i < TAGS; i++)
+        notify(next, 9, tags[i], 1, i % 4);
+    for (int i = TAGS - 1; i >= 0; i--)
+        TCA_CHECK(tcaWaitDMARecvDesc(&handles[before], 9, tags[i]));
+    for (int slot = 63; slot >= 0; slot--)
+        TCA_CHECK(tcaWaitDMARecvDesc(&handles[before], slot, slot));
+}
+
+/* The same key from different channels is one counter, and from different senders several. */
+static void senders(void)
+{
+    for (int to = 0; to < size; to++)
+        for (int i = 0; i <= rank && to != rank; i++)
+            notify(to, 1, 77, 1, i % 4);
+    for (int from = size - 1; from >= 0; from--)
+        for (int i = 0; i <= from && from != rank; i++)
+            TCA_CHECK(tcaWaitDMARecvDesc(&handles[from], 1, 77));
+    barrier();
+    for (int from = 0; from < size; from++)
+        if (from != rank)
+            TCA_EXPECT(tcaTestDMARecvDesc(&handles[from], 1, 77), TCA_ERROR_NOT_READY);
+}
+
+/* Tags that are never used again, as an iteration's number. */
+static void many_tags(int next, int before)
+{
+    enum { BATCH = 900, ROUNDS = 7 };
+    for (int round = 0; round < ROUNDS; round++) {
+        notify(next, 2, round * BATCH, BATCH, round % 4);
+        for (int i = 0; i < BATCH; i++)
+            TCA_CHECK(tcaWaitDMARecvDesc(&handles[before], 2, round * BATCH + (i * 7) % BATCH));
+    }
+}
+
+static void to_self(void)
+{
+    long *memory;
+    TCA_CHECK(tcaMalloc((void **)&memory, 4096, tcaMemoryCPU));
+    tcaHandle own;
+    TCA_CHECK(tcaCreateHandle(&own, memory, 4096, tcaMemoryCPU));
+    tcaDesc *desc = tcaDescNew();
+    memory[0] = 4711;
+    TCA_CHECK(tcaDescSetMemcpy(desc, &own, 1024, &own, 0, 8, tcaDMANotify | tcaDMANotifySelf, 3, -5));
+    TCA_CHECK(tcaDescSetMemcpy(desc, &own, 2048, &own, 0, 8, tcaDMANotifySelf, 4, -5));
+    TCA_CHECK(tcaDescSet(desc, 3));
+    TCA_CHECK(tcaStartDMADesc(3));
+    TCA_CHECK(tcaWaitDMARecvDesc(&own, 3, -5));
+    REQUIRE(memory[128] == 4711);
+    TCA_CHECK(tcaWaitDMARecvDesc(&own, 3, -5));
+    TCA_CHECK(tcaTestDMARecvDesc(&own, 4, -5));
+    TCA_EXPECT(tcaTestDMARecvDesc(&own, 4, -5), TCA_ERROR_NOT_READY);
+    TCA_EXPECT(tcaWaitDMARecvDesc(&own, 4, -5), TCA_ERROR_INVALID_VALUE); /* it would be for ever */
+    TCA_CHECK(tcaFree(memory, tcaMemoryCPU));
+    TCA_EXPECT(tcaStartDMADesc(3), TCA_ERROR_INVALID_VALUE);
+    TCA_CHECK(tcaDescFree(desc));
+}
+
+int main(int argc, char **argv)
+{
+    char *memory;
+    begin(&argc, &argv);
+    TCA_CHECK(tcaMalloc((void **)&memory, 64, tcaMemoryGPU));
+    handles = gather_handles(memory, 64, tcaMemoryGPU);
+    int next = (rank + 1) % size, before = (rank + size - 1) % size;
+    counts(next, before);
+    keys(next, before);
+    senders();
+    many_tags(next, before);
+    to_self();
+    free(handles);
+    return end("notify");
+}
