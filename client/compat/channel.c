@@ -10,7 +10,8 @@ tcaresult channel_check(int channel)
 {
     tcaresult result = compat_ready();
     if (result == TCA_SUCCESS && (channel < 0 || channel >= CHANNEL_COUNT))
-        result = compat_fail(TCA_ERROR_INVALID_VALUE, "channel %d: there are 0 to %d", channel, CHANNEL_COUNT - 1);
+        result = compat_fail(TCA_ERROR_INVALID_VALUE, "channel %d: there are 0 to %d", channel,
+                             CHANNEL_COUNT - 1);
     return result;
 }
 
@@ -63,7 +64,8 @@ TCA_API tcaresult tcaStartDMADesc(int number)
         return result;
     struct channel *channel = &channels[number];
     if (!channel->loaded)
-        return compat_fail(TCA_ERROR_INVALID_VALUE, "nothing is loaded into channel %d: tcaDescSet() first", number);
+        return compat_fail(TCA_ERROR_INVALID_VALUE,
+                           "nothing is loaded into channel %d: tcaDescSet() first", number);
     if ((result = settle(channel, TCA_FOREVER)) != TCA_SUCCESS ||
         (result = program_start(channel->loaded)) != TCA_SUCCESS)
         return result;
@@ -98,16 +100,19 @@ static tcaresult wait_for_self(struct self_key key, int64_t timeout_ns)
     }
     if (running || timeout_ns == 0)
         return TCA_ERROR_NOT_READY;
-    return compat_fail(TCA_ERROR_INVALID_VALUE,
-                       "waiting for oneself in slot %d with tag %d: no start that notifies so is under way",
-                       key.slot, key.tag);
+    return compat_fail(
+        TCA_ERROR_INVALID_VALUE,
+        "waiting for oneself in slot %d with tag %d: no start that notifies so is under way",
+        key.slot, key.tag);
 }
 
-static tcaresult check_wait(const tcaHandle *handle, const char *name, int slot, struct reference *ret_reference)
+static tcaresult check_wait(const tcaHandle *handle, const char *name, int slot,
+                            struct reference *ret_reference)
 {
     tcaresult result = reference_read(handle, name, ret_reference);
     if (result == TCA_SUCCESS && (slot < 0 || slot > SLOT_MAX))
-        result = compat_fail(TCA_ERROR_INVALID_VALUE, "%s: slot %d: there are 0 to %d", name, slot, SLOT_MAX);
+        result = compat_fail(TCA_ERROR_INVALID_VALUE, "%s: slot %d: there are 0 to %d", name, slot,
+                             SLOT_MAX);
     return result;
 }
 

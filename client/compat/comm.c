@@ -1,5 +1,6 @@
-/* libtcacomm: the one call that involves the other processes. It gathers by the session, whose ranks are those of MPI_COMM_WORLD (both
- * have them from the launcher), and so works with every MPI. */
+/* libtcacomm: the one call that involves the other processes. It gathers by the session, whose
+ * ranks are those of MPI_COMM_WORLD (both have them from the launcher), and so works with every
+ * MPI. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -30,7 +31,8 @@ TCA_API void tcaCreateHandleList(tcaHandle **ret_list, int n, double *buf, size_
     if (result != TCA_SUCCESS)
         give_up(tcaGetErrorString(result));
     if (n < 1 || (uint32_t)n > tca_size(tcaGetSession())) {
-        fprintf(stderr, "tcaCreateHandleList: %d handles of a job of %u processes\n", n, tca_size(tcaGetSession()));
+        fprintf(stderr, "tcaCreateHandleList: %d handles of a job of %u processes\n", n,
+                tca_size(tcaGetSession()));
         exit(1);
     }
     *ret_list = gather(&own);

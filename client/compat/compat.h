@@ -1,10 +1,12 @@
 /*
  * Inside the TCA API: a layer over plans, through tca.h only.
  *
- *   tcaDesc ---tcaDescSet---> program (a committed plan) ---loaded into---> channel ---tcaStartDMADesc---> runs
+ *   tcaDesc ---tcaDescSet---> program (a committed plan) ---loaded into---> channel
+ * ---tcaStartDMADesc---> runs
  *
- * A notification is a notice: a few words put behind the data, into a place that the receiver keeps for this sender (notice.h),
- * and a notification of tca.h with them. One to this very process is counted when the start is complete (self.c).
+ * A notification is a notice: a few words put behind the data, into a place that the receiver keeps
+ * for this sender (notice.h), and a notification of tca.h with them. One to this very process is
+ * counted when the start is complete (self.c).
  */
 #pragma once
 
@@ -26,7 +28,7 @@ enum {
 /* What a tcaHandle holds. */
 struct reference {
     uint32_t magic;
-    uint32_t rank; /* of the process that owns the memory */
+    uint32_t rank;    /* of the process that owns the memory */
     uint64_t address; /* there */
     uint64_t bytes;
     uint32_t type; /* enum tcaMemoryType */
@@ -43,7 +45,8 @@ extern struct compat compat;
 /* ---- error.c ---- */
 
 /* Notes what was wrong and returns the result. */
-__attribute__((format(printf, 2, 3))) tcaresult compat_fail(tcaresult result, const char *format, ...);
+__attribute__((format(printf, 2, 3))) tcaresult compat_fail(tcaresult result, const char *format,
+                                                            ...);
 /* From a negative errno of tca.h, with tca_error_text(). `what` comes before it. */
 tcaresult compat_fail_errno(int error, const char *what);
 /* TCA_SUCCESS, or tcaInit() was not called. */
@@ -52,7 +55,8 @@ tcaresult compat_ready(void);
 /* ---- memory.c ---- */
 
 /* Checks the bytes of a handle. */
-tcaresult reference_read(const tcaHandle *handle, const char *name, struct reference *ret_reference);
+tcaresult reference_read(const tcaHandle *handle, const char *name,
+                         struct reference *ret_reference);
 /* The region and offset of own memory that a handle names. */
 tcaresult reference_region(const struct reference *reference, struct tca_region **ret_region,
                            uint64_t *ret_offset_bytes);

@@ -7,7 +7,8 @@
 
 struct tcaDesc {
     struct transfers transfers;
-    struct program *programs[CHANNEL_COUNT]; /* what it was compiled into last, by channel: it has not changed since */
+    struct program *programs[CHANNEL_COUNT]; /* what it was compiled into last, by channel: it has
+                                                not changed since */
 };
 
 /* ---- checking ---- */
@@ -20,32 +21,38 @@ static bool span(size_t width, size_t height, size_t pitch, uint64_t *ret_bytes)
            !__builtin_add_overflow(rows, (uint64_t)width, ret_bytes);
 }
 
-static tcaresult check_side(const char *name, const char *side, const struct reference *reference, off_t offset,
-                            size_t pitch, const struct request *request)
+static tcaresult check_side(const char *name, const char *side, const struct reference *reference,
+                            off_t offset, size_t pitch, const struct request *request)
 {
     const size_t width = request->width, height = request->height;
     uint64_t bytes = 0, end;
     if (width > 0 && height > 1 && pitch < width)
-        return compat_fail(TCA_ERROR_INVALID_VALUE, "%s: a %s pitch of %zu bytes is less than the width of %zu", name,
-                           side, pitch, width);
+        return compat_fail(TCA_ERROR_INVALID_VALUE,
+                           "%s: a %s pitch of %zu bytes is less than the width of %zu", name, side,
+                           pitch, width);
     bool sound = offset >= 0 && (width == 0 || height == 0 || span(width, height, pitch, &bytes)) &&
                  !__builtin_add_overflow((uint64_t)offset, bytes, &end) && end <= reference->bytes;
     if (!sound)
         return compat_fail(TCA_ERROR_INVALID_VALUE,
-                           "%s: %zu x %zu bytes, pitch %zu, from offset %lld on are outside of the %llu bytes of the "
+                           "%s: %zu x %zu bytes, pitch %zu, from offset %lld on are outside of the "
+                           "%llu bytes of the "
                            "%s handle",
-                           name, height, width, pitch, (long long)offset, (unsigned long long)reference->bytes, side);
+                           name, height, width, pitch, (long long)offset,
+                           (unsigned long long)reference->bytes, side);
     return TCA_SUCCESS;
 }
 
 static tcaresult check_slot(const char *name, const struct request *request)
 {
-    if (!(request->flags & (tcaDMANotify | tcaDMANotifySelf)) || (request->slot >= 0 && request->slot <= SLOT_MAX))
+    if (!(request->flags & (tcaDMANotify | tcaDMANotifySelf)) ||
+        (request->slot >= 0 && request->slot <= SLOT_MAX))
         return TCA_SUCCESS;
-    return compat_fail(TCA_ERROR_INVALID_VALUE, "%s: slot %d: there are 0 to %d", name, request->slot, SLOT_MAX);
+    return compat_fail(TCA_ERROR_INVALID_VALUE, "%s: slot %d: there are 0 to %d", name,
+                       request->slot, SLOT_MAX);
 }
 
-tcaresult transfer_make(const struct request *request, const char *name, struct transfer *ret_transfer)
+tcaresult transfer_make(const struct request *request, const char *name,
+                        struct transfer *ret_transfer)
 {
     const bool empty = request->width == 0 || request->height == 0;
     struct transfer transfer = {.target_offset_bytes = (uint64_t)request->target_offset,
@@ -63,12 +70,15 @@ tcaresult transfer_make(const struct request *request, const char *name, struct 
         (result = check_slot(name, request)) != TCA_SUCCESS)
         return result;
     if (transfer.source.rank != compat.rank)
-        return compat_fail(TCA_ERROR_INVALID_VALUE,
-                           "%s: the source handle is of process %u, this is process %u: there is put only", name,
-                           transfer.source.rank, compat.rank);
-    result = check_side(name, "target", &transfer.target, request->target_offset, request->target_pitch, request);
+        return compat_fail(
+            TCA_ERROR_INVALID_VALUE,
+            "%s: the source handle is of process %u, this is process %u: there is put only", name,
+            transfer.source.rank, compat.rank);
+    result = check_side(name, "target", &transfer.target, request->target_offset,
+                        request->target_pitch, request);
     if (result == TCA_SUCCESS)
-        result = check_side(name, "source", &transfer.source, request->source_offset, request->source_pitch, request);
+        result = check_side(name, "source", &transfer.source, request->source_offset,
+                            request->source_pitch, request);
     if (result == TCA_SUCCESS)
         *ret_transfer = transfer;
     return result;
@@ -108,7 +118,8 @@ tcaresult desc_append(tcaDesc *desc, const struct transfer *transfer)
         size_t room = transfers->room ? 2 * transfers->room : 4;
         struct transfer *list = realloc(transfers->list, room * sizeof(*list));
         if (!list)
-            return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for a chain of %zu descriptors", room);
+            return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for a chain of %zu descriptors",
+                               room);
         transfers->list = list;
         transfers->room = room;
     }
@@ -126,8 +137,9 @@ static tcaresult append(tcaDesc *desc, const struct request *request, const char
     return result == TCA_SUCCESS ? desc_append(desc, &transfer) : result;
 }
 
-TCA_API tcaresult tcaDescSetMemcpy(tcaDesc *desc, const tcaHandle *dst, off_t dst_off, const tcaHandle *src,
-                                   off_t src_off, size_t size, int flags, int slot, int tag)
+TCA_API tcaresult tcaDescSetMemcpy(tcaDesc *desc, const tcaHandle *dst, off_t dst_off,
+                                   const tcaHandle *src, off_t src_off, size_t size, int flags,
+                                   int slot, int tag)
 {
     return append(desc,
                   &(struct request){.target = dst,
@@ -144,9 +156,10 @@ TCA_API tcaresult tcaDescSetMemcpy(tcaDesc *desc, const tcaHandle *dst, off_t ds
                   "tcaDescSetMemcpy");
 }
 
-TCA_API tcaresult tcaDescSetMemcpy2D(tcaDesc *desc, const tcaHandle *dst, off_t dst_off, size_t dst_pitch,
-                                     const tcaHandle *src, off_t src_off, size_t src_pitch, size_t width,
-                                     size_t height, int flags, int slot, int tag)
+TCA_API tcaresult tcaDescSetMemcpy2D(tcaDesc *desc, const tcaHandle *dst, off_t dst_off,
+                                     size_t dst_pitch, const tcaHandle *src, off_t src_off,
+                                     size_t src_pitch, size_t width, size_t height, int flags,
+                                     int slot, int tag)
 {
     return append(desc,
                   &(struct request){.target = dst,

@@ -13,5 +13,6 @@ struct request {
 };
 
 /* Checks it. */
-tcaresult transfer_make(const struct request *request, const char *name, struct transfer *ret_transfer);
+tcaresult transfer_make(const struct request *request, const char *name,
+                        struct transfer *ret_transfer);
 tcaresult desc_append(tcaDesc *desc, const struct transfer *transfer);

@@ -1,4 +1,5 @@
-/* Notices of others: taking them, and telling those who send many different ones which were taken. */
+/* Notices of others: taking them, and telling those who send many different ones which were taken.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,8 +62,9 @@ static bool read_notice(const struct notice *from, struct seen *ret_seen)
     return check == notice_check(key, count) || (key | count | check) == 0;
 }
 
-/* Reads the table, as far as it is known to be used, and on until all that was notified is found: places are not used in their order.
- * `whatever`: believe it even if not all of it was notified. Whether it could be believed. */
+/* Reads the table, as far as it is known to be used, and on until all that was notified is found:
+ * places are not used in their order. `whatever`: believe it even if not all of it was notified.
+ * Whether it could be believed. */
 static bool collect(struct inbox *inbox, uint32_t rank, bool whatever)
 {
     const struct notice *notices = notices_from(rank);
@@ -124,7 +126,8 @@ static int make_tell(struct inbox *inbox, uint32_t rank)
                                     .target = notices_at(rank),
                                     .target_offset_bytes = taken_offset(compat.rank),
                                     .bytes = bytes};
-        if ((r = tca_plan_put(plan, &put)) == 0 && (r = tca_plan_notify(plan, rank, NOTIFY_TAKEN)) == 0)
+        if ((r = tca_plan_put(plan, &put)) == 0 &&
+            (r = tca_plan_notify(plan, rank, NOTIFY_TAKEN)) == 0)
             r = tca_plan_commit(plan, TCA_DEFAULT);
         if (r < 0)
             tca_plan_free(plan);
@@ -138,7 +141,8 @@ static int make_tell(struct inbox *inbox, uint32_t rank)
     return 0;
 }
 
-/* Now and then, once the sender may run out of places. It is only a hint for it: when it cannot be told, the next time will do. */
+/* Now and then, once the sender may run out of places. It is only a hint for it: when it cannot be
+ * told, the next time will do. */
 static void tell(struct inbox *inbox, uint32_t rank)
 {
     const uint32_t places = notices_per_process();
@@ -160,7 +164,8 @@ static tcaresult open_inbox(uint32_t rank, struct inbox **ret_inbox)
 {
     struct inbox *inbox = inbox_of(rank);
     if (!inbox)
-        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for notifications of process %u", rank);
+        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for notifications of process %u",
+                           rank);
     *ret_inbox = inbox;
     return TCA_SUCCESS;
 }
@@ -195,7 +200,8 @@ tcaresult inbox_wait(uint32_t rank, int slot, int tag)
             break;
         if (believed && inbox->ended < 0)
             return compat_fail_errno(inbox->ended, "tcaWaitDMARecvDesc");
-        int r = tca_notified_wait(compat.session, rank, NOTIFY_NOTICE, believed ? TCA_FOREVER : LOST_NS);
+        int r = tca_notified_wait(compat.session, rank, NOTIFY_NOTICE,
+                                  believed ? TCA_FOREVER : LOST_NS);
         inbox->notified += r == 0;
         whatever = r == -ETIMEDOUT;
         inbox->ended = r < 0 && r != -ETIMEDOUT ? r : 0;

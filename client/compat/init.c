@@ -11,9 +11,11 @@ enum { SECOND_NS = 1000 * 1000 * 1000 };
 #define EXIT_TIMEOUT_NS (2ll * SECOND_NS)
 
 struct compat compat;
-static pid_t owner; /* who called tcaInit(): a child that exits does not settle its parent's affairs */
+static pid_t
+    owner; /* who called tcaInit(): a child that exits does not settle its parent's affairs */
 
-/* What was started is let finish, for a sender may exit as soon as it has sent. The rest the daemon cleans up. */
+/* What was started is let finish, for a sender may exit as soon as it has sent. The rest the daemon
+ * cleans up. */
 static void at_exit(void)
 {
     if (!compat.session || getpid() != owner)

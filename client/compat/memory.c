@@ -18,8 +18,8 @@ static tcaresult check_type(int type)
 {
     if (type == tcaMemoryGPU || type == tcaMemoryCPU)
         return TCA_SUCCESS;
-    return compat_fail(TCA_ERROR_INVALID_VALUE, "memory type %d: there are tcaMemoryGPU and tcaMemoryCPU",
-                       type);
+    return compat_fail(TCA_ERROR_INVALID_VALUE,
+                       "memory type %d: there are tcaMemoryGPU and tcaMemoryCPU", type);
 }
 
 TCA_API tcaresult tcaMalloc(void **ret_memory, size_t size, int type)
@@ -58,8 +58,9 @@ TCA_API tcaresult tcaFree(void *memory, int type)
         at = &(*at)->next;
     struct allocation *allocation = *at;
     if (!allocation || allocation->type != type)
-        return compat_fail(TCA_ERROR_INVALID_VALUE, "tcaFree: %p is not from tcaMalloc() of type %d, or was freed",
-                           memory, type);
+        return compat_fail(TCA_ERROR_INVALID_VALUE,
+                           "tcaFree: %p is not from tcaMalloc() of type %d, or was freed", memory,
+                           type);
     programs_drop(allocation->region);
     int r = tca_region_free(allocation->region);
     if (r < 0)
@@ -102,7 +103,8 @@ TCA_API tcaresult tcaCreateHandle(tcaHandle *ret_handle, void *memory, size_t si
         struct allocation *allocation = find(memory, &offset);
         if (!allocation || allocation->type != type)
             return compat_fail(TCA_ERROR_INVALID_VALUE,
-                               "tcaCreateHandle: %p is not memory from tcaMalloc() of type %d", memory, type);
+                               "tcaCreateHandle: %p is not memory from tcaMalloc() of type %d",
+                               memory, type);
         int r = tca_region_handle(allocation->region, offset, size, &reference.memory);
         if (r < 0)
             return compat_fail_errno(r, "tcaCreateHandle");
@@ -135,10 +137,11 @@ tcaresult reference_read(const tcaHandle *handle, const char *name, struct refer
         sound = tca_handle_bytes(&reference.memory) == (int64_t)reference.bytes &&
                 tca_handle_node(&reference.memory) == tca_node_of(compat.session, reference.rank);
     if (!sound)
-        return compat_fail(TCA_ERROR_INVALID_VALUE,
-                           "%s: these bytes are no handle of this job: make it by tcaCreateHandle() and "
-                           "copy all of its %zu bytes",
-                           name, sizeof(tcaHandle));
+        return compat_fail(
+            TCA_ERROR_INVALID_VALUE,
+            "%s: these bytes are no handle of this job: make it by tcaCreateHandle() and "
+            "copy all of its %zu bytes",
+            name, sizeof(tcaHandle));
     *ret_reference = reference;
     return TCA_SUCCESS;
 }

@@ -1,13 +1,15 @@
 /*
  * Notices: what notifications keyed by (process, slot, tag) are made of.
  *
- * Each process keeps, for every process of the job, a table of places. A sender uses a place for one channel, slot and tag: it
- * puts the notice there that says how many there have been, behind the data, and notifies (tca.h) with it. The table thus holds
- * counters, and never overflows however many notices of the same keys come. A place is used for another key when the
- * receiver has taken all that came there: it says so, once many are used, in a table of its own at the sender.
+ * Each process keeps, for every process of the job, a table of places. A sender uses a place for
+ * one channel, slot and tag: it puts the notice there that says how many there have been, behind
+ * the data, and notifies (tca.h) with it. The table thus holds counters, and never overflows
+ * however many notices of the same keys come. A place is used for another key when the receiver has
+ * taken all that came there: it says so, once many are used, in a table of its own at the sender.
  *
- * A notice may be visible before the data in front of it is, its notification may not. A receiver therefore believes what a table
- * says when as many notifications have come from the sender as its notices add up to.
+ * A notice may be visible before the data in front of it is, its notification may not. A receiver
+ * therefore believes what a table says when as many notifications have come from the sender as its
+ * notices add up to.
  */
 #pragma once
 
@@ -15,7 +17,7 @@
 
 /* As it lies in the receiver's memory. `check` finds one that is half written. */
 struct notice {
-    uint64_t key; /* notice_key(); 0: never used, and nor are those behind it */
+    uint64_t key;   /* notice_key(); 0: never used, and nor are those behind it */
     uint64_t count; /* so far, also of earlier keys of this place */
     uint64_t check;
     uint64_t reserved;

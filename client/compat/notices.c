@@ -6,7 +6,7 @@
 enum {
     PLACES_MAX = 16 * 1024,
     PLACES_MIN = 256,
-    PLACES_OF_ALL = 256 * 1024, /* so that a big job does not take too much memory */
+    PLACES_OF_ALL = 128 * 1024, /* so that a big job does not take too much memory */
 };
 
 /* One region: notices by sender and place, then what others have taken by receiver and place. */

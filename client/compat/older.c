@@ -42,18 +42,20 @@ static tcaresult table_new(int count, struct table **ret_table)
     }
     if (!table || !table->descriptors || !table->set) {
         table_free(table);
-        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for a table of %d descriptors", count);
+        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for a table of %d descriptors",
+                           count);
     }
     *ret_table = table;
     return TCA_SUCCESS;
 }
 
-static tcaresult set(struct table *table, int number, int *ret_next, const struct request *request, const char *name)
+static tcaresult set(struct table *table, int number, int *ret_next, const struct request *request,
+                     const char *name)
 {
     struct transfer transfer;
     if (number < 0 || number >= table->count)
-        return compat_fail(TCA_ERROR_INVALID_VALUE, "%s: descriptor %d: the table has 0 to %d", name, number,
-                           table->count - 1);
+        return compat_fail(TCA_ERROR_INVALID_VALUE, "%s: descriptor %d: the table has 0 to %d",
+                           name, number, table->count - 1);
     tcaresult result = transfer_make(request, name, &transfer);
     if (result != TCA_SUCCESS)
         return result;
@@ -99,8 +101,8 @@ static tcaresult load(struct table *table, int first, int channel, const char *n
     return tcaDescSet(table->chain, channel);
 }
 
-static struct request request_1d(const tcaHandle *dst, off_t dst_off, const tcaHandle *src, off_t src_off, size_t size,
-                                 int flags, int slot, int tag)
+static struct request request_1d(const tcaHandle *dst, off_t dst_off, const tcaHandle *src,
+                                 off_t src_off, size_t size, int flags, int slot, int tag)
 {
     return (struct request){.target = dst,
                             .target_offset = dst_off,
@@ -128,25 +130,30 @@ TCA_API tcaresult tcaDMADescInt_Init(void)
     return open_internal();
 }
 
-TCA_API tcaresult tcaSetDMADescInt_Memcpy(int number, int *ret_next, const tcaHandle *dst, off_t dst_off,
-                                          const tcaHandle *src, off_t src_off, size_t size, int flags, int slot,
-                                          int tag)
+TCA_API tcaresult tcaSetDMADescInt_Memcpy(int number, int *ret_next, const tcaHandle *dst,
+                                          off_t dst_off, const tcaHandle *src, off_t src_off,
+                                          size_t size, int flags, int slot, int tag)
 {
     const struct request request = request_1d(dst, dst_off, src, src_off, size, flags, slot, tag);
     tcaresult result = open_internal();
-    return result == TCA_SUCCESS ? set(internal, number, ret_next, &request, "tcaSetDMADescInt_Memcpy") : result;
+    return result == TCA_SUCCESS
+               ? set(internal, number, ret_next, &request, "tcaSetDMADescInt_Memcpy")
+               : result;
 }
 
-TCA_API tcaresult tcaSetDMADescInt_Memcpy2D(int number, int *ret_next, const tcaHandle *dst, off_t dst_off,
-                                            size_t dst_pitch, const tcaHandle *src, off_t src_off, size_t src_pitch,
-                                            size_t width, size_t height, int flags, int slot, int tag)
+TCA_API tcaresult tcaSetDMADescInt_Memcpy2D(int number, int *ret_next, const tcaHandle *dst,
+                                            off_t dst_off, size_t dst_pitch, const tcaHandle *src,
+                                            off_t src_off, size_t src_pitch, size_t width,
+                                            size_t height, int flags, int slot, int tag)
 {
     struct request request = request_1d(dst, dst_off, src, src_off, width, flags, slot, tag);
     request.target_pitch = dst_pitch;
     request.source_pitch = src_pitch;
     request.height = height;
     tcaresult result = open_internal();
-    return result == TCA_SUCCESS ? set(internal, number, ret_next, &request, "tcaSetDMADescInt_Memcpy2D") : result;
+    return result == TCA_SUCCESS
+               ? set(internal, number, ret_next, &request, "tcaSetDMADescInt_Memcpy2D")
+               : result;
 }
 
 TCA_API tcaresult tcaSetDMAChainInt(int channel, int first)
@@ -162,7 +169,8 @@ TCA_API tcaresult tcaSetDMAChainInt(int channel, int first)
 static tcaresult find(int number, const char *name, struct table **ret_table)
 {
     if (number < 0 || number >= TABLES_MAX || !tables[number])
-        return compat_fail(TCA_ERROR_INVALID_VALUE, "%s: %d is no table of tcaCreateDMADesc()", name, number);
+        return compat_fail(TCA_ERROR_INVALID_VALUE, "%s: %d is no table of tcaCreateDMADesc()",
+                           name, number);
     *ret_table = tables[number];
     return TCA_SUCCESS;
 }
@@ -171,30 +179,35 @@ TCA_API tcaresult tcaCreateDMADesc(int *ret_table, int count)
 {
     int number = 0;
     if (!ret_table || count < 1 || count > TABLE_COUNT_MAX)
-        return compat_fail(TCA_ERROR_INVALID_VALUE, "tcaCreateDMADesc: a table of %d descriptors: 1 to %d are possible",
+        return compat_fail(TCA_ERROR_INVALID_VALUE,
+                           "tcaCreateDMADesc: a table of %d descriptors: 1 to %d are possible",
                            count, TABLE_COUNT_MAX);
     while (number < TABLES_MAX && tables[number])
         number++;
     if (number == TABLES_MAX)
-        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "tcaCreateDMADesc: there are %d tables: destroy some", TABLES_MAX);
+        return compat_fail(TCA_ERROR_OUT_OF_MEMORY,
+                           "tcaCreateDMADesc: there are %d tables: destroy some", TABLES_MAX);
     tcaresult result = table_new(count, &tables[number]);
     if (result == TCA_SUCCESS)
         *ret_table = number;
     return result;
 }
 
-TCA_API tcaresult tcaSetDMADesc_Memcpy(int table_number, int number, int *ret_next, const tcaHandle *dst, off_t dst_off,
-                                       const tcaHandle *src, off_t src_off, size_t size, int flags, int slot, int tag)
+TCA_API tcaresult tcaSetDMADesc_Memcpy(int table_number, int number, int *ret_next,
+                                       const tcaHandle *dst, off_t dst_off, const tcaHandle *src,
+                                       off_t src_off, size_t size, int flags, int slot, int tag)
 {
     const struct request request = request_1d(dst, dst_off, src, src_off, size, flags, slot, tag);
     struct table *table = NULL;
     tcaresult result = find(table_number, "tcaSetDMADesc_Memcpy", &table);
-    return result == TCA_SUCCESS ? set(table, number, ret_next, &request, "tcaSetDMADesc_Memcpy") : result;
+    return result == TCA_SUCCESS ? set(table, number, ret_next, &request, "tcaSetDMADesc_Memcpy")
+                                 : result;
 }
 
-TCA_API tcaresult tcaSetDMADesc_Memcpy2D(int table_number, int number, int *ret_next, const tcaHandle *dst,
-                                         off_t dst_off, size_t dst_pitch, const tcaHandle *src, off_t src_off,
-                                         size_t src_pitch, size_t width, size_t height, int flags, int slot, int tag)
+TCA_API tcaresult tcaSetDMADesc_Memcpy2D(int table_number, int number, int *ret_next,
+                                         const tcaHandle *dst, off_t dst_off, size_t dst_pitch,
+                                         const tcaHandle *src, off_t src_off, size_t src_pitch,
+                                         size_t width, size_t height, int flags, int slot, int tag)
 {
     struct request request = request_1d(dst, dst_off, src, src_off, width, flags, slot, tag);
     struct table *table = NULL;
@@ -202,7 +215,8 @@ TCA_API tcaresult tcaSetDMADesc_Memcpy2D(int table_number, int number, int *ret_
     request.source_pitch = src_pitch;
     request.height = height;
     tcaresult result = find(table_number, "tcaSetDMADesc_Memcpy2D", &table);
-    return result == TCA_SUCCESS ? set(table, number, ret_next, &request, "tcaSetDMADesc_Memcpy2D") : result;
+    return result == TCA_SUCCESS ? set(table, number, ret_next, &request, "tcaSetDMADesc_Memcpy2D")
+                                 : result;
 }
 
 TCA_API tcaresult tcaSetDMAChain(int channel, int table_number)

@@ -1,4 +1,5 @@
-/* Places for our notices at other processes: which key each stands for, and how often it was sent. */
+/* Places for our notices at other processes: which key each stands for, and how often it was sent.
+ */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -37,14 +38,15 @@ static bool grow(struct outbox *outbox)
     return true;
 }
 
-/* A place whose key nobody here uses any more, and of which the receiver has taken everything. What is half written of its word
- * cannot be taken for all: counts only grow. */
+/* A place whose key nobody here uses any more, and of which the receiver has taken everything. What
+ * is half written of its word cannot be taken for all: counts only grow. */
 static bool reuse(struct outbox *outbox, uint32_t rank, uint64_t key, uint32_t *ret_index)
 {
     const _Atomic uint64_t *taken = taken_at(rank);
     for (uint32_t i = 0; i < outbox->used; i++) {
         struct sent *sent = &outbox->places[i];
-        if (sent->users == 0 && sent->count == atomic_load_explicit(&taken[i], memory_order_relaxed)) {
+        if (sent->users == 0 &&
+            sent->count == atomic_load_explicit(&taken[i], memory_order_relaxed)) {
             sent->key = key;
             *ret_index = i;
             return true;
@@ -54,17 +56,19 @@ static bool reuse(struct outbox *outbox, uint32_t rank, uint64_t key, uint32_t *
 }
 
 /* Every place is used: waits for the receiver to say that some are not any more. */
-static tcaresult wait_for_reuse(struct outbox *outbox, uint32_t rank, uint64_t key, uint32_t *ret_index)
+static tcaresult wait_for_reuse(struct outbox *outbox, uint32_t rank, uint64_t key,
+                                uint32_t *ret_index)
 {
     while (!reuse(outbox, rank, key, ret_index)) {
         if (programs_trim())
             continue;
         int r = tca_notified_wait(compat.session, rank, NOTIFY_TAKEN, TCA_DEFAULT);
         if (r == -ETIMEDOUT)
-            return compat_fail(TCA_ERROR_OUT_OF_MEMORY,
-                               "process %u has notifications of %u different slots and tags from here that "
-                               "it has not waited for: there is no room for more",
-                               rank, outbox->used);
+            return compat_fail(
+                TCA_ERROR_OUT_OF_MEMORY,
+                "process %u has notifications of %u different slots and tags from here that "
+                "it has not waited for: there is no room for more",
+                rank, outbox->used);
         if (r < 0)
             return compat_fail_errno(r, "room for a notification");
     }
@@ -87,7 +91,8 @@ tcaresult place_take(uint32_t rank, int channel, int slot, int tag, struct place
     struct outbox *outbox = outbox_of(rank);
     uint32_t index = 0;
     if (!outbox || !grow(outbox))
-        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for notifications to process %u", rank);
+        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for notifications to process %u",
+                           rank);
     if (!find(outbox, key, &index)) {
         if (outbox->used < notices_per_process()) {
             index = outbox->used++;
@@ -115,7 +120,8 @@ void place_give(struct place place)
 
 struct tca_handle place_target(struct place place, uint64_t *ret_offset_bytes)
 {
-    *ret_offset_bytes = ((uint64_t)compat.rank * notices_per_process() + place.index) * sizeof(struct notice);
+    *ret_offset_bytes =
+        ((uint64_t)compat.rank * notices_per_process() + place.index) * sizeof(struct notice);
     return notices_at(place.rank);
 }
 
@@ -123,7 +129,8 @@ struct notice place_next(struct place place)
 {
     struct sent *sent = sent_at(place);
     uint64_t count = ++sent->count;
-    return (struct notice){.key = sent->key, .count = count, .check = notice_check(sent->key, count)};
+    return (struct notice){
+        .key = sent->key, .count = count, .check = notice_check(sent->key, count)};
 }
 
 void place_undo(struct place place)

@@ -1,10 +1,10 @@
 /*
- * CPU stores into remote memory. Into memory of this process: stores. Elsewhere: small plans, one for each place and size that is
- * stored to, kept for the next time.
+ * CPU stores into remote memory. Into memory of this process: stores. Elsewhere: small plans, one
+ * for each place and size that is stored to, kept for the next time.
  *
- * Order: the last bytes of a store are a put of their own behind the rest; the next store to a process is started when the one
- * before is complete, and on the same rail. Rails that do not keep the order of puts keep it before a notification: the last
- * put has one.
+ * Order: the last bytes of a store are a put of their own behind the rest; the next store to a
+ * process is started when the one before is complete, and on the same rail. Rails that do not keep
+ * the order of puts keep it before a notification: the last put has one.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -40,7 +40,8 @@ static struct {
     enum tca_rail *rails; /* by rank: that all go by; TCA_RAIL_ANY: not known yet */
 } pio;
 
-TCA_API tcaresult tcaSetPIORegion(tcaPIOHandle *ret_pio, const tcaHandle *remote, off_t off, size_t size)
+TCA_API tcaresult tcaSetPIORegion(tcaPIOHandle *ret_pio, const tcaHandle *remote, off_t off,
+                                  size_t size)
 {
     struct part part = {.magic = PIO_MAGIC, .offset_bytes = (uint64_t)off};
     uint64_t end;
@@ -49,16 +50,19 @@ TCA_API tcaresult tcaSetPIORegion(tcaPIOHandle *ret_pio, const tcaHandle *remote
         return result;
     if (!ret_pio)
         return compat_fail(TCA_ERROR_INVALID_VALUE, "tcaSetPIORegion: no place for the PIO handle");
-    if (off < 0 || __builtin_add_overflow(part.offset_bytes, (uint64_t)size, &end) || end > part.remote.bytes)
+    if (off < 0 || __builtin_add_overflow(part.offset_bytes, (uint64_t)size, &end) ||
+        end > part.remote.bytes)
         return compat_fail(TCA_ERROR_INVALID_VALUE,
-                           "tcaSetPIORegion: %zu bytes from offset %lld on are outside of the %llu bytes of the handle",
+                           "tcaSetPIORegion: %zu bytes from offset %lld on are outside of the %llu "
+                           "bytes of the handle",
                            size, (long long)off, (unsigned long long)part.remote.bytes);
     memset(ret_pio, 0, sizeof(*ret_pio));
     memcpy(ret_pio, &part, sizeof(part));
     return TCA_SUCCESS;
 }
 
-static tcaresult read_part(const tcaPIOHandle *handle, off_t off, size_t size, struct part *ret_part)
+static tcaresult read_part(const tcaPIOHandle *handle, off_t off, size_t size,
+                           struct part *ret_part)
 {
     struct part part;
     uint64_t end;
@@ -70,13 +74,15 @@ static tcaresult read_part(const tcaPIOHandle *handle, off_t off, size_t size, s
         return compat_fail(TCA_ERROR_INVALID_VALUE, "tcaSendPIO: no PIO handle");
     memcpy(&part, handle, sizeof(part));
     if (part.magic != PIO_MAGIC || part.remote.rank >= compat.size)
-        return compat_fail(TCA_ERROR_INVALID_VALUE, "tcaSendPIO: no PIO handle of tcaSetPIORegion()");
+        return compat_fail(TCA_ERROR_INVALID_VALUE,
+                           "tcaSendPIO: no PIO handle of tcaSetPIORegion()");
     if (__builtin_add_overflow((int64_t)part.offset_bytes, (int64_t)off, &begin) || begin < 0 ||
         __builtin_add_overflow((uint64_t)begin, (uint64_t)size, &end) || end > part.remote.bytes)
-        return compat_fail(TCA_ERROR_INVALID_VALUE,
-                           "tcaSendPIO: %zu bytes at %llu + %lld are outside of the %llu bytes of the handle", size,
-                           (unsigned long long)part.offset_bytes, (long long)off,
-                           (unsigned long long)part.remote.bytes);
+        return compat_fail(
+            TCA_ERROR_INVALID_VALUE,
+            "tcaSendPIO: %zu bytes at %llu + %lld are outside of the %llu bytes of the handle",
+            size, (unsigned long long)part.offset_bytes, (long long)off,
+            (unsigned long long)part.remote.bytes);
     part.offset_bytes = (uint64_t)begin;
     *ret_part = part;
     return TCA_SUCCESS;
@@ -154,7 +160,8 @@ static int build(struct store *store, const struct part *part)
     struct tca_put put = {.source_address = store->source,
                           .target = store->memory,
                           .target_offset_bytes = store->offset_bytes,
-                          .bytes = head_of(part->remote.address + store->offset_bytes, store->bytes)};
+                          .bytes =
+                              head_of(part->remote.address + store->offset_bytes, store->bytes)};
     int r = tca_plan_new(compat.session, &args, &store->plan);
     if (r == 0 && put.bytes > 0) {
         r = tca_plan_put(store->plan, &put);
@@ -190,13 +197,16 @@ static struct store *make_room(void)
 static int make(const struct part *part, size_t size, struct store **ret_store)
 {
     struct store *store = make_room();
-    *store = (struct store){
-        .memory = part->remote.memory, .rank = part->remote.rank, .offset_bytes = part->offset_bytes, .bytes = size};
+    *store = (struct store){.memory = part->remote.memory,
+                            .rank = part->remote.rank,
+                            .offset_bytes = part->offset_bytes,
+                            .bytes = size};
     int r = tca_alloc(compat.session, size, &store->source);
     if (r < 0)
         return r;
     r = build(store, part);
-    if (r == -ENETDOWN && pio.rails[store->rank] != TCA_RAIL_ANY) { /* that rail has gone, and what was under way on it */
+    if (r == -ENETDOWN && pio.rails[store->rank] !=
+                              TCA_RAIL_ANY) { /* that rail has gone, and what was under way on it */
         pio.rails[store->rank] = TCA_RAIL_ANY;
         r = build(store, part);
     }
@@ -225,8 +235,9 @@ static tcaresult open_pio(void)
         pio.last = calloc(compat.size, sizeof(struct store *));
     if (!pio.rails)
         pio.rails = calloc(compat.size, sizeof(*pio.rails));
-    return pio.last && pio.rails ? TCA_SUCCESS
-                                 : compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for %u processes", compat.size);
+    return pio.last && pio.rails
+               ? TCA_SUCCESS
+               : compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for %u processes", compat.size);
 }
 
 static tcaresult store_there(const struct part *part, const void *src, size_t size)
@@ -258,7 +269,8 @@ TCA_API tcaresult tcaSendPIO(const tcaPIOHandle *handle, off_t off, const void *
         return result;
     if (!src)
         return compat_fail(TCA_ERROR_INVALID_VALUE, "tcaSendPIO: no source for %zu bytes", size);
-    return part.remote.rank == compat.rank ? store_here(&part, src, size) : store_there(&part, src, size);
+    return part.remote.rank == compat.rank ? store_here(&part, src, size)
+                                           : store_there(&part, src, size);
 }
 
 void pio_settle(int64_t timeout_ns)

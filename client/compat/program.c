@@ -99,7 +99,8 @@ bool programs_trim(void)
 
 /* ---- compiling ---- */
 
-static int layout_of(uint64_t width_bytes, uint64_t height, uint64_t pitch_bytes, struct tca_layout **ret_layout)
+static int layout_of(uint64_t width_bytes, uint64_t height, uint64_t pitch_bytes,
+                     struct tca_layout **ret_layout)
 {
     return tca_layout_strided(height, width_bytes, (int64_t)pitch_bytes, ret_layout);
 }
@@ -144,7 +145,8 @@ static tcaresult add_notice(struct program *program, const struct transfer *tran
 {
     struct sending *sending = &program->sendings[program->sending_count];
     uint32_t rank = transfer->target.rank;
-    tcaresult result = place_take(rank, program->channel, transfer->slot, transfer->tag, &sending->place);
+    tcaresult result =
+        place_take(rank, program->channel, transfer->slot, transfer->tag, &sending->place);
     if (result != TCA_SUCCESS)
         return result;
     sending->notice = &program->notices[program->sending_count++];
@@ -186,19 +188,23 @@ static tcaresult reserve(struct program *program, const struct transfers *chain)
     for (size_t i = 0; i < chain->count; i++)
         notices += chain->list[i].flags & tcaDMANotify ? 1 : 0;
     if (!program->sendings || !program->selves || !program->sources)
-        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for a chain of %zu descriptors", chain->count);
+        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for a chain of %zu descriptors",
+                           chain->count);
     void *memory = NULL;
     int r = notices ? tca_alloc(compat.session, notices * sizeof(struct notice), &memory) : 0;
     program->notices = memory;
     return r < 0 ? compat_fail_errno(r, "memory for notifications") : TCA_SUCCESS;
 }
 
-/* A plan that cannot be had in the client's seat, for it names too much memory, can in the daemon's. */
+/* A plan that cannot be had in the client's seat, for it names too much memory, can in the
+ * daemon's. */
 static tcaresult compile(struct program *program, const struct transfers *chain, enum tca_seat seat,
                          int *ret_error)
 {
-    const struct tca_plan_args args = {
-        .name = "tca-api", .seat = seat, .channel = (uint32_t)program->channel, .flags = TCA_PLAN_LANDED};
+    const struct tca_plan_args args = {.name = "tca-api",
+                                       .seat = seat,
+                                       .channel = (uint32_t)program->channel,
+                                       .flags = TCA_PLAN_LANDED};
     tcaresult result = reserve(program, chain);
     int r = result == TCA_SUCCESS ? tca_plan_new(compat.session, &args, &program->plan) : 0;
     if (r < 0)

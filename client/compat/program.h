@@ -25,13 +25,14 @@ struct sending {
 };
 
 struct program {
-    unsigned users;        /* the chain that it was made from, a channel that it is loaded into or runs in */
+    unsigned
+        users; /* the chain that it was made from, a channel that it is loaded into or runs in */
     int channel;
     struct tca_plan *plan; /* NULL: nothing to put, or dropped */
     bool dropped;          /* it has let go of its plan, and cannot run any more */
     struct sending *sendings;
     size_t sending_count;
-    struct notice *notices; /* of the sendings, in memory that may be put from */
+    struct notice *notices;  /* of the sendings, in memory that may be put from */
     struct self_key *selves; /* notifications to this process itself */
     size_t self_count;
     struct tca_region **sources;

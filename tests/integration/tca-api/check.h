@@ -1,4 +1,5 @@
-/* What the test programs share. As programs of the TCA API do, they define these names themselves. */
+/* What the test programs share. As programs of the TCA API do, they define these names themselves.
+ */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -9,16 +10,16 @@
 #include <tca-api.h>
 
 #define TCA_CHECK(call) TCA_EXPECT(call, TCA_SUCCESS)
-#define TCA_EXPECT(call, expected)                                                                                     \
-    do {                                                                                                               \
-        tcaresult result_ = (call);                                                                                    \
-        if (result_ != (expected))                                                                                     \
-            die(__FILE__, __LINE__, #call, tcaGetErrorString(result_));                                                \
+#define TCA_EXPECT(call, expected)                                                                 \
+    do {                                                                                           \
+        tcaresult result_ = (call);                                                                \
+        if (result_ != (expected))                                                                 \
+            die(__FILE__, __LINE__, #call, tcaGetErrorString(result_));                            \
     } while (0)
-#define REQUIRE(condition)                                                                                             \
-    do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            die(__FILE__, __LINE__, #condition, "is not so");                                                          \
+#define REQUIRE(condition)                                                                         \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            die(__FILE__, __LINE__, #condition, "is not so");                                      \
     } while (0)
 
 static int rank, size;

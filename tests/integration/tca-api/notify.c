@@ -1,5 +1,5 @@
-/* Notifications are counters, keyed by sender, slot and tag: more sent than waited for, before the first wait, in any order, of more
- * keys than there is room for. */
+/* Notifications are counters, keyed by sender, slot and tag: more sent than waited for, before the
+ * first wait, in any order, of more keys than there is room for. */
 #include <limits.h>
 
 #include "check.h"
@@ -21,7 +21,8 @@ static void notify(int to, int slot, int first, int count, int channel)
 static void counts(int next, int before)
 {
     tcaDesc *desc = tcaDescNew();
-    TCA_CHECK(tcaDescSetMemcpy(desc, &handles[next], 8, &handles[rank], 0, 8, tcaDMANotify, 5, 0x100));
+    TCA_CHECK(
+        tcaDescSetMemcpy(desc, &handles[next], 8, &handles[rank], 0, 8, tcaDMANotify, 5, 0x100));
     TCA_CHECK(tcaDescSet(desc, 1));
     for (int i = 0; i < 7; i++)
         TCA_CHECK(tcaStartDMADesc(1));
@@ -83,7 +84,8 @@ static void to_self(void)
     TCA_CHECK(tcaCreateHandle(&own, memory, 4096, tcaMemoryCPU));
     tcaDesc *desc = tcaDescNew();
     memory[0] = 4711;
-    TCA_CHECK(tcaDescSetMemcpy(desc, &own, 1024, &own, 0, 8, tcaDMANotify | tcaDMANotifySelf, 3, -5));
+    TCA_CHECK(
+        tcaDescSetMemcpy(desc, &own, 1024, &own, 0, 8, tcaDMANotify | tcaDMANotifySelf, 3, -5));
     TCA_CHECK(tcaDescSetMemcpy(desc, &own, 2048, &own, 0, 8, tcaDMANotifySelf, 4, -5));
     TCA_CHECK(tcaDescSet(desc, 3));
     TCA_CHECK(tcaStartDMADesc(3));

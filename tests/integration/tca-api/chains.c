@@ -1,0 +1,196 @@
+/* Chains and channels: long ones, changed ones, channels started while busy, sizes and offsets of
+ * every kind, pitches, what is freed meanwhile. */
+#include "check.h"
+
+enum { SLICE = 1 << 20 };
+
+static unsigned char *out, *in;
+static tcaHandle *outs, *ins;
+static int next, before;
+
+static unsigned char value(int of, size_t at, int round)
+{
+    return (unsigned char)((at * 2654435761u >> 7) + (size_t)of * 31 + (size_t)round * 7);
+}
+
+static void fill(int round)
+{
+    for (size_t i = 0; i < SLICE; i++)
+        out[i] = value(rank, i, round);
+    memset(in, 0, SLICE);
+    barrier();
+}
+
+static void expect_bytes(size_t at, size_t from, size_t bytes, int round)
+{
+    for (size_t i = 0; i < bytes; i++)
+        REQUIRE(in[at + i] == value(before, from + i, round));
+}
+
+/* Many descriptors of odd sizes at odd places, one notification at the end; and not a byte between
+ * them is touched. */
+static void long_chain(int count)
+{
+    tcaDesc *desc = tcaDescNew();
+    size_t at = 3, from = 1;
+    fill(count);
+    for (int i = 0; i < count; i++) {
+        size_t bytes = (size_t)i % 61;
+        TCA_CHECK(tcaDescSetMemcpy(desc, &ins[next], (off_t)at, &outs[rank], (off_t)from, bytes,
+                                   i == count - 1 ? tcaDMANotify | tcaDMAPipeline : tcaDMAContinue,
+                                   0, count));
+        at += bytes + 1;
+        from += bytes + 2;
+    }
+    TCA_CHECK(tcaDescSet(desc, 0));
+    TCA_CHECK(tcaStartDMADesc(0));
+    TCA_CHECK(tcaDescFree(desc)); /* what is loaded stays */
+    TCA_CHECK(tcaWaitDMARecvDesc(&ins[before], 0, count));
+    at = 3, from = 1;
+    for (int i = 0; i < count; i++) {
+        size_t bytes = (size_t)i % 61;
+        expect_bytes(at, from, bytes, count);
+        REQUIRE(in[at + bytes] == 0);
+        at += bytes + 1;
+        from += bytes + 2;
+    }
+    TCA_CHECK(tcaWaitDMAC(0));
+}
+
+/* No notification: what a channel has put is there when it is idle. */
+static void without_notification(void)
+{
+    tcaDesc *desc = tcaDescNew();
+    fill(1);
+    TCA_CHECK(tcaDescSetMemcpy2D(desc, &ins[next], 5, 4096, &outs[rank], 7, 2048, 1001, 200,
+                                 tcaDMAUseInternal, 0, 0));
+    TCA_CHECK(tcaDescSet(desc, 2));
+    TCA_CHECK(tcaWaitDMAC(2));
+    TCA_CHECK(tcaStartDMADesc(2));
+    TCA_CHECK(tcaWaitDMAC(2));
+    barrier();
+    for (size_t row = 0; row < 200; row++)
+        expect_bytes(5 + row * 4096, 7 + row * 2048, 1001, 1);
+    TCA_CHECK(tcaDescFree(desc));
+}
+
+/* Loaded, changed, loaded again; what is loaded is what the chain was then. */
+static void changed(void)
+{
+    tcaDesc *desc = tcaDescNew();
+    fill(2);
+    TCA_CHECK(tcaDescSet(desc, 1)); /* empty */
+    TCA_CHECK(tcaStartDMADesc(1));
+    TCA_CHECK(tcaDescSetMemcpy(desc, &ins[next], 0, &outs[rank], 0, 100, tcaDMANotify, 1, 1));
+    TCA_CHECK(tcaDescSet(desc, 1));
+    TCA_CHECK(tcaDescSetMemcpy(desc, &ins[next], 200, &outs[rank], 200, 100, tcaDMANotify, 1, 2));
+    TCA_CHECK(tcaStartDMADesc(1));
+    TCA_CHECK(tcaWaitDMARecvDesc(&ins[before], 1, 1));
+    TCA_CHECK(tcaWaitDMAC(1));
+    barrier();
+    TCA_EXPECT(tcaTestDMARecvDesc(&ins[before], 1, 2), TCA_ERROR_NOT_READY);
+    REQUIRE(in[200] == 0 && in[299] == 0);
+    barrier();
+    TCA_CHECK(tcaDescSet(desc, 1));
+    TCA_CHECK(tcaDescSet(desc, 1));
+    TCA_CHECK(tcaStartDMADesc(1));
+    TCA_CHECK(tcaWaitDMARecvDesc(&ins[before], 1, 2));
+    TCA_CHECK(tcaWaitDMARecvDesc(&ins[before], 1, 1));
+    expect_bytes(0, 0, 100, 2);
+    expect_bytes(200, 200, 100, 2);
+    TCA_CHECK(tcaWaitDMAC(1));
+    TCA_CHECK(tcaDescFree(desc));
+}
+
+/* Started again and again without waiting: each waits its turn, and each notifies. Two channels at
+ * the same time. */
+static void busy(void)
+{
+    enum { STARTS = 25 };
+    tcaDesc *desc[2];
+    fill(3);
+    for (int i = 0; i < 2; i++) {
+        desc[i] = tcaDescNew();
+        TCA_CHECK(tcaDescSetMemcpy(desc[i], &ins[next], i * SLICE / 2, &outs[rank], i * SLICE / 2,
+                                   SLICE / 2, tcaDMANotify | tcaDMANotifySelf, 20 + i, 9));
+        TCA_CHECK(tcaDescSet(desc[i], i));
+    }
+    for (int i = 0; i < 2 * STARTS; i++)
+        TCA_CHECK(tcaStartDMADesc(i % 2));
+    for (int i = 0; i < 2 * STARTS; i++) {
+        TCA_CHECK(tcaWaitDMARecvDesc(&outs[before], 20 + i % 2, 9));
+        TCA_CHECK(tcaWaitDMARecvDesc(&outs[rank], 20 + i % 2, 9));
+    }
+    expect_bytes(0, 0, SLICE, 3);
+    TCA_CHECK(tcaWaitDMAC(0));
+    TCA_CHECK(tcaWaitDMAC(1));
+    for (int i = 0; i < 2; i++)
+        TCA_CHECK(tcaDescFree(desc[i]));
+}
+
+/* Tall, and far apart. Most is never freed. */
+static void tall(size_t rows, size_t pitch)
+{
+    enum { WIDTH = 24 };
+    unsigned char *column, *sheet;
+    TCA_CHECK(tcaMalloc((void **)&column, rows * WIDTH, tcaMemoryCPU));
+    TCA_CHECK(tcaMalloc((void **)&sheet, (rows - 1) * pitch + WIDTH, tcaMemoryGPU));
+    tcaHandle *columns = gather_handles(column, rows * WIDTH, tcaMemoryCPU);
+    tcaHandle *sheets = gather_handles(sheet, (rows - 1) * pitch + WIDTH, tcaMemoryGPU);
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < WIDTH; j++)
+            sheet[i * pitch + j] = value(rank, i * WIDTH + j, 4);
+    barrier();
+    tcaDesc *desc = tcaDescNew();
+    TCA_CHECK(tcaDescSetMemcpy2D(desc, &columns[next], 0, WIDTH, &sheets[rank], 0, pitch, WIDTH,
+                                 rows, tcaDMANotify, 0, 5));
+    TCA_CHECK(tcaDescSet(desc, 3));
+    TCA_CHECK(tcaStartDMADesc(3));
+    TCA_CHECK(tcaWaitDMARecvDesc(&sheets[before], 0, 5));
+    for (size_t i = 0; i < rows * WIDTH; i++)
+        REQUIRE(column[i] == value(before, i, 4));
+    TCA_CHECK(tcaWaitDMAC(3));
+    barrier();
+    TCA_CHECK(tcaFree(sheet, tcaMemoryGPU)); /* a channel still has it */
+    TCA_EXPECT(tcaStartDMADesc(3), TCA_ERROR_INVALID_VALUE);
+}
+
+static void nothing(void)
+{
+    void *none;
+    tcaHandle handle;
+    TCA_CHECK(tcaMalloc(&none, 0, tcaMemoryGPU));
+    TCA_CHECK(tcaCreateHandle(&handle, none, 0, tcaMemoryGPU));
+    tcaDesc *desc = tcaDescNew();
+    TCA_CHECK(tcaDescSetMemcpy(desc, &ins[next], 0, &handle, 0, 0, tcaDMANotify, 0, 6));
+    TCA_CHECK(tcaDescSetMemcpy2D(desc, &ins[next], 0, 0, &handle, 0, 0, 0, 0, tcaDMANotify, 0, 6));
+    TCA_CHECK(tcaDescSet(desc, 0));
+    TCA_CHECK(tcaStartDMADesc(0));
+    TCA_CHECK(tcaWaitDMARecvDesc(&ins[before], 0, 6));
+    TCA_CHECK(tcaWaitDMARecvDesc(&ins[before], 0, 6));
+    TCA_CHECK(tcaFree(none, tcaMemoryGPU));
+    TCA_CHECK(tcaFree(NULL, tcaMemoryGPU));
+    TCA_CHECK(tcaDescFree(desc));
+}
+
+int main(int argc, char **argv)
+{
+    begin(&argc, &argv);
+    next = (rank + 1) % size, before = (rank + size - 1) % size;
+    for (int channel = 0; channel < 4; channel++)
+        TCA_CHECK(tcaWaitDMAC(channel)); /* never started */
+    TCA_CHECK(tcaMalloc((void **)&out, SLICE, tcaMemoryGPU));
+    TCA_CHECK(tcaMalloc((void **)&in, SLICE, tcaMemoryGPU));
+    outs = gather_handles(out, SLICE, tcaMemoryGPU);
+    ins = gather_handles(in, SLICE, tcaMemoryGPU);
+    long_chain(1);
+    long_chain(40);
+    long_chain(3000);
+    without_notification();
+    changed();
+    busy();
+    nothing();
+    tall(512, 16 << 10);
+    tall(10, 2 << 20);
+    return end("chains");
+}
