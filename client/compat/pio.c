@@ -152,9 +152,14 @@ static int settle(uint32_t rank, int64_t timeout_ns)
     return r;
 }
 
+static bool is_near(uint32_t rank)
+{
+    return tca_node_of(compat.session, rank) == (int)compat.node;
+}
+
 static int build(struct store *store, const struct part *part)
 {
-    const bool near = tca_node_of(compat.session, store->rank) == (int)compat.node;
+    const bool near = is_near(store->rank);
     const struct tca_plan_args args = {
         .name = "tca-api PIO", .rail = pio.rails[store->rank], .flags = near ? TCA_PLAN_LANDED : 0};
     struct tca_put put = {.source_address = store->source,
@@ -205,11 +210,6 @@ static int make(const struct part *part, size_t size, struct store **ret_store)
     if (r < 0)
         return r;
     r = build(store, part);
-    if (r == -ENETDOWN && pio.rails[store->rank] !=
-                              TCA_RAIL_ANY) { /* that rail has gone, and what was under way on it */
-        pio.rails[store->rank] = TCA_RAIL_ANY;
-        r = build(store, part);
-    }
     if (r < 0) {
         tca_free(compat.session, store->source);
         return r;
@@ -240,24 +240,42 @@ static tcaresult open_pio(void)
                : compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for %u processes", compat.size);
 }
 
+/* One that cannot be started is of no use any more. */
+static int start(struct store *store, const void *src)
+{
+    memcpy(store->source, src, store->bytes);
+    store->used = ++pio.uses;
+    int r = tca_start(store->plan);
+    if (r < 0) {
+        release(store);
+        return r;
+    }
+    pio.last[store->rank] = store;
+    return is_near(store->rank) ? settle(store->rank, TCA_FOREVER)
+                                : 0; /* nobody else would go on with it */
+}
+
+static int send(const struct part *part, const void *src, size_t size)
+{
+    struct store *store = find(part, size);
+    int r = store ? 0 : make(part, size, &store);
+    return r == 0 ? start(store, src) : r;
+}
+
 static tcaresult store_there(const struct part *part, const void *src, size_t size)
 {
     const uint32_t rank = part->remote.rank;
-    struct store *store = NULL;
     tcaresult result = open_pio();
     if (result != TCA_SUCCESS)
         return result;
     int r = settle(rank, TCA_FOREVER);
-    if (r == 0 && !(store = find(part, size)))
-        r = make(part, size, &store);
-    if (r == 0) {
-        memcpy(store->source, src, size);
-        store->used = ++pio.uses;
-        r = tca_start(store->plan);
-        pio.last[rank] = r == 0 ? store : NULL;
+    if (r == 0)
+        r = send(part, src, size);
+    if (r == -ENETDOWN &&
+        pio.rails[rank] != TCA_RAIL_ANY) { /* that rail has gone, and what was under way on it */
+        pio.rails[rank] = TCA_RAIL_ANY;
+        r = send(part, src, size);
     }
-    if (r < 0 && store)
-        release(store); /* it is of no use any more */
     return r < 0 ? compat_fail_errno(r, "tcaSendPIO") : TCA_SUCCESS;
 }
 

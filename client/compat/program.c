@@ -196,13 +196,12 @@ static tcaresult reserve(struct program *program, const struct transfers *chain)
     return r < 0 ? compat_fail_errno(r, "memory for notifications") : TCA_SUCCESS;
 }
 
-/* A plan that cannot be had in the client's seat, for it names too much memory, can in the
- * daemon's. */
-static tcaresult compile(struct program *program, const struct transfers *chain, enum tca_seat seat,
-                         int *ret_error)
+/* In the daemon's seat, for a DMA engine goes on while its processor is elsewhere, in a barrier of
+ * MPI's, say. */
+static tcaresult compile(struct program *program, const struct transfers *chain, int *ret_error)
 {
     const struct tca_plan_args args = {.name = "tca-api",
-                                       .seat = seat,
+                                       .seat = TCA_SEAT_DAEMON,
                                        .channel = (uint32_t)program->channel,
                                        .flags = TCA_PLAN_LANDED};
     tcaresult result = reserve(program, chain);
@@ -221,14 +220,14 @@ static tcaresult compile(struct program *program, const struct transfers *chain,
     return *ret_error < 0 ? compat_fail_errno(*ret_error, "tcaDescSet") : TCA_SUCCESS;
 }
 
-static tcaresult make(const struct transfers *chain, int channel, enum tca_seat seat,
-                      struct program **ret_program, int *ret_error)
+static tcaresult make(const struct transfers *chain, int channel, struct program **ret_program,
+                      int *ret_error)
 {
     struct program *program = calloc(1, sizeof(*program));
     if (!program)
         return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for a chain");
     *program = (struct program){.users = 1, .channel = channel};
-    tcaresult result = compile(program, chain, seat, ret_error);
+    tcaresult result = compile(program, chain, ret_error);
     if (result != TCA_SUCCESS) {
         destroy(program);
         return result;
@@ -241,11 +240,9 @@ static tcaresult make(const struct transfers *chain, int channel, enum tca_seat 
 tcaresult program_new(const struct transfers *chain, int channel, struct program **ret_program)
 {
     int error = 0;
-    tcaresult result = make(chain, channel, TCA_SEAT_ANY, ret_program, &error);
-    if (error == -E2BIG)
-        result = make(chain, channel, TCA_SEAT_DAEMON, ret_program, &error);
+    tcaresult result = make(chain, channel, ret_program, &error);
     if (error == -EDQUOT && programs_trim())
-        result = make(chain, channel, TCA_SEAT_ANY, ret_program, &error);
+        result = make(chain, channel, ret_program, &error);
     return result;
 }
 
