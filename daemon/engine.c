@@ -31,11 +31,19 @@ struct peer_down_post {
     int error;
 };
 
+static void loss_known(struct engine *engine, void *context)
+{
+    engine->losses--;
+}
+
 static void peer_down_on_loop(void *context)
 {
     struct peer_down_post *post = context;
-    post->engine->events.peer_down(post->engine->events.context, post->peer, post->error);
+    struct engine *engine = post->engine;
+    engine->events.peer_down(engine->events.context, post->peer, post->error);
     free(post);
+    if (engine->running) /* behind the orders about its plans */
+        engine_call(engine, loss_known, NULL, NULL);
 }
 
 static void driver_peer_down(void *context, struct driver_peer *peer, int error)
@@ -47,6 +55,8 @@ static void driver_peer_down(void *context, struct driver_peer *peer, int error)
     *post = (struct peer_down_post){engine, peer, error};
     if (loop_post(engine->loop, peer_down_on_loop, post) < 0)
         free(post);
+    else
+        engine->losses++;
 }
 
 /* The token of every landing in the daemon is the notification that it raises. */

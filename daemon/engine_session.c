@@ -116,7 +116,7 @@ static void break_session(struct engine_session *session, const char *why)
 static unsigned take_starts(struct engine_session *session)
 {
     unsigned work = 0;
-    for (int channel = 0; channel < CHANNELS; channel++) {
+    for (int channel = 0; channel < CHANNELS && session->engine->losses == 0; channel++) {
         for (int i = 0; i < POP_BUDGET && !session->on_channel[channel]; i++) {
             struct submit_entry entry;
             int r = ring_pop(&session->submit[channel], &entry);

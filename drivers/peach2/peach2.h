@@ -45,12 +45,14 @@ enum {
     STAGE_BODY_MIN = 64, /* shorter runs go through the window */
     BURST_LINES = 80,    /* room in the window for one step of staging */
     BURST_BYTES = 4096,
-    ATTACH_MS = 2000,   /* how long open() waits for its board */
-    PATIENCE_MS = 3000, /* how long a peer may be out of reach before it is down */
-    STALL_MS = 500,     /* how long nothing may move before we resync */
+    ATTACH_MS = 2000,    /* how long open() waits for its board */
+    CUT_OFF_MS = 3000,   /* how long no way may lead to a peer before it is down, */
+    PATIENCE_MS = 30000, /* and how long it may not answer where one does: it waits for a processor,
+                            or its daemon has gone, as ours will notice */
+    STALL_MS = 500,      /* how long nothing may move before we resync */
     ASK_AGAIN_MS = 50,
     REATTACH_MS = 50,
-    ABORT_MS = 500,
+    ABORT_MS = 2000,
     TICK_MS = 25,
     FLUSH_MS = 10000,
     SOURCE_FLUSHES = 32, /* answers that can wait; a flush that finds no place is asked again */
@@ -201,8 +203,9 @@ struct peer {
     uint64_t credit_epoch;     /* of the question that was answered */
     uint64_t starved_ns;       /* since when puts wait for credit; 0: they do not */
     uint64_t ask_again_ns, deadline_ns;
-    bool ask;    /* a question is to be sent (again) */
-    bool doomed; /* its owner has given it up */
+    uint64_t cut_ns; /* since when no way leads there; 0: one does */
+    bool ask;        /* a question is to be sent (again) */
+    bool doomed;     /* its owner has given it up */
     struct peer *next;
 };
 

@@ -82,8 +82,10 @@ static uint64_t new_epoch(struct peach2 *peach2)
 void peer_sync(struct peach2 *peach2, struct peer *peer)
 {
     uint64_t now_ns = clock_now_ns();
-    if (peer->state != PEER_SYNCING)
+    if (peer->state != PEER_SYNCING) {
         peer->deadline_ns = now_ns + PATIENCE_MS * MS;
+        peer->cut_ns = 0;
+    }
     peer->state = PEER_SYNCING;
     peer->ask_epoch = new_epoch(peach2);
     peer->ask_again_ns = now_ns + ASK_AGAIN_MS * MS;
@@ -296,9 +298,22 @@ static bool starved(struct peer *peer, uint64_t now_ns)
     return now_ns - peer->starved_ns > STALL_MS * MS;
 }
 
+/* Whether a peer that does not answer has had its time. */
+static bool out_of_patience(const struct peach2 *peach2, struct peer *peer, uint64_t now_ns)
+{
+    if (peer->state != PEER_SYNCING)
+        return false;
+    if (!peach2->gone && peach2->ways[peer->address.node] != PEACH2_DISCARD)
+        peer->cut_ns = 0;
+    else if (peer->cut_ns == 0)
+        peer->cut_ns = now_ns;
+    return now_ns > peer->deadline_ns ||
+           (peer->cut_ns > 0 && now_ns - peer->cut_ns > CUT_OFF_MS * MS);
+}
+
 static unsigned tick(struct peach2 *peach2, struct peer *peer, uint64_t now_ns)
 {
-    if (peer->doomed || (peer->state == PEER_SYNCING && now_ns > peer->deadline_ns)) {
+    if (peer->doomed || out_of_patience(peach2, peer, now_ns)) {
         peer_down(peach2, peer, -ENETDOWN);
         return 1;
     }
