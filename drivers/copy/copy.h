@@ -21,6 +21,12 @@ struct copy_program;
  */
 int copy_program_new(const struct layout *target, const struct layout *source,
                      struct copy_program **ret_program);
+/* The same for copy_program_run() and copy_program_run_stream() only, where that is less work. */
+int copy_program_new_run(const struct layout *target, const struct layout *source,
+                         struct copy_program **ret_program);
+/* From now on it is good for everything; the layouts are those it was made of. 0, -ENOMEM. */
+int copy_program_complete(struct copy_program *program, const struct layout *target,
+                          const struct layout *source);
 struct copy_program *
 copy_program_free(struct copy_program *program); /* NULL is fine; returns NULL */
 /* Packed bytes position .. position + length of it (the whole: 0, layout->size_bytes), from layout

@@ -6,22 +6,29 @@
 /* A block of this length is worth an operation of its own. */
 enum { ALONE_BYTES = 64 << 10 };
 
+static int make_room(struct copy_pieces *pieces, uint64_t room)
+{
+    struct copy_piece *all = reallocarray(pieces->all, room, sizeof(*all));
+    if (!all)
+        return -ENOMEM;
+    pieces->all = all;
+    pieces->room = room;
+    return 0;
+}
+
+int copy_pieces_reserve(struct copy_pieces *pieces, uint64_t count)
+{
+    return pieces->room - pieces->count < count ? make_room(pieces, pieces->count + count) : 0;
+}
+
 int copy_pieces_add(struct copy_pieces *pieces, uint64_t target, uint64_t source, uint64_t length)
 {
-    struct copy_piece *last = pieces->count > 0 ? &pieces->all[pieces->count - 1] : NULL;
-    if (last && last->target + last->length == target && last->source + last->length == source) {
-        last->length += length;
-        return 0;
-    }
     if (pieces->count == pieces->room) {
-        uint64_t room = pieces->room > 0 ? 2 * pieces->room : 16;
-        struct copy_piece *all = reallocarray(pieces->all, room, sizeof(*all));
-        if (!all)
-            return -ENOMEM;
-        pieces->all = all;
-        pieces->room = room;
+        int r = make_room(pieces, pieces->room > 0 ? 2 * pieces->room : 16);
+        if (r < 0)
+            return r;
     }
-    pieces->all[pieces->count++] = (struct copy_piece){target, source, length};
+    copy_pieces_put(pieces, target, source, length);
     return 0;
 }
 

@@ -25,6 +25,7 @@ struct copy_program {
     int64_t target_offset_bytes;
     int64_t source_offset_bytes;
     bool packs;        /* run is pack */
+    bool complete;     /* pack and unpack are there, whatever run is */
     bool short_blocks; /* the source's */
     const struct copy_kernels *kernels;
 };
@@ -57,36 +58,68 @@ static int compile_run(struct copy_program *program, const struct layout *target
     return r == -ENOTSUP ? 0 : r;
 }
 
+static int compile_packed(struct copy_program *program, const struct layout *target,
+                          const struct layout *source, struct copy_pieces *pieces)
+{
+    int r = copy_tree_init(&program->pack, NULL, source, pieces);
+    if (r == 0)
+        r = copy_tree_init(&program->unpack, target, NULL, pieces);
+    program->complete = r == 0;
+    return r;
+}
+
 static int compile(struct copy_program *program, const struct layout *target,
-                   const struct layout *source)
+                   const struct layout *source, bool run_only)
 {
     struct copy_pieces pieces = {0};
     program->kernels = copy_kernels();
     program->short_blocks = source->size_bytes < source->block_count * STREAM_BLOCK_MIN;
     int r = compile_run(program, target, source, &pieces);
-    if (r == 0)
-        r = copy_tree_init(&program->pack, NULL, source, &pieces);
-    if (r == 0)
-        r = copy_tree_init(&program->unpack, target, NULL, &pieces);
+    if (r == 0 && !(run_only && program->run == &program->both))
+        r = compile_packed(program, target, source, &pieces);
     copy_pieces_deinit(&pieces);
     return r;
 }
 
-int copy_program_new(const struct layout *target, const struct layout *source,
-                     struct copy_program **ret_program)
+int copy_program_complete(struct copy_program *program, const struct layout *target,
+                          const struct layout *source)
+{
+    struct copy_pieces pieces = {0};
+    if (program->complete)
+        return 0;
+    copy_tree_deinit(&program->pack); /* of a try that failed */
+    int r = compile_packed(program, target, source, &pieces);
+    copy_pieces_deinit(&pieces);
+    return r;
+}
+
+static int make(const struct layout *target, const struct layout *source, bool run_only,
+                struct copy_program **ret_program)
 {
     if (target->size_bytes != source->size_bytes)
         return -EMSGSIZE;
     struct copy_program *program = calloc(1, sizeof(*program));
     if (!program)
         return -ENOMEM;
-    int r = compile(program, target, source);
+    int r = compile(program, target, source, run_only);
     if (r < 0) {
         copy_program_free(program);
         return r;
     }
     *ret_program = program;
     return 0;
+}
+
+int copy_program_new(const struct layout *target, const struct layout *source,
+                     struct copy_program **ret_program)
+{
+    return make(target, source, false, ret_program);
+}
+
+int copy_program_new_run(const struct layout *target, const struct layout *source,
+                         struct copy_program **ret_program)
+{
+    return make(target, source, true, ret_program);
 }
 
 struct copy_program *copy_program_free(struct copy_program *program)

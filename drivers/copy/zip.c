@@ -86,10 +86,44 @@ static int take_piece(struct zip *zip, struct task *task)
     return copy_pieces_add(zip->pieces, to, from, length);
 }
 
+/* A list against a block that is as long: nothing has to be cut. */
+static int take_list(struct zip *zip, struct copy_view *list, const struct copy_side *side,
+                     struct copy_view *block, bool list_is_target)
+{
+    const uint64_t count = list->head.count;
+    int r = copy_pieces_reserve(zip->pieces, count);
+    if (r < 0)
+        return r;
+    const struct layout_pair *pair = &side->pairs[list->head.pair];
+    for (uint64_t i = 0; i < count; i++, pair++) {
+        const uint64_t place = list->head.offset + (uint64_t)pair->offset_bytes;
+        copy_pieces_put(zip->pieces, list_is_target ? place : block->head.offset,
+                        list_is_target ? block->head.offset : place, pair->length_bytes);
+        block->head.offset += pair->length_bytes;
+        block->head.count -= pair->length_bytes;
+    }
+    list->head.count = 0;
+    list->has_head = false;
+    block->has_head = block->head.count > 0;
+    zip->work_left -= count < zip->work_left ? count : zip->work_left;
+    return 0;
+}
+
+static bool whole_list(const struct copy_side *side, const struct copy_view *list,
+                       const struct copy_view *block)
+{
+    return list->head.kind == LAYOUT_LIST && list->head.done == 0 &&
+           block->head.kind == LAYOUT_BLOCK && side->sizes[list->head.op] <= block->head.count;
+}
+
 /* As many as there are in two heads that stay what they are: lists may be long. */
 static int take_pieces(struct zip *zip, struct task *task)
 {
     int r;
+    if (whole_list(&zip->target, &task->target, &task->source))
+        return take_list(zip, &task->target, &zip->target, &task->source, true);
+    if (whole_list(&zip->source, &task->source, &task->target))
+        return take_list(zip, &task->source, &zip->source, &task->target, false);
     do {
         if (zip->work_left-- == 0)
             return -ENOTSUP;
