@@ -78,6 +78,9 @@ void session_event(void *context, const Tca__Event *event, struct frame *frame)
         if (event->share)
             lane_unshare(session, event->share);
         break;
+    case TCA__EVENT__KIND__MAPPINGS:
+        mapping_adopt_early(session, event, frame);
+        break;
     default: /* from a newer daemon */
         break;
     }

@@ -124,21 +124,26 @@ static int adopt_segment(struct tca *session, const Tca__Mapping *mapping, struc
     return 0;
 }
 
+static int adopt(struct tca *session, const Tca__Mapping *mapping, struct frame *frame)
+{
+    const bool region = mapping->region_fd || mapping->attached;
+    int r = region ? adopt_region(session, mapping, frame) : 0;
+    if (r == 0 && region)
+        find_region(session, mapping->region)->shared_only = false;
+    if (r == 0 && mapping->session_fd)
+        r = adopt_segment(session, mapping, frame);
+    if (r == 0 && mapping->lane_fd)
+        r = adopt_lane(session, mapping, frame);
+    return r;
+}
+
 int mapping_adopt(struct tca *session, const Tca__PlanCommitted *committed, struct frame *frame)
 {
     int result = 0;
     for (size_t i = 0; i < committed->n_chains; i++) {
         const Tca__ChainCommitted *chain = committed->chains[i];
         for (size_t j = 0; j < chain->n_mappings; j++) {
-            const Tca__Mapping *mapping = chain->mappings[j];
-            bool region = mapping->region_fd || mapping->attached;
-            int r = region ? adopt_region(session, mapping, frame) : 0;
-            if (r == 0 && region)
-                find_region(session, mapping->region)->shared_only = false;
-            if (r == 0 && mapping->session_fd)
-                r = adopt_segment(session, mapping, frame);
-            if (r == 0 && mapping->lane_fd)
-                r = adopt_lane(session, mapping, frame);
+            int r = adopt(session, chain->mappings[j], frame);
             if (r < 0)
                 result = r;
         }
@@ -240,6 +245,22 @@ int mapping_counter(struct tca *session, const Tca__Mapping *mapping, uint32_t s
     }
     *ret_counter = counter;
     return 0;
+}
+
+/* What cannot be had is missed, and said, when the plan's answer comes. */
+void mapping_adopt_early(struct tca *session, const Tca__Event *event, struct frame *frame)
+{
+    for (size_t i = 0; i < event->n_mappings; i++) {
+        const Tca__Mapping *mapping = event->mappings[i];
+        struct mapped_region *region;
+        struct mapped_segment *segment;
+        if (adopt(session, mapping, frame) < 0)
+            continue;
+        if (mapping->region) /* at once: a process has not as many descriptors as a plan may have places */
+            mapping_region(session, mapping, &region);
+        if (mapping->session)
+            mapping_segment(session, mapping, &segment);
+    }
 }
 
 /* ---- the end ---- */

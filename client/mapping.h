@@ -49,6 +49,8 @@ struct mapped_segment {
 
 /* Takes the descriptors that an answer to a commit carries. -EPROTO, -ENOMEM. */
 int mapping_adopt(struct tca *session, const Tca__PlanCommitted *committed, struct frame *frame);
+/* Those for which there is no room in the answer come before it. */
+void mapping_adopt_early(struct tca *session, const Tca__Event *event, struct frame *frame);
 
 /* The notification segment of a mapping's session, mapped. */
 int mapping_segment(struct tca *session, const Tca__Mapping *mapping, struct mapped_segment **ret_segment);

@@ -10,28 +10,53 @@
 #include "daemon/session.h"
 #include "daemon/tcad.h"
 
-enum { ANSWER_FDS_MAX = FRAME_FDS_MAX - 1 }; /* one is left for a long payload's memfd */
+enum {
+    ANSWER_FDS_MAX = FRAME_FDS_MAX - 1, /* one is left for a long payload's memfd */
+    MAPPING_FDS_MAX = 3,                /* a region, a notification segment, a lane */
+};
 
 struct draft {
+    struct session *session;
+    Tca__Mapping **mappings; /* of all units so far */
+    uint32_t count;
+    uint32_t first;          /* the first whose descriptors are in `fds` */
     int fds[ANSWER_FDS_MAX];
     uint32_t fd_count;
     int own[ANSWER_FDS_MAX]; /* those to be closed afterwards */
     uint32_t own_count;
-    bool too_many;
 };
 
-/* Index of this descriptor in the frame + 1; each goes only once. */
+/* Index of this descriptor in the frame + 1; each goes only once. There is room: see make_room(). */
 static uint32_t attach(struct draft *draft, int fd)
 {
     for (uint32_t i = 0; i < draft->fd_count; i++)
         if (draft->fds[i] == fd)
             return i + 1;
-    if (draft->fd_count == ANSWER_FDS_MAX) {
-        draft->too_many = true;
-        return 0;
-    }
     draft->fds[draft->fd_count++] = fd;
     return draft->fd_count;
+}
+
+static void forget_fds(struct draft *draft)
+{
+    for (uint32_t i = 0; i < draft->own_count; i++)
+        close(draft->own[i]);
+    draft->own_count = draft->fd_count = 0;
+    draft->first = draft->count;
+}
+
+/* For the descriptors of one more mapping: if there is none, those so far go out before the answer, which then says that they were sent. */
+static void make_room(struct draft *draft)
+{
+    Tca__Event event = TCA__EVENT__INIT;
+    if (draft->fd_count + MAPPING_FDS_MAX <= ANSWER_FDS_MAX)
+        return;
+    event.kind = TCA__EVENT__KIND__MAPPINGS;
+    event.mappings = draft->mappings + draft->first;
+    event.n_mappings = draft->count - draft->first;
+    session_event_fds(draft->session, &event, draft->fds, draft->fd_count);
+    for (uint32_t i = draft->first; i < draft->count; i++)
+        draft->mappings[i]->region_fd = draft->mappings[i]->session_fd = draft->mappings[i]->lane_fd = 0;
+    forget_fds(draft);
 }
 
 /* How its data are copied, and the lane for it. */
@@ -39,8 +64,7 @@ static void share_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *
 {
     int lane_fd = -1;
     unit->way = plan_way(plan, unit);
-    if (unit->way != WAY_PUSH &&
-        (draft->fd_count == ANSWER_FDS_MAX || !lane_offer(plan, unit, &lane_fd)))
+    if (unit->way != WAY_PUSH && !lane_offer(plan, unit, &lane_fd))
         unit->way = WAY_PUSH;
     if (lane_fd >= 0) {
         draft->own[draft->own_count++] = lane_fd;
@@ -65,19 +89,6 @@ static bool told_to_receiver(const struct plan *plan, const struct plan_chain *c
         told = true;
     }
     return told;
-}
-
-/* Once it is sure that the answer will go out: the lanes are in it. */
-static void share_chain(struct plan *plan, const struct plan_chain *chain, Tca__Mapping *mapping, struct draft *draft)
-{
-    for (uint32_t i = 0; chain->seat == SEAT_CLIENT && i < chain->step_count; i++) {
-        if (chain->steps[i].is_wait)
-            continue;
-        struct plan_unit *unit = &plan->units[chain->steps[i].unit];
-        if (unit->region && told_to_receiver(plan, chain, i))
-            share_unit(plan, unit, mapping, draft);
-        mapping++;
-    }
 }
 
 static void map_segment(const struct session *session, Tca__Mapping *mapping, struct draft *draft)
@@ -122,48 +133,49 @@ static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *ma
     }
 }
 
+static void map_chain(struct plan *plan, const struct plan_chain *chain, Tca__Mapping *room, struct draft *draft)
+{
+    for (uint32_t i = 0; i < chain->step_count; i++) {
+        if (chain->steps[i].is_wait)
+            continue;
+        struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+        Tca__Mapping *mapping = &room[draft->count];
+        make_room(draft);
+        map_unit(plan, unit, mapping, draft);
+        if (unit->region && told_to_receiver(plan, chain, i))
+            share_unit(plan, unit, mapping, draft);
+        draft->mappings[draft->count++] = mapping;
+    }
+}
+
 void plan_answer(struct plan *plan)
 {
-    struct draft draft = {0};
+    struct draft draft = {.session = plan->session};
     Tca__PlanCommitted committed = TCA__PLAN_COMMITTED__INIT;
     Tca__Message message = TCA__MESSAGE__INIT;
     Tca__ChainCommitted *chains = calloc(plan->chain_count, sizeof *chains);
     Tca__ChainCommitted **chain_list = calloc(plan->chain_count, sizeof *chain_list);
     Tca__Mapping *mappings = calloc(plan->unit_count + 1, sizeof *mappings);
-    Tca__Mapping **mapping_list = calloc(plan->unit_count + 1, sizeof *mapping_list);
-    uint32_t used = 0;
+    draft.mappings = calloc(plan->unit_count + 1, sizeof *draft.mappings);
 
-    if (!chains || !chain_list || !mappings || !mapping_list) {
+    if (!chains || !chain_list || !mappings || !draft.mappings) {
         session_fail(plan->session, plan->tag, -ENOMEM, "no memory to answer a commit");
         plan->release_asked = true;
         goto out;
     }
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         const struct plan_chain *chain = &plan->chains[i];
+        const uint32_t first = draft.count;
         tca__chain_committed__init(&chains[i]);
         chain_list[i] = &chains[i];
         chains[i].rail = chain->rail;
         chains[i].seat = chain->seat;
         chains[i].predicted_ns = chain->predicted_ns;
-        chains[i].mappings = &mapping_list[used];
-        for (uint32_t j = 0; chain->seat == SEAT_CLIENT && j < chain->step_count; j++) {
-            if (chain->steps[j].is_wait)
-                continue;
-            map_unit(plan, &plan->units[chain->steps[j].unit], &mappings[used], &draft);
-            mapping_list[used] = &mappings[used];
-            used++;
-            chains[i].n_mappings++;
-        }
+        chains[i].mappings = &draft.mappings[first];
+        if (chain->seat == SEAT_CLIENT)
+            map_chain(plan, chain, mappings, &draft);
+        chains[i].n_mappings = draft.count - first;
     }
-    if (draft.too_many) {
-        session_fail(plan->session, plan->tag, -E2BIG,
-                     "the plan needs more than %zu other regions and processes in the client's seat: make several plans",
-                     (size_t)ANSWER_FDS_MAX);
-        plan->release_asked = true;
-        goto out;
-    }
-    for (uint32_t i = 0, first = 0; i < plan->chain_count; first += chains[i++].n_mappings)
-        share_chain(plan, &plan->chains[i], &mappings[first], &draft);
     committed.plan = plan->id;
     committed.n_chains = plan->chain_count;
     committed.chains = chain_list;
@@ -171,12 +183,11 @@ void plan_answer(struct plan *plan)
     message.plan_committed = &committed;
     session_answer(plan->session, plan->tag, &message, draft.fds, draft.fd_count);
 out:
-    for (uint32_t i = 0; i < draft.own_count; i++)
-        close(draft.own[i]);
+    forget_fds(&draft);
     free(chains);
     free(chain_list);
     free(mappings);
-    free(mapping_list);
+    free(draft.mappings);
     if (plan->release_asked)
         plan_release(plan);
 }

@@ -361,8 +361,7 @@ TCA_API int tca_plan_notify(struct tca_plan *plan, uint32_t rank, uint32_t slot)
 TCA_API int tca_plan_wait(struct tca_plan *plan, uint32_t rank, uint32_t slot, uint64_t count);
 
 /* Compiles the plan: checks every handle, binds every step to a rail and seat, maps what is to be mapped. Afterwards no steps can
- * be added; after a failure it may be tried again. A plan in the client's seat reaches at most 15 regions and processes of others.
- * -ESTALE, -EACCES, -EHOSTDOWN, -ENETDOWN, -EDQUOT, -EINVAL (tca_error_text says which step). */
+ * be added; after a failure it may be tried again. -ESTALE, -EACCES, -EHOSTDOWN, -ENETDOWN, -EDQUOT, -EINVAL (tca_error_text says which step). */
 TCA_API int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns);
 
 /* Starts it. What runs in the client's seat is copied before the call returns, up to the first wait step whose notifications are

@@ -9,6 +9,51 @@ from harness import Stream
 MIB = 1 << 20
 
 
+class Places(harness.Case):
+    """A plan may lead to more places than a message carries descriptors."""
+
+    RANKS, EACH, BYTES = 8, 6, 3000
+
+    def test_many_places_in_one_plan(self):
+        for way in ("push", "ring", "any"):
+            with self.subTest(way=way):
+                self.scatter(self.cluster(1).group([0] * self.RANKS, name=way, TCA_COPY=way), 1024)
+
+    def test_few_descriptors(self):
+        """A process that may have fewer descriptors than its plan has places."""
+        self.scatter(self.cluster(1).group([0] * self.RANKS), 40)
+
+    def scatter(self, actors, descriptors):
+        sender, *others = actors
+        resource.prlimit(sender.pid, resource.RLIMIT_NOFILE, (descriptors, descriptors))
+        source, _ = sender.alloc(MIB)
+        targets = [(actor, [actor.alloc(4096)[0] for _ in range(self.EACH)]) for actor in others]
+        steps = []
+        for rank, (actor, regions) in enumerate(targets, 1):
+            for number, region in enumerate(regions):
+                actor.ask(f"set {region} 0 4096 {0xC3}")
+                steps.append(f"put {source} {(rank * self.EACH + number) * 4096} {self.BYTES} {actor.handle(region)} 500 {self.BYTES}")
+                steps.append(f"notify {rank} {number}")
+        self.assertGreaterEqual(len(steps) // 2, 40)
+        plan = sender.plan(*steps, seat="client")
+        for round in range(3):
+            for rank in range(1, self.RANKS):
+                for number in range(self.EACH):
+                    sender.ask(f"fill {source} {(rank * self.EACH + number) * 4096} {self.BYTES} {round * 100 + rank * 10 + number}")
+            sender.ask(f"start {plan}")
+            sender.tell(f"wait {plan} -2")
+            for rank, (actor, regions) in enumerate(targets, 1):
+                for number, region in enumerate(regions):
+                    actor.ask(f"notified_wait 0 {number} -2")
+                    actor.ask(f"check {region} 500 {self.BYTES} {round * 100 + rank * 10 + number}")
+                    actor.ask(f"guarded {region} 500 {self.BYTES} {0xC3}")
+            sender.answer()
+        actor, regions = targets[-1]
+        actor.ask(f"free {regions[-1]}")  # one of many has gone
+        with self.refused("-ESTALE"):
+            harness.until(lambda: sender.ask(f"start {plan}") and sender.ask(f"wait {plan} -2") and False, "it breaks", pause=0.05)
+
+
 class Rings(harness.Case):
     RING = 256       # submissions of one channel
     IN_FLIGHT = 1024  # starts that may be under way
