@@ -46,7 +46,7 @@ static bool needs_fence(const struct plan *plan, const struct plan_chain *chain,
     return false;
 }
 
-/* Asks every link of the chain, at its end, whether all has landed. Returns how many steps these are. */
+/* Asks every link of the chain, at its end and once all is done here, whether it has landed. Returns how many steps these are. */
 static uint32_t add_flushes(const struct plan *plan, const struct plan_chain *chain, struct chain_step *flushes)
 {
     uint32_t count = 0;
@@ -57,9 +57,11 @@ static uint32_t add_flushes(const struct plan *plan, const struct plan_chain *ch
         uint32_t j = 0;
         while (j < count && flushes[j].flush.peer != unit->link->peer)
             j++;
-        if (j == count)
-            flushes[count++] = (struct chain_step){
-                .kind = CHAIN_FLUSH, .flush = {.driver = unit->driver, .peer = unit->link->peer}};
+        if (j < count)
+            continue;
+        flushes[count] = (struct chain_step){
+            .kind = CHAIN_FLUSH, .fence = count == 0, .flush = {.driver = unit->driver, .peer = unit->link->peer}};
+        count++;
     }
     return count;
 }

@@ -16,7 +16,7 @@
 enum chain_step_kind {
     CHAIN_PUT = 1,  /* data, a notification, or both: what one driver put does */
     CHAIN_WAIT = 2, /* for a notification at the chain's owner */
-    CHAIN_FLUSH = 3, /* until everything that was put to a peer before has landed there */
+    CHAIN_FLUSH = 3, /* until what is done of the puts to a peer has landed there */
 };
 
 struct chain_step {

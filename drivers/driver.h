@@ -143,8 +143,8 @@ struct driver_ops {
      * A put is started again only after its done(). */
     int (*put_post)(struct driver *driver, struct driver_put *put, struct driver_op *op);
 
-    /* done() is called when everything that was posted to the peer before has landed there: its data is in place, its
-     * notifications have been raised. Before a landing may be freed whose sender has completed its puts, for one. 0, -EAGAIN
+    /* done() is called when every put to the peer that is done here has landed there: its data is in place, its notification has
+     * been raised. Before a landing may be freed whose sender has completed its puts, for one. 0, -EAGAIN
      * (nothing happened, try again after progress()), or why the peer cannot be asked; done() gets -ETIMEDOUT when it does not
      * answer. */
     int (*peer_flush)(struct driver *driver, struct driver_peer *peer, struct driver_op *op);

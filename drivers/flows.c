@@ -30,7 +30,6 @@ void flows_push(struct flows *flows, struct flow_put *put)
 {
     const struct flow_put *at = before(flows, put);
     put->next = NULL;
-    put->number = flows->pushed++;
     if (at) {
         struct flow_put *first = at->next_flow;
         first->last->next = put;
@@ -84,18 +83,5 @@ bool flows_remove(struct flows *flows, struct flow_put *put)
     previous->next = put->next;
     if (first->last == put)
         first->last = previous;
-    return true;
-}
-
-bool flows_oldest(const struct flows *flows, const struct flow_put *put)
-{
-    const struct flow_put *at = flows->served;
-    if (!at)
-        return true;
-    do {
-        if (at->number < put->number)
-            return false;
-        at = at->next_flow;
-    } while (at != flows->served);
     return true;
 }

@@ -11,7 +11,6 @@
 struct flow_put {
     const void *peer; /* these two tell flows apart; set by the driver before the first push */
     uint64_t flow;
-    uint64_t number;            /* in the order of pushes */
     struct flow_put *next;      /* of its flow */
     struct flow_put *last;      /* the first of a flow: the last */
     struct flow_put *next_flow; /* the first of a flow: the first of another, in a ring */
@@ -20,7 +19,6 @@ struct flow_put {
 /* All zero: nothing waits. */
 struct flows {
     struct flow_put *served; /* the first of the flow before the one whose turn it is; NULL: nothing waits */
-    uint64_t pushed;
 };
 
 /* Whether something of this put's flow waits. */
@@ -43,6 +41,3 @@ static inline void flows_turn(struct flows *flows)
 
 /* A put waits no more, wherever it stood: false when it did not. If it was its flow's turn, it is now the next flow's. */
 bool flows_remove(struct flows *flows, struct flow_put *put);
-
-/* Whether nothing that was pushed before this put still waits. */
-bool flows_oldest(const struct flows *flows, const struct flow_put *put);

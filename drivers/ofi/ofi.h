@@ -187,7 +187,7 @@ enum ofi_blocked {
     OFI_BLOCKED_PROVIDER, /* the provider says -EAGAIN: it connects, or its queues are full */
     OFI_BLOCKED_BUFFERS,  /* bounce buffers or requests */
     OFI_BLOCKED_LINK,     /* WELCOME or a free slot */
-    OFI_BLOCKED_ORDER,    /* earlier writes of the same put, or, a flush, other puts */
+    OFI_BLOCKED_ORDER,    /* earlier writes of the same put */
 };
 
 struct ofi_peer {

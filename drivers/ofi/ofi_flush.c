@@ -38,10 +38,6 @@ static int send_question(struct ofi_driver *ofi, struct ofi_flush *flush)
 int ofi_flush_ask(struct ofi_driver *ofi, struct ofi_flush *flush)
 {
     struct ofi_peer *peer = flush->put.peer;
-    if (!flows_oldest(&peer->flows, &flush->put.place)) {
-        peer->blocked = OFI_BLOCKED_ORDER;
-        return -EAGAIN;
-    }
     int r = send_question(ofi, flush);
     if (r == -EAGAIN)
         peer->blocked = OFI_BLOCKED_PROVIDER;

@@ -139,6 +139,7 @@ Test(DRIVER_SUITE, nothing_but_a_notification, .timeout = 60)
     release(&transfer);
     cr_assert(prepare(&transfer, &empty, GUARD, &empty, GUARD, true, 43) == 0);
     start(&transfer);
+    cr_assert(pump_until(world.from, world.to, &transfer.op.done, 1));
     cr_assert(pump_until(world.from, world.to, &world.to->notified_count, 4));
     cr_assert(world.to->notified[3] == 43);
     release(&transfer);
@@ -181,7 +182,7 @@ Test(DRIVER_SUITE, short_puts_do_not_overtake_long_ones, .timeout = 60)
     close_world();
 }
 
-/* A flush is done when what was put before has landed, however long that takes. */
+/* A flush is over when the puts that were done before it have landed, however long that takes. */
 Test(DRIVER_SUITE, a_flush_waits_for_what_was_put, .timeout = 60)
 {
     struct transfer transfers[2];
@@ -193,6 +194,8 @@ Test(DRIVER_SUITE, a_flush_waits_for_what_was_put, .timeout = 60)
     for (unsigned round = 1; round <= 5; round++) {
         start(&transfers[0]);
         start(&transfers[1]);
+        for (unsigned i = 0; i < 2; i++)
+            cr_assert(pump_until(world.from, world.to, &transfers[i].op.done, 1));
         op_init(&flush);
         int r;
         while ((r = world.from->driver->ops->peer_flush(world.from->driver, world.peer, &flush.op)) == -EAGAIN)

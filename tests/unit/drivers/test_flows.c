@@ -52,8 +52,6 @@ static void check(const struct flows *flows, const struct flow_put *put)
     cr_assert((flows_next(flows) != NULL) == (count > 0));
     if (count > 0)
         cr_assert(first_of_flow(flows_next(flows)), "the turn is of a put that others of its flow are before");
-    for (unsigned i = 0; i < count; i++)
-        cr_assert(flows_oldest(flows, waiting[i]) == (i == 0));
 }
 
 Test(flows, as_the_model)
