@@ -130,7 +130,7 @@ static bool exchange(struct player *player, enum kind kind, bool first)
 static bool probe(struct player *player, bool first)
 {
     for (unsigned i = 0; i < PROBES; i++) {
-        player->out.probe_in = 1; /* the next start counts it down, and measures */
+        player->out.probe_in = 0; /* the next start measures */
         if (!exchange(player, HALF_SHORT, first))
             return false;
     }

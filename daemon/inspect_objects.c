@@ -67,18 +67,19 @@ static json_t *notification(const struct plan_unit *unit)
                         : json_null();
 }
 
-/* How the client copies it: the ways that are possible, the last when the receiver is farther than half_up_to_ns. */
+/* How the client copies it: the ways that are possible, the last when the receiver is farther than first_up_to_ns. */
 static json_t *explain_copy(const struct plan *plan, const struct plan_unit *unit, enum seat seat)
 {
     if (seat != SEAT_CLIENT)
         return json_null();
     enum way way = unit->share ? unit->way : WAY_PUSH;
     if (way != WAY_NONE)
-        return json_pack("{s:[s], s:n}", "ways", way_name(way), "half_up_to_ns");
-    uint32_t up_to_ns = way_half_up_to_ns(&plan->session->way_costs, unit->target_layout, unit->source_layout);
-    if (up_to_ns == 0 || up_to_ns == UINT32_MAX)
-        return json_pack("{s:[s], s:n}", "ways", way_name(up_to_ns ? WAY_HALF : WAY_RING), "half_up_to_ns");
-    return json_pack("{s:[s, s], s:I}", "ways", way_name(WAY_HALF), way_name(WAY_RING), "half_up_to_ns", (json_int_t)up_to_ns);
+        return json_pack("{s:[s], s:n}", "ways", way_name(way), "first_up_to_ns");
+    struct way_choice choice = way_choose(&plan->session->way_costs, unit->target_layout, unit->source_layout);
+    if (choice.up_to_ns == 0 || choice.up_to_ns == UINT32_MAX)
+        return json_pack("{s:[s], s:n}", "ways", way_name(choice.up_to_ns ? choice.near : WAY_RING), "first_up_to_ns");
+    return json_pack("{s:[s, s], s:I}", "ways", way_name(choice.near), way_name(WAY_RING), "first_up_to_ns",
+                     (json_int_t)choice.up_to_ns);
 }
 
 static json_t *explain_step(const struct plan *plan, const struct plan_step *step, enum seat seat)

@@ -8,7 +8,7 @@
 #include "proto/wait.h"
 
 enum {
-    PROBE_EVERY = 32, /* starts: a probe takes as long as a start of some hundred bytes */
+    PROBE_EVERY = 32, /* starts, or twice as many KiB: a probe takes as long as a start of some hundred bytes */
     PROBE_MOST_NS = 1000,
 };
 
@@ -143,9 +143,11 @@ uint64_t lane_published(const struct lane *lane)
     return number;
 }
 
-void lane_publish_probing(struct lane *lane, uint32_t put, enum lane_kind kind, uint64_t position_bytes, uint64_t length_bytes)
+void lane_probe(struct lane *lane)
 {
     struct lane_entry *entry = &lane->segment->entries[lane->next % LANE_ENTRIES];
+    /* What we stored before is on its way, past the caches even: it must not be measured. */
+    atomic_thread_fence(memory_order_seq_cst);
     uint64_t before_ns = clock_now_ns();
     /* A locked instruction waits for the line; what it stores is what is there. */
     atomic_fetch_add_explicit(&entry->sequence, 0, memory_order_acq_rel);
@@ -155,7 +157,9 @@ void lane_publish_probing(struct lane *lane, uint32_t put, enum lane_kind kind, 
     took_ns = took_ns > clock_ns ? took_ns - clock_ns : 0;
     if (took_ns > PROBE_MOST_NS)
         took_ns = PROBE_MOST_NS; /* somebody else had the processor */
-    lane->distance_ns = (uint32_t)((lane->distance_ns * 3 + took_ns) / 4);
+    /* What is seen once only is an interrupt. */
+    uint32_t likely_ns = took_ns < lane->probed_ns ? (uint32_t)took_ns : lane->probed_ns;
+    lane->probed_ns = (uint32_t)took_ns;
+    lane->distance_ns = (lane->distance_ns + likely_ns) / 2;
     lane->probe_in = PROBE_EVERY;
-    lane_publish(lane, put, kind, position_bytes, length_bytes);
 }

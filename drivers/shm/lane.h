@@ -31,7 +31,8 @@ struct lane {
     uint64_t head;          /* sender: as it was last seen */
     /* sender: how far the receiver is, in ns: what a store takes to a line that it has read */
     uint32_t distance_ns;
-    uint32_t probe_in; /* starts until it is measured again */
+    uint32_t probed_ns; /* the last measurement */
+    uint32_t probe_in;  /* starts until the next */
 };
 
 void lane_init(struct lane *lane, struct lane_segment *segment, enum lane_drainer self);
@@ -91,8 +92,18 @@ static inline uint8_t *lane_slot(const struct lane *lane)
     return lane->segment->slots[lane->next % LANE_ENTRIES];
 }
 
-/* The same, and measures the distance: the line of an entry was last read by the receiver. */
-void lane_publish_probing(struct lane *lane, uint32_t put, enum lane_kind kind, uint64_t position_bytes, uint64_t length_bytes);
+/* Sender: measures the distance. The line of the entry to be published next is the one that a waiting receiver reads. */
+void lane_probe(struct lane *lane);
+
+/* Sender: before a start of so many bytes; measures now and then. */
+static inline void lane_age_probe(struct lane *lane, uint64_t bytes)
+{
+    uint64_t age = 1 + bytes / 2048;
+    if (lane->probe_in >= age)
+        lane->probe_in -= (uint32_t)age;
+    else
+        lane_probe(lane);
+}
 
 static inline void lane_publish(struct lane *lane, uint32_t put, enum lane_kind kind, uint64_t position_bytes,
                                 uint64_t length_bytes)

@@ -30,8 +30,7 @@ static int choose_kind(struct shm_put *put, const struct driver_put_args *args)
     struct layout_strided target, source;
     if (put->size_bytes == 0)
         return 0;
-    put->stream = put->size_bytes >= SHM_STREAM_MIN &&
-                  put->size_bytes / args->target_layout->block_count >= SHM_STREAM_BLOCK_MIN;
+    put->stream = way_streams(args->target_layout, args->layout);
     if (put->stream || !layout_as_strided(args->target_layout, &target) || target.count != 1 ||
         !layout_as_strided(args->layout, &source) || source.count != 1) {
         put->kind = SHM_PROGRAM;

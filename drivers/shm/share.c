@@ -76,14 +76,6 @@ static bool notify(struct shm_driver *shm, struct shm_put *put)
     return true;
 }
 
-static inline void publish(struct lane *lane, uint32_t put, enum lane_kind kind, uint64_t position, uint64_t length)
-{
-    if (lane->probe_in == 0)
-        lane_publish_probing(lane, put, kind, position, length);
-    else
-        lane_publish(lane, put, kind, position, length);
-}
-
 static void pack(struct lane *lane, const struct shm_share *share, uint64_t position, uint64_t length)
 {
     if (length >= STREAM_MIN)
@@ -118,7 +110,7 @@ static int advance_ring(struct shm_driver *shm, struct shm_put *put)
         }
         uint64_t piece = left < LANE_SLOT_BYTES ? left : LANE_SLOT_BYTES;
         pack(lane, share, put->position_bytes, piece);
-        publish(lane, share->put.id, LANE_STAGED, put->position_bytes, piece);
+        lane_publish(lane, share->put.id, LANE_STAGED, put->position_bytes, piece);
         put->position_bytes += piece;
     }
     return stop == put->size_bytes && notify(shm, put); /* the source is free: all of it was read */
@@ -136,7 +128,7 @@ static void publish_direct(struct shm_put *put, uint64_t position, uint64_t end)
     for (; left > 0; left -= piece, position += piece) {
         if (piece > left)
             piece = left;
-        publish(lane, share->put.id, LANE_DIRECT, position, piece);
+        lane_publish(lane, share->put.id, LANE_DIRECT, position, piece);
     }
     share->published = lane->next;
 }
@@ -155,7 +147,9 @@ static int advance_half(struct shm_driver *shm, struct shm_put *put)
         if (lane->next != lane->head && !wait_backlog(lane, DIRECT_ENTRIES)) /* of a deferred put's last piece */
             return 0;
         const uint64_t position = put->position_bytes, end = stop_at(put);
-        const uint64_t half = share->now == WAY_PULL ? 0 : (end - position) / 2 & ~63ull;
+        const uint64_t half = share->now == WAY_PULL   ? 0
+                              : share->now == WAY_PUSH ? end - position
+                                                       : (end - position) / 2 & ~63ull;
         publish_direct(put, position + half, end);
         shm_copy(put, position, half);
         put->position_bytes = end;
@@ -177,10 +171,10 @@ int shm_share_advance(struct shm_driver *shm, struct shm_put *put)
     struct shm_share *share = put->share;
     struct lane *lane = put->peer->lane;
     if (share->now == WAY_NONE) {
-        lane->probe_in -= lane->probe_in > 0;
-        share->now = share->way                                   ? share->way
-                     : lane->distance_ns <= share->half_up_to_ns ? WAY_HALF
-                                                                  : WAY_RING;
+        lane_age_probe(lane, put->size_bytes);
+        share->now = share->way                                       ? share->way
+                     : lane->distance_ns <= share->choice.up_to_ns ? share->choice.near
+                                                                    : WAY_RING;
     }
     int complete = share->now == WAY_RING ? advance_ring(shm, put) : advance_half(shm, put);
     put->peer->detour = put->peer->detour || lane->next != lane->head;
@@ -268,7 +262,7 @@ int shm_put_share(struct driver_put *driver_put, enum way way, const struct way_
     if (!share)
         return -ENOMEM;
     share->way = way;
-    share->half_up_to_ns = way_half_up_to_ns(costs, target, source);
+    share->choice = way_choose(costs, target, source);
     share->put = (struct lane_put){.id = id, .size_bytes = put->size_bytes, .program = put->program};
     share->put.target = put->base_target;
     share->put.source = put->base_source;

@@ -5,6 +5,7 @@
 #include "drivers/driver.h"
 #include "drivers/flows.h"
 #include "drivers/shm/lane.h"
+#include "drivers/shm/ways.h"
 
 struct shm_put;
 
@@ -13,8 +14,6 @@ enum {
     SHM_AT_ONCE_SEGMENTS = 16, /* of at_once_max */
     /* Bytes from which on a put into blocks of at least so many goes past the caches (copy.h): a target that its owner has read
      * costs less then, wherever the two processors are. */
-    SHM_STREAM_MIN = 32 * 1024,
-    SHM_STREAM_BLOCK_MIN = 256,
     SHM_PIECE_BYTES = 128 * 1024, /* of a put that is copied in pieces, where the configuration does not say */
 };
 
@@ -66,7 +65,7 @@ struct shm_share {
     enum way way;
     struct lane_put put;
     struct copy_program *program; /* its own, when the put needs none */
-    uint32_t half_up_to_ns;       /* WAY_NONE: that distance; beyond it RING */
+    struct way_choice choice;     /* of WAY_NONE */
     enum way now;                 /* of the current start, once it has begun */
     enum way last;                /* of the one before */
     uint64_t published;           /* of the current start: the lane's entries up to this one are to be done */

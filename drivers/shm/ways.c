@@ -7,11 +7,14 @@
 
 enum {
     SHARE_LINES_MIN = 24, /* fewer are stored before the receiver could have taken up anything */
+    STREAM_MIN = 32 * 1024,
+    STREAM_BLOCK_MIN = 8192,
+    HALF_MIN = 128 * 1024, /* bytes from which on two caches are better than one */
 };
 
 const struct way_costs way_costs_default = {
     .half_base_ns = 150,
-    .half_line = 0.2,
+    .half_line = 0.22,
     .ring_base_ns = 750,
     .ring_line_ns = 13.5,
     .ring_block_ns = 2,
@@ -20,7 +23,7 @@ const struct way_costs way_costs_default = {
 /* Wide: a machine ten times as slow or as fast as any of today is still inside. */
 const struct way_cost_field way_cost_fields[WAY_COST_FIELDS] = {
     {"half_base_ns", offsetof(struct way_costs, half_base_ns), 0, 1e6},
-    {"half_line", offsetof(struct way_costs, half_line), 1e-3, 1e3},
+    {"half_line", offsetof(struct way_costs, half_line), 1e-2, 1}, /* more: the distance was not measured well */
     {"ring_base_ns", offsetof(struct way_costs, ring_base_ns), 0, 1e6},
     {"ring_line_ns", offsetof(struct way_costs, ring_line_ns), 1e-2, 1e5},
     {"ring_block_ns", offsetof(struct way_costs, ring_block_ns), 0, 1e5},
@@ -61,23 +64,39 @@ static bool crosses_lines(const struct layout *layout)
     return false;
 }
 
-bool way_share_pays(const struct layout *target, const struct layout *source)
+bool way_streams(const struct layout *target, const struct layout *source)
 {
-    return target->size_bytes > 0 && lines_touched(target) >= SHARE_LINES_MIN;
+    uint64_t bytes = target->size_bytes;
+    return bytes >= STREAM_MIN && bytes / target->block_count >= STREAM_BLOCK_MIN &&
+           (target->block_count == 1 || bytes / source->block_count >= STREAM_BLOCK_MIN);
 }
 
-uint32_t way_half_up_to_ns(const struct way_costs *costs, const struct layout *target, const struct layout *source)
+bool way_share_pays(const struct layout *target, const struct layout *source)
+{
+    return target->size_bytes > 0 && !way_streams(target, source) && lines_touched(target) >= SHARE_LINES_MIN;
+}
+
+/* Two do in less time what one does: find the many small blocks, or go through more than fits the nearer caches. */
+static bool two_are_better(const struct way_costs *costs, const struct layout *target, uint64_t blocks)
+{
+    if (target->size_bytes >= HALF_MIN)
+        return true;
+    return costs->ring_block_ns * (double)blocks / 2 > costs->half_base_ns && blocks >= lines_touched(target) * 4 / 5;
+}
+
+struct way_choice way_choose(const struct way_costs *costs, const struct layout *target, const struct layout *source)
 {
     if (crosses_lines(target) || crosses_lines(source))
-        return UINT32_MAX;
+        return (struct way_choice){WAY_HALF, UINT32_MAX};
     uint64_t blocks = target->block_count > source->block_count ? target->block_count : source->block_count;
-    double ring_ns = costs->ring_base_ns + costs->ring_line_ns * (double)(target->size_bytes / LINE_BYTES) +
-                     costs->ring_block_ns * (double)blocks;
-    double half_ns = costs->half_base_ns + costs->ring_block_ns * (double)blocks / 2;
-    if (ring_ns <= half_ns)
-        return 0;
-    double most = (ring_ns - half_ns) / (costs->half_line * (double)lines_touched(target));
-    return most < 1e9 ? (uint32_t)most : UINT32_MAX;
+    double blocks_ns = costs->ring_block_ns * (double)blocks;
+    double ring_ns = costs->ring_base_ns + costs->ring_line_ns * (double)(target->size_bytes / LINE_BYTES) + blocks_ns;
+    enum way near = two_are_better(costs, target, blocks) ? WAY_HALF : WAY_PUSH;
+    double near_ns = near == WAY_HALF ? costs->half_base_ns + blocks_ns / 2 : blocks_ns; /* and lines by the distance */
+    if (ring_ns <= near_ns)
+        return (struct way_choice){near, 0};
+    double most = (ring_ns - near_ns) / (costs->half_line * (double)lines_touched(target));
+    return (struct way_choice){near, most < 1e9 ? (uint32_t)most : UINT32_MAX};
 }
 
 static double at_least_0(double value)

@@ -1,12 +1,15 @@
 /*
- * Which way to copy a put that the receiver may share in. Two ways are good for what, after measurement:
+ * Which way to copy a put that the receiver may share in. Which way is good for what, after measurement:
  *
- *   HALF  costs by the line: those of the target that this process stores to are in the receiver's cache, and each must be had
- *         from there, which takes the longer the farther the two processors are from each other.
+ *   PUSH  past the caches is the best for large puts of large blocks, whatever is near or far, and needs no help. Else it costs by
+ *         the line: those of the target are in the receiver's cache, and each must be had from there, which takes the longer the
+ *         farther the two processors are from each other.
+ *   HALF  costs as much by the line, for the sender must have back the lines of its source that the receiver has read. It halves what
+ *         many small blocks cost.
  *   RING  costs more at once and less by the line: the packed bytes go past the caches into the slots, whatever is near or far,
  *         and each process touches its own memory only, however the bytes are scattered there.
  *
- * The distance is measured while plans run (lane_publish_probing()): processes move. The rest comes from the node's calibration.
+ * The distance is measured while plans run (lane_probe()): processes move. The rest comes from the node's calibration.
  */
 #pragma once
 
@@ -14,12 +17,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/lane.h"
 #include "proto/layout.h"
 
 /* What a calibration finds. Times are in ns, one way, until the receiver has read what it got. */
 struct way_costs {
     double half_base_ns;
-    double half_line;      /* of the distance, for each line of the target */
+    double half_line;      /* of the distance, for each line of the target; of a push, too */
     double ring_base_ns;
     double ring_line_ns;   /* for each line of packed bytes */
     double ring_block_ns;  /* for each block, of the side that has more */
@@ -46,8 +50,15 @@ static inline double *way_cost_at(struct way_costs *costs, unsigned field)
 bool way_cost_valid(unsigned field, double value);
 bool way_costs_valid(const struct way_costs *costs);
 
-/* The distance, in ns, up to which HALF is the better way: 0 never, UINT32_MAX always. */
-uint32_t way_half_up_to_ns(const struct way_costs *costs, const struct layout *target, const struct layout *source);
+/* Near the receiver `near` is the best way, beyond a distance of up_to_ns (0: always, UINT32_MAX: never) RING is. */
+struct way_choice {
+    enum way near; /* PUSH or HALF */
+    uint32_t up_to_ns;
+};
+struct way_choice way_choose(const struct way_costs *costs, const struct layout *target, const struct layout *source);
+
+/* Whether a push goes past the caches: what is large, and in large blocks, for each of them may open a page of memory. */
+bool way_streams(const struct layout *target, const struct layout *source);
 
 /* Whether sharing may pay at all, wherever the receiver is. */
 bool way_share_pays(const struct layout *target, const struct layout *source);
@@ -55,7 +66,7 @@ bool way_share_pays(const struct layout *target, const struct layout *source);
 /* What a calibration measures: one way, while each writes what it sends and reads what it gets. */
 enum {
     WAY_SHORT_BYTES = 2 << 10,
-    WAY_LONG_BYTES = 64 << 10,
+    WAY_LONG_BYTES = 16 << 10, /* stored through the caches */
     WAY_BLOCKS = 1024, /* of 8 bytes, at a stride of a line */
 };
 struct way_samples {

@@ -396,7 +396,7 @@ class Stops(Way):
             in_the_middle = 0
             for round in range(50):
                 with self.subTest(way=way, round=round):
-                    sender, receiver = self.pair(cluster, way, f"{way}{round}", TCA_TIMEOUT="200ms")
+                    sender, receiver = self.pair(cluster, way, f"{way}{round}", TCA_TIMEOUT="500ms")
                     plan, _, _ = self.one_way(sender, receiver, "8000000", region_bytes=8 << 20)
                     receiver.tell("listen 0 0")
                     sender.tell(f"repeat {plan} 0")

@@ -34,11 +34,11 @@ static struct layout *columns(uint64_t n)
 
 static uint32_t up_to(const struct way_costs *costs, struct layout *target, struct layout *source)
 {
-    uint32_t ns = way_half_up_to_ns(costs, target, source);
+    struct way_choice choice = way_choose(costs, target, source);
     free(target);
     if (source != target)
         free(source);
-    return ns;
+    return choice.up_to_ns;
 }
 
 static uint32_t up_to_both(const struct way_costs *costs, struct layout *layout)
@@ -46,7 +46,7 @@ static uint32_t up_to_both(const struct way_costs *costs, struct layout *layout)
     return up_to(costs, layout, layout);
 }
 
-Test(ways, half_reaches_less_far_the_more_there_is)
+Test(ways, near_reaches_less_far_the_more_there_is)
 {
     uint32_t before = UINT32_MAX;
     for (uint64_t bytes = 8; bytes <= 1 << 28; bytes *= 2) {
@@ -62,19 +62,36 @@ Test(ways, half_reaches_less_far_the_more_there_is)
               "scattered over more lines");
 }
 
-Test(ways, half_reaches_farther_the_dearer_the_ring_is)
+Test(ways, near_reaches_farther_the_dearer_the_ring_is)
 {
     for (unsigned field = 0; field < WAY_COST_FIELDS; field++) {
         struct way_costs costs = way_costs_default;
         bool of_ring = field >= 2 && field < 4; /* what a block costs is paid by both */
-        uint32_t before = up_to_both(&costs, contiguous(16384));
+        uint32_t before = up_to_both(&costs, strided(512, 32, 64));
         *way_cost_at(&costs, field) *= 1.5;
-        uint32_t now = up_to_both(&costs, contiguous(16384));
+        uint32_t now = up_to_both(&costs, strided(512, 32, 64));
         cr_assert(of_ring     ? now > before
                   : field < 2 ? now < before
                               : now >= before,
                   "%s: %u, then %u", way_cost_fields[field].name, before, now);
     }
+}
+
+static enum way near(struct layout *layout)
+{
+    enum way way = way_choose(&way_costs_default, layout, layout).near;
+    free(layout);
+    return way;
+}
+
+Test(ways, many_blocks_are_worth_help)
+{
+    cr_assert(near(contiguous(8192)) == WAY_PUSH);
+    cr_assert(near(strided(16, 256, 512)) == WAY_PUSH);
+    cr_assert(near(strided(256, 256, 512)) == WAY_PUSH);
+    cr_assert(near(strided(1024, 256, 512)) == WAY_HALF, "much");
+    cr_assert(near(strided(1024, 8, 64)) == WAY_HALF);
+    cr_assert(near(columns(128)) == WAY_HALF);
 }
 
 Test(ways, transposes_are_done_by_halves)
@@ -89,12 +106,14 @@ Test(ways, edges)
 {
     struct way_costs costs = way_costs_default;
     costs.half_base_ns = 1e6;
+    cr_assert(up_to_both(&costs, contiguous(4096)) > 0, "a push needs no help");
+    cr_assert(up_to_both(&costs, strided(1 << 20, 1, 2)) > 0);
+    costs = (struct way_costs){.half_line = 1e-3, .ring_line_ns = 1e-2};
     cr_assert(up_to_both(&costs, contiguous(1)) == 0, "never");
-    cr_assert(up_to_both(&costs, contiguous(4096)) == 0);
     costs = (struct way_costs){
-        .ring_base_ns = 1e6, .half_line = 1e-3, .ring_line_ns = 1e5, .ring_block_ns = 1e5};
+        .ring_base_ns = 1e6, .half_line = 1e-2, .ring_line_ns = 1e5, .ring_block_ns = 1e5};
     cr_assert(way_costs_valid(&costs));
-    cr_assert(up_to_both(&costs, contiguous(1)) >= 100000000, "a second and more is always");
+    cr_assert(up_to_both(&costs, contiguous(1)) >= 100000000, "as good as always");
     cr_assert(up_to_both(&costs, contiguous(UINT64_C(1) << 40)) > 0);
     cr_assert(up_to_both(&costs, strided(UINT64_C(1) << 30, 1, 1 << 20)) > 0);
 }
@@ -110,8 +129,10 @@ Test(ways, sharing_pays_from_some_lines_on)
 {
     cr_assert(!pays(contiguous(0)) && !pays(contiguous(8)) && !pays(contiguous(1024)));
     cr_assert(!pays(strided(1024, 1, 1)) && !pays(strided(16, 8, 4096)));
-    cr_assert(pays(contiguous(2048)) && pays(contiguous(UINT64_C(1) << 32)) &&
-              pays(strided(1024, 8, 4096)));
+    cr_assert(pays(contiguous(2048)) && pays(strided(1024, 8, 4096)));
+    cr_assert(pays(strided(1 << 20, 1024, 4096)));
+    cr_assert(!pays(contiguous(UINT64_C(1) << 32)) && !pays(strided(1 << 20, 8192, 16384)),
+              "a push past the caches is better");
 }
 
 Test(ways, costs_are_checked)

@@ -184,9 +184,9 @@ Test(render, plan_explains_itself)
 Test(render, plan_explains_its_copying)
 {
     expect_render(render_plan, PLAN_OF_COPY("null"), SHOWN_OF_COPY(""));
-    expect_render(render_plan, PLAN_OF_COPY("{\"ways\":[\"push\"],\"half_up_to_ns\":null}"),
+    expect_render(render_plan, PLAN_OF_COPY("{\"ways\":[\"push\"],\"first_up_to_ns\":null}"),
                   SHOWN_OF_COPY("         copied by push\n"));
-    expect_render(render_plan, PLAN_OF_COPY("{\"ways\":[\"half\",\"ring\"],\"half_up_to_ns\":130}"),
+    expect_render(render_plan, PLAN_OF_COPY("{\"ways\":[\"half\",\"ring\"],\"first_up_to_ns\":130}"),
                   SHOWN_OF_COPY("         copied by half up to 130 ns of distance, else by ring\n"));
 }
 
