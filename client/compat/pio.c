@@ -13,7 +13,7 @@
 #include "client/compat/compat.h"
 
 #define PIO_MAGIC 0x4f495054u /* "TPIO" */
-enum { STORES_MAX = 256 };
+enum { STORES_MAX = 1024 };
 
 /* What a tcaPIOHandle holds. */
 struct part {

@@ -19,14 +19,21 @@ static enum tca_seat seat_of(const char *name)
                                          : TCA_SEAT_ANY;
 }
 
-/* plan NAME RAIL SEAT CHANNEL [timed]: ok PLAN */
+static uint32_t flags_of(const char *name)
+{
+    return strcmp(name, "timed") == 0    ? TCA_PLAN_TIMED
+           : strcmp(name, "landed") == 0 ? TCA_PLAN_LANDED
+                                         : 0;
+}
+
+/* plan NAME RAIL SEAT CHANNEL [timed|landed]: ok PLAN */
 static int new_plan(struct actor *actor, const struct words *words)
 {
     struct tca_plan_args args = {.name = word(words, 1),
                                  .rail = rail_of(word(words, 2)),
                                  .seat = seat_of(word(words, 3)),
                                  .channel = (uint32_t)word_number(words, 4),
-                                 .flags = words->count > 5 ? TCA_PLAN_TIMED : 0};
+                                 .flags = flags_of(words->count > 5 ? word(words, 5) : "")};
     if (actor->plan_count == PLANS_MAX)
         return say_error(-E2BIG, "this program can count %d plans", PLANS_MAX);
     int r = tca_plan_new(actor->session, &args, &actor->plans[actor->plan_count]);

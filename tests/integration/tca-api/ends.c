@@ -1,0 +1,57 @@
+/* Without MPI: rank 1 sends and exits at once, waiting for nothing; rank 0 gets all of it, and is
+ * told that no more will come. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tca-api.h>
+
+enum { BYTES = 3 << 20, TIMES = 3 };
+
+static void expect(tcaresult result, tcaresult expected, const char *what)
+{
+    if (result == expected)
+        return;
+    fprintf(stderr, "%s: %d (%s) instead of %d\n", what, result, tcaGetErrorString(result),
+            expected);
+    exit(1);
+}
+
+static tcaDesc *chain(const tcaHandle *to, const tcaHandle *from, size_t bytes)
+{
+    tcaDesc *desc = tcaDescNew();
+    expect(tcaDescSetMemcpy(desc, to, 0, from, 0, bytes, tcaDMANotify, 0, 0), TCA_SUCCESS,
+           "tcaDescSetMemcpy");
+    return desc;
+}
+
+int main(void)
+{
+    unsigned char *memory;
+    tcaHandle *list;
+    expect(tcaInit(), TCA_SUCCESS, "tcaInit");
+    expect(tcaMalloc((void **)&memory, BYTES, tcaMemoryGPU), TCA_SUCCESS, "tcaMalloc");
+    tcaHandle own;
+    expect(tcaCreateHandle(&own, memory, BYTES, tcaMemoryGPU), TCA_SUCCESS, "tcaCreateHandle");
+    memset(memory, 0, BYTES);
+    tcaCreateHandleList(&list, 2, (double *)(void *)memory, BYTES);
+    if (memcmp(&own, &list[0], sizeof(own)) != 0) { /* rank 1 */
+        memset(memory, 0x5a, BYTES);
+        expect(tcaDescSet(chain(&list[0], &own, BYTES), 2), TCA_SUCCESS, "tcaDescSet");
+        for (int i = 0; i < TIMES; i++)
+            expect(tcaStartDMADesc(2), TCA_SUCCESS, "tcaStartDMADesc");
+        return 0;
+    }
+    for (int i = 0; i < TIMES; i++)
+        expect(tcaWaitDMARecvDesc(&list[1], 0, 0), TCA_SUCCESS, "tcaWaitDMARecvDesc");
+    for (size_t i = 0; i < BYTES; i++)
+        expect(memory[i] == 0x5a ? TCA_SUCCESS : 1, TCA_SUCCESS, "a byte");
+    expect(tcaWaitDMARecvDesc(&list[1], 0, 0), TCA_ERROR_PEER_LOST, "one that will not come");
+    expect(tcaTestDMARecvDesc(&list[1], 0, 0), TCA_ERROR_PEER_LOST,
+           "one that will not come, tested");
+    tcaresult result = tcaDescSet(chain(&list[1], &own, 8), 0);
+    if (result == TCA_SUCCESS && (result = tcaStartDMADesc(0)) == TCA_SUCCESS)
+        result = tcaWaitDMAC(0);
+    expect(result == TCA_SUCCESS, 0, "a put to who has ended");
+    printf("ends: passed\n");
+    return 0;
+}
