@@ -37,12 +37,12 @@ enum {
     CREDIT_EVERY = 256,       /* puts taken, until the sender is told */
     HOST_SLOTS = 65536,       /* descriptors in host memory */
     INTERNAL_CHAIN_MAX = 128, /* longer chains are in host memory: 1,024 slots are for many */
-    SEGMENTS = 8,             /* pieces being staged */
+    SEGMENTS = 16,            /* pieces being staged */
     SEGMENT_BYTES = 128 << 10,
     SEGMENT_MIN = 16384,
     SEGMENT_MAX = 1 << 20,
     SEGMENT_DESCRIPTORS = 256,
-    STAGE_BODY_MIN = 64, /* shorter runs go through the window */
+    STAGE_BODY_MIN = 64, /* shorter runs with odd ends go through the window as they are */
     BURST_LINES = 80,    /* room in the window for one step of staging */
     BURST_BYTES = 4096,
     ATTACH_MS = 2000,    /* how long open() waits for its board */
@@ -54,7 +54,7 @@ enum {
     REATTACH_MS = 50,
     ABORT_MS = 2000,
     TICK_MS = 25,
-    FLUSH_MS = 10000,
+    FLUSH_MS = 30000,    /* how long a peer that is there may not answer one */
     SOURCE_FLUSHES = 32, /* answers that can wait; a flush that finds no place is asked again */
 };
 #define PAGE UINT64_C(4096)

@@ -231,7 +231,6 @@ int peach2_peer_flush(struct driver *driver, struct driver_peer *driver_peer, st
         .number = ++peach2->last_flush,
         .behind =
             peer->first ? (struct put *)((char *)peer->last - offsetof(struct put, next)) : NULL};
-    flush->deadline_ns = clock_now_ns() + FLUSH_MS * MS;
     struct flush **link = &peach2->flushes;
     while (*link)
         link = &(*link)->next;
@@ -262,6 +261,8 @@ unsigned flushes_run(struct peach2 *peach2, uint64_t now_ns)
             continue;
         if (!message_flush(peach2, flush->peer, flush->number))
             break;
+        if (!flush->asked)
+            flush->deadline_ns = now_ns + FLUSH_MS * MS;
         flush->asked = true;
         flush->again_ns = clock_now_ns() + ASK_AGAIN_MS * MS;
         moved++;
@@ -273,7 +274,7 @@ static unsigned expire_flushes(struct peach2 *peach2, uint64_t now_ns)
 {
     for (struct flush **link = &peach2->flushes; *link; link = &(*link)->next) {
         struct flush *flush = *link;
-        if (now_ns < flush->deadline_ns)
+        if (!flush->asked || now_ns < flush->deadline_ns)
             continue;
         *link = flush->next;
         flush->op->done(flush->op, -ETIMEDOUT);

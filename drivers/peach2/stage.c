@@ -1,7 +1,7 @@
 /*
  * Staged puts: what the hardware's alignment forbids. Runs of the target are gathered into segments
  * whose phase fits, and put from there; their first and last bytes, where they are no multiples of
- * 4, and runs too short for a descriptor go through the window.
+ * 4, and short runs that have such, go through the window.
  */
 #include <string.h>
 
@@ -19,7 +19,7 @@ static struct cut cut_run(uint64_t address, uint32_t bytes)
         head = bytes;
     uint32_t tail = (bytes - head) % PEACH2_ALIGN;
     uint32_t body = bytes - head - tail;
-    if (body < STAGE_BODY_MIN)
+    if (body < STAGE_BODY_MIN && body < bytes)
         return (struct cut){.head = bytes};
     return (struct cut){.head = head, .body = body, .tail = tail};
 }
