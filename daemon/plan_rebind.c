@@ -166,6 +166,7 @@ void plan_rebind(struct plan *plan, int error)
 
 void plan_rebound(struct plan *plan)
 {
+    plan->tcad->rebound++;
     engine_call(plan->tcad->engine, resume_work, NULL, plan);
     if (mark(plan)) /* another one was lost meanwhile */
         plan_rebind(plan, -ENETDOWN);

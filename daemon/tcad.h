@@ -60,6 +60,7 @@ struct tcad {
     struct cost_table costs;
     bool calibrated;
     struct rail_total past[RAIL_COUNT][SEAT_COUNT];
+    uint64_t rebound; /* plans, so far: they lost a rail and have moved to another */
 };
 
 /* setup.c: makes the parts, in order, and lets them go again. text: what went wrong. */

@@ -191,6 +191,7 @@ class CutOff(Boards):
         late, late_target = self.plan(sender, receiver, 1, slot=3)
         self.assertEqual(self.start(sender, late)["rail"], "ofi")
         self.arrived(receiver, 0, late_target, slot=3)
+        self.assertEqual(self.rebound(cluster[0]), 2)
         explained = cluster[0].tcactl("plan", "explain", next(plan["id"] for plan in cluster[0].plans() if plan["rail"] == "ofi"))
         self.assertEqual(explained["state"], "ready")
 
@@ -270,6 +271,11 @@ class CutOff(Boards):
             until(lambda plan=plan: self.rail(cluster[0], sender, plan) == "ofi", "it has moved")
             self.assertEqual(self.start(sender, plan)["rail"], "ofi")
             self.arrived(receiver, 0, target)
+
+    @staticmethod
+    def rebound(node):
+        families = {family["name"]: family for family in node.tcactl("stats")["families"]}
+        return families["tcad_plans_rebound"]["samples"][0]["value"]
 
     @staticmethod
     def rail(node, sender, plan):
