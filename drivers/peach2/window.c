@@ -1,4 +1,12 @@
-/* The PIO window: bytes collected into lines, as a processor's write-combining buffers would. */
+/*
+ * The PIO window: bytes collected into lines, as a processor's write-combining buffers would.
+ *
+ * It is the driver's alone, and no client maps it: a line may name any address that any node of the
+ * sub-cluster has mapped, nobody acknowledges it, and a board discards it when a resync comes
+ * between (another client's cable is enough). The driver knows both: it stores only what a put of
+ * its own covers, whose number is sent again until it is acknowledged. So stores of clients are
+ * small puts of plans, which come here where the hardware's alignment asks for it.
+ */
 #include <string.h>
 
 #include "drivers/peach2/peach2.h"
