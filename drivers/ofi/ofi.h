@@ -59,7 +59,8 @@ enum {
         500, /* a peer whose connection is lost and does not come back for so long is down */
     OFI_INJECTS_MAX =
         64, /* to one peer, between two writes whose completion shows that it takes them */
-    OFI_FLUSH_MS = 2000, /* who has not answered a flush by then does not */
+    OFI_FLUSH_MS =
+        10000, /* who has not answered a flush by then does not: long, for starts that must have landed wait for it */
     OFI_FLUSH_AGAIN_MS =
         50, /* a question that has gone with a broken connection is asked again after so long */
     OFI_ANSWERS_MAX = 1024, /* flushes to be answered once the provider takes it */
