@@ -34,7 +34,7 @@ static int choose_kind(struct shm_put *put, const struct driver_put_args *args)
     if (put->stream || !layout_as_strided(args->target_layout, &target) || target.count != 1 ||
         !layout_as_strided(args->layout, &source) || source.count != 1) {
         put->kind = SHM_PROGRAM;
-        return copy_program_new(args->target_layout, args->layout, &put->program);
+        return copy_program_new_run(args->target_layout, args->layout, &put->program);
     }
     put->kind = put->size_bytes == sizeof(uint64_t) ? SHM_WORD : SHM_BYTES;
     put->target += target.offset_bytes;
@@ -269,8 +269,6 @@ int shm_peer_flush(struct driver *driver, struct driver_peer *driver_peer, struc
     const struct shm_peer *peer = (const struct shm_peer *)driver_peer;
     if (peer->error < 0)
         return peer->error;
-    if (peer->waiting > 0)
-        return -EAGAIN;
     op->done(op, 0);
     return 0;
 }

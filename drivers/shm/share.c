@@ -228,8 +228,9 @@ int shm_put_attached(struct driver_put *driver_put, const struct attached *attac
         own->address = (uint64_t)(uintptr_t)put->base_target;
         r = layout_dup(attached->layout, &own->layout);
     }
-    if (r == 0 && !put->program)
-        r = copy_program_new(attached->layout, source, &put->program);
+    if (r == 0)
+        r = put->program ? copy_program_complete(put->program, attached->layout, source)
+                         : copy_program_new(attached->layout, source, &put->program);
     if (r < 0) {
         free(own);
         return r;
@@ -267,7 +268,8 @@ int shm_put_share(struct driver_put *driver_put, enum way way, const struct way_
     share->put.target = put->base_target;
     share->put.source = put->base_source;
     share->put.attached = put->attached;
-    r = put->program ? 0 : copy_program_new(target, source, &share->program);
+    r = put->program ? copy_program_complete(put->program, target, source)
+                     : copy_program_new(target, source, &share->program);
     if (r == 0 && share->program)
         share->put.program = share->program;
     if (r == 0)
