@@ -93,37 +93,11 @@ static uint64_t user_bytes(const struct tcad *tcad, uid_t uid)
     return bytes;
 }
 
-/* On the worker: the kernel zeroes all of it here, so that nobody runs out of memory later, at some store. */
+/* On the worker. */
 static void alloc_work(void *context)
 {
     struct alloc_job *job = context;
-    struct region *region = job->region;
-    uint32_t huge = region->tcad->conf->memory.huge_pages;
-    unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge == CONF_HUGE_PAGES_REQUIRE ? MFD_HUGETLB : 0);
-
-    /* Reserved huge pages are not taken from what is available. A sixteenth is left to those who are not asked. */
-    uint64_t available = memory_available_bytes();
-    if (huge != CONF_HUGE_PAGES_REQUIRE && region->bytes > available - available / 16) {
-        job->error = -ENOMEM;
-        job->available_bytes = available;
-        return;
-    }
-    region->fd = memfd_create("tca-region", flags);
-    if (region->fd < 0 || ftruncate(region->fd, (off_t)region->bytes) < 0 ||
-        fcntl(region->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
-        job->error = -errno;
-        return;
-    }
-    void *base = mmap(NULL, region->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, region->fd, 0);
-    if (base == MAP_FAILED) {
-        job->error = -errno;
-        return;
-    }
-    region->base = base;
-    if (huge == CONF_HUGE_PAGES_TRY)
-        madvise(base, region->bytes, MADV_HUGEPAGE); /* where the administrator allows it for shared memory */
-    if (fallocate(region->fd, 0, 0, (off_t)region->bytes) < 0)
-        job->error = errno == EOPNOTSUPP ? 0 : errno == ENOSPC ? -ENOMEM : -errno;
+    job->error = region_memory_new(job->region, job->tcad->conf->memory.huge_pages, &job->available_bytes);
 }
 
 static void region_destroy(struct region *region)

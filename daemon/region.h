@@ -53,6 +53,10 @@ void regions_each(const struct regions *regions, void (*each)(void *context, con
 void region_alloc(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc);
 void region_free_request(struct session *session, uint32_t tag, const Tca__RegionFree *request);
 
+/* Worker thread: makes fd and base of one that has `bytes` only; huge is memory.huge_pages. 0, or a negative errno; when memory is
+ * short, *ret_available_bytes is what there is. */
+int region_memory_new(struct region *region, uint32_t huge, uint64_t *ret_available_bytes);
+
 /* Ends it: stale from now on. Drops the session's reference. */
 void region_end(struct region *region);
 

@@ -45,10 +45,10 @@ bool way_costs_valid(const struct way_costs *costs)
 
 static uint64_t lines_touched(const struct layout *layout)
 {
-    uint64_t block = layout->size_bytes / layout->block_count;
-    uint64_t lines = layout->block_count * (block / LINE_BYTES + 1);
+    uint64_t block = layout->size_bytes / layout->block_count, align = layout->alignment;
+    uint64_t across = block > align ? (block - align) * layout->block_count / LINE_BYTES : 0; /* on the average */
     uint64_t span = (uint64_t)(layout->upper_bytes - layout->lower_bytes) / LINE_BYTES + 1;
-    return lines < span ? lines : span;
+    return layout->block_count + across < span ? layout->block_count + across : span;
 }
 
 /* Whether what follows in the packed order lies on other lines, and comes back to these much later: a transpose. In pieces, each line

@@ -1,0 +1,78 @@
+/* The memory of a region: a sealed memfd, all of it there, in huge pages where the kernel gives them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "config/tcad_conf.h"
+#include "daemon/memory.h"
+#include "daemon/region.h"
+#include "daemon/space.h"
+#include "proto/wait.h"
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1; older kernels say -EINVAL */
+#endif
+
+enum {
+    HUGE_BYTES = SPACE_ALIGN_BYTES,
+    COLLAPSE_MOST_NS = 500000000,
+};
+
+/* Where huge pages fit. NULL and errno on failure. */
+static void *map_aligned(int fd, uint64_t bytes)
+{
+    void *place = mmap(NULL, bytes + HUGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (place == MAP_FAILED)
+        return NULL;
+    uint8_t *begin = place, *base = (uint8_t *)(((uintptr_t)begin + HUGE_BYTES - 1) & ~(uintptr_t)(HUGE_BYTES - 1));
+    uint8_t *end = base + (bytes + 4095) / 4096 * 4096, *place_end = begin + bytes + HUGE_BYTES;
+    if (mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+        int error = errno;
+        munmap(place, bytes + HUGE_BYTES);
+        errno = error;
+        return NULL;
+    }
+    if (base > begin)
+        munmap(begin, (size_t)(base - begin));
+    if (place_end > end)
+        munmap(end, (size_t)(place_end - end));
+    return base;
+}
+
+/* Asks the kernel for them outright, before anybody has mapped the region: scattered data otherwise waits for address translation
+ * more than for itself. A millisecond or two each: what does not come in time stays as it is. */
+static void make_huge(const struct region *region)
+{
+    uint64_t until_ns = clock_now_ns() + COLLAPSE_MOST_NS;
+    for (uint64_t at = 0; region->bytes - at >= HUGE_BYTES && clock_now_ns() < until_ns; at += HUGE_BYTES)
+        if (madvise((uint8_t *)region->base + at, HUGE_BYTES, MADV_COLLAPSE) < 0)
+            return;
+}
+
+/* The kernel zeroes all of it here, so that nobody runs out of memory later, at some store. */
+int region_memory_new(struct region *region, uint32_t huge, uint64_t *ret_available_bytes)
+{
+    unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge == CONF_HUGE_PAGES_REQUIRE ? MFD_HUGETLB : 0);
+
+    /* Reserved huge pages are not taken from what is available. A sixteenth is left to those who are not asked. */
+    uint64_t available = memory_available_bytes();
+    if (huge != CONF_HUGE_PAGES_REQUIRE && region->bytes > available - available / 16) {
+        *ret_available_bytes = available;
+        return -ENOMEM;
+    }
+    region->fd = memfd_create("tca-region", flags);
+    if (region->fd < 0 || ftruncate(region->fd, (off_t)region->bytes) < 0 ||
+        fcntl(region->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+        return -errno;
+    region->base = map_aligned(region->fd, region->bytes);
+    if (!region->base)
+        return -errno;
+    if (huge == CONF_HUGE_PAGES_TRY)
+        madvise(region->base, region->bytes, MADV_HUGEPAGE); /* where the administrator allows it for shared memory */
+    if (fallocate(region->fd, 0, 0, (off_t)region->bytes) < 0 && errno != EOPNOTSUPP)
+        return errno == ENOSPC ? -ENOMEM : -errno;
+    if (huge == CONF_HUGE_PAGES_TRY)
+        make_huge(region);
+    return 0;
+}
