@@ -43,12 +43,14 @@ bool way_costs_valid(const struct way_costs *costs)
     return true;
 }
 
-static uint64_t lines_touched(const struct layout *layout)
+/* On the average: a block begins where its elements may. */
+static double lines_touched(const struct layout *layout)
 {
     uint64_t block = layout->size_bytes / layout->block_count, align = layout->alignment;
-    uint64_t across = block > align ? (block - align) * layout->block_count / LINE_BYTES : 0; /* on the average */
-    uint64_t span = (uint64_t)(layout->upper_bytes - layout->lower_bytes) / LINE_BYTES + 1;
-    return layout->block_count + across < span ? layout->block_count + across : span;
+    double across = block > align ? (double)(block - align) / LINE_BYTES : 0;
+    double lines = (double)layout->block_count * (1 + across);
+    double span = (double)(layout->upper_bytes - layout->lower_bytes) / LINE_BYTES + 1;
+    return lines < span ? lines : span;
 }
 
 /* Whether what follows in the packed order lies on other lines, and comes back to these much later: a transpose. In pieces, each line
@@ -81,7 +83,7 @@ static bool two_are_better(const struct way_costs *costs, const struct layout *t
 {
     if (target->size_bytes >= HALF_MIN)
         return true;
-    return costs->ring_block_ns * (double)blocks / 2 > costs->half_base_ns && blocks >= lines_touched(target) * 4 / 5;
+    return costs->ring_block_ns * (double)blocks / 2 > costs->half_base_ns && (double)blocks >= lines_touched(target) * 4 / 5;
 }
 
 struct way_choice way_choose(const struct way_costs *costs, const struct layout *target, const struct layout *source)
@@ -95,7 +97,7 @@ struct way_choice way_choose(const struct way_costs *costs, const struct layout 
     double near_ns = near == WAY_HALF ? costs->half_base_ns + blocks_ns / 2 : blocks_ns; /* and lines by the distance */
     if (ring_ns <= near_ns)
         return (struct way_choice){near, 0};
-    double most = (ring_ns - near_ns) / (costs->half_line * (double)lines_touched(target));
+    double most = (ring_ns - near_ns) / (costs->half_line * lines_touched(target));
     return (struct way_choice){near, most < 1e9 ? (uint32_t)most : UINT32_MAX};
 }
 
