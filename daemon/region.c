@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +11,6 @@
 #include <unistd.h>
 
 #include "daemon/log.h"
-#include "daemon/memory.h"
 #include "daemon/plan.h"
 #include "daemon/session.h"
 #include "daemon/space.h"
@@ -21,7 +19,6 @@
 
 enum {
     BUCKETS = 1024,
-    HUGE_BYTES = 2 << 20,
     ALLOCS_MAX = 16, /* of one session under way: the worker is everybody's, and goes on when the session has ended */
 };
 
@@ -245,7 +242,7 @@ void region_alloc(struct session *session, uint32_t tag, const Tca__RegionAlloc 
     }
     struct tcad *tcad = session->tcad;
     const struct tcad_conf *conf = tcad->conf;
-    uint64_t page = conf->memory.huge_pages == CONF_HUGE_PAGES_REQUIRE ? HUGE_BYTES : (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t page = conf->memory.huge_pages == CONF_HUGE_PAGES_REQUIRE ? SPACE_ALIGN_BYTES : (uint64_t)sysconf(_SC_PAGESIZE);
 
     if (alloc->bytes == 0 || alloc->bytes > conf->memory.reserved_bytes || alloc->flags) {
         session_fail(session, tag, -EINVAL, "region of %" PRIu64 " bytes: 1 to %" PRIu64 " (memory.reserved) are possible",

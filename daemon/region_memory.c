@@ -26,7 +26,7 @@ static void *map_aligned(int fd, uint64_t bytes)
     if (place == MAP_FAILED)
         return NULL;
     uint8_t *begin = place, *base = (uint8_t *)(((uintptr_t)begin + HUGE_BYTES - 1) & ~(uintptr_t)(HUGE_BYTES - 1));
-    uint8_t *end = base + (bytes + 4095) / 4096 * 4096, *place_end = begin + bytes + HUGE_BYTES;
+    uint8_t *end = base + bytes, *place_end = begin + bytes + HUGE_BYTES;
     if (mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
         int error = errno;
         munmap(place, bytes + HUGE_BYTES);

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 struct waiter {
-    /* limits, in ns; from TCA_SPIN_US and TCA_YIELD_US in clients, from tcad.conf in the engine */
+    /* limits, in ns; from TCA_SPIN and TCA_YIELD in clients, from tcad.conf in the engine */
     uint32_t spin_ns_max;
     uint32_t yield_ns_max;
     /* learnt */

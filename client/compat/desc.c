@@ -141,19 +141,8 @@ TCA_API tcaresult tcaDescSetMemcpy(tcaDesc *desc, const tcaHandle *dst, off_t ds
                                    const tcaHandle *src, off_t src_off, size_t size, int flags,
                                    int slot, int tag)
 {
-    return append(desc,
-                  &(struct request){.target = dst,
-                                    .target_offset = dst_off,
-                                    .target_pitch = size,
-                                    .source = src,
-                                    .source_offset = src_off,
-                                    .source_pitch = size,
-                                    .width = size,
-                                    .height = 1,
-                                    .flags = flags,
-                                    .slot = slot,
-                                    .tag = tag},
-                  "tcaDescSetMemcpy");
+    const struct request request = request_1d(dst, dst_off, src, src_off, size, flags, slot, tag);
+    return append(desc, &request, "tcaDescSetMemcpy");
 }
 
 TCA_API tcaresult tcaDescSetMemcpy2D(tcaDesc *desc, const tcaHandle *dst, off_t dst_off,
@@ -161,19 +150,11 @@ TCA_API tcaresult tcaDescSetMemcpy2D(tcaDesc *desc, const tcaHandle *dst, off_t 
                                      size_t src_pitch, size_t width, size_t height, int flags,
                                      int slot, int tag)
 {
-    return append(desc,
-                  &(struct request){.target = dst,
-                                    .target_offset = dst_off,
-                                    .target_pitch = dst_pitch,
-                                    .source = src,
-                                    .source_offset = src_off,
-                                    .source_pitch = src_pitch,
-                                    .width = width,
-                                    .height = height,
-                                    .flags = flags,
-                                    .slot = slot,
-                                    .tag = tag},
-                  "tcaDescSetMemcpy2D");
+    struct request request = request_1d(dst, dst_off, src, src_off, width, flags, slot, tag);
+    request.target_pitch = dst_pitch;
+    request.source_pitch = src_pitch;
+    request.height = height;
+    return append(desc, &request, "tcaDescSetMemcpy2D");
 }
 
 TCA_API tcaresult tcaDescSet(tcaDesc *desc, int channel)

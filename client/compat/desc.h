@@ -12,6 +12,23 @@ struct request {
     int flags, slot, tag;
 };
 
+/* One row; for more, set the pitches and the height. */
+static inline struct request request_1d(const tcaHandle *dst, off_t dst_off, const tcaHandle *src,
+                                        off_t src_off, size_t size, int flags, int slot, int tag)
+{
+    return (struct request){.target = dst,
+                            .target_offset = dst_off,
+                            .target_pitch = size,
+                            .source = src,
+                            .source_offset = src_off,
+                            .source_pitch = size,
+                            .width = size,
+                            .height = 1,
+                            .flags = flags,
+                            .slot = slot,
+                            .tag = tag};
+}
+
 /* Checks it. */
 tcaresult transfer_make(const struct request *request, const char *name,
                         struct transfer *ret_transfer);

@@ -101,22 +101,6 @@ static tcaresult load(struct table *table, int first, int channel, const char *n
     return tcaDescSet(table->chain, channel);
 }
 
-static struct request request_1d(const tcaHandle *dst, off_t dst_off, const tcaHandle *src,
-                                 off_t src_off, size_t size, int flags, int slot, int tag)
-{
-    return (struct request){.target = dst,
-                            .target_offset = dst_off,
-                            .target_pitch = size,
-                            .source = src,
-                            .source_offset = src_off,
-                            .source_pitch = size,
-                            .width = size,
-                            .height = 1,
-                            .flags = flags,
-                            .slot = slot,
-                            .tag = tag};
-}
-
 /* ---- the board's own table ---- */
 
 static tcaresult open_internal(void)
