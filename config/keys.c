@@ -131,6 +131,10 @@ const struct config_key config_keys[] = {
     {KEY(rails, segment, segment_bytes), .type = CONFIG_BYTES, .min = 4 * KIB, .max = 16 * MIB,
      .multiple = 4 * KIB, .initial = "128K",
      .help = "Size of the pieces in which gathered data travels."},
+    {KEY(rails, return_after, return_after_ns), .type = CONFIG_DURATION, .max = 3600 * S,
+     .initial = "2s", .reloadable = true,
+     .help = "How long a rail that was lost must lead to a node again until plans go back to it; "
+             "longer for one that comes and goes. 0: they stay where they are."},
 
     {KEY(metrics, listen, listen), .type = CONFIG_ADDRESS, .initial = "", .optional = true,
      .help = "The address and port for OpenMetrics over HTTP; none: off."},

@@ -119,6 +119,8 @@ struct engine_plan {
     bool forget;         /* once quiet: detached */
     void (*quiet)(void *context); /* posted to the loop once nothing is in flight */
     void *quiet_context;
+    void (*rested)(void *context); /* posted when it rests, or will not: see engine_plan_rest() */
+    void *rested_context;
 };
 
 /* On the engine's thread (from within engine_call): the plan can be started from now on. */
@@ -136,6 +138,9 @@ void engine_plan_break(struct engine_session *session, struct engine_plan *plan,
  * nothing of it is in flight: its chains are the loop's until engine_plan_resume(). Not while another such order is under way. */
 void engine_plan_pause(struct engine_session *session, struct engine_plan *plan, int error,
                        void (*done)(void *context), void *context);
+/* The same without hurry: as soon as no start runs, those that come wait, and done(context) runs on the loop's thread. Any other
+ * order ends this one: done() is called then, too (before that one's), and nothing waits for it. */
+void engine_plan_rest(struct engine_session *session, struct engine_plan *plan, void (*done)(void *context), void *context);
 /* On the engine's thread. */
 void engine_plan_resume(struct engine_plan *plan);
 

@@ -43,6 +43,7 @@ uint64_t engine_histogram_quantile(const struct engine_histogram *histogram, dou
 /* ---- running ---- */
 
 static void quiet(struct engine_plan *plan);
+static void end_rest(struct engine_plan *plan, bool rests);
 
 static void push_completion(struct engine_session *session, const struct complete_entry *entry)
 {
@@ -93,6 +94,7 @@ static void complete(struct engine_plan *plan)
         session->on_channel[plan->channel] = NULL;
     if (!session->detaching)
         push_completion(session, &entry);
+    end_rest(plan, true);
     quiet(plan);
 }
 
@@ -234,6 +236,18 @@ static void quiet(struct engine_plan *plan)
         sched_yield();
 }
 
+/* It rests from now on, or another order has come in between. */
+static void end_rest(struct engine_plan *plan, bool rests)
+{
+    void (*done)(void *context) = plan->rested;
+    if (!done)
+        return;
+    plan->rested = NULL;
+    plan->paused = rests;
+    while (loop_post(plan->session->engine->loop, done, plan->rested_context) < 0)
+        sched_yield();
+}
+
 /* A start that waits while its plan is paused will not be: it is answered. */
 static void refuse_held(struct engine_plan *plan, int error)
 {
@@ -252,6 +266,7 @@ struct plan_order {
     struct engine_plan *plan;
     bool forget;
     bool pause;
+    bool rest;
     int error;
     void (*done)(void *context);
     void *context;
@@ -261,6 +276,14 @@ static void order_work(struct engine *engine, void *context)
 {
     struct plan_order *order = context;
     struct engine_plan *plan = order->plan;
+    if (order->rest) {
+        plan->rested = order->done;
+        plan->rested_context = order->context;
+        if (plan->unfinished == 0)
+            end_rest(plan, true);
+        return;
+    }
+    end_rest(plan, false);
     if (order->pause)
         plan->paused = true;
     else if (plan->broken == 0)
@@ -288,17 +311,22 @@ static void give_order(const struct plan_order *wanted)
 void engine_plan_break(struct engine_session *session, struct engine_plan *plan, int error,
                        void (*done)(void *context), void *context)
 {
-    give_order(&(struct plan_order){session, plan, false, false, error, done, context});
+    give_order(&(struct plan_order){session, plan, .error = error, .done = done, .context = context});
 }
 
 void engine_plan_detach(struct engine_session *session, struct engine_plan *plan, void (*done)(void *context),
                         void *context)
 {
-    give_order(&(struct plan_order){session, plan, true, false, -ECANCELED, done, context});
+    give_order(&(struct plan_order){session, plan, .forget = true, .error = -ECANCELED, .done = done, .context = context});
 }
 
 void engine_plan_pause(struct engine_session *session, struct engine_plan *plan, int error,
                        void (*done)(void *context), void *context)
 {
-    give_order(&(struct plan_order){session, plan, false, true, error, done, context});
+    give_order(&(struct plan_order){session, plan, .pause = true, .error = error, .done = done, .context = context});
+}
+
+void engine_plan_rest(struct engine_session *session, struct engine_plan *plan, void (*done)(void *context), void *context)
+{
+    give_order(&(struct plan_order){session, plan, .rest = true, .done = done, .context = context});
 }

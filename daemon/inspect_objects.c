@@ -316,6 +316,7 @@ json_t *inspect_stats(struct tcad *tcad)
     one(families, "tcad_region_bytes", "gauge", "bytes", "Bytes of all regions.", (double)regions_bytes(tcad->regions));
     one(families, "tcad_plans", "gauge", "", "Committed plans.", (double)plans);
     one(families, "tcad_plans_rebound", "counter", "", "Plans that lost a rail and moved to another one.", (double)tcad->rebound);
+    one(families, "tcad_plans_returned", "counter", "", "Plans that went back to a better rail.", (double)tcad->returned);
     one(families, "tcad_engine_starts", "counter", "", "Starts taken by the engine.", (double)stats.starts);
     one(families, "tcad_engine_completions", "counter", "", "Starts completed by the engine.", (double)stats.completions);
     one(families, "tcad_engine_errors", "counter", "", "Starts that failed in the engine.", (double)stats.errors);

@@ -11,6 +11,9 @@
 #include "daemon/log.h"
 #include "daemon/region.h"
 #include "daemon/tcad.h"
+#include "proto/wait.h"
+
+#define FORGET_NS UINT64_C(600000000000) /* a loss that long ago counts no more */
 
 struct links {
     struct tcad *tcad;
@@ -169,6 +172,13 @@ void links_down(struct links *links, uint32_t node)
     }
 }
 
+static void count_loss(struct comeback *comeback)
+{
+    const uint64_t now_ns = clock_now_ns();
+    const bool lately = comeback->losses > 0 && now_ns - comeback->lost_ns < FORGET_NS;
+    *comeback = (struct comeback){.losses = lately ? comeback->losses + 1 : 1, .lost_ns = now_ns};
+}
+
 int links_lost(struct links *links, const struct driver_peer *peer, enum rail *ret_rail)
 {
     for (const struct link *link = links->ending; link; link = link->next)
@@ -186,6 +196,7 @@ int links_lost(struct links *links, const struct driver_peer *peer, enum rail *r
             *fresh = *link;
             fresh->refs = 1;
             fresh->peer = NULL;
+            count_loss(&fresh->comeback);
             *at = fresh;
             link->dead = true;
             link_unref(link);
@@ -197,7 +208,7 @@ int links_lost(struct links *links, const struct driver_peer *peer, enum rail *r
     return -1;
 }
 
-static struct link *find(const struct links *links, uint32_t node, enum rail rail)
+struct link *links_find(const struct links *links, uint32_t node, enum rail rail)
 {
     struct link *link = links->first;
     while (link && (link->node != node || link->rail != rail))
@@ -207,7 +218,7 @@ static struct link *find(const struct links *links, uint32_t node, enum rail rai
 
 struct link *link_get(struct links *links, uint32_t node, enum rail rail)
 {
-    struct link *link = find(links, node, rail);
+    struct link *link = links_find(links, node, rail);
     if (link)
         link->refs++;
     return link;
@@ -215,7 +226,7 @@ struct link *link_get(struct links *links, uint32_t node, enum rail rail)
 
 bool links_exists(const struct links *links, uint32_t node, enum rail rail)
 {
-    return find(links, node, rail) != NULL;
+    return links_find(links, node, rail) != NULL;
 }
 
 int link_connect(struct link *link)

@@ -14,6 +14,15 @@ struct links;
 struct region;
 struct tcad;
 
+/* Whether a rail to a node that was lost, or out of reach, is good again: see plan_return.c. */
+struct comeback {
+    uint32_t losses;   /* lately; a new link takes them over from the one that was lost */
+    uint64_t lost_ns;  /* the last of them */
+    uint64_t since_ns; /* it has led there; 0: it does not */
+    bool proving;      /* the node was asked over it */
+    bool proved;       /* and has answered */
+};
+
 struct link {
     struct link *next; /* in the table, or among those that end */
     struct links *links;
@@ -25,6 +34,7 @@ struct link {
     uint8_t address[ADDRESS_MAX_BYTES];
     struct driver_peer *peer; /* NULL until link_connect() */
     struct held *held;        /* see link_hold() */
+    struct comeback comeback;
 };
 
 int links_new(struct tcad *tcad, struct links **ret_links);
@@ -40,6 +50,8 @@ void links_down(struct links *links, uint32_t node);
 /* The link that a driver's peer belongs to is dead from now on: its node, or -1 when it was so already. */
 int links_lost(struct links *links, const struct driver_peer *peer, enum rail *ret_rail);
 
+/* No reference: NULL where there is none. */
+struct link *links_find(const struct links *links, uint32_t node, enum rail rail);
 /* A reference, or NULL: no such rail to that node. */
 struct link *link_get(struct links *links, uint32_t node, enum rail rail);
 void link_unref(struct link *link);

@@ -206,6 +206,7 @@ static void lose_link(struct plan *plan, const void *what)
         if (unit->node != loss->node || !unit->link || unit->link->rail != loss->rail)
             continue;
         unit->lost |= 1u << loss->rail;
+        unit->back &= ~(1u << loss->rail);
         used = true;
     }
     if (!used || plan->state == PLAN_REBINDING || (plan->committed && plan->state < PLAN_READY))

@@ -6,7 +6,8 @@
  *   REGISTERING  the sources are registered with the chosen rails, links are connected (worker)
  *   PREPARING    puts are compiled, chains made, the plan attached (engine)
  *   READY     starts are taken
- *   REBINDING  a rail that it uses was lost: its chains move to others (plan_rebind.c), through REGISTERING and PREPARING; starts wait
+ *   REBINDING    a rail that it uses was lost, or a better one is back (plan_return.c): its chains move to others (plan_rebind.c),
+ *                through REGISTERING and PREPARING; starts wait
  *   BROKEN    something that it needs has gone: starts fail with `error`
  *   RELEASING the engine lets go of it, then it is freed
  *
@@ -71,7 +72,8 @@ struct plan_unit {
     struct binding *binding;  /* there, when it is this node and the daemon's seat runs it; ours to end */
     uint64_t remote_binding;  /* there, on another node */
     unsigned rails;           /* that can carry it: bit per enum rail */
-    unsigned lost;            /* that did, until they were lost */
+    unsigned lost;            /* of these: were lost, or out of reach when it was committed */
+    unsigned back;            /* of those: lead there again */
     uint8_t blob[RAIL_COUNT][LANDING_MAX_BYTES];
     size_t blob_bytes[RAIL_COUNT];
     /* once a rail was chosen (daemon seat) */
@@ -141,6 +143,9 @@ struct plan {
     bool committed;             /* its client has had the answer: what fails from now on breaks it */
     uint64_t counted_starts;    /* of it, in tcad->past */
     int lost_error;             /* REBINDING: why */
+    bool returning;             /* REBINDING: not for a loss, but to a better rail */
+    bool away;                  /* it has lost rails, and would go back to them */
+    bool resting;               /* until its start has ended, and it can */
     bool flushed;               /* what it has put has landed */
     bool stripped;              /* broken, and what it held at drivers and elsewhere was let go */
     bool release_asked;         /* release as soon as nothing is pending */
@@ -190,6 +195,14 @@ void plan_prepare(struct engine *engine, void *plan);
 /* plan_rebind.c: a ready plan whose links have died: another rail for the chains that used them. */
 void plan_rebind(struct plan *plan, int error);
 void plan_rebound(struct plan *plan);
+/* The chains that are marked as moving: nothing of the plan runs, and starts wait. error: if they can go nowhere. */
+void plan_move(struct plan *plan, int error);
+/* plan_return.c: it is ready; looks after it if it has lost rails. */
+void plan_watch(struct plan *plan);
+/* plan_return.c: rails that could carry the chain if a cable led where it puts count as lost. */
+void plan_note_unreached(struct plan *plan, const struct plan_chain *chain);
+/* plan_route.c: the rail that plan_route() would choose now. */
+enum rail plan_best_rail(const struct plan *plan, const struct plan_chain *chain);
 /* plan_commit.c: sources are registered and links connected, then it is prepared. */
 void plan_register(struct plan *plan);
 /* plan_route.c: takes the chosen rail's links for the units of a daemon-seat chain. */

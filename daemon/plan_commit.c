@@ -240,6 +240,7 @@ static int choose(struct plan *plan)
         int r = is_local(plan, chain) ? 0 : plan_route(plan, chain);
         if (r < 0)
             return r;
+        plan_note_unreached(plan, chain);
         if (chain->seat == SEAT_CLIENT) {
             plan->client_part = true;
             continue;
@@ -278,6 +279,7 @@ static void become_ready(struct plan *plan)
     }
     plan->committed = true;
     plan_answer(plan);
+    plan_watch(plan);
 }
 
 void plan_advance(struct plan *plan)

@@ -1,7 +1,7 @@
 /*
  * Re-binding: a rail to a node that a plan puts to was lost while the node is there. The chains that used it move to the best rail
  * that is left; a start that runs then fails (nobody knows what of it has landed), the next ones go on. What was bound where the puts
- * land is good for every rail, so nobody else is asked.
+ * land is good for every rail, so nobody else is asked. plan_return.c brings them back.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -83,12 +83,16 @@ static void drop_links(struct plan *plan, const struct plan_chain *chain)
         link_unref(unit->link);
         unit->link = NULL;
         unit->driver = NULL;
+        unit->lost &= ~unit->back;
+        unit->back = 0;
     }
 }
 
 static int move_chain(struct plan *plan, struct plan_chain *chain)
 {
-    enum rail before = chain->rail;
+    const enum rail before = chain->rail;
+    char why[64];
+    snprintf(why, sizeof why, plan->returning ? "a better rail than %s is back" : "rail %s was lost", rail_name(before));
     drop_links(plan, chain);
     int r = plan_route(plan, chain);
     if (r < 0) {
@@ -98,8 +102,8 @@ static int move_chain(struct plan *plan, struct plan_chain *chain)
     }
     r = plan_take_links(plan, chain);
     if (r == 0)
-        log_info(NULL, "plan %" PRIu64 ".%" PRIu32 ", chain %u: rail %s was lost, it goes on over %s", plan->session_id,
-                 plan->id, (unsigned)(chain - plan->chains), rail_name(before), rail_name(chain->rail));
+        log_info(NULL, "plan %" PRIu64 ".%" PRIu32 ", chain %u: %s, it goes on over %s", plan->session_id, plan->id,
+                 (unsigned)(chain - plan->chains), why, rail_name(chain->rail));
     return r;
 }
 
@@ -141,6 +145,14 @@ static void flushed(void *context)
 }
 
 /* What its former starts have put over links that live lands before anything overtakes it on another rail. */
+static void flush_and_strip(struct plan *plan)
+{
+    if (plan_flush(plan, flushed))
+        plan->pending++;
+    else
+        strip(plan);
+}
+
 static void paused(void *context)
 {
     struct plan *plan = context;
@@ -149,25 +161,36 @@ static void paused(void *context)
         plan_advance(plan);
         return;
     }
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        plan->units[i].back = 0;
     mark(plan);
-    if (plan_flush(plan, flushed))
-        plan->pending++;
-    else
-        strip(plan);
+    flush_and_strip(plan);
+}
+
+void plan_move(struct plan *plan, int error)
+{
+    plan_set_state(plan, PLAN_REBINDING);
+    plan->lost_error = error;
+    plan->returning = true;
+    flush_and_strip(plan);
 }
 
 void plan_rebind(struct plan *plan, int error)
 {
     plan_set_state(plan, PLAN_REBINDING);
     plan->lost_error = error;
+    plan->returning = false;
     plan->pending++;
     engine_plan_pause(plan->session->engine, &plan->run, error, paused, plan);
 }
 
 void plan_rebound(struct plan *plan)
 {
-    plan->tcad->rebound++;
+    plan->tcad->rebound += !plan->returning;
+    plan->tcad->returned += plan->returning;
     engine_call(plan->tcad->engine, resume_work, NULL, plan);
     if (mark(plan)) /* another one was lost meanwhile */
         plan_rebind(plan, -ENETDOWN);
+    else
+        plan_watch(plan);
 }

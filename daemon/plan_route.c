@@ -76,8 +76,8 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
             return "no cable leads there now (tcactl topology)";
         if (way.seat == SEAT_DAEMON && unit->rails && !(unit->rails & (1u << way.rail)))
             return "the node where it lands does not have it";
-        if (unit->lost & (1u << way.rail))
-            return "was lost";
+        if (unit->lost & ~unit->back & (1u << way.rail))
+            return "was lost, until it has led there for a while again (rails.return_after)";
     }
     return NULL;
 }
@@ -98,6 +98,24 @@ static int no_way(struct plan *plan, const struct plan_chain *chain)
     }
     return plan_fail(plan, -ENETDOWN, "chain %u: no way there: %s", (unsigned)(chain - plan->chains),
                      used ? text : "no rail has the seat that was asked for");
+}
+
+enum rail plan_best_rail(const struct plan *plan, const struct plan_chain *chain)
+{
+    enum rail best = chain->rail;
+    uint64_t best_ns = UINT64_MAX;
+    bool any = false;
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        if (ways[i].seat != chain->seat || why_not(plan, chain, ways[i]))
+            continue;
+        uint64_t ns = predict(plan, chain, ways[i]);
+        if (!any || ns < best_ns) {
+            best = ways[i].rail;
+            best_ns = ns;
+        }
+        any = true;
+    }
+    return best;
 }
 
 int plan_route(struct plan *plan, struct plan_chain *chain)

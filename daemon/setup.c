@@ -320,6 +320,7 @@ void tcad_deinit(struct tcad *tcad)
     metrics_free(tcad->metrics);
     server_free(tcad->server);
     loop_timer_free(tcad->shut_down_timer);
+    loop_timer_free(tcad->return_timer);
     if (tcad->session_count > 0 || tcad->bindings == NULL) {
         /* Something in flight did not end in time (or nothing was set up): the kernel takes it all back. */
         return;

@@ -60,7 +60,10 @@ struct tcad {
     struct cost_table costs;
     bool calibrated;
     struct rail_total past[RAIL_COUNT][SEAT_COUNT];
-    uint64_t rebound; /* plans, so far: they lost a rail and have moved to another */
+    uint64_t rebound;  /* plans, so far: they lost a rail and have moved to another */
+    uint64_t returned; /* and back */
+    bool returning;    /* some plans would go back: return_timer looks whether they can */
+    struct loop_timer *return_timer;
 };
 
 /* setup.c: makes the parts, in order, and lets them go again. text: what went wrong. */

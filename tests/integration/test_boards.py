@@ -5,6 +5,7 @@ round goes on as if nothing had happened; what cannot moves to another rail, or 
 import os
 import signal
 import subprocess
+import time
 
 import harness
 from harness import Stream, until
@@ -204,7 +205,7 @@ class CutOff(Boards):
 
     def test_while_starting(self):
         """Starts that come one after the other: one fails when the link is given up, all others arrive."""
-        cluster = self.ring(2)
+        cluster = self.ring(2, rails__return_after="0")
         sender, receiver = cluster.group([0, 1])
         plan, target = self.plan(sender, receiver, 1)
         self.start(sender, plan)
@@ -222,6 +223,59 @@ class CutOff(Boards):
             receiver.ask("notified_wait 0 0 -1")
         self.assertEqual(receiver.ask("notified 0 0"), ["0"])
         receiver.ask(f"check {target} 0 4096 7")
+
+    def test_way_back(self):
+        """The boards lead there again: plans go back between two starts, and none of these fails; those that were committed meanwhile
+        come, too. A second loss keeps them away for longer."""
+        cluster = self.ring(3, rails__return_after="300ms")
+        sender, receiver = cluster.group([0, 1])
+        idle, idle_target = self.plan(sender, receiver, 1)
+        busy, _ = self.plan(sender, receiver, 1, slot=1)
+        self.start(sender, idle)
+        self.arrived(receiver, 0, idle_target)
+        cluster.hand("unplug", 1, "E", "W")
+        cluster.wait_cut_off(cluster[0], {1})
+        late, late_target = self.plan(sender, receiver, 1, slot=2)
+        with self.refused("-ENETDOWN"):
+            self.start(sender, idle)
+        starts = 0
+        while starts < 20 or self.rail(cluster[0], sender, busy) != "peach2":
+            starts += 1
+            self.start(sender, busy)
+            if starts == 10:
+                self.assertEqual([self.rail(cluster[0], sender, plan) for plan in (idle, busy, late)], ["ofi"] * 3)
+                cluster.hand("plug", 1, "E", "W")
+        for plan, target, slot in ((idle, idle_target, 0), (late, late_target, 2)):
+            until(lambda plan=plan: self.rail(cluster[0], sender, plan) == "peach2", "it has gone back")
+            self.assertEqual(self.start(sender, plan)["rail"], "peach2")
+            self.arrived(receiver, 0, target, slot=slot)
+        for _ in range(starts):
+            receiver.ask("notified_wait 0 1 -1")
+        self.assertEqual(receiver.ask("notified 0 1"), ["0"])
+        self.assertEqual(self.rebound(cluster[0]), 2)
+        self.assertEqual(self.rebound(cluster[0], "returned"), 3)
+        self.assertIn("a better rail than ofi is back, it goes on over peach2", cluster[0].log_text())
+
+    def test_stuck_board(self):
+        """A board that is cabled and does nothing: plans do not go back before the node answers over it."""
+        cluster = self.ring(2, rails__return_after="100ms")
+        sender, receiver = cluster.group([0, 1])
+        plan, target = self.plan(sender, receiver, 1)
+        cluster.hand("unplug", 0, "E", "W")
+        cluster.wait_cut_off(cluster[0], {1})
+        with self.refused("-ENETDOWN"):
+            self.start(sender, plan)
+        cluster.hand("plug", 0, "E", "W")
+        cluster.wait_cut_off(cluster[0], set())
+        cluster.boards[1].send_signal(signal.SIGSTOP)
+        for _ in range(20):
+            self.assertEqual(self.start(sender, plan)["rail"], "ofi")
+            self.arrived(receiver, 0, target)
+            time.sleep(0.05)
+        cluster.boards[1].send_signal(signal.SIGCONT)
+        until(lambda: self.rail(cluster[0], sender, plan) == "peach2", "it has gone back")
+        self.assertEqual(self.start(sender, plan)["rail"], "peach2")
+        self.arrived(receiver, 0, target)
 
     def test_no_other_rail(self):
         cluster = self.ring(2, rails__enable="shm peach2")
@@ -273,9 +327,9 @@ class CutOff(Boards):
             self.arrived(receiver, 0, target)
 
     @staticmethod
-    def rebound(node):
+    def rebound(node, what="rebound"):
         families = {family["name"]: family for family in node.tcactl("stats")["families"]}
-        return families["tcad_plans_rebound"]["samples"][0]["value"]
+        return families[f"tcad_plans_{what}"]["samples"][0]["value"]
 
     @staticmethod
     def rail(node, sender, plan):

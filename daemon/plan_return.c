@@ -1,0 +1,217 @@
+/*
+ * The way back: a plan that lost a rail, or was committed while no cable led where it puts, is on a rail that is second to it. Once
+ * the better one leads there again, its chains move back, between two starts: none of them fails for that.
+ *
+ * A cable that flaps must not make plans flap. The rail must have led there for a while (rails.return_after), twice as long for each
+ * time that it was lost lately; and then the node must have answered over it, which a board that is cabled and stuck does not.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/fabric.h"
+#include "daemon/link.h"
+#include "daemon/log.h"
+#include "daemon/loop.h"
+#include "daemon/plan.h"
+#include "daemon/session.h"
+#include "daemon/tcad.h"
+#include "daemon/worker.h"
+#include "proto/wait.h"
+
+enum { DOUBLINGS_MAX = 6 };
+#define LOOK_NS UINT64_C(100000000)
+
+/* ---- whether a link has come back ---- */
+
+static uint64_t hold_ns(const struct tcad *tcad, const struct comeback *comeback)
+{
+    const uint32_t again = comeback->losses > 0 ? comeback->losses - 1 : 0;
+    return tcad->conf->rails.return_after_ns << (again < DOUBLINGS_MAX ? again : DOUBLINGS_MAX);
+}
+
+struct proof {
+    struct driver_op op;
+    struct tcad *tcad;
+    struct link *link;
+    int status;
+};
+
+static void proved(void *context)
+{
+    struct proof *proof = context;
+    struct comeback *comeback = &proof->link->comeback;
+    comeback->proving = false;
+    comeback->proved = proof->status == 0;
+    if (proof->status < 0)
+        comeback->since_ns = 0; /* from the beginning */
+    link_unref(proof->link);
+    free(proof);
+}
+
+static void answered(struct driver_op *op, int status)
+{
+    struct proof *proof = op->owner;
+    proof->status = status;
+    while (loop_post(proof->tcad->loop, proved, proof) < 0)
+        ;
+}
+
+static void ask_work(struct engine *engine, void *context)
+{
+    struct proof *proof = context;
+    struct driver *driver = engine_driver(engine, proof->link->rail);
+    proof->op = (struct driver_op){.done = answered, .owner = proof};
+    int r = proof->status < 0 ? proof->status : driver->ops->peer_flush(driver, proof->link->peer, &proof->op);
+    if (r < 0)
+        answered(&proof->op, r);
+}
+
+static void connect_work(void *context)
+{
+    struct proof *proof = context;
+    proof->status = link_connect(proof->link);
+}
+
+static void connected(void *context)
+{
+    struct proof *proof = context;
+    engine_call(proof->tcad->engine, ask_work, NULL, proof);
+}
+
+static void prove(struct tcad *tcad, struct link *link)
+{
+    struct proof *proof = malloc(sizeof *proof);
+    if (!proof)
+        return; /* the next look tries again */
+    *proof = (struct proof){.tcad = tcad, .link = link};
+    link->refs++;
+    link->comeback.proving = true;
+    if (worker_submit(tcad->worker, connect_work, connected, proof) < 0) {
+        link->comeback.proving = false;
+        link_unref(link);
+        free(proof);
+    }
+}
+
+static bool is_back(struct tcad *tcad, uint32_t node, enum rail rail)
+{
+    struct link *link = links_find(tcad->links, node, rail);
+    if (!link)
+        return false;
+    struct comeback *comeback = &link->comeback;
+    const uint64_t now_ns = clock_now_ns();
+    if (!fabric_reaches(tcad, rail, node)) {
+        comeback->since_ns = 0;
+        comeback->proved = false;
+    } else if (comeback->since_ns == 0) {
+        comeback->since_ns = now_ns;
+    }
+    if (comeback->since_ns == 0 || now_ns - comeback->since_ns < hold_ns(tcad, comeback))
+        return false;
+    if (!comeback->proved && !comeback->proving)
+        prove(tcad, link);
+    return comeback->proved;
+}
+
+/* ---- plans that are away ---- */
+
+/* Which of the rails that its units have lost are back; whether some are not. */
+static bool look(struct plan *plan)
+{
+    bool missing = false;
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        struct plan_unit *unit = &plan->units[i];
+        unit->back = 0;
+        for (int rail = 1; rail < RAIL_COUNT; rail++)
+            if (unit->lost & (1u << rail) && is_back(plan->tcad, unit->node, (enum rail)rail))
+                unit->back |= 1u << rail;
+        missing |= unit->back != unit->lost;
+    }
+    return missing;
+}
+
+/* Marks the chains that have a better way now: whether there are any. */
+static bool mark(struct plan *plan)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        struct plan_chain *chain = &plan->chains[i];
+        chain->moving = chain->seat == SEAT_DAEMON && plan_best_rail(plan, chain) != chain->rail;
+        any |= chain->moving;
+    }
+    return any;
+}
+
+static void resume_work(struct engine *engine, void *context)
+{
+    struct plan *plan = context;
+    engine_plan_resume(&plan->run);
+}
+
+/* Between two starts, unless something else has happened to it. */
+static void rests(void *context)
+{
+    struct plan *plan = context;
+    plan->resting = false;
+    if (plan->state != PLAN_READY)
+        return;
+    look(plan);
+    if (mark(plan))
+        plan_move(plan, -ENETDOWN);
+    else
+        engine_call(plan->tcad->engine, resume_work, NULL, plan);
+}
+
+static bool try_return(struct plan *plan)
+{
+    if (!plan->away || plan->resting || plan->state != PLAN_READY)
+        return plan->away;
+    bool missing = look(plan);
+    if (mark(plan)) {
+        plan->resting = true;
+        engine_plan_rest(plan->session->engine, &plan->run, rests, plan);
+        return true;
+    }
+    plan->away = missing; /* what is back and not better does not matter */
+    return missing;
+}
+
+static void look_at_all(void *context)
+{
+    struct tcad *tcad = context;
+    bool any = false;
+    for (struct session *session = tcad->sessions; session; session = session->next) {
+        for (uint32_t i = 0; session->plan_count > 0 && i < PLANS_PER_SESSION_MAX; i++)
+            if (session->plans[i])
+                any |= try_return(session->plans[i]);
+    }
+    if (!any)
+        loop_timer_stop(tcad->return_timer);
+    tcad->returning = any;
+}
+
+void plan_watch(struct plan *plan)
+{
+    struct tcad *tcad = plan->tcad;
+    plan->away = false;
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        plan->away |= plan->units[i].lost != 0;
+    if (!plan->away || tcad->returning || tcad->conf->rails.return_after_ns == 0)
+        return;
+    if (!tcad->return_timer && loop_timer_new(tcad->loop, look_at_all, tcad, &tcad->return_timer) < 0) {
+        log_warning(NULL, "no memory: plans stay on the rails that they have moved to");
+        return;
+    }
+    tcad->returning = true;
+    loop_timer_set(tcad->return_timer, LOOK_NS, LOOK_NS);
+}
+
+void plan_note_unreached(struct plan *plan, const struct plan_chain *chain)
+{
+    for (uint32_t i = 0; i < chain->step_count && !plan->wanted_rail; i++) {
+        struct plan_unit *unit = chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
+        for (int rail = 1; unit && rail < RAIL_COUNT; rail++)
+            if (unit->rails & (1u << rail) && !fabric_reaches(plan->tcad, (enum rail)rail, unit->node))
+                unit->lost |= 1u << rail;
+    }
+}
