@@ -13,15 +13,14 @@
 #include "drivers/peach2/peach2.h"
 #include "proto/wait.h"
 
-enum { ANSWER_MS = 5000 };
-
 static int dial(const char *path)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof(name.sun_path))
         return -ENAMETOOLONG;
     strcpy(name.sun_path, path);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    /* not blocking: a board that is stuck accepts nobody, and its queue may be full */
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
     if (connect(fd, (struct sockaddr *)&name, sizeof(name)) < 0) {
@@ -51,8 +50,9 @@ static int say(int fd, const struct peach2_control *message, int passed)
     return sendmsg(fd, &header, MSG_NOSIGNAL) == sizeof(*message) ? 0 : -ENODEV;
 }
 
-/* The answer, with at most PEACH2_CONTROL_FDS descriptors; how many. */
-static int hear(int fd, struct peach2_control *ret_message, int ret_fds[PEACH2_CONTROL_FDS])
+/* The answer, with at most PEACH2_CONTROL_FDS descriptors; how many. -ETIMEDOUT: not yet. */
+static int hear(int fd, struct peach2_control *ret_message, int ret_fds[PEACH2_CONTROL_FDS],
+                int wait_ms)
 {
     union {
         char bytes[CMSG_SPACE(PEACH2_CONTROL_FDS * sizeof(int))];
@@ -64,7 +64,10 @@ static int hear(int fd, struct peach2_control *ret_message, int ret_fds[PEACH2_C
                             .msg_iovlen = 1,
                             .msg_control = control.bytes,
                             .msg_controllen = sizeof(control.bytes)};
-    if (poll(&poll_fd, 1, ANSWER_MS) <= 0)
+    int ready;
+    while ((ready = poll(&poll_fd, 1, wait_ms)) < 0 && errno == EINTR)
+        ;
+    if (ready <= 0)
         return -ETIMEDOUT;
     if (recvmsg(fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != sizeof(*ret_message))
         return -ENODEV;
@@ -82,9 +85,14 @@ int device_ask(struct device *device, const struct peach2_control *message, int 
     struct peach2_control answer;
     int fds[PEACH2_CONTROL_FDS];
     int r = say(device->control, message, fd);
-    int count = r < 0 ? r : hear(device->control, &answer, fds);
+    int count = r < 0 ? r : hear(device->control, &answer, fds, ANSWER_MS);
     for (int i = 0; i < count; i++)
         close(fds[i]);
+    if (count ==
+        -ETIMEDOUT) { /* its answer would be taken for that of the next question: no more */
+        shutdown(device->control, SHUT_RDWR);
+        return -ENODEV;
+    }
     return count < 0 ? count : answer.status;
 }
 
@@ -102,17 +110,32 @@ static int map_bars(struct device *device, int bar0_fd, int bar2_fd)
                                                                                           : -EPROTO;
 }
 
-int device_attach(struct device *device)
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+int device_dial(struct device *device)
 {
     const struct peach2_control attach = {.type = PEACH2_ATTACH};
-    struct peach2_control answer;
-    int fds[PEACH2_CONTROL_FDS];
     device->control = dial(device->path);
     if (device->control < 0)
         return device->control;
-    int count = say(device->control, &attach, -1);
-    if (count == 0)
-        count = hear(device->control, &answer, fds);
+    int r = say(device->control, &attach, -1);
+    if (r < 0)
+        close_fd(&device->control);
+    return r;
+}
+
+int device_attach(struct device *device, int wait_ms)
+{
+    struct peach2_control answer;
+    int fds[PEACH2_CONTROL_FDS];
+    int count = hear(device->control, &answer, fds, wait_ms);
+    if (count == -ETIMEDOUT)
+        return -EAGAIN;
     int r = count < 0                     ? count
             : answer.status < 0           ? answer.status
             : count != PEACH2_CONTROL_FDS ? -EPROTO
@@ -134,13 +157,6 @@ int device_attach(struct device *device)
     return r;
 }
 
-static void close_fd(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
-
 void device_detach(struct device *device)
 {
     close_fd(&device->control);
@@ -152,6 +168,14 @@ void device_detach(struct device *device)
         munmap(device->bar2, sizeof(*device->bar2));
     device->bar0 = NULL;
     device->bar2 = NULL;
+}
+
+void device_forsake(struct device *device)
+{
+    for (unsigned node = 0; node < PEACH2_NODES; node++)
+        atomic_store(&device->bar0->accept_epoch[node], UINT64_MAX);
+    for (unsigned i = 0; i < PEACH2_CHANNELS; i++)
+        atomic_store(&device->bar0->channels[i].control, PEACH2_ABORT);
 }
 
 void device_ring(struct device *device)

@@ -15,9 +15,18 @@ static int attach(struct device *device)
     const uint64_t deadline_ns = clock_now_ns() + (uint64_t)ATTACH_MS * 1000000;
     const struct timespec nap = {.tv_nsec = 5000000};
     int r;
-    while (((r = device_attach(device)) == -ENODEV || r == -EBUSY) && clock_now_ns() < deadline_ns)
+    for (;;) {
+        r = device_dial(device);
+        if (r == 0)
+            r = device_attach(device, ANSWER_MS);
+        if (r == -EAGAIN) {
+            device_detach(device);
+            r = -ENODEV;
+        }
+        if ((r != -ENODEV && r != -EBUSY) || clock_now_ns() > deadline_ns)
+            return r;
         nanosleep(&nap, NULL);
-    return r;
+    }
 }
 
 static void write_rings(struct peach2 *peach2)
@@ -96,6 +105,7 @@ int peach2_open(const struct driver_config *config, const struct driver_events *
         return -ENOMEM;
     peach2->driver = (struct driver){.ops = &peach2_driver_ops, .events = *events};
     peach2->device.control = peach2->device.interrupt_fd = peach2->device.bell_fd = -1;
+    peach2->coming = peach2->device;
     peach2->event_fd = peach2->timer_fd = -1;
     peach2->next_bus = 1 << 20;
     peach2->landing_free = UINT32_MAX;
@@ -117,6 +127,7 @@ void peach2_close(struct driver *driver)
         peach2->gone = true;
     arena_free(peach2);
     device_detach(&peach2->device);
+    device_detach(&peach2->coming);
     if (peach2->event_fd >= 0)
         close(peach2->event_fd);
     if (peach2->timer_fd >= 0)

@@ -52,7 +52,8 @@ enum {
     STALL_MS = 500,      /* how long nothing may move before we resync */
     ASK_AGAIN_MS = 50,
     REATTACH_MS = 50,
-    ABORT_MS = 2000,
+    ABORT_MS = 1000,  /* how long a board may take to obey, */
+    ANSWER_MS = 1000, /* or to answer: then it is stuck, and counts as lost */
     TICK_MS = 25,
     FLUSH_MS = 30000,    /* how long a peer that is there may not answer one */
     SOURCE_FLUSHES = 32, /* answers that can wait; a flush that finds no place is asked again */
@@ -235,7 +236,8 @@ struct peach2 {
     struct driver driver;
     pthread_mutex_t lock; /* control socket, mappings, bus addresses */
     struct device device;
-    bool gone; /* the board has died; read by other threads under the lock */
+    bool gone;            /* the board has died; read by other threads under the lock */
+    struct device coming; /* the board that is asked in */
     uint64_t reattach_ns;
     int event_fd, timer_fd;
     bool timer_on;
@@ -288,9 +290,15 @@ static inline struct channel *channel_of(struct peach2 *peach2, const struct pee
 }
 
 /* ---- device.c: the board itself ---- */
-/* 0, or -ENODEV (none), -EBUSY (somebody else's), -EPROTO (another version of it). */
-int device_attach(struct device *device);
+/* Asks it in. 0, or -ENODEV: there is none. */
+int device_dial(struct device *device);
+/* And hears: 0, -EAGAIN (no answer yet), or, and then it is detached, -ENODEV, -EBUSY (somebody
+ * else's), -EPROTO (another version). */
+int device_attach(struct device *device, int wait_ms);
 void device_detach(struct device *device);
+/* It is stuck, not dead: should it go on before it sees that we have gone, it takes nothing in, and
+ * reads no source any more. */
+void device_forsake(struct device *device);
 /* A question on the control socket, fd -1: none; 0 or the board's error. Under the lock. */
 int device_ask(struct device *device, const struct peach2_control *message, int fd);
 void device_ring(struct device *device);

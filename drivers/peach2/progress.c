@@ -23,7 +23,14 @@ int events_open(struct peach2 *peach2)
     return 0;
 }
 
-/* Descriptors of a board that is gone have left by themselves: they are closed. */
+/* Closed, they would leave by themselves only where the board is dead: the interrupt is its, too.
+ */
+static void events_unwatch(struct peach2 *peach2)
+{
+    epoll_ctl(peach2->event_fd, EPOLL_CTL_DEL, peach2->device.interrupt_fd, NULL);
+    epoll_ctl(peach2->event_fd, EPOLL_CTL_DEL, peach2->device.control, NULL);
+}
+
 int events_watch(struct peach2 *peach2)
 {
     struct epoll_event event = {.events = EPOLLIN};
@@ -45,8 +52,11 @@ void board_lost(struct peach2 *peach2)
     pthread_mutex_lock(&peach2->lock);
     bool was_gone = peach2->gone;
     peach2->gone = true;
-    if (!was_gone)
+    if (!was_gone) {
+        events_unwatch(peach2);
+        device_forsake(&peach2->device);
         device_detach(&peach2->device);
+    }
     pthread_mutex_unlock(&peach2->lock);
     if (was_gone)
         return;
@@ -67,22 +77,29 @@ static bool lives(const struct peach2 *peach2)
 
 static unsigned look_for_board(struct peach2 *peach2, uint64_t now_ns)
 {
-    if (now_ns < peach2->reattach_ns)
+    struct device *coming = &peach2->coming;
+    if (coming->control < 0) {
+        if (now_ns < peach2->reattach_ns)
+            return 0;
+        peach2->reattach_ns = now_ns + (uint64_t)REATTACH_MS * 1000000;
+        coming->path = peach2->device.path;
+        if (device_dial(coming) < 0)
+            return 0;
+    }
+    if (device_attach(coming, 0) < 0) /* nobody waits for one that is stuck */
         return 0;
-    peach2->reattach_ns = now_ns + (uint64_t)REATTACH_MS * 1000000;
-    struct device device = {
-        .path = peach2->device.path, .control = -1, .interrupt_fd = -1, .bell_fd = -1};
+    const struct device none = {.control = -1, .interrupt_fd = -1, .bell_fd = -1};
     const uint32_t node = peach2->device.node;
-    if (device_attach(&device) < 0)
-        return 0;
     pthread_mutex_lock(&peach2->lock);
-    device.epoch = peach2->device.epoch;
-    peach2->device = device;
+    coming->epoch = peach2->device.epoch;
+    peach2->device = *coming;
+    *coming = none;
     peach2->gone = false;
-    int r = device.node == node ? peach2_set_up(peach2) : -EPROTO;
+    int r = peach2->device.node == node ? peach2_set_up(peach2) : -EPROTO;
     if (r == 0)
         r = events_watch(peach2);
     if (r < 0) {
+        events_unwatch(peach2);
         device_detach(&peach2->device);
         peach2->device.node = node;
         peach2->gone = true;

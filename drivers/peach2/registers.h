@@ -220,7 +220,8 @@ struct peach2_port_registers {
 
 /*
  * Cause bits. The board raises its interrupt (an eventfd) when it sets a bit of `cause` that `mask`
- * has, and then clears `mask`: one interrupt for each time that the driver asks. A driver that is
+ * has, and then clears `mask`: one interrupt for each time that the driver asks; whenever the board
+ * clears it there is one, also for a mask that was stored at that very moment. A driver that is
  * about to sleep sets `mask`, fences, and looks once more at what it waits for.
  */
 enum {

@@ -14,7 +14,8 @@ void board_cause(struct board *board, uint32_t bits)
     if ((atomic_load_explicit(&bar0->cause, memory_order_relaxed) & bits) != bits)
         atomic_fetch_or(&bar0->cause, bits);
     if ((atomic_load_explicit(&bar0->mask, memory_order_relaxed) & bits) &&
-        (atomic_exchange(&bar0->mask, 0) & bits))
+        atomic_exchange(&bar0->mask, 0) !=
+            0) /* whatever it has by now: it is taken, so it is told */
         eventfd_write(board->interrupt_fd, 1);
 }
 

@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -247,6 +248,28 @@ Test(peach2_recovery, boards_killed_and_restarted, .timeout = 200)
 Test(peach2_recovery, boards_killed_and_restarted_with_staged_puts, .timeout = 200)
 {
     check_boards(true);
+}
+
+/* One that is stopped in the middle of everything, and goes on: too short to be noticed, or so long
+ * that its driver gives it up and finds it again. */
+Test(peach2_recovery, boards_that_are_stuck, .timeout = 200)
+{
+    open_all(false);
+    run(20);
+    for (unsigned round = 0; round < 4; round++) {
+        const pid_t board = rig.boards[round].pid;
+        const uint64_t until_ns = clock_now_ns() + UINT64_C(1000000) * (round % 2 ? 2000 : 100);
+        for (unsigned i = 0; i < 50; i++)
+            go_round();
+        kill(board, SIGSTOP);
+        while (clock_now_ns() < until_ns)
+            go_round();
+        kill(board, SIGCONT);
+        run(20);
+    }
+    for (unsigned node = 0; node < NODES; node++)
+        cr_assert(sides[node].downs == 0);
+    close_all();
 }
 
 /* It does not come back: its peers are told, their puts fail, and everybody else goes on. */
