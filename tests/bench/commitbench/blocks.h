@@ -1,0 +1,40 @@
+/*
+ * blocks: what both programs of tests/bench/commit describe: blocks of doubles at irregular places,
+ * in order, no two of them adjacent; and how they report.
+ */
+#pragma once
+
+#include <stdint.h>
+
+enum { BLOCK_DOUBLES_MAX = 3, BLOCK_GAP_MAX = 4 };
+
+struct blocks {
+    uint64_t count;
+    uint64_t *lengths; /* in doubles */
+    int64_t *offsets;  /* in bytes */
+    uint64_t doubles;  /* in all blocks */
+};
+
+/* Ends the program when there is no memory. */
+void blocks_init(struct blocks *blocks, uint64_t count);
+void blocks_deinit(struct blocks *blocks);
+/* So much memory is enough for that many blocks. */
+uint64_t blocks_span_bytes(uint64_t count);
+
+/* One way through: made, put into a plan, started for the first time and once more; in ns. */
+enum phase { PHASE_LAYOUT, PHASE_PLAN, PHASE_FIRST, PHASE_LATER, PHASES };
+
+struct report {
+    uint64_t *samples[PHASES];
+    uint64_t room, count;
+};
+
+void report_init(struct report *report, uint64_t room);
+void report_deinit(struct report *report);
+void report_add(struct report *report, const uint64_t phases_ns[PHASES]);
+/* A line of JSON to stdout with the medians. sides: how many of both have the blocks, the other is contiguous. */
+void report_say(struct report *report, uint64_t blocks, int sides);
+
+/* "COUNT[,COUNT...]": the numbers, 0 at the end; -1: no such list. */
+enum { COUNTS_MAX = 16 };
+int counts_parse(const char *text, uint64_t ret_counts[COUNTS_MAX + 1]);

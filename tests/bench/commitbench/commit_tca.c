@@ -1,0 +1,191 @@
+/*
+ * commit_tca: what it costs to commit a layout of many irregular blocks, and a plan with it, and
+ * what a start costs the caller in the daemon's seat. Two ranks of a group on one node; rank 0
+ * writes lines of JSON.
+ *
+ *     tca-cluster run -n 1 --ppn 2 --bind -- commit_tca COUNT[,COUNT...] REPEATS
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <tca.h>
+
+#include "tests/bench/commitbench/blocks.h"
+#include "tools/tca-bench/work.h"
+
+#define PATIENCE_NS INT64_C(60000000000)
+#define STARTS      200
+
+struct ours {
+    struct tca *session;
+    struct tca_region *region;
+    struct tca_handle handles[2];
+    struct tca_layout *element;
+    const struct blocks *blocks;
+    struct tca_plan *answer; /* rank 1's word that the data have come */
+};
+
+static void check(int r, const char *what)
+{
+    if (r >= 0)
+        return;
+    fprintf(stderr, "commit: %s: %s (%s)\n", what, tca_error_text(), tca_strerror(r));
+    exit(1);
+}
+
+static struct tca_layout *make_layout(const struct ours *ours)
+{
+    const struct blocks *blocks = ours->blocks;
+    struct tca_layout *layout;
+
+    check(tca_layout_hindexed(ours->element, blocks->count, blocks->lengths, blocks->offsets,
+                              &layout),
+          "making a layout");
+    return layout;
+}
+
+static struct tca_plan *make_plan(const struct ours *ours, const struct tca_layout *layout,
+                                  int sides, enum tca_seat seat)
+{
+    struct tca_plan_args args = {.name = "commit", .seat = seat};
+    struct tca_put put = {.source = ours->region,
+                          .source_layout = layout,
+                          .target = ours->handles[1],
+                          .target_layout = sides == 2 ? layout : NULL};
+    struct tca_plan *plan;
+
+    check(tca_plan_new(ours->session, &args, &plan), "making a plan");
+    check(tca_plan_put(plan, &put), "adding a put");
+    check(tca_plan_notify(plan, 1, 0), "adding a notify");
+    check(tca_plan_commit(plan, TCA_DEFAULT), "committing");
+    return plan;
+}
+
+/* There, and word that it has come. */
+static uint64_t transfer(const struct ours *ours, struct tca_plan *plan)
+{
+    uint64_t begin_ns = now_ns();
+
+    check(tca_start(plan), "starting");
+    check(tca_notified_wait(ours->session, 1, 0, PATIENCE_NS), "waiting for the answer");
+    check(tca_wait(plan, PATIENCE_NS), "waiting for the end");
+    return now_ns() - begin_ns;
+}
+
+static void answer(const struct ours *ours)
+{
+    check(tca_notified_wait(ours->session, 0, 0, PATIENCE_NS), "waiting for data");
+    check(tca_start(ours->answer), "answering");
+    check(tca_wait(ours->answer, PATIENCE_NS), "answering");
+}
+
+static void run_once(const struct ours *ours, int sides, struct report *report)
+{
+    uint64_t phases_ns[PHASES];
+    uint64_t begin_ns = now_ns(), made_ns;
+    struct tca_layout *layout = make_layout(ours);
+    struct tca_plan *plan;
+
+    made_ns = now_ns();
+    phases_ns[PHASE_LAYOUT] = made_ns - begin_ns;
+    plan = make_plan(ours, layout, sides, TCA_SEAT_ANY);
+    phases_ns[PHASE_PLAN] = now_ns() - made_ns;
+    phases_ns[PHASE_FIRST] = transfer(ours, plan);
+    phases_ns[PHASE_LATER] = transfer(ours, plan);
+    tca_plan_free(plan);
+    tca_layout_free(layout);
+    report_add(report, phases_ns);
+}
+
+/* Of the call alone: the copying is the daemon's. */
+static void run_starts(const struct ours *ours)
+{
+    uint64_t samples[STARTS];
+    struct tca_layout *layout = make_layout(ours);
+    struct tca_plan *plan = make_plan(ours, layout, 2, TCA_SEAT_DAEMON);
+
+    for (int i = 0; i < STARTS; i++) {
+        uint64_t begin_ns = now_ns();
+
+        check(tca_start(plan), "starting");
+        samples[i] = now_ns() - begin_ns;
+        check(tca_wait(plan, PATIENCE_NS), "waiting for the end");
+    }
+    printf("{\"blocks\":%" PRIu64 ",\"start_us\":%.3f}\n", ours->blocks->count,
+           (double)median_of(samples, STARTS) / 1e3);
+    fflush(stdout);
+    tca_plan_free(plan);
+    tca_layout_free(layout);
+}
+
+static void run_count(struct ours *ours, uint64_t count, uint64_t repeats)
+{
+    struct blocks blocks;
+
+    blocks_init(&blocks, count);
+    ours->blocks = &blocks;
+    for (int sides = 1; sides <= 2; sides++) {
+        struct report report;
+
+        report_init(&report, repeats);
+        for (uint64_t n = 0; n < repeats; n++) {
+            if (tca_rank(ours->session) == 0) {
+                run_once(ours, sides, &report);
+            } else {
+                answer(ours);
+                answer(ours);
+            }
+        }
+        if (tca_rank(ours->session) == 0)
+            report_say(&report, count, sides);
+        report_deinit(&report);
+    }
+    if (tca_rank(ours->session) == 0)
+        run_starts(ours);
+    else
+        for (int i = 0; i < STARTS; i++)
+            check(tca_notified_wait(ours->session, 0, 0, PATIENCE_NS), "waiting for data");
+    blocks_deinit(&blocks);
+}
+
+static void open_all(struct ours *ours, uint64_t bytes)
+{
+    struct tca_handle own;
+
+    check(tca_open(NULL, &ours->session), "opening the session");
+    if (tca_size(ours->session) != 2) {
+        fputs("commit: it takes two ranks\n", stderr);
+        exit(2);
+    }
+    check(tca_region_alloc(ours->session, bytes, &ours->region), "making a region");
+    check(tca_region_handle(ours->region, 0, TCA_ALL, &own), "naming the region");
+    check(tca_allgather(ours->session, &own, sizeof(own), ours->handles, PATIENCE_NS), "meeting");
+    check(tca_layout_element(TCA_TYPE_DOUBLE, &ours->element), "making an element");
+    check(tca_plan_new(ours->session, NULL, &ours->answer), "making a plan");
+    check(tca_plan_notify(ours->answer, 1 - tca_rank(ours->session), 0), "adding a notify");
+    check(tca_plan_commit(ours->answer, TCA_DEFAULT), "committing");
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t counts[COUNTS_MAX + 1];
+    struct ours ours = {0};
+    uint64_t most = 0;
+    uint64_t repeats = argc == 3 ? strtoull(argv[2], NULL, 10) : 0;
+
+    if (repeats == 0 || counts_parse(argv[1], counts) < 0) {
+        fputs("Usage, under tca-cluster run with two ranks: commit_tca COUNT[,COUNT...] REPEATS\n",
+              stderr);
+        return 2;
+    }
+    for (int i = 0; counts[i]; i++)
+        most = counts[i] > most ? counts[i] : most;
+    open_all(&ours, blocks_span_bytes(most));
+    for (int i = 0; counts[i]; i++)
+        run_count(&ours, counts[i], repeats);
+    tca_plan_free(ours.answer);
+    tca_layout_free(ours.element);
+    check(tca_barrier(ours.session, PATIENCE_NS), "leaving");
+    tca_close(ours.session);
+    return 0;
+}
