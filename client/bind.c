@@ -5,6 +5,7 @@
 
 #include "client/error.h"
 #include "client/lane.h"
+#include "client/layout.h"
 #include "client/plan.h"
 #include "client/segment.h"
 #include "client/session.h"
@@ -24,7 +25,7 @@ struct parts {
 static int place(struct tca *session, struct unit *unit, const struct step *put,
                  const Tca__Mapping *mapping, struct driver_landing_args *args)
 {
-    const struct layout *layout = put->put.target_layout;
+    const struct layout *layout = put->put.target_layout->program;
     struct mapped_region *region;
     int r = mapping_region(session, mapping, &region);
     if (r < 0)
@@ -69,9 +70,9 @@ static int attach(struct unit *unit, const struct step *put, const Tca__Mapping 
     const struct attached attached = {.pid = (pid_t)mapping->pid,
                                       .key_address = mapping->key_address,
                                       .key = {handle.key[0], handle.key[1]},
-                                      .layout = put->put.target_layout};
+                                      .layout = put->put.target_layout->program};
     if (r == 0)
-        r = shm_put_attached(unit->put, &attached, put->put.source_layout);
+        r = shm_put_attached(unit->put, &attached, put->put.source_layout->program);
     return r < 0 ? error_set(r, "cannot prepare a put: %s", tca_strerror(r)) : 0;
 }
 
@@ -82,8 +83,8 @@ static void share(struct tca *session, struct unit *unit, const struct step *put
     struct mapped_segment *segment;
     if (mapping_segment(session, mapping, &segment) == 0 &&
         process_map_lane(unit->process, segment->segment) == 0)
-        shm_put_share(unit->put, (enum way)mapping->way, &session->way_costs, mapping->share, put->put.target_layout,
-                      put->put.source_layout);
+        shm_put_share(unit->put, (enum way)mapping->way, &session->way_costs, mapping->share,
+                      put->put.target_layout->program, put->put.source_layout->program);
 }
 
 static int make_unit(struct tca_plan *plan, struct unit *unit, const struct parts *parts,
@@ -102,8 +103,8 @@ static int make_unit(struct tca_plan *plan, struct unit *unit, const struct part
     if (parts->put) {
         args.region = parts->put->put.source->mapped.driver_region;
         args.offset_bytes = parts->put->put.source_offset_bytes;
-        args.layout = parts->put->put.source_layout;
-        args.target_layout = parts->put->put.target_layout;
+        args.layout = parts->put->put.source_layout->program;
+        args.target_layout = parts->put->put.target_layout->program;
         plan->client_bytes += args.layout->size_bytes;
     }
     r = session->shm->ops->put_prepare(session->shm, &args, &unit->put, &info);

@@ -4,6 +4,7 @@
 
 #include "client/clock.h"
 #include "client/error.h"
+#include "client/layout.h"
 #include "client/plan.h"
 #include "client/session.h"
 
@@ -42,11 +43,12 @@ static void draft_step(struct draft_step *draft, const struct step *step)
         tca__put__init(&draft->put);
         draft->put.source_region = step->put.source->mapped.id;
         draft->put.source_offset = step->put.source_offset_bytes;
-        draft->put.source_layout = layout_data(step->put.source_layout);
+        draft->put.source_layout = layout_data(step->put.source_layout->program);
         draft->put.handle =
             (ProtobufCBinaryData){.len = HANDLE_BYTES, .data = (uint8_t *)step->put.handle};
         draft->put.target_offset = step->put.target_offset_bytes;
-        draft->put.target_layout = layout_data(step->put.target_layout);
+        if (step->put.target_layout != step->put.source_layout) /* else one is enough */
+            draft->put.target_layout = layout_data(step->put.target_layout->program);
         draft->step.step_case = TCA__STEP__STEP_PUT;
         draft->step.put = &draft->put;
         break;

@@ -139,25 +139,21 @@ static int say_timeout(const struct control *control)
 static int send_question(struct control *control, uint32_t tag, const Tca__Message *question,
                          uint64_t end_ns)
 {
-    size_t bytes = tca__message__get_packed_size(question);
-    if (bytes > FRAME_PAYLOAD_MAX)
-        return error_set(-E2BIG,
-                         "a message of %zu bytes to tcad: at most %d go in one; make smaller plans",
-                         bytes, FRAME_PAYLOAD_MAX);
-    uint8_t *payload = malloc(bytes + 1);
-    if (!payload)
-        return error_set(-ENOMEM, "no memory for a message of %zu bytes to tcad", bytes);
-    tca__message__pack(question, payload);
     int r;
-    while ((r = frame_send(control->fd, tag, payload, bytes, NULL, 0)) == -EAGAIN || r == -EINTR)
+    while ((r = frame_send_message(control->fd, tag, &question->base, NULL, 0)) == -EAGAIN ||
+           r == -EINTR)
         if (!clock_poll(control->fd, POLLOUT, end_ns))
             break;
-    free(payload);
     if (r == -EAGAIN || r == -EINTR)
         return say_timeout(control);
+    if (r == -EMSGSIZE)
+        return error_set(-E2BIG,
+                         "a message of %zu bytes to tcad: at most %d go in one; make smaller plans",
+                         tca__message__get_packed_size(question), FRAME_PAYLOAD_MAX);
     if (r == -EMFILE || r == -ENFILE || r == -ENOMEM ||
         r == -ENOBUFS) /* of ours; the daemon heard nothing */
-        return error_set(r, "cannot send %zu bytes to tcad: %s", bytes, tca_strerror(r));
+        return error_set(r, "cannot send %zu bytes to tcad: %s",
+                         tca__message__get_packed_size(question), tca_strerror(r));
     return r < 0 ? control_lose(control, r) : 0;
 }
 

@@ -23,21 +23,11 @@ struct lane_offer {
 
 /* ---- taking up ---- */
 
-/* A layout of a message, checked: our own copy, for it need not be aligned there. */
-static int take_layout(const ProtobufCBinaryData *data, struct layout **ret_layout)
+/* A layout of a message, checked. */
+static const struct layout *layout_in(const ProtobufCBinaryData *data)
 {
-    if (data->len == 0)
-        return -EPROTO;
-    struct layout *layout = malloc(data->len);
-    if (!layout)
-        return -ENOMEM;
-    memcpy(layout, data->data, data->len);
-    if (layout_check(layout, data->len, NULL) < 0) {
-        free(layout);
-        return -EPROTO;
-    }
-    *ret_layout = layout;
-    return 0;
+    return layout_check(data->data, data->len, NULL) == 0 ? (const struct layout *)data->data
+                                                          : NULL;
 }
 
 static struct mapped_region *own_region(const struct tca *session, uint64_t id)
@@ -59,20 +49,19 @@ static int map_source(struct tca *session, const Tca__Share *share, struct frame
     return mapping_share_region(session, &mapping, frame, ret_region);
 }
 
-/* Compiles it from the layouts, which are not needed any more then. */
+/* Compiles it from the layouts, which are not needed any more then. What is from malloc, as the
+ * parts of a message, is aligned. */
 static int compile(struct lane_offer *offer, const Tca__Share *share, const struct mapped_region *target)
 {
-    struct layout *from = NULL, *to = NULL;
+    const struct layout *from = layout_in(&share->source_layout),
+                        *to =
+                            share->target_layout.len > 0 ? layout_in(&share->target_layout) : from;
     uint64_t source_bytes = offer->source ? offer->source->bytes : share->source_bytes;
-    int r = take_layout(&share->source_layout, &from);
-    if (r == 0)
-        r = take_layout(&share->target_layout, &to);
-    if (r == 0 && (from->size_bytes != to->size_bytes ||
-                   !layout_fits(from, share->source_offset, source_bytes) ||
-                   !layout_fits(to, share->target_offset, target->bytes)))
-        r = -EPROTO;
-    if (r == 0)
-        r = copy_program_new(to, from, &offer->program);
+    if (!from || !to || from->size_bytes != to->size_bytes ||
+        !layout_fits(from, share->source_offset, source_bytes) ||
+        !layout_fits(to, share->target_offset, target->bytes))
+        return -EPROTO;
+    int r = copy_program_new_unpack(to, from, &offer->program);
     if (r == 0) {
         offer->put.size_bytes = from->size_bytes;
         offer->put.program = offer->program;
@@ -83,8 +72,6 @@ static int compile(struct lane_offer *offer, const Tca__Share *share, const stru
         r = segment_populate((void *)(uintptr_t)(offer->put.source + from->lower_bytes),
                              (uint64_t)(from->upper_bytes - from->lower_bytes));
     }
-    free(from);
-    free(to);
     return r;
 }
 

@@ -37,7 +37,7 @@ static int wrap(int r, struct layout *program, const struct types *types,
         free(program);
         return explain(-ENOMEM);
     }
-    *layout = (struct tca_layout){.program = program, .types = *types};
+    *layout = (struct tca_layout){.program = program, .refs = 1, .types = *types};
     *ret_layout = layout;
     return 0;
 }
@@ -255,7 +255,8 @@ int tca_layout_dup(const struct tca_layout *layout, struct tca_layout **ret_layo
 
 struct tca_layout *tca_layout_free(struct tca_layout *layout)
 {
-    if (layout) {
+    /* release what this thread has read of it; acquire what all others have */
+    if (layout && atomic_fetch_sub_explicit(&layout->refs, 1, memory_order_acq_rel) == 1) {
         copy_program_free(layout->packer);
         copy_program_free(layout->unpacker);
         free(layout->program);

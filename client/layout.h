@@ -25,6 +25,7 @@ struct copy_program;
 
 struct tca_layout {
     struct layout *program;
+    atomic_uint refs; /* the caller's, and one for each plan's step that has it: it never changes */
     struct types types;
     /* Compiled when tca_pack() or tca_unpack() are called again, by whichever thread is first; NULL
      * before. */
@@ -32,6 +33,14 @@ struct tca_layout {
     _Atomic(struct copy_program *) unpacker;
     atomic_bool packed, unpacked;
 };
+
+/* Another reference, for tca_layout_free(), in any thread. */
+static inline struct tca_layout *layout_ref(const struct tca_layout *layout)
+{
+    struct tca_layout *counted = (struct tca_layout *)layout;
+    atomic_fetch_add_explicit(&counted->refs, 1, memory_order_relaxed);
+    return counted;
+}
 
 static inline const struct layout *layout_of(const struct tca_layout *layout)
 {

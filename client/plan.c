@@ -122,13 +122,23 @@ static int explain_types(const struct tca_put *put)
                      source, target);
 }
 
-/* The layouts of both sides, copied, as the rules of struct tca_put have it. */
-static int copy_layouts(const struct tca_put *put, struct layout **ret_source,
-                        struct layout **ret_target)
+/* A reference to it, or, if there is none, so many bytes. */
+static int layout_or_bytes(const struct tca_layout *given, uint64_t bytes,
+                           struct tca_layout **ret_layout)
+{
+    if (!given)
+        return tca_layout_contiguous(bytes, ret_layout);
+    *ret_layout = layout_ref(given);
+    return 0;
+}
+
+/* References to the layouts of both sides, as the rules of struct tca_put have it. */
+static int take_layouts(const struct tca_put *put, struct tca_layout **ret_source,
+                        struct tca_layout **ret_target)
 {
     const struct layout *given_source = layout_of(put->source_layout),
                         *given_target = layout_of(put->target_layout);
-    struct layout *source, *target;
+    struct tca_layout *source, *target;
     uint64_t bytes = given_source   ? given_source->size_bytes
                      : given_target ? given_target->size_bytes
                                     : put->bytes;
@@ -142,15 +152,13 @@ static int copy_layouts(const struct tca_put *put, struct layout **ret_source,
     if (bytes == 0)
         return error_static(
             -EINVAL, "a put of 0 bytes: give layouts or `bytes` (a notification needs no put)");
-    int r = given_source ? layout_dup(given_source, &source) : layout_contiguous(bytes, &source);
-    if (r == 0) {
-        r = given_target ? layout_dup(given_target, &target) : layout_contiguous(bytes, &target);
-        if (r < 0)
-            free(source);
-    }
+    int r = layout_or_bytes(put->source_layout, bytes, &source);
     if (r < 0)
-        return error_set(r, "cannot copy the layouts of a put of %llu bytes: %s",
-                         (unsigned long long)bytes, tca_strerror(r));
+        return r;
+    if ((r = layout_or_bytes(put->target_layout, bytes, &target)) < 0) {
+        tca_layout_free(source);
+        return r;
+    }
     *ret_source = source;
     *ret_target = target;
     return 0;
@@ -190,7 +198,7 @@ static int place_source(struct tca *session, struct tca_put *put)
 
 int tca_plan_put(struct tca_plan *plan, const struct tca_put *put)
 {
-    struct layout *source = NULL, *target = NULL;
+    struct tca_layout *source = NULL, *target = NULL;
     struct step *step;
     int r = reserve_step(plan, &step);
     if (r < 0)
@@ -202,13 +210,14 @@ int tca_plan_put(struct tca_plan *plan, const struct tca_put *put)
     int64_t length_bytes = tca_handle_bytes(&put->target);
     if (length_bytes < 0)
         return (int)length_bytes;
-    if ((r = copy_layouts(put, &source, &target)) < 0)
+    if ((r = take_layouts(put, &source, &target)) < 0)
         return r;
-    if ((r = check_fits(source, put->source_offset_bytes, put->source->mapped.bytes, "source")) <
-            0 ||
-        (r = check_fits(target, put->target_offset_bytes, (uint64_t)length_bytes, "target")) < 0) {
-        free(source);
-        free(target);
+    if ((r = check_fits(source->program, put->source_offset_bytes, put->source->mapped.bytes,
+                        "source")) < 0 ||
+        (r = check_fits(target->program, put->target_offset_bytes, (uint64_t)length_bytes,
+                        "target")) < 0) {
+        tca_layout_free(source);
+        tca_layout_free(target);
         return r;
     }
     *step = (struct step){.kind = STEP_PUT,
@@ -315,8 +324,8 @@ void plan_destroy(struct tca_plan *plan)
         if (step->kind != STEP_PUT)
             continue;
         step->put.source->mapped.uses--;
-        free(step->put.source_layout);
-        free(step->put.target_layout);
+        tca_layout_free(step->put.source_layout);
+        tca_layout_free(step->put.target_layout);
     }
     if (plan->state != PLAN_BUILDING)
         session->plans_by_id[plan->id] = NULL;

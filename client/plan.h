@@ -36,10 +36,10 @@ struct step {
         struct {
             struct tca_region *source;
             uint64_t source_offset_bytes;
-            struct layout *source_layout; /* owned */
+            struct tca_layout *source_layout; /* a reference */
             uint8_t handle[HANDLE_BYTES];
             uint64_t target_offset_bytes;
-            struct layout *target_layout; /* owned */
+            struct tca_layout *target_layout; /* a reference */
         } put;
         struct {
             uint32_t rank;

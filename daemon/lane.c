@@ -75,8 +75,9 @@ static void tell(struct session *to, const struct plan *plan, const struct plan_
         (ProtobufCBinaryData){layout_bytes(unit->source_layout), (uint8_t *)unit->source_layout};
     share.target_region = unit->region->id;
     share.target_offset = unit->handle.offset_bytes + unit->target_offset;
-    share.target_layout =
-        (ProtobufCBinaryData){layout_bytes(unit->target_layout), (uint8_t *)unit->target_layout};
+    if (unit->target_layout != unit->source_layout)
+        share.target_layout =
+            (ProtobufCBinaryData){layout_bytes(unit->target_layout), (uint8_t *)unit->target_layout};
     if (!unit->source->attached) {
         fds[fd_count++] = unit->source->fd;
         share.source_fd = fd_count;

@@ -76,8 +76,9 @@ void plan_free(struct plan *plan)
             unit->source->puts_from--;
         region_unref(unit->source);
         region_unref(unit->region);
+        if (unit->target_layout != unit->source_layout)
+            free(unit->target_layout);
         free(unit->source_layout);
-        free(unit->target_layout);
     }
     free(plan->chains);
     free(plan->steps);

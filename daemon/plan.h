@@ -58,7 +58,7 @@ struct plan_unit {
     uint8_t handle_bytes[HANDLE_BYTES];
     struct handle handle;
     uint64_t target_offset;
-    struct layout *target_layout;
+    struct layout *target_layout; /* may be the source's */
     /* the notification */
     bool notify;
     uint32_t rank, slot;
@@ -176,7 +176,7 @@ void plan_end_starts(struct plan *plan);
 
 /* ---- shared by the plan_*.c files ---- */
 
-/* plan_parse.c: checks everything that can be checked here. 0 or a negative errno with plan->error_text. */
+/* plan_parse.c: checks everything that can be checked here, and takes the layouts out of the message. 0 or a negative errno with plan->error_text. */
 int plan_parse(struct plan *plan, const Tca__PlanCommit *commit);
 /* plan_route.c: which ways a chain could go, before its bindings are made (local chains are decided then) and after. */
 int plan_route(struct plan *plan, struct plan_chain *chain);

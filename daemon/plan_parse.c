@@ -9,33 +9,35 @@
 #include "daemon/session.h"
 #include "daemon/tcad.h"
 
-static int take_layout(struct plan *plan, uint32_t step, const char *side, const ProtobufCBinaryData *data,
-                       struct layout **ret_layout)
+/* A layout may be megabytes: it is taken out of the message, whose parts are from malloc. */
+static int take_layout(struct plan *plan, uint32_t step, const char *side, ProtobufCBinaryData *data, struct layout **ret_layout)
 {
     const char *why;
-    struct layout *layout = malloc(data->len ? data->len : 1);
-    if (!layout)
-        return plan_fail(plan, -ENOMEM, "step %u: no memory for a layout of %zu bytes", step, data->len);
-    if (data->len > 0) /* empty ones have no data at all */
-        memcpy(layout, data->data, data->len);
-    int r = layout_check(layout, data->len, &why);
-    if (r < 0) {
-        free(layout);
+    int r = layout_check(data->data, data->len, &why);
+    if (r < 0)
         return plan_fail(plan, r, "step %u: %s layout: %s", step, side, why);
-    }
     plan->memory_bytes += data->len;
-    *ret_layout = layout;
+    *ret_layout = (struct layout *)data->data;
+    *data = (ProtobufCBinaryData){0};
     return 0;
 }
 
-static int parse_put(struct plan *plan, uint32_t step, const Tca__Put *put, struct plan_unit *unit)
+static int take_layouts(struct plan *plan, uint32_t step, Tca__Put *put, struct plan_unit *unit)
 {
-    char text[160];
-    struct session *session = plan->session;
     int r = take_layout(plan, step, "source", &put->source_layout, &unit->source_layout);
     if (r < 0)
         return r;
-    r = take_layout(plan, step, "target", &put->target_layout, &unit->target_layout);
+    if (put->target_layout.len > 0)
+        return take_layout(plan, step, "target", &put->target_layout, &unit->target_layout);
+    unit->target_layout = unit->source_layout;
+    return 0;
+}
+
+static int parse_put(struct plan *plan, uint32_t step, Tca__Put *put, struct plan_unit *unit)
+{
+    char text[160];
+    struct session *session = plan->session;
+    int r = take_layouts(plan, step, put, unit);
     if (r < 0)
         return r;
     if (unit->source_layout->size_bytes != unit->target_layout->size_bytes)

@@ -50,9 +50,9 @@ void client_doom(struct client *client, const char *why)
     shutdown(client->fd, SHUT_RDWR); /* wakes ready(), which drops it; what was sent can still be read */
 }
 
-static void enqueue(struct client *client, uint32_t tag, const void *payload, size_t bytes, const int *fds,
-                    size_t fd_count)
+static void enqueue(struct client *client, uint32_t tag, const Tca__Message *message, const int *fds, size_t fd_count)
 {
+    const size_t bytes = tca__message__get_packed_size(message);
     if (client->queued >= QUEUE_MAX || (client->queued > 0 && bytes > QUEUE_BYTES_MAX - client->queued_bytes) ||
         client->queued_fds + fd_count > QUEUE_FDS_MAX) {
         client_doom(client, "it does not read its answers: more than 1,000, 64 MiB or 256 descriptors of them wait");
@@ -64,7 +64,7 @@ static void enqueue(struct client *client, uint32_t tag, const void *payload, si
         return;
     }
     *out = (struct outgoing){.tag = tag, .bytes = bytes};
-    memcpy(out->payload, payload, bytes);
+    tca__message__pack(message, out->payload);
     for (size_t i = 0; i < fd_count; i++) {
         int fd = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
         if (fd < 0) {
@@ -84,23 +84,13 @@ static void enqueue(struct client *client, uint32_t tag, const void *payload, si
 
 void client_send(struct client *client, uint32_t tag, const Tca__Message *message, const int *fds, size_t fd_count)
 {
-    uint8_t small[4096];
     if (client->doomed)
         return;
-    size_t bytes = tca__message__get_packed_size(message);
-    uint8_t *payload = bytes <= sizeof small ? small : malloc(bytes);
-    if (!payload) {
-        client_doom(client, "no memory for an answer");
-        return;
-    }
-    tca__message__pack(message, payload);
-    int r = client->queue ? -EAGAIN : frame_send(client->fd, tag, payload, bytes, fds, fd_count);
+    int r = client->queue ? -EAGAIN : frame_send_message(client->fd, tag, &message->base, fds, fd_count);
     if (r == -EAGAIN)
-        enqueue(client, tag, payload, bytes, fds, fd_count);
+        enqueue(client, tag, message, fds, fd_count);
     else if (r < 0 && r != -EPIPE && r != -ECONNRESET) /* these two: its end of file comes next */
         client_doom(client, strerror(-r));
-    if (payload != small)
-        free(payload);
 }
 
 void client_flush(struct client *client)

@@ -1,14 +1,13 @@
 #include "proto/frame.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "proto/frame_memfd.h"
 
 int frame_header_check(const struct frame_header *header, const char **ret_why)
 {
@@ -40,62 +39,6 @@ void frame_header_fill(struct frame_header *ret_header, uint32_t tag, uint32_t l
 {
     *ret_header = (struct frame_header){
         .magic = FRAME_MAGIC, .version = PROTO_VERSION, .length_bytes = length_bytes, .tag = tag};
-}
-
-/* ---- memfd payloads ---- */
-
-enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE };
-
-static int write_all(int fd, const uint8_t *data, size_t bytes)
-{
-    while (bytes > 0) {
-        ssize_t n = write(fd, data, bytes);
-        if (n < 0) {
-            if (errno == EINTR)
-                continue;
-            return -errno;
-        }
-        data += n;
-        bytes -= (size_t)n;
-    }
-    return 0;
-}
-
-int frame_memfd(const char *name, const void *data, size_t bytes)
-{
-    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return -errno;
-    int r = write_all(fd, data, bytes);
-    if (r == 0 && fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) < 0)
-        r = -errno;
-    if (r < 0) {
-        close(fd);
-        return r;
-    }
-    return fd;
-}
-
-/* Copies a memfd of exactly that many bytes, which nobody can change or shrink under us. */
-static int read_memfd(int fd, uint8_t *ret_data, size_t bytes)
-{
-    int seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || (seals & SEALS) != SEALS)
-        return -EPROTO;
-    struct stat st;
-    if (fstat(fd, &st) < 0)
-        return -errno;
-    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != bytes)
-        return -EPROTO;
-    for (size_t done = 0; done < bytes;) {
-        ssize_t n = pread(fd, ret_data + done, bytes - done, (off_t)done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -EPROTO;
-        done += (size_t)n;
-    }
-    return 0;
 }
 
 /* ---- sending ---- */
@@ -151,16 +94,28 @@ int frame_send(int socket_fd, uint32_t tag, const void *payload, size_t bytes, c
     if (inside)
         return send_message(socket_fd, &header, payload, bytes, fds, fd_count);
 
-    int all[FRAME_FDS_MAX];
-    all[0] = frame_memfd("tca-frame", payload, bytes);
-    if (all[0] < 0)
-        return all[0];
+    int memfd = frame_memfd("tca-frame", payload, bytes);
+    if (memfd < 0)
+        return memfd;
+    int r = frame_send_memfd(socket_fd, tag, memfd, bytes, fds, fd_count);
+    close(memfd);
+    return r;
+}
+
+int frame_send_memfd(int socket_fd, uint32_t tag, int memfd, size_t bytes, const int *fds,
+                     size_t fd_count)
+{
+    int all[FRAME_FDS_MAX] = {memfd};
+    if (bytes > FRAME_PAYLOAD_MAX)
+        return -EMSGSIZE;
+    if (fd_count > (size_t)FRAME_FDS_MAX - 1)
+        return -E2BIG;
+    struct frame_header header;
+    frame_header_fill(&header, tag, (uint32_t)bytes);
+    header.flags |= FRAME_IN_MEMFD;
     if (fd_count > 0)
         memcpy(all + 1, fds, fd_count * sizeof(int));
-    header.flags |= FRAME_IN_MEMFD;
-    int r = send_message(socket_fd, &header, NULL, 0, all, fd_count + 1);
-    close(all[0]);
-    return r;
+    return send_message(socket_fd, &header, NULL, 0, all, fd_count + 1);
 }
 
 /* ---- receiving ---- */
@@ -295,7 +250,7 @@ static int unpack_memfd(struct frame *frame)
 {
     if (frame->fd_count == 0)
         return -EPROTO;
-    int r = read_memfd(frame->fds[0], frame->payload, frame->header.length_bytes);
+    int r = memfd_read(frame->fds[0], frame->payload, frame->header.length_bytes);
     if (r < 0)
         return r;
     close_foreign(frame->fds[0]);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <assert.h>
+#include <protobuf-c/protobuf-c.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -45,6 +46,16 @@ void frame_header_fill(struct frame_header *ret_header, uint32_t tag, uint32_t l
 /* Sends one frame on a SOCK_SEQPACKET socket. 0, -EAGAIN (would block, nothing sent), -EMSGSIZE, -EPIPE, ... Never
  * raises SIGPIPE; the descriptors stay the caller's. */
 int frame_send(int socket_fd, uint32_t tag, const void *payload, size_t bytes, const int *fds, size_t fd_count);
+
+/* The same with a payload that lies in a sealed memfd already, so many bytes of it; that stays the
+ * caller's, too. -E2BIG: one descriptor fewer fits. */
+int frame_send_memfd(int socket_fd, uint32_t tag, int memfd, size_t bytes, const int *fds,
+                     size_t fd_count);
+
+/* Packs a message and sends it. What is in a long one is copied once, into the memfd. As
+ * frame_send(), and -ENOMEM. */
+int frame_send_message(int socket_fd, uint32_t tag, const ProtobufCMessage *message, const int *fds,
+                       size_t fd_count);
 
 /* Receives one frame. 0 and a frame for frame_free(), -EAGAIN (none there), -ECONNRESET (end of connection), or the
  * errors of frame_header_check() and -EPROTO for a length that does not match or a memfd that is not sealed. */

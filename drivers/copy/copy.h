@@ -24,6 +24,9 @@ int copy_program_new(const struct layout *target, const struct layout *source,
 /* The same for copy_program_run() and copy_program_run_stream() only, where that is less work. */
 int copy_program_new_run(const struct layout *target, const struct layout *source,
                          struct copy_program **ret_program);
+/* For these and copy_program_unpack(), copy_program_unpack_stream(). */
+int copy_program_new_unpack(const struct layout *target, const struct layout *source,
+                            struct copy_program **ret_program);
 /* From now on it is good for everything; the layouts are those it was made of. 0, -ENOMEM. */
 int copy_program_complete(struct copy_program *program, const struct layout *target,
                           const struct layout *source);

@@ -48,76 +48,85 @@ static bool is_near(uint64_t place, uint64_t base)
     return (int64_t)(place - base) == (int32_t)(place - base);
 }
 
-/* How many pieces fit into one list: places of 32 bits, from the first one on. */
-static uint64_t list_count(const struct copy_piece *pieces, uint64_t count)
+/* The divisor of all lengths so far (0: there are none) and one more. Most are the same, or a power
+ * of two and its multiples. */
+static uint64_t common_divisor(uint64_t divisor, uint64_t length)
 {
-    uint64_t i = 0, bytes = 0;
-    for (; i < count && pieces[i].length < ALONE_BYTES; i++) {
-        bytes += pieces[i].length;
-        if (bytes > INT32_MAX || !is_near(pieces[i].target, pieces[0].target) ||
-            !is_near(pieces[i].source, pieces[0].source))
-            break;
+    if (divisor == length ||
+        ((divisor & (divisor - 1)) == 0 && (length & (divisor - 1)) == 0 && divisor > 0))
+        return divisor;
+    while (divisor > 0) {
+        uint64_t rest = length % divisor;
+        length = divisor;
+        divisor = rest;
     }
-    return i;
-}
-
-static uint64_t common_divisor(uint64_t a, uint64_t b)
-{
-    while (b > 0 && a != b) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
+    return length;
 }
 
 /* What a list will be like. */
 struct plan {
+    uint64_t pieces;
     uint64_t bytes;
     uint64_t blocks;
     uint64_t block_bytes; /* 0: they differ */
     bool target_packed, source_packed;
 };
 
-/* Lists whose blocks have one length have the faster kernels: a block that is twice or three times
- * as long as the others (neighbours that were merged) is cut up, unless too many are. */
+/* As many pieces as fit into one list: places of 32 bits, from the first one on. Lists whose blocks
+ * have one length have the faster kernels: a block that is twice or three times as long as the
+ * others (neighbours that were merged) is cut up, unless too many are. */
 static struct plan make_plan(const struct copy_piece *pieces, uint64_t count)
 {
-    struct plan plan = {.target_packed = true, .source_packed = true};
-    for (uint64_t i = 0; i < count; i++) {
-        plan.block_bytes = common_divisor(pieces[i].length, plan.block_bytes);
-        plan.target_packed &= pieces[i].target - pieces[0].target == plan.bytes;
-        plan.source_packed &= pieces[i].source - pieces[0].source == plan.bytes;
-        plan.bytes += pieces[i].length;
+    const uint64_t target = pieces->target, source = pieces->source;
+    uint64_t i = 0, bytes = 0, divisor = 0, target_gaps = 0, source_gaps = 0;
+    for (; i < count && pieces[i].length < ALONE_BYTES; i++) {
+        const struct copy_piece *piece = &pieces[i];
+        if (bytes + piece->length > INT32_MAX || !is_near(piece->target, target) ||
+            !is_near(piece->source, source))
+            break;
+        divisor = common_divisor(divisor, piece->length);
+        target_gaps |= piece->target - target - bytes;
+        source_gaps |= piece->source - source - bytes;
+        bytes += piece->length;
     }
-    plan.blocks = plan.bytes / plan.block_bytes;
-    if (plan.blocks > count + count / 2) {
-        plan.blocks = count;
+    struct plan plan = {.pieces = i,
+                        .bytes = bytes,
+                        .block_bytes = divisor,
+                        .target_packed = target_gaps == 0,
+                        .source_packed = source_gaps == 0};
+    if (i > 0)
+        plan.blocks = bytes / divisor;
+    if (plan.blocks > i + i / 2) {
+        plan.blocks = i;
         plan.block_bytes = 0;
     }
     return plan;
 }
 
-static void fill_places(int32_t *places, const struct copy_piece *pieces, uint64_t count,
-                        uint64_t block_bytes, bool is_target)
+static void fill_places(int32_t *places, const struct copy_piece *pieces, const struct plan *plan,
+                        bool is_target)
 {
+    const uint64_t base = is_target ? pieces->target : pieces->source;
     uint64_t at = 0;
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t place =
-            is_target ? pieces[i].target - pieces[0].target : pieces[i].source - pieces[0].source;
-        uint64_t step = block_bytes > 0 ? block_bytes : pieces[i].length;
-        for (uint64_t inside = 0; inside < pieces[i].length; inside += step)
+    for (uint64_t i = 0; i < plan->pieces; i++) {
+        uint64_t place = (is_target ? pieces[i].target : pieces[i].source) - base;
+        places[at++] = (int32_t)place;
+        for (uint64_t inside = plan->block_bytes; inside < pieces[i].length && inside > 0;
+             inside += plan->block_bytes)
             places[at++] = (int32_t)(place + inside);
     }
 }
 
-static int make_places(const struct plan *plan, const struct copy_piece *pieces, uint64_t count,
-                       bool is_target, const int32_t **ret_places)
+static int make_places(const struct plan *plan, const struct copy_piece *pieces, bool is_target,
+                       const int32_t **ret_places)
 {
     int32_t *places = reallocarray(NULL, plan->blocks, sizeof(*places));
     if (!places)
         return -ENOMEM;
-    fill_places(places, pieces, count, plan->block_bytes, is_target);
+    if (is_target)
+        fill_places(places, pieces, plan, true);
+    else
+        fill_places(places, pieces, plan, false);
     *ret_places = places;
     return 0;
 }
@@ -134,20 +143,19 @@ static int make_starts(const struct copy_piece *pieces, uint64_t count, const ui
     return 0;
 }
 
-static int make_list(const struct copy_piece *pieces, uint64_t count, struct copy_op *op)
+static int make_list(const struct plan *plan, const struct copy_piece *pieces, struct copy_op *op)
 {
-    const struct plan plan = make_plan(pieces, count);
     op->kind = COPY_LIST;
-    op->count = plan.blocks;
-    op->size_bytes = plan.bytes;
-    op->list.list = (struct copy_list){.block_bytes = plan.block_bytes};
+    op->count = plan->blocks;
+    op->size_bytes = plan->bytes;
+    op->list.list = (struct copy_list){.block_bytes = plan->block_bytes};
     int r = 0;
-    if (!plan.target_packed)
-        r = make_places(&plan, pieces, count, true, &op->list.list.target_places);
-    if (r == 0 && !plan.source_packed)
-        r = make_places(&plan, pieces, count, false, &op->list.list.source_places);
-    if (r == 0 && plan.block_bytes == 0)
-        r = make_starts(pieces, count, &op->list.list.starts);
+    if (!plan->target_packed)
+        r = make_places(plan, pieces, true, &op->list.list.target_places);
+    if (r == 0 && !plan->source_packed)
+        r = make_places(plan, pieces, false, &op->list.list.source_places);
+    if (r == 0 && plan->block_bytes == 0)
+        r = make_starts(pieces, plan->pieces, &op->list.list.starts);
     if (r < 0)
         copy_op_deinit(op);
     return r;
@@ -156,19 +164,19 @@ static int make_list(const struct copy_piece *pieces, uint64_t count, struct cop
 int copy_pieces_op(const struct copy_pieces *pieces, uint64_t *first, struct copy_op *ret_op)
 {
     const struct copy_piece *from = &pieces->all[*first];
-    uint64_t count = list_count(from, pieces->count - *first);
+    const struct plan plan = make_plan(from, pieces->count - *first);
     struct copy_op op = {
         .kind = COPY_BLOCK,
         .size_bytes = from->length,
         .target_offset_bytes = (int64_t)from->target,
         .source_offset_bytes = (int64_t)from->source,
     };
-    if (count > 1) {
-        int r = make_list(from, count, &op);
+    if (plan.pieces > 1) {
+        int r = make_list(&plan, from, &op);
         if (r < 0)
             return r;
     }
-    *first += count > 1 ? count : 1;
+    *first += plan.pieces > 1 ? plan.pieces : 1;
     *ret_op = op;
     return 0;
 }

@@ -68,15 +68,20 @@ static int compile_packed(struct copy_program *program, const struct layout *tar
     return r;
 }
 
+/* What a program is good for, besides running. */
+enum uses { USE_RUN, USE_UNPACK, USE_ALL };
+
 static int compile(struct copy_program *program, const struct layout *target,
-                   const struct layout *source, bool run_only)
+                   const struct layout *source, enum uses uses)
 {
     struct copy_pieces pieces = {0};
     program->kernels = copy_kernels();
     program->short_blocks = source->size_bytes < source->block_count * STREAM_BLOCK_MIN;
     int r = compile_run(program, target, source, &pieces);
-    if (r == 0 && !(run_only && program->run == &program->both))
+    if (r == 0 && (uses == USE_ALL || program->run != &program->both))
         r = compile_packed(program, target, source, &pieces);
+    else if (r == 0 && uses == USE_UNPACK)
+        r = copy_tree_init(&program->unpack, target, NULL, &pieces);
     copy_pieces_deinit(&pieces);
     return r;
 }
@@ -87,13 +92,14 @@ int copy_program_complete(struct copy_program *program, const struct layout *tar
     struct copy_pieces pieces = {0};
     if (program->complete)
         return 0;
-    copy_tree_deinit(&program->pack); /* of a try that failed */
+    copy_tree_deinit(&program->pack); /* of a try that failed, or of lesser use */
+    copy_tree_deinit(&program->unpack);
     int r = compile_packed(program, target, source, &pieces);
     copy_pieces_deinit(&pieces);
     return r;
 }
 
-static int make(const struct layout *target, const struct layout *source, bool run_only,
+static int make(const struct layout *target, const struct layout *source, enum uses uses,
                 struct copy_program **ret_program)
 {
     if (target->size_bytes != source->size_bytes)
@@ -101,7 +107,7 @@ static int make(const struct layout *target, const struct layout *source, bool r
     struct copy_program *program = calloc(1, sizeof(*program));
     if (!program)
         return -ENOMEM;
-    int r = compile(program, target, source, run_only);
+    int r = compile(program, target, source, uses);
     if (r < 0) {
         copy_program_free(program);
         return r;
@@ -113,13 +119,19 @@ static int make(const struct layout *target, const struct layout *source, bool r
 int copy_program_new(const struct layout *target, const struct layout *source,
                      struct copy_program **ret_program)
 {
-    return make(target, source, false, ret_program);
+    return make(target, source, USE_ALL, ret_program);
 }
 
 int copy_program_new_run(const struct layout *target, const struct layout *source,
                          struct copy_program **ret_program)
 {
-    return make(target, source, true, ret_program);
+    return make(target, source, USE_RUN, ret_program);
+}
+
+int copy_program_new_unpack(const struct layout *target, const struct layout *source,
+                            struct copy_program **ret_program)
+{
+    return make(target, source, USE_UNPACK, ret_program);
 }
 
 struct copy_program *copy_program_free(struct copy_program *program)

@@ -40,6 +40,14 @@ static int reserve(void *array, uint64_t *room, uint64_t used, size_t item_bytes
     return 0;
 }
 
+static int spend(struct zip *zip, uint64_t work)
+{
+    if (work > zip->work_left)
+        return -ENOTSUP;
+    zip->work_left -= work;
+    return 0;
+}
+
 static int push_op(struct zip *zip, const struct copy_op *op)
 {
     int r = reserve(&zip->ops, &zip->op_room, zip->op_count, sizeof(*op));
@@ -91,7 +99,9 @@ static int take_list(struct zip *zip, struct copy_view *list, const struct copy_
                      struct copy_view *block, bool list_is_target)
 {
     const uint64_t count = list->head.count;
-    int r = copy_pieces_reserve(zip->pieces, count);
+    int r = spend(zip, count);
+    if (r == 0)
+        r = copy_pieces_reserve(zip->pieces, count);
     if (r < 0)
         return r;
     const struct layout_pair *pair = &side->pairs[list->head.pair];
@@ -105,7 +115,45 @@ static int take_list(struct zip *zip, struct copy_view *list, const struct copy_
     list->head.count = 0;
     list->has_head = false;
     block->has_head = block->head.count > 0;
-    zip->work_left -= count < zip->work_left ? count : zip->work_left;
+    return 0;
+}
+
+/* So many pairs are left, and of the first so many bytes are taken. */
+static void rest_of_list(struct copy_view *list, uint64_t count, uint64_t done)
+{
+    list->head.pair += list->head.count - count;
+    list->head.count = count;
+    list->head.done = done;
+    list->has_head = count > 0;
+}
+
+/* Two lists: what is left of one pair, or of the other's, until one list ends. */
+static int take_lists(struct zip *zip, struct task *task)
+{
+    struct copy_item *target = &task->target.head, *source = &task->source.head;
+    const uint64_t most = target->count + source->count; /* each piece ends a pair */
+    int r = spend(zip, most);
+    if (r == 0)
+        r = copy_pieces_reserve(zip->pieces, most);
+    if (r < 0)
+        return r;
+    const struct layout_pair *to = &zip->target.pairs[target->pair],
+                             *from = &zip->source.pairs[source->pair];
+    const struct layout_pair *to_end = to + target->count, *from_end = from + source->count;
+    uint64_t to_done = target->done, from_done = source->done;
+    while (to < to_end && from < from_end) {
+        const uint64_t to_left = to->length_bytes - to_done,
+                       from_left = from->length_bytes - from_done;
+        const uint64_t length = to_left < from_left ? to_left : from_left;
+        copy_pieces_put(zip->pieces, target->offset + (uint64_t)to->offset_bytes + to_done,
+                        source->offset + (uint64_t)from->offset_bytes + from_done, length);
+        to_done = to_left == length ? 0 : to_done + length;
+        from_done = from_left == length ? 0 : from_done + length;
+        to += to_left == length;
+        from += from_left == length;
+    }
+    rest_of_list(&task->target, (uint64_t)(to_end - to), to_done);
+    rest_of_list(&task->source, (uint64_t)(from_end - from), from_done);
     return 0;
 }
 
@@ -124,10 +172,11 @@ static int take_pieces(struct zip *zip, struct task *task)
         return take_list(zip, &task->target, &zip->target, &task->source, true);
     if (whole_list(&zip->source, &task->source, &task->target))
         return take_list(zip, &task->source, &zip->source, &task->target, false);
+    if (task->target.head.kind == LAYOUT_LIST && task->source.head.kind == LAYOUT_LIST)
+        return take_lists(zip, task);
     do {
-        if (zip->work_left-- == 0)
-            return -ENOTSUP;
-        r = take_piece(zip, task);
+        if ((r = spend(zip, 1)) == 0)
+            r = take_piece(zip, task);
     } while (r == 0 && task->target.has_head && task->source.has_head &&
              task->target.head.kind != LAYOUT_LOOP && task->source.head.kind != LAYOUT_LOOP);
     return r;
@@ -196,9 +245,9 @@ static int take(struct zip *zip, struct task *task, uint64_t *start)
 {
     if (wants_pieces(zip, task))
         return take_pieces(zip, task);
-    if (zip->work_left-- == 0)
-        return -ENOTSUP;
-    int r = flush_pieces(zip, start);
+    int r = spend(zip, 1);
+    if (r == 0)
+        r = flush_pieces(zip, start);
     return r < 0 ? r : take_loop(zip, task, start);
 }
 

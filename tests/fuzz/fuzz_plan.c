@@ -57,7 +57,8 @@ static void fill_in(Tca__PlanCommit *commit)
             if (step->step_case != TCA__STEP__STEP_PUT)
                 continue;
             fill_layout(&step->put->source_layout);
-            fill_layout(&step->put->target_layout);
+            if (j % 3) /* else it is the source's */
+                fill_layout(&step->put->target_layout);
             if (step->put->handle.len == 0) {
                 struct handle handle = {.node = j % 2 ? 7 : 0, .region = 5, .length_bytes = REGION_BYTES};
                 uint8_t bytes[HANDLE_BYTES];

@@ -26,7 +26,7 @@ static uint64_t next_random(uint64_t *state)
     return *state;
 }
 
-void blocks_init(struct blocks *blocks, uint64_t count)
+void blocks_init(struct blocks *blocks, uint64_t count, int number)
 {
     uint64_t state = 88172645463325252u;
     uint64_t at = 0;
@@ -36,11 +36,12 @@ void blocks_init(struct blocks *blocks, uint64_t count)
                               .offsets = items(count, sizeof(*blocks->offsets))};
     for (uint64_t i = 0; i < count; i++) {
         uint64_t random = next_random(&state) >> 32;
+        uint64_t gap = random / BLOCK_DOUBLES_MAX >> number;
 
         blocks->lengths[i] = 1 + random % BLOCK_DOUBLES_MAX;
         blocks->offsets[i] = (int64_t)(at * sizeof(double));
         blocks->doubles += blocks->lengths[i];
-        at += blocks->lengths[i] + 1 + random / BLOCK_DOUBLES_MAX % BLOCK_GAP_MAX;
+        at += blocks->lengths[i] + 1 + gap % BLOCK_GAP_MAX;
     }
 }
 
@@ -77,11 +78,13 @@ void report_add(struct report *report, const uint64_t phases_ns[PHASES])
     report->count++;
 }
 
-void report_say(struct report *report, uint64_t blocks, int sides)
+void report_say(struct report *report, uint64_t blocks, enum sides sides)
 {
     static const char *const names[PHASES] = {"layout_us", "plan_us", "first_us", "later_us"};
 
-    printf("{\"blocks\":%" PRIu64 ",\"sides\":%d", blocks, sides);
+    static const char *const texts[] = {"one", "both", "same"};
+
+    printf("{\"blocks\":%" PRIu64 ",\"sides\":\"%s\"", blocks, texts[sides]);
     for (int phase = 0; phase < PHASES; phase++)
         printf(",\"%s\":%.3f", names[phase],
                (double)median_of(report->samples[phase], report->count) / 1e3);

@@ -15,8 +15,9 @@ struct blocks {
     uint64_t doubles;  /* in all blocks */
 };
 
-/* Ends the program when there is no memory. */
-void blocks_init(struct blocks *blocks, uint64_t count);
+/* number: 0 or 1, lists of blocks that are as long at other places. Ends the program when there is
+ * no memory. */
+void blocks_init(struct blocks *blocks, uint64_t count, int number);
 void blocks_deinit(struct blocks *blocks);
 /* So much memory is enough for that many blocks. */
 uint64_t blocks_span_bytes(uint64_t count);
@@ -32,8 +33,11 @@ struct report {
 void report_init(struct report *report, uint64_t room);
 void report_deinit(struct report *report);
 void report_add(struct report *report, const uint64_t phases_ns[PHASES]);
-/* A line of JSON to stdout with the medians. sides: how many of both have the blocks, the other is contiguous. */
-void report_say(struct report *report, uint64_t blocks, int sides);
+/* What is described by blocks: one side, the other being contiguous; both, each with its own; both,
+ * with the same. */
+enum sides { SIDES_ONE, SIDES_BOTH, SIDES_SAME };
+/* A line of JSON to stdout with the medians. */
+void report_say(struct report *report, uint64_t blocks, enum sides sides);
 
 /* "COUNT[,COUNT...]": the numbers, 0 at the end; -1: no such list. */
 enum { COUNTS_MAX = 16 };

@@ -49,11 +49,11 @@ static uint64_t transfer(const struct mpi *mpi, MPI_Datatype type)
     return now_ns() - begin_ns;
 }
 
-static void run_once(const struct mpi *mpi, int sides, struct report *report)
+static void run_once(const struct mpi *mpi, enum sides sides, struct report *report)
 {
     uint64_t phases_ns[PHASES] = {0};
     uint64_t begin_ns = now_ns();
-    MPI_Datatype type = make_type(mpi, mpi->me == 0 || sides == 2);
+    MPI_Datatype type = make_type(mpi, mpi->me == 0 || sides == SIDES_BOTH);
 
     phases_ns[PHASE_LAYOUT] = now_ns() - begin_ns;
     phases_ns[PHASE_FIRST] = transfer(mpi, type);
@@ -66,7 +66,7 @@ static void run_count(struct mpi *mpi, uint64_t count, uint64_t repeats)
 {
     struct blocks blocks;
 
-    blocks_init(&blocks, count);
+    blocks_init(&blocks, count, mpi->me);
     mpi->blocks = &blocks;
     mpi->lengths = malloc(count * sizeof(*mpi->lengths));
     mpi->offsets = malloc(count * sizeof(*mpi->offsets));
@@ -76,7 +76,7 @@ static void run_count(struct mpi *mpi, uint64_t count, uint64_t repeats)
         mpi->lengths[i] = (int)blocks.lengths[i];
         mpi->offsets[i] = (MPI_Aint)blocks.offsets[i];
     }
-    for (int sides = 1; sides <= 2; sides++) {
+    for (enum sides sides = SIDES_ONE; sides <= SIDES_BOTH; sides++) {
         struct report report;
 
         report_init(&report, repeats);

@@ -21,8 +21,8 @@ struct ours {
     struct tca_region *region;
     struct tca_handle handles[2];
     struct tca_layout *element;
-    const struct blocks *blocks;
-    struct tca_plan *answer; /* rank 1's word that the data have come */
+    const struct blocks *blocks; /* two lists of as many */
+    struct tca_plan *answer;     /* rank 1's word that the data have come */
 };
 
 static void check(int r, const char *what)
@@ -33,9 +33,9 @@ static void check(int r, const char *what)
     exit(1);
 }
 
-static struct tca_layout *make_layout(const struct ours *ours)
+static struct tca_layout *make_layout(const struct ours *ours, int number)
 {
-    const struct blocks *blocks = ours->blocks;
+    const struct blocks *blocks = &ours->blocks[number];
     struct tca_layout *layout;
 
     check(tca_layout_hindexed(ours->element, blocks->count, blocks->lengths, blocks->offsets,
@@ -44,14 +44,14 @@ static struct tca_layout *make_layout(const struct ours *ours)
     return layout;
 }
 
-static struct tca_plan *make_plan(const struct ours *ours, const struct tca_layout *layout,
-                                  int sides, enum tca_seat seat)
+static struct tca_plan *make_plan(const struct ours *ours, const struct tca_layout *from,
+                                  const struct tca_layout *to, enum tca_seat seat)
 {
     struct tca_plan_args args = {.name = "commit", .seat = seat};
     struct tca_put put = {.source = ours->region,
-                          .source_layout = layout,
+                          .source_layout = from,
                           .target = ours->handles[1],
-                          .target_layout = sides == 2 ? layout : NULL};
+                          .target_layout = to};
     struct tca_plan *plan;
 
     check(tca_plan_new(ours->session, &args, &plan), "making a plan");
@@ -79,21 +79,25 @@ static void answer(const struct ours *ours)
     check(tca_wait(ours->answer, PATIENCE_NS), "answering");
 }
 
-static void run_once(const struct ours *ours, int sides, struct report *report)
+static void run_once(const struct ours *ours, enum sides sides, struct report *report)
 {
     uint64_t phases_ns[PHASES];
     uint64_t begin_ns = now_ns(), made_ns;
-    struct tca_layout *layout = make_layout(ours);
+    struct tca_layout *from = make_layout(ours, 0), *other = NULL;
     struct tca_plan *plan;
 
     made_ns = now_ns();
     phases_ns[PHASE_LAYOUT] = made_ns - begin_ns;
-    plan = make_plan(ours, layout, sides, TCA_SEAT_ANY);
+    if (sides == SIDES_BOTH)
+        other = make_layout(ours, 1);
+    made_ns = now_ns();
+    plan = make_plan(ours, from, sides == SIDES_SAME ? from : other, TCA_SEAT_ANY);
     phases_ns[PHASE_PLAN] = now_ns() - made_ns;
     phases_ns[PHASE_FIRST] = transfer(ours, plan);
     phases_ns[PHASE_LATER] = transfer(ours, plan);
     tca_plan_free(plan);
-    tca_layout_free(layout);
+    tca_layout_free(from);
+    tca_layout_free(other);
     report_add(report, phases_ns);
 }
 
@@ -101,8 +105,8 @@ static void run_once(const struct ours *ours, int sides, struct report *report)
 static void run_starts(const struct ours *ours)
 {
     uint64_t samples[STARTS];
-    struct tca_layout *layout = make_layout(ours);
-    struct tca_plan *plan = make_plan(ours, layout, 2, TCA_SEAT_DAEMON);
+    struct tca_layout *layout = make_layout(ours, 0);
+    struct tca_plan *plan = make_plan(ours, layout, layout, TCA_SEAT_DAEMON);
 
     for (int i = 0; i < STARTS; i++) {
         uint64_t begin_ns = now_ns();
@@ -120,11 +124,12 @@ static void run_starts(const struct ours *ours)
 
 static void run_count(struct ours *ours, uint64_t count, uint64_t repeats)
 {
-    struct blocks blocks;
+    struct blocks blocks[2];
 
-    blocks_init(&blocks, count);
-    ours->blocks = &blocks;
-    for (int sides = 1; sides <= 2; sides++) {
+    for (int i = 0; i < 2; i++)
+        blocks_init(&blocks[i], count, i);
+    ours->blocks = blocks;
+    for (enum sides sides = SIDES_ONE; sides <= SIDES_SAME; sides++) {
         struct report report;
 
         report_init(&report, repeats);
@@ -145,7 +150,8 @@ static void run_count(struct ours *ours, uint64_t count, uint64_t repeats)
     else
         for (int i = 0; i < STARTS; i++)
             check(tca_notified_wait(ours->session, 0, 0, PATIENCE_NS), "waiting for data");
-    blocks_deinit(&blocks);
+    for (int i = 0; i < 2; i++)
+        blocks_deinit(&blocks[i]);
 }
 
 static void open_all(struct ours *ours, uint64_t bytes)

@@ -136,6 +136,38 @@ Test(plan, types_of_both_sides_are_compared)
         tca_layout_free(all[i]);
 }
 
+/* A plan keeps what it needs of a layout, which may be the same on both sides. */
+Test(plan, layouts_may_be_freed)
+{
+    struct tca_plan *plan;
+    struct tca_layout *layout;
+    char *memory = tca_region_address(region);
+    cr_assert_eq(tca_layout_strided(3, 8, 24, &layout), 0);
+    cr_assert_eq(tca_plan_new(session, NULL, &plan), 0);
+    const struct tca_put both = {.source = region,
+                                 .target = handle,
+                                 .source_layout = layout,
+                                 .target_layout = layout},
+                         packed = {.source = region,
+                                   .target = handle,
+                                   .source_layout = layout,
+                                   .target_offset_bytes = 512};
+    cr_assert_eq(tca_plan_put(plan, &both), 0, "%s", tca_error_text());
+    cr_assert_eq(tca_plan_put(plan, &packed), 0, "%s", tca_error_text());
+    cr_assert_null(tca_layout_free(layout));
+    for (int i = 0; i < 64; i++)
+        memory[i] = (char)(i + 1);
+    cr_assert_eq(tca_plan_commit(plan, TCA_DEFAULT), 0, "%s", tca_error_text());
+    cr_assert_eq(tca_start(plan), 0);
+    cr_assert_eq(tca_wait(plan, TCA_DEFAULT), 0);
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(memcmp(memory + 1024 + i * 24, memory + i * 24, 8), 0);
+        cr_assert_eq(memcmp(memory + 1024 + 512 + i * 8, memory + i * 24, 8), 0);
+    }
+    cr_assert_eq(memory[1024 + 8], 0);
+    cr_assert_null(tca_plan_free(plan));
+}
+
 Test(plan, notifications_are_checked)
 {
     struct tca_plan *plan;

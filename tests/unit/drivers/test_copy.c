@@ -6,6 +6,8 @@
 
 #include "drivers/copy/copy.h"
 #include "drivers/copy/kernels.h"
+#include "drivers/copy/pieces.h"
+#include "proto/layout_internal.h"
 #include "tests/unit/drivers/kit.h"
 
 enum { MEMORY = 64 << 10, BASE = 24 << 10, PACKED_MAX = 8 << 10, GUARD = 64 };
@@ -205,4 +207,67 @@ Test(copy, nothing_to_copy)
     cr_assert(copy_program_free(program) == NULL);
     cr_assert(copy_program_free(NULL) == NULL);
     free(empty);
+}
+
+/* Operations and pairs as they are, the header telling the truth about them. */
+static struct layout *program_of(const struct layout_op *ops, uint32_t op_count,
+                                 const struct layout_pair *pairs, uint32_t pair_count)
+{
+    struct layout_sum sum;
+    const char *why = NULL;
+    struct layout *layout =
+        calloc(1, sizeof(*layout) + op_count * sizeof(*ops) + pair_count * sizeof(*pairs));
+    cr_assert_eq(layout_sum(ops, op_count, pairs, pair_count, &sum, &why), 0, "%s", why);
+    *layout = (struct layout){.magic = LAYOUT_MAGIC,
+                              .version = PROTO_VERSION,
+                              .depth = sum.depth,
+                              .op_count = op_count,
+                              .pair_count = pair_count,
+                              .size_bytes = sum.size_bytes,
+                              .block_count = sum.block_count,
+                              .lower_bytes = sum.lower_bytes,
+                              .upper_bytes = sum.upper_bytes,
+                              .ub_bytes = sum.upper_bytes,
+                              .alignment = 1};
+    memcpy(layout->ops, ops, op_count * sizeof(*ops));
+    memcpy(&layout->ops[op_count], pairs, pair_count * sizeof(*pairs));
+    cr_assert_eq(layout_check(layout, layout_bytes(layout), &why), 0, "%s", why);
+    return layout;
+}
+
+/* A hostile pair: each of many blocks takes one more iteration of a loop around a list. That is not
+ * compiled block by block, and moves the right bytes all the same. */
+Test(copy, lists_do_not_multiply)
+{
+    enum { TIMES = 300, PAIRS = 200 };
+    static struct layout_op blocks[TIMES], loop[2];
+    static struct layout_pair pairs[PAIRS];
+    for (int i = 0; i < TIMES; i++)
+        blocks[i] = (struct layout_op){
+            .kind = LAYOUT_BLOCK, .count = PAIRS, .offset_bytes = i * (PAIRS + 2) + i % 2};
+    for (int i = 0; i < PAIRS; i++)
+        pairs[i] = (struct layout_pair){i * 3 + i % 2, 1};
+    loop[0] = (struct layout_op){.kind = LAYOUT_LOOP, .body = 1, .count = TIMES, .stride_bytes = 5};
+    loop[1] = (struct layout_op){.kind = LAYOUT_LIST, .count = PAIRS};
+    struct layout *to = program_of(blocks, TIMES, NULL, 0),
+                  *from = program_of(loop, 2, pairs, PAIRS);
+    struct copy_pieces pieces = {0};
+    struct copy_tree tree;
+    cr_assert_eq(copy_tree_init(&tree, to, from, &pieces), -ENOTSUP);
+    cr_assert_eq(copy_tree_init(&tree, from, to, &pieces), -ENOTSUP);
+    copy_pieces_deinit(&pieces);
+
+    struct copy_program *program;
+    uint8_t *out = calloc(1, (size_t)to->upper_bytes);
+    fill(source, MEMORY, 1);
+    cr_assert_eq(copy_program_new_unpack(to, from, &program), 0);
+    copy_program_run(program, out, source, 0, to->size_bytes);
+    for (int i = 0; i < TIMES; i++)
+        for (int j = 0; j < PAIRS; j++)
+            cr_assert_eq(out[blocks[i].offset_bytes + j], source[i * 5 + pairs[j].offset_bytes],
+                         "%d %d", i, j);
+    copy_program_free(program);
+    free(out);
+    free(from);
+    free(to);
 }

@@ -147,6 +147,29 @@ static void test_overlap(struct pair *pair, const struct copy_program *program, 
     free(hit);
 }
 
+/* Programs that are good for less, and one that was made good for everything later. */
+static void test_uses(struct pair *pair, struct random *random, uint64_t seed, const char *set)
+{
+    struct copy_program *program;
+    uint8_t *buffer = malloc(pair->bytes + 1);
+    const struct layout *to = pair->target.layout, *from = pair->source.layout;
+    cr_assert_eq(copy_program_new_unpack(to, from, &program), 0);
+    test_run(pair, program, random, seed, set);
+    clear(pair);
+    expect(pair, 0, pair->bytes);
+    for (uint64_t i = 0; i < pair->bytes; i++)
+        buffer[i] = pair->source_memory[pair->source.places[i]];
+    copy_program_unpack(program, pair->target_memory + GUARD, buffer, 0, pair->bytes);
+    compare(pair, "unpack alone", set, seed);
+    cr_assert_eq(copy_program_complete(program, to, from), 0);
+    test_buffer(pair, program, random, seed, set);
+    copy_program_free(program);
+    cr_assert_eq(copy_program_new_run(to, from, &program), 0);
+    test_run(pair, program, random, seed, set);
+    copy_program_free(program);
+    free(buffer);
+}
+
 static void test_pair(uint64_t seed)
 {
     struct random random = {seed};
@@ -161,6 +184,7 @@ static void test_pair(uint64_t seed)
         test_buffer(&pair, program, &random, seed, set);
         test_overlap(&pair, program, seed, set);
         copy_program_free(program);
+        test_uses(&pair, &random, seed, set);
     }
     pair_free(&pair);
 }
