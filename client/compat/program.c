@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/compat/channel.h"
+#include "client/compat/joint.h"
 
 static struct program *programs;
 
@@ -99,45 +100,23 @@ bool programs_trim(void)
 
 /* ---- compiling ---- */
 
-static int layout_of(uint64_t width_bytes, uint64_t height, uint64_t pitch_bytes,
-                     struct tca_layout **ret_layout)
+/* The data of descriptor `first` and of those behind it that join it. Returns the last in ret_last.
+ */
+static tcaresult add_data(struct program *program, const struct transfers *chain, size_t first,
+                          size_t *ret_last)
 {
-    return tca_layout_strided(height, width_bytes, (int64_t)pitch_bytes, ret_layout);
-}
-
-static int put(struct tca_plan *plan, const struct transfer *transfer, struct tca_region *source,
-               uint64_t source_offset)
-{
-    struct tca_put put = {.source = source,
-                          .source_offset_bytes = source_offset + transfer->source_offset_bytes,
-                          .target = transfer->target.memory,
-                          .target_offset_bytes = transfer->target_offset_bytes};
-    struct tca_layout *from = NULL, *to = NULL;
-    int r = layout_of(transfer->width_bytes, transfer->height, transfer->source_pitch_bytes, &from);
-    if (r == 0)
-        r = layout_of(transfer->width_bytes, transfer->height, transfer->target_pitch_bytes, &to);
-    if (r == 0) {
-        put.source_layout = from;
-        put.target_layout = to;
-        r = tca_plan_put(plan, &put);
-    }
-    tca_layout_free(from);
-    tca_layout_free(to);
-    return r;
-}
-
-static tcaresult add_data(struct program *program, const struct transfer *transfer)
-{
-    struct tca_region *source;
-    uint64_t offset;
-    tcaresult result = reference_region(&transfer->source, &source, &offset);
+    const struct transfer *transfers = chain->list + first;
+    struct joint joint;
+    tcaresult result = joint_begin(transfers, &joint);
     if (result != TCA_SUCCESS)
         return result;
-    int r = put(program->plan, transfer, source, offset);
-    if (r < 0)
-        return compat_fail_errno(r, "a descriptor");
-    if (!puts_from(program, source))
-        program->sources[program->source_count++] = source;
+    while (first + joint.count < chain->count && joint_extend(&joint, transfers + joint.count))
+        ;
+    if ((result = joint_put(&joint, transfers, program->plan)) != TCA_SUCCESS)
+        return result;
+    if (!puts_from(program, joint.source))
+        program->sources[program->source_count++] = joint.source;
+    *ret_last = first + joint.count - 1;
     return TCA_SUCCESS;
 }
 
@@ -163,18 +142,28 @@ static void add_self(struct program *program, const struct transfer *transfer)
     program->selves[program->self_count++] = (struct self_key){transfer->slot, transfer->tag};
 }
 
-static tcaresult add(struct program *program, const struct transfer *transfer)
+static tcaresult add_notifications(struct program *program, const struct transfer *transfer)
 {
-    bool to_self = transfer->target.rank == compat.rank;
-    tcaresult result = transfer->width_bytes > 0 ? add_data(program, transfer) : TCA_SUCCESS;
-    if (result == TCA_SUCCESS && (transfer->flags & tcaDMANotify)) {
-        if (to_self)
-            add_self(program, transfer);
-        else
-            result = add_notice(program, transfer);
-    }
-    if (result == TCA_SUCCESS && (transfer->flags & tcaDMANotifySelf))
+    if (transfer->flags & tcaDMANotifySelf)
         add_self(program, transfer);
+    if (!(transfer->flags & tcaDMANotify))
+        return TCA_SUCCESS;
+    if (transfer->target.rank != compat.rank)
+        return add_notice(program, transfer);
+    add_self(program, transfer);
+    return TCA_SUCCESS;
+}
+
+static tcaresult add_all(struct program *program, const struct transfers *chain)
+{
+    tcaresult result = TCA_SUCCESS;
+    for (size_t i = 0, next = 0; i < chain->count && result == TCA_SUCCESS; i = next) {
+        size_t last = i;
+        if (chain->list[i].width_bytes > 0)
+            result = add_data(program, chain, i, &last);
+        for (next = i; next <= last && result == TCA_SUCCESS; next++)
+            result = add_notifications(program, &chain->list[next]);
+    }
     return result;
 }
 
@@ -208,8 +197,8 @@ static tcaresult compile(struct program *program, const struct transfers *chain,
     int r = result == TCA_SUCCESS ? tca_plan_new(compat.session, &args, &program->plan) : 0;
     if (r < 0)
         result = compat_fail_errno(r, "a plan");
-    for (size_t i = 0; i < chain->count && result == TCA_SUCCESS; i++)
-        result = add(program, &chain->list[i]);
+    if (result == TCA_SUCCESS)
+        result = add_all(program, chain);
     if (result != TCA_SUCCESS)
         return result;
     if (program->source_count + program->sending_count == 0) {
