@@ -1,5 +1,6 @@
 /* The four DMA channels: what is loaded, what runs. */
 #include "client/compat/channel.h"
+#include "client/compat/turn.h"
 
 static struct channel {
     struct program *loaded;
@@ -34,11 +35,6 @@ void channel_settle(int channel, const struct program *program)
         settle(&channels[channel], TCA_FOREVER);
 }
 
-bool channel_has(int channel, const struct program *program)
-{
-    return channels[channel].loaded == program || channels[channel].running == program;
-}
-
 void channel_load(int channel, struct program *program)
 {
     program_unref(channels[channel].loaded);
@@ -59,6 +55,7 @@ void channels_empty(void)
 
 TCA_API tcaresult tcaStartDMADesc(int number)
 {
+    TAKE_TURN();
     tcaresult result = channel_check(number);
     if (result != TCA_SUCCESS)
         return result;
@@ -75,6 +72,7 @@ TCA_API tcaresult tcaStartDMADesc(int number)
 
 TCA_API tcaresult tcaWaitDMAC(int number)
 {
+    TAKE_TURN();
     tcaresult result = channel_check(number);
     return result == TCA_SUCCESS ? settle(&channels[number], TCA_FOREVER) : result;
 }
@@ -118,6 +116,7 @@ static tcaresult check_wait(const tcaHandle *handle, const char *name, int slot,
 
 TCA_API tcaresult tcaWaitDMARecvDesc(const tcaHandle *handle, int slot, int tag)
 {
+    TAKE_TURN();
     struct reference from;
     tcaresult result = check_wait(handle, "tcaWaitDMARecvDesc", slot, &from);
     if (result != TCA_SUCCESS)
@@ -128,6 +127,7 @@ TCA_API tcaresult tcaWaitDMARecvDesc(const tcaHandle *handle, int slot, int tag)
 
 TCA_API tcaresult tcaTestDMARecvDesc(const tcaHandle *handle, int slot, int tag)
 {
+    TAKE_TURN();
     struct reference from;
     tcaresult result = check_wait(handle, "tcaTestDMARecvDesc", slot, &from);
     if (result != TCA_SUCCESS)

@@ -6,8 +6,6 @@
 tcaresult channel_check(int channel);
 /* In place of what the channel has; NULL: nothing. Takes over the reference. */
 void channel_load(int channel, struct program *program);
-/* Whether it is loaded or runs there. */
-bool channel_has(int channel, const struct program *program);
 /* If the program runs there, waits for its end. */
 void channel_settle(int channel, const struct program *program);
 void channels_empty(void);

@@ -4,11 +4,10 @@
 #include <stdlib.h>
 
 #include "client/compat/channel.h"
+#include "client/compat/turn.h"
 
 struct tcaDesc {
     struct transfers transfers;
-    struct program *programs[CHANNEL_COUNT]; /* what it was compiled into last, by channel: it has
-                                                not changed since */
 };
 
 /* ---- checking ---- */
@@ -94,18 +93,11 @@ TCA_API tcaDesc *tcaDescNew(void)
     return desc;
 }
 
-/* What it was compiled into is no longer what it is. */
-static void forget_programs(tcaDesc *desc)
-{
-    for (int i = 0; i < CHANNEL_COUNT; i++)
-        desc->programs[i] = program_unref(desc->programs[i]);
-}
-
 TCA_API tcaresult tcaDescFree(tcaDesc *desc)
 {
+    TAKE_TURN();
     if (!desc)
         return TCA_SUCCESS;
-    forget_programs(desc);
     free(desc->transfers.list);
     free(desc);
     return TCA_SUCCESS;
@@ -124,7 +116,6 @@ tcaresult desc_append(tcaDesc *desc, const struct transfer *transfer)
         transfers->room = room;
     }
     transfers->list[transfers->count++] = *transfer;
-    forget_programs(desc);
     return TCA_SUCCESS;
 }
 
@@ -141,6 +132,7 @@ TCA_API tcaresult tcaDescSetMemcpy(tcaDesc *desc, const tcaHandle *dst, off_t ds
                                    const tcaHandle *src, off_t src_off, size_t size, int flags,
                                    int slot, int tag)
 {
+    TAKE_TURN();
     const struct request request = request_1d(dst, dst_off, src, src_off, size, flags, slot, tag);
     return append(desc, &request, "tcaDescSetMemcpy");
 }
@@ -150,6 +142,7 @@ TCA_API tcaresult tcaDescSetMemcpy2D(tcaDesc *desc, const tcaHandle *dst, off_t 
                                      size_t src_pitch, size_t width, size_t height, int flags,
                                      int slot, int tag)
 {
+    TAKE_TURN();
     struct request request = request_1d(dst, dst_off, src, src_off, width, flags, slot, tag);
     request.target_pitch = dst_pitch;
     request.source_pitch = src_pitch;
@@ -159,16 +152,15 @@ TCA_API tcaresult tcaDescSetMemcpy2D(tcaDesc *desc, const tcaHandle *dst, off_t 
 
 TCA_API tcaresult tcaDescSet(tcaDesc *desc, int channel)
 {
+    TAKE_TURN();
     tcaresult result = channel_check(channel);
     if (result != TCA_SUCCESS)
         return result;
     if (!desc)
         return compat_fail(TCA_ERROR_INVALID_VALUE, "tcaDescSet: no chain");
-    struct program **program = &desc->programs[channel];
-    if (*program && (*program)->dropped)
-        *program = program_unref(*program);
-    if (!*program && (result = program_new(&desc->transfers, channel, program)) != TCA_SUCCESS)
+    struct program *program = NULL;
+    if ((result = program_get(&desc->transfers, channel, &program)) != TCA_SUCCESS)
         return result;
-    channel_load(channel, program_ref(*program));
+    channel_load(channel, program);
     return TCA_SUCCESS;
 }

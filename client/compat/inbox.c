@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/compat/notice.h"
+#include "client/compat/turn.h"
 
 /* A notice that nobody has notified us of after this time is of a start that failed behind it. */
 #define LOST_NS (1000 * 1000 * 1000ll)
@@ -186,25 +187,33 @@ tcaresult inbox_test(uint32_t rank, int slot, int tag)
     return TCA_SUCCESS;
 }
 
+/* One wait for a notification. Adds to doubt_ns how long nothing has come. */
+static void await(struct inbox *inbox, uint32_t rank, int64_t *doubt_ns)
+{
+    int64_t slice_ns = turn_pass();
+    int r = tca_notified_wait(compat.session, rank, NOTIFY_NOTICE, slice_ns);
+    inbox->notified += r == 0;
+    inbox->ended = r < 0 && r != -ETIMEDOUT ? r : 0;
+    *doubt_ns += r == -ETIMEDOUT ? slice_ns : 0;
+}
+
 tcaresult inbox_wait(uint32_t rank, int slot, int tag)
 {
     const uint64_t key = notice_key(0, slot, tag);
     struct inbox *inbox = NULL;
-    bool whatever = false;
+    int64_t doubt_ns = 0; /* how long the table has said more than was notified */
     tcaresult result = open_inbox(rank, &inbox);
     if (result != TCA_SUCCESS)
         return result;
     while (!take(inbox, key)) {
-        bool believed = collect(inbox, rank, whatever || inbox->ended < 0);
+        bool believed = collect(inbox, rank, doubt_ns >= LOST_NS || inbox->ended < 0);
         if (believed && take(inbox, key))
             break;
         if (believed && inbox->ended < 0)
             return compat_fail_errno(inbox->ended, "tcaWaitDMARecvDesc");
-        int r = tca_notified_wait(compat.session, rank, NOTIFY_NOTICE,
-                                  believed ? TCA_FOREVER : LOST_NS);
-        inbox->notified += r == 0;
-        whatever = r == -ETIMEDOUT;
-        inbox->ended = r < 0 && r != -ETIMEDOUT ? r : 0;
+        if (believed)
+            doubt_ns = 0;
+        await(inbox, rank, &doubt_ns);
     }
     tell(inbox, rank);
     return TCA_SUCCESS;

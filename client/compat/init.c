@@ -5,6 +5,7 @@
 
 #include "client/compat/channel.h"
 #include "client/compat/notice.h"
+#include "client/compat/turn.h"
 
 enum { SECOND_NS = 1000 * 1000 * 1000 };
 #define INIT_TIMEOUT_NS (60ll * SECOND_NS)
@@ -20,6 +21,7 @@ static void at_exit(void)
 {
     if (!compat.session || getpid() != owner)
         return;
+    TAKE_TURN();
     channels_settle(EXIT_TIMEOUT_NS);
     pio_settle(EXIT_TIMEOUT_NS);
 }
@@ -39,6 +41,7 @@ static tcaresult open_session(void)
 
 TCA_API tcaresult tcaInit(void)
 {
+    TAKE_TURN();
     static bool registered;
     if (compat.session)
         return TCA_SUCCESS;
@@ -62,9 +65,11 @@ TCA_API struct tca *tcaGetSession(void)
 
 TCA_API tcaresult tcaReset(void)
 {
+    TAKE_TURN();
     if (!compat.session)
         return TCA_SUCCESS;
     channels_settle(TCA_FOREVER);
     channels_empty();
+    programs_trim();
     return TCA_SUCCESS;
 }

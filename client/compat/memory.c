@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client/compat/channel.h"
+#include "client/compat/turn.h"
 
 #define REFERENCE_MAGIC 0x31414354u /* "TCA1" */
 _Static_assert(sizeof(struct reference) <= sizeof(tcaHandle), "a handle has room for it");
@@ -24,6 +25,7 @@ static tcaresult check_type(int type)
 
 TCA_API tcaresult tcaMalloc(void **ret_memory, size_t size, int type)
 {
+    TAKE_TURN();
     tcaresult result = compat_ready();
     if (result == TCA_SUCCESS)
         result = check_type(type);
@@ -48,6 +50,7 @@ TCA_API tcaresult tcaMalloc(void **ret_memory, size_t size, int type)
 
 TCA_API tcaresult tcaFree(void *memory, int type)
 {
+    TAKE_TURN();
     tcaresult result = compat_ready();
     if (result == TCA_SUCCESS)
         result = check_type(type);
@@ -86,6 +89,7 @@ static struct allocation *find(const void *address, uint64_t *ret_offset_bytes)
 
 TCA_API tcaresult tcaCreateHandle(tcaHandle *ret_handle, void *memory, size_t size, int type)
 {
+    TAKE_TURN();
     struct reference reference = {.magic = REFERENCE_MAGIC,
                                   .address = (uint64_t)(uintptr_t)memory,
                                   .bytes = size,
@@ -116,6 +120,7 @@ TCA_API tcaresult tcaCreateHandle(tcaHandle *ret_handle, void *memory, size_t si
 
 TCA_API tcaresult tcaDestroyHandle(tcaHandle *handle)
 {
+    TAKE_TURN();
     struct reference reference;
     tcaresult result = reference_read(handle, "tcaDestroyHandle", &reference);
     if (result == TCA_SUCCESS)

@@ -3,6 +3,7 @@
 
 #include "client/compat/channel.h"
 #include "client/compat/desc.h"
+#include "client/compat/turn.h"
 
 enum {
     INTERNAL_COUNT = 1024,
@@ -110,6 +111,7 @@ static tcaresult open_internal(void)
 
 TCA_API tcaresult tcaDMADescInt_Init(void)
 {
+    TAKE_TURN();
     internal = table_free(internal);
     return open_internal();
 }
@@ -118,6 +120,7 @@ TCA_API tcaresult tcaSetDMADescInt_Memcpy(int number, int *ret_next, const tcaHa
                                           off_t dst_off, const tcaHandle *src, off_t src_off,
                                           size_t size, int flags, int slot, int tag)
 {
+    TAKE_TURN();
     const struct request request = request_1d(dst, dst_off, src, src_off, size, flags, slot, tag);
     tcaresult result = open_internal();
     return result == TCA_SUCCESS
@@ -130,6 +133,7 @@ TCA_API tcaresult tcaSetDMADescInt_Memcpy2D(int number, int *ret_next, const tca
                                             off_t src_off, size_t src_pitch, size_t width,
                                             size_t height, int flags, int slot, int tag)
 {
+    TAKE_TURN();
     struct request request = request_1d(dst, dst_off, src, src_off, width, flags, slot, tag);
     request.target_pitch = dst_pitch;
     request.source_pitch = src_pitch;
@@ -142,6 +146,7 @@ TCA_API tcaresult tcaSetDMADescInt_Memcpy2D(int number, int *ret_next, const tca
 
 TCA_API tcaresult tcaSetDMAChainInt(int channel, int first)
 {
+    TAKE_TURN();
     tcaresult result = channel_check(channel);
     if (result == TCA_SUCCESS)
         result = open_internal();
@@ -161,6 +166,7 @@ static tcaresult find(int number, const char *name, struct table **ret_table)
 
 TCA_API tcaresult tcaCreateDMADesc(int *ret_table, int count)
 {
+    TAKE_TURN();
     int number = 0;
     if (!ret_table || count < 1 || count > TABLE_COUNT_MAX)
         return compat_fail(TCA_ERROR_INVALID_VALUE,
@@ -181,6 +187,7 @@ TCA_API tcaresult tcaSetDMADesc_Memcpy(int table_number, int number, int *ret_ne
                                        const tcaHandle *dst, off_t dst_off, const tcaHandle *src,
                                        off_t src_off, size_t size, int flags, int slot, int tag)
 {
+    TAKE_TURN();
     const struct request request = request_1d(dst, dst_off, src, src_off, size, flags, slot, tag);
     struct table *table = NULL;
     tcaresult result = find(table_number, "tcaSetDMADesc_Memcpy", &table);
@@ -193,6 +200,7 @@ TCA_API tcaresult tcaSetDMADesc_Memcpy2D(int table_number, int number, int *ret_
                                          const tcaHandle *src, off_t src_off, size_t src_pitch,
                                          size_t width, size_t height, int flags, int slot, int tag)
 {
+    TAKE_TURN();
     struct request request = request_1d(dst, dst_off, src, src_off, width, flags, slot, tag);
     struct table *table = NULL;
     request.target_pitch = dst_pitch;
@@ -205,6 +213,7 @@ TCA_API tcaresult tcaSetDMADesc_Memcpy2D(int table_number, int number, int *ret_
 
 TCA_API tcaresult tcaSetDMAChain(int channel, int table_number)
 {
+    TAKE_TURN();
     struct table *table = NULL;
     tcaresult result = channel_check(channel);
     if (result == TCA_SUCCESS)
@@ -214,6 +223,7 @@ TCA_API tcaresult tcaSetDMAChain(int channel, int table_number)
 
 TCA_API tcaresult tcaDestroyDMADesc(int table_number)
 {
+    TAKE_TURN();
     struct table *table = NULL;
     tcaresult result = find(table_number, "tcaDestroyDMADesc", &table);
     if (result == TCA_SUCCESS)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "client/compat/compat.h"
+#include "client/compat/turn.h"
 
 #define PIO_MAGIC 0x4f495054u /* "TPIO" */
 enum { STORES_MAX = 1024 };
@@ -43,6 +44,7 @@ static struct {
 TCA_API tcaresult tcaSetPIORegion(tcaPIOHandle *ret_pio, const tcaHandle *remote, off_t off,
                                   size_t size)
 {
+    TAKE_TURN();
     struct part part = {.magic = PIO_MAGIC, .offset_bytes = (uint64_t)off};
     uint64_t end;
     tcaresult result = reference_read(remote, "tcaSetPIORegion", &part.remote);
@@ -281,6 +283,7 @@ static tcaresult store_there(const struct part *part, const void *src, size_t si
 
 TCA_API tcaresult tcaSendPIO(const tcaPIOHandle *handle, off_t off, const void *src, size_t size)
 {
+    TAKE_TURN();
     struct part part;
     tcaresult result = read_part(handle, off, size, &part);
     if (result != TCA_SUCCESS || size == 0)
@@ -299,6 +302,7 @@ void pio_settle(int64_t timeout_ns)
 
 TCA_API tcaresult tcaSendPIOCommit(void)
 {
+    TAKE_TURN();
     tcaresult result = compat_ready();
     for (uint32_t rank = 0; pio.last && rank < compat.size; rank++) {
         int r = settle(rank, TCA_FOREVER);

@@ -3,100 +3,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "client/compat/channel.h"
 #include "client/compat/joint.h"
-
-static struct program *programs;
-
-static void unlink_program(struct program *program)
-{
-    if (program->previous)
-        program->previous->next = program->next;
-    else
-        programs = program->next;
-    if (program->next)
-        program->next->previous = program->previous;
-}
-
-static void link_program(struct program *program)
-{
-    program->next = programs;
-    if (programs)
-        programs->previous = program;
-    programs = program;
-}
-
-/* ---- the end ---- */
-
-/* Lets go of everything that is the session's. */
-static void drop(struct program *program)
-{
-    program->plan = tca_plan_free(program->plan);
-    for (size_t i = 0; i < program->sending_count; i++)
-        place_give(program->sendings[i].place);
-    program->sending_count = program->self_count = program->source_count = 0;
-    tca_free(compat.session, program->notices);
-    program->notices = NULL;
-    program->dropped = true;
-}
-
-struct program *program_ref(struct program *program)
-{
-    program->users++;
-    return program;
-}
-
-static void destroy(struct program *program)
-{
-    drop(program);
-    free(program->sendings);
-    free(program->selves);
-    free(program->sources);
-    free(program);
-}
-
-struct program *program_unref(struct program *program)
-{
-    if (program && --program->users == 0) {
-        unlink_program(program);
-        destroy(program);
-    }
-    return NULL;
-}
-
-static bool puts_from(const struct program *program, const struct tca_region *region)
-{
-    for (size_t i = 0; i < program->source_count; i++)
-        if (program->sources[i] == region)
-            return true;
-    return false;
-}
-
-void programs_drop(const struct tca_region *region)
-{
-    for (struct program *program = programs, *next; program; program = next) {
-        program_ref(program);
-        if (puts_from(program, region)) {
-            channel_settle(program->channel, program);
-            drop(program);
-        }
-        next = program->next;
-        program_unref(program);
-    }
-}
-
-bool programs_trim(void)
-{
-    bool any = false;
-    for (struct program *program = programs; program; program = program->next)
-        if (program->plan && program->users == 1 && !channel_has(program->channel, program)) {
-            drop(program);
-            any = true;
-        }
-    return any;
-}
 
 /* ---- compiling ---- */
 
@@ -114,7 +22,7 @@ static tcaresult add_data(struct program *program, const struct transfers *chain
         ;
     if ((result = joint_put(&joint, transfers, program->plan)) != TCA_SUCCESS)
         return result;
-    if (!puts_from(program, joint.source))
+    if (!program_puts_from(program, joint.source))
         program->sources[program->source_count++] = joint.source;
     *ret_last = first + joint.count - 1;
     return TCA_SUCCESS;
@@ -167,6 +75,17 @@ static tcaresult add_all(struct program *program, const struct transfers *chain)
     return result;
 }
 
+static bool copy(const struct transfers *from, struct transfers *ret_to)
+{
+    struct transfer *list = calloc(from->count + 1, sizeof(*list));
+    if (!list)
+        return false;
+    for (size_t i = 0; i < from->count; i++)
+        list[i] = from->list[i];
+    *ret_to = (struct transfers){.list = list, .count = from->count, .room = from->count};
+    return true;
+}
+
 /* Memory for as much as the chain can need. */
 static tcaresult reserve(struct program *program, const struct transfers *chain)
 {
@@ -176,7 +95,8 @@ static tcaresult reserve(struct program *program, const struct transfers *chain)
     size_t notices = 0;
     for (size_t i = 0; i < chain->count; i++)
         notices += chain->list[i].flags & tcaDMANotify ? 1 : 0;
-    if (!program->sendings || !program->selves || !program->sources)
+    if (!program->sendings || !program->selves || !program->sources ||
+        !copy(chain, &program->chain))
         return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for a chain of %zu descriptors",
                            chain->count);
     void *memory = NULL;
@@ -218,17 +138,22 @@ static tcaresult make(const struct transfers *chain, int channel, struct program
     *program = (struct program){.users = 1, .channel = channel};
     tcaresult result = compile(program, chain, ret_error);
     if (result != TCA_SUCCESS) {
-        destroy(program);
+        program_free(program);
         return result;
     }
-    link_program(program);
+    programs_add(program);
     *ret_program = program;
     return TCA_SUCCESS;
 }
 
-tcaresult program_new(const struct transfers *chain, int channel, struct program **ret_program)
+tcaresult program_get(const struct transfers *chain, int channel, struct program **ret_program)
 {
     int error = 0;
+    struct program *same = programs_find(chain, channel);
+    if (same) {
+        *ret_program = program_ref(same);
+        return TCA_SUCCESS;
+    }
     tcaresult result = make(chain, channel, ret_program, &error);
     if (error == -EDQUOT && programs_trim())
         result = make(chain, channel, ret_program, &error);
@@ -250,6 +175,7 @@ tcaresult program_start(struct program *program)
     int r = tca_start(program->plan);
     if (r == 0)
         return TCA_SUCCESS;
+    program->spoiled = true;
     tcaresult result = compat_fail_errno(r, "tcaStartDMADesc");
     for (size_t i = 0; i < program->sending_count; i++)
         place_undo(program->sendings[i].place);
@@ -261,6 +187,7 @@ int program_wait(struct program *program, int64_t timeout_ns)
     int r = program->plan ? tca_wait(program->plan, timeout_ns) : 0;
     if (r == -ETIMEDOUT && tca_test(program->plan) == 0)
         return 1;
+    program->spoiled |= r < 0;
     for (size_t i = 0; i < program->self_count && r == 0; i++)
         if (self_raise(program->selves[i]) != TCA_SUCCESS)
             r = -ENOMEM;

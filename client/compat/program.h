@@ -11,6 +11,7 @@ struct transfer {
     uint64_t target_pitch_bytes, source_pitch_bytes;
     uint64_t width_bytes, height; /* both 0: nothing to put */
     int flags, slot, tag;
+    int unused; /* no padding: they are compared as bytes */
 };
 
 struct transfers {
@@ -25,11 +26,12 @@ struct sending {
 };
 
 struct program {
-    unsigned
-        users; /* the chain that it was made from, a channel that it is loaded into or runs in */
+    unsigned users;         /* a channel that it is loaded into or runs in; 0: it is kept */
+    struct transfers chain; /* that it was made from */
     int channel;
     struct tca_plan *plan; /* NULL: nothing to put, or dropped */
     bool dropped;          /* it has let go of its plan, and cannot run any more */
+    bool spoiled;          /* a start has failed: the next chain like this gets a new one */
     struct sending *sendings;
     size_t sending_count;
     struct notice *notices;  /* of the sendings, in memory that may be put from */
@@ -37,20 +39,30 @@ struct program {
     size_t self_count;
     struct tca_region **sources;
     size_t source_count;
-    struct program *next, *previous; /* all of them */
+    struct program *next, *previous; /* all of them: programs.c */
 };
 
-/* With one user. */
-tcaresult program_new(const struct transfers *transfers, int channel, struct program **ret_program);
-struct program *program_ref(struct program *program);
-/* NULL is fine. Returns NULL. It does not run when the last user goes. */
-struct program *program_unref(struct program *program);
+/* ---- program.c ---- */
+
+/* For one user: an old one, or made. */
+tcaresult program_get(const struct transfers *chain, int channel, struct program **ret_program);
 tcaresult program_start(struct program *program);
 /* Waits for its end: 0, 1 it still runs, negative: it failed. */
 int program_wait(struct program *program, int64_t timeout_ns);
 bool program_notifies_self(const struct program *program, struct self_key key);
 
+/* ---- programs.c ---- */
+
+void programs_add(struct program *program);
+/* One of this chain that can run in this channel; NULL: there is none. */
+struct program *programs_find(const struct transfers *chain, int channel);
+struct program *program_ref(struct program *program);
+/* NULL is fine. Returns NULL. It does not run when the last user goes. */
+struct program *program_unref(struct program *program);
+/* One that was not added. */
+void program_free(struct program *program);
+bool program_puts_from(const struct program *program, const struct tca_region *region);
 /* Memory is about to be freed: programs that put from it are dropped, once they have finished. */
 void programs_drop(const struct tca_region *region);
-/* Drops those that are in no channel: whether there were any. They can be made again. */
+/* Ends those that are kept: whether there were any. They can be made again. */
 bool programs_trim(void);

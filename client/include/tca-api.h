@@ -42,7 +42,8 @@ extern "C" {
  *
  * What the hardware asked for (sizes a multiple of 4, equal lower address bits) is not asked for here: sizes and offsets are free.
  *
- * Threads: one at a time. Fork: a child must not use it.
+ * Threads: as many as there are; their calls go one by one, and one that waits for a notification lets the others go on. Fork: a child
+ * must not use it.
  */
 
 /* What a call returns. */

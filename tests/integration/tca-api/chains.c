@@ -155,6 +155,58 @@ static void tall(size_t rows, size_t pitch)
     TCA_EXPECT(tcaStartDMADesc(3), TCA_ERROR_INVALID_VALUE);
 }
 
+/* Small descriptors that lie on each other, forwards, backwards and in two allocations: as if they
+ * ran one by one. */
+static void over_each_other(void)
+{
+    enum { PIECES = 60, PIECE = 40, STEP = 24 };
+    tcaDesc *desc = tcaDescNew();
+    fill(5);
+    for (int i = 0; i < PIECES; i++) {
+        int back = PIECES - 1 - i;
+        TCA_CHECK(
+            tcaDescSetMemcpy(desc, &ins[next], i * STEP, &outs[rank], i * 64, PIECE, 0, 0, 0));
+        TCA_CHECK(tcaDescSetMemcpy2D(desc, &ins[next], 8192 + back * 64, 32, &outs[rank], i * 64,
+                                     16, 16, 2, 0, 0, 0));
+        TCA_CHECK(tcaDescSetMemcpy(desc, &ins[next], 16384 + i * 12,
+                                   i % 2 ? &outs[rank] : &ins[rank], 32768 + i * 8, 12, 0, 0, 0));
+    }
+    TCA_CHECK(tcaDescSetMemcpy(desc, &ins[next], 1 << 16, &outs[rank], 0, 4, tcaDMANotify, 2, 2));
+    memset(in + 32768, 1, PIECES * 8 + 12);
+    TCA_CHECK(tcaDescSet(desc, 0));
+    TCA_CHECK(tcaStartDMADesc(0));
+    TCA_CHECK(tcaWaitDMARecvDesc(&ins[before], 2, 2));
+    for (int i = 0; i < PIECES; i++) {
+        expect_bytes((size_t)i * STEP, (size_t)i * 64, i < PIECES - 1 ? STEP : PIECE, 5);
+        size_t back = (size_t)(PIECES - 1 - i);
+        expect_bytes(8192 + back * 64, (size_t)i * 64, 16, 5);
+        expect_bytes(8192 + back * 64 + 32, (size_t)i * 64 + 16, 16, 5);
+        for (size_t j = 0; j < 12; j++)
+            REQUIRE(in[16384 + (size_t)i * 12 + j] ==
+                    (i % 2 ? value(before, 32768 + (size_t)i * 8 + j, 5) : 1));
+    }
+    TCA_CHECK(tcaWaitDMAC(0));
+    barrier();
+}
+
+/* A chain made anew for every step, and never freed. */
+static void anew(void)
+{
+    fill(6);
+    for (int i = 0; i < 300; i++) {
+        tcaDesc *desc = tcaDescNew();
+        TCA_CHECK(tcaDescSetMemcpy(desc, &ins[next], i % 3 * 64, &outs[rank], i % 3 * 64, 64,
+                                   tcaDMANotify, 3, i % 3));
+        TCA_CHECK(tcaDescSet(desc, i % 2));
+        TCA_CHECK(tcaStartDMADesc(i % 2));
+        TCA_CHECK(tcaWaitDMARecvDesc(&ins[before], 3, i % 3));
+        expect_bytes((size_t)(i % 3) * 64, (size_t)(i % 3) * 64, 64, 6);
+    }
+    TCA_CHECK(tcaWaitDMAC(0));
+    TCA_CHECK(tcaWaitDMAC(1));
+    TCA_EXPECT(tcaTestDMARecvDesc(&ins[before], 3, 0), TCA_ERROR_NOT_READY);
+}
+
 static void nothing(void)
 {
     void *none;
@@ -189,6 +241,8 @@ int main(int argc, char **argv)
     without_notification();
     changed();
     busy();
+    over_each_other();
+    anew();
     nothing();
     tall(512, 16 << 10);
     tall(10, 2 << 20);
