@@ -20,11 +20,8 @@ struct way_costs hello_way_costs(const Tca__Welcome *welcome)
     if (!told)
         return way_costs_default;
     const struct way_costs costs = {
-        .half_base_ns = told->half_base_ns,
         .half_line = told->half_line,
-        .ring_base_ns = told->ring_base_ns,
         .ring_line_ns = told->ring_line_ns,
-        .ring_block_ns = told->ring_block_ns,
     };
     return way_costs_valid(&costs) ? costs : way_costs_default;
 }

@@ -18,14 +18,11 @@ enum {
 
 static const struct {
     enum way way;
-    unsigned exchanges; /* of a batch: some 100 us */
-    uint64_t bytes;     /* 0: the blocks */
+    uint64_t bytes;
 } kinds[KINDS] = {
-    [HALF_SHORT] = {WAY_HALF, 32, WAY_SHORT_BYTES},
-    [HALF_LONG] = {WAY_HALF, 6, WAY_LONG_BYTES},
-    [RING_SHORT] = {WAY_RING, 32, WAY_SHORT_BYTES},
-    [RING_LONG] = {WAY_RING, 6, WAY_LONG_BYTES},
-    [RING_BLOCKS] = {WAY_RING, 12, 0},
+    [PROBE] = {WAY_HALF, 2048},
+    [HALF] = {WAY_HALF, WAY_LARGE_BYTES},
+    [RING] = {WAY_RING, WAY_LARGE_BYTES},
 };
 
 uint64_t kind_bytes(enum kind kind)
@@ -64,21 +61,16 @@ static bool patient(struct game *game, unsigned *looks)
 
 static void write_sent(struct player *player, enum kind kind)
 {
-    uint8_t *at = player->buffers->sent;
-    if (kinds[kind].bytes > 0)
-        memset(at, (int)player->seen, kinds[kind].bytes);
-    else
-        for (unsigned i = 0; i < WAY_BLOCKS; i++, at += LINE_BYTES)
-            memcpy(at, &player->seen, sizeof player->seen);
+    /* word by word: a long memset() may go past the caches */
+    for (uint64_t i = 0; i < kinds[kind].bytes; i += sizeof player->seen)
+        memcpy(player->buffers->sent + i, &player->seen, sizeof player->seen);
 }
 
 static void read_received(struct player *player, enum kind kind)
 {
     const uint8_t *at = player->buffers->received;
-    uint64_t step = kinds[kind].bytes ? sizeof(uint64_t) : LINE_BYTES,
-             end = kinds[kind].bytes ? kinds[kind].bytes : BUFFER_BYTES;
     uint64_t sum = 0, word;
-    for (uint64_t i = 0; i < end; i += step) {
+    for (uint64_t i = 0; i < kinds[kind].bytes; i += sizeof(word)) {
         memcpy(&word, at + i, sizeof word);
         sum += word;
     }
@@ -131,7 +123,7 @@ static bool probe(struct player *player, bool first)
 {
     for (unsigned i = 0; i < PROBES; i++) {
         player->out.probe_in = 0; /* the next start measures */
-        if (!exchange(player, HALF_SHORT, first))
+        if (!exchange(player, PROBE, first))
             return false;
     }
     return true;
@@ -140,14 +132,14 @@ static bool probe(struct player *player, bool first)
 static bool play_round(struct player *player, unsigned round, bool first)
 {
     struct game *game = player->game;
-    for (unsigned kind = 0; kind < KINDS; kind++) {
+    for (unsigned kind = PROBE + 1; kind < KINDS; kind++) {
+        if (!exchange(player, kind, first)) /* the lines are where this way leaves them */
+            return false;
         uint64_t started_ns = clock_now_ns();
-        for (unsigned i = 0; i < kinds[kind].exchanges; i++)
-            if (!exchange(player, kind, first))
-                return false;
+        if (!exchange(player, kind, first))
+            return false;
         if (first)
-            game->ns[kind][round] =
-                (double)(clock_now_ns() - started_ns) / (2 * kinds[kind].exchanges);
+            game->ns[kind][round] = (double)(clock_now_ns() - started_ns) / 2;
     }
     if (!probe(player, first))
         return false;

@@ -15,14 +15,13 @@
 #include "proto/segment.h"
 
 enum {
-    BUFFER_BYTES = WAY_BLOCKS * LINE_BYTES,
+    BUFFER_BYTES = WAY_LARGE_BYTES,
     ROUNDS_MAX = 40,
 };
-static_assert((int)BUFFER_BYTES >= (int)WAY_LONG_BYTES, "every kind fits");
 
-enum kind { HALF_SHORT, HALF_LONG, RING_SHORT, RING_LONG, RING_BLOCKS, KINDS };
+enum kind { PROBE, HALF, RING, KINDS };
 
-/* Contiguous bytes of this kind; 0: blocks. */
+/* All are contiguous. */
 uint64_t kind_bytes(enum kind kind);
 
 struct buffers {

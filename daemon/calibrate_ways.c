@@ -1,9 +1,8 @@
 /*
  * What the ways of sharing a copy cost on this node. Two threads on two processors play ping-pong
  * as two clients would: an instance of the shm driver each, a lane each way, each writes what it
- * sends and reads what it gets. Others may run on the same processors: so there are many short
- * batches of each kind of put, in turns, and of each kind the time that a quarter of its batches
- * keep within.
+ * sends and reads what it gets. Others may run on the same processors: so there are many
+ * puts of each kind, in turns, and of each kind the time that a quarter of them keep within.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -32,12 +31,7 @@ static int game_init(struct game *game)
 {
     int r = 0;
     for (unsigned kind = 0; r == 0 && kind < KINDS; kind++) {
-        struct layout *word = NULL;
-        if (kind_bytes(kind) > 0)
-            r = layout_contiguous(kind_bytes(kind), &game->layouts[kind]);
-        else if ((r = layout_contiguous(sizeof(uint64_t), &word)) == 0)
-            r = layout_repeat(word, WAY_BLOCKS, LINE_BYTES, &game->layouts[kind]);
-        free(word);
+        r = layout_contiguous(kind_bytes(kind), &game->layouts[kind]);
         if (r == 0)
             r = copy_program_new(game->layouts[kind], game->layouts[kind], &game->programs[kind]);
     }
@@ -168,11 +162,8 @@ int calibrate_ways(struct way_costs *ret_costs)
     if (r == 0) {
         struct way_samples samples = {
             .distance_ns = lower_quarter(game->distance_ns, game->rounds),
-            .half_short_ns = lower_quarter(game->ns[HALF_SHORT], game->rounds),
-            .half_long_ns = lower_quarter(game->ns[HALF_LONG], game->rounds),
-            .ring_short_ns = lower_quarter(game->ns[RING_SHORT], game->rounds),
-            .ring_long_ns = lower_quarter(game->ns[RING_LONG], game->rounds),
-            .ring_blocks_ns = lower_quarter(game->ns[RING_BLOCKS], game->rounds),
+            .half_ns = lower_quarter(game->ns[HALF], game->rounds),
+            .ring_ns = lower_quarter(game->ns[RING], game->rounds),
         };
         r = way_costs_fit(&samples, ret_costs);
     }

@@ -76,9 +76,9 @@ static json_t *explain_copy(const struct plan *plan, const struct plan_unit *uni
     if (way != WAY_NONE)
         return json_pack("{s:[s], s:n}", "ways", way_name(way), "first_up_to_ns");
     struct way_choice choice = way_choose(&plan->session->way_costs, unit->target_layout, unit->source_layout);
-    if (choice.up_to_ns == 0 || choice.up_to_ns == UINT32_MAX)
-        return json_pack("{s:[s], s:n}", "ways", way_name(choice.up_to_ns ? choice.near : WAY_RING), "first_up_to_ns");
-    return json_pack("{s:[s, s], s:I}", "ways", way_name(choice.near), way_name(WAY_RING), "first_up_to_ns",
+    if (choice.near == choice.far)
+        return json_pack("{s:[s], s:n}", "ways", way_name(choice.near), "first_up_to_ns");
+    return json_pack("{s:[s, s], s:I}", "ways", way_name(choice.near), way_name(choice.far), "first_up_to_ns",
                      (json_int_t)choice.up_to_ns);
 }
 

@@ -170,11 +170,8 @@ static void tell_way_costs(struct session *session, Tca__WayCosts *told)
 {
     const struct way_costs *costs = cost_ways(&session->tcad->costs);
     session->way_costs = *costs;
-    told->half_base_ns = costs->half_base_ns;
     told->half_line = costs->half_line;
-    told->ring_base_ns = costs->ring_base_ns;
     told->ring_line_ns = costs->ring_line_ns;
-    told->ring_block_ns = costs->ring_block_ns;
 }
 
 static void welcome(struct session *session, uint32_t tag)

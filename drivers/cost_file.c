@@ -13,7 +13,7 @@
 
 #include "drivers/cost.h"
 
-#define SIGNATURE "tcad-cost 3"
+#define SIGNATURE "tcad-cost 4"
 
 static const struct {
     const char *name;

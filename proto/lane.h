@@ -7,8 +7,8 @@
  *
  * A memfd made and sealed by the daemon, all zero at first; both ends write all of it, so each copies an entry once and checks it.
  *
- *   - An entry belongs to the sender until it stores `sequence` (its number from 0 on, plus 1), then to the lane until `head` has
- *     passed it.
+ *   - An entry and its slot belong to the sender until it stores `sequence` (its number from 0 on, plus 1), then to the lane until `head`
+ *     has passed it: a receiver may write to the slot, too.
  *   - Who does an entry's work holds `drainer` meanwhile: exchanged from LANE_NOBODY to its own name, stored back afterwards. `head`
  *     is stored by the holder only. A sender that has ended cannot give it back: the receiver takes it over, and does the entry again.
  *   - A notification is raised after the entries of the puts before it were published. Whoever takes one drains the lane first:

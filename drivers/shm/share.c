@@ -13,7 +13,6 @@ enum {
     LOOKS = 200,               /* at the receiver's line, some 10 to 100 ns each, before it is taken for absent */
     DIRECT_MIN = 16 * 1024,    /* bytes of a direct entry, but the last: not so few that taking turns costs more */
     DIRECT_ENTRIES = 4,        /* of a put */
-    STREAM_MIN = 1024,         /* bytes of a piece from which on it goes past the caches */
     DEFERRED_PIECE = 2 * SHM_PIECE_BYTES, /* of a deferred put, both halves: few enough that what else goes to the receiver need not wait long */
 };
 
@@ -76,14 +75,6 @@ static bool notify(struct shm_driver *shm, struct shm_put *put)
     return true;
 }
 
-static void pack(struct lane *lane, const struct shm_share *share, uint64_t position, uint64_t length)
-{
-    if (length >= STREAM_MIN)
-        copy_program_pack_stream(share->put.program, lane_slot(lane), share->put.source, position, length);
-    else
-        copy_program_pack(share->put.program, lane_slot(lane), share->put.source, position, length);
-}
-
 /* Where it stops for now. */
 static uint64_t stop_at(const struct shm_put *put)
 {
@@ -109,7 +100,7 @@ static int advance_ring(struct shm_driver *shm, struct shm_put *put)
             }
         }
         uint64_t piece = left < LANE_SLOT_BYTES ? left : LANE_SLOT_BYTES;
-        pack(lane, share, put->position_bytes, piece);
+        copy_program_pack(share->put.program, lane_slot(lane), share->put.source, put->position_bytes, piece);
         lane_publish(lane, share->put.id, LANE_STAGED, put->position_bytes, piece);
         put->position_bytes += piece;
     }
@@ -174,7 +165,7 @@ int shm_share_advance(struct shm_driver *shm, struct shm_put *put)
         lane_age_probe(lane, put->size_bytes);
         share->now = share->way                                       ? share->way
                      : lane->distance_ns <= share->choice.up_to_ns ? share->choice.near
-                                                                    : WAY_RING;
+                                                                    : share->choice.far;
     }
     int complete = share->now == WAY_RING ? advance_ring(shm, put) : advance_half(shm, put);
     put->peer->detour = put->peer->detour || lane->next != lane->head;

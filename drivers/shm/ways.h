@@ -1,13 +1,12 @@
 /*
- * Which way to copy a put that the receiver may share in. Which way is good for what, after measurement:
+ * Which way to copy a put that the receiver may share in. What is dear is to store to a line that another processor has read last: that
+ * one must be told first, which takes the longer the farther the two are from each other. After measurement:
  *
- *   PUSH  past the caches is the best for large puts of large blocks, whatever is near or far, and needs no help. Else it costs by
- *         the line: those of the target are in the receiver's cache, and each must be had from there, which takes the longer the
- *         farther the two processors are from each other.
- *   HALF  costs as much by the line, for the sender must have back the lines of its source that the receiver has read. It halves what
- *         many small blocks cost.
- *   RING  costs more at once and less by the line: the packed bytes go past the caches into the slots, whatever is near or far,
- *         and each process touches its own memory only, however the bytes are scattered there.
+ *   RING  is the best nearly everywhere: the receiver hands the lines of the slots back (lane.c), and each process touches its own
+ *         memory only, however the bytes are scattered there. What a line costs hardly depends on the distance.
+ *   HALF  is better near, for what has left the nearer caches before it is touched again; and for transposes anywhere, which in pieces
+ *         would have each line again and again. Far, the sender must have back each line of its source that the receiver has read.
+ *   PUSH  past the caches is better far, for large puts of large blocks, and needs no help.
  *
  * The distance is measured while plans run (lane_probe()): processes move. The rest comes from the node's calibration.
  */
@@ -20,20 +19,17 @@
 #include "proto/lane.h"
 #include "proto/layout.h"
 
-/* What a calibration finds. Times are in ns, one way, until the receiver has read what it got. */
+/* What a calibration finds: of a put of WAY_LARGE_BYTES, contiguous, one way, until the receiver has read what it got. */
 struct way_costs {
-    double half_base_ns;
-    double half_line;      /* of the distance, for each line of the target; of a push, too */
-    double ring_base_ns;
-    double ring_line_ns;   /* for each line of packed bytes */
-    double ring_block_ns;  /* for each block, of the side that has more */
+    double half_line;    /* of the distance, for each line */
+    double ring_line_ns; /* for each line */
 };
 
 /* Before a calibration: of a small EPYC machine. */
 extern const struct way_costs way_costs_default;
 
 /* Each of them, by name, with what it can be at all. */
-enum { WAY_COST_FIELDS = 5 };
+enum { WAY_COST_FIELDS = 2 };
 struct way_cost_field {
     const char *name;
     size_t offset; /* of the double in struct way_costs */
@@ -50,9 +46,9 @@ static inline double *way_cost_at(struct way_costs *costs, unsigned field)
 bool way_cost_valid(unsigned field, double value);
 bool way_costs_valid(const struct way_costs *costs);
 
-/* Near the receiver `near` is the best way, beyond a distance of up_to_ns (0: always, UINT32_MAX: never) RING is. */
+/* Up to a distance of up_to_ns `near` is the best way, beyond it `far`. They may be the same. */
 struct way_choice {
-    enum way near; /* PUSH or HALF */
+    enum way near, far;
     uint32_t up_to_ns;
 };
 struct way_choice way_choose(const struct way_costs *costs, const struct layout *target, const struct layout *source);
@@ -63,16 +59,11 @@ bool way_streams(const struct layout *target, const struct layout *source);
 /* Whether sharing may pay at all, wherever the receiver is. */
 bool way_share_pays(const struct layout *target, const struct layout *source);
 
-/* What a calibration measures: one way, while each writes what it sends and reads what it gets. */
-enum {
-    WAY_SHORT_BYTES = 2 << 10,
-    WAY_LONG_BYTES = 16 << 10, /* stored through the caches */
-    WAY_BLOCKS = 1024, /* of 8 bytes, at a stride of a line */
-};
+/* What a calibration measures: each way, while each side writes what it sends and reads what it gets. */
+enum { WAY_LARGE_BYTES = 512 << 10 };
 struct way_samples {
     double distance_ns;
-    double half_short_ns, half_long_ns; /* contiguous */
-    double ring_short_ns, ring_long_ns, ring_blocks_ns;
+    double half_ns, ring_ns; /* WAY_LARGE_BYTES, contiguous */
 };
 
 /* The costs that explain these samples: 0, or -ERANGE, when none do. */

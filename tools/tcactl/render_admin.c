@@ -98,11 +98,8 @@ static void ways(const json_t *ways, const struct screen *screen)
     const char *error = json_string_value(doc_get(ways, "error"));
     if (!ways)
         return;
-    fprintf(screen->to, "copying by half: %s", units_ns(doc_number(ways, "half_base_ns")).text);
-    fprintf(screen->to, " + %.3f of the distance a line; ", doc_number(ways, "half_line"));
-    fprintf(screen->to, "by ring: %s", units_ns(doc_number(ways, "ring_base_ns")).text);
-    fprintf(screen->to, " + %s a line", units_ns(doc_number(ways, "ring_line_ns")).text);
-    fprintf(screen->to, " + %s a block\n", units_ns(doc_number(ways, "ring_block_ns")).text);
+    fprintf(screen->to, "copying by half: %.3f of the distance a line; ", doc_number(ways, "half_line"));
+    fprintf(screen->to, "by ring: %s a line\n", units_ns(doc_number(ways, "ring_line_ns")).text);
     if (!doc_true(ways, "valid") && error) {
         fputs("these are defaults: ", screen->to);
         screen_text(screen, error);

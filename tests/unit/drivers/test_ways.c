@@ -1,4 +1,4 @@
-/* The model that chooses between half and ring, the costs that it is fed with, and how they come
+/* Which way is chosen near and far, the costs that it is fed with, and how they come
  * from a calibration. */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -32,90 +32,69 @@ static struct layout *columns(uint64_t n)
     return layout;
 }
 
-static uint32_t up_to(const struct way_costs *costs, struct layout *target, struct layout *source)
+static struct way_choice choose(struct layout *target, struct layout *source)
 {
-    struct way_choice choice = way_choose(costs, target, source);
+    struct way_choice choice = way_choose(&way_costs_default, target, source);
     free(target);
     if (source != target)
         free(source);
-    return choice.up_to_ns;
+    return choice;
 }
 
-static uint32_t up_to_both(const struct way_costs *costs, struct layout *layout)
+static bool chooses(struct layout *layout, enum way near, enum way far)
 {
-    return up_to(costs, layout, layout);
+    struct way_choice choice = choose(layout, layout);
+    return choice.near == near && choice.far == far;
 }
 
-Test(ways, near_reaches_less_far_the_more_there_is)
+Test(ways, the_ring_is_best_nearly_everywhere)
 {
-    uint32_t before = UINT32_MAX;
-    for (uint64_t bytes = 8; bytes <= 1 << 28; bytes *= 2) {
-        uint32_t now = up_to_both(&way_costs_default, contiguous(bytes));
-        cr_assert(now <= before, "%llu bytes: %u after %u", (unsigned long long)bytes, now, before);
-        before = now;
-    }
-    double limit = way_costs_default.ring_line_ns / way_costs_default.half_line;
-    cr_assert(before >= (uint32_t)limit - 1 && before <= (uint32_t)limit + 1,
-              "what a line costs is what is left: %u", before);
-    cr_assert(up_to_both(&way_costs_default, strided(1024, 8, 64)) <
-                  up_to_both(&way_costs_default, contiguous(8192)),
-              "scattered over more lines");
+    cr_assert(chooses(contiguous(8192), WAY_RING, WAY_RING));
+    cr_assert(chooses(strided(1024, 8, 64), WAY_RING, WAY_RING));
+    cr_assert(chooses(strided(256, 256, 512), WAY_RING, WAY_RING));
+    cr_assert(chooses(columns(16), WAY_RING, WAY_RING));
 }
 
-Test(ways, near_reaches_farther_the_dearer_the_ring_is)
+Test(ways, halves_are_for_much_near)
 {
-    for (unsigned field = 0; field < WAY_COST_FIELDS; field++) {
-        struct way_costs costs = way_costs_default;
-        bool of_ring = field >= 2 && field < 4; /* what a block costs is paid by both */
-        uint32_t before = up_to_both(&costs, strided(512, 32, 64));
-        *way_cost_at(&costs, field) *= 1.5;
-        uint32_t now = up_to_both(&costs, strided(512, 32, 64));
-        cr_assert(of_ring     ? now > before
-                  : field < 2 ? now < before
-                              : now >= before,
-                  "%s: %u, then %u", way_cost_fields[field].name, before, now);
-    }
+    cr_assert(chooses(strided(1023, 512, 4096), WAY_RING, WAY_RING));
+    cr_assert(chooses(strided(1024, 512, 4096), WAY_HALF, WAY_RING));
+    cr_assert(chooses(strided(1 << 20, 1, 1 << 20), WAY_HALF, WAY_RING));
 }
 
-static enum way near(struct layout *layout)
+Test(ways, large_blocks_are_pushed_far)
 {
-    enum way way = way_choose(&way_costs_default, layout, layout).near;
-    free(layout);
-    return way;
-}
-
-Test(ways, many_blocks_are_worth_help)
-{
-    cr_assert(near(contiguous(8192)) == WAY_PUSH);
-    cr_assert(near(strided(16, 256, 512)) == WAY_PUSH);
-    cr_assert(near(strided(256, 256, 512)) == WAY_PUSH);
-    cr_assert(near(strided(1024, 256, 512)) == WAY_HALF, "much");
-    cr_assert(near(strided(1024, 8, 64)) == WAY_HALF);
-    cr_assert(near(columns(128)) == WAY_HALF);
+    cr_assert(chooses(contiguous(65536), WAY_RING, WAY_PUSH));
+    cr_assert(chooses(contiguous(1 << 20), WAY_HALF, WAY_PUSH));
+    cr_assert(chooses(contiguous(UINT64_C(1) << 40), WAY_HALF, WAY_PUSH));
+    cr_assert(chooses(strided(16, 8192, 16384), WAY_RING, WAY_PUSH));
+    struct way_choice choice = choose(strided(8192, 8, 64), contiguous(65536));
+    cr_assert(choice.near == WAY_RING && choice.far == WAY_RING, "from many into one is not large");
 }
 
 Test(ways, transposes_are_done_by_halves)
 {
-    cr_assert(up_to(&way_costs_default, columns(128), contiguous(128 * 128 * 8)) == UINT32_MAX);
-    cr_assert(up_to(&way_costs_default, contiguous(128 * 128 * 8), columns(128)) == UINT32_MAX);
-    cr_assert(up_to(&way_costs_default, columns(16), contiguous(16 * 16 * 8)) < UINT32_MAX,
-              "all of its lines stay in the cache");
+    struct way_choice choice = choose(columns(128), contiguous(128 * 128 * 8));
+    cr_assert(choice.near == WAY_HALF && choice.far == WAY_HALF);
+    choice = choose(contiguous(128 * 128 * 8), columns(128));
+    cr_assert(choice.near == WAY_HALF && choice.far == WAY_HALF);
+    choice = choose(columns(16), contiguous(16 * 16 * 8));
+    cr_assert(choice.near == WAY_RING, "all of its lines stay in the cache");
 }
 
-Test(ways, edges)
+Test(ways, near_reaches_as_far_as_half_is_cheap)
 {
+    struct layout *layout = contiguous(1 << 20);
     struct way_costs costs = way_costs_default;
-    costs.half_base_ns = 1e6;
-    cr_assert(up_to_both(&costs, contiguous(4096)) > 0, "a push needs no help");
-    cr_assert(up_to_both(&costs, strided(1 << 20, 1, 2)) > 0);
-    costs = (struct way_costs){.half_line = 1e-3, .ring_line_ns = 1e-2};
-    cr_assert(up_to_both(&costs, contiguous(1)) == 0, "never");
-    costs = (struct way_costs){
-        .ring_base_ns = 1e6, .half_line = 1e-2, .ring_line_ns = 1e5, .ring_block_ns = 1e5};
-    cr_assert(way_costs_valid(&costs));
-    cr_assert(up_to_both(&costs, contiguous(1)) >= 100000000, "as good as always");
-    cr_assert(up_to_both(&costs, contiguous(UINT64_C(1) << 40)) > 0);
-    cr_assert(up_to_both(&costs, strided(UINT64_C(1) << 30, 1, 1 << 20)) > 0);
+    uint32_t usual = way_choose(&costs, layout, layout).up_to_ns;
+    costs.ring_line_ns *= 2;
+    cr_assert(way_choose(&costs, layout, layout).up_to_ns > usual);
+    costs = way_costs_default;
+    costs.half_line *= 2;
+    cr_assert(way_choose(&costs, layout, layout).up_to_ns < usual);
+    costs = (struct way_costs){.half_line = way_cost_fields[0].least, .ring_line_ns = way_cost_fields[1].most};
+    cr_assert(way_costs_valid(&costs) && way_choose(&costs, layout, layout).up_to_ns > usual, "no overflow");
+    free(layout);
 }
 
 static bool pays(struct layout *layout)
@@ -131,8 +110,7 @@ Test(ways, sharing_pays_from_some_lines_on)
     cr_assert(!pays(strided(1024, 1, 1)) && !pays(strided(16, 8, 4096)));
     cr_assert(pays(contiguous(2048)) && pays(strided(1024, 8, 4096)));
     cr_assert(pays(strided(1 << 20, 1024, 4096)));
-    cr_assert(!pays(contiguous(UINT64_C(1) << 32)) && !pays(strided(1 << 20, 8192, 16384)),
-              "a push past the caches is better");
+    cr_assert(pays(contiguous(UINT64_C(1) << 32)) && pays(strided(1 << 20, 8192, 16384)));
 }
 
 Test(ways, costs_are_checked)
@@ -153,16 +131,11 @@ Test(ways, costs_are_checked)
 /* What a machine with these costs would be measured to do. */
 static struct way_samples samples_of(const struct way_costs *costs, double distance_ns)
 {
-    const double lines[] = {WAY_SHORT_BYTES / LINE_BYTES, WAY_LONG_BYTES / LINE_BYTES,
-                            WAY_BLOCKS * 8 / LINE_BYTES};
+    const double lines = (double)WAY_LARGE_BYTES / LINE_BYTES;
     return (struct way_samples){
         .distance_ns = distance_ns,
-        .half_short_ns = costs->half_base_ns + costs->half_line * distance_ns * lines[0],
-        .half_long_ns = costs->half_base_ns + costs->half_line * distance_ns * lines[1],
-        .ring_short_ns = costs->ring_base_ns + costs->ring_line_ns * lines[0],
-        .ring_long_ns = costs->ring_base_ns + costs->ring_line_ns * lines[1],
-        .ring_blocks_ns = costs->ring_base_ns + costs->ring_line_ns * lines[2] +
-                          costs->ring_block_ns * WAY_BLOCKS,
+        .half_ns = costs->half_line * distance_ns * lines,
+        .ring_ns = costs->ring_line_ns * lines,
     };
 }
 
@@ -180,25 +153,14 @@ Test(ways, costs_come_back_from_samples)
 
 Test(ways, samples_that_make_no_sense)
 {
+    const double bad[] = {0, -1, NAN, INFINITY};
     const struct way_samples good = samples_of(&way_costs_default, 100);
-    struct way_costs costs = {.half_base_ns = 42};
-    struct way_samples samples = good;
-    samples.distance_ns = 0;
-    cr_assert(way_costs_fit(&samples, &costs) == -ERANGE);
-    samples.distance_ns = NAN;
-    cr_assert(way_costs_fit(&samples, &costs) == -ERANGE);
-    samples = good;
-    samples.half_long_ns = samples.half_short_ns;
-    cr_assert(way_costs_fit(&samples, &costs) == -ERANGE, "64 KiB as fast as 2 KiB");
-    samples = good;
-    samples.ring_long_ns = samples.ring_short_ns / 2;
-    cr_assert(way_costs_fit(&samples, &costs) == -ERANGE);
-    samples = good;
-    samples.ring_blocks_ns = INFINITY;
-    cr_assert(way_costs_fit(&samples, &costs) == -ERANGE);
-    cr_assert(costs.half_base_ns == 42, "untouched");
-    samples = good;
-    samples.half_short_ns = samples.ring_short_ns = samples.ring_blocks_ns = 1;
-    cr_assert(way_costs_fit(&samples, &costs) == 0, "less than nothing is nothing");
-    cr_assert(costs.half_base_ns == 0 && costs.ring_base_ns == 0 && costs.ring_block_ns == 0);
+    struct way_costs costs = {.half_line = 42};
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct way_samples samples[3] = {good, good, good};
+        samples[0].distance_ns = samples[1].half_ns = samples[2].ring_ns = bad[i];
+        for (unsigned j = 0; j < 3; j++)
+            cr_assert(way_costs_fit(&samples[j], &costs) == -ERANGE, "%g at %u", bad[i], j);
+    }
+    cr_assert(costs.half_line == 42, "untouched");
 }
