@@ -11,6 +11,8 @@
 #include "daemon/tcad.h"
 #include "proto/notify.h"
 
+enum { MARK_BYTES_MAX = 64 };
+
 static int prepare_unit(struct plan *plan, struct plan_unit *unit)
 {
     enum rail rail = unit->driver->ops->rail;
@@ -46,18 +48,22 @@ static bool needs_fence(const struct plan *plan, const struct plan_chain *chain,
     return false;
 }
 
-/* Asks every link of the chain, at its end and once all is done here, whether it has landed. Returns how many steps these are. */
-static uint32_t add_flushes(const struct plan *plan, const struct plan_chain *chain, struct chain_step *flushes)
+/* ---- what has landed ---- */
+
+/* Asks the links of steps `from` to `to`, once all that is before them is done here, whether it has landed: all links, or those on
+ * which puts are gathered and taken apart there, for others overtake these. Returns how many steps these are. */
+static uint32_t add_flushes(const struct plan *plan, const struct plan_chain *chain, uint32_t from, uint32_t to, bool gathered,
+                            struct chain_step *flushes)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < chain->step_count; i++) {
+    for (uint32_t i = from; i < to; i++) {
         if (chain->steps[i].is_wait)
             continue;
         const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
         uint32_t j = 0;
         while (j < count && flushes[j].flush.peer != unit->link->peer)
             j++;
-        if (j < count)
+        if (j < count || (gathered && !unit->info.gathered))
             continue;
         flushes[count] = (struct chain_step){
             .kind = CHAIN_FLUSH, .fence = count == 0, .flush = {.driver = unit->driver, .peer = unit->link->peer}};
@@ -66,33 +72,74 @@ static uint32_t add_flushes(const struct plan *plan, const struct plan_chain *ch
     return count;
 }
 
+/* A few bytes that nobody is notified of: somebody may look at them to see that what was put before is there. */
+static bool is_mark(const struct plan *plan, const struct plan_unit *unit)
+{
+    return plan->landed && unit->has_target && !unit->notify && unit->source_layout->size_bytes <= MARK_BYTES_MAX;
+}
+
+/* Whether anything from step `from` on may land after the mark of step `to`. */
+static bool mark_may_overtake(const struct plan *plan, const struct plan_chain *chain, uint32_t from, uint32_t to)
+{
+    const struct plan_unit *mark = &plan->units[chain->steps[to].unit];
+    bool ordered = engine_driver_caps(plan->tcad->engine, chain->rail)->ordered;
+    for (uint32_t i = from; i < to; i++) {
+        const struct plan_unit *before = chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
+        if (before && before->has_target && (before->link != mark->link || !ordered || before->info.gathered))
+            return true;
+    }
+    return false;
+}
+
+/* ---- chains ---- */
+
+/* Step i of `from`, and the flushes before it, into `steps`: how many these are, or a negative errno. *first_loose is the first step
+ * that a mark may still overtake. */
+static int prepare_step(struct plan *plan, const struct plan_chain *from, uint32_t i, uint32_t *first_loose,
+                        struct chain_step *steps)
+{
+    const struct plan_step *step = &from->steps[i];
+    struct session *session = plan->session;
+    if (step->is_wait) {
+        steps[0].kind = CHAIN_WAIT;
+        steps[0].wait.line = notify_line_of(session->notify, step->rank, step->slot);
+        steps[0].wait.taken = notify_taken_of(session->notify, session->sources, step->rank, step->slot);
+        steps[0].wait.count = step->count;
+        return 1;
+    }
+    struct plan_unit *unit = &plan->units[step->unit];
+    uint32_t flushes = 0;
+    int r = prepare_unit(plan, unit);
+    if (r < 0)
+        return r;
+    unit->fence = needs_fence(plan, from, i);
+    if (is_mark(plan, unit) && mark_may_overtake(plan, from, *first_loose, i)) {
+        flushes = add_flushes(plan, from, *first_loose, i, true, steps);
+        unit->fence = true;
+        *first_loose = i;
+    }
+    steps[flushes].kind = CHAIN_PUT;
+    steps[flushes].fence = unit->fence;
+    steps[flushes].put.driver = unit->driver;
+    steps[flushes].put.put = unit->put;
+    return (int)flushes + 1;
+}
+
 static int prepare_chain(struct plan *plan, struct plan_chain *from, struct chain **ret_chain)
 {
-    struct session *session = plan->session;
-    uint32_t count = from->step_count;
-    struct chain_step *steps = calloc(plan->landed ? 2 * count : count, sizeof *steps);
+    /* a put is flushed once for a mark behind it, and once at the end */
+    struct chain_step *steps = calloc((plan->landed ? 3 : 1) * (size_t)from->step_count, sizeof *steps);
+    uint32_t count = 0, first_loose = 0;
+    int r = 0;
     if (!steps)
         return plan_fail(plan, -ENOMEM, "no memory for a chain of %" PRIu32 " steps", from->step_count);
-    int r = 0;
-    for (uint32_t i = 0; i < from->step_count && r == 0; i++) {
-        const struct plan_step *step = &from->steps[i];
-        if (step->is_wait) {
-            steps[i].kind = CHAIN_WAIT;
-            steps[i].wait.line = notify_line_of(session->notify, step->rank, step->slot);
-            steps[i].wait.taken = notify_taken_of(session->notify, session->sources, step->rank, step->slot);
-            steps[i].wait.count = step->count;
-            continue;
-        }
-        struct plan_unit *unit = &plan->units[step->unit];
-        r = prepare_unit(plan, unit);
-        steps[i].kind = CHAIN_PUT;
-        steps[i].fence = unit->fence = needs_fence(plan, from, i);
-        steps[i].put.driver = unit->driver;
-        steps[i].put.put = unit->put;
+    for (uint32_t i = 0; i < from->step_count && r >= 0; i++) {
+        r = prepare_step(plan, from, i, &first_loose, steps + count);
+        count += r > 0 ? (uint32_t)r : 0;
     }
-    if (r == 0) {
+    if (r >= 0) {
         if (plan->landed)
-            count += add_flushes(plan, from, steps + count);
+            count += add_flushes(plan, from, 0, from->step_count, false, steps + count);
         r = chain_new(steps, count, ret_chain);
         if (r < 0)
             plan_fail(plan, r, "no memory for a chain of %" PRIu32 " steps", from->step_count);

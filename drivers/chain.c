@@ -36,7 +36,7 @@ static void put_done(struct driver_op *op, int status)
 int chain_new(const struct chain_step *steps, uint32_t step_count, struct chain **ret_chain)
 {
     struct chain *chain;
-    if (step_count > 2 * PLAN_STEPS_MAX) /* a plan's, and as many flushes */
+    if (step_count > 3 * PLAN_STEPS_MAX) /* a plan's, and at most two flushes of each */
         return -E2BIG;
     chain = calloc(1, sizeof(*chain) + step_count * sizeof(chain->slots[0]));
     if (!chain)

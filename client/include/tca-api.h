@@ -40,6 +40,9 @@ extern "C" {
  *
  * GPU memory: this library keeps what is allocated as tcaMemoryGPU in host memory; everything else is the same.
  *
+ * Order: a chain runs from its first descriptor to its last. A notification comes after all data before it, and so does a descriptor of
+ * at most 64 bytes without one: a flag that somebody polls, here or elsewhere. A channel that is idle has put everything.
+ *
  * What the hardware asked for (sizes a multiple of 4, equal lower address bits) is not asked for here: sizes and offsets are free.
  *
  * Threads: as many as there are; their calls go one by one, and one that waits for a notification lets the others go on. Fork: a child

@@ -317,7 +317,8 @@ enum {
     TCA_PLAN_TIMED = 1 << 0, /* receipts carry times also in the client seat (two clock reads a start) */
     /* A start is complete when all that it put can be seen where it was put, not as soon as the source may be written again: whoever
      * hears of it in any other way (a barrier of MPI's, say) finds the data. Costs a question to each node put to, at the end of
-     * the start. Not into memory that was attached (-EOPNOTSUPP). */
+     * the start. And a put of at most 64 bytes without a notification behind it is a mark that somebody may look at: it can be seen
+     * after what its chain has put before, wherever that was. Not into memory that was attached (-EOPNOTSUPP). */
     TCA_PLAN_LANDED = 1 << 1,
 };
 

@@ -189,6 +189,38 @@ static void over_each_other(void)
     barrier();
 }
 
+/* No notification but a word in other memory, which the receiver polls; and one at home, after
+ * which the source is free. */
+static void marks(void)
+{
+    enum { ROWS = 512, PITCH = 2048, ROUNDS = 20 };
+    long *words;
+    TCA_CHECK(tcaMalloc((void **)&words, 3 * sizeof(long), tcaMemoryCPU));
+    tcaHandle *all = gather_handles(words, 3 * sizeof(long), tcaMemoryCPU);
+    volatile long *mark = words + 1, *sent = words + 2;
+    tcaDesc *desc = tcaDescNew();
+    TCA_CHECK(tcaDescSetMemcpy2D(desc, &ins[next], 0, PITCH, &outs[rank], 0, PITCH, 8, ROWS,
+                                 tcaDMAUseInternal, 0, 0));
+    TCA_CHECK(tcaDescSetMemcpy(desc, &all[next], 8, &all[rank], 0, 8, tcaDMAUseInternal, 0, 0));
+    TCA_CHECK(tcaDescSetMemcpy(desc, &all[rank], 16, &all[rank], 0, 8, tcaDMAUseInternal, 0, 0));
+    TCA_CHECK(tcaDescSet(desc, 0));
+    words[1] = words[2] = 0;
+    for (long round = 1; round <= ROUNDS; round++) {
+        fill((int)round);
+        words[0] = round;
+        TCA_CHECK(tcaStartDMADesc(0));
+        while (*sent != round)
+            _mm_pause();
+        memset(out, 0, SLICE);
+        while (*mark != round)
+            _mm_pause();
+        for (size_t i = ROWS; i-- > 0;)
+            expect_bytes(i * PITCH, i * PITCH, 8, (int)round);
+        TCA_CHECK(tcaWaitDMAC(0));
+        barrier();
+    }
+}
+
 /* A chain made anew for every step, and never freed. */
 static void anew(void)
 {
@@ -242,6 +274,7 @@ int main(int argc, char **argv)
     changed();
     busy();
     over_each_other();
+    marks();
     anew();
     nothing();
     tall(512, 16 << 10);
