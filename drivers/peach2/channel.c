@@ -24,16 +24,59 @@ bool channel_register(const struct peach2 *peach2, const struct channel *channel
     return channel->start - sent < PEACH2_REGISTER_DESCRIPTORS;
 }
 
-void channel_command(struct peach2 *peach2, struct peer *peer, uint32_t fetch, uint64_t first)
+enum { PUT_LOAD = 256 }; /* bytes that a put counts for, however small it is */
+
+unsigned channel_choose(const struct peach2 *peach2, const struct put *put)
 {
-    struct channel *channel = channel_of(peach2, peer);
+    const struct peer *peer = put->peer;
+    unsigned best = peer->address.node % PEACH2_CHANNELS;
+    for (unsigned i = 0; i < PEACH2_CHANNELS; i++)
+        for (const struct put *other = peer->streams[i].first; other; other = other->next)
+            if (other->flow == put->flow)
+                return i;
+    for (unsigned i = 0; i < PEACH2_CHANNELS; i++)
+        if (peach2->channels[i].load_bytes < peach2->channels[best].load_bytes)
+            best = i;
+    return best;
+}
+
+void channel_command(struct peach2 *peach2, const struct put *put, uint32_t fetch, uint64_t first)
+{
+    struct channel *channel = &peach2->channels[put->channel];
     struct peach2_channel *bar = registers(peach2, channel);
     bar->commands[channel->start % PEACH2_COMMANDS] =
         (struct peach2_command){.first = first, .fetch = fetch};
     atomic_store_explicit(&bar->start, ++channel->start,
                           memory_order_release); /* pairs with the board's acquire */
     device_ring(&peach2->device);
-    peer->last_command = channel->start;
+    stream_of(put)->last_command = channel->start;
+}
+
+/* ---- streams ---- */
+
+void stream_add(struct peach2 *peach2, struct put *put)
+{
+    struct stream *stream = stream_of(put);
+    put->next = NULL;
+    *stream->last = put;
+    stream->last = &put->next;
+    if (!stream->turn)
+        stream->turn = put;
+    peach2->channels[put->channel].load_bytes += put->size_bytes + PUT_LOAD;
+}
+
+void stream_remove(struct peach2 *peach2, struct put *put)
+{
+    struct stream *stream = stream_of(put);
+    struct put **link = &stream->first;
+    while (*link != put)
+        link = &(*link)->next;
+    *link = put->next;
+    if (!put->next)
+        stream->last = link;
+    if (stream->turn == put)
+        stream->turn = put->next;
+    peach2->channels[put->channel].load_bytes -= put->size_bytes + PUT_LOAD;
 }
 
 /* ---- handing over ---- */
@@ -44,61 +87,59 @@ static enum stage_result hand_over(struct peach2 *peach2, struct put *put)
     if (put->kind == PUT_STAGED)
         return stage_run(peach2, put);
     put_number(peach2, put);
-    channel_command(peach2, put->peer, put->fetch, put_first(peach2, put));
+    channel_command(peach2, put, put->fetch, put_first(peach2, put));
     return STAGE_END;
 }
 
-static bool may_send(struct peach2 *peach2, const struct peer *peer)
+static bool may_send(struct peach2 *peach2, const struct peer *peer, unsigned index)
 {
+    const struct put *put = peer->streams[index].turn;
+    const struct channel *channel = &peach2->channels[index];
     uint32_t slot;
-    return peer->state == PEER_OPEN && peer->turn && peach2->device.bar0 &&
-           peer->sent - peer->credited < RING_ENTRIES - RING_RESERVE &&
-           channel_room(channel_of(peach2, peer)) &&
-           (peer->turn->kind == PUT_STAGED || peer->turn->fetch != PEACH2_FETCH_REGISTERS ||
-            channel_register(peach2, channel_of(peach2, peer), &slot));
+    return peer->state == PEER_OPEN && put && peach2->device.bar0 &&
+           peer->sent - peer->credited < RING_ENTRIES - RING_RESERVE && channel_room(channel) &&
+           (put->kind == PUT_STAGED || put->fetch != PEACH2_FETCH_REGISTERS ||
+            channel_register(peach2, channel, &slot));
 }
 
-unsigned channel_pump(struct peach2 *peach2, struct peer *peer)
+static unsigned pump(struct peach2 *peach2, struct peer *peer, unsigned index)
 {
+    struct stream *stream = &peer->streams[index];
     unsigned moved = 0;
-    for (; may_send(peach2, peer); moved++) {
-        struct put *put = peer->turn;
-        put->sequence = peer->next_sequence;
+    for (; may_send(peach2, peer, index); moved++) {
+        struct put *put = stream->turn;
+        put->sequence = stream->next_sequence;
         enum stage_result result = hand_over(peach2, put);
         if (result == STAGE_BLOCKED)
             break;
         if (result == STAGE_MOVED)
             continue;
         put->state = PUT_SENT;
-        put->command = peer->last_command;
+        put->command = stream->last_command;
         put->op->posted_ns = clock_now_ns();
-        peer->turn = put->next;
-        peer->next_sequence++;
+        stream->turn = put->next;
+        stream->next_sequence = (stream->next_sequence + 1) & SEQUENCE_MASK;
         peer->sent++;
     }
     return moved;
 }
 
-/* ---- completion ---- */
-
-static void pop(struct peer *peer)
-{
-    struct put *put = peer->first;
-    peer->first = put->next;
-    if (!peer->first)
-        peer->last = &peer->first;
-    if (peer->turn == put)
-        peer->turn = put->next;
-}
-
-static unsigned retire(struct peach2 *peach2, struct peer *peer, uint32_t done)
+unsigned channel_pump(struct peach2 *peach2, struct peer *peer)
 {
     unsigned moved = 0;
-    while (peer->first && peer->first->state == PUT_SENT &&
-           (int32_t)(done - peer->first->command) >= 0) {
-        struct put *put = peer->first;
-        pop(peer);
-        put_done(peach2, put, 0);
+    for (unsigned i = 0; i < PEACH2_CHANNELS; i++)
+        moved += pump(peach2, peer, i);
+    return moved;
+}
+
+/* ---- completion ---- */
+
+static unsigned retire(struct peach2 *peach2, struct stream *stream, uint32_t done)
+{
+    unsigned moved = 0;
+    while (stream->first && stream->first->state == PUT_SENT &&
+           (int32_t)(done - stream->first->command) >= 0) {
+        put_done(peach2, stream->first, 0);
         moved++;
     }
     return moved;
@@ -122,8 +163,7 @@ unsigned channel_look(struct peach2 *peach2, unsigned index)
     unsigned moved = 1;
     for (struct peer *peer = peach2->peers, *next; peer; peer = next) {
         next = peer->next;
-        if (channel_of(peach2, peer) == channel)
-            moved += retire(peach2, peer, done);
+        moved += retire(peach2, &peer->streams[index], done);
     }
     return moved;
 }
@@ -134,42 +174,49 @@ unsigned channel_look(struct peach2 *peach2, unsigned index)
  */
 static bool doubt(struct peer *peer)
 {
-    bool any = peer->turn && peer->turn->staging;
-    for (struct put *put = peer->first; put; put = put->next) {
-        if (put->state == PUT_SENT)
-            put->state = PUT_UNSURE;
-        any |= put->state == PUT_UNSURE;
-        put->staging = false;
+    bool any = false;
+    for (unsigned i = 0; i < PEACH2_CHANNELS; i++) {
+        struct stream *stream = &peer->streams[i];
+        any |= stream->turn && stream->turn->staging;
+        for (struct put *put = stream->first; put; put = put->next) {
+            if (put->state == PUT_SENT)
+                put->state = PUT_UNSURE;
+            any |= put->state == PUT_UNSURE;
+            put->staging = false;
+        }
     }
     return any;
 }
 
-static void forget(struct peach2 *peach2, unsigned index)
+static void forget(struct peach2 *peach2)
 {
-    struct channel *channel = &peach2->channels[index];
-    channel->sent = channel->done = channel->start;
+    for (unsigned i = 0; i < PEACH2_CHANNELS; i++) {
+        struct channel *channel = &peach2->channels[i];
+        channel->sent = channel->done = channel->start;
+    }
     for (unsigned i = 0; i < SEGMENTS; i++)
-        if (peach2->pieces[i].channel == index)
-            peach2->pieces[i].busy = false;
+        peach2->pieces[i].busy = false;
     for (struct peer *peer = peach2->peers; peer; peer = peer->next)
-        if (channel_of(peach2, peer) == channel && peer->state != PEER_FAILED && doubt(peer))
+        if (peer->state != PEER_FAILED && doubt(peer))
             peer_sync(peach2, peer);
 }
 
-void channel_reset(struct peach2 *peach2, unsigned index)
+void channels_reset(struct peach2 *peach2)
 {
-    channel_look(peach2, index);
-    if (peach2->device.bar0 && device_abort(&peach2->device, index) < 0) {
-        board_lost(peach2);
-        return;
-    }
-    forget(peach2, index);
+    for (unsigned i = 0; i < PEACH2_CHANNELS; i++)
+        channel_look(peach2, i);
+    for (unsigned i = 0; i < PEACH2_CHANNELS && peach2->device.bar0; i++)
+        if (peach2->channels[i].start != peach2->channels[i].done &&
+            device_abort(&peach2->device, i) < 0) {
+            board_lost(peach2);
+            return;
+        }
+    forget(peach2);
 }
 
 void channels_lost(struct peach2 *peach2)
 {
-    for (unsigned index = 0; index < PEACH2_CHANNELS; index++)
-        forget(peach2, index);
+    forget(peach2);
     for (struct peer *peer = peach2->peers; peer; peer = peer->next)
         if (peer->state == PEER_OPEN)
             peer_sync(peach2, peer);
@@ -177,13 +224,11 @@ void channels_lost(struct peach2 *peach2)
 
 /* The put that a command belongs to: the one that it ends, or the first that was not wholly handed
  * over then. */
-static struct put *put_of(struct peach2 *peach2, const struct channel *channel, uint32_t command)
+static struct put *put_of(struct peach2 *peach2, unsigned index, uint32_t command)
 {
     struct put *best = NULL;
     for (struct peer *peer = peach2->peers; peer; peer = peer->next) {
-        if (channel_of(peach2, peer) != channel)
-            continue;
-        for (struct put *put = peer->first; put; put = put->next) {
+        for (struct put *put = peer->streams[index].first; put; put = put->next) {
             bool candidate = put->state == PUT_SENT && (int32_t)(put->command - command) >= 0;
             if (candidate &&
                 (!best || best->state != PUT_SENT || (int32_t)(best->command - put->command) > 0))
@@ -197,22 +242,11 @@ static struct put *put_of(struct peach2 *peach2, const struct channel *channel, 
 
 void channel_failed(struct peach2 *peach2, unsigned index)
 {
-    struct channel *channel = &peach2->channels[index];
     channel_look(peach2, index);
-    struct put *put = put_of(peach2, channel, channel->sent + 1);
-    channel_reset(peach2, index);
-    if (!put)
-        return;
-    struct peer *peer = put->peer;
-    struct put **link = &peer->first;
-    while (*link != put)
-        link = &(*link)->next;
-    *link = put->next;
-    if (!put->next)
-        peer->last = link;
-    if (peer->turn == put)
-        peer->turn = put->next;
-    put_done(peach2, put, -EIO);
+    struct put *put = put_of(peach2, index, peach2->channels[index].sent + 1);
+    channels_reset(peach2);
+    if (put)
+        put_done(peach2, put, -EIO);
 }
 
 bool channel_stalled(struct peach2 *peach2, unsigned index, uint64_t now_ns)

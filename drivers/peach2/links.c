@@ -86,9 +86,7 @@ static void reroute(struct peach2 *peach2)
         board_lost(peach2);
         return;
     }
-    for (unsigned i = 0; i < PEACH2_CHANNELS && peach2->device.bar0; i++)
-        if (peach2->channels[i].start != peach2->channels[i].done)
-            channel_reset(peach2, i);
+    channels_reset(peach2);
     for (struct peer *peer = peach2->peers; peer; peer = peer->next)
         if (peer->state == PEER_OPEN && ways[peer->address.node] == PEACH2_DISCARD)
             peer_sync(peach2, peer);

@@ -4,14 +4,16 @@
  * asked for again when they are lost.
  *
  *   first word: kind << 56 | number         second word
- *   PUT      sequence                       landing
+ *   PUT      stream << 32 | sequence          landing
  *   ASK      cookie of who asks             cookie of who is asked: to PEACH2_AT_RESTART, under a
- * new epoch ANSWER   sequence that is expected      epoch of the question REFUSE epoch of the
+ * new epoch ANSWER   sequences expected, by stream    epoch of the question REFUSE epoch of the
  * question: that instance is not here any more CREDIT   puts taken since the question  its epoch
  *   FLUSH    number
  *   FLUSHED  number
  *   GAP                                     what you sent is not complete: resync
  */
+#include <string.h>
+
 #include "drivers/peach2/peach2.h"
 
 enum kind {
@@ -32,9 +34,9 @@ static uint64_t word(enum kind kind, uint64_t number)
     return (uint64_t)kind << 56 | (number & NUMBER_MASK);
 }
 
-uint64_t message_put(uint32_t sequence)
+uint64_t message_put(const struct put *put)
 {
-    return word(KIND_PUT, sequence);
+    return word(KIND_PUT, (uint64_t)put->channel << 32 | put->sequence);
 }
 
 /* ---- out ---- */
@@ -68,6 +70,14 @@ bool message_flush(struct peach2 *peach2, const struct peer *peer, uint32_t numb
     return say(peach2, peer->address.node, word(KIND_FLUSH, number), 0);
 }
 
+static uint64_t expected_of(const struct source *source)
+{
+    uint64_t all = 0;
+    for (unsigned i = 0; i < PEACH2_CHANNELS; i++)
+        all |= (uint64_t)source->expected[i] << i * SEQUENCE_BITS;
+    return all;
+}
+
 static unsigned send_to(struct peach2 *peach2, unsigned node)
 {
     struct source *source = &peach2->sources[node];
@@ -77,7 +87,7 @@ static unsigned send_to(struct peach2 *peach2, unsigned node)
         moved++;
     }
     if (source->answer &&
-        say(peach2, node, word(KIND_ANSWER, source->expected), source->answer_epoch)) {
+        say(peach2, node, word(KIND_ANSWER, expected_of(source)), source->answer_epoch)) {
         source->answer = false;
         moved++;
     }
@@ -115,11 +125,12 @@ unsigned messages_send(struct peach2 *peach2)
 
 /* ---- in ---- */
 
-static void take_put(struct peach2 *peach2, struct source *source, uint32_t sequence, uint64_t id)
+static void take_put(struct peach2 *peach2, struct source *source, uint64_t number, uint64_t id)
 {
-    if (sequence != source->expected)
+    uint32_t *expected = &source->expected[(number >> 32) % PEACH2_CHANNELS];
+    if ((uint32_t)number != *expected)
         return; /* we have it already */
-    source->expected++;
+    *expected = (*expected + 1) & SEQUENCE_MASK;
     source->taken++;
     const struct landing *landing = landing_find(peach2, id);
     if (landing && landing->notify)
@@ -137,12 +148,20 @@ static void take_ask(struct peach2 *peach2, struct source *source, unsigned node
     if (source->refuse || epoch == source->epoch)
         return;
     if (source->cookie != cookie)
-        source->expected = 0;
+        memset(source->expected, 0, sizeof(source->expected));
     source->cookie = cookie;
     source->epoch = epoch;
     source->taken = source->told = 0;
     if (peach2->device.bar0)
         atomic_store(&peach2->device.bar0->accept_epoch[node], epoch);
+}
+
+static void take_answer(struct peach2 *peach2, unsigned node, uint64_t all, uint64_t epoch)
+{
+    uint32_t expected[PEACH2_CHANNELS];
+    for (unsigned i = 0; i < PEACH2_CHANNELS; i++)
+        expected[i] = (uint32_t)(all >> i * SEQUENCE_BITS) & SEQUENCE_MASK;
+    peer_answered(peach2, node, epoch, expected);
 }
 
 static void take(struct peach2 *peach2, unsigned node, const struct peach2_notification *entry)
@@ -152,15 +171,16 @@ static void take(struct peach2 *peach2, unsigned node, const struct peach2_notif
     switch ((enum kind)(entry->notify[0] >> 56)) {
     case KIND_PUT:
         if (entry->epoch >= source->epoch && source->epoch > 0)
-            take_put(peach2, source, (uint32_t)number, entry->notify[1]);
+            take_put(peach2, source, number, entry->notify[1]);
         break;
     case KIND_ASK:
         take_ask(peach2, source, node, number, entry->notify[1], entry->epoch);
         break;
     case KIND_ANSWER:
+        take_answer(peach2, node, number, entry->notify[1]);
+        break;
     case KIND_REFUSE:
-        peer_answered(peach2, node, entry->notify[1], (uint32_t)number,
-                      entry->notify[0] >> 56 == KIND_REFUSE);
+        peer_answered(peach2, node, entry->notify[1], NULL);
         break;
     case KIND_CREDIT:
         peer_credited(peach2, node, entry->notify[1], (uint32_t)number);

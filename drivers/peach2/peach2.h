@@ -7,7 +7,12 @@
  * the channel's registers, one line that is stored with the command; longer ones stay in internal
  * memory, and in host memory when they are very long or that is full; everything else is *staged*:
  * gathered in pieces into memory of ours whose phase fits, and what is left at the edges is stored
- * through the PIO window. All puts to one peer use one channel, so they land in order.
+ * through the PIO window.
+ *
+ * The puts of one flow land in order: while some of it is under way, the next goes by the same
+ * channel. A flow of which nothing is goes by the one that has the least to do: the board serves
+ * its four in turns, so a small put waits behind a huge one only where there are four of those.
+ * What goes to one peer by one channel is a *stream*, with a count of its own.
  *
  * Nothing that a cable or a board loses is lost: every put has a number, the last packet of its
  * chain is acknowledged by the receiving board, and done() means that. Whatever stops the
@@ -30,7 +35,7 @@
 #include "drivers/peach2/routing.h"
 
 enum {
-    ADDRESS_MAGIC = 0x50324144,
+    ADDRESS_MAGIC = 0x50324145, /* and the version of what drivers say to each other */
     BLOB_MAGIC = 0x50324c44,
     RING_ENTRIES = 1024,      /* of each notification ring */
     RING_RESERVE = 128,       /* of them for messages that are no puts */
@@ -153,6 +158,8 @@ struct put {
     enum put_kind kind;
     enum put_state state;
     struct peer *peer;
+    uint64_t flow;
+    uint64_t size_bytes;
     uint64_t id; /* of the landing */
     bool notify;
     /* PUT_CHAIN, PUT_NOTHING */
@@ -168,6 +175,7 @@ struct put {
     bool staging; /* the cursors stand somewhere */
     /* while it runs */
     struct driver_op *op;
+    unsigned channel;
     uint32_t sequence;
     uint32_t command; /* the last of it: number behind it */
     struct put *next;
@@ -177,7 +185,6 @@ struct flush {
     struct driver_op *op;
     struct peer *peer;
     uint32_t number;
-    struct put *behind; /* the last put before it; NULL: that is done */
     bool asked;
     uint64_t again_ns, deadline_ns;
     struct flush *next;
@@ -189,20 +196,29 @@ enum peer_state {
     PEER_FAILED,
 };
 
+/* Puts that run to one peer by one channel, in order. */
+struct stream {
+    struct put *first, **last;
+    struct put *turn;       /* the first that was not wholly handed over; NULL: none */
+    uint32_t next_sequence; /* of the next put that is sent */
+    uint32_t last_command;  /* of the channel, for it */
+};
+
+/* Numbers of puts go round: far fewer are under way. Four of them fit into an answer. */
+enum { SEQUENCE_BITS = 14, SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1 };
+static_assert(2 * RING_ENTRIES < SEQUENCE_MASK / 2, "which is first can be told");
+
 struct peer {
     struct address address;
     bool linked; /* in the driver's list */
     enum peer_state state;
     int error;
     bool told;
-    uint32_t next_sequence;    /* of the next put that is sent */
-    uint32_t sent, credited;   /* puts since the last sync: ours; those that the peer has taken */
-    struct put *first, **last; /* all that run, in order */
-    struct put *turn;          /* the first of them that was not wholly handed over; NULL: none */
-    uint32_t last_command;     /* of the channel, for it */
-    uint64_t ask_epoch;        /* that was new when the sync began */
-    uint64_t credit_epoch;     /* of the question that was answered */
-    uint64_t starved_ns;       /* since when puts wait for credit; 0: they do not */
+    uint32_t sent, credited; /* puts since the last sync: ours; those that the peer has taken */
+    struct stream streams[PEACH2_CHANNELS];
+    uint64_t ask_epoch;    /* that was new when the sync began */
+    uint64_t credit_epoch; /* of the question that was answered */
+    uint64_t starved_ns;   /* since when puts wait for credit; 0: they do not */
     uint64_t ask_again_ns, deadline_ns;
     uint64_t cut_ns; /* since when no way leads there; 0: one does */
     bool ask;        /* a question is to be sent (again) */
@@ -210,13 +226,13 @@ struct peer {
     struct peer *next;
 };
 
-struct source {        /* what we know of a node that sends to us */
-    uint64_t cookie;   /* 40 bits; of the instance there */
-    uint32_t head;     /* entries of its ring that we have taken */
-    uint32_t expected; /* sequence */
-    uint32_t taken;    /* puts since the last sync */
-    uint32_t told;     /* of them, in the last credit */
-    uint64_t epoch;    /* of its last question: nothing older counts */
+struct source {                         /* what we know of a node that sends to us */
+    uint64_t cookie;                    /* 40 bits; of the instance there */
+    uint32_t head;                      /* entries of its ring that we have taken */
+    uint32_t expected[PEACH2_CHANNELS]; /* sequence, by stream */
+    uint32_t taken;                     /* puts since the last sync */
+    uint32_t told;                      /* of them, in the last credit */
+    uint64_t epoch;                     /* of its last question: nothing older counts */
     /* messages to be sent there, when there is room */
     bool answer, refuse, gap;
     uint64_t answer_epoch;
@@ -230,6 +246,7 @@ struct channel {
     uint64_t moved_ns;   /* when anything last moved */
     uint64_t packets;
     uint32_t done_seen;
+    uint64_t load_bytes; /* of puts that run, and something for each */
 };
 
 struct peach2 {
@@ -284,9 +301,9 @@ static inline struct peach2 *peach2_of(struct driver *driver)
     return (struct peach2 *)driver;
 }
 
-static inline struct channel *channel_of(struct peach2 *peach2, const struct peer *peer)
+static inline struct stream *stream_of(const struct put *put)
 {
-    return &peach2->channels[peer->address.node % PEACH2_CHANNELS];
+    return &put->peer->streams[put->channel];
 }
 
 /* ---- device.c: the board itself ---- */
@@ -363,14 +380,20 @@ bool channel_room(const struct channel *channel);
  * free yet. */
 bool channel_register(const struct peach2 *peach2, const struct channel *channel,
                       uint32_t *ret_slot);
+/* By which a put goes. */
+unsigned channel_choose(const struct peach2 *peach2, const struct put *put);
 /* A command; the caller has made sure of room. */
-void channel_command(struct peach2 *peach2, struct peer *peer, uint32_t fetch, uint64_t first);
+void channel_command(struct peach2 *peach2, const struct put *put, uint32_t fetch, uint64_t first);
 /* Hands over what can be: how many steps. */
 unsigned channel_pump(struct peach2 *peach2, struct peer *peer);
+/* A put runs from now on, or does not any more. */
+void stream_add(struct peach2 *peach2, struct put *put);
+void stream_remove(struct peach2 *peach2, struct put *put);
 /* Looks what the board has done, completes what has landed: how many. */
 unsigned channel_look(struct peach2 *peach2, unsigned channel);
-/* Everything on it is forgotten by the board; its peers resync. */
-void channel_reset(struct peach2 *peach2, unsigned channel);
+/* Everything on all of them is forgotten by the board; whose puts these were, resyncs. (Of them
+ * all: what is lost of one stream, or may be, mostly concerns the others, too.) */
+void channels_reset(struct peach2 *peach2);
 /* Stopped by an error: the put that it stands at fails, the others are sent again. */
 void channel_failed(struct peach2 *peach2, unsigned channel);
 /* Something is under way and nothing has moved for a while. */
@@ -386,7 +409,7 @@ uint64_t put_first(const struct peach2 *peach2, const struct put *put);
 unsigned messages_take(struct peach2 *peach2);
 /* Sends what is waiting: how many. */
 unsigned messages_send(struct peach2 *peach2);
-uint64_t message_put(uint32_t sequence);
+uint64_t message_put(const struct put *put);
 /* At once, if there is room. */
 bool message_to(struct peach2 *peach2, uint64_t address, uint64_t first, uint64_t second);
 bool message_ask(struct peach2 *peach2, const struct peer *peer);
@@ -416,9 +439,8 @@ void peer_sync(struct peach2 *peach2, struct peer *peer);
 /* Every put and flush of it fails. */
 void peer_down(struct peach2 *peach2, struct peer *peer, int error);
 void put_done(struct peach2 *peach2, struct put *put, int status);
-/* Its question was answered. */
-void peer_answered(struct peach2 *peach2, unsigned node, uint64_t epoch, uint32_t expected,
-                   bool refused);
+/* Its question was answered: which sequence is expected, by stream; NULL: refused. */
+void peer_answered(struct peach2 *peach2, unsigned node, uint64_t epoch, const uint32_t *expected);
 void peer_credited(struct peach2 *peach2, unsigned node, uint64_t epoch, uint32_t taken);
 /* Asks for those that can be asked for. */
 unsigned flushes_run(struct peach2 *peach2, uint64_t now_ns);

@@ -27,7 +27,8 @@ int peach2_peer_connect(struct driver *driver, const void *data, size_t bytes,
     if (!peer)
         return -ENOMEM;
     peer->address = address;
-    peer->last = &peer->first;
+    for (unsigned i = 0; i < PEACH2_CHANNELS; i++)
+        peer->streams[i].last = &peer->streams[i].first;
     *ret_peer = (struct driver_peer *)peer;
     return 0;
 }
@@ -46,11 +47,20 @@ void peer_link(struct peach2 *peach2, struct peer *peer)
     }
 }
 
+/* Whether any put does. */
+static bool runs(const struct peer *peer)
+{
+    for (unsigned i = 0; i < PEACH2_CHANNELS; i++)
+        if (peer->streams[i].first)
+            return true;
+    return false;
+}
+
 void peach2_peer_disconnect(struct driver *driver, struct driver_peer *driver_peer)
 {
     struct peach2 *peach2 = peach2_of(driver);
     struct peer *peer = (struct peer *)driver_peer;
-    assert(!peer->first);
+    assert(!runs(peer));
     for (struct peer **link = &peach2->peers; peer->linked; link = &(*link)->next) {
         if (*link != peer)
             continue;
@@ -92,27 +102,28 @@ void peer_sync(struct peach2 *peach2, struct peer *peer)
     peer->ask = true;
 }
 
-static void resume(struct peach2 *peach2, struct peer *peer, uint32_t expected)
+static bool is_before(uint32_t sequence, uint32_t expected)
 {
-    while (peer->first && peer->first->state == PUT_UNSURE &&
-           (int32_t)(expected - peer->first->sequence) > 0) {
-        struct put *put = peer->first;
-        peer->first = put->next;
-        if (!peer->first)
-            peer->last = &peer->first;
-        put_done(peach2, put, 0);
-    }
-    for (struct put *put = peer->first; put; put = put->next) {
+    uint32_t ahead = (expected - sequence) & SEQUENCE_MASK;
+    return ahead > 0 && ahead <= SEQUENCE_MASK / 2;
+}
+
+static void resume(struct peach2 *peach2, struct stream *stream, uint32_t expected)
+{
+    while (stream->first && stream->first->state == PUT_UNSURE &&
+           is_before(stream->first->sequence, expected))
+        put_done(peach2, stream->first, 0);
+    stream->next_sequence = expected;
+    for (struct put *put = stream->first; put; put = put->next) {
         if (put->state == PUT_UNSURE)
             put->op->retries++;
         put->state = PUT_QUEUED;
         put->staging = false;
     }
-    peer->turn = peer->first;
+    stream->turn = stream->first;
 }
 
-void peer_answered(struct peach2 *peach2, unsigned node, uint64_t epoch, uint32_t expected,
-                   bool refused)
+void peer_answered(struct peach2 *peach2, unsigned node, uint64_t epoch, const uint32_t *expected)
 {
     for (struct peer *peer = peach2->peers, *next; peer; peer = next) {
         next = peer->next;
@@ -120,17 +131,18 @@ void peer_answered(struct peach2 *peach2, unsigned node, uint64_t epoch, uint32_
             peer->credit_epoch = epoch; /* we had asked twice */
         if (peer->address.node != node || peer->state != PEER_SYNCING || epoch < peer->ask_epoch)
             continue;
-        if (refused) {
+        if (!expected) {
             peer_down(peach2, peer, -EHOSTDOWN);
             continue;
         }
-        peer->next_sequence = expected;
         peer->sent = peer->credited = 0;
         peer->credit_epoch = epoch;
-        peer->last_command = channel_of(peach2, peer)->start;
         peer->ask = false;
         peer->starved_ns = 0;
-        resume(peach2, peer, expected);
+        for (unsigned i = 0; i < PEACH2_CHANNELS; i++) {
+            peer->streams[i].last_command = peach2->channels[i].start;
+            resume(peach2, &peer->streams[i], expected[i]);
+        }
         peer->state = PEER_OPEN;
         channel_pump(peach2, peer);
     }
@@ -153,7 +165,7 @@ void peer_gap(struct peach2 *peach2, unsigned node, uint64_t epoch)
     for (struct peer *peer = peach2->peers; peer; peer = peer->next) {
         if (peer->address.node != node || peer->state != PEER_OPEN || epoch != peer->credit_epoch)
             continue;
-        channel_reset(peach2, node % PEACH2_CHANNELS);
+        channels_reset(peach2);
         if (peer->state == PEER_OPEN)
             peer_sync(peach2, peer);
     }
@@ -176,25 +188,31 @@ static void fail_flushes(struct peach2 *peach2, const struct peer *peer, int err
     }
 }
 
+/* Whether the board may be reading something of it. */
+static bool is_read(const struct peer *peer)
+{
+    bool read = false;
+    for (unsigned i = 0; i < PEACH2_CHANNELS; i++) {
+        const struct stream *stream = &peer->streams[i];
+        read |= stream->turn && stream->turn->staging;
+        for (const struct put *put = stream->first; put; put = put->next)
+            read |= put->state == PUT_SENT;
+    }
+    return read;
+}
+
 void peer_down(struct peach2 *peach2, struct peer *peer, int error)
 {
-    bool read = peer->turn && peer->turn->staging;
-    for (const struct put *put = peer->first; put; put = put->next)
-        read |= put->state == PUT_SENT;
+    const bool read = is_read(peer);
     if (peer->error == 0)
         peer->error = error;
     peer->state = PEER_FAILED;
     peer->ask = peer->doomed = false;
     if (read) /* the board must not read its sources any more; whom that hits as well resyncs */
-        channel_reset(peach2, peer->address.node % PEACH2_CHANNELS);
-    while (peer->first) {
-        struct put *put = peer->first;
-        peer->first = put->next;
-        if (!peer->first)
-            peer->last = &peer->first;
-        put_done(peach2, put, peer->error);
-    }
-    peer->turn = NULL;
+        channels_reset(peach2);
+    for (unsigned i = 0; i < PEACH2_CHANNELS; i++)
+        while (peer->streams[i].first)
+            put_done(peach2, peer->streams[i].first, peer->error);
     fail_flushes(peach2, peer, peer->error);
     if (!peer->told && peach2->driver.events.peer_down)
         peach2->driver.events.peer_down(peach2->driver.events.context, (struct driver_peer *)peer,
@@ -225,12 +243,7 @@ int peach2_peer_flush(struct driver *driver, struct driver_peer *driver_peer, st
     struct flush *flush = calloc(1, sizeof(*flush));
     if (!flush)
         return -ENOMEM;
-    *flush = (struct flush){
-        .op = op,
-        .peer = peer,
-        .number = ++peach2->last_flush,
-        .behind =
-            peer->first ? (struct put *)((char *)peer->last - offsetof(struct put, next)) : NULL};
+    *flush = (struct flush){.op = op, .peer = peer, .number = ++peach2->last_flush};
     struct flush **link = &peach2->flushes;
     while (*link)
         link = &(*link)->next;
@@ -251,13 +264,13 @@ void flush_answered(struct peach2 *peach2, unsigned node, uint32_t number)
     }
 }
 
-/* Everything before it has landed: then the peer is asked whether it has noticed. */
+/* What is done here has been acknowledged by the peer's board: the peer is asked whether it has
+ * noticed. */
 unsigned flushes_run(struct peach2 *peach2, uint64_t now_ns)
 {
     unsigned moved = 0;
     for (struct flush *flush = peach2->flushes; flush; flush = flush->next) {
-        if (flush->behind || flush->peer->state != PEER_OPEN ||
-            (flush->asked && now_ns < flush->again_ns))
+        if (flush->peer->state != PEER_OPEN || (flush->asked && now_ns < flush->again_ns))
             continue;
         if (!message_flush(peach2, flush->peer, flush->number))
             break;
@@ -286,10 +299,18 @@ static unsigned expire_flushes(struct peach2 *peach2, uint64_t now_ns)
 
 /* ---- time ---- */
 
+static bool waits(const struct peer *peer)
+{
+    for (unsigned i = 0; i < PEACH2_CHANNELS; i++)
+        if (peer->streams[i].turn)
+            return true;
+    return false;
+}
+
 /* Puts wait for credit that does not come: it may have been lost. */
 static bool starved(struct peer *peer, uint64_t now_ns)
 {
-    if (peer->state != PEER_OPEN || !peer->turn ||
+    if (peer->state != PEER_OPEN || !waits(peer) ||
         peer->sent - peer->credited < RING_ENTRIES - RING_RESERVE) {
         peer->starved_ns = 0;
         return false;
@@ -323,7 +344,7 @@ static unsigned tick(struct peach2 *peach2, struct peer *peer, uint64_t now_ns)
         peer->ask = true;
     }
     if (starved(peer, now_ns))
-        channel_reset(peach2, peer->address.node % PEACH2_CHANNELS);
+        channels_reset(peach2);
     if (starved(peer, now_ns)) /* all that it has was done: nothing was in doubt */
         peer_sync(peach2, peer);
     return 0;
@@ -334,7 +355,7 @@ bool peers_waiting(const struct peach2 *peach2)
     if (peach2->flushes)
         return true;
     for (const struct peer *peer = peach2->peers; peer; peer = peer->next)
-        if (peer->first || peer->doomed || peer->state == PEER_SYNCING)
+        if (runs(peer) || peer->doomed || peer->state == PEER_SYNCING)
             return true;
     return false;
 }
@@ -349,7 +370,7 @@ unsigned peers_tick(struct peach2 *peach2, uint64_t now_ns)
     for (unsigned i = 0; i < PEACH2_CHANNELS && peach2->device.bar0; i++)
         if (channel_stalled(peach2, i, now_ns)) {
             peach2->channels[i].moved_ns = now_ns;
-            channel_reset(peach2, i);
+            channels_reset(peach2);
         }
     return moved;
 }

@@ -78,12 +78,11 @@ static int place_chain(struct peach2 *peach2, struct put *put, struct peach2_des
 void put_number(struct peach2 *peach2, struct put *put)
 {
     struct peach2_descriptor *last = slot_of(peach2, put, put->slot_count - 1);
-    last->notify[0] = message_put(put->sequence);
+    last->notify[0] = message_put(put);
     if (put->fetch == PEACH2_FETCH_REGISTERS) {
-        struct channel *channel = channel_of(peach2, put->peer);
-        channel_register(peach2, channel, &put->first_slot); /* free: may_send() has looked */
-        peach2->device.bar0->channels[channel - peach2->channels].descriptors[put->first_slot] =
-            *last;
+        /* free: may_send() has looked */
+        channel_register(peach2, &peach2->channels[put->channel], &put->first_slot);
+        peach2->device.bar0->channels[put->channel].descriptors[put->first_slot] = *last;
     }
     if (put->fetch == PEACH2_FETCH_INTERNAL)
         peach2->device.bar0->descriptors[put->first_slot + put->slot_count - 1].notify[0] =
@@ -136,6 +135,8 @@ int peach2_put_prepare(struct driver *driver, const struct driver_put_args *args
     if (!put)
         return -ENOMEM;
     put->peer = (struct peer *)args->peer;
+    put->flow = args->flow;
+    put->size_bytes = blob.size_bytes;
     put->id = blob.id;
     put->notify = blob.flags & BLOB_NOTIFY;
     put->target = peach2_global(put->peer->address.node, 0) + blob.bus;
@@ -185,21 +186,16 @@ int peach2_put_post(struct driver *driver, struct driver_put *driver_put, struct
     op->posted_ns = 0;
     put->op = op;
     put->state = PUT_QUEUED;
-    put->next = NULL;
     put->staging = false;
-    *peer->last = put;
-    peer->last = &put->next;
-    if (!peer->turn)
-        peer->turn = put;
+    put->channel = channel_choose(peach2, put);
+    stream_add(peach2, put);
     channel_pump(peach2, peer);
     return 0;
 }
 
 void put_done(struct peach2 *peach2, struct put *put, int status)
 {
-    for (struct flush *flush = peach2->flushes; flush; flush = flush->next)
-        if (flush->behind == put)
-            flush->behind = NULL;
+    stream_remove(peach2, put);
     struct driver_op *op = put->op;
     put->op = NULL;
     put->state = PUT_IDLE;

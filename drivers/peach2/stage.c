@@ -139,27 +139,26 @@ static void hand_over(struct peach2 *peach2, struct put *put, struct piece *piec
         builder->descriptors[builder->count++] = (struct peach2_descriptor){
             .destination = put->target & ~PEACH2_OFFSET_MASK,
             .flags = PEACH2_NOTIFY | PEACH2_ACKNOWLEDGE | (put->notify ? 0 : PEACH2_QUIET),
-            .notify = {message_put(put->sequence), put->id},
+            .notify = {message_put(put), put->id},
         };
     const uint64_t first =
         peach2->arena_bus + (uint64_t)((uint8_t *)builder->descriptors - peach2->arena);
     for (uint32_t i = 0; i < builder->count; i++)
         builder->descriptors[i].next = first + (i + 1) * sizeof(builder->descriptors[0]);
     builder->descriptors[builder->count - 1].flags |= PEACH2_END;
-    channel_command(peach2, put->peer, PEACH2_FETCH_HOST, first);
-    *piece = (struct piece){.busy = true,
-                            .command = put->peer->last_command,
-                            .channel = put->peer->address.node % PEACH2_CHANNELS};
+    channel_command(peach2, put, PEACH2_FETCH_HOST, first);
+    *piece = (struct piece){
+        .busy = true, .command = stream_of(put)->last_command, .channel = put->channel};
 }
 
 enum stage_result stage_run(struct peach2 *peach2, struct put *put)
 {
-    const struct channel *channel = channel_of(peach2, put->peer);
+    const struct channel *channel = &peach2->channels[put->channel];
     int index = free_piece(peach2);
     if (index < 0 || !channel_room(channel) || window_room(peach2) < BURST_LINES)
         return STAGE_BLOCKED;
     /* A store through the window would overtake what earlier chains have not sent yet. */
-    if (!put->staging && put->window && (int32_t)(channel->sent - put->peer->last_command) < 0)
+    if (!put->staging && put->window && (int32_t)(channel->sent - stream_of(put)->last_command) < 0)
         return STAGE_BLOCKED;
     if (!put->staging)
         stage_begin(put);
