@@ -13,9 +13,10 @@ void board_cause(struct board *board, uint32_t bits)
     atomic_thread_fence(memory_order_seq_cst);
     if ((atomic_load_explicit(&bar0->cause, memory_order_relaxed) & bits) != bits)
         atomic_fetch_or(&bar0->cause, bits);
+    /* Whatever it has when it is taken: who stored that is told, even if this cause is not in it.
+     */
     if ((atomic_load_explicit(&bar0->mask, memory_order_relaxed) & bits) &&
-        atomic_exchange(&bar0->mask, 0) !=
-            0) /* whatever it has by now: it is taken, so it is told */
+        atomic_exchange(&bar0->mask, 0) != 0)
         eventfd_write(board->interrupt_fd, 1);
 }
 

@@ -185,6 +185,30 @@ Test(peach2_dma, commands_queue, .timeout = 60)
     rig_close(&rig);
 }
 
+/* All slots of internal memory, a quarter for each channel, one after the other's: all at once. */
+Test(peach2_dma, four_channels_share_internal_memory, .timeout = 60)
+{
+    enum { BYTES = 64, EACH = PEACH2_INTERNAL_DESCRIPTORS / PEACH2_CHANNELS };
+    rig_open(&rig, 2, 1, MEMORY);
+    struct rig_board *board = &rig.boards[0];
+    fill(board->memory, PEACH2_INTERNAL_DESCRIPTORS * BYTES, 5);
+    for (uint32_t i = 0; i < PEACH2_INTERNAL_DESCRIPTORS; i++)
+        board->bar0->descriptors[i] = (struct peach2_descriptor){
+            .source = RIG_BUS + i * BYTES,
+            .destination = peach2_global(1, RIG_BUS + TARGETS + i * BYTES),
+            .length = BYTES,
+            .next = i + PEACH2_CHANNELS,
+            .flags = i / PEACH2_CHANNELS == EACH - 1 ? PEACH2_END | PEACH2_ACKNOWLEDGE : 0,
+        };
+    for (unsigned channel = 0; channel < PEACH2_CHANNELS; channel++)
+        rig_command(board, channel, PEACH2_FETCH_INTERNAL, channel);
+    for (unsigned channel = 0; channel < PEACH2_CHANNELS; channel++)
+        cr_assert(rig_done(board, channel));
+    cr_assert(memcmp(rig.boards[1].memory + TARGETS, board->memory,
+                     PEACH2_INTERNAL_DESCRIPTORS * BYTES) == 0);
+    rig_close(&rig);
+}
+
 /* Bytes of any pattern through BAR 2; a chain that is started after them does not overtake them. */
 Test(peach2_dma, pio_stores_of_any_bytes, .timeout = 60)
 {

@@ -14,6 +14,7 @@ struct traffic {
     struct rig *rig;
     uint32_t sent[PEACH2_NODES][PEACH2_NODES]; /* from, to */
     uint32_t seen[PEACH2_NODES][PEACH2_NODES];
+    bool absent[PEACH2_NODES]; /* these take no part */
 };
 
 /* One look at every pair: sends what it may up to `goal` messages, checks what has come. Returns
