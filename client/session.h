@@ -29,6 +29,7 @@ struct tca {
     uint32_t engine_takes;    /* plans whose waits may run in the daemon seat: it takes notifications, too */
     struct lane_in **lanes_in; /* by rank: what it shares with us; NULL: nobody does */
     int engine_fd;            /* eventfd of the engine that serves this session */
+    uint32_t heard;   /* the rank that tca_notified_wait_any() found last */
     uint32_t sources; /* ranks that `notify` has room for: our own copy, not the shared one */
     struct ring submit[CHANNELS];
     struct ring complete;

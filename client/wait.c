@@ -280,6 +280,49 @@ int tca_notified_wait(struct tca *session, uint32_t rank, uint32_t slot, int64_t
     return r < 0 ? r : 0;
 }
 
+/* ---- from any rank ---- */
+
+struct awaited_any {
+    uint32_t slot;
+    uint32_t rank; /* the one that was heard last: the others are looked at before it */
+};
+
+/* Who has died in the middle of a put is passed over. */
+static int look_any(struct tca *session, void *subject)
+{
+    struct awaited_any *any = subject;
+    for (uint32_t i = 1; i <= session->sources; i++) {
+        struct awaited awaited = {0};
+        uint32_t rank = (any->rank + i) % session->sources;
+        find(session, rank, any->slot, &awaited);
+        if (look_notified(session, &awaited) > 0) {
+            any->rank = rank;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int hopeless_any(struct tca *session, void *subject)
+{
+    return session->control.lost ? session_drain(session) : 0;
+}
+
+int tca_notified_wait_any(struct tca *session, uint32_t slot, int64_t timeout_ns, uint32_t *ret_rank)
+{
+    struct awaited first = {0};
+    struct awaited_any any = {.slot = slot, .rank = session->heard};
+    struct patience patience = {.look = look_any, .hopeless = hopeless_any, .subject = &any};
+    int r = find(session, 0, slot, &first);
+    if (r < 0 || (r = session_timeout(session, timeout_ns, &patience.timeout_ns)) < 0)
+        return r;
+    r = patience.timeout_ns == 0 ? look_once(session, &patience) : wait_until(session, &patience);
+    if (r < 0)
+        return r;
+    *ret_rank = session->heard = any.rank;
+    return 0;
+}
+
 uint64_t tca_notified_count(struct tca *session, uint32_t rank, uint32_t slot)
 {
     struct awaited awaited = {0};

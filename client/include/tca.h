@@ -27,7 +27,7 @@
  * daemons TCA_DEFAULT: the session's time-out (TCA_TIMEOUT, 10 s).
  *
  * Environment (tcactl env shows all with their present values): TCA_SOCKET, TCA_NODE, TCA_CLUSTER_DIR, TCA_GROUP, TCA_RANK, TCA_SIZE,
- * TCA_TIMEOUT, TCA_RAIL, TCA_SEAT, TCA_COPY, TCA_SPIN, TCA_YIELD. What an argument says goes first, then the environment, then the
+ * TCA_TIMEOUT, TCA_RAIL, TCA_SEAT, TCA_COPY, TCA_SPIN, TCA_YIELD, TCA_CUDA (tca-api.h). What an argument says goes first, then the environment, then the
  * default. Times there are whole numbers with ns, us, ms or s.
  */
 #ifndef TCA_H
@@ -390,6 +390,10 @@ TCA_API int tca_notified(struct tca *session, uint32_t rank, uint32_t slot);
 
 /* Waits for one and takes it: 0, -ETIMEDOUT, -EOWNERDEAD, -EHOSTDOWN. Data put before it is visible then. */
 TCA_API int tca_notified_wait(struct tca *session, uint32_t rank, uint32_t slot, int64_t timeout_ns);
+
+/* Waits for one in this slot from whatever rank, takes it and says whose it was; ranks take turns, those that have ended are passed
+ * over. For who serves many: 0, -ETIMEDOUT, or why the session is lost. */
+TCA_API int tca_notified_wait_any(struct tca *session, uint32_t slot, int64_t timeout_ns, uint32_t *ret_rank);
 
 /* How many have arrived and were not taken. */
 TCA_API uint64_t tca_notified_count(struct tca *session, uint32_t rank, uint32_t slot);

@@ -50,6 +50,31 @@ class Groups(harness.Case):
         actors[0].answer()
         actors[1].answer()
 
+    def test_notifications_of_any_rank(self):
+        """Ranks take turns; one that has died is passed over, and what it sent before is not lost."""
+        receiver, *senders = self.cluster(2).group([0, 0, 1, 0])
+        with self.refused("-ETIMEDOUT"):
+            receiver.ask("heard 5 10")
+        with self.refused("-EINVAL", "64"):
+            receiver.ask("heard 64 0")
+        plans = [sender.plan("notify 0 5") for sender in senders]
+        for turn in range(3):
+            for sender, plan in zip(senders, plans):
+                sender.ask(f"start {plan}")
+                sender.ask(f"wait {plan} -2")
+        for rank in (1, 2, 3):
+            harness.until(lambda: receiver.ask(f"count {rank} 5") == ["3"], "three notifications each")
+        self.assertEqual([receiver.ask("heard 5 -2") for _ in range(9)], [[str(rank)] for rank in (1, 2, 3) * 3])
+
+        senders[0].ask(f"start {plans[0]}")
+        senders[0].ask(f"wait {plans[0]} -2")
+        senders[0].kill()
+        self.assertEqual(receiver.ask("heard 5 -2"), ["1"])
+        receiver.tell("heard 5 -1")  # asleep, by and by
+        senders[1].ask("sleep 200")
+        senders[1].ask(f"start {plans[1]}")
+        self.assertEqual(receiver.answer(), ["2"])
+
     def test_publish_and_lookup(self):
         cluster = self.cluster(2)
         left, right = cluster.group([0, 1])

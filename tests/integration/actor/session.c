@@ -97,6 +97,15 @@ static int notified_wait(struct actor *actor, const struct words *words)
                                         word_timeout_ns(words, 3)));
 }
 
+/* heard SLOT TIMEOUT: waits for one from whatever rank. ok RANK */
+static int heard(struct actor *actor, const struct words *words)
+{
+    uint32_t rank;
+    int r = tca_notified_wait_any(actor->session, (uint32_t)word_number(words, 1),
+                                  word_timeout_ns(words, 2), &rank);
+    return r < 0 ? say_result(r) : say("%u", rank);
+}
+
 /* count RANK SLOT */
 static int notified_count(struct actor *actor, const struct words *words)
 {
@@ -165,6 +174,7 @@ const struct command session_commands[] = {
     {"lookup", 2, lookup},
     {"notified", 2, notified},
     {"notified_wait", 3, notified_wait},
+    {"heard", 2, heard},
     {"count", 2, notified_count},
     {"sleep", 1, sleep_ms},
     {"many", 2, many},
