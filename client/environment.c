@@ -32,6 +32,8 @@ static const struct tca_variable variables[VARIABLE_COUNT + 1] = {
                        "how long a wait spins at most: ns, us, ms (us when bare)"},
     [VARIABLE_YIELD] = {"TCA_YIELD", "1ms",
                         "how long it then yields before it sleeps: ns, us, ms (us when bare)"},
+    [VARIABLE_CUDA] = {"TCA_CUDA", "auto",
+                       "whether GPU memory of the TCA API is a GPU's: auto, on, off"},
 };
 
 const struct tca_variable *tca_variables(void)

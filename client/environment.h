@@ -20,6 +20,7 @@ enum variable {
     VARIABLE_COPY,
     VARIABLE_SPIN,
     VARIABLE_YIELD,
+    VARIABLE_CUDA,
     VARIABLE_COUNT,
 };
 

@@ -33,7 +33,9 @@ struct reference {
     uint64_t bytes;
     uint32_t type; /* enum tcaMemoryType */
     uint32_t reserved;
-    struct tca_handle memory; /* all zero when bytes is 0 */
+    struct tca_handle memory; /* all zero when bytes is 0; of device memory its card (memory.h) */
+    uint64_t device;          /* the number of device memory in its process; 0: host memory */
+    uint64_t device_offset_bytes;
 };
 
 struct compat {
@@ -57,7 +59,8 @@ tcaresult compat_ready(void);
 /* Checks the bytes of a handle. */
 tcaresult reference_read(const tcaHandle *handle, const char *name,
                          struct reference *ret_reference);
-/* The region and offset of own memory that a handle names. */
+
+/* The region and offset of own host memory that a handle names. */
 tcaresult reference_region(const struct reference *reference, struct tca_region **ret_region,
                            uint64_t *ret_offset_bytes);
 

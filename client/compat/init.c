@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "client/compat/channel.h"
+#include "client/compat/device/device.h"
 #include "client/compat/notice.h"
 #include "client/compat/turn.h"
 
@@ -24,6 +25,7 @@ static void at_exit(void)
     TAKE_TURN();
     channels_settle(EXIT_TIMEOUT_NS);
     pio_settle(EXIT_TIMEOUT_NS);
+    device_close();
 }
 
 static tcaresult open_session(void)
@@ -48,6 +50,8 @@ TCA_API tcaresult tcaInit(void)
     tcaresult result = open_session();
     if (result == TCA_SUCCESS)
         result = notices_open();
+    if (result == TCA_SUCCESS)
+        result = device_open();
     if (result != TCA_SUCCESS) {
         compat.session = tca_close(compat.session);
         return result;

@@ -41,6 +41,16 @@ static struct {
     enum tca_rail *rails; /* by rank: that all go by; TCA_RAIL_ANY: not known yet */
 } pio;
 
+static tcaresult check_host(const struct reference *remote, const char *name)
+{
+    if (!remote->device)
+        return TCA_SUCCESS;
+    return compat_fail(TCA_ERROR_NOT_SUPPORTED,
+                       "%s: the handle is of a GPU's memory, where no CPU can store: put it there "
+                       "with a descriptor (tcaDescSetMemcpy)",
+                       name);
+}
+
 TCA_API tcaresult tcaSetPIORegion(tcaPIOHandle *ret_pio, const tcaHandle *remote, off_t off,
                                   size_t size)
 {
@@ -48,6 +58,8 @@ TCA_API tcaresult tcaSetPIORegion(tcaPIOHandle *ret_pio, const tcaHandle *remote
     struct part part = {.magic = PIO_MAGIC, .offset_bytes = (uint64_t)off};
     uint64_t end;
     tcaresult result = reference_read(remote, "tcaSetPIORegion", &part.remote);
+    if (result == TCA_SUCCESS)
+        result = check_host(&part.remote, "tcaSetPIORegion");
     if (result != TCA_SUCCESS)
         return result;
     if (!ret_pio)
@@ -87,7 +99,7 @@ static tcaresult read_part(const tcaPIOHandle *handle, off_t off, size_t size,
             (unsigned long long)part.remote.bytes);
     part.offset_bytes = (uint64_t)begin;
     *ret_part = part;
-    return TCA_SUCCESS;
+    return check_host(&part.remote, "tcaSendPIO");
 }
 
 /* How many bytes come before the last, which lie in eight that are aligned. */

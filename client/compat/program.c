@@ -1,9 +1,11 @@
-/* From a chain of descriptors to a plan: the data of each, behind it its notice. */
+/* From a chain of descriptors to a plan: the data of each, behind it its notice. Device memory is
+ * moved before the plan starts. */
 #include "client/compat/program.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
+#include "client/compat/device/moves.h"
 #include "client/compat/joint.h"
 
 /* ---- compiling ---- */
@@ -15,6 +17,8 @@ static tcaresult add_data(struct program *program, const struct transfers *chain
 {
     const struct transfer *transfers = chain->list + first;
     struct joint joint;
+    if (moves_concern(transfers))
+        return moves_add(program, chain, first);
     tcaresult result = joint_begin(transfers, &joint);
     if (result != TCA_SUCCESS)
         return result;
@@ -22,8 +26,8 @@ static tcaresult add_data(struct program *program, const struct transfers *chain
         ;
     if ((result = joint_put(&joint, transfers, program->plan)) != TCA_SUCCESS)
         return result;
-    if (!program_puts_from(program, joint.source))
-        program->sources[program->source_count++] = joint.source;
+    program->put_count++;
+    program_use(program, joint.source);
     *ret_last = first + joint.count - 1;
     return TCA_SUCCESS;
 }
@@ -91,11 +95,14 @@ static tcaresult reserve(struct program *program, const struct transfers *chain)
 {
     program->sendings = calloc(chain->count + 1, sizeof(*program->sendings));
     program->selves = calloc(2 * chain->count + 1, sizeof(*program->selves));
-    program->sources = calloc(chain->count + 1, sizeof(struct tca_region *));
-    size_t notices = 0;
-    for (size_t i = 0; i < chain->count; i++)
+    program->sources = calloc(2 * chain->count + 1, sizeof(struct tca_region *));
+    size_t notices = 0, moves = 0;
+    for (size_t i = 0; i < chain->count; i++) {
         notices += chain->list[i].flags & tcaDMANotify ? 1 : 0;
-    if (!program->sendings || !program->selves || !program->sources ||
+        moves += moves_concern(&chain->list[i]);
+    }
+    program->moves = moves_new(moves);
+    if (!program->sendings || !program->selves || !program->sources || !program->moves ||
         !copy(chain, &program->chain))
         return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for a chain of %zu descriptors",
                            chain->count);
@@ -121,7 +128,7 @@ static tcaresult compile(struct program *program, const struct transfers *chain,
         result = add_all(program, chain);
     if (result != TCA_SUCCESS)
         return result;
-    if (program->source_count + program->sending_count == 0) {
+    if (program->put_count + program->sending_count == 0) {
         program->plan = tca_plan_free(program->plan);
         return TCA_SUCCESS;
     }
@@ -168,15 +175,17 @@ tcaresult program_start(struct program *program)
         return compat_fail(TCA_ERROR_INVALID_VALUE,
                            "the chain in channel %d puts from memory that was freed: load another",
                            program->channel);
-    if (!program->plan)
-        return TCA_SUCCESS;
+    tcaresult result = moves_run(program);
+    program->spoiled |= result != TCA_SUCCESS;
+    if (result != TCA_SUCCESS || !program->plan)
+        return result;
     for (size_t i = 0; i < program->sending_count; i++)
         *program->sendings[i].notice = place_next(program->sendings[i].place);
     int r = tca_start(program->plan);
     if (r == 0)
         return TCA_SUCCESS;
     program->spoiled = true;
-    tcaresult result = compat_fail_errno(r, "tcaStartDMADesc");
+    result = compat_fail_errno(r, "tcaStartDMADesc");
     for (size_t i = 0; i < program->sending_count; i++)
         place_undo(program->sendings[i].place);
     return result;

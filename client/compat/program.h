@@ -4,6 +4,8 @@
 #include "client/compat/compat.h"
 #include "client/compat/notice.h"
 
+struct move;
+
 /* One descriptor. */
 struct transfer {
     struct reference target, source;
@@ -37,8 +39,13 @@ struct program {
     struct notice *notices;  /* of the sendings, in memory that may be put from */
     struct self_key *selves; /* notifications to this process itself */
     size_t self_count;
-    struct tca_region **sources;
+    struct tca_region **sources; /* of memory of this process that it puts or moves: of device
+                                    memory the card (memory.h) */
     size_t source_count;
+    size_t put_count;
+    struct move *moves; /* of device memory, before the plan */
+    size_t move_count;
+    bool reaches; /* device memory of another process, which stays as long as we do */
     struct program *next, *previous; /* all of them: programs.c */
 };
 
@@ -62,6 +69,7 @@ struct program *program_unref(struct program *program);
 /* One that was not added. */
 void program_free(struct program *program);
 bool program_puts_from(const struct program *program, const struct tca_region *region);
+void program_use(struct program *program, struct tca_region *region);
 /* Memory is about to be freed: programs that put from it are dropped, once they have finished. */
 void programs_drop(const struct tca_region *region);
 /* Ends those that are kept: whether there were any. They can be made again. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/compat/channel.h"
+#include "client/compat/device/moves.h"
 
 enum {
     KEPT_MAX = 256,
@@ -58,6 +59,7 @@ static void drop(struct program *program)
     program->plan = tca_plan_free(program->plan);
     for (size_t i = 0; i < program->sending_count; i++)
         place_give(program->sendings[i].place);
+    moves_end(program);
     program->sending_count = program->self_count = program->source_count = 0;
     tca_free(compat.session, program->notices);
     program->notices = NULL;
@@ -70,6 +72,7 @@ void program_free(struct program *program)
     free(program->sendings);
     free(program->selves);
     free(program->sources);
+    free(program->moves);
     free(program->chain.list);
     free(program);
 }
@@ -105,7 +108,7 @@ struct program *program_unref(struct program *program)
 {
     if (!program || --program->users > 0)
         return NULL;
-    if (program->dropped || program->spoiled) {
+    if (program->dropped || program->spoiled || program->reaches) {
         end(program);
         return NULL;
     }
@@ -121,6 +124,12 @@ bool program_puts_from(const struct program *program, const struct tca_region *r
         if (program->sources[i] == region)
             return true;
     return false;
+}
+
+void program_use(struct program *program, struct tca_region *region)
+{
+    if (!program_puts_from(program, region))
+        program->sources[program->source_count++] = region;
 }
 
 void programs_drop(const struct tca_region *region)

@@ -38,7 +38,15 @@ extern "C" {
  * names, and a notification comes from: several processes may share a node, each with notifications of its own. All processes of a
  * job (mpirun, srun, tca-cluster run) call tcaInit(), which returns when all have.
  *
- * GPU memory: this library keeps what is allocated as tcaMemoryGPU in host memory; everything else is the same.
+ * GPU memory: where a process finds a GPU (libcuda.so.1 is loaded when it runs), tcaMemoryGPU is memory of the GPU whose context is
+ * current in tcaMalloc(), of the first one when none is; with a CUDA runtime before 12 call cudaFree(0) after cudaSetDevice(). What comes from
+ * cudaMalloc() may have handles, too, as tcaMemoryGPU. Elsewhere it is host memory, and everything else is the same; a job may have both.
+ * What goes to or from GPU memory is copied in tcaStartDMADesc(), which returns when that is done; kernels run on. Within a node
+ * it goes straight into the other process's memory where the driver lets memory be exported (what tcaMalloc() gave, if one GPU reaches the
+ * other), else through host memory of both sides, and by a thread that each process with a GPU has for this. Of a chain, what goes to GPU
+ * memory goes first. Without such memory nothing of CUDA is touched. TCA_CUDA=off: host memory; on: tcaInit() fails when there is no
+ * GPU; auto, the default: tells standard error when there is a driver that cannot be used. A job with GPUs has at most 4096
+ * processes and processes with a GPU together.
  *
  * Order: a chain runs from its first descriptor to its last. A notification comes after all data before it, and so does a descriptor of
  * at most 64 bytes without one: a flag that somebody polls, here or elsewhere. A channel that is idle has put everything.
@@ -119,13 +127,14 @@ TCA_API tcaresult tcaInit(void);
 /* What a result means; of the last call of this thread that failed, with what was wrong. Valid until the next call that fails. */
 TCA_API const char *tcaGetErrorString(tcaresult result);
 
-/* Memory that others may put into, of type tcaMemoryGPU or tcaMemoryCPU; page aligned. A size of 0 is as good as any other. */
+/* Memory that others may put into, of type tcaMemoryGPU or tcaMemoryCPU; page aligned. A size of 0 is as good as any other. Zeroed, unless
+ * it is a GPU's. */
 TCA_API tcaresult tcaMalloc(void **ret_memory, size_t size, int type);
 
 /* Gives it back: handles to it become stale; channels that were loaded with chains from it finish, and are empty. NULL is fine. */
 TCA_API tcaresult tcaFree(void *memory, int type);
 
-/* Names memory (a part of what tcaMalloc() gave) anywhere in the job: plain data, to be copied as bytes. */
+/* Names memory (a part of what tcaMalloc() gave, or of a GPU's from cudaMalloc()) anywhere in the job: plain data, to be copied as bytes. */
 typedef struct tcaHandle {
     uint64_t opaque[16];
 } tcaHandle;
@@ -151,7 +160,8 @@ TCA_API tcaresult tcaDescSetMemcpy2D(tcaDesc *desc, const tcaHandle *dst, off_t 
                                      int flags, int slot, int tag);
 
 /* Loads the chain, as it is now, into a DMA channel (0 to 3), in place of what was there. A chain that still runs there finishes. At
- * most 32768 descriptors with their notifications. */
+ * most 32768 descriptors with their notifications. TCA_ERROR_NOT_SUPPORTED: a descriptor takes into GPU memory what one before it puts
+ * into this process's host memory. */
 TCA_API tcaresult tcaDescSet(tcaDesc *desc, int channel);
 
 /* Starts what is loaded; on a channel that is busy, when that has finished. The channels run side by side. */
@@ -168,7 +178,7 @@ TCA_API tcaresult tcaWaitDMARecvDesc(const tcaHandle *handle, int slot, int tag)
 /* Takes one if it is there, else TCA_ERROR_NOT_READY. */
 TCA_API tcaresult tcaTestDMARecvDesc(const tcaHandle *handle, int slot, int tag);
 
-/* A part of remote memory to store into by the CPU: plain data. */
+/* A part of remote memory to store into by the CPU: plain data. TCA_ERROR_NOT_SUPPORTED: it is a GPU's. */
 typedef struct tcaPIOHandle {
     uint64_t opaque[20];
 } tcaPIOHandle;
