@@ -1,6 +1,7 @@
 /* What the daemon tells of its own accord. */
 #include <errno.h>
 
+#include "client/bounce.h"
 #include "client/lane.h"
 #include "client/plan.h"
 #include "client/session.h"
@@ -80,6 +81,14 @@ void session_event(void *context, const Tca__Event *event, struct frame *frame)
         break;
     case TCA__EVENT__KIND__MAPPINGS:
         mapping_adopt_early(session, event, frame);
+        break;
+    case TCA__EVENT__KIND__BOUNCE:
+        if (event->bounce)
+            bounce_add(session, event->bounce, frame);
+        break;
+    case TCA__EVENT__KIND__UNBOUNCE:
+        if (event->bounce)
+            bounce_remove(session, event->bounce);
         break;
     default: /* from a newer daemon */
         break;

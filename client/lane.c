@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "client/clock.h"
@@ -28,14 +27,6 @@ static const struct layout *layout_in(const ProtobufCBinaryData *data)
 {
     return layout_check(data->data, data->len, NULL) == 0 ? (const struct layout *)data->data
                                                           : NULL;
-}
-
-static struct mapped_region *own_region(const struct tca *session, uint64_t id)
-{
-    struct mapped_region *region = session->mapped_regions;
-    while (region && (region->id != id || !region->own))
-        region = region->next;
-    return region;
 }
 
 static int map_source(struct tca *session, const Tca__Share *share, struct frame *frame,
@@ -92,14 +83,6 @@ static void refuse(struct tca *session, struct lane_in *in, int error)
     in->ours_end = lane_published(&in->lane);
 }
 
-/* Not even that can be known: notifications cannot be trusted any more. */
-static void lose(struct tca *session, int error)
-{
-    session->deaf = true;
-    bool nonsense = error == -EPROTO || error == -EEXIST || error == -EINVAL;
-    control_lose(&session->control, nonsense ? -EPROTO : -ENOMEM);
-}
-
 static void offer_free(struct tca *session, struct lane_offer *offer)
 {
     if (offer->source)
@@ -111,7 +94,7 @@ static void offer_free(struct tca *session, struct lane_offer *offer)
 /* With what can be had of it: a put that we can do nothing for is known, too. */
 static int add(struct tca *session, struct lane_in *in, const Tca__Share *share, struct frame *frame, struct lane_offer *offer)
 {
-    const struct mapped_region *target = own_region(session, share->target_region);
+    const struct mapped_region *target = mapping_own(session, share->target_region);
     if (!target) { /* freed meanwhile: whoever puts there will hear of it */
         lane_skip(&in->lane, share->id);
         return -ESTALE;
@@ -125,7 +108,7 @@ static int add(struct tca *session, struct lane_in *in, const Tca__Share *share,
         refuse(session, in, r);
     r = lane_add(&in->lane, &offer->put);
     if (r < 0)
-        lose(session, r);
+        session_lose(session, r);
     return r;
 }
 
@@ -133,7 +116,7 @@ static void take_up(struct tca *session, struct lane_in *in, const Tca__Share *s
 {
     struct lane_offer *offer = calloc(1, sizeof(*offer));
     if (!offer) {
-        lose(session, -ENOMEM);
+        session_lose(session, -ENOMEM);
     } else if (add(session, in, share, frame, offer) < 0) {
         offer_free(session, offer);
     } else {
@@ -181,7 +164,7 @@ void lane_share(struct tca *session, const Tca__Share *share, struct frame *fram
         return;
     int r = lane_in_of(session, share->rank) ? 0 : open_lane(session, share, frame);
     if (r < 0)
-        lose(session, r);
+        session_lose(session, r);
     else
         take_up(session, lane_in_of(session, share->rank), share, frame);
 }

@@ -18,6 +18,14 @@ static struct mapped_region *find_region(struct tca *session, uint64_t id)
     return region;
 }
 
+struct mapped_region *mapping_own(const struct tca *session, uint64_t id)
+{
+    struct mapped_region *region = session->mapped_regions;
+    while (region && (region->id != id || !region->own))
+        region = region->next;
+    return region;
+}
+
 static struct mapped_segment *find_segment(struct tca *session, uint64_t id)
 {
     struct mapped_segment *segment = session->mapped_segments;

@@ -61,6 +61,9 @@ int mapping_region(struct tca *session, const Tca__Mapping *mapping,
 int mapping_counter(struct tca *session, const Tca__Mapping *mapping, uint32_t slot,
                     struct notify_counter **ret_counter);
 
+/* One of the session's own, or NULL. */
+struct mapped_region *mapping_own(const struct tca *session, uint64_t id);
+
 /* Own memory joins and leaves the lists. */
 void mapping_insert(struct tca *session, struct mapped_region *region);
 void mapping_remove(struct tca *session, struct mapped_region *region);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "client/bounce.h"
 #include "client/error.h"
 #include "client/lane.h"
 #include "client/segment.h"
@@ -184,6 +185,8 @@ int region_free(struct tca_region *region)
     if (r < 0 && !session->control.lost) /* with the daemon gone, so is the region */
         return r;
     lane_forget_target(session, region->mapped.id);
+    if (region->mapped.attached)
+        bounce_forget(session, region->mapped.id);
     struct tca_region **link = &session->regions;
     while (*link != region)
         link = &(*link)->next;

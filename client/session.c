@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "client/bounce.h"
 #include "client/clock.h"
 #include "client/error.h"
 #include "client/hello.h"
@@ -85,6 +86,13 @@ int session_drain(struct tca *session)
     session->events_seen = events;
     look_for_owed(session);
     return r;
+}
+
+void session_lose(struct tca *session, int error)
+{
+    const bool nonsense = error == -EPROTO || error == -EEXIST || error == -EINVAL;
+    session->deaf = true;
+    control_lose(&session->control, nonsense ? -EPROTO : -ENOMEM);
 }
 
 /* What a late answer grants is given back. */
@@ -270,6 +278,7 @@ struct tca *tca_close(struct tca *session)
     }
     while (session->plans)
         plan_destroy(session->plans);
+    bounces_clear(session);
     process_clear(session);
     lanes_clear(session);
     heap_clear(session);

@@ -27,6 +27,7 @@ struct tca {
     bool deaf;                /* what notifications stand for cannot be had any more: the session is lost */
     bool ending;              /* some plan's start is to be ended: plan->ending */
     uint32_t engine_takes;    /* plans whose waits may run in the daemon seat: it takes notifications, too */
+    struct bounces *bounces;   /* NULL: none were asked for */
     struct lane_in **lanes_in; /* by rank: what it shares with us; NULL: nobody does */
     int engine_fd;            /* eventfd of the engine that serves this session */
     uint32_t heard;   /* the rank that tca_notified_wait_any() found last */
@@ -77,6 +78,9 @@ int session_ask_patiently(struct tca *session, const Tca__Message *question,
 
 /* Reads the events that have come. Returns session->control.lost. */
 int session_drain(struct tca *session);
+
+/* What comes cannot be taken up, for that reason: notifications cannot be trusted any more. */
+void session_lose(struct tca *session, int error);
 
 /* Joins the group that session->identity names. */
 int group_join(struct tca *session, int64_t timeout_ns);

@@ -328,6 +328,8 @@ uint64_t tca_notified_count(struct tca *session, uint32_t rank, uint32_t slot)
     struct awaited awaited = {0};
     if (find(session, rank, slot, &awaited) < 0)
         return 0;
+    if (atomic_load_explicit(&session->segment->events, memory_order_relaxed) != session->events_seen)
+        session_drain(session); /* it may be the only call that is made until something has arrived, which may depend on them (bounce.h) */
     return notify_arrived(awaited.line) - atomic_load_explicit(awaited.taken, memory_order_relaxed);
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/bounce.h"
 #include "daemon/log.h"
 #include "daemon/peer.h"
 #include "daemon/region.h"
@@ -73,7 +74,7 @@ static void land_work(struct engine *engine, void *context)
             .region = binding->region ? binding->region->on[rail] : NULL,
             .offset_bytes = binding->offset_bytes,
             .layout = binding->layout,
-            .notify = binding->target.line != NULL,
+            .notify = binding->target.line != NULL || binding->target.bounce,
             .token = (uint64_t)(uintptr_t)&binding->target,
         };
         int r = driver->ops->landing_new(driver, &args, &binding->on[rail], binding->blob[rail],
@@ -85,6 +86,20 @@ static void land_work(struct engine *engine, void *context)
     }
 }
 
+static void released(void *context)
+{
+    struct binding *binding = context;
+    if (binding->target.bounce)
+        bounce_end(binding->bounces, binding->target.bounce);
+    if (binding->bounces)
+        session_unnotified(binding->bounces);
+    if (binding->notify)
+        session_unnotified(binding->notify);
+    region_unref(binding->region);
+    free(binding->layout);
+    free(binding);
+}
+
 static void release_work(struct engine *engine, void *context)
 {
     struct binding *binding = context;
@@ -94,16 +109,7 @@ static void release_work(struct engine *engine, void *context)
         struct driver *driver = engine_driver(engine, rail);
         driver->ops->landing_free(driver, binding->on[rail]);
     }
-}
-
-static void released(void *context)
-{
-    struct binding *binding = context;
-    if (binding->notify)
-        session_unnotified(binding->notify);
-    region_unref(binding->region);
-    free(binding->layout);
-    free(binding);
+    engine_landing_end(engine, &binding->target, released, binding);
 }
 
 static void unlink_binding(struct binding *binding)
@@ -124,7 +130,7 @@ void binding_end(struct binding *binding)
         unlink_binding(binding);
     binding->ended = true;
     if (!binding->making) /* else land_done() goes on */
-        engine_call(binding->tcad->engine, release_work, released, binding);
+        engine_call(binding->tcad->engine, release_work, NULL, binding);
 }
 
 static void land_done(void *context)
@@ -150,6 +156,13 @@ static void land_done(void *context)
 static void register_done(void *context)
 {
     struct binding *binding = context;
+    int r = 0;
+    if (binding->bounces && binding->rails && !binding->ended)
+        r = bounce_new(binding->region, BOUNCE_IN, binding->offset_bytes, binding->layout, &binding->target.bounce);
+    if (r < 0) {
+        binding->rails = 0;
+        binding->error = r;
+    }
     engine_call(binding->tcad->engine, land_work, land_done, binding);
 }
 
@@ -184,6 +197,12 @@ void binding_new(struct tcad *tcad, const struct binding_args *args,
         args->notify->notified_by++;
         binding->target.segment = args->notify->notify;
         binding->target.line = notify_line_of(args->notify->notify, args->rank, args->slot);
+        binding->target.session = args->notify->engine;
+    }
+    if (args->region && args->region->attached) {
+        binding->bounces = args->region->session;
+        binding->bounces->notified_by++;
+        binding->target.session = binding->bounces->engine;
     }
     binding->making = true;
     binding->id = ++tcad->bindings->last_id;

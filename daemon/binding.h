@@ -42,6 +42,7 @@ struct binding {
     struct layout *layout;
     bool owned;
     struct session *notify;  /* NULL: none; it is not freed before we are (notified_by) */
+    struct session *bounces; /* that has attached the memory; NULL: it is ours. As above */
     struct engine_landing target;
     unsigned rails;          /* that have a landing */
     struct driver_landing *on[RAIL_COUNT];

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/binding.h"
+#include "daemon/bounce.h"
 #include "daemon/link.h"
 #include "daemon/peer.h"
 #include "daemon/region.h"
@@ -41,6 +42,7 @@ static void answer(void *context, int status, struct binding *binding, const cha
     }
     bound.binding = binding->id;
     bound.owner = binding->region ? binding->region->session_id : 0;
+    bound.attached = binding->bounces != NULL;
     bound.landings = pointers;
     message.body_case = TCA__MESSAGE__BODY_PEER_BOUND;
     message.peer_bound = &bound;
@@ -87,11 +89,9 @@ static int check_target(struct tcad *tcad, const Tca__PeerBind *bind, struct bin
     int r = region_resolve(tcad, bind->handle.data, bind->handle.len, bind->user, &region, &handle, text, text_bytes);
     if (r < 0)
         return r;
-    if (region->attached) {
-        snprintf(text, text_bytes, "region %" PRIu64 " of node %" PRIu32 " is memory that its process has attached: only processes "
-                 "of that node can put there (tca_region_alloc)", region->id, tcad->node);
-        return -EOPNOTSUPP;
-    }
+    r = bounce_admit(region, BOUNCE_IN, text, text_bytes);
+    if (r < 0)
+        return r;
     struct layout *layout = malloc(bind->layout.len ? bind->layout.len : 1);
     if (!layout) {
         snprintf(text, text_bytes, "no memory for a layout of %zu bytes", bind->layout.len);

@@ -62,9 +62,7 @@ static void driver_peer_down(void *context, struct driver_peer *peer, int error)
 /* The token of every landing in the daemon is the notification that it raises. */
 static void driver_notified(void *context, uint64_t token)
 {
-    struct engine_landing *landing = (struct engine_landing *)(uintptr_t)token;
-    notify_raise_routed(landing->line, 1, clock_now_ns());
-    notify_wake(landing->segment);
+    engine_landed((struct engine_landing *)(uintptr_t)token);
 }
 
 /* ---- calls from the loop ---- */

@@ -74,11 +74,41 @@ void engine_session_detach(struct engine_session *session, void (*done)(void *co
 
 /* ---- landings ---- */
 
-/* What a landing's notification raises here: its address is the token of every landing the daemon makes. */
+/* What has landed, and the notification that it raises here: its address is the token of every landing the daemon makes. */
 struct engine_landing {
-    struct notify_line *line;
+    struct notify_line *line; /* NULL: nobody is notified */
     struct notify_segment *segment;
+    struct engine_session *session; /* whose memory it is that it bounces to, else whose notification; outlives it. NULL: neither */
+    uint32_t bounce;                /* id (proto/segment.h); 0: it lands where it belongs */
+
+    /* the engine's own */
+    uint64_t waiting;   /* landings that the process was not told of yet */
+    uint32_t under_way; /* entries in the ring */
+    struct engine_landing *next, *previous;
+    struct loop *loop;
+    void (*quiet)(void *context);
+    void *quiet_context;
 };
+/* On the engine's thread: nothing lands there any more. done(context) on the loop's thread once what has landed is where it belongs. */
+void engine_landing_end(struct engine *engine, struct engine_landing *landing, void (*done)(void *context), void *context);
+
+/* ---- bounces: memory that a process has attached ---- */
+
+/* What a process copies to its bounce memory before it is put: a call of a chain (drivers/chain.h), with engine_fetch_post(). Its session
+ * outlives it. */
+struct engine_fetch {
+    struct engine_session *session;
+    uint32_t bounce;         /* id; 0: none */
+    /* the engine's own */
+    struct driver_op *op;    /* while it is under way */
+    struct engine_fetch *next;
+};
+int engine_fetch_post(void *fetch, struct driver_op *op);
+
+/* From the loop's thread, once, before its first fetch or landing with a bounce. -ENOMEM. */
+int engine_bounces_new(struct engine_session *session);
+/* From the loop's thread: its process has gone. Fetches fail (-EOWNERDEAD), what lands is dropped. */
+void engine_bounces_end(struct engine_session *session);
 
 /* ---- plans ---- */
 

@@ -21,6 +21,7 @@ struct engine_session {
     struct engine_plan *on_channel[CHANNELS]; /* a start that has not posted everything yet: the channel waits for it */
     struct engine_plan *running;              /* list */
     struct engine_plan **plans;               /* [PLANS_PER_SESSION_MAX], with the first plan */
+    struct engine_bounces *bounces;           /* NULL: it has none */
     uint32_t idle_rounds;
     bool armed;  /* the client is told to write wake_fd */
     bool parked; /* in engine->parked: not looked at until it does */
@@ -82,6 +83,13 @@ bool engine_session_arm(struct engine_session *session);
 void engine_session_wake(struct engine_session *session);
 /* Finishes a detach when nothing is in flight any more; true when the session is gone. */
 bool engine_session_detach_step(struct engine_session *session);
+
+/* It has broken the rules: why is static. */
+void engine_session_break(struct engine_session *session, const char *why);
+
+/* engine_bounce.c */
+unsigned engine_bounces_poll(struct engine_session *session);
+void engine_landed(struct engine_landing *landing);
 
 /* engine_plan.c */
 void engine_plan_start(struct engine_session *session, const struct submit_entry *entry);

@@ -102,7 +102,7 @@ static void broken_on_loop(void *context)
     free(post);
 }
 
-static void break_session(struct engine_session *session, const char *why)
+void engine_session_break(struct engine_session *session, const char *why)
 {
     session->broken = true;
     struct broken_post *post;
@@ -123,13 +123,13 @@ static unsigned take_starts(struct engine_session *session)
             if (r == 0)
                 break;
             if (r < 0) {
-                break_session(session, "impossible index in a submission ring");
+                engine_session_break(session, "impossible index in a submission ring");
                 return work;
             }
             engine_plan_start(session, &entry);
             work++;
             if (session->broken) {
-                break_session(session, "completion ring overrun: more starts in flight than it has entries");
+                engine_session_break(session, "completion ring overrun: more starts in flight than it has entries");
                 return work;
             }
         }
@@ -155,9 +155,11 @@ static unsigned run_plans(struct engine_session *session)
 unsigned engine_session_poll(struct engine_session *session)
 {
     bool was_broken = session->broken;
-    unsigned work = session->running ? run_plans(session) : 0;
+    unsigned work = session->bounces && !was_broken ? engine_bounces_poll(session) : 0;
+    was_broken = session->broken;
+    work += session->running ? run_plans(session) : 0;
     if (session->broken && !was_broken)
-        break_session(session, "completion ring overrun: more starts in flight than it has entries");
+        engine_session_break(session, "completion ring overrun: more starts in flight than it has entries");
     if (!session->broken && !session->detaching)
         work += take_starts(session);
     if (work)
@@ -179,7 +181,7 @@ static void attach_work(struct engine *engine, void *context)
         session->broken = true; /* out of kernel memory: the client would never be heard */
     list_insert(&engine->active, session);
     if (session->broken)
-        break_session(session, "no kernel memory to watch its eventfd");
+        engine_session_break(session, "no kernel memory to watch its eventfd");
 }
 
 int engine_session_new(struct engine *engine, const struct engine_session_args *args,
@@ -218,6 +220,7 @@ bool engine_session_detach_step(struct engine_session *session)
     while (loop_post(session->engine->loop, session->detached, session->detached_context) < 0)
         sched_yield();
     free(session->plans);
+    free(session->bounces);
     free(session);
     return true;
 }

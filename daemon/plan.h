@@ -66,6 +66,7 @@ struct plan_unit {
 
     uint32_t node;            /* where it lands */
     uint64_t owner;           /* session that owns the memory there; 0: a notification alone */
+    bool attached;            /* and has attached it: what is put there is there once that process has copied it */
     struct region *region;    /* there, when it is this node (a reference) */
     enum way way;             /* the client's seat: how to copy */
     uint32_t share;           /* its id in the lane to the owner (lane.h); 0: none */
@@ -82,6 +83,7 @@ struct plan_unit {
     struct driver_put *put;
     struct driver_put_info info;
     bool fence;
+    struct engine_fetch fetch; /* of a source that was attached (daemon seat) */
 };
 
 enum { PLAN_CANDIDATES_MAX = 8 };
@@ -192,6 +194,11 @@ void plan_free(struct plan *plan);
 void plan_advance(struct plan *plan);
 /* plan_prepare.c: on the engine: compiles the puts of the daemon-seat chains that have none, and hands the plan over. */
 void plan_prepare(struct engine *engine, void *plan);
+/* plan_bounce.c: of a daemon-seat chain: whether its ends that were attached can be had, before they are registered; then their
+ * processes are told. 0 or a negative errno with plan->error_text. */
+int plan_bounce_admit(struct plan *plan, const struct plan_chain *chain);
+int plan_bounce_tell(struct plan *plan);
+void plan_bounce_end(struct plan *plan);
 /* plan_rebind.c: a ready plan whose links have died: another rail for the chains that used them. */
 void plan_rebind(struct plan *plan, int error);
 void plan_rebound(struct plan *plan);

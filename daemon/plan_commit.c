@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/binding.h"
+#include "daemon/bounce.h"
 #include "daemon/peer.h"
 #include "daemon/link.h"
 #include "daemon/plan.h"
@@ -45,6 +46,7 @@ static void bound_there(void *context, int status, const Tca__Message *answer, c
         const Tca__PeerBound *bound = answer->peer_bound;
         unit->remote_binding = bound->binding;
         unit->owner = bound->owner;
+        unit->attached = bound->attached;
         for (size_t i = 0; i < bound->n_landings; i++) {
             const Tca__Landing *landing = bound->landings[i];
             enum rail rail = rail_from_name(landing->driver);
@@ -109,6 +111,7 @@ static int resolve_here(struct plan *plan, struct plan_unit *unit)
                              "that process looks (no TCA_PLAN_LANDED)", region->id);
         unit->region = region_ref(region);
         unit->owner = region->session_id;
+        unit->attached = region->attached;
     }
     if (unit->notify) {
         struct session *session = session_find(plan->tcad, unit->notify_session);
@@ -134,9 +137,12 @@ static unsigned rails_of_both(const struct tcad *tcad)
 static int bind_here(struct plan *plan, const struct plan_chain *chain, struct plan_unit *unit)
 {
     struct session *notify = unit->notify ? session_find(plan->tcad, unit->notify_session) : NULL;
+    char text[400];
     int r;
     if (chain->seat == SEAT_CLIENT)
         return 0; /* the client maps it */
+    if (unit->has_target && (r = bounce_admit(unit->region, BOUNCE_IN, text, sizeof text)) < 0)
+        return plan_fail(plan, r, "%s", text);
     struct binding_args args = {
         .node = plan->tcad->node,
         .asker = plan->session->id,
@@ -246,7 +252,9 @@ static int choose(struct plan *plan)
             continue;
         }
         plan->run.chain_count++;
-        r = plan_take_links(plan, chain);
+        r = plan_bounce_admit(plan, chain);
+        if (r == 0)
+            r = plan_take_links(plan, chain);
         if (r < 0)
             return r;
     }
@@ -305,6 +313,8 @@ void plan_advance(struct plan *plan)
         become_ready(plan);
         return;
     case PLAN_REGISTERING:
+        if (plan_bounce_tell(plan) < 0)
+            break;
         plan_set_state(plan, PLAN_PREPARING);
         plan->pending++;
         engine_call(plan->tcad->engine, plan_prepare, settled, plan);

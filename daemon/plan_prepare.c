@@ -93,7 +93,7 @@ static bool mark_may_overtake(const struct plan *plan, const struct plan_chain *
 
 /* ---- chains ---- */
 
-/* Step i of `from`, and the flushes before it, into `steps`: how many these are, or a negative errno. *first_loose is the first step
+/* Step i of `from`, and the flushes and the call before it, into `steps`: how many these are, or a negative errno. *first_loose is the first step
  * that a mark may still overtake. */
 static int prepare_step(struct plan *plan, const struct plan_chain *from, uint32_t i, uint32_t *first_loose,
                         struct chain_step *steps)
@@ -108,27 +108,33 @@ static int prepare_step(struct plan *plan, const struct plan_chain *from, uint32
         return 1;
     }
     struct plan_unit *unit = &plan->units[step->unit];
-    uint32_t flushes = 0;
+    uint32_t count = 0;
     int r = prepare_unit(plan, unit);
     if (r < 0)
         return r;
     unit->fence = needs_fence(plan, from, i);
     if (is_mark(plan, unit) && mark_may_overtake(plan, from, *first_loose, i)) {
-        flushes = add_flushes(plan, from, *first_loose, i, true, steps);
+        count = add_flushes(plan, from, *first_loose, i, true, steps);
         unit->fence = true;
         *first_loose = i;
     }
-    steps[flushes].kind = CHAIN_PUT;
-    steps[flushes].fence = unit->fence;
-    steps[flushes].put.driver = unit->driver;
-    steps[flushes].put.put = unit->put;
-    return (int)flushes + 1;
+    if (unit->fetch.bounce) { /* its source was attached: its process copies that first (bounce.h) */
+        steps[count].kind = CHAIN_CALL;
+        steps[count].call.post = engine_fetch_post;
+        steps[count++].call.context = &unit->fetch;
+        unit->fence = true;
+    }
+    steps[count].kind = CHAIN_PUT;
+    steps[count].fence = unit->fence;
+    steps[count].put.driver = unit->driver;
+    steps[count].put.put = unit->put;
+    return (int)count + 1;
 }
 
 static int prepare_chain(struct plan *plan, struct plan_chain *from, struct chain **ret_chain)
 {
-    /* a put is flushed once for a mark behind it, and once at the end */
-    struct chain_step *steps = calloc((plan->landed ? 3 : 1) * (size_t)from->step_count, sizeof *steps);
+    /* a put may have a call before it, and is flushed once for a mark behind it, and once at the end */
+    struct chain_step *steps = calloc((plan->landed ? 4 : 2) * (size_t)from->step_count, sizeof *steps);
     uint32_t count = 0, first_loose = 0;
     int r = 0;
     if (!steps)

@@ -50,6 +50,7 @@ static void unbind_remote(struct plan *plan)
 static void let_go(struct plan *plan)
 {
     unbind_remote(plan);
+    plan_bounce_end(plan);
     for (uint32_t i = 0; i < plan->unit_count; i++) {
         struct plan_unit *unit = &plan->units[i];
         if (unit->binding)

@@ -25,6 +25,14 @@ static const struct route ways[] = {
     {RAIL_OFI, SEAT_DAEMON},
 };
 
+/* Memory that was attached is copied once more at its end (daemon/bounce.h): about as long as a client takes for the put. */
+static uint64_t add_bounces(const struct plan *plan, const struct plan_unit *unit, const struct cost_question *question, uint64_t cost)
+{
+    const unsigned bounces = (unit->source && unit->source->attached) + unit->attached;
+    const uint64_t copy = cost_predict(&plan->tcad->costs.at[RAIL_SHM][SEAT_CLIENT], question);
+    return cost == UINT64_MAX || copy == UINT64_MAX ? cost : cost + bounces * copy;
+}
+
 static uint64_t predict(const struct plan *plan, const struct plan_chain *chain, struct route way)
 {
     const struct cost_parameters *parameters = &plan->tcad->costs.at[way.rail][way.seat];
@@ -40,6 +48,8 @@ static uint64_t predict(const struct plan *plan, const struct plan_chain *chain,
             question.blocks = a->block_count > b->block_count ? a->block_count : b->block_count;
         }
         uint64_t cost = cost_predict(parameters, &question);
+        if (way.seat == SEAT_DAEMON)
+            cost = add_bounces(plan, unit, &question, cost);
         if (cost == UINT64_MAX)
             return cost;
         total += cost;
@@ -64,8 +74,6 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
         if (chain->steps[i].is_wait)
             continue;
         const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
-        if (way.seat != SEAT_CLIENT && ((unit->source && unit->source->attached) || (unit->region && unit->region->attached)))
-            return "memory that a process has attached is in the reach of processes only";
         if (unit->node == tcad->node && !caps->same_node)
             return "does not reach the own node";
         if (unit->node != tcad->node && !caps->other_nodes)

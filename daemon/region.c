@@ -81,7 +81,7 @@ struct alloc_job {
     uint64_t available_bytes; /* error -ENOMEM: so much was available; 0: nobody counted */
 };
 
-static uint64_t user_bytes(const struct tcad *tcad, uid_t uid)
+uint64_t region_user_bytes(const struct tcad *tcad, uid_t uid)
 {
     uint64_t bytes = 0;
     for (const struct session *session = tcad->sessions; session; session = session->next)
@@ -106,7 +106,7 @@ static void region_destroy(struct region *region)
         driver->ops->region_remove(driver, region->on[rail]);
     }
     if (region->base)
-        munmap(region->base, region->bytes);
+        munmap(region->base, region->memory_bytes);
     if (region->fd >= 0)
         close(region->fd);
     if (!region->attached)
@@ -137,10 +137,17 @@ static void grant(struct session *session, uint32_t tag, struct region *region)
     session_answer(session, tag, &message, &region->fd, region->attached ? 0 : 1);
 }
 
-/* What counts against the quota of memory. */
-static uint64_t counted_bytes(const struct region *region)
+uint64_t region_round(const struct tcad *tcad, uint64_t bytes)
 {
-    return region->attached ? 0 : region->bytes;
+    uint64_t page = tcad->conf->memory.huge_pages == CONF_HUGE_PAGES_REQUIRE ? SPACE_ALIGN_BYTES : (uint64_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
+
+void region_charge(struct region *region, uint64_t bytes)
+{
+    region->memory_bytes = bytes;
+    region->session->region_bytes += bytes;
+    region->tcad->regions->bytes += bytes;
 }
 
 static void add(struct session *session, struct region *region)
@@ -153,7 +160,7 @@ static void add(struct session *session, struct region *region)
     region->next_of_session = session->regions;
     session->regions = region;
     regions->count++;
-    regions->bytes += counted_bytes(region);
+    regions->bytes += region->memory_bytes;
 }
 
 static void alloc_done(void *context)
@@ -242,7 +249,6 @@ void region_alloc(struct session *session, uint32_t tag, const Tca__RegionAlloc 
     }
     struct tcad *tcad = session->tcad;
     const struct tcad_conf *conf = tcad->conf;
-    uint64_t page = conf->memory.huge_pages == CONF_HUGE_PAGES_REQUIRE ? SPACE_ALIGN_BYTES : (uint64_t)sysconf(_SC_PAGESIZE);
 
     if (alloc->bytes == 0 || alloc->bytes > conf->memory.reserved_bytes || alloc->flags) {
         session_fail(session, tag, -EINVAL, "region of %" PRIu64 " bytes: 1 to %" PRIu64 " (memory.reserved) are possible",
@@ -263,8 +269,8 @@ void region_alloc(struct session *session, uint32_t tag, const Tca__RegionAlloc 
                      "one a region: free some, or allocate fewer, larger ones", session->uid, fds, fds_max);
         return;
     }
-    uint64_t bytes = (alloc->bytes + page - 1) / page * page;
-    uint64_t used = user_bytes(tcad, session->uid), limit = conf->memory.region_bytes_per_user;
+    uint64_t bytes = region_round(tcad, alloc->bytes);
+    uint64_t used = region_user_bytes(tcad, session->uid), limit = conf->memory.region_bytes_per_user;
     if (bytes > limit || used > limit - bytes) {
         session_fail(session, tag, -EDQUOT,
                      "region of %" PRIu64 " bytes: user %u has %" PRIu64 " of %" PRIu64
@@ -290,7 +296,7 @@ void region_alloc(struct session *session, uint32_t tag, const Tca__RegionAlloc 
     region->id = ++tcad->next_region;
     region->session_id = session->id;
     region->uid = session->uid;
-    region->bytes = bytes;
+    region->bytes = region->memory_bytes = bytes;
     region->fd = -1;
     region->refs = 1;
     session->region_bytes += bytes; /* from now on, so that parallel requests cannot pass the quota */
@@ -332,8 +338,8 @@ void region_end(struct region *region)
         ;
     *link = region->next_of_session;
     tcad->regions->count--;
-    tcad->regions->bytes -= counted_bytes(region);
-    session->region_bytes -= counted_bytes(region);
+    tcad->regions->bytes -= region->memory_bytes;
+    session->region_bytes -= region->memory_bytes;
     session->region_count--;
     region->session = NULL;
     plans_region_gone(region);
@@ -432,13 +438,30 @@ int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t
     return 0;
 }
 
+/* What could be had of it is given back: another attempt begins anew. */
+static int make_bounce_memory(struct region *region)
+{
+    uint64_t available_bytes = 0;
+    int r = region_memory_new(region, region->tcad->conf->memory.huge_pages, &available_bytes);
+    if (r == 0)
+        return 0;
+    if (region->base)
+        munmap(region->base, region->memory_bytes);
+    if (region->fd >= 0)
+        close(region->fd);
+    region->base = NULL;
+    region->fd = -1;
+    return r;
+}
+
 int region_register(struct region *region, struct driver *driver)
 {
     enum rail rail = driver->ops->rail;
-    if (region->attached)
-        return -EOPNOTSUPP;
     if (region->on[rail])
         return 0;
+    int r = region->attached && !region->base ? make_bounce_memory(region) : 0;
+    if (r < 0)
+        return r;
     struct driver_memory memory = {.base = region->base, .length_bytes = region->bytes, .fd = region->fd};
     return driver->ops->region_add(driver, &memory, &region->on[rail]);
 }

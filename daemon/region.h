@@ -28,7 +28,9 @@ struct region {
     uid_t uid;
     uint64_t key[2];
     uint64_t bytes;
-    bool attached;    /* memory of its process: no descriptor, not mapped here, on no rail */
+    uint64_t memory_bytes; /* of ours: what counts against the quota */
+    bool attached;    /* memory of its process; fd and base are of its bounce memory, if any (bounce.h) */
+    bool bounce_told; /* the process has that */
     uint64_t key_address; /* attached: where its process keeps `key` */
     uint64_t address; /* in the clients */
     void *base;       /* here */
@@ -49,11 +51,17 @@ uint64_t regions_bytes(const struct regions *regions);
 void regions_each(const struct regions *regions, void (*each)(void *context, const struct region *region),
                   void *context);
 
+/* Bytes of memory of ours that so many make. */
+uint64_t region_round(const struct tcad *tcad, uint64_t bytes);
+/* What a user's regions count, and that this one counts so much from now on. */
+uint64_t region_user_bytes(const struct tcad *tcad, uid_t uid);
+void region_charge(struct region *region, uint64_t bytes);
+
 /* Requests of a session. */
 void region_alloc(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc);
 void region_free_request(struct session *session, uint32_t tag, const Tca__RegionFree *request);
 
-/* Worker thread: makes fd and base of one that has `bytes` only; huge is memory.huge_pages. 0, or a negative errno; when memory is
+/* Worker thread: makes fd and base of one that has `memory_bytes` only; huge is memory.huge_pages. 0, or a negative errno; when memory is
  * short, *ret_available_bytes is what there is. */
 int region_memory_new(struct region *region, uint32_t huge, uint64_t *ret_available_bytes);
 
@@ -71,5 +79,5 @@ struct region *region_of_session(const struct session *session, uint64_t id);
 int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t uid, struct region **ret_region,
                    struct handle *ret_handle, char *text, size_t text_bytes);
 
-/* Worker thread: registers it with a rail's driver unless it is already. */
+/* Worker thread: registers it with a rail's driver unless it is already. One that was attached has been admitted (bounce.h). */
 int region_register(struct region *region, struct driver *driver);

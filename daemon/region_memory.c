@@ -45,7 +45,7 @@ static void *map_aligned(int fd, uint64_t bytes)
 static void make_huge(const struct region *region)
 {
     uint64_t until_ns = clock_now_ns() + COLLAPSE_MOST_NS;
-    for (uint64_t at = 0; region->bytes - at >= HUGE_BYTES && clock_now_ns() < until_ns; at += HUGE_BYTES)
+    for (uint64_t at = 0; region->memory_bytes - at >= HUGE_BYTES && clock_now_ns() < until_ns; at += HUGE_BYTES)
         if (madvise((uint8_t *)region->base + at, HUGE_BYTES, MADV_COLLAPSE) < 0)
             return;
 }
@@ -57,20 +57,20 @@ int region_memory_new(struct region *region, uint32_t huge, uint64_t *ret_availa
 
     /* Reserved huge pages are not taken from what is available. A sixteenth is left to those who are not asked. */
     uint64_t available = memory_available_bytes();
-    if (huge != CONF_HUGE_PAGES_REQUIRE && region->bytes > available - available / 16) {
+    if (huge != CONF_HUGE_PAGES_REQUIRE && region->memory_bytes > available - available / 16) {
         *ret_available_bytes = available;
         return -ENOMEM;
     }
     region->fd = memfd_create("tca-region", flags);
-    if (region->fd < 0 || ftruncate(region->fd, (off_t)region->bytes) < 0 ||
+    if (region->fd < 0 || ftruncate(region->fd, (off_t)region->memory_bytes) < 0 ||
         fcntl(region->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
         return -errno;
-    region->base = map_aligned(region->fd, region->bytes);
+    region->base = map_aligned(region->fd, region->memory_bytes);
     if (!region->base)
         return -errno;
     if (huge == CONF_HUGE_PAGES_TRY)
-        madvise(region->base, region->bytes, MADV_HUGEPAGE); /* where the administrator allows it for shared memory */
-    if (fallocate(region->fd, 0, 0, (off_t)region->bytes) < 0 && errno != EOPNOTSUPP)
+        madvise(region->base, region->memory_bytes, MADV_HUGEPAGE); /* where the administrator allows it for shared memory */
+    if (fallocate(region->fd, 0, 0, (off_t)region->memory_bytes) < 0 && errno != EOPNOTSUPP)
         return errno == ENOSPC ? -ENOMEM : -errno;
     if (huge == CONF_HUGE_PAGES_TRY)
         make_huge(region);

@@ -52,6 +52,11 @@ bool session_reads(const struct session *session)
     return session->client && !session->client->queue;
 }
 
+uint32_t session_backlog(const struct session *session)
+{
+    return session->client ? session->client->queued : 0;
+}
+
 void session_event(struct session *session, const Tca__Event *event)
 {
     session_event_fds(session, event, NULL, 0);
@@ -380,6 +385,7 @@ void session_end(struct session *session, const char *why)
         session->client = NULL;
     }
     session->notified_by++; /* not freed before it was announced */
+    engine_bounces_end(session->engine);
     plans_release_all(session);
     /* What it has put is still to land before the others hear of its end; but they do not wait long for that. */
     if (session->plan_count == 0 || loop_timer_new(session->tcad->loop, announce, session, &session->last_call) < 0)

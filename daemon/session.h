@@ -57,6 +57,8 @@ struct session {
     struct region *regions; /* list, region->next_of_session */
     uint32_t region_count;
     uint32_t allocs; /* under way */
+    bool bounces;    /* the engine has been told that it has some */
+    uint32_t last_bounce; /* id */
     uint64_t region_bytes;
     struct plan **plans; /* [PLANS_PER_SESSION_MAX], allocated with the first plan */
     uint32_t plan_count;
@@ -64,7 +66,7 @@ struct session {
     uint64_t step_count;
     struct engine_session *engine; /* belongs to the engine's thread */
     struct lane_record *lanes;     /* to others of this node (lane.c) */
-    uint32_t notified_by;          /* bindings that raise its counters: its memory stays until they have gone */
+    uint32_t notified_by;          /* bindings that raise its counters or bounce into its memory: its segments stay until they have gone */
 };
 
 /* Makes one for a client that said hello: answers it with Welcome, or fails. NULL: failed. */
@@ -97,6 +99,7 @@ void session_event(struct session *session, const Tca__Event *event);
 void session_event_fds(struct session *session, const Tca__Event *event, const int *fds, size_t fd_count);
 /* Whether its client reads what it is sent: nothing waits for it here. */
 bool session_reads(const struct session *session);
+uint32_t session_backlog(const struct session *session);
 
 /* A rank of this session's group is gone: marks it in the notification segment, wakes the client, breaks plans that put there or
  * wait for it. state: SOURCE_DEAD or SOURCE_NODE_DOWN. */

@@ -36,7 +36,7 @@ static void put_done(struct driver_op *op, int status)
 int chain_new(const struct chain_step *steps, uint32_t step_count, struct chain **ret_chain)
 {
     struct chain *chain;
-    if (step_count > 3 * PLAN_STEPS_MAX) /* a plan's, and at most two flushes of each */
+    if (step_count > 4 * PLAN_STEPS_MAX) /* a plan's, as many calls, and at most two flushes of each */
         return -E2BIG;
     chain = calloc(1, sizeof(*chain) + step_count * sizeof(chain->slots[0]));
     if (!chain)
@@ -69,6 +69,13 @@ static int post_failed(struct chain *chain, struct chain_slot *slot, int error)
     return error;
 }
 
+static int post_other(const struct chain_step *step, struct driver_op *op)
+{
+    if (step->kind == CHAIN_CALL)
+        return step->call.post(step->call.context, op);
+    return step->flush.driver->ops->peer_flush(step->flush.driver, step->flush.peer, op);
+}
+
 /* 0, or -EAGAIN: not now. Any other failure ends the chain. */
 static inline int post(struct chain *chain, struct chain_slot *slot)
 {
@@ -80,7 +87,7 @@ static inline int post(struct chain *chain, struct chain_slot *slot)
     chain->in_flight++;   /* done() may come before put_post() returns */
     int r = __builtin_expect(step->kind == CHAIN_PUT, 1)
                 ? step->put.driver->ops->put_post(step->put.driver, step->put.put, &slot->op)
-                : step->flush.driver->ops->peer_flush(step->flush.driver, step->flush.peer, &slot->op);
+                : post_other(step, &slot->op);
     return __builtin_expect(r < 0, 0) ? post_failed(chain, slot, r) : 0;
 }
 

@@ -17,11 +17,12 @@ enum chain_step_kind {
     CHAIN_PUT = 1,  /* data, a notification, or both: what one driver put does */
     CHAIN_WAIT = 2, /* for a notification at the chain's owner */
     CHAIN_FLUSH = 3, /* until what is done of the puts to a peer has landed there */
+    CHAIN_CALL = 4,  /* something of the owner's that takes its time: the put behind it, with a fence, needs it */
 };
 
 struct chain_step {
     enum chain_step_kind kind;
-    bool fence; /* PUT: wait for the completion of all earlier puts first */
+    bool fence; /* but for WAIT: wait for the completion of all earlier puts first */
     union {
         struct {
             struct driver *driver;
@@ -40,6 +41,10 @@ struct chain_step {
             struct driver *driver;
             struct driver_peer *peer;
         } flush;
+        struct {
+            int (*post)(void *context, struct driver_op *op); /* as a driver's put_post() */
+            void *context;
+        } call;
     };
 };
 

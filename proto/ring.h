@@ -45,6 +45,15 @@ static inline int ring_push(struct ring *ring, const void *entry)
     return 0;
 }
 
+/* Producer: how many entries have not been taken yet, or -EPROTO. */
+static inline int ring_left(struct ring *ring)
+{
+    /* acquire: pairs with ring_pop's release; what the consumer did before it took them is visible */
+    ring->theirs = atomic_load_explicit(&ring->shared->head, memory_order_acquire);
+    uint32_t used = ring->mine - ring->theirs;
+    return used > ring->capacity ? -EPROTO : (int)used;
+}
+
 /* Copies one entry out. 1, 0 (empty), -EPROTO (the producer's index is impossible). */
 static inline int ring_pop(struct ring *ring, void *ret_entry)
 {
@@ -62,6 +71,18 @@ static inline int ring_pop(struct ring *ring, void *ret_entry)
     ring->mine++;
     /* release: the entry has been read before its place is free again */
     atomic_store_explicit(&ring->shared->head, ring->mine, memory_order_release);
+    return 1;
+}
+
+/* Consumer: copies the next entry out without taking it: as ring_pop(), which then takes the same. */
+static inline int ring_peek(const struct ring *ring, void *ret_entry)
+{
+    /* acquire: pairs with ring_push's release */
+    uint32_t used = atomic_load_explicit(&ring->shared->tail, memory_order_acquire) - ring->mine;
+    if (used == 0 || used > ring->capacity)
+        return used == 0 ? 0 : -EPROTO;
+    memcpy(ret_entry, ring->entries + (size_t)(ring->mine & (ring->capacity - 1)) * ring->entry_bytes,
+           ring->entry_bytes);
     return 1;
 }
 

@@ -45,6 +45,15 @@ struct complete_entry { /* daemon -> client, one line */
 };
 static_assert(sizeof(struct complete_entry) == LINE_BYTES, "shared format");
 
+/*
+ * Memory that the process has attached (tca_region_attach): its daemon has no part in it. There is bounce memory beside it, as long, that
+ * both have mapped; a bounce is one layout in both, known to both by its id. The process copies between the two, on a thread of its own
+ * (client/bounce.c), as the daemon asks for it in two rings of ids: OUT before a put from there, IN after one has landed there, before its
+ * notification. An entry is taken when its copying is done: `head` says so. Id 0 is nothing to copy.
+ */
+enum bounce_way { BOUNCE_OUT = 0, BOUNCE_IN = 1, BOUNCE_WAYS = 2 };
+enum { BOUNCE_ENTRIES = 256 };
+
 /* Producer's and consumer's indexes on lines of their own; they count up freely and are masked on use. */
 struct ring_indexes {
     _Alignas(LINE_BYTES) _Atomic uint32_t tail; /* written by the producer only */
@@ -67,6 +76,9 @@ struct session_segment {
     _Alignas(LINE_BYTES) _Atomic uint64_t client_starts[PLANS_PER_SESSION_MAX];
     _Alignas(LINE_BYTES) struct submit_entry submit_entries[CHANNELS][SUBMIT_ENTRIES];
     _Alignas(LINE_BYTES) struct complete_entry complete_entries[COMPLETE_ENTRIES];
+    struct ring_indexes bounce[BOUNCE_WAYS];
+    _Alignas(LINE_BYTES) uint32_t bounce_entries[BOUNCE_WAYS][BOUNCE_ENTRIES];
+    _Alignas(LINE_BYTES) _Atomic uint32_t bounce_bell; /* a futex: bumped by whoever has something for the process's bounce thread */
 };
 
 /* ---- notifications: written by everybody who may notify this session ---- */

@@ -21,7 +21,8 @@
  * Threads: a session and everything made from it belong to one thread at a time. Different sessions may be used by different
  * threads without locks. Nothing is shared between sessions but what the kernel shares.
  *
- * Fork: a child must not use its parent's sessions.
+ * Fork: a child must not use its parent's sessions: questions to the daemon fail there (-EINVAL), tca_close() leaves the parent's
+ * alone, and anything else would be taken for the parent's doing. It may open sessions of its own.
  *
  * Time: every timeout is in nanoseconds. 0: do not wait; TCA_FOREVER: as long as it takes; for the calls that talk to
  * daemons TCA_DEFAULT: the session's time-out (TCA_TIMEOUT, 10 s).
@@ -119,10 +120,18 @@ TCA_API int tca_barrier(struct tca *session, int64_t timeout_ns);
 TCA_API int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_region **ret_region);
 
 /* Makes a region of memory that this process has already (heap, stack, globals, a file's mapping): it stays where it is, is not zeroed,
- * counts against no quota of memory, and must stay valid until the region is freed. It can be the source and the target of the same puts
- * with the same results, within this node and in the client's seat; what others put there arrives while this process waits for
- * notifications from them, or, where the kernel lets one process of a user write into another (process_vm_writev), at once. Slower than
- * memory of tcad's for others, and never reached by another node or from the daemon's seat (-ENETDOWN, -EOPNOTSUPP). */
+ * and must stay valid until the region is freed. It can be the source and the target of the same puts with the same results, in every
+ * seat and to and from every node; no privilege is needed for that, but it is slower than memory of tcad's.
+ *
+ * Processes of this node, in the client's seat: what others put there arrives while this process waits for notifications from them,
+ * or, where the kernel lets one process of a user write into another (process_vm_writev: Yama's ptrace_scope 0, or CAP_SYS_PTRACE), at once.
+ *
+ * In the daemon's seat, and by other nodes: tcad has no part in this memory, so it keeps as many bytes of its own beside it from the first
+ * such plan on (they count against the user's quota: -EDQUOT at the commit), and a thread of this process copies between the two, before
+ * a put and after one has landed, while the process computes. That thread is begun at the first such plan, sleeps otherwise and takes no
+ * signals. The process hears of others' plans when it calls the library; when it has not for hundreds of them, their commits fail with
+ * -EBUSY. A chain in the daemon's seat that puts into such memory can notify of that only the process whose memory it is (-EOPNOTSUPP;
+ * it may wait for its answer before it notifies others). */
 TCA_API int tca_region_attach(struct tca *session, void *address, uint64_t bytes, struct tca_region **ret_region);
 
 /* Frees it (not memory that was attached): its handles become stale everywhere. -EBUSY while a plan of this session uses it. NULL is fine (0). */
@@ -318,7 +327,8 @@ enum {
     /* A start is complete when all that it put can be seen where it was put, not as soon as the source may be written again: whoever
      * hears of it in any other way (a barrier of MPI's, say) finds the data. Costs a question to each node put to, at the end of
      * the start. And a put of at most 64 bytes without a notification behind it is a mark that somebody may look at: it can be seen
-     * after what its chain has put before, wherever that was. Not into memory that was attached (-EOPNOTSUPP). */
+     * after what its chain has put before, wherever that was. Not into memory that was attached (-EOPNOTSUPP): only its process knows
+     * when what was put there has arrived. */
     TCA_PLAN_LANDED = 1 << 1,
 };
 

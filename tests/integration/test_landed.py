@@ -40,6 +40,13 @@ class Landed(harness.Case):
         with self.refused("-EOPNOTSUPP", "attached", "TCA_PLAN_LANDED"):
             sender.plan(f"put {source} 0 8 {receiver.handle(target)} 0 8", landed=True)
 
+    def test_not_into_attached_memory_of_another_node(self):
+        sender, receiver = self.cluster(2).group([0, 1])
+        source, _ = sender.alloc(4096)
+        target, _ = receiver.attach(4096)
+        with self.refused("-EOPNOTSUPP", "attached", "TCA_PLAN_LANDED"):
+            sender.plan(f"put {source} 0 8 {receiver.handle(target)} 0 8", landed=True)
+
 
 if __name__ == "__main__":
     harness.main()

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Memory that processes have attached, put from and into by daemons: their processes copy, told by them (daemon/bounce.h)."""
+
+import os
+import signal
+import time
+
+import harness
+from harness import Failed, Stream
+from test_attached import SHAPES
+
+
+class Bounces(harness.Case):
+    def test_every_side(self):
+        """To another node, and within one in the daemon's seat."""
+        for nodes, seat in (([0, 1], "any"), ([0, 0], "daemon")):
+            sender, receiver = self.cluster(2).group(nodes)
+            for attached in ((True, False), (False, True), (True, True)):
+                for shape, target_shape in SHAPES:
+                    with self.subTest(nodes=nodes, attached=attached, shape=shape, target_shape=target_shape):
+                        stream = Stream(sender, receiver, shape=shape, target_shape=target_shape, attached=attached, seat=seat)
+                        self.assertEqual(stream.run(5), 5)
+                        sender.ask(f"freeplan {stream.plan}")
+                        sender.ask(f"free {stream.source}")
+                        receiver.ask(f"freeplan {stream.ack}")
+                        receiver.ask(f"free {stream.target}")
+
+    def test_gaps_stay_as_they_are(self):
+        for nodes, seat in (([0, 1], "any"), ([0, 0], "daemon")):
+            sender, receiver = self.cluster(2).group(nodes)
+            stream = Stream(sender, receiver, shape="32x8x24", target_shape="16x16x40", attached=(True, True), seat=seat)
+            receiver.ask(f"set {stream.target} 0 4096 0xee")
+            self.assertEqual(stream.run(3), 3)
+            data = bytes.fromhex(receiver.ask(f"read {stream.target} 0 4096")[0])
+            for at, value in enumerate(data):
+                if at >= 16 * 40 or at % 40 >= 16:
+                    self.assertEqual(value, 0xee, f"byte {at}, in no block, was written")
+
+    def test_many_puts(self):
+        """More than the rings between daemon and process hold, all of them there when the notification behind them is."""
+        puts = 450
+        for nodes, seat in (([0, 1], "any"), ([0, 0], "daemon")):
+            sender, receiver = self.cluster(2).group(nodes)
+            source, _ = sender.attach(1 << 16)
+            target, _ = receiver.attach(1 << 16)
+            handle = receiver.handle(target)
+            plan = sender.plan(*(f"put {source} {64 * i} 64 {handle} {64 * i} 64" for i in range(puts)), "notify 1 2", seat=seat)
+            for seed in range(5):
+                sender.ask(f"fill {source} 0 {64 * puts} {seed}")
+                sender.ask(f"start {plan}")
+                receiver.ask("notified_wait 0 2 -2")
+                receiver.ask(f"check {target} 0 {64 * puts} {seed}")
+                sender.ask(f"wait {plan} -2")
+
+    def test_passed_on_while_nobody_looks(self):
+        """The middle one's daemon waits for what comes into attached memory and passes it on from there; its process does something else."""
+        for nodes in ([0, 1, 2], [0, 0, 0]):
+            first, middle, last = self.cluster(3).group(nodes)
+            source, _ = first.attach(1 << 20)
+            passed, _ = middle.attach(1 << 20)
+            target, _ = last.attach(1 << 20)
+            put = first.plan(f"put {source} 0 500000 {middle.handle(passed)} 0 500000", "notify 1 3", seat="daemon")
+            relay = middle.plan("await 0 3 1", f"put {passed} 0 500000 {last.handle(target)} 0 500000", "notify 2 4", seat="daemon")
+            for seed in range(5):
+                first.ask(f"fill {source} 0 500000 {seed}")
+                middle.ask(f"start {relay}")
+                middle.tell("sleep 200")  # outside of the library
+                first.ask(f"start {put}")
+                last.ask("notified_wait 1 4 -2")
+                last.ask(f"check {target} 0 500000 {seed}")
+                middle.answer()
+                middle.ask(f"wait {relay} -2")
+                first.ask(f"wait {put} -2")
+
+    def test_told_to_others(self):
+        """Only who has attached it knows when it is there; after an answer of its, others may be told."""
+        sender, owner, other = self.cluster(2).group([0, 1, 1])
+        source, _ = sender.alloc(4096)
+        target, _ = owner.attach(4096)
+        put = f"put {source} 0 64 {owner.handle(target)} 0 64"
+        with self.refused("-EOPNOTSUPP", "attached", "rank 2", "tca_region_alloc"):
+            sender.plan(put, "notify 1 0", "notify 2 0")
+        plan = sender.plan(put, "notify 1 0", "await 1 1 1", "notify 2 0")
+        answer = owner.plan("await 0 0 1", "notify 0 1", seat="daemon")
+        owner.ask(f"start {answer}")
+        sender.ask(f"fill {source} 0 64 5")
+        sender.ask(f"start {plan}")
+        other.ask("notified_wait 0 0 -2")
+        owner.ask(f"check {target} 0 64 5")
+        sender.ask(f"wait {plan} -2")
+        owner.ask(f"wait {answer} -2")
+
+    def test_quota(self):
+        """What daemons need beside it counts; the error says what to do, and what fits goes on."""
+        cluster = self.cluster(2, options={"memory.region_bytes_per_user": "1M"})
+        sender, receiver = cluster.group([0, 1])
+        large, _ = sender.attach(2 << 20)
+        small, _ = sender.attach(1000)
+        far_large, _ = receiver.attach(2 << 20)
+        far, _ = receiver.attach(1000)
+        with self.refused("-EDQUOT", "region_bytes_per_user", "attach", "1048576"):
+            sender.plan(f"put {large} 0 64 {receiver.handle(far)} 0 64", "notify 1 0")
+        with self.refused("-EDQUOT", "region_bytes_per_user", "attach", "node 1"):
+            sender.plan(f"put {small} 0 64 {receiver.handle(far_large)} 0 64", "notify 1 0")
+        for _ in range(60):  # each gives back what it has taken
+            region, _ = sender.attach(500000)
+            plan = sender.plan(f"put {region} 0 64 {receiver.handle(far)} 0 64", "notify 1 0")
+            sender.ask(f"start {plan}")
+            sender.ask(f"wait {plan} -2")
+            sender.ask(f"freeplan {plan}")
+            sender.ask(f"free {region}")
+        harness.until(lambda: receiver.ask("count 0 0") == ["60"], "all have been there")
+
+    def test_freed_while_others_put(self):
+        """From then on it is not touched any more, and the others hear of it."""
+        sender, receiver = self.cluster(2).group([0, 1])
+        source, _ = sender.attach(1 << 20)
+        target, _ = receiver.attach(1 << 20)
+        plan = sender.plan(f"put {source} 0 900000 {receiver.handle(target)} 0 900000", "notify 1 0")
+        sender.tell(f"repeat {plan} 0")
+        time.sleep(0.2)
+        receiver.ask(f"free {target}")
+        with self.assertRaises(Failed) as caught:
+            sender.answer()
+        self.assertEqual(caught.exception.name, "-ESTALE", caught.exception.text)
+        self.assertEqual(Stream(sender, receiver, attached=(True, True), slot=1).run(3), 3)
+
+    def test_a_stopped_process_holds_up_nobody(self):
+        """What is put into its memory waits for it, and for nothing else; then it comes, the last as well as the first."""
+        cluster = self.cluster(2)
+        sender, stopped, other = cluster.group([0, 1, 1])
+        source, _ = sender.alloc(1 << 20)
+        target, _ = stopped.attach(1 << 20)
+        plan = sender.plan(f"put {source} 0 300000 {stopped.handle(target)} 0 300000", "notify 1 0")
+        stopped.ask("count 0 0")  # it has heard of the plan
+        os.kill(stopped.pid, signal.SIGSTOP)
+        try:
+            for seed in range(400):
+                sender.ask(f"fill {source} 0 300000 {seed}" if seed % 100 == 99 else f"set {source} 0 1 {seed % 256}")
+                sender.ask(f"start {plan}")
+                sender.ask(f"wait {plan} -2")
+            self.assertEqual(Stream(sender, other, ranks=(0, 2), attached=(True, True), slot=1).run(5), 5)
+        finally:
+            os.kill(stopped.pid, signal.SIGCONT)
+        for _ in range(400):
+            stopped.ask("notified_wait 0 0 -2")
+        stopped.ask(f"check {target} 0 300000 399")
+        self.assertEqual(int(stopped.ask("count 0 0")[0]), 0)
+
+    def test_killed(self):
+        for nodes, seat in (([0, 0], "daemon"), ([0, 1], "any")):
+            for victim in (0, 1):
+                cluster = self.cluster(2)
+                actors = cluster.group(nodes)
+                stream = Stream(*actors, shape="500000", attached=(True, True), seat=seat)
+                stream.begin()
+                time.sleep(0.2)
+                actors[victim].kill()
+                with self.assertRaises(Failed) as caught:
+                    actors[1 - victim].answer()
+                self.assertEqual(caught.exception.name, "-EOWNERDEAD", caught.exception.text)
+                harness.until(lambda: sum(node.counts()[0] for node in cluster.nodes) == 1, "its session is gone")
+
+
+if __name__ == "__main__":
+    harness.main()
