@@ -1,6 +1,6 @@
 #include "tests/unit/drivers/random_layout.h"
 
-#include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +22,15 @@ struct part {
     int64_t *places;
 };
 
+/* A mistake here, not in what is tested: also in programs that are no Criterion tests. */
+static void must(bool right, const char *what)
+{
+    if (right)
+        return;
+    fprintf(stderr, "random layouts: %s\n", what);
+    abort();
+}
+
 static uint32_t below(struct making *m, uint64_t limit)
 {
     return (uint32_t)random_below(m->random, limit);
@@ -39,7 +48,7 @@ static struct part part_new(uint32_t bytes)
 
 static struct layout_op *new_op(struct making *m, struct layout_op op)
 {
-    cr_assert_lt(m->op_count, OPS_MAX);
+    must(m->op_count < OPS_MAX, "too many operations");
     m->ops[m->op_count] = op;
     return &m->ops[m->op_count++];
 }
@@ -157,7 +166,7 @@ static struct part make_list(struct making *m, uint32_t bytes)
         order[i] = order[j];
         order[j] = i;
     }
-    cr_assert_leq(m->pair_count + count, PAIRS_MAX);
+    must(m->pair_count + count <= PAIRS_MAX, "too many blocks");
     struct layout_pair *pairs = &m->pairs[m->pair_count];
     struct part part = part_new(bytes);
     for (uint32_t i = 0; i < count; i++) {
@@ -265,10 +274,10 @@ struct random_layout random_layout_new(struct random *random, uint32_t bytes, bo
     struct part part = make(m, bytes, 0);
     struct random_layout made = {to_layout(m, &part), part.places};
     const char *why = "";
-    cr_assert_eq(layout_check(made.layout, layout_bytes(made.layout), &why), 0, "%s", why);
+    must(layout_check(made.layout, layout_bytes(made.layout), &why) == 0, why);
     if (below(m, 2)) {
         struct layout *normal;
-        cr_assert_eq(layout_shift(made.layout, 0, &normal), 0);
+        must(layout_shift(made.layout, 0, &normal) == 0, "no memory");
         free(made.layout);
         made.layout = normal;
     }
