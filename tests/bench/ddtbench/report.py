@@ -8,6 +8,7 @@ FAMILIES = [("WRF_", "WRF"), ("MILC", "MILC"), ("NAS_LU", "NAS LU"), ("NAS_MG", 
 HEADER = ["pattern", "bytes", "tcad us", "Open MPI", "MPICH", "Open MPI + UCX", "packing", "x MPI", "x best", "placement", "way"]
 COLUMNS = ["pattern", "bytes", "ours_us", "openmpi_us", "mpich_us", "openmpi_ucx_us", "best_manual_us", "times_mpi", "times_best",
            "placement", "way"]
+PLACEMENTS = ["near", "far", "moved"]
 TICKS = [f"'{name}' {size}" for name, size in (("8", 8), ("128", 128), ("2 K", 2048), ("32 K", 32768), ("512 K", 524288),
                                                ("8 M", 8388608))]
 
@@ -59,15 +60,19 @@ def faces_line(rows):
     return "block-stride face j, times the time of contiguous face i: " + (", ".join(found) or "not measured")
 
 
+def by_placement(rows):
+    """[(placement, its rows)], of those that there are; where the processors moved nothing can be compared."""
+    found = [(place, [row for row in rows if row["placement"] == place]) for place in ("near", "far")]
+    return [(place, some) for place, some in found if some]
+
+
 def summary(rows):
-    return "\n".join([
-        mean_line(rows, "times_mpi", "the better of Open MPI and MPICH with datatypes"),
-        mean_line(rows, "times_best", "the best of all peers, datatypes or packing"),
-        counts_line(rows), contiguous_line(rows), faces_line(rows)])
-
-
-def worst(rows, count=10):
-    return sorted((row for row in rows if row["times_best"] is not None), key=lambda row: row["times_best"])[:count]
+    """Of each placement by itself: a mean over both would say how often the processors were far."""
+    return "\n\n".join("\n".join([
+        f"{place}:",
+        mean_line(some, "times_mpi", "the better of Open MPI and MPICH with datatypes"),
+        mean_line(some, "times_best", "the best of all peers, datatypes or packing"),
+        counts_line(some), contiguous_line(some), faces_line(some)]) for place, some in by_placement(rows)) or "nothing to compare"
 
 
 # ---- plot
@@ -76,8 +81,8 @@ def points(rows, column, prefix):
     return "".join(f"{row['bytes']} {row[column]}\n" for row in rows if row["pattern"].startswith(prefix) and row[column])
 
 
-def panel(rows, column, title, left):
-    """On the sheet from `left` on."""
+def panel(rows, column, title, left, bottom, height):
+    """On the sheet from `left` and `bottom` on."""
     data, plots = [], []
     for number, (prefix, name) in enumerate(FAMILIES):
         found = points(rows, column, prefix)
@@ -85,17 +90,23 @@ def panel(rows, column, title, left):
             data.append(f"${column}{number} << EOD\n{found}EOD\n")
             plots.append(f"${column}{number} using 1:2 with points pt {number + 4} ps 0.8 lw 1.5 lc {number + 1} title '{name}'")
     lines = "1 with lines lw 2 lc rgb '#888888' notitle, 1.2 with lines dt 2 lc rgb '#888888' notitle"
-    place = f"set title '{title}'\nset lmargin at screen {left}\nset rmargin at screen {left + 0.37:.2f}\n"
+    place = (f"set title '{title}'\nset lmargin at screen {left}\nset rmargin at screen {left + 0.37:.2f}\n"
+             f"set bmargin at screen {bottom:.3f}\nset tmargin at screen {bottom + height:.3f}\n")
     return "".join(data) + place + "plot " + ", ".join([lines] + plots) + "\n"
 
 
 def plot(rows, path):
-    """How many times faster than the peers, by size, both scales logarithmic."""
-    script = (f"set terminal svg size 1300,560 font 'sans,13' background 'white'\nset output '{path}'\n"
+    """How many times faster than the peers, by size, both scales logarithmic; a row of panels for each placement."""
+    placements = by_placement(rows)
+    step = 1 / len(placements)
+    script = (f"set terminal svg size 1300,{560 * len(placements)} font 'sans,13' background 'white'\nset output '{path}'\n"
               "set logscale xy\nset grid lc rgb '#dddddd'\nset key noenhanced\n"
-              f"set xtics ({', '.join(TICKS)})\nset xlabel 'bytes'\nset xrange [4:2e7]\nset ylabel 'times faster'\n"
-              "set ytics (0.1, 0.2, 0.5, 1, 1.2, 2, 4, 8, 16, 32)\nset yrange [*<0.8:1.6<*]\nset multiplot\nset key off\n")
-    script += panel(rows, "times_mpi", "against the better of Open MPI and MPICH, datatypes", 0.05)
-    script += "set key outside right\nunset ylabel\n"
-    script += panel(rows, "times_best", "against the best of all peers, datatypes or packing", 0.48)
+              f"set xtics ({', '.join(TICKS)})\nset xlabel 'bytes'\nset xrange [4:2e7]\n"
+              "set ytics (0.1, 0.2, 0.5, 1, 1.2, 2, 4, 8, 16, 32)\nset yrange [*<0.8:1.6<*]\nset multiplot\n")
+    for number, (place, some) in enumerate(placements):
+        where = ((len(placements) - 1 - number + 0.11) * step, 0.81 * step)
+        script += "set key off\nset ylabel 'times faster'\n"
+        script += panel(some, "times_mpi", f"{place}: against the better of Open MPI and MPICH, datatypes", 0.05, *where)
+        script += "set key outside right\nunset ylabel\n"
+        script += panel(some, "times_best", f"{place}: against the best of all peers, datatypes or packing", 0.48, *where)
     subprocess.run(["gnuplot"], input=(script + "unset multiplot\n").encode(), check=True)

@@ -6,6 +6,7 @@ import math
 import statistics
 
 FAR_NS = 130  # between the two
+ENOUGH = 3  # rounds with every program in one place
 OURS, PEERS = "tcad", ["openmpi", "mpich", "openmpi_ucx"]
 
 
@@ -32,11 +33,11 @@ class Rounds:
         self.placements.append(place)
 
     def rows(self, whos):
-        """One for each pattern. whos: the programs that ran."""
-        return [self.row(key, by_who, whos) for key, by_who in self.samples.items()]
+        """For each pattern one for each place that it was measured in. whos: the programs that ran."""
+        return [self.row(key, by_who, place, rounds) for key, by_who in self.samples.items()
+                for place, rounds in placements(by_who, whos)]
 
-    def row(self, key, by_who, whos):
-        place, rounds = best_placement(by_who, whos)
+    def row(self, key, by_who, place, rounds):
         ours = self.middles(by_who.get(OURS, {}), place, self.field)
         row = {"pattern": key[0], "bytes": key[1], "ours_us": best(ours, "plans")}
         packing = {}
@@ -52,10 +53,10 @@ class Rounds:
         row["rounds"] = rounds
         row["better_mpi_us"] = least([row["openmpi_us"], row["mpich_us"]])
         row["best_peer_us"] = least([row[f"{who}_us"] for who in PEERS] + [row["best_manual_us"]])
-        row["times_mpi"] = ratio(row["better_mpi_us"], row["ours_us"])
-        row["times_best"] = ratio(row["best_peer_us"], row["ours_us"])
+        alike = place != "moved"
+        row["times_mpi"] = ratio(row["better_mpi_us"], row["ours_us"]) if alike else None
+        row["times_best"] = ratio(row["best_peer_us"], row["ours_us"]) if alike else None
         return row
-
 
     def middles(self, ways, place, field):
         """{(how, way): us}"""
@@ -69,15 +70,18 @@ class Rounds:
         return [statistics.median(values) for values in found if values]
 
 
-def best_placement(by_who, whos):
-    """Where most rounds have a sample of every program; "moved" (all samples) when there is no such place."""
-    def common(place):
-        return min((sum(1 for where, _ in samples if where == place)
-                    for who in whos for samples in by_who.get(who, {}).values()), default=0)
-    place = max(("near", "far"), key=common)
-    if common(place):
-        return place, common(place)
-    return "moved", min((len(samples) for ways in by_who.values() for samples in ways.values()), default=0)
+def placements(by_who, whos):
+    """Where enough rounds have a sample of every program, with how many; else where most have, or "moved": all samples together, to be seen
+    but not to be compared."""
+    counts = {place: min((sum(where == place for where, _ in samples)
+                          for who in whos for samples in by_who.get(who, {}).values()), default=0) for place in ("near", "far")}
+    enough = [(place, count) for place, count in counts.items() if count >= ENOUGH]
+    if enough:
+        return enough
+    place = max(counts, key=counts.get)
+    if counts[place]:
+        return [(place, counts[place])]
+    return [("moved", min((len(samples) for ways in by_who.values() for samples in ways.values()), default=0))]
 
 
 def usual_way(ways, place):
