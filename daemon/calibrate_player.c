@@ -14,7 +14,7 @@ enum {
     PROBES = 16,  /* the lane's distance is a running mean, which has forgotten the last round's by
                      then */
 };
-#define ENOUGH_NS 40000000ull /* no new round begins */
+#define ENOUGH_NS 100000000ull /* no new round begins */
 
 static const struct {
     enum way way;
@@ -129,9 +129,23 @@ static bool probe(struct player *player, bool first)
     return true;
 }
 
+/* What it takes to write and to read alone. */
+static double touch(struct player *player)
+{
+    uint64_t started_ns = 0;
+    for (unsigned i = 0; i < 2; i++) { /* the first time the other has some of the lines */
+        started_ns = clock_now_ns();
+        write_sent(player, HALF);
+        read_received(player, HALF);
+    }
+    return (double)(clock_now_ns() - started_ns);
+}
+
 static bool play_round(struct player *player, unsigned round, bool first)
 {
     struct game *game = player->game;
+    if (first)
+        game->touch_ns[round] = touch(player);
     for (unsigned kind = PROBE + 1; kind < KINDS; kind++) {
         if (!exchange(player, kind, first)) /* the lines are where this way leaves them */
             return false;

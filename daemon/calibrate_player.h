@@ -59,6 +59,7 @@ struct game {
     uint64_t give_up_ns;
     _Atomic bool stop;
     _Alignas(2 * LINE_BYTES) unsigned rounds; /* that are complete */
+    double touch_ns[ROUNDS_MAX];
     double ns[KINDS][ROUNDS_MAX];
     double distance_ns[ROUNDS_MAX];
 };

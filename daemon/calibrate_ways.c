@@ -2,7 +2,7 @@
  * What the ways of sharing a copy cost on this node. Two threads on two processors play ping-pong
  * as two clients would: an instance of the shm driver each, a lane each way, each writes what it
  * sends and reads what it gets. Others may run on the same processors: so there are many
- * puts of each kind, in turns, and of each kind the time that a quarter of them keep within.
+ * puts of each kind, in turns.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@
 #include "proto/wait.h"
 
 enum { ROUNDS_MIN = 8 };
-#define GIVE_UP_NS 100000000ull
+#define GIVE_UP_NS 300000000ull
 
 /* ---- the table ---- */
 
@@ -146,6 +146,32 @@ static double lower_quarter(double *values, unsigned count)
     return values[count / 4];
 }
 
+/* Each round by itself, for the processors may move between two: of each cost what a quarter of the rounds keep within. */
+static int fit(const struct game *game, struct way_costs *ret_costs)
+{
+    double values[WAY_COST_FIELDS][ROUNDS_MAX];
+    unsigned count = 0;
+    for (unsigned round = 0; round < game->rounds; round++) {
+        const struct way_samples samples = {
+            .distance_ns = game->distance_ns[round],
+            .touch_ns = game->touch_ns[round],
+            .half_ns = game->ns[HALF][round],
+            .ring_ns = game->ns[RING][round],
+        };
+        struct way_costs costs;
+        if (way_costs_fit(&samples, &costs) < 0)
+            continue;
+        for (unsigned field = 0; field < WAY_COST_FIELDS; field++)
+            values[field][count] = *way_cost_at(&costs, field);
+        count++;
+    }
+    if (count < ROUNDS_MIN)
+        return game->rounds < ROUNDS_MIN ? -EBUSY : -ERANGE;
+    for (unsigned field = 0; field < WAY_COST_FIELDS; field++)
+        *way_cost_at(ret_costs, field) = lower_quarter(values[field], count);
+    return 0;
+}
+
 int calibrate_ways(struct way_costs *ret_costs)
 {
     struct game *game = aligned_alloc(_Alignof(struct game), sizeof *game);
@@ -157,16 +183,8 @@ int calibrate_ways(struct way_costs *ret_costs)
         r = game_init(game);
     if (r == 0)
         r = run(game);
-    if (r == 0 && game->rounds < ROUNDS_MIN)
-        r = -EBUSY;
-    if (r == 0) {
-        struct way_samples samples = {
-            .distance_ns = lower_quarter(game->distance_ns, game->rounds),
-            .half_ns = lower_quarter(game->ns[HALF], game->rounds),
-            .ring_ns = lower_quarter(game->ns[RING], game->rounds),
-        };
-        r = way_costs_fit(&samples, ret_costs);
-    }
+    if (r == 0)
+        r = fit(game, ret_costs);
     game_deinit(game);
     free(game);
     return r;

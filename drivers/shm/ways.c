@@ -13,11 +13,11 @@ enum {
 };
 
 /* Where half costs what the ring does there is nothing to lose: rather beyond it, for what is near is not always measured so. */
-#define WOBBLE 1.5
+#define WOBBLE 1.25
 
 const struct way_costs way_costs_default = {
     .half_line = 0.15,
-    .ring_line_ns = 9,
+    .ring_line_ns = 8,
 };
 
 /* Wide: a machine ten times as slow or as fast as any of today is still inside. */
@@ -90,8 +90,8 @@ int way_costs_fit(const struct way_samples *samples, struct way_costs *ret_costs
 {
     const double lines = (double)WAY_LARGE_BYTES / LINE_BYTES;
     const struct way_costs costs = {
-        .half_line = samples->half_ns / lines / samples->distance_ns,
-        .ring_line_ns = samples->ring_ns / lines,
+        .half_line = (samples->half_ns - samples->touch_ns) / lines / samples->distance_ns,
+        .ring_line_ns = (samples->ring_ns - samples->touch_ns) / lines,
     };
     if (!(samples->distance_ns > 0) || !way_costs_valid(&costs))
         return -ERANGE;

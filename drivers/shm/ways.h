@@ -19,7 +19,7 @@
 #include "proto/lane.h"
 #include "proto/layout.h"
 
-/* What a calibration finds: of a put of WAY_LARGE_BYTES, contiguous, one way, until the receiver has read what it got. */
+/* What a calibration finds: of a large contiguous put, one way. */
 struct way_costs {
     double half_line;    /* of the distance, for each line */
     double ring_line_ns; /* for each line */
@@ -59,11 +59,12 @@ bool way_streams(const struct layout *target, const struct layout *source);
 /* Whether sharing may pay at all, wherever the receiver is. */
 bool way_share_pays(const struct layout *target, const struct layout *source);
 
-/* What a calibration measures: each way, while each side writes what it sends and reads what it gets. */
+/* What a calibration measures: WAY_LARGE_BYTES, contiguous, until the receiver has read what it got. */
 enum { WAY_LARGE_BYTES = 512 << 10 };
 struct way_samples {
     double distance_ns;
-    double half_ns, ring_ns; /* WAY_LARGE_BYTES, contiguous */
+    double touch_ns; /* of each way the part that is no copying: to write what is sent, to read what has come */
+    double half_ns, ring_ns;
 };
 
 /* The costs that explain these samples: 0, or -ERANGE, when none do. */

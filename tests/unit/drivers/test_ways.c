@@ -134,8 +134,9 @@ static struct way_samples samples_of(const struct way_costs *costs, double dista
     const double lines = (double)WAY_LARGE_BYTES / LINE_BYTES;
     return (struct way_samples){
         .distance_ns = distance_ns,
-        .half_ns = costs->half_line * distance_ns * lines,
-        .ring_ns = costs->ring_line_ns * lines,
+        .touch_ns = 30000,
+        .half_ns = 30000 + costs->half_line * distance_ns * lines,
+        .ring_ns = 30000 + costs->ring_line_ns * lines,
     };
 }
 
