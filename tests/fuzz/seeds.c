@@ -1,5 +1,5 @@
-/* Writes the seed corpora of board, frame, message and layout: fuzz_seeds tests/fuzz/corpus. The
- * files are committed. */
+/* Writes the seed corpora of board, copy, frame, message and layout: fuzz_seeds tests/fuzz/corpus.
+ * The files are committed. */
 #include <errno.h>
 #include <string.h>
 
@@ -204,6 +204,25 @@ static void layout_seeds(void)
     list_seed();
 }
 
+/* ---- copies: fuzz_copy.c says how the bytes are read ---- */
+
+static void copy_seeds(void)
+{
+    enum { LIST, LOOP, LOOP_TOO, BLOCK };
+    static const uint8_t blocks[] = {0, 0, 63, BLOCK, 63, 0, 0, BLOCK, 15, 9, 0, BLOCK, 47, 3, 1},
+                         lists[] = {0, 0,    47, LIST, 15, 3, 0, 0, 1, 0, 2, 1, 5, 0, 9,
+                                    3, LIST, 7,  128,  0,  0, 3, 0, 0, 7, 2, 1, 1, 4, 4},
+                         rows[] = {1,     0, 63, LOOP, 7,    0,  0, 0, 10, LOOP, 7,     0, 0, 0, 3,
+                                   BLOCK, 0, 0,  0,    LOOP, 63, 0, 0, 0,  1,    BLOCK, 0, 0, 0},
+                         nested[] = {2,    1, 31, LOOP_TOO, 3, 5,   0,     0, 60, LOOP, 3, 1,
+                                     0,    0, 20, LIST,     3, 3,   0,     0, 1,  0,    3, 0,
+                                     LOOP, 9, 2,  0,        0, 252, BLOCK, 7, 0,  0};
+    write_seed("copy", "blocks", -1, blocks, sizeof blocks);
+    write_seed("copy", "lists", -1, lists, sizeof lists);
+    write_seed("copy", "rows", -1, rows, sizeof rows);
+    write_seed("copy", "nested", -1, nested, sizeof nested);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -212,6 +231,7 @@ int main(int argc, char **argv)
     }
     root = argv[1];
     board_seeds();
+    copy_seeds();
     frame_seeds();
     message_seeds();
     layout_seeds();
