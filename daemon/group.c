@@ -14,8 +14,6 @@
 #include "daemon/group_internal.h"
 #include "daemon/tcad.h"
 
-enum { NODES_MAX = 65536 };
-
 /* ---- places ---- */
 
 struct place *place_find(const struct groups *groups, uint64_t session)
@@ -105,7 +103,7 @@ static void tell_gone(struct groups *groups, const struct place *place)
 
     /* It died in its join: the root must hear of that after the question, which may still be on its way. */
     bool ordered = !place->joined && (!session || session->closing);
-    uint8_t told[NODES_MAX / 8] = {0};
+    uint8_t told[PEER_NODES_MAX / 8] = {0};
     Tca__PeerSessionGone gone = TCA__PEER_SESSION_GONE__INIT;
     gone.session = place->session;
     gone.group = (char *)place->group;
@@ -118,7 +116,7 @@ static void tell_gone(struct groups *groups, const struct place *place)
     for (uint32_t rank = 0; rank <= place->size; rank++) {
         bool member = place->joined && session && rank < place->size;
         uint32_t node = member ? session->members[rank].node : place->root;
-        if (node >= NODES_MAX || (told[node / 8] & (1 << node % 8)))
+        if (node >= PEER_NODES_MAX || (told[node / 8] & (1 << node % 8)))
             continue;
         told[node / 8] |= (uint8_t)(1 << node % 8);
         if (ordered)

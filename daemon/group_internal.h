@@ -20,7 +20,7 @@ enum {
  * again (two members' nodes need not have a connection). When a node goes down, the root tells so of each session it had.
  */
 
-/* ---- group_root.c: the groups that meet here ---- */
+/* ---- group_root.c, group_root_join.c: the groups that meet here ---- */
 
 struct root;
 int root_new(struct tcad *tcad, struct root **ret_root);
@@ -109,6 +109,12 @@ void early_session_gone(struct root *root, uint32_t node, uint64_t session);
 void root_try_join(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerGroupJoin *join);
 
 struct group *root_find(const struct root *root, uint32_t user, const char *name);
+/* Without members yet. NULL: no memory. */
+struct group *group_new(struct root *root, const Tca__PeerGroupJoin *join);
+/* Nobody is in it, or waits to be, any more. */
+void group_end(struct root *root, struct group *group);
+/* Fails everybody who waits for the others to join. */
+void group_fail_joins(struct root *root, struct group *group, int error, const char *text);
 /* Somebody waits now: look at the deadlines soon. */
 void root_wait(struct root *root);
 /* "ranks 2,5-7": those for which is() holds. */
@@ -117,7 +123,8 @@ void group_ranks(const struct group *group, bool (*is)(const struct member *memb
 void group_who(const struct root *root, const struct group *group, uint32_t rank, char *ret_text, size_t text_bytes);
 /* Fails everybody who waits in the gather. */
 void group_fail_gather(struct root *root, struct group *group, int error, const char *text);
-/* Both return true when somebody still waits. */
+/* They return true when somebody still waits. */
+bool group_joins_expire(struct root *root, struct group *group, uint64_t now_ns);
 bool group_gather_expire(struct root *root, struct group *group, uint64_t now_ns);
 bool group_lookups_expire(struct root *root, struct group *group, uint64_t now_ns);
 /* What a node has published here and waits for. */

@@ -4,7 +4,7 @@
  * (version, cluster name, node id, incarnation, addresses of the rails); then come pings, and a node that has not answered for the
  * heartbeat time-out is down. A node that was down is asked again when somebody next needs it (not more often than once a second).
  *
- * States of a peer: idle -> connecting -> greeting -> up -> down -> connecting ...; the legal transitions are a table in peer.c.
+ * States of a peer: idle -> connecting -> greeting -> up -> down -> connecting ...; the legal transitions are a table in peer_state.c.
  */
 #pragma once
 
@@ -15,6 +15,8 @@
 
 struct tcad;
 struct peers;
+
+enum { PEER_NODES_MAX = 65536 }; /* node ids are below */
 
 /* status 0: answer is valid during the call. Negative: text says why (never NULL). The answer's Failure is turned into this. */
 typedef void peer_answered(void *context, int status, const Tca__Message *answer, const char *text);

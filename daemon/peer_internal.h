@@ -14,8 +14,7 @@
 #include "proto/tca.pb-c.h"
 
 enum {
-    PEER_NODES_MAX = 65536, /* node ids are below */
-    UNGREETED_MAX = 64,     /* inbound connections that have not said who they are */
+    UNGREETED_MAX = 64, /* inbound connections that have not said who they are */
     QUESTION_BUCKETS = 1024,
     PEER_TEXT_MAX = 256,
 };
@@ -111,11 +110,14 @@ uint64_t peer_now_ns(void);
 struct peer *peer_find(const struct peers *peers, uint32_t node);
 /* Makes it when it is in the cluster file: -EINVAL when it is not. */
 int peer_get(struct peers *peers, uint32_t node, struct peer **ret_peer);
-/* Something is under way that has a deadline: tick soon enough for it. */
-void peers_tick_soon(struct peers *peers);
 /* Cuts what cannot be shown on a terminal out of a text from outside. */
 void peer_clean(char *text);
 
+/* ---- peer_watch.c ---- */
+/* Of the tick's timer. */
+void peers_watch(void *context);
+/* Something is under way that has a deadline: tick soon enough for it. */
+void peers_tick_soon(struct peers *peers);
 void peer_ping(struct peer *peer, uint64_t now_ns);
 
 /* ---- peer_state.c ---- */
