@@ -8,8 +8,8 @@
 
 #include "drivers/copy/copy.h"
 #include "drivers/copy/kernels.h"
-#include "proto/layout_internal.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/proto/layout_parts.h"
 
 enum { OPS_MAX = 60, PAIRS_MAX = 400, BYTES_MAX = 3000, DEPTH_MAX = 4 };
 
@@ -98,29 +98,11 @@ static void fill(struct parts *parts, struct input *in, uint64_t bytes, unsigned
 static struct layout *build(struct input *in, uint64_t bytes)
 {
     struct parts parts;
-    struct layout_sum sum;
-    const char *why;
     parts.op_count = parts.pair_count = 0;
     fill(&parts, in, bytes, 0);
-    FUZZ_REQUIRE(layout_sum(parts.ops, parts.op_count, parts.pairs, parts.pair_count, &sum, &why) ==
-                 0);
-    const size_t op_bytes = parts.op_count * sizeof(*parts.ops),
-                 pair_bytes = parts.pair_count * sizeof(*parts.pairs);
-    struct layout *layout = malloc(sizeof(*layout) + op_bytes + pair_bytes);
-    FUZZ_REQUIRE(layout && sum.size_bytes == bytes);
-    *layout = (struct layout){.magic = LAYOUT_MAGIC,
-                              .version = PROTO_VERSION,
-                              .depth = sum.depth,
-                              .op_count = parts.op_count,
-                              .pair_count = parts.pair_count,
-                              .size_bytes = sum.size_bytes,
-                              .block_count = sum.block_count,
-                              .lower_bytes = sum.lower_bytes,
-                              .upper_bytes = sum.upper_bytes,
-                              .alignment = 1};
-    memcpy(layout->ops, parts.ops, op_bytes);
-    memcpy(&layout->ops[layout->op_count], parts.pairs, pair_bytes);
-    FUZZ_REQUIRE(layout_check(layout, layout_bytes(layout), NULL) == 0);
+    struct layout *layout =
+        layout_of_parts(parts.ops, parts.op_count, parts.pairs, parts.pair_count);
+    FUZZ_REQUIRE(layout && layout->size_bytes == bytes);
     return layout;
 }
 

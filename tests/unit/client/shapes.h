@@ -72,7 +72,7 @@ struct shape_choice {
 struct shape *shape_random(struct random *random, unsigned depth, struct shape_choice choice);
 struct shape *shape_free(struct shape *shape);
 
-/* By the book, and slowly. False: too large. */
+/* shapes_map.c: by the book, and slowly. False: too large. */
 bool shape_map(const struct shape *shape, struct map *ret_map);
 void map_free(struct map *map);
 uint64_t map_size(const struct map *map);
@@ -83,6 +83,7 @@ void map_bounds(const struct map *map, int64_t *ret_lower, int64_t *ret_upper);
 bool map_overlaps(const struct map *map);
 
 uint32_t shape_type_bytes(enum tca_type type);
+uint32_t shape_type_alignment(enum tca_type type);
 
 /* By libtca: 0 or its error. */
 int shape_layout(const struct shape *shape, struct tca_layout **ret_layout);

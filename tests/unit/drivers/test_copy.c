@@ -7,8 +7,8 @@
 #include "drivers/copy/copy.h"
 #include "drivers/copy/kernels.h"
 #include "drivers/copy/pieces.h"
-#include "proto/layout_internal.h"
 #include "tests/unit/drivers/kit.h"
+#include "tests/unit/proto/layout_parts.h"
 
 enum { MEMORY = 64 << 10, BASE = 24 << 10, PACKED_MAX = 8 << 10, GUARD = 64 };
 
@@ -209,32 +209,6 @@ Test(copy, nothing_to_copy)
     free(empty);
 }
 
-/* Operations and pairs as they are, the header telling the truth about them. */
-static struct layout *program_of(const struct layout_op *ops, uint32_t op_count,
-                                 const struct layout_pair *pairs, uint32_t pair_count)
-{
-    struct layout_sum sum;
-    const char *why = NULL;
-    struct layout *layout =
-        calloc(1, sizeof(*layout) + op_count * sizeof(*ops) + pair_count * sizeof(*pairs));
-    cr_assert_eq(layout_sum(ops, op_count, pairs, pair_count, &sum, &why), 0, "%s", why);
-    *layout = (struct layout){.magic = LAYOUT_MAGIC,
-                              .version = PROTO_VERSION,
-                              .depth = sum.depth,
-                              .op_count = op_count,
-                              .pair_count = pair_count,
-                              .size_bytes = sum.size_bytes,
-                              .block_count = sum.block_count,
-                              .lower_bytes = sum.lower_bytes,
-                              .upper_bytes = sum.upper_bytes,
-                              .ub_bytes = sum.upper_bytes,
-                              .alignment = 1};
-    memcpy(layout->ops, ops, op_count * sizeof(*ops));
-    memcpy(&layout->ops[op_count], pairs, pair_count * sizeof(*pairs));
-    cr_assert_eq(layout_check(layout, layout_bytes(layout), &why), 0, "%s", why);
-    return layout;
-}
-
 /* A hostile pair: each of many blocks takes one more iteration of a loop around a list. That is not
  * compiled block by block, and moves the right bytes all the same. */
 Test(copy, lists_do_not_multiply)
@@ -249,10 +223,11 @@ Test(copy, lists_do_not_multiply)
         pairs[i] = (struct layout_pair){i * 3 + i % 2, 1};
     loop[0] = (struct layout_op){.kind = LAYOUT_LOOP, .body = 1, .count = TIMES, .stride_bytes = 5};
     loop[1] = (struct layout_op){.kind = LAYOUT_LIST, .count = PAIRS};
-    struct layout *to = program_of(blocks, TIMES, NULL, 0),
-                  *from = program_of(loop, 2, pairs, PAIRS);
+    struct layout *to = layout_of_parts(blocks, TIMES, NULL, 0),
+                  *from = layout_of_parts(loop, 2, pairs, PAIRS);
     struct copy_pieces pieces = {0};
     struct copy_tree tree;
+    cr_assert(to && from);
     cr_assert_eq(copy_tree_init(&tree, to, from, &pieces), -ENOTSUP);
     cr_assert_eq(copy_tree_init(&tree, from, to, &pieces), -ENOTSUP);
     copy_pieces_deinit(&pieces);

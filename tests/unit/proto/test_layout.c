@@ -1,93 +1,9 @@
 #include "proto/layout.h"
 
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* ---- short hands: they consume what they are given ---- */
-
-static struct layout *bytes(uint64_t count)
-{
-    struct layout *made;
-    cr_assert_eq(layout_contiguous(count, &made), 0);
-    return made;
-}
-
-static struct layout *repeat(struct layout *inner, uint64_t count, int64_t stride)
-{
-    struct layout *made;
-    cr_assert_eq(layout_repeat(inner, count, stride, &made), 0);
-    free(inner);
-    return made;
-}
-
-static struct layout *shift(struct layout *inner, int64_t offset)
-{
-    struct layout *made;
-    cr_assert_eq(layout_shift(inner, offset, &made), 0);
-    free(inner);
-    return made;
-}
-
-static void expect_bounds(const struct layout *layout, uint64_t size, uint64_t blocks,
-                          int64_t lower, int64_t upper, int64_t extent)
-{
-    const char *why = "";
-    cr_assert_eq(layout_check(layout, layout_bytes(layout), &why), 0, "%s", why);
-    cr_assert_eq(layout->size_bytes, size);
-    cr_assert_eq(layout->block_count, blocks);
-    cr_assert_eq(layout->lower_bytes, lower);
-    cr_assert_eq(layout->upper_bytes, upper);
-    cr_assert_eq(layout_extent(layout), extent);
-}
-
-static void expect_text(struct layout *layout, const char *expected)
-{
-    char text[200];
-    layout_describe(layout, text, sizeof text);
-    cr_assert_str_eq(text, expected);
-    free(layout);
-}
-
-/* A program made by hand: one header, these operations, these pairs. */
-static struct layout *by_hand(const struct layout *header, const struct layout_op *ops,
-                              uint32_t op_count, const struct layout_pair *pairs,
-                              uint32_t pair_count)
-{
-    struct layout *made =
-        malloc(sizeof *made + op_count * sizeof *ops + pair_count * sizeof *pairs);
-    *made = *header;
-    made->magic = LAYOUT_MAGIC;
-    made->version = PROTO_VERSION;
-    made->op_count = op_count;
-    made->pair_count = pair_count;
-    memcpy(made->ops, ops, op_count * sizeof *ops);
-    if (pair_count > 0)
-        memcpy(&made->ops[op_count], pairs, pair_count * sizeof *pairs);
-    const char *why = "";
-    cr_assert_eq(layout_check(made, layout_bytes(made), &why), 0, "%s", why);
-    return made;
-}
-
-/* Three pieces of a list, two of them adjacent, twice; then one block. */
-static struct layout *with_list(void)
-{
-    static const struct layout_op ops[] = {
-        {.kind = LAYOUT_LOOP, .body = 1, .count = 2, .offset_bytes = 1000, .stride_bytes = 100},
-        {.kind = LAYOUT_LIST, .body = 0, .count = 3, .offset_bytes = 5},
-        {.kind = LAYOUT_BLOCK, .count = 7, .offset_bytes = -20},
-    };
-    static const struct layout_pair pairs[] = {{0, 4}, {4, 6}, {-50, 1}};
-    static const struct layout header = {.depth = 1,
-                                         .size_bytes = 29,
-                                         .block_count = 7,
-                                         .lower_bytes = -20,
-                                         .upper_bytes = 1115,
-                                         .ub_bytes = 2000,
-                                         .alignment = 1};
-    return by_hand(&header, ops, 3, pairs, 3);
-}
+#include "tests/unit/proto/layouts.h"
 
 /* ---- shapes ---- */
 
@@ -211,13 +127,7 @@ Test(layout, neighbours_merge)
         {.kind = LAYOUT_LIST, .body = 0, .count = 1},
     };
     static const struct layout_pair pair = {3, 4};
-    static const struct layout header = {.depth = 1,
-                                         .size_bytes = 37,
-                                         .block_count = 7,
-                                         .upper_bytes = 37,
-                                         .ub_bytes = 37,
-                                         .alignment = 1};
-    struct layout *l = shift(by_hand(&header, ops, 6, &pair, 1), 0);
+    struct layout *l = shift(layout_of_parts(ops, 6, &pair, 1), 0);
     expect_bounds(l, 37, 1, 0, 37, 37);
     expect_text(l, "37 B");
 }
@@ -315,47 +225,7 @@ Test(layout, fits)
     free(l);
 }
 
-/* ---- walking ---- */
-
-Test(layout, walks_a_list)
-{
-    static const struct layout_pair expected[] = {
-        {1005, 4}, {1009, 6}, {955, 1}, {1105, 4}, {1109, 6}, {1055, 1}, {-20, 7},
-    };
-    struct layout *l = with_list();
-    struct layout_cursor cursor;
-    int64_t offset;
-    uint64_t length;
-    layout_cursor_init(&cursor, l, 0);
-    for (size_t i = 0; i < 7; i++) {
-        cr_assert(layout_cursor_next(&cursor, 100, &offset, &length));
-        cr_assert_eq(offset, expected[i].offset_bytes);
-        cr_assert_eq(length, expected[i].length_bytes);
-    }
-    cr_assert_not(layout_cursor_next(&cursor, 100, &offset, &length));
-    layout_cursor_init(&cursor, l, 15); /* into the middle of the fifth */
-    cr_assert(layout_cursor_next(&cursor, 2, &offset, &length));
-    cr_assert(offset == 1109 && length == 2);
-    cr_assert(layout_cursor_next(&cursor, 100, &offset, &length));
-    cr_assert(offset == 1111 && length == 4);
-    free(l);
-}
-
-/* 2^60 blocks: nothing may count them one by one. */
-Test(layout, seeks_by_division)
-{
-    struct layout *l = repeat(repeat(bytes(2), 1ull << 30, 4), 1ull << 30, 5ll << 30);
-    struct layout_cursor cursor;
-    int64_t offset;
-    uint64_t length, iteration = 123456789, block = 987654321;
-    layout_cursor_init(&cursor, l, (iteration << 31) + 2 * block + 1);
-    cr_assert(layout_cursor_next(&cursor, 100, &offset, &length));
-    cr_assert_eq(offset, (int64_t)(iteration * (5ull << 30) + 4 * block + 1));
-    cr_assert_eq(length, 1);
-    layout_cursor_init(&cursor, l, l->size_bytes);
-    cr_assert_not(layout_cursor_next(&cursor, 100, &offset, &length));
-    free(l);
-}
+/* ---- text ---- */
 
 Test(layout, describe)
 {
@@ -373,87 +243,4 @@ Test(layout, describe)
     cr_assert_str_eq(text, "");
     layout_describe(l, NULL, 0);
     free(l);
-}
-
-/* ---- blocks anywhere ---- */
-
-static struct layout *indexed(uint64_t count, uint64_t length, const int64_t *offsets)
-{
-    struct layout *byte = bytes(1), *made;
-    cr_assert_eq(layout_indexed(&(struct layout_blocks){.count = count,
-                                                        .inner = byte,
-                                                        .length = length,
-                                                        .offsets = offsets,
-                                                        .unit_bytes = 1},
-                                &made),
-                 0);
-    free(byte);
-    return made;
-}
-
-Test(layout, regular_blocks_are_a_loop)
-{
-    int64_t offsets[1000];
-    for (int i = 0; i < 1000; i++)
-        offsets[i] = 5 + 24 * i;
-    expect_text(indexed(1000, 8, offsets), "1000 x 8 B every 24 B from 5 (7.8 KiB)");
-    expect_text(indexed(2, 8, offsets), "2 x 8 B every 24 B from 5 (16 B)");
-    expect_text(indexed(1000, 24, offsets), "24000 B from 5 (23.4 KiB)");
-    expect_text(indexed(1, 8, offsets), "8 B from 5");
-    expect_text(indexed(0, 8, offsets), "empty");
-}
-
-/* Three anywhere, 500 regular ones, two more. */
-Test(layout, what_is_regular_in_a_list_is_a_loop)
-{
-    int64_t offsets[505] = {9000, 100, 2000};
-    for (int i = 3; i < 503; i++)
-        offsets[i] = 10000 + 16 * i;
-    offsets[503] = 1;
-    offsets[504] = 50000;
-    struct layout *l = indexed(505, 8, offsets);
-    expect_bounds(l, 505 * 8, 505, 1, 50008, 50007);
-    cr_assert_eq(l->op_count, 5); /* list, loop and its block, loop of two and its block */
-    cr_assert_eq(l->ops[0].kind, LAYOUT_LIST);
-    cr_assert_eq(l->ops[0].count, 3);
-    cr_assert_eq(l->ops[1].kind, LAYOUT_LOOP);
-    cr_assert_eq(l->ops[1].count, 500);
-    cr_assert_eq(l->ops[3].count, 2);
-    free(l);
-}
-
-Test(layout, lists_of_equal_blocks_say_so)
-{
-    static const int64_t offsets[] = {0, 100, 110, 300};
-    struct layout *l = indexed(4, 8, offsets);
-    cr_assert_eq(l->op_count, 1);
-    cr_assert_eq(l->ops[0].each_bytes, 8);
-    expect_text(l, "4 blocks of 8 B, 0 to 308");
-    static const int64_t touching[] = {0, 100, 108, 300};
-    l = indexed(4, 8, touching);
-    cr_assert_eq(l->ops[0].each_bytes, 0);
-    expect_text(l, "3 blocks, 0 to 308");
-}
-
-Test(layout, a_million_blocks_and_no_more)
-{
-    const uint64_t most = LAYOUT_OPS_MAX;
-    int64_t *offsets = malloc((most + 1) * sizeof *offsets);
-    for (uint64_t i = 0; i <= most; i++)
-        offsets[i] = (int64_t)(i * 20 + i * i % 7);
-    struct layout *l = indexed(most, 8, offsets), *byte = bytes(8), *none = NULL;
-    cr_assert_eq(l->pair_count, most);
-    cr_assert_eq(layout_check(l, layout_bytes(l), NULL), 0);
-    free(l);
-    struct layout_blocks more = {
-        .count = most + 1, .inner = byte, .length = 1, .offsets = offsets, .unit_bytes = 1};
-    cr_assert_eq(layout_indexed(&more, &none), -E2BIG);
-    cr_assert_null(none);
-    for (uint64_t i = 0; i <= most; i++)
-        offsets[i] = (int64_t)i * 20;
-    l = indexed(most + 1, 8, offsets); /* regular ones are not counted */
-    cr_assert_eq(l->op_count, 2);
-    free(l);
-    free(byte);
-    free(offsets);
 }
