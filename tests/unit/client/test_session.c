@@ -1,70 +1,14 @@
 /* One session that puts to itself: starts, notifications, waits, receipts, the daemon's events and
  * its end. */
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/include/tca.h"
 #include "proto/notify.h"
-#include "proto/ring.h"
-#include "proto/status.h"
 #include "proto/tca.pb-c.h"
-#include "tests/unit/client/fake.h"
-
-struct kit {
-    struct fake fake;
-    struct tca *session;
-    struct tca_region *region;
-    struct tca_handle handle;
-    uint8_t *memory;
-};
-
-static void kit_init(struct kit *kit, enum fake_lie lie)
-{
-    fake_start(&kit->fake, lie);
-    struct tca_open_args args = {.socket = kit->fake.address.sun_path, .size = 1};
-    cr_assert_eq(tca_open(&args, &kit->session), 0, "%s", tca_error_text());
-    cr_assert_eq(tca_region_alloc(kit->session, 8192, &kit->region), 0, "%s", tca_error_text());
-    cr_assert_eq(tca_region_handle(kit->region, 0, TCA_ALL, &kit->handle), 0);
-    kit->memory = tca_region_address(kit->region);
-}
-
-static void kit_deinit(struct kit *kit)
-{
-    cr_assert_null(tca_close(kit->session));
-    fake_stop(&kit->fake);
-}
-
-/* 8 bytes from 0 to 4096, and a notification on slot 1; before that, a wait on slot 0 if asked for.
- */
-static struct tca_plan *put_plan(struct kit *kit, uint32_t flags, bool waits)
-{
-    struct tca_plan *plan;
-    cr_assert_eq(
-        tca_plan_new(kit->session, &(struct tca_plan_args){.name = "p", .flags = flags}, &plan), 0);
-    if (waits)
-        cr_assert_eq(tca_plan_wait(plan, 0, 0, 1), 0);
-    cr_assert_eq(tca_plan_put(plan, &(struct tca_put){.source = kit->region,
-                                                      .target = kit->handle,
-                                                      .target_offset_bytes = 4096,
-                                                      .bytes = 8}),
-                 0);
-    cr_assert_eq(tca_plan_notify(plan, 0, 1), 0);
-    cr_assert_eq(tca_plan_commit(plan, TCA_DEFAULT), 0, "%s", tca_error_text());
-    return plan;
-}
-
-static struct tca_plan *notify_plan(struct kit *kit, uint32_t slot)
-{
-    struct tca_plan *plan;
-    cr_assert_eq(tca_plan_new(kit->session, NULL, &plan), 0);
-    cr_assert_eq(tca_plan_notify(plan, 0, slot), 0);
-    cr_assert_eq(tca_plan_commit(plan, TCA_DEFAULT), 0, "%s", tca_error_text());
-    return plan;
-}
+#include "tests/unit/client/kit.h"
 
 Test(session, starts_copy_and_notify)
 {
@@ -147,107 +91,6 @@ Test(session, a_sleeper_is_woken_by_another_process)
     cr_assert_eq(tca_notified_wait(kit.session, 0, 3, TCA_FOREVER), 0);
     cr_assert_eq(waitpid(child, NULL, 0), child);
     cr_assert_eq(kit.fake.notify->sleeping, 0);
-    kit_deinit(&kit);
-}
-
-/* What an engine would do with the next entry of channel 0. */
-static struct submit_entry engine_take(struct kit *kit)
-{
-    static struct ring ring;
-    struct submit_entry entry;
-    if (!ring.shared)
-        ring_init(&ring, &kit->fake.segment->submit[0], kit->fake.segment->submit_entries[0],
-                  sizeof(entry), SUBMIT_ENTRIES);
-    cr_assert_eq(ring_pop(&ring, &entry), 1);
-    return entry;
-}
-
-static void engine_complete(struct kit *kit, const struct complete_entry *entry)
-{
-    static struct ring ring;
-    if (!ring.shared)
-        ring_init(&ring, &kit->fake.segment->complete, kit->fake.segment->complete_entries,
-                  sizeof(*entry), COMPLETE_ENTRIES);
-    cr_assert_eq(ring_push(&ring, entry), 0);
-}
-
-Test(session, the_daemon_seat_goes_through_the_rings)
-{
-    struct kit kit;
-    kit_init(&kit, FAKE_DAEMON_SEAT);
-    struct tca_plan *plan = put_plan(&kit, 0, false);
-    struct tca_receipt receipt;
-    uint64_t rung;
-
-    atomic_store(&kit.fake.segment->engine_armed, 1);
-    cr_assert_eq(tca_start(plan), 0);
-    cr_assert_eq(kit.fake.segment->engine_armed, 0);
-    cr_assert_eq(read(kit.fake.engine_fd, &rung, sizeof(rung)), sizeof(rung));
-    struct submit_entry entry = engine_take(&kit);
-    cr_assert_eq(tca_test(plan), 0);
-    cr_assert_eq(tca_wait(plan, 1000), -ETIMEDOUT);
-
-    struct complete_entry answer = {
-        .plan = entry.plan, .sequence = entry.sequence + 1, .rail = RAIL_OFI};
-    engine_complete(&kit, &answer); /* of a start that never was */
-    answer.plan = 4000;
-    engine_complete(&kit, &answer); /* of a plan that never was */
-    cr_assert_eq(tca_test(plan), 0);
-    answer = (struct complete_entry){.plan = entry.plan,
-                                     .sequence = entry.sequence,
-                                     .rail = RAIL_OFI,
-                                     .bytes = 8,
-                                     .descriptors = 1,
-                                     .retries = 2,
-                                     .start_ns = entry.start_ns,
-                                     .taken_ns = entry.start_ns + 1,
-                                     .posted_ns = entry.start_ns + 2,
-                                     .done_ns = entry.start_ns + 3};
-    engine_complete(&kit, &answer);
-    cr_assert_eq(tca_wait(plan, 0), 0);
-    cr_assert_eq(tca_plan_receipt(plan, &receipt), 0);
-    cr_assert_eq(receipt.rail, TCA_RAIL_OFI);
-    cr_assert_eq(receipt.seat, TCA_SEAT_DAEMON);
-    cr_assert_eq(receipt.bytes, 8);
-    cr_assert_eq(receipt.retries, 2);
-    cr_assert_eq(receipt.taken_ns, receipt.start_ns + 1);
-    cr_assert_eq(receipt.done_ns, receipt.start_ns + 3);
-    cr_assert_neq(receipt.seen_ns, 0);
-
-    cr_assert_eq(tca_start(plan), 0); /* and one that fails */
-    entry = engine_take(&kit);
-    answer = (struct complete_entry){
-        .plan = entry.plan, .sequence = entry.sequence, .status = status_to_wire(-ENETDOWN)};
-    engine_complete(&kit, &answer);
-    cr_assert_eq(tca_wait(plan, 0), -ENETDOWN);
-    cr_assert_eq(tca_test(plan), -ENETDOWN);
-    kit_deinit(&kit);
-}
-
-Test(session, a_full_ring_says_so)
-{
-    struct kit kit;
-    struct tca_plan *plans[SUBMIT_ENTRIES + 1];
-    kit_init(&kit, FAKE_DAEMON_SEAT);
-    for (int i = 0; i <= SUBMIT_ENTRIES; i++)
-        plans[i] = put_plan(&kit, 0, false);
-    for (int i = 0; i < SUBMIT_ENTRIES; i++)
-        cr_assert_eq(tca_start(plans[i]), 0);
-    cr_assert_eq(tca_start(plans[SUBMIT_ENTRIES]), -EAGAIN);
-    engine_take(&kit);
-    cr_assert_eq(tca_start(plans[SUBMIT_ENTRIES]), 0);
-    kit_deinit(&kit);
-}
-
-Test(session, a_ring_that_makes_no_sense_ends_the_session)
-{
-    struct kit kit;
-    kit_init(&kit, FAKE_DAEMON_SEAT);
-    struct tca_plan *plan = put_plan(&kit, 0, false);
-    cr_assert_eq(tca_start(plan), 0);
-    atomic_store(&kit.fake.segment->complete.tail, 5000);
-    cr_assert_eq(tca_wait(plan, TCA_FOREVER), -EPROTO);
-    cr_assert_eq(tca_start(plan), -EPROTO);
     kit_deinit(&kit);
 }
 
@@ -334,53 +177,6 @@ Test(session, a_group_of_one_needs_no_daemon)
     cr_assert_eq(tca_node_of(kit.session, 0), 1);
     cr_assert_eq(tca_node_of(kit.session, 1), -EINVAL);
     cr_assert_str_eq(tca_node_name(kit.session), "fake");
-    kit_deinit(&kit);
-}
-
-Test(session, both_seats_have_to_end)
-{
-    struct kit kit;
-    struct tca_plan *plan;
-    struct tca_receipt receipt;
-    kit_init(&kit, FAKE_MIXED_SEATS);
-    cr_assert_eq(tca_plan_new(kit.session, NULL, &plan), 0);
-    cr_assert_eq(tca_plan_wait(plan, 0, 0, 1), 0);
-    cr_assert_eq(
-        tca_plan_put(plan,
-                     &(struct tca_put){.source = kit.region, .target = kit.handle, .bytes = 8}),
-        0);
-    cr_assert_eq(tca_plan_chain(plan), 0);
-    cr_assert_eq(
-        tca_plan_put(plan,
-                     &(struct tca_put){.source = kit.region, .target = kit.handle, .bytes = 16}),
-        0);
-    cr_assert_eq(tca_plan_commit(plan, TCA_DEFAULT), 0, "%s", tca_error_text());
-
-    for (int daemon_first = 0; daemon_first < 2; daemon_first++) {
-        cr_assert_eq(tca_start(plan), 0);
-        struct submit_entry entry = engine_take(&kit);
-        struct complete_entry answer = {.plan = entry.plan,
-                                        .sequence = entry.sequence,
-                                        .rail = RAIL_OFI,
-                                        .bytes = 16,
-                                        .descriptors = 3,
-                                        .done_ns = 1};
-        if (daemon_first)
-            engine_complete(&kit, &answer);
-        else
-            notify_raise_direct(&kit.fake.notify->lines[0], 1, 0);
-        cr_assert_eq(tca_test(plan), 0);
-        if (daemon_first)
-            notify_raise_direct(&kit.fake.notify->lines[0], 2, 0);
-        else
-            engine_complete(&kit, &answer);
-        cr_assert_eq(tca_test(plan), 1);
-        cr_assert_eq(tca_plan_receipt(plan, &receipt), 0);
-        cr_assert_eq(receipt.bytes, 24);
-        cr_assert_eq(receipt.descriptors, 4);
-        cr_assert_eq(receipt.rail, TCA_RAIL_SHM, "of the first chain");
-        cr_assert_eq(receipt.seat, TCA_SEAT_CLIENT);
-    }
     kit_deinit(&kit);
 }
 
