@@ -7,26 +7,22 @@ a test did not kill must end well when asked to: under a sanitizer that is where
 Nothing here asserts how fast anything is: deadlines only keep a test that hangs from hanging forever.
 """
 
-import ctypes
 import itertools
 import json
 import os
 import re
 import resource
 import secrets
-import selectors
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
-DEADLINE_S = 60 * float(os.environ.get("TCA_TEST_SLOW", "1"))
-SLOW = float(os.environ.get("TCA_TEST_SLOW", "1"))  # several times slower, as under a sanitizer
-
+from actors import Actor, Failed, Stream  # noqa: F401 (the tests have them from here)
+from processes import DEADLINE_S, SLOW, die_with_us, program, until  # noqa: F401
 
 # This process's own loopback address: no other test, and no outgoing connection, takes its ports.
 ADDRESS = f"127.{1 + (os.getpid() >> 16 & 0x7f)}.{os.getpid() >> 8 & 0xff}.{os.getpid() & 0xff}"
@@ -37,43 +33,6 @@ def raise_descriptor_limit():
     """Some tests hold thousands of sockets, and what they start inherits the limit."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def die_with_us():
-    """In a child before its exec: it is killed when the test itself is, whatever kills that."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-
-
-def program(name):
-    """A built program: where TCA_TEST_<NAME> says, else in PATH."""
-    path = os.environ.get("TCA_TEST_" + name.upper().replace("-", "_")) or shutil.which(name)
-    if not path:
-        raise RuntimeError(f"{name} is not in PATH and TCA_TEST_{name.upper().replace('-', '_')} is not set")
-    return path
-
-
-def until(condition, what, seconds=DEADLINE_S, pause=0.01):
-    """Waits until condition() is true, and returns what it returned. An AssertionError of it counts as not yet."""
-    end = time.monotonic() + seconds
-    while True:
-        last = None
-        try:
-            value = condition()
-            if value:
-                return value
-        except AssertionError as error:
-            last = error
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {seconds:.0f} s: {what}") from last
-        time.sleep(pause)
-
-
-class Failed(Exception):
-    """What an actor answered: `name` as in "-ESTALE", and the library's text."""
-
-    def __init__(self, command, name, text):
-        super().__init__(f"{command!r} answered {name}: {text}")
-        self.name, self.text = name, text
 
 
 class Node:
@@ -272,150 +231,6 @@ class Cluster:
 
     def remove(self):
         shutil.rmtree(self.directory, ignore_errors=True)
-
-
-class Actor:
-    """A client process that does what it is told."""
-
-    def __init__(self, node, environment):
-        self.node, self.killed, self.asked = node, False, None
-        self.process = subprocess.Popen([program("actor")], env={**os.environ, "TCA_SOCKET": node.socket, **environment},
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, preexec_fn=die_with_us)
-        self.buffer = b""
-        self.selector = selectors.DefaultSelector()
-        self.selector.register(self.process.stdout, selectors.EVENT_READ)
-
-    @property
-    def pid(self):
-        return self.process.pid
-
-    def tell(self, command):
-        """Sends a command whose answer comes later."""
-        self.asked = command
-        self.process.stdin.write(command.encode() + b"\n")
-
-    def answer(self, seconds=DEADLINE_S):
-        """The words of the next answer, or Failed."""
-        end = time.monotonic() + seconds
-        while b"\n" not in self.buffer:
-            if not self.selector.select(max(0, end - time.monotonic())):
-                raise AssertionError(f"{self.asked!r} was not answered within {seconds:.0f} s by pid {self.pid}")
-            more = os.read(self.process.stdout.fileno(), 65536)
-            if not more:
-                raise AssertionError(f"the actor ended at {self.asked!r} with {self.process.wait()}")
-            self.buffer += more
-        line, self.buffer = self.buffer.split(b"\n", 1)
-        kind, *words = line.decode().split(" ")
-        if kind == "ok":
-            return words
-        raise Failed(self.asked, words[0], " ".join(words[1:]))
-
-    def ask(self, command, seconds=DEADLINE_S):
-        self.tell(command)
-        return self.answer(seconds)
-
-    def kill(self):
-        if self.killed:
-            return
-        self.killed = True
-        self.process.kill()
-        self.process.wait()
-        self.selector.close()
-        self.process.stdin.close()
-        self.process.stdout.close()
-
-    def end(self):
-        """Lets it close its session and end. What was wrong with it, or None."""
-        if self.killed:
-            return None
-        self.process.stdin.close()
-        try:
-            code = self.process.wait(DEADLINE_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            code = self.process.wait()
-        self.selector.close()
-        self.process.stdout.close()
-        self.killed = True
-        return None if code == 0 else f"actor {self.pid} ended with {code} (after {self.asked!r})"
-
-    def state(self):
-        """How its daemon calls the state of its session; None: it has none."""
-        return next((session["state"] for session in self.node.sessions() if session["pid"] == self.pid), None)
-
-    def until_joining(self, command):
-        """Tells it to open a session in a group that is not complete with it, and waits until the daemon has understood."""
-        self.tell(command)
-        until(lambda: self.state() == "joining", f"pid {self.pid} waits for its group")
-
-    # ---- what is often said
-
-    def attach(self, size):
-        """Memory of its own as a region: number and address."""
-        region, address, _ = self.ask(f"attach {size}")
-        return int(region), int(address, 16)
-
-    def alloc(self, size):
-        """The region's number, its address."""
-        region, address, _ = self.ask(f"alloc {size}")
-        return int(region), int(address, 16)
-
-    def handle(self, region, *part):
-        return self.ask(" ".join(str(word) for word in ("handle", region, *part)))[0]
-
-    def plan(self, *steps, name="plan", rail="any", seat="any", channel=0, timed=False, landed=False, timeout=-2):
-        """Makes and commits a plan. Its steps are commands without the plan's number, as in "notify 1 0"."""
-        number = int(self.ask(f"plan {name} {rail} {seat} {channel}{' timed' if timed else ' landed' if landed else ''}")[0])
-        try:
-            for step in steps:
-                verb, *words = step.split(" ")
-                self.ask(" ".join([verb, str(number), *words]))
-            self.ask(f"commit {number} {timeout}")
-        except Failed:
-            self.ask(f"freeplan {number}")
-            raise
-        return number
-
-    def receipt(self, plan):
-        words = (word.split("=", 1) for word in self.ask(f"receipt {plan}"))
-        return {key: int(value) if re.fullmatch(r"-?\d+", value) else value for key, value in words}
-
-
-class Stream:
-    """A plan from one actor to another, and the acknowledgement back, ready for checked transfers (actor/transfer.c)."""
-
-    def __init__(self, sender, receiver, ranks=(0, 1), rail="any", seat="any", shape="4096", target_shape=None,
-                 region_bytes=1 << 20, slot=0, channel=0, ack_seat="any", attached=(False, False)):
-        self.sender, self.receiver, self.ranks, self.slot = sender, receiver, ranks, slot
-        self.shape, self.target_shape = shape, target_shape or shape
-        self.source, _ = sender.attach(region_bytes) if attached[0] else sender.alloc(region_bytes)
-        self.target, _ = receiver.attach(region_bytes) if attached[1] else receiver.alloc(region_bytes)
-        self.plan = sender.plan(f"put {self.source} 0 {shape} {receiver.handle(self.target)} 0 {self.target_shape}",
-                                f"notify {ranks[1]} {slot}", name="stream", rail=rail, seat=seat, channel=channel)
-        self.ack = receiver.plan(f"notify {ranks[0]} {slot}", name="ack", seat=ack_seat)
-        self.count = None
-
-    def begin(self, count=0):
-        """count 0: until finish()."""
-        self.count = count
-        self.receiver.tell(f"receive {self.target} 0 {self.target_shape} {self.ranks[0]} {self.slot} {self.ack} {count}")
-        self.sender.tell(f"send {self.plan} {self.source} 0 {self.shape} {self.ranks[1]} {self.slot} {count}")
-
-    def finish(self):
-        """How many transfers went through, all of them right."""
-        if self.count == 0:
-            self.sender.process.stdin.write(b"\n")
-        sent = int(self.sender.answer()[0])
-        if self.count == 0:
-            self.receiver.process.stdin.write(b"\n")
-        received = int(self.receiver.answer()[0])
-        if sent != received:
-            raise AssertionError(f"{sent} transfers were acknowledged, {received} received")
-        return sent
-
-    def run(self, count):
-        self.begin(count)
-        return self.finish()
 
 
 class Case(unittest.TestCase):
