@@ -23,8 +23,9 @@
 #include "proto/wait.h"
 
 enum {
-    BOARD_BURST = 32,    /* packets from one door before the next has its turn */
-    BOARD_ACKS = 16384,  /* acknowledgements waiting to leave */
+    BOARD_BURST = 32,   /* packets from one door before the next has its turn */
+    BOARD_SHOW = 8,     /* packets that a neighbour is told of at once: the line costs both sides */
+    BOARD_ACKS = 16384, /* acknowledgements waiting to leave */
     BOARD_VISITORS = 16, /* connections to the control socket that are no cable */
     BOARD_REDIAL_NS = 50000000,
     BOARD_LOOK_ROUNDS = 256, /* of work between two looks at the sockets */
@@ -75,10 +76,11 @@ struct port {
     uint64_t down_ns; /* since when */
 
     uint64_t out_tail, out_head; /* own copies; head: as last seen */
-    uint64_t in_head;
-    bool sent, taken;         /* in this round */
-    uint32_t scratch_version; /* seen in `in` */
-    bool claimed;             /* the packet at in_head is ours, and has not found its way yet */
+    uint64_t out_shown;          /* of out_tail: what the neighbour knows of */
+    uint64_t in_head, in_tail;   /* tail: as last seen */
+    bool sent, taken;            /* in this round */
+    uint32_t scratch_version;    /* seen in `in` */
+    bool claimed;                /* the packet at in_head is ours, and has not found its way yet */
     struct packet *claim;
 
     struct packet held; /* what was claimed when the cable came out */
@@ -227,6 +229,7 @@ unsigned acks_run(struct board *board);
 /* ---- link.c: packets over cables ---- */
 /* NULL: fewer than `need` slots are free. */
 struct packet *link_slot(struct port *port, uint32_t need);
+/* The neighbour finds it at the end of the round, or when there are some. */
 void link_publish(struct port *port);
 /* Forwards packets that have come: how many. */
 unsigned link_run(struct board *board, unsigned port);

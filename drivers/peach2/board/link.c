@@ -16,12 +16,18 @@ struct packet *link_slot(struct port *port, uint32_t need)
     return &port->out->slots[port->out_tail % LINK_SLOTS].packet;
 }
 
+static void show(struct port *port)
+{
+    port->out_shown = port->out_tail;
+    /* release: pairs with the receiver's acquire; the packets are complete */
+    atomic_store_explicit(&port->out->tail, port->out_tail, memory_order_release);
+}
+
 void link_publish(struct port *port)
 {
-    port->out_tail++;
-    /* release: pairs with the receiver's acquire; the packet is complete */
-    atomic_store_explicit(&port->out->tail, port->out_tail, memory_order_release);
     port->sent = true;
+    if (++port->out_tail - port->out_shown >= BOARD_SHOW)
+        show(port);
 }
 
 /* Makes the packet at in_head ours. False: there is none, or the cable is coming out. */
@@ -29,8 +35,12 @@ static bool claim(struct port *port)
 {
     if (port->claimed)
         return true;
-    uint64_t tail = atomic_load_explicit(&port->in->tail, memory_order_acquire);
-    if (tail == port->in_head || tail - port->in_head > LINK_SLOTS)
+    if (port->in_head == port->in_tail)
+        /* acquire: pairs with the sender's release; the packets are complete */
+        port->in_tail = atomic_load_explicit(&port->in->tail, memory_order_acquire);
+    if (port->in_tail - port->in_head > LINK_SLOTS) /* no tail of this ring */
+        port->in_tail = port->in_head;
+    if (port->in_tail == port->in_head)
         return false;
     uint64_t mine = port->in_head;
     if (!atomic_compare_exchange_strong_explicit(&port->in->claimed, &mine, mine + 1,
@@ -92,6 +102,8 @@ void link_wake(struct port *port)
 {
     if (!port->up || (!port->sent && !port->taken))
         return;
+    if (port->out_shown != port->out_tail)
+        show(port);
     atomic_thread_fence(
         memory_order_seq_cst); /* our tail and head before the looks: pairs with link_arm's */
     if (port->sent)

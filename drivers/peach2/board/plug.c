@@ -81,7 +81,7 @@ static void port_up(struct board *board, unsigned index, uint32_t node, uint32_t
     struct port *port = &board->ports[index];
     port->out = &port->memory->rings[ring];
     port->in = &port->memory->rings[1 - ring];
-    port->out_tail = port->out_head = port->in_head = 0;
+    port->out_tail = port->out_head = port->out_shown = port->in_head = port->in_tail = 0;
     port->claimed = false;
     port->sent = port->taken = false;
     port->up = true;
