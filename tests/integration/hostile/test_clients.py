@@ -19,6 +19,8 @@ LINE, CHANNELS, SUBMIT, COMPLETE, PLANS = 64, 4, 256, 1024, 4096
 AT_ARMED, AT_SUBMIT = LINE, 3 * LINE
 AT_COMPLETE = AT_SUBMIT + CHANNELS * 2 * LINE
 AT_SUBMIT_ENTRIES = AT_COMPLETE + 2 * LINE + PLANS * 8
+AT_BOUNCE = AT_SUBMIT_ENTRIES + CHANNELS * SUBMIT * 16 + COMPLETE * LINE
+OUT, IN = 0, 1  # enum bounce_way
 
 
 class Segment:
@@ -45,6 +47,14 @@ class Segment:
 
     def taken(self, channel=0):
         return struct.unpack_from("<I", self.map, AT_SUBMIT + channel * 2 * LINE + LINE)[0]
+
+    def bounces(self, way):
+        """How many it has been asked for."""
+        return struct.unpack_from("<I", self.map, AT_BOUNCE + way * 2 * LINE)[0]
+
+    def set_bounced(self, way, head):
+        ctypes.c_uint32.from_buffer(self.map, AT_BOUNCE + way * 2 * LINE + LINE).value = head
+        self.ring()
 
     def completions(self):
         """How many there have been."""
@@ -145,6 +155,27 @@ class Clients(HostileCase):
             client.close()
         self.assertIn("completion ring overrun", cluster[0].log_text())
         self.assertIn("impossible index in a submission ring", cluster[0].log_text())
+
+    def test_impossible_bounces(self):
+        """Attached memory that its process never copies, or more of it than it was asked for."""
+        cluster = self.cluster()
+        with self.undisturbed(cluster):
+            for way in (OUT, IN):
+                for head in (None, 2, 0x80000000, 0xFFFFFFFF):
+                    client = self.open(cluster[0])
+                    segment = Segment(client)
+                    _, body, _ = client.ask(wire.region_alloc(8192, flags=1, address=0x10000))
+                    attached, attached_handle = body[1][0], body[4][0]
+                    region, _, handle = client.alloc(8192)
+                    source, target = (attached, handle) if way == OUT else (region, attached_handle)
+                    _, body, _ = client.ask(wire.commit([wire.put(source, target, wire.contiguous(8192), wire.contiguous(8192))], seat=2))
+                    segment.submit(body.get(1, [0])[0])
+                    until(lambda: segment.bounces(way) == 1, "it is asked to copy")
+                    if head is not None:
+                        segment.set_bounced(way, head)
+                        self.assertTrue(client.gone())
+                    client.close()
+        self.assertIn("impossible index in a bounce ring", cluster[0].log_text())
 
     def test_busy_neighbour(self):
         """Somebody who always has something for the engine to do, in steps as many as a plan can have."""

@@ -142,6 +142,37 @@ Test(chain, ends_with_its_flushes)
     chain_free(chain);
 }
 
+static int scripted_call(void *context, struct driver_op *op)
+{
+    return scripted_post(NULL, context, op);
+}
+
+/* A call, and the put that needs what it brings. */
+Test(chain, calls_its_owner)
+{
+    const struct chain_step steps[] = {put_step(0, false),
+                                       {.kind = CHAIN_CALL, .call = {scripted_call, &script[1]}},
+                                       put_step(2, true)};
+    struct chain *chain = make(steps, 3);
+    script[1].answer = -EAGAIN;
+    cr_assert(chain_start(chain) == 0);
+    cr_assert(script[0].posted == 1 && script[1].posted == 0);
+    script[1].answer = 0;
+    cr_assert(chain_run(chain) == 0);
+    cr_assert(script[1].posted == 1 && script[2].posted == 0 && !chain_all_posted(chain));
+    complete(0, 0);
+    cr_assert(chain_run(chain) == 0 && script[2].posted == 0);
+    complete(1, 0);
+    cr_assert(chain_run(chain) == 0 && script[2].posted == 1);
+    complete(2, 0);
+    cr_assert(chain_run(chain) == 1);
+    cr_assert(chain_start(chain) == 0); /* one that fails: what needs it is not put */
+    complete(0, 0);
+    complete(1, -EOWNERDEAD);
+    cr_assert(chain_run(chain) == -EOWNERDEAD && script[2].posted == 1);
+    chain_free(chain);
+}
+
 Test(chain, waits_at_a_fence)
 {
     const struct chain_step steps[] = {put_step(0, false), put_step(1, false), put_step(2, true)};

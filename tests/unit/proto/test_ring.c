@@ -145,3 +145,32 @@ Test(ring, producer_takes_back)
     atomic_store(&p.shared.tail, 10);
     cr_assert_eq(ring_pop(&p.consumer, &out), -EPROTO);
 }
+
+Test(ring, says_what_is_next_and_what_is_left)
+{
+    EACH_START(s)
+    {
+        struct pair p;
+        uint64_t out = 0;
+        pair_init(&p, starts[s]);
+        for (int round = 0; round < 2; round++) {
+            cr_assert_eq(ring_peek(&p.consumer, &out), 0);
+            cr_assert_eq(ring_left(&p.producer), 0);
+            for (uint64_t i = 0; i < CAPACITY; i++)
+                cr_assert_eq(ring_push(&p.producer, &i), 0);
+            for (uint64_t i = 0; i < CAPACITY; i++) {
+                cr_assert_eq(ring_left(&p.producer), CAPACITY - (int)i, "start %u", starts[s]);
+                cr_assert_eq(ring_peek(&p.consumer, &out), 1);
+                cr_assert_eq(out, i);
+                cr_assert_eq(ring_left(&p.producer),
+                             CAPACITY - (int)i); /* it has only been looked at */
+                cr_assert_eq(ring_pop(&p.consumer, &out), 1);
+                cr_assert_eq(out, i);
+            }
+        }
+        atomic_store(&p.shared.head, p.producer.mine + 1);
+        cr_assert_eq(ring_left(&p.producer), -EPROTO);
+        atomic_store(&p.shared.tail, p.consumer.mine + CAPACITY + 1);
+        cr_assert_eq(ring_peek(&p.consumer, &out), -EPROTO);
+    }
+}
