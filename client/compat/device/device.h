@@ -4,7 +4,11 @@
  * Nobody but the GPU's own process can put into its memory from another node, and no program waits
  * until its notification has been waited for. So every process that has a GPU has an agent: a
  * thread with a session of its own, which takes what comes for this process's device memory and
- * copies it there (agent.c). All others ask it (desk.c).
+ * copies it there (agent.c). All others ask it (desk.c). On one node the memory itself can be
+ * handed over (remote.c), and nobody has to be asked.
+ *
+ * All of it is built on tca.h, which has no memory of this kind: regions are what daemons, drivers
+ * and all processes of a node map alike.
  */
 #pragma once
 
