@@ -143,9 +143,18 @@ static int serve(struct tcad *tcad)
 {
     char text[1024] = "";
     struct handlers handlers = {0};
+    sigset_t ours, before;
+
+    /* They wait for our handlers: a network library may bring some that exit() in the middle of what it loads, and never return. */
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGTERM);
+    sigaddset(&ours, SIGINT);
+    sigaddset(&ours, SIGHUP);
+    sigprocmask(SIG_BLOCK, &ours, &before);
     int r = tcad_init(tcad, notify_listen_fd(), text, sizeof text);
     if (r == 0)
         r = handle_signals(tcad, &handlers);
+    sigprocmask(SIG_SETMASK, &before, NULL);
     if (r < 0) {
         log_error(NULL, "cannot start: %s", text[0] ? text : strerror(-r));
         return 1;

@@ -70,7 +70,7 @@ static _Noreturn void become(const struct job *job, size_t rank, const int outpu
 
     signals_reset();
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_PDEATHSIG, job->name ? SIGTERM : SIGKILL); /* mpirun has ranks of its own to end */
     if (getppid() != parent)
         _exit(1);
     /* The terminal belongs to our process group; a file or pipe goes to rank 0. */

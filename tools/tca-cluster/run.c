@@ -65,15 +65,31 @@ static int use_end(struct use *use)
     return r == -ENOENT ? 0 : r;
 }
 
-static int use_begin(struct use *use, const char *dir, const struct run_options *options,
-                     unsigned nodes)
+/* A run that was killed may leave daemons that have not heard of it yet. */
+static int end_leftovers(const struct cluster *cluster)
+{
+    say("ending what a run that was killed has left in %s", cluster->dir);
+    int lock_fd = cluster_lock(cluster->dir, false);
+    int r = lock_fd < 0 ? lock_fd : cluster_down(cluster);
+    if (lock_fd >= 0)
+        close(lock_fd);
+    return r == -ENOENT ? 0 : r;
+}
+
+/* -EEXIST: another cluster has come up there meanwhile. */
+static int use_try(struct use *use, const char *dir, const struct run_options *options,
+                   unsigned nodes)
 {
     char own[PATH_MAX];
     int r = cluster_load(dir, &use->cluster);
     unsigned alive = r == 0 ? cluster_alive(&use->cluster) : 0;
 
     use->own = false;
-    if (alive > 0) {
+    if (alive > 0 && use->cluster.owner.pid > 0 &&
+        process_state(&use->cluster.owner) == PROCESS_GONE) {
+        if ((r = end_leftovers(&use->cluster)) < 0)
+            return r;
+    } else if (alive > 0) {
         if (alive < use->cluster.nodes)
             say("only %u of %u daemons are alive: see tca-cluster status", alive,
                 use->cluster.nodes);
@@ -98,6 +114,16 @@ static int use_begin(struct use *use, const char *dir, const struct run_options 
     }
     say("%u node%s up for this run in %s", nodes, nodes == 1 ? "" : "s", use->cluster.dir);
     return 0;
+}
+
+static int use_begin(struct use *use, const char *dir, const struct run_options *options,
+                     unsigned nodes)
+{
+    int r;
+    do
+        r = use_try(use, dir, options, nodes);
+    while (r == -EEXIST);
+    return r;
 }
 
 /* ---- environment ---- */

@@ -209,7 +209,7 @@ static int start_all(const struct cluster *cluster, const struct up_options *opt
 
 /* A former cluster whose daemons have all ended is no obstacle. 1: it was removed, perhaps with the
  * directory. */
-static int clear_place(const char *dir)
+static int clear_place(const char *dir, bool quiet)
 {
     struct cluster former;
     int r = cluster_load(dir, &former);
@@ -218,6 +218,8 @@ static int clear_place(const char *dir)
         return 0;
     if (r < 0)
         return r;
+    if (cluster_alive(&former) > 0 && quiet)
+        return -EEXIST;
     if (cluster_alive(&former) > 0)
         return complain(EEXIST,
                         "a cluster of %u nodes is up in %s already: tca-cluster down --dir %s "
@@ -272,7 +274,7 @@ int cluster_up(const char *dir, const struct up_options *options, struct cluster
         lock_fd = cluster_lock(dir, true);
         if (lock_fd < 0)
             return lock_fd;
-        r = clear_place(dir);
+        r = clear_place(dir, options->owned);
         if (r != 0)
             close(lock_fd);
     } while (r > 0);

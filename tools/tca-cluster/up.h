@@ -21,7 +21,7 @@ struct up_options {
 
 /* 0 when every daemon has said that it is ready. Else nothing is left running; -EEXIST: a cluster
  * is up there already; -EINVAL: boards cannot be cabled so; -EINTR: a signal has ended it. All
- * after a complaint. */
+ * after a complaint, but -EEXIST when owned: whoever wants a cluster for a run looks again. */
 int cluster_up(const char *dir, const struct up_options *options, struct cluster *ret_cluster);
 
 /* Ends the runs and daemons of a cluster, whatever state they are in, and removes the directory.
