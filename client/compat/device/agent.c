@@ -13,6 +13,8 @@
 static struct {
     pthread_t thread;
     bool running;
+    struct cuda_place
+        *pinned; /* set by the program's thread, looked at when that waits for the end */
     /* under the lock, for agent_started() */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -226,6 +228,8 @@ static void *run(void *unused)
         if (r == 0 && rank < compat.size && !serve(rank))
             break;
     }
+    if (agent.pinned)
+        cuda_unpin(agent.pinned, tca_region_address(agent.region));
     tca_close(agent.session);
     free(agent.plans);
     free(agent.served);
@@ -265,5 +269,7 @@ void agent_join(void)
 
 void agent_pin(struct cuda_place *place)
 {
-    cuda_pin(place, tca_region_address(agent.region), tca_region_bytes(agent.region));
+    if (agent.running &&
+        cuda_pin(place, tca_region_address(agent.region), tca_region_bytes(agent.region)))
+        agent.pinned = place;
 }

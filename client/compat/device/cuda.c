@@ -37,6 +37,7 @@ static const struct {
     CALL(cuMemFree, "cuMemFree_v2"),
     CALL(cuMemGetAddressRange, "cuMemGetAddressRange_v2"),
     CALL(cuMemHostRegister, "cuMemHostRegister_v2"),
+    CALL(cuMemHostUnregister, "cuMemHostUnregister"),
     CALL(cuPointerGetAttribute, "cuPointerGetAttribute"),
     CALL(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2"),
     CALL(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2"),
@@ -259,10 +260,19 @@ tcaresult cuda_copy(struct cuda_place *place, const struct cuda_side *to,
                      (unsigned long long)from->address, (unsigned long long)to->address);
 }
 
-void cuda_pin(struct cuda_place *place, void *memory, uint64_t bytes)
+bool cuda_pin(struct cuda_place *place, void *memory, uint64_t bytes)
+{
+    if (cuda_enter(place) != CUDA_SUCCESS)
+        return false;
+    int error = cuda.cuMemHostRegister(memory, bytes, CUDA_HOST_REGISTER_PORTABLE);
+    cuda_leave();
+    return error == CUDA_SUCCESS;
+}
+
+void cuda_unpin(struct cuda_place *place, void *memory)
 {
     if (cuda_enter(place) != CUDA_SUCCESS)
         return;
-    cuda.cuMemHostRegister(memory, bytes, CUDA_HOST_REGISTER_PORTABLE);
+    cuda.cuMemHostUnregister(memory);
     cuda_leave();
 }

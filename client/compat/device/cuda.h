@@ -64,8 +64,10 @@ struct cuda_side {
 tcaresult cuda_copy(struct cuda_place *place, const struct cuda_side *to,
                     const struct cuda_side *from, uint64_t width_bytes, uint64_t height);
 
-/* Makes copies to and from host memory faster, if the driver will. */
-void cuda_pin(struct cuda_place *place, void *memory, uint64_t bytes);
+/* Makes copies to and from host memory faster, if the driver will: whether it does, until it is
+ * told otherwise, which is before the memory goes. */
+bool cuda_pin(struct cuda_place *place, void *memory, uint64_t bytes);
+void cuda_unpin(struct cuda_place *place, void *memory);
 
 /* ---- between cuda.c and cuda_memory.c ---- */
 struct cuda_place {

@@ -104,6 +104,7 @@ struct cuda_calls {
     int (*cuMemFree)(cuda_address address);
     int (*cuMemGetAddressRange)(cuda_address *ret_base, size_t *ret_bytes, cuda_address address);
     int (*cuMemHostRegister)(void *address, size_t bytes, unsigned flags);
+    int (*cuMemHostUnregister)(void *address);
     int (*cuPointerGetAttribute)(void *ret_value, int attribute, cuda_address address);
     int (*cuMemcpyHtoDAsync)(cuda_address to, const void *from, size_t bytes, void *stream);
     int (*cuMemcpyDtoHAsync)(void *to, cuda_address from, size_t bytes, void *stream);

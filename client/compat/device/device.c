@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "client/compat/device/post.h"
+
 /* The program's thread and the agent's. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct device_memory *memories;
@@ -11,6 +13,10 @@ static uint64_t last_number;
 
 static void insert(struct device_memory *memory)
 {
+    if (last_number == 0) {
+        agent_pin(memory->cuda.place);
+        desk_pin(memory->cuda.place);
+    }
     pthread_mutex_lock(&lock);
     memory->number = ++last_number;
     memory->users = 1;

@@ -71,7 +71,7 @@ tcaresult agent_start(void);
 tcaresult agent_started(void);
 /* It was asked to stop, or its session has ended. */
 void agent_join(void);
-/* Its memory is to be pinned; when it runs. */
+/* From the first GPU that the program uses on. */
 void agent_pin(struct cuda_place *place);
 
 /* ---- desk.c ---- */
@@ -83,4 +83,5 @@ void *desk_data(void);
 /* Asks the agent of a process. Its failure is ours. ret_reply may be NULL. */
 tcaresult desk_ask(uint32_t rank, struct post_request *request, uint64_t data_bytes,
                    struct post_reply *ret_reply);
+/* Likewise. It stays so until the process ends. */
 void desk_pin(struct cuda_place *place);

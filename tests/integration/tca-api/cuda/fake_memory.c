@@ -312,10 +312,39 @@ FAKE_API int cuPointerGetAttribute(void *ret_value, int attribute, cuda_address 
     return error;
 }
 
+/* ---- pinned host memory ---- */
+
+enum { PINNED_MAX = 16 };
+static void *pinned[PINNED_MAX];
+
+static void **pinned_at(const void *address)
+{
+    for (int i = 0; i < PINNED_MAX; i++)
+        if (pinned[i] == address)
+            return &pinned[i];
+    return NULL;
+}
+
 FAKE_API int cuMemHostRegister_v2(void *address, size_t bytes, unsigned flags)
 {
     if (!fake_context())
         return CUDA_INVALID_CONTEXT;
-    return address && bytes && flags == CUDA_HOST_REGISTER_PORTABLE ? CUDA_SUCCESS
-                                                                    : CUDA_INVALID_VALUE;
+    if (!address || !bytes || flags != CUDA_HOST_REGISTER_PORTABLE || pinned_at(address))
+        return CUDA_INVALID_VALUE;
+    pthread_mutex_lock(&fake_lock);
+    void **place = pinned_at(NULL);
+    if (place)
+        *place = address;
+    pthread_mutex_unlock(&fake_lock);
+    return place ? CUDA_SUCCESS : CUDA_OUT_OF_MEMORY;
+}
+
+FAKE_API int cuMemHostUnregister(void *address)
+{
+    pthread_mutex_lock(&fake_lock);
+    void **place = address ? pinned_at(address) : NULL;
+    if (place)
+        *place = NULL;
+    pthread_mutex_unlock(&fake_lock);
+    return place ? CUDA_SUCCESS : CUDA_INVALID_VALUE;
 }
