@@ -9,6 +9,8 @@ import time
 import harness
 from lanes import SHARED, WAYS, Way
 
+PATIENCE = "2s"  # of what is to end without the other side; all else is answered before that, also on a busy machine
+
 
 class Ends(Way):
     SIZES = ("5000", "60000", "4000000")
@@ -194,7 +196,7 @@ class Stops(Way):
             in_the_middle = 0
             for round in range(50):
                 with self.subTest(way=way, round=round):
-                    sender, receiver = self.pair(cluster, way, f"{way}{round}", TCA_TIMEOUT="500ms")
+                    sender, receiver = self.pair(cluster, way, f"{way}{round}", TCA_TIMEOUT=PATIENCE)
                     plan, _, _ = self.one_way(sender, receiver, "8000000", region_bytes=8 << 20)
                     receiver.tell("listen 0 0")
                     sender.tell(f"repeat {plan} 0")
@@ -228,7 +230,7 @@ class Stops(Way):
         for way in SHARED:
             for round in range(4):
                 with self.subTest(way=way, round=round):
-                    sender, receiver = self.pair(cluster, way, f"{way}{round}", TCA_TIMEOUT="500ms")
+                    sender, receiver = self.pair(cluster, way, f"{way}{round}", TCA_TIMEOUT=PATIENCE)
                     stream = harness.Stream(sender, receiver, shape="4000000", region_bytes=4 << 20)
                     stream.begin()
                     time.sleep(0.05 + dice.random() * 0.05)
