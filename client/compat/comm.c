@@ -13,10 +13,12 @@ static _Noreturn void give_up(const char *why)
     exit(1);
 }
 
-static tcaHandle *gather(const tcaHandle *own)
+/* Room for as many as the caller thinks there are, and for all that there are. */
+static tcaHandle *gather(const tcaHandle *own, size_t room)
 {
     struct tca *session = tcaGetSession();
-    tcaHandle *all = calloc(tca_size(session), sizeof(*all));
+    const size_t size = tca_size(session);
+    tcaHandle *all = calloc(room > size ? room : size, sizeof(*all));
     if (!all)
         give_up("out of memory");
     if (tca_allgather(session, own, sizeof(*own), all, TCA_FOREVER) < 0)
@@ -30,10 +32,7 @@ TCA_API void tcaCreateHandleList(tcaHandle **ret_list, int n, double *buf, size_
     tcaresult result = tcaCreateHandle(&own, buf, bytes, tcaMemoryGPU);
     if (result != TCA_SUCCESS)
         give_up(tcaGetErrorString(result));
-    if (n < 1 || (uint32_t)n > tca_size(tcaGetSession())) {
-        fprintf(stderr, "tcaCreateHandleList: %d handles of a job of %u processes\n", n,
-                tca_size(tcaGetSession()));
-        exit(1);
-    }
-    *ret_list = gather(&own);
+    if (n < 1)
+        give_up("a list of less than one handle");
+    *ret_list = gather(&own, (size_t)n);
 }

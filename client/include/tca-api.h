@@ -221,8 +221,8 @@ TCA_API struct tca *tcaGetSession(void);
 TCA_API tcaresult tcaReset(void);
 
 /* In libtcacomm. Makes a GPU handle of bytes bytes at buf and gathers those of the first n processes of the job, in the order of their ranks
- * in MPI_COMM_WORLD; every process calls it. The list is the caller's to free(). What goes wrong is said on standard error, and
- * ends the process. */
+ * in MPI_COMM_WORLD; every process calls it. The list is the caller's to free(); behind the last process's handle there are zeroes. What
+ * goes wrong is said on standard error, and ends the process. */
 TCA_API void tcaCreateHandleList(tcaHandle **ret_list, int n, double *buf, size_t bytes);
 
 #ifdef __cplusplus

@@ -84,7 +84,9 @@ int main(int argc, char **argv)
     next = (rank + 1) % size, before = (rank + size - 1) % size;
     TCA_CHECK(tcaReset());
     TCA_CHECK(tcaMalloc((void **)&cells, 2 * CELLS * sizeof(double), tcaMemoryGPU));
-    tcaCreateHandleList(&list, size, cells, 2 * CELLS * sizeof(double));
+    tcaCreateHandleList(&list, size + 3, cells,
+                        2 * CELLS * sizeof(double)); /* more than there are */
+    TCA_EXPECT(tcaTestDMARecvDesc(&list[size + 2], 0, 0), TCA_ERROR_INVALID_VALUE);
     internal();
     tables();
     TCA_CHECK(tcaReset());
