@@ -9,6 +9,7 @@
 #include "daemon/calibrate.h"
 #include "daemon/calibration.h"
 #include "daemon/engine.h"
+#include "daemon/fabric.h"
 #include "daemon/link.h"
 #include "daemon/log.h"
 #include "daemon/tcad.h"
@@ -21,7 +22,8 @@ struct run {
     int error[RAIL_COUNT];
     int ways_error;
     struct driver_config config;
-    struct link *own[RAIL_COUNT]; /* to ourselves, of rails whose device is the engine's alone */
+    struct link *own[RAIL_COUNT];       /* to ourselves, of rails whose device is the engine's alone */
+    struct link *neighbour[RAIL_COUNT]; /* of those, to a neighbour; NULL: none is there */
     char path[4096];
     int write_error;
 };
@@ -34,11 +36,11 @@ static int measure(struct run *run, enum rail rail, struct cost_parameters *ret_
     int r = run->own[rail] ? link_connect(run->own[rail]) : -ENETDOWN;
     if (r < 0)
         return r;
-    struct calibrate_shared shared = {engine, engine_driver(engine, rail), run->own[rail]->peer};
-    r = calibrate_driver(driver_of_rail(rail), &run->config, &shared, ret_parameters);
-    if (r == 0) /* measured through our own board; to another node there is that one's board, too */
-        ret_parameters->latency_ns *= 2;
-    return r;
+    struct calibrate_shared shared = {engine, engine_driver(engine, rail), run->own[rail]->peer, NULL};
+    struct link *neighbour = run->neighbour[rail];
+    if (neighbour && shared.driver->ops->scratch_landing && link_connect(neighbour) == 0)
+        shared.neighbour = neighbour->peer;
+    return calibrate_driver(driver_of_rail(rail), &run->config, &shared, ret_parameters);
 }
 
 /* On the worker. */
@@ -113,8 +115,10 @@ static json_t *document(const struct run *run)
 
 static void end(struct run *run)
 {
-    for (int rail = 1; run && rail < RAIL_COUNT; rail++)
+    for (int rail = 1; run && rail < RAIL_COUNT; rail++) {
         link_unref(run->own[rail]);
+        link_unref(run->neighbour[rail]);
+    }
     free(run);
 }
 
@@ -153,8 +157,11 @@ static void begin(struct tcad *tcad, struct admin_reply *reply)
         snprintf(run->path, sizeof run->path, "%s", tcad->conf->rails.calibration_file);
         for (int rail = 1; rail < RAIL_COUNT; rail++) {
             const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
-            if (caps && caps->single)
-                run->own[rail] = link_get(tcad->links, tcad->node, rail);
+            if (!caps || !caps->single)
+                continue;
+            int neighbour = fabric_neighbour(tcad, rail);
+            run->own[rail] = link_get(tcad->links, tcad->node, rail);
+            run->neighbour[rail] = neighbour < 0 ? NULL : link_get(tcad->links, (uint32_t)neighbour, rail);
         }
     }
     if (!run || worker_submit(tcad->worker, work, done, run) < 0) {

@@ -41,6 +41,22 @@ bool fabric_reaches(const struct tcad *tcad, enum rail rail, uint32_t node)
     return !driver || !driver->ops->reaches || driver->ops->reaches(driver, place_of(tcad, node));
 }
 
+int fabric_neighbour(const struct tcad *tcad, enum rail rail)
+{
+    struct driver_cable cables[CABLES_MAX];
+    const struct driver *driver = engine_driver(tcad->engine, rail);
+    if (!driver || !driver->ops->cables)
+        return -1;
+    const unsigned own = driver->ops->place(driver), count = driver->ops->cables(driver, cables, CABLES_MAX);
+    for (unsigned i = 0; i < count; i++) {
+        const unsigned *ends = cables[i].places, far = ends[0] == own ? ends[1] : ends[0];
+        const struct cluster_node *node = node_at(tcad, far);
+        if (cables[i].in && far != own && (ends[0] == own || ends[1] == own) && node)
+            return (int)node->id;
+    }
+    return -1;
+}
+
 int fabric_check(const struct tcad *tcad, char *text, size_t text_bytes)
 {
     for (int rail = 1; rail < RAIL_COUNT; rail++) {

@@ -162,6 +162,9 @@ struct driver_ops {
     /* Whether a way leads there, as far as is known here. */
     bool (*reaches)(const struct driver *driver, unsigned place);
     unsigned (*cables)(const struct driver *driver, struct driver_cable *ret_cables, unsigned max);
+    /* What put_prepare() takes for the landing of so many bytes in memory of the peer's device that is nobody's: to measure the way
+     * there. Bytes of the blob, or -EMSGSIZE: it is smaller than that. */
+    int (*scratch_landing)(struct driver *driver, struct driver_peer *peer, uint64_t bytes, void *ret_blob);
 };
 
 struct driver {

@@ -105,3 +105,18 @@ void peach2_landing_free(struct driver *driver, struct driver_landing *driver_la
         memory_unmap(peach2, landing->alias);
     free(landing);
 }
+
+/* The board's own memory for anything. No landing has this id, so nobody is notified. */
+int peach2_scratch_landing(struct driver *driver, struct driver_peer *peer, uint64_t bytes,
+                           void *ret_blob)
+{
+    const struct blob blob = {.magic = BLOB_MAGIC,
+                              .cookie = ((const struct peer *)peer)->address.cookie,
+                              .bus = PEACH2_INTERNAL | PEACH2_AT_MEMORY,
+                              .size_bytes = bytes,
+                              .id = UINT64_MAX};
+    if (bytes > PEACH2_INTERNAL_NOTIFY_BYTES)
+        return -EMSGSIZE;
+    memcpy(ret_blob, &blob, sizeof(blob));
+    return sizeof(blob);
+}

@@ -68,4 +68,5 @@ const struct driver_ops peach2_driver_ops = {
     .place = peach2_place,
     .reaches = peach2_reaches,
     .cables = peach2_cables,
+    .scratch_landing = peach2_scratch_landing,
 };
