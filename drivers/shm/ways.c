@@ -79,8 +79,10 @@ struct way_choice way_choose(const struct way_costs *costs, const struct layout 
 {
     if (crosses_lines(target) || crosses_lines(source))
         return (struct way_choice){WAY_HALF, WAY_HALF, UINT32_MAX};
+    const uint64_t blocks = target->block_count > source->block_count ? target->block_count : source->block_count;
+    const bool whole_lines = target->size_bytes / LINE_BYTES >= blocks; /* else the ring stores fewer */
     return (struct way_choice){
-        .near = target->size_bytes >= HALF_MIN ? WAY_HALF : WAY_RING,
+        .near = target->size_bytes >= HALF_MIN && whole_lines ? WAY_HALF : WAY_RING,
         .far = way_streams(target, source) ? WAY_PUSH : WAY_RING,
         .up_to_ns = (uint32_t)(WOBBLE * costs->ring_line_ns / costs->half_line),
     };

@@ -4,8 +4,8 @@
  *
  *   RING  is the best nearly everywhere: the receiver hands the lines of the slots back (lane.c), and each process touches its own
  *         memory only, however the bytes are scattered there. What a line costs hardly depends on the distance.
- *   HALF  is better near, for what has left the nearer caches before it is touched again; and for transposes anywhere, which in pieces
- *         would have each line again and again. Far, the sender must have back each line of its source that the receiver has read.
+ *   HALF  is better near, for what has left the nearer caches before it is touched again, in blocks of a line or more; and for transposes
+ *         anywhere, which in pieces would have each line again and again. Far, the sender must have back each line of its source that the receiver has read.
  *   PUSH  past the caches is better far, for large puts of large blocks, and needs no help.
  *
  * The distance is measured while plans run (lane_probe()): processes move. The rest comes from the node's calibration.

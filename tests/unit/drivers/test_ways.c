@@ -59,7 +59,9 @@ Test(ways, halves_are_for_much_near)
 {
     cr_assert(chooses(strided(1023, 512, 4096), WAY_RING, WAY_RING));
     cr_assert(chooses(strided(1024, 512, 4096), WAY_HALF, WAY_RING));
-    cr_assert(chooses(strided(1 << 20, 1, 1 << 20), WAY_HALF, WAY_RING));
+    cr_assert(chooses(strided(1 << 14, 64, 128), WAY_HALF, WAY_RING));
+    cr_assert(chooses(strided(1 << 17, 8, 128), WAY_RING, WAY_RING), "scattered over more lines");
+    cr_assert(chooses(strided(1 << 20, 1, 1 << 20), WAY_RING, WAY_RING));
 }
 
 Test(ways, large_blocks_are_pushed_far)
