@@ -8,6 +8,7 @@
 #include "daemon/memory.h"
 #include "daemon/region.h"
 #include "daemon/space.h"
+#include "daemon/tcad.h"
 #include "proto/wait.h"
 
 #ifndef MADV_COLLAPSE
@@ -75,4 +76,32 @@ int region_memory_new(struct region *region, uint32_t huge, uint64_t *ret_availa
     if (huge == CONF_HUGE_PAGES_TRY)
         make_huge(region);
     return 0;
+}
+
+/* What could be had of it is given back: another attempt begins anew. */
+static int make_bounce_memory(struct region *region)
+{
+    uint64_t available_bytes = 0;
+    int r = region_memory_new(region, region->tcad->conf->memory.huge_pages, &available_bytes);
+    if (r == 0)
+        return 0;
+    if (region->base)
+        munmap(region->base, region->memory_bytes);
+    if (region->fd >= 0)
+        close(region->fd);
+    region->base = NULL;
+    region->fd = -1;
+    return r;
+}
+
+int region_register(struct region *region, struct driver *driver)
+{
+    enum rail rail = driver->ops->rail;
+    if (region->on[rail])
+        return 0;
+    int r = region->attached && !region->base ? make_bounce_memory(region) : 0;
+    if (r < 0)
+        return r;
+    struct driver_memory memory = {.base = region->base, .length_bytes = region->bytes, .fd = region->fd};
+    return driver->ops->region_add(driver, &memory, &region->on[rail]);
 }
