@@ -61,10 +61,10 @@ class Bounces(harness.Case):
             target, _ = last.attach(1 << 20)
             put = first.plan(f"put {source} 0 500000 {middle.handle(passed)} 0 500000", "notify 1 3", seat="daemon")
             relay = middle.plan("await 0 3 1", f"put {passed} 0 500000 {last.handle(target)} 0 500000", "notify 2 4", seat="daemon")
-            for seed in range(5):
+            for seed in range(3):
                 first.ask(f"fill {source} 0 500000 {seed}")
                 middle.ask(f"start {relay}")
-                middle.tell("sleep 200")  # outside of the library
+                middle.tell("sleep 100")  # outside of the library
                 first.ask(f"start {put}")
                 last.ask("notified_wait 1 4 -2")
                 last.ask(f"check {target} 0 500000 {seed}")
