@@ -24,7 +24,7 @@ int copy_program_new(const struct layout *target, const struct layout *source,
 /* The same for copy_program_run() and copy_program_run_stream() only, where that is less work. */
 int copy_program_new_run(const struct layout *target, const struct layout *source,
                          struct copy_program **ret_program);
-/* For these and copy_program_unpack(), copy_program_unpack_stream(). */
+/* For these and copy_program_unpack(). */
 int copy_program_new_unpack(const struct layout *target, const struct layout *source,
                             struct copy_program **ret_program);
 /* From now on it is good for everything; the layouts are those it was made of. 0, -ENOMEM. */
@@ -46,21 +46,16 @@ void copy_program_unpack(const struct copy_program *program, void *target_base, 
                          uint64_t position_bytes, uint64_t length_bytes);
 
 /*
- * The same three with stores past the caches wherever whole cache lines are stored; all stores are
+ * As copy_program_run(), with stores past the caches wherever whole cache lines are stored; all stores are
  * ordered before any that follow. For a target that another processor has read or written since
  * this one did: an ordinary store must first get the line from there, which costs 8 to 37 ns a line
  * (16 KiB to 1 MiB, EPYC), past the caches it is 2 ns. One way, until the other one has read it
  * all, by memcpy and past the caches, in us: 4 KiB 2.8 and 2.6, 16 KiB 9.6 and 5.4, 64 KiB 44
  * and 8.8, 128 KiB 68 and 12, 1 MiB 637 and 89. For the processor that will read the target itself
  * they are the wrong ones (64 KiB pulled and read: 8.1 and 10): the lines then come from memory.
- * Blocks of less than 512 bytes that are not all whole lines are stored as usual, unless they are
- * packed: it does them no good.
+ * Blocks of less than 512 bytes that are not all whole lines are stored as usual: it does them no
+ * good.
  */
 void copy_program_run_stream(const struct copy_program *program, void *target_base,
                              const void *source_base, uint64_t position_bytes,
                              uint64_t length_bytes);
-void copy_program_pack_stream(const struct copy_program *program, void *buffer,
-                              const void *source_base, uint64_t position_bytes,
-                              uint64_t length_bytes);
-void copy_program_unpack_stream(const struct copy_program *program, void *target_base,
-                                const void *buffer, uint64_t position_bytes, uint64_t length_bytes);

@@ -12,9 +12,6 @@
  * first cache. */
 enum { BOUNCE_BYTES = 8 << 10 };
 
-/* Packed bytes of shorter blocks are put together in as much before they go past the caches. */
-enum { STREAM_BLOCK_MIN = 512 };
-
 struct copy_program {
     struct copy_tree pack;   /* source to packed */
     struct copy_tree unpack; /* packed to target */
@@ -24,9 +21,7 @@ struct copy_program {
     const struct copy_tree *run;
     int64_t target_offset_bytes;
     int64_t source_offset_bytes;
-    bool packs;        /* run is pack */
-    bool complete;     /* pack and unpack are there, whatever run is */
-    bool short_blocks; /* the source's */
+    bool complete; /* pack and unpack are there, whatever run is */
     const struct copy_kernels *kernels;
 };
 
@@ -44,7 +39,6 @@ static int compile_run(struct copy_program *program, const struct layout *target
                        const struct layout *source, struct copy_pieces *pieces)
 {
     if (is_packed(target, &program->target_offset_bytes)) {
-        program->packs = true;
         program->run = &program->pack;
         return 0;
     }
@@ -76,7 +70,6 @@ static int compile(struct copy_program *program, const struct layout *target,
 {
     struct copy_pieces pieces = {0};
     program->kernels = copy_kernels();
-    program->short_blocks = source->size_bytes < source->block_count * STREAM_BLOCK_MIN;
     int r = compile_run(program, target, source, &pieces);
     if (r == 0 && (uses == USE_ALL || program->run != &program->both))
         r = compile_packed(program, target, source, &pieces);
@@ -188,43 +181,10 @@ void copy_program_pack(const struct copy_program *program, void *buffer, const v
                   position_bytes, length_bytes);
 }
 
-static void pack_short_blocks(const struct copy_program *program, uint8_t *buffer,
-                              const void *source_base, uint64_t position, uint64_t length)
-{
-    _Alignas(64) uint8_t bounce[BOUNCE_BYTES];
-    while (length > 0) {
-        uint64_t room = BOUNCE_BYTES - (uintptr_t)buffer % 64; /* ends at the end of a line */
-        uint64_t piece = length < room ? length : room;
-        copy_program_pack(program, bounce, source_base, position, piece);
-        program->kernels->stream(buffer, bounce, piece);
-        buffer += piece;
-        position += piece;
-        length -= piece;
-    }
-}
-
-void copy_program_pack_stream(const struct copy_program *program, void *buffer,
-                              const void *source_base, uint64_t position_bytes,
-                              uint64_t length_bytes)
-{
-    if (program->short_blocks)
-        pack_short_blocks(program, buffer, source_base, position_bytes, length_bytes);
-    else
-        copy_tree_run(&program->pack, program->kernels, packed_base(buffer, position_bytes),
-                      source_base, position_bytes, length_bytes);
-    program->kernels->stream_end();
-}
-
 void copy_program_run_stream(const struct copy_program *program, void *target_base,
                              const void *source_base, uint64_t position_bytes,
                              uint64_t length_bytes)
 {
-    if (program->packs) {
-        uint8_t *target = (uint8_t *)target_base + program->target_offset_bytes;
-        copy_program_pack_stream(program, target + position_bytes, source_base, position_bytes,
-                                 length_bytes);
-        return;
-    }
     run(program, program->kernels, target_base, source_base, position_bytes, length_bytes);
     program->kernels->stream_end();
 }
@@ -234,12 +194,4 @@ void copy_program_unpack(const struct copy_program *program, void *target_base, 
 {
     copy_tree_run(&program->unpack, NULL, target_base, packed_base(buffer, position_bytes),
                   position_bytes, length_bytes);
-}
-
-void copy_program_unpack_stream(const struct copy_program *program, void *target_base,
-                                const void *buffer, uint64_t position_bytes, uint64_t length_bytes)
-{
-    copy_tree_run(&program->unpack, program->kernels, target_base,
-                  packed_base(buffer, position_bytes), position_bytes, length_bytes);
-    program->kernels->stream_end();
 }

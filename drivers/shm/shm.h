@@ -12,8 +12,6 @@ struct shm_put;
 enum {
     SHM_PUT_COST = 256,        /* of a put in itself, in bytes that could be copied meanwhile */
     SHM_AT_ONCE_SEGMENTS = 16, /* of at_once_max */
-    /* Bytes from which on a put into blocks of at least so many goes past the caches (copy.h): a target that its owner has read
-     * costs less then, wherever the two processors are. */
     SHM_PIECE_BYTES = 128 * 1024, /* of a put that is copied in pieces, where the configuration does not say */
 };
 
