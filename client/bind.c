@@ -11,7 +11,8 @@
 #include "client/session.h"
 #include "drivers/shm/share.h"
 
-/* Bytes of a plan in this seat from which on a start leaves the copying to the calls that follow it. */
+/* Bytes of a plan in this seat from which on a start leaves the copying to the calls that follow
+ * it. */
 enum { DEFER_BYTES = 4 << 20 };
 
 /* What goes into one put: a put step, the notification after it, or either alone. */
@@ -76,7 +77,8 @@ static int attach(struct unit *unit, const struct step *put, const Tca__Mapping 
     return r < 0 ? error_set(r, "cannot prepare a put: %s", tca_strerror(r)) : 0;
 }
 
-/* The receiver has a part in the copying. Where that cannot be arranged, this process copies alone. */
+/* The receiver has a part in the copying. Where that cannot be arranged, this process copies alone.
+ */
 static void share(struct tca *session, struct unit *unit, const struct step *put,
                   const Tca__Mapping *mapping)
 {
@@ -149,8 +151,8 @@ static bool needs_fence(const struct unit *first, const struct unit *unit)
     return false;
 }
 
-static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id, const Tca__ChainCommitted *committed,
-                      struct chain_step *steps)
+static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
+                      const Tca__ChainCommitted *committed, struct chain_step *steps)
 {
     struct tca *session = plan->session;
     const struct unit *first = &plan->units[plan->unit_count];
@@ -174,10 +176,10 @@ static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id, 
         struct unit *unit = &plan->units[plan->unit_count++];
         if ((r = make_unit(plan, unit, &parts, committed->mappings[mapping++])) < 0)
             return error_prefix(r, "step %u of chain %u: ", at - plan->chain_first[number], number);
-        steps[step_count++] = (struct chain_step){
-            .kind = CHAIN_PUT,
-            .fence = needs_fence(first, unit),
-            .put = {.driver = session->shm, .put = unit->put}};
+        steps[step_count++] =
+            (struct chain_step){.kind = CHAIN_PUT,
+                                .fence = needs_fence(first, unit),
+                                .put = {.driver = session->shm, .put = unit->put}};
     }
     if (mapping != committed->n_mappings)
         return error_set(-EPROTO, "tcad named %zu places for the %zu of chain %u",

@@ -191,8 +191,10 @@ static struct bounce *bounce_free(struct bounce *bounce)
 static int compile(const Tca__Bounce *told, const struct mapped_region *region, uint8_t *memory,
                    struct bounce *bounce)
 {
-    const struct layout *layout = (const struct layout *)told->layout.data; /* from malloc, as the parts of a message */
-    if (layout_check(layout, told->layout.len, NULL) < 0 || !layout_fits(layout, told->offset, region->bytes))
+    const struct layout *layout =
+        (const struct layout *)told->layout.data; /* from malloc, as the parts of a message */
+    if (layout_check(layout, told->layout.len, NULL) < 0 ||
+        !layout_fits(layout, told->offset, region->bytes))
         return -EPROTO;
     uint8_t *const ours = region->base + told->offset, *const theirs = memory + told->offset;
     bounce->id = told->id;

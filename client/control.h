@@ -33,7 +33,7 @@ struct control {
     int fd;
     uint32_t tag;  /* of the last question */
     uint32_t owed; /* answers that were given up: they are still to come */
-    pid_t pid;    /* who opened it: a child must not use it */
+    pid_t pid;     /* who opened it: a child must not use it */
     const struct control_ops *ops;
     void *context;
     char path[SOCKET_PATH_BYTES];

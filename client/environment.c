@@ -124,7 +124,8 @@ static int parse_rail(enum tca_rail *ret_rail)
     if (text && strcmp(text, "any") != 0) {
         rail = (enum tca_rail)rail_from_name(text);
         if (rail != TCA_RAIL_SHM && rail != TCA_RAIL_OFI && rail != TCA_RAIL_PEACH2)
-            return error_set(-EINVAL, "TCA_RAIL is \"%s\": it must be any, shm, ofi or peach2", text);
+            return error_set(-EINVAL, "TCA_RAIL is \"%s\": it must be any, shm, ofi or peach2",
+                             text);
     }
     *ret_rail = rail;
     return 0;
@@ -150,8 +151,8 @@ static int parse_way(enum way *ret_way)
     if (text && strcmp(text, "any") != 0) {
         way = way_from_name(text);
         if (way == WAY_NONE)
-            return error_set(-EINVAL, "TCA_COPY is \"%s\": it must be any, push, pull, half or ring",
-                             text);
+            return error_set(-EINVAL,
+                             "TCA_COPY is \"%s\": it must be any, push, pull, half or ring", text);
     }
     *ret_way = way;
     return 0;
@@ -168,7 +169,8 @@ int environment_settings(struct settings *ret_settings)
             0 ||
         (r = variable_duration(VARIABLE_SPIN, 1000, 0, 4 * second_ns, &spin_ns)) < 0 ||
         (r = variable_duration(VARIABLE_YIELD, 1000, 0, 4 * second_ns, &yield_ns)) < 0 ||
-        (r = parse_rail(&settings.rail)) < 0 || (r = parse_seat(&settings.seat)) < 0 || (r = parse_way(&settings.way)) < 0)
+        (r = parse_rail(&settings.rail)) < 0 || (r = parse_seat(&settings.seat)) < 0 ||
+        (r = parse_way(&settings.way)) < 0)
         return r;
     settings.timeout_ns = (int64_t)timeout_ns;
     settings.spin_ns = (uint32_t)spin_ns;

@@ -42,7 +42,8 @@ static int map_source(struct tca *session, const Tca__Share *share, struct frame
 
 /* Compiles it from the layouts, which are not needed any more then. What is from malloc, as the
  * parts of a message, is aligned. */
-static int compile(struct lane_offer *offer, const Tca__Share *share, const struct mapped_region *target)
+static int compile(struct lane_offer *offer, const Tca__Share *share,
+                   const struct mapped_region *target)
 {
     const struct layout *from = layout_in(&share->source_layout),
                         *to =
@@ -71,7 +72,8 @@ static int compile(struct lane_offer *offer, const Tca__Share *share, const stru
 static void be_strict(struct tca *session)
 {
     atomic_store_explicit(&session->notify->strict, 1, memory_order_relaxed);
-    atomic_thread_fence(memory_order_seq_cst); /* before the look at the lanes: pairs with share.c's may_notify() */
+    atomic_thread_fence(
+        memory_order_seq_cst); /* before the look at the lanes: pairs with share.c's may_notify() */
 }
 
 /* The sender does it: it looks at `strict`. But for what it may have left to us already. */
@@ -92,7 +94,8 @@ static void offer_free(struct tca *session, struct lane_offer *offer)
 }
 
 /* With what can be had of it: a put that we can do nothing for is known, too. */
-static int add(struct tca *session, struct lane_in *in, const Tca__Share *share, struct frame *frame, struct lane_offer *offer)
+static int add(struct tca *session, struct lane_in *in, const Tca__Share *share,
+               struct frame *frame, struct lane_offer *offer)
 {
     const struct mapped_region *target = mapping_own(session, share->target_region);
     if (!target) { /* freed meanwhile: whoever puts there will hear of it */
@@ -112,7 +115,8 @@ static int add(struct tca *session, struct lane_in *in, const Tca__Share *share,
     return r;
 }
 
-static void take_up(struct tca *session, struct lane_in *in, const Tca__Share *share, struct frame *frame)
+static void take_up(struct tca *session, struct lane_in *in, const Tca__Share *share,
+                    struct frame *frame)
 {
     struct lane_offer *offer = calloc(1, sizeof(*offer));
     if (!offer) {
@@ -138,7 +142,9 @@ static int open_lane(struct tca *session, const Tca__Share *share, const struct 
             return -ENOMEM;
     }
     struct lane_in *in = calloc(1, sizeof(*in));
-    int r = in ? segment_map(frame->fds[share->lane_fd - 1], 0, sizeof(struct lane_segment), "a lane", &base) : -ENOMEM;
+    int r = in ? segment_map(frame->fds[share->lane_fd - 1], 0, sizeof(struct lane_segment),
+                             "a lane", &base)
+               : -ENOMEM;
     if (r == 0 && (r = segment_populate(base, sizeof(struct lane_segment))) < 0)
         munmap(base, sizeof(struct lane_segment));
     if (r < 0) {
@@ -193,8 +199,8 @@ static int drain(struct tca *session, struct lane_in *in)
 {
     int r = lane_drain(&in->lane);
     /* acquire: nothing comes from it after its daemon has written its end */
-    if (r == -EAGAIN &&
-        atomic_load_explicit(&session->notify->source_state[in->rank], memory_order_acquire) != SOURCE_ALIVE) {
+    if (r == -EAGAIN && atomic_load_explicit(&session->notify->source_state[in->rank],
+                                             memory_order_acquire) != SOURCE_ALIVE) {
         lane_take_over(&in->lane);
         r = lane_drain(&in->lane);
     }
@@ -236,7 +242,8 @@ int lane_in_drain(struct tca *session, struct lane_in *in)
         r = drain(session, in);
     }
     if (r == -ENXIO && (int64_t)(in->ours_end - in->lane.next) > 0)
-        return error_set(in->error, "what rank %u has put cannot be fetched: %s", in->rank, tca_strerror(in->error));
+        return error_set(in->error, "what rank %u has put cannot be fetched: %s", in->rank,
+                         tca_strerror(in->error));
     return r == 0;
 }
 
@@ -249,7 +256,9 @@ int lanes_strict(struct tca *session, uint64_t end_ns)
         int r = 0;
         while (in && lane_pending(&in->lane) && (r = lane_in_drain(session, in)) == 0) {
             if (clock_left(end_ns) == 0)
-                return error_set(-ETIMEDOUT, "what rank %u has put does not land: is its process stopped?", rank);
+                return error_set(-ETIMEDOUT,
+                                 "what rank %u has put does not land: is its process stopped?",
+                                 rank);
             sched_yield();
         }
         if (r < 0)

@@ -168,7 +168,8 @@ static int map_region(struct tca *session, struct mapped_region *region)
     if (region->attached) /* its address is only ever named */
         memory.base = (void *)(uintptr_t)region->address;
     else
-        r = segment_map(region->fd, region->address, region->bytes, "a peer's region", &memory.base);
+        r = segment_map(region->fd, region->address, region->bytes, "a peer's region",
+                        &memory.base);
     if (r < 0)
         return r;
     r = session->shm->ops->region_add(session->shm, &memory, &region->driver_region);
@@ -217,7 +218,8 @@ static int map_segment(struct tca *session, struct mapped_segment *segment)
     return 0;
 }
 
-int mapping_segment(struct tca *session, const Tca__Mapping *mapping, struct mapped_segment **ret_segment)
+int mapping_segment(struct tca *session, const Tca__Mapping *mapping,
+                    struct mapped_segment **ret_segment)
 {
     struct mapped_segment *segment = find_segment(session, mapping->session);
     if (mapping->session == 0)
@@ -264,7 +266,8 @@ void mapping_adopt_early(struct tca *session, const Tca__Event *event, struct fr
         struct mapped_segment *segment;
         if (adopt(session, mapping, frame) < 0)
             continue;
-        if (mapping->region) /* at once: a process has not as many descriptors as a plan may have places */
+        if (mapping->region) /* at once: a process has not as many descriptors as a plan may have
+                                places */
             mapping_region(session, mapping, &region);
         if (mapping->session)
             mapping_segment(session, mapping, &segment);

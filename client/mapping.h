@@ -21,8 +21,9 @@ struct mapped_region {
     uint8_t *base;    /* here; NULL: not mapped yet */
     int fd;           /* until it is mapped, else -1 */
     bool own;         /* struct tca_region owns this */
-    bool attached;    /* memory of its process, there before the region was: never mapped or unmapped; a peer's is not here at all */
-    bool gone;        /* freed, or its process has ended */
+    bool attached; /* memory of its process, there before the region was: never mapped or unmapped;
+                      a peer's is not here at all */
+    bool gone;     /* freed, or its process has ended */
     bool shared_only; /* no plan has ever asked for it */
     uint32_t uses;    /* by steps of plans, and by what others share with us */
     struct driver_region *driver_region;
@@ -53,7 +54,8 @@ int mapping_adopt(struct tca *session, const Tca__PlanCommitted *committed, stru
 void mapping_adopt_early(struct tca *session, const Tca__Event *event, struct frame *frame);
 
 /* The notification segment of a mapping's session, mapped. */
-int mapping_segment(struct tca *session, const Tca__Mapping *mapping, struct mapped_segment **ret_segment);
+int mapping_segment(struct tca *session, const Tca__Mapping *mapping,
+                    struct mapped_segment **ret_segment);
 
 /* The region or segment of a mapping, mapped. -ESTALE: it is gone already. */
 int mapping_region(struct tca *session, const Tca__Mapping *mapping,
@@ -69,11 +71,13 @@ void mapping_insert(struct tca *session, struct mapped_region *region);
 void mapping_remove(struct tca *session, struct mapped_region *region);
 int mapping_insert_own_segment(struct tca *session);
 
-/* One use of a region less: unmaps a peer's that is gone, or was only shared with us, when it was the last. */
+/* One use of a region less: unmaps a peer's that is gone, or was only shared with us, when it was
+ * the last. */
 void mapping_unuse(struct tca *session, struct mapped_region *region);
 
-/* A region that others share with us, mapped, and one use of it more; its descriptor comes in every such frame. If nothing else has
- * mapped it, it is not kept after its last use: nobody would tell us of its end. */
+/* A region that others share with us, mapped, and one use of it more; its descriptor comes in every
+ * such frame. If nothing else has mapped it, it is not kept after its last use: nobody would tell
+ * us of its end. */
 int mapping_share_region(struct tca *session, const Tca__Mapping *mapping, struct frame *frame,
                          struct mapped_region **ret_region);
 

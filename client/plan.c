@@ -20,8 +20,10 @@ static int check_args(const struct tca_plan_args *args)
                          strlen(args->name));
     if (args->rail != TCA_RAIL_ANY && args->rail != TCA_RAIL_SHM && args->rail != TCA_RAIL_OFI &&
         args->rail != TCA_RAIL_PEACH2)
-        return error_set(-EINVAL, "rail %d: there are TCA_RAIL_ANY, TCA_RAIL_SHM, TCA_RAIL_OFI and TCA_RAIL_PEACH2",
-                         (int)args->rail);
+        return error_set(
+            -EINVAL,
+            "rail %d: there are TCA_RAIL_ANY, TCA_RAIL_SHM, TCA_RAIL_OFI and TCA_RAIL_PEACH2",
+            (int)args->rail);
     if (args->seat != TCA_SEAT_ANY && args->seat != TCA_SEAT_CLIENT &&
         args->seat != TCA_SEAT_DAEMON)
         return error_set(-EINVAL,

@@ -91,7 +91,7 @@ struct tca_plan {
     int status; /* 0, or the first error */
     uint64_t start_ns;
     uint64_t client_done_ns;
-    bool engine_takes;               /* counted in session->engine_takes */
+    bool engine_takes;             /* counted in session->engine_takes */
     struct tca_plan *next_running; /* while client_left != 0: in session->running */
 
     /* of the last complete start, for the receipt */
@@ -139,8 +139,8 @@ static inline bool plan_fused(const struct tca_plan *plan, uint32_t step, uint32
 int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed);
 void plan_unbind(struct tca_plan *plan);
 
-/* From now on the daemon may take notifications for this plan, instead of this process. -ETIMEDOUT, or why what came before cannot be
- * had here. */
+/* From now on the daemon may take notifications for this plan, instead of this process. -ETIMEDOUT,
+ * or why what came before cannot be had here. */
 int plan_let_engine_take(struct tca_plan *plan, uint64_t end_ns);
 /* Not any more. */
 void plan_stop_engine(struct tca_plan *plan);
@@ -161,8 +161,8 @@ void plan_run_later(struct tca_plan *plan);
 /* The start is over in both seats. */
 void plan_finish(struct tca_plan *plan);
 
-/* No start works from now on; text NULL: the usual words. The next session_progress() ends a start that runs, but for what
- * the daemon has yet to report. */
+/* No start works from now on; text NULL: the usual words. The next session_progress() ends a start
+ * that runs, but for what the daemon has yet to report. */
 void plan_break(struct tca_plan *plan, int error, const char *text);
 
 /* Ends the current start here, whatever the daemon may still say of it. */

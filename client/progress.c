@@ -12,7 +12,10 @@
 #include "drivers/shm/share.h"
 #include "proto/status.h"
 
-enum { PIECES = 4 }; /* looks at puts that are copied in pieces or wait for their receivers, each some microseconds, before others have their turn */
+enum {
+    PIECES = 4
+}; /* looks at puts that are copied in pieces or wait for their receivers, each some microseconds,
+      before others have their turn */
 
 void plan_finish(struct tca_plan *plan)
 {

@@ -126,7 +126,8 @@ static int ask_attach(struct tca_region *region, void *address, uint64_t bytes)
     if (r < 0)
         return r;
     const Tca__RegionGranted *granted = answer.message->region_granted;
-    if (granted->handle.len != HANDLE_BYTES || handle_decode(granted->handle.data, &region->handle) < 0)
+    if (granted->handle.len != HANDLE_BYTES ||
+        handle_decode(granted->handle.data, &region->handle) < 0)
         r = error_static(-EPROTO, "tcad granted a region without a handle");
     region->mapped = (struct mapped_region){.id = granted->region,
                                             .bytes = bytes,
@@ -143,7 +144,8 @@ static int ask_attach(struct tca_region *region, void *address, uint64_t bytes)
     return r;
 }
 
-int tca_region_attach(struct tca *session, void *address, uint64_t bytes, struct tca_region **ret_region)
+int tca_region_attach(struct tca *session, void *address, uint64_t bytes,
+                      struct tca_region **ret_region)
 {
     if (!address || bytes == 0)
         return error_static(-EINVAL, "memory to attach needs an address and at least 1 byte");

@@ -1,5 +1,5 @@
-#include "client/alloc.h"
 #include "client/session.h"
+#include "client/alloc.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,10 +12,10 @@
 #include "client/clock.h"
 #include "client/error.h"
 #include "client/hello.h"
-#include "client/plan.h"
-#include "client/progress.h"
 #include "client/lane.h"
+#include "client/plan.h"
 #include "client/process.h"
+#include "client/progress.h"
 #include "client/segment.h"
 
 enum {

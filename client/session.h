@@ -24,13 +24,14 @@ struct tca {
                              COMPLETE_ENTRIES */
     struct tca_plan *running; /* plans whose client-seat chains have not come to their end yet */
     bool copying;             /* for some of them there is something to do here, at once */
-    bool deaf;                /* what notifications stand for cannot be had any more: the session is lost */
-    bool ending;              /* some plan's start is to be ended: plan->ending */
-    uint32_t engine_takes;    /* plans whose waits may run in the daemon seat: it takes notifications, too */
+    bool deaf;   /* what notifications stand for cannot be had any more: the session is lost */
+    bool ending; /* some plan's start is to be ended: plan->ending */
+    uint32_t engine_takes; /* plans whose waits may run in the daemon seat: it takes notifications,
+                              too */
     struct bounces *bounces;   /* NULL: none were asked for */
     struct lane_in **lanes_in; /* by rank: what it shares with us; NULL: nobody does */
-    int engine_fd;            /* eventfd of the engine that serves this session */
-    uint32_t heard;   /* the rank that tca_notified_wait_any() found last */
+    int engine_fd;             /* eventfd of the engine that serves this session */
+    uint32_t heard;            /* the rank that tca_notified_wait_any() found last */
     uint32_t sources; /* ranks that `notify` has room for: our own copy, not the shared one */
     struct ring submit[CHANNELS];
     struct ring complete;
@@ -50,10 +51,10 @@ struct tca {
     char *node_name;
     size_t notify_bytes;
 
-    struct driver *shm; /* copies for plans in the client seat */
+    struct driver *shm;        /* copies for plans in the client seat */
     struct process *processes; /* that this one puts to, itself among them */
     struct tca_region *regions;
-    struct heap *heap; /* tca_alloc()'s; NULL: not used yet */
+    struct heap *heap;                    /* tca_alloc()'s; NULL: not used yet */
     struct mapped_region *mapped_regions; /* own and peers' */
     struct mapped_segment *mapped_segments;
     struct tca_plan *plans;

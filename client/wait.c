@@ -308,7 +308,8 @@ static int hopeless_any(struct tca *session, void *subject)
     return session->control.lost ? session_drain(session) : 0;
 }
 
-int tca_notified_wait_any(struct tca *session, uint32_t slot, int64_t timeout_ns, uint32_t *ret_rank)
+int tca_notified_wait_any(struct tca *session, uint32_t slot, int64_t timeout_ns,
+                          uint32_t *ret_rank)
 {
     struct awaited first = {0};
     struct awaited_any any = {.slot = slot, .rank = session->heard};
@@ -328,8 +329,10 @@ uint64_t tca_notified_count(struct tca *session, uint32_t rank, uint32_t slot)
     struct awaited awaited = {0};
     if (find(session, rank, slot, &awaited) < 0)
         return 0;
-    if (atomic_load_explicit(&session->segment->events, memory_order_relaxed) != session->events_seen)
-        session_drain(session); /* it may be the only call that is made until something has arrived, which may depend on them (bounce.h) */
+    if (atomic_load_explicit(&session->segment->events, memory_order_relaxed) !=
+        session->events_seen)
+        session_drain(session); /* it may be the only call that is made until something has arrived,
+                                   which may depend on them (bounce.h) */
     return notify_arrived(awaited.line) - atomic_load_explicit(awaited.taken, memory_order_relaxed);
 }
 

@@ -105,7 +105,9 @@ const struct config_key config_keys[] = {
     {KEY(engine, spin, spin_ns), .type = CONFIG_DURATION, .max = S, .initial = "50us",
      .reloadable = true, .help = "How long an idle engine thread polls before it begins to yield."},
     {KEY(engine, yield, yield_ns), .type = CONFIG_DURATION, .max = S, .initial = "100us",
-     .reloadable = true, .help = "How long it then offers its core to others before it sleeps; less where somebody computes."},
+     .reloadable = true,
+     .help = "How long it then offers its core to others before it sleeps; less where somebody "
+             "computes."},
     {KEY(engine, cpu, cpus), .type = CONFIG_CPUS, .initial = "", .optional = true,
      .help = "Processors for the engine threads; none: all."},
 
@@ -120,7 +122,8 @@ const struct config_key config_keys[] = {
     {KEY(rails, peach2_board, peach2_board), .type = CONFIG_PATH,
      .default_help = "peach2.sock in runtime_dir", .help = "The PEACH2 board's control socket."},
     {KEY(rails, peach2_rings, peach2_rings), .type = CONFIG_NUMBER, .max = 2, .initial = "0",
-     .help = "How the boards of the sub-cluster are cabled: as one ring, or two joined by rungs; 0: two "
+     .help = "How the boards of the sub-cluster are cabled: as one ring, or two joined by rungs; "
+             "0: two "
              "for 8 or 16 nodes, else one."},
     {KEY(rails, calibration, calibration), .type = CONFIG_CHOICE, .choices = calibration,
      .initial = "auto",

@@ -46,7 +46,9 @@ static void send_document(struct client *client, uint32_t tag, json_t *document,
 struct admin_reply *admin_reply_later(struct client *client, uint32_t tag)
 {
     if (client->later >= LATER_MAX) {
-        client_failf(client, tag, -EBUSY, "%u questions of this connection are not answered yet: wait for some", client->later);
+        client_failf(client, tag, -EBUSY,
+                     "%u questions of this connection are not answered yet: wait for some",
+                     client->later);
         return NULL;
     }
     struct admin_reply *reply = malloc(sizeof *reply);
@@ -100,19 +102,23 @@ static json_t *drain(struct tcad *tcad, const char *argument)
                      (json_int_t)tcad->session_count);
 }
 
-/* True when the verb was one of those that give orders (and may only be given by root and our own user). */
+/* True when the verb was one of those that give orders (and may only be given by root and our own
+ * user). */
 static bool order(struct client *client, uint32_t tag, const char *verb, const char *argument)
 {
     struct tcad *tcad = client->tcad;
-    bool is_order = strcmp(verb, "reload") == 0 || strcmp(verb, "calibrate") == 0 || strcmp(verb, "drain") == 0;
+    bool is_order =
+        strcmp(verb, "reload") == 0 || strcmp(verb, "calibrate") == 0 || strcmp(verb, "drain") == 0;
     if (!is_order)
         return false;
     if (client->uid != 0 && client->uid != geteuid()) {
-        client_failf(client, tag, -EACCES, "%s: only root and the daemon's own user (%u) may, not user %u", verb, geteuid(),
-                     client->uid);
+        client_failf(client, tag, -EACCES,
+                     "%s: only root and the daemon's own user (%u) may, not user %u", verb,
+                     geteuid(), client->uid);
         return true;
     }
-    log_info(client_fields(client).text, "%s %s, ordered by pid %d, user %u", verb, argument, client->pid, client->uid);
+    log_info(client_fields(client).text, "%s %s, ordered by pid %d, user %u", verb, argument,
+             client->pid, client->uid);
     if (strcmp(verb, "drain") == 0) {
         send_document(client, tag, drain(tcad, argument), false);
         return true;
@@ -150,8 +156,9 @@ void admin_request(struct client *client, uint32_t tag, const Tca__Admin *admin)
         const char *verb;
         json_t *(*make)(struct tcad *tcad);
     } documents[] = {
-        {"nodes", inspect_nodes},     {"topology", inspect_topology}, {"sessions", inspect_sessions},
-        {"regions", inspect_regions}, {"plans", inspect_plans},       {"stats", inspect_stats},
+        {"nodes", inspect_nodes},       {"topology", inspect_topology},
+        {"sessions", inspect_sessions}, {"regions", inspect_regions},
+        {"plans", inspect_plans},       {"stats", inspect_stats},
         {"config", inspect_config},
     };
     struct tcad *tcad = client->tcad;

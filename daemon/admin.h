@@ -1,4 +1,5 @@
-/* Questions and orders of administrators (tcactl): verbs, and the JSON documents that answer them. */
+/* Questions and orders of administrators (tcactl): verbs, and the JSON documents that answer them.
+ */
 #pragma once
 
 #include <jansson.h>

@@ -141,11 +141,12 @@ static void land_done(void *context)
 
     binding->making = false;
     if (binding->ended) {
-        snprintf(text, sizeof text, "the memory or process at node %" PRIu32 " has just gone", binding->tcad->node);
+        snprintf(text, sizeof text, "the memory or process at node %" PRIu32 " has just gone",
+                 binding->tcad->node);
         status = binding->region && !binding->region->session ? -ESTALE : -EOWNERDEAD;
     } else if (!binding->rails) {
-        snprintf(text, sizeof text, "node %" PRIu32 " could not prepare a landing: %s", binding->tcad->node,
-                 strerror(binding->error ? -binding->error : ENETDOWN));
+        snprintf(text, sizeof text, "node %" PRIu32 " could not prepare a landing: %s",
+                 binding->tcad->node, strerror(binding->error ? -binding->error : ENETDOWN));
         status = binding->error ? binding->error : -ENETDOWN;
     }
     binding->made(binding->context, status, status < 0 ? NULL : binding, status < 0 ? text : "");
@@ -158,7 +159,8 @@ static void register_done(void *context)
     struct binding *binding = context;
     int r = 0;
     if (binding->bounces && binding->rails && !binding->ended)
-        r = bounce_new(binding->region, BOUNCE_IN, binding->offset_bytes, binding->layout, &binding->target.bounce);
+        r = bounce_new(binding->region, BOUNCE_IN, binding->offset_bytes, binding->layout,
+                       &binding->target.bounce);
     if (r < 0) {
         binding->rails = 0;
         binding->error = r;
@@ -171,7 +173,8 @@ static void nothing(struct engine *engine, void *context)
 }
 
 void binding_new(struct tcad *tcad, const struct binding_args *args,
-                 void (*made)(void *context, int status, struct binding *binding, const char *text), void *context)
+                 void (*made)(void *context, int status, struct binding *binding, const char *text),
+                 void *context)
 {
     struct binding *binding;
     while (!(binding = calloc(1, sizeof *binding)))
@@ -218,7 +221,8 @@ void binding_new(struct tcad *tcad, const struct binding_args *args,
 
 /* ---- ending ---- */
 
-static void end_where(struct tcad *tcad, bool (*matches)(const struct binding *binding, const void *what),
+static void end_where(struct tcad *tcad,
+                      bool (*matches)(const struct binding *binding, const void *what),
                       const void *what)
 {
     for (int i = 0; i < BUCKETS; i++) {

@@ -1,6 +1,7 @@
 /*
- * Bindings: what this node has prepared for the puts of one plan unit, here or elsewhere: the memory, the layout, the
- * notification, and a landing at each rail's driver. The asker gets the landings' blobs.
+ * Bindings: what this node has prepared for the puts of one plan unit, here or elsewhere: the
+ * memory, the layout, the notification, and a landing at each rail's driver. The asker gets the
+ * landings' blobs.
  */
 #pragma once
 
@@ -19,16 +20,16 @@ struct session;
 struct tcad;
 
 struct binding_args {
-    uint32_t node;           /* who asks */
-    uint64_t asker;          /* its session */
-    uint32_t rank;           /* of the asker, as the notified session knows it */
-    struct region *region;   /* NULL: a notification alone */
+    uint32_t node;         /* who asks */
+    uint64_t asker;        /* its session */
+    uint32_t rank;         /* of the asker, as the notified session knows it */
+    struct region *region; /* NULL: a notification alone */
     uint64_t offset_bytes;
-    struct layout *layout;   /* taken over, also on failure; NULL with a NULL region */
-    struct session *notify;  /* NULL: no notification */
+    struct layout *layout;  /* taken over, also on failure; NULL with a NULL region */
+    struct session *notify; /* NULL: no notification */
     uint32_t slot;
-    unsigned rails;          /* bit per enum rail */
-    bool owned;              /* by a plan of this node, which ends it once its puts are quiet */
+    unsigned rails; /* bit per enum rail */
+    bool owned;     /* by a plan of this node, which ends it once its puts are quiet */
 };
 
 struct binding {
@@ -44,7 +45,7 @@ struct binding {
     struct session *notify;  /* NULL: none; it is not freed before we are (notified_by) */
     struct session *bounces; /* that has attached the memory; NULL: it is ours. As above */
     struct engine_landing target;
-    unsigned rails;          /* that have a landing */
+    unsigned rails; /* that have a landing */
     struct driver_landing *on[RAIL_COUNT];
     uint8_t blob[RAIL_COUNT][LANDING_MAX_BYTES];
     size_t blob_bytes[RAIL_COUNT];
@@ -57,16 +58,18 @@ struct binding {
 int bindings_new(struct tcad *tcad, struct bindings **ret_bindings);
 struct bindings *bindings_free(struct bindings *bindings);
 
-/* made() is called once, never from within this call; binding is NULL on failure. A binding that could not be had on one rail
- * but on others is made. */
+/* made() is called once, never from within this call; binding is NULL on failure. A binding that
+ * could not be had on one rail but on others is made. */
 void binding_new(struct tcad *tcad, const struct binding_args *args,
-                 void (*made)(void *context, int status, struct binding *binding, const char *text), void *context);
-/* Nothing lands any more after this and the engine's next turn. The region's memory stays until then. */
+                 void (*made)(void *context, int status, struct binding *binding, const char *text),
+                 void *context);
+/* Nothing lands any more after this and the engine's next turn. The region's memory stays until
+ * then. */
 void binding_end(struct binding *binding);
 struct binding *binding_find(struct tcad *tcad, uint64_t id);
 
-/* Ends those whose memory or notification is going, or whose asker has gone, and tells the askers' nodes; not those that are
- * owned by plans here: the plans break, and end them. */
+/* Ends those whose memory or notification is going, or whose asker has gone, and tells the askers'
+ * nodes; not those that are owned by plans here: the plans break, and end them. */
 void bindings_region_gone(struct tcad *tcad, const struct region *region);
 void bindings_session_gone(struct tcad *tcad, const struct session *session);
 void bindings_node_gone(struct tcad *tcad, uint32_t node);

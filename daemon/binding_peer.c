@@ -50,43 +50,51 @@ static void answer(void *context, int status, struct binding *binding, const cha
     free(question);
 }
 
-/* Whether that session may be notified by the asker: the same user, the same group, and the rank is the asker's. */
-static int check_notified(struct tcad *tcad, uint32_t node, const Tca__PeerBind *bind, struct session **ret_session,
-                          char *text, size_t text_bytes)
+/* Whether that session may be notified by the asker: the same user, the same group, and the rank is
+ * the asker's. */
+static int check_notified(struct tcad *tcad, uint32_t node, const Tca__PeerBind *bind,
+                          struct session **ret_session, char *text, size_t text_bytes)
 {
     struct session *session = session_find(tcad, bind->notify_session);
     if (!session) {
-        snprintf(text, text_bytes, "session %" PRIu64 " of node %" PRIu32 ", to be notified, has ended",
+        snprintf(text, text_bytes,
+                 "session %" PRIu64 " of node %" PRIu32 ", to be notified, has ended",
                  bind->notify_session, tcad->node);
         return -EOWNERDEAD;
     }
-    if (session->uid != bind->user || strcmp(session->group, bind->group) != 0 || !session->joined) {
-        snprintf(text, text_bytes, "session %" PRIu64 " of node %" PRIu32 " is not of group \"%s\" of user %u",
+    if (session->uid != bind->user || strcmp(session->group, bind->group) != 0 ||
+        !session->joined) {
+        snprintf(text, text_bytes,
+                 "session %" PRIu64 " of node %" PRIu32 " is not of group \"%s\" of user %u",
                  session->id, tcad->node, bind->group, bind->user);
         return -EACCES;
     }
     if (bind->rank >= session->sources || bind->rank >= session->size ||
-        session->members[bind->rank].node != node || session->members[bind->rank].session != bind->session) {
-        snprintf(text, text_bytes, "session %" PRIu64 " of node %" PRIu32 " is not rank %u of group \"%s\"",
+        session->members[bind->rank].node != node ||
+        session->members[bind->rank].session != bind->session) {
+        snprintf(text, text_bytes,
+                 "session %" PRIu64 " of node %" PRIu32 " is not rank %u of group \"%s\"",
                  bind->session, node, bind->rank, bind->group);
         return -EACCES;
     }
     if (bind->notify_slot >= SLOTS_PER_SOURCE) {
-        snprintf(text, text_bytes, "slot %u: 0 to %d are possible", bind->notify_slot, SLOTS_PER_SOURCE - 1);
+        snprintf(text, text_bytes, "slot %u: 0 to %d are possible", bind->notify_slot,
+                 SLOTS_PER_SOURCE - 1);
         return -EINVAL;
     }
     *ret_session = session;
     return 0;
 }
 
-static int check_target(struct tcad *tcad, const Tca__PeerBind *bind, struct binding_args *args, char *text,
-                        size_t text_bytes)
+static int check_target(struct tcad *tcad, const Tca__PeerBind *bind, struct binding_args *args,
+                        char *text, size_t text_bytes)
 {
     struct region *region;
     struct handle handle;
     const char *why;
 
-    int r = region_resolve(tcad, bind->handle.data, bind->handle.len, bind->user, &region, &handle, text, text_bytes);
+    int r = region_resolve(tcad, bind->handle.data, bind->handle.len, bind->user, &region, &handle,
+                           text, text_bytes);
     if (r < 0)
         return r;
     r = bounce_admit(region, BOUNCE_IN, text, text_bytes);
@@ -108,13 +116,17 @@ static int check_target(struct tcad *tcad, const Tca__PeerBind *bind, struct bin
     if (!layout_fits(layout, bind->offset, handle.length_bytes)) {
         char description[128];
         layout_describe(layout, description, sizeof description);
-        snprintf(text, text_bytes, "target layout %s at offset %" PRIu64 " does not fit the %" PRIu64 " bytes of the handle",
+        snprintf(text, text_bytes,
+                 "target layout %s at offset %" PRIu64 " does not fit the %" PRIu64
+                 " bytes of the handle",
                  description, bind->offset, handle.length_bytes);
         return -EINVAL;
     }
     if (layout->size_bytes > handle.length_bytes) {
-        snprintf(text, text_bytes, "the target layout has %" PRIu64 " bytes, the handle's part %" PRIu64
-                 ": some would be written more than once", layout->size_bytes, handle.length_bytes);
+        snprintf(text, text_bytes,
+                 "the target layout has %" PRIu64 " bytes, the handle's part %" PRIu64
+                 ": some would be written more than once",
+                 layout->size_bytes, handle.length_bytes);
         return -EINVAL;
     }
     args->region = region;
@@ -124,7 +136,8 @@ static int check_target(struct tcad *tcad, const Tca__PeerBind *bind, struct bin
 
 void bindings_asked(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__PeerBind *bind)
 {
-    struct binding_args args = {.node = node, .asker = bind->session, .rank = bind->rank, .slot = bind->notify_slot};
+    struct binding_args args = {
+        .node = node, .asker = bind->session, .rank = bind->rank, .slot = bind->notify_slot};
     char text[512] = "a binding needs a handle or a notification";
     int r = bind->handle.len || bind->notify ? 0 : -EINVAL;
 
@@ -138,7 +151,9 @@ void bindings_asked(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__P
             args.rails |= 1u << ops->rail;
     }
     if (r == 0 && !args.rails) {
-        snprintf(text, sizeof text, "node %" PRIu32 " has none of the rails that node %" PRIu32 " offers", tcad->node, node);
+        snprintf(text, sizeof text,
+                 "node %" PRIu32 " has none of the rails that node %" PRIu32 " offers", tcad->node,
+                 node);
         r = -ENETDOWN;
     }
     struct question *question = r == 0 ? malloc(sizeof *question) : NULL;

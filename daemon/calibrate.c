@@ -66,11 +66,13 @@ static void put_done(struct driver_op *op, int status)
 }
 
 /* shared: the instance to use, NULL: one of its own. */
-static int side_open(struct bench *bench, struct side *side, const struct driver_config *config, struct driver *shared)
+static int side_open(struct bench *bench, struct side *side, const struct driver_config *config,
+                     struct driver *shared)
 {
     struct driver_events events = {.notified = notified, .peer_down = peer_down, .context = bench};
     int fd = memfd_create("tca-calibrate", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0 || ftruncate(fd, BUFFER_BYTES) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
+    if (fd < 0 || ftruncate(fd, BUFFER_BYTES) < 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
         return -errno;
     side->memory.fd = fd;
     void *base = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
@@ -122,10 +124,12 @@ static int64_t one_put(struct bench *bench, struct driver_put *put)
                 return r;
             posted = r == 0;
         }
-        int a = bench->ops->progress(bench->sender.driver, 64), b = bench->ops->progress(bench->receiver.driver, 64);
+        int a = bench->ops->progress(bench->sender.driver, 64),
+            b = bench->ops->progress(bench->receiver.driver, 64);
         now = clock_now_ns();
         if (bench->shared && posted && !bench->done)
-            continue; /* the instance lives on: the put is the driver's until it says that it has ended */
+            continue; /* the instance lives on: the put is the driver's until it says that it has
+                         ended */
         if (a < 0 || b < 0 || bench->status < 0)
             return a < 0 ? a : b < 0 ? b : bench->status;
         if (now - started > GIVE_UP_NS)
@@ -140,7 +144,8 @@ static int compare_ns(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What the fastest quarter of many starts took at most: ns, or negative. That others had a turn is not the rail's fault. */
+/* What the fastest quarter of many starts took at most: ns, or negative. That others had a turn is
+ * not the rail's fault. */
 static int64_t repeat(struct bench *bench, struct driver_put *put)
 {
     int64_t ns[REPEATS_MAX], r = 0;
@@ -161,8 +166,10 @@ static int64_t repeat(struct bench *bench, struct driver_put *put)
 static int64_t measure_far(struct bench *bench, const struct layout *layout)
 {
     const struct driver_ops *ops = bench->ops;
-    struct driver_put_args args = {
-        .peer = bench->shared->neighbour, .region = bench->sender.region, .layout = layout, .target_layout = layout};
+    struct driver_put_args args = {.peer = bench->shared->neighbour,
+                                   .region = bench->sender.region,
+                                   .layout = layout,
+                                   .target_layout = layout};
     struct driver_put *put;
     struct driver_put_info info;
     uint8_t blob[LANDING_MAX_BYTES];
@@ -180,13 +187,17 @@ static int64_t measure_far(struct bench *bench, const struct layout *layout)
 }
 
 /* Many puts with these layouts: see repeat(). On the thread that has the driver. */
-static int64_t measure_there(struct bench *bench, const struct layout *source, const struct layout *target)
+static int64_t measure_there(struct bench *bench, const struct layout *source,
+                             const struct layout *target)
 {
-    struct driver_landing_args landing_args = {.region = bench->receiver.region,
-                                               .layout = target,
-                                               .notify = true,
-                                               .token = bench->shared ? (uint64_t)(uintptr_t)&bench->landing : 0};
-    struct driver_put_args put_args = {.peer = bench->peer, .region = bench->sender.region, .layout = source,
+    struct driver_landing_args landing_args = {
+        .region = bench->receiver.region,
+        .layout = target,
+        .notify = true,
+        .token = bench->shared ? (uint64_t)(uintptr_t)&bench->landing : 0};
+    struct driver_put_args put_args = {.peer = bench->peer,
+                                       .region = bench->sender.region,
+                                       .layout = source,
                                        .target_layout = target};
     struct driver_landing *landing;
     struct driver_put *put;
@@ -225,7 +236,8 @@ static void errand_work(struct engine *engine, void *context)
     sem_post(&errand->over);
 }
 
-static int64_t measure(struct bench *bench, const struct layout *source, const struct layout *target)
+static int64_t measure(struct bench *bench, const struct layout *source,
+                       const struct layout *target)
 {
     if (!bench->shared)
         return measure_there(bench, source, target);
@@ -268,7 +280,8 @@ static int open_shared(struct bench *bench, const struct driver_config *config)
     if (!segment)
         return -ENOMEM;
     memset(segment, 0, bytes);
-    bench->landing = (struct engine_landing){.line = notify_line_of(segment, 0, 0), .segment = segment};
+    bench->landing =
+        (struct engine_landing){.line = notify_line_of(segment, 0, 0), .segment = segment};
     int r = side_open(bench, &bench->receiver, config, bench->shared->driver);
     return r < 0 ? r : side_open(bench, &bench->sender, config, bench->shared->driver);
 }
@@ -284,13 +297,16 @@ static int bench_open(struct bench *bench, const struct driver_config *config)
     if (r == 0)
         r = side_open(bench, &bench->receiver, config, NULL);
     if (r == 0) /* a driver of one node has both ends in one instance */
-        r = side_open(bench, &bench->sender, config, caps.other_nodes ? NULL : bench->receiver.driver);
+        r = side_open(bench, &bench->sender, config,
+                      caps.other_nodes ? NULL : bench->receiver.driver);
     if (r == 0)
         r = bench->ops->address(bench->receiver.driver, address);
-    return r < 0 ? r : bench->ops->peer_connect(bench->sender.driver, address, (size_t)r, &bench->peer);
+    return r < 0 ? r
+                 : bench->ops->peer_connect(bench->sender.driver, address, (size_t)r, &bench->peer);
 }
 
-/* What more bytes took; all of it where the two were disturbed so differently that nothing is left. */
+/* What more bytes took; all of it where the two were disturbed so differently that nothing is left.
+ */
 static int64_t beyond(int64_t tiny, int64_t more)
 {
     return more > tiny ? more - tiny : more;
@@ -307,7 +323,8 @@ static int count_neighbour(struct bench *bench, struct cost_parameters *paramete
     int64_t tiny = measure_contiguous(bench, 8), small = measure_contiguous(bench, SMALL_BYTES);
     if (tiny < 0 || small < 0)
         return (int)(tiny < 0 ? tiny : small);
-    /* There and back: to our device, to the neighbour's, back to ours, to us. A notification needs three of these four ways. */
+    /* There and back: to our device, to the neighbour's, back to ours, to us. A notification needs
+     * three of these four ways. */
     parameters->latency_ns = (double)tiny * 3 / 4;
     const double bytes_per_ns = (double)SMALL_BYTES / (double)beyond(tiny, small);
     if (parameters->small_bytes_per_ns > bytes_per_ns)
@@ -317,13 +334,14 @@ static int count_neighbour(struct bench *bench, struct cost_parameters *paramete
     return 0;
 }
 
-int calibrate_driver(const struct driver_ops *ops, const struct driver_config *config, const struct calibrate_shared *shared,
-                     struct cost_parameters *ret_parameters)
+int calibrate_driver(const struct driver_ops *ops, const struct driver_config *config,
+                     const struct calibrate_shared *shared, struct cost_parameters *ret_parameters)
 {
     struct bench bench = {.ops = ops, .shared = shared};
     int r = bench_open(&bench, config);
     if (r == 0) {
-        int64_t tiny = measure_contiguous(&bench, 8), small = measure_contiguous(&bench, SMALL_BYTES),
+        int64_t tiny = measure_contiguous(&bench, 8),
+                small = measure_contiguous(&bench, SMALL_BYTES),
                 large = measure_contiguous(&bench, LARGE_BYTES), strided = measure_strided(&bench);
         if (tiny < 0 || small < 0 || large < 0 || strided < 0) {
             r = (int)(tiny < 0 ? tiny : small < 0 ? small : large < 0 ? large : strided);
@@ -392,7 +410,8 @@ double calibrate_line_ns(void)
     for (; count < LINE_ROUNDS && clock_now_ns() - started < ENOUGH_NS; count++) {
         uint64_t sent = clock_now_ns(), now = sent;
         atomic_store_explicit(&pair.value, (uint32_t)(2 * count + 1), memory_order_release);
-        while (atomic_load_explicit(&pair.value, memory_order_acquire) != (uint32_t)(2 * count + 2) &&
+        while (atomic_load_explicit(&pair.value, memory_order_acquire) !=
+                   (uint32_t)(2 * count + 2) &&
                now - started < 2 * ENOUGH_NS) {
             if (++looks % LINE_LOOKS == 0)
                 sched_yield();
@@ -403,5 +422,6 @@ double calibrate_line_ns(void)
     atomic_store_explicit(&pair.stop, true, memory_order_relaxed);
     pthread_join(thread, NULL);
     qsort(ns, (size_t)count, sizeof ns[0], compare_ns);
-    return count ? (double)ns[count / 10] : 100; /* others' turns on these cores are not the line's fault */
+    return count ? (double)ns[count / 10]
+                 : 100; /* others' turns on these cores are not the line's fault */
 }

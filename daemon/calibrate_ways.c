@@ -146,7 +146,8 @@ static double lower_quarter(double *values, unsigned count)
     return values[count / 4];
 }
 
-/* Each round by itself, for the processors may move between two: of each cost what a quarter of the rounds keep within. */
+/* Each round by itself, for the processors may move between two: of each cost what a quarter of the
+ * rounds keep within. */
 static int fit(const struct game *game, struct way_costs *ret_costs)
 {
     double values[WAY_COST_FIELDS][ROUNDS_MAX];

@@ -1,4 +1,5 @@
-/* When to calibrate, and keeping the result: on the first start (no file yet) and when tcactl asks. */
+/* When to calibrate, and keeping the result: on the first start (no file yet) and when tcactl asks.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@ struct run {
     int error[RAIL_COUNT];
     int ways_error;
     struct driver_config config;
-    struct link *own[RAIL_COUNT];       /* to ourselves, of rails whose device is the engine's alone */
+    struct link *own[RAIL_COUNT]; /* to ourselves, of rails whose device is the engine's alone */
     struct link *neighbour[RAIL_COUNT]; /* of those, to a neighbour; NULL: none is there */
     char path[4096];
     int write_error;
@@ -36,7 +37,8 @@ static int measure(struct run *run, enum rail rail, struct cost_parameters *ret_
     int r = run->own[rail] ? link_connect(run->own[rail]) : -ENETDOWN;
     if (r < 0)
         return r;
-    struct calibrate_shared shared = {engine, engine_driver(engine, rail), run->own[rail]->peer, NULL};
+    struct calibrate_shared shared = {engine, engine_driver(engine, rail), run->own[rail]->peer,
+                                      NULL};
     struct link *neighbour = run->neighbour[rail];
     if (neighbour && shared.driver->ops->scratch_landing && link_connect(neighbour) == 0)
         shared.neighbour = neighbour->peer;
@@ -86,9 +88,11 @@ static const char *ways_error_text(int error)
 static json_t *ways_document(const struct run *run)
 {
     struct way_costs costs = *cost_ways(&run->table);
-    json_t *ways = json_pack("{s:b, s:s}", "valid", run->table.ways_valid, "error", ways_error_text(run->ways_error));
+    json_t *ways = json_pack("{s:b, s:s}", "valid", run->table.ways_valid, "error",
+                             ways_error_text(run->ways_error));
     for (unsigned field = 0; field < WAY_COST_FIELDS; field++)
-        json_object_set_new(ways, way_cost_fields[field].name, json_real(*way_cost_at(&costs, field)));
+        json_object_set_new(ways, way_cost_fields[field].name,
+                            json_real(*way_cost_at(&costs, field)));
     return ways;
 }
 
@@ -100,17 +104,20 @@ static json_t *document(const struct run *run)
             const struct cost_parameters *p = &run->table.at[rail][seat];
             if (!p->valid)
                 continue;
-            json_array_append_new(rails, json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f}", "rail", rail_name(rail),
-                                                   "seat", seat_name(seat), "valid", 1, "latency_ns", p->latency_ns,
-                                                   "descriptor_ns", p->descriptor_ns, "block_ns", p->block_ns,
-                                                   "small_gb_per_s", p->small_bytes_per_ns, "large_gb_per_s",
-                                                   p->large_bytes_per_ns));
+            json_array_append_new(
+                rails, json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f}", "rail",
+                                 rail_name(rail), "seat", seat_name(seat), "valid", 1, "latency_ns",
+                                 p->latency_ns, "descriptor_ns", p->descriptor_ns, "block_ns",
+                                 p->block_ns, "small_gb_per_s", p->small_bytes_per_ns,
+                                 "large_gb_per_s", p->large_bytes_per_ns));
         }
         if (run->error[rail] < 0)
-            json_array_append_new(rails, json_pack("{s:s, s:s, s:b, s:s}", "rail", rail_name(rail), "seat", "daemon",
-                                                   "valid", 0, "error", strerror(-run->error[rail])));
+            json_array_append_new(rails, json_pack("{s:s, s:s, s:b, s:s}", "rail", rail_name(rail),
+                                                   "seat", "daemon", "valid", 0, "error",
+                                                   strerror(-run->error[rail])));
     }
-    return json_pack("{s:s, s:o, s:o}", "path", run->path, "rails", rails, "ways", ways_document(run));
+    return json_pack("{s:s, s:o, s:o}", "path", run->path, "rails", rails, "ways",
+                     ways_document(run));
 }
 
 static void end(struct run *run)
@@ -130,12 +137,15 @@ static void done(void *context)
     for (int rail = 1; rail < RAIL_COUNT; rail++) {
         if (run->error[rail] < 0) {
             failed = true;
-            log_warning(NULL, "rail %s could not be calibrated: %s: the cost model will not choose it by itself",
-                        rail_name(rail), strerror(-run->error[rail]));
+            log_warning(
+                NULL,
+                "rail %s could not be calibrated: %s: the cost model will not choose it by itself",
+                rail_name(rail), strerror(-run->error[rail]));
         }
     }
     if (run->ways_error < 0)
-        log_warning(NULL, "how puts are copied was not measured, the defaults are used: %s", ways_error_text(run->ways_error));
+        log_warning(NULL, "how puts are copied was not measured, the defaults are used: %s",
+                    ways_error_text(run->ways_error));
     if (run->write_error < 0)
         log_warning(NULL, "calibration: %s: %s: it is measured again at the next start", run->path,
                     strerror(-run->write_error));
@@ -161,7 +171,8 @@ static void begin(struct tcad *tcad, struct admin_reply *reply)
                 continue;
             int neighbour = fabric_neighbour(tcad, rail);
             run->own[rail] = link_get(tcad->links, tcad->node, rail);
-            run->neighbour[rail] = neighbour < 0 ? NULL : link_get(tcad->links, (uint32_t)neighbour, rail);
+            run->neighbour[rail] =
+                neighbour < 0 ? NULL : link_get(tcad->links, (uint32_t)neighbour, rail);
         }
     }
     if (!run || worker_submit(tcad->worker, work, done, run) < 0) {

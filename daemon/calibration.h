@@ -3,5 +3,6 @@
 
 struct tcad;
 
-/* Reads what was kept; measures in the background when there is nothing (rails.calibration = auto). */
+/* Reads what was kept; measures in the background when there is nothing (rails.calibration = auto).
+ */
 void calibration_start(struct tcad *tcad);

@@ -15,8 +15,8 @@
 
 enum {
     PROGRESS_BUDGET = 64,
-    /* A network's progress may be a system call: one that has been quiet for a while is asked in every so many rounds only, so that
-     * starts on shared memory need not wait for it. */
+    /* A network's progress may be a system call: one that has been quiet for a while is asked in
+     * every so many rounds only, so that starts on shared memory need not wait for it. */
     QUIET_ROUNDS = 256,
     QUIET_EVERY = 16,
     LOOK_EVERY = 64, /* rounds between two looks at who has rung meanwhile */
@@ -133,7 +133,8 @@ static unsigned poll_drivers(struct engine *engine)
         struct engine_driver *slot = &engine->drivers[rail];
         if (!slot->driver || atomic_load_explicit(&slot->error, memory_order_relaxed))
             continue;
-        if (slot->event_fd >= 0 && ++slot->idle_rounds > QUIET_ROUNDS && slot->idle_rounds % QUIET_EVERY != 0)
+        if (slot->event_fd >= 0 && ++slot->idle_rounds > QUIET_ROUNDS &&
+            slot->idle_rounds % QUIET_EVERY != 0)
             continue;
         int r = slot->driver->ops->progress(slot->driver, PROGRESS_BUDGET);
         if (r < 0) {
@@ -168,7 +169,8 @@ static void take_events(struct engine *engine, int timeout_ms)
         eventfd_t ignored;
         if (events[i].data.ptr == engine) /* a call */
             eventfd_read(engine->call_fd, &ignored);
-        else if (events[i].data.ptr) /* a session; a driver's descriptor (NULL) is emptied by its progress() */
+        else if (events[i].data.ptr) /* a session; a driver's descriptor (NULL) is emptied by its
+                                        progress() */
             engine_session_wake(events[i].data.ptr);
     }
 }
@@ -181,7 +183,8 @@ static void sleep_until_woken(struct engine *engine, int timeout_ms)
     atomic_store_explicit(&engine->asleep, false, memory_order_relaxed);
 }
 
-/* Parked sessions are heard only through epoll: what keeps us from sleeping must not keep us from listening. */
+/* Parked sessions are heard only through epoll: what keeps us from sleeping must not keep us from
+ * listening. */
 static void listen_to_parked(struct engine *engine)
 {
     if (engine->parked && ++engine->rounds % LOOK_EVERY == 0)
@@ -192,7 +195,8 @@ static bool arm_drivers(struct engine *engine)
 {
     for (int rail = 0; rail < RAIL_COUNT; rail++) {
         struct engine_driver *slot = &engine->drivers[rail];
-        if (slot->driver && slot->event_fd >= 0 && !atomic_load_explicit(&slot->error, memory_order_relaxed) &&
+        if (slot->driver && slot->event_fd >= 0 &&
+            !atomic_load_explicit(&slot->error, memory_order_relaxed) &&
             slot->driver->ops->arm(slot->driver) < 0)
             return false;
     }
@@ -217,7 +221,8 @@ awake:
         engine_session_wake(session);
     /* Where one starts something the others soon do, too: they need not ring for it. */
     unsigned roused = 0;
-    for (struct engine_session *session = engine->parked, *next; session && roused < ROUSE_MAX; session = next) {
+    for (struct engine_session *session = engine->parked, *next; session && roused < ROUSE_MAX;
+         session = next) {
         next = session->next;
         if (!session->dormant) {
             engine_session_wake(session);
@@ -257,8 +262,8 @@ static int watch(struct engine *engine, int fd, void *pointer)
     return epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
-int engine_new(struct loop *loop, const struct engine_config *config, const struct engine_events *events,
-               struct engine **ret_engine)
+int engine_new(struct loop *loop, const struct engine_config *config,
+               const struct engine_events *events, struct engine **ret_engine)
 {
     struct engine *engine = calloc(1, sizeof *engine);
     if (!engine)
@@ -271,7 +276,8 @@ int engine_new(struct loop *loop, const struct engine_config *config, const stru
     waiter_init(&engine->waiter, (uint32_t)config->spin_ns, (uint32_t)config->yield_ns);
     engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     engine->call_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int r = engine->epoll_fd < 0 || engine->call_fd < 0 ? -errno : watch(engine, engine->call_fd, engine);
+    int r = engine->epoll_fd < 0 || engine->call_fd < 0 ? -errno
+                                                        : watch(engine, engine->call_fd, engine);
     if (r < 0) {
         engine_free(engine);
         return r;
@@ -280,7 +286,8 @@ int engine_new(struct loop *loop, const struct engine_config *config, const stru
     return 0;
 }
 
-int engine_add_driver(struct engine *engine, const struct driver_ops *ops, const struct driver_config *config)
+int engine_add_driver(struct engine *engine, const struct driver_ops *ops,
+                      const struct driver_config *config)
 {
     struct engine_driver *slot = &engine->drivers[ops->rail];
     struct driver_events events = {

@@ -1,16 +1,17 @@
 /*
- * The engine: one thread that polls the submission rings of the sessions and the drivers, runs plans in the daemon seat, and
- * sleeps when there is nothing to do. Plans and sessions are handed to it by engine_call(); afterwards they are the engine's until a
- * detach hands them back.
+ * The engine: one thread that polls the submission rings of the sessions and the drivers, runs
+ * plans in the daemon seat, and sleeps when there is nothing to do. Plans and sessions are handed
+ * to it by engine_call(); afterwards they are the engine's until a detach hands them back.
  *
- * A walk: session_poll() takes an entry from a submission ring -> plan_start() -> chain_start() (drivers/chain.c) -> the
- * driver's put_post(); chain_run() and the driver's progress() move it on; plan_complete() writes the completion.
+ * A walk: session_poll() takes an entry from a submission ring -> plan_start() -> chain_start()
+ * (drivers/chain.c) -> the driver's put_post(); chain_run() and the driver's progress() move it on;
+ * plan_complete() writes the completion.
  */
 #pragma once
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sched.h>
 
 #include "drivers/chain.h"
 #include "drivers/driver.h"
@@ -36,15 +37,17 @@ struct engine_events {
     void *context;
 };
 
-int engine_new(struct loop *loop, const struct engine_config *config, const struct engine_events *events,
-               struct engine **ret_engine);
+int engine_new(struct loop *loop, const struct engine_config *config,
+               const struct engine_events *events, struct engine **ret_engine);
 /* Opens a driver; before engine_run(). detail: of the driver's caps. */
-int engine_add_driver(struct engine *engine, const struct driver_ops *ops, const struct driver_config *config);
+int engine_add_driver(struct engine *engine, const struct driver_ops *ops,
+                      const struct driver_config *config);
 /* Starts the thread. */
 int engine_run(struct engine *engine);
 /* From the loop's thread: how long it looks for work before it sleeps, from now on. */
 void engine_tune(struct engine *engine, uint64_t spin_ns, uint64_t yield_ns);
-/* Stops the thread and closes the drivers; every session has been detached. NULL is fine; returns NULL. */
+/* Stops the thread and closes the drivers; every session has been detached. NULL is fine; returns
+ * NULL. */
 struct engine *engine_free(struct engine *engine);
 
 /* NULL when it was not added. */
@@ -53,8 +56,9 @@ const struct driver_caps *engine_driver_caps(const struct engine *engine, enum r
 /* 0, or why the driver is broken. */
 int engine_driver_error(const struct engine *engine, enum rail rail);
 
-/* From the loop's thread: work(context) on the engine's thread, then, unless NULL, done(context) on the loop's. In the
- * order of the calls. Cannot fail: a call that finds no memory waits for some. */
+/* From the loop's thread: work(context) on the engine's thread, then, unless NULL, done(context) on
+ * the loop's. In the order of the calls. Cannot fail: a call that finds no memory waits for some.
+ */
 void engine_call(struct engine *engine, void (*work)(struct engine *engine, void *context),
                  void (*done)(void *context), void *context);
 
@@ -68,17 +72,21 @@ struct engine_session_args {
 };
 int engine_session_new(struct engine *engine, const struct engine_session_args *args,
                        struct engine_session **ret_session);
-/* All its plans have been detached, or are being: when the last has gone, the session is freed and done(context) runs on the
- * loop's thread. Its segments and eventfd are then no longer used here. */
-void engine_session_detach(struct engine_session *session, void (*done)(void *context), void *context);
+/* All its plans have been detached, or are being: when the last has gone, the session is freed and
+ * done(context) runs on the loop's thread. Its segments and eventfd are then no longer used here.
+ */
+void engine_session_detach(struct engine_session *session, void (*done)(void *context),
+                           void *context);
 
 /* ---- landings ---- */
 
-/* What has landed, and the notification that it raises here: its address is the token of every landing the daemon makes. */
+/* What has landed, and the notification that it raises here: its address is the token of every
+ * landing the daemon makes. */
 struct engine_landing {
     struct notify_line *line; /* NULL: nobody is notified */
     struct notify_segment *segment;
-    struct engine_session *session; /* whose memory it is that it bounces to, else whose notification; outlives it. NULL: neither */
+    struct engine_session *session; /* whose memory it is that it bounces to, else whose
+                                       notification; outlives it. NULL: neither */
     uint32_t bounce;                /* id (proto/segment.h); 0: it lands where it belongs */
 
     /* the engine's own */
@@ -89,25 +97,28 @@ struct engine_landing {
     void (*quiet)(void *context);
     void *quiet_context;
 };
-/* On the engine's thread: nothing lands there any more. done(context) on the loop's thread once what has landed is where it belongs. */
-void engine_landing_end(struct engine *engine, struct engine_landing *landing, void (*done)(void *context), void *context);
+/* On the engine's thread: nothing lands there any more. done(context) on the loop's thread once
+ * what has landed is where it belongs. */
+void engine_landing_end(struct engine *engine, struct engine_landing *landing,
+                        void (*done)(void *context), void *context);
 
 /* ---- bounces: memory that a process has attached ---- */
 
-/* What a process copies to its bounce memory before it is put: a call of a chain (drivers/chain.h), with engine_fetch_post(). Its session
- * outlives it. */
+/* What a process copies to its bounce memory before it is put: a call of a chain (drivers/chain.h),
+ * with engine_fetch_post(). Its session outlives it. */
 struct engine_fetch {
     struct engine_session *session;
-    uint32_t bounce;         /* id; 0: none */
+    uint32_t bounce; /* id; 0: none */
     /* the engine's own */
-    struct driver_op *op;    /* while it is under way */
+    struct driver_op *op; /* while it is under way */
     struct engine_fetch *next;
 };
 int engine_fetch_post(void *fetch, struct driver_op *op);
 
 /* From the loop's thread, once, before its first fetch or landing with a bounce. -ENOMEM. */
 int engine_bounces_new(struct engine_session *session);
-/* From the loop's thread: its process has gone. Fetches fail (-EOWNERDEAD), what lands is dropped. */
+/* From the loop's thread: its process has gone. Fetches fail (-EOWNERDEAD), what lands is dropped.
+ */
 void engine_bounces_end(struct engine_session *session);
 
 /* ---- plans ---- */
@@ -119,12 +130,13 @@ void engine_histogram_add(struct engine_histogram *histogram, uint64_t value);
 /* The value below which this share (0 .. 1) of the samples lies, 0 when there are none. */
 uint64_t engine_histogram_quantile(const struct engine_histogram *histogram, double share);
 
-/* Filled in by daemon/plan, then attached. Plain numbers below `counters` may be read from the loop's thread. */
+/* Filled in by daemon/plan, then attached. Plain numbers below `counters` may be read from the
+ * loop's thread. */
 struct engine_plan {
     uint32_t id;
     uint32_t channel;
-    enum rail rail;        /* for receipts */
-    uint64_t bytes;        /* of one start, daemon-seat chains only */
+    enum rail rail; /* for receipts */
+    uint64_t bytes; /* of one start, daemon-seat chains only */
     uint32_t descriptors;
     uint32_t chain_count;
     struct chain **chains; /* the daemon-seat chains; owned */
@@ -140,13 +152,13 @@ struct engine_plan {
     struct engine_plan *next_running;
     uint64_t unfinished; /* bit per chain */
     int status;
-    int broken;          /* every start fails with it */
-    bool paused;         /* a start waits: in `entry`, once it is there */
+    int broken;  /* every start fails with it */
+    bool paused; /* a start waits: in `entry`, once it is there */
     bool held;
-    bool posted;         /* everything of the current start was handed to drivers */
+    bool posted; /* everything of the current start was handed to drivers */
     struct submit_entry entry;
     uint64_t taken_ns;
-    bool forget;         /* once quiet: detached */
+    bool forget;                  /* once quiet: detached */
     void (*quiet)(void *context); /* posted to the loop once nothing is in flight */
     void *quiet_context;
     void (*rested)(void *context); /* posted when it rests, or will not: see engine_plan_rest() */
@@ -155,22 +167,26 @@ struct engine_plan {
 
 /* On the engine's thread (from within engine_call): the plan can be started from now on. */
 void engine_plan_attach(struct engine_session *session, struct engine_plan *plan);
-/* From the loop's thread: no more starts; done(context) on the loop's thread once nothing of it is in flight and the engine has
- * forgotten it. */
-void engine_plan_detach(struct engine_session *session, struct engine_plan *plan, void (*done)(void *context),
-                        void *context);
-/* From the loop's thread: starts fail with this from now on, a running one is ended; done(context) on the loop's thread once nothing
- * of it is in flight: its chains will not be touched any more. Not while a detach or another break is under way. */
+/* From the loop's thread: no more starts; done(context) on the loop's thread once nothing of it is
+ * in flight and the engine has forgotten it. */
+void engine_plan_detach(struct engine_session *session, struct engine_plan *plan,
+                        void (*done)(void *context), void *context);
+/* From the loop's thread: starts fail with this from now on, a running one is ended; done(context)
+ * on the loop's thread once nothing of it is in flight: its chains will not be touched any more.
+ * Not while a detach or another break is under way. */
 void engine_plan_break(struct engine_session *session, struct engine_plan *plan, int error,
                        void (*done)(void *context), void *context);
 
-/* From the loop's thread: a start that runs is ended with this error, those that come wait; done(context) on the loop's thread once
- * nothing of it is in flight: its chains are the loop's until engine_plan_resume(). Not while another such order is under way. */
+/* From the loop's thread: a start that runs is ended with this error, those that come wait;
+ * done(context) on the loop's thread once nothing of it is in flight: its chains are the loop's
+ * until engine_plan_resume(). Not while another such order is under way. */
 void engine_plan_pause(struct engine_session *session, struct engine_plan *plan, int error,
                        void (*done)(void *context), void *context);
-/* The same without hurry: as soon as no start runs, those that come wait, and done(context) runs on the loop's thread. Any other
- * order ends this one: done() is called then, too (before that one's), and nothing waits for it. */
-void engine_plan_rest(struct engine_session *session, struct engine_plan *plan, void (*done)(void *context), void *context);
+/* The same without hurry: as soon as no start runs, those that come wait, and done(context) runs on
+ * the loop's thread. Any other order ends this one: done() is called then, too (before that one's),
+ * and nothing waits for it. */
+void engine_plan_rest(struct engine_session *session, struct engine_plan *plan,
+                      void (*done)(void *context), void *context);
 /* On the engine's thread. */
 void engine_plan_resume(struct engine_plan *plan);
 

@@ -10,7 +10,7 @@
 /* A session as the engine's thread sees it. */
 struct engine_session {
     struct engine *engine;
-    struct engine_session *next; /* in engine->active or engine->parked */
+    struct engine_session *next;  /* in engine->active or engine->parked */
     struct engine_session **link; /* what points to us */
     uint64_t id;
     struct session_segment *segment;
@@ -18,15 +18,16 @@ struct engine_session {
     int wake_fd;
     struct ring submit[CHANNELS];
     struct ring complete;
-    struct engine_plan *on_channel[CHANNELS]; /* a start that has not posted everything yet: the channel waits for it */
+    struct engine_plan *on_channel[CHANNELS]; /* a start that has not posted everything yet: the
+                                                 channel waits for it */
     struct engine_plan *running;              /* list */
     struct engine_plan **plans;               /* [PLANS_PER_SESSION_MAX], with the first plan */
     struct engine_bounces *bounces;           /* NULL: it has none */
     uint32_t idle_rounds;
-    bool armed;  /* the client is told to write wake_fd */
-    bool parked; /* in engine->parked: not looked at until it does */
+    bool armed;   /* the client is told to write wake_fd */
+    bool parked;  /* in engine->parked: not looked at until it does */
     bool dormant; /* parked because it has been quiet while others were not */
-    bool broken; /* the client broke the rules: its rings are not looked at any more */
+    bool broken;  /* the client broke the rules: its rings are not looked at any more */
     bool detaching;
     void (*detached)(void *context);
     void *detached_context;
@@ -69,8 +70,9 @@ struct engine {
     struct engine_session *active; /* looked at in every round */
     struct engine_session *parked; /* armed, and nothing of theirs under way */
     uint32_t rounds;
-    uint32_t losses; /* of peers, that the loop has yet to hear of: until its orders come, no start is taken, or those that follow a
-                        start that failed for it would fail as well */
+    uint32_t
+        losses; /* of peers, that the loop has yet to hear of: until its orders come, no start is
+                   taken, or those that follow a start that failed for it would fail as well */
 
     _Atomic uint64_t starts, completions, errors, bytes, sleeps;
     _Atomic bool asleep;

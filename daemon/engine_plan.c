@@ -18,7 +18,8 @@ void engine_histogram_add(struct engine_histogram *histogram, uint64_t value)
     unsigned at = log * 4 + fine;
     if (at >= sizeof histogram->at / sizeof histogram->at[0])
         at = sizeof histogram->at / sizeof histogram->at[0] - 1;
-    atomic_store_explicit(&histogram->at[at], atomic_load_explicit(&histogram->at[at], memory_order_relaxed) + 1,
+    atomic_store_explicit(&histogram->at[at],
+                          atomic_load_explicit(&histogram->at[at], memory_order_relaxed) + 1,
                           memory_order_relaxed);
 }
 
@@ -49,7 +50,8 @@ static void push_completion(struct engine_session *session, const struct complet
 {
     int r = ring_push(&session->complete, entry);
     if (r < 0) {
-        /* The client may have no more starts in flight than the ring has entries: it cannot be full. */
+        /* The client may have no more starts in flight than the ring has entries: it cannot be
+         * full. */
         session->broken = true;
         return;
     }
@@ -107,7 +109,8 @@ static void note_result(struct engine_plan *plan, uint32_t chain, int result)
         plan->status = result;
 }
 
-/* Whether later starts on the channel may go: everything of this one has been handed to its driver. */
+/* Whether later starts on the channel may go: everything of this one has been handed to its driver.
+ */
 static void note_posted(struct engine_plan *plan)
 {
     if (plan->posted)
@@ -311,22 +314,26 @@ static void give_order(const struct plan_order *wanted)
 void engine_plan_break(struct engine_session *session, struct engine_plan *plan, int error,
                        void (*done)(void *context), void *context)
 {
-    give_order(&(struct plan_order){session, plan, .error = error, .done = done, .context = context});
+    give_order(
+        &(struct plan_order){session, plan, .error = error, .done = done, .context = context});
 }
 
-void engine_plan_detach(struct engine_session *session, struct engine_plan *plan, void (*done)(void *context),
-                        void *context)
+void engine_plan_detach(struct engine_session *session, struct engine_plan *plan,
+                        void (*done)(void *context), void *context)
 {
-    give_order(&(struct plan_order){session, plan, .forget = true, .error = -ECANCELED, .done = done, .context = context});
+    give_order(&(struct plan_order){session, plan, .forget = true, .error = -ECANCELED,
+                                    .done = done, .context = context});
 }
 
 void engine_plan_pause(struct engine_session *session, struct engine_plan *plan, int error,
                        void (*done)(void *context), void *context)
 {
-    give_order(&(struct plan_order){session, plan, .pause = true, .error = error, .done = done, .context = context});
+    give_order(&(struct plan_order){session, plan, .pause = true, .error = error, .done = done,
+                                    .context = context});
 }
 
-void engine_plan_rest(struct engine_session *session, struct engine_plan *plan, void (*done)(void *context), void *context)
+void engine_plan_rest(struct engine_session *session, struct engine_plan *plan,
+                      void (*done)(void *context), void *context)
 {
     give_order(&(struct plan_order){session, plan, .rest = true, .done = done, .context = context});
 }

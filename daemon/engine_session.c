@@ -6,8 +6,9 @@
 #include "daemon/loop.h"
 
 enum {
-    POP_BUDGET = 16,         /* entries of one channel in one round */
-    IDLE_ROUNDS_MAX = 20000, /* a session that is quiet while others are busy: stop looking at its rings */
+    POP_BUDGET = 16, /* entries of one channel in one round */
+    IDLE_ROUNDS_MAX =
+        20000, /* a session that is quiet while others are busy: stop looking at its rings */
 };
 
 /* ---- the two lists ---- */
@@ -31,8 +32,10 @@ static void list_insert(struct engine_session **list, struct engine_session *ses
 static void set_armed(struct engine_session *session, bool armed)
 {
     atomic_store_explicit(&session->segment->engine_armed, armed, memory_order_relaxed);
-    /* A notification concerns us only while a plan may wait for it: being woken for each would cost its sender and us dear. */
-    atomic_store_explicit(&session->notify->engine_armed, armed && session->running, memory_order_relaxed);
+    /* A notification concerns us only while a plan may wait for it: being woken for each would cost
+     * its sender and us dear. */
+    atomic_store_explicit(&session->notify->engine_armed, armed && session->running,
+                          memory_order_relaxed);
     session->armed = armed;
 }
 
@@ -59,7 +62,8 @@ static bool something_there(struct engine_session *session)
     return false;
 }
 
-/* A running plan that waits for a notification may be released by a process that stores the counter itself. */
+/* A running plan that waits for a notification may be released by a process that stores the counter
+ * itself. */
 static bool running_moves(struct engine_session *session)
 {
     for (struct engine_plan *plan = session->running; plan; plan = plan->next_running) {
@@ -73,13 +77,15 @@ static bool running_moves(struct engine_session *session)
 bool engine_session_arm(struct engine_session *session)
 {
     set_armed(session, true);
-    /* Our stores before the second look, as the client's tail before its look at engine_armed: segment.h */
+    /* Our stores before the second look, as the client's tail before its look at engine_armed:
+     * segment.h */
     atomic_thread_fence(memory_order_seq_cst);
     if (something_there(session) || running_moves(session)) {
         set_armed(session, false);
         return false;
     }
-    if (!session->running) { /* with plans under way it stays where a driver's event leads to a look at them */
+    if (!session->running) { /* with plans under way it stays where a driver's event leads to a look
+                                at them */
         session->parked = true;
         list_remove(session);
         list_insert(&session->engine->parked, session);
@@ -129,7 +135,8 @@ static unsigned take_starts(struct engine_session *session)
             engine_plan_start(session, &entry);
             work++;
             if (session->broken) {
-                engine_session_break(session, "completion ring overrun: more starts in flight than it has entries");
+                engine_session_break(
+                    session, "completion ring overrun: more starts in flight than it has entries");
                 return work;
             }
         }
@@ -159,12 +166,14 @@ unsigned engine_session_poll(struct engine_session *session)
     was_broken = session->broken;
     work += session->running ? run_plans(session) : 0;
     if (session->broken && !was_broken)
-        engine_session_break(session, "completion ring overrun: more starts in flight than it has entries");
+        engine_session_break(session,
+                             "completion ring overrun: more starts in flight than it has entries");
     if (!session->broken && !session->detaching)
         work += take_starts(session);
     if (work)
         session->idle_rounds = 0;
-    else if (!session->running && !session->detaching && ++session->idle_rounds > IDLE_ROUNDS_MAX && engine_session_arm(session))
+    else if (!session->running && !session->detaching && ++session->idle_rounds > IDLE_ROUNDS_MAX &&
+             engine_session_arm(session))
         session->dormant = session->parked;
     return work;
 }
@@ -174,8 +183,8 @@ unsigned engine_session_poll(struct engine_session *session)
 static void attach_work(struct engine *engine, void *context)
 {
     struct engine_session *session = context;
-    /* Edge triggered, and never read: the client shares the file, could make it a blocking one, and then a read would wait for
-     * the client. Every write to an eventfd is an edge. */
+    /* Edge triggered, and never read: the client shares the file, could make it a blocking one, and
+     * then a read would wait for the client. Every write to an eventfd is an edge. */
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = session};
     if (epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, session->wake_fd, &event) < 0)
         session->broken = true; /* out of kernel memory: the client would never be heard */
@@ -241,7 +250,8 @@ static void detach_work(struct engine *engine, void *context)
     engine_session_wake(session);
 }
 
-void engine_session_detach(struct engine_session *session, void (*done)(void *context), void *context)
+void engine_session_detach(struct engine_session *session, void (*done)(void *context),
+                           void *context)
 {
     struct detach_order *order;
     while (!(order = malloc(sizeof *order)))

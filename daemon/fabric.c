@@ -12,11 +12,13 @@ enum { CABLES_MAX = 64 };
 
 bool fabric_shared(const struct tcad *tcad, uint32_t node)
 {
-    const struct cluster_node *own = cluster_by_id(tcad->cluster, tcad->node), *other = cluster_by_id(tcad->cluster, node);
+    const struct cluster_node *own = cluster_by_id(tcad->cluster, tcad->node),
+                              *other = cluster_by_id(tcad->cluster, node);
     return own && other && strcmp(own->subcluster, other->subcluster) == 0;
 }
 
-/* The node at a place, or NULL: places are given to the nodes of a sub-cluster in the order of their ids. */
+/* The node at a place, or NULL: places are given to the nodes of a sub-cluster in the order of
+ * their ids. */
 static const struct cluster_node *node_at(const struct tcad *tcad, unsigned place)
 {
     for (size_t i = 0; i < tcad->cluster->count; i++) {
@@ -47,7 +49,8 @@ int fabric_neighbour(const struct tcad *tcad, enum rail rail)
     const struct driver *driver = engine_driver(tcad->engine, rail);
     if (!driver || !driver->ops->cables)
         return -1;
-    const unsigned own = driver->ops->place(driver), count = driver->ops->cables(driver, cables, CABLES_MAX);
+    const unsigned own = driver->ops->place(driver),
+                   count = driver->ops->cables(driver, cables, CABLES_MAX);
     for (unsigned i = 0; i < count; i++) {
         const unsigned *ends = cables[i].places, far = ends[0] == own ? ends[1] : ends[0];
         const struct cluster_node *node = node_at(tcad, far);
@@ -61,12 +64,15 @@ int fabric_check(const struct tcad *tcad, char *text, size_t text_bytes)
 {
     for (int rail = 1; rail < RAIL_COUNT; rail++) {
         const struct driver *driver = engine_driver(tcad->engine, rail);
-        if (!driver || !driver->ops->place || driver->ops->place(driver) == place_of(tcad, tcad->node))
+        if (!driver || !driver->ops->place ||
+            driver->ops->place(driver) == place_of(tcad, tcad->node))
             continue;
-        snprintf(text, text_bytes,
-                 "rail %s: our board says that it is number %u of its sub-cluster, and by the cluster file this node is number %u: "
-                 "give each board the place that its node has there (tca-peach2 --node), counted from 0",
-                 rail_name(rail), driver->ops->place(driver), place_of(tcad, tcad->node));
+        snprintf(
+            text, text_bytes,
+            "rail %s: our board says that it is number %u of its sub-cluster, and by the cluster "
+            "file this node is number %u: "
+            "give each board the place that its node has there (tca-peach2 --node), counted from 0",
+            rail_name(rail), driver->ops->place(driver), place_of(tcad, tcad->node));
         return -EPROTO;
     }
     return 0;
@@ -77,8 +83,9 @@ static json_t *boards(const struct tcad *tcad, const struct driver *driver)
     const struct cluster_node *node;
     json_t *list = json_array();
     for (unsigned place = 0; (node = node_at(tcad, place)); place++)
-        json_array_append_new(list, json_pack("{s:I, s:i, s:s}", "node", (json_int_t)node->id, "place", (int)place, "state",
-                                              driver->ops->reaches(driver, place) ? "up" : "cut off"));
+        json_array_append_new(
+            list, json_pack("{s:I, s:i, s:s}", "node", (json_int_t)node->id, "place", (int)place,
+                            "state", driver->ops->reaches(driver, place) ? "up" : "cut off"));
     return list;
 }
 
@@ -88,11 +95,14 @@ static json_t *cables(const struct tcad *tcad, const struct driver *driver)
     json_t *list = json_array();
     unsigned count = driver->ops->cables(driver, cables, CABLES_MAX);
     for (unsigned i = 0; i < count; i++) {
-        const struct cluster_node *from = node_at(tcad, cables[i].places[0]), *to = node_at(tcad, cables[i].places[1]);
+        const struct cluster_node *from = node_at(tcad, cables[i].places[0]),
+                                  *to = node_at(tcad, cables[i].places[1]);
         if (from && to)
-            json_array_append_new(list, json_pack("{s:I, s:s#, s:I, s:s#, s:s}", "from", (json_int_t)from->id, "from_port",
-                                                  &cables[i].ports[0], 1, "to", (json_int_t)to->id, "to_port",
-                                                  &cables[i].ports[1], 1, "state", cables[i].in ? "in" : "out"));
+            json_array_append_new(list, json_pack("{s:I, s:s#, s:I, s:s#, s:s}", "from",
+                                                  (json_int_t)from->id, "from_port",
+                                                  &cables[i].ports[0], 1, "to", (json_int_t)to->id,
+                                                  "to_port", &cables[i].ports[1], 1, "state",
+                                                  cables[i].in ? "in" : "out"));
     }
     return list;
 }
@@ -103,9 +113,10 @@ json_t *fabric_document(const struct tcad *tcad)
     for (int rail = 1; rail < RAIL_COUNT; rail++) {
         const struct driver *driver = engine_driver(tcad->engine, rail);
         if (driver && driver->ops->cables)
-            json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o}", "rail", rail_name(rail), "shape",
-                                                  engine_driver_caps(tcad->engine, rail)->detail, "boards",
-                                                  boards(tcad, driver), "cables", cables(tcad, driver)));
+            json_array_append_new(
+                list, json_pack("{s:s, s:s, s:o, s:o}", "rail", rail_name(rail), "shape",
+                                engine_driver_caps(tcad->engine, rail)->detail, "boards",
+                                boards(tcad, driver), "cables", cables(tcad, driver)));
     }
     return list;
 }

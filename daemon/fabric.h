@@ -11,9 +11,11 @@ struct tcad;
 
 /* Whether both nodes are in one sub-cluster. */
 bool fabric_shared(const struct tcad *tcad, uint32_t node);
-/* Whether a way of the rail leads to the node, as far as is known; true for rails that know nothing of cables. */
+/* Whether a way of the rail leads to the node, as far as is known; true for rails that know nothing
+ * of cables. */
 bool fabric_reaches(const struct tcad *tcad, enum rail rail, uint32_t node);
-/* A node at the other end of one of the own board's cables, -1: none is in, or the rail knows nothing of cables. */
+/* A node at the other end of one of the own board's cables, -1: none is in, or the rail knows
+ * nothing of cables. */
 int fabric_neighbour(const struct tcad *tcad, enum rail rail);
 /* Whether the own board stands where the cluster file says; 0, or -EPROTO and a text. */
 int fabric_check(const struct tcad *tcad, char *text, size_t text_bytes);

@@ -1,7 +1,8 @@
 /*
  * The member's side: which session is in which group, and who of that has gone.
  *
- * "What happens when a session joins?" group_join.c asks the root (group_request.c), whose daemon answers in group_root.c.
+ * "What happens when a session joins?" group_join.c asks the root (group_request.c), whose daemon
+ * answers in group_root.c.
  */
 #include "daemon/group.h"
 
@@ -24,7 +25,8 @@ struct place *place_find(const struct groups *groups, uint64_t session)
     return place;
 }
 
-struct place *place_new(struct session *session, const char *group, uint32_t root, uint32_t rank, uint32_t size)
+struct place *place_new(struct session *session, const char *group, uint32_t root, uint32_t rank,
+                        uint32_t size)
 {
     struct groups *groups = session->tcad->groups;
     struct place *place = calloc(1, sizeof *place);
@@ -75,7 +77,8 @@ struct place *place_of_caller(struct session *session, uint32_t tag)
     if (place && place->entered)
         return place;
     if (place || !group_alone(session)) {
-        session_fail(session, tag, -EINVAL, "session %" PRIu64 " has not joined a group (it was opened for one of %u)",
+        session_fail(session, tag, -EINVAL,
+                     "session %" PRIu64 " has not joined a group (it was opened for one of %u)",
                      session->id, session->sources);
         return NULL;
     }
@@ -101,7 +104,8 @@ static void tell_gone(struct groups *groups, const struct place *place)
         if (each->id == place->session) /* also one that is closing */
             session = each;
 
-    /* It died in its join: the root must hear of that after the question, which may still be on its way. */
+    /* It died in its join: the root must hear of that after the question, which may still be on its
+     * way. */
     bool ordered = !place->joined && (!session || session->closing);
     uint8_t told[PEER_NODES_MAX / 8] = {0};
     Tca__PeerSessionGone gone = TCA__PEER_SESSION_GONE__INIT;
@@ -120,7 +124,8 @@ static void tell_gone(struct groups *groups, const struct place *place)
             continue;
         told[node / 8] |= (uint8_t)(1 << node % 8);
         if (ordered)
-            peers_ask(groups->tcad->peers, node, &message, groups->tcad->conf->control.request_timeout_ns, root_heard, NULL);
+            peers_ask(groups->tcad->peers, node, &message,
+                      groups->tcad->conf->control.request_timeout_ns, root_heard, NULL);
         else if (node == groups->tcad->node)
             groups_session_gone(groups, node, &gone);
         else
@@ -150,15 +155,17 @@ void group_session_gone(struct session *session)
 
 static bool same_group(const struct place *place, const Tca__PeerSessionGone *gone)
 {
-    return place->user == gone->user && gone->rank < place->size && place->group[0] && strcmp(place->group, gone->group) == 0;
+    return place->user == gone->user && gone->rank < place->size && place->group[0] &&
+           strcmp(place->group, gone->group) == 0;
 }
 
 /* Whether that one is, or may turn out to be, the rank of its group. */
-static bool may_be(const struct groups *groups, const struct place *place, uint32_t rank, struct gone gone)
+static bool may_be(const struct groups *groups, const struct place *place, uint32_t rank,
+                   struct gone gone)
 {
     const struct session *session = session_find(groups->tcad, place->session);
-    return session && (!place->joined ||
-                       (session->members[rank].session == gone.session && session->members[rank].node == gone.node));
+    return session && (!place->joined || (session->members[rank].session == gone.session &&
+                                          session->members[rank].node == gone.node));
 }
 
 /* True when that was news, and the session was told: then the list of places may be another. */
@@ -172,7 +179,8 @@ static bool mark_gone(struct groups *groups, struct place *place, uint32_t rank,
         place->gone[rank] = gone;
         return false;
     }
-    if (session->members[rank].session != gone.session || session->members[rank].node != gone.node ||
+    if (session->members[rank].session != gone.session ||
+        session->members[rank].node != gone.node ||
         (place->session == gone.session && gone.node == groups->tcad->node))
         return false;
     place->gone[rank] = gone;
@@ -193,7 +201,8 @@ bool groups_session_gone(struct groups *groups, uint32_t node, const Tca__PeerSe
 
     struct place *place = groups->places;
     while (place) {
-        if (!same_group(place, message) || (!its_own && (place->root != node || !may_be(groups, place, message->rank, gone)))) {
+        if (!same_group(place, message) ||
+            (!its_own && (place->root != node || !may_be(groups, place, message->rank, gone)))) {
             place = place->next;
             continue;
         }
@@ -206,7 +215,8 @@ bool groups_session_gone(struct groups *groups, uint32_t node, const Tca__PeerSe
 /* Marks the first rank of that node that is not marked yet. */
 static bool mark_node_down(struct groups *groups, struct place *place, uint32_t node)
 {
-    const struct session *session = place->joined ? session_find(groups->tcad, place->session) : NULL;
+    const struct session *session =
+        place->joined ? session_find(groups->tcad, place->session) : NULL;
 
     for (uint32_t rank = 0; session && rank < place->size; rank++) {
         const struct session_member *member = &session->members[rank];
@@ -252,8 +262,10 @@ uint32_t groups_count(const struct groups *groups)
     return root_count(groups->root);
 }
 
-void groups_published(const struct groups *groups, void (*each)(void *context, const char *group, const char *name,
-                                                                const uint8_t handle[64]), void *context)
+void groups_published(const struct groups *groups,
+                      void (*each)(void *context, const char *group, const char *name,
+                                   const uint8_t handle[64]),
+                      void *context)
 {
     for (const struct place *place = groups->places; place; place = place->next)
         for (const struct own *own = place->published; own; own = own->next)

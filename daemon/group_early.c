@@ -1,6 +1,7 @@
 /*
- * Joins that come too early: a group of that name is there, complete, and perhaps about to end (a job started again right after it was
- * killed). They wait a moment for that before they are refused.
+ * Joins that come too early: a group of that name is there, complete, and perhaps about to end (a
+ * job started again right after it was killed). They wait a moment for that before they are
+ * refused.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +30,10 @@ bool early_keep(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerG
     if (!early)
         return false;
     uint64_t now = group_now_ns(), asked = group_deadline(now, join->timeout_ns);
-    *early = (struct early){
-        .node = node, .tag = tag, .deadline_ns = asked < now + GRACE_NS ? asked : now + GRACE_NS, .join = *join};
+    *early = (struct early){.node = node,
+                            .tag = tag,
+                            .deadline_ns = asked < now + GRACE_NS ? asked : now + GRACE_NS,
+                            .join = *join};
     strncpy(early->name, join->name, sizeof early->name - 1);
     early->join.name = early->name;
     *at = early;

@@ -1,4 +1,5 @@
-/* The root's side of gathers, which barriers are too. One is open at a time: a rank cannot begin the next before it has this one. */
+/* The root's side of gathers, which barriers are too. One is open at a time: a rank cannot begin
+ * the next before it has this one. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -51,8 +52,10 @@ bool group_gather_expire(struct root *root, struct group *group, uint64_t now_ns
         if (!missing[0])
             group_ranks(group, is_missing, missing, sizeof missing);
         stop_gathering(group, member);
-        peers_fail(root->tcad->peers, member->node, member->tag, -ETIMEDOUT, "group %s, collective call %" PRIu64 ": %s of %u did "
-                   "not come within %.3g s", group->name, group->sequence, missing, group->size,
+        peers_fail(root->tcad->peers, member->node, member->tag, -ETIMEDOUT,
+                   "group %s, collective call %" PRIu64 ": %s of %u did "
+                   "not come within %.3g s",
+                   group->name, group->sequence, missing, group->size,
                    (double)(now_ns - member->since_ns) / 1e9);
     }
     return group->gathering > 0;
@@ -66,7 +69,8 @@ static void finish(struct root *root, struct group *group)
         return;
     }
     for (uint32_t rank = 0; rank < group->size; rank++)
-        blobs[rank] = (ProtobufCBinaryData){.len = group->blob_bytes, .data = group->members[rank].blob};
+        blobs[rank] =
+            (ProtobufCBinaryData){.len = group->blob_bytes, .data = group->members[rank].blob};
 
     Tca__Gathered body = TCA__GATHERED__INIT;
     body.n_blobs = group->size;
@@ -75,36 +79,46 @@ static void finish(struct root *root, struct group *group)
     message.body_case = TCA__MESSAGE__BODY_GATHERED;
     message.gathered = &body;
     for (uint32_t rank = 0; rank < group->size; rank++)
-        peers_answer(root->tcad->peers, group->members[rank].node, group->members[rank].tag, &message);
+        peers_answer(root->tcad->peers, group->members[rank].node, group->members[rank].tag,
+                     &message);
     for (uint32_t rank = 0; rank < group->size; rank++)
         stop_gathering(group, &group->members[rank]);
     free(blobs);
 }
 
 /* What one call alone can have wrong. */
-static int check_call(struct root *root, const struct group *group, uint32_t node, const Tca__PeerGather *gather, char *text,
-                      size_t text_bytes)
+static int check_call(struct root *root, const struct group *group, uint32_t node,
+                      const Tca__PeerGather *gather, char *text, size_t text_bytes)
 {
-    if (!group || !group->complete || gather->rank >= group->size || group->members[gather->rank].node != node) {
-        snprintf(text, text_bytes, "group %.*s: node %s does not know rank %u of node %s as a member; has it been restarted since?",
-                 NAME_MAX_BYTES, gather->group, group_node_name(root->tcad, root->tcad->node), gather->rank,
-                 group_node_name(root->tcad, node));
+    if (!group || !group->complete || gather->rank >= group->size ||
+        group->members[gather->rank].node != node) {
+        snprintf(text, text_bytes,
+                 "group %.*s: node %s does not know rank %u of node %s as a member; has it been "
+                 "restarted since?",
+                 NAME_MAX_BYTES, gather->group, group_node_name(root->tcad, root->tcad->node),
+                 gather->rank, group_node_name(root->tcad, node));
         return -ENOENT;
     }
     if (gather->blob.len > BLOB_MAX_BYTES) {
-        snprintf(text, text_bytes, "group %s: rank %u gives %zu bytes to a gather, the limit is %d", group->name, gather->rank,
-                 gather->blob.len, BLOB_MAX_BYTES);
+        snprintf(text, text_bytes, "group %s: rank %u gives %zu bytes to a gather, the limit is %d",
+                 group->name, gather->rank, gather->blob.len, BLOB_MAX_BYTES);
         return -EMSGSIZE;
     }
     uint64_t answer_bytes = group->size * (gather->blob.len + GATHERED_OVERHEAD_BYTES);
-    if (answer_bytes * group->most_of_a_node > STREAM_QUEUE_MAX_BYTES) { /* it would look like a node that does not read */
-        snprintf(text, text_bytes, "group %s: a gather of %zu bytes of each rank gives %" PRIu32 " ranks of one node %" PRIu64 " bytes "
-                 "each, and a node takes at most %d at a time: gather in smaller parts, or put the data",
-                 group->name, gather->blob.len, group->most_of_a_node, answer_bytes, STREAM_QUEUE_MAX_BYTES);
+    if (answer_bytes * group->most_of_a_node >
+        STREAM_QUEUE_MAX_BYTES) { /* it would look like a node that does not read */
+        snprintf(
+            text, text_bytes,
+            "group %s: a gather of %zu bytes of each rank gives %" PRIu32
+            " ranks of one node %" PRIu64 " bytes "
+            "each, and a node takes at most %d at a time: gather in smaller parts, or put the data",
+            group->name, gather->blob.len, group->most_of_a_node, answer_bytes,
+            STREAM_QUEUE_MAX_BYTES);
         return -EMSGSIZE;
     }
     if (group->members[gather->rank].gathering) {
-        snprintf(text, text_bytes, "group %s: rank %u is in a collective call already", group->name, gather->rank);
+        snprintf(text, text_bytes, "group %s: rank %u is in a collective call already", group->name,
+                 gather->rank);
         return -EBUSY;
     }
     for (uint32_t rank = 0; rank < group->size; rank++) {
@@ -120,15 +134,19 @@ static int check_call(struct root *root, const struct group *group, uint32_t nod
 }
 
 /* Whether this call is the one that the others have made: else it fails for all of them. */
-static bool agrees(struct root *root, struct group *group, uint32_t node, uint32_t tag, const Tca__PeerGather *gather)
+static bool agrees(struct root *root, struct group *group, uint32_t node, uint32_t tag,
+                   const Tca__PeerGather *gather)
 {
-    if (group->gathering == 0 || (group->sequence == gather->sequence && group->blob_bytes == gather->blob.len))
+    if (group->gathering == 0 ||
+        (group->sequence == gather->sequence && group->blob_bytes == gather->blob.len))
         return true;
     char text[GROUP_TEXT_MAX];
     snprintf(text, sizeof text,
-             "group %s: rank %u makes collective call %" PRIu64 " with %zu bytes, rank %u call %" PRIu64 " with %zu bytes: all "
-             "ranks must make the same calls in the same order", group->name, group->first, group->sequence, group->blob_bytes,
-             gather->rank, gather->sequence, gather->blob.len);
+             "group %s: rank %u makes collective call %" PRIu64
+             " with %zu bytes, rank %u call %" PRIu64 " with %zu bytes: all "
+             "ranks must make the same calls in the same order",
+             group->name, group->first, group->sequence, group->blob_bytes, gather->rank,
+             gather->sequence, gather->blob.len);
     group_fail_gather(root, group, -EPROTO, text);
     peers_fail(root->tcad->peers, node, tag, -EPROTO, "%s", text);
     return false;

@@ -16,8 +16,9 @@ enum {
 };
 
 /*
- * PeerSessionGone on its way: the node of a session that ends tells the other nodes of its group, and the root, which tells them
- * again (two members' nodes need not have a connection). When a node goes down, the root tells so of each session it had.
+ * PeerSessionGone on its way: the node of a session that ends tells the other nodes of its group,
+ * and the root, which tells them again (two members' nodes need not have a connection). When a node
+ * goes down, the root tells so of each session it had.
  */
 
 /* ---- group_root.c, group_root_join.c: the groups that meet here ---- */
@@ -45,13 +46,13 @@ enum member_state {
 
 struct member {
     enum member_state state;
-    int gone;         /* -EOWNERDEAD, -EHOSTDOWN */
+    int gone; /* -EOWNERDEAD, -EHOSTDOWN */
     uint32_t node;
-    uint32_t tag;     /* of its open join or gather */
+    uint32_t tag; /* of its open join or gather */
     uint64_t session;
     uint64_t since_ns, deadline_ns; /* of that */
     bool gathering;
-    uint8_t *blob;    /* of its gather */
+    uint8_t *blob; /* of its gather */
 };
 
 struct published {
@@ -74,12 +75,12 @@ struct group {
     char name[NAME_MAX_BYTES];
     uint32_t size;
     bool complete;
-    uint32_t most_of_a_node;  /* members; once it is complete */
-    uint32_t joining, in;     /* members in that state */
-    struct member *members;   /* [size] */
+    uint32_t most_of_a_node; /* members; once it is complete */
+    uint32_t joining, in;    /* members in that state */
+    struct member *members;  /* [size] */
 
-    uint32_t gathering;       /* members whose gather is open */
-    uint32_t first;           /* the rank that began the gather */
+    uint32_t gathering; /* members whose gather is open */
+    uint32_t first;     /* the rank that began the gather */
     uint64_t sequence;
     size_t blob_bytes;
 
@@ -96,7 +97,7 @@ struct root {
     uint64_t members;        /* of all groups together, also those who have not come */
     struct loop_timer *tick; /* runs while somebody waits */
     bool ticking;
-    struct early *early;     /* joins that wait for a group of that name to end */
+    struct early *early; /* joins that wait for a group of that name to end */
 };
 
 /* group_early.c: false: it cannot be kept, it is to be refused now. */
@@ -118,9 +119,11 @@ void group_fail_joins(struct root *root, struct group *group, int error, const c
 /* Somebody waits now: look at the deadlines soon. */
 void root_wait(struct root *root);
 /* "ranks 2,5-7": those for which is() holds. */
-void group_ranks(const struct group *group, bool (*is)(const struct member *member), char *ret_text, size_t text_bytes);
+void group_ranks(const struct group *group, bool (*is)(const struct member *member), char *ret_text,
+                 size_t text_bytes);
 /* "rank 3 (session 5 of node n1)" */
-void group_who(const struct root *root, const struct group *group, uint32_t rank, char *ret_text, size_t text_bytes);
+void group_who(const struct root *root, const struct group *group, uint32_t rank, char *ret_text,
+               size_t text_bytes);
 /* Fails everybody who waits in the gather. */
 void group_fail_gather(struct root *root, struct group *group, int error, const char *text);
 /* They return true when somebody still waits. */
@@ -133,11 +136,14 @@ void group_drop_all(struct group *group);
 
 /* ---- group_name.c ---- */
 
-/* A name that may be shown and stored: not empty, below NAME_MAX_BYTES, without control characters. */
+/* A name that may be shown and stored: not empty, below NAME_MAX_BYTES, without control characters.
+ */
 bool group_name_valid(const char *name);
-/* Splits "name@node"; without a node, chooses one of the cluster that is the same on all nodes. text: what is wrong. */
-int group_place(const struct tcad *tcad, uint32_t user, const char *full, char ret_name[static NAME_MAX_BYTES],
-                uint32_t *ret_root, char *text, size_t text_bytes);
+/* Splits "name@node"; without a node, chooses one of the cluster that is the same on all nodes.
+ * text: what is wrong. */
+int group_place(const struct tcad *tcad, uint32_t user, const char *full,
+                char ret_name[static NAME_MAX_BYTES], uint32_t *ret_root, char *text,
+                size_t text_bytes);
 const char *group_node_name(const struct tcad *tcad, uint32_t node);
 uint64_t group_now_ns(void);
 uint64_t group_deadline(uint64_t now_ns, uint64_t timeout_ns);
@@ -178,13 +184,14 @@ struct groups {
 };
 
 struct place *place_find(const struct groups *groups, uint64_t session);
-struct place *place_new(struct session *session, const char *group, uint32_t root, uint32_t rank, uint32_t size);
+struct place *place_new(struct session *session, const char *group, uint32_t root, uint32_t rank,
+                        uint32_t size);
 /* The session is no longer in its group: tells the others and forgets the place. NULL is fine. */
 void place_leave(struct groups *groups, struct place *place);
 /* For a session without a group: it is the only one in its own. */
 bool group_alone(const struct session *session);
-/* The place of a session that may call: one that has been told that it is in. Else the call is failed. A session alone gets one with
- * the first call. */
+/* The place of a session that may call: one that has been told that it is in. Else the call is
+ * failed. A session alone gets one with the first call. */
 struct place *place_of_caller(struct session *session, uint32_t tag);
 
 /* ---- group_request.c: questions to the root ---- */
@@ -212,28 +219,32 @@ struct request {
 };
 
 /* NULL: the call was failed. */
-struct request *request_new(struct session *session, const struct place *place, enum request_kind kind, uint32_t tag,
-                            uint64_t timeout_ns);
+struct request *request_new(struct session *session, const struct place *place,
+                            enum request_kind kind, uint32_t tag, uint64_t timeout_ns);
 struct request *request_free(struct request *request);
 uint64_t request_time_left(const struct request *request);
 /* Sends the question; the request is freed with its answer. */
 void request_send(struct request *request, const Tca__Message *question);
-void request_gather(struct request *request, uint32_t rank, uint64_t sequence, ProtobufCBinaryData blob);
+void request_gather(struct request *request, uint32_t rank, uint64_t sequence,
+                    ProtobufCBinaryData blob);
 
 /* ---- group_join.c ---- */
 
 /* Collective calls of clients count up from 0. */
 #define GROUP_JOIN_SEQUENCE UINT64_MAX
 /* The root has said who the members are. Takes the request over. */
-void join_members(struct request *request, struct session *session, struct place *place, const Tca__GroupMembers *list);
+void join_members(struct request *request, struct session *session, struct place *place,
+                  const Tca__GroupMembers *list);
 /* All daemons know the group. */
 void join_done(struct request *request, struct session *session, struct place *place);
 void join_failed(struct request *request, struct session *session, struct place *place);
 
 /* ---- group_share.c ---- */
 
-/* The root has taken, or let go, what was published. The session may have ended meanwhile (NULL). */
+/* The root has taken, or let go, what was published. The session may have ended meanwhile (NULL).
+ */
 void share_published(struct request *request, struct session *session, struct place *place);
 /* Withdraws without an answer. */
-void share_withdraw(struct groups *groups, uint32_t root, uint32_t user, const char *group, const char *name);
+void share_withdraw(struct groups *groups, uint32_t root, uint32_t user, const char *group,
+                    const char *name);
 void place_drop_published(struct place *place);

@@ -1,6 +1,7 @@
 /*
- * Joining has two halves: the root says who the members are, then comes a barrier. When that is over every member's daemon knows the
- * group, so that the first plan of the fastest member is not refused by the daemon of the slowest.
+ * Joining has two halves: the root says who the members are, then comes a barrier. When that is
+ * over every member's daemon knows the group, so that the first plan of the fastest member is not
+ * refused by the daemon of the slowest.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -39,7 +40,8 @@ static void answer_members(struct session *session, uint32_t tag)
 }
 
 /* Takes the root's list: every rank once, and ourselves in our place. */
-static int take_members(struct session *session, const struct place *place, const Tca__GroupMembers *list)
+static int take_members(struct session *session, const struct place *place,
+                        const Tca__GroupMembers *list)
 {
     if (list->n_members != place->size || place->size > session->sources)
         return -EPROTO;
@@ -52,9 +54,11 @@ static int take_members(struct session *session, const struct place *place, cons
         if (from->rank >= place->size || members[from->rank].known)
             r = -EPROTO;
         else
-            members[from->rank] = (struct session_member){from->node, from->session, from->incarnation, true};
+            members[from->rank] =
+                (struct session_member){from->node, from->session, from->incarnation, true};
     }
-    if (r == 0 && (members[place->rank].session != session->id || members[place->rank].node != session->tcad->node))
+    if (r == 0 && (members[place->rank].session != session->id ||
+                   members[place->rank].node != session->tcad->node))
         r = -EPROTO;
     if (r < 0) {
         free(members);
@@ -74,7 +78,8 @@ static void leave(struct groups *groups, struct session *session, struct place *
     session->rank = 0;
     session->size = 1;
     session->root = session->tcad->node;
-    session->members[0] = (struct session_member){session->tcad->node, session->id, session->tcad->incarnation, true};
+    session->members[0] =
+        (struct session_member){session->tcad->node, session->id, session->tcad->incarnation, true};
 }
 
 /* Those who went before we knew that they were in. The session may end on the way. */
@@ -97,13 +102,15 @@ static void mark_early(struct session *session, struct place *place)
     }
 }
 
-void join_members(struct request *request, struct session *session, struct place *place, const Tca__GroupMembers *list)
+void join_members(struct request *request, struct session *session, struct place *place,
+                  const Tca__GroupMembers *list)
 {
     struct groups *groups = request->groups;
 
     int r = take_members(session, place, list);
     if (r < 0) {
-        session_fail(session, request->tag, r, "the list of members that node %s has sent cannot be used",
+        session_fail(session, request->tag, r,
+                     "the list of members that node %s has sent cannot be used",
                      group_node_name(session->tcad, place->root));
         leave(groups, session, place);
         request_free(request);
@@ -131,14 +138,17 @@ void join_failed(struct request *request, struct session *session, struct place 
     leave(request->groups, session, place);
 }
 
-static int check_join(const struct session *session, const Tca__GroupJoin *join, char *text, size_t text_bytes)
+static int check_join(const struct session *session, const Tca__GroupJoin *join, char *text,
+                      size_t text_bytes)
 {
     if (place_find(session->tcad->groups, session->id)) {
         snprintf(text, text_bytes, "session %" PRIu64 " is in a group already", session->id);
         return -EALREADY;
     }
     if (join->size == 0 || join->size > session->sources || join->rank >= join->size) {
-        snprintf(text, text_bytes, "rank %u of %u cannot be: ranks count from 0, and session %" PRIu64 " was opened for at most %u",
+        snprintf(text, text_bytes,
+                 "rank %u of %u cannot be: ranks count from 0, and session %" PRIu64
+                 " was opened for at most %u",
                  join->rank, join->size, session->id, session->sources);
         return -EINVAL;
     }
@@ -164,7 +174,8 @@ void group_join(struct session *session, uint32_t tag, const Tca__GroupJoin *joi
         return;
     }
     if (r == 0)
-        r = group_place(session->tcad, (uint32_t)session->uid, join->name, name, &root, text, sizeof text);
+        r = group_place(session->tcad, (uint32_t)session->uid, join->name, name, &root, text,
+                        sizeof text);
     if (r < 0) {
         session_fail(session, tag, r, "%s", text);
         return;
@@ -191,4 +202,3 @@ void group_join(struct session *session, uint32_t tag, const Tca__GroupJoin *joi
     message.peer_group_join = &body;
     request_send(request, &message);
 }
-

@@ -33,7 +33,8 @@ const char *group_node_name(const struct tcad *tcad, uint32_t node)
     return found ? found->name : "(unknown)";
 }
 
-/* FNV-1a, then a finaliser that spreads it over all bits: neighbouring names must not meet at one node. */
+/* FNV-1a, then a finaliser that spreads it over all bits: neighbouring names must not meet at one
+ * node. */
 static uint64_t hash(uint64_t value, const void *data, size_t bytes)
 {
     const uint8_t *at = data;
@@ -49,11 +50,14 @@ static uint64_t spread(uint64_t value)
     return value ^ value >> 33;
 }
 
-/* Rendezvous hashing: every node finds the same root, and a node that is added or removed moves few groups. */
+/* Rendezvous hashing: every node finds the same root, and a node that is added or removed moves few
+ * groups. */
 static uint32_t choose(const struct cluster *cluster, uint32_t user, const char *name)
 {
-    uint8_t user_bytes[4] = {(uint8_t)user, (uint8_t)(user >> 8), (uint8_t)(user >> 16), (uint8_t)(user >> 24)};
-    uint64_t group = hash(hash(UINT64_C(0xcbf29ce484222325), user_bytes, sizeof user_bytes), name, strlen(name) + 1);
+    uint8_t user_bytes[4] = {(uint8_t)user, (uint8_t)(user >> 8), (uint8_t)(user >> 16),
+                             (uint8_t)(user >> 24)};
+    uint64_t group = hash(hash(UINT64_C(0xcbf29ce484222325), user_bytes, sizeof user_bytes), name,
+                          strlen(name) + 1);
     uint64_t best = 0;
     uint32_t chosen = cluster->nodes[0].id;
 
@@ -75,23 +79,28 @@ static const struct cluster_node *find_node(const struct cluster *cluster, const
         return node;
     char *end;
     unsigned long id = strtoul(text, &end, 10);
-    return *text >= '0' && *text <= '9' && !*end && id <= UINT32_MAX ? cluster_by_id(cluster, (uint32_t)id) : NULL;
+    return *text >= '0' && *text <= '9' && !*end && id <= UINT32_MAX
+               ? cluster_by_id(cluster, (uint32_t)id)
+               : NULL;
 }
 
-int group_place(const struct tcad *tcad, uint32_t user, const char *full, char ret_name[static NAME_MAX_BYTES],
-                uint32_t *ret_root, char *text, size_t text_bytes)
+int group_place(const struct tcad *tcad, uint32_t user, const char *full,
+                char ret_name[static NAME_MAX_BYTES], uint32_t *ret_root, char *text,
+                size_t text_bytes)
 {
     const char *at = strrchr(full, '@');
     size_t bytes = at ? (size_t)(at - full) : strlen(full);
 
     if (bytes == 0 || bytes >= NAME_MAX_BYTES || !config_text_clean(full, strlen(full))) {
-        snprintf(text, text_bytes, "a group's name has 1 to %d bytes of plain text, this one %zu", NAME_MAX_BYTES - 1, bytes);
+        snprintf(text, text_bytes, "a group's name has 1 to %d bytes of plain text, this one %zu",
+                 NAME_MAX_BYTES - 1, bytes);
         return -EINVAL;
     }
     const struct cluster_node *node = at ? find_node(tcad->cluster, at + 1) : NULL;
     if (at && !node) {
-        snprintf(text, text_bytes, "group %.*s cannot meet at \"%.64s\": the cluster file has no such node", (int)bytes, full,
-                 at + 1);
+        snprintf(text, text_bytes,
+                 "group %.*s cannot meet at \"%.64s\": the cluster file has no such node",
+                 (int)bytes, full, at + 1);
         return -EINVAL;
     }
     memcpy(ret_name, full, bytes);
@@ -102,7 +111,8 @@ int group_place(const struct tcad *tcad, uint32_t user, const char *full, char r
 
 /* ---- texts ---- */
 
-void group_ranks(const struct group *group, bool (*is)(const struct member *member), char *ret_text, size_t text_bytes)
+void group_ranks(const struct group *group, bool (*is)(const struct member *member), char *ret_text,
+                 size_t text_bytes)
 {
     size_t at = 0;
     unsigned count = 0;
@@ -117,16 +127,18 @@ void group_ranks(const struct group *group, bool (*is)(const struct member *memb
         count += rank - first + 1;
         if (at >= sizeof list - 32)
             continue; /* enough to see who */
-        at += (size_t)snprintf(list + at, sizeof list - at, rank > first ? "%s%u-%u" : "%s%u", at ? "," : "", first, rank);
+        at += (size_t)snprintf(list + at, sizeof list - at, rank > first ? "%s%u-%u" : "%s%u",
+                               at ? "," : "", first, rank);
         if (at >= sizeof list - 32)
             at += (size_t)snprintf(list + at, sizeof list - at, ",...");
     }
     snprintf(ret_text, text_bytes, "%s %s", count == 1 ? "rank" : "ranks", list);
 }
 
-void group_who(const struct root *root, const struct group *group, uint32_t rank, char *ret_text, size_t text_bytes)
+void group_who(const struct root *root, const struct group *group, uint32_t rank, char *ret_text,
+               size_t text_bytes)
 {
     const struct member *member = &group->members[rank];
-    snprintf(ret_text, text_bytes, "rank %" PRIu32 " (session %" PRIu64 " of node %s)", rank, member->session,
-             group_node_name(root->tcad, member->node));
+    snprintf(ret_text, text_bytes, "rank %" PRIu32 " (session %" PRIu64 " of node %s)", rank,
+             member->session, group_node_name(root->tcad, member->node));
 }

@@ -18,8 +18,8 @@ static struct published *find(const struct group *group, const char *name)
 }
 
 /* The group, when this node has a member in it and the name is one; else the question is failed. */
-static struct group *check(struct root *root, uint32_t node, uint32_t tag, uint32_t user, const char *group_name,
-                           const char *name)
+static struct group *check(struct root *root, uint32_t node, uint32_t tag, uint32_t user,
+                           const char *group_name, const char *name)
 {
     struct peers *peers = root->tcad->peers;
     struct group *group = root_find(root, user, group_name);
@@ -28,13 +28,17 @@ static struct group *check(struct root *root, uint32_t node, uint32_t tag, uint3
     for (uint32_t rank = 0; group && group->complete && rank < group->size && !member; rank++)
         member = group->members[rank].node == node && group->members[rank].state == MEMBER_IN;
     if (!member) {
-        peers_fail(peers, node, tag, -ENOENT, "group %.*s: node %s knows no member of it at node %s; has it been restarted since?",
-                   NAME_MAX_BYTES, group_name, group_node_name(root->tcad, root->tcad->node), group_node_name(root->tcad, node));
+        peers_fail(
+            peers, node, tag, -ENOENT,
+            "group %.*s: node %s knows no member of it at node %s; has it been restarted since?",
+            NAME_MAX_BYTES, group_name, group_node_name(root->tcad, root->tcad->node),
+            group_node_name(root->tcad, node));
         return NULL;
     }
     if (!group_name_valid(name)) {
-        peers_fail(peers, node, tag, -EINVAL, "a published name has 1 to %d bytes of plain text, this one %zu", NAME_MAX_BYTES - 1,
-                   strlen(name));
+        peers_fail(peers, node, tag, -EINVAL,
+                   "a published name has 1 to %d bytes of plain text, this one %zu",
+                   NAME_MAX_BYTES - 1, strlen(name));
         return NULL;
     }
     return group;
@@ -42,7 +46,8 @@ static struct group *check(struct root *root, uint32_t node, uint32_t tag, uint3
 
 /* ---- publishing ---- */
 
-static void answer_found(struct root *root, uint32_t node, uint32_t tag, const struct published *published)
+static void answer_found(struct root *root, uint32_t node, uint32_t tag,
+                         const struct published *published)
 {
     Tca__Found body = TCA__FOUND__INIT;
     body.handle = (ProtobufCBinaryData){.len = HANDLE_BYTES, .data = (uint8_t *)published->handle};
@@ -61,15 +66,16 @@ static void answer_done(struct root *root, uint32_t node, uint32_t tag)
     peers_answer(root->tcad->peers, node, tag, &message);
 }
 
-static int withdraw(struct root *root, struct group *group, uint32_t node, const char *name, char *text, size_t text_bytes)
+static int withdraw(struct root *root, struct group *group, uint32_t node, const char *name,
+                    char *text, size_t text_bytes)
 {
     for (struct published **at = &group->published; *at; at = &(*at)->next) {
         struct published *published = *at;
         if (strcmp(published->name, name) != 0)
             continue;
         if (published->node != node) {
-            snprintf(text, text_bytes, "\"%s\" was published by node %s: only it can withdraw it", name,
-                     group_node_name(root->tcad, published->node));
+            snprintf(text, text_bytes, "\"%s\" was published by node %s: only it can withdraw it",
+                     name, group_node_name(root->tcad, published->node));
             return -EPERM;
         }
         *at = published->next;
@@ -81,8 +87,8 @@ static int withdraw(struct root *root, struct group *group, uint32_t node, const
     return -ENOENT;
 }
 
-static int add(struct root *root, struct group *group, uint32_t node, const Tca__PeerPublish *publish, char *text,
-               size_t text_bytes)
+static int add(struct root *root, struct group *group, uint32_t node,
+               const Tca__PeerPublish *publish, char *text, size_t text_bytes)
 {
     const uint32_t limit = root->tcad->conf->limits.published_per_group;
     struct published *published = find(group, publish->name);
@@ -92,13 +98,18 @@ static int add(struct root *root, struct group *group, uint32_t node, const Tca_
         return 0;
     }
     if (published) {
-        snprintf(text, text_bytes, "group %s has \"%s\" published by node %s already: withdraw it, or take another name", group->name,
-                 publish->name, group_node_name(root->tcad, published->node));
+        snprintf(
+            text, text_bytes,
+            "group %s has \"%s\" published by node %s already: withdraw it, or take another name",
+            group->name, publish->name, group_node_name(root->tcad, published->node));
         return -EEXIST;
     }
     if (group->published_count >= limit) {
-        snprintf(text, text_bytes, "group %s has %u handles published, the limit (limits.published_per_group): withdraw some, or "
-                 "raise it", group->name, limit);
+        snprintf(text, text_bytes,
+                 "group %s has %u handles published, the limit (limits.published_per_group): "
+                 "withdraw some, or "
+                 "raise it",
+                 group->name, limit);
         return -EDQUOT;
     }
     published = calloc(1, sizeof *published);
@@ -146,7 +157,8 @@ void root_publish(struct root *root, uint32_t node, uint32_t tag, const Tca__Pee
     } else if (publish->handle.len == HANDLE_BYTES) {
         r = add(root, group, node, publish, text, sizeof text);
     } else {
-        snprintf(text, sizeof text, "a handle has %d bytes, not %zu", HANDLE_BYTES, publish->handle.len);
+        snprintf(text, sizeof text, "a handle has %d bytes, not %zu", HANDLE_BYTES,
+                 publish->handle.len);
         r = -EINVAL;
     }
     if (r < 0) {
@@ -171,13 +183,14 @@ void root_lookup(struct root *root, uint32_t node, uint32_t tag, const Tca__Peer
         return;
     }
     if (question->timeout_ns == 0) {
-        peers_fail(peers, node, tag, -ENOENT, "group %s has nothing published as \"%s\"", group->name, question->name);
+        peers_fail(peers, node, tag, -ENOENT, "group %s has nothing published as \"%s\"",
+                   group->name, question->name);
         return;
     }
     struct lookup *lookup = group->lookup_count < LOOKUPS_MAX ? calloc(1, sizeof *lookup) : NULL;
     if (!lookup) {
-        peers_fail(peers, node, tag, -ENOMEM, "group %s: no room for a lookup beside %u that wait", group->name,
-                   group->lookup_count);
+        peers_fail(peers, node, tag, -ENOMEM, "group %s: no room for a lookup beside %u that wait",
+                   group->name, group->lookup_count);
         return;
     }
     lookup->node = node;
@@ -201,8 +214,9 @@ bool group_lookups_expire(struct root *root, struct group *group, uint64_t now_n
         }
         *at = lookup->next;
         group->lookup_count--;
-        peers_fail(root->tcad->peers, lookup->node, lookup->tag, -ETIMEDOUT, "group %s: nobody has published \"%s\" within %.3g s",
-                   group->name, lookup->name, (double)(now_ns - lookup->since_ns) / 1e9);
+        peers_fail(root->tcad->peers, lookup->node, lookup->tag, -ETIMEDOUT,
+                   "group %s: nobody has published \"%s\" within %.3g s", group->name, lookup->name,
+                   (double)(now_ns - lookup->since_ns) / 1e9);
         free(lookup);
     }
     return group->lookups != NULL;

@@ -1,4 +1,5 @@
-/* Questions of sessions to the root of their group, from the asking to the answer that the session gets. */
+/* Questions of sessions to the root of their group, from the asking to the answer that the session
+ * gets. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,15 +9,18 @@
 #include "daemon/group_internal.h"
 #include "daemon/tcad.h"
 
-enum { REQUESTS_MAX = 64 }; /* that one session may wait for: a thread waits for one, and the root keeps each */
+enum {
+    REQUESTS_MAX = 64
+}; /* that one session may wait for: a thread waits for one, and the root keeps each */
 
-struct request *request_new(struct session *session, const struct place *place, enum request_kind kind, uint32_t tag,
-                            uint64_t timeout_ns)
+struct request *request_new(struct session *session, const struct place *place,
+                            enum request_kind kind, uint32_t tag, uint64_t timeout_ns)
 {
     struct groups *groups = session->tcad->groups;
     if (session->group_requests >= REQUESTS_MAX) {
         session_fail(session, tag, -EBUSY,
-                     "session %" PRIu64 " waits for %" PRIu32 " answers of group %s (lookups, gathers, publications), the most that "
+                     "session %" PRIu64 " waits for %" PRIu32
+                     " answers of group %s (lookups, gathers, publications), the most that "
                      "it may: wait for some, or give them shorter time-outs",
                      session->id, session->group_requests, place->group);
         return NULL;
@@ -65,13 +69,15 @@ uint64_t request_time_left(const struct request *request)
 
 /* ---- answers ---- */
 
-static void fail(struct request *request, struct session *session, struct place *place, int status, const char *text)
+static void fail(struct request *request, struct session *session, struct place *place, int status,
+                 const char *text)
 {
     struct tcad *tcad = request->groups->tcad;
 
     if (status == -EHOSTDOWN && !peers_is_up(tcad->peers, request->root))
         session_fail(session, request->tag, status,
-                     "group %s meets at node %s, which is down: start it, or name another meeting place (%s@NODE). %s",
+                     "group %s meets at node %s, which is down: start it, or name another meeting "
+                     "place (%s@NODE). %s",
                      request->group, group_node_name(tcad, request->root), request->group, text);
     else
         session_fail(session, request->tag, status, "%s", text);
@@ -91,7 +97,8 @@ static bool fits(const struct request *request, const Tca__Message *answer)
     case REQUEST_WITHDRAW:
         return answer->body_case == TCA__MESSAGE__BODY_DONE;
     case REQUEST_LOOKUP:
-        return answer->body_case == TCA__MESSAGE__BODY_FOUND && answer->found->handle.len == HANDLE_BYTES;
+        return answer->body_case == TCA__MESSAGE__BODY_FOUND &&
+               answer->found->handle.len == HANDLE_BYTES;
     }
     return false;
 }
@@ -120,7 +127,8 @@ static void on_answer(void *context, int status, const Tca__Message *answer, con
     } else if (request->kind == REQUEST_WITHDRAW) {
         share_published(request, session, place);
     } else {
-        session_answer(session, request->tag, answer, NULL, 0); /* the root's words are the client's */
+        session_answer(session, request->tag, answer, NULL,
+                       0); /* the root's words are the client's */
     }
     request_free(request);
 }
@@ -130,12 +138,15 @@ static void on_answer(void *context, int status, const Tca__Message *answer, con
 void request_send(struct request *request, const Tca__Message *question)
 {
     struct tcad *tcad = request->groups->tcad;
-    /* The root keeps the time; we wait a little longer, so that it is the root's text that the caller reads. */
-    uint64_t patience = group_deadline(request_time_left(request), tcad->conf->control.request_timeout_ns);
+    /* The root keeps the time; we wait a little longer, so that it is the root's text that the
+     * caller reads. */
+    uint64_t patience =
+        group_deadline(request_time_left(request), tcad->conf->control.request_timeout_ns);
     peers_ask(tcad->peers, request->root, question, patience, on_answer, request);
 }
 
-void request_gather(struct request *request, uint32_t rank, uint64_t sequence, ProtobufCBinaryData blob)
+void request_gather(struct request *request, uint32_t rank, uint64_t sequence,
+                    ProtobufCBinaryData blob)
 {
     Tca__PeerGather body = TCA__PEER_GATHER__INIT;
     body.group = request->group;

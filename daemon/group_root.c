@@ -1,4 +1,5 @@
-/* The root's side: groups that meet here, and deaths in them. A group exists from the first join until the last member has gone. */
+/* The root's side: groups that meet here, and deaths in them. A group exists from the first join
+ * until the last member has gone. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -97,7 +98,8 @@ void root_wait(struct root *root)
 
 /* ---- deaths ---- */
 
-/* Tells the nodes of the members. The one who has gone is told by its own node; what is told twice counts once. */
+/* Tells the nodes of the members. The one who has gone is told by its own node; what is told twice
+ * counts once. */
 static void relay(struct root *root, struct group *group, uint32_t rank)
 {
     uint8_t told[PEER_NODES_MAX / 8] = {0};
@@ -116,7 +118,8 @@ static void relay(struct root *root, struct group *group, uint32_t rank)
     told[member->node / 8] |= (uint8_t)(1 << member->node % 8);
     for (uint32_t i = 0; i < group->size; i++) {
         uint32_t node = group->members[i].node;
-        if (group->members[i].state != MEMBER_IN || node == root->tcad->node || (told[node / 8] & (1 << node % 8)))
+        if (group->members[i].state != MEMBER_IN || node == root->tcad->node ||
+            (told[node / 8] & (1 << node % 8)))
             continue;
         told[node / 8] |= (uint8_t)(1 << node % 8);
         peers_tell(root->tcad->peers, node, &message);
@@ -131,8 +134,10 @@ static void member_gone(struct root *root, struct group *group, uint32_t rank, i
 
     group_who(root, group, rank, who, sizeof who);
     if (member->state == MEMBER_JOINING) {
-        snprintf(text, sizeof text, "group %s: %s has gone before the group was complete", group->name, who);
-        group_fail_joins(root, group, error, text); /* its own too: its daemon still waits for an answer */
+        snprintf(text, sizeof text, "group %s: %s has gone before the group was complete",
+                 group->name, who);
+        group_fail_joins(root, group, error,
+                         text); /* its own too: its daemon still waits for an answer */
     } else if (member->state == MEMBER_IN) {
         snprintf(text, sizeof text, "group %s: %s has gone", group->name, who);
         member->state = MEMBER_GONE;
@@ -163,7 +168,8 @@ static void group_lost_node(struct root *root, struct group *group, uint32_t nod
         struct member *member = &group->members[rank];
         if (member->node != node || (member->state != MEMBER_JOINING && member->state != MEMBER_IN))
             continue;
-        bool last = group->joining > 0 || group->in == 1; /* a group that was not complete ends with the first loss */
+        bool last = group->joining > 0 ||
+                    group->in == 1; /* a group that was not complete ends with the first loss */
         member_gone(root, group, rank, -EHOSTDOWN);
         if (last)
             return;

@@ -7,7 +7,10 @@
 #include "daemon/group_internal.h"
 #include "daemon/tcad.h"
 
-enum { MEMBERS_MAX = 1 << 20 /* of all groups together: who has the cluster key can name any number of users */ };
+enum {
+    MEMBERS_MAX =
+        1 << 20 /* of all groups together: who has the cluster key can name any number of users */
+};
 
 static bool is_absent(const struct member *member)
 {
@@ -90,33 +93,44 @@ static void complete(struct root *root, struct group *group)
     message.body_case = TCA__MESSAGE__BODY_GROUP_MEMBERS;
     message.group_members = &body;
     for (uint32_t rank = 0; rank < group->size; rank++)
-        peers_answer(root->tcad->peers, group->members[rank].node, group->members[rank].tag, &message);
+        peers_answer(root->tcad->peers, group->members[rank].node, group->members[rank].tag,
+                     &message);
     free(members);
     free(list);
 }
 
-static int check_join(struct root *root, const struct group *group, uint32_t node, const Tca__PeerGroupJoin *join,
-                      char *text, size_t text_bytes)
+static int check_join(struct root *root, const struct group *group, uint32_t node,
+                      const Tca__PeerGroupJoin *join, char *text, size_t text_bytes)
 {
     const uint32_t limit = root->tcad->conf->limits.groups_per_user;
     char who[160];
 
     if (!group && root->members + join->size > MEMBERS_MAX) {
-        snprintf(text, text_bytes, "the groups that meet at node %s have %" PRIu64 " ranks, and %d is the most: let this one of %u meet "
-                 "elsewhere (NAME@NODE)", group_node_name(root->tcad, root->tcad->node), root->members, MEMBERS_MAX, join->size);
+        snprintf(text, text_bytes,
+                 "the groups that meet at node %s have %" PRIu64
+                 " ranks, and %d is the most: let this one of %u meet "
+                 "elsewhere (NAME@NODE)",
+                 group_node_name(root->tcad, root->tcad->node), root->members, MEMBERS_MAX,
+                 join->size);
         return -EDQUOT;
     }
     if (!group) {
         if (count_of_user(root, join->user) < limit)
             return 0;
-        snprintf(text, text_bytes, "user %u has %u groups that meet at node %s, the limit (limits.groups_per_user): end some, or "
-                 "raise it", join->user, limit, group_node_name(root->tcad, root->tcad->node));
+        snprintf(text, text_bytes,
+                 "user %u has %u groups that meet at node %s, the limit (limits.groups_per_user): "
+                 "end some, or "
+                 "raise it",
+                 join->user, limit, group_node_name(root->tcad, root->tcad->node));
         return -EDQUOT;
     }
     if (group->complete) {
         group_ranks(group, is_in, who, sizeof who);
-        snprintf(text, text_bytes, "group %s has been complete before, and %s of %u have not ended: choose another name, or end "
-                 "them", group->name, who, group->size);
+        snprintf(text, text_bytes,
+                 "group %s has been complete before, and %s of %u have not ended: choose another "
+                 "name, or end "
+                 "them",
+                 group->name, who, group->size);
         return -EEXIST;
     }
     if (group->size != join->size) {
@@ -124,14 +138,19 @@ static int check_join(struct root *root, const struct group *group, uint32_t nod
         while (group->members[rank].state != MEMBER_JOINING)
             rank++;
         group_who(root, group, rank, who, sizeof who);
-        snprintf(text, text_bytes, "group %s: %s says there are %u ranks, rank %u (session %" PRIu64 " of node %s) says %u: all "
-                 "must give the same size", group->name, who, group->size, join->rank, join->session,
+        snprintf(text, text_bytes,
+                 "group %s: %s says there are %u ranks, rank %u (session %" PRIu64
+                 " of node %s) says %u: all "
+                 "must give the same size",
+                 group->name, who, group->size, join->rank, join->session,
                  group_node_name(root->tcad, node), join->size);
         return -EINVAL;
     }
     if (group->members[join->rank].state != MEMBER_ABSENT) {
         group_who(root, group, join->rank, who, sizeof who);
-        snprintf(text, text_bytes, "group %s: %s was there first; session %" PRIu64 " of node %s must take another rank",
+        snprintf(text, text_bytes,
+                 "group %s: %s was there first; session %" PRIu64
+                 " of node %s must take another rank",
                  group->name, who, join->session, group_node_name(root->tcad, node));
         return -EEXIST;
     }
@@ -142,9 +161,10 @@ void root_join(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerGr
 {
     struct peers *peers = root->tcad->peers;
 
-    if (!group_name_valid(join->name) || join->size == 0 || join->size > GROUP_SIZE_MAX || join->rank >= join->size ||
-        join->session == 0) {
-        peers_fail(peers, node, tag, -EINVAL, "rank %u of %u cannot be: a group has 1 to %d ranks, counted from 0, and a name",
+    if (!group_name_valid(join->name) || join->size == 0 || join->size > GROUP_SIZE_MAX ||
+        join->rank >= join->size || join->session == 0) {
+        peers_fail(peers, node, tag, -EINVAL,
+                   "rank %u of %u cannot be: a group has 1 to %d ranks, counted from 0, and a name",
                    join->rank, join->size, GROUP_SIZE_MAX);
         return;
     }
@@ -196,8 +216,10 @@ bool group_joins_expire(struct root *root, struct group *group, uint64_t now_ns)
         struct member *member = &group->members[rank];
         if (member->state != MEMBER_JOINING || member->deadline_ns > now_ns)
             continue;
-        peers_fail(root->tcad->peers, member->node, member->tag, -ETIMEDOUT, "group %s, which meets at node %s: %s of %u did not "
-                   "come within %.3g s", group->name, group_node_name(root->tcad, root->tcad->node), missing, group->size,
+        peers_fail(root->tcad->peers, member->node, member->tag, -ETIMEDOUT,
+                   "group %s, which meets at node %s: %s of %u did not "
+                   "come within %.3g s",
+                   group->name, group_node_name(root->tcad, root->tcad->node), missing, group->size,
                    (double)(now_ns - member->since_ns) / 1e9);
         member->state = MEMBER_ABSENT;
         group->joining--;

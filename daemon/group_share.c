@@ -15,8 +15,9 @@ void group_gather(struct session *session, uint32_t tag, const Tca__Gather *gath
     if (!place)
         return;
     if (gather->blob.len > BLOB_MAX_BYTES || gather->sequence == GROUP_JOIN_SEQUENCE) {
-        session_fail(session, tag, -EMSGSIZE, "a gather takes at most %d bytes of each rank, this one has %zu", BLOB_MAX_BYTES,
-                     gather->blob.len);
+        session_fail(session, tag, -EMSGSIZE,
+                     "a gather takes at most %d bytes of each rank, this one has %zu",
+                     BLOB_MAX_BYTES, gather->blob.len);
         return;
     }
     if (place->group[0] == '\0') {
@@ -91,8 +92,8 @@ static void answer_done(struct session *session, uint32_t tag)
 }
 
 /* A group of one needs no root. A name that is to be withdrawn is there: that was checked. */
-static int publish_alone(struct session *session, struct place *place, const Tca__Publish *publish, char *text,
-                         size_t text_bytes)
+static int publish_alone(struct session *session, struct place *place, const Tca__Publish *publish,
+                         char *text, size_t text_bytes)
 {
     const uint32_t limit = session->tcad->conf->limits.published_per_group;
     uint32_t count = 0;
@@ -104,7 +105,9 @@ static int publish_alone(struct session *session, struct place *place, const Tca
     for (const struct own *own = place->published; own; own = own->next)
         count++;
     if (count >= limit && !own_find(place, publish->name)) {
-        snprintf(text, text_bytes, "%u handles are published, the limit (limits.published_per_group): withdraw some, or raise it",
+        snprintf(text, text_bytes,
+                 "%u handles are published, the limit (limits.published_per_group): withdraw some, "
+                 "or raise it",
                  limit);
         return -EDQUOT;
     }
@@ -112,12 +115,16 @@ static int publish_alone(struct session *session, struct place *place, const Tca
     return own_set(place, publish->name, publish->handle.data);
 }
 
-/* A session may withdraw only what it has published itself: to the root, all sessions of a node look alike. */
-static int check_publish(const struct place *place, const Tca__Publish *publish, char *text, size_t text_bytes)
+/* A session may withdraw only what it has published itself: to the root, all sessions of a node
+ * look alike. */
+static int check_publish(const struct place *place, const Tca__Publish *publish, char *text,
+                         size_t text_bytes)
 {
-    if (!group_name_valid(publish->name) || (publish->handle.len != 0 && publish->handle.len != HANDLE_BYTES)) {
-        snprintf(text, text_bytes, "to publish takes a name of 1 to %d bytes of plain text and a handle of %d bytes", NAME_MAX_BYTES - 1,
-                 HANDLE_BYTES);
+    if (!group_name_valid(publish->name) ||
+        (publish->handle.len != 0 && publish->handle.len != HANDLE_BYTES)) {
+        snprintf(text, text_bytes,
+                 "to publish takes a name of 1 to %d bytes of plain text and a handle of %d bytes",
+                 NAME_MAX_BYTES - 1, HANDLE_BYTES);
         return -EINVAL;
     }
     if (publish->handle.len == 0 && !own_find(place, publish->name)) {
@@ -127,7 +134,8 @@ static int check_publish(const struct place *place, const Tca__Publish *publish,
     return 0;
 }
 
-void share_withdraw(struct groups *groups, uint32_t root, uint32_t user, const char *group, const char *name)
+void share_withdraw(struct groups *groups, uint32_t root, uint32_t user, const char *group,
+                    const char *name)
 {
     Tca__PeerPublish body = TCA__PEER_PUBLISH__INIT;
     body.group = (char *)group;
@@ -148,9 +156,11 @@ void share_published(struct request *request, struct session *session, struct pl
         own_remove(place, request->name);
         answer_done(session, request->tag);
     } else if (!session || !place) { /* nobody else would withdraw it */
-        share_withdraw(request->groups, request->root, request->user, request->group, request->name);
+        share_withdraw(request->groups, request->root, request->user, request->group,
+                       request->name);
     } else if (own_set(place, request->name, request->handle) < 0) {
-        share_withdraw(request->groups, request->root, request->user, request->group, request->name);
+        share_withdraw(request->groups, request->root, request->user, request->group,
+                       request->name);
         session_fail(session, request->tag, -ENOMEM, "no memory for a published handle");
     } else {
         answer_done(session, request->tag);
@@ -176,8 +186,9 @@ void group_publish(struct session *session, uint32_t tag, const Tca__Publish *pu
         return;
     }
     bool withdraw = publish->handle.len == 0;
-    struct request *request = request_new(session, place, withdraw ? REQUEST_WITHDRAW : REQUEST_PUBLISH, tag,
-                                          session->tcad->conf->control.request_timeout_ns);
+    struct request *request =
+        request_new(session, place, withdraw ? REQUEST_WITHDRAW : REQUEST_PUBLISH, tag,
+                    session->tcad->conf->control.request_timeout_ns);
     if (!request)
         return;
     snprintf(request->name, sizeof request->name, "%s", publish->name);
@@ -214,7 +225,8 @@ void group_lookup(struct session *session, uint32_t tag, const Tca__Lookup *look
     if (!place)
         return;
     if (!group_name_valid(lookup->name)) {
-        session_fail(session, tag, -EINVAL, "a published name has 1 to %d bytes of plain text", NAME_MAX_BYTES - 1);
+        session_fail(session, tag, -EINVAL, "a published name has 1 to %d bytes of plain text",
+                     NAME_MAX_BYTES - 1);
         return;
     }
     if (place->group[0] == '\0') {

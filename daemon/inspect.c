@@ -50,8 +50,13 @@ static json_t *rails(struct tcad *tcad, bool *ret_degraded)
         if (error)
             *ret_degraded = true;
         json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "rail", ops->name, "state",
-                                              !caps ? "absent" : error ? "down" : "up", "detail",
-                                              error ? strerror(-error) : caps ? caps->detail : ""));
+                                              !caps   ? "absent"
+                                              : error ? "down"
+                                                      : "up",
+                                              "detail",
+                                              error  ? strerror(-error)
+                                              : caps ? caps->detail
+                                                     : ""));
     }
     return list;
 }
@@ -68,11 +73,12 @@ static json_t *cluster_summary(struct tcad *tcad, bool *ret_degraded)
     }
     if (down)
         *ret_degraded = true;
-    const char *security = tcad->cluster->count < 2                                ? "none"
-                           : tcad->conf->control.security == CONF_SECURITY_TLS ? "tls" : "plain";
+    const char *security = tcad->cluster->count < 2                            ? "none"
+                           : tcad->conf->control.security == CONF_SECURITY_TLS ? "tls"
+                                                                               : "plain";
     return json_pack("{s:s, s:I, s:I, s:I, s:b, s:s}", "name", tcad->cluster->name, "nodes",
-                     (json_int_t)tcad->cluster->count, "connected", (json_int_t)connected, "down", (json_int_t)down,
-                     "ready", down == 0, "security", security);
+                     (json_int_t)tcad->cluster->count, "connected", (json_int_t)connected, "down",
+                     (json_int_t)down, "ready", down == 0, "security", security);
 }
 
 /* Asked for once: the answer may come from another machine. */
@@ -93,20 +99,25 @@ json_t *inspect_status(struct tcad *tcad, bool *ret_degraded)
     engine_stats(tcad->engine, &stats);
     json_t *cluster = cluster_summary(tcad, ret_degraded), *rail_list = rails(tcad, ret_degraded);
     json_t *daemon = json_pack(
-        "{s:s, s:i, s:f, s:I, s:s, s:o, s:s, s:s, s:s, s:s}", "version", TCAD_VERSION, "pid", (int)getpid(),
-        "uptime_s", since_s(tcad->since_ns), "node", (json_int_t)tcad->node, "name", tcad->conf->node.name,
-        "incarnation", hex(tcad->incarnation), "state",
-        tcad->draining ? "draining" : *ret_degraded ? "degraded" : "ready", "user", own_user(),
-        "socket", tcad->conf->control.socket, "runtime_dir", tcad->conf->node.runtime_dir);
-    return json_pack("{s:o, s:o, s:I, s:I, s:{s:I, s:I}, s:I, s:{s:s, s:I, s:I, s:I, s:I, s:I}, s:o, s:{s:s, s:s}}",
-                     "daemon", daemon, "cluster", cluster, "sessions", (json_int_t)tcad->session_count, "groups",
-                     (json_int_t)groups_count(tcad->groups), "regions", "count",
-                     (json_int_t)regions_count(tcad->regions), "bytes", (json_int_t)regions_bytes(tcad->regions),
-                     "plans", (json_int_t)plan_count(tcad), "engine", "state", stats.asleep ? "asleep" : "busy",
-                     "starts", (json_int_t)stats.starts, "completions", (json_int_t)stats.completions, "errors",
-                     (json_int_t)stats.errors, "bytes", (json_int_t)stats.bytes, "sleeps", (json_int_t)stats.sleeps,
-                     "rails", rail_list, "calibration", "state", tcad->calibrated ? "measured" : "none", "path",
-                     tcad->conf->rails.calibration_file);
+        "{s:s, s:i, s:f, s:I, s:s, s:o, s:s, s:s, s:s, s:s}", "version", TCAD_VERSION, "pid",
+        (int)getpid(), "uptime_s", since_s(tcad->since_ns), "node", (json_int_t)tcad->node, "name",
+        tcad->conf->node.name, "incarnation", hex(tcad->incarnation), "state",
+        tcad->draining  ? "draining"
+        : *ret_degraded ? "degraded"
+                        : "ready",
+        "user", own_user(), "socket", tcad->conf->control.socket, "runtime_dir",
+        tcad->conf->node.runtime_dir);
+    return json_pack(
+        "{s:o, s:o, s:I, s:I, s:{s:I, s:I}, s:I, s:{s:s, s:I, s:I, s:I, s:I, s:I}, s:o, s:{s:s, "
+        "s:s}}",
+        "daemon", daemon, "cluster", cluster, "sessions", (json_int_t)tcad->session_count, "groups",
+        (json_int_t)groups_count(tcad->groups), "regions", "count",
+        (json_int_t)regions_count(tcad->regions), "bytes", (json_int_t)regions_bytes(tcad->regions),
+        "plans", (json_int_t)plan_count(tcad), "engine", "state", stats.asleep ? "asleep" : "busy",
+        "starts", (json_int_t)stats.starts, "completions", (json_int_t)stats.completions, "errors",
+        (json_int_t)stats.errors, "bytes", (json_int_t)stats.bytes, "sleeps",
+        (json_int_t)stats.sleeps, "rails", rail_list, "calibration", "state",
+        tcad->calibrated ? "measured" : "none", "path", tcad->conf->rails.calibration_file);
 }
 
 json_t *inspect_nodes(struct tcad *tcad)
@@ -126,12 +137,14 @@ json_t *inspect_nodes(struct tcad *tcad)
             if (links_exists(tcad->links, node->id, rail))
                 json_array_append_new(rail_list, json_string(rail_name(rail)));
         json_array_append_new(
-            list, json_pack("{s:I, s:s, s:s, s:s, s:s, s:f, s:f, s:s, s:o, s:I, s:I, s:o, s:s}", "id",
-                            (json_int_t)node->id, "name", node->name, "address", text, "subcluster", node->subcluster,
-                            "state", info.state, "since_s", since_s(info.since_ns), "rtt_us",
-                            (double)info.rtt_ns / 1e3, "daemon_version", info.version, "incarnation",
-                            hex(info.incarnation), "sent_bytes", (json_int_t)info.sent_bytes, "received_bytes",
-                            (json_int_t)info.received_bytes, "rails", rail_list, "last_error", info.last_error));
+            list, json_pack("{s:I, s:s, s:s, s:s, s:s, s:f, s:f, s:s, s:o, s:I, s:I, s:o, s:s}",
+                            "id", (json_int_t)node->id, "name", node->name, "address", text,
+                            "subcluster", node->subcluster, "state", info.state, "since_s",
+                            since_s(info.since_ns), "rtt_us", (double)info.rtt_ns / 1e3,
+                            "daemon_version", info.version, "incarnation", hex(info.incarnation),
+                            "sent_bytes", (json_int_t)info.sent_bytes, "received_bytes",
+                            (json_int_t)info.received_bytes, "rails", rail_list, "last_error",
+                            info.last_error));
     }
     return json_pack("{s:o}", "nodes", list);
 }
@@ -170,15 +183,16 @@ static json_t *discover(void)
         hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(topology, object);
         int numa = near && near->nodeset ? hwloc_bitmap_first(near->nodeset) : -1;
         if (type)
-            json_array_append_new(devices, json_pack("{s:s, s:s, s:i}", "name", object->name, "type", type,
-                                                     "numa_node", numa));
+            json_array_append_new(devices, json_pack("{s:s, s:s, s:i}", "name", object->name,
+                                                     "type", type, "numa_node", numa));
     }
-    json_t *result = json_pack(
-        "{s:i, s:i, s:i, s:I, s:i, s:o}", "packages", hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE), "cores",
-        hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE), "processors",
-        hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU), "memory_bytes",
-        (json_int_t)hwloc_get_root_obj(topology)->total_memory, "numa_nodes",
-        hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE), "devices", devices);
+    json_t *result =
+        json_pack("{s:i, s:i, s:i, s:I, s:i, s:o}", "packages",
+                  hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE), "cores",
+                  hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE), "processors",
+                  hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU), "memory_bytes",
+                  (json_int_t)hwloc_get_root_obj(topology)->total_memory, "numa_nodes",
+                  hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE), "devices", devices);
     hwloc_topology_destroy(topology);
     return result;
 }
@@ -192,16 +206,20 @@ static json_t *machine(void)
     return json_incref(known);
 }
 
-static void add_links(struct tcad *tcad, json_t *links, const struct cluster_node *node, const char *state)
+static void add_links(struct tcad *tcad, json_t *links, const struct cluster_node *node,
+                      const char *state)
 {
     for (int rail = 1; rail < RAIL_COUNT; rail++) {
         if (!links_possible(tcad, rail, node->id))
             continue;
         bool live = links_exists(tcad->links, node->id, rail);
-        const char *is = engine_driver_error(tcad->engine, rail) ? "down" : live ? "up"
-                         : strcmp(state, "down") == 0            ? "down" : "idle";
-        json_array_append_new(links, json_pack("{s:I, s:I, s:s, s:s}", "from", (json_int_t)tcad->node, "to",
-                                               (json_int_t)node->id, "rail", rail_name(rail), "state", is));
+        const char *is = engine_driver_error(tcad->engine, rail) ? "down"
+                         : live                                  ? "up"
+                         : strcmp(state, "down") == 0            ? "down"
+                                                                 : "idle";
+        json_array_append_new(links, json_pack("{s:I, s:I, s:s, s:s}", "from",
+                                               (json_int_t)tcad->node, "to", (json_int_t)node->id,
+                                               "rail", rail_name(rail), "state", is));
     }
 }
 
@@ -213,10 +231,12 @@ json_t *inspect_topology(struct tcad *tcad)
         struct peer_info info;
         if (peers_info(tcad->peers, node->id, &info) < 0)
             continue;
-        json_array_append_new(nodes, json_pack("{s:I, s:s, s:s, s:s}", "id", (json_int_t)node->id, "name", node->name,
-                                               "subcluster", node->subcluster, "state", info.state));
+        json_array_append_new(nodes, json_pack("{s:I, s:s, s:s, s:s}", "id", (json_int_t)node->id,
+                                               "name", node->name, "subcluster", node->subcluster,
+                                               "state", info.state));
         add_links(tcad, links, node, info.state);
     }
-    return json_pack("{s:s, s:I, s:o, s:o, s:o, s:o}", "cluster", tcad->cluster->name, "self", (json_int_t)tcad->node, "nodes",
-                     nodes, "links", links, "fabrics", fabric_document(tcad), "machine", machine());
+    return json_pack("{s:s, s:I, s:o, s:o, s:o, s:o}", "cluster", tcad->cluster->name, "self",
+                     (json_int_t)tcad->node, "nodes", nodes, "links", links, "fabrics",
+                     fabric_document(tcad), "machine", machine());
 }

@@ -12,11 +12,12 @@ json_t *inspect_config(struct tcad *tcad)
         const struct config_key *key = &config_keys[i];
         char *value = tcad_conf_value(tcad->conf, key);
         json_array_append_new(
-            values, json_pack("{s:s, s:s, s:s, s:s?, s:s, s:b}", "section", key->section, "key", key->name, "value",
-                              value ? value : "", "default", key->initial ? key->initial : key->default_help, "origin",
+            values, json_pack("{s:s, s:s, s:s, s:s?, s:s, s:b}", "section", key->section, "key",
+                              key->name, "value", value ? value : "", "default",
+                              key->initial ? key->initial : key->default_help, "origin",
                               tcad_conf_origin(tcad->conf, key), "reloadable", key->reloadable));
         free(value);
     }
-    return json_pack("{s:s?, s:s?, s:o}", "file", tcad->conf->file, "cluster_file", tcad->conf->node.cluster_file, "values",
-                     values);
+    return json_pack("{s:s?, s:s?, s:o}", "file", tcad->conf->file, "cluster_file",
+                     tcad->conf->node.cluster_file, "values", values);
 }

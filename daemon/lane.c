@@ -9,7 +9,8 @@
 #include "daemon/session.h"
 #include "daemon/tcad.h"
 
-/* The lane from the session that has it in its list to another. Its memfd belongs to the two clients. */
+/* The lane from the session that has it in its list to another. Its memfd belongs to the two
+ * clients. */
 struct lane_record {
     struct lane_record *next;
     uint64_t to;
@@ -59,7 +60,8 @@ static int make(struct session *from, uint64_t to, struct lane_record **at)
     return fd;
 }
 
-static void tell(struct session *to, const struct plan *plan, const struct plan_unit *unit, int lane_fd)
+static void tell(struct session *to, const struct plan *plan, const struct plan_unit *unit,
+                 int lane_fd)
 {
     Tca__Share share = TCA__SHARE__INIT;
     Tca__Event event = TCA__EVENT__INIT;
@@ -76,8 +78,8 @@ static void tell(struct session *to, const struct plan *plan, const struct plan_
     share.target_region = unit->region->id;
     share.target_offset = unit->handle.offset_bytes + unit->target_offset;
     if (unit->target_layout != unit->source_layout)
-        share.target_layout =
-            (ProtobufCBinaryData){layout_bytes(unit->target_layout), (uint8_t *)unit->target_layout};
+        share.target_layout = (ProtobufCBinaryData){layout_bytes(unit->target_layout),
+                                                    (uint8_t *)unit->target_layout};
     if (!unit->source->attached) {
         fds[fd_count++] = unit->source->fd;
         share.source_fd = fd_count;
@@ -102,7 +104,8 @@ bool lane_offer(struct plan *plan, struct plan_unit *unit, int *ret_lane_fd)
     if (!*at) {
         fd = make(from, unit->owner, at);
         if (fd < 0) {
-            log_debug(NULL, "no lane from session %llu to %llu: its puts are copied by the sender alone",
+            log_debug(NULL,
+                      "no lane from session %llu to %llu: its puts are copied by the sender alone",
                       (unsigned long long)from->id, (unsigned long long)to->id);
             return false;
         }
@@ -112,7 +115,8 @@ bool lane_offer(struct plan *plan, struct plan_unit *unit, int *ret_lane_fd)
         return false; /* it is not new then */
     *ret_lane_fd = fd;
     tell(to, plan, unit, fd);
-    return session_reads(to); /* else it has not got it yet, and could meet entries that it knows nothing of */
+    return session_reads(
+        to); /* else it has not got it yet, and could meet entries that it knows nothing of */
 }
 
 void lane_withdraw(struct plan *plan, struct plan_unit *unit)

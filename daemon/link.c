@@ -52,8 +52,9 @@ void link_hold(struct link *link, struct region *region)
 }
 
 /*
- * Why the ending ones are kept: the driver may have given the memory of a peer that has gone to a new one. What it told of the old
- * one was posted before this is, and what it tells of the new one comes after it.
+ * Why the ending ones are kept: the driver may have given the memory of a peer that has gone to a
+ * new one. What it told of the old one was posted before this is, and what it tells of the new one
+ * comes after it.
  */
 static void disconnected(void *context)
 {
@@ -143,7 +144,8 @@ void links_up(struct links *links, uint32_t node, size_t rail_count, Tca__RailAd
     links_down(links, node);
     for (size_t i = 0; i < rail_count; i++) {
         const struct driver_ops *ops = driver_find(rails[i]->driver);
-        if (!ops || !links_possible(links->tcad, ops->rail, node) || rails[i]->address.len > ADDRESS_MAX_BYTES)
+        if (!ops || !links_possible(links->tcad, ops->rail, node) ||
+            rails[i]->address.len > ADDRESS_MAX_BYTES)
             continue; /* a rail that we do not have, or that does not lead there */
         struct link *link = calloc(1, sizeof *link);
         if (!link) {

@@ -1,6 +1,6 @@
-/* Links: this node's way to another node (or to itself) over one rail. A link is made when a daemon greets us with its rails'
- * addresses, and is dead when that daemon goes or the driver loses it; plans hold references, so that the driver's peer stays until
- * their puts have been released. */
+/* Links: this node's way to another node (or to itself) over one rail. A link is made when a daemon
+ * greets us with its rails' addresses, and is dead when that daemon goes or the driver loses it;
+ * plans hold references, so that the driver's peer stays until their puts have been released. */
 #pragma once
 
 #include <stdbool.h>
@@ -28,8 +28,8 @@ struct link {
     struct links *links;
     uint32_t node;
     enum rail rail;
-    uint32_t refs;  /* the table, plans */
-    bool dead;      /* out of the table */
+    uint32_t refs; /* the table, plans */
+    bool dead;     /* out of the table */
     size_t address_bytes;
     uint8_t address[ADDRESS_MAX_BYTES];
     struct driver_peer *peer; /* NULL until link_connect() */
@@ -45,9 +45,11 @@ struct links *links_free(struct links *links);
 bool links_possible(const struct tcad *tcad, enum rail rail, uint32_t node);
 
 /* From a greeting (or, for the own node, at start). */
-void links_up(struct links *links, uint32_t node, size_t rail_count, Tca__RailAddress *const *rails);
+void links_up(struct links *links, uint32_t node, size_t rail_count,
+              Tca__RailAddress *const *rails);
 void links_down(struct links *links, uint32_t node);
-/* The link that a driver's peer belongs to is dead from now on: its node, or -1 when it was so already. */
+/* The link that a driver's peer belongs to is dead from now on: its node, or -1 when it was so
+ * already. */
 int links_lost(struct links *links, const struct driver_peer *peer, enum rail *ret_rail);
 
 /* No reference: NULL where there is none. */
@@ -55,8 +57,9 @@ struct link *links_find(const struct links *links, uint32_t node, enum rail rail
 /* A reference, or NULL: no such rail to that node. */
 struct link *link_get(struct links *links, uint32_t node, enum rail rail);
 void link_unref(struct link *link);
-/* A put from this region went over the link. When the link was lost, the provider may still have it, and read from the region: its
- * memory stays until the driver has dropped the peer, lest somebody else's bytes that were mapped there since are sent. */
+/* A put from this region went over the link. When the link was lost, the provider may still have
+ * it, and read from the region: its memory stays until the driver has dropped the peer, lest
+ * somebody else's bytes that were mapped there since are sent. */
 void link_hold(struct link *link, struct region *region);
 /* Worker's thread: makes the driver's peer unless there is one. */
 int link_connect(struct link *link);

@@ -56,8 +56,10 @@ static void write_stderr(enum log_level level, const char *text)
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &parts);
     size_t at = strftime(line, sizeof line, "%Y-%m-%dT%H:%M:%S", &parts);
-    int n = snprintf(line + at, sizeof line - at, ".%06ldZ %s: %s\n", now.tv_nsec / 1000, level_name(level), text);
-    /* One write: the lines of two threads do not mix. Where stderr does not take it, there is nobody left to tell. */
+    int n = snprintf(line + at, sizeof line - at, ".%06ldZ %s: %s\n", now.tv_nsec / 1000,
+                     level_name(level), text);
+    /* One write: the lines of two threads do not mix. Where stderr does not take it, there is
+     * nobody left to tell. */
     (void)!write(STDERR_FILENO, line, at + (size_t)n);
 }
 
@@ -73,6 +75,7 @@ void log_message(enum log_level level, const char *fields, const char *format, .
     va_end(arguments);
     make_line(text, wanted);
 
-    if (!atomic_load_explicit(&to_journal, memory_order_relaxed) || notify_journal((int)level, fields, text) < 0)
+    if (!atomic_load_explicit(&to_journal, memory_order_relaxed) ||
+        notify_journal((int)level, fields, text) < 0)
         write_stderr(level, text);
 }

@@ -1,4 +1,5 @@
-/* The daemon's log: the journal with fields when it is there, else stderr with time and level. Any thread. */
+/* The daemon's log: the journal with fields when it is there, else stderr with time and level. Any
+ * thread. */
 #pragma once
 
 enum log_level {

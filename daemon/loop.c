@@ -31,7 +31,8 @@ struct event_base *loop_base(struct loop *loop)
 struct timeval loop_timeval(uint64_t ns)
 {
     uint64_t us = ns / 1000 + (ns % 1000 != 0);
-    return (struct timeval){.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)};
+    return (struct timeval){.tv_sec = (time_t)(us / 1000000),
+                            .tv_usec = (suseconds_t)(us % 1000000)};
 }
 
 /* ---- posts ---- */
@@ -46,7 +47,8 @@ static struct post *take_posts(struct loop *loop)
     return first;
 }
 
-/* Runs what is there now; what these calls post in turn comes in the next round, so that posts cannot starve the rest. */
+/* Runs what is there now; what these calls post in turn comes in the next round, so that posts
+ * cannot starve the rest. */
 static bool run_all(struct loop *loop)
 {
     struct post *first = take_posts(loop), *next;
@@ -84,7 +86,8 @@ int loop_post(struct loop *loop, void (*call)(void *context), void *context)
     loop->last = &post->next;
     pthread_mutex_unlock(&loop->mutex);
     if (wake)
-        eventfd_write(loop->posted_fd, 1); /* cannot fail: the counter is read before it is near its limit */
+        eventfd_write(loop->posted_fd,
+                      1); /* cannot fail: the counter is read before it is near its limit */
     return 0;
 }
 
@@ -95,7 +98,8 @@ static struct event_base *base_new(void)
     struct event_config *config = event_config_new();
     if (!config)
         return NULL;
-    /* Only our own thread calls libevent; and a timer set late in a long callback must not count from the callback's start. */
+    /* Only our own thread calls libevent; and a timer set late in a long callback must not count
+     * from the callback's start. */
     event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
     event_config_set_flag(config, EVENT_BASE_FLAG_NO_CACHE_TIME);
     struct event_base *base = event_base_new_with_config(config);
@@ -115,7 +119,8 @@ int loop_new(struct loop **ret_loop)
     if (r == 0) {
         loop->base = base_new();
         if (loop->base)
-            loop->posted = event_new(loop->base, loop->posted_fd, EV_READ | EV_PERSIST, run_posts, loop);
+            loop->posted =
+                event_new(loop->base, loop->posted_fd, EV_READ | EV_PERSIST, run_posts, loop);
         if (!loop->posted || event_add(loop->posted, NULL) < 0)
             r = -ENOMEM;
     }
@@ -171,7 +176,8 @@ struct loop_io {
 static void io_ready(int fd, short what, void *context)
 {
     struct loop_io *io = context;
-    io->ready(io->context, ((what & EV_READ) ? LOOP_READ : 0) | ((what & EV_WRITE) ? LOOP_WRITE : 0));
+    io->ready(io->context,
+              ((what & EV_READ) ? LOOP_READ : 0) | ((what & EV_WRITE) ? LOOP_WRITE : 0));
 }
 
 int loop_io_set(struct loop_io *io, unsigned events)
@@ -182,14 +188,17 @@ int loop_io_set(struct loop_io *io, unsigned events)
     io->events = 0;
     if (!events)
         return 0;
-    short what = (short)(EV_PERSIST | ((events & LOOP_READ) ? EV_READ : 0) | ((events & LOOP_WRITE) ? EV_WRITE : 0));
-    if (event_assign(io->event, io->base, io->fd, what, io_ready, io) < 0 || event_add(io->event, NULL) < 0)
+    short what = (short)(EV_PERSIST | ((events & LOOP_READ) ? EV_READ : 0) |
+                         ((events & LOOP_WRITE) ? EV_WRITE : 0));
+    if (event_assign(io->event, io->base, io->fd, what, io_ready, io) < 0 ||
+        event_add(io->event, NULL) < 0)
         return -EINVAL; /* a descriptor that epoll does not take */
     io->events = events;
     return 0;
 }
 
-int loop_io_new(struct loop *loop, int fd, unsigned events, void (*ready)(void *context, unsigned events), void *context,
+int loop_io_new(struct loop *loop, int fd, unsigned events,
+                void (*ready)(void *context, unsigned events), void *context,
                 struct loop_io **ret_io)
 {
     struct loop_io *io = malloc(sizeof *io);
@@ -235,7 +244,8 @@ static void timer_expired(int fd, short what, void *context)
     timer->expired(timer->context);
 }
 
-int loop_timer_new(struct loop *loop, void (*expired)(void *context), void *context, struct loop_timer **ret_timer)
+int loop_timer_new(struct loop *loop, void (*expired)(void *context), void *context,
+                   struct loop_timer **ret_timer)
 {
     struct loop_timer *timer = malloc(sizeof *timer);
     if (!timer)

@@ -1,6 +1,7 @@
 /*
- * The daemon's event loop. The only room that knows libevent: everybody else sees descriptors, timers, deferred calls, message
- * streams and a small HTTP responder. Everything runs on the loop's thread; only loop_post() may be called from others.
+ * The daemon's event loop. The only room that knows libevent: everybody else sees descriptors,
+ * timers, deferred calls, message streams and a small HTTP responder. Everything runs on the loop's
+ * thread; only loop_post() may be called from others.
  */
 #pragma once
 
@@ -24,20 +25,24 @@ void loop_stop(struct loop *loop);
 
 /* From any thread: call(context) runs on the loop's thread, in the order of the posts. -ENOMEM. */
 int loop_post(struct loop *loop, void (*call)(void *context), void *context);
-/* After loop_run(), once no other thread posts any more: runs what was posted, and what that posts. */
+/* After loop_run(), once no other thread posts any more: runs what was posted, and what that posts.
+ */
 void loop_finish_posts(struct loop *loop);
 
 enum {
     LOOP_READ = 1 << 0,
     LOOP_WRITE = 1 << 1,
 };
-/* Calls back whenever the descriptor is ready for one of `events` (level triggered). The descriptor stays the caller's. */
-int loop_io_new(struct loop *loop, int fd, unsigned events, void (*ready)(void *context, unsigned events), void *context,
+/* Calls back whenever the descriptor is ready for one of `events` (level triggered). The descriptor
+ * stays the caller's. */
+int loop_io_new(struct loop *loop, int fd, unsigned events,
+                void (*ready)(void *context, unsigned events), void *context,
                 struct loop_io **ret_io);
 int loop_io_set(struct loop_io *io, unsigned events); /* 0: none for now */
 struct loop_io *loop_io_free(struct loop_io *io);     /* allowed from within its own callback */
 
-int loop_timer_new(struct loop *loop, void (*expired)(void *context), void *context, struct loop_timer **ret_timer);
+int loop_timer_new(struct loop *loop, void (*expired)(void *context), void *context,
+                   struct loop_timer **ret_timer);
 /* Once after delay_ns, then every interval_ns (0: only once). Setting again replaces. */
 int loop_timer_set(struct loop_timer *timer, uint64_t delay_ns, uint64_t interval_ns);
 void loop_timer_stop(struct loop_timer *timer);
@@ -53,10 +58,11 @@ struct stream;
 struct tls; /* tls.h */
 
 struct stream_events {
-    void (*ready)(void *context);                /* connected, and TLS is up */
+    void (*ready)(void *context); /* connected, and TLS is up */
     /* A whole frame; the payload is valid during the call. */
     void (*frame)(void *context, uint32_t tag, const void *payload, size_t bytes);
-    /* It is over (end, error, protocol error: text says what); no further call. The stream is still to be freed. */
+    /* It is over (end, error, protocol error: text says what); no further call. The stream is still
+     * to be freed. */
     void (*closed)(void *context, int error, const char *text);
     void *context;
 };
@@ -65,14 +71,16 @@ struct stream_events {
 enum { STREAM_QUEUE_MAX_BYTES = FRAME_PAYLOAD_MAX + (16 << 20) };
 
 /* tls NULL: plain. Connecting is asynchronous: ready() or closed() comes later. */
-int stream_connect(struct loop *loop, struct tls *tls, const struct sockaddr *address, socklen_t address_bytes,
-                   const struct stream_events *events, struct stream **ret_stream);
+int stream_connect(struct loop *loop, struct tls *tls, const struct sockaddr *address,
+                   socklen_t address_bytes, const struct stream_events *events,
+                   struct stream **ret_stream);
 /* Takes fd over. */
 int stream_accept(struct loop *loop, struct tls *tls, int fd, const struct stream_events *events,
                   struct stream **ret_stream);
 /* The longest payload that is taken from the other side; FRAME_INLINE_MAX until this is called. */
 void stream_set_limit(struct stream *stream, size_t payload_bytes);
-/* Queues a frame; -ENOTCONN before ready() and after closed(); -ENOBUFS when the other side has not read for long and the queue is full. */
+/* Queues a frame; -ENOTCONN before ready() and after closed(); -ENOBUFS when the other side has not
+ * read for long and the queue is full. */
 int stream_send(struct stream *stream, uint32_t tag, const void *payload, size_t bytes);
 /* All that has arrived, also of frames that are not complete yet. */
 uint64_t stream_received_bytes(const struct stream *stream);
@@ -83,9 +91,11 @@ struct stream *stream_free(struct stream *stream); /* allowed from within its ow
 struct listener;
 /* Listens on TCP; accepted(context, fd, peer address text) owns fd. */
 int listener_tcp(struct loop *loop, const struct sockaddr *address, socklen_t address_bytes,
-                 void (*accepted)(void *context, int fd, const char *from), void *context, struct listener **ret);
+                 void (*accepted)(void *context, int fd, const char *from), void *context,
+                 struct listener **ret);
 /* On a listening descriptor that exists already (UNIX socket made by us, or socket activation). */
-int listener_fd(struct loop *loop, int fd, void (*accepted)(void *context, int fd, const char *from), void *context,
+int listener_fd(struct loop *loop, int fd,
+                void (*accepted)(void *context, int fd, const char *from), void *context,
                 struct listener **ret);
 struct listener *listener_free(struct listener *listener); /* closes its descriptor */
 int listener_port(const struct listener *listener);        /* the TCP port in use */
@@ -95,6 +105,7 @@ int listener_port(const struct listener *listener);        /* the TCP port in us
 struct http;
 /* answer() returns a text from malloc (or NULL: 404) and its content type. */
 int http_new(struct loop *loop, const char *address, uint16_t port,
-             char *(*answer)(void *context, const char *path, const char **ret_type), void *context, struct http **ret);
+             char *(*answer)(void *context, const char *path, const char **ret_type), void *context,
+             struct http **ret);
 int http_port(const struct http *http);
 struct http *http_free(struct http *http);

@@ -1,6 +1,7 @@
 /*
- * Just enough HTTP/1.1 for a scraper: one GET per connection, bounded in size, time and number. Nothing here is worth the surface
- * of a full HTTP server inside a daemon that owns everybody's memory.
+ * Just enough HTTP/1.1 for a scraper: one GET per connection, bounded in size, time and number.
+ * Nothing here is worth the surface of a full HTTP server inside a daemon that owns everybody's
+ * memory.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -52,16 +53,18 @@ static void connection_free(struct connection *connection)
     free(connection);
 }
 
-static void respond(struct connection *connection, const char *status, const char *type, const char *body)
+static void respond(struct connection *connection, const char *status, const char *type,
+                    const char *body)
 {
     struct evbuffer *output = bufferevent_get_output(connection->bev);
 
     connection->answered = true;
     bufferevent_disable(connection->bev, EV_READ);
-    if (evbuffer_add_printf(output,
-                            "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nCache-Control: no-store\r\n"
-                            "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
-                            status, type, strlen(body)) < 0 ||
+    if (evbuffer_add_printf(
+            output,
+            "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nCache-Control: no-store\r\n"
+            "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
+            status, type, strlen(body)) < 0 ||
         evbuffer_add(output, body, strlen(body)) < 0)
         connection_free(connection);
 }
@@ -170,7 +173,8 @@ static void on_accepted(void *context, int fd, const char *from)
 }
 
 int http_new(struct loop *loop, const char *address, uint16_t port,
-             char *(*answer)(void *context, const char *path, const char **ret_type), void *context, struct http **ret)
+             char *(*answer)(void *context, const char *path, const char **ret_type), void *context,
+             struct http **ret)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
@@ -182,8 +186,8 @@ int http_new(struct loop *loop, const char *address, uint16_t port,
     if (!http)
         return -ENOMEM;
     *http = (struct http){.loop = loop, .answer = answer, .context = context};
-    int r = listener_tcp(loop, is_v4 ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6, is_v4 ? sizeof v4 : sizeof v6,
-                         on_accepted, http, &http->listener);
+    int r = listener_tcp(loop, is_v4 ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6,
+                         is_v4 ? sizeof v4 : sizeof v6, on_accepted, http, &http->listener);
     if (r < 0) {
         free(http);
         return r;

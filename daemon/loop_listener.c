@@ -26,19 +26,23 @@ struct listener {
 };
 
 /* "10.0.0.7:40332"; "" for anything but IP. */
-static void address_text(const struct sockaddr *address, socklen_t bytes, char *ret_text, size_t text_bytes)
+static void address_text(const struct sockaddr *address, socklen_t bytes, char *ret_text,
+                         size_t text_bytes)
 {
     char host[INET6_ADDRSTRLEN + IF_NAMESIZE + 1], port[8];
 
     ret_text[0] = '\0';
     if (address->sa_family != AF_INET && address->sa_family != AF_INET6)
         return;
-    if (getnameinfo(address, bytes, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    if (getnameinfo(address, bytes, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
         return;
-    snprintf(ret_text, text_bytes, address->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+    snprintf(ret_text, text_bytes, address->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host,
+             port);
 }
 
-static void on_accept(struct evconnlistener *connections, int fd, struct sockaddr *address, int bytes, void *context)
+static void on_accept(struct evconnlistener *connections, int fd, struct sockaddr *address,
+                      int bytes, void *context)
 {
     struct listener *listener = context;
     char from[96];
@@ -55,7 +59,9 @@ static void on_error(struct evconnlistener *connections, void *context)
     int error = errno;
 
     if (!listener->complained)
-        log_error(NULL, "cannot accept connections: %s (raise LimitNOFILE= or end some clients); trying again every %d ms",
+        log_error(NULL,
+                  "cannot accept connections: %s (raise LimitNOFILE= or end some clients); trying "
+                  "again every %d ms",
                   strerrordesc_np(error), PAUSE_MS);
     listener->complained = true;
     evconnlistener_disable(connections);
@@ -68,7 +74,8 @@ static void on_pause_over(void *context)
     evconnlistener_enable(listener->connections);
 }
 
-int listener_fd(struct loop *loop, int fd, void (*accepted)(void *context, int fd, const char *from), void *context,
+int listener_fd(struct loop *loop, int fd,
+                void (*accepted)(void *context, int fd, const char *from), void *context,
                 struct listener **ret)
 {
     struct listener *listener = calloc(1, sizeof *listener);
@@ -80,8 +87,9 @@ int listener_fd(struct loop *loop, int fd, void (*accepted)(void *context, int f
     if (r == 0)
         r = loop_timer_new(loop, on_pause_over, listener, &listener->pause);
     if (r == 0) {
-        listener->connections = evconnlistener_new(loop_base(loop), on_accept, listener,
-                                                   LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
+        listener->connections =
+            evconnlistener_new(loop_base(loop), on_accept, listener,
+                               LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
         if (!listener->connections)
             r = -ENOMEM;
     }
@@ -95,14 +103,15 @@ int listener_fd(struct loop *loop, int fd, void (*accepted)(void *context, int f
 }
 
 int listener_tcp(struct loop *loop, const struct sockaddr *address, socklen_t address_bytes,
-                 void (*accepted)(void *context, int fd, const char *from), void *context, struct listener **ret)
+                 void (*accepted)(void *context, int fd, const char *from), void *context,
+                 struct listener **ret)
 {
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
     int one = 1, r = 0;
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) < 0 || bind(fd, address, address_bytes) < 0 ||
-        listen(fd, BACKLOG) < 0)
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) < 0 ||
+        bind(fd, address, address_bytes) < 0 || listen(fd, BACKLOG) < 0)
         r = -errno;
     if (r == 0)
         r = listener_fd(loop, fd, accepted, context, ret);
@@ -127,7 +136,8 @@ int listener_port(const struct listener *listener)
     struct sockaddr_storage address;
     socklen_t bytes = sizeof address;
 
-    if (getsockname(evconnlistener_get_fd(listener->connections), (struct sockaddr *)&address, &bytes) < 0)
+    if (getsockname(evconnlistener_get_fd(listener->connections), (struct sockaddr *)&address,
+                    &bytes) < 0)
         return -errno;
     if (address.ss_family == AF_INET)
         return ntohs(((struct sockaddr_in *)&address)->sin_port);

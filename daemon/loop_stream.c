@@ -1,7 +1,9 @@
 /*
- * Streams of frames. A stream waits for its connection by itself, then gives the descriptor to a bufferevent.
+ * Streams of frames. A stream waits for its connection by itself, then gives the descriptor to a
+ * bufferevent.
  *
- * Callbacks may free the stream: `calls` counts the callbacks under way, and the last one out frees what was freed meanwhile.
+ * Callbacks may free the stream: `calls` counts the callbacks under way, and the last one out frees
+ * what was freed meanwhile.
  */
 #include <errno.h>
 #include <event2/buffer.h>
@@ -26,13 +28,13 @@ struct stream {
     struct event_base *base;
     struct tls *tls; /* NULL: plain */
     bool accepting;
-    int fd;               /* -1 once the bufferevent owns it */
-    struct event *start;  /* waits until connected */
+    int fd;              /* -1 once the bufferevent owns it */
+    struct event *start; /* waits until connected */
     struct bufferevent *bev;
-    size_t limit; /* of a payload */
+    size_t limit;         /* of a payload */
     uint64_t taken_bytes; /* in frames that were handed on */
     bool ready;
-    bool over;    /* closed() was called */
+    bool over; /* closed() was called */
     bool freed;
     unsigned calls;
     struct stream_events events;
@@ -70,7 +72,8 @@ static void leave(struct stream *stream)
         destroy(stream);
 }
 
-/* Ends it, once. What is queued is still sent until the stream is freed, so that the other side learns why. */
+/* Ends it, once. What is queued is still sent until the stream is freed, so that the other side
+ * learns why. */
 static void end(struct stream *stream, int error, const char *text)
 {
     if (stream->over || stream->freed)
@@ -85,16 +88,22 @@ static void end(struct stream *stream, int error, const char *text)
 /* ---- frames ---- */
 
 /* What came instead of a frame. */
-static int refuse_header(struct stream *stream, const struct frame_header *header, int error, const char *why)
+static int refuse_header(struct stream *stream, const struct frame_header *header, int error,
+                         const char *why)
 {
     const uint8_t *bytes = (const uint8_t *)header;
     char text[160];
 
     if (error == -EPROTONOSUPPORT)
-        snprintf(text, sizeof text, "it speaks protocol version %u, this daemon version %d: both nodes must run the same "
-                                    "release of tcad", header->version, PROTO_VERSION);
+        snprintf(
+            text, sizeof text,
+            "it speaks protocol version %u, this daemon version %d: both nodes must run the same "
+            "release of tcad",
+            header->version, PROTO_VERSION);
     else if (!stream->tls && bytes[0] == 0x16 && bytes[1] == 0x03) /* a TLS record */
-        snprintf(text, sizeof text, "it speaks TLS, this daemon is set to plain: compare control.security of both nodes");
+        snprintf(
+            text, sizeof text,
+            "it speaks TLS, this daemon is set to plain: compare control.security of both nodes");
     else
         snprintf(text, sizeof text, "%s", why);
     end(stream, error, text);
@@ -133,7 +142,8 @@ static int take_frame(struct stream *stream, struct evbuffer *input)
         return -ENOMEM;
     }
     stream->taken_bytes += bytes;
-    stream->events.frame(stream->events.context, header.tag, frame + sizeof header, header.length_bytes);
+    stream->events.frame(stream->events.context, header.tag, frame + sizeof header,
+                         header.length_bytes);
     evbuffer_drain(input, bytes); /* the buffer lives until leave() */
     return 1;
 }
@@ -155,7 +165,8 @@ void stream_set_limit(struct stream *stream, size_t payload_bytes)
 
 uint64_t stream_received_bytes(const struct stream *stream)
 {
-    return stream->taken_bytes + (stream->bev ? evbuffer_get_length(bufferevent_get_input(stream->bev)) : 0);
+    return stream->taken_bytes +
+           (stream->bev ? evbuffer_get_length(bufferevent_get_input(stream->bev)) : 0);
 }
 
 int stream_send(struct stream *stream, uint32_t tag, const void *payload, size_t bytes)
@@ -171,7 +182,8 @@ int stream_send(struct stream *stream, uint32_t tag, const void *payload, size_t
 
     frame_header_fill(&header, tag, (uint32_t)bytes);
     /* Room for both first: half a frame in the queue would be the end of the connection. */
-    if (evbuffer_expand(output, sizeof header + bytes) < 0 || evbuffer_add(output, &header, sizeof header) < 0 ||
+    if (evbuffer_expand(output, sizeof header + bytes) < 0 ||
+        evbuffer_add(output, &header, sizeof header) < 0 ||
         evbuffer_add(output, payload, bytes) < 0)
         return -ENOMEM;
     return 0;
@@ -216,7 +228,9 @@ static void on_event(struct bufferevent *bev, short what, void *context)
         else
             end(stream, -EACCES, "it has not proven that it has the cluster key");
     } else if (what & BEV_EVENT_EOF)
-        end(stream, -ECONNRESET, stream->ready ? "it closed the connection" : "it closed the connection during the TLS handshake");
+        end(stream, -ECONNRESET,
+            stream->ready ? "it closed the connection"
+                          : "it closed the connection during the TLS handshake");
     else if (what & BEV_EVENT_ERROR)
         on_error(stream, socket_error);
     leave(stream);
@@ -229,11 +243,13 @@ static int make_bufferevent(struct stream *stream)
         if (!session)
             return -ENOMEM;
         /* Takes the session over, also when it fails. */
-        stream->bev = bufferevent_openssl_socket_new(
-            stream->base, stream->fd, session,
-            stream->accepting ? BUFFEREVENT_SSL_ACCEPTING : BUFFEREVENT_SSL_CONNECTING, BEV_OPT_CLOSE_ON_FREE);
+        stream->bev = bufferevent_openssl_socket_new(stream->base, stream->fd, session,
+                                                     stream->accepting ? BUFFEREVENT_SSL_ACCEPTING
+                                                                       : BUFFEREVENT_SSL_CONNECTING,
+                                                     BEV_OPT_CLOSE_ON_FREE);
         if (stream->bev)
-            bufferevent_openssl_set_allow_dirty_shutdown(stream->bev, 1); /* frames have lengths: none can be cut short */
+            bufferevent_openssl_set_allow_dirty_shutdown(
+                stream->bev, 1); /* frames have lengths: none can be cut short */
     } else {
         stream->bev = bufferevent_socket_new(stream->base, stream->fd, BEV_OPT_CLOSE_ON_FREE);
     }
@@ -269,8 +285,8 @@ static void on_start(int fd, short what, void *context)
 }
 
 /* Takes fd over when it succeeds. */
-static int stream_new(struct loop *loop, struct tls *tls, bool accepting, int fd, const struct stream_events *events,
-                      struct stream **ret_stream)
+static int stream_new(struct loop *loop, struct tls *tls, bool accepting, int fd,
+                      const struct stream_events *events, struct stream **ret_stream)
 {
     struct stream *stream = malloc(sizeof *stream);
     if (!stream)
@@ -293,8 +309,9 @@ static int stream_new(struct loop *loop, struct tls *tls, bool accepting, int fd
     return 0;
 }
 
-int stream_connect(struct loop *loop, struct tls *tls, const struct sockaddr *address, socklen_t address_bytes,
-                   const struct stream_events *events, struct stream **ret_stream)
+int stream_connect(struct loop *loop, struct tls *tls, const struct sockaddr *address,
+                   socklen_t address_bytes, const struct stream_events *events,
+                   struct stream **ret_stream)
 {
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)

@@ -27,10 +27,13 @@ static const char usage[] =
     "usage: tcad [-c FILE] [-o SECTION.KEY=VALUE]... [--check | --show-config]\n"
     "The per-node communication daemon; see tcad(8).\n"
     "\n"
-    "  -c, --config FILE            configuration (default: tcad.conf in /etc/tcad, or ~/.config/tcad for users)\n"
+    "  -c, --config FILE            configuration (default: tcad.conf in /etc/tcad, or "
+    "~/.config/tcad for users)\n"
     "  -o, --option SECTION.KEY=VAL set one value; goes before the file; may be repeated\n"
-    "      --check                  check the configuration and the cluster file, say what is wrong, and end\n"
-    "      --show-config            print the whole configuration in effect, with explanations, and end\n"
+    "      --check                  check the configuration and the cluster file, say what is "
+    "wrong, and end\n"
+    "      --show-config            print the whole configuration in effect, with explanations, "
+    "and end\n"
     "  -h, --help                   this\n"
     "  -V, --version                the version\n"
     "\n"
@@ -40,9 +43,12 @@ static const char usage[] =
 static int parse(int argc, char **argv, struct arguments *arguments)
 {
     static const struct option options[] = {
-        {"config", required_argument, NULL, 'c'}, {"option", required_argument, NULL, 'o'},
-        {"check", no_argument, NULL, 'C'},        {"show-config", no_argument, NULL, 'S'},
-        {"help", no_argument, NULL, 'h'},         {"version", no_argument, NULL, 'V'},
+        {"config", required_argument, NULL, 'c'},
+        {"option", required_argument, NULL, 'o'},
+        {"check", no_argument, NULL, 'C'},
+        {"show-config", no_argument, NULL, 'S'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
     };
     int option;
@@ -145,7 +151,8 @@ static int serve(struct tcad *tcad)
     struct handlers handlers = {0};
     sigset_t ours, before;
 
-    /* They wait for our handlers: a network library may bring some that exit() in the middle of what it loads, and never return. */
+    /* They wait for our handlers: a network library may bring some that exit() in the middle of
+     * what it loads, and never return. */
     sigemptyset(&ours);
     sigaddset(&ours, SIGTERM);
     sigaddset(&ours, SIGINT);
@@ -161,7 +168,8 @@ static int serve(struct tcad *tcad)
     }
     char fields[32];
     snprintf(fields, sizeof fields, "TCAD_NODE=%u", tcad->node);
-    log_info(fields, "node %u (%s) is ready at %s", tcad->node, tcad->conf->node.name, tcad->conf->control.socket);
+    log_info(fields, "node %u (%s) is ready at %s", tcad->node, tcad->conf->node.name,
+             tcad->conf->control.socket);
     notify_ready("ready");
     r = loop_run(tcad->loop);
     forget_signals(&handlers);
@@ -175,14 +183,16 @@ int main(int argc, char **argv)
     struct config_errors errors = {0};
     /* The system unit runs it as user tcad and names its runtime directory in /run. */
     const char *runtime = getenv("RUNTIME_DIRECTORY");
-    struct tcad tcad = {.is_system = geteuid() == 0 || (runtime && strncmp(runtime, "/run/tcad", 9) == 0)};
+    struct tcad tcad = {.is_system =
+                            geteuid() == 0 || (runtime && strncmp(runtime, "/run/tcad", 9) == 0)};
 
     int status = parse(argc, argv, &arguments);
     if (status >= 0)
         return status;
     tcad.conf_path = arguments.config;
     tcad.overrides = arguments.overrides;
-    int r = tcad_conf_load(arguments.config, tcad.is_system, arguments.overrides, &tcad.conf, &errors);
+    int r =
+        tcad_conf_load(arguments.config, tcad.is_system, arguments.overrides, &tcad.conf, &errors);
     if (r < 0) {
         config_errors_write(&errors, stderr);
         fprintf(stderr, "tcad: %s\n", r == -EINVAL ? "the configuration has errors" : strerror(-r));
@@ -196,7 +206,8 @@ int main(int argc, char **argv)
         printf("%s: good\n", tcad.conf->file ? tcad.conf->file : "the default configuration");
     if (!arguments.check && !arguments.show) {
         signal(SIGPIPE, SIG_IGN);
-        signal(SIGXFSZ, SIG_IGN); /* regions are files: who asks for one beyond LimitFSIZE= is told */
+        signal(SIGXFSZ,
+               SIG_IGN); /* regions are files: who asks for one beyond LimitFSIZE= is told */
         raise_descriptor_limit();
         log_init(tcad_log_level(tcad.conf), tcad_log_target(tcad.conf));
         status = serve(&tcad);

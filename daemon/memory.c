@@ -13,7 +13,8 @@ static bool read_number(const char *path, const char *key, uint64_t *ret_number)
     FILE *from = fopen(path, "re");
 
     while (from && !found && fgets(line, sizeof line, from))
-        found = strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), "%" SCNu64, ret_number) == 1;
+        found = strncmp(line, key, strlen(key)) == 0 &&
+                sscanf(line + strlen(key), "%" SCNu64, ret_number) == 1;
     if (from)
         fclose(from);
     return found;

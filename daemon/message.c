@@ -25,6 +25,7 @@ static void limited_free(void *context, void *memory)
 Tca__Message *message_unpack(const void *payload, size_t bytes)
 {
     size_t left = BYTES_MIN + FACTOR * bytes;
-    ProtobufCAllocator allocator = {.alloc = limited_alloc, .free = limited_free, .allocator_data = &left};
+    ProtobufCAllocator allocator = {
+        .alloc = limited_alloc, .free = limited_free, .allocator_data = &left};
     return tca__message__unpack(&allocator, bytes, payload);
 }

@@ -29,7 +29,8 @@ static bool ends_with(const char *text, const char *end)
     return text_bytes >= end_bytes && strcmp(text + text_bytes - end_bytes, end) == 0;
 }
 
-/* The family's name: without _total, with the unit at its end, and only of characters that may be there. */
+/* The family's name: without _total, with the unit at its end, and only of characters that may be
+ * there. */
 static void family_name(const json_t *family, char ret_name[static METRIC_NAME_MAX])
 {
     const char *name = text_of(family, "name"), *unit = text_of(family, "unit");
@@ -86,7 +87,8 @@ static void write_labels(FILE *to, const json_t *labels)
     const json_t *value;
     char before = '{';
 
-    json_object_foreach((json_t *)labels, key, value) {
+    json_object_foreach((json_t *)labels, key, value)
+    {
         fprintf(to, "%c%s=\"", before, key);
         write_label_value(to, value);
         fputc('"', to);
@@ -112,7 +114,8 @@ static void write_number(FILE *to, const json_t *value)
 
 static void write_family(FILE *to, const json_t *family)
 {
-    const char *type = text_of(family, "type"), *unit = text_of(family, "unit"), *help = text_of(family, "help");
+    const char *type = text_of(family, "type"), *unit = text_of(family, "unit"),
+               *help = text_of(family, "help");
     const json_t *samples = json_object_get(family, "samples"), *sample;
     char name[METRIC_NAME_MAX];
     size_t i;
@@ -126,7 +129,8 @@ static void write_family(FILE *to, const json_t *family)
     fprintf(to, "# HELP %s ", name);
     write_escaped(to, help);
     fputc('\n', to);
-    json_array_foreach((json_t *)samples, i, sample) {
+    json_array_foreach((json_t *)samples, i, sample)
+    {
         const json_t *value = json_object_get(sample, "value");
         if (!json_is_number(value))
             continue;
@@ -147,8 +151,7 @@ char *metrics_render(const json_t *document)
     FILE *to = open_memstream(&text, &bytes);
     if (!to)
         return NULL;
-    json_array_foreach(json_object_get(document, "families"), i, family)
-        write_family(to, family);
+    json_array_foreach(json_object_get(document, "families"), i, family) write_family(to, family);
     fputs("# EOF\n", to);
     bool broken = ferror(to);
     if (fclose(to) != 0 || broken) {
@@ -194,8 +197,8 @@ int metrics_new(struct tcad *tcad, char *text, size_t text_bytes, struct metrics
     metrics->tcad = tcad;
     int r = http_new(tcad->loop, where->host, where->port, answer, metrics, &metrics->http);
     if (r < 0) {
-        snprintf(text, text_bytes, "cannot listen on %s:%u (metrics.listen): %s", where->host, where->port,
-                 r == -EINVAL ? "write a numeric address" : strerrordesc_np(-r));
+        snprintf(text, text_bytes, "cannot listen on %s:%u (metrics.listen): %s", where->host,
+                 where->port, r == -EINVAL ? "write a numeric address" : strerrordesc_np(-r));
         free(metrics);
         return r;
     }

@@ -14,8 +14,9 @@ struct metrics *metrics_free(struct metrics *metrics);
 int metrics_port(const struct metrics *metrics);
 
 /*
- * The text of {"families": [{"name", "type", "unit", "help", "samples": [{"labels": {}, "value"}]}]}, from malloc; NULL: no
- * memory. The unit, and _total for counters, are added to names that do not end with them. A sample without a number as
- * its value, and a family without samples, are left out.
+ * The text of {"families": [{"name", "type", "unit", "help", "samples": [{"labels": {},
+ * "value"}]}]}, from malloc; NULL: no memory. The unit, and _total for counters, are added to names
+ * that do not end with them. A sample without a number as its value, and a family without samples,
+ * are left out.
  */
 char *metrics_render(const json_t *document);

@@ -24,7 +24,8 @@ int notify_listen_fd(void)
             continue;
         }
         log_warning(NULL,
-                    "descriptor %d of socket activation is not used and closed: one listening UNIX socket is "
+                    "descriptor %d of socket activation is not used and closed: one listening UNIX "
+                    "socket is "
                     "expected, ListenSequentialPacket= in the socket unit",
                     fd);
         close(fd);
@@ -41,7 +42,8 @@ void notify_reloading(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld", (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld",
+               (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
 }
 
 void notify_stopping(void)
@@ -66,12 +68,13 @@ void notify_watchdog(void)
 
 bool notify_stderr_is_journal(void)
 {
-    const char *stream = getenv("JOURNAL_STREAM"); /* "device:inode" of the stream that systemd gave us */
+    const char *stream =
+        getenv("JOURNAL_STREAM"); /* "device:inode" of the stream that systemd gave us */
     unsigned long long device, inode;
     struct stat st;
 
-    return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 && fstat(STDERR_FILENO, &st) == 0 &&
-           st.st_dev == device && st.st_ino == inode;
+    return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 &&
+           fstat(STDERR_FILENO, &st) == 0 && st.st_dev == device && st.st_ino == inode;
 }
 
 int notify_journal(int level, const char *fields, const char *text)

@@ -48,8 +48,8 @@ static struct peer *peer_free(struct peer *peer)
 /* Where it is now: 1 when that is news, 0, or -ENOMEM. */
 static int peer_place(struct peer *peer, const struct cluster_node *node)
 {
-    if (peer->name && strcmp(peer->name, node->name) == 0 && strcmp(peer->address, node->address) == 0 &&
-        peer->port == node->port)
+    if (peer->name && strcmp(peer->name, node->name) == 0 &&
+        strcmp(peer->address, node->address) == 0 && peer->port == node->port)
         return 0;
     char *name = strdup(node->name), *address = strdup(node->address);
     if (!name || !address) {
@@ -98,7 +98,8 @@ int peer_get(struct peers *peers, uint32_t node, struct peer **ret_peer)
 static int listen_here(struct peers *peers, char *text, size_t text_bytes)
 {
     const struct config_address *where = &peers->tcad->conf->control.listen;
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM,
+    struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                             .ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *found;
     char port[8];
@@ -106,10 +107,12 @@ static int listen_here(struct peers *peers, char *text, size_t text_bytes)
     snprintf(port, sizeof port, "%u", where->port);
     int r = getaddrinfo(where->host, port, &hints, &found);
     if (r != 0) {
-        snprintf(text, text_bytes, "cannot listen on %s:%s (control.listen): %s", where->host, port, gai_strerror(r));
+        snprintf(text, text_bytes, "cannot listen on %s:%s (control.listen): %s", where->host, port,
+                 gai_strerror(r));
         return -EADDRNOTAVAIL;
     }
-    r = listener_tcp(peers->tcad->loop, found->ai_addr, found->ai_addrlen, connection_accepted, peers, &peers->listener);
+    r = listener_tcp(peers->tcad->loop, found->ai_addr, found->ai_addrlen, connection_accepted,
+                     peers, &peers->listener);
     freeaddrinfo(found);
     if (r < 0)
         snprintf(text, text_bytes, "cannot listen on %s:%s (control.listen): %s", where->host, port,
@@ -126,7 +129,8 @@ static int open_up(struct peers *peers, char *text, size_t text_bytes)
         return 0; /* alone: nobody may connect, and nobody is there to be connected to */
     if (conf->control.security == CONF_SECURITY_TLS && !peers->tls) {
         if (!conf->control.key_file) {
-            snprintf(text, text_bytes, "control.key_file is not set: set it, or control.security = plain");
+            snprintf(text, text_bytes,
+                     "control.key_file is not set: set it, or control.security = plain");
             return -EINVAL;
         }
         int r = tls_new(conf->control.key_file, text, text_bytes, &peers->tls);
@@ -156,8 +160,8 @@ static Tca__Message *copy_hello(const Tca__PeerHello *hello)
     return copy;
 }
 
-int peers_new(struct tcad *tcad, const Tca__PeerHello *hello, const struct peers_events *events, char *text,
-              size_t text_bytes, struct peers **ret_peers)
+int peers_new(struct tcad *tcad, const Tca__PeerHello *hello, const struct peers_events *events,
+              char *text, size_t text_bytes, struct peers **ret_peers)
 {
     struct peers *peers = calloc(1, sizeof *peers);
     if (!peers) {
@@ -174,7 +178,8 @@ int peers_new(struct tcad *tcad, const Tca__PeerHello *hello, const struct peers
 
     snprintf(text, text_bytes, "out of memory");
     int r = -ENOMEM;
-    peers->by_node = calloc(PEER_NODES_MAX, sizeof *peers->by_node); /* touched only where there are peers */
+    peers->by_node =
+        calloc(PEER_NODES_MAX, sizeof *peers->by_node); /* touched only where there are peers */
     peers->hello = copy_hello(hello);
     if (peers->by_node && peers->hello)
         r = loop_timer_new(tcad->loop, peers_watch, peers, &peers->tick);
@@ -260,8 +265,12 @@ int peers_info(const struct peers *peers, uint32_t node, struct peer_info *ret_i
     const struct peer *peer = peer_find(peers, node);
 
     if (node == tcad->node)
-        *ret_info = (struct peer_info){.node = node, .state = "self", .since_ns = tcad->since_ns,
-                                       .incarnation = tcad->incarnation, .version = TCAD_VERSION, .last_error = ""};
+        *ret_info = (struct peer_info){.node = node,
+                                       .state = "self",
+                                       .since_ns = tcad->since_ns,
+                                       .incarnation = tcad->incarnation,
+                                       .version = TCAD_VERSION,
+                                       .last_error = ""};
     else if (peer)
         *ret_info = (struct peer_info){
             .node = node,
@@ -275,7 +284,10 @@ int peers_info(const struct peers *peers, uint32_t node, struct peer_info *ret_i
             .received_bytes = peer->received_bytes,
         };
     else if (cluster_by_id(tcad->cluster, node))
-        *ret_info = (struct peer_info){.node = node, .state = "idle", .since_ns = tcad->since_ns, .version = "",
+        *ret_info = (struct peer_info){.node = node,
+                                       .state = "idle",
+                                       .since_ns = tcad->since_ns,
+                                       .version = "",
                                        .last_error = ""};
     else
         return -EINVAL;

@@ -1,6 +1,7 @@
 /*
- * A connection: both sides say hello; each checks the other's, then says Done, or Failure with the reason; who has both, their hello
- * and their Done, is up. From then on it carries questions, answers and pings.
+ * A connection: both sides say hello; each checks the other's, then says Done, or Failure with the
+ * reason; who has both, their hello and their Done, is up. From then on it carries questions,
+ * answers and pings.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -29,7 +30,8 @@ void connection_complain(struct peers *peers, const char *from, const char *text
         return;
     }
     if (peers->complaints > 0)
-        log_warning(NULL, "connection from %s dropped: %s (and %u more)", from, text, peers->complaints);
+        log_warning(NULL, "connection from %s dropped: %s (and %u more)", from, text,
+                    peers->complaints);
     else
         log_warning(NULL, "connection from %s dropped: %s", from, text);
     peers->complained_ns = now;
@@ -57,7 +59,8 @@ void connection_watch(struct connection *connection, uint64_t timeout_ns)
 
     connection_unwatch(connection);
     if (peers->ungreeted_count == UNGREETED_MAX) {
-        connection_complain(peers, peers->ungreeted->from, "too many connections that have not greeted");
+        connection_complain(peers, peers->ungreeted->from,
+                            "too many connections that have not greeted");
         connection_free(peers->ungreeted);
     }
     connection->deadline_ns = peer_now_ns() + timeout_ns;
@@ -117,7 +120,8 @@ void connection_fail(struct connection *connection, int error, const char *text)
 
 /* ---- sending ---- */
 
-int connection_send_bytes(struct connection *connection, uint32_t tag, const void *bytes, size_t count)
+int connection_send_bytes(struct connection *connection, uint32_t tag, const void *bytes,
+                          size_t count)
 {
     int r = stream_send(connection->stream, tag, bytes, count);
     if (r < 0) {
@@ -240,7 +244,8 @@ int connection_connect(struct peer *peer, const struct sockaddr *address, sockle
     if (!connection)
         return -ENOMEM;
     struct stream_events events = events_of(connection);
-    int r = stream_connect(peers->tcad->loop, peers->tls, address, address_bytes, &events, &connection->stream);
+    int r = stream_connect(peers->tcad->loop, peers->tls, address, address_bytes, &events,
+                           &connection->stream);
     if (r < 0) {
         connection_free(connection);
         return r;

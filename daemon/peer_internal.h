@@ -76,7 +76,7 @@ struct peer {
     uint64_t heard_ns;
     uint64_t heard_bytes; /* stream_received_bytes() then */
     uint64_t ping_sequence;
-    uint64_t ping_ns;     /* when the ping in flight was sent; 0: none */
+    uint64_t ping_ns; /* when the ping in flight was sent; 0: none */
     uint64_t rtt_ns;
     uint64_t sent_bytes, received_bytes;
 };
@@ -123,7 +123,8 @@ void peer_ping(struct peer *peer, uint64_t now_ns);
 /* ---- peer_state.c ---- */
 bool peer_may(enum peer_state from, enum peer_state to);
 const char *peer_state_name(enum peer_state state);
-/* The one place where the state changes. Down: drops the connection and fails all questions. error, text: for down. */
+/* The one place where the state changes. Down: drops the connection and fails all questions. error,
+ * text: for down. */
 void peer_move(struct peer *peer, enum peer_state to, int error, const char *text);
 /* From idle or down: connects, unless the last attempt is too recent (-EAGAIN). */
 int peer_connect(struct peer *peer);
@@ -131,13 +132,13 @@ int peer_connect(struct peer *peer);
 /* ---- peer_connection.c ---- */
 struct connection {
     struct peers *peers;
-    struct peer *peer; /* NULL: inbound and not greeted */
+    struct peer *peer;               /* NULL: inbound and not greeted */
     struct connection *next, **link; /* in peers->ungreeted, else link is NULL */
     struct stream *stream;
-    bool ours;      /* made by us */
-    bool accepted;  /* their hello was good: we have said so */
-    bool refused;   /* stays only until our words are out */
-    bool broken;    /* its queue is full: the next tick ends it */
+    bool ours;            /* made by us */
+    bool accepted;        /* their hello was good: we have said so */
+    bool refused;         /* stays only until our words are out */
+    bool broken;          /* its queue is full: the next tick ends it */
     uint64_t deadline_ns; /* until it is greeted */
     char from[96];
     uint64_t incarnation; /* from their hello */
@@ -145,13 +146,15 @@ struct connection {
 };
 int connection_connect(struct peer *peer, const struct sockaddr *address, socklen_t address_bytes);
 void connection_accepted(void *context, int fd, const char *from);
-/* Puts an inbound one, or one that is only to get its last words out, under the eyes of the tick. */
+/* Puts an inbound one, or one that is only to get its last words out, under the eyes of the tick.
+ */
 void connection_watch(struct connection *connection, uint64_t timeout_ns);
 /* Only frees: whose connection it was is the caller's business. */
 struct connection *connection_free(struct connection *connection);
 /* 0, or the connection cannot take it (the queue is full: it is as good as dead). */
 int connection_send(struct connection *connection, uint32_t tag, const Tca__Message *message);
-int connection_send_bytes(struct connection *connection, uint32_t tag, const void *bytes, size_t count);
+int connection_send_bytes(struct connection *connection, uint32_t tag, const void *bytes,
+                          size_t count);
 void connection_complain(struct peers *peers, const char *from, const char *text);
 /* Somebody answers for it from now on: the tick need not look. */
 void connection_unwatch(struct connection *connection);
@@ -168,16 +171,20 @@ bool connection_greeting(struct connection *connection, Tca__Message *message);
 void connection_message(struct connection *connection, uint32_t tag, const Tca__Message *message);
 
 /* ---- peer_greeting.c ---- */
-/* 0, or negative and a text for both sides. expected: the peer that we have connected to, NULL: anybody. */
-int greeting_check(const struct peers *peers, const Tca__PeerHello *hello, const struct peer *expected, char *text,
-                   size_t text_bytes);
-/* Their hello has come on a connection, whose peer we know now: which of two connections stays? 0, or it is refused. */
-int greeting_choose(struct connection *connection, struct peer *peer, char *text, size_t text_bytes);
+/* 0, or negative and a text for both sides. expected: the peer that we have connected to, NULL:
+ * anybody. */
+int greeting_check(const struct peers *peers, const Tca__PeerHello *hello,
+                   const struct peer *expected, char *text, size_t text_bytes);
+/* Their hello has come on a connection, whose peer we know now: which of two connections stays? 0,
+ * or it is refused. */
+int greeting_choose(struct connection *connection, struct peer *peer, char *text,
+                    size_t text_bytes);
 
 /* ---- peer_question.c ---- */
 void question_list_init(struct question_list *list);
 /* An answer from that peer, or from ourselves. */
-void question_answered(struct peers *peers, uint32_t node, uint32_t tag, const Tca__Message *answer);
+void question_answered(struct peers *peers, uint32_t node, uint32_t tag,
+                       const Tca__Message *answer);
 /* Sends what waits for the peer to be up. */
 void questions_send(struct peer *peer);
 void questions_fail(struct peer *peer, int error, const char *text);
@@ -187,7 +194,9 @@ void questions_deliver_local(void *context);
 void questions_free(struct peers *peers);
 
 /* ---- peer_resolve.c ---- */
-/* Finds the address of peer->address, port; later, when it is a host name: then calls resolved(). At once for numbers: 1. */
+/* Finds the address of peer->address, port; later, when it is a host name: then calls resolved().
+ * At once for numbers: 1. */
 int resolve_start(struct peer *peer, struct sockaddr_storage *ret_address, socklen_t *ret_bytes);
 struct resolve *resolve_cancel(struct resolve *resolve);
-void peer_resolved(struct peer *peer, int error, const struct sockaddr *address, socklen_t bytes, const char *text);
+void peer_resolved(struct peer *peer, int error, const struct sockaddr *address, socklen_t bytes,
+                   const char *text);

@@ -24,7 +24,8 @@ void connection_send_hello(struct connection *connection)
     Tca__Message *hello = connection->peers->hello;
     char *configured = hello->peer_hello->cluster;
 
-    hello->peer_hello->cluster = connection->peers->tcad->cluster->name; /* a reload may have changed it */
+    hello->peer_hello->cluster =
+        connection->peers->tcad->cluster->name; /* a reload may have changed it */
     connection_send(connection, 0, hello);
     hello->peer_hello->cluster = configured;
 }

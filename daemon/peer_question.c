@@ -1,4 +1,5 @@
-/* Questions: from peers_ask() to the one call of answered(). Those to the own node take the same way, without a wire. */
+/* Questions: from peers_ask() to the one call of answered(). Those to the own node take the same
+ * way, without a wire. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,9 +73,10 @@ static void question_free(struct peers *peers, struct question *question)
     free(question);
 }
 
-/* Takes it out of everything, then tells the asker: whatever that does, this question is history. */
-static void finish(struct peers *peers, struct question *question, int status, const Tca__Message *answer,
-                   const char *text)
+/* Takes it out of everything, then tells the asker: whatever that does, this question is history.
+ */
+static void finish(struct peers *peers, struct question *question, int status,
+                   const Tca__Message *answer, const char *text)
 {
     peer_answered *answered = question->answered;
     void *context = question->context;
@@ -107,7 +109,8 @@ static uint8_t *pack(const Tca__Message *message, size_t *ret_count)
     return bytes;
 }
 
-/* ---- what is delivered from the loop: questions and answers of the own node, and failures that are known at once ---- */
+/* ---- what is delivered from the loop: questions and answers of the own node, and failures that
+ * are known at once ---- */
 
 static void put_local(struct peers *peers, struct question *question)
 {
@@ -117,7 +120,8 @@ static void put_local(struct peers *peers, struct question *question)
 }
 
 /* Calls back with this, from the loop. */
-static void finish_later(struct peers *peers, struct question *question, int status, const char *text)
+static void finish_later(struct peers *peers, struct question *question, int status,
+                         const char *text)
 {
     question->finished = true;
     question->status = status;
@@ -132,7 +136,8 @@ static void answer_later(struct peers *peers, struct question *question, const T
 {
     question->bytes = pack(answer, &question->count);
     if (!question->bytes) {
-        finish_later(peers, question, -ENOMEM, "out of memory, or an answer beyond the limit of 64 MiB");
+        finish_later(peers, question, -ENOMEM,
+                     "out of memory, or an answer beyond the limit of 64 MiB");
         return;
     }
     question->finished = true;
@@ -186,8 +191,8 @@ void questions_deliver_local(void *context)
 
 /* ---- asking ---- */
 
-static struct question *question_new(struct peers *peers, uint32_t node, uint64_t timeout_ns, peer_answered *answered,
-                                     void *context)
+static struct question *question_new(struct peers *peers, uint32_t node, uint64_t timeout_ns,
+                                     peer_answered *answered, void *context)
 {
     struct question *question = calloc(1, sizeof *question);
     if (!question)
@@ -207,7 +212,8 @@ static struct question *question_new(struct peers *peers, uint32_t node, uint64_
 
 static void question_send(struct peer *peer, struct question *question)
 {
-    if (connection_send_bytes(peer->connection, question->tag, question->bytes, question->count) < 0)
+    if (connection_send_bytes(peer->connection, question->tag, question->bytes, question->count) <
+        0)
         return; /* that is the connection's end, and then the question's */
     free(question->bytes);
     question->bytes = NULL;
@@ -232,9 +238,11 @@ static void ask_peer(struct peers *peers, struct question *question)
         return;
     }
     if (peer->state == PEER_IDLE || peer->state == PEER_DOWN) {
-        /* Before the question is in the peer's list: when connecting fails at once, answered() must wait for the loop. */
+        /* Before the question is in the peer's list: when connecting fails at once, answered() must
+         * wait for the loop. */
         if (peer_connect(peer) == -EAGAIN || peer->state == PEER_DOWN) {
-            snprintf(text, sizeof text, "node %s (id %u) is down: %s", peer->name, peer->node, peer->last_error);
+            snprintf(text, sizeof text, "node %s (id %u) is down: %s", peer->name, peer->node,
+                     peer->last_error);
             finish_later(peers, question, -EHOSTDOWN, text);
             return;
         }
@@ -256,7 +264,8 @@ void peers_ask(struct peers *peers, uint32_t node, const Tca__Message *message, 
     peers_tick_soon(peers);
     question->bytes = pack(message, &question->count);
     if (!question->bytes)
-        finish_later(peers, question, -ENOMEM, "out of memory for a question, or one beyond the limit of 64 MiB");
+        finish_later(peers, question, -ENOMEM,
+                     "out of memory for a question, or one beyond the limit of 64 MiB");
     else if (node == peers->tcad->node)
         put_local(peers, question);
     else
@@ -272,7 +281,8 @@ void peers_tell(struct peers *peers, uint32_t node, const Tca__Message *message)
 
 /* ---- answering ---- */
 
-/* A binding that came after its time-out: the other node would keep it for as long as the asking session lives. */
+/* A binding that came after its time-out: the other node would keep it for as long as the asking
+ * session lives. */
 static void give_back(struct peers *peers, uint32_t node, const Tca__PeerBound *bound)
 {
     uint64_t binding = bound->binding;
@@ -309,7 +319,8 @@ void peers_answer(struct peers *peers, uint32_t node, uint32_t tag, const Tca__M
         connection_send(peer->connection, tag, answer);
 }
 
-void peers_fail(struct peers *peers, uint32_t node, uint32_t tag, int error, const char *format, ...)
+void peers_fail(struct peers *peers, uint32_t node, uint32_t tag, int error, const char *format,
+                ...)
 {
     char text[PEER_TEXT_MAX * 2];
     va_list arguments;
@@ -347,7 +358,8 @@ static void expire(struct peers *peers, struct question *question)
     const struct cluster_node *node = cluster_by_id(peers->tcad->cluster, question->node);
     char text[PEER_TEXT_MAX];
 
-    snprintf(text, sizeof text, "node %s (id %u) has not answered in time", node ? node->name : "?", question->node);
+    snprintf(text, sizeof text, "node %s (id %u) has not answered in time", node ? node->name : "?",
+             question->node);
     finish_later(peers, question, -ETIMEDOUT, text);
 }
 

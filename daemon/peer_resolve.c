@@ -1,4 +1,5 @@
-/* Addresses of peers. Numbers are read at once; names are asked for on the worker's thread, because that may take seconds. */
+/* Addresses of peers. Numbers are read at once; names are asked for on the worker's thread, because
+ * that may take seconds. */
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -19,7 +20,8 @@ struct resolve {
 
 static int look_up(const char *host, const char *port, int flags, struct addrinfo **ret_found)
 {
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | flags};
+    struct addrinfo hints = {
+        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | flags};
     return getaddrinfo(host, port, &hints, ret_found);
 }
 

@@ -25,10 +25,8 @@ bool peer_may(enum peer_state from, enum peer_state to)
 const char *peer_state_name(enum peer_state state)
 {
     static const char *const names[PEER_STATE_COUNT] = {
-        [PEER_IDLE] = "idle",
-        [PEER_CONNECTING] = "connecting",
-        [PEER_GREETING] = "connecting",
-        [PEER_UP] = "up",
+        [PEER_IDLE] = "idle",           [PEER_CONNECTING] = "connecting",
+        [PEER_GREETING] = "connecting", [PEER_UP] = "up",
         [PEER_DOWN] = "down",
     };
     return names[state];
@@ -69,7 +67,8 @@ static void go_down(struct peer *peer, bool was_up, int error, const char *text)
     peer->connection = connection_free(peer->connection);
     peer->resolve = resolve_cancel(peer->resolve);
     snprintf(peer->last_error, sizeof peer->last_error, "%s", text);
-    snprintf(failure, sizeof failure, "node %s (id %u) is down: %s", peer->name, peer->node, peer->last_error);
+    snprintf(failure, sizeof failure, "node %s (id %u) is down: %s", peer->name, peer->node,
+             peer->last_error);
     snprintf(fields, sizeof fields, "TCAD_NODE=%u", peer->node);
     log_warning(fields, "%s", failure);
 
@@ -97,7 +96,8 @@ void peer_move(struct peer *peer, enum peer_state to, int error, const char *tex
 
 /* ---- connecting ---- */
 
-void peer_resolved(struct peer *peer, int error, const struct sockaddr *address, socklen_t bytes, const char *text)
+void peer_resolved(struct peer *peer, int error, const struct sockaddr *address, socklen_t bytes,
+                   const char *text)
 {
     char why[PEER_TEXT_MAX];
 

@@ -1,4 +1,5 @@
-/* One timer for all time-outs and heartbeats of peers; it stands still when there is nothing to watch. */
+/* One timer for all time-outs and heartbeats of peers; it stands still when there is nothing to
+ * watch. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -44,7 +45,8 @@ static void watch_up(struct peer *peer, uint64_t now_ns)
     char text[PEER_TEXT_MAX];
 
     if (peer->connection->broken) {
-        peer_move(peer, PEER_DOWN, -ENOBUFS, "it does not take what is sent to it: the queue of its connection is full");
+        peer_move(peer, PEER_DOWN, -ENOBUFS,
+                  "it does not take what is sent to it: the queue of its connection is full");
         return;
     }
     if (bytes != peer->heard_bytes) {
@@ -53,7 +55,8 @@ static void watch_up(struct peer *peer, uint64_t now_ns)
     }
     uint64_t silent_ns = now_ns - peer->heard_ns;
     if (silent_ns >= conf->control.heartbeat_timeout_ns) {
-        snprintf(text, sizeof text, "it has been silent for %.1f s (control.heartbeat_timeout is %.1f s)",
+        snprintf(text, sizeof text,
+                 "it has been silent for %.1f s (control.heartbeat_timeout is %.1f s)",
                  (double)silent_ns / 1e9, (double)conf->control.heartbeat_timeout_ns / 1e9);
         peer_move(peer, PEER_DOWN, -EHOSTDOWN, text);
     } else if (silent_ns >= conf->control.heartbeat_interval_ns &&
@@ -68,8 +71,10 @@ static void watch_peer(struct peer *peer, uint64_t now_ns)
 
     if (peer->state == PEER_UP) {
         watch_up(peer, now_ns);
-    } else if ((peer->state == PEER_CONNECTING || peer->state == PEER_GREETING) && now_ns >= peer->deadline_ns) {
-        snprintf(text, sizeof text, "%s:%u has not answered within %.1f s (control.request_timeout)", peer->address,
+    } else if ((peer->state == PEER_CONNECTING || peer->state == PEER_GREETING) &&
+               now_ns >= peer->deadline_ns) {
+        snprintf(text, sizeof text,
+                 "%s:%u has not answered within %.1f s (control.request_timeout)", peer->address,
                  peer->port, (double)peer->peers->tcad->conf->control.request_timeout_ns / 1e9);
         peer_move(peer, PEER_DOWN, -ETIMEDOUT, text);
     }
@@ -114,7 +119,8 @@ void peers_watch(void *context)
             peer->heard_ns = now;
 
     peers->tick_due_ns = 0;
-    for (struct peer *peer = peers->first; peer; peer = peer->next) /* only peers_reload() takes any out */
+    for (struct peer *peer = peers->first; peer;
+         peer = peer->next) /* only peers_reload() takes any out */
         watch_peer(peer, now);
     watch_ungreeted(peers, now);
     questions_expire(peers, now);

@@ -32,14 +32,16 @@ static int compare_ns(const void *a, const void *b)
 static void finish(struct ping *ping)
 {
     if (ping->count == 0) {
-        admin_reply_fail(ping->reply, -EHOSTDOWN, "node %s does not answer: %s", ping->name, ping->why);
+        admin_reply_fail(ping->reply, -EHOSTDOWN, "node %s does not answer: %s", ping->name,
+                         ping->why);
         free(ping);
         return;
     }
     qsort(ping->rtt_ns, ping->count, sizeof ping->rtt_ns[0], compare_ns);
     admin_reply_document(ping->reply,
-                         json_pack("{s:I, s:s, s:I, s:I, s:{s:f, s:f, s:f}}", "node", (json_int_t)ping->node, "name",
-                                   ping->name, "count", (json_int_t)ping->asked, "lost", (json_int_t)ping->lost,
+                         json_pack("{s:I, s:s, s:I, s:I, s:{s:f, s:f, s:f}}", "node",
+                                   (json_int_t)ping->node, "name", ping->name, "count",
+                                   (json_int_t)ping->asked, "lost", (json_int_t)ping->lost,
                                    "rtt_us", "min", (double)ping->rtt_ns[0] / 1e3, "median",
                                    (double)ping->rtt_ns[ping->count / 2] / 1e3, "max",
                                    (double)ping->rtt_ns[ping->count - 1] / 1e3),
@@ -72,7 +74,8 @@ static void ask(struct ping *ping)
     message.body_case = TCA__MESSAGE__BODY_PEER_PING;
     message.peer_ping = &question;
     ping->asked_ns = clock_now_ns();
-    peers_ask(ping->tcad->peers, ping->node, &message, ping->tcad->conf->control.request_timeout_ns, answered, ping);
+    peers_ask(ping->tcad->peers, ping->node, &message, ping->tcad->conf->control.request_timeout_ns,
+              answered, ping);
 }
 
 /* argument: "NODE" or "NODE COUNT"; NODE is a name or an id. */
@@ -81,7 +84,8 @@ void admin_ping(struct tcad *tcad, struct admin_reply *reply, const char *argume
     char name[64] = "";
     unsigned count = PINGS_DEFAULT;
     if (sscanf(argument, "%63s %u", name, &count) < 1 || count == 0 || count > PINGS_MAX) {
-        admin_reply_fail(reply, -EINVAL, "ping \"%s\": NODE, or NODE and a count of 1 to %d", argument, PINGS_MAX);
+        admin_reply_fail(reply, -EINVAL, "ping \"%s\": NODE, or NODE and a count of 1 to %d",
+                         argument, PINGS_MAX);
         return;
     }
     const struct cluster_node *node = cluster_by_name(tcad->cluster, name);

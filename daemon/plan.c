@@ -15,9 +15,14 @@
 #include "proto/status.h"
 
 static const char *const state_names[PLAN_STATES] = {
-    [PLAN_NEW] = "new",           [PLAN_BINDING] = "binding", [PLAN_REGISTERING] = "registering",
-    [PLAN_PREPARING] = "preparing", [PLAN_READY] = "ready",     [PLAN_BROKEN] = "broken",
-    [PLAN_RELEASING] = "releasing", [PLAN_REBINDING] = "rebinding",
+    [PLAN_NEW] = "new",
+    [PLAN_BINDING] = "binding",
+    [PLAN_REGISTERING] = "registering",
+    [PLAN_PREPARING] = "preparing",
+    [PLAN_READY] = "ready",
+    [PLAN_BROKEN] = "broken",
+    [PLAN_RELEASING] = "releasing",
+    [PLAN_REBINDING] = "rebinding",
 };
 
 /* From (row) to: a bit per state. */
@@ -64,7 +69,8 @@ uint64_t plan_starts(const struct plan *plan)
 {
     uint64_t daemon = atomic_load_explicit(&plan->run.starts, memory_order_relaxed), client = 0;
     if (plan->client_part)
-        client = atomic_load_explicit(&plan->session->segment->client_starts[plan->id], memory_order_relaxed);
+        client = atomic_load_explicit(&plan->session->segment->client_starts[plan->id],
+                                      memory_order_relaxed);
     return daemon > client ? daemon : client; /* one start runs both parts */
 }
 
@@ -109,9 +115,11 @@ void plan_break(struct plan *plan, int error, const char *text)
 {
     if (plan->state == PLAN_BROKEN || plan->state == PLAN_RELEASING)
         return;
-    plan_fail(plan, error, "plan %" PRIu32 " (%s): %s", plan->id, plan->name[0] ? plan->name : "unnamed", text);
+    plan_fail(plan, error, "plan %" PRIu32 " (%s): %s", plan->id,
+              plan->name[0] ? plan->name : "unnamed", text);
     if (plan->state != PLAN_READY)
-        return; /* its commit fails with this; or it is being re-bound, and breaks when that comes to look */
+        return; /* its commit fails with this; or it is being re-bound, and breaks when that comes
+                   to look */
     plan_end_starts(plan);
 }
 
@@ -126,7 +134,8 @@ void plan_end_starts(struct plan *plan)
     }
 }
 
-static void each_plan(struct tcad *tcad, void (*each)(struct plan *plan, const void *what), const void *what)
+static void each_plan(struct tcad *tcad, void (*each)(struct plan *plan, const void *what),
+                      const void *what)
 {
     for (struct session *session = tcad->sessions; session; session = session->next) {
         if (!session->plans || session->plan_count == 0)
@@ -152,7 +161,8 @@ static void lose_region(struct plan *plan, const void *what)
         const struct plan_unit *unit = &plan->units[i];
         if (!unit->has_target || unit->node != loss->node || unit->handle.region != loss->id)
             continue;
-        snprintf(text, sizeof text, "region %" PRIu64 " of node %" PRIu32 ", which it puts into, was freed", loss->id,
+        snprintf(text, sizeof text,
+                 "region %" PRIu64 " of node %" PRIu32 ", which it puts into, was freed", loss->id,
                  loss->node);
         plan_break(plan, -ESTALE, text);
         return;
@@ -176,11 +186,14 @@ static void lose_session(struct plan *plan, const void *what)
     bool needed = waits_for(plan, loss->node, loss->id);
     for (uint32_t i = 0; i < plan->unit_count && !needed; i++) {
         const struct plan_unit *unit = &plan->units[i];
-        needed = unit->node == loss->node && (unit->notify_session == loss->id || unit->owner == loss->id);
+        needed = unit->node == loss->node &&
+                 (unit->notify_session == loss->id || unit->owner == loss->id);
     }
     if (!needed)
         return;
-    snprintf(text, sizeof text, "session %" PRIu64 " of node %" PRIu32 ", which it needs, has ended", loss->id, loss->node);
+    snprintf(text, sizeof text,
+             "session %" PRIu64 " of node %" PRIu32 ", which it needs, has ended", loss->id,
+             loss->node);
     plan_break(plan, -EOWNERDEAD, text);
 }
 
@@ -216,13 +229,15 @@ static void lose_link(struct plan *plan, const void *what)
         plan_rebind(plan, loss->error);
         return;
     }
-    snprintf(text, sizeof text, "rail %s to node %" PRIu32 " was lost", rail_name(loss->rail), loss->node);
+    snprintf(text, sizeof text, "rail %s to node %" PRIu32 " was lost", rail_name(loss->rail),
+             loss->node);
     plan_break(plan, loss->error, text);
 }
 
 void plans_region_gone(struct region *region)
 {
-    each_plan(region->tcad, lose_region, &(struct loss){.node = region->tcad->node, .id = region->id});
+    each_plan(region->tcad, lose_region,
+              &(struct loss){.node = region->tcad->node, .id = region->id});
     bindings_region_gone(region->tcad, region);
 }
 

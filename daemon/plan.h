@@ -64,17 +64,19 @@ struct plan_unit {
     uint32_t rank, slot;
     uint64_t notify_session;
 
-    uint32_t node;            /* where it lands */
-    uint64_t owner;           /* session that owns the memory there; 0: a notification alone */
-    bool attached;            /* and has attached it: what is put there is there once that process has copied it */
-    struct region *region;    /* there, when it is this node (a reference) */
-    enum way way;             /* the client's seat: how to copy */
-    uint32_t share;           /* its id in the lane to the owner (lane.h); 0: none */
-    struct binding *binding;  /* there, when it is this node and the daemon's seat runs it; ours to end */
-    uint64_t remote_binding;  /* there, on another node */
-    unsigned rails;           /* that can carry it: bit per enum rail */
-    unsigned lost;            /* of these: were lost, or out of reach when it was committed */
-    unsigned back;            /* of those: lead there again */
+    uint32_t node;  /* where it lands */
+    uint64_t owner; /* session that owns the memory there; 0: a notification alone */
+    bool attached;  /* and has attached it: what is put there is there once that process has copied
+                       it */
+    struct region *region; /* there, when it is this node (a reference) */
+    enum way way;          /* the client's seat: how to copy */
+    uint32_t share;        /* its id in the lane to the owner (lane.h); 0: none */
+    struct binding
+        *binding; /* there, when it is this node and the daemon's seat runs it; ours to end */
+    uint64_t remote_binding; /* there, on another node */
+    unsigned rails;          /* that can carry it: bit per enum rail */
+    unsigned lost;           /* of these: were lost, or out of reach when it was committed */
+    unsigned back;           /* of those: lead there again */
     uint8_t blob[RAIL_COUNT][LANDING_MAX_BYTES];
     size_t blob_bytes[RAIL_COUNT];
     /* once a rail was chosen (daemon seat) */
@@ -98,15 +100,15 @@ struct plan_candidate {
 
 struct plan_step {
     bool is_wait;
-    uint32_t unit;              /* index in plan->units */
-    uint32_t rank, slot;        /* wait */
+    uint32_t unit;       /* index in plan->units */
+    uint32_t rank, slot; /* wait */
     uint64_t count;
 };
 
 struct plan_chain {
     uint32_t step_count;
-    struct plan_step *steps;    /* in plan->steps */
-    bool moving;                /* while re-binding: to another rail */
+    struct plan_step *steps; /* in plan->steps */
+    bool moving;             /* while re-binding: to another rail */
     enum rail rail;
     enum seat seat;
     uint64_t predicted_ns;
@@ -117,56 +119,59 @@ struct plan_chain {
 
 struct plan {
     struct tcad *tcad;
-    struct session *session;    /* NULL once it has gone */
+    struct session *session; /* NULL once it has gone */
     uint64_t session_id;
     uint32_t id;
     enum plan_state state;
-    int error;                  /* BROKEN, or a commit that failed */
+    int error; /* BROKEN, or a commit that failed */
     char error_text[512];
     char name[NAME_MAX_BYTES];
     uint32_t channel;
     enum rail wanted_rail;
     enum seat wanted_seat;
     enum way wanted_way;
-    bool landed;                /* a start is complete when its puts have landed */
+    bool landed; /* a start is complete when its puts have landed */
     uint64_t timeout_ns;
 
     uint32_t chain_count, step_count, unit_count;
     struct plan_chain *chains;
     struct plan_step *steps;
     struct plan_unit *units;
-    uint64_t bytes;             /* put by one start */
-    uint64_t memory_bytes;      /* against the quota */
+    uint64_t bytes;        /* put by one start */
+    uint64_t memory_bytes; /* against the quota */
 
-    uint32_t tag;               /* of the commit that waits for its answer */
-    uint32_t pending;           /* answers that the present state waits for */
-    bool client_part;           /* some chain is in the client seat */
-    bool attached;              /* the engine has `run` */
-    bool committed;             /* its client has had the answer: what fails from now on breaks it */
-    uint64_t counted_starts;    /* of it, in tcad->past */
-    int lost_error;             /* REBINDING: why */
-    bool returning;             /* REBINDING: not for a loss, but to a better rail */
-    bool away;                  /* it has lost rails, and would go back to them */
-    bool resting;               /* until its start has ended, and it can */
-    bool flushed;               /* what it has put has landed */
-    bool stripped;              /* broken, and what it held at drivers and elsewhere was let go */
-    bool release_asked;         /* release as soon as nothing is pending */
-    uint32_t release_tag;       /* the PlanRelease to answer; 0: none */
-    struct engine_plan run;     /* the daemon-seat chains */
+    uint32_t tag;            /* of the commit that waits for its answer */
+    uint32_t pending;        /* answers that the present state waits for */
+    bool client_part;        /* some chain is in the client seat */
+    bool attached;           /* the engine has `run` */
+    bool committed;          /* its client has had the answer: what fails from now on breaks it */
+    uint64_t counted_starts; /* of it, in tcad->past */
+    int lost_error;          /* REBINDING: why */
+    bool returning;          /* REBINDING: not for a loss, but to a better rail */
+    bool away;               /* it has lost rails, and would go back to them */
+    bool resting;            /* until its start has ended, and it can */
+    bool flushed;            /* what it has put has landed */
+    bool stripped;           /* broken, and what it held at drivers and elsewhere was let go */
+    bool release_asked;      /* release as soon as nothing is pending */
+    uint32_t release_tag;    /* the PlanRelease to answer; 0: none */
+    struct engine_plan run;  /* the daemon-seat chains */
 };
 
 /* Requests of a session. */
 void plan_commit(struct session *session, uint32_t tag, const Tca__PlanCommit *commit);
 void plan_release_request(struct session *session, uint32_t tag, const Tca__PlanRelease *request);
 
-/* Releases all plans of a session that is closing; session_plan_gone() is called for each when it is freed. */
+/* Releases all plans of a session that is closing; session_plan_gone() is called for each when it
+ * is freed. */
 void plans_release_all(struct session *session);
 
-/* Starts so far: the engine's, or the client's own where it counts them (it may write there what it likes). */
+/* Starts so far: the engine's, or the client's own where it counts them (it may write there what it
+ * likes). */
 uint64_t plan_starts(const struct plan *plan);
 
-/* What plans depend on has gone: they break (-ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN), their sessions are told. */
-void plans_region_gone(struct region *region);                                     /* of this node */
+/* What plans depend on has gone: they break (-ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN), their
+ * sessions are told. */
+void plans_region_gone(struct region *region); /* of this node */
 void plans_remote_region_gone(struct tcad *tcad, uint32_t node, uint64_t region);
 void plans_session_gone(struct tcad *tcad, uint32_t node, uint64_t session);
 void plans_node_gone(struct tcad *tcad, uint32_t node);
@@ -178,9 +183,11 @@ void plan_end_starts(struct plan *plan);
 
 /* ---- shared by the plan_*.c files ---- */
 
-/* plan_parse.c: checks everything that can be checked here, and takes the layouts out of the message. 0 or a negative errno with plan->error_text. */
+/* plan_parse.c: checks everything that can be checked here, and takes the layouts out of the
+ * message. 0 or a negative errno with plan->error_text. */
 int plan_parse(struct plan *plan, const Tca__PlanCommit *commit);
-/* plan_route.c: which ways a chain could go, before its bindings are made (local chains are decided then) and after. */
+/* plan_route.c: which ways a chain could go, before its bindings are made (local chains are decided
+ * then) and after. */
 int plan_route(struct plan *plan, struct plan_chain *chain);
 /* plan_way.c: how the client should copy a put of a client-seat chain. */
 enum way plan_way(const struct plan *plan, const struct plan_unit *unit);
@@ -188,21 +195,25 @@ enum way plan_way(const struct plan *plan, const struct plan_unit *unit);
 void plan_answer(struct plan *plan);
 /* plan.c */
 void plan_set_state(struct plan *plan, enum plan_state state);
-int plan_fail(struct plan *plan, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int plan_fail(struct plan *plan, int error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 void plan_free(struct plan *plan);
 /* plan_commit.c: goes on when nothing is pending. */
 void plan_advance(struct plan *plan);
-/* plan_prepare.c: on the engine: compiles the puts of the daemon-seat chains that have none, and hands the plan over. */
+/* plan_prepare.c: on the engine: compiles the puts of the daemon-seat chains that have none, and
+ * hands the plan over. */
 void plan_prepare(struct engine *engine, void *plan);
-/* plan_bounce.c: of a daemon-seat chain: whether its ends that were attached can be had, before they are registered; then their
- * processes are told. 0 or a negative errno with plan->error_text. */
+/* plan_bounce.c: of a daemon-seat chain: whether its ends that were attached can be had, before
+ * they are registered; then their processes are told. 0 or a negative errno with plan->error_text.
+ */
 int plan_bounce_admit(struct plan *plan, const struct plan_chain *chain);
 int plan_bounce_tell(struct plan *plan);
 void plan_bounce_end(struct plan *plan);
 /* plan_rebind.c: a ready plan whose links have died: another rail for the chains that used them. */
 void plan_rebind(struct plan *plan, int error);
 void plan_rebound(struct plan *plan);
-/* The chains that are marked as moving: nothing of the plan runs, and starts wait. error: if they can go nowhere. */
+/* The chains that are marked as moving: nothing of the plan runs, and starts wait. error: if they
+ * can go nowhere. */
 void plan_move(struct plan *plan, int error);
 /* plan_return.c: it is ready; looks after it if it has lost rails. */
 void plan_watch(struct plan *plan);
@@ -214,10 +225,12 @@ enum rail plan_best_rail(const struct plan *plan, const struct plan_chain *chain
 void plan_register(struct plan *plan);
 /* plan_route.c: takes the chosen rail's links for the units of a daemon-seat chain. */
 int plan_take_links(struct plan *plan, const struct plan_chain *chain);
-/* plan_release.c: adds its starts so far to those of plans that are gone, under the rails that its chains are on now. */
+/* plan_release.c: adds its starts so far to those of plans that are gone, under the rails that its
+ * chains are on now. */
 void plan_count_starts(struct plan *plan);
-/* plan_flush.c: true: done(plan) follows on the loop's thread, once what the plan has put has landed (or its links are down).
- * False: nothing is to be waited for. The plan is quiet and still has its puts. */
+/* plan_flush.c: true: done(plan) follows on the loop's thread, once what the plan has put has
+ * landed (or its links are down). False: nothing is to be waited for. The plan is quiet and still
+ * has its puts. */
 bool plan_flush(struct plan *plan, void (*done)(void *context));
 /* plan_release.c */
 void plan_release(struct plan *plan);

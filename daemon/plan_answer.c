@@ -1,4 +1,5 @@
-/* What a client is told of its plan: seats, rails, and what to map for the chains that it runs itself. */
+/* What a client is told of its plan: seats, rails, and what to map for the chains that it runs
+ * itself. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,14 +20,15 @@ struct draft {
     struct session *session;
     Tca__Mapping **mappings; /* of all units so far */
     uint32_t count;
-    uint32_t first;          /* the first whose descriptors are in `fds` */
+    uint32_t first; /* the first whose descriptors are in `fds` */
     int fds[ANSWER_FDS_MAX];
     uint32_t fd_count;
     int own[ANSWER_FDS_MAX]; /* those to be closed afterwards */
     uint32_t own_count;
 };
 
-/* Index of this descriptor in the frame + 1; each goes only once. There is room: see make_room(). */
+/* Index of this descriptor in the frame + 1; each goes only once. There is room: see make_room().
+ */
 static uint32_t attach(struct draft *draft, int fd)
 {
     for (uint32_t i = 0; i < draft->fd_count; i++)
@@ -44,7 +46,8 @@ static void forget_fds(struct draft *draft)
     draft->first = draft->count;
 }
 
-/* For the descriptors of one more mapping: if there is none, those so far go out before the answer, which then says that they were sent. */
+/* For the descriptors of one more mapping: if there is none, those so far go out before the answer,
+ * which then says that they were sent. */
 static void make_room(struct draft *draft)
 {
     Tca__Event event = TCA__EVENT__INIT;
@@ -55,12 +58,14 @@ static void make_room(struct draft *draft)
     event.n_mappings = draft->count - draft->first;
     session_event_fds(draft->session, &event, draft->fds, draft->fd_count);
     for (uint32_t i = draft->first; i < draft->count; i++)
-        draft->mappings[i]->region_fd = draft->mappings[i]->session_fd = draft->mappings[i]->lane_fd = 0;
+        draft->mappings[i]->region_fd = draft->mappings[i]->session_fd =
+            draft->mappings[i]->lane_fd = 0;
     forget_fds(draft);
 }
 
 /* How its data are copied, and the lane for it. */
-static void share_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *mapping, struct draft *draft)
+static void share_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *mapping,
+                       struct draft *draft)
 {
     int lane_fd = -1;
     unit->way = plan_way(plan, unit);
@@ -74,14 +79,15 @@ static void share_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *
     mapping->share = unit->way == WAY_PUSH ? 0 : unit->share;
 }
 
-/* Whether this step or later ones of the chain tell the receiver of this put of it, and nobody else: who is told believes that its data
- * are there, and only the receiver can see to that. */
+/* Whether this step or later ones of the chain tell the receiver of this put of it, and nobody
+ * else: who is told believes that its data are there, and only the receiver can see to that. */
 static bool told_to_receiver(const struct plan *plan, const struct plan_chain *chain, uint32_t step)
 {
     const struct plan_unit *put = &plan->units[chain->steps[step].unit];
     bool told = false;
     for (uint32_t i = step; i < chain->step_count; i++) {
-        const struct plan_unit *unit = chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
+        const struct plan_unit *unit =
+            chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
         if (!unit || !unit->notify)
             continue;
         if (unit->notify_session != put->owner)
@@ -100,7 +106,8 @@ static void map_segment(const struct session *session, Tca__Mapping *mapping, st
 }
 
 /* With the owner's segment, too: what goes there goes through a lane. */
-static void map_attached(const struct plan *plan, const struct plan_unit *unit, Tca__Mapping *mapping, struct draft *draft)
+static void map_attached(const struct plan *plan, const struct plan_unit *unit,
+                         Tca__Mapping *mapping, struct draft *draft)
 {
     const struct session *owner = session_find(plan->tcad, unit->owner);
     mapping->attached = true;
@@ -111,7 +118,8 @@ static void map_attached(const struct plan *plan, const struct plan_unit *unit, 
     map_segment(owner, mapping, draft);
 }
 
-static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *mapping, struct draft *draft)
+static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *mapping,
+                     struct draft *draft)
 {
     tca__mapping__init(mapping);
     if (unit->region) {
@@ -133,7 +141,8 @@ static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *ma
     }
 }
 
-static void map_chain(struct plan *plan, const struct plan_chain *chain, Tca__Mapping *room, struct draft *draft)
+static void map_chain(struct plan *plan, const struct plan_chain *chain, Tca__Mapping *room,
+                      struct draft *draft)
 {
     for (uint32_t i = 0; i < chain->step_count; i++) {
         if (chain->steps[i].is_wait)

@@ -1,5 +1,5 @@
-/* A commit, step by step: see the states in plan.h. Whatever fails, plan_advance() answers the client and releases what was
- * made. */
+/* A commit, step by step: see the states in plan.h. Whatever fails, plan_advance() answers the
+ * client and releases what was made. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,8 +8,8 @@
 
 #include "daemon/binding.h"
 #include "daemon/bounce.h"
-#include "daemon/peer.h"
 #include "daemon/link.h"
+#include "daemon/peer.h"
 #include "daemon/plan.h"
 #include "daemon/region.h"
 #include "daemon/session.h"
@@ -41,7 +41,8 @@ static void bound_there(void *context, int status, const Tca__Message *answer, c
     if (status < 0) {
         plan_fail(plan, status, "%s", text);
     } else if (answer->body_case != TCA__MESSAGE__BODY_PEER_BOUND) {
-        plan_fail(plan, -EPROTO, "node %" PRIu32 " answered a bind with something else", unit->node);
+        plan_fail(plan, -EPROTO, "node %" PRIu32 " answered a bind with something else",
+                  unit->node);
     } else {
         const Tca__PeerBound *bound = answer->peer_bound;
         unit->remote_binding = bound->binding;
@@ -74,19 +75,22 @@ static void ask_peer(struct plan *plan, struct plan_unit *unit)
     if (unit->has_target) {
         bind.handle = (ProtobufCBinaryData){sizeof unit->handle_bytes, unit->handle_bytes};
         bind.offset = unit->target_offset;
-        bind.layout = (ProtobufCBinaryData){layout_bytes(unit->target_layout), (uint8_t *)unit->target_layout};
+        bind.layout = (ProtobufCBinaryData){layout_bytes(unit->target_layout),
+                                            (uint8_t *)unit->target_layout};
     }
     bind.notify = unit->notify;
     bind.notify_session = unit->notify_session;
     bind.notify_slot = unit->slot;
     bind.drivers = drivers;
     for (int rail = 0; rail < RAIL_COUNT; rail++) {
-        if (links_possible(plan->tcad, rail, unit->node) && (!plan->wanted_rail || plan->wanted_rail == (enum rail)rail))
+        if (links_possible(plan->tcad, rail, unit->node) &&
+            (!plan->wanted_rail || plan->wanted_rail == (enum rail)rail))
             drivers[bind.n_drivers++] = (char *)rail_name(rail);
     }
     if (bind.n_drivers == 0) {
-        plan_fail(plan, -ENETDOWN, "no rail of ours leads to node %" PRIu32 ": %s was asked for (rails.enable)", unit->node,
-                  plan->wanted_rail ? rail_name(plan->wanted_rail) : "any");
+        plan_fail(plan, -ENETDOWN,
+                  "no rail of ours leads to node %" PRIu32 ": %s was asked for (rails.enable)",
+                  unit->node, plan->wanted_rail ? rail_name(plan->wanted_rail) : "any");
         return;
     }
     message.body_case = TCA__MESSAGE__BODY_PEER_BIND;
@@ -102,13 +106,17 @@ static int resolve_here(struct plan *plan, struct plan_unit *unit)
     if (unit->has_target) {
         struct region *region;
         struct handle handle;
-        int r = region_resolve(plan->tcad, unit->handle_bytes, HANDLE_BYTES, plan->session->uid, &region, &handle, text,
-                               sizeof text);
+        int r = region_resolve(plan->tcad, unit->handle_bytes, HANDLE_BYTES, plan->session->uid,
+                               &region, &handle, text, sizeof text);
         if (r < 0)
             return plan_fail(plan, r, "%s", text);
         if (plan->landed && region->attached)
-            return plan_fail(plan, -EOPNOTSUPP, "region %" PRIu64 " is memory that its process has attached: what is put there lands when "
-                             "that process looks (no TCA_PLAN_LANDED)", region->id);
+            return plan_fail(
+                plan, -EOPNOTSUPP,
+                "region %" PRIu64
+                " is memory that its process has attached: what is put there lands when "
+                "that process looks (no TCA_PLAN_LANDED)",
+                region->id);
         unit->region = region_ref(region);
         unit->owner = region->session_id;
         unit->attached = region->attached;
@@ -116,9 +124,11 @@ static int resolve_here(struct plan *plan, struct plan_unit *unit)
     if (unit->notify) {
         struct session *session = session_find(plan->tcad, unit->notify_session);
         if (!session)
-            return plan_fail(plan, -EOWNERDEAD, "rank %" PRIu32 ", to be notified, has ended", unit->rank);
+            return plan_fail(plan, -EOWNERDEAD, "rank %" PRIu32 ", to be notified, has ended",
+                             unit->rank);
         if (plan->session->rank >= session->sources)
-            return plan_fail(plan, -EPROTO, "rank %" PRIu32 " has said that its group is smaller", unit->rank);
+            return plan_fail(plan, -EPROTO, "rank %" PRIu32 " has said that its group is smaller",
+                             unit->rank);
     }
     return 0;
 }
@@ -176,7 +186,8 @@ static int resolve_chain(struct plan *plan, const struct plan_chain *chain)
 {
     int r = 0;
     for (uint32_t i = 0; i < chain->step_count && r == 0; i++) {
-        struct plan_unit *unit = chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
+        struct plan_unit *unit =
+            chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
         if (unit && unit->node == plan->tcad->node)
             r = resolve_here(plan, unit);
     }
@@ -187,18 +198,21 @@ static void bind_chain(struct plan *plan, struct plan_chain *chain)
 {
     if (resolve_chain(plan, chain) < 0)
         return;
-    /* Where everything is here, the way is known before anybody is asked; what goes elsewhere is the daemon's. */
+    /* Where everything is here, the way is known before anybody is asked; what goes elsewhere is
+     * the daemon's. */
     if (is_local(plan, chain)) {
         if (plan_route(plan, chain) < 0)
             return;
     } else {
         if (plan->wanted_seat == SEAT_CLIENT) {
-            plan_fail(plan, -ENETDOWN, "chain %u goes to another node: the client cannot reach it by load and store",
+            plan_fail(plan, -ENETDOWN,
+                      "chain %u goes to another node: the client cannot reach it by load and store",
                       (unsigned)(chain - plan->chains));
             return;
         }
         chain->seat = SEAT_DAEMON;
-        chain->rail = RAIL_NONE; /* plan_route() decides when the others have answered: what lands here must be ready for any */
+        chain->rail = RAIL_NONE; /* plan_route() decides when the others have answered: what lands
+                                    here must be ready for any */
     }
     for (uint32_t i = 0; i < chain->step_count && plan->error == 0; i++) {
         if (chain->steps[i].is_wait)
@@ -224,8 +238,8 @@ static void register_work(void *context)
         if (r == 0)
             r = link_connect(unit->link);
         if (r < 0) {
-            plan_fail(plan, r, "rail %s to node %" PRIu32 ": %s", rail_name(unit->driver->ops->rail), unit->node,
-                      strerror(-r));
+            plan_fail(plan, r, "rail %s to node %" PRIu32 ": %s",
+                      rail_name(unit->driver->ops->rail), unit->node, strerror(-r));
             return;
         }
     }
@@ -353,13 +367,15 @@ void plan_commit(struct session *session, uint32_t tag, const Tca__PlanCommit *c
 {
     struct tcad *tcad = session->tcad;
     if (tcad->draining) {
-        session_fail(session, tag, -EBUSY, "node %s is draining: no new plans (tcactl drain off ends that)",
+        session_fail(session, tag, -EBUSY,
+                     "node %s is draining: no new plans (tcactl drain off ends that)",
                      tcad->conf->node.name);
         return;
     }
     if (session->plan_count >= tcad->conf->limits.plans_per_session) {
         session_fail(session, tag, -EDQUOT,
-                     "session %" PRIu64 " has %" PRIu32 " plans, limits.plans_per_session is %" PRIu32 ": free some",
+                     "session %" PRIu64 " has %" PRIu32
+                     " plans, limits.plans_per_session is %" PRIu32 ": free some",
                      session->id, session->plan_count, tcad->conf->limits.plans_per_session);
         return;
     }
@@ -376,7 +392,8 @@ void plan_commit(struct session *session, uint32_t tag, const Tca__PlanCommit *c
     if (r == 0) {
         r = take_id(session, plan);
         if (r < 0)
-            plan_fail(plan, r, "session %" PRIu64 " has no place for another plan: free some", session->id);
+            plan_fail(plan, r, "session %" PRIu64 " has no place for another plan: free some",
+                      session->id);
     }
     if (r < 0) {
         session_fail(session, tag, r, "%s", plan->error_text);

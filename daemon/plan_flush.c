@@ -1,5 +1,5 @@
-/* Before a plan lets go of what it put into: what it has put must have landed there. The word that lets go takes another way (from
- * daemon to daemon) than the data, and would overtake it. */
+/* Before a plan lets go of what it put into: what it has put must have landed there. The word that
+ * lets go takes another way (from daemon to daemon) than the data, and would overtake it. */
 #include <sched.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 struct flush {
     struct plan *plan;
     void (*done)(void *context);
-    uint32_t left;  /* links that have not answered; engine's thread */
+    uint32_t left; /* links that have not answered; engine's thread */
     struct driver_op ops[];
 };
 
@@ -47,7 +47,8 @@ static void flush_work(struct engine *engine, void *context)
     flush->left = 1; /* until all have been asked */
     for (uint32_t i = 0; i < plan->unit_count; i++) {
         struct plan_unit *unit = &plan->units[i];
-        if (!unit->put || !engine_driver_caps(engine, unit->driver->ops->rail)->other_nodes || !is_first(plan, i))
+        if (!unit->put || !engine_driver_caps(engine, unit->driver->ops->rail)->other_nodes ||
+            !is_first(plan, i))
             continue;
         struct driver_op *op = &flush->ops[used++];
         op->done = answered;

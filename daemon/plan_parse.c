@@ -1,4 +1,5 @@
-/* From the message to units and steps: what can be checked without asking anybody is checked here. */
+/* From the message to units and steps: what can be checked without asking anybody is checked here.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,7 +11,8 @@
 #include "daemon/tcad.h"
 
 /* A layout may be megabytes: it is taken out of the message, whose parts are from malloc. */
-static int take_layout(struct plan *plan, uint32_t step, const char *side, ProtobufCBinaryData *data, struct layout **ret_layout)
+static int take_layout(struct plan *plan, uint32_t step, const char *side,
+                       ProtobufCBinaryData *data, struct layout **ret_layout)
 {
     const char *why;
     int r = layout_check(data->data, data->len, &why);
@@ -41,32 +43,45 @@ static int parse_put(struct plan *plan, uint32_t step, Tca__Put *put, struct pla
     if (r < 0)
         return r;
     if (unit->source_layout->size_bytes != unit->target_layout->size_bytes)
-        return plan_fail(plan, -EINVAL, "step %u: the source layout has %" PRIu64 " bytes, the target layout %" PRIu64
-                         ": they must be equal", step, unit->source_layout->size_bytes,
-                         unit->target_layout->size_bytes);
+        return plan_fail(plan, -EINVAL,
+                         "step %u: the source layout has %" PRIu64
+                         " bytes, the target layout %" PRIu64 ": they must be equal",
+                         step, unit->source_layout->size_bytes, unit->target_layout->size_bytes);
     struct region *region = region_of_session(session, put->source_region);
     if (!region)
-        return plan_fail(plan, -EINVAL, "step %u: region %" PRIu64 " is none of this session: only own memory is put", step,
-                         put->source_region);
+        return plan_fail(plan, -EINVAL,
+                         "step %u: region %" PRIu64
+                         " is none of this session: only own memory is put",
+                         step, put->source_region);
     if (!layout_fits(unit->source_layout, put->source_offset, region->bytes)) {
         layout_describe(unit->source_layout, text, sizeof text);
-        return plan_fail(plan, -EINVAL, "step %u: source layout %s at offset %" PRIu64 " does not fit region %" PRIu64
-                         " of %" PRIu64 " bytes", step, text, put->source_offset, region->id, region->bytes);
+        return plan_fail(plan, -EINVAL,
+                         "step %u: source layout %s at offset %" PRIu64
+                         " does not fit region %" PRIu64 " of %" PRIu64 " bytes",
+                         step, text, put->source_offset, region->id, region->bytes);
     }
     if (put->handle.len != HANDLE_BYTES || handle_decode(put->handle.data, &unit->handle) < 0)
-        return plan_fail(plan, -EINVAL, "step %u: the target is no handle, or was garbled on its way", step);
+        return plan_fail(plan, -EINVAL,
+                         "step %u: the target is no handle, or was garbled on its way", step);
     if (!layout_fits(unit->target_layout, put->target_offset, unit->handle.length_bytes)) {
         layout_describe(unit->target_layout, text, sizeof text);
-        return plan_fail(plan, -EINVAL, "step %u: target layout %s at offset %" PRIu64 " does not fit the %" PRIu64
-                         " bytes of the handle", step, text, put->target_offset, unit->handle.length_bytes);
+        return plan_fail(plan, -EINVAL,
+                         "step %u: target layout %s at offset %" PRIu64 " does not fit the %" PRIu64
+                         " bytes of the handle",
+                         step, text, put->target_offset, unit->handle.length_bytes);
     }
-    /* Bytes that are written twice mean nothing, and a loop over one place can be as long as a number is. */
+    /* Bytes that are written twice mean nothing, and a loop over one place can be as long as a
+     * number is. */
     if (unit->target_layout->size_bytes > unit->handle.length_bytes)
-        return plan_fail(plan, -EINVAL, "step %u: the target layout has %" PRIu64 " bytes, the handle's part %" PRIu64
-                         ": some would be written more than once", step, unit->target_layout->size_bytes,
-                         unit->handle.length_bytes);
+        return plan_fail(plan, -EINVAL,
+                         "step %u: the target layout has %" PRIu64
+                         " bytes, the handle's part %" PRIu64
+                         ": some would be written more than once",
+                         step, unit->target_layout->size_bytes, unit->handle.length_bytes);
     if (!cluster_by_id(plan->tcad->cluster, unit->handle.node))
-        return plan_fail(plan, -EINVAL, "step %u: the handle is of node %" PRIu32 ", which the cluster file does not name",
+        return plan_fail(plan, -EINVAL,
+                         "step %u: the handle is of node %" PRIu32
+                         ", which the cluster file does not name",
                          step, unit->handle.node);
     memcpy(unit->handle_bytes, put->handle.data, HANDLE_BYTES);
     unit->has_target = true;
@@ -85,20 +100,22 @@ static int check_place(struct plan *plan, uint32_t step, uint32_t rank, uint32_t
         return plan_fail(plan, -EINVAL, "step %u: rank %u: the group has ranks 0 to %u", step, rank,
                          plan->session->size - 1);
     if (slot >= SLOTS_PER_SOURCE)
-        return plan_fail(plan, -EINVAL, "step %u: slot %u: 0 to %d are possible", step, slot, SLOTS_PER_SOURCE - 1);
+        return plan_fail(plan, -EINVAL, "step %u: slot %u: 0 to %d are possible", step, slot,
+                         SLOTS_PER_SOURCE - 1);
     return 0;
 }
 
 /* A notification joins the put right before it when both go to the same node. */
-static int parse_notify(struct plan *plan, uint32_t step, const Tca__Notify *notify, struct plan_unit *before,
-                        struct plan_unit *fresh, bool *ret_joined)
+static int parse_notify(struct plan *plan, uint32_t step, const Tca__Notify *notify,
+                        struct plan_unit *before, struct plan_unit *fresh, bool *ret_joined)
 {
     int r = check_place(plan, step, notify->rank, notify->slot);
     if (r < 0)
         return r;
     const struct session_member *member = &plan->session->members[notify->rank];
-    struct plan_unit *unit = before && before->has_target && !before->notify && before->node == member->node
-                                 ? before : fresh;
+    struct plan_unit *unit =
+        before && before->has_target && !before->notify && before->node == member->node ? before
+                                                                                        : fresh;
     unit->notify = true;
     unit->rank = notify->rank;
     unit->slot = notify->slot;
@@ -162,23 +179,28 @@ int plan_parse(struct plan *plan, const Tca__PlanCommit *commit)
     size_t steps = 0;
 
     if (commit->channel >= CHANNELS)
-        return plan_fail(plan, -EINVAL, "channel %u: 0 to %d are possible", commit->channel, CHANNELS - 1);
+        return plan_fail(plan, -EINVAL, "channel %u: 0 to %d are possible", commit->channel,
+                         CHANNELS - 1);
     if (commit->rail >= RAIL_COUNT || commit->seat > SEAT_DAEMON)
-        return plan_fail(plan, -EINVAL, "rail %u or seat %u: there is none such", commit->rail, commit->seat);
+        return plan_fail(plan, -EINVAL, "rail %u or seat %u: there is none such", commit->rail,
+                         commit->seat);
     if (commit->way >= WAY_COUNT)
         return plan_fail(plan, -EINVAL, "way %u to copy: there is none such", commit->way);
     if (commit->n_chains == 0 || commit->n_chains > PLAN_CHAINS_MAX)
-        return plan_fail(plan, -EINVAL, "a plan of %zu chains: 1 to %d are possible", commit->n_chains, PLAN_CHAINS_MAX);
+        return plan_fail(plan, -EINVAL, "a plan of %zu chains: 1 to %d are possible",
+                         commit->n_chains, PLAN_CHAINS_MAX);
     for (size_t i = 0; i < commit->n_chains; i++)
         steps += commit->chains[i]->n_steps;
     if (steps == 0)
         return plan_fail(plan, -EINVAL, "a plan without steps");
     if (steps > PLAN_STEPS_MAX)
-        return plan_fail(plan, -E2BIG, "a plan of %zu steps: %d are possible, make several plans", steps, PLAN_STEPS_MAX);
+        return plan_fail(plan, -E2BIG, "a plan of %zu steps: %d are possible, make several plans",
+                         steps, PLAN_STEPS_MAX);
     if (session->step_count + steps > conf->limits.steps_per_session)
-        return plan_fail(plan, -EDQUOT, "%zu more steps: the session has %" PRIu64 " of %" PRIu32
-                         " (limits.steps_per_session): free plans", steps, session->step_count,
-                         conf->limits.steps_per_session);
+        return plan_fail(plan, -EDQUOT,
+                         "%zu more steps: the session has %" PRIu64 " of %" PRIu32
+                         " (limits.steps_per_session): free plans",
+                         steps, session->step_count, conf->limits.steps_per_session);
 
     session_take_name(plan->name, commit->name);
     plan->channel = commit->channel;
@@ -201,8 +223,10 @@ int plan_parse(struct plan *plan, const Tca__PlanCommit *commit)
             return r;
     }
     if (session->plan_bytes + plan->memory_bytes > conf->limits.plan_bytes_per_session)
-        return plan_fail(plan, -EDQUOT, "a plan of %" PRIu64 " bytes: the session has %" PRIu64 " of %" PRIu64
-                         " (limits.plan_bytes_per_session): free plans", plan->memory_bytes, session->plan_bytes,
+        return plan_fail(plan, -EDQUOT,
+                         "a plan of %" PRIu64 " bytes: the session has %" PRIu64 " of %" PRIu64
+                         " (limits.plan_bytes_per_session): free plans",
+                         plan->memory_bytes, session->plan_bytes,
                          conf->limits.plan_bytes_per_session);
     return 0;
 }

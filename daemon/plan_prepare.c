@@ -1,4 +1,5 @@
-/* PREPARING, on the engine: puts are compiled, chains made of them, and the engine told of the plan. */
+/* PREPARING, on the engine: puts are compiled, chains made of them, and the engine told of the
+ * plan. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -28,8 +29,8 @@ static int prepare_unit(struct plan *plan, struct plan_unit *unit)
     };
     int r = unit->driver->ops->put_prepare(unit->driver, &args, &unit->put, &unit->info);
     if (r < 0)
-        return plan_fail(plan, r, "rail %s cannot carry a put to node %" PRIu32 ": %s", rail_name(rail), unit->node,
-                         strerror(-r));
+        return plan_fail(plan, r, "rail %s cannot carry a put to node %" PRIu32 ": %s",
+                         rail_name(rail), unit->node, strerror(-r));
     return 0;
 }
 
@@ -41,7 +42,8 @@ static bool needs_fence(const struct plan *plan, const struct plan_chain *chain,
         return false;
     bool ordered = engine_driver_caps(plan->tcad->engine, chain->rail)->ordered;
     for (uint32_t i = 0; i < step; i++) {
-        const struct plan_unit *before = chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
+        const struct plan_unit *before =
+            chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
         if (before && before->has_target && (before->link != unit->link || !ordered))
             return true;
     }
@@ -50,10 +52,11 @@ static bool needs_fence(const struct plan *plan, const struct plan_chain *chain,
 
 /* ---- what has landed ---- */
 
-/* Asks the links of steps `from` to `to`, once all that is before them is done here, whether it has landed: all links, or those on
- * which puts are gathered and taken apart there, for others overtake these. Returns how many steps these are. */
-static uint32_t add_flushes(const struct plan *plan, const struct plan_chain *chain, uint32_t from, uint32_t to, bool gathered,
-                            struct chain_step *flushes)
+/* Asks the links of steps `from` to `to`, once all that is before them is done here, whether it has
+ * landed: all links, or those on which puts are gathered and taken apart there, for others overtake
+ * these. Returns how many steps these are. */
+static uint32_t add_flushes(const struct plan *plan, const struct plan_chain *chain, uint32_t from,
+                            uint32_t to, bool gathered, struct chain_step *flushes)
 {
     uint32_t count = 0;
     for (uint32_t i = from; i < to; i++) {
@@ -65,27 +68,34 @@ static uint32_t add_flushes(const struct plan *plan, const struct plan_chain *ch
             j++;
         if (j < count || (gathered && !unit->info.gathered))
             continue;
-        flushes[count] = (struct chain_step){
-            .kind = CHAIN_FLUSH, .fence = count == 0, .flush = {.driver = unit->driver, .peer = unit->link->peer}};
+        flushes[count] =
+            (struct chain_step){.kind = CHAIN_FLUSH,
+                                .fence = count == 0,
+                                .flush = {.driver = unit->driver, .peer = unit->link->peer}};
         count++;
     }
     return count;
 }
 
-/* A few bytes that nobody is notified of: somebody may look at them to see that what was put before is there. */
+/* A few bytes that nobody is notified of: somebody may look at them to see that what was put before
+ * is there. */
 static bool is_mark(const struct plan *plan, const struct plan_unit *unit)
 {
-    return plan->landed && unit->has_target && !unit->notify && unit->source_layout->size_bytes <= MARK_BYTES_MAX;
+    return plan->landed && unit->has_target && !unit->notify &&
+           unit->source_layout->size_bytes <= MARK_BYTES_MAX;
 }
 
 /* Whether anything from step `from` on may land after the mark of step `to`. */
-static bool mark_may_overtake(const struct plan *plan, const struct plan_chain *chain, uint32_t from, uint32_t to)
+static bool mark_may_overtake(const struct plan *plan, const struct plan_chain *chain,
+                              uint32_t from, uint32_t to)
 {
     const struct plan_unit *mark = &plan->units[chain->steps[to].unit];
     bool ordered = engine_driver_caps(plan->tcad->engine, chain->rail)->ordered;
     for (uint32_t i = from; i < to; i++) {
-        const struct plan_unit *before = chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
-        if (before && before->has_target && (before->link != mark->link || !ordered || before->info.gathered))
+        const struct plan_unit *before =
+            chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
+        if (before && before->has_target &&
+            (before->link != mark->link || !ordered || before->info.gathered))
             return true;
     }
     return false;
@@ -93,17 +103,18 @@ static bool mark_may_overtake(const struct plan *plan, const struct plan_chain *
 
 /* ---- chains ---- */
 
-/* Step i of `from`, and the flushes and the call before it, into `steps`: how many these are, or a negative errno. *first_loose is the first step
- * that a mark may still overtake. */
-static int prepare_step(struct plan *plan, const struct plan_chain *from, uint32_t i, uint32_t *first_loose,
-                        struct chain_step *steps)
+/* Step i of `from`, and the flushes and the call before it, into `steps`: how many these are, or a
+ * negative errno. *first_loose is the first step that a mark may still overtake. */
+static int prepare_step(struct plan *plan, const struct plan_chain *from, uint32_t i,
+                        uint32_t *first_loose, struct chain_step *steps)
 {
     const struct plan_step *step = &from->steps[i];
     struct session *session = plan->session;
     if (step->is_wait) {
         steps[0].kind = CHAIN_WAIT;
         steps[0].wait.line = notify_line_of(session->notify, step->rank, step->slot);
-        steps[0].wait.taken = notify_taken_of(session->notify, session->sources, step->rank, step->slot);
+        steps[0].wait.taken =
+            notify_taken_of(session->notify, session->sources, step->rank, step->slot);
         steps[0].wait.count = step->count;
         return 1;
     }
@@ -118,7 +129,8 @@ static int prepare_step(struct plan *plan, const struct plan_chain *from, uint32
         unit->fence = true;
         *first_loose = i;
     }
-    if (unit->fetch.bounce) { /* its source was attached: its process copies that first (bounce.h) */
+    if (unit->fetch
+            .bounce) { /* its source was attached: its process copies that first (bounce.h) */
         steps[count].kind = CHAIN_CALL;
         steps[count].call.post = engine_fetch_post;
         steps[count++].call.context = &unit->fetch;
@@ -133,12 +145,15 @@ static int prepare_step(struct plan *plan, const struct plan_chain *from, uint32
 
 static int prepare_chain(struct plan *plan, struct plan_chain *from, struct chain **ret_chain)
 {
-    /* a put may have a call before it, and is flushed once for a mark behind it, and once at the end */
-    struct chain_step *steps = calloc((plan->landed ? 4 : 2) * (size_t)from->step_count, sizeof *steps);
+    /* a put may have a call before it, and is flushed once for a mark behind it, and once at the
+     * end */
+    struct chain_step *steps =
+        calloc((plan->landed ? 4 : 2) * (size_t)from->step_count, sizeof *steps);
     uint32_t count = 0, first_loose = 0;
     int r = 0;
     if (!steps)
-        return plan_fail(plan, -ENOMEM, "no memory for a chain of %" PRIu32 " steps", from->step_count);
+        return plan_fail(plan, -ENOMEM, "no memory for a chain of %" PRIu32 " steps",
+                         from->step_count);
     for (uint32_t i = 0; i < from->step_count && r >= 0; i++) {
         r = prepare_step(plan, from, i, &first_loose, steps + count);
         count += r > 0 ? (uint32_t)r : 0;

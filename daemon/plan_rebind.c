@@ -1,7 +1,8 @@
 /*
- * Re-binding: a rail to a node that a plan puts to was lost while the node is there. The chains that used it move to the best rail
- * that is left; a start that runs then fails (nobody knows what of it has landed), the next ones go on. What was bound where the puts
- * land is good for every rail, so nobody else is asked. plan_return.c brings them back.
+ * Re-binding: a rail to a node that a plan puts to was lost while the node is there. The chains
+ * that used it move to the best rail that is left; a start that runs then fails (nobody knows what
+ * of it has landed), the next ones go on. What was bound where the puts land is good for every
+ * rail, so nobody else is asked. plan_return.c brings them back.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,7 +17,8 @@
 static bool has_dead_link(const struct plan *plan, const struct plan_chain *chain)
 {
     for (uint32_t i = 0; i < chain->step_count; i++) {
-        const struct plan_unit *unit = chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
+        const struct plan_unit *unit =
+            chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
         if (unit && unit->link && unit->link->dead)
             return true;
     }
@@ -40,7 +42,8 @@ static bool mark(struct plan *plan)
 static void strip_chain(struct plan *plan, const struct plan_chain *chain)
 {
     for (uint32_t i = 0; i < chain->step_count; i++) {
-        struct plan_unit *unit = chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
+        struct plan_unit *unit =
+            chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
         if (!unit || !unit->put)
             continue;
         unit->driver->ops->put_release(unit->driver, unit->put);
@@ -75,7 +78,8 @@ static void resume_work(struct engine *engine, void *context)
 static void drop_links(struct plan *plan, const struct plan_chain *chain)
 {
     for (uint32_t i = 0; i < chain->step_count; i++) {
-        struct plan_unit *unit = chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
+        struct plan_unit *unit =
+            chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
         if (!unit)
             continue;
         if (unit->link && unit->source)
@@ -92,18 +96,22 @@ static int move_chain(struct plan *plan, struct plan_chain *chain)
 {
     const enum rail before = chain->rail;
     char why[64];
-    snprintf(why, sizeof why, plan->returning ? "a better rail than %s is back" : "rail %s was lost", rail_name(before));
+    snprintf(why, sizeof why,
+             plan->returning ? "a better rail than %s is back" : "rail %s was lost",
+             rail_name(before));
     drop_links(plan, chain);
     int r = plan_route(plan, chain);
     if (r < 0) {
         plan->error = 0; /* what was lost says more than what there never was */
-        return plan_fail(plan, plan->lost_error, "plan %" PRIu32 " (%s): rail %s was lost, and no other leads where it did",
+        return plan_fail(plan, plan->lost_error,
+                         "plan %" PRIu32 " (%s): rail %s was lost, and no other leads where it did",
                          plan->id, plan->name[0] ? plan->name : "unnamed", rail_name(before));
     }
     r = plan_take_links(plan, chain);
     if (r == 0)
-        log_info(NULL, "plan %" PRIu64 ".%" PRIu32 ", chain %u: %s, it goes on over %s", plan->session_id, plan->id,
-                 (unsigned)(chain - plan->chains), why, rail_name(chain->rail));
+        log_info(NULL, "plan %" PRIu64 ".%" PRIu32 ", chain %u: %s, it goes on over %s",
+                 plan->session_id, plan->id, (unsigned)(chain - plan->chains), why,
+                 rail_name(chain->rail));
     return r;
 }
 
@@ -144,7 +152,8 @@ static void flushed(void *context)
         strip(plan);
 }
 
-/* What its former starts have put over links that live lands before anything overtakes it on another rail. */
+/* What its former starts have put over links that live lands before anything overtakes it on
+ * another rail. */
 static void flush_and_strip(struct plan *plan)
 {
     if (plan_flush(plan, flushed))

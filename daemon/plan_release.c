@@ -1,5 +1,6 @@
-/* Letting go of a plan, in the order that the others need: the engine forgets it once it is quiet, what it has put lands, its puts are
- * released, then what they led to. A broken plan lets go of all that at once and stays as a stub that says what happened. */
+/* Letting go of a plan, in the order that the others need: the engine forgets it once it is quiet,
+ * what it has put lands, its puts are released, then what they led to. A broken plan lets go of all
+ * that at once and stays as a stub that says what happened. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -93,7 +94,8 @@ static void gone(struct plan *plan)
 {
     struct session *session = plan->session;
     plan_count_starts(plan);
-    /* not when it breaks: until its client has heard of that it may start it, and the receivers must know what comes */
+    /* not when it breaks: until its client has heard of that it may start it, and the receivers
+     * must know what comes */
     for (uint32_t i = 0; i < plan->unit_count; i++)
         lane_withdraw(plan, &plan->units[i]);
     assert(session->plans[plan->id] == plan);
@@ -140,7 +142,8 @@ void plan_release(struct plan *plan)
     if (plan->state != PLAN_RELEASING && (plan->state != PLAN_BROKEN || plan->release_asked)) {
         bool failed_commit = !plan->committed;
         if (failed_commit && plan->session->client)
-            session_fail(plan->session, plan->tag, plan->error ? plan->error : -ECANCELED, "%s", plan->error_text);
+            session_fail(plan->session, plan->tag, plan->error ? plan->error : -ECANCELED, "%s",
+                         plan->error_text);
         plan_set_state(plan, PLAN_RELEASING);
     }
     if (plan->attached && plan->state == PLAN_RELEASING) {
@@ -173,8 +176,9 @@ static void ask_release(struct plan *plan)
 
 void plan_release_request(struct session *session, uint32_t tag, const Tca__PlanRelease *request)
 {
-    struct plan *plan =
-        session->plans && request->plan < PLANS_PER_SESSION_MAX ? session->plans[request->plan] : NULL;
+    struct plan *plan = session->plans && request->plan < PLANS_PER_SESSION_MAX
+                            ? session->plans[request->plan]
+                            : NULL;
     if (!plan || plan->release_asked || !plan->committed) {
         session_fail(session, tag, -EINVAL, "plan %u is none of session %llu", request->plan,
                      (unsigned long long)session->id);

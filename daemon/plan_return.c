@@ -1,9 +1,11 @@
 /*
- * The way back: a plan that lost a rail, or was committed while no cable led where it puts, is on a rail that is second to it. Once
- * the better one leads there again, its chains move back, between two starts: none of them fails for that.
+ * The way back: a plan that lost a rail, or was committed while no cable led where it puts, is on a
+ * rail that is second to it. Once the better one leads there again, its chains move back, between
+ * two starts: none of them fails for that.
  *
- * A cable that flaps must not make plans flap. The rail must have led there for a while (rails.return_after), twice as long for each
- * time that it was lost lately; and then the node must have answered over it, which a board that is cabled and stuck does not.
+ * A cable that flaps must not make plans flap. The rail must have led there for a while
+ * (rails.return_after), twice as long for each time that it was lost lately; and then the node must
+ * have answered over it, which a board that is cabled and stuck does not.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -61,7 +63,8 @@ static void ask_work(struct engine *engine, void *context)
     struct proof *proof = context;
     struct driver *driver = engine_driver(engine, proof->link->rail);
     proof->op = (struct driver_op){.done = answered, .owner = proof};
-    int r = proof->status < 0 ? proof->status : driver->ops->peer_flush(driver, proof->link->peer, &proof->op);
+    int r = proof->status < 0 ? proof->status
+                              : driver->ops->peer_flush(driver, proof->link->peer, &proof->op);
     if (r < 0)
         answered(&proof->op, r);
 }
@@ -198,7 +201,8 @@ void plan_watch(struct plan *plan)
         plan->away |= plan->units[i].lost != 0;
     if (!plan->away || tcad->returning || tcad->conf->rails.return_after_ns == 0)
         return;
-    if (!tcad->return_timer && loop_timer_new(tcad->loop, look_at_all, tcad, &tcad->return_timer) < 0) {
+    if (!tcad->return_timer &&
+        loop_timer_new(tcad->loop, look_at_all, tcad, &tcad->return_timer) < 0) {
         log_warning(NULL, "no memory: plans stay on the rails that they have moved to");
         return;
     }
@@ -209,9 +213,11 @@ void plan_watch(struct plan *plan)
 void plan_note_unreached(struct plan *plan, const struct plan_chain *chain)
 {
     for (uint32_t i = 0; i < chain->step_count && !plan->wanted_rail; i++) {
-        struct plan_unit *unit = chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
+        struct plan_unit *unit =
+            chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
         for (int rail = 1; unit && rail < RAIL_COUNT; rail++)
-            if (unit->rails & (1u << rail) && !fabric_reaches(plan->tcad, (enum rail)rail, unit->node))
+            if (unit->rails & (1u << rail) &&
+                !fabric_reaches(plan->tcad, (enum rail)rail, unit->node))
                 unit->lost |= 1u << rail;
     }
 }

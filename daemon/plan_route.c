@@ -1,5 +1,5 @@
-/* Which way: rail and seat of every chain, by the cost model, from what is possible. What was considered is kept for
- * `tcactl plan explain`. */
+/* Which way: rail and seat of every chain, by the cost model, from what is possible. What was
+ * considered is kept for `tcactl plan explain`. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,8 +25,10 @@ static const struct route ways[] = {
     {RAIL_OFI, SEAT_DAEMON},
 };
 
-/* Memory that was attached is copied once more at its end (daemon/bounce.h): about as long as a client takes for the put. */
-static uint64_t add_bounces(const struct plan *plan, const struct plan_unit *unit, const struct cost_question *question, uint64_t cost)
+/* Memory that was attached is copied once more at its end (daemon/bounce.h): about as long as a
+ * client takes for the put. */
+static uint64_t add_bounces(const struct plan *plan, const struct plan_unit *unit,
+                            const struct cost_question *question, uint64_t cost)
 {
     const unsigned bounces = (unit->source && unit->source->attached) + unit->attached;
     const uint64_t copy = cost_predict(&plan->tcad->costs.at[RAIL_SHM][SEAT_CLIENT], question);
@@ -58,7 +60,8 @@ static uint64_t predict(const struct plan *plan, const struct plan_chain *chain,
 }
 
 /* NULL: possible. */
-static const char *why_not(const struct plan *plan, const struct plan_chain *chain, struct route way)
+static const char *why_not(const struct plan *plan, const struct plan_chain *chain,
+                           struct route way)
 {
     const struct tcad *tcad = plan->tcad;
     const struct driver_caps *caps = engine_driver_caps(tcad->engine, way.rail);
@@ -100,11 +103,13 @@ static int no_way(struct plan *plan, const struct plan_chain *chain)
         if ((plan->wanted_rail && candidate->rail != plan->wanted_rail) ||
             (plan->wanted_seat && candidate->seat != plan->wanted_seat))
             continue;
-        int n = snprintf(text + used, sizeof text - used, "%s%s in the %s's seat: %s", used ? "; " : "",
-                         rail_name(candidate->rail), seat_name(candidate->seat), candidate->why);
+        int n =
+            snprintf(text + used, sizeof text - used, "%s%s in the %s's seat: %s", used ? "; " : "",
+                     rail_name(candidate->rail), seat_name(candidate->seat), candidate->why);
         used += n > 0 && (size_t)n < sizeof text - used ? (size_t)n : 0;
     }
-    return plan_fail(plan, -ENETDOWN, "chain %u: no way there: %s", (unsigned)(chain - plan->chains),
+    return plan_fail(plan, -ENETDOWN, "chain %u: no way there: %s",
+                     (unsigned)(chain - plan->chains),
                      used ? text : "no rail has the seat that was asked for");
 }
 
@@ -140,7 +145,9 @@ int plan_route(struct plan *plan, struct plan_chain *chain)
             .possible = !why,
         };
         snprintf(candidate->why, sizeof candidate->why, "%s",
-                 why ? why : candidate->predicted_ns == UINT64_MAX ? "not calibrated" : "");
+                 why                                     ? why
+                 : candidate->predicted_ns == UINT64_MAX ? "not calibrated"
+                                                         : "");
         /* What was not calibrated loses against what was, and otherwise to what stands above it. */
         if (candidate->possible && (!best || candidate->predicted_ns < best->predicted_ns))
             best = candidate;
@@ -153,8 +160,9 @@ int plan_route(struct plan *plan, struct plan_chain *chain)
         if (candidate == best)
             snprintf(candidate->why, sizeof candidate->why, "%s",
                      plan->wanted_rail || plan->wanted_seat ? "asked for"
-                     : best->predicted_ns == UINT64_MAX     ? "the first that is possible; nothing was calibrated"
-                                                            : "the cheapest");
+                     : best->predicted_ns == UINT64_MAX
+                         ? "the first that is possible; nothing was calibrated"
+                         : "the cheapest");
         else if (candidate->possible && candidate->predicted_ns != UINT64_MAX)
             snprintf(candidate->why, sizeof candidate->why, "dearer");
     }
@@ -172,7 +180,8 @@ int plan_take_links(struct plan *plan, const struct plan_chain *chain)
         struct plan_unit *unit = &plan->units[chain->steps[i].unit];
         unit->link = link_get(plan->tcad->links, unit->node, chain->rail);
         if (!unit->link)
-            return plan_fail(plan, -ENETDOWN, "node %" PRIu32 " has gone from rail %s", unit->node, rail_name(chain->rail));
+            return plan_fail(plan, -ENETDOWN, "node %" PRIu32 " has gone from rail %s", unit->node,
+                             rail_name(chain->rail));
         unit->driver = engine_driver(plan->tcad->engine, chain->rail);
     }
     return 0;

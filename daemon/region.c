@@ -19,7 +19,8 @@
 
 enum {
     BUCKETS = 1024,
-    ALLOCS_MAX = 16, /* of one session under way: the worker is everybody's, and goes on when the session has ended */
+    ALLOCS_MAX = 16, /* of one session under way: the worker is everybody's, and goes on when the
+                        session has ended */
 };
 
 struct regions {
@@ -62,8 +63,8 @@ uint64_t regions_bytes(const struct regions *regions)
     return regions->bytes;
 }
 
-void regions_each(const struct regions *regions, void (*each)(void *context, const struct region *region),
-                  void *context)
+void regions_each(const struct regions *regions,
+                  void (*each)(void *context, const struct region *region), void *context)
 {
     for (int i = 0; i < BUCKETS; i++)
         for (const struct region *region = regions->buckets[i]; region; region = region->next)
@@ -94,7 +95,8 @@ uint64_t region_user_bytes(const struct tcad *tcad, uid_t uid)
 static void alloc_work(void *context)
 {
     struct alloc_job *job = context;
-    job->error = region_memory_new(job->region, job->tcad->conf->memory.huge_pages, &job->available_bytes);
+    job->error =
+        region_memory_new(job->region, job->tcad->conf->memory.huge_pages, &job->available_bytes);
 }
 
 static void region_destroy(struct region *region)
@@ -139,7 +141,9 @@ static void grant(struct session *session, uint32_t tag, struct region *region)
 
 uint64_t region_round(const struct tcad *tcad, uint64_t bytes)
 {
-    uint64_t page = tcad->conf->memory.huge_pages == CONF_HUGE_PAGES_REQUIRE ? SPACE_ALIGN_BYTES : (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t page = tcad->conf->memory.huge_pages == CONF_HUGE_PAGES_REQUIRE
+                        ? SPACE_ALIGN_BYTES
+                        : (uint64_t)sysconf(_SC_PAGESIZE);
     return (bytes + page - 1) / page * page;
 }
 
@@ -173,15 +177,20 @@ static void alloc_done(void *context)
         session->allocs--;
     if (session && job->available_bytes)
         session_fail(session, job->tag, job->error,
-                     "region of %" PRIu64 " bytes: node %s has %" PRIu64 " available (MemAvailable, MemoryMax=), and keeps a "
-                     "sixteenth: free memory or ask for less", region->bytes, job->tcad->conf->node.name, job->available_bytes);
+                     "region of %" PRIu64 " bytes: node %s has %" PRIu64
+                     " available (MemAvailable, MemoryMax=), and keeps a "
+                     "sixteenth: free memory or ask for less",
+                     region->bytes, job->tcad->conf->node.name, job->available_bytes);
     else if (session && job->error < 0)
-        session_fail(session, job->tag, job->error,
-                     "region of %" PRIu64 " bytes: %s; %s", region->bytes, strerror(-job->error),
-                     job->error == -EFBIG ? "tcad may not make files of that length: raise its LimitFSIZE= (ulimit -f)"
-                     : job->tcad->conf->memory.huge_pages == CONF_HUGE_PAGES_REQUIRE
-                         ? "memory.huge_pages is \"require\": reserve huge pages (vm.nr_hugepages) or set it to \"try\""
-                         : "free memory or ask for less");
+        session_fail(
+            session, job->tag, job->error, "region of %" PRIu64 " bytes: %s; %s", region->bytes,
+            strerror(-job->error),
+            job->error == -EFBIG
+                ? "tcad may not make files of that length: raise its LimitFSIZE= (ulimit -f)"
+            : job->tcad->conf->memory.huge_pages == CONF_HUGE_PAGES_REQUIRE
+                ? "memory.huge_pages is \"require\": reserve huge pages (vm.nr_hugepages) or set "
+                  "it to \"try\""
+                : "free memory or ask for less");
     if (!session || job->error < 0) {
         if (session) {
             session->region_bytes -= region->bytes;
@@ -201,21 +210,24 @@ static bool has_place(struct session *session, uint32_t tag)
     if (session->region_count < conf->limits.regions_per_session)
         return true;
     session_fail(session, tag, -EDQUOT,
-                 "session %" PRIu64 " has %" PRIu32 " regions, limits.regions_per_session is %" PRIu32
+                 "session %" PRIu64 " has %" PRIu32
+                 " regions, limits.regions_per_session is %" PRIu32
                  ": free some, or allocate fewer, larger ones",
                  session->id, session->region_count, conf->limits.regions_per_session);
     return false;
 }
 
-/* Memory that the process has: nothing is made here but its name. Who it belongs to checks what is put there, with its own page
- * tables: an address that is not there harms nobody but who attached it. */
+/* Memory that the process has: nothing is made here but its name. Who it belongs to checks what is
+ * put there, with its own page tables: an address that is not there harms nobody but who attached
+ * it. */
 static void attach(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc)
 {
     uint64_t end;
-    if (alloc->bytes == 0 || alloc->address == 0 || __builtin_add_overflow(alloc->address, alloc->bytes, &end) ||
-        end > INT64_MAX) {
-        session_fail(session, tag, -EINVAL, "memory of %" PRIu64 " bytes at 0x%" PRIx64 " cannot be attached", alloc->bytes,
-                     alloc->address);
+    if (alloc->bytes == 0 || alloc->address == 0 ||
+        __builtin_add_overflow(alloc->address, alloc->bytes, &end) || end > INT64_MAX) {
+        session_fail(session, tag, -EINVAL,
+                     "memory of %" PRIu64 " bytes at 0x%" PRIx64 " cannot be attached",
+                     alloc->bytes, alloc->address);
         return;
     }
     if (!has_place(session, tag))
@@ -251,26 +263,32 @@ void region_alloc(struct session *session, uint32_t tag, const Tca__RegionAlloc 
     const struct tcad_conf *conf = tcad->conf;
 
     if (alloc->bytes == 0 || alloc->bytes > conf->memory.reserved_bytes || alloc->flags) {
-        session_fail(session, tag, -EINVAL, "region of %" PRIu64 " bytes: 1 to %" PRIu64 " (memory.reserved) are possible",
+        session_fail(session, tag, -EINVAL,
+                     "region of %" PRIu64 " bytes: 1 to %" PRIu64 " (memory.reserved) are possible",
                      alloc->bytes, conf->memory.reserved_bytes);
         return;
     }
     if (!has_place(session, tag))
         return;
     if (session->allocs >= ALLOCS_MAX) {
-        session_fail(session, tag, -EBUSY, "%d allocations of session %" PRIu64 " are under way: wait for their answers first",
+        session_fail(session, tag, -EBUSY,
+                     "%d allocations of session %" PRIu64
+                     " are under way: wait for their answers first",
                      ALLOCS_MAX, session->id);
         return;
     }
     uint64_t fds = session_user_fds(tcad, session->uid), fds_max = session_user_fds_max(tcad);
     if (fds >= fds_max) {
         session_fail(session, tag, -EDQUOT,
-                     "user %u has %" PRIu64 " of the %" PRIu64 " descriptors that tcad gives one user (3/4 of its LimitNOFILE=), "
-                     "one a region: free some, or allocate fewer, larger ones", session->uid, fds, fds_max);
+                     "user %u has %" PRIu64 " of the %" PRIu64
+                     " descriptors that tcad gives one user (3/4 of its LimitNOFILE=), "
+                     "one a region: free some, or allocate fewer, larger ones",
+                     session->uid, fds, fds_max);
         return;
     }
     uint64_t bytes = region_round(tcad, alloc->bytes);
-    uint64_t used = region_user_bytes(tcad, session->uid), limit = conf->memory.region_bytes_per_user;
+    uint64_t used = region_user_bytes(tcad, session->uid),
+             limit = conf->memory.region_bytes_per_user;
     if (bytes > limit || used > limit - bytes) {
         session_fail(session, tag, -EDQUOT,
                      "region of %" PRIu64 " bytes: user %u has %" PRIu64 " of %" PRIu64
@@ -280,14 +298,18 @@ void region_alloc(struct session *session, uint32_t tag, const Tca__RegionAlloc 
     }
     struct region *region = calloc(1, sizeof *region);
     struct alloc_job *job = calloc(1, sizeof *job);
-    int r = region && job ? space_take(tcad->regions->space, bytes, region ? &region->address : NULL) : -ENOMEM;
+    int r = region && job
+                ? space_take(tcad->regions->space, bytes, region ? &region->address : NULL)
+                : -ENOMEM;
     if (r < 0 || getrandom(region->key, sizeof region->key, 0) != sizeof region->key) {
         if (r == 0) {
             space_give(tcad->regions->space, region->address);
             r = -EIO;
         }
         session_fail(session, tag, r, "region of %" PRIu64 " bytes: %s", bytes,
-                     r == -ENOSPC ? "the reserved address range (memory.reserved) has no gap as large" : strerror(-r));
+                     r == -ENOSPC
+                         ? "the reserved address range (memory.reserved) has no gap as large"
+                         : strerror(-r));
         free(region);
         free(job);
         return;
@@ -299,7 +321,8 @@ void region_alloc(struct session *session, uint32_t tag, const Tca__RegionAlloc 
     region->bytes = region->memory_bytes = bytes;
     region->fd = -1;
     region->refs = 1;
-    session->region_bytes += bytes; /* from now on, so that parallel requests cannot pass the quota */
+    session->region_bytes +=
+        bytes; /* from now on, so that parallel requests cannot pass the quota */
     session->region_count++;
     session->allocs++;
     *job = (struct alloc_job){.tcad = tcad, .session = session->id, .tag = tag, .region = region};
@@ -358,14 +381,15 @@ void region_free_request(struct session *session, uint32_t tag, const Tca__Regio
 {
     struct region *region = region_of_session(session, request->region);
     if (!region) {
-        session_fail(session, tag, -EINVAL, "region %" PRIu64 " is none of session %" PRIu64, request->region,
-                     session->id);
+        session_fail(session, tag, -EINVAL, "region %" PRIu64 " is none of session %" PRIu64,
+                     request->region, session->id);
         return;
     }
     if (region->puts_from) {
         session_fail(session, tag, -EBUSY,
-                     "region %" PRIu64 " is the source of %" PRIu32 " puts of plans: free the plans first", region->id,
-                     region->puts_from);
+                     "region %" PRIu64 " is the source of %" PRIu32
+                     " puts of plans: free the plans first",
+                     region->id, region->puts_from);
         return;
     }
     region_end(region);
@@ -378,8 +402,9 @@ void region_free_request(struct session *session, uint32_t tag, const Tca__Regio
 
 /* ---- handles ---- */
 
-int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t uid, struct region **ret_region,
-                   struct handle *ret_handle, char *text, size_t text_bytes)
+int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t uid,
+                   struct region **ret_region, struct handle *ret_handle, char *text,
+                   size_t text_bytes)
 {
     struct handle handle;
     if (length != HANDLE_BYTES) {
@@ -392,11 +417,14 @@ int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t
         return -EINVAL;
     }
     if (handle.node != tcad->node) {
-        snprintf(text, text_bytes, "the handle is of node %" PRIu32 ", this is node %" PRIu32, handle.node, tcad->node);
+        snprintf(text, text_bytes, "the handle is of node %" PRIu32 ", this is node %" PRIu32,
+                 handle.node, tcad->node);
         return -EINVAL;
     }
     if (handle.incarnation != tcad->incarnation) {
-        snprintf(text, text_bytes, "the handle is from before the daemon of node %" PRIu32 " was started anew: get a new one",
+        snprintf(text, text_bytes,
+                 "the handle is from before the daemon of node %" PRIu32
+                 " was started anew: get a new one",
                  handle.node);
         return -ESTALE;
     }
@@ -404,33 +432,42 @@ int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t
     while (region && region->id != handle.region)
         region = region->next;
     if (!region && handle.region > tcad->next_region) {
-        snprintf(text, text_bytes, "region %" PRIu64 " of node %" PRIu32 " has never been: the handle was forged",
+        snprintf(text, text_bytes,
+                 "region %" PRIu64 " of node %" PRIu32 " has never been: the handle was forged",
                  handle.region, handle.node);
         return -EACCES;
     }
     if (!region) {
-        snprintf(text, text_bytes, "region %" PRIu64 " of node %" PRIu32 " was freed: get a new handle", handle.region,
-                 handle.node);
+        snprintf(text, text_bytes,
+                 "region %" PRIu64 " of node %" PRIu32 " was freed: get a new handle",
+                 handle.region, handle.node);
         return -ESTALE;
     }
     if (region->key[0] != handle.key[0] || region->key[1] != handle.key[1]) {
-        snprintf(text, text_bytes, "the handle's key is not that of region %" PRIu64 " of node %" PRIu32, handle.region,
-                 handle.node);
+        snprintf(text, text_bytes,
+                 "the handle's key is not that of region %" PRIu64 " of node %" PRIu32,
+                 handle.region, handle.node);
         return -EACCES;
     }
     if (region->session->closing) {
-        snprintf(text, text_bytes, "the process that owned region %" PRIu64 " of node %" PRIu32 " has ended", handle.region,
-                 handle.node);
+        snprintf(text, text_bytes,
+                 "the process that owned region %" PRIu64 " of node %" PRIu32 " has ended",
+                 handle.region, handle.node);
         return -EOWNERDEAD;
     }
     if (region->uid != uid) {
-        snprintf(text, text_bytes, "region %" PRIu64 " of node %" PRIu32 " belongs to another user (%u, not %u)",
+        snprintf(text, text_bytes,
+                 "region %" PRIu64 " of node %" PRIu32 " belongs to another user (%u, not %u)",
                  handle.region, handle.node, region->uid, uid);
         return -EACCES;
     }
-    if (handle.offset_bytes > region->bytes || handle.length_bytes > region->bytes - handle.offset_bytes) {
-        snprintf(text, text_bytes, "the handle names bytes %" PRIu64 " + %" PRIu64 " of region %" PRIu64 " of node %" PRIu32
-                 ", which has %" PRIu64, handle.offset_bytes, handle.length_bytes, handle.region, handle.node, region->bytes);
+    if (handle.offset_bytes > region->bytes ||
+        handle.length_bytes > region->bytes - handle.offset_bytes) {
+        snprintf(text, text_bytes,
+                 "the handle names bytes %" PRIu64 " + %" PRIu64 " of region %" PRIu64
+                 " of node %" PRIu32 ", which has %" PRIu64,
+                 handle.offset_bytes, handle.length_bytes, handle.region, handle.node,
+                 region->bytes);
         return -EACCES;
     }
     *ret_region = region;

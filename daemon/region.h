@@ -1,9 +1,11 @@
 /*
- * Regions: memory of sessions that others may put into. The daemon makes the memfd, seals its size, maps it itself (for the
- * engine and for the drivers' registrations) and hands the descriptor to whoever may have it.
+ * Regions: memory of sessions that others may put into. The daemon makes the memfd, seals its size,
+ * maps it itself (for the engine and for the drivers' registrations) and hands the descriptor to
+ * whoever may have it.
  *
- * A region lives as long as its session, plans and bindings need it: freeing it makes its handles stale at once, ends everything that
- * puts into it, and gives the memory back when the last user in the engine has let go (region_unref).
+ * A region lives as long as its session, plans and bindings need it: freeing it makes its handles
+ * stale at once, ends everything that puts into it, and gives the memory back when the last user in
+ * the engine has let go (region_unref).
  */
 #pragma once
 
@@ -20,22 +22,23 @@ struct tcad;
 
 struct region {
     struct tcad *tcad;
-    struct region *next;            /* in the table's bucket */
+    struct region *next; /* in the table's bucket */
     struct region *next_of_session;
-    struct session *session;        /* NULL once freed */
+    struct session *session; /* NULL once freed */
     uint64_t session_id;
     uint64_t id;
     uid_t uid;
     uint64_t key[2];
     uint64_t bytes;
     uint64_t memory_bytes; /* of ours: what counts against the quota */
-    bool attached;    /* memory of its process; fd and base are of its bounce memory, if any (bounce.h) */
-    bool bounce_told; /* the process has that */
+    bool attached; /* memory of its process; fd and base are of its bounce memory, if any (bounce.h)
+                    */
+    bool bounce_told;     /* the process has that */
     uint64_t key_address; /* attached: where its process keeps `key` */
-    uint64_t address; /* in the clients */
-    void *base;       /* here */
+    uint64_t address;     /* in the clients */
+    void *base;           /* here */
     int fd;
-    uint32_t refs;    /* session, plans, bindings */
+    uint32_t refs;      /* session, plans, bindings */
     uint32_t puts_from; /* plans of the owner that read it: it cannot be freed by request */
     uint32_t bindings;  /* plans that put into it */
     /* Registrations, made on the worker when a rail first needs them; kept until the end. */
@@ -48,8 +51,8 @@ struct regions *regions_free(struct regions *regions);
 uint64_t regions_count(const struct regions *regions);
 uint64_t regions_bytes(const struct regions *regions);
 /* Every region that is not freed. */
-void regions_each(const struct regions *regions, void (*each)(void *context, const struct region *region),
-                  void *context);
+void regions_each(const struct regions *regions,
+                  void (*each)(void *context, const struct region *region), void *context);
 
 /* Bytes of memory of ours that so many make. */
 uint64_t region_round(const struct tcad *tcad, uint64_t bytes);
@@ -61,8 +64,8 @@ void region_charge(struct region *region, uint64_t bytes);
 void region_alloc(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc);
 void region_free_request(struct session *session, uint32_t tag, const Tca__RegionFree *request);
 
-/* Worker thread: makes fd and base of one that has `memory_bytes` only; huge is memory.huge_pages. 0, or a negative errno; when memory is
- * short, *ret_available_bytes is what there is. */
+/* Worker thread: makes fd and base of one that has `memory_bytes` only; huge is memory.huge_pages.
+ * 0, or a negative errno; when memory is short, *ret_available_bytes is what there is. */
 int region_memory_new(struct region *region, uint32_t huge, uint64_t *ret_available_bytes);
 
 /* Ends it: stale from now on. Drops the session's reference. */
@@ -74,10 +77,13 @@ void region_unref(struct region *region);
 /* One of a session's own, NULL when it has none of that id. */
 struct region *region_of_session(const struct session *session, uint64_t id);
 
-/* The region that 64 bytes from a client or a peer name, for a user: checks everything that makes a handle good. 0, -EINVAL,
- * -ESTALE, -EACCES; text says which and why. The handle's node is this one. ret_handle gets the decoded handle. */
-int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t uid, struct region **ret_region,
-                   struct handle *ret_handle, char *text, size_t text_bytes);
+/* The region that 64 bytes from a client or a peer name, for a user: checks everything that makes a
+ * handle good. 0, -EINVAL, -ESTALE, -EACCES; text says which and why. The handle's node is this
+ * one. ret_handle gets the decoded handle. */
+int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t uid,
+                   struct region **ret_region, struct handle *ret_handle, char *text,
+                   size_t text_bytes);
 
-/* Worker thread: registers it with a rail's driver unless it is already. One that was attached has been admitted (bounce.h). */
+/* Worker thread: registers it with a rail's driver unless it is already. One that was attached has
+ * been admitted (bounce.h). */
 int region_register(struct region *region, struct driver *driver);

@@ -1,4 +1,5 @@
-/* The memory of a region: a sealed memfd, all of it there, in huge pages where the kernel gives them. */
+/* The memory of a region: a sealed memfd, all of it there, in huge pages where the kernel gives
+ * them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -23,10 +24,12 @@ enum {
 /* Where huge pages fit. NULL and errno on failure. */
 static void *map_aligned(int fd, uint64_t bytes)
 {
-    void *place = mmap(NULL, bytes + HUGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *place = mmap(NULL, bytes + HUGE_BYTES, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (place == MAP_FAILED)
         return NULL;
-    uint8_t *begin = place, *base = (uint8_t *)(((uintptr_t)begin + HUGE_BYTES - 1) & ~(uintptr_t)(HUGE_BYTES - 1));
+    uint8_t *begin = place,
+            *base = (uint8_t *)(((uintptr_t)begin + HUGE_BYTES - 1) & ~(uintptr_t)(HUGE_BYTES - 1));
     uint8_t *end = base + bytes, *place_end = begin + bytes + HUGE_BYTES;
     if (mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
         int error = errno;
@@ -41,12 +44,14 @@ static void *map_aligned(int fd, uint64_t bytes)
     return base;
 }
 
-/* Asks the kernel for them outright, before anybody has mapped the region: scattered data otherwise waits for address translation
- * more than for itself. A millisecond or two each: what does not come in time stays as it is. */
+/* Asks the kernel for them outright, before anybody has mapped the region: scattered data otherwise
+ * waits for address translation more than for itself. A millisecond or two each: what does not come
+ * in time stays as it is. */
 static void make_huge(const struct region *region)
 {
     uint64_t until_ns = clock_now_ns() + COLLAPSE_MOST_NS;
-    for (uint64_t at = 0; region->memory_bytes - at >= HUGE_BYTES && clock_now_ns() < until_ns; at += HUGE_BYTES)
+    for (uint64_t at = 0; region->memory_bytes - at >= HUGE_BYTES && clock_now_ns() < until_ns;
+         at += HUGE_BYTES)
         if (madvise((uint8_t *)region->base + at, HUGE_BYTES, MADV_COLLAPSE) < 0)
             return;
 }
@@ -54,9 +59,11 @@ static void make_huge(const struct region *region)
 /* The kernel zeroes all of it here, so that nobody runs out of memory later, at some store. */
 int region_memory_new(struct region *region, uint32_t huge, uint64_t *ret_available_bytes)
 {
-    unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge == CONF_HUGE_PAGES_REQUIRE ? MFD_HUGETLB : 0);
+    unsigned flags =
+        MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge == CONF_HUGE_PAGES_REQUIRE ? MFD_HUGETLB : 0);
 
-    /* Reserved huge pages are not taken from what is available. A sixteenth is left to those who are not asked. */
+    /* Reserved huge pages are not taken from what is available. A sixteenth is left to those who
+     * are not asked. */
     uint64_t available = memory_available_bytes();
     if (huge != CONF_HUGE_PAGES_REQUIRE && region->memory_bytes > available - available / 16) {
         *ret_available_bytes = available;
@@ -70,7 +77,8 @@ int region_memory_new(struct region *region, uint32_t huge, uint64_t *ret_availa
     if (!region->base)
         return -errno;
     if (huge == CONF_HUGE_PAGES_TRY)
-        madvise(region->base, region->memory_bytes, MADV_HUGEPAGE); /* where the administrator allows it for shared memory */
+        madvise(region->base, region->memory_bytes,
+                MADV_HUGEPAGE); /* where the administrator allows it for shared memory */
     if (fallocate(region->fd, 0, 0, (off_t)region->memory_bytes) < 0 && errno != EOPNOTSUPP)
         return errno == ENOSPC ? -ENOMEM : -errno;
     if (huge == CONF_HUGE_PAGES_TRY)
@@ -102,6 +110,7 @@ int region_register(struct region *region, struct driver *driver)
     int r = region->attached && !region->base ? make_bounce_memory(region) : 0;
     if (r < 0)
         return r;
-    struct driver_memory memory = {.base = region->base, .length_bytes = region->bytes, .fd = region->fd};
+    struct driver_memory memory = {
+        .base = region->base, .length_bytes = region->bytes, .fd = region->fd};
     return driver->ops->region_add(driver, &memory, &region->on[rail]);
 }

@@ -19,8 +19,8 @@ static json_t *errors_document(const struct config_errors *errors)
     for (size_t i = 0; i < errors->count; i++) {
         const struct config_error *error = &errors->list[i];
         log_error(NULL, "reload: %s:%u: %s", error->file, error->line, error->text);
-        json_array_append_new(list, json_pack("{s:s, s:I, s:s}", "file", error->file, "line", (json_int_t)error->line,
-                                              "text", error->text));
+        json_array_append_new(list, json_pack("{s:s, s:I, s:s}", "file", error->file, "line",
+                                              (json_int_t)error->line, "text", error->text));
     }
     return list;
 }
@@ -37,13 +37,15 @@ static json_t *cluster_changes(const struct cluster *before, const struct cluste
     for (size_t i = 0; i < count; i++) {
         const struct cluster_node *node = changes[i].after ? changes[i].after : changes[i].before;
         log_info(NULL, "reload: node %s (%u) was %s", node->name, node->id, kinds[changes[i].kind]);
-        json_array_append_new(json_object_get(result, kinds[changes[i].kind]), json_string(node->name));
+        json_array_append_new(json_object_get(result, kinds[changes[i].kind]),
+                              json_string(node->name));
     }
     free(changes);
     return result;
 }
 
-static void sort_keys(struct tcad *tcad, struct tcad_conf *next, json_t *applied, json_t *not_applied)
+static void sort_keys(struct tcad *tcad, struct tcad_conf *next, json_t *applied,
+                      json_t *not_applied)
 {
     const struct config_key *keys[CONFIG_KEYS_MAX];
     size_t count = tcad_conf_diff(tcad->conf, next, keys);
@@ -54,7 +56,8 @@ static void sort_keys(struct tcad *tcad, struct tcad_conf *next, json_t *applied
             json_array_append_new(applied, name);
         } else {
             log_warning(NULL, "reload: %s is changed only by a restart", json_string_value(name));
-            json_array_append_new(not_applied, json_pack("{s:o, s:s}", "key", name, "why", "needs a restart"));
+            json_array_append_new(not_applied,
+                                  json_pack("{s:o, s:s}", "key", name, "why", "needs a restart"));
         }
     }
 }
@@ -78,10 +81,12 @@ json_t *reload(struct tcad *tcad)
         log_init(tcad_log_level(tcad->conf), tcad_log_target(tcad->conf));
         tcad_conf_free(next);
     } else if (errors.count == 0) {
-        config_errors_add(&errors, tcad->conf_path ? tcad->conf_path : "configuration", 0, "%s", strerror(-r));
+        config_errors_add(&errors, tcad->conf_path ? tcad->conf_path : "configuration", 0, "%s",
+                          strerror(-r));
     }
-    json_t *document = json_pack("{s:o, s:o, s:o, s:o}", "applied", applied, "not_applied", not_applied, "errors",
-                                 errors_document(&errors), "cluster", cluster);
+    json_t *document =
+        json_pack("{s:o, s:o, s:o, s:o}", "applied", applied, "not_applied", not_applied, "errors",
+                  errors_document(&errors), "cluster", cluster);
     config_errors_deinit(&errors);
     notify_ready(NULL);
     return document;

@@ -5,6 +5,6 @@
 
 struct tcad;
 
-/* Loads and checks everything first: with any error nothing changes. What cannot be changed in flight is named in the answer and
- * in the log. Tells systemd. NULL: no memory. */
+/* Loads and checks everything first: with any error nothing changes. What cannot be changed in
+ * flight is named in the answer and in the log. Tells systemd. NULL: no memory. */
 json_t *reload(struct tcad *tcad);

@@ -14,7 +14,8 @@ static void hello(struct client *client, uint32_t tag, const Tca__Hello *hello)
 {
     if (hello->version != PROTO_VERSION) {
         client_failf(client, tag, -EPROTONOSUPPORT,
-                     "the library speaks protocol %u, tcad " TCAD_VERSION " speaks %d: install the same version of both",
+                     "the library speaks protocol %u, tcad " TCAD_VERSION
+                     " speaks %d: install the same version of both",
                      hello->version, PROTO_VERSION);
         client_doom(client, "another protocol version");
         return;
@@ -83,7 +84,8 @@ void request(struct client *client, uint32_t tag, const Tca__Message *message)
         plan_release_request(session, tag, message->plan_release);
         break;
     default:
-        client_failf(client, tag, -EPROTO, "message %d is none that a client may send", (int)message->body_case);
+        client_failf(client, tag, -EPROTO, "message %d is none that a client may send",
+                     (int)message->body_case);
         client_doom(client, "a message that no client may send");
     }
 }

@@ -19,8 +19,8 @@
 #include "proto/wait.h"
 
 enum {
-    SILENT_MAX = 64,                      /* connections of one user that have not said hello */
-    OTHERS_MAX = 256,                     /* connections of one user besides limits.sessions_per_user */
+    SILENT_MAX = 64,  /* connections of one user that have not said hello */
+    OTHERS_MAX = 256, /* connections of one user besides limits.sessions_per_user */
 };
 
 #define TICK_NS UINT64_C(1000000000)
@@ -63,8 +63,8 @@ static bool receive(struct client *client)
         return true;
     if (r < 0) {
         if (r != -ECONNRESET)
-            log_warning(client_fields(client).text, "client pid %d uid %u: broken frame: %s", client->pid, client->uid,
-                        status_text(r));
+            log_warning(client_fields(client).text, "client pid %d uid %u: broken frame: %s",
+                        client->pid, client->uid, status_text(r));
         return false;
     }
     Tca__Message *message = message_unpack(frame->payload, frame->header.length_bytes);
@@ -108,7 +108,9 @@ static void tick(void *context)
         if (!is_silent(client))
             continue;
         if (now - client->since_ns > patience_ns) {
-            client_doom(client, "it has no session and did not say hello in time (control.request_timeout)");
+            client_doom(
+                client,
+                "it has no session and did not say hello in time (control.request_timeout)");
             client_drop(client);
         } else {
             more = true;
@@ -149,17 +151,25 @@ static void accepted(void *context, int fd, const char *from)
     struct client *client = calloc(1, sizeof *client);
 
     if (!client || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) < 0) {
-        log_error(NULL, "a client could not be accepted: %s", client ? strerror(errno) : "no memory");
+        log_error(NULL, "a client could not be accepted: %s",
+                  client ? strerror(errno) : "no memory");
         goto fail;
     }
     if (!has_room(server, who.uid)) {
-        log_warning(NULL, "client pid %d: user %u has %" PRIu32 " + %d connections (limits.sessions_per_user): refused",
+        log_warning(NULL,
+                    "client pid %d: user %u has %" PRIu32
+                    " + %d connections (limits.sessions_per_user): refused",
                     who.pid, who.uid, server->tcad->conf->limits.sessions_per_user, OTHERS_MAX);
         goto fail;
     }
-    *client = (struct client){
-        .server = server, .id = ++server->last_id, .tcad = server->tcad, .fd = fd, .pid = who.pid, .uid = who.uid, .gid = who.gid,
-        .since_ns = clock_now_ns()};
+    *client = (struct client){.server = server,
+                              .id = ++server->last_id,
+                              .tcad = server->tcad,
+                              .fd = fd,
+                              .pid = who.pid,
+                              .uid = who.uid,
+                              .gid = who.gid,
+                              .since_ns = clock_now_ns()};
     client->queue_end = &client->queue;
     if (loop_io_new(server->tcad->loop, fd, LOOP_READ, ready, client, &client->io) < 0) {
         log_error(NULL, "a client could not be accepted: no memory");

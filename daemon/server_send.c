@@ -14,9 +14,9 @@
 #include "proto/status.h"
 
 enum {
-    QUEUE_MAX = 1000,                     /* answers that a client leaves unread */
-    QUEUE_BYTES_MAX = FRAME_PAYLOAD_MAX,  /* of all of them, but one may always wait */
-    QUEUE_FDS_MAX = 256,                  /* likewise */
+    QUEUE_MAX = 1000,                    /* answers that a client leaves unread */
+    QUEUE_BYTES_MAX = FRAME_PAYLOAD_MAX, /* of all of them, but one may always wait */
+    QUEUE_FDS_MAX = 256,                 /* likewise */
 };
 
 struct outgoing {
@@ -38,7 +38,8 @@ static void outgoing_free(struct outgoing *out)
 struct client_fields client_fields(const struct client *client)
 {
     struct client_fields fields;
-    snprintf(fields.text, sizeof fields.text, "TCAD_CLIENT_PID=%d TCAD_CLIENT_UID=%u", client->pid, client->uid);
+    snprintf(fields.text, sizeof fields.text, "TCAD_CLIENT_PID=%d TCAD_CLIENT_UID=%u", client->pid,
+             client->uid);
     return fields;
 }
 
@@ -47,15 +48,19 @@ void client_doom(struct client *client, const char *why)
     if (!client->doomed)
         log_warning(client_fields(client).text, "client pid %d: %s: dropped", client->pid, why);
     client->doomed = true;
-    shutdown(client->fd, SHUT_RDWR); /* wakes ready(), which drops it; what was sent can still be read */
+    shutdown(client->fd,
+             SHUT_RDWR); /* wakes ready(), which drops it; what was sent can still be read */
 }
 
-static void enqueue(struct client *client, uint32_t tag, const Tca__Message *message, const int *fds, size_t fd_count)
+static void enqueue(struct client *client, uint32_t tag, const Tca__Message *message,
+                    const int *fds, size_t fd_count)
 {
     const size_t bytes = tca__message__get_packed_size(message);
-    if (client->queued >= QUEUE_MAX || (client->queued > 0 && bytes > QUEUE_BYTES_MAX - client->queued_bytes) ||
+    if (client->queued >= QUEUE_MAX ||
+        (client->queued > 0 && bytes > QUEUE_BYTES_MAX - client->queued_bytes) ||
         client->queued_fds + fd_count > QUEUE_FDS_MAX) {
-        client_doom(client, "it does not read its answers: more than 1,000, 64 MiB or 256 descriptors of them wait");
+        client_doom(client, "it does not read its answers: more than 1,000, 64 MiB or 256 "
+                            "descriptors of them wait");
         return;
     }
     struct outgoing *out = malloc(sizeof *out + bytes);
@@ -82,11 +87,13 @@ static void enqueue(struct client *client, uint32_t tag, const Tca__Message *mes
     loop_io_set(client->io, LOOP_READ | LOOP_WRITE);
 }
 
-void client_send(struct client *client, uint32_t tag, const Tca__Message *message, const int *fds, size_t fd_count)
+void client_send(struct client *client, uint32_t tag, const Tca__Message *message, const int *fds,
+                 size_t fd_count)
 {
     if (client->doomed)
         return;
-    int r = client->queue ? -EAGAIN : frame_send_message(client->fd, tag, &message->base, fds, fd_count);
+    int r = client->queue ? -EAGAIN
+                          : frame_send_message(client->fd, tag, &message->base, fds, fd_count);
     if (r == -EAGAIN)
         enqueue(client, tag, message, fds, fd_count);
     else if (r < 0 && r != -EPIPE && r != -ECONNRESET) /* these two: its end of file comes next */
@@ -110,7 +117,8 @@ void client_flush(struct client *client)
     loop_io_set(client->io, LOOP_READ);
 }
 
-void client_fail(struct client *client, uint32_t tag, int error, const char *format, va_list arguments)
+void client_fail(struct client *client, uint32_t tag, int error, const char *format,
+                 va_list arguments)
 {
     char text[1024];
     Tca__Failure failure = TCA__FAILURE__INIT;
@@ -120,7 +128,8 @@ void client_fail(struct client *client, uint32_t tag, int error, const char *for
     failure.text = text;
     message.body_case = TCA__MESSAGE__BODY_FAILURE;
     message.failure = &failure;
-    log_debug(client_fields(client).text, "client pid %d: request failed: %s: %s", client->pid, status_text(error), text);
+    log_debug(client_fields(client).text, "client pid %d: request failed: %s: %s", client->pid,
+              status_text(error), text);
     client_send(client, tag, &message, NULL, 0);
 }
 

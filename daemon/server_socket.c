@@ -16,14 +16,20 @@ static int clear_remnant(const struct sockaddr_un *address, char *text, size_t t
     struct stat status;
     if (lstat(address->sun_path, &status) == 0 && !S_ISSOCK(status.st_mode)) {
         close(fd);
-        snprintf(text, text_bytes, "%s: something that is no socket is there (control.socket): remove it, or name another",
-                 address->sun_path);
+        snprintf(
+            text, text_bytes,
+            "%s: something that is no socket is there (control.socket): remove it, or name another",
+            address->sun_path);
         return -EEXIST;
     }
-    int r = connect(fd, (const struct sockaddr *)address, sizeof *address) == 0 || errno == EAGAIN ? -EADDRINUSE : -errno;
+    int r = connect(fd, (const struct sockaddr *)address, sizeof *address) == 0 || errno == EAGAIN
+                ? -EADDRINUSE
+                : -errno;
     close(fd);
     if (r == -EADDRINUSE) {
-        snprintf(text, text_bytes, "%s: another tcad listens there (control.socket): stop it, or give this one another socket",
+        snprintf(text, text_bytes,
+                 "%s: another tcad listens there (control.socket): stop it, or give this one "
+                 "another socket",
                  address->sun_path);
         return r;
     }
@@ -32,7 +38,8 @@ static int clear_remnant(const struct sockaddr_un *address, char *text, size_t t
     return 0;
 }
 
-int server_socket_make(const struct tcad_conf *conf, struct server_socket *ret_socket, char *text, size_t text_bytes)
+int server_socket_make(const struct tcad_conf *conf, struct server_socket *ret_socket, char *text,
+                       size_t text_bytes)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int r, fd;
@@ -45,8 +52,9 @@ int server_socket_make(const struct tcad_conf *conf, struct server_socket *ret_s
     if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
         chmod(address.sun_path, conf->control.socket_mode) < 0 || listen(fd, 1024) < 0) {
         r = -errno;
-        snprintf(text, text_bytes, "%s: %s (control.socket): its directory must exist and be writable", address.sun_path,
-                 strerror(errno));
+        snprintf(text, text_bytes,
+                 "%s: %s (control.socket): its directory must exist and be writable",
+                 address.sun_path, strerror(errno));
         if (fd >= 0)
             close(fd);
         return r;
@@ -63,6 +71,7 @@ int server_socket_make(const struct tcad_conf *conf, struct server_socket *ret_s
 void server_socket_remove(const struct server_socket *made)
 {
     struct stat status;
-    if (made->path[0] && lstat(made->path, &status) == 0 && status.st_dev == made->device && status.st_ino == made->inode)
+    if (made->path[0] && lstat(made->path, &status) == 0 && status.st_dev == made->device &&
+        status.st_ino == made->inode)
         unlink(made->path);
 }

@@ -1,4 +1,5 @@
-/* The file of the UNIX socket: made where nobody else listens, removed only while it is still ours. */
+/* The file of the UNIX socket: made where nobody else listens, removed only while it is still ours.
+ */
 #pragma once
 
 #include <stddef.h>
@@ -14,5 +15,6 @@ struct server_socket {
 };
 
 /* A listening socket where the configuration says: its descriptor, or negative and a text. */
-int server_socket_make(const struct tcad_conf *conf, struct server_socket *ret_socket, char *text, size_t text_bytes);
+int server_socket_make(const struct tcad_conf *conf, struct server_socket *ret_socket, char *text,
+                       size_t text_bytes);
 void server_socket_remove(const struct server_socket *made);

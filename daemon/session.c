@@ -31,7 +31,8 @@
 
 /* ---- answers ---- */
 
-void session_answer(struct session *session, uint32_t tag, const Tca__Message *answer, const int *fds, size_t fd_count)
+void session_answer(struct session *session, uint32_t tag, const Tca__Message *answer,
+                    const int *fds, size_t fd_count)
 {
     if (session->client)
         client_send(session->client, tag, answer, fds, fd_count);
@@ -62,7 +63,8 @@ void session_event(struct session *session, const Tca__Event *event)
     session_event_fds(session, event, NULL, 0);
 }
 
-void session_event_fds(struct session *session, const Tca__Event *event, const int *fds, size_t fd_count)
+void session_event_fds(struct session *session, const Tca__Event *event, const int *fds,
+                       size_t fd_count)
 {
     if (!session->client)
         return;
@@ -78,7 +80,8 @@ void session_source_gone(struct session *session, uint32_t rank, enum source_sta
 {
     if (rank >= session->sources || rank >= session->size)
         return;
-    atomic_store_explicit(&session->notify->source_state[rank], (uint8_t)state, memory_order_release);
+    atomic_store_explicit(&session->notify->source_state[rank], (uint8_t)state,
+                          memory_order_release);
     Tca__Event event = TCA__EVENT__INIT;
     event.kind = TCA__EVENT__KIND__RANK_GONE;
     event.rank = rank;
@@ -100,7 +103,8 @@ int session_segment_fd(const char *name, size_t bytes)
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return -errno;
-    if (ftruncate(fd, (off_t)bytes) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+    if (ftruncate(fd, (off_t)bytes) == 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
         return fd;
     int r = -errno;
     close(fd);
@@ -200,7 +204,8 @@ static void welcome(struct session *session, uint32_t tag)
         welcome.way_costs = &way_costs;
     message.body_case = TCA__MESSAGE__BODY_WELCOME;
     message.welcome = &welcome;
-    session_answer(session, tag, &message, (int[]){session->segment_fd, session->notify_fd, session->engine_fd}, 3);
+    session_answer(session, tag, &message,
+                   (int[]){session->segment_fd, session->notify_fd, session->engine_fd}, 3);
 }
 
 static uint32_t sessions_of_user(const struct tcad *tcad, uid_t uid)
@@ -240,41 +245,49 @@ void session_take_name(char ret_name[static NAME_MAX_BYTES], const char *name)
             *c = '?';
 }
 
-static bool may_open(struct tcad *tcad, struct client *client, uint32_t tag, const Tca__Hello *hello)
+static bool may_open(struct tcad *tcad, struct client *client, uint32_t tag,
+                     const Tca__Hello *hello)
 {
     const struct tcad_conf *conf = tcad->conf;
     uint32_t of_user = sessions_of_user(tcad, client->uid);
     if (hello->group_size == 0 || hello->group_size > GROUP_SIZE_MAX) {
-        client_failf(client, tag, -EINVAL, "a group of %u: 1 to %d ranks are possible", hello->group_size, GROUP_SIZE_MAX);
+        client_failf(client, tag, -EINVAL, "a group of %u: 1 to %d ranks are possible",
+                     hello->group_size, GROUP_SIZE_MAX);
         return false;
     }
     if (tcad->draining) {
-        client_failf(client, tag, -EBUSY, "node %s is draining: no new sessions (tcactl drain off ends that)",
+        client_failf(client, tag, -EBUSY,
+                     "node %s is draining: no new sessions (tcactl drain off ends that)",
                      conf->node.name);
         return false;
     }
     if (tcad->session_count >= conf->limits.sessions) {
-        client_failf(client, tag, -EDQUOT, "node %s has %u sessions, limits.sessions is %u: close some or raise it",
+        client_failf(client, tag, -EDQUOT,
+                     "node %s has %u sessions, limits.sessions is %u: close some or raise it",
                      conf->node.name, tcad->session_count, conf->limits.sessions);
         return false;
     }
     if (of_user >= conf->limits.sessions_per_user) {
-        client_failf(client, tag, -EDQUOT,
-                     "user %u has %u sessions, limits.sessions_per_user is %u: close some or have it raised", client->uid,
-                     of_user, conf->limits.sessions_per_user);
+        client_failf(
+            client, tag, -EDQUOT,
+            "user %u has %u sessions, limits.sessions_per_user is %u: close some or have it raised",
+            client->uid, of_user, conf->limits.sessions_per_user);
         return false;
     }
     uint64_t fds = session_user_fds(tcad, client->uid), fds_max = session_user_fds_max(tcad);
     if (fds + FDS_PER_SESSION > fds_max) {
         client_failf(client, tag, -EDQUOT,
-                     "user %u has %" PRIu64 " of the %" PRIu64 " descriptors that tcad gives one user (3/4 of its LimitNOFILE=): "
-                     "close sessions, free regions, or raise it", client->uid, fds, fds_max);
+                     "user %u has %" PRIu64 " of the %" PRIu64
+                     " descriptors that tcad gives one user (3/4 of its LimitNOFILE=): "
+                     "close sessions, free regions, or raise it",
+                     client->uid, fds, fds_max);
         return false;
     }
     return true;
 }
 
-struct session *session_new(struct tcad *tcad, struct client *client, uint32_t tag, const Tca__Hello *hello)
+struct session *session_new(struct tcad *tcad, struct client *client, uint32_t tag,
+                            const Tca__Hello *hello)
 {
     if (!may_open(tcad, client, tag, hello))
         return NULL;
@@ -302,8 +315,8 @@ struct session *session_new(struct tcad *tcad, struct client *client, uint32_t t
     int r = make_segments(session);
     if (r < 0) {
         client_failf(client, tag, r, "session segments of %zu bytes: %s%s",
-                     sizeof(struct session_segment) + notify_segment_bytes(session->sources), strerror(-r),
-                     r == -EFBIG ? "; raise LimitFSIZE= of tcad" : "");
+                     sizeof(struct session_segment) + notify_segment_bytes(session->sources),
+                     strerror(-r), r == -EFBIG ? "; raise LimitFSIZE= of tcad" : "");
         session_destroy(session);
         return NULL;
     }
@@ -330,7 +343,8 @@ static void detached(void *context)
 /* The last steps, once nothing in the engine uses what it has: regions, then its rings. */
 static void go_on_ending(struct session *session)
 {
-    if (!session->closing || session->plan_count > 0 || session->notified_by > 0 || !session->engine)
+    if (!session->closing || session->plan_count > 0 || session->notified_by > 0 ||
+        !session->engine)
         return;
     while (session->regions)
         region_end(session->regions);
@@ -345,7 +359,8 @@ void session_unnotified(struct session *session)
     go_on_ending(session);
 }
 
-/* Tells everybody that it is gone. First the group, so that peers hear of a death and not only of freed memory. */
+/* Tells everybody that it is gone. First the group, so that peers hear of a death and not only of
+ * freed memory. */
 static void announce(void *context)
 {
     struct session *session = context;
@@ -376,8 +391,10 @@ void session_end(struct session *session, const char *why)
     if (session->closing)
         return;
     char fields[64];
-    snprintf(fields, sizeof fields, "TCAD_SESSION=%" PRIu64 " TCAD_CLIENT_PID=%d", session->id, session->pid);
-    log_debug(fields, "session %" PRIu64 " (pid %d, %s) ends", session->id, session->pid, session->name);
+    snprintf(fields, sizeof fields, "TCAD_SESSION=%" PRIu64 " TCAD_CLIENT_PID=%d", session->id,
+             session->pid);
+    log_debug(fields, "session %" PRIu64 " (pid %d, %s) ends", session->id, session->pid,
+              session->name);
     session->closing = true;
     if (session->client) {
         session->client->session = NULL;
@@ -387,8 +404,10 @@ void session_end(struct session *session, const char *why)
     session->notified_by++; /* not freed before it was announced */
     engine_bounces_end(session->engine);
     plans_release_all(session);
-    /* What it has put is still to land before the others hear of its end; but they do not wait long for that. */
-    if (session->plan_count == 0 || loop_timer_new(session->tcad->loop, announce, session, &session->last_call) < 0)
+    /* What it has put is still to land before the others hear of its end; but they do not wait long
+     * for that. */
+    if (session->plan_count == 0 ||
+        loop_timer_new(session->tcad->loop, announce, session, &session->last_call) < 0)
         announce(session);
     else if (!session->announced)
         loop_timer_set(session->last_call, LAST_CALL_NS, 0);

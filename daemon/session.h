@@ -31,10 +31,10 @@ struct session {
     pid_t pid;
     uid_t uid;
     char name[NAME_MAX_BYTES];
-    bool closing;          /* its process has gone, or broke the protocol; being freed */
-    bool announced;        /* and everybody was told */
+    bool closing;                 /* its process has gone, or broke the protocol; being freed */
+    bool announced;               /* and everybody was told */
     struct loop_timer *last_call; /* until then */
-    struct client *client; /* NULL once the connection is gone */
+    struct client *client;        /* NULL once the connection is gone */
 
     /* shared with the client */
     struct session_segment *segment;
@@ -42,7 +42,7 @@ struct session {
     struct notify_segment *notify;
     uint32_t sources; /* ranks that notify has lines for */
     int notify_fd;
-    int engine_fd; /* eventfd that wakes the engine */
+    int engine_fd;              /* eventfd that wakes the engine */
     struct way_costs way_costs; /* that it was told to choose by */
 
     /* group: name "" and size 1 when it has joined none; members[size], all known once joined */
@@ -56,8 +56,8 @@ struct session {
 
     struct region *regions; /* list, region->next_of_session */
     uint32_t region_count;
-    uint32_t allocs; /* under way */
-    bool bounces;    /* the engine has been told that it has some */
+    uint32_t allocs;      /* under way */
+    bool bounces;         /* the engine has been told that it has some */
     uint32_t last_bounce; /* id */
     uint64_t region_bytes;
     struct plan **plans; /* [PLANS_PER_SESSION_MAX], allocated with the first plan */
@@ -66,13 +66,15 @@ struct session {
     uint64_t step_count;
     struct engine_session *engine; /* belongs to the engine's thread */
     struct lane_record *lanes;     /* to others of this node (lane.c) */
-    uint32_t notified_by;          /* bindings that raise its counters or bounce into its memory: its segments stay until they have gone */
+    uint32_t notified_by; /* bindings that raise its counters or bounce into its memory: its
+                             segments stay until they have gone */
 };
 
 /* Makes one for a client that said hello: answers it with Welcome, or fails. NULL: failed. */
-struct session *session_new(struct tcad *tcad, struct client *client, uint32_t tag, const Tca__Hello *hello);
-/* Its process has gone, or broke the rules (why; NULL: it went). Everything it owned is let go, in the order that the engine needs;
- * the session is freed when all of that is done. */
+struct session *session_new(struct tcad *tcad, struct client *client, uint32_t tag,
+                            const Tca__Hello *hello);
+/* Its process has gone, or broke the rules (why; NULL: it went). Everything it owned is let go, in
+ * the order that the engine needs; the session is freed when all of that is done. */
 void session_end(struct session *session, const char *why);
 void session_plan_gone(struct session *session);  /* a plan was freed */
 void session_unnotified(struct session *session); /* a binding was freed */
@@ -80,7 +82,8 @@ void session_unnotified(struct session *session); /* a binding was freed */
 /* By id: NULL when it is gone or going. Asynchronous work keeps ids, not pointers. */
 struct session *session_find(struct tcad *tcad, uint64_t id);
 
-/* Descriptors that this user's sessions hold in the daemon, and how many one user may: the others need some too. */
+/* Descriptors that this user's sessions hold in the daemon, and how many one user may: the others
+ * need some too. */
 uint64_t session_user_fds(const struct tcad *tcad, uid_t uid);
 uint64_t session_user_fds_max(const struct tcad *tcad);
 
@@ -91,16 +94,19 @@ void session_take_name(char ret_name[static NAME_MAX_BYTES], const char *name);
 int session_segment_fd(const char *name, size_t bytes);
 
 /* Answers to the client; nothing happens when the client has gone. */
-void session_answer(struct session *session, uint32_t tag, const Tca__Message *answer, const int *fds, size_t fd_count);
+void session_answer(struct session *session, uint32_t tag, const Tca__Message *answer,
+                    const int *fds, size_t fd_count);
 void session_fail(struct session *session, uint32_t tag, int error, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* An event that nobody asked for; the `events` word tells the client to look, and it is woken if it sleeps. */
+/* An event that nobody asked for; the `events` word tells the client to look, and it is woken if it
+ * sleeps. */
 void session_event(struct session *session, const Tca__Event *event);
-void session_event_fds(struct session *session, const Tca__Event *event, const int *fds, size_t fd_count);
+void session_event_fds(struct session *session, const Tca__Event *event, const int *fds,
+                       size_t fd_count);
 /* Whether its client reads what it is sent: nothing waits for it here. */
 bool session_reads(const struct session *session);
 uint32_t session_backlog(const struct session *session);
 
-/* A rank of this session's group is gone: marks it in the notification segment, wakes the client, breaks plans that put there or
- * wait for it. state: SOURCE_DEAD or SOURCE_NODE_DOWN. */
+/* A rank of this session's group is gone: marks it in the notification segment, wakes the client,
+ * breaks plans that put there or wait for it. state: SOURCE_DEAD or SOURCE_NODE_DOWN. */
 void session_source_gone(struct session *session, uint32_t rank, enum source_state state);

@@ -1,4 +1,5 @@
-/* The parts of a tcad: made in the order in which they need each other, and what each tells the others. */
+/* The parts of a tcad: made in the order in which they need each other, and what each tells the
+ * others. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,7 +104,8 @@ static void peer_asked(void *context, uint32_t node, uint32_t tag, const Tca__Me
         return;
     case TCA__MESSAGE__BODY_PEER_SESSION_GONE: {
         const Tca__PeerSessionGone *gone = question->peer_session_gone;
-        uint32_t home = gone->about ? gone->about - 1 : node; /* a root tells again what it was told */
+        uint32_t home =
+            gone->about ? gone->about - 1 : node; /* a root tells again what it was told */
         if (groups_session_gone(tcad->groups, node, gone)) {
             plans_session_gone(tcad, home, gone->session);
             bindings_asker_gone(tcad, home, gone->session);
@@ -119,7 +121,8 @@ static void peer_asked(void *context, uint32_t node, uint32_t tag, const Tca__Me
         return;
     default:
         if (!groups_asked(tcad->groups, node, tag, question))
-            peers_fail(tcad->peers, node, tag, -EPROTO, "node %u does not know this question", tcad->node);
+            peers_fail(tcad->peers, node, tag, -EPROTO, "node %u does not know this question",
+                       tcad->node);
     }
 }
 
@@ -155,22 +158,27 @@ static int make_path(const char *path, mode_t mode)
     return mkdir(part, mode) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-static int make_directory(const char *path, mode_t mode, const char *key, char *text, size_t text_bytes)
+static int make_directory(const char *path, mode_t mode, const char *key, char *text,
+                          size_t text_bytes)
 {
     int r = make_path(path, mode);
     if (r < 0) {
-        snprintf(text, text_bytes, "%s: %s (%s): make it, or name one that this user can write", path, strerror(-r), key);
+        snprintf(text, text_bytes, "%s: %s (%s): make it, or name one that this user can write",
+                 path, strerror(-r), key);
         return r;
     }
     struct stat status;
     if (stat(path, &status) == 0 && status.st_uid != geteuid() && geteuid() != 0) {
-        snprintf(text, text_bytes, "%s: it belongs to user %u, not to us, %u (%s): somebody may have put it there; name another",
+        snprintf(text, text_bytes,
+                 "%s: it belongs to user %u, not to us, %u (%s): somebody may have put it there; "
+                 "name another",
                  path, status.st_uid, geteuid(), key);
         return -EACCES;
     }
     if (access(path, R_OK | W_OK | X_OK) < 0) {
         r = -errno;
-        snprintf(text, text_bytes, "%s: %s (%s): user %u must be able to write there", path, strerror(-r), key, geteuid());
+        snprintf(text, text_bytes, "%s: %s (%s): user %u must be able to write there", path,
+                 strerror(-r), key, geteuid());
         return r;
     }
     return 0;
@@ -182,14 +190,17 @@ static int open_rails(struct tcad *tcad, char *text, size_t text_bytes)
     static const struct {
         enum rail rail;
         unsigned enabled;
-    } rails[] = {{RAIL_SHM, CONF_RAIL_SHM}, {RAIL_PEACH2, CONF_RAIL_PEACH2}, {RAIL_OFI, CONF_RAIL_OFI}};
+    } rails[] = {
+        {RAIL_SHM, CONF_RAIL_SHM}, {RAIL_PEACH2, CONF_RAIL_PEACH2}, {RAIL_OFI, CONF_RAIL_OFI}};
     for (size_t i = 0; i < sizeof rails / sizeof rails[0]; i++) {
         if (!(tcad->conf->rails.enable & rails[i].enabled))
             continue;
         const struct driver_ops *ops = driver_of_rail(rails[i].rail);
         int r = ops ? engine_add_driver(tcad->engine, ops, &config) : -ENODEV;
         if (r < 0) {
-            snprintf(text, text_bytes, "rail %s: %s (rails.enable, rails.ofi_provider, rails.ofi_address, rails.peach2_board)",
+            snprintf(text, text_bytes,
+                     "rail %s: %s (rails.enable, rails.ofi_provider, rails.ofi_address, "
+                     "rails.peach2_board)",
                      rail_name(rails[i].rail), strerror(-r));
             return r;
         }
@@ -206,7 +217,8 @@ static int make_engine(struct tcad *tcad, char *text, size_t text_bytes)
         .pin = CPU_COUNT(&conf->engine.cpus) > 0,
         .cpus = conf->engine.cpus,
     };
-    struct engine_events events = {.session_broken = session_broken, .peer_down = rail_peer_down, .context = tcad};
+    struct engine_events events = {
+        .session_broken = session_broken, .peer_down = rail_peer_down, .context = tcad};
     int r = engine_new(tcad->loop, &config, &events, &tcad->engine);
     if (r == 0)
         r = open_rails(tcad, text, text_bytes);
@@ -222,7 +234,8 @@ static int make_peers(struct tcad *tcad, char *text, size_t text_bytes)
     Tca__PeerHello hello = TCA__PEER_HELLO__INIT;
     Tca__RailAddress addresses[RAIL_COUNT], *list[RAIL_COUNT];
     uint8_t bytes[RAIL_COUNT][ADDRESS_MAX_BYTES];
-    struct peers_events events = {.asked = peer_asked, .up = peer_up, .down = peer_down, .context = tcad};
+    struct peers_events events = {
+        .asked = peer_asked, .up = peer_up, .down = peer_down, .context = tcad};
 
     hello.version = PROTO_VERSION;
     hello.node = tcad->node;
@@ -237,7 +250,8 @@ static int make_peers(struct tcad *tcad, char *text, size_t text_bytes)
             continue;
         int length = driver->ops->address(driver, bytes[rail]);
         if (length < 0) {
-            snprintf(text, text_bytes, "rail %s has no address: %s", rail_name(rail), strerror(-length));
+            snprintf(text, text_bytes, "rail %s has no address: %s", rail_name(rail),
+                     strerror(-length));
             return length;
         }
         Tca__RailAddress *address = &addresses[hello.n_rails];
@@ -261,9 +275,11 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
     while (tcad->incarnation == 0 && r >= 0)
         r = getrandom(&tcad->incarnation, sizeof tcad->incarnation, 0) < 0 ? -errno : 0;
     if (r == 0)
-        r = make_directory(conf->node.runtime_dir, tcad->is_system ? 0755 : 0700, "node.runtime_dir", text, text_bytes);
+        r = make_directory(conf->node.runtime_dir, tcad->is_system ? 0755 : 0700,
+                           "node.runtime_dir", text, text_bytes);
     if (r == 0)
-        r = make_directory(conf->node.state_dir, tcad->is_system ? 0755 : 0700, "node.state_dir", text, text_bytes);
+        r = make_directory(conf->node.state_dir, tcad->is_system ? 0755 : 0700, "node.state_dir",
+                           text, text_bytes);
     if (r == 0)
         r = loop_new(&tcad->loop);
     if (r == 0)
@@ -322,7 +338,8 @@ void tcad_deinit(struct tcad *tcad)
     loop_timer_free(tcad->shut_down_timer);
     loop_timer_free(tcad->return_timer);
     if (tcad->session_count > 0 || tcad->bindings == NULL) {
-        /* Something in flight did not end in time (or nothing was set up): the kernel takes it all back. */
+        /* Something in flight did not end in time (or nothing was set up): the kernel takes it all
+         * back. */
         return;
     }
     worker_free(tcad->worker);

@@ -13,7 +13,8 @@ struct space {
     uint64_t base, bytes;
     struct extent *extents; /* in use, sorted, disjoint */
     size_t count, capacity;
-    size_t hint; /* no gap of SPACE_ALIGN_BYTES before this extent: first fit without a walk from the start */
+    size_t hint; /* no gap of SPACE_ALIGN_BYTES before this extent: first fit without a walk from
+                    the start */
 };
 
 int space_new(uint64_t base, uint64_t bytes, struct space **ret_space)
@@ -69,7 +70,8 @@ int space_take(struct space *space, uint64_t bytes, uint64_t *ret_address)
     if (i > space->count)
         return -ENOSPC;
     uint64_t address = gap_start(space, i);
-    memmove(&space->extents[i + 1], &space->extents[i], (space->count - i) * sizeof *space->extents);
+    memmove(&space->extents[i + 1], &space->extents[i],
+            (space->count - i) * sizeof *space->extents);
     space->extents[i] = (struct extent){address, bytes};
     space->count++;
     *ret_address = address;
@@ -87,7 +89,8 @@ void space_give(struct space *space, uint64_t address)
             high = middle;
     }
     assert(low < space->count && space->extents[low].address == address);
-    memmove(&space->extents[low], &space->extents[low + 1], (space->count - low - 1) * sizeof *space->extents);
+    memmove(&space->extents[low], &space->extents[low + 1],
+            (space->count - low - 1) * sizeof *space->extents);
     space->count--;
     if (low < space->hint)
         space->hint = low;

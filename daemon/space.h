@@ -1,5 +1,6 @@
-/* The reserved address range: which parts of it the regions of this node's sessions use, so that every process can map each of
- * them at the same address. Bookkeeping only: nothing is mapped here. */
+/* The reserved address range: which parts of it the regions of this node's sessions use, so that
+ * every process can map each of them at the same address. Bookkeeping only: nothing is mapped here.
+ */
 #pragma once
 
 #include <stdint.h>

@@ -33,7 +33,7 @@ struct tcad {
     struct cluster *cluster; /* conf->cluster: without a cluster file, one with this node only */
     const char *conf_path;   /* NULL: the default one */
     const char *const *overrides; /* of the command line, NULL at the end */
-    bool is_system;          /* the machine's daemon, not a user's own */
+    bool is_system;               /* the machine's daemon, not a user's own */
     uint32_t node;
     uint64_t incarnation; /* random, never 0 */
     uint64_t since_ns;

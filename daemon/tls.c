@@ -42,13 +42,15 @@ static void trim(const unsigned char **key, size_t *bytes)
     }
 }
 
-static int derive(const unsigned char *key, size_t bytes, const char *path, unsigned char ret_psk[static PSK_BYTES],
-                  char *text, size_t text_bytes)
+static int derive(const unsigned char *key, size_t bytes, const char *path,
+                  unsigned char ret_psk[static PSK_BYTES], char *text, size_t text_bytes)
 {
     trim(&key, &bytes);
     if (bytes < KEY_MIN_BYTES || bytes > KEY_MAX_BYTES) {
-        snprintf(text, text_bytes, "the key file %s holds %s than %d bytes (make one: openssl rand -hex 32)", path,
-                 bytes < KEY_MIN_BYTES ? "less" : "more", bytes < KEY_MIN_BYTES ? KEY_MIN_BYTES : KEY_MAX_BYTES);
+        snprintf(text, text_bytes,
+                 "the key file %s holds %s than %d bytes (make one: openssl rand -hex 32)", path,
+                 bytes < KEY_MIN_BYTES ? "less" : "more",
+                 bytes < KEY_MIN_BYTES ? KEY_MIN_BYTES : KEY_MAX_BYTES);
         return -EINVAL;
     }
     unsigned ret_bytes = PSK_BYTES;
@@ -77,7 +79,8 @@ static int read_content(int fd, unsigned char *ret_content, size_t room, size_t 
     return 0;
 }
 
-static int read_key(const char *path, unsigned char ret_psk[static PSK_BYTES], char *text, size_t text_bytes)
+static int read_key(const char *path, unsigned char ret_psk[static PSK_BYTES], char *text,
+                    size_t text_bytes)
 {
     unsigned char content[KEY_MAX_BYTES + 128]; /* white space does not count */
     char why[160];
@@ -86,7 +89,9 @@ static int read_key(const char *path, unsigned char ret_psk[static PSK_BYTES], c
     int fd = config_secret_open(path, why, sizeof why);
     if (fd < 0) {
         snprintf(text, text_bytes, "the key file %s %s%s", path, why,
-                 fd == -ENOENT ? " (make one with (umask 077; openssl rand -hex 32 > FILE), the same for all nodes)" : "");
+                 fd == -ENOENT ? " (make one with (umask 077; openssl rand -hex 32 > FILE), the "
+                                 "same for all nodes)"
+                               : "");
         return fd;
     }
     int r = read_content(fd, content, sizeof content, &bytes);
@@ -108,7 +113,8 @@ static SSL_SESSION *psk_session(SSL *ssl)
     SSL_SESSION *session = SSL_SESSION_new();
 
     if (session && cipher && SSL_SESSION_set1_master_key(session, tls->psk, sizeof tls->psk) &&
-        SSL_SESSION_set_cipher(session, cipher) && SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) &&
+        SSL_SESSION_set_cipher(session, cipher) &&
+        SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) &&
         SSL_SESSION_set1_id_context(session, (const unsigned char *)identity, sizeof identity - 1))
         return session;
     SSL_SESSION_free(session);
@@ -116,13 +122,14 @@ static SSL_SESSION *psk_session(SSL *ssl)
 }
 
 /* As the side that connects. */
-static int use_psk(SSL *ssl, const EVP_MD *digest, const unsigned char **ret_id, size_t *ret_id_bytes,
-                   SSL_SESSION **ret_session)
+static int use_psk(SSL *ssl, const EVP_MD *digest, const unsigned char **ret_id,
+                   size_t *ret_id_bytes, SSL_SESSION **ret_session)
 {
     *ret_session = psk_session(ssl);
     *ret_id = (const unsigned char *)identity;
     *ret_id_bytes = sizeof identity - 1;
-    return *ret_session != NULL; /* only one cipher suite is offered: the digest is always the right one */
+    return *ret_session !=
+           NULL; /* only one cipher suite is offered: the digest is always the right one */
 }
 
 /* As the side that accepts. */
@@ -138,11 +145,14 @@ static int find_psk(SSL *ssl, const unsigned char *id, size_t id_bytes, SSL_SESS
 static int configure(SSL_CTX *context)
 {
     if (!SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) ||
-        !SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") || !SSL_CTX_set_num_tickets(context, 0) ||
-        !SSL_CTX_set_session_id_context(context, (const unsigned char *)identity, sizeof identity - 1))
+        !SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") ||
+        !SSL_CTX_set_num_tickets(context, 0) ||
+        !SSL_CTX_set_session_id_context(context, (const unsigned char *)identity,
+                                        sizeof identity - 1))
         return -EIO;
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_NO_RENEGOTIATION);
+    SSL_CTX_set_options(context,
+                        SSL_OP_NO_TICKET | SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_NO_RENEGOTIATION);
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
     /* No certificate is ever trusted: without the key there is no way in, whoever asks. */
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
@@ -163,7 +173,8 @@ int tls_new(const char *key_file, char *text, size_t text_bytes, struct tls **re
         tls->context = SSL_CTX_new(TLS_method());
         r = tls->context ? configure(tls->context) : -ENOMEM;
         if (r < 0)
-            snprintf(text, text_bytes, "OpenSSL does not offer TLS 1.3 with TLS_AES_128_GCM_SHA256");
+            snprintf(text, text_bytes,
+                     "OpenSSL does not offer TLS 1.3 with TLS_AES_128_GCM_SHA256");
     }
     if (r < 0) {
         tls_free(tls);
@@ -193,7 +204,8 @@ struct ssl_st *tls_session_new(struct tls *tls, bool accept)
 
 bool tls_proven(const struct ssl_st *session)
 {
-    return SSL_session_reused(session); /* so OpenSSL calls a handshake on a pre-shared key; there are no other sessions */
+    return SSL_session_reused(session); /* so OpenSSL calls a handshake on a pre-shared key; there
+                                           are no other sessions */
 }
 
 int tls_explain(unsigned long error, const char **ret_text)

@@ -102,7 +102,8 @@ struct worker *worker_free(struct worker *worker)
     return NULL;
 }
 
-int worker_submit(struct worker *worker, void (*work)(void *context), void (*done)(void *context), void *context)
+int worker_submit(struct worker *worker, void (*work)(void *context), void (*done)(void *context),
+                  void *context)
 {
     struct job *job = malloc(sizeof *job);
     if (!job)

@@ -1,4 +1,5 @@
-/* A thread for what may be slow (pinning memory, calibrating), so that the loop answers a ping meanwhile. */
+/* A thread for what may be slow (pinning memory, calibrating), so that the loop answers a ping
+ * meanwhile. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,8 +10,11 @@ struct worker;
 int worker_new(struct loop *loop, struct worker **ret_worker);
 /* Loop's thread: whether every job is done, its done() included. */
 bool worker_idle(const struct worker *worker);
-/* Waits for the job that runs; jobs not begun are dropped without done(). NULL is fine; returns NULL. */
+/* Waits for the job that runs; jobs not begun are dropped without done(). NULL is fine; returns
+ * NULL. */
 struct worker *worker_free(struct worker *worker);
 
-/* Runs work(context) on the worker's thread, then done(context) on the loop's. In the order of submission. -ENOMEM. */
-int worker_submit(struct worker *worker, void (*work)(void *context), void (*done)(void *context), void *context);
+/* Runs work(context) on the worker's thread, then done(context) on the loop's. In the order of
+ * submission. -ENOMEM. */
+int worker_submit(struct worker *worker, void (*work)(void *context), void (*done)(void *context),
+                  void *context);

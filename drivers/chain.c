@@ -36,7 +36,8 @@ static void put_done(struct driver_op *op, int status)
 int chain_new(const struct chain_step *steps, uint32_t step_count, struct chain **ret_chain)
 {
     struct chain *chain;
-    if (step_count > 4 * PLAN_STEPS_MAX) /* a plan's, as many calls, and at most two flushes of each */
+    if (step_count >
+        4 * PLAN_STEPS_MAX) /* a plan's, as many calls, and at most two flushes of each */
         return -E2BIG;
     chain = calloc(1, sizeof(*chain) + step_count * sizeof(chain->slots[0]));
     if (!chain)
@@ -107,7 +108,8 @@ static bool arrived(const struct chain_step *step)
 
 static bool take(const struct chain_step *step)
 {
-    if (step->wait.landed && (!arrived(step) || !step->wait.landed(step->wait.context, step->wait.rank)))
+    if (step->wait.landed &&
+        (!arrived(step) || !step->wait.landed(step->wait.context, step->wait.rank)))
         return false;
     return notify_take(step->wait.line, step->wait.taken, step->wait.count);
 }

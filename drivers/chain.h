@@ -1,10 +1,12 @@
 /*
- * Chains: steps that run in order, over any driver, in whichever seat. The client's library and the daemon's engine both run
- * plans by the functions below; only what a notification means differs between them, and that is the token.
+ * Chains: steps that run in order, over any driver, in whichever seat. The client's library and the
+ * daemon's engine both run plans by the functions below; only what a notification means differs
+ * between them, and that is the token.
  *
- * A put step is posted when every earlier step of its chain has been posted and every earlier wait is over. Two puts of a chain
- * may be in flight at once; a notification is seen after the data of every put before it in its chain: drivers that keep the order
- * (caps.ordered) do that by themselves, others are given a fence (the chain waits for what is in flight).
+ * A put step is posted when every earlier step of its chain has been posted and every earlier wait
+ * is over. Two puts of a chain may be in flight at once; a notification is seen after the data of
+ * every put before it in its chain: drivers that keep the order (caps.ordered) do that by
+ * themselves, others are given a fence (the chain waits for what is in flight).
  */
 #pragma once
 
@@ -14,10 +16,11 @@
 #include "drivers/driver.h"
 
 enum chain_step_kind {
-    CHAIN_PUT = 1,  /* data, a notification, or both: what one driver put does */
-    CHAIN_WAIT = 2, /* for a notification at the chain's owner */
+    CHAIN_PUT = 1,   /* data, a notification, or both: what one driver put does */
+    CHAIN_WAIT = 2,  /* for a notification at the chain's owner */
     CHAIN_FLUSH = 3, /* until what is done of the puts to a peer has landed there */
-    CHAIN_CALL = 4,  /* something of the owner's that takes its time: the put behind it, with a fence, needs it */
+    CHAIN_CALL = 4,  /* something of the owner's that takes its time: the put behind it, with a
+                        fence, needs it */
 };
 
 struct chain_step {
@@ -58,18 +61,21 @@ struct chain *chain_free(struct chain *chain);
 /* Starts from the first step. -EBUSY while it runs. Runs as far as it can: like chain_run(). */
 int chain_start(struct chain *chain);
 
-/* Goes on: 1 complete, 0 not yet, negative: complete, failed with that error (once nothing of it is in flight). */
+/* Goes on: 1 complete, 0 not yet, negative: complete, failed with that error (once nothing of it is
+ * in flight). */
 int chain_run(struct chain *chain);
 
-/* A plan whose owner is going away: no more steps are posted; chain_run() says -ECANCELED once nothing is in flight. */
+/* A plan whose owner is going away: no more steps are posted; chain_run() says -ECANCELED once
+ * nothing is in flight. */
 void chain_cancel(struct chain *chain, int error);
 
 /* Of the last or current start. */
 uint32_t chain_retries(const struct chain *chain);
 uint64_t chain_posted_ns(const struct chain *chain);
-/* Whether it stands at a wait step, and whether that step's notifications are there: then chain_run() would move it. */
+/* Whether it stands at a wait step, and whether that step's notifications are there: then
+ * chain_run() would move it. */
 bool chain_waiting(const struct chain *chain);
 bool chain_ready(const struct chain *chain);
-/* Whether every step of the current start was handed to its driver (or none will be any more): what is started after it on
- * the same channel cannot overtake it. */
+/* Whether every step of the current start was handed to its driver (or none will be any more): what
+ * is started after it on the same channel cannot overtake it. */
 bool chain_all_posted(const struct chain *chain);

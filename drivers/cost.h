@@ -16,9 +16,9 @@
 
 struct cost_parameters {
     bool valid;
-    double latency_ns;        /* start to seen at the other end, 8 bytes */
-    double descriptor_ns;     /* each further descriptor */
-    double block_ns;          /* each block of a non-contiguous layout, on either side */
+    double latency_ns;         /* start to seen at the other end, 8 bytes */
+    double descriptor_ns;      /* each further descriptor */
+    double block_ns;           /* each block of a non-contiguous layout, on either side */
     double small_bytes_per_ns; /* pieces that fit in a cache (64 KiB) */
     double large_bytes_per_ns; /* pieces that do not (4 MiB) */
 };
@@ -34,15 +34,17 @@ const struct way_costs *cost_ways(const struct cost_table *table);
 
 struct cost_question {
     uint64_t bytes;
-    uint64_t blocks;       /* of the finer of the two layouts */
+    uint64_t blocks; /* of the finer of the two layouts */
     uint32_t descriptors;
 };
 
 /* Nanoseconds; UINT64_MAX when the parameters are not valid. */
-uint64_t cost_predict(const struct cost_parameters *parameters, const struct cost_question *question);
+uint64_t cost_predict(const struct cost_parameters *parameters,
+                      const struct cost_question *question);
 
-/* The table as text (key = value lines, with a header that names host, processor and date) and back.
- * Reading: 0, -ENOENT, -EINVAL with *ret_why (static) and the line. Writing is atomic (rename); -EEXIST: what is there is no
- * regular file. */
-int cost_read(const char *path, struct cost_table *ret_table, const char **ret_why, unsigned *ret_line);
+/* The table as text (key = value lines, with a header that names host, processor and date) and
+ * back. Reading: 0, -ENOENT, -EINVAL with *ret_why (static) and the line. Writing is atomic
+ * (rename); -EEXIST: what is there is no regular file. */
+int cost_read(const char *path, struct cost_table *ret_table, const char **ret_why,
+              unsigned *ret_line);
 int cost_write(const char *path, const struct cost_table *table);

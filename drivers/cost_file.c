@@ -49,7 +49,8 @@ static bool read_number(const char *text, double *ret_value)
     return true;
 }
 
-static const char *read_way(const char *name, const char *number, struct cost_table *table, struct seen *seen)
+static const char *read_way(const char *name, const char *number, struct cost_table *table,
+                            struct seen *seen)
 {
     double value;
     unsigned field = 0;

@@ -7,7 +7,8 @@ static bool same_flow(const struct flow_put *a, const struct flow_put *b)
     return a->peer == b->peer && a->flow == b->flow;
 }
 
-/* The first of a flow that stands before this put's flow in the ring; NULL: nothing of that flow waits. */
+/* The first of a flow that stands before this put's flow in the ring; NULL: nothing of that flow
+ * waits. */
 static struct flow_put *before(const struct flows *flows, const struct flow_put *put)
 {
     struct flow_put *at = flows->served;

@@ -1,6 +1,7 @@
 /*
- * Puts of a driver that wait for their turn. Those of one flow (to one peer) are served in order; flows take turns, piece by piece,
- * so that a long put holds up only what has to come after it. No flow is known beforehand: one is there while something of it waits.
+ * Puts of a driver that wait for their turn. Those of one flow (to one peer) are served in order;
+ * flows take turns, piece by piece, so that a long put holds up only what has to come after it. No
+ * flow is known beforehand: one is there while something of it waits.
  */
 #pragma once
 
@@ -18,7 +19,8 @@ struct flow_put {
 
 /* All zero: nothing waits. */
 struct flows {
-    struct flow_put *served; /* the first of the flow before the one whose turn it is; NULL: nothing waits */
+    struct flow_put
+        *served; /* the first of the flow before the one whose turn it is; NULL: nothing waits */
 };
 
 /* Whether something of this put's flow waits. */
@@ -39,5 +41,6 @@ static inline void flows_turn(struct flows *flows)
     flows->served = flows->served->next_flow;
 }
 
-/* A put waits no more, wherever it stood: false when it did not. If it was its flow's turn, it is now the next flow's. */
+/* A put waits no more, wherever it stood: false when it did not. If it was its flow's turn, it is
+ * now the next flow's. */
 bool flows_remove(struct flows *flows, struct flow_put *put);

@@ -1,4 +1,5 @@
 /* What is built into tcad. */
 #include "drivers/table.h"
 
-const struct driver_ops *const drivers_all[] = {&shm_driver_ops, &peach2_driver_ops, &ofi_driver_ops, NULL};
+const struct driver_ops *const drivers_all[] = {&shm_driver_ops, &peach2_driver_ops,
+                                                &ofi_driver_ops, NULL};

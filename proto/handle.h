@@ -1,6 +1,7 @@
 /*
- * A handle names memory anywhere in the cluster: 64 bytes of plain data, valid in any process, copied by any means.
- * It is a capability: whoever holds it (and runs as the region's user) may put into that memory until it is freed.
+ * A handle names memory anywhere in the cluster: 64 bytes of plain data, valid in any process,
+ * copied by any means. It is a capability: whoever holds it (and runs as the region's user) may put
+ * into that memory until it is freed.
  */
 #pragma once
 
@@ -9,8 +10,9 @@
 
 enum { HANDLE_BYTES = 64, HANDLE_MAGIC = 0x48414354 /* "TCAH" */ };
 
-/* As it lies in the 64 bytes, little endian. Region ids are never used again while a daemon lives, and every
- * life of a daemon has its own random incarnation: together they are the handle's generation. */
+/* As it lies in the 64 bytes, little endian. Region ids are never used again while a daemon lives,
+ * and every life of a daemon has its own random incarnation: together they are the handle's
+ * generation. */
 struct handle {
     uint32_t magic;
     uint16_t version;
@@ -28,5 +30,6 @@ static_assert(sizeof(struct handle) == HANDLE_BYTES, "a handle is 64 bytes");
 /* Writes the 64 bytes; magic, version and check are filled in here. */
 void handle_encode(const struct handle *handle, uint8_t ret_bytes[HANDLE_BYTES]);
 
-/* 0, or -EINVAL (not a handle, or garbled), -EPROTO (of another version), -EOVERFLOW (part wraps around). */
+/* 0, or -EINVAL (not a handle, or garbled), -EPROTO (of another version), -EOVERFLOW (part wraps
+ * around). */
 int handle_decode(const uint8_t bytes[HANDLE_BYTES], struct handle *ret_handle);

@@ -22,7 +22,7 @@
 enum {
     LANE_ENTRIES = 16,
     LANE_SLOT_BYTES = 8 * 1024, /* so that all slots stay in a second-level cache */
-    LANE_PUTS_MAX = 4096,        /* puts that may use a lane at a time; the low bits of their ids */
+    LANE_PUTS_MAX = 4096,       /* puts that may use a lane at a time; the low bits of their ids */
 };
 
 enum lane_kind {
@@ -59,7 +59,8 @@ enum way {
     WAY_PUSH = 1, /* the sender copies */
     WAY_PULL = 2, /* the receiver copies */
     WAY_HALF = 3, /* each copies a half, at the same time */
-    WAY_RING = 4, /* through the slots of the lane, piece by piece: each touches its own side only */
+    WAY_RING =
+        4, /* through the slots of the lane, piece by piece: each touches its own side only */
     WAY_COUNT,
 };
 

@@ -143,13 +143,15 @@ enum waiter_advice waiter_step_dear(struct waiter *waiter)
     sched_yield();
     waiter->yielded_ns = clock_now_ns();
     if (learn(waiter, waiter->yielded_ns - before_ns, first))
-        waiter->yielded_ns = waiter->yields_from_ns + waiter->yield_ns_max; /* sleep, after one more look */
+        waiter->yielded_ns =
+            waiter->yields_from_ns + waiter->yield_ns_max; /* sleep, after one more look */
     return look_again(waiter, waiter->yielded_ns);
 }
 
 enum waiter_advice waiter_step_cheap(struct waiter *waiter)
 {
-    if (waiter->yields_from_ns == 0 && waiter->started_ns != 0 && waiter->rounds % CLOCK_EVERY != 0) {
+    if (waiter->yields_from_ns == 0 && waiter->started_ns != 0 &&
+        waiter->rounds % CLOCK_EVERY != 0) {
         pause_core();
         return WAITER_AGAIN;
     }

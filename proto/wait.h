@@ -18,10 +18,12 @@ struct waiter {
     uint32_t spin_ns_max;
     uint32_t yield_ns_max;
     /* learnt */
-    uint32_t spin_ns;      /* between 1/64 of the maximum and the maximum */
-    uint32_t yield_free_ns; /* the shortest yield so far: what one costs when nobody else wants the core */
-    long displaced;        /* how often others had been given this thread's core, when the kernel was last asked */
-    uint32_t sleeps_left;  /* waits to come that go to sleep without a yield */
+    uint32_t spin_ns;       /* between 1/64 of the maximum and the maximum */
+    uint32_t yield_free_ns; /* the shortest yield so far: what one costs when nobody else wants the
+                               core */
+    long displaced; /* how often others had been given this thread's core, when the kernel was last
+                       asked */
+    uint32_t sleeps_left; /* waits to come that go to sleep without a yield */
     /* of the current wait */
     uint32_t rounds;
     uint64_t started_ns;     /* first look at the clock; 0: none yet */
@@ -33,13 +35,15 @@ struct waiter {
 
 enum waiter_advice {
     WAITER_AGAIN, /* look again at what you wait for */
-    WAITER_CHECK, /* look again, and also at what is rarer: peers' deaths, the socket, the time-out */
+    WAITER_CHECK, /* look again, and also at what is rarer: peers' deaths, the socket, the time-out
+                   */
     WAITER_SLEEP, /* arm, look once more, sleep */
 };
 
 void waiter_init(struct waiter *waiter, uint32_t spin_ns_max, uint32_t yield_ns_max);
 
-/* At the start of each wait, and in an engine whenever it found work. Inline: it is on the fast path. */
+/* At the start of each wait, and in an engine whenever it found work. Inline: it is on the fast
+ * path. */
 static inline void waiter_begin(struct waiter *waiter)
 {
     waiter->rounds = 0;
@@ -47,7 +51,8 @@ static inline void waiter_begin(struct waiter *waiter)
     waiter->yields_from_ns = 0;
 }
 
-/* After each look that found nothing, where a look costs more than one at the clock: system calls, many sessions. */
+/* After each look that found nothing, where a look costs more than one at the clock: system calls,
+ * many sessions. */
 enum waiter_advice waiter_step_dear(struct waiter *waiter);
 enum waiter_advice waiter_step_cheap(struct waiter *waiter); /* called by waiter_step() */
 

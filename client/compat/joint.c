@@ -53,9 +53,9 @@ static bool may_join(const struct joint *joint, const struct transfer *last,
                      const struct transfer *transfer)
 {
     return joint->count < JOINT_MAX && transfer->target.rank != compat.rank &&
-           !transfer->source.device && !transfer->target.device &&
-           !(last->flags & tcaDMANotify) && bytes_of(last) > 0 && bytes_of(last) < ALONE_BYTES &&
-           bytes_of(transfer) > 0 && bytes_of(transfer) < ALONE_BYTES &&
+           !transfer->source.device && !transfer->target.device && !(last->flags & tcaDMANotify) &&
+           bytes_of(last) > 0 && bytes_of(last) < ALONE_BYTES && bytes_of(transfer) > 0 &&
+           bytes_of(transfer) < ALONE_BYTES &&
            memcmp(&transfer->target.memory, &last->target.memory, sizeof(last->target.memory)) == 0;
 }
 

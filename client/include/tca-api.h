@@ -1,6 +1,6 @@
 /*
- * tca-api.h: the TCA API, as programs for PEACH2 boards (HA-PACS/TCA) use it. Link with -ltca; for tcaCreateHandleList() with
- * -ltcacomm -ltca.
+ * tca-api.h: the TCA API, as programs for PEACH2 boards (HA-PACS/TCA) use it. Link with -ltca; for
+ * tcaCreateHandleList() with -ltcacomm -ltca.
  */
 #ifndef TCA_API_H
 #define TCA_API_H
@@ -28,41 +28,49 @@ extern "C" {
 
 /* -------------------------------------------------------------- compatible */
 /*
- * A layer over tca.h for programs that exist. They begin with MPI and tcaInit(), get memory and handles, exchange the handles as bytes
- * through MPI, load chains of descriptors into DMA channels, start these again and again, and wait for notifications. Underneath a
- * chain is a plan, a channel the plan that was loaded last. New programs are better off with tca.h.
+ * A layer over tca.h for programs that exist. They begin with MPI and tcaInit(), get memory and
+ * handles, exchange the handles as bytes through MPI, load chains of descriptors into DMA channels,
+ * start these again and again, and wait for notifications. Underneath a chain is a plan, a channel
+ * the plan that was loaded last. New programs are better off with tca.h.
  *
- * Every call returns TCA_SUCCESS or why not; tcaGetErrorString() then says what was wrong and what to do.
+ * Every call returns TCA_SUCCESS or why not; tcaGetErrorString() then says what was wrong and what
+ * to do.
  *
- * Nodes: the original had one process per node, and a node's number stood for its process. Here it is the process that a handle
- * names, and a notification comes from: several processes may share a node, each with notifications of its own. All processes of a
- * job (mpirun, srun, tca-cluster run) call tcaInit(), which returns when all have.
+ * Nodes: the original had one process per node, and a node's number stood for its process. Here it
+ * is the process that a handle names, and a notification comes from: several processes may share a
+ * node, each with notifications of its own. All processes of a job (mpirun, srun, tca-cluster run)
+ * call tcaInit(), which returns when all have.
  *
- * GPU memory: where a process finds a GPU (libcuda.so.1 is loaded when it runs), tcaMemoryGPU is memory of the GPU whose context is
- * current in tcaMalloc(), of the first one when none is; with a CUDA runtime before 12 call cudaFree(0) after cudaSetDevice(). What comes from
- * cudaMalloc() may have handles, too, as tcaMemoryGPU. Elsewhere it is host memory, and everything else is the same; a job may have both.
- * What goes to or from GPU memory is copied in tcaStartDMADesc(), which returns when that is done; kernels run on. Within a node
- * it goes straight into the other process's memory where the driver lets memory be exported (what tcaMalloc() gave, if one GPU reaches the
- * other), else through host memory of both sides, and by a thread that each process with a GPU has for this. Of a chain, what goes to GPU
- * memory goes first. Without such memory nothing of CUDA is touched. TCA_CUDA=off: host memory; on: tcaInit() fails when there is no
- * GPU; auto, the default: tells standard error when there is a driver that cannot be used. A job with GPUs has at most 4096
- * processes and processes with a GPU together.
+ * GPU memory: where a process finds a GPU (libcuda.so.1 is loaded when it runs), tcaMemoryGPU is
+ * memory of the GPU whose context is current in tcaMalloc(), of the first one when none is; with a
+ * CUDA runtime before 12 call cudaFree(0) after cudaSetDevice(). What comes from cudaMalloc() may
+ * have handles, too, as tcaMemoryGPU. Elsewhere it is host memory, and everything else is the same;
+ * a job may have both. What goes to or from GPU memory is copied in tcaStartDMADesc(), which
+ * returns when that is done; kernels run on. Within a node it goes straight into the other
+ * process's memory where the driver lets memory be exported (what tcaMalloc() gave, if one GPU
+ * reaches the other), else through host memory of both sides, and by a thread that each process
+ * with a GPU has for this. Of a chain, what goes to GPU memory goes first. Without such memory
+ * nothing of CUDA is touched. TCA_CUDA=off: host memory; on: tcaInit() fails when there is no GPU;
+ * auto, the default: tells standard error when there is a driver that cannot be used. A job with
+ * GPUs has at most 4096 processes and processes with a GPU together.
  *
- * Order: a chain runs from its first descriptor to its last. A notification comes after all data before it, and so does a descriptor of
- * at most 64 bytes without one: a flag that somebody polls, here or elsewhere. A channel that is idle has put everything.
+ * Order: a chain runs from its first descriptor to its last. A notification comes after all data
+ * before it, and so does a descriptor of at most 64 bytes without one: a flag that somebody polls,
+ * here or elsewhere. A channel that is idle has put everything.
  *
- * What the hardware asked for (sizes a multiple of 4, equal lower address bits) is not asked for here: sizes and offsets are free.
+ * What the hardware asked for (sizes a multiple of 4, equal lower address bits) is not asked for
+ * here: sizes and offsets are free.
  *
- * Threads: as many as there are; their calls go one by one, and one that waits for a notification lets the others go on. Fork: a child
- * must not use it.
+ * Threads: as many as there are; their calls go one by one, and one that waits for a notification
+ * lets the others go on. Fork: a child must not use it.
  */
 
 /* What a call returns. */
 typedef int tcaresult;
 enum {
     TCA_SUCCESS = 0,
-    TCA_ERROR_INVALID_VALUE = 1,   /* an argument makes no sense, or names what is gone */
-    TCA_ERROR_OUT_OF_MEMORY = 2,   /* no memory, or a quota of the configuration is full */
+    TCA_ERROR_INVALID_VALUE = 1, /* an argument makes no sense, or names what is gone */
+    TCA_ERROR_OUT_OF_MEMORY = 2, /* no memory, or a quota of the configuration is full */
     TCA_ERROR_NOT_SUPPORTED = 3,
     TCA_ERROR_NOT_INITIALIZED = 4, /* tcaInit() comes first */
     TCA_ERROR_NOT_READY = 5,       /* tcaTestDMARecvDesc(): not yet */
@@ -70,17 +78,14 @@ enum {
     TCA_ERROR_SYSTEM = 7           /* no tcad answers, or something else outside of the program */
 };
 
-enum tcaMemoryType {
-    tcaMemoryGPU = 0,
-    tcaMemoryCPU = 1
-};
+enum tcaMemoryType { tcaMemoryGPU = 0, tcaMemoryCPU = 1 };
 
 /* Of a descriptor, ORed. */
 typedef int tcaDMAFlag;
 enum {
-    tcaDMANotify = 1 << 0,            /* an event where the data goes, once it is there */
-    tcaDMANotifySelf = 1 << 1,        /* an event here, once the data is there */
-    tcaDMAUseInternal = 1 << 2,       /* accepted; where descriptors are kept is the driver's affair */
+    tcaDMANotify = 1 << 0,      /* an event where the data goes, once it is there */
+    tcaDMANotifySelf = 1 << 1,  /* an event here, once the data is there */
+    tcaDMAUseInternal = 1 << 2, /* accepted; where descriptors are kept is the driver's affair */
     tcaDMAUseNotifyInternal = 1 << 3, /* accepted, likewise */
     tcaDMAPipeline = 1 << 4,          /* accepted: a hint */
     tcaDMAContinue = 1 << 5           /* older calls: the chain goes on with the next descriptor */
@@ -119,22 +124,26 @@ typedef enum tcaOp {
     TCA_OP_NOOP
 } tcaOp;
 
-/* Connects this process to the tcad of its node (TCA_SOCKET, TCA_NODE, see tca(7)) and meets the other processes of the job. After
- * MPI_Init(). Again: does nothing. There is no end: what a process leaves behind goes with it; at exit() chains that still run are
- * let finish. Waits for the others a minute, or TCA_TIMEOUT. */
+/* Connects this process to the tcad of its node (TCA_SOCKET, TCA_NODE, see tca(7)) and meets the
+ * other processes of the job. After MPI_Init(). Again: does nothing. There is no end: what a
+ * process leaves behind goes with it; at exit() chains that still run are let finish. Waits for the
+ * others a minute, or TCA_TIMEOUT. */
 TCA_API tcaresult tcaInit(void);
 
-/* What a result means; of the last call of this thread that failed, with what was wrong. Valid until the next call that fails. */
+/* What a result means; of the last call of this thread that failed, with what was wrong. Valid
+ * until the next call that fails. */
 TCA_API const char *tcaGetErrorString(tcaresult result);
 
-/* Memory that others may put into, of type tcaMemoryGPU or tcaMemoryCPU; page aligned. A size of 0 is as good as any other. Zeroed, unless
- * it is a GPU's. */
+/* Memory that others may put into, of type tcaMemoryGPU or tcaMemoryCPU; page aligned. A size of 0
+ * is as good as any other. Zeroed, unless it is a GPU's. */
 TCA_API tcaresult tcaMalloc(void **ret_memory, size_t size, int type);
 
-/* Gives it back: handles to it become stale; channels that were loaded with chains from it finish, and are empty. NULL is fine. */
+/* Gives it back: handles to it become stale; channels that were loaded with chains from it finish,
+ * and are empty. NULL is fine. */
 TCA_API tcaresult tcaFree(void *memory, int type);
 
-/* Names memory (a part of what tcaMalloc() gave, or of a GPU's from cudaMalloc()) anywhere in the job: plain data, to be copied as bytes. */
+/* Names memory (a part of what tcaMalloc() gave, or of a GPU's from cudaMalloc()) anywhere in the
+ * job: plain data, to be copied as bytes. */
 typedef struct tcaHandle {
     uint64_t opaque[16];
 } tcaHandle;
@@ -148,81 +157,98 @@ TCA_API tcaDesc *tcaDescNew(void);
 /* Channels that it was loaded into keep what they have. NULL is fine. */
 TCA_API tcaresult tcaDescFree(tcaDesc *desc);
 
-/* Appends: size bytes from src + src_off of this process to dst + dst_off, wherever that is. With tcaDMANotify the process of dst is
- * notified: (this process, slot, tag) there; with tcaDMANotifySelf this one: (this process, slot, tag) here. slot: 0 or more; tag: any. The
- * handles are copied. Size 0: the notifications alone. */
-TCA_API tcaresult tcaDescSetMemcpy(tcaDesc *desc, const tcaHandle *dst, off_t dst_off, const tcaHandle *src, off_t src_off,
-                                   size_t size, int flags, int slot, int tag);
+/* Appends: size bytes from src + src_off of this process to dst + dst_off, wherever that is. With
+ * tcaDMANotify the process of dst is notified: (this process, slot, tag) there; with
+ * tcaDMANotifySelf this one: (this process, slot, tag) here. slot: 0 or more; tag: any. The handles
+ * are copied. Size 0: the notifications alone. */
+TCA_API tcaresult tcaDescSetMemcpy(tcaDesc *desc, const tcaHandle *dst, off_t dst_off,
+                                   const tcaHandle *src, off_t src_off, size_t size, int flags,
+                                   int slot, int tag);
 
-/* Appends: height rows of width bytes, dst_pitch and src_pitch bytes apart (at least width). One notification for all. */
-TCA_API tcaresult tcaDescSetMemcpy2D(tcaDesc *desc, const tcaHandle *dst, off_t dst_off, size_t dst_pitch,
-                                     const tcaHandle *src, off_t src_off, size_t src_pitch, size_t width, size_t height,
-                                     int flags, int slot, int tag);
+/* Appends: height rows of width bytes, dst_pitch and src_pitch bytes apart (at least width). One
+ * notification for all. */
+TCA_API tcaresult tcaDescSetMemcpy2D(tcaDesc *desc, const tcaHandle *dst, off_t dst_off,
+                                     size_t dst_pitch, const tcaHandle *src, off_t src_off,
+                                     size_t src_pitch, size_t width, size_t height, int flags,
+                                     int slot, int tag);
 
-/* Loads the chain, as it is now, into a DMA channel (0 to 3), in place of what was there. A chain that still runs there finishes. At
- * most 32768 descriptors with their notifications. TCA_ERROR_NOT_SUPPORTED: a descriptor takes into GPU memory what one before it puts
- * into this process's host memory. */
+/* Loads the chain, as it is now, into a DMA channel (0 to 3), in place of what was there. A chain
+ * that still runs there finishes. At most 32768 descriptors with their notifications.
+ * TCA_ERROR_NOT_SUPPORTED: a descriptor takes into GPU memory what one before it puts into this
+ * process's host memory. */
 TCA_API tcaresult tcaDescSet(tcaDesc *desc, int channel);
 
-/* Starts what is loaded; on a channel that is busy, when that has finished. The channels run side by side. */
+/* Starts what is loaded; on a channel that is busy, when that has finished. The channels run side
+ * by side. */
 TCA_API tcaresult tcaStartDMADesc(int channel);
 
-/* Waits until the channel is idle, which it is when it was never started: everything it has put can be seen where it was put.
- * Returns why the last start failed, if it did. */
+/* Waits until the channel is idle, which it is when it was never started: everything it has put can
+ * be seen where it was put. Returns why the last start failed, if it did. */
 TCA_API tcaresult tcaWaitDMAC(int channel);
 
-/* Waits for one notification of the process that a handle names (which memory of it does not matter), and takes it. They are counters:
- * one that is not waited for is there for a later wait. Waiting for oneself (tcaDMANotifySelf) when no start that would notify is
- * under way: TCA_ERROR_INVALID_VALUE. */
+/* Waits for one notification of the process that a handle names (which memory of it does not
+ * matter), and takes it. They are counters: one that is not waited for is there for a later wait.
+ * Waiting for oneself (tcaDMANotifySelf) when no start that would notify is under way:
+ * TCA_ERROR_INVALID_VALUE. */
 TCA_API tcaresult tcaWaitDMARecvDesc(const tcaHandle *handle, int slot, int tag);
 /* Takes one if it is there, else TCA_ERROR_NOT_READY. */
 TCA_API tcaresult tcaTestDMARecvDesc(const tcaHandle *handle, int slot, int tag);
 
-/* A part of remote memory to store into by the CPU: plain data. TCA_ERROR_NOT_SUPPORTED: it is a GPU's. */
+/* A part of remote memory to store into by the CPU: plain data. TCA_ERROR_NOT_SUPPORTED: it is a
+ * GPU's. */
 typedef struct tcaPIOHandle {
     uint64_t opaque[20];
 } tcaPIOHandle;
-TCA_API tcaresult tcaSetPIORegion(tcaPIOHandle *ret_pio, const tcaHandle *remote, off_t off, size_t size);
+TCA_API tcaresult tcaSetPIORegion(tcaPIOHandle *ret_pio, const tcaHandle *remote, off_t off,
+                                  size_t size);
 
-/* Stores size bytes of any memory, off bytes from the part's beginning: within the memory that its handle names, also behind the part.
- * What one process stores at another appears there in order, and the last 8 bytes of a store (from an address divisible by 8
- * on) at once and after the rest: a receiver may poll a mark there. src may be written again when it returns. */
+/* Stores size bytes of any memory, off bytes from the part's beginning: within the memory that its
+ * handle names, also behind the part. What one process stores at another appears there in order,
+ * and the last 8 bytes of a store (from an address divisible by 8 on) at once and after the rest: a
+ * receiver may poll a mark there. src may be written again when it returns. */
 TCA_API tcaresult tcaSendPIO(const tcaPIOHandle *pio, off_t off, const void *src, size_t size);
 
 /* Returns when what was stored is on its way. Not needed for it to arrive. */
 TCA_API tcaresult tcaSendPIOCommit(void);
 
-/* The older names. A table of descriptors (1,024 of the board's own, or made by tcaCreateDMADesc()), each set by number; the next
- * free number is returned. A chain is a descriptor and, while it has tcaDMAContinue, the one after it. */
+/* The older names. A table of descriptors (1,024 of the board's own, or made by
+ * tcaCreateDMADesc()), each set by number; the next free number is returned. A chain is a
+ * descriptor and, while it has tcaDMAContinue, the one after it. */
 TCA_API tcaresult tcaDMADescInt_Init(void);
-TCA_API tcaresult tcaSetDMADescInt_Memcpy(int number, int *ret_next, const tcaHandle *dst, off_t dst_off,
-                                          const tcaHandle *src, off_t src_off, size_t size, int flags, int slot, int tag);
-TCA_API tcaresult tcaSetDMADescInt_Memcpy2D(int number, int *ret_next, const tcaHandle *dst, off_t dst_off,
-                                            size_t dst_pitch, const tcaHandle *src, off_t src_off, size_t src_pitch,
-                                            size_t width, size_t height, int flags, int slot, int tag);
+TCA_API tcaresult tcaSetDMADescInt_Memcpy(int number, int *ret_next, const tcaHandle *dst,
+                                          off_t dst_off, const tcaHandle *src, off_t src_off,
+                                          size_t size, int flags, int slot, int tag);
+TCA_API tcaresult tcaSetDMADescInt_Memcpy2D(int number, int *ret_next, const tcaHandle *dst,
+                                            off_t dst_off, size_t dst_pitch, const tcaHandle *src,
+                                            off_t src_off, size_t src_pitch, size_t width,
+                                            size_t height, int flags, int slot, int tag);
 TCA_API tcaresult tcaSetDMAChainInt(int channel, int first);
 
 TCA_API tcaresult tcaCreateDMADesc(int *ret_table, int count);
-TCA_API tcaresult tcaSetDMADesc_Memcpy(int table, int number, int *ret_next, const tcaHandle *dst, off_t dst_off,
-                                       const tcaHandle *src, off_t src_off, size_t size, int flags, int slot, int tag);
-TCA_API tcaresult tcaSetDMADesc_Memcpy2D(int table, int number, int *ret_next, const tcaHandle *dst, off_t dst_off,
-                                         size_t dst_pitch, const tcaHandle *src, off_t src_off, size_t src_pitch,
-                                         size_t width, size_t height, int flags, int slot, int tag);
+TCA_API tcaresult tcaSetDMADesc_Memcpy(int table, int number, int *ret_next, const tcaHandle *dst,
+                                       off_t dst_off, const tcaHandle *src, off_t src_off,
+                                       size_t size, int flags, int slot, int tag);
+TCA_API tcaresult tcaSetDMADesc_Memcpy2D(int table, int number, int *ret_next, const tcaHandle *dst,
+                                         off_t dst_off, size_t dst_pitch, const tcaHandle *src,
+                                         off_t src_off, size_t src_pitch, size_t width,
+                                         size_t height, int flags, int slot, int tag);
 /* From descriptor 0 on. */
 TCA_API tcaresult tcaSetDMAChain(int channel, int table);
 TCA_API tcaresult tcaDestroyDMADesc(int table);
 
-/* Not of the original: the session of tca.h underneath, for programs that move there step by step; NULL before tcaInit(). It has the
- * notification slots 0 to 2 for its own use. */
+/* Not of the original: the session of tca.h underneath, for programs that move there step by step;
+ * NULL before tcaInit(). It has the notification slots 0 to 2 for its own use. */
 struct tca;
 TCA_API struct tca *tcaGetSession(void);
 
-/* Lets the channels finish and empties them. Notifications that have come stay. Before tcaInit(): does nothing. */
+/* Lets the channels finish and empties them. Notifications that have come stay. Before tcaInit():
+ * does nothing. */
 TCA_API tcaresult tcaReset(void);
 
-/* In libtcacomm. Makes a GPU handle of bytes bytes at buf and gathers those of the first n processes of the job, in the order of their ranks
- * in MPI_COMM_WORLD; every process calls it. The list is the caller's to free(); behind the last process's handle there are zeroes. What
- * goes wrong is said on standard error, and ends the process. */
+/* In libtcacomm. Makes a GPU handle of bytes bytes at buf and gathers those of the first n
+ * processes of the job, in the order of their ranks in MPI_COMM_WORLD; every process calls it. The
+ * list is the caller's to free(); behind the last process's handle there are zeroes. What goes
+ * wrong is said on standard error, and ends the process. */
 TCA_API void tcaCreateHandleList(tcaHandle **ret_list, int n, double *buf, size_t bytes);
 
 #ifdef __cplusplus

@@ -46,15 +46,15 @@ void copy_program_unpack(const struct copy_program *program, void *target_base, 
                          uint64_t position_bytes, uint64_t length_bytes);
 
 /*
- * As copy_program_run(), with stores past the caches wherever whole cache lines are stored; all stores are
- * ordered before any that follow. For a target that another processor has read or written since
- * this one did: an ordinary store must first get the line from there, which costs 8 to 37 ns a line
- * (16 KiB to 1 MiB, EPYC), past the caches it is 2 ns. One way, until the other one has read it
- * all, by memcpy and past the caches, in us: 4 KiB 2.8 and 2.6, 16 KiB 9.6 and 5.4, 64 KiB 44
- * and 8.8, 128 KiB 68 and 12, 1 MiB 637 and 89. For the processor that will read the target itself
- * they are the wrong ones (64 KiB pulled and read: 8.1 and 10): the lines then come from memory.
- * Blocks of less than 512 bytes that are not all whole lines are stored as usual: it does them no
- * good.
+ * As copy_program_run(), with stores past the caches wherever whole cache lines are stored; all
+ * stores are ordered before any that follow. For a target that another processor has read or
+ * written since this one did: an ordinary store must first get the line from there, which costs 8
+ * to 37 ns a line (16 KiB to 1 MiB, EPYC), past the caches it is 2 ns. One way, until the other one
+ * has read it all, by memcpy and past the caches, in us: 4 KiB 2.8 and 2.6, 16 KiB 9.6 and 5.4, 64
+ * KiB 44 and 8.8, 128 KiB 68 and 12, 1 MiB 637 and 89. For the processor that will read the target
+ * itself they are the wrong ones (64 KiB pulled and read: 8.1 and 10): the lines then come from
+ * memory. Blocks of less than 512 bytes that are not all whole lines are stored as usual: it does
+ * them no good.
  */
 void copy_program_run_stream(const struct copy_program *program, void *target_base,
                              const void *source_base, uint64_t position_bytes,

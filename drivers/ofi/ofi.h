@@ -46,10 +46,11 @@ enum {
     OFI_SENDS_PER_NAME = 4, /* who does not take messages holds up nobody else's */
     OFI_RECVS = 64,
     OFI_CQ_BATCH = 32,
-    OFI_SLOTS_MAX = 64,   /* of a ring: bits of ofi_source.arrived */
-    OFI_POST_BUDGET = 32, /* writes of one peer before it is the next one's turn */
-    OFI_PACK_COST = 16,   /* a packed one counts as so many */
-    OFI_PIECE_BYTES = 1 << 20, /* of a DIRECT put: what comes after it on the connection need not wait for more ... */
+    OFI_SLOTS_MAX = 64,        /* of a ring: bits of ofi_source.arrived */
+    OFI_POST_BUDGET = 32,      /* writes of one peer before it is the next one's turn */
+    OFI_PACK_COST = 16,        /* a packed one counts as so many */
+    OFI_PIECE_BYTES = 1 << 20, /* of a DIRECT put: what comes after it on the connection need not
+                                  wait for more ... */
     OFI_PIECES_MAX = 2,        /* ... than so many pieces of it in flight */
     OFI_SEGMENTS_MAX = 8,      /* of one put in flight: others need bounce buffers, too */
     OFI_INJECT_MAX = 256,
@@ -59,8 +60,8 @@ enum {
         500, /* a peer whose connection is lost and does not come back for so long is down */
     OFI_INJECTS_MAX =
         64, /* to one peer, between two writes whose completion shows that it takes them */
-    OFI_FLUSH_MS =
-        10000, /* who has not answered a flush by then does not: long, for starts that must have landed wait for it */
+    OFI_FLUSH_MS = 10000, /* who has not answered a flush by then does not: long, for starts that
+                             must have landed wait for it */
     OFI_FLUSH_AGAIN_MS =
         50, /* a question that has gone with a broken connection is asked again after so long */
     OFI_ANSWERS_MAX = 1024, /* flushes to be answered once the provider takes it */
@@ -195,10 +196,10 @@ struct ofi_peer {
     struct ofi_name *name;
     struct ofi_address address;
     struct ofi_link link;
-    int error;                     /* not 0: it is down */
-    bool told;                     /* peer_down() was called, or the owner said so itself */
-    struct flows flows;            /* puts that are not wholly posted */
-    struct ofi_request requests;   /* head of the list of its writes in flight */
+    int error;                   /* not 0: it is down */
+    bool told;                   /* peer_down() was called, or the owner said so itself */
+    struct flows flows;          /* puts that are not wholly posted */
+    struct ofi_request requests; /* head of the list of its writes in flight */
     enum ofi_blocked blocked;
     uint64_t stalled_since_ns; /* 0: it is not */
     uint64_t retry_ns;         /* while it is: not before */

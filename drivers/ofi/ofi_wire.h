@@ -121,8 +121,9 @@ enum {
     OFI_HELLO = 1,
     OFI_WELCOME = 2,
     OFI_BYE = 3,
-    OFI_FLUSH = 4,   /* has everything before this landed? */
-    OFI_FLUSHED = 5, /* yes: messages and completion data are worked on in the order of their arrival */
+    OFI_FLUSH = 4, /* has everything before this landed? */
+    OFI_FLUSHED =
+        5, /* yes: messages and completion data are worked on in the order of their arrival */
 };
 struct ofi_message {
     uint32_t magic;
@@ -133,10 +134,10 @@ struct ofi_message {
     uint32_t link_epoch;
     uint32_t source; /* WELCOME, BYE: index of the source at the ring's owner */
     uint32_t source_epoch;
-    uint32_t slots;      /* WELCOME */
-    uint32_t slot_bytes; /* WELCOME: header and payload */
-    uint32_t status;     /* WELCOME: wire status */
-    uint32_t flush;      /* FLUSH, FLUSHED: the asker's number */
+    uint32_t slots;           /* WELCOME */
+    uint32_t slot_bytes;      /* WELCOME: header and payload */
+    uint32_t status;          /* WELCOME: wire status */
+    uint32_t flush;           /* FLUSH, FLUSHED: the asker's number */
     uint64_t ring_address;    /* WELCOME */
     uint64_t ring_key;        /* WELCOME */
     struct ofi_secret secret; /* WELCOME, BYE: of the ring */

@@ -62,7 +62,8 @@
 #define PEACH2_NODE_SHIFT 40
 #define PEACH2_NODE_MASK  (UINT64_C(0xff) << PEACH2_NODE_SHIFT)
 #define PEACH2_WINDOW_MASK                                                                         \
-    (~UINT64_C(0) << PEACH2_NODE_SHIFT) /* of a routing entry for one node                         \
+    (~UINT64_C(0)                                                                                  \
+     << PEACH2_NODE_SHIFT) /* of a routing entry for one node                         \
                                          */
 #define PEACH2_OFFSET_MASK ((UINT64_C(1) << PEACH2_NODE_SHIFT) - 1)
 #define PEACH2_INTERNAL    (UINT64_C(1) << 39)

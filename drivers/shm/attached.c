@@ -7,19 +7,21 @@
 
 enum { VECTORS = 256 };
 
-/* Numbers of processes are used again, and mean something else in a container: the right one has the key. */
+/* Numbers of processes are used again, and mean something else in a container: the right one has
+ * the key. */
 static int check_process(const struct attached *attached)
 {
     uint64_t key[2];
-    struct iovec here = {key, sizeof(key)}, there = {(void *)(uintptr_t)attached->key_address, sizeof(key)};
+    struct iovec here = {key, sizeof(key)},
+                 there = {(void *)(uintptr_t)attached->key_address, sizeof(key)};
     ssize_t n = process_vm_readv(attached->pid, &here, 1, &there, 1, 0);
     if (n < 0)
         return errno == EFAULT ? -EOWNERDEAD : -errno;
     return n == sizeof(key) && memcmp(key, attached->key, sizeof(key)) == 0 ? 0 : -EOWNERDEAD;
 }
 
-static int write_vectors(const struct attached *attached, const uint8_t *packed, uint64_t bytes, const struct iovec *there,
-                         unsigned long count)
+static int write_vectors(const struct attached *attached, const uint8_t *packed, uint64_t bytes,
+                         const struct iovec *there, unsigned long count)
 {
     struct iovec here = {(void *)(uintptr_t)packed, bytes};
     ssize_t n = process_vm_writev(attached->pid, &here, 1, there, count, 0);
@@ -28,7 +30,8 @@ static int write_vectors(const struct attached *attached, const uint8_t *packed,
     return (uint64_t)n == bytes ? 0 : -EFAULT;
 }
 
-int attached_write(const struct attached *attached, uint64_t position_bytes, const void *packed, uint64_t length_bytes)
+int attached_write(const struct attached *attached, uint64_t position_bytes, const void *packed,
+                   uint64_t length_bytes)
 {
     const uint8_t *from = packed;
     struct layout_cursor cursor;
@@ -41,7 +44,8 @@ int attached_write(const struct attached *attached, uint64_t position_bytes, con
         int64_t offset;
         while (count < VECTORS && bytes < length_bytes &&
                layout_cursor_next(&cursor, length_bytes - bytes, &offset, &block)) {
-            there[count++] = (struct iovec){(void *)(uintptr_t)(attached->address + (uint64_t)offset), block};
+            there[count++] =
+                (struct iovec){(void *)(uintptr_t)(attached->address + (uint64_t)offset), block};
             bytes += block;
         }
         r = write_vectors(attached, from, bytes, there, count);

@@ -1,6 +1,7 @@
 /*
- * Memory of another process that cannot be mapped: it is stored to by cross-memory attach (process_vm_writev), where the kernel permits
- * that, with vectors built from the layout. Dear by the block (half a microsecond each), so only for what nobody else does.
+ * Memory of another process that cannot be mapped: it is stored to by cross-memory attach
+ * (process_vm_writev), where the kernel permits that, with vectors built from the layout. Dear by
+ * the block (half a microsecond each), so only for what nobody else does.
  */
 #pragma once
 
@@ -17,6 +18,8 @@ struct attached {
     struct layout *layout; /* owned by whoever made this */
 };
 
-/* Packed bytes position .. position + length into the layout. 0, -EPERM (not permitted), -ESRCH, -EOWNERDEAD (the process has gone, or
- * that number is another one's by now), -EFAULT (nothing is there). */
-int attached_write(const struct attached *attached, uint64_t position_bytes, const void *packed, uint64_t length_bytes);
+/* Packed bytes position .. position + length into the layout. 0, -EPERM (not permitted), -ESRCH,
+ * -EOWNERDEAD (the process has gone, or that number is another one's by now), -EFAULT (nothing is
+ * there). */
+int attached_write(const struct attached *attached, uint64_t position_bytes, const void *packed,
+                   uint64_t length_bytes);

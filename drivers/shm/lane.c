@@ -8,14 +8,16 @@
 #include "proto/wait.h"
 
 enum {
-    PROBE_EVERY = 32, /* starts, or twice as many KiB: a probe takes as long as a start of some hundred bytes */
+    PROBE_EVERY = 32, /* starts, or twice as many KiB: a probe takes as long as a start of some
+                         hundred bytes */
     PROBE_MOST_NS = 1000,
 };
 
 void lane_init(struct lane *lane, struct lane_segment *segment, enum lane_drainer self)
 {
     *lane = (struct lane){.segment = segment, .self = self};
-    if (self == LANE_RECEIVER) /* it may meet a lane that is in use: its process, or the library, is new there */
+    if (self == LANE_RECEIVER) /* it may meet a lane that is in use: its process, or the library, is
+                                  new there */
         lane->next = atomic_load_explicit(&segment->head, memory_order_relaxed);
 }
 
@@ -62,16 +64,17 @@ void lane_remove(struct lane *lane, const struct lane_put *put)
         lane->puts[place] = NULL;
 }
 
-/* A store to a line that another processor has read last waits for it, some 7 ns near and 35 far; where that one has written it since,
- * they go on side by side: 1.5 ns near. So the receiver writes to each line of a slot that it has read, before the sender does again. */
+/* A store to a line that another processor has read last waits for it, some 7 ns near and 35 far;
+ * where that one has written it since, they go on side by side: 1.5 ns near. So the receiver writes
+ * to each line of a slot that it has read, before the sender does again. */
 static void take_lines(uint8_t *slot, uint64_t bytes)
 {
     for (uint64_t i = 0; i < bytes; i += LINE_BYTES)
         slot[i] = 0;
 }
 
-/* Does the work of an entry, each field of which is read once. What is wrong in itself is passed over; so is, by a sender, what it
- * does not know: somebody else has written it. */
+/* Does the work of an entry, each field of which is read once. What is wrong in itself is passed
+ * over; so is, by a sender, what it does not know: somebody else has written it. */
 static int land(const struct lane *lane, const struct lane_entry *entry, uint8_t *slot)
 {
     uint32_t id = atomic_load_explicit(&entry->put, memory_order_relaxed);
@@ -105,13 +108,15 @@ int lane_drain_one(struct lane *lane)
     struct lane_segment *segment = lane->segment;
     uint32_t nobody = LANE_NOBODY;
     /* acquire: what the last drainer has written */
-    if (!atomic_compare_exchange_strong_explicit(&segment->drainer, &nobody, (uint32_t)lane->self, memory_order_acquire,
-                                                 memory_order_relaxed))
+    if (!atomic_compare_exchange_strong_explicit(&segment->drainer, &nobody, (uint32_t)lane->self,
+                                                 memory_order_acquire, memory_order_relaxed))
         return -EAGAIN;
-    uint64_t head = atomic_load_explicit(&segment->head, memory_order_relaxed); /* the lock orders it */
+    uint64_t head =
+        atomic_load_explicit(&segment->head, memory_order_relaxed); /* the lock orders it */
     const struct lane_entry *shared = &segment->entries[head % LANE_ENTRIES];
     int r = 0;
-    if (atomic_load_explicit(&shared->sequence, memory_order_acquire) == head + 1) { /* as in lane_holds() */
+    if (atomic_load_explicit(&shared->sequence, memory_order_acquire) ==
+        head + 1) { /* as in lane_holds() */
         r = land(lane, shared, segment->slots[head % LANE_ENTRIES]);
         if (r == 0) {
             /* release: pairs with lane_backlog() */
@@ -142,8 +147,8 @@ int lane_drain(struct lane *lane)
 void lane_take_over(struct lane *lane)
 {
     uint32_t sender = LANE_SENDER;
-    atomic_compare_exchange_strong_explicit(&lane->segment->drainer, &sender, LANE_NOBODY, memory_order_acq_rel,
-                                            memory_order_relaxed);
+    atomic_compare_exchange_strong_explicit(&lane->segment->drainer, &sender, LANE_NOBODY,
+                                            memory_order_acq_rel, memory_order_relaxed);
 }
 
 uint64_t lane_published(const struct lane *lane)

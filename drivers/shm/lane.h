@@ -1,5 +1,6 @@
 /*
- * One end of a lane (proto/lane.h): what the sender publishes in, and what both drain. One thread at a time.
+ * One end of a lane (proto/lane.h): what the sender publishes in, and what both drain. One thread
+ * at a time.
  */
 #pragma once
 
@@ -9,15 +10,15 @@
 #include "drivers/shm/attached.h"
 #include "proto/lane.h"
 
-/* A put that may be in the lane, as this end has it. The owner keeps it, and the memory and the program that it points to, until
- * lane_remove(). */
+/* A put that may be in the lane, as this end has it. The owner keeps it, and the memory and the
+ * program that it points to, until lane_remove(). */
 struct lane_put {
     uint32_t id;
     uint64_t size_bytes;
     const struct copy_program *program; /* NULL: it cannot be done at this end */
-    uint8_t *target; /* bases of the layouts */
-    const uint8_t *source; /* NULL: not mapped here, nothing is copied from there */
-    const struct attached *attached; /* NULL, or what `target` is in: it is not mapped here */
+    uint8_t *target;                    /* bases of the layouts */
+    const uint8_t *source;              /* NULL: not mapped here, nothing is copied from there */
+    const struct attached *attached;    /* NULL, or what `target` is in: it is not mapped here */
 };
 
 struct lane {
@@ -27,8 +28,8 @@ struct lane {
     uint32_t put_room;
     struct lane_put **puts; /* by place */
     uint32_t newest;        /* the youngest id that was ever added */
-    uint64_t next;          /* the entry that this end publishes (sender) or looks for (receiver) next */
-    uint64_t head;          /* sender: as it was last seen */
+    uint64_t next; /* the entry that this end publishes (sender) or looks for (receiver) next */
+    uint64_t head; /* sender: as it was last seen */
     /* sender: how far the receiver is, in ns: what a store takes to a line that it has read */
     uint32_t distance_ns;
     uint32_t probed_ns; /* the last measurement */
@@ -44,9 +45,9 @@ void lane_remove(struct lane *lane, const struct lane_put *put);
 /* Receiver: what comes of this put, which will not be added, is passed over. */
 void lane_skip(struct lane *lane, uint32_t id);
 
-/* Does what was published and not done yet, at most a lane full. 0: nothing is left; -EAGAIN: the other end is at it, or more came
- * meanwhile; -ENXIO: a put that cannot be done here. Receiver: -ENOENT: a put that was not added yet (entries of puts that were
- * removed are passed over). */
+/* Does what was published and not done yet, at most a lane full. 0: nothing is left; -EAGAIN: the
+ * other end is at it, or more came meanwhile; -ENXIO: a put that cannot be done here. Receiver:
+ * -ENOENT: a put that was not added yet (entries of puts that were removed are passed over). */
 int lane_drain(struct lane *lane);
 /* One entry of it: 1 done, 0 there was none, or as above. */
 int lane_drain_one(struct lane *lane);
@@ -61,8 +62,10 @@ uint64_t lane_published(const struct lane *lane);
 static inline bool lane_holds(const struct lane *lane, uint64_t number)
 {
     const struct lane_entry *entry = &lane->segment->entries[number % LANE_ENTRIES];
-    /* acquire: pairs with lane_publish()'s release; signed, for the sender may have drained entries itself */
-    return (int64_t)(atomic_load_explicit(&entry->sequence, memory_order_acquire) - number - 1) >= 0;
+    /* acquire: pairs with lane_publish()'s release; signed, for the sender may have drained entries
+     * itself */
+    return (int64_t)(atomic_load_explicit(&entry->sequence, memory_order_acquire) - number - 1) >=
+           0;
 }
 
 /* Receiver: whether there may be something to drain. */
@@ -71,7 +74,8 @@ static inline bool lane_pending(const struct lane *lane)
     return lane_holds(lane, lane->next);
 }
 
-/* Sender: how many entries are published and not done. A receiver that writes nonsense makes it 0: it spoils its own data. */
+/* Sender: how many entries are published and not done. A receiver that writes nonsense makes it 0:
+ * it spoils its own data. */
 static inline uint64_t lane_backlog(struct lane *lane)
 {
     /* acquire: pairs with the drainer's release: it has read the source, or the slot */
@@ -92,7 +96,8 @@ static inline uint8_t *lane_slot(const struct lane *lane)
     return lane->segment->slots[lane->next % LANE_ENTRIES];
 }
 
-/* Sender: measures the distance. The line of the entry to be published next is the one that a waiting receiver reads. */
+/* Sender: measures the distance. The line of the entry to be published next is the one that a
+ * waiting receiver reads. */
 void lane_probe(struct lane *lane);
 
 /* Sender: before a start of so many bytes; measures now and then. */
@@ -105,14 +110,15 @@ static inline void lane_age_probe(struct lane *lane, uint64_t bytes)
         lane_probe(lane);
 }
 
-static inline void lane_publish(struct lane *lane, uint32_t put, enum lane_kind kind, uint64_t position_bytes,
-                                uint64_t length_bytes)
+static inline void lane_publish(struct lane *lane, uint32_t put, enum lane_kind kind,
+                                uint64_t position_bytes, uint64_t length_bytes)
 {
     struct lane_entry *entry = &lane->segment->entries[lane->next % LANE_ENTRIES];
     atomic_store_explicit(&entry->put, put, memory_order_relaxed);
     atomic_store_explicit(&entry->kind, kind, memory_order_relaxed);
     atomic_store_explicit(&entry->position_bytes, position_bytes, memory_order_relaxed);
     atomic_store_explicit(&entry->length_bytes, length_bytes, memory_order_relaxed);
-    /* release: the slot and the entry before its number; pairs with the acquires of lane_pending() and the drainer */
+    /* release: the slot and the entry before its number; pairs with the acquires of lane_pending()
+     * and the drainer */
     atomic_store_explicit(&entry->sequence, ++lane->next, memory_order_release);
 }

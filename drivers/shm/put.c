@@ -255,7 +255,8 @@ int shm_progress(struct driver *driver, unsigned budget)
     uint64_t bytes = 0;
     unsigned moved = 0;
     shm->at_once = 0;
-    for (unsigned tries = 0; tries < budget && bytes < shm->piece_bytes && flows_next(&shm->flows); tries++) {
+    for (unsigned tries = 0; tries < budget && bytes < shm->piece_bytes && flows_next(&shm->flows);
+         tries++) {
         const uint64_t more = move_piece(shm);
         bytes += more;
         moved += more > 0;

@@ -1,6 +1,7 @@
 /*
- * Puts whose copying the receiver shares. What of a start is left to it is published in the lane; when it does not take it up within
- * a moment, the sender does that, too: so a start never depends on where the receiver is.
+ * Puts whose copying the receiver shares. What of a start is left to it is published in the lane;
+ * when it does not take it up within a moment, the sender does that, too: so a start never depends
+ * on where the receiver is.
  */
 #include "drivers/shm/share.h"
 
@@ -10,10 +11,13 @@
 #include "drivers/shm/shm.h"
 
 enum {
-    LOOKS = 200,               /* at the receiver's line, some 10 to 100 ns each, before it is taken for absent */
-    DIRECT_MIN = 16 * 1024,    /* bytes of a direct entry, but the last: not so few that taking turns costs more */
-    DIRECT_ENTRIES = 4,        /* of a put */
-    DEFERRED_PIECE = 2 * SHM_PIECE_BYTES, /* of a deferred put, both halves: few enough that what else goes to the receiver need not wait long */
+    LOOKS = 200, /* at the receiver's line, some 10 to 100 ns each, before it is taken for absent */
+    DIRECT_MIN =
+        16 *
+        1024, /* bytes of a direct entry, but the last: not so few that taking turns costs more */
+    DIRECT_ENTRIES = 4,                   /* of a put */
+    DEFERRED_PIECE = 2 * SHM_PIECE_BYTES, /* of a deferred put, both halves: few enough that what
+                                             else goes to the receiver need not wait long */
 };
 
 static inline void relax(void)
@@ -25,8 +29,9 @@ static inline void relax(void)
 #endif
 }
 
-/* Waits a moment for the backlog to become at most `most`. True: it is. False: the receiver is at work, still; ask again. When it is
- * not at work, the sender is: for a lane full at most, for `head` may be set back again and again. */
+/* Waits a moment for the backlog to become at most `most`. True: it is. False: the receiver is at
+ * work, still; ask again. When it is not at work, the sender is: for a lane full at most, for
+ * `head` may be set back again and again. */
 static bool wait_backlog(struct lane *lane, uint64_t most)
 {
     uint64_t seen = lane_backlog(lane);
@@ -56,11 +61,14 @@ bool shm_lane_settled(struct shm_peer *peer)
     return !peer->lane || wait_backlog(peer->lane, 0);
 }
 
-/* The receiver's daemon may take what it gets before the receiver does: then everything lands first. */
+/* The receiver's daemon may take what it gets before the receiver does: then everything lands
+ * first. */
 static bool may_notify(struct lane *lane)
 {
-    atomic_thread_fence(memory_order_seq_cst); /* our entries before the load: pairs with lanes_strict()'s in client/lane.c */
-    return !atomic_load_explicit(&lane->receiver->strict, memory_order_relaxed) || wait_backlog(lane, 0);
+    atomic_thread_fence(memory_order_seq_cst); /* our entries before the load: pairs with
+                                                  lanes_strict()'s in client/lane.c */
+    return !atomic_load_explicit(&lane->receiver->strict, memory_order_relaxed) ||
+           wait_backlog(lane, 0);
 }
 
 static bool notify(struct shm_driver *shm, struct shm_put *put)
@@ -79,10 +87,12 @@ static bool notify(struct shm_driver *shm, struct shm_put *put)
 static uint64_t stop_at(const struct shm_put *put)
 {
     const uint64_t left = put->size_bytes - put->position_bytes;
-    return put->deferred && left > DEFERRED_PIECE ? put->position_bytes + DEFERRED_PIECE : put->size_bytes;
+    return put->deferred && left > DEFERRED_PIECE ? put->position_bytes + DEFERRED_PIECE
+                                                  : put->size_bytes;
 }
 
-/* Through the slots. Once the receiver is taken for absent, and the slots are empty again, the rest is copied straight. */
+/* Through the slots. Once the receiver is taken for absent, and the slots are empty again, the rest
+ * is copied straight. */
 static int advance_ring(struct shm_driver *shm, struct shm_put *put)
 {
     struct shm_share *share = put->share;
@@ -100,7 +110,8 @@ static int advance_ring(struct shm_driver *shm, struct shm_put *put)
             }
         }
         uint64_t piece = left < LANE_SLOT_BYTES ? left : LANE_SLOT_BYTES;
-        copy_program_pack(share->put.program, lane_slot(lane), share->put.source, put->position_bytes, piece);
+        copy_program_pack(share->put.program, lane_slot(lane), share->put.source,
+                          put->position_bytes, piece);
         lane_publish(lane, share->put.id, LANE_STAGED, put->position_bytes, piece);
         put->position_bytes += piece;
     }
@@ -135,7 +146,8 @@ static int advance_half(struct shm_driver *shm, struct shm_put *put)
         share->begun = true;
     }
     if (put->position_bytes < put->size_bytes) {
-        if (lane->next != lane->head && !wait_backlog(lane, DIRECT_ENTRIES)) /* of a deferred put's last piece */
+        if (lane->next != lane->head &&
+            !wait_backlog(lane, DIRECT_ENTRIES)) /* of a deferred put's last piece */
             return 0;
         const uint64_t position = put->position_bytes, end = stop_at(put);
         const uint64_t half = share->now == WAY_PULL   ? 0
@@ -163,9 +175,9 @@ int shm_share_advance(struct shm_driver *shm, struct shm_put *put)
     struct lane *lane = put->peer->lane;
     if (share->now == WAY_NONE) {
         lane_age_probe(lane, put->size_bytes);
-        share->now = share->way                                       ? share->way
+        share->now = share->way                                    ? share->way
                      : lane->distance_ns <= share->choice.up_to_ns ? share->choice.near
-                                                                    : share->choice.far;
+                                                                   : share->choice.far;
     }
     int complete = share->now == WAY_RING ? advance_ring(shm, put) : advance_half(shm, put);
     put->peer->detour = put->peer->detour || lane->next != lane->head;
@@ -209,7 +221,8 @@ void shm_peer_lane(struct driver_peer *driver_peer, struct lane *lane)
     ((struct shm_peer *)driver_peer)->lane = lane;
 }
 
-int shm_put_attached(struct driver_put *driver_put, const struct attached *attached, const struct layout *source)
+int shm_put_attached(struct driver_put *driver_put, const struct attached *attached,
+                     const struct layout *source)
 {
     struct shm_put *put = (struct shm_put *)driver_put;
     struct attached *own = malloc(sizeof(*own));
@@ -240,8 +253,8 @@ void shm_put_defer(struct driver_put *driver_put)
     put->deferred = put->detour = true;
 }
 
-int shm_put_share(struct driver_put *driver_put, enum way way, const struct way_costs *costs, uint32_t id,
-                  const struct layout *target, const struct layout *source)
+int shm_put_share(struct driver_put *driver_put, enum way way, const struct way_costs *costs,
+                  uint32_t id, const struct layout *target, const struct layout *source)
 {
     struct shm_put *put = (struct shm_put *)driver_put;
     struct shm_share *share;
@@ -255,7 +268,8 @@ int shm_put_share(struct driver_put *driver_put, enum way way, const struct way_
         return -ENOMEM;
     share->way = way;
     share->choice = way_choose(costs, target, source);
-    share->put = (struct lane_put){.id = id, .size_bytes = put->size_bytes, .program = put->program};
+    share->put =
+        (struct lane_put){.id = id, .size_bytes = put->size_bytes, .program = put->program};
     share->put.target = put->base_target;
     share->put.source = put->base_source;
     share->put.attached = put->attached;

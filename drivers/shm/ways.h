@@ -42,7 +42,8 @@ static inline double *way_cost_at(struct way_costs *costs, unsigned field)
     return (double *)((char *)costs + way_cost_fields[field].offset);
 }
 
-/* Whether this number can be of that field, and whether all of them can be right: to be asked by whoever got them from elsewhere. */
+/* Whether this number can be of that field, and whether all of them can be right: to be asked by
+ * whoever got them from elsewhere. */
 bool way_cost_valid(unsigned field, double value);
 bool way_costs_valid(const struct way_costs *costs);
 
@@ -51,19 +52,23 @@ struct way_choice {
     enum way near, far;
     uint32_t up_to_ns;
 };
-struct way_choice way_choose(const struct way_costs *costs, const struct layout *target, const struct layout *source);
+struct way_choice way_choose(const struct way_costs *costs, const struct layout *target,
+                             const struct layout *source);
 
-/* Whether a push goes past the caches: what is large, and in large blocks, for each of them may open a page of memory. */
+/* Whether a push goes past the caches: what is large, and in large blocks, for each of them may
+ * open a page of memory. */
 bool way_streams(const struct layout *target, const struct layout *source);
 
 /* Whether sharing may pay at all, wherever the receiver is. */
 bool way_share_pays(const struct layout *target, const struct layout *source);
 
-/* What a calibration measures: WAY_LARGE_BYTES, contiguous, until the receiver has read what it got. */
+/* What a calibration measures: WAY_LARGE_BYTES, contiguous, until the receiver has read what it
+ * got. */
 enum { WAY_LARGE_BYTES = 512 << 10 };
 struct way_samples {
     double distance_ns;
-    double touch_ns; /* of each way the part that is no copying: to write what is sent, to read what has come */
+    double touch_ns; /* of each way the part that is no copying: to write what is sent, to read what
+                        has come */
     double half_ns, ring_ns;
 };
 

@@ -1,7 +1,8 @@
 /*
- * Commits of plans against the daemon's own parser. What it takes must hold what the rest of the daemon relies on: every layout fits
- * its memory, every index its table; what it refuses has a text. The input is a Message that holds a PlanCommit; empty layouts and
- * handles in it are filled in, so that mutations of the rest get past the first check.
+ * Commits of plans against the daemon's own parser. What it takes must hold what the rest of the
+ * daemon relies on: every layout fits its memory, every index its table; what it refuses has a
+ * text. The input is a Message that holds a PlanCommit; empty layouts and handles in it are filled
+ * in, so that mutations of the rest get past the first check.
  */
 #include <string.h>
 
@@ -17,7 +18,8 @@ enum { SOURCES = 4, REGION_BYTES = 1 << 20, NODES = 2 };
 
 /* ---- as much of a daemon as the parser looks at ---- */
 
-static struct cluster_node nodes[NODES] = {{.id = 0, .name = (char *)"here"}, {.id = 7, .name = (char *)"there"}};
+static struct cluster_node nodes[NODES] = {{.id = 0, .name = (char *)"here"},
+                                           {.id = 7, .name = (char *)"there"}};
 static struct cluster cluster = {.nodes = nodes, .count = NODES};
 static struct tcad_conf conf = {
     .control.request_timeout_ns = 1000000000,
@@ -25,10 +27,16 @@ static struct tcad_conf conf = {
     .cluster = &cluster,
 };
 static struct tcad tcad = {.conf = &conf, .cluster = &cluster};
-static struct session_member members[SOURCES] = {{.node = 0, .session = 1, .known = true}, {.node = 0, .session = 2, .known = true},
-                                                 {.node = 7, .session = 1, .known = true}, {.node = 7, .session = 9, .known = true}};
+static struct session_member members[SOURCES] = {{.node = 0, .session = 1, .known = true},
+                                                 {.node = 0, .session = 2, .known = true},
+                                                 {.node = 7, .session = 1, .known = true},
+                                                 {.node = 7, .session = 9, .known = true}};
 static struct region region = {.tcad = &tcad, .id = 5, .bytes = REGION_BYTES, .fd = -1, .refs = 1};
-static struct session session = {.tcad = &tcad, .id = 1, .sources = SOURCES, .size = SOURCES, .members = members,
+static struct session session = {.tcad = &tcad,
+                                 .id = 1,
+                                 .sources = SOURCES,
+                                 .size = SOURCES,
+                                 .members = members,
                                  .regions = &region};
 
 static ProtobufCBinaryData copy(const void *data, size_t bytes)
@@ -60,7 +68,8 @@ static void fill_in(Tca__PlanCommit *commit)
             if (j % 3) /* else it is the source's */
                 fill_layout(&step->put->target_layout);
             if (step->put->handle.len == 0) {
-                struct handle handle = {.node = j % 2 ? 7 : 0, .region = 5, .length_bytes = REGION_BYTES};
+                struct handle handle = {
+                    .node = j % 2 ? 7 : 0, .region = 5, .length_bytes = REGION_BYTES};
                 uint8_t bytes[HANDLE_BYTES];
                 handle_encode(&handle, bytes);
                 step->put->handle = copy(bytes, sizeof bytes);
@@ -76,7 +85,8 @@ static void check_unit(const struct plan *plan, const struct plan_unit *unit)
     FUZZ_REQUIRE(unit->plan == plan && (unit->has_target || unit->notify));
     FUZZ_REQUIRE(unit->node == 0 || unit->node == 7);
     if (unit->notify)
-        FUZZ_REQUIRE(unit->rank < SOURCES && unit->slot < SLOTS_PER_SOURCE && members[unit->rank].node == unit->node);
+        FUZZ_REQUIRE(unit->rank < SOURCES && unit->slot < SLOTS_PER_SOURCE &&
+                     members[unit->rank].node == unit->node);
     if (!unit->has_target)
         return;
     const char *why;
@@ -92,8 +102,10 @@ static void check_unit(const struct plan *plan, const struct plan_unit *unit)
 static void check_plan(const struct plan *plan)
 {
     uint32_t steps = 0, units = 0;
-    FUZZ_REQUIRE(plan->channel < CHANNELS && plan->wanted_rail < RAIL_COUNT && plan->wanted_seat < SEAT_COUNT);
-    FUZZ_REQUIRE(plan->chain_count >= 1 && plan->chain_count <= PLAN_CHAINS_MAX && plan->step_count <= PLAN_STEPS_MAX);
+    FUZZ_REQUIRE(plan->channel < CHANNELS && plan->wanted_rail < RAIL_COUNT &&
+                 plan->wanted_seat < SEAT_COUNT);
+    FUZZ_REQUIRE(plan->chain_count >= 1 && plan->chain_count <= PLAN_CHAINS_MAX &&
+                 plan->step_count <= PLAN_STEPS_MAX);
     FUZZ_REQUIRE(memchr(plan->name, '\0', sizeof plan->name));
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         const struct plan_chain *chain = &plan->chains[i];

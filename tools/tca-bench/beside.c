@@ -7,9 +7,9 @@
 #define WARM_UP 2
 
 /*
- * Eight bytes there and eight back, alone and then while a long put of the same session is under way on another channel. The first
- * round trip is timed from before the long put's start, so that what its tca_start() takes counts; those that end after the long put do
- * not count.
+ * Eight bytes there and eight back, alone and then while a long put of the same session is under
+ * way on another channel. The first round trip is timed from before the long put's start, so that
+ * what its tca_start() takes counts; those that end after the long put do not count.
  */
 struct beside {
     struct pair *pair;
@@ -66,7 +66,8 @@ static int together(struct beside *beside, struct samples *samples, struct sampl
             samples_add(samples, took_ns, 2);
     }
     if (r >= 0)
-        r = beside->pair->me == 0 ? tca_wait(beside->long_put, PATIENCE_NS) : pair_wait(beside->pair, 2);
+        r = beside->pair->me == 0 ? tca_wait(beside->long_put, PATIENCE_NS)
+                                  : pair_wait(beside->pair, 2);
     samples_add(longs, now_ns() - first_ns, 1);
     return r;
 }

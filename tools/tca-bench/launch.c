@@ -75,8 +75,9 @@ static int run_ranks(const char *cluster, const char *nodes, const char *per_nod
                      char **argv)
 {
     char self[PATH_MAX];
-    const char *command[64] = {cluster, "run", "-q", "-n", nodes, "--ppn", per_node,
-                               boards ? "--boards" : "--no-boards", "--", self};
+    const char *command[64] = {cluster, "run",   "-q",     "-n",
+                               nodes,   "--ppn", per_node, boards ? "--boards" : "--no-boards",
+                               "--",    self};
     ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
     size_t count = 10;
 

@@ -42,8 +42,10 @@ static void usage(FILE *out)
         "nodes for that;\n"
         "under tca-cluster run, mpirun or srun it is one of the two ranks.\n"
         "\n"
-        "  -b, --bench LIST    of pingpong, bandwidth, start, overlap, beside, breakdown (default: all)\n"
-        "  -s, --sizes LIST    in bytes, K and M understood, multiples of 8 to 4M, beside 256M (default: each "
+        "  -b, --bench LIST    of pingpong, bandwidth, start, overlap, beside, breakdown (default: "
+        "all)\n"
+        "  -s, --sizes LIST    in bytes, K and M understood, multiples of 8 to 4M, beside 256M "
+        "(default: each "
         "benchmark's own)\n"
         "  -r, --rail RAIL     shm or ofi only, or peach2 (default: shm and ofi)\n"
         "  -e, --seat SEAT     client or daemon only\n"
@@ -156,18 +158,12 @@ static int parse_one(int option, char *text, struct options *options)
 static int parse(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {
-        {"bench", required_argument, NULL, 'b'},
-        {"sizes", required_argument, NULL, 's'},
-        {"rail", required_argument, NULL, 'r'},
-        {"seat", required_argument, NULL, 'e'},
-        {"layout", required_argument, NULL, 'l'},
-        {"seconds", required_argument, NULL, 't'},
-        {"cpus", required_argument, NULL, 'c'},
-        {"json", required_argument, NULL, 'j'},
-        {"line", no_argument, NULL, 'L'},
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},
-        {NULL, 0, NULL, 0},
+        {"bench", required_argument, NULL, 'b'},  {"sizes", required_argument, NULL, 's'},
+        {"rail", required_argument, NULL, 'r'},   {"seat", required_argument, NULL, 'e'},
+        {"layout", required_argument, NULL, 'l'}, {"seconds", required_argument, NULL, 't'},
+        {"cpus", required_argument, NULL, 'c'},   {"json", required_argument, NULL, 'j'},
+        {"line", no_argument, NULL, 'L'},         {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0},
     };
     int option;
 

@@ -98,7 +98,8 @@ static void ways(const json_t *ways, const struct screen *screen)
     const char *error = json_string_value(doc_get(ways, "error"));
     if (!ways)
         return;
-    fprintf(screen->to, "copying by half: %.3f of the distance a line; ", doc_number(ways, "half_line"));
+    fprintf(screen->to, "copying by half: %.3f of the distance a line; ",
+            doc_number(ways, "half_line"));
     fprintf(screen->to, "by ring: %s a line\n", units_ns(doc_number(ways, "ring_line_ns")).text);
     if (!doc_true(ways, "valid") && error) {
         fputs("these are defaults: ", screen->to);

@@ -68,7 +68,8 @@ static void ways(const json_t *copy, const struct screen *screen)
     fputs("\n         copied by ", screen->to);
     way(copy, 0, screen);
     if (doc_count(copy, "ways") > 1) {
-        fprintf(screen->to, " up to %lld ns of distance, else by ", doc_integer(copy, "first_up_to_ns"));
+        fprintf(screen->to, " up to %lld ns of distance, else by ",
+                doc_integer(copy, "first_up_to_ns"));
         way(copy, 1, screen);
     }
 }

@@ -5,8 +5,8 @@
  *
  * Regions and plans are named by the numbers that `alloc` and `plan` answer. A data layout is
  * written BYTES, or COUNTxBLOCKxSTRIDE, with an i behind it when its blocks are to be named one by
- * one and out of order (7 and COUNT have no divisor in common then). Times are in milliseconds; -1 is TCA_FOREVER, -2
- * TCA_DEFAULT.
+ * one and out of order (7 and COUNT have no divisor in common then). Times are in milliseconds; -1
+ * is TCA_FOREVER, -2 TCA_DEFAULT.
  */
 #pragma once
 

@@ -1,8 +1,9 @@
 /*
- * Long and short puts of one session under way at the same time. Plan p of CROWD, even ones long, odd ones of a word, runs on channel
- * p / 2 and puts into its own part of the target: what it is for at the part's start, another word at its end; then it notifies slot
- * p. Every round starts all of them, in an order that both sides know. So the receiver sees what came too early, too often or not at
- * all, and what overtook what.
+ * Long and short puts of one session under way at the same time. Plan p of CROWD, even ones long,
+ * odd ones of a word, runs on channel p / 2 and puts into its own part of the target: what it is
+ * for at the part's start, another word at its end; then it notifies slot p. Every round starts all
+ * of them, in an order that both sides know. So the receiver sees what came too early, too often or
+ * not at all, and what overtook what.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -35,8 +36,8 @@ static uint64_t seed_of(uint64_t round, uint32_t plan)
     return round * CROWD + plan;
 }
 
-/* Pairs of a long put and a short one of another channel that was begun later and was over before half the time of the long one. By the
- * clock of who ran them. */
+/* Pairs of a long put and a short one of another channel that was begun later and was over before
+ * half the time of the long one. By the clock of who ran them. */
 static uint64_t overtaken(struct tca_plan *const *plans)
 {
     struct tca_receipt receipts[CROWD];
@@ -48,9 +49,11 @@ static uint64_t overtaken(struct tca_plan *const *plans)
             receipts[plan].taken_ns = receipts[plan].start_ns;
     }
     for (uint32_t slow = 0; slow < CROWD; slow += 2) {
-        uint64_t half_ns = receipts[slow].taken_ns + (receipts[slow].done_ns - receipts[slow].taken_ns) / 2;
+        uint64_t half_ns =
+            receipts[slow].taken_ns + (receipts[slow].done_ns - receipts[slow].taken_ns) / 2;
         for (uint32_t quick = 1; quick < CROWD; quick += 2)
-            pairs += quick / 2 != slow / 2 && receipts[quick].taken_ns > receipts[slow].taken_ns && receipts[quick].done_ns < half_ns;
+            pairs += quick / 2 != slow / 2 && receipts[quick].taken_ns > receipts[slow].taken_ns &&
+                     receipts[quick].done_ns < half_ns;
     }
     return pairs;
 }
@@ -58,7 +61,8 @@ static uint64_t overtaken(struct tca_plan *const *plans)
 /* crowd FIRST_PLAN SOURCE PART_BYTES LONG_SHAPE ACK_RANK ACK_SLOT COUNT: ok COUNT OVERTAKEN */
 static int crowd(struct actor *actor, const struct words *words)
 {
-    uint64_t first = word_number(words, 1), part = word_number(words, 3), count = word_number(words, 7), pairs = 0;
+    uint64_t first = word_number(words, 1), part = word_number(words, 3),
+             count = word_number(words, 7), pairs = 0;
     uint8_t *source = tca_region_address(word_region(actor, words, 2));
     struct shape longs = word_shape(words, 4);
     for (uint64_t round = 0; round < count; round++) {
@@ -75,7 +79,8 @@ static int crowd(struct actor *actor, const struct words *words)
             r = tca_wait(actor->plans[first + plan], TCA_DEFAULT);
         pairs += r == 0 ? overtaken(&actor->plans[first]) : 0;
         if (r == 0)
-            r = tca_notified_wait(actor->session, (uint32_t)word_number(words, 5), (uint32_t)word_number(words, 6), TCA_DEFAULT);
+            r = tca_notified_wait(actor->session, (uint32_t)word_number(words, 5),
+                                  (uint32_t)word_number(words, 6), TCA_DEFAULT);
         if (r < 0)
             return say_error(r, "%llu %s", (unsigned long long)round, tca_error_text());
     }
@@ -93,7 +98,8 @@ static int note_order(struct actor *actor, struct arrivals *arrivals, uint32_t p
     for (uint32_t other = 0; other < CROWD; other++) {
         if (arrivals->here[other] || arrivals->place[other] >= arrivals->place[plan])
             continue;
-        bool here = tca_notified_count(actor->session, 0, other) > 0; /* looked at after the plan's own has come */
+        bool here = tca_notified_count(actor->session, 0, other) >
+                    0; /* looked at after the plan's own has come */
         if (ordered && !here && other / 2 == plan / 2)
             return -EILSEQ;
     }
@@ -101,8 +107,8 @@ static int note_order(struct actor *actor, struct arrivals *arrivals, uint32_t p
 }
 
 /* One notification of each, in whatever order. */
-static int hear_all(struct actor *actor, struct arrivals *arrivals, const uint8_t *target, uint64_t part, struct shape longs,
-                    uint64_t round, bool ordered)
+static int hear_all(struct actor *actor, struct arrivals *arrivals, const uint8_t *target,
+                    uint64_t part, struct shape longs, uint64_t round, bool ordered)
 {
     for (uint32_t left = CROWD, plan = 0; left > 0; plan = (plan + 1) % CROWD) {
         if (arrivals->here[plan])
@@ -142,8 +148,9 @@ static bool guarded(const uint8_t *target, uint64_t part, struct shape longs, ui
     return inside && at == CROWD * part;
 }
 
-/* crowded TARGET PART_BYTES LONG_SHAPE ACK_PLAN COUNT ORDERED GUARD: from rank 0. ORDERED 1: those of a channel must come in the
- * order of their starts. What is not put into has to stay GUARD. ok COUNT */
+/* crowded TARGET PART_BYTES LONG_SHAPE ACK_PLAN COUNT ORDERED GUARD: from rank 0. ORDERED 1: those
+ * of a channel must come in the order of their starts. What is not put into has to stay GUARD. ok
+ * COUNT */
 static int crowded(struct actor *actor, const struct words *words)
 {
     const uint8_t *target = tca_region_address(word_region(actor, words, 1));

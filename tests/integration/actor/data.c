@@ -102,7 +102,8 @@ static int attach(struct actor *actor, const struct words *words)
     void *memory = calloc(1, bytes + 1);
     if (actor->region_count == REGIONS_MAX || !memory)
         return say_error(-E2BIG, "this program can count %d regions", REGIONS_MAX);
-    int r = tca_region_attach(actor->session, (char *)memory + 1, bytes, &region); /* odd on purpose */
+    int r =
+        tca_region_attach(actor->session, (char *)memory + 1, bytes, &region); /* odd on purpose */
     if (r < 0) {
         free(memory);
         return say_result(r);
@@ -203,9 +204,14 @@ static int point(struct actor *actor, const struct words *words)
 
 const struct command data_commands[] = {
     {"attach", 1, attach},
-    {"alloc", 1, alloc},     {"free", 1, free_region},
-    {"handle", 1, handle},   {"fill", 4, fill},
-    {"check", 4, check},     {"set", 4, set},
-    {"guarded", 4, guarded}, {"read", 3, read_bytes},
-    {"point", 3, point},     {NULL},
+    {"alloc", 1, alloc},
+    {"free", 1, free_region},
+    {"handle", 1, handle},
+    {"fill", 4, fill},
+    {"check", 4, check},
+    {"set", 4, set},
+    {"guarded", 4, guarded},
+    {"read", 3, read_bytes},
+    {"point", 3, point},
+    {NULL},
 };

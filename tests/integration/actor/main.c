@@ -151,7 +151,7 @@ bool line_waits(void)
 
 static int run(struct actor *actor, const struct words *words)
 {
-    const struct command *const tables[] = {session_commands, data_commands, plan_commands,
+    const struct command *const tables[] = {session_commands,  data_commands,     plan_commands,
                                             transfer_commands, exchange_commands, crowd_commands};
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
         for (const struct command *command = tables[i]; command->name; command++)

@@ -77,14 +77,17 @@ static void die(const char *what)
     exit(1);
 }
 
-static struct tca_plan *make_plan(struct tca *session, struct tca_region *region, enum tca_seat seat, uint32_t channel)
+static struct tca_plan *make_plan(struct tca *session, struct tca_region *region,
+                                  enum tca_seat seat, uint32_t channel)
 {
     struct tca_plan_args args = {.name = "scribbler", .seat = seat, .channel = channel};
     struct tca_put put = {.source = region, .target_offset_bytes = 1 << 19, .bytes = 1 << 18};
     struct tca_plan *plan;
-    if (tca_region_handle(region, 0, TCA_ALL, &put.target) < 0 || tca_plan_new(session, &args, &plan) < 0 ||
-        tca_plan_put(plan, &put) < 0 || tca_plan_notify(plan, 0, channel) < 0 || tca_plan_chain(plan) < 0 ||
-        tca_plan_wait(plan, 0, channel, 1) < 0 || tca_plan_notify(plan, 0, 8) < 0 || tca_plan_commit(plan, TCA_DEFAULT) < 0)
+    if (tca_region_handle(region, 0, TCA_ALL, &put.target) < 0 ||
+        tca_plan_new(session, &args, &plan) < 0 || tca_plan_put(plan, &put) < 0 ||
+        tca_plan_notify(plan, 0, channel) < 0 || tca_plan_chain(plan) < 0 ||
+        tca_plan_wait(plan, 0, channel, 1) < 0 || tca_plan_notify(plan, 0, 8) < 0 ||
+        tca_plan_commit(plan, TCA_DEFAULT) < 0)
         die("plan");
     return plan;
 }
@@ -118,7 +121,8 @@ int main(int argc, char **argv)
     }
     puts("scribbling");
     fflush(stdout);
-    alarm((unsigned)atoi(argv[1])); /* whatever our own library makes of it: this is the end of it */
+    alarm(
+        (unsigned)atoi(argv[1])); /* whatever our own library makes of it: this is the end of it */
     signal(SIGALRM, _exit);
     signal(SIGSEGV, _exit);
     signal(SIGBUS, _exit);

@@ -13,8 +13,8 @@ enum { RANKS_MAX = 8 };
 
 struct fake {
     struct session session;
-    unsigned answers;   /* of any kind */
-    int status;         /* of the last one */
+    unsigned answers; /* of any kind */
+    int status;       /* of the last one */
     char text[1024];
     uint32_t tag;
     Tca__Message *answer;
@@ -35,7 +35,8 @@ struct session *session_find(struct tcad *tcad, uint64_t id)
     return NULL;
 }
 
-void session_answer(struct session *session, uint32_t tag, const Tca__Message *answer, const int *fds, size_t fd_count)
+void session_answer(struct session *session, uint32_t tag, const Tca__Message *answer,
+                    const int *fds, size_t fd_count)
 {
     struct fake *fake = fake_of(session);
     size_t bytes = tca__message__get_packed_size(answer);
@@ -190,7 +191,8 @@ static inline void await(unsigned count)
         fakes[i].answers = 0;
 }
 
-static inline void join(struct fake *fake, const char *name, uint32_t rank, uint32_t size, uint64_t timeout_ns)
+static inline void join(struct fake *fake, const char *name, uint32_t rank, uint32_t size,
+                        uint64_t timeout_ns)
 {
     Tca__GroupJoin body = TCA__GROUP_JOIN__INIT;
     body.name = (char *)name;
@@ -200,7 +202,8 @@ static inline void join(struct fake *fake, const char *name, uint32_t rank, uint
     group_join(&fake->session, 77, &body);
 }
 
-static inline void gather(struct fake *fake, uint64_t sequence, const void *blob, size_t bytes, uint64_t timeout_ns)
+static inline void gather(struct fake *fake, uint64_t sequence, const void *blob, size_t bytes,
+                          uint64_t timeout_ns)
 {
     Tca__Gather body = TCA__GATHER__INIT;
     body.sequence = sequence;

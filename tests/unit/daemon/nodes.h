@@ -26,7 +26,7 @@ enum { NODES_MAX = 4, PATIENCE_S = 40 };
 
 #define SECOND UINT64_C(1000000000)
 /* What is to come in time; what is to be late. Neither says how fast a machine has to be. */
-#define LONG (30 * SECOND)
+#define LONG  (30 * SECOND)
 #define SHORT (SECOND / 3)
 
 struct node {
@@ -90,7 +90,7 @@ static inline bool run_until_for(bool (*done)(void), uint64_t ns)
 }
 
 /* Waits for a condition; a test that waits in vain fails. */
-#define run_until(done) cr_assert(run_until_for(done, PATIENCE_S * SECOND), "waited in vain: " #done)
+#define run_until(done) cr_assert(run_until_for(done, PATIENCE_S *SECOND), "waited in vain: " #done)
 
 static inline void run_for_ms(unsigned ms)
 {
@@ -154,7 +154,8 @@ static inline void test_setup(void)
 
 /* ---- nodes ---- */
 
-static inline void node_up(void *context, uint32_t peer, uint64_t incarnation, const Tca__PeerHello *hello)
+static inline void node_up(void *context, uint32_t peer, uint64_t incarnation,
+                           const Tca__PeerHello *hello)
 {
     struct node *node = context;
     cr_assert_eq(hello->node, peer);
@@ -173,7 +174,8 @@ static inline void node_down(void *context, uint32_t peer, int error, const char
 }
 
 /* A lookup is answered by its name as the handle; "fail" fails. */
-static inline void node_asked(void *context, uint32_t peer, uint32_t tag, const Tca__Message *question)
+static inline void node_asked(void *context, uint32_t peer, uint32_t tag,
+                              const Tca__Message *question)
 {
     struct node *node = context;
     node->asked++;
@@ -182,7 +184,8 @@ static inline void node_asked(void *context, uint32_t peer, uint32_t tag, const 
     if (node->hold || question->body_case != TCA__MESSAGE__BODY_PEER_LOOKUP)
         return;
     if (strcmp(question->peer_lookup->name, "fail") == 0) {
-        peers_fail(node->tcad.peers, peer, tag, -ENOENT, "nothing called %s", question->peer_lookup->name);
+        peers_fail(node->tcad.peers, peer, tag, -ENOENT, "nothing called %s",
+                   question->peer_lookup->name);
         return;
     }
     Tca__Found found = TCA__FOUND__INIT;
@@ -194,7 +197,8 @@ static inline void node_asked(void *context, uint32_t peer, uint32_t tag, const 
     peers_answer(node->tcad.peers, peer, tag, &answer);
 }
 
-static const struct peers_events node_events = {.asked = node_asked, .up = node_up, .down = node_down};
+static const struct peers_events node_events = {
+    .asked = node_asked, .up = node_up, .down = node_down};
 
 /* Sets everything but the peers; a test may change it before node_open(). */
 static inline struct node *node_init(unsigned id)
@@ -218,7 +222,8 @@ static inline struct node *node_init(unsigned id)
     return node;
 }
 
-static inline void node_open_as(struct node *node, const Tca__PeerHello *hello, const struct peers_events *events)
+static inline void node_open_as(struct node *node, const Tca__PeerHello *hello,
+                                const struct peers_events *events)
 {
     char text[512] = "";
     struct peers_events own = *events;
@@ -277,7 +282,8 @@ struct reply {
     char handle[64];
 };
 
-static inline void reply_take(void *context, int status, const Tca__Message *answer, const char *text)
+static inline void reply_take(void *context, int status, const Tca__Message *answer,
+                              const char *text)
 {
     struct reply *reply = context;
     reply->count++;
@@ -289,7 +295,8 @@ static inline void reply_take(void *context, int status, const Tca__Message *ans
                  (const char *)answer->found->handle.data);
 }
 
-static inline void ask(struct node *node, uint32_t whom, const char *name, uint64_t timeout_ns, struct reply *reply)
+static inline void ask(struct node *node, uint32_t whom, const char *name, uint64_t timeout_ns,
+                       struct reply *reply)
 {
     Tca__PeerLookup lookup = TCA__PEER_LOOKUP__INIT;
     lookup.group = (char *)"g";

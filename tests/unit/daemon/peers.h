@@ -5,7 +5,6 @@
 
 #include "daemon/peer_internal.h"
 
-
 static struct reply reply, other;
 
 static inline bool answered(void)

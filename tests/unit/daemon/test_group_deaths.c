@@ -39,7 +39,8 @@ Test(group_deaths, a_death_while_joining_ends_the_join)
     run_until(two_join);
     die(&fakes[1]);
     await(1);
-    expect_fail(&fakes[0], -EOWNERDEAD, "rank 1 (session 1 of node n1) has gone before the group was complete");
+    expect_fail(&fakes[0], -EOWNERDEAD,
+                "rank 1 (session 1 of node n1) has gone before the group was complete");
     cr_assert_eq(groups_count(test.nodes[0].tcad.groups), 0);
 }
 
@@ -48,7 +49,8 @@ static bool asked_twice(void)
     return test.nodes[0].asked == 2;
 }
 
-/* The word of the death must not overtake the question: neither in the loop of the root's own node nor in a queue for a connection. */
+/* The word of the death must not overtake the question: neither in the loop of the root's own node
+ * nor in a queue for a connection. */
 Test(group_deaths, a_death_with_the_question_on_its_way_is_no_ghost)
 {
     for (unsigned node = 0; node < 2; node++) {

@@ -88,7 +88,8 @@ Test(group_hostile, the_root_believes_nothing)
         cr_assert_eq(fakes[rank].status, 0, "%s", fakes[rank].text);
 }
 
-/* A node speaks of its own sessions, and as the root of their group: not of others', whoever it says it tells of. */
+/* A node speaks of its own sessions, and as the root of their group: not of others', whoever it
+ * says it tells of. */
 Test(group_hostile, only_the_root_passes_news_on)
 {
     make_group(3);

@@ -43,7 +43,9 @@ Test(group_join, a_name_meets_at_the_same_node_for_all)
         uint32_t root[2];
         snprintf(full, sizeof full, "job-%u", i);
         for (unsigned node = 0; node < 2; node++)
-            cr_assert_eq(group_place(&test.nodes[node].tcad, 1000, full, name, &root[node], text, sizeof text), 0);
+            cr_assert_eq(group_place(&test.nodes[node].tcad, 1000, full, name, &root[node], text,
+                                     sizeof text),
+                         0);
         cr_assert_eq(root[0], root[1]);
         met[root[0]]++;
     }
@@ -54,10 +56,15 @@ Test(group_join, a_name_meets_at_the_same_node_for_all)
 Test(group_join, wrong_names_and_numbers_are_said)
 {
     struct fake *fake = open_session(0, 1, 4);
-    struct { const char *name; uint32_t rank, size; const char *text; } wrong[] = {
+    struct {
+        const char *name;
+        uint32_t rank, size;
+        const char *text;
+    } wrong[] = {
         {"", 0, 4, "1 to 63 bytes"},
         {"a\nb", 0, 4, "plain text"},
-        {"0123456789012345678901234567890123456789012345678901234567890123", 0, 4, "1 to 63 bytes, "},
+        {"0123456789012345678901234567890123456789012345678901234567890123", 0, 4,
+         "1 to 63 bytes, "},
         {"g@nowhere", 0, 4, "\"nowhere\": the cluster file has no such node"},
         {"g@9", 0, 4, "no such node"},
         {"g", 4, 4, "rank 4 of 4 cannot be"},
@@ -100,7 +107,8 @@ Test(group_join, twice_the_same_rank_is_refused)
     run_until(one_joins);
     join(open_session(1, 2, 2), "g@0", 1, 2, LONG);
     await(1);
-    expect_fail(&fakes[1], -EEXIST, "rank 1 (session 1 of node n1) was there first; session 1 of node n2");
+    expect_fail(&fakes[1], -EEXIST,
+                "rank 1 (session 1 of node n1) was there first; session 1 of node n2");
     join(&fakes[1], "g@0", 0, 2, LONG);
     await(2);
     cr_assert_eq(fakes[0].status, 0);
@@ -141,14 +149,17 @@ Test(group_join, a_user_has_so_many_groups)
         await(1);
     }
     cr_assert_eq(fakes[1].status, 0);
-    expect_fail(&fakes[2], -EDQUOT, "user 1000 has 2 groups that meet at node n0, the limit (limits.groups_per_user)");
+    expect_fail(&fakes[2], -EDQUOT,
+                "user 1000 has 2 groups that meet at node n0, the limit (limits.groups_per_user)");
 }
 
 Test(group_join, a_root_that_is_down_is_named)
 {
     join(open_session(0, 1, 2), "g@n3", 0, 2, LONG);
     await(1);
-    expect_fail(&fakes[0], -EHOSTDOWN, "group g meets at node n3, which is down: start it, or name another meeting place (g@NODE)");
+    expect_fail(&fakes[0], -EHOSTDOWN,
+                "group g meets at node n3, which is down: start it, or name another meeting place "
+                "(g@NODE)");
     cr_assert(!fakes[0].session.joined);
 }
 

@@ -48,13 +48,15 @@ Test(group_share, different_calls_fail_for_all)
     run_until(one_gathers);
     gather(&fakes[2], 6, "", 0, LONG);
     await(2);
-    expect_fail(&fakes[1], -EPROTO, "rank 1 makes collective call 5 with 0 bytes, rank 2 call 6 with 0 bytes");
+    expect_fail(&fakes[1], -EPROTO,
+                "rank 1 makes collective call 5 with 0 bytes, rank 2 call 6 with 0 bytes");
     expect_fail(&fakes[2], -EPROTO, "rank 1 makes collective call 5");
     gather(&fakes[0], 7, "ab", 2, LONG);
     run_until(one_gathers);
     gather(&fakes[1], 7, "abc", 3, LONG);
     await(2);
-    expect_fail(&fakes[0], -EPROTO, "rank 0 makes collective call 7 with 2 bytes, rank 1 call 7 with 3 bytes");
+    expect_fail(&fakes[0], -EPROTO,
+                "rank 0 makes collective call 7 with 2 bytes, rank 1 call 7 with 3 bytes");
 }
 
 Test(group_share, who_is_late_for_a_gather_is_named)
@@ -71,7 +73,8 @@ Test(group_share, who_is_late_for_a_gather_is_named)
 
 /* ---- publishing ---- */
 
-static void count_published(void *context, const char *group, const char *name, const uint8_t handle[64])
+static void count_published(void *context, const char *group, const char *name,
+                            const uint8_t handle[64])
 {
     cr_assert_str_eq(group, "g");
     ++*(unsigned *)context;
@@ -133,7 +136,8 @@ Test(group_share, a_group_publishes_so_much)
         publish(&fakes[i % 2], name, 1);
         await(1);
     }
-    expect_fail(&fakes[1], -EDQUOT, "group g has 3 handles published, the limit (limits.published_per_group)");
+    expect_fail(&fakes[1], -EDQUOT,
+                "group g has 3 handles published, the limit (limits.published_per_group)");
 }
 
 Test(group_share, what_a_session_published_goes_with_it)

@@ -6,7 +6,8 @@
 static void expect_near(uint64_t got, uint64_t wanted)
 {
     /* four buckets an octave: within an eighth of an octave either way, and a little */
-    cr_assert(got >= wanted * 3 / 4 && got <= wanted * 5 / 4 + 1, "%lu instead of about %lu", got, wanted);
+    cr_assert(got >= wanted * 3 / 4 && got <= wanted * 5 / 4 + 1, "%lu instead of about %lu", got,
+              wanted);
 }
 
 Test(histogram, empty)

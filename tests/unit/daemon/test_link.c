@@ -14,7 +14,8 @@
 static char place;
 static unsigned connects, disconnects, fails;
 
-static int peer_connect(struct driver *driver, const void *address, size_t address_bytes, struct driver_peer **ret_peer)
+static int peer_connect(struct driver *driver, const void *address, size_t address_bytes,
+                        struct driver_peer **ret_peer)
 {
     connects++;
     *ret_peer = (struct driver_peer *)&place;
@@ -61,8 +62,8 @@ static struct {
 } posts[8];
 static unsigned post_count;
 
-void engine_call(struct engine *engine, void (*work)(struct engine *engine, void *context), void (*done)(void *context),
-                 void *context)
+void engine_call(struct engine *engine, void (*work)(struct engine *engine, void *context),
+                 void (*done)(void *context), void *context)
 {
     work(engine, context);
     posts[post_count].done = done;

@@ -27,23 +27,28 @@ Test(metrics, nothing_is_still_a_text)
 
 Test(metrics, counters_and_units_get_their_suffixes)
 {
-    renders("{\"families\": [{\"name\": \"put\", \"type\": \"counter\", \"unit\": \"bytes\", \"help\": \"All of it.\","
-            " \"samples\": [{\"labels\": {\"rail\": \"shm\", \"seat\": 2}, \"value\": 7}]},"
-            "{\"name\": \"rtt_seconds\", \"type\": \"gauge\", \"unit\": \"seconds\", \"help\": \"\","
-            " \"samples\": [{\"labels\": {}, \"value\": 0.1}, {\"value\": \"no number\"}]},"
-            "{\"name\": \"starts_total\", \"type\": \"counter\", \"unit\": \"\", \"help\": \"h\","
-            " \"samples\": [{\"value\": 9007199254740993}]}]}",
-            "# TYPE put_bytes counter\n# UNIT put_bytes bytes\n# HELP put_bytes All of it.\n"
-            "put_bytes_total{rail=\"shm\",seat=\"2\"} 7\n"
-            "# TYPE rtt_seconds gauge\n# UNIT rtt_seconds seconds\n# HELP rtt_seconds \nrtt_seconds 0.1\n"
-            "# TYPE starts counter\n# HELP starts h\nstarts_total 9007199254740993\n# EOF\n");
+    renders(
+        "{\"families\": [{\"name\": \"put\", \"type\": \"counter\", \"unit\": \"bytes\", \"help\": "
+        "\"All of it.\","
+        " \"samples\": [{\"labels\": {\"rail\": \"shm\", \"seat\": 2}, \"value\": 7}]},"
+        "{\"name\": \"rtt_seconds\", \"type\": \"gauge\", \"unit\": \"seconds\", \"help\": \"\","
+        " \"samples\": [{\"labels\": {}, \"value\": 0.1}, {\"value\": \"no number\"}]},"
+        "{\"name\": \"starts_total\", \"type\": \"counter\", \"unit\": \"\", \"help\": \"h\","
+        " \"samples\": [{\"value\": 9007199254740993}]}]}",
+        "# TYPE put_bytes counter\n# UNIT put_bytes bytes\n# HELP put_bytes All of it.\n"
+        "put_bytes_total{rail=\"shm\",seat=\"2\"} 7\n"
+        "# TYPE rtt_seconds gauge\n# UNIT rtt_seconds seconds\n# HELP rtt_seconds \nrtt_seconds "
+        "0.1\n"
+        "# TYPE starts counter\n# HELP starts h\nstarts_total 9007199254740993\n# EOF\n");
 }
 
 Test(metrics, what_people_write_is_escaped)
 {
-    renders("{\"families\": [{\"name\": \"a-b\", \"type\": \"gauge\", \"unit\": \"\", \"help\": \"back\\\\slash \\\"q\\\"\\nnext\","
+    renders("{\"families\": [{\"name\": \"a-b\", \"type\": \"gauge\", \"unit\": \"\", \"help\": "
+            "\"back\\\\slash \\\"q\\\"\\nnext\","
             " \"samples\": [{\"labels\": {\"name\": \"x\\\"} 1\\n# EOF\\\\\"}, \"value\": 1}]}]}",
-            "# TYPE a_b gauge\n# HELP a_b back\\\\slash \\\"q\\\"\\nnext\na_b{name=\"x\\\"} 1\\n# EOF\\\\\"} 1\n# EOF\n");
+            "# TYPE a_b gauge\n# HELP a_b back\\\\slash \\\"q\\\"\\nnext\na_b{name=\"x\\\"} 1\\n# "
+            "EOF\\\\\"} 1\n# EOF\n");
 }
 
 /* ---- over HTTP ---- */
@@ -55,7 +60,8 @@ static size_t http_bytes;
 static bool http_done(void)
 {
     ssize_t n;
-    while ((n = recv(http_fd, http_answer + http_bytes, sizeof http_answer - 1 - http_bytes, MSG_DONTWAIT)) > 0)
+    while ((n = recv(http_fd, http_answer + http_bytes, sizeof http_answer - 1 - http_bytes,
+                     MSG_DONTWAIT)) > 0)
         http_bytes += (size_t)n;
     http_answer[http_bytes] = '\0';
     return n == 0 || (n < 0 && errno != EAGAIN);
@@ -63,7 +69,8 @@ static bool http_done(void)
 
 static int http_connect(int port)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port),
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     cr_assert_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
@@ -92,7 +99,8 @@ Test(metrics, http_answers_a_get_and_nothing_else)
     cr_assert_eq(http_new(test.loop, "no address", 0, answer, NULL, &http), -EINVAL);
     cr_assert_eq(http_new(test.loop, "127.0.0.1", 0, answer, NULL, &http), 0);
     int port = http_port(http);
-    contains(http_get(port, "GET /yes?a=b HTTP/1.1\r\nHost: x\r\n\r\n"), "HTTP/1.1 200 OK\r\nContent-Type: text/x\r\n");
+    contains(http_get(port, "GET /yes?a=b HTTP/1.1\r\nHost: x\r\n\r\n"),
+             "HTTP/1.1 200 OK\r\nContent-Type: text/x\r\n");
     contains(http_answer, "Content-Length: 5\r\n");
     contains(http_answer, "\r\n\r\nbody\n");
     contains(http_get(port, "GET /no HTTP/1.1\r\n\r\n"), "HTTP/1.1 404 ");

@@ -138,7 +138,8 @@ Test(peer, a_question_beyond_the_limit_fails_alone)
 
 static bool settled(void)
 {
-    return both_answered() && peers_is_up(test.nodes[0].tcad.peers, 1) && peers_is_up(test.nodes[1].tcad.peers, 0);
+    return both_answered() && peers_is_up(test.nodes[0].tcad.peers, 1) &&
+           peers_is_up(test.nodes[1].tcad.peers, 0);
 }
 
 /* What lingers is gone, and one of them has pinged the other. */
@@ -146,8 +147,8 @@ static bool quiet(void)
 {
     const struct peers *a = test.nodes[0].tcad.peers, *b = test.nodes[1].tcad.peers;
     struct peer_info to_b, to_a;
-    return peers_info(a, 1, &to_b) == 0 && peers_info(b, 0, &to_a) == 0 && to_b.rtt_ns + to_a.rtt_ns > 0 &&
-           a->ungreeted_count + b->ungreeted_count == 0;
+    return peers_info(a, 1, &to_b) == 0 && peers_info(b, 0, &to_a) == 0 &&
+           to_b.rtt_ns + to_a.rtt_ns > 0 && a->ungreeted_count + b->ungreeted_count == 0;
 }
 
 Test(peer, connecting_at_once_leaves_one_connection)
@@ -192,8 +193,10 @@ Test(peer, a_node_that_is_not_there_is_down_at_once)
 Test(peer, host_names_are_looked_up)
 {
     test.cluster_text[0] = '\0';
-    sprintf(test.cluster_text, "cluster = test\nn0 id=0 address=localhost:%u\nn1 id=1 address=no-such-host.invalid:7\n",
-            test.ports[0]);
+    sprintf(
+        test.cluster_text,
+        "cluster = test\nn0 id=0 address=localhost:%u\nn1 id=1 address=no-such-host.invalid:7\n",
+        test.ports[0]);
     struct node *a = node_init(0);
     a->conf.control.request_timeout_ns = 3 * SECOND; /* there may be no name server that answers */
     node_open(a);

@@ -88,7 +88,8 @@ Test(peer_ends, a_stopped_node_is_noticed)
     waitpid(pid, NULL, 0);
 }
 
-/* The other daemon is replaced without our noticing: its old socket stays open in a stopped process. */
+/* The other daemon is replaced without our noticing: its old socket stays open in a stopped
+ * process. */
 Test(peer_ends, a_new_incarnation_takes_the_place_of_the_old)
 {
     pid_t pid = spawn_node(1);
@@ -127,8 +128,8 @@ Test(peer_ends, a_reload_drops_who_has_left_or_moved)
 
     char next[512];
     test.ports[3] = free_port();
-    snprintf(next, sizeof next, "cluster = test\nn0 id=0 address=%s:%u\nn2 id=2 address=%s:%u\n", test.address, test.ports[0],
-             test.address, test.ports[3]);
+    snprintf(next, sizeof next, "cluster = test\nn0 id=0 address=%s:%u\nn2 id=2 address=%s:%u\n",
+             test.address, test.ports[0], test.address, test.ports[3]);
     struct cluster *former = a->tcad.cluster;
     a->tcad.cluster = make_cluster(next);
     peers_reload(a->tcad.peers);

@@ -99,8 +99,10 @@ Test(peer_hostile, another_node_at_the_address_is_refused)
 {
     node_new(0);
     char wrong[512];
-    snprintf(wrong, sizeof wrong, "cluster = test\nn0 id=0 address=%s:%u\nn1 id=1 address=%s:%u\n"
-                                  "n2 id=2 address=127.0.0.1:1\n", test.address, test.ports[3], test.address, test.ports[0]);
+    snprintf(wrong, sizeof wrong,
+             "cluster = test\nn0 id=0 address=%s:%u\nn1 id=1 address=%s:%u\n"
+             "n2 id=2 address=127.0.0.1:1\n",
+             test.address, test.ports[3], test.address, test.ports[0]);
     strcpy(test.cluster_text, wrong);
     struct node *c = node_init(2);
     c->conf.control.listen.host[0] = '\0';
@@ -166,7 +168,10 @@ static void garbage(uint32_t security)
     header.version = PROTO_VERSION;
     header.flags = FRAME_IN_MEMFD;
     expect_dropped(&header, sizeof header);
-    struct { struct frame_header header; uint8_t rest[16]; } frame;
+    struct {
+        struct frame_header header;
+        uint8_t rest[16];
+    } frame;
     frame_header_fill(&frame.header, 1, sizeof frame.rest);
     memset(frame.rest, 0xff, sizeof frame.rest);
     expect_dropped(&frame, sizeof frame);
@@ -194,7 +199,10 @@ Test(peer_hostile, a_question_before_the_greeting_is_refused)
     Tca__Message question = TCA__MESSAGE__INIT;
     question.body_case = TCA__MESSAGE__BODY_PEER_LOOKUP;
     question.peer_lookup = &lookup;
-    struct { struct frame_header header; uint8_t rest[64]; } frame;
+    struct {
+        struct frame_header header;
+        uint8_t rest[64];
+    } frame;
     size_t bytes = tca__message__pack(&question, frame.rest);
     frame_header_fill(&frame.header, 1, (uint32_t)bytes);
     expect_dropped(&frame, sizeof frame.header + bytes);

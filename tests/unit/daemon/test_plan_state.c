@@ -25,7 +25,8 @@ Test(plan_state, every_pair)
             bool expected = false;
             for (size_t i = 0; i < sizeof legal / sizeof legal[0]; i++)
                 expected |= (int)legal[i].from == from && (int)legal[i].to == to;
-            cr_assert_eq(plan_state_legal(from, to), expected, "%s to %s", plan_state_name(from), plan_state_name(to));
+            cr_assert_eq(plan_state_legal(from, to), expected, "%s to %s", plan_state_name(from),
+                         plan_state_name(to));
         }
     }
 }

@@ -198,7 +198,8 @@ Test(DRIVER_SUITE, a_flush_waits_for_what_was_put, .timeout = 60)
             cr_assert(pump_until(world.from, world.to, &transfers[i].op.done, 1));
         op_init(&flush);
         int r;
-        while ((r = world.from->driver->ops->peer_flush(world.from->driver, world.peer, &flush.op)) == -EAGAIN)
+        while ((r = world.from->driver->ops->peer_flush(world.from->driver, world.peer,
+                                                        &flush.op)) == -EAGAIN)
             pump_rounds(world.from, world.to, 1);
         cr_assert(r == 0);
         cr_assert(pump_until(world.from, world.to, &flush.done, 1));

@@ -105,7 +105,8 @@ Test(cost_file, comes_back)
         }
     cr_assert(back.ways_valid);
     for (unsigned field = 0; field < WAY_COST_FIELDS; field++)
-        cr_assert(alike(*way_cost_at(&table.ways, field), *way_cost_at(&back.ways, field)), "%s", way_cost_fields[field].name);
+        cr_assert(alike(*way_cost_at(&table.ways, field), *way_cost_at(&back.ways, field)), "%s",
+                  way_cost_fields[field].name);
     table.ways_valid = false; /* could not be measured */
     cr_assert(cost_write(path, &table) == 0, "over an old one");
     cr_assert(cost_read(path, &back, &why, &line) == 0, "%s in line %u", why, line);

@@ -51,7 +51,8 @@ static void check(const struct flows *flows, const struct flow_put *put)
     cr_assert(flows_busy(flows, put) == busy);
     cr_assert((flows_next(flows) != NULL) == (count > 0));
     if (count > 0)
-        cr_assert(first_of_flow(flows_next(flows)), "the turn is of a put that others of its flow are before");
+        cr_assert(first_of_flow(flows_next(flows)),
+                  "the turn is of a put that others of its flow are before");
 }
 
 Test(flows, as_the_model)

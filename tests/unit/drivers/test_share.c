@@ -84,7 +84,8 @@ static void make_put(unsigned number, enum way way, uint64_t offset, uint64_t by
                                    .landing_bytes = blob_bytes,
                                    .target_layout = layout};
     cr_assert(side.driver->ops->put_prepare(side.driver, &args, &moves[number], &info) == 0);
-    cr_assert(shm_put_share(moves[number], way, &way_costs_default, number + 1, layout, layout) == 0);
+    cr_assert(shm_put_share(moves[number], way, &way_costs_default, number + 1, layout, layout) ==
+              0);
     if (way != WAY_PUSH) {
         cr_assert(copy_program_new(layout, layout, &programs[number]) == 0);
         offers[number] = (struct lane_put){.id = number + 1,

@@ -16,8 +16,8 @@ static struct driver_peer *connect_peer(void)
     return peer;
 }
 
-static struct driver_put *prepare_flow(struct driver_peer *peer, uint64_t flow, struct layout *layout,
-                                       uint64_t target, uint64_t token)
+static struct driver_put *prepare_flow(struct driver_peer *peer, uint64_t flow,
+                                       struct layout *layout, uint64_t target, uint64_t token)
 {
     struct driver_landing *landing;
     struct driver_put *put;
@@ -95,15 +95,16 @@ Test(shm, long_copies_go_in_pieces_and_peers_take_turns)
     free(word);
 }
 
-/* Of two flows to one peer, the short puts of one do not wait for the long one of the other, and keep their order. */
+/* Of two flows to one peer, the short puts of one do not wait for the long one of the other, and
+ * keep their order. */
 Test(shm, flows_take_turns)
 {
     enum { PUTS = 6 };
     struct layout *large, *middle, *word;
     struct op ops[PUTS];
     cr_assert(side_open(&side, "shm", SEGMENT, REGION) == 0);
-    cr_assert(layout_contiguous(LONG, &large) == 0 && layout_contiguous(2 * SEGMENT, &middle) == 0 &&
-              layout_contiguous(8, &word) == 0);
+    cr_assert(layout_contiguous(LONG, &large) == 0 &&
+              layout_contiguous(2 * SEGMENT, &middle) == 0 && layout_contiguous(8, &word) == 0);
     struct driver_peer *peer = connect_peer();
     struct driver_put *puts[PUTS] = {
         prepare_flow(peer, 1, large, 100000, 0), prepare_flow(peer, 1, word, 200000, 1),
@@ -121,7 +122,8 @@ Test(shm, flows_take_turns)
     const uint64_t order[PUTS] = {2, 3, 5, 4, 0, 1};
     for (unsigned i = 0; i < PUTS; i++) {
         cr_assert(ops[i].done == 1);
-        cr_assert(side.notified[i] == order[i], "%u: %llu", i, (unsigned long long)side.notified[i]);
+        cr_assert(side.notified[i] == order[i], "%u: %llu", i,
+                  (unsigned long long)side.notified[i]);
         side.driver->ops->put_release(side.driver, puts[i]);
     }
     side.driver->ops->peer_disconnect(side.driver, peer);

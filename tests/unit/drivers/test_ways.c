@@ -94,8 +94,10 @@ Test(ways, near_reaches_as_far_as_half_is_cheap)
     costs = way_costs_default;
     costs.half_line *= 2;
     cr_assert(way_choose(&costs, layout, layout).up_to_ns < usual);
-    costs = (struct way_costs){.half_line = way_cost_fields[0].least, .ring_line_ns = way_cost_fields[1].most};
-    cr_assert(way_costs_valid(&costs) && way_choose(&costs, layout, layout).up_to_ns > usual, "no overflow");
+    costs = (struct way_costs){.half_line = way_cost_fields[0].least,
+                               .ring_line_ns = way_cost_fields[1].most};
+    cr_assert(way_costs_valid(&costs) && way_choose(&costs, layout, layout).up_to_ns > usual,
+              "no overflow");
     free(layout);
 }
 

@@ -13,7 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { STRESS_LOST_NS = 2000000000 }; /* who sleeps that long beside what is there has lost a wake-up */
+enum {
+    STRESS_LOST_NS = 2000000000
+}; /* who sleeps that long beside what is there has lost a wake-up */
 
 struct stress {
     void *shared;

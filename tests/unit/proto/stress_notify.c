@@ -46,7 +46,8 @@ static void wait_for(struct inbox *inbox, uint64_t round, uint64_t count, uint64
         uint32_t doorbell = notify_prepare_sleep(segment);
         if (both_there(segment, count))
             notify_cancel_sleep(segment);
-        else if (notify_sleep(segment, doorbell, STRESS_LOST_NS) == -ETIMEDOUT && both_there(segment, count))
+        else if (notify_sleep(segment, doorbell, STRESS_LOST_NS) == -ETIMEDOUT &&
+                 both_there(segment, count))
             stress_fail("a wake-up was lost in round %lu", (unsigned long)round);
     }
     if (!notify_take(notify_line_of(segment, 0, SLOT_DIRECT),

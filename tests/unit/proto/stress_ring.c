@@ -38,7 +38,8 @@ static void wait_for_submission(struct stress *stress, struct session_segment *s
         return;
     }
     struct pollfd poll_fd = {.fd = stress->eventfd, .events = POLLIN};
-    while (poll(&poll_fd, 1, STRESS_LOST_NS / 1000000) != 1) /* the client may have to wait for a core, too */
+    while (poll(&poll_fd, 1, STRESS_LOST_NS / 1000000) !=
+           1) /* the client may have to wait for a core, too */
         if (ring_readable(submit))
             stress_fail("the engine lost a wake-up after %u", submit->mine);
     uint64_t count;
@@ -110,7 +111,8 @@ static void wait_for_completion(struct notify_segment *notify, struct ring *comp
     uint32_t doorbell = notify_prepare_sleep(notify);
     if (ring_readable(complete))
         notify_cancel_sleep(notify);
-    else if (notify_sleep(notify, doorbell, STRESS_LOST_NS) == -ETIMEDOUT && ring_readable(complete))
+    else if (notify_sleep(notify, doorbell, STRESS_LOST_NS) == -ETIMEDOUT &&
+             ring_readable(complete))
         stress_fail("the client lost a wake-up after %u", complete->mine);
 }
 

@@ -38,7 +38,8 @@ Test(wait, neither_spin_nor_yield)
 Test(wait, spin_only)
 {
     struct waiter waiter;
-    waiter_init(&waiter, 50000000, 0); /* longer than this process may be off its core in the first rounds */
+    waiter_init(&waiter, 50000000,
+                0); /* longer than this process may be off its core in the first rounds */
     waiter_begin(&waiter);
     cr_assert_gt(steps_until(&waiter, WAITER_CHECK, 10000000), 63);
     cr_assert_gt(steps_until(&waiter, WAITER_SLEEP, 10000000), 0);
@@ -85,7 +86,8 @@ Test(wait, each_wait_begins_anew)
         cr_assert_eq(waiter_step(&waiter), WAITER_AGAIN);
 }
 
-/* A process on the only processor that this one may use from now on. It computes, or it yields for ever. */
+/* A process on the only processor that this one may use from now on. It computes, or it yields for
+ * ever. */
 static pid_t share_processor(bool yields)
 {
     cpu_set_t all, one;

@@ -49,10 +49,14 @@ static const char topology[] =
     "{\"id\":1,\"name\":\"n1\",\"subcluster\":\"a\",\"state\":\"up\"},{\"id\":2,\"name\":"
     "\"n\\\"2\",\"subcluster\":\"b\","
     "\"state\":\"down\"}],\"links\":[{\"from\":0,\"to\":1,\"rail\":\"ofi\",\"state\":\"up\"},"
-    "{\"from\":0,\"to\":2,\"rail\":\"ofi\",\"state\":\"down\"}],\"fabrics\":[{\"rail\":\"peach2\",\"shape\":\"ring of "
-    "2\",\"boards\":[{\"node\":0,\"place\":0,\"state\":\"up\"},{\"node\":1,\"place\":1,\"state\":\"cut off\"}],"
-    "\"cables\":[{\"from\":0,\"from_port\":\"E\",\"to\":1,\"to_port\":\"W\",\"state\":\"out\"},{\"from\":1,"
-    "\"from_port\":\"E\",\"to\":0,\"to_port\":\"W\",\"state\":\"in\"}]}],\"machine\":{\"packages\":1,"
+    "{\"from\":0,\"to\":2,\"rail\":\"ofi\",\"state\":\"down\"}],\"fabrics\":[{\"rail\":\"peach2\","
+    "\"shape\":\"ring of "
+    "2\",\"boards\":[{\"node\":0,\"place\":0,\"state\":\"up\"},{\"node\":1,\"place\":1,\"state\":"
+    "\"cut off\"}],"
+    "\"cables\":[{\"from\":0,\"from_port\":\"E\",\"to\":1,\"to_port\":\"W\",\"state\":\"out\"},{"
+    "\"from\":1,"
+    "\"from_port\":\"E\",\"to\":0,\"to_port\":\"W\",\"state\":\"in\"}]}],\"machine\":{\"packages\":"
+    "1,"
     "\"cores\":2,\"processors\":4,"
     "\"memory_bytes\":8589934592,\"numa_nodes\":1,\"devices\":[{\"name\":\"eth0\",\"type\":"
     "\"network\",\"numa_node\":0}]}}";
@@ -96,8 +100,10 @@ Test(render, topology_dot)
         "    n0 -- n1 [label=\"ofi\", color=\"#2e7d32\", style=solid];\n"
         "    n0 -- n2 [label=\"ofi\", color=\"#c62828\", style=dashed];\n"
         "    n1 [xlabel=\"peach2\", fontcolor=\"#c62828\", style=\"rounded,dashed\"];\n"
-        "    n0 -- n1 [taillabel=\"E\", headlabel=\"W\", color=\"#c62828\", penwidth=3, style=dotted];\n"
-        "    n1 -- n0 [taillabel=\"E\", headlabel=\"W\", color=\"#2e7d32\", penwidth=3, style=solid];\n"
+        "    n0 -- n1 [taillabel=\"E\", headlabel=\"W\", color=\"#c62828\", penwidth=3, "
+        "style=dotted];\n"
+        "    n1 -- n0 [taillabel=\"E\", headlabel=\"W\", color=\"#2e7d32\", penwidth=3, "
+        "style=solid];\n"
         "}\n");
 }
 
@@ -171,23 +177,29 @@ Test(render, plan_explains_itself)
                   "    ofi   daemon    30.5 us  chosen\n");
 }
 
-#define PLAN_OF_COPY(copy) \
-    "{\"id\":\"3.0\",\"name\":\"\",\"session\":3,\"channel\":0,\"bytes\":8,\"starts\":0,\"state\":\"ready\",\"chains\":[{\"index\":0," \
-    "\"rail\":\"shm\",\"seat\":\"client\",\"predicted_ns\":100,\"steps\":[{\"kind\":\"put\",\"bytes\":8,\"blocks\":1," \
-    "\"descriptors\":1,\"source\":{\"region\":1,\"offset\":0,\"layout\":\"contiguous\"},\"target\":{\"node\":0,\"region\":2," \
+#define PLAN_OF_COPY(copy)                                                                         \
+    "{\"id\":\"3.0\",\"name\":\"\",\"session\":3,\"channel\":0,\"bytes\":8,\"starts\":0,"          \
+    "\"state\":\"ready\",\"chains\":[{\"index\":0,"                                                \
+    "\"rail\":\"shm\",\"seat\":\"client\",\"predicted_ns\":100,\"steps\":[{\"kind\":\"put\","      \
+    "\"bytes\":8,\"blocks\":1,"                                                                    \
+    "\"descriptors\":1,\"source\":{\"region\":1,\"offset\":0,\"layout\":\"contiguous\"},"          \
+    "\"target\":{\"node\":0,\"region\":2,"                                                         \
     "\"offset\":0,\"layout\":\"contiguous\"},\"notify\":null,\"copy\":" copy "}]}]}"
-#define SHOWN_OF_COPY(copy) \
-    "plan 3.0 (-), session 3, channel 0: ready, 8 B a start, 0 starts\n\nchain 0: rail shm, seat client; predicted 100 ns\n" \
-    "    0  put 8 B in 1 block, 1 descriptor\n         from region 1 at 0, contiguous\n" \
-    "         to   node 0 region 2 at 0, contiguous\n" copy "    no candidates: this chain moves no bytes\n"
+#define SHOWN_OF_COPY(copy)                                                                        \
+    "plan 3.0 (-), session 3, channel 0: ready, 8 B a start, 0 starts\n\nchain 0: rail shm, seat " \
+    "client; predicted 100 ns\n"                                                                   \
+    "    0  put 8 B in 1 block, 1 descriptor\n         from region 1 at 0, contiguous\n"           \
+    "         to   node 0 region 2 at 0, contiguous\n" copy                                        \
+    "    no candidates: this chain moves no bytes\n"
 
 Test(render, plan_explains_its_copying)
 {
     expect_render(render_plan, PLAN_OF_COPY("null"), SHOWN_OF_COPY(""));
     expect_render(render_plan, PLAN_OF_COPY("{\"ways\":[\"push\"],\"first_up_to_ns\":null}"),
                   SHOWN_OF_COPY("         copied by push\n"));
-    expect_render(render_plan, PLAN_OF_COPY("{\"ways\":[\"half\",\"ring\"],\"first_up_to_ns\":130}"),
-                  SHOWN_OF_COPY("         copied by half up to 130 ns of distance, else by ring\n"));
+    expect_render(
+        render_plan, PLAN_OF_COPY("{\"ways\":[\"half\",\"ring\"],\"first_up_to_ns\":130}"),
+        SHOWN_OF_COPY("         copied by half up to 130 ns of distance, else by ring\n"));
 }
 
 Test(render, config)
@@ -252,11 +264,15 @@ Test(render, calibrate)
         "shm   client        110 ns           20 ns    1.50 ns  10.00 GB/s  5.25 GB/s\n"
         "ofi   daemon  not measured               -          -           -          -\n"
         "kept in /c\n");
-#define WAYS "\"half_line\":0.155,\"ring_line_ns\":13.9"
+#define WAYS  "\"half_line\":0.155,\"ring_line_ns\":13.9"
 #define SHOWN "no rails\ncopying by half: 0.155 of the distance a line; by ring: 13.9 ns a line\n"
-    expect_render(render_calibrate, "{\"path\":\"/c\",\"rails\":[],\"ways\":{\"valid\":true,\"error\":\"\"," WAYS "}}",
+    expect_render(render_calibrate,
+                  "{\"path\":\"/c\",\"rails\":[],\"ways\":{\"valid\":true,\"error\":\"\"," WAYS
+                  "}}",
                   SHOWN "kept in /c\n");
-    expect_render(render_calibrate, "{\"path\":\"/c\",\"rails\":[],\"ways\":{\"valid\":false,\"error\":\"busy\"," WAYS "}}",
+    expect_render(render_calibrate,
+                  "{\"path\":\"/c\",\"rails\":[],\"ways\":{\"valid\":false,\"error\":\"busy\"," WAYS
+                  "}}",
                   SHOWN "these are defaults: busy\nkept in /c\n");
 }
 
@@ -365,7 +381,8 @@ Test(render, survives_wrong_documents)
         "{}",
         "[]",
         "[1,2]",
-        "{\"nodes\":[1,null,\"x\",{}],\"links\":[[]],\"fabrics\":[{\"boards\":[7,{}],\"cables\":[null,{}]},3],\"sessions\":[{}],\"regions\":[null],"
+        "{\"nodes\":[1,null,\"x\",{}],\"links\":[[]],\"fabrics\":[{\"boards\":[7,{}],\"cables\":["
+        "null,{}]},3],\"sessions\":[{}],\"regions\":[null],"
         "\"plans\":[{\"id\":7}],\"machine\":3,"
         "\"chains\":[{\"steps\":[{\"kind\":\"put\"},{\"kind\":4}],\"candidates\":[[]]}],\"values\":"
         "[{}],\"variables\":[{}],"
