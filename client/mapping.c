@@ -236,7 +236,7 @@ int mapping_segment(struct tca *session, const Tca__Mapping *mapping,
 int mapping_counter(struct tca *session, const Tca__Mapping *mapping, uint32_t slot,
                     struct notify_counter **ret_counter)
 {
-    struct mapped_segment *segment;
+    struct mapped_segment *segment = NULL;
     uint32_t rank = session->identity.rank;
     int r = mapping_segment(session, mapping, &segment);
     if (r < 0)

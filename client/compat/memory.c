@@ -288,7 +288,7 @@ tcaresult reference_allocation(const struct reference *reference,
 tcaresult reference_region(const struct reference *reference, struct tca_region **ret_region,
                            uint64_t *ret_offset_bytes)
 {
-    struct allocation *allocation;
+    struct allocation *allocation = NULL;
     tcaresult result = reference_allocation(reference, &allocation, ret_offset_bytes);
     if (result == TCA_SUCCESS && allocation->device)
         result = compat_fail(TCA_ERROR_NOT_SUPPORTED, "a plan cannot put from a GPU's memory");
