@@ -51,7 +51,9 @@ __attribute__((format(printf, 2, 3))) tcaresult compat_fail(tcaresult result, co
                                                             ...);
 /* From a negative errno of tca.h, with tca_error_text(). `what` comes before it. */
 tcaresult compat_fail_errno(int error, const char *what);
-/* TCA_SUCCESS, or tcaInit() was not called. */
+/* From a failure in another thread: what tcaGetErrorString() said there. */
+tcaresult compat_fail_as(tcaresult result, const char *text);
+/* TCA_SUCCESS, or tcaInit() was not called, or has failed. */
 tcaresult compat_ready(void);
 
 /* ---- memory.c ---- */

@@ -2,7 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "client/compat/compat.h"
+#include "client/compat/join.h"
 
 static _Thread_local struct {
     tcaresult result;
@@ -66,9 +66,14 @@ tcaresult compat_fail_errno(int error, const char *what)
     return compat_fail(result_of(error), "%s: %s", what, tca_error_text());
 }
 
+tcaresult compat_fail_as(tcaresult result, const char *text)
+{
+    snprintf(last.text, sizeof(last.text), "%s", text);
+    last.result = result;
+    return result;
+}
+
 tcaresult compat_ready(void)
 {
-    if (compat.session)
-        return TCA_SUCCESS;
-    return compat_fail(TCA_ERROR_NOT_INITIALIZED, "this process has no session");
+    return compat.session ? TCA_SUCCESS : join_missing();
 }

@@ -1,10 +1,12 @@
 /* The beginning and the end of a process's use of the API. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "client/compat/channel.h"
 #include "client/compat/device/device.h"
+#include "client/compat/join.h"
 #include "client/compat/notice.h"
 #include "client/compat/turn.h"
 
@@ -13,14 +15,14 @@ enum { SECOND_NS = 1000 * 1000 * 1000 };
 #define EXIT_TIMEOUT_NS (2ll * SECOND_NS)
 
 struct compat compat;
-static pid_t
-    owner; /* who called tcaInit(): a child that exits does not settle its parent's affairs */
+/* Who has met the others: a child that exits does not settle its parent's affairs. */
+static _Atomic pid_t owner;
 
 /* What was started is let finish, for a sender may exit as soon as it has sent. The rest the daemon
  * cleans up. */
 static void at_exit(void)
 {
-    if (!compat.session || getpid() != owner)
+    if (getpid() != owner)
         return;
     TAKE_TURN();
     channels_settle(EXIT_TIMEOUT_NS);
@@ -41,29 +43,32 @@ static tcaresult open_session(void)
     return TCA_SUCCESS;
 }
 
-TCA_API tcaresult tcaInit(void)
+/* With the turn. */
+static tcaresult begin(void)
 {
-    TAKE_TURN();
-    static bool registered;
-    if (compat.session)
-        return TCA_SUCCESS;
     tcaresult result = open_session();
     if (result == TCA_SUCCESS)
         result = notices_open();
     if (result == TCA_SUCCESS)
         result = device_open();
-    if (result != TCA_SUCCESS) {
+    if (result == TCA_SUCCESS)
+        owner = getpid();
+    else
         compat.session = tca_close(compat.session);
-        return result;
-    }
-    owner = getpid();
-    if (!registered && atexit(at_exit) == 0)
-        registered = true;
-    return TCA_SUCCESS;
+    return result;
+}
+
+TCA_API tcaresult tcaInit(void)
+{
+    static atomic_flag registered = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&registered))
+        atexit(at_exit);
+    return join_others(begin);
 }
 
 TCA_API struct tca *tcaGetSession(void)
 {
+    TAKE_TURN();
     return compat.session;
 }
 

@@ -39,7 +39,7 @@ extern "C" {
  * Nodes: the original had one process per node, and a node's number stood for its process. Here it
  * is the process that a handle names, and a notification comes from: several processes may share a
  * node, each with notifications of its own. All processes of a job (mpirun, srun, tca-cluster run)
- * call tcaInit(), which returns when all have.
+ * call tcaInit().
  *
  * GPU memory: where a process finds a GPU (libcuda.so.1 is loaded when it runs), tcaMemoryGPU is
  * memory of the GPU whose context is current in tcaMalloc(), of the first one when none is; with a
@@ -126,8 +126,10 @@ typedef enum tcaOp {
 
 /* Connects this process to the tcad of its node (TCA_SOCKET, TCA_NODE, see tca(7)) and meets the
  * other processes of the job. After MPI_Init(). Again: does nothing. There is no end: what a
- * process leaves behind goes with it; at exit() chains that still run are let finish. Waits for the
- * others a minute, or TCA_TIMEOUT. */
+ * process leaves behind goes with it; at exit() chains that still run are let finish. Where the
+ * others have not come within half a second it returns, and they meet while the program goes on
+ * (others may be waiting for that); the next call waits until they have, at most a minute, or
+ * TCA_TIMEOUT, and says if they have not. */
 TCA_API tcaresult tcaInit(void);
 
 /* What a result means; of the last call of this thread that failed, with what was wrong. Valid
