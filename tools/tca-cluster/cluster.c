@@ -138,17 +138,21 @@ int cluster_load(const char *dir, struct cluster *ret_cluster)
     return 0;
 }
 
+/* Whoever reads it without the lock finds the whole of it, or none. */
 int cluster_save(const struct cluster *cluster)
 {
     struct path path = cluster_path(cluster->dir, "state");
-    FILE *to = fopen(path.text, "we");
+    struct path fresh = cluster_path(cluster->dir, "state.new");
+    FILE *to = fopen(fresh.text, "we");
 
     if (!to)
-        return complain(errno, "cannot write %s: %s", path.text, strerror(errno));
+        return complain(errno, "cannot write %s: %s", fresh.text, strerror(errno));
     fprintf(to, "nodes %u\nsubclusters %u\nsecurity %s\nboards %d\nrings %u\nowner %d %llu\n",
             cluster->nodes, cluster->subclusters, cluster->plain ? "plain" : "tls", cluster->boards,
             cluster->rings, (int)cluster->owner.pid, cluster->owner.start);
-    return fclose(to) == 0 ? 0 : complain(errno, "cannot write %s: %s", path.text, strerror(errno));
+    if (fclose(to) != 0 || rename(fresh.text, path.text) < 0)
+        return complain(errno, "cannot write %s: %s", path.text, strerror(errno));
+    return 0;
 }
 
 struct process cluster_daemon(const struct cluster *cluster, unsigned node)
@@ -177,8 +181,8 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 
 static bool is_ours(const char *name)
 {
-    static const char *const names[] = {"state", "cluster.conf", "cluster.key", "overrides",
-                                        "notify"};
+    static const char *const names[] = {"state",       "state.new", "cluster.conf",
+                                        "cluster.key", "overrides", "notify"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         if (strcmp(name, names[i]) == 0)

@@ -65,12 +65,23 @@ static int use_end(struct use *use)
     return r == -ENOENT ? 0 : r;
 }
 
-/* A run that was killed may leave daemons that have not heard of it yet. */
-static int end_leftovers(const struct cluster *cluster)
+static bool is_left_over(const struct cluster *cluster)
 {
-    say("ending what a run that was killed has left in %s", cluster->dir);
-    int lock_fd = cluster_lock(cluster->dir, false);
-    int r = lock_fd < 0 ? lock_fd : cluster_down(cluster);
+    return cluster_alive(cluster) > 0 && cluster->owner.pid > 0 &&
+           process_state(&cluster->owner) == PROCESS_GONE;
+}
+
+/* A run that was killed may leave daemons that have not heard of it yet. */
+static int end_leftovers(const char *dir)
+{
+    struct cluster cluster;
+    int lock_fd = cluster_lock(dir, false);
+    int r = lock_fd < 0 ? lock_fd : cluster_load(dir, &cluster);
+
+    if (r == 0 && is_left_over(&cluster)) { /* nobody else has done it meanwhile */
+        say("ending what a run that was killed has left in %s", dir);
+        r = cluster_down(&cluster);
+    }
     if (lock_fd >= 0)
         close(lock_fd);
     return r == -ENOENT ? 0 : r;
@@ -85,9 +96,8 @@ static int use_try(struct use *use, const char *dir, const struct run_options *o
     unsigned alive = r == 0 ? cluster_alive(&use->cluster) : 0;
 
     use->own = false;
-    if (alive > 0 && use->cluster.owner.pid > 0 &&
-        process_state(&use->cluster.owner) == PROCESS_GONE) {
-        if ((r = end_leftovers(&use->cluster)) < 0)
+    if (r == 0 && is_left_over(&use->cluster)) {
+        if ((r = end_leftovers(dir)) < 0)
             return r;
     } else if (alive > 0) {
         if (alive < use->cluster.nodes)
