@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -14,6 +13,7 @@
 #include "client/session.h"
 #include "drivers/copy/copy.h"
 #include "proto/notify.h"
+#include "proto/thread.h"
 
 enum {
     BUCKETS = 256,
@@ -124,7 +124,6 @@ static void *bounce_main(void *argument)
 static int begin(struct tca *session)
 {
     struct bounces *bounces = calloc(1, sizeof(*bounces));
-    sigset_t all, before;
     if (!bounces)
         return -ENOMEM;
     for (int way = 0; way < BOUNCE_WAYS; way++)
@@ -133,16 +132,12 @@ static int begin(struct tca *session)
     bounces->bell = &session->segment->bounce_bell;
     bounces->engine_fd = session->engine_fd;
     pthread_mutex_init(&bounces->mutex, NULL);
-    sigfillset(&all); /* signals are the program's business */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int r = pthread_create(&bounces->thread, NULL, bounce_main, bounces);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (r) {
+    int r = thread_begin(&bounces->thread, "tca-bounce", bounce_main, bounces);
+    if (r < 0) {
         pthread_mutex_destroy(&bounces->mutex);
         free(bounces);
-        return -r;
+        return r;
     }
-    pthread_setname_np(bounces->thread, "tca-bounce");
     session->bounces = bounces;
     return 0;
 }

@@ -201,7 +201,7 @@ static int place_source(struct tca *session, struct tca_put *put)
 int tca_plan_put(struct tca_plan *plan, const struct tca_put *put)
 {
     struct tca_layout *source = NULL, *target = NULL;
-    struct step *step;
+    struct step *step = NULL;
     int r = reserve_step(plan, &step);
     if (r < 0)
         return r;
@@ -237,7 +237,7 @@ int tca_plan_put(struct tca_plan *plan, const struct tca_put *put)
 static int add_notification(struct tca_plan *plan, enum step_kind kind, uint32_t rank,
                             uint32_t slot, uint64_t count)
 {
-    struct step *step;
+    struct step *step = NULL;
     int r = reserve_step(plan, &step);
     if (r < 0)
         return r;

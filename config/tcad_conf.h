@@ -92,9 +92,9 @@ struct tcad_conf {
         uint32_t target; /* enum conf_log_target */
     } log;
 
-    struct cluster
-        *cluster; /* owned, never NULL; without a cluster file, one with this node only */
-    char *file;   /* that was read; NULL: none, all defaults */
+    /* owned, never NULL; without a cluster file, one with this node only */
+    struct cluster *cluster;
+    char *file; /* that was read; NULL: none, all defaults */
     struct tcad_conf_origins *origins;
 };
 

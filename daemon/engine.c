@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -12,6 +11,7 @@
 #include "daemon/engine_internal.h"
 #include "daemon/loop.h"
 #include "proto/notify.h"
+#include "proto/thread.h"
 
 enum {
     PROGRESS_BUDGET = 64,
@@ -317,17 +317,12 @@ int engine_add_driver(struct engine *engine, const struct driver_ops *ops,
 
 int engine_run(struct engine *engine)
 {
-    sigset_t all, before; /* signals are the loop's business */
-    sigfillset(&all);
     engine->running = true;
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int r = pthread_create(&engine->thread, NULL, engine_main, engine);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (r) {
+    int r = thread_begin(&engine->thread, "tcad-engine", engine_main, engine);
+    if (r < 0) {
         engine->running = false;
-        return -r;
+        return r;
     }
-    pthread_setname_np(engine->thread, "tcad-engine");
     return 0;
 }
 

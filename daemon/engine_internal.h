@@ -70,9 +70,9 @@ struct engine {
     struct engine_session *active; /* looked at in every round */
     struct engine_session *parked; /* armed, and nothing of theirs under way */
     uint32_t rounds;
-    uint32_t
-        losses; /* of peers, that the loop has yet to hear of: until its orders come, no start is
-                   taken, or those that follow a start that failed for it would fail as well */
+    /* of peers, that the loop has yet to hear of: until its orders come, no start is taken, or
+     * those that follow a start that failed for it would fail as well */
+    uint32_t losses;
 
     _Atomic uint64_t starts, completions, errors, bytes, sleeps;
     _Atomic bool asleep;

@@ -71,8 +71,8 @@ struct plan_unit {
     struct region *region; /* there, when it is this node (a reference) */
     enum way way;          /* the client's seat: how to copy */
     uint32_t share;        /* its id in the lane to the owner (lane.h); 0: none */
-    struct binding
-        *binding; /* there, when it is this node and the daemon's seat runs it; ours to end */
+    /* there, when it is this node and the daemon's seat runs it; ours to end */
+    struct binding *binding;
     uint64_t remote_binding; /* there, on another node */
     unsigned rails;          /* that can carry it: bit per enum rail */
     unsigned lost;           /* of these: were lost, or out of reach when it was committed */

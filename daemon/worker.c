@@ -2,11 +2,11 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "daemon/loop.h"
+#include "proto/thread.h"
 
 struct job {
     struct job *next;
@@ -68,16 +68,11 @@ int worker_new(struct loop *loop, struct worker **ret_worker)
     pthread_mutex_init(&worker->mutex, NULL);
     pthread_cond_init(&worker->wake, NULL);
 
-    sigset_t all, before; /* signals are the loop's business */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int r = pthread_create(&worker->thread, NULL, worker_main, worker);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (r) {
+    int r = thread_begin(&worker->thread, "tcad-worker", worker_main, worker);
+    if (r < 0) {
         free(worker);
-        return -r;
+        return r;
     }
-    pthread_setname_np(worker->thread, "tcad-worker");
     *ret_worker = worker;
     return 0;
 }

@@ -52,10 +52,10 @@ struct driver_config {
     const char *runtime_dir; /* a directory of the daemon's, for sockets and the like */
     uint64_t segment_bytes;  /* size of a gathered piece; 0: the driver's default */
     const char *board;       /* peach2: control socket of this node's board; NULL: there is none */
-    uint32_t
-        board_nodes; /* peach2: nodes of the sub-cluster; 0: as many as a sub-cluster can have */
-    uint32_t
-        board_rings; /* peach2: cabled as one ring, or two; 0: as the number of nodes suggests */
+    /* peach2: nodes of the sub-cluster; 0: as many as a sub-cluster can have */
+    uint32_t board_nodes;
+    /* peach2: cabled as one ring, or two; 0: as the number of nodes suggests */
+    uint32_t board_rings;
 };
 
 /* What a probe finds, and what the cost model may take for granted. */
@@ -84,8 +84,8 @@ struct driver_op {
      * 0), or it failed. */
     void (*done)(struct driver_op *op, int status);
     uint32_t retries; /* counted by the driver */
-    uint64_t
-        posted_ns; /* set by the driver when its last descriptor was handed over (0: at once) */
+    /* set by the driver when its last descriptor was handed over (0: at once) */
+    uint64_t posted_ns;
     void *driver_private[3]; /* the driver's while it has the op */
     void *owner;             /* the owner's */
 };
@@ -101,8 +101,8 @@ struct driver_landing_args {
 
 struct driver_put_args {
     struct driver_peer *peer;
-    uint64_t
-        flow; /* puts of different flows need no order: a long one does not hold up the others' */
+    /* puts of different flows need no order: a long one does not hold up the others' */
+    uint64_t flow;
     struct driver_region *region; /* source; NULL: a notification alone */
     uint64_t offset_bytes;
     const struct layout *layout; /* as above */

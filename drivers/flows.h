@@ -19,8 +19,8 @@ struct flow_put {
 
 /* All zero: nothing waits. */
 struct flows {
-    struct flow_put
-        *served; /* the first of the flow before the one whose turn it is; NULL: nothing waits */
+    /* the first of the flow before the one whose turn it is; NULL: nothing waits */
+    struct flow_put *served;
 };
 
 /* Whether something of this put's flow waits. */

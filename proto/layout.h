@@ -50,8 +50,8 @@ struct layout_op {
     int64_t offset_bytes; /* relative to the enclosing loop's current place */
     union {
         int64_t stride_bytes; /* LOOP */
-        uint64_t
-            each_bytes; /* LIST: the length of every pair, when it is known to be one; else 0 */
+        /* LIST: the length of every pair, when it is known to be one; else 0 */
+        uint64_t each_bytes;
     };
 };
 static_assert(sizeof(struct layout_op) == 32, "wire format");

@@ -2,7 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "client/compat/join.h"
+#include "client/compat/meet.h"
 
 static _Thread_local struct {
     tcaresult result;
@@ -75,5 +75,5 @@ tcaresult compat_fail_as(tcaresult result, const char *text)
 
 tcaresult compat_ready(void)
 {
-    return compat.session ? TCA_SUCCESS : join_missing();
+    return compat.session ? TCA_SUCCESS : meet_missing();
 }

@@ -6,7 +6,7 @@
 
 #include "client/compat/channel.h"
 #include "client/compat/device/device.h"
-#include "client/compat/join.h"
+#include "client/compat/meet.h"
 #include "client/compat/notice.h"
 #include "client/compat/turn.h"
 
@@ -63,7 +63,7 @@ TCA_API tcaresult tcaInit(void)
     static atomic_flag registered = ATOMIC_FLAG_INIT;
     if (!atomic_flag_test_and_set(&registered))
         atexit(at_exit);
-    return join_others(begin);
+    return meet_others(begin);
 }
 
 TCA_API struct tca *tcaGetSession(void)

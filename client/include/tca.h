@@ -376,8 +376,8 @@ struct tca_plan_args {
     const char *name;   /* for tcactl and receipts; may be NULL */
     enum tca_rail rail; /* a commit fails when it cannot be had */
     enum tca_seat seat;
-    uint32_t
-        channel; /* 0 .. 3: daemon-seat plans of one channel run in the order of their starts */
+    /* 0 .. 3: daemon-seat plans of one channel run in the order of their starts */
+    uint32_t channel;
     uint32_t flags;
 };
 

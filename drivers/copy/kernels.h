@@ -26,8 +26,8 @@ typedef void copy_nest_kernel(uint8_t *target, const uint8_t *source, const stru
 struct copy_list {
     const int32_t *target_places; /* relative to the side's base */
     const int32_t *source_places;
-    const uint32_t
-        *starts; /* packed position of each block and of the end; NULL: all have block_bytes */
+    /* packed position of each block and of the end; NULL: all have block_bytes */
+    const uint32_t *starts;
     uint64_t block_bytes;
 };
 static inline int64_t copy_list_start(const struct copy_list *list, uint64_t block)

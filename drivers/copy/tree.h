@@ -56,8 +56,8 @@ static inline int64_t copy_plus(int64_t a, int64_t b)
 struct copy_tree {
     struct copy_op *ops;
     uint64_t op_count;
-    const struct copy_op
-        *top; /* all of it: a loop of one iteration, or the only operation that it would have */
+    /* all of it: a loop of one iteration, or the only operation that it would have */
+    const struct copy_op *top;
 };
 
 /* Layouts of the same size, or NULL for packed bytes. 0, -ENOMEM, or -ENOTSUP: the two have no

@@ -222,8 +222,8 @@ struct ofi_source {
     uint32_t slots, slot_bytes;
     uint32_t consumed, returned; /* slots, counting up freely */
     uint64_t arrived;            /* bit n: slot n has been filled */
-    struct ofi_source
-        *next_owed; /* in the list of those whose credits the provider did not take yet */
+    /* in the list of those whose credits the provider did not take yet */
+    struct ofi_source *next_owed;
     bool owed;
     uint64_t owed_since_ns;
     uint64_t retry_ns; /* not before; clock_now_ns() */

@@ -10,28 +10,34 @@ SHAPES = [("1", "1"), ("8", "8"), ("65536", "65536"), ("64x32x128", "2048"), ("2
           ("1000x1x3", "1x1000x0"), ("700001", "700001")]
 
 
+def check_every_side(case, sender, receiver, seat="any"):
+    for attached in ((True, False), (False, True), (True, True)):
+        for shape, target_shape in SHAPES:
+            with case.subTest(seat=seat, attached=attached, shape=shape, target_shape=target_shape):
+                stream = Stream(sender, receiver, shape=shape, target_shape=target_shape, attached=attached, seat=seat)
+                case.assertEqual(stream.run(5), 5)
+                sender.ask(f"freeplan {stream.plan}")
+                sender.ask(f"free {stream.source}")
+                receiver.ask(f"freeplan {stream.ack}")
+                receiver.ask(f"free {stream.target}")
+
+
+def check_gaps(case, sender, receiver, seat="any"):
+    stream = Stream(sender, receiver, shape="32x8x24", target_shape="16x16x40", attached=(True, True), seat=seat)
+    receiver.ask(f"set {stream.target} 0 4096 0xee")
+    case.assertEqual(stream.run(3), 3)
+    data = bytes.fromhex(receiver.ask(f"read {stream.target} 0 4096")[0])
+    for at, value in enumerate(data):
+        if at >= 16 * 40 or at % 40 >= 16:
+            case.assertEqual(value, 0xee, f"byte {at}, in no block, was written")
+
+
 class Attached(harness.Case):
     def test_every_side(self):
-        sender, receiver = self.cluster(1).group([0, 0])
-        for attached in ((True, False), (False, True), (True, True)):
-            for shape, target_shape in SHAPES:
-                with self.subTest(attached=attached, shape=shape, target_shape=target_shape):
-                    stream = Stream(sender, receiver, shape=shape, target_shape=target_shape, attached=attached)
-                    self.assertEqual(stream.run(5), 5)
-                    sender.ask(f"freeplan {stream.plan}")
-                    sender.ask(f"free {stream.source}")
-                    receiver.ask(f"freeplan {stream.ack}")
-                    receiver.ask(f"free {stream.target}")
+        check_every_side(self, *self.cluster(1).group([0, 0]))
 
     def test_gaps_stay_as_they_are(self):
-        sender, receiver = self.cluster(1).group([0, 0])
-        stream = Stream(sender, receiver, shape="32x8x24", target_shape="16x16x40", attached=(True, True))
-        receiver.ask(f"set {stream.target} 0 4096 0xee")
-        self.assertEqual(stream.run(1), 1)
-        data = bytes.fromhex(receiver.ask(f"read {stream.target} 0 4096")[0])
-        for at, value in enumerate(data):
-            if at >= 16 * 40 or at % 40 >= 16:
-                self.assertEqual(value, 0xee, f"byte {at}, in no block, was written")
+        check_gaps(self, *self.cluster(1).group([0, 0]))
 
     def test_the_receiver_looks_later(self):
         """What the lane does not hold is written by the kernel, or waits."""

@@ -7,39 +7,26 @@ import time
 
 import harness
 from harness import Failed, Stream
-from test_attached import SHAPES
+from test_attached import check_every_side, check_gaps
+
+
+# How they come about: to another node, and within one in the daemon's seat.
+PLACES = (([0, 1], "any"), ([0, 0], "daemon"))
 
 
 class Bounces(harness.Case):
     def test_every_side(self):
-        """To another node, and within one in the daemon's seat."""
-        for nodes, seat in (([0, 1], "any"), ([0, 0], "daemon")):
-            sender, receiver = self.cluster(2).group(nodes)
-            for attached in ((True, False), (False, True), (True, True)):
-                for shape, target_shape in SHAPES:
-                    with self.subTest(nodes=nodes, attached=attached, shape=shape, target_shape=target_shape):
-                        stream = Stream(sender, receiver, shape=shape, target_shape=target_shape, attached=attached, seat=seat)
-                        self.assertEqual(stream.run(5), 5)
-                        sender.ask(f"freeplan {stream.plan}")
-                        sender.ask(f"free {stream.source}")
-                        receiver.ask(f"freeplan {stream.ack}")
-                        receiver.ask(f"free {stream.target}")
+        for nodes, seat in PLACES:
+            check_every_side(self, *self.cluster(2).group(nodes), seat)
 
     def test_gaps_stay_as_they_are(self):
-        for nodes, seat in (([0, 1], "any"), ([0, 0], "daemon")):
-            sender, receiver = self.cluster(2).group(nodes)
-            stream = Stream(sender, receiver, shape="32x8x24", target_shape="16x16x40", attached=(True, True), seat=seat)
-            receiver.ask(f"set {stream.target} 0 4096 0xee")
-            self.assertEqual(stream.run(3), 3)
-            data = bytes.fromhex(receiver.ask(f"read {stream.target} 0 4096")[0])
-            for at, value in enumerate(data):
-                if at >= 16 * 40 or at % 40 >= 16:
-                    self.assertEqual(value, 0xee, f"byte {at}, in no block, was written")
+        for nodes, seat in PLACES:
+            check_gaps(self, *self.cluster(2).group(nodes), seat)
 
     def test_many_puts(self):
         """More than the rings between daemon and process hold, all of them there when the notification behind them is."""
         puts = 450
-        for nodes, seat in (([0, 1], "any"), ([0, 0], "daemon")):
+        for nodes, seat in PLACES:
             sender, receiver = self.cluster(2).group(nodes)
             source, _ = sender.attach(1 << 16)
             target, _ = receiver.attach(1 << 16)

@@ -25,8 +25,8 @@ struct row {
  * tca_error_text(). */
 typedef int bench_run(struct pair *pair, const struct way *way, uint64_t bytes, struct row *row);
 
-bench_run
-    bench_pingpong; /* half a round trip; both sides write what they send and read what they get */
+/* half a round trip; both sides write what they send and read what they get */
+bench_run bench_pingpong;
 bench_run bench_bandwidth; /* a window of puts one way, until the receiver says that it has all; the
                               time of one put */
 bench_run bench_start;     /* tca_start() alone */

@@ -6,8 +6,8 @@
 #include "tools/tca-cluster/up.h"
 
 struct run_options {
-    struct up_options
-        up; /* for a cluster that is up for this run only; nodes 0: as many as the run needs */
+    /* for a cluster that is up for this run only; nodes 0: as many as the run needs */
+    struct up_options up;
     unsigned nodes;    /* to use; 0: all */
     unsigned per_node; /* processes */
     unsigned ranks;    /* of mpirun; 0: nodes * per_node */

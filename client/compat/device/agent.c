@@ -1,7 +1,6 @@
 /* The agent: serves what others want of this process's device memory. */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -9,12 +8,13 @@
 #include <unistd.h>
 
 #include "client/compat/device/post.h"
+#include "proto/thread.h"
 
 static struct {
     pthread_t thread;
     bool running;
-    struct cuda_place
-        *pinned; /* set by the program's thread, looked at when that waits for the end */
+    /* set by the program's thread, looked at when that waits for the end */
+    struct cuda_place *pinned;
     /* under the lock, for agent_started() */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -239,15 +239,11 @@ static void *run(void *unused)
 
 tcaresult agent_start(void)
 {
-    sigset_t all, before;
     if (agent.running)
         return compat_fail(TCA_ERROR_SYSTEM, "the agent of a tcaInit() that failed still runs");
-    sigfillset(&all); /* the program's signals are for its own threads */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&agent.thread, NULL, run, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    agent.running = error == 0;
-    return error ? compat_fail(TCA_ERROR_SYSTEM, "no thread for GPU memory: %s", strerror(error))
+    int r = thread_begin(&agent.thread, "tca-agent", run, NULL);
+    agent.running = r == 0;
+    return r < 0 ? compat_fail(TCA_ERROR_SYSTEM, "no thread for GPU memory: %s", strerror(-r))
                  : TCA_SUCCESS;
 }
 
@@ -257,7 +253,7 @@ tcaresult agent_started(void)
     while (!agent.met)
         pthread_cond_wait(&agent.changed, &agent.lock);
     pthread_mutex_unlock(&agent.lock);
-    return agent.result == TCA_SUCCESS ? TCA_SUCCESS : compat_fail(agent.result, "%s", agent.text);
+    return agent.result == TCA_SUCCESS ? TCA_SUCCESS : compat_fail_as(agent.result, agent.text);
 }
 
 void agent_join(void)

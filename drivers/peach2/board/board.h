@@ -63,8 +63,8 @@ uint8_t *iommu_find(struct iommu *iommu, uint64_t bus, uint64_t length_bytes);
 
 struct port {
     /* the cable */
-    const char
-        *dial; /* path of the neighbour's control socket: this end plugs; NULL: the other does */
+    /* path of the neighbour's control socket: this end plugs; NULL: the other does */
+    const char *dial;
     uint32_t dial_port; /* there */
     bool unplugged;     /* by hand */
     bool up;

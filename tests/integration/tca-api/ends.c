@@ -1,20 +1,10 @@
 /* Without MPI: rank 1 sends and exits at once, waiting for nothing; rank 0 gets all of it, and is
  * told that no more will come. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <tca-api.h>
+
+#include "tests/integration/tca-api/expect.h"
 
 enum { BYTES = 3 << 20, TIMES = 3 };
-
-static void expect(tcaresult result, tcaresult expected, const char *what)
-{
-    if (result == expected)
-        return;
-    fprintf(stderr, "%s: %d (%s) instead of %d\n", what, result, tcaGetErrorString(result),
-            expected);
-    exit(1);
-}
 
 static tcaDesc *chain(const tcaHandle *to, const tcaHandle *from, size_t bytes)
 {

@@ -1,22 +1,12 @@
 /* Without MPI, three processes: process 2 ends without a word in the middle of it. What goes into
  * the device memory of the others arrives all the same, and what goes into its own is said to be
  * lost. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <tca-api.h>
 #include <tca.h>
 #include <unistd.h>
 
-enum { BYTES = 300 << 10, TIMES = 30 };
+#include "tests/integration/tca-api/expect.h"
 
-static void expect(tcaresult result, tcaresult expected, const char *what)
-{
-    if (result == expected)
-        return;
-    fprintf(stderr, "%s: %d (%s) instead of %d\n", what, result, tcaGetErrorString(result),
-            expected);
-    exit(1);
-}
+enum { BYTES = 300 << 10, TIMES = 30 };
 
 /* To device memory, and a notification. */
 static void load(const tcaHandle *to, const tcaHandle *from)

@@ -9,8 +9,8 @@
 #include "client/compat/compat.h"
 
 /* Runs begin() until it has succeeded, once. Its result; TCA_SUCCESS, too, when it takes long. */
-tcaresult join_others(tcaresult (*begin)(void));
+tcaresult meet_others(tcaresult (*begin)(void));
 
 /* In a call that finds no session: tells why begin() failed after its caller had gone on, or that
  * nobody has called tcaInit(). */
-tcaresult join_missing(void);
+tcaresult meet_missing(void);

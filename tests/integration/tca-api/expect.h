@@ -1,0 +1,15 @@
+/* What the test programs without MPI share. */
+#pragma once
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <tca-api.h>
+
+static void expect(tcaresult result, tcaresult expected, const char *what)
+{
+    if (result == expected)
+        return;
+    fprintf(stderr, "%s: %d (%s) instead of %d\n", what, result, tcaGetErrorString(result),
+            expected);
+    exit(1);
+}
