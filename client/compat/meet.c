@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/compat/thread.h"
 #include "client/compat/turn.h"
-#include "proto/thread.h"
 
 /* Processes that call tcaInit() together have met by then. */
 enum { TOGETHER_NS = 500 * 1000 * 1000, SECOND_NS = 1000 * 1000 * 1000 };
@@ -62,7 +62,7 @@ tcaresult meet_others(tcaresult (*begin)(void))
     if (meeting.state == MEET_NOT_YET ||
         (meeting.state == MEET_ENDED && meeting.result != TCA_SUCCESS)) {
         meeting.begin = begin;
-        r = thread_begin(&thread, "tca-init", run, NULL);
+        r = compat_thread(&thread, run);
         if (r == 0) {
             pthread_detach(thread);
             meeting.state = MEET_BEGINS;

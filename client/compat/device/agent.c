@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "client/compat/device/post.h"
-#include "proto/thread.h"
+#include "client/compat/thread.h"
 
 static struct {
     pthread_t thread;
@@ -241,7 +241,7 @@ tcaresult agent_start(void)
 {
     if (agent.running)
         return compat_fail(TCA_ERROR_SYSTEM, "the agent of a tcaInit() that failed still runs");
-    int r = thread_begin(&agent.thread, "tca-agent", run, NULL);
+    int r = compat_thread(&agent.thread, run);
     agent.running = r == 0;
     return r < 0 ? compat_fail(TCA_ERROR_SYSTEM, "no thread for GPU memory: %s", strerror(-r))
                  : TCA_SUCCESS;
