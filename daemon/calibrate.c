@@ -2,16 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <sched.h>
 #include <semaphore.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "daemon/engine.h"
+#include "daemon/sort.h"
 #include "proto/notify.h"
 #include "proto/wait.h"
 
@@ -138,12 +136,6 @@ static int64_t one_put(struct bench *bench, struct driver_put *put)
     return (int64_t)(now - started);
 }
 
-static int compare_ns(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* What the fastest quarter of many starts took at most: ns, or negative. That others had a turn is
  * not the rail's fault. */
 static int64_t repeat(struct bench *bench, struct driver_put *put)
@@ -158,7 +150,7 @@ static int64_t repeat(struct bench *bench, struct driver_put *put)
     }
     if (r < 0)
         return r;
-    qsort(ns, (size_t)count, sizeof ns[0], compare_ns);
+    sort_ns(ns, (size_t)count);
     return ns[count / 4];
 }
 
@@ -365,63 +357,4 @@ int calibrate_driver(const struct driver_ops *ops, const struct driver_config *c
     side_close(&bench, &bench.receiver);
     free(bench.landing.segment);
     return r;
-}
-
-/* ---- the line between two cores ---- */
-
-enum {
-    LINE_ROUNDS = 2000,
-    LINE_LOOKS = 1024, /* before a processor is offered to the other: there may be only one */
-};
-
-struct line_pair {
-    _Alignas(64) _Atomic uint32_t value;
-    _Atomic bool stop;
-};
-
-static void *line_other(void *context)
-{
-    struct line_pair *pair = context;
-    uint32_t seen = 0;
-    unsigned looks = 0;
-    while (!atomic_load_explicit(&pair->stop, memory_order_relaxed)) {
-        uint32_t value = atomic_load_explicit(&pair->value, memory_order_acquire);
-        if (value == seen && ++looks % LINE_LOOKS == 0)
-            sched_yield();
-        if (value != seen && value % 2 == 1) {
-            seen = value + 1;
-            atomic_store_explicit(&pair->value, seen, memory_order_release);
-        }
-    }
-    return NULL;
-}
-
-double calibrate_line_ns(void)
-{
-    struct line_pair pair = {0};
-    pthread_t thread;
-    int64_t ns[LINE_ROUNDS];
-    int count = 0;
-    uint64_t started = clock_now_ns();
-    unsigned looks = 0;
-
-    if (pthread_create(&thread, NULL, line_other, &pair))
-        return 100;
-    for (; count < LINE_ROUNDS && clock_now_ns() - started < ENOUGH_NS; count++) {
-        uint64_t sent = clock_now_ns(), now = sent;
-        atomic_store_explicit(&pair.value, (uint32_t)(2 * count + 1), memory_order_release);
-        while (atomic_load_explicit(&pair.value, memory_order_acquire) !=
-                   (uint32_t)(2 * count + 2) &&
-               now - started < 2 * ENOUGH_NS) {
-            if (++looks % LINE_LOOKS == 0)
-                sched_yield();
-            now = clock_now_ns();
-        }
-        ns[count] = (int64_t)(clock_now_ns() - sent) / 2;
-    }
-    atomic_store_explicit(&pair.stop, true, memory_order_relaxed);
-    pthread_join(thread, NULL);
-    qsort(ns, (size_t)count, sizeof ns[0], compare_ns);
-    return count ? (double)ns[count / 10]
-                 : 100; /* others' turns on these cores are not the line's fault */
 }

@@ -78,9 +78,7 @@ static void finish(struct root *root, struct group *group)
     Tca__Message message = TCA__MESSAGE__INIT;
     message.body_case = TCA__MESSAGE__BODY_GATHERED;
     message.gathered = &body;
-    for (uint32_t rank = 0; rank < group->size; rank++)
-        peers_answer(root->tcad->peers, group->members[rank].node, group->members[rank].tag,
-                     &message);
+    group_answer_all(root, group, &message);
     for (uint32_t rank = 0; rank < group->size; rank++)
         stop_gathering(group, &group->members[rank]);
     free(blobs);

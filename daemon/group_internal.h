@@ -114,6 +114,9 @@ struct group *root_find(const struct root *root, uint32_t user, const char *name
 struct group *group_new(struct root *root, const Tca__PeerGroupJoin *join);
 /* Nobody is in it, or waits to be, any more. */
 void group_end(struct root *root, struct group *group);
+/* Answers the open join or gather of every member. */
+void group_answer_all(const struct root *root, const struct group *group,
+                      const Tca__Message *answer);
 /* Fails everybody who waits for the others to join. */
 void group_fail_joins(struct root *root, struct group *group, int error, const char *text);
 /* Somebody waits now: look at the deadlines soon. */

@@ -67,6 +67,14 @@ static bool group_deserted(const struct group *group)
     return group->joining == 0 && group->in == 0;
 }
 
+void group_answer_all(const struct root *root, const struct group *group,
+                      const Tca__Message *answer)
+{
+    for (uint32_t rank = 0; rank < group->size; rank++)
+        peers_answer(root->tcad->peers, group->members[rank].node, group->members[rank].tag,
+                     answer);
+}
+
 /* ---- the tick ---- */
 
 static void on_tick(void *context)

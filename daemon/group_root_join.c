@@ -92,9 +92,7 @@ static void complete(struct root *root, struct group *group)
     Tca__Message message = TCA__MESSAGE__INIT;
     message.body_case = TCA__MESSAGE__BODY_GROUP_MEMBERS;
     message.group_members = &body;
-    for (uint32_t rank = 0; rank < group->size; rank++)
-        peers_answer(root->tcad->peers, group->members[rank].node, group->members[rank].tag,
-                     &message);
+    group_answer_all(root, group, &message);
     free(members);
     free(list);
 }

@@ -6,6 +6,7 @@
 
 #include "daemon/admin.h"
 #include "daemon/peer.h"
+#include "daemon/sort.h"
 #include "daemon/tcad.h"
 #include "proto/wait.h"
 
@@ -20,14 +21,8 @@ struct ping {
     unsigned count;
     uint64_t asked_ns;
     char why[256];
-    uint64_t rtt_ns[PINGS_MAX];
+    int64_t rtt_ns[PINGS_MAX];
 };
-
-static int compare_ns(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
 
 static void finish(struct ping *ping)
 {
@@ -37,7 +32,7 @@ static void finish(struct ping *ping)
         free(ping);
         return;
     }
-    qsort(ping->rtt_ns, ping->count, sizeof ping->rtt_ns[0], compare_ns);
+    sort_ns(ping->rtt_ns, ping->count);
     admin_reply_document(ping->reply,
                          json_pack("{s:I, s:s, s:I, s:I, s:{s:f, s:f, s:f}}", "node",
                                    (json_int_t)ping->node, "name", ping->name, "count",
@@ -58,7 +53,7 @@ static void answered(void *context, int status, const Tca__Message *answer, cons
         ping->lost++;
         snprintf(ping->why, sizeof ping->why, "%s", text);
     } else {
-        ping->rtt_ns[ping->count++] = clock_now_ns() - ping->asked_ns;
+        ping->rtt_ns[ping->count++] = (int64_t)(clock_now_ns() - ping->asked_ns);
     }
     if (ping->asked < ping->wanted && status >= 0)
         ask(ping);

@@ -198,6 +198,11 @@ void plan_set_state(struct plan *plan, enum plan_state state);
 int plan_fail(struct plan *plan, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void plan_free(struct plan *plan);
+/* plan_bind.c: binds what a chain puts and notifies, as far as plan->error allows; each answer
+ * takes one from plan->pending. */
+void plan_bind(struct plan *plan, struct plan_chain *chain);
+/* Everything that it puts and notifies is on this node. */
+bool plan_chain_is_local(const struct plan *plan, const struct plan_chain *chain);
 /* plan_commit.c: goes on when nothing is pending. */
 void plan_advance(struct plan *plan);
 /* plan_prepare.c: on the engine: compiles the puts of the daemon-seat chains that have none, and

@@ -87,3 +87,13 @@ int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t
 /* Worker thread: registers it with a rail's driver unless it is already. One that was attached has
  * been admitted (bounce.h). */
 int region_register(struct region *region, struct driver *driver);
+
+/* ---- region.c, for region_request.c ---- */
+
+/* One of so many bytes for a session, named and with a key, but in no table yet; it has one
+ * reference. */
+int region_new(struct session *session, uint64_t bytes, struct region **ret_region);
+/* Takes an address for memory of ours: 0 or -ENOSPC. */
+int region_place(struct region *region);
+/* From now on its handles are good. */
+void region_add(struct session *session, struct region *region);

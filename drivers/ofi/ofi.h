@@ -3,11 +3,13 @@
  *
  * How a put travels:
  *   DIRECT  both sides contiguous: written from region to region by the provider
- *   GATHER  the target is contiguous: packed here into bounce buffers, which are written to the
- * target RING    the target is not: segments go into a ring that the receiver keeps for us, and its
- * progress() scatters them. Packed here if the source is not contiguous either, else written from
- * where they are. The last write of a put carries the notification; segments of a ring are notified
- * after the last one was scattered.
+ *   GATHER  the target is contiguous: packed here into bounce buffers, which are written there
+ *   RING    the target is not: segments go into a ring that the receiver keeps for us, and its
+ *           progress() scatters them; packed here if the source is not contiguous either, else
+ *           written from where they are
+ *
+ * The last write of a put carries the notification; segments of a ring are notified after the last
+ * one was scattered.
  *
  * Order: the puts of one flow to a peer are posted in order, and the receiver works on what its
  * completion queue says in order, so a notification never overtakes data as long as the provider keeps writes
@@ -30,43 +32,11 @@
 #include "drivers/copy/copy.h"
 #include "drivers/driver.h"
 #include "drivers/flows.h"
+#include "drivers/ofi/ofi_limits.h"
 #include "drivers/ofi/ofi_wire.h"
 
 struct ofi_driver;
 struct ofi_peer;
-
-enum {
-    OFI_SEGMENT_BYTES = 128 << 10, /* payload of a segment when the configuration does not say */
-    OFI_SEGMENT_MIN = 4 << 10,
-    OFI_SEGMENT_MAX = 4 << 20,
-    OFI_BOUNCES = 16,     /* segments on their way out, all peers together */
-    OFI_RING_SLOTS = 8,   /* segments on their way in, per source */
-    OFI_WRITES_MAX = 256, /* writes in flight, all peers together */
-    OFI_SENDS_MAX = 64,
-    OFI_SENDS_PER_NAME = 4, /* who does not take messages holds up nobody else's */
-    OFI_RECVS = 64,
-    OFI_CQ_BATCH = 32,
-    OFI_SLOTS_MAX = 64,        /* of a ring: bits of ofi_source.arrived */
-    OFI_POST_BUDGET = 32,      /* writes of one peer before it is the next one's turn */
-    OFI_PACK_COST = 16,        /* a packed one counts as so many */
-    OFI_PIECE_BYTES = 1 << 20, /* of a DIRECT put: what comes after it on the connection need not
-                                  wait for more ... */
-    OFI_PIECES_MAX = 2,        /* ... than so many pieces of it in flight */
-    OFI_SEGMENTS_MAX = 8,      /* of one put in flight: others need bounce buffers, too */
-    OFI_INJECT_MAX = 256,
-    OFI_STALL_MS =
-        5000, /* a peer that cannot be connected to, or returns no slot, for so long is down */
-    OFI_LOST_MS =
-        500, /* a peer whose connection is lost and does not come back for so long is down */
-    OFI_INJECTS_MAX =
-        64, /* to one peer, between two writes whose completion shows that it takes them */
-    OFI_FLUSH_MS = 10000, /* who has not answered a flush by then does not: long, for starts that
-                             must have landed wait for it */
-    OFI_FLUSH_AGAIN_MS =
-        50, /* a question that has gone with a broken connection is asked again after so long */
-    OFI_ANSWERS_MAX = 1024, /* flushes to be answered once the provider takes it */
-    OFI_RETRY_MS = 1,       /* how often a sleeper tries again what the provider refused */
-};
 
 /* Registered memory. */
 struct ofi_memory {
