@@ -1,7 +1,7 @@
 /* Layouts to descriptors: as few as the hardware's block-stride allows. */
 #include <errno.h>
 
-#include "drivers/peach2/peach2.h"
+#include "drivers/peach2/put.h"
 
 static bool fits_gap(int64_t gap)
 {

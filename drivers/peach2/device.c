@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "drivers/peach2/peach2.h"
+#include "drivers/peach2/device.h"
 #include "proto/wait.h"
 
 static int dial(const char *path)

@@ -31,18 +31,20 @@
 #include <stdbool.h>
 
 #include "drivers/driver.h"
+#include "drivers/peach2/device.h"
+#include "drivers/peach2/memory.h"
+#include "drivers/peach2/put.h"
 #include "drivers/peach2/registers.h"
 #include "drivers/peach2/routing.h"
 
 enum {
     ADDRESS_MAGIC = 0x50324145, /* and the version of what drivers say to each other */
-    BLOB_MAGIC = 0x50324c44,
-    RING_ENTRIES = 1024,      /* of each notification ring */
-    RING_RESERVE = 128,       /* of them for messages that are no puts */
-    CREDIT_EVERY = 256,       /* puts taken, until the sender is told */
-    HOST_SLOTS = 65536,       /* descriptors in host memory */
-    INTERNAL_CHAIN_MAX = 128, /* longer chains are in host memory: 1,024 slots are for many */
-    SEGMENTS = 16,            /* pieces being staged */
+    RING_ENTRIES = 1024,        /* of each notification ring */
+    RING_RESERVE = 128,         /* of them for messages that are no puts */
+    CREDIT_EVERY = 256,         /* puts taken, until the sender is told */
+    HOST_SLOTS = 65536,         /* descriptors in host memory */
+    INTERNAL_CHAIN_MAX = 128,   /* longer chains are in host memory: 1,024 slots are for many */
+    SEGMENTS = 16,              /* pieces being staged */
     SEGMENT_BYTES = 128 << 10,
     SEGMENT_MIN = 16384,
     SEGMENT_MAX = 1 << 20,
@@ -57,57 +59,11 @@ enum {
     STALL_MS = 500,      /* how long nothing may move before we resync */
     ASK_AGAIN_MS = 50,
     REATTACH_MS = 50,
-    ABORT_MS = 1000,  /* how long a board may take to obey, */
-    ANSWER_MS = 1000, /* or to answer: then it is stuck, and counts as lost */
     TICK_MS = 25,
     FLUSH_MS = 30000,    /* how long a peer that is there may not answer one */
     SOURCE_FLUSHES = 32, /* answers that can wait; a flush that finds no place is asked again */
 };
 #define PAGE UINT64_C(4096)
-
-struct device { /* the board */
-    char *path;
-    int control, interrupt_fd, bell_fd; /* -1: it is gone */
-    struct peach2_registers *bar0;
-    struct peach2_window *bar2;
-    uint32_t node;
-    uint64_t epoch; /* what its packets carry: only ever grows, over boards and daemons (it begins
-                       as the time) */
-};
-
-/* A bitmap of slots of some memory. */
-struct slots {
-    uint64_t *used;
-    uint32_t count;
-};
-
-/* What is mapped for the board: kept, so that a board that comes back gets it again. */
-struct mapping {
-    uint64_t bus, length_bytes;
-    int fd;      /* ours; -1: an alias */
-    uint64_t of; /* alias: bus address of what it is one of */
-    struct mapping *next, **link;
-};
-
-struct region {
-    struct mapping *mapping;
-    uint8_t *base;
-    uint64_t bus;
-    uint64_t length_bytes;
-};
-
-struct landing {
-    struct mapping *alias; /* NULL: no data */
-    uint64_t id;
-    bool notify;
-    uint64_t token;
-};
-
-struct landing_slot {
-    struct landing *landing; /* NULL: free */
-    uint32_t generation;
-    uint32_t next_free;
-};
 
 struct address {
     uint32_t magic;
@@ -116,70 +72,6 @@ struct address {
     uint64_t cookie;
 };
 static_assert(sizeof(struct address) <= ADDRESS_MAX_BYTES, "fits");
-
-struct blob {
-    uint32_t magic;
-    uint32_t flags;
-    uint64_t cookie;
-    uint64_t bus; /* of the layout's base */
-    uint64_t size_bytes;
-    uint64_t id;
-};
-static_assert(sizeof(struct blob) <= LANDING_MAX_BYTES, "fits");
-enum { BLOB_NOTIFY = 1 };
-
-/* Descriptors being put together: see compile.c. */
-struct builder {
-    struct peach2_descriptor *descriptors;
-    uint32_t count, max;
-    bool open; /* the last one may still grow */
-    int64_t source_stride, destination_stride;
-    uint32_t blocks;
-};
-
-struct piece {        /* a segment at work */
-    uint32_t command; /* of the channel: free once that was sent */
-    uint32_t channel;
-    bool busy;
-};
-
-enum put_kind { PUT_CHAIN, PUT_STAGED, PUT_NOTHING };
-
-struct peer;
-
-enum put_state {
-    PUT_IDLE,
-    PUT_QUEUED, /* waits for its turn, or is being handed over */
-    PUT_SENT,   /* waits for its acknowledgement */
-    PUT_UNSURE, /* which will not come: only the peer knows */
-};
-
-struct put {
-    enum put_kind kind;
-    enum put_state state;
-    struct peer *peer;
-    uint64_t flow;
-    uint64_t size_bytes;
-    uint64_t id; /* of the landing */
-    bool notify;
-    /* PUT_CHAIN, PUT_NOTHING */
-    uint32_t fetch;
-    uint32_t first_slot, slot_count;
-    struct peach2_descriptor alone; /* PEACH2_FETCH_REGISTERS: stored with each start */
-    /* PUT_STAGED */
-    bool window; /* some of it goes through the window: earlier puts must have left */
-    const struct layout *source_layout, *target_layout;
-    const uint8_t *source;
-    uint64_t target; /* global address of the layout's base */
-    struct layout_cursor source_cursor, target_cursor;
-    bool staging; /* the cursors stand somewhere */
-    /* while it runs */
-    struct driver_op *op;
-    unsigned channel;
-    uint32_t sequence;
-    uint32_t command; /* the last of it: number behind it */
-    struct put *next;
-};
 
 struct flush {
     struct driver_op *op;
@@ -194,14 +86,6 @@ enum peer_state {
     PEER_SYNCING, /* asks; nothing is sent */
     PEER_OPEN,
     PEER_FAILED,
-};
-
-/* Puts that run to one peer by one channel, in order. */
-struct stream {
-    struct put *first, **last;
-    struct put *turn;       /* the first that was not wholly handed over; NULL: none */
-    uint32_t next_sequence; /* of the next put that is sent */
-    uint32_t last_command;  /* of the channel, for it */
 };
 
 /* Numbers of puts go round: far fewer are under way. Four of them fit into an answer. */
@@ -227,7 +111,7 @@ struct peer {
 };
 
 struct source {                         /* what we know of a node that sends to us */
-    uint64_t cookie;                    /* 40 bits; of the instance there */
+    uint64_t cookie;                    /* of the instance there */
     uint32_t head;                      /* entries of its ring that we have taken */
     uint32_t expected[PEACH2_CHANNELS]; /* sequence, by stream */
     uint32_t taken;                     /* puts since the last sync */
@@ -306,76 +190,6 @@ static inline struct stream *stream_of(const struct put *put)
     return &put->peer->streams[put->channel];
 }
 
-/* ---- device.c: the board itself ---- */
-/* Asks it in. 0, or -ENODEV: there is none. */
-int device_dial(struct device *device);
-/* And hears: 0, -EAGAIN (no answer yet), or, and then it is detached, -ENODEV, -EBUSY (somebody
- * else's), -EPROTO (another version). */
-int device_attach(struct device *device, int wait_ms);
-void device_detach(struct device *device);
-/* It is stuck, not dead: should it go on before it sees that we have gone, it takes nothing in, and
- * reads no source any more. */
-void device_forsake(struct device *device);
-/* A question on the control socket, fd -1: none; 0 or the board's error. Under the lock. */
-int device_ask(struct device *device, const struct peach2_control *message, int fd);
-void device_ring(struct device *device);
-/* Takes over routes and rings; waits for it. 0 or -ETIMEDOUT. */
-int device_commit(struct device *device);
-/* Everything that was given to a channel is forgotten. 0 or -ETIMEDOUT. */
-int device_abort(struct device *device, unsigned channel);
-
-/* ---- memory.c ---- */
-int memory_map(struct peach2 *peach2, uint64_t length_bytes, int fd, uint64_t offset,
-               struct mapping **ret_mapping);
-/* Another address for part of what is mapped, that can be taken back by itself. */
-int memory_alias(struct peach2 *peach2, uint64_t bus, uint64_t length_bytes,
-                 struct mapping **ret_mapping);
-void memory_unmap(struct peach2 *peach2, struct mapping *mapping);
-/* Tells a board that is new all that is mapped. Under the lock. */
-int memory_tell_all(struct peach2 *peach2);
-int arena_make(struct peach2 *peach2);
-void arena_free(struct peach2 *peach2);
-/* A run of free slots; -ENOSPC. */
-int slots_init(struct slots *slots, uint32_t count);
-int slots_take(struct slots *slots, uint32_t count, uint32_t *ret_first);
-void slots_give(struct slots *slots, uint32_t first, uint32_t count);
-int peach2_region_add(struct driver *driver, const struct driver_memory *memory,
-                      struct driver_region **ret_region);
-void peach2_region_remove(struct driver *driver, struct driver_region *region);
-
-/* ---- landing.c ---- */
-int peach2_landing_new(struct driver *driver, const struct driver_landing_args *args,
-                       struct driver_landing **ret_landing, void *ret_blob, size_t *ret_blob_bytes);
-void peach2_landing_free(struct driver *driver, struct driver_landing *landing);
-int peach2_scratch_landing(struct driver *driver, struct driver_peer *peer, uint64_t bytes,
-                           void *ret_blob);
-struct landing *landing_find(const struct peach2 *peach2, uint64_t id);
-
-/* ---- compile.c ---- */
-/* Adds a contiguous piece that the hardware can move: false when there is no room for another
- * descriptor. */
-bool builder_add(struct builder *builder, uint64_t source, uint64_t destination, uint32_t bytes);
-/* 0; -EOPNOTSUPP: not all of it can be done in hardware; -E2BIG: more than max descriptors. */
-int compile(const struct layout *source, uint64_t source_bus, const struct layout *target,
-            uint64_t target_global, struct peach2_descriptor *ret_descriptors, uint32_t max,
-            uint32_t *ret_count);
-
-/* ---- window.c ---- */
-/* Lines that can be stored now. */
-uint32_t window_room(const struct peach2 *peach2);
-/* The caller has made sure of room. What is collected is stored by the next start, message, or
- * window_push(). */
-void window_store(struct peach2 *peach2, uint64_t address, const uint8_t *bytes, uint32_t length);
-void window_push(struct peach2 *peach2);
-
-/* ---- stage.c ---- */
-/* Moves a staged put on. */
-enum stage_result { STAGE_BLOCKED, STAGE_MOVED, STAGE_END };
-enum stage_result stage_run(struct peach2 *peach2, struct put *put);
-void stage_begin(struct put *put);
-/* Whether any of it goes through the window; descriptors: about. */
-bool stage_uses_window(const struct put *put, uint32_t segment_bytes, uint32_t *ret_descriptors);
-
 /* ---- channel.c ---- */
 bool channel_room(const struct channel *channel);
 /* Which of the channel's registers the next command may have for a descriptor; false: it is not
@@ -450,12 +264,6 @@ void flush_answered(struct peach2 *peach2, unsigned node, uint32_t number);
 /* What time has brought: questions again, flushes, patience. */
 unsigned peers_tick(struct peach2 *peach2, uint64_t now_ns);
 bool peers_waiting(const struct peach2 *peach2);
-
-/* ---- put.c ---- */
-int peach2_put_prepare(struct driver *driver, const struct driver_put_args *args,
-                       struct driver_put **ret_put, struct driver_put_info *ret_info);
-void peach2_put_release(struct driver *driver, struct driver_put *put);
-int peach2_put_post(struct driver *driver, struct driver_put *put, struct driver_op *op);
 
 /* ---- progress.c ---- */
 int peach2_progress(struct driver *driver, unsigned budget);

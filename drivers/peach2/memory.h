@@ -1,0 +1,82 @@
+/* What is mapped for the board: regions, landings, and memory of our own (the arena). */
+#pragma once
+
+#include <stdbool.h>
+
+#include "drivers/driver.h"
+#include "drivers/peach2/registers.h"
+
+struct peach2;
+
+/* A bitmap of slots of some memory. */
+struct slots {
+    uint64_t *used;
+    uint32_t count;
+};
+
+/* What is mapped for the board: kept, so that a board that comes back gets it again. */
+struct mapping {
+    uint64_t bus, length_bytes;
+    int fd;      /* ours; -1: an alias */
+    uint64_t of; /* alias: bus address of what it is one of */
+    struct mapping *next, **link;
+};
+
+struct region {
+    struct mapping *mapping;
+    uint8_t *base;
+    uint64_t bus;
+    uint64_t length_bytes;
+};
+
+struct landing {
+    struct mapping *alias; /* NULL: no data */
+    uint64_t id;
+    bool notify;
+    uint64_t token;
+};
+
+struct landing_slot {
+    struct landing *landing; /* NULL: free */
+    uint32_t generation;
+    uint32_t next_free;
+};
+
+/* What a sender has to know of a landing. */
+struct blob {
+    uint32_t magic;
+    uint32_t flags;
+    uint64_t cookie;
+    uint64_t bus; /* of the layout's base */
+    uint64_t size_bytes;
+    uint64_t id;
+};
+static_assert(sizeof(struct blob) <= LANDING_MAX_BYTES, "fits");
+enum { BLOB_MAGIC = 0x50324c44, BLOB_NOTIFY = 1 };
+
+/* ---- memory.c ---- */
+int memory_map(struct peach2 *peach2, uint64_t length_bytes, int fd, uint64_t offset,
+               struct mapping **ret_mapping);
+/* Another address for part of what is mapped, that can be taken back by itself. */
+int memory_alias(struct peach2 *peach2, uint64_t bus, uint64_t length_bytes,
+                 struct mapping **ret_mapping);
+void memory_unmap(struct peach2 *peach2, struct mapping *mapping);
+/* Tells a board that is new all that is mapped. Under the lock. */
+int memory_tell_all(struct peach2 *peach2);
+int arena_make(struct peach2 *peach2);
+void arena_free(struct peach2 *peach2);
+/* A run of free slots; -ENOSPC. */
+int slots_init(struct slots *slots, uint32_t count);
+int slots_take(struct slots *slots, uint32_t count, uint32_t *ret_first);
+void slots_give(struct slots *slots, uint32_t first, uint32_t count);
+int peach2_region_add(struct driver *driver, const struct driver_memory *memory,
+                      struct driver_region **ret_region);
+void peach2_region_remove(struct driver *driver, struct driver_region *region);
+
+/* ---- landing.c ---- */
+int peach2_landing_new(struct driver *driver, const struct driver_landing_args *args,
+                       struct driver_landing **ret_landing, void *ret_blob, size_t *ret_blob_bytes);
+void peach2_landing_free(struct driver *driver, struct driver_landing *landing);
+int peach2_scratch_landing(struct driver *driver, struct driver_peer *peer, uint64_t bytes,
+                           void *ret_blob);
+struct landing *landing_find(const struct peach2 *peach2, uint64_t id);
