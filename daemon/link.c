@@ -13,8 +13,6 @@
 #include "daemon/tcad.h"
 #include "proto/wait.h"
 
-#define FORGET_NS UINT64_C(600000000000) /* a loss that long ago counts no more */
-
 struct links {
     struct tcad *tcad;
     struct link *first;
@@ -174,13 +172,6 @@ void links_down(struct links *links, uint32_t node)
     }
 }
 
-static void count_loss(struct comeback *comeback)
-{
-    const uint64_t now_ns = clock_now_ns();
-    const bool lately = comeback->losses > 0 && now_ns - comeback->lost_ns < FORGET_NS;
-    *comeback = (struct comeback){.losses = lately ? comeback->losses + 1 : 1, .lost_ns = now_ns};
-}
-
 int links_lost(struct links *links, const struct driver_peer *peer, enum rail *ret_rail)
 {
     for (const struct link *link = links->ending; link; link = link->next)
@@ -198,7 +189,7 @@ int links_lost(struct links *links, const struct driver_peer *peer, enum rail *r
             *fresh = *link;
             fresh->refs = 1;
             fresh->peer = NULL;
-            count_loss(&fresh->comeback);
+            comeback_lost(&fresh->comeback, clock_now_ns());
             *at = fresh;
             link->dead = true;
             link_unref(link);

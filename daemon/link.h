@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/comeback.h"
 #include "drivers/driver.h"
 #include "proto/tca.pb-c.h"
 
@@ -13,15 +14,6 @@ struct held;
 struct links;
 struct region;
 struct tcad;
-
-/* Whether a rail to a node that was lost, or out of reach, is good again: see plan_return.c. */
-struct comeback {
-    uint32_t losses;   /* lately; a new link takes them over from the one that was lost */
-    uint64_t lost_ns;  /* the last of them */
-    uint64_t since_ns; /* it has led there; 0: it does not */
-    bool proving;      /* the node was asked over it */
-    bool proved;       /* and has answered */
-};
 
 struct link {
     struct link *next; /* in the table, or among those that end */

@@ -3,9 +3,7 @@
  * rail that is second to it. Once the better one leads there again, its chains move back, between
  * two starts: none of them fails for that.
  *
- * A cable that flaps must not make plans flap. The rail must have led there for a while
- * (rails.return_after), twice as long for each time that it was lost lately; and then the node must
- * have answered over it, which a board that is cabled and stuck does not.
+ * comeback.h says when a rail counts as good again; here it is asked, and the plans are moved.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,16 +18,9 @@
 #include "daemon/worker.h"
 #include "proto/wait.h"
 
-enum { DOUBLINGS_MAX = 6 };
 #define LOOK_NS UINT64_C(100000000)
 
 /* ---- whether a link has come back ---- */
-
-static uint64_t hold_ns(const struct tcad *tcad, const struct comeback *comeback)
-{
-    const uint32_t again = comeback->losses > 0 ? comeback->losses - 1 : 0;
-    return tcad->conf->rails.return_after_ns << (again < DOUBLINGS_MAX ? again : DOUBLINGS_MAX);
-}
 
 struct proof {
     struct driver_op op;
@@ -41,11 +32,7 @@ struct proof {
 static void proved(void *context)
 {
     struct proof *proof = context;
-    struct comeback *comeback = &proof->link->comeback;
-    comeback->proving = false;
-    comeback->proved = proof->status == 0;
-    if (proof->status < 0)
-        comeback->since_ns = 0; /* from the beginning */
+    comeback_answered(&proof->link->comeback, proof->status == 0);
     link_unref(proof->link);
     free(proof);
 }
@@ -88,12 +75,12 @@ static void prove(struct tcad *tcad, struct link *link)
         return; /* the next look tries again */
     *proof = (struct proof){.tcad = tcad, .link = link};
     link->refs++;
-    link->comeback.proving = true;
     if (worker_submit(tcad->worker, connect_work, connected, proof) < 0) {
-        link->comeback.proving = false;
         link_unref(link);
         free(proof);
+        return;
     }
+    comeback_asked(&link->comeback);
 }
 
 static bool is_back(struct tcad *tcad, uint32_t node, enum rail rail)
@@ -101,19 +88,12 @@ static bool is_back(struct tcad *tcad, uint32_t node, enum rail rail)
     struct link *link = links_find(tcad->links, node, rail);
     if (!link)
         return false;
-    struct comeback *comeback = &link->comeback;
-    const uint64_t now_ns = clock_now_ns();
-    if (!fabric_reaches(tcad, rail, node)) {
-        comeback->since_ns = 0;
-        comeback->proved = false;
-    } else if (comeback->since_ns == 0) {
-        comeback->since_ns = now_ns;
-    }
-    if (comeback->since_ns == 0 || now_ns - comeback->since_ns < hold_ns(tcad, comeback))
-        return false;
-    if (!comeback->proved && !comeback->proving)
+    const enum comeback_state state =
+        comeback_look(&link->comeback, fabric_reaches(tcad, rail, node), clock_now_ns(),
+                      tcad->conf->rails.return_after_ns);
+    if (state == COMEBACK_PROVE)
         prove(tcad, link);
-    return comeback->proved;
+    return state == COMEBACK_BACK;
 }
 
 /* ---- plans that are away ---- */
