@@ -83,7 +83,8 @@ enum {
     PEACH2_PHASE = 16, /* source and destination address are equal modulo this, for every block */
     PEACH2_LENGTH_MAX = 1 << 20, /* bytes of one descriptor */
     PEACH2_CHAIN_MAX = 1 << 20,  /* descriptors of one start: a chain that has more is a loop */
-    PEACH2_HOPS_MAX = 32,        /* links that a packet may cross: one that has more is in a loop */
+    PEACH2_HOLD_MAX_MS = 5000,
+    PEACH2_HOPS_MAX = 32, /* links that a packet may cross: one that has more is in a loop */
     PEACH2_PIO_LINES = 1024,
     PEACH2_PIO_BYTES = 64,
     PEACH2_LINK_LOCAL = 0xf0, /* node PEACH2_LINK_LOCAL + port */
@@ -266,7 +267,9 @@ struct peach2_registers {
     _Atomic uint32_t cause;      /* W1C */
     _Atomic uint32_t mask;       /* RW; the board clears it */
     _Atomic uint32_t bell_armed; /* see above */
-    _Atomic uint32_t hold_ms;    /* RW: how long packets wait for a port that is down (200) */
+    /* RW: how long packets wait for a port that is down (200; more than PEACH2_HOLD_MAX_MS counts as
+     * that: those behind them, of other nodes, wait as long) */
+    _Atomic uint32_t hold_ms;
     /* RW: incremented: the board takes over routes[]; until then it goes by what it took last. */
     _Atomic uint32_t commit;
     _Atomic uint32_t committed; /* RO: the commit it goes by */

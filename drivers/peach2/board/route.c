@@ -32,9 +32,10 @@ static uint32_t slots_needed(unsigned in, unsigned out)
 
 static bool hold_over(struct board *board, const struct port *port)
 {
-    uint64_t hold_ns =
-        1000000 * (uint64_t)atomic_load_explicit(&board->bar0->hold_ms, memory_order_relaxed);
-    return clock_now_ns() - port->down_ns > hold_ns;
+    uint64_t hold_ms = atomic_load_explicit(&board->bar0->hold_ms, memory_order_relaxed);
+    if (hold_ms > PEACH2_HOLD_MAX_MS)
+        hold_ms = PEACH2_HOLD_MAX_MS;
+    return clock_now_ns() - port->down_ns > 1000000 * hold_ms;
 }
 
 static bool forward(struct board *board, const struct packet_header *header, const uint8_t *payload,

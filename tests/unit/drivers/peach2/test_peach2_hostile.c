@@ -315,6 +315,30 @@ Test(peach2_hostile, random_registers_under_way, .timeout = 120)
     rig_close(&rig);
 }
 
+/* A board whose driver would have packets wait for ever for a cable that is out: those of others
+ * that are stuck behind them get through all the same. */
+Test(peach2_hostile, waits_for_a_cable_for_ever, .timeout = 60)
+{
+    rig_open(&rig, 5, 1, MEMORY);
+    struct rig_board *board = &rig.boards[0];
+    atomic_store(&rig.boards[1].bar0->hold_ms, UINT32_MAX);
+    rig_plug(&rig, 1, PEACH2_E, false); /* nobody changes a route for it */
+    for (unsigned i = 0; i < 8; i++) {  /* to 2 by 1: more than the cable between 0 and 1 holds */
+        board->bar0->descriptors[i] = good;
+        board->bar0->descriptors[i].destination = peach2_global(2, RIG_BUS + 4096);
+        board->bar0->descriptors[i].length = 65536;
+        rig_command(board, 0, PEACH2_FETCH_INTERNAL, i);
+    }
+    check_works(0, 1);
+    cr_assert(atomic_load(&rig.boards[1].bar0->cause) & PEACH2_CAUSE_HELD);
+    rig_plug(&rig, 1, PEACH2_E, true);
+    rig_wait_cables(&rig, PEACH2_NOBODY);
+    rig_abort(board, 0);
+    rig_restart(&rig, 0, 2);
+    check_works(0, 2);
+    rig_close(&rig);
+}
+
 Test(peach2_hostile, the_control_socket, .timeout = 60)
 {
     rig_open(&rig, 2, 1, MEMORY);

@@ -98,7 +98,7 @@ Test(peach2_ports, a_cable_pulled_and_put_back, .timeout = 120)
     traffic = (struct traffic){.rig = &rig};
     rig_open(&rig, 4, 1, TRAFFIC_MEMORY);
     for (unsigned node = 0; node < 4; node++)
-        atomic_store(&rig.boards[node].bar0->hold_ms, 60000);
+        atomic_store(&rig.boards[node].bar0->hold_ms, PEACH2_HOLD_MAX_MS);
     for (uint32_t round = 1; round <= 12; round++) {
         unsigned node = round % 4, port = round % 3 ? PEACH2_E : PEACH2_W;
         for (unsigned i = 0; i < 3; i++)
