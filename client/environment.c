@@ -24,7 +24,7 @@ static const struct tca_variable variables[VARIABLE_COUNT + 1] = {
                        "number of processes in the group"},
     [VARIABLE_TIMEOUT] = {"TCA_TIMEOUT", "10s",
                           "time-out of calls that talk to daemons: ns, us, ms, s (s when bare)"},
-    [VARIABLE_RAIL] = {"TCA_RAIL", "any", "rail of plans that name none: any, shm, ofi"},
+    [VARIABLE_RAIL] = {"TCA_RAIL", "any", "rail of plans that name none: any, shm, ofi, peach2"},
     [VARIABLE_SEAT] = {"TCA_SEAT", "any", "seat of plans that name none: any, client, daemon"},
     [VARIABLE_COPY] = {"TCA_COPY", "any",
                        "how puts are copied in the client's seat: any, push, pull, half, ring"},

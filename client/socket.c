@@ -102,16 +102,27 @@ int tca_socket_path(const char *socket, char *ret_path, size_t path_bytes, const
     return 0;
 }
 
+/* Nobody said which, and there is none where one would be: whoever has brought emulated nodes up
+ * means these. */
+static bool nodes_are_meant(const char *why)
+{
+    char emulated[SOCKET_PATH_BYTES];
+    return (strcmp(why, "user") == 0 || strcmp(why, "system") == 0) &&
+           emulated_path(0, emulated, sizeof(emulated)) == 0 && is_own_socket(emulated);
+}
+
 static int explain(int error, const char *path, const char *why)
 {
     switch (error) {
     case ENOENT:
     case ECONNREFUSED:
     case ENOTDIR:
-        return error_set(
-            -ECONNREFUSED,
-            "no tcad answers at %s (%s): start one with tcad or tca-cluster up, or set TCA_SOCKET",
-            path, why);
+        return error_set(-ECONNREFUSED, "no tcad answers at %s (%s): %s", path, why,
+                         nodes_are_meant(why)
+                             ? "tca-cluster has emulated nodes up: set TCA_NODE=0 (tcactl -N 0), "
+                               "or start the program with tca-cluster run"
+                             : "start one with systemctl start tcad.socket, tcad or tca-cluster "
+                               "up, or set TCA_SOCKET");
     case EACCES:
     case EPERM:
         return error_set(

@@ -144,7 +144,7 @@ struct engine_plan {
     /* counters */
     _Atomic uint64_t starts;
     _Atomic uint64_t errors;
-    _Atomic bool running;
+    _Atomic uint64_t running_since_ns; /* 0: no start is under way */
     struct engine_histogram durations; /* taken to done, ns */
 
     /* the engine's own */

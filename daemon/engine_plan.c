@@ -83,7 +83,7 @@ static void complete(struct engine_plan *plan)
         .posted_ns = posted ? posted : plan->taken_ns,
         .done_ns = now,
     };
-    atomic_store_explicit(&plan->running, false, memory_order_relaxed);
+    atomic_store_explicit(&plan->running_since_ns, 0, memory_order_relaxed);
     engine_count(&engine->completions, 1);
     if (plan->status < 0) {
         engine_count(&plan->errors, 1);
@@ -146,7 +146,7 @@ static void start(struct engine_plan *plan)
     plan->posted = false;
     plan->unfinished = plan->chain_count == 64 ? ~0ull : (1ull << plan->chain_count) - 1;
     engine_count(&plan->starts, 1);
-    atomic_store_explicit(&plan->running, true, memory_order_relaxed);
+    atomic_store_explicit(&plan->running_since_ns, plan->taken_ns, memory_order_relaxed);
     for (uint32_t i = 0; i < plan->chain_count; i++)
         note_result(plan, i, chain_start(plan->chains[i]));
     if (plan->unfinished == 0) {

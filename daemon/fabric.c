@@ -89,6 +89,18 @@ static json_t *boards(const struct tcad *tcad, const struct driver *driver)
     return list;
 }
 
+json_t *fabric_cut_off(const struct tcad *tcad, enum rail rail)
+{
+    const struct driver *driver = engine_driver(tcad->engine, rail);
+    const struct cluster_node *node;
+    json_t *list = json_array();
+    for (unsigned place = 0; driver && driver->ops->reaches && (node = node_at(tcad, place));
+         place++)
+        if (!driver->ops->reaches(driver, place))
+            json_array_append_new(list, json_string(node->name));
+    return list;
+}
+
 static json_t *cables(const struct tcad *tcad, const struct driver *driver)
 {
     struct driver_cable cables[CABLES_MAX];

@@ -19,5 +19,7 @@ bool fabric_reaches(const struct tcad *tcad, enum rail rail, uint32_t node);
 int fabric_neighbour(const struct tcad *tcad, enum rail rail);
 /* Whether the own board stands where the cluster file says; 0, or -EPROTO and a text. */
 int fabric_check(const struct tcad *tcad, char *text, size_t text_bytes);
+/* Names of the nodes of the own sub-cluster that no way of the rail leads to now. */
+json_t *fabric_cut_off(const struct tcad *tcad, enum rail rail);
 /* All of them, for tcactl topology. */
 json_t *fabric_document(const struct tcad *tcad);

@@ -20,6 +20,8 @@
 #include "daemon/tcad.h"
 #include "proto/wait.h"
 
+enum { DOWN_NAMES_MAX = 16 }; /* who wants to know of more asks for the nodes */
+
 static json_t *hex(uint64_t value)
 {
     return json_sprintf("%016" PRIx64, value);
@@ -49,14 +51,15 @@ static json_t *rails(struct tcad *tcad, bool *ret_degraded)
         int error = engine_driver_error(tcad->engine, rail);
         if (error)
             *ret_degraded = true;
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "rail", ops->name, "state",
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o}", "rail", ops->name, "state",
                                               !caps   ? "absent"
                                               : error ? "down"
                                                       : "up",
                                               "detail",
                                               error  ? strerror(-error)
                                               : caps ? caps->detail
-                                                     : ""));
+                                                     : "",
+                                              "cut_off", fabric_cut_off(tcad, rail)));
     }
     return list;
 }
@@ -64,21 +67,26 @@ static json_t *rails(struct tcad *tcad, bool *ret_degraded)
 static json_t *cluster_summary(struct tcad *tcad, bool *ret_degraded)
 {
     size_t connected = 0, down = 0;
+    json_t *names = json_array();
     for (size_t i = 0; i < tcad->cluster->count; i++) {
         struct peer_info info;
         if (peers_info(tcad->peers, tcad->cluster->nodes[i].id, &info) < 0)
             continue;
         connected += strcmp(info.state, "up") == 0;
-        down += strcmp(info.state, "down") == 0;
+        if (strcmp(info.state, "down") != 0)
+            continue;
+        if (down++ < DOWN_NAMES_MAX)
+            json_array_append_new(names, json_string(tcad->cluster->nodes[i].name));
     }
     if (down)
         *ret_degraded = true;
     const char *security = tcad->cluster->count < 2                            ? "none"
                            : tcad->conf->control.security == CONF_SECURITY_TLS ? "tls"
                                                                                : "plain";
-    return json_pack("{s:s, s:I, s:I, s:I, s:b, s:s}", "name", tcad->cluster->name, "nodes",
+    return json_pack("{s:s, s:I, s:I, s:I, s:o, s:b, s:s}", "name", tcad->cluster->name, "nodes",
                      (json_int_t)tcad->cluster->count, "connected", (json_int_t)connected, "down",
-                     (json_int_t)down, "ready", down == 0, "security", security);
+                     (json_int_t)down, "down_nodes", names, "ready", down == 0, "security",
+                     security);
 }
 
 /* Asked for once: the answer may come from another machine. */

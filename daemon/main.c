@@ -24,7 +24,7 @@ struct arguments {
 };
 
 static const char usage[] =
-    "usage: tcad [-c FILE] [-o SECTION.KEY=VALUE]... [--check | --show-config]\n"
+    "Usage: tcad [-c FILE] [-o SECTION.KEY=VALUE]... [--check | --show-config]\n"
     "The per-node communication daemon; see tcad(8).\n"
     "\n"
     "  -c, --config FILE            configuration (default: tcad.conf in /etc/tcad, or "
@@ -76,13 +76,14 @@ static int parse(int argc, char **argv, struct arguments *arguments)
         case 'V':
             puts("tcad " TCAD_VERSION);
             return 0;
-        default:
-            fputs(usage, stderr);
+        default: /* getopt has said which */
+            fputs("tcad --help lists the options\n", stderr);
             return 2;
         }
     }
     if (optind < argc) {
-        fprintf(stderr, "tcad: \"%s\": no arguments are expected\n%s", argv[optind], usage);
+        fprintf(stderr, "tcad: \"%s\": no arguments are expected\ntcad --help lists the options\n",
+                argv[optind]);
         return 2;
     }
     return -1;

@@ -74,6 +74,19 @@ uint64_t plan_starts(const struct plan *plan)
     return daemon > client ? daemon : client; /* one start runs both parts */
 }
 
+uint64_t plan_errors(const struct plan *plan)
+{
+    return atomic_load_explicit(&plan->run.errors, memory_order_relaxed);
+}
+
+void plans_each(const struct session *session, void (*each)(void *context, const struct plan *plan),
+                void *context)
+{
+    for (uint32_t i = 0; session->plans && i < PLANS_PER_SESSION_MAX; i++)
+        if (session->plans[i])
+            each(context, session->plans[i]);
+}
+
 void plan_free(struct plan *plan)
 {
     for (uint32_t i = 0; i < plan->unit_count; i++) {

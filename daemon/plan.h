@@ -168,6 +168,11 @@ void plans_release_all(struct session *session);
 /* Starts so far: the engine's, or the client's own where it counts them (it may write there what it
  * likes). */
 uint64_t plan_starts(const struct plan *plan);
+/* Starts that failed in the engine. */
+uint64_t plan_errors(const struct plan *plan);
+
+void plans_each(const struct session *session, void (*each)(void *context, const struct plan *plan),
+                void *context);
 
 /* What plans depend on has gone: they break (-ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN), their
  * sessions are told. */

@@ -244,6 +244,10 @@ static int command_up(struct arguments *a)
     say("%u node%s up in %s%s%s", cluster.nodes, cluster.nodes == 1 ? "" : "s", cluster.dir,
         cluster.boards ? ", boards cabled as " : "",
         cluster.boards ? boards_shape(&cluster).text : "");
+    char usual[sizeof a->dir] = "";
+    bool here = cluster_directory(NULL, usual) == 0 && strcmp(usual, a->dir) == 0;
+    say("%s%s%slook with tcactl -N 0 status, end it with tca-cluster down",
+        here ? "" : "export TCA_CLUSTER_DIR=", here ? "" : a->dir, here ? "" : ", ");
     return 0;
 }
 
@@ -324,16 +328,23 @@ static int command_mpirun(struct arguments *a)
     return run_mpirun(a->dir, &a->run, a->rest);
 }
 
+#define A_NODE    "a node is missing after it, by its number"
+#define A_PROGRAM "a program is missing after it, as in \"-- ./program\""
+
 static const struct {
     const char *name;
     unsigned options;
     int least, most; /* arguments */
+    const char *lacking;
     int (*run)(struct arguments *a);
 } commands[] = {
-    {"up", OF_UP, 0, 0, command_up},          {"restart", OF_RESTART, 1, 1, command_restart},
-    {"down", OF_OTHER, 0, 0, command_down},   {"status", OF_STATUS, 0, 0, command_status},
-    {"run", OF_RUN, 1, INT_MAX, command_run}, {"mpirun", OF_MPIRUN, 1, INT_MAX, command_mpirun},
-    {"env", OF_OTHER, 1, 1, command_env},
+    {"up", OF_UP, 0, 0, NULL, command_up},
+    {"restart", OF_RESTART, 1, 1, A_NODE, command_restart},
+    {"down", OF_OTHER, 0, 0, NULL, command_down},
+    {"status", OF_STATUS, 0, 0, NULL, command_status},
+    {"run", OF_RUN, 1, INT_MAX, A_PROGRAM, command_run},
+    {"mpirun", OF_MPIRUN, 1, INT_MAX, A_PROGRAM, command_mpirun},
+    {"env", OF_OTHER, 1, 1, A_NODE, command_env},
 };
 
 int main(int argc, char **argv)
@@ -361,7 +372,7 @@ int main(int argc, char **argv)
     int code = parse(&a, commands[i].options, argc - 1, argv + 1);
     if (code < 0 && (a.rest_count < commands[i].least || a.rest_count > commands[i].most)) {
         complain(EINVAL, "%s: %s", commands[i].name,
-                 a.rest_count ? "too many arguments" : "something is missing after it");
+                 a.rest_count ? "too many arguments" : commands[i].lacking);
         code = usage();
     }
     if (code < 0)

@@ -1,4 +1,5 @@
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/tcactl/doc.h"
 #include "tools/tcactl/render.h"
@@ -25,9 +26,10 @@ void render_nodes(const json_t *doc, const struct screen *screen)
         table_add(&table, "%s",
                   doc_is_number(node, "since_s") ? units_age(doc_number(node, "since_s")).text
                                                  : "-");
-        table_add(&table, "%s",
-                  doc_number(node, "rtt_us") > 0 ? units_ns(1e3 * doc_number(node, "rtt_us")).text
-                                                 : "-");
+        /* The round trip of one that is down is a memory. */
+        bool measured =
+            doc_number(node, "rtt_us") > 0 && strcmp(doc_text(node, "state"), "up") == 0;
+        table_add(&table, "%s", measured ? units_ns(1e3 * doc_number(node, "rtt_us")).text : "-");
         table_add(&table, "%s", rails);
         table_add(&table, "%s", doc_text(node, "address"));
         table_add(&table, "%s", error ? error : "");

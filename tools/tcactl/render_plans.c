@@ -1,4 +1,4 @@
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tools/tcactl/doc.h"
@@ -6,20 +6,49 @@
 #include "tools/tcactl/table.h"
 #include "tools/tcactl/units.h"
 
-static const char *const plan_titles[] = {"ID",      ">PID",    "NAME",    "STATE",  "RAIL",
-                                          "SEAT",    ">CHAN",   ">CHAINS", ">STEPS", ">BYTES",
-                                          ">STARTS", ">ERRORS", NULL};
+static struct units_text time_or_dash(const json_t *doc, const char *path)
+{
+    return doc_number(doc, path) > 0 ? units_ns(doc_number(doc, path)) : (struct units_text){"-"};
+}
 
-/* "running" is a ready plan's other state. */
-static const char *state_of(const json_t *plan)
+static const char *const plan_titles[] = {"ID",   ">PID",    "NAME",   "STATE",   "RAIL",
+                                          "SEAT", "TO",      ">BYTES", ">STARTS", ">MEDIAN",
+                                          ">P99", ">ERRORS", NULL};
+
+/* "running" is a ready plan's other state; ret_text: and for how long, when it is worth a word. */
+static const char *state_of(const json_t *plan, char *ret_text, size_t text_bytes)
 {
     const char *state = doc_text(plan, "state");
-    return strcmp(state, "ready") == 0 && doc_true(plan, "running") ? "running" : state;
+    double seconds = doc_number(plan, "running_s");
+
+    if (strcmp(state, "ready") == 0 && doc_is_number(plan, "running_s"))
+        state = "running";
+    snprintf(ret_text, text_bytes, "%s", state);
+    if (strcmp(state, "running") == 0 && seconds >= 1)
+        snprintf(ret_text, text_bytes, "running for %s", units_age(seconds).text);
+    return state;
+}
+
+/* Where it puts: "1 2 5", the first few of many. */
+static void add_nodes(struct table *table, const json_t *plan)
+{
+    enum { SHOWN_MAX = 4 };
+    size_t count = doc_count(plan, "nodes");
+    char text[96];
+    int at = 0;
+
+    for (size_t i = 0; i < count && i < SHOWN_MAX; i++)
+        at += snprintf(text + at, sizeof text - (size_t)at, "%s%lld", i ? " " : "",
+                       json_integer_value(doc_at(plan, "nodes", i)));
+    if (count > SHOWN_MAX)
+        snprintf(text + at, sizeof text - (size_t)at, " +%zu", count - SHOWN_MAX);
+    table_add(table, "%s", count ? text : "-");
 }
 
 void render_plans(const json_t *doc, const struct screen *screen)
 {
     struct table table;
+    char state[64];
 
     table_init(&table, plan_titles);
     for (size_t i = 0; i < doc_count(doc, "plans"); i++) {
@@ -27,23 +56,19 @@ void render_plans(const json_t *doc, const struct screen *screen)
         table_add(&table, "%s", doc_text(plan, "id"));
         table_add(&table, "%lld", doc_integer(plan, "pid"));
         table_add(&table, "%s", doc_text(plan, "name"));
-        table_add_state(&table, state_of(plan));
+        state_of(plan, state, sizeof state);
+        table_add_state(&table, state);
         table_add(&table, "%s", doc_text(plan, "rail"));
         table_add(&table, "%s", doc_text(plan, "seat"));
-        table_add(&table, "%lld", doc_integer(plan, "channel"));
-        table_add(&table, "%lld", doc_integer(plan, "chains"));
-        table_add(&table, "%lld", doc_integer(plan, "steps"));
+        add_nodes(&table, plan);
         table_add(&table, "%s", units_bytes(doc_number(plan, "bytes")).text);
         table_add(&table, "%s", units_count(doc_number(plan, "starts")).text);
+        table_add(&table, "%s", time_or_dash(plan, "median_ns").text);
+        table_add(&table, "%s", time_or_dash(plan, "p99_ns").text);
         table_add(&table, "%lld", doc_integer(plan, "errors"));
     }
     table_print(&table, screen, 0, "no plans");
     table_deinit(&table);
-}
-
-static struct units_text time_or_dash(const json_t *doc, const char *path)
-{
-    return doc_number(doc, path) > 0 ? units_ns(doc_number(doc, path)) : (struct units_text){"-"};
 }
 
 static void end_of_put(const json_t *end, const struct screen *screen)
@@ -74,6 +99,19 @@ static void ways(const json_t *copy, const struct screen *screen)
     }
 }
 
+/* Of a way that does not lead there now: what runs waits for it. */
+static void broken_link(const json_t *step, long long node, const struct screen *screen)
+{
+    const char *state = json_string_value(doc_get(step, "link"));
+
+    if (!state || strcmp(state, "up") == 0)
+        return;
+    fprintf(screen->to, "\n         %sthe rail to node %lld is ", screen_begin(screen, COLOR_BAD),
+            node);
+    screen_text(screen, state);
+    fputs(screen_end(screen, COLOR_BAD), screen->to);
+}
+
 static void step(const json_t *step, const struct screen *screen)
 {
     const char *kind = doc_text(step, "kind");
@@ -94,11 +132,13 @@ static void step(const json_t *step, const struct screen *screen)
             fprintf(screen->to, "\n         then notify rank %lld, slot %lld",
                     doc_integer(notify, "rank"), doc_integer(notify, "slot"));
         ways(doc_get(step, "copy"), screen);
+        broken_link(step, doc_integer(step, "target.node"), screen);
     } else if (doc_get(step, "rank")) {
         fprintf(screen->to, " rank %lld, slot %lld", doc_integer(step, "rank"),
                 doc_integer(step, "slot"));
         if (doc_get(step, "count"))
             fprintf(screen->to, ", count %lld", doc_integer(step, "count"));
+        broken_link(step, doc_integer(step, "node"), screen);
     }
     fputc('\n', screen->to);
 }
@@ -122,9 +162,11 @@ static void candidates(const json_t *chain, const struct screen *screen)
     table_deinit(&table);
 }
 
-void render_plan(const json_t *doc, const struct screen *screen)
+static void plan_lines(const json_t *doc, const struct screen *screen)
 {
-    const char *state = doc_text(doc, "state");
+    char text[64];
+    const char *state = state_of(doc, text, sizeof text);
+    const char *error = json_string_value(doc_get(doc, "error"));
 
     fputs("plan ", screen->to);
     screen_text(screen, doc_text(doc, "id"));
@@ -132,21 +174,29 @@ void render_plan(const json_t *doc, const struct screen *screen)
     screen_text(screen, doc_text(doc, "name"));
     fprintf(screen->to, "), session %lld, channel %lld: %s", doc_integer(doc, "session"),
             doc_integer(doc, "channel"), screen_begin(screen, screen_color_of(state)));
-    screen_text(screen, state);
+    screen_text(screen, text);
     fputs(screen_end(screen, screen_color_of(state)), screen->to);
     fprintf(screen->to, ", %s a start, ", units_bytes(doc_number(doc, "bytes")).text);
-    fprintf(screen->to, "%s starts\n", units_count(doc_number(doc, "starts")).text);
+    fprintf(screen->to, "%s starts", units_count(doc_number(doc, "starts")).text);
+    if (doc_integer(doc, "errors"))
+        fprintf(screen->to, ", %s%lld failed%s", screen_begin(screen, COLOR_BAD),
+                doc_integer(doc, "errors"), screen_end(screen, COLOR_BAD));
+    fputc('\n', screen->to);
     if (doc_number(doc, "median_ns") > 0) { /* only the daemon's engine measures */
         fprintf(screen->to, "measured in the daemon seat: median %s, ",
                 units_ns(doc_number(doc, "median_ns")).text);
         fprintf(screen->to, "p99 %s\n", units_ns(doc_number(doc, "p99_ns")).text);
     }
-    const char *error = json_string_value(doc_get(doc, "error"));
     if (error && *error) {
         fputs("error: ", screen->to);
         screen_text(screen, error);
         fputc('\n', screen->to);
     }
+}
+
+void render_plan(const json_t *doc, const struct screen *screen)
+{
+    plan_lines(doc, screen);
     for (size_t i = 0; i < doc_count(doc, "chains"); i++) {
         const json_t *chain = doc_at(doc, "chains", i);
         fprintf(screen->to, "\nchain %lld: rail ", doc_integer(chain, "index"));

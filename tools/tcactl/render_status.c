@@ -31,6 +31,19 @@ static void daemon_line(const json_t *doc, const struct screen *screen)
     fputc('\n', screen->to);
 }
 
+/* " (node2, node3, ...)": those of the list, which may have been cut. */
+static void names(const json_t *doc, const char *path, long long of, const struct screen *screen)
+{
+    long long count = (long long)doc_count(doc, path);
+
+    for (long long i = 0; i < count; i++) {
+        fputs(i ? ", " : " (", screen->to);
+        screen_text(screen, doc_text(doc_at(doc, path, (size_t)i), ""));
+    }
+    if (count)
+        fputs(of > count ? ", ...)" : ")", screen->to);
+}
+
 static void cluster_line(const json_t *doc, const struct screen *screen)
 {
     long long nodes = doc_integer(doc, "cluster.nodes");
@@ -42,8 +55,9 @@ static void cluster_line(const json_t *doc, const struct screen *screen)
     screen_text(screen, doc_text(doc, "cluster.name"));
     fprintf(screen->to, ": %lld node%s, %lld connected, ", nodes, units_plural(nodes),
             doc_integer(doc, "cluster.connected"));
-    fprintf(screen->to, "%s%lld down%s", screen_begin(screen, down ? COLOR_BAD : COLOR_NONE), down,
-            screen_end(screen, down ? COLOR_BAD : COLOR_NONE));
+    fprintf(screen->to, "%s%lld down", screen_begin(screen, down ? COLOR_BAD : COLOR_NONE), down);
+    names(doc, "cluster.down_nodes", down, screen);
+    fputs(screen_end(screen, down ? COLOR_BAD : COLOR_NONE), screen->to);
     fputs(", security ", screen->to);
     state(screen, doc_text(doc, "cluster.security"));
     fputc('\n', screen->to);
@@ -68,23 +82,29 @@ static void rail_lines(const json_t *doc, const struct screen *screen)
             fputs(", ", screen->to);
             screen_text(screen, detail);
         }
+        if (doc_count(rail, "cut_off")) {
+            fprintf(screen->to, ", %scut off", screen_begin(screen, COLOR_BAD));
+            names(rail, "cut_off", 0, screen);
+            fputs(screen_end(screen, COLOR_BAD), screen->to);
+        }
         fputc('\n', screen->to);
     }
 }
 
 void render_status(const json_t *doc, const struct screen *screen)
 {
-    long long sessions = doc_integer(doc, "sessions"), groups = doc_integer(doc, "groups");
+    long long groups = doc_integer(doc, "groups");
     const char *path = json_string_value(doc_get(doc, "calibration.path"));
 
     daemon_line(doc, screen);
     cluster_line(doc, screen);
     label(screen, "sessions");
-    fprintf(screen->to, "%lld in %lld group%s, %lld region%s of %s, %lld plan%s\n", sessions,
-            groups, units_plural(groups), doc_integer(doc, "regions.count"),
+    fprintf(screen->to, "%lld, %lld region%s of %s, %lld plan%s; %lld group%s meet%s here\n",
+            doc_integer(doc, "sessions"), doc_integer(doc, "regions.count"),
             units_plural(doc_integer(doc, "regions.count")),
             units_bytes(doc_number(doc, "regions.bytes")).text, doc_integer(doc, "plans"),
-            units_plural(doc_integer(doc, "plans")));
+            units_plural(doc_integer(doc, "plans")), groups, units_plural(groups),
+            groups == 1 ? "s" : "");
     label(screen, "engine");
     state(screen, doc_text(doc, "engine.state"));
     fprintf(screen->to, ", %s starts, %s completions, ",

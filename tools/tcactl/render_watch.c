@@ -1,7 +1,5 @@
-#include <stdlib.h>
 #include <string.h>
 
-#include "tools/common/must.h"
 #include "tools/tcactl/doc.h"
 #include "tools/tcactl/render.h"
 #include "tools/tcactl/table.h"
@@ -74,10 +72,11 @@ static double rail_rate(const json_t *before, const json_t *now, const char *nam
     return then < 0 || at_last < 0 ? -1 : rate(then, at_last, seconds);
 }
 
-/* Everything that is counted by rail is worth a line. */
-static bool by_rail(const json_t *family)
+static struct rates rail_rates(const json_t *before, const json_t *now, const char *rail,
+                               double seconds)
 {
-    return doc_get(doc_at(family, "samples", 0), "labels.rail");
+    return (struct rates){rail_rate(before, now, "tcad_plan_starts", rail, seconds),
+                          rail_rate(before, now, "tcad_plan_put_bytes", rail, seconds)};
 }
 
 static void sessions_table(const json_t *before, const json_t *now, double seconds,
@@ -107,28 +106,19 @@ static void sessions_table(const json_t *before, const json_t *now, double secon
 static void rails_table(const json_t *before, const json_t *now, double seconds,
                         const struct screen *screen)
 {
-    static const char *const titles[] = {"RAIL", "STATE", "COUNTER", ">RATE", NULL};
+    static const char *const titles[] = {"RAIL", "STATE", ">STARTS", ">BYTES", NULL};
     struct table table;
 
     table_init(&table, titles);
     for (size_t i = 0; i < doc_count(now, "status.rails"); i++) {
         const json_t *rail = doc_at(now, "status.rails", i);
-        const char *name = doc_text(rail, "rail");
-        for (size_t k = 0; k < doc_count(now, "stats.families"); k++) {
-            const json_t *family = doc_at(now, "stats.families", k);
-            const char *counter = doc_text(family, "name");
-            if (!by_rail(family))
-                continue;
-            table_add(&table, "%s", name);
-            table_add_state(&table, doc_text(rail, "state"));
-            table_add(&table, "%s", counter);
-            table_add(&table, "%s",
-                      rate_text(rail_rate(before, now, counter, name, seconds),
-                                strcmp(doc_text(family, "unit"), "bytes") == 0)
-                          .text);
-        }
+        struct rates rates = rail_rates(before, now, doc_text(rail, "rail"), seconds);
+        table_add(&table, "%s", doc_text(rail, "rail"));
+        table_add_state(&table, doc_text(rail, "state"));
+        table_add(&table, "%s", rate_text(rates.starts, false).text);
+        table_add(&table, "%s", rate_text(rates.bytes, true).text);
     }
-    table_print(&table, screen, 0, "no rail has moved anything");
+    table_print(&table, screen, 0, "no rails");
     table_deinit(&table);
 }
 
@@ -181,18 +171,9 @@ void render_watch_lines(const json_t *before, const json_t *now, double seconds,
         screen_text(screen, doc_text(rail, "rail"));
         fputs(" state=", screen->to);
         screen_text(screen, doc_text(rail, "state"));
-        for (size_t k = 0; k < doc_count(now, "stats.families"); k++) {
-            const json_t *family = doc_at(now, "stats.families", k);
-            if (!by_rail(family))
-                continue;
-            char *key = NULL;
-            if (asprintf(&key, "%s_per_s", doc_text(family, "name")) < 0)
-                key = must(NULL);
-            number(
-                screen, key,
-                rail_rate(before, now, doc_text(family, "name"), doc_text(rail, "rail"), seconds));
-            free(key);
-        }
+        struct rates rates = rail_rates(before, now, doc_text(rail, "rail"), seconds);
+        number(screen, "starts_per_s", rates.starts);
+        number(screen, "bytes_per_s", rates.bytes);
         fputc('\n', screen->to);
     }
 }

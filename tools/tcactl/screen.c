@@ -3,17 +3,20 @@
 #include <langinfo.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 void screen_init(struct screen *screen, FILE *to, bool no_color)
 {
     const char *refused = getenv("NO_COLOR");
     const char *term = getenv("TERM");
+    struct winsize size;
 
     screen->to = to;
     screen->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
     screen->color = !no_color && !(refused && *refused) && isatty(fileno(to)) &&
                     !(term && strcmp(term, "dumb") == 0);
+    screen->columns = ioctl(fileno(to), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 const char *screen_begin(const struct screen *screen, enum screen_color color)

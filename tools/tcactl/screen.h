@@ -8,12 +8,13 @@ struct screen {
     FILE *to;
     bool color;
     bool utf8;
+    unsigned columns; /* of the terminal; 0: lines may be as long as they like */
 };
 
 enum screen_color { COLOR_NONE, COLOR_GOOD, COLOR_WARN, COLOR_BAD, COLOR_HEAD };
 
 /* What stdout can show: colours on a terminal unless refused (no_color, NO_COLOR, TERM=dumb), UTF-8
- * as the locale says. */
+ * as the locale says, as many columns as the terminal has. */
 void screen_init(struct screen *screen, FILE *to, bool no_color);
 
 /* The sequences that begin and end a colour; "" where there are none. */

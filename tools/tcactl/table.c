@@ -85,34 +85,112 @@ static void print_cell(const struct table *table, const struct screen *screen, s
     }
 }
 
+/* Where the last column begins when the table is wider than the terminal; room 0: it fits, or the
+ * last column is one of numbers. */
+struct wrap {
+    unsigned at, room;
+    bool below;
+};
+
+enum {
+    ROOM_MIN = 24, /* less than this beside the other columns is no pleasure to read */
+    BELOW_INDENT = 4,
+};
+
+static struct wrap wrap_of(const struct table *table, const struct screen *screen, unsigned indent,
+                           const unsigned *widths)
+{
+    size_t last = table->columns - 1;
+    unsigned at = indent;
+
+    for (size_t c = 0; c < last; c++)
+        at += widths[c] + 2;
+    if (screen->columns == 0 || at + widths[last] <= screen->columns || table->right[last])
+        return (struct wrap){0};
+    if (at + ROOM_MIN <= screen->columns)
+        return (struct wrap){.at = at, .room = screen->columns - at};
+    at = indent + BELOW_INDENT;
+    return (struct wrap){
+        .at = at,
+        .room = screen->columns > at + ROOM_MIN ? screen->columns - at : ROOM_MIN,
+        .below = true,
+    };
+}
+
+/* The bytes of the words that fit, and of the blanks behind them: at least one word. */
+static size_t line_of(const char *text, unsigned room, size_t *ret_blanks)
+{
+    size_t end = 0, at = 0;
+    unsigned width = 0;
+
+    for (; text[at]; at++) {
+        if (text[at] == ' ' && (width <= room || end == 0))
+            end = at;
+        width += ((unsigned char)text[at] & 0xc0) != 0x80;
+    }
+    if (width <= room || end == 0)
+        end = at;
+    *ret_blanks = strspn(text + end, " ");
+    return end;
+}
+
+static void print_words(const struct screen *screen, const struct wrap *wrap, const char *text,
+                        enum screen_color color, unsigned owed)
+{
+    if (wrap->below && *text) {
+        fputc('\n', screen->to);
+        owed = wrap->at;
+    }
+    while (*text) {
+        size_t blanks, bytes = line_of(text, wrap->room, &blanks);
+        char *line = must(strndup(text, bytes));
+        fprintf(screen->to, "%*s%s", (int)owed, "", screen_begin(screen, color));
+        screen_text(screen, line);
+        fputs(screen_end(screen, color), screen->to);
+        free(line);
+        text += bytes + blanks;
+        if (*text)
+            fputc('\n', screen->to);
+        owed = wrap->at;
+    }
+}
+
+static void find_widths(const struct table *table, unsigned *ret_widths)
+{
+    for (size_t c = 0; c < table->columns; c++)
+        ret_widths[c] = width_of(table->titles[c]);
+    for (size_t i = 0; i < table->count; i++) {
+        unsigned width = width_of(table->cells[i].text);
+        if (width > ret_widths[i % table->columns])
+            ret_widths[i % table->columns] = width;
+    }
+}
+
 void table_print(const struct table *table, const struct screen *screen, unsigned indent,
                  const char *empty)
 {
-    unsigned widths[TABLE_COLUMNS_MAX];
+    unsigned widths[TABLE_COLUMNS_MAX], owed = indent;
 
     if (table->count == 0) {
         fprintf(screen->to, "%*s%s\n", (int)indent, "", empty);
         return;
     }
     assert(table->count % table->columns == 0);
-    for (size_t c = 0; c < table->columns; c++)
-        widths[c] = width_of(table->titles[c]);
-    for (size_t i = 0; i < table->count; i++) {
-        unsigned width = width_of(table->cells[i].text);
-        if (width > widths[i % table->columns])
-            widths[i % table->columns] = width;
-    }
-
-    unsigned owed = indent;
-    for (size_t c = 0; c < table->columns; c++)
-        print_cell(table, screen, c, table->titles[c], COLOR_HEAD, widths[c], &owed);
-    fputc('\n', screen->to);
-    for (size_t i = 0; i < table->count; i++) {
+    find_widths(table, widths);
+    const struct wrap wrap = wrap_of(table, screen, indent, widths);
+    for (size_t i = 0; i < table->columns + table->count; i++) { /* the titles first */
         size_t c = i % table->columns;
-        if (c == 0)
-            owed = indent;
-        print_cell(table, screen, c, table->cells[i].text, table->cells[i].color, widths[c], &owed);
-        if (c + 1 == table->columns)
+        struct table_cell cell = i < table->columns
+                                     ? (struct table_cell){(char *)table->titles[c], COLOR_HEAD}
+                                     : table->cells[i - table->columns];
+        bool last = c + 1 == table->columns;
+        if (last && wrap.room)
+            print_words(screen, &wrap, cell.text, cell.color, owed);
+        else
+            print_cell(table, screen, c, cell.text, cell.color, widths[c], &owed);
+        if (last) {
             fputc('\n', screen->to);
+            owed = indent;
+        }
     }
 }

@@ -1,4 +1,6 @@
-/* Tables: columns as wide as they need to be, numbers to the right, a header, nothing else. */
+/* Tables: columns as wide as they need to be, numbers to the right, a header, nothing else. Where the
+ * terminal is too narrow, words of the last column go on in further lines: below each other, or, when
+ * the others leave too little beside them, all below the row. */
 #pragma once
 
 #include <stdbool.h>

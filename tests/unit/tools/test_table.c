@@ -85,3 +85,62 @@ Test(table, many_rows)
     free(shown->text);
     free(shown);
 }
+
+static void expect_at(unsigned columns, const char *expected)
+{
+    static const char *const worded[] = {">ID", "NAME", "MEANING", NULL};
+    struct shown *shown = shown_begin(false, false);
+    struct table table;
+
+    shown->screen.columns = columns;
+    table_init(&table, worded);
+    table_add(&table, "%d", 7);
+    table_add(&table, "n");
+    table_add(&table, "what it says in many words, more than there is room for");
+    table_add(&table, "%d", 10);
+    table_add(&table, "longer");
+    table_add(&table, "%s", "");
+    table_print(&table, &shown->screen, 0, "none");
+    table_deinit(&table);
+    expect(shown, expected);
+}
+
+Test(table, words_go_on_below_where_the_terminal_ends)
+{
+    expect_at(0, "ID  NAME    MEANING\n"
+                 " 7  n       what it says in many words, more than there is room for\n"
+                 "10  longer\n");
+    expect_at(67, "ID  NAME    MEANING\n"
+                  " 7  n       what it says in many words, more than there is room for\n"
+                  "10  longer\n");
+    expect_at(40, "ID  NAME    MEANING\n"
+                  " 7  n       what it says in many words,\n"
+                  "            more than there is room for\n"
+                  "10  longer\n");
+    expect_at(30, "ID  NAME\n"
+                  "    MEANING\n"
+                  " 7  n\n"
+                  "    what it says in many\n"
+                  "    words, more than there is\n"
+                  "    room for\n"
+                  "10  longer\n");
+}
+
+/* A word that is longer than a line stands on one of its own. */
+Test(table, words_are_not_cut)
+{
+    static const char *const one[] = {"NAME", "MEANING", NULL};
+    struct shown *shown = shown_begin(false, false);
+    struct table table;
+
+    shown->screen.columns = 32;
+    table_init(&table, one);
+    table_add(&table, "a");
+    table_add(&table, "it is /a/path/that/nobody/would/want/to/see/cut there");
+    table_print(&table, &shown->screen, 0, "none");
+    table_deinit(&table);
+    expect(shown, "NAME  MEANING\n"
+                  "a     it is\n"
+                  "      /a/path/that/nobody/would/want/to/see/cut\n"
+                  "      there\n");
+}

@@ -1,0 +1,89 @@
+#include "tests/unit/tools/show.h"
+
+Test(render_admin, config)
+{
+    expect_render(
+        render_config,
+        "{\"file\":\"/etc/tcad/"
+        "tcad.conf\",\"cluster_file\":null,\"values\":[{\"section\":\"engine\",\"key\":\"spin\","
+        "\"value\":\"50us\",\"default\":\"50us\",\"origin\":\"default\",\"reloadable\":true},{"
+        "\"section\":\"node\","
+        "\"key\":\"id\",\"value\":3,\"default\":\"\",\"origin\":\"file\",\"reloadable\":false}]}",
+        "file /etc/tcad/tcad.conf, cluster file -\n"
+        "KEY          VALUE  ORIGIN   APPLIED BY  DEFAULT\n"
+        "engine.spin  50us   default  reload      50us\n"
+        "node.id      3      file     restart     none\n");
+}
+
+Test(render_admin, ping_and_drain)
+{
+    expect_render(render_ping,
+                  "{\"node\":2,\"name\":\"node2\",\"count\":5,\"lost\":1,\"rtt_us\":{\"min\":100,"
+                  "\"median\":150.5,\"max\":2000}}",
+                  "node 2 (node2): 4 of 5 answered; min 100 us, median 150 us, max 2.00 ms\n");
+    expect_render(render_ping,
+                  "{\"node\":2,\"name\":\"node2\",\"count\":5,\"lost\":5,\"rtt_us\":null}",
+                  "node 2 (node2): 0 of 5 answered\n");
+    expect_render(render_drain, "{\"state\":\"draining\",\"sessions\":2}",
+                  "draining: no new sessions; 2 still open\n");
+    expect_render(render_drain, "{\"state\":\"ready\",\"sessions\":0}",
+                  "ready for new sessions; 0 open\n");
+}
+
+Test(render_admin, reload)
+{
+    expect_render(render_reload,
+                  "{\"applied\":[\"engine.spin\"],\"not_applied\":[{\"key\":\"node.id\",\"why\":"
+                  "\"needs a restart\"}],\"errors\":[],"
+                  "\"cluster\":{\"added\":[\"node4\",\"node5\"],\"removed\":[],\"moved\":[]}}",
+                  "applied: engine.spin\n"
+                  "not applied: node.id, needs a restart\n"
+                  "nodes added: node4 node5\n");
+    expect_render(
+        render_reload,
+        "{\"applied\":[],\"not_applied\":[],\"errors\":[{\"file\":\"tcad.conf\",\"line\":3,"
+        "\"text\":\"no such key\"}],"
+        "\"cluster\":{\"added\":[],\"removed\":[],\"moved\":[]}}",
+        "tcad.conf:3: no such key\nnothing was applied: correct the errors and reload again\n");
+    expect_render(render_reload, "{\"applied\":[],\"not_applied\":[],\"errors\":[],\"cluster\":{}}",
+                  "nothing has changed\n");
+}
+
+Test(render_admin, calibrate)
+{
+    expect_render(
+        render_calibrate,
+        "{\"path\":\"/"
+        "c\",\"rails\":[{\"rail\":\"shm\",\"seat\":\"client\",\"valid\":true,\"latency_ns\":110,"
+        "\"descriptor_ns\":20,\"block_ns\":1.5,\"small_gb_per_s\":10,\"large_gb_per_s\":5.25},{"
+        "\"rail\":\"ofi\","
+        "\"seat\":\"daemon\",\"valid\":false}]}",
+        "RAIL  SEAT         LATENCY  PER DESCRIPTOR  PER BLOCK       SMALL      LARGE\n"
+        "shm   client        110 ns           20 ns    1.50 ns  10.00 GB/s  5.25 GB/s\n"
+        "ofi   daemon  not measured               -          -           -          -\n"
+        "kept in /c\n");
+#define WAYS  "\"half_line\":0.155,\"ring_line_ns\":13.9"
+#define SHOWN "no rails\ncopying by half: 0.155 of the distance a line; by ring: 13.9 ns a line\n"
+    expect_render(render_calibrate,
+                  "{\"path\":\"/c\",\"rails\":[],\"ways\":{\"valid\":true,\"error\":\"\"," WAYS
+                  "}}",
+                  SHOWN "kept in /c\n");
+    expect_render(render_calibrate,
+                  "{\"path\":\"/c\",\"rails\":[],\"ways\":{\"valid\":false,\"error\":\"busy\"," WAYS
+                  "}}",
+                  SHOWN "these are defaults: busy\nkept in /c\n");
+}
+
+Test(render_admin, env)
+{
+    expect_render(render_env,
+                  "{\"variables\":[{\"name\":\"TCA_NODE\",\"value\":null,\"default\":\"\","
+                  "\"meaning\":\"the node\"},{\"name\":"
+                  "\"TCA_SPIN\",\"value\":\"1us\",\"default\":\"50us\",\"meaning\":\"how "
+                  "long\"}],\"socket\":\"/s\",\"why\":"
+                  "\"user\"}",
+                  "VARIABLE  VALUE      DEFAULT  MEANING\n"
+                  "TCA_NODE  (not set)  -        the node\n"
+                  "TCA_SPIN  1us        50us     how long\n"
+                  "socket in use: /s (user)\n");
+}

@@ -1,0 +1,114 @@
+#include "tests/unit/tools/show.h"
+
+#define TIMES "\"median_ns\":53200,\"p99_ns\":1200000"
+
+Test(render_plans, plans)
+{
+    expect_render(
+        render_plans,
+        "{\"plans\":[{\"id\":\"3.0\",\"session\":3,\"pid\":100,\"name\":\"east\",\"rail\":\"ofi\","
+        "\"seat\":\"daemon\",\"nodes\":[2,0],\"bytes\":65536,\"starts\":12,\"running_s\":0.5,"
+        "\"errors\":0,\"state\":\"ready\"," TIMES "},"
+        "{\"id\":\"3.1\",\"session\":3,\"pid\":100,\"name\":\"\",\"rail\":\"ofi\","
+        "\"seat\":\"daemon\",\"nodes\":[1,2,3,4,5,6],\"bytes\":8,\"starts\":1,\"running_s\":63,"
+        "\"errors\":0,\"state\":\"ready\"},"
+        "{\"id\":\"3.2\",\"session\":3,\"pid\":100,\"name\":\"\",\"rail\":\"shm\","
+        "\"seat\":\"client\",\"nodes\":[],\"bytes\":8,\"starts\":0,\"running_s\":null,"
+        "\"errors\":2,\"state\":\"broken\"}]}",
+        "ID   PID  NAME  STATE              RAIL  SEAT    TO             BYTES  STARTS   MEDIAN    "
+        "  "
+        "P99  ERRORS\n"
+        "3.0  100  east  running            ofi   daemon  2 0         64.0 KiB      12  53.2 us  "
+        "1.20 ms       0\n"
+        "3.1  100  -     running for 1m 3s  ofi   daemon  1 2 3 4 +2       8 B       1        -    "
+        "    "
+        "-       0\n"
+        "3.2  100  -     broken             shm   client  -                8 B       0        -    "
+        "    "
+        "-       2\n");
+}
+
+/* What a start waits for that does not end. */
+Test(render_plans, plan_says_what_it_waits_for)
+{
+    expect_render(
+        render_plan,
+        "{\"id\":\"3.0\",\"name\":\"east\",\"session\":3,\"channel\":1,\"bytes\":8,"
+        "\"starts\":12,\"running_s\":12.2,\"errors\":1,\"state\":\"ready\",\"chains\":"
+        "[{\"index\":0,\"rail\":\"peach2\",\"seat\":\"daemon\",\"predicted_ns\":500,"
+        "\"steps\":[{\"kind\":\"put\",\"bytes\":8,\"blocks\":1,\"descriptors\":1,\"source\":"
+        "{\"region\":1,\"offset\":0,\"layout\":\"contiguous\"},\"target\":{\"node\":2,"
+        "\"region\":2,\"offset\":0,\"layout\":\"contiguous\"},\"link\":\"cut off\"},{\"kind\":"
+        "\"notify\",\"node\":3,\"rank\":1,\"slot\":6,\"link\":\"down\"},{\"kind\":\"notify\","
+        "\"node\":4,\"rank\":2,\"slot\":6,\"link\":\"up\"}]}]}",
+        "plan 3.0 (east), session 3, channel 1: running for 12s, 8 B a start, 12 starts, 1 "
+        "failed\n"
+        "\n"
+        "chain 0: rail peach2, seat daemon; predicted 500 ns\n"
+        "    0  put 8 B in 1 block, 1 descriptor\n"
+        "         from region 1 at 0, contiguous\n"
+        "         to   node 2 region 2 at 0, contiguous\n"
+        "         the rail to node 2 is cut off\n"
+        "    1  notify rank 1, slot 6\n"
+        "         the rail to node 3 is down\n"
+        "    2  notify rank 2, slot 6\n"
+        "    no candidates: this chain moves no bytes\n");
+}
+
+Test(render_plans, plan_explains_itself)
+{
+    expect_render(render_plan,
+                  "{\"id\":\"3.0\",\"name\":\"east\",\"session\":3,\"channel\":1,\"bytes\":65536,"
+                  "\"starts\":12,\"state\":\"ready\",\"median_ns\":29000,\"p99_ns\":80000,"
+                  "\"chains\":[{\"index\":0,\"rail\":\"ofi\",\"seat\":\"daemon\",\"predicted_ns\":"
+                  "30500,"
+                  "\"steps\":[{\"kind\":\"put\",\"bytes\":65536,\"blocks\":128,\"descriptors\":1,"
+                  "\"gathered\":true,\"source\":{"
+                  "\"region\":5,\"offset\":512,\"layout\":\"128 x 512 B every "
+                  "4096\"},\"target\":{\"node\":2,\"region\":7,\"offset\":0,"
+                  "\"layout\":\"contiguous\"},\"notify\":{\"rank\":1,\"slot\":4}},{\"kind\":"
+                  "\"wait\",\"rank\":1,\"slot\":5,\"count\":2},"
+                  "{\"kind\":\"notify\",\"rank\":1,\"slot\":6}],\"candidates\":[{\"rail\":\"shm\","
+                  "\"seat\":\"client\",\"predicted_ns\":"
+                  "null,\"chosen\":false,\"why\":\"other "
+                  "node\"},{\"rail\":\"ofi\",\"seat\":\"daemon\",\"predicted_ns\":30500,"
+                  "\"chosen\":true,\"why\":\"\"}]}]}",
+                  "plan 3.0 (east), session 3, channel 1: ready, 64.0 KiB a start, 12 starts\n"
+                  "measured in the daemon seat: median 29.0 us, p99 80.0 us\n"
+                  "\n"
+                  "chain 0: rail ofi, seat daemon; predicted 30.5 us\n"
+                  "    0  put 64.0 KiB in 128 blocks, 1 descriptor, gathered and scattered\n"
+                  "         from region 5 at 512, 128 x 512 B every 4096\n"
+                  "         to   node 2 region 7 at 0, contiguous\n"
+                  "         then notify rank 1, slot 4\n"
+                  "    1  wait rank 1, slot 5, count 2\n"
+                  "    2  notify rank 1, slot 6\n"
+                  "    RAIL  SEAT    PREDICTED  CHOSEN  WHY\n"
+                  "    shm   client          -          other node\n"
+                  "    ofi   daemon    30.5 us  chosen\n");
+}
+
+#define PLAN_OF_COPY(copy)                                                                         \
+    "{\"id\":\"3.0\",\"name\":\"\",\"session\":3,\"channel\":0,\"bytes\":8,\"starts\":0,"          \
+    "\"state\":\"ready\",\"chains\":[{\"index\":0,"                                                \
+    "\"rail\":\"shm\",\"seat\":\"client\",\"predicted_ns\":100,\"steps\":[{\"kind\":\"put\","      \
+    "\"bytes\":8,\"blocks\":1,"                                                                    \
+    "\"descriptors\":1,\"source\":{\"region\":1,\"offset\":0,\"layout\":\"contiguous\"},"          \
+    "\"target\":{\"node\":0,\"region\":2,"                                                         \
+    "\"offset\":0,\"layout\":\"contiguous\"},\"notify\":null,\"copy\":" copy "}]}]}"
+#define SHOWN_OF_COPY(copy)                                                                        \
+    "plan 3.0 (-), session 3, channel 0: ready, 8 B a start, 0 starts\n\nchain 0: rail shm, seat " \
+    "client; predicted 100 ns\n"                                                                   \
+    "    0  put 8 B in 1 block, 1 descriptor\n         from region 1 at 0, contiguous\n"           \
+    "         to   node 0 region 2 at 0, contiguous\n" copy                                        \
+    "    no candidates: this chain moves no bytes\n"
+
+Test(render_plans, plan_explains_its_copying)
+{
+    expect_render(render_plan, PLAN_OF_COPY("null"), SHOWN_OF_COPY(""));
+    expect_render(render_plan, PLAN_OF_COPY("{\"ways\":[\"push\"],\"first_up_to_ns\":null}"),
+                  SHOWN_OF_COPY("         copied by push\n"));
+    expect_render(
+        render_plan, PLAN_OF_COPY("{\"ways\":[\"half\",\"ring\"],\"first_up_to_ns\":130}"),
+        SHOWN_OF_COPY("         copied by half up to 130 ns of distance, else by ring\n"));
+}
