@@ -167,8 +167,8 @@ int environment_settings(struct settings *ret_settings)
 
     if ((r = variable_duration(VARIABLE_TIMEOUT, second_ns, 1, 1000000 * second_ns, &timeout_ns)) <
             0 ||
-        (r = variable_duration(VARIABLE_SPIN, 1000, 0, 4 * second_ns, &spin_ns)) < 0 ||
-        (r = variable_duration(VARIABLE_YIELD, 1000, 0, 4 * second_ns, &yield_ns)) < 0 ||
+        (r = variable_duration(VARIABLE_SPIN, 1000, 0, SPIN_NS_MOST, &spin_ns)) < 0 ||
+        (r = variable_duration(VARIABLE_YIELD, 1000, 0, SPIN_NS_MOST, &yield_ns)) < 0 ||
         (r = parse_rail(&settings.rail)) < 0 || (r = parse_seat(&settings.seat)) < 0 ||
         (r = parse_way(&settings.way)) < 0)
         return r;

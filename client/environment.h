@@ -37,6 +37,9 @@ int variable_number(enum variable variable, uint64_t min, uint64_t max, uint64_t
 int variable_duration(enum variable variable, uint64_t unit_ns, uint64_t min_ns, uint64_t max_ns,
                       uint64_t *ret_ns);
 
+/* TCA_SPIN's and TCA_YIELD's. */
+#define SPIN_NS_MOST UINT64_C(4000000000)
+
 /* What a session takes from there. */
 struct settings {
     int64_t timeout_ns;

@@ -21,17 +21,6 @@ uint64_t clock_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static void pause_core(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("isb" ::: "memory"); /* `yield` is no delay on most cores */
-#else
-    __asm__ volatile("" ::: "memory");
-#endif
-}
-
 void waiter_init(struct waiter *waiter, uint32_t spin_ns_max, uint32_t yield_ns_max)
 {
     *waiter = (struct waiter){
@@ -109,7 +98,7 @@ static enum waiter_advice look_again(struct waiter *waiter, uint64_t now_ns)
 
 static enum waiter_advice spin_on(struct waiter *waiter, uint64_t now_ns)
 {
-    pause_core();
+    core_pause();
     return look_again(waiter, now_ns);
 }
 
@@ -152,7 +141,7 @@ enum waiter_advice waiter_step_cheap(struct waiter *waiter)
 {
     if (waiter->yields_from_ns == 0 && waiter->started_ns != 0 &&
         waiter->rounds % CLOCK_EVERY != 0) {
-        pause_core();
+        core_pause();
         return WAITER_AGAIN;
     }
     return waiter_step_dear(waiter);

@@ -40,6 +40,18 @@ enum waiter_advice {
     WAITER_SLEEP, /* arm, look once more, sleep */
 };
 
+/* Lets the core do something else for some ten nanoseconds: the other thread of it, or nothing. */
+static inline void core_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory"); /* `yield` is no delay on most cores */
+#else
+    __asm__ volatile("" ::: "memory");
+#endif
+}
+
 void waiter_init(struct waiter *waiter, uint32_t spin_ns_max, uint32_t yield_ns_max);
 
 /* At the start of each wait, and in an engine whenever it found work. Inline: it is on the fast

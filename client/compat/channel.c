@@ -1,5 +1,6 @@
 /* The four DMA channels: what is loaded, what runs. */
 #include "client/compat/channel.h"
+#include "client/compat/poll.h"
 #include "client/compat/turn.h"
 
 static struct channel {
@@ -125,7 +126,7 @@ TCA_API tcaresult tcaWaitDMARecvDesc(const tcaHandle *handle, int slot, int tag)
                                     : inbox_wait(from.rank, slot, tag);
 }
 
-TCA_API tcaresult tcaTestDMARecvDesc(const tcaHandle *handle, int slot, int tag)
+static tcaresult test_recv(const tcaHandle *handle, int slot, int tag)
 {
     TAKE_TURN();
     struct reference from;
@@ -134,4 +135,12 @@ TCA_API tcaresult tcaTestDMARecvDesc(const tcaHandle *handle, int slot, int tag)
         return result;
     return from.rank == compat.rank ? wait_for_self((struct self_key){slot, tag}, 0)
                                     : inbox_test(from.rank, slot, tag);
+}
+
+TCA_API tcaresult tcaTestDMARecvDesc(const tcaHandle *handle, int slot, int tag)
+{
+    tcaresult result = test_recv(handle, slot, tag);
+    if (result == TCA_ERROR_NOT_READY)
+        poll_in_vain();
+    return result;
 }

@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "client/compat/poll.h"
+
 /* While nobody else wants the turn, and for so many waits after somebody has. */
 #define ALONE_NS        (20 * 1000 * 1000)
 #define AMONG_OTHERS_NS (1000 * 1000)
@@ -39,8 +41,10 @@ static void give_turn(void)
 
 struct turn turn_take(void)
 {
-    if (depth++ == 0)
+    if (depth++ == 0) {
+        polls_end();
         wait_for_turn();
+    }
     return (struct turn){.depth = depth};
 }
 

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #if defined(__SSE__)
-#include <xmmintrin.h> /* _mm_pause(), for loops that poll */
+#include <xmmintrin.h>
 #endif
 
 #ifndef TCA_API
@@ -212,6 +212,16 @@ TCA_API tcaresult tcaSendPIO(const tcaPIOHandle *pio, off_t off, const void *src
 
 /* Returns when what was stored is on its way. Not needed for it to arrive. */
 TCA_API tcaresult tcaSendPIOCommit(void);
+
+/* Not of the original: what _mm_pause() is, where this header was included (on x86), in loops that
+ * poll a mark. It pauses, as ever; called many times without another call of this API it gives the
+ * core to others, if there are any: with more processes than cores they are those that the loop
+ * waits for. The plain one: (_mm_pause)(), or #undef _mm_pause, or TCA_PLAIN_PAUSE defined before
+ * this header. */
+TCA_API void tcaPollPause(void);
+#if defined(__SSE__) && !defined(TCA_PLAIN_PAUSE)
+#define _mm_pause() tcaPollPause()
+#endif
 
 /* The older names. A table of descriptors (1,024 of the board's own, or made by
  * tcaCreateDMADesc()), each set by number; the next free number is returned. A chain is a

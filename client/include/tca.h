@@ -469,6 +469,11 @@ TCA_API uint64_t tca_notified_count(struct tca *session, uint32_t rank, uint32_t
  * process). For latency studies. */
 TCA_API uint64_t tca_notified_ns(struct tca *session, uint32_t rank, uint32_t slot);
 
+/* For a loop that waits for a mark in memory instead, after each look in vain; round: how many there
+ * were before it. Pauses; gives the core to others when it takes long and there are any, and sleeps,
+ * a millisecond at most, where they compute. TCA_SPIN. */
+TCA_API void tca_pause(uint64_t round);
+
 /* --------------------------------------------------------------- receipts */
 
 /* How a put is copied in the client's seat: by this process, by the one that receives it, by both
