@@ -299,6 +299,18 @@ struct tca *tca_close(struct tca *session)
     return NULL;
 }
 
+int tca_event_fd(const struct tca *session)
+{
+    return session->control.fd;
+}
+
+int tca_dispatch(struct tca *session)
+{
+    int r = session_drain(session);
+    session_progress(session);
+    return r;
+}
+
 /* ---- questions about it ---- */
 
 uint32_t tca_rank(const struct tca *session)

@@ -74,6 +74,12 @@ void bindings_region_gone(struct tcad *tcad, const struct region *region);
 void bindings_session_gone(struct tcad *tcad, const struct session *session);
 void bindings_node_gone(struct tcad *tcad, uint32_t node);
 
+/* done(context) on the loop's thread, never from within this call, once what has landed there so
+ * far is where it belongs: a process that has attached the memory has copied it. -ENOMEM. */
+int binding_settle(struct binding *binding, void (*done)(void *context), void *context);
+/* A PeerSettle of another daemon. */
+void bindings_settle(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__PeerSettle *settle);
+
 /* A PeerBind of another daemon: answers it. PeerUnbind: ends what it names. */
 void bindings_asked(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__PeerBind *bind);
 void bindings_unbind(struct tcad *tcad, uint32_t node, const Tca__PeerUnbind *unbind);

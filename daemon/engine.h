@@ -102,6 +102,11 @@ struct engine_landing {
 void engine_landing_end(struct engine *engine, struct engine_landing *landing,
                         void (*done)(void *context), void *context);
 
+/* From the loop's thread: done(context) there once what has landed so far for the session is where
+ * it belongs, or will never be. The landing is zero, but for its session, which outlives it. */
+void engine_settle(struct engine *engine, struct engine_landing *landing,
+                   void (*done)(void *context), void *context);
+
 /* ---- bounces: memory that a process has attached ---- */
 
 /* What a process copies to its bounce memory before it is put: a call of a chain (drivers/chain.h),

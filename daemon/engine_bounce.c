@@ -214,6 +214,22 @@ void engine_landing_end(struct engine *engine, struct engine_landing *landing,
         post_quiet(landing);
 }
 
+/* One of nothing, behind the others. */
+static void settle_work(struct engine *engine, void *context)
+{
+    struct engine_landing *landing = context;
+    engine_landed(landing);
+    engine_landing_end(engine, landing, landing->quiet, landing->quiet_context);
+}
+
+void engine_settle(struct engine *engine, struct engine_landing *landing,
+                   void (*done)(void *context), void *context)
+{
+    landing->quiet = done;
+    landing->quiet_context = context;
+    engine_call(engine, settle_work, NULL, landing);
+}
+
 /* ---- life ---- */
 
 struct bounces_order {

@@ -47,6 +47,12 @@ bool plan_state_legal(enum plan_state from, enum plan_state to);
 
 struct plan;
 
+/* A start waits until what it has put into memory that was attached is there (plan_settle.c). */
+struct plan_settling {
+    struct driver_op *op; /* the engine's thread */
+    int status;
+};
+
 struct plan_unit {
     struct plan *plan;
     /* source; NULL: a notification alone */
@@ -86,6 +92,7 @@ struct plan_unit {
     struct driver_put_info info;
     bool fence;
     struct engine_fetch fetch; /* of a source that was attached (daemon seat) */
+    struct plan_settling settling;
 };
 
 enum { PLAN_CANDIDATES_MAX = 8 };
@@ -219,6 +226,15 @@ void plan_prepare(struct engine *engine, void *plan);
 int plan_bounce_admit(struct plan *plan, const struct plan_chain *chain);
 int plan_bounce_tell(struct plan *plan);
 void plan_bounce_end(struct plan *plan);
+/* plan_settle.c: whether two puts go into memory of the same process. */
+bool plan_same_owner(const struct plan_unit *a, const struct plan_unit *b);
+/* Whether who hears of `unit`, which notifies or is looked at, could do so before the put `before`,
+ * which has landed, is where it belongs: that is memory that was attached. */
+bool plan_needs_settling(const struct plan_unit *before, const struct plan_unit *unit);
+/* Calls of a chain behind its steps `from` to `to`, which have landed, that are over when what they
+ * have put into memory that was attached is there. Returns how many. */
+uint32_t plan_settle(struct plan *plan, const struct plan_chain *chain, uint32_t from, uint32_t to,
+                     struct chain_step *ret_calls);
 /* plan_rebind.c: a ready plan whose links have died: another rail for the chains that used them. */
 void plan_rebind(struct plan *plan, int error);
 void plan_rebound(struct plan *plan);

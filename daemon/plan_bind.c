@@ -113,13 +113,6 @@ static int resolve_here(struct plan *plan, struct plan_unit *unit)
                                &region, &handle, text, sizeof text);
         if (r < 0)
             return plan_fail(plan, r, "%s", text);
-        if (plan->landed && region->attached)
-            return plan_fail(
-                plan, -EOPNOTSUPP,
-                "region %" PRIu64
-                " is memory that its process has attached: what is put there lands when "
-                "that process looks (no TCA_PLAN_LANDED)",
-                region->id);
         unit->region = region_ref(region);
         unit->owner = region->session_id;
         unit->attached = region->attached;

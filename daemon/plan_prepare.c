@@ -103,65 +103,193 @@ static bool mark_may_overtake(const struct plan *plan, const struct plan_chain *
 
 /* ---- chains ---- */
 
-/* Step i of `from`, and the flushes and the call before it, into `steps`: how many these are, or a
- * negative errno. *first_loose is the first step that a mark may still overtake. */
-static int prepare_step(struct plan *plan, const struct plan_chain *from, uint32_t i,
-                        uint32_t *first_loose, struct chain_step *steps)
+/* Puts into memory that its process has attached, which may not be there although they have landed.
+ */
+struct unsettled {
+    uint32_t first;                /* step of the chain */
+    const struct plan_unit *put;   /* one of them; NULL: there are none */
+    bool several;                  /* owners */
+    uint64_t own_address, own_end; /* what of this very process's memory they lie in */
+};
+
+struct preparing {
+    struct plan *plan;
+    const struct plan_chain *from;
+    struct chain_step *steps;
+    uint32_t count;       /* of them so far */
+    uint32_t first_loose; /* of the chain, that a mark may still overtake */
+    struct unsettled unsettled;
+    uint32_t fetched; /* of the chain: the sources of those before are asked for */
+    bool fetching;    /* and no put has waited for them yet */
+};
+
+static void prepare_wait(struct preparing *preparing, const struct plan_step *step)
 {
-    const struct plan_step *step = &from->steps[i];
-    struct session *session = plan->session;
+    struct session *session = preparing->plan->session;
+    struct chain_step *wait = &preparing->steps[preparing->count++];
+    wait->kind = CHAIN_WAIT;
+    wait->wait.line = notify_line_of(session->notify, step->rank, step->slot);
+    wait->wait.taken = notify_taken_of(session->notify, session->sources, step->rank, step->slot);
+    wait->wait.count = step->count;
+}
+
+/* ---- chains: memory that processes have attached (bounce.h) ---- */
+
+static void note_unsettled(struct preparing *preparing, const struct plan_unit *unit)
+{
+    struct unsettled *unsettled = &preparing->unsettled;
+    if (!unit->has_target || !unit->attached)
+        return;
+    if (!unsettled->put)
+        unsettled->put = unit;
+    unsettled->several |= !plan_same_owner(unsettled->put, unit);
+    if (!unit->region || unit->owner != preparing->plan->session_id)
+        return;
+    const uint64_t base = unit->region->address + unit->handle.offset_bytes + unit->target_offset;
+    const uint64_t address = base + (uint64_t)unit->target_layout->lower_bytes,
+                   end = base + (uint64_t)unit->target_layout->upper_bytes;
+    const bool first = unsettled->own_end == 0;
+    unsettled->own_address =
+        first || address < unsettled->own_address ? address : unsettled->own_address;
+    unsettled->own_end = end > unsettled->own_end ? end : unsettled->own_end;
+}
+
+static bool needs_settling(const struct preparing *preparing, const struct plan_unit *unit)
+{
+    const struct unsettled *unsettled = &preparing->unsettled;
+    return unsettled->put && (unit->notify || is_mark(preparing->plan, unit)) &&
+           (unsettled->several || plan_needs_settling(unsettled->put, unit));
+}
+
+static void settle(struct preparing *preparing, uint32_t step)
+{
+    struct plan *plan = preparing->plan;
+    const uint32_t first = preparing->unsettled.first;
+    preparing->count +=
+        add_flushes(plan, preparing->from, first, step, false, preparing->steps + preparing->count);
+    preparing->count +=
+        plan_settle(plan, preparing->from, first, step, preparing->steps + preparing->count);
+    preparing->unsettled = (struct unsettled){.first = step};
+    preparing->first_loose = step;
+}
+
+/* Whether its source, which is attached, may be what the chain has just put there. */
+static bool is_fed(const struct preparing *preparing, const struct plan_unit *unit)
+{
+    const struct unsettled *unsettled = &preparing->unsettled;
+    if (unsettled->own_end == 0)
+        return false;
+    const uint64_t base = unit->source->address + unit->source_offset;
+    return base + (uint64_t)unit->source_layout->lower_bytes < unsettled->own_end &&
+           base + (uint64_t)unit->source_layout->upper_bytes > unsettled->own_address;
+}
+
+/* The sources of as many steps as can be had now are asked for at once, for each takes its time. */
+static void fetch(struct preparing *preparing, uint32_t step)
+{
+    const struct plan_chain *from = preparing->from;
+    struct plan_unit *units = preparing->plan->units;
+    bool fence = false;
+    if (step < preparing->fetched)
+        return;
+    if (units[from->steps[step].unit].fetch.bounce &&
+        is_fed(preparing, &units[from->steps[step].unit])) {
+        settle(preparing, step);
+        fence = true;
+    }
+    struct preparing ahead = *preparing; /* as if what is in between were put already */
+    uint32_t i = step;
+    for (; i < from->step_count && !from->steps[i].is_wait; i++) {
+        struct plan_unit *unit = &units[from->steps[i].unit];
+        if (unit->fetch.bounce && is_fed(&ahead, unit))
+            break;
+        note_unsettled(&ahead, unit);
+        if (!unit->fetch.bounce)
+            continue;
+        struct chain_step *call = &preparing->steps[preparing->count++];
+        call->kind = CHAIN_CALL;
+        call->fence = fence;
+        fence = false;
+        call->call.post = engine_fetch_post;
+        call->call.context = &unit->fetch;
+        preparing->fetching = true;
+    }
+    preparing->fetched = i;
+}
+
+/* ---- chains: a step ---- */
+
+/* What has to be over before the put of this step. */
+static void prepare_order(struct preparing *preparing, uint32_t step, struct plan_unit *unit)
+{
+    struct plan *plan = preparing->plan;
+    unit->fence = needs_fence(plan, preparing->from, step);
+    fetch(preparing, step);
+    if (unit->fetch.bounce && preparing->fetching) {
+        unit->fence = true;
+        preparing->fetching = false;
+    }
+    if (needs_settling(preparing, unit)) {
+        settle(preparing, step);
+        unit->fence = true;
+    } else if (is_mark(plan, unit) &&
+               mark_may_overtake(plan, preparing->from, preparing->first_loose, step)) {
+        preparing->count += add_flushes(plan, preparing->from, preparing->first_loose, step, true,
+                                        preparing->steps + preparing->count);
+        unit->fence = true;
+        preparing->first_loose = step;
+    }
+}
+
+static int prepare_step(struct preparing *preparing, uint32_t i)
+{
+    struct plan *plan = preparing->plan;
+    const struct plan_step *step = &preparing->from->steps[i];
     if (step->is_wait) {
-        steps[0].kind = CHAIN_WAIT;
-        steps[0].wait.line = notify_line_of(session->notify, step->rank, step->slot);
-        steps[0].wait.taken =
-            notify_taken_of(session->notify, session->sources, step->rank, step->slot);
-        steps[0].wait.count = step->count;
-        return 1;
+        prepare_wait(preparing, step);
+        return 0;
     }
     struct plan_unit *unit = &plan->units[step->unit];
-    uint32_t count = 0;
     int r = prepare_unit(plan, unit);
     if (r < 0)
         return r;
-    unit->fence = needs_fence(plan, from, i);
-    if (is_mark(plan, unit) && mark_may_overtake(plan, from, *first_loose, i)) {
-        count = add_flushes(plan, from, *first_loose, i, true, steps);
-        unit->fence = true;
-        *first_loose = i;
-    }
-    if (unit->fetch
-            .bounce) { /* its source was attached: its process copies that first (bounce.h) */
-        steps[count].kind = CHAIN_CALL;
-        steps[count].call.post = engine_fetch_post;
-        steps[count++].call.context = &unit->fetch;
-        unit->fence = true;
-    }
-    steps[count].kind = CHAIN_PUT;
-    steps[count].fence = unit->fence;
-    steps[count].put.driver = unit->driver;
-    steps[count].put.put = unit->put;
-    return (int)count + 1;
+    prepare_order(preparing, i, unit);
+    note_unsettled(preparing, unit);
+    struct chain_step *put = &preparing->steps[preparing->count++];
+    put->kind = CHAIN_PUT;
+    put->fence = unit->fence;
+    put->put.driver = unit->driver;
+    put->put.put = unit->put;
+    return 0;
+}
+
+static void prepare_end(struct preparing *preparing)
+{
+    struct plan *plan = preparing->plan;
+    const struct plan_chain *from = preparing->from;
+    preparing->count +=
+        add_flushes(plan, from, 0, from->step_count, false, preparing->steps + preparing->count);
+    preparing->count += plan_settle(plan, from, preparing->unsettled.first, from->step_count,
+                                    preparing->steps + preparing->count);
 }
 
 static int prepare_chain(struct plan *plan, struct plan_chain *from, struct chain **ret_chain)
 {
-    /* a put may have a call before it, and is flushed once for a mark behind it, and once at the
-     * end */
+    /* a put may have a call before it, is asked for once for a mark behind it and, with a call,
+     * once for a notification, and all that once more at the end */
     struct chain_step *steps =
-        calloc((plan->landed ? 4 : 2) * (size_t)from->step_count, sizeof *steps);
-    uint32_t count = 0, first_loose = 0;
+        calloc((plan->landed ? 7 : 4) * (size_t)from->step_count, sizeof *steps);
+    struct preparing preparing = {.plan = plan, .from = from, .steps = steps};
     int r = 0;
     if (!steps)
         return plan_fail(plan, -ENOMEM, "no memory for a chain of %" PRIu32 " steps",
                          from->step_count);
-    for (uint32_t i = 0; i < from->step_count && r >= 0; i++) {
-        r = prepare_step(plan, from, i, &first_loose, steps + count);
-        count += r > 0 ? (uint32_t)r : 0;
-    }
-    if (r >= 0) {
+    for (uint32_t i = 0; i < from->step_count && r == 0; i++)
+        r = prepare_step(&preparing, i);
+    if (r == 0) {
         if (plan->landed)
-            count += add_flushes(plan, from, 0, from->step_count, false, steps + count);
-        r = chain_new(steps, count, ret_chain);
+            prepare_end(&preparing);
+        r = chain_new(steps, preparing.count, ret_chain);
         if (r < 0)
             plan_fail(plan, r, "no memory for a chain of %" PRIu32 " steps", from->step_count);
     }

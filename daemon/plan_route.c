@@ -85,6 +85,8 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
             return "does not reach other sub-clusters";
         if (!plan->wanted_rail && !fabric_reaches(tcad, way.rail, unit->node))
             return "no cable leads there now (tcactl topology)";
+        if (way.seat == SEAT_CLIENT && plan->landed && unit->attached)
+            return "only the daemon hears when it has landed in memory that was attached";
         if (way.seat == SEAT_DAEMON && unit->rails && !(unit->rails & (1u << way.rail)))
             return "the node where it lands does not have it";
         if (unit->lost & ~unit->back & (1u << way.rail))

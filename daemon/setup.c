@@ -102,6 +102,9 @@ static void peer_asked(void *context, uint32_t node, uint32_t tag, const Tca__Me
     case TCA__MESSAGE__BODY_PEER_UNBIND:
         bindings_unbind(tcad, node, question->peer_unbind);
         return;
+    case TCA__MESSAGE__BODY_PEER_SETTLE:
+        bindings_settle(tcad, node, tag, question->peer_settle);
+        return;
     case TCA__MESSAGE__BODY_PEER_SESSION_GONE: {
         const Tca__PeerSessionGone *gone = question->peer_session_gone;
         uint32_t home =

@@ -31,8 +31,8 @@ struct reference {
     uint32_t rank;    /* of the process that owns the memory */
     uint64_t address; /* there */
     uint64_t bytes;
-    uint32_t type; /* enum tcaMemoryType */
-    uint32_t reserved;
+    uint32_t type;            /* enum tcaMemoryType */
+    uint32_t attached;        /* 1: of the program's own memory */
     struct tca_handle memory; /* all zero when bytes is 0; of device memory its card (memory.h) */
     uint64_t device;          /* the number of device memory in its process; 0: host memory */
     uint64_t device_offset_bytes;
@@ -56,7 +56,7 @@ tcaresult compat_fail_as(tcaresult result, const char *text);
 /* TCA_SUCCESS, or tcaInit() was not called, or has failed. */
 tcaresult compat_ready(void);
 
-/* ---- memory.c ---- */
+/* ---- handle.c ---- */
 
 /* Checks the bytes of a handle. */
 tcaresult reference_read(const tcaHandle *handle, const char *name,

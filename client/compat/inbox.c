@@ -4,11 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/compat/memory.h"
 #include "client/compat/notice.h"
 #include "client/compat/turn.h"
 
-/* A notice that nobody has notified us of after this time is of a start that failed behind it. */
-#define LOST_NS (1000 * 1000 * 1000ll)
+/* A notice that nobody has notified us of after this time is of a start that failed behind it; or
+ * the data before it is large, and has to be copied to memory of the program's own. */
+#define LOST_NS          (1000 * 1000 * 1000ll)
+#define LOST_ATTACHED_NS (60 * LOST_NS)
 
 struct seen {
     uint64_t key;
@@ -202,11 +205,12 @@ tcaresult inbox_wait(uint32_t rank, int slot, int tag)
     const uint64_t key = notice_key(0, slot, tag);
     struct inbox *inbox = NULL;
     int64_t doubt_ns = 0; /* how long the table has said more than was notified */
+    const int64_t lost_ns = allocations_attached() ? LOST_ATTACHED_NS : LOST_NS;
     tcaresult result = open_inbox(rank, &inbox);
     if (result != TCA_SUCCESS)
         return result;
     while (!take(inbox, key)) {
-        bool believed = collect(inbox, rank, doubt_ns >= LOST_NS || inbox->ended < 0);
+        bool believed = collect(inbox, rank, doubt_ns >= lost_ns || inbox->ended < 0);
         if (believed && take(inbox, key))
             break;
         if (believed && inbox->ended < 0)

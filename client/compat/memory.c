@@ -1,18 +1,22 @@
-/* Memory and handles to it. Without a GPU, tcaMemoryGPU stands in host memory. */
+/* Memory that handles may name. Without a GPU, tcaMemoryGPU stands in host memory. */
 #include "client/compat/memory.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/compat/channel.h"
+#include "client/compat/listen.h"
+#include "client/compat/probe.h"
 #include "client/compat/turn.h"
 
-#define REFERENCE_MAGIC 0x31414354u /* "TCA1" */
-_Static_assert(sizeof(struct reference) <= sizeof(tcaHandle), "a handle has room for it");
+/* Of the program's own memory, what has no handle any more stays attached while it is not too much:
+ * programs destroy handles and make them anew. */
+enum { UNUSED_MAX = 32 };
 
-static struct allocation *allocations;
+static struct allocation *allocations; /* what was made last first */
 
-static tcaresult check_type(int type)
+tcaresult memory_check_type(int type)
 {
     if (type == tcaMemoryGPU || type == tcaMemoryCPU)
         return TCA_SUCCESS;
@@ -88,7 +92,7 @@ TCA_API tcaresult tcaMalloc(void **ret_memory, size_t size, int type)
     const bool on_device = type == tcaMemoryGPU && device_ready();
     tcaresult result = compat_ready();
     if (result == TCA_SUCCESS)
-        result = check_type(type);
+        result = memory_check_type(type);
     if (result != TCA_SUCCESS)
         return result;
     if (!ret_memory)
@@ -103,9 +107,11 @@ TCA_API tcaresult tcaMalloc(void **ret_memory, size_t size, int type)
     return result;
 }
 
+/* Not from tcaMalloc(). */
 static bool is_foreign(const struct allocation *allocation)
 {
-    return allocation->device && allocation->device->cuda.kind == CUDA_FOREIGN;
+    return allocation->attached ||
+           (allocation->device && allocation->device->cuda.kind == CUDA_FOREIGN);
 }
 
 TCA_API tcaresult tcaFree(void *memory, int type)
@@ -113,7 +119,7 @@ TCA_API tcaresult tcaFree(void *memory, int type)
     TAKE_TURN();
     tcaresult result = compat_ready();
     if (result == TCA_SUCCESS)
-        result = check_type(type);
+        result = memory_check_type(type);
     if (result != TCA_SUCCESS || !memory)
         return result;
     struct allocation *allocation = allocations;
@@ -128,17 +134,24 @@ TCA_API tcaresult tcaFree(void *memory, int type)
     return r < 0 ? compat_fail_errno(r, "tcaFree") : TCA_SUCCESS;
 }
 
-/* ---- handles ---- */
+/* ---- finding ---- */
 
-/* The allocation that an address lies in. */
-static struct allocation *find(uint64_t address, uint64_t *ret_offset_bytes)
+static bool has_gone(const struct allocation *allocation)
 {
-    for (struct allocation *allocation = allocations, *next; allocation; allocation = next) {
+    return allocation->device && is_foreign(allocation) &&
+           !cuda_memory_same(&allocation->device->cuda);
+}
+
+struct allocation *allocation_next(struct allocation *previous, uint64_t address,
+                                   uint64_t *ret_offset_bytes)
+{
+    struct allocation *allocation = previous ? previous->next : allocations;
+    for (struct allocation *next; allocation; allocation = next) {
         uint64_t offset = address - allocation_address(allocation);
         next = allocation->next;
         if (offset >= allocation_bytes(allocation))
             continue;
-        if (is_foreign(allocation) && !cuda_memory_same(&allocation->device->cuda)) {
+        if (has_gone(allocation)) {
             end(allocation); /* the program has freed it, and perhaps has other memory there */
             continue;
         }
@@ -146,6 +159,76 @@ static struct allocation *find(uint64_t address, uint64_t *ret_offset_bytes)
         return allocation;
     }
     return NULL;
+}
+
+static struct allocation *find(uint64_t address, uint64_t *ret_offset_bytes)
+{
+    struct allocation *allocation = NULL;
+    do
+        allocation = allocation_next(allocation, address, ret_offset_bytes);
+    while (allocation && allocation->attached);
+    return allocation;
+}
+
+static struct allocation *find_attached(uint64_t address, uint64_t bytes,
+                                        uint64_t *ret_offset_bytes)
+{
+    struct allocation *allocation = NULL;
+    do
+        allocation = allocation_next(allocation, address, ret_offset_bytes);
+    while (allocation &&
+           (!allocation->attached || allocation_bytes(allocation) - *ret_offset_bytes < bytes));
+    return allocation;
+}
+
+bool allocations_attached(void)
+{
+    const struct allocation *allocation = allocations;
+    while (allocation && !allocation->attached)
+        allocation = allocation->next;
+    return allocation != NULL;
+}
+
+/* ---- the program's own host memory ---- */
+
+/* Lets go of what was attached and has no handle, but for the last `kept`: whether there was any. */
+static bool trim_attached(unsigned kept)
+{
+    bool any = false;
+    unsigned unused = 0;
+    for (struct allocation *allocation = allocations, *next; allocation; allocation = next) {
+        next = allocation->next;
+        if (allocation->attached && allocation->handles == 0 && unused++ >= kept)
+            any |= end(allocation) == 0;
+    }
+    return any;
+}
+
+/* What is there now, and what the program will have there later: it is known by its address. */
+static tcaresult attach(void *memory, uint64_t bytes, int type, struct allocation **ret_allocation,
+                        uint64_t *ret_offset_bytes)
+{
+    struct allocation made = {.type = type, .attached = true};
+    tcaresult result = probe_memory(memory, bytes);
+    if (result == TCA_SUCCESS)
+        result = listen_begin();
+    if (result != TCA_SUCCESS)
+        return result;
+    *ret_allocation = find_attached((uint64_t)(uintptr_t)memory, bytes, ret_offset_bytes);
+    if (*ret_allocation)
+        return TCA_SUCCESS;
+    trim_attached(UNUSED_MAX);
+    int r = tca_region_attach(compat.session, memory, bytes, &made.region);
+    if (r == -EDQUOT && trim_attached(0))
+        r = tca_region_attach(compat.session, memory, bytes, &made.region);
+    if (r < 0)
+        return compat_fail_errno(r, "tcaCreateHandle");
+    *ret_offset_bytes = 0;
+    *ret_allocation = insert(made);
+    if (*ret_allocation)
+        return TCA_SUCCESS;
+    tca_region_free(made.region);
+    return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for a few words more");
 }
 
 /* Device memory that the program has from CUDA. */
@@ -161,138 +244,18 @@ static tcaresult adopt(void *memory, struct allocation **ret_allocation, uint64_
     return TCA_SUCCESS;
 }
 
-/* What of an allocation is to be named. */
-static tcaresult name(const struct allocation *allocation, uint64_t offset_bytes,
-                      struct reference *reference)
+tcaresult allocation_find(void *memory, uint64_t bytes, int type,
+                          struct allocation **ret_allocation, uint64_t *ret_offset_bytes)
 {
-    int r = 0;
-    if (!allocation->device) {
-        r = tca_region_handle(allocation->region, offset_bytes, reference->bytes,
-                              &reference->memory);
-    } else {
-        reference->device = allocation->device->number;
-        reference->device_offset_bytes = offset_bytes;
-        if (reference->bytes > allocation_bytes(allocation) - offset_bytes)
-            return compat_fail(TCA_ERROR_INVALID_VALUE,
-                               "tcaCreateHandle: %llu bytes from offset %llu on are more than the "
-                               "%llu bytes there",
-                               (unsigned long long)reference->bytes,
-                               (unsigned long long)offset_bytes,
-                               (unsigned long long)allocation_bytes(allocation));
-        r = tca_region_handle(allocation->region, 0, CARD_BYTES, &reference->memory);
-    }
-    return r < 0 ? compat_fail_errno(r, "tcaCreateHandle") : TCA_SUCCESS;
-}
-
-TCA_API tcaresult tcaCreateHandle(tcaHandle *ret_handle, void *memory, size_t size, int type)
-{
-    TAKE_TURN();
-    struct reference reference = {.magic = REFERENCE_MAGIC,
-                                  .address = (uint64_t)(uintptr_t)memory,
-                                  .bytes = size,
-                                  .type = (uint32_t)type};
-    uint64_t offset = 0;
-    tcaresult result = compat_ready();
-    if (result == TCA_SUCCESS)
-        result = check_type(type);
-    if (result != TCA_SUCCESS)
-        return result;
-    if (!ret_handle)
-        return compat_fail(TCA_ERROR_INVALID_VALUE, "tcaCreateHandle: no place for the handle");
-    reference.rank = compat.rank;
-    if (size > 0) {
-        struct allocation *allocation = find(reference.address, &offset);
-        if (!allocation && type == tcaMemoryGPU && device_ready())
-            result = adopt(memory, &allocation, &offset);
-        else if (!allocation || allocation->type != type)
-            result = compat_fail(TCA_ERROR_INVALID_VALUE,
-                                 "tcaCreateHandle: %p is not memory from tcaMalloc() of type %d",
-                                 memory, type);
-        if (result == TCA_SUCCESS)
-            result = name(allocation, offset, &reference);
-        if (result != TCA_SUCCESS)
-            return result;
-    }
-    memset(ret_handle, 0, sizeof(*ret_handle));
-    memcpy(ret_handle, &reference, sizeof(reference));
-    return TCA_SUCCESS;
-}
-
-TCA_API tcaresult tcaDestroyHandle(tcaHandle *handle)
-{
-    TAKE_TURN();
-    struct reference reference;
-    tcaresult result = reference_read(handle, "tcaDestroyHandle", &reference);
-    if (result == TCA_SUCCESS)
-        memset(handle, 0, sizeof(*handle));
-    return result;
-}
-
-static bool is_sound_memory(const struct reference *reference, uint64_t bytes)
-{
-    return tca_handle_bytes(&reference->memory) == (int64_t)bytes &&
-           tca_handle_node(&reference->memory) == tca_node_of(compat.session, reference->rank);
-}
-
-static bool is_sound_device(const struct reference *reference)
-{
-    uint64_t end;
-    return reference->type == tcaMemoryGPU && is_sound_memory(reference, CARD_BYTES) &&
-           !__builtin_add_overflow(reference->device_offset_bytes, reference->bytes, &end);
-}
-
-tcaresult reference_read(const tcaHandle *handle, const char *name, struct reference *ret_reference)
-{
-    tcaresult result = compat_ready();
-    if (result != TCA_SUCCESS)
-        return result;
-    if (!handle)
-        return compat_fail(TCA_ERROR_INVALID_VALUE, "%s: no handle", name);
-    struct reference reference;
-    memcpy(&reference, handle, sizeof(reference));
-    bool sound = reference.magic == REFERENCE_MAGIC && reference.rank < compat.size;
-    if (sound && reference.bytes > 0)
-        sound = reference.device ? is_sound_device(&reference)
-                                 : is_sound_memory(&reference, reference.bytes);
-    if (!sound)
-        return compat_fail(
-            TCA_ERROR_INVALID_VALUE,
-            "%s: these bytes are no handle of this job: make it by tcaCreateHandle() and "
-            "copy all of its %zu bytes",
-            name, sizeof(tcaHandle));
-    *ret_reference = reference;
-    return TCA_SUCCESS;
-}
-
-tcaresult reference_allocation(const struct reference *reference,
-                               struct allocation **ret_allocation, uint64_t *ret_offset_bytes)
-{
-    struct tca_handle now;
-    uint64_t offset = 0;
-    struct allocation *allocation = find(reference->address, &offset);
-    bool same = allocation != NULL;
-    if (same && allocation->device)
-        same = allocation->device->number == reference->device &&
-               reference->bytes <= allocation_bytes(allocation) - offset;
-    else if (same)
-        same = tca_region_handle(allocation->region, offset, reference->bytes, &now) == 0 &&
-               memcmp(&now, &reference->memory, sizeof(now)) == 0;
-    if (!same)
-        return compat_fail(TCA_ERROR_INVALID_VALUE, "the handle's memory at %p was freed",
-                           (void *)(uintptr_t)reference->address);
+    struct allocation *allocation = find((uint64_t)(uintptr_t)memory, ret_offset_bytes);
+    if (!allocation)
+        return type == tcaMemoryGPU && device_ready()
+                   ? adopt(memory, ret_allocation, ret_offset_bytes)
+                   : attach(memory, bytes, type, ret_allocation, ret_offset_bytes);
+    if (allocation->type != type)
+        return compat_fail(TCA_ERROR_INVALID_VALUE,
+                           "tcaCreateHandle: %p is memory from tcaMalloc(), but not of type %d",
+                           memory, type);
     *ret_allocation = allocation;
-    *ret_offset_bytes = offset;
     return TCA_SUCCESS;
-}
-
-tcaresult reference_region(const struct reference *reference, struct tca_region **ret_region,
-                           uint64_t *ret_offset_bytes)
-{
-    struct allocation *allocation = NULL;
-    tcaresult result = reference_allocation(reference, &allocation, ret_offset_bytes);
-    if (result == TCA_SUCCESS && allocation->device)
-        result = compat_fail(TCA_ERROR_NOT_SUPPORTED, "a plan cannot put from a GPU's memory");
-    if (result == TCA_SUCCESS)
-        *ret_region = allocation->region;
-    return result;
 }

@@ -4,7 +4,8 @@
  *
  * Order: the last bytes of a store are a put of their own behind the rest; the next store to a
  * process is started when the one before is complete, and on the same rail. Rails that do not keep
- * the order of puts keep it before a notification: the last put has one.
+ * the order of puts keep it before a notification: the last put has one. Where the receiver has to
+ * copy what comes to memory of its program's own, one is complete when that is done.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@ _Static_assert(sizeof(struct part) <= sizeof(tcaPIOHandle), "a PIO handle has ro
 struct store {
     struct tca_handle memory;
     uint32_t rank;
+    bool attached; /* the memory is the program's own there */
     uint64_t offset_bytes, bytes;
     struct tca_plan *plan; /* NULL: unused */
     void *source;          /* that the plan puts from */
@@ -174,8 +176,10 @@ static bool is_near(uint32_t rank)
 static int build(struct store *store, const struct part *part)
 {
     const bool near = is_near(store->rank);
-    const struct tca_plan_args args = {
-        .name = "tca-api PIO", .rail = pio.rails[store->rank], .flags = near ? TCA_PLAN_LANDED : 0};
+    const struct tca_plan_args args = {.name = "tca-api PIO",
+                                       .rail = pio.rails[store->rank],
+                                       .seat = store->attached ? TCA_SEAT_DAEMON : TCA_SEAT_ANY,
+                                       .flags = near || store->attached ? TCA_PLAN_LANDED : 0};
     struct tca_put put = {.source_address = store->source,
                           .target = store->memory,
                           .target_offset_bytes = store->offset_bytes,
@@ -218,6 +222,7 @@ static int make(const struct part *part, size_t size, struct store **ret_store)
     struct store *store = make_room();
     *store = (struct store){.memory = part->remote.memory,
                             .rank = part->remote.rank,
+                            .attached = part->remote.attached,
                             .offset_bytes = part->offset_bytes,
                             .bytes = size};
     int r = tca_alloc(compat.session, size, &store->source);

@@ -144,13 +144,18 @@ TCA_API tcaresult tcaMalloc(void **ret_memory, size_t size, int type);
  * and are empty. NULL is fine. */
 TCA_API tcaresult tcaFree(void *memory, int type);
 
-/* Names memory (a part of what tcaMalloc() gave, or of a GPU's from cudaMalloc()) anywhere in the
- * job: plain data, to be copied as bytes. */
+/* Names memory anywhere in the job: plain data, to be copied as bytes. Best of what tcaMalloc() gave,
+ * or a part of it; or of a GPU's from cudaMalloc(); or any host memory of the process (malloc(),
+ * stack, globals), which a thread of the library then copies from and to, for others have no part
+ * in it: that costs a copy on each side, and as many bytes of the user's quota in tcad. Such memory
+ * is known by its address: what was freed may not be put into any more, and when there is other
+ * memory there, old handles name that. */
 typedef struct tcaHandle {
     uint64_t opaque[16];
 } tcaHandle;
 TCA_API tcaresult tcaCreateHandle(tcaHandle *ret_handle, void *memory, size_t size, int type);
-/* Only forgets it; need not be called. */
+/* Only forgets it; need not be called. Host memory that is not from tcaMalloc() may be let go of when
+ * none of the handles that were made of it is left: others may not use copies then. */
 TCA_API tcaresult tcaDestroyHandle(tcaHandle *handle);
 
 /* A chain of descriptors, empty at first. NULL when there is no memory. */

@@ -99,6 +99,14 @@ TCA_API int tca_open(const struct tca_open_args *args, struct tca **ret_session)
  * group is told. NULL is fine. Returns NULL. */
 TCA_API struct tca *tca_close(struct tca *session);
 
+/* A descriptor that is readable while tcad has something to say to this process: for who waits for
+ * other things too, by poll(), and calls tca_dispatch() then. Not to be read from. */
+TCA_API int tca_event_fd(const struct tca *session);
+
+/* Hears what tcad has to say, and goes on with what this process has under way, without waiting: as
+ * every wait does. 0, or why the session is lost. */
+TCA_API int tca_dispatch(struct tca *session);
+
 TCA_API uint32_t tca_rank(const struct tca *session);
 TCA_API uint32_t tca_size(const struct tca *session);
 /* The node of this process, and of any rank of the group (negative: no such rank). */
@@ -136,9 +144,8 @@ TCA_API int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_reg
  * -EDQUOT at the commit), and a thread of this process copies between the two, before a put and
  * after one has landed, while the process computes. That thread is begun at the first such plan,
  * sleeps otherwise and takes no signals. The process hears of others' plans when it calls the
- * library; when it has not for hundreds of them, their commits fail with -EBUSY. A chain in the
- * daemon's seat that puts into such memory can notify of that only the process whose memory it is
- * (-EOPNOTSUPP; it may wait for its answer before it notifies others). */
+ * library (tca_event_fd() says when to); when it has not for hundreds of them, their commits fail
+ * with -EBUSY. Notifications of what is put there come once it is there, to whomever. */
 TCA_API int tca_region_attach(struct tca *session, void *address, uint64_t bytes,
                               struct tca_region **ret_region);
 
@@ -367,8 +374,9 @@ enum {
      * source may be written again: whoever hears of it in any other way (a barrier of MPI's, say)
      * finds the data. Costs a question to each node put to, at the end of the start. And a put of
      * at most 64 bytes without a notification behind it is a mark that somebody may look at: it can
-     * be seen after what its chain has put before, wherever that was. Not into memory that was
-     * attached (-EOPNOTSUPP): only its process knows when what was put there has arrived. */
+     * be seen after what its chain has put before, wherever that was. Into memory that was attached
+     * in the daemon's seat only, and complete once its process has copied it, which it can when it
+     * has heard of the plan; -ETIMEDOUT when it has not within a minute. */
     TCA_PLAN_LANDED = 1 << 1,
 };
 

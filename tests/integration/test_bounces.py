@@ -60,22 +60,20 @@ class Bounces(harness.Case):
                 first.ask(f"wait {put} -2")
 
     def test_told_to_others(self):
-        """Only who has attached it knows when it is there; after an answer of its, others may be told."""
-        sender, owner, other = self.cluster(2).group([0, 1, 1])
-        source, _ = sender.alloc(4096)
-        target, _ = owner.attach(4096)
-        put = f"put {source} 0 64 {owner.handle(target)} 0 64"
-        with self.refused("-EOPNOTSUPP", "attached", "rank 2", "tca_region_alloc"):
-            sender.plan(put, "notify 1 0", "notify 2 0")
-        plan = sender.plan(put, "notify 1 0", "await 1 1 1", "notify 2 0")
-        answer = owner.plan("await 0 0 1", "notify 0 1", seat="daemon")
-        owner.ask(f"start {answer}")
-        sender.ask(f"fill {source} 0 64 5")
-        sender.ask(f"start {plan}")
-        other.ask("notified_wait 0 0 -2")
-        owner.ask(f"check {target} 0 64 5")
-        sender.ask(f"wait {plan} -2")
-        owner.ask(f"wait {answer} -2")
+        """Who has not attached the memory hears of what is there, too, and not before it is."""
+        for nodes in ([0, 1, 1], [0, 1, 2], [0, 0, 0], [0, 1, 0]):
+            sender, owner, other = self.cluster(3).group(nodes)
+            source, _ = sender.alloc(1 << 20)
+            target, _ = owner.attach(1 << 20)
+            plan = sender.plan(f"put {source} 0 700000 {owner.handle(target)} 0 700000", "notify 2 0", "notify 1 0", seat="daemon")
+            owner.ask("count 0 0")  # it has heard of the plan
+            for seed in range(10):
+                sender.ask(f"fill {source} 0 700000 {seed}")
+                sender.ask(f"start {plan}")
+                other.ask("notified_wait 0 0 -2")
+                owner.ask(f"check {target} 0 700000 {seed}")
+                owner.ask("notified_wait 0 0 -2")
+                sender.ask(f"wait {plan} -2")
 
     def test_quota(self):
         """What daemons need beside it counts; the error says what to do, and what fits goes on."""

@@ -1,20 +1,35 @@
 #!/usr/bin/env python3
 """Starts that are complete when all has landed: what another process sees then, which no notification has told."""
 
+import os
+import signal
+
 import harness
+from harness import Failed
 
 SHAPES = [("8", "8"), ("65536", "65536"), ("64x32x128", "2048"), ("500x8x1600", "500x8x800"), ("900001", "900001")]
 
 
+def arrived(actor, mark, seed):
+    try:
+        actor.ask(f"check {mark} 0 8 {seed}")
+        return True
+    except Failed:
+        return False
+
+
 class Landed(harness.Case):
-    def rounds(self, sender, receivers, seat="any"):
+    def rounds(self, sender, receivers, seat="any", attached=()):
+        """`attached`: the receivers whose memory is their own."""
         size = 1 << 20
         source, _ = sender.alloc(size)
-        targets = [receiver.alloc(size)[0] for receiver in receivers]
+        targets = [(receiver.attach if receiver in attached else receiver.alloc)(size)[0] for receiver in receivers]
         for shape, target_shape in SHAPES:
             with self.subTest(shape=shape, target_shape=target_shape):
                 puts = [f"put {source} 0 {shape} {receiver.handle(target)} 0 {target_shape}" for receiver, target in zip(receivers, targets)]
                 plan = sender.plan(*puts, seat=seat, landed=True)
+                for receiver in attached:
+                    receiver.ask("count 0 0")  # it has heard of the plan, and now does something else
                 for seed in range(10):
                     sender.ask(f"fill {source} 0 {shape} {seed}")
                     sender.ask(f"start {plan}")
@@ -33,19 +48,50 @@ class Landed(harness.Case):
             with self.subTest(seat=seat):
                 self.rounds(sender, [*receivers, sender], seat)
 
-    def test_not_into_attached_memory(self):
+    def test_in_attached_memory(self):
+        """Of other nodes, of this one and of the sender's own; beside what is not attached."""
+        sender, *receivers = self.cluster(3).group([0, 1, 2, 0, 1])
+        self.rounds(sender, [*receivers, sender], attached=[receivers[0], receivers[2], receivers[3], sender])
+
+    def test_attached_memory_is_not_for_the_clients_seat(self):
         sender, receiver = self.cluster(1).group([0, 0])
         source, _ = sender.alloc(4096)
         target, _ = receiver.attach(4096)
-        with self.refused("-EOPNOTSUPP", "attached", "TCA_PLAN_LANDED"):
-            sender.plan(f"put {source} 0 8 {receiver.handle(target)} 0 8", landed=True)
+        with self.refused("-ENETDOWN", "attached"):
+            sender.plan(f"put {source} 0 8 {receiver.handle(target)} 0 8", seat="client", landed=True)
 
-    def test_not_into_attached_memory_of_another_node(self):
-        sender, receiver = self.cluster(2).group([0, 1])
-        source, _ = sender.alloc(4096)
-        target, _ = receiver.attach(4096)
-        with self.refused("-EOPNOTSUPP", "attached", "TCA_PLAN_LANDED"):
-            sender.plan(f"put {source} 0 8 {receiver.handle(target)} 0 8", landed=True)
+    def test_a_mark_comes_after_attached_memory(self):
+        """In another process's memory, which is not attached."""
+        for nodes in ([0, 0, 0], [0, 1, 2], [0, 1, 1]):
+            sender, owner, other = self.cluster(3).group(nodes)
+            source, _ = sender.alloc(1 << 20)
+            data, _ = owner.attach(1 << 20)
+            mark, _ = other.alloc(4096)
+            plan = sender.plan(f"put {source} 0 900000 {owner.handle(data)} 0 900000", f"put {source} 0 8 {other.handle(mark)} 0 8", seat="daemon", landed=True)
+            owner.ask("count 0 0")
+            for seed in range(1, 10):
+                sender.ask(f"fill {source} 0 900000 {seed}")
+                sender.ask(f"start {plan}")
+                harness.until(lambda: arrived(other, mark, seed), "the mark is there")
+                owner.ask(f"check {data} 0 900000 {seed}")
+                sender.ask(f"wait {plan} -2")
+
+    def test_of_a_process_that_is_killed(self):
+        """Who waits for it hears of that."""
+        for nodes in ([0, 0], [0, 1]):
+            sender, owner = self.cluster(2).group(nodes)
+            source, _ = sender.alloc(4096)
+            target, _ = owner.attach(4096)
+            plan = sender.plan(f"put {source} 0 64 {owner.handle(target)} 0 64", landed=True)
+            os.kill(owner.pid, signal.SIGSTOP)
+            sender.ask(f"start {plan}")
+            with self.assertRaises(Failed) as caught:
+                sender.ask(f"wait {plan} 200")
+            self.assertEqual(caught.exception.name, "-ETIMEDOUT", caught.exception.text)
+            owner.kill()
+            with self.assertRaises(Failed) as caught:
+                sender.ask(f"wait {plan} -2")
+            self.assertEqual(caught.exception.name, "-EOWNERDEAD", caught.exception.text)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,6 @@ int main(int argc, char **argv)
     TCA_SAFE_CALL(tcaCreateHandle(&own, memory + 10, 100, tcaMemoryCPU));
 
     TCA_EXPECT(tcaCreateHandle(&bytes, memory, 100000, tcaMemoryCPU), TCA_ERROR_INVALID_VALUE);
-    TCA_EXPECT(tcaCreateHandle(&bytes, &own, 8, tcaMemoryCPU), TCA_ERROR_INVALID_VALUE);
     TCA_EXPECT(tcaMalloc(&other, 8, 17), TCA_ERROR_INVALID_VALUE);
     TCA_EXPECT(tcaFree(&own, tcaMemoryCPU), TCA_ERROR_INVALID_VALUE);
     TCA_EXPECT(tcaDestroyHandle(&bytes), TCA_ERROR_INVALID_VALUE);

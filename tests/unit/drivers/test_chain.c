@@ -316,6 +316,6 @@ Test(chain, posts_in_order_whatever_happens)
 Test(chain, has_a_limit)
 {
     struct chain *chain = NULL;
-    cr_assert(chain_new(NULL, 4 * PLAN_STEPS_MAX + 1, &chain) == -E2BIG);
+    cr_assert(chain_new(NULL, 7 * PLAN_STEPS_MAX + 1, &chain) == -E2BIG);
     cr_assert(chain == NULL);
 }
