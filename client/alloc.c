@@ -78,7 +78,8 @@ int tca_free(struct tca *session, void *memory)
 
 /* ---- addresses ---- */
 
-struct tca_region *region_find(struct tca *session, const void *address)
+/* The region of this session that an address lies in; NULL: in none. */
+static struct tca_region *region_find(struct tca *session, const void *address)
 {
     struct heap_page *page = session->heap ? heap_find(session->heap, address) : NULL;
     if (page)

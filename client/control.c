@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "client/clock.h"

@@ -41,11 +41,6 @@ const struct tca_variable *tca_variables(void)
     return variables;
 }
 
-const char *variable_name(enum variable variable)
-{
-    return variables[variable].name;
-}
-
 const char *variable_text(enum variable variable)
 {
     const char *text = getenv(variables[variable].name);

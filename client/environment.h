@@ -24,8 +24,6 @@ enum variable {
     VARIABLE_COUNT,
 };
 
-const char *variable_name(enum variable variable);
-
 /* Its value; NULL when it is unset or empty. */
 const char *variable_text(enum variable variable);
 

@@ -15,8 +15,5 @@ struct tca_region {
 /* As tca_region_free(), of a heap's region too. */
 int region_free(struct tca_region *region);
 
-/* The region of this session that an address lies in; NULL: in none. */
-struct tca_region *region_find(struct tca *session, const void *address);
-
 /* The session ends: unmaps all of its regions. The daemon frees them. */
 void region_clear(struct tca *session);

@@ -32,7 +32,3 @@ int conf_complete(struct tcad_conf *conf, bool system, struct config_errors *err
 /* An error about the value of a key: knows where it came from. */
 void conf_blame(const struct tcad_conf *conf, const struct config_key *key,
                 struct config_errors *errors, const char *what);
-
-/* Parses text over what conf has so far. 0, or -ENOMEM; what is wrong is in errors. */
-int conf_parse(struct tcad_conf *conf, const char *text, size_t bytes,
-               struct config_errors *errors);

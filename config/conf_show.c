@@ -1,4 +1,4 @@
-/* A configuration as text, as JSON, and compared with another. */
+/* A configuration as text, and compared with another. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,22 +34,6 @@ void tcad_conf_write(const struct tcad_conf *conf, FILE *to)
         config_value_write(key, conf_field_const(conf, key), to);
         fputc('\n', to);
     }
-}
-
-void tcad_conf_write_json(const struct tcad_conf *conf, FILE *to)
-{
-    fputc('{', to);
-    for (size_t i = 0; i < config_key_count; i++) {
-        const struct config_key *key = &config_keys[i];
-
-        if (new_section(i))
-            fprintf(to, "%s\"%s\":{", i ? "}," : "", key->section);
-        else
-            fputc(',', to);
-        fprintf(to, "\"%s\":", key->name);
-        config_value_write_json(key, conf_field_const(conf, key), to);
-    }
-    fputs("}}\n", to);
 }
 
 char *tcad_conf_value(const struct tcad_conf *conf, const struct config_key *key)

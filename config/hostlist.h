@@ -2,8 +2,9 @@
  * Hostlists: many names in few characters, as Slurm and pdsh write them.
  *
  *   node[1-3,7]          node1 node2 node3 node7
- *   rack[01-04]n[1-2]    rack01n1 rack01n2 rack02n1 ... (the last range runs fastest; leading zeros
- * are kept) login,node[1-2]      login node1 node2
+ *   rack[01-04]n[1-2]    rack01n1 rack01n2 rack02n1 ...: the last range runs fastest, leading zeros
+ *                        are kept
+ *   login,node[1-2]      login node1 node2
  */
 #pragma once
 

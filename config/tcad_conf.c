@@ -140,7 +140,9 @@ static bool parse_section(char *text, const char *file, unsigned line, struct co
     return true;
 }
 
-int conf_parse(struct tcad_conf *conf, const char *text, size_t bytes, struct config_errors *errors)
+/* Parses text over what conf has so far. 0, or -ENOMEM; what is wrong is in errors. */
+static int conf_parse(struct tcad_conf *conf, const char *text, size_t bytes,
+                      struct config_errors *errors)
 {
     struct config_lines lines;
     char section[64] = "";

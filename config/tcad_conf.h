@@ -120,8 +120,6 @@ char *tcad_conf_default_path(bool system);
 /* The configuration as a commented file that can be loaded again: of a default one, this is the
  * manual. */
 void tcad_conf_write(const struct tcad_conf *conf, FILE *to);
-/* {"section": {"key": value}}: numbers in bytes and nanoseconds, lists as arrays, none as null. */
-void tcad_conf_write_json(const struct tcad_conf *conf, FILE *to);
 /* The value of one key as one would write it in the file, from malloc; NULL: no memory. */
 char *tcad_conf_value(const struct tcad_conf *conf, const struct config_key *key);
 

@@ -215,17 +215,3 @@ void config_guess_try(struct config_guess *guess, const char *candidate)
         guess->distance = d;
     }
 }
-
-void config_json_string(FILE *to, const char *text)
-{
-    fputc('"', to);
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            fprintf(to, "\\%c", *text);
-        else if (*text == '\t')
-            fputs("\\t", to);
-        else
-            fputc(*text, to);
-    }
-    fputc('"', to);
-}

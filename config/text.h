@@ -48,6 +48,3 @@ struct config_guess {
 };
 void config_guess_init(struct config_guess *guess, const char *word);
 void config_guess_try(struct config_guess *guess, const char *candidate);
-
-/* A JSON string, quotes included. The text must be clean. */
-void config_json_string(FILE *to, const char *text);

@@ -2,7 +2,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdlib.h>

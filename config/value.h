@@ -15,7 +15,6 @@ int config_value_parse(const struct config_key *key, const char *text, void *fie
 
 /* As one would write it; nothing for none. */
 void config_value_write(const struct config_key *key, const void *field, FILE *to);
-void config_value_write_json(const struct config_key *key, const void *field, FILE *to);
 /* What is legal: "1ms to 1h", "tls or plain". */
 void config_value_write_range(const struct config_key *key, FILE *to);
 

@@ -67,8 +67,8 @@ void config_value_clear(const struct config_key *key, void *field)
     memset(field, 0, field_bytes(key));
 }
 
-/* a-b,c; in JSON [a,...,b,c] */
-static void write_cpus(const cpu_set_t *cpus, bool json, FILE *to)
+/* a-b,c */
+static void write_cpus(const cpu_set_t *cpus, FILE *to)
 {
     const char *comma = "";
 
@@ -76,14 +76,14 @@ static void write_cpus(const cpu_set_t *cpus, bool json, FILE *to)
         j = i + 1;
         if (!CPU_ISSET(i, cpus))
             continue;
-        while (!json && j < CPU_SETSIZE && CPU_ISSET(j, cpus))
+        while (j < CPU_SETSIZE && CPU_ISSET(j, cpus))
             j++;
         fprintf(to, j > i + 1 ? "%s%u-%u" : "%s%u", comma, i, j - 1);
         comma = ",";
     }
 }
 
-static void write_choices(const struct config_key *key, uint32_t set, bool json, FILE *to)
+static void write_choices(const struct config_key *key, uint32_t set, FILE *to)
 {
     const char *separator = "";
 
@@ -91,8 +91,8 @@ static void write_choices(const struct config_key *key, uint32_t set, bool json,
         bool have = key->type == CONFIG_CHOICES ? (set & choice->value) != 0 : set == choice->value;
         if (!have)
             continue;
-        fprintf(to, json ? "%s\"%s\"" : "%s%s", separator, choice->name);
-        separator = json ? "," : " ";
+        fprintf(to, "%s%s", separator, choice->name);
+        separator = " ";
     }
 }
 
@@ -109,7 +109,7 @@ void config_value_write(const struct config_key *key, const void *field, FILE *t
         break;
     case CONFIG_CHOICE:
     case CONFIG_CHOICES:
-        write_choices(key, *(const uint32_t *)field, false, to);
+        write_choices(key, *(const uint32_t *)field, to);
         break;
     case CONFIG_BYTES:
         units_write_size(*(const uint64_t *)field, to);
@@ -131,52 +131,8 @@ void config_value_write(const struct config_key *key, const void *field, FILE *t
         fputs(address, to);
         break;
     case CONFIG_CPUS:
-        write_cpus(field, false, to);
+        write_cpus(field, to);
         break;
-    }
-}
-
-/* Text as a JSON string, none as null. */
-static void write_json_text(const struct config_key *key, const void *field, FILE *to)
-{
-    char *text = NULL;
-    size_t bytes;
-    FILE *memory = open_memstream(&text, &bytes);
-
-    if (memory) {
-        config_value_write(key, field, memory);
-        fclose(memory);
-    }
-    if (text && *text)
-        config_json_string(to, text);
-    else
-        fputs("null", to);
-    free(text);
-}
-
-void config_value_write_json(const struct config_key *key, const void *field, FILE *to)
-{
-    switch (key->type) {
-    case CONFIG_NUMBER:
-        fprintf(to, "%" PRIu32, *(const uint32_t *)field);
-        break;
-    case CONFIG_BYTES:
-    case CONFIG_POINTER:
-    case CONFIG_DURATION:
-        fprintf(to, "%" PRIu64, *(const uint64_t *)field);
-        break;
-    case CONFIG_CHOICES:
-        fputc('[', to);
-        write_choices(key, *(const uint32_t *)field, true, to);
-        fputc(']', to);
-        break;
-    case CONFIG_CPUS:
-        fputc('[', to);
-        write_cpus(field, true, to);
-        fputc(']', to);
-        break;
-    default:
-        write_json_text(key, field, to);
     }
 }
 

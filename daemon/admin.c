@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,7 +42,7 @@ static void send_document(struct client *client, uint32_t tag, json_t *document,
     json_decref(document);
 }
 
-struct admin_reply *admin_reply_later(struct client *client, uint32_t tag)
+static struct admin_reply *reply_later(struct client *client, uint32_t tag)
 {
     if (client->later >= LATER_MAX) {
         client_failf(client, tag, -EBUSY,
@@ -117,13 +116,13 @@ static bool order(struct client *client, uint32_t tag, const char *verb, const c
                      geteuid(), client->uid);
         return true;
     }
-    log_info(client_fields(client).text, "%s %s, ordered by pid %d, user %u", verb, argument,
-             client->pid, client->uid);
+    log_info(client_fields(client).text, "%s%s%s, ordered by pid %d, user %u", verb,
+             *argument ? " " : "", argument, client->pid, client->uid);
     if (strcmp(verb, "drain") == 0) {
         send_document(client, tag, drain(tcad, argument), false);
         return true;
     }
-    struct admin_reply *reply = admin_reply_later(client, tag);
+    struct admin_reply *reply = reply_later(client, tag);
     if (!reply)
         return true;
     if (strcmp(verb, "reload") == 0)
@@ -179,7 +178,7 @@ void admin_request(struct client *client, uint32_t tag, const Tca__Admin *admin)
     } else if (strcmp(verb, "metrics") == 0) {
         metrics_text(client, tag);
     } else if (strcmp(verb, "ping") == 0) {
-        struct admin_reply *reply = admin_reply_later(client, tag);
+        struct admin_reply *reply = reply_later(client, tag);
         if (reply)
             admin_ping(tcad, reply, admin->argument);
     } else if (!order(client, tag, verb, admin->argument)) {

@@ -14,7 +14,6 @@ void admin_request(struct client *client, uint32_t tag, const Tca__Admin *admin)
 
 /* For verbs whose answer comes later: the client is found again by this, or has gone. */
 struct admin_reply;
-struct admin_reply *admin_reply_later(struct client *client, uint32_t tag);
 /* Consumes document (NULL: no memory) and reply. */
 void admin_reply_document(struct admin_reply *reply, json_t *document, bool degraded);
 void admin_reply_fail(struct admin_reply *reply, int error, const char *format, ...)

@@ -1,7 +1,6 @@
 /* When to calibrate, and keeping the result: on the first start (no file yet) and when tcactl asks.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

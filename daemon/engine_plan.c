@@ -1,7 +1,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "daemon/engine_internal.h"
 #include "daemon/loop.h"

@@ -225,7 +225,6 @@ struct request {
 struct request *request_new(struct session *session, const struct place *place,
                             enum request_kind kind, uint32_t tag, uint64_t timeout_ns);
 struct request *request_free(struct request *request);
-uint64_t request_time_left(const struct request *request);
 /* Sends the question; the request is freed with its answer. */
 void request_send(struct request *request, const Tca__Message *question);
 void request_gather(struct request *request, uint32_t rank, uint64_t sequence,

@@ -2,7 +2,6 @@
  * gets. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,7 +58,7 @@ struct request *request_free(struct request *request)
     return NULL;
 }
 
-uint64_t request_time_left(const struct request *request)
+static uint64_t time_left(const struct request *request)
 {
     uint64_t now = group_now_ns();
     if (request->deadline_ns == UINT64_MAX)
@@ -140,8 +139,7 @@ void request_send(struct request *request, const Tca__Message *question)
     struct tcad *tcad = request->groups->tcad;
     /* The root keeps the time; we wait a little longer, so that it is the root's text that the
      * caller reads. */
-    uint64_t patience =
-        group_deadline(request_time_left(request), tcad->conf->control.request_timeout_ns);
+    uint64_t patience = group_deadline(time_left(request), tcad->conf->control.request_timeout_ns);
     peers_ask(tcad->peers, request->root, question, patience, on_answer, request);
 }
 
@@ -154,7 +152,7 @@ void request_gather(struct request *request, uint32_t rank, uint64_t sequence,
     body.rank = rank;
     body.sequence = sequence;
     body.blob = blob;
-    body.timeout_ns = request_time_left(request);
+    body.timeout_ns = time_left(request);
     Tca__Message message = TCA__MESSAGE__INIT;
     message.body_case = TCA__MESSAGE__BODY_PEER_GATHER;
     message.peer_gather = &body;

@@ -1,7 +1,6 @@
 /* The root's side: groups that meet here, and deaths in them. A group exists from the first join
  * until the last member has gone. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,5 @@
 /* Sessions, regions, and the counters over everything. */
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "config/keys.h"

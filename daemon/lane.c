@@ -1,7 +1,6 @@
 #include "daemon/lane.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "daemon/log.h"
 #include "daemon/plan.h"

@@ -1,6 +1,5 @@
 #include "daemon/link.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>

@@ -28,7 +28,8 @@ struct event_base *loop_base(struct loop *loop)
     return loop->base;
 }
 
-struct timeval loop_timeval(uint64_t ns)
+/* Rounded up: a timer of 1 ns is not one of 0. */
+static struct timeval loop_timeval(uint64_t ns)
 {
     uint64_t us = ns / 1000 + (ns % 1000 != 0);
     return (struct timeval){.tv_sec = (time_t)(us / 1000000),

@@ -1,7 +1,6 @@
 #include <errno.h>
 #include <event2/listener.h>
 #include <net/if.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>

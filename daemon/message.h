@@ -1,4 +1,4 @@
-/* Messages from outside: unpacked within limits. */
+/* Messages: those from outside are unpacked within limits; the one that everybody may have to send. */
 #pragma once
 
 #include <stddef.h>
@@ -8,3 +8,6 @@
 /* NULL: none, or one that would take more memory than its length can justify. Freed by
  * tca__message__free_unpacked(message, NULL). */
 Tca__Message *message_unpack(const void *payload, size_t bytes);
+
+/* Makes a message that says failure; it points to `failure` and `text`. */
+void message_failure(Tca__Message *message, Tca__Failure *failure, int error, char *text);

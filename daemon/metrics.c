@@ -214,8 +214,3 @@ struct metrics *metrics_free(struct metrics *metrics)
     free(metrics);
     return NULL;
 }
-
-int metrics_port(const struct metrics *metrics)
-{
-    return http_port(metrics->http);
-}

@@ -10,8 +10,6 @@ struct tcad;
 /* *ret_metrics is NULL when the configuration wants none. text: why it failed. */
 int metrics_new(struct tcad *tcad, char *text, size_t text_bytes, struct metrics **ret_metrics);
 struct metrics *metrics_free(struct metrics *metrics);
-/* The TCP port in use. */
-int metrics_port(const struct metrics *metrics);
 
 /*
  * The text of {"families": [{"name", "type", "unit", "help", "samples": [{"labels": {},

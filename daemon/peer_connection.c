@@ -14,7 +14,6 @@
 #include "daemon/peer_internal.h"
 #include "daemon/tcad.h"
 #include "proto/frame.h"
-#include "proto/status.h"
 
 enum { LINGER_MS = 1000 };
 
@@ -53,7 +52,9 @@ void connection_unwatch(struct connection *connection)
     peers->ungreeted_count--;
 }
 
-void connection_watch(struct connection *connection, uint64_t timeout_ns)
+/* Puts an inbound one, or one that is only to get its last words out, under the eyes of the tick.
+ */
+static void connection_watch(struct connection *connection, uint64_t timeout_ns)
 {
     struct peers *peers = connection->peers;
 
@@ -157,12 +158,9 @@ void connection_refuse(struct connection *connection, int error, char *text)
     struct peers *peers = connection->peers;
 
     peer_clean(text);
-    Tca__Failure failure = TCA__FAILURE__INIT;
-    failure.status = status_to_wire(error);
-    failure.text = text;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_FAILURE;
-    message.failure = &failure;
+    Tca__Failure failure;
+    Tca__Message message;
+    message_failure(&message, &failure, error, text);
     connection_send(connection, 0, &message);
 
     if (!connection->ours && error != -EALREADY)

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/log.h"
 #include "daemon/peer_internal.h"
 #include "daemon/tcad.h"
 

@@ -146,9 +146,6 @@ struct connection {
 };
 int connection_connect(struct peer *peer, const struct sockaddr *address, socklen_t address_bytes);
 void connection_accepted(void *context, int fd, const char *from);
-/* Puts an inbound one, or one that is only to get its last words out, under the eyes of the tick.
- */
-void connection_watch(struct connection *connection, uint64_t timeout_ns);
 /* Only frees: whose connection it was is the caller's business. */
 struct connection *connection_free(struct connection *connection);
 /* 0, or the connection cannot take it (the queue is full: it is as good as dead). */

@@ -1,7 +1,6 @@
 /* What a daemon says on its connection: its greeting, then questions, answers and pings. */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "daemon/peer_internal.h"
 #include "daemon/tcad.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/log.h"
+#include "daemon/message.h"
 #include "daemon/peer_internal.h"
 #include "daemon/tcad.h"
 #include "proto/frame.h"
@@ -328,12 +329,9 @@ void peers_fail(struct peers *peers, uint32_t node, uint32_t tag, int error, con
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
 
-    Tca__Failure failure = TCA__FAILURE__INIT;
-    failure.status = status_to_wire(error);
-    failure.text = text;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_FAILURE;
-    message.failure = &failure;
+    Tca__Failure failure;
+    Tca__Message message;
+    message_failure(&message, &failure, error, text);
     peers_answer(peers, node, tag, &message);
 }
 

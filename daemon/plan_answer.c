@@ -2,7 +2,6 @@
  * itself. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "daemon/lane.h"

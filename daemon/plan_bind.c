@@ -2,7 +2,6 @@
  * node. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/binding.h"

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,72 +204,74 @@ static struct region *find(const struct regions *regions, uint64_t id)
     return region;
 }
 
+__attribute__((format(printf, 4, 5))) static int refuse(char *text, size_t text_bytes, int error,
+                                                        const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, text_bytes, format, arguments);
+    va_end(arguments);
+    return error;
+}
+
+/* What a handle says by itself: that it is one, and of this daemon. */
+static int decode(const struct tcad *tcad, const uint8_t *bytes, size_t length,
+                  struct handle *ret_handle, char *text, size_t text_bytes)
+{
+    if (length != HANDLE_BYTES)
+        return refuse(text, text_bytes, -EINVAL, "a handle has 64 bytes, not %zu", length);
+    if (handle_decode(bytes, ret_handle) < 0)
+        return refuse(text, text_bytes, -EINVAL,
+                      "the 64 bytes are no handle, or were garbled on their way");
+    if (ret_handle->node != tcad->node)
+        return refuse(text, text_bytes, -EINVAL,
+                      "the handle is of node %" PRIu32 ", this is node %" PRIu32, ret_handle->node,
+                      tcad->node);
+    if (ret_handle->incarnation != tcad->incarnation)
+        return refuse(text, text_bytes, -ESTALE,
+                      "the handle is from before the daemon of node %" PRIu32
+                      " was started anew: get a new one",
+                      ret_handle->node);
+    return 0;
+}
+
 int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t uid,
                    struct region **ret_region, struct handle *ret_handle, char *text,
                    size_t text_bytes)
 {
     struct handle handle;
-    if (length != HANDLE_BYTES) {
-        snprintf(text, text_bytes, "a handle has 64 bytes, not %zu", length);
-        return -EINVAL;
-    }
-    int r = handle_decode(bytes, &handle);
-    if (r < 0) {
-        snprintf(text, text_bytes, "the 64 bytes are no handle, or were garbled on their way");
-        return -EINVAL;
-    }
-    if (handle.node != tcad->node) {
-        snprintf(text, text_bytes, "the handle is of node %" PRIu32 ", this is node %" PRIu32,
-                 handle.node, tcad->node);
-        return -EINVAL;
-    }
-    if (handle.incarnation != tcad->incarnation) {
-        snprintf(text, text_bytes,
-                 "the handle is from before the daemon of node %" PRIu32
-                 " was started anew: get a new one",
-                 handle.node);
-        return -ESTALE;
-    }
+    int r = decode(tcad, bytes, length, &handle, text, text_bytes);
+    if (r < 0)
+        return r;
     struct region *region = find(tcad->regions, handle.region);
-    if (!region && handle.region > tcad->next_region) {
-        snprintf(text, text_bytes,
-                 "region %" PRIu64 " of node %" PRIu32 " has never been: the handle was forged",
-                 handle.region, handle.node);
-        return -EACCES;
-    }
-    if (!region) {
-        snprintf(text, text_bytes,
-                 "region %" PRIu64 " of node %" PRIu32 " was freed: get a new handle",
-                 handle.region, handle.node);
-        return -ESTALE;
-    }
-    if (region->key[0] != handle.key[0] || region->key[1] != handle.key[1]) {
-        snprintf(text, text_bytes,
-                 "the handle's key is not that of region %" PRIu64 " of node %" PRIu32,
-                 handle.region, handle.node);
-        return -EACCES;
-    }
-    if (region->session->closing) {
-        snprintf(text, text_bytes,
-                 "the process that owned region %" PRIu64 " of node %" PRIu32 " has ended",
-                 handle.region, handle.node);
-        return -EOWNERDEAD;
-    }
-    if (region->uid != uid) {
-        snprintf(text, text_bytes,
-                 "region %" PRIu64 " of node %" PRIu32 " belongs to another user (%u, not %u)",
-                 handle.region, handle.node, region->uid, uid);
-        return -EACCES;
-    }
+    if (!region && handle.region > tcad->next_region)
+        return refuse(text, text_bytes, -EACCES,
+                      "region %" PRIu64 " of node %" PRIu32
+                      " has never been: the handle was forged",
+                      handle.region, handle.node);
+    if (!region)
+        return refuse(text, text_bytes, -ESTALE,
+                      "region %" PRIu64 " of node %" PRIu32 " was freed: get a new handle",
+                      handle.region, handle.node);
+    if (region->key[0] != handle.key[0] || region->key[1] != handle.key[1])
+        return refuse(text, text_bytes, -EACCES,
+                      "the handle's key is not that of region %" PRIu64 " of node %" PRIu32,
+                      handle.region, handle.node);
+    if (region->session->closing)
+        return refuse(text, text_bytes, -EOWNERDEAD,
+                      "the process that owned region %" PRIu64 " of node %" PRIu32 " has ended",
+                      handle.region, handle.node);
+    if (region->uid != uid)
+        return refuse(text, text_bytes, -EACCES,
+                      "region %" PRIu64 " of node %" PRIu32 " belongs to another user (%u, not %u)",
+                      handle.region, handle.node, region->uid, uid);
     if (handle.offset_bytes > region->bytes ||
-        handle.length_bytes > region->bytes - handle.offset_bytes) {
-        snprintf(text, text_bytes,
-                 "the handle names bytes %" PRIu64 " + %" PRIu64 " of region %" PRIu64
-                 " of node %" PRIu32 ", which has %" PRIu64,
-                 handle.offset_bytes, handle.length_bytes, handle.region, handle.node,
-                 region->bytes);
-        return -EACCES;
-    }
+        handle.length_bytes > region->bytes - handle.offset_bytes)
+        return refuse(text, text_bytes, -EACCES,
+                      "the handle names bytes %" PRIu64 " + %" PRIu64 " of region %" PRIu64
+                      " of node %" PRIu32 ", which has %" PRIu64,
+                      handle.offset_bytes, handle.length_bytes, handle.region, handle.node,
+                      region->bytes);
     *ret_region = region;
     *ret_handle = handle;
     return 0;

@@ -1,9 +1,7 @@
 #include "daemon/reload.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "config/keys.h"
 #include "daemon/admin.h"

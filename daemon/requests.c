@@ -1,6 +1,5 @@
 /* What a client may ask: one line per message. */
 #include <errno.h>
-#include <string.h>
 
 #include "daemon/admin.h"
 #include "daemon/group.h"

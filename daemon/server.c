@@ -37,7 +37,8 @@ struct server {
 
 /* ---- receiving ---- */
 
-void client_drop(struct client *client)
+/* Ends the connection, and with it the session. */
+static void client_drop(struct client *client)
 {
     struct session *session = client->session;
     *client->link = client->next;

@@ -42,7 +42,7 @@ struct client {
     struct outgoing *queue, **queue_end; /* frames that the socket had no room for */
     uint32_t queued, queued_fds;
     size_t queued_bytes;
-    uint32_t later; /* answers of admin_reply_later() that it waits for */
+    uint32_t later; /* answers of an admin_reply that it waits for */
 };
 
 /* Sends a message; queues it while the socket is full. A client that lets too much pile up is
@@ -64,8 +64,6 @@ void client_doom(struct client *client, const char *why);
 /* The socket has room again: sends what waits. */
 void client_flush(struct client *client);
 void client_queue_free(struct client *client);
-/* Ends the connection, and with it the session. */
-void client_drop(struct client *client);
 
 /* requests.c: deals with one message. */
 void request(struct client *client, uint32_t tag, const Tca__Message *message);

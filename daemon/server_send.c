@@ -9,6 +9,7 @@
 
 #include "daemon/log.h"
 #include "daemon/loop.h"
+#include "daemon/message.h"
 #include "daemon/server.h"
 #include "proto/frame.h"
 #include "proto/status.h"
@@ -121,13 +122,10 @@ void client_fail(struct client *client, uint32_t tag, int error, const char *for
                  va_list arguments)
 {
     char text[1024];
-    Tca__Failure failure = TCA__FAILURE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
+    Tca__Failure failure;
+    Tca__Message message;
     vsnprintf(text, sizeof text, format, arguments);
-    failure.status = status_to_wire(error);
-    failure.text = text;
-    message.body_case = TCA__MESSAGE__BODY_FAILURE;
-    message.failure = &failure;
+    message_failure(&message, &failure, error, text);
     log_debug(client_fields(client).text, "client pid %d: request failed: %s: %s", client->pid,
               status_text(error), text);
     client_send(client, tag, &message, NULL, 0);

@@ -1,6 +1,5 @@
 #include "daemon/session.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -2,7 +2,6 @@
  * others. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -187,6 +186,25 @@ static int make_directory(const char *path, mode_t mode, const char *key, char *
     return 0;
 }
 
+static void say_failed(const struct tcad_conf *conf, enum rail rail, int error, char *text,
+                       size_t text_bytes)
+{
+    const char *provider = conf->rails.ofi_provider, *address = conf->rails.ofi_address;
+    if (rail == RAIL_OFI)
+        snprintf(
+            text, text_bytes,
+            "rail ofi: %s (rails.ofi_provider = %s, rails.ofi_address = %s): fi_info lists the "
+            "providers and addresses that there are",
+            strerror(-error), provider ? provider : "none", address ? address : "none");
+    else if (rail == RAIL_PEACH2)
+        snprintf(text, text_bytes,
+                 "rail peach2: %s (rails.peach2_board = %s): a board must be there, or its model, "
+                 "tca-peach2",
+                 strerror(-error), conf->rails.peach2_board);
+    else
+        snprintf(text, text_bytes, "rail %s: %s (rails.enable)", rail_name(rail), strerror(-error));
+}
+
 static int open_rails(struct tcad *tcad, char *text, size_t text_bytes)
 {
     struct driver_config config = tcad_driver_config(tcad);
@@ -201,10 +219,7 @@ static int open_rails(struct tcad *tcad, char *text, size_t text_bytes)
         const struct driver_ops *ops = driver_of_rail(rails[i].rail);
         int r = ops ? engine_add_driver(tcad->engine, ops, &config) : -ENODEV;
         if (r < 0) {
-            snprintf(text, text_bytes,
-                     "rail %s: %s (rails.enable, rails.ofi_provider, rails.ofi_address, "
-                     "rails.peach2_board)",
-                     rail_name(rails[i].rail), strerror(-r));
+            say_failed(tcad->conf, rails[i].rail, r, text, text_bytes);
             return r;
         }
     }

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     RUN_LONG = 16,   /* so many regular blocks among others are a loop of their own */

@@ -1,7 +1,6 @@
 #include "proto/status.h"
 
 #include <errno.h>
-#include <stddef.h>
 
 /* Never used again for something else, never renumbered. */
 enum wire_status {

@@ -2,7 +2,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "client/compat/memory.h"
 #include "client/compat/notice.h"

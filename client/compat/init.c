@@ -1,5 +1,4 @@
 /* The beginning and the end of a process's use of the API. */
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -5,10 +5,10 @@
  *
  * Remote completion data is 32 bits, because that is what every provider has:
  *
- *   kind 2 | generation 10 | index 20         ARRIVED   all data of a put to this landing is there
- *   kind 2 | epoch 8 | index 12 | sequence 10 SEGMENT   a slot of this source's ring has been
- * filled kind 2 | epoch 8 | index 12 | sequence 10 CREDIT    slots before this one are free again
- * (index: of the sender's peer)
+ *   ARRIVED   kind 2 | generation 10 | index 20           all data of a put to this landing is there
+ *   SEGMENT   kind 2 | epoch 8 | index 12 | sequence 10   a slot of this source's ring was filled
+ *   CREDIT    kind 2 | epoch 8 | index 12 | sequence 10   slots before this one are free again
+ *                                                         (index: of the sender's peer)
  */
 #pragma once
 

@@ -1,7 +1,6 @@
 /* One write of a put. */
 #include <errno.h>
 #include <rdma/fi_rma.h>
-#include <string.h>
 
 #include "drivers/ofi/ofi.h"
 

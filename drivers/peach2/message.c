@@ -3,14 +3,16 @@
  * its chain and is counted with its packets; the others go through the window and are not: they are
  * asked for again when they are lost.
  *
- *   first word: kind << 56 | number         second word
- *   PUT      stream << 32 | sequence          landing
- *   ASK      cookie of who asks             cookie of who is asked: to PEACH2_AT_RESTART, under a
- * new epoch ANSWER   sequences expected, by stream    epoch of the question REFUSE epoch of the
- * question: that instance is not here any more CREDIT   puts taken since the question  its epoch
+ *            first word: kind << 56 | ...    second word
+ *   PUT      stream << 32 | sequence         landing
+ *   ASK      cookie of who asks              cookie of who is asked
+ *                                            (to PEACH2_AT_RESTART: under a new epoch)
+ *   ANSWER   sequences expected, by stream   epoch of the question
+ *   REFUSE   epoch of the question: that instance is not here any more
+ *   CREDIT   puts taken since the question   its epoch
  *   FLUSH    number
  *   FLUSHED  number
- *   GAP                                     what you sent is not complete: resync
+ *   GAP                                      what you sent is not complete: resync
  */
 #include <string.h>
 

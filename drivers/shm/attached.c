@@ -1,7 +1,6 @@
 #include "drivers/shm/attached.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/uio.h>
 

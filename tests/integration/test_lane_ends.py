@@ -31,6 +31,14 @@ class Ends(Way):
                         receiver.ask(f"free {target}")
         harness.until(lambda: cluster[0].counts()[1:] == (0, 0), "nothing is left at the daemon")
 
+    def sees_the_end(self, receiver, target, size):
+        """What was notified has come, and after it nothing but the sender's end."""
+        receiver.ask("notified_wait 0 0 -2")
+        receiver.ask(f"check {target} 0 {size} 5")
+        with self.refused("-EOWNERDEAD"):
+            receiver.ask("notified_wait 0 0 -2")
+        receiver.ask("close")
+
     def test_session_is_closed_after_its_start(self):
         cluster = self.cluster()
         for way in WAYS:
@@ -41,12 +49,8 @@ class Ends(Way):
                         plan, _, target = self.one_way(sender, receiver, size, region_bytes=4 << 20)
                         sender.ask(f"start {plan}")
                         sender.tell("close")
-                        receiver.ask("notified_wait 0 0 -2")
-                        receiver.ask(f"check {target} 0 {size} 5")
+                        self.sees_the_end(receiver, target, size)
                         sender.answer()
-                        with self.refused("-EOWNERDEAD"):
-                            receiver.ask("notified_wait 0 0 -2")
-                        receiver.ask("close")
 
     def test_sender_is_killed_after_its_start(self):
         """What it has notified has come, though most of it lay in the lane yet."""
@@ -62,11 +66,7 @@ class Ends(Way):
                         sender.kill()
                         if round % 2:
                             harness.until(lambda: cluster[0].counts()[0] == 1, "the daemon has noticed")
-                        receiver.ask("notified_wait 0 0 -2")
-                        receiver.ask(f"check {target} 0 {size} 5")
-                        with self.refused("-EOWNERDEAD"):
-                            receiver.ask("notified_wait 0 0 -2")
-                        receiver.ask("close")
+                        self.sees_the_end(receiver, target, size)
 
     def test_region_is_freed_under_the_lane(self):
         cluster = self.cluster()

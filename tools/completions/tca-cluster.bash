@@ -43,6 +43,12 @@ _tca_cluster()
         status) options+=' --json' ;;
         restart) options+=' --timeout' ;;
     esac
+    # A node of the cluster that is up, unless its directory stands on this command line.
+    if [[ $command == @(restart|env) && $current != -* ]]; then
+        local dir=${TCA_CLUSTER_DIR:-${XDG_RUNTIME_DIR:+$XDG_RUNTIME_DIR/tca-cluster}}
+        dir=${dir:-/tmp/tca-cluster-$UID}
+        options=$(cd "$dir" 2>/dev/null && printf '%s\n' node*/ | tr -dc '0-9\n')
+    fi
     mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
 }
 complete -o filenames -F _tca_cluster tca-cluster

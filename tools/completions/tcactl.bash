@@ -4,13 +4,18 @@ _tcactl()
     local current=$2 previous=$3 word verb='' second=''
     local verbs='status nodes topology sessions regions plans plan stats watch ping reload drain calibrate env config'
     local options='--socket --node --timeout --json --no-color --help --version'
+    local -a where=() # the options that say which daemon
     local -i i
 
     COMPREPLY=()
     for ((i = 1; i < COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]}
         case $word in
-            -s | --socket | -N | --node | -t | --timeout | -c | --count | -n | -i | --interval | --svg | --cluster) i+=1 ;;
+            -s | --socket | -N | --node)
+                where=("$word" "${COMP_WORDS[i + 1]}")
+                i+=1
+                ;;
+            -t | --timeout | -c | --count | -n | -i | --interval | --svg | --cluster) i+=1 ;;
             -*) ;;
             *)
                 if [[ -z $verb ]]; then verb=$word; elif [[ -z $second ]]; then second=$word; fi
@@ -45,10 +50,10 @@ _tcactl()
         '') mapfile -t COMPREPLY < <(compgen -W "$verbs" -- "$current") ;;
         drain) mapfile -t COMPREPLY < <(compgen -W 'on off' -- "$current") ;;
         plan)
-            mapfile -t COMPREPLY < <(compgen -W "explain $(tcactl plans --no-color -t 1 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$current")
+            mapfile -t COMPREPLY < <(compgen -W "explain $(tcactl "${where[@]}" plans --no-color -t 1 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$current")
             ;;
         ping)
-            mapfile -t COMPREPLY < <(compgen -W "$(tcactl nodes --no-color -t 1 2>/dev/null | awk 'NR > 1 { print $2 }')" -- "$current")
+            mapfile -t COMPREPLY < <(compgen -W "$(tcactl "${where[@]}" nodes --no-color -t 1 2>/dev/null | awk 'NR > 1 { print $2 }')" -- "$current")
             ;;
         config)
             if [[ -z $second ]]; then

@@ -1,4 +1,3 @@
-#include <stddef.h>
 
 #include "tools/tca-bench/bench.h"
 

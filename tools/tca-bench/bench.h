@@ -51,7 +51,6 @@ static inline void samples_add(struct samples *samples, uint64_t ns, uint64_t ro
 
 /* Sorts. */
 double samples_median_ns(struct samples *samples);
-double samples_p99_ns(struct samples *samples);
 void samples_into(struct samples *samples, struct row *row);
 
 /* How the time for a row is divided: `batches` samples of `rounds` rounds. */

@@ -154,6 +154,28 @@ static int parse_one(int option, char *text, struct options *options)
     }
 }
 
+static const char *legal(int option)
+{
+    switch (option) {
+    case 'b':
+        return "one or more of pingpong, bandwidth, start, overlap, beside and breakdown, with "
+               "commas "
+               "between";
+    case 's':
+        return "bytes, in multiples of 8 (64, 4K, 1M), with commas between, 32 at most";
+    case 'r':
+        return "shm, ofi or peach2";
+    case 'e':
+        return "client or daemon";
+    case 'l':
+        return "contiguous or block-stride";
+    case 't':
+        return "seconds, more than 0 and at most 3600";
+    default:
+        return "two processors like 0,1, or none";
+    }
+}
+
 /* 0, 1: only help was wanted, or -EINVAL after saying why. */
 static int parse(int argc, char **argv, struct options *options)
 {
@@ -185,8 +207,7 @@ static int parse(int argc, char **argv, struct options *options)
             return -EINVAL;
         snprintf(text, sizeof(text), "%s", optarg ? optarg : ""); /* the ranks get argv as it was */
         if (parse_one(option, option == 'j' ? optarg : text, options) < 0) {
-            fprintf(stderr, "tca-bench: -%c '%s': not one of what tca-bench --help lists\n", option,
-                    optarg);
+            fprintf(stderr, "tca-bench: -%c %s: give %s\n", option, optarg, legal(option));
             return -EINVAL;
         }
     }

@@ -5,7 +5,7 @@ double samples_median_ns(struct samples *samples)
     return samples->count ? (double)median_of(samples->ps, samples->count) / 1000 : 0;
 }
 
-double samples_p99_ns(struct samples *samples)
+static double samples_p99_ns(struct samples *samples)
 {
     if (!samples->count)
         return 0;

@@ -1,7 +1,6 @@
 #include "tools/tcactl/doc.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/common/must.h"

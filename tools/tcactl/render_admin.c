@@ -108,6 +108,14 @@ static void ways(const json_t *ways, const struct screen *screen)
     }
 }
 
+static void add_rate(struct table *table, double gb_per_s)
+{
+    if (gb_per_s >= 0.1)
+        table_add(table, "%.2f GB/s", gb_per_s);
+    else
+        table_add(table, "%.2f MB/s", 1e3 * gb_per_s);
+}
+
 void render_calibrate(const json_t *doc, const struct screen *screen)
 {
     static const char *const titles[] = {"RAIL",       "SEAT",   ">LATENCY", ">PER DESCRIPTOR",
@@ -125,8 +133,8 @@ void render_calibrate(const json_t *doc, const struct screen *screen)
         table_add(&table, "%s", valid ? units_ns(doc_number(rail, "descriptor_ns")).text : "-");
         table_add(&table, "%s", valid ? units_ns(doc_number(rail, "block_ns")).text : "-");
         if (valid) {
-            table_add(&table, "%.2f GB/s", doc_number(rail, "small_gb_per_s"));
-            table_add(&table, "%.2f GB/s", doc_number(rail, "large_gb_per_s"));
+            add_rate(&table, doc_number(rail, "small_gb_per_s"));
+            add_rate(&table, doc_number(rail, "large_gb_per_s"));
         } else {
             table_add(&table, "-");
             table_add(&table, "-");

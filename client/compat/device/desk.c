@@ -1,5 +1,4 @@
 /* Asking the agents of other processes, and one's own. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

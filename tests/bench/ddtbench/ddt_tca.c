@@ -5,7 +5,6 @@
  *     tca-cluster run -n 1 --ppn 2 --bind -- ddt_tca SIDE_FILE SECONDS CHECK NUMBER[,NUMBER...]
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <tca.h>
 

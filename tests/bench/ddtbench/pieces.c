@@ -1,6 +1,5 @@
 #include "tests/bench/ddtbench/pieces.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,3 @@
-#include <ctype.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,5 @@
 /* Sessions, groups, notifications. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -6,13 +6,11 @@
  * WHAT: session, notify, or both. Ends with 0 when the daemon has thrown it out or the time is over; it is not to be
  * trusted with anything it says about itself.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/include/tca.h"

@@ -1,9 +1,6 @@
 #include "tests/unit/client/fake.h"
 
-#include <assert.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

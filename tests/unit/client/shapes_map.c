@@ -1,6 +1,5 @@
 /* Type maps of shapes, entry by entry, as the MPI standard defines them. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "tests/unit/client/shapes.h"
 

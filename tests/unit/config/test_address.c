@@ -1,6 +1,5 @@
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "config/address.h"

@@ -144,23 +144,6 @@ Test(conf, every_type_of_value)
     tcad_conf_free(conf);
 }
 
-Test(conf, json)
-{
-    struct tcad_conf *conf = load_good(everything, NULL);
-    char *text = written(conf, tcad_conf_write_json);
-
-    cr_expect_not_null(
-        strstr(text, "{\"node\":{\"id\":65535,\"name\":\"n7.example\",\"cluster_file\":null,"));
-    cr_expect_not_null(strstr(text, "\"listen\":\"[::1]:7000\",\"security\":\"plain\""));
-    cr_expect_not_null(strstr(
-        text,
-        "\"engine\":{\"spin\":0,\"yield\":1000,\"cpu\":[0]},\"rails\":{\"enable\":[\"ofi\"]"));
-    cr_expect_str_eq(strstr(text, ",\"log\""),
-                     ",\"log\":{\"level\":\"error\",\"target\":\"stderr\"}}\n");
-    free(text);
-    tcad_conf_free(conf);
-}
-
 Test(conf, overrides_win_and_the_last_wins)
 {
     static const char *const overrides[] = {

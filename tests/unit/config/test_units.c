@@ -1,6 +1,5 @@
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <stdlib.h>
 
 #include "config/units.h"
 

@@ -2,8 +2,6 @@
 #include "daemon/link.h"
 
 #include <criterion/criterion.h>
-#include <errno.h>
-#include <stdlib.h>
 
 #include "daemon/engine.h"
 #include "daemon/region.h"

@@ -1,6 +1,5 @@
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <stdlib.h>
 
 #include "daemon/space.h"
 

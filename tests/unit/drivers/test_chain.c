@@ -1,7 +1,6 @@
 /* Chains over a driver that does what the test says. */
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <string.h>
 
 #include "drivers/chain.h"
 

@@ -1,6 +1,5 @@
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
  * Every entry must arrive once and in order, and nobody may sleep through a wake-up.
  */
 #include <poll.h>
-#include <sched.h>
 #include <sys/eventfd.h>
 
 #include "proto/notify.h"

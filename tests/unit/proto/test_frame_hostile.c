@@ -1,11 +1,9 @@
 /* Frames that are none, and descriptors and payloads that are not what the header says. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include "tests/unit/proto/frames.h"
 

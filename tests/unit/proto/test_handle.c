@@ -2,7 +2,6 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <string.h>
 
 static const struct handle sample = {
     .node = 7,

@@ -2,7 +2,6 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <string.h>
 
 /* Everything that this project's interfaces promise. */
 static const int used[] = {

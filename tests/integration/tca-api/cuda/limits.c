@@ -1,7 +1,6 @@
 /* tcaInit() and tcaMalloc() of GPU memory, and what they say: the result of each, and of a put that
  * then fails. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <tca-api.h>
 
 static int say(const char *what, tcaresult result)
