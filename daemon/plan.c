@@ -139,6 +139,7 @@ void plan_break(struct plan *plan, int error, const char *text)
 void plan_end_starts(struct plan *plan)
 {
     plan_set_state(plan, PLAN_BROKEN);
+    log_debug(NULL, "session %" PRIu64 ": %s", plan->session_id, plan->error_text);
     if (plan->session)
         tell_broken(plan);
     if (plan->attached) {
