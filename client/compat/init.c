@@ -65,7 +65,7 @@ TCA_API tcaresult tcaInit(void)
     return meet_others(begin);
 }
 
-TCA_API struct tca *tcaGetSession(void)
+TCA_API void *tcaGetSession(void)
 {
     TAKE_TURN();
     return compat.session;

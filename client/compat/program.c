@@ -194,8 +194,12 @@ tcaresult program_start(struct program *program)
 int program_wait(struct program *program, int64_t timeout_ns)
 {
     int r = program->plan ? tca_wait(program->plan, timeout_ns) : 0;
-    if (r == -ETIMEDOUT && tca_test(program->plan) == 0)
-        return 1;
+    if (r == -ETIMEDOUT) { /* it still runs, or has ended since, or this is why it failed */
+        r = tca_test(program->plan);
+        if (r == 0)
+            return 1;
+        r = r > 0 ? 0 : r;
+    }
     program->spoiled |= r < 0;
     for (size_t i = 0; i < program->self_count && r == 0; i++)
         if (self_raise(program->selves[i]) != TCA_SUCCESS)

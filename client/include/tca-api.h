@@ -93,21 +93,21 @@ enum {
 
 /* value >> 8 is the size in bytes, the low byte the index. */
 typedef enum tcaDataType {
-    TCA_CHAR = (int)(sizeof(char) << 8) | 0,
-    TCA_SIGNED_CHAR = (int)(sizeof(signed char) << 8) | 1,
-    TCA_UNSIGNED_CHAR = (int)(sizeof(unsigned char) << 8) | 2,
-    TCA_BYTE = (int)(sizeof(char) << 8) | 3,
-    TCA_SHORT = (int)(sizeof(short) << 8) | 4,
-    TCA_UNSIGNED_SHORT = (int)(sizeof(unsigned short) << 8) | 5,
-    TCA_INT = (int)(sizeof(int) << 8) | 6,
-    TCA_UNSIGNED = (int)(sizeof(unsigned) << 8) | 7,
-    TCA_LONG = (int)(sizeof(long) << 8) | 8,
-    TCA_UNSIGNED_LONG = (int)(sizeof(unsigned long) << 8) | 9,
-    TCA_LONG_LONG = (int)(sizeof(int64_t) << 8) | 10,
-    TCA_UNSIGNED_LONG_LONG = (int)(sizeof(uint64_t) << 8) | 11,
-    TCA_FLOAT = (int)(sizeof(float) << 8) | 12,
-    TCA_DOUBLE = (int)(sizeof(double) << 8) | 13,
-    TCA_LONG_DOUBLE = (int)(sizeof(long double) << 8) | 14
+    TCA_CHAR = sizeof(char) << 8 | 0,
+    TCA_SIGNED_CHAR = sizeof(signed char) << 8 | 1,
+    TCA_UNSIGNED_CHAR = sizeof(unsigned char) << 8 | 2,
+    TCA_BYTE = sizeof(char) << 8 | 3,
+    TCA_SHORT = sizeof(short) << 8 | 4,
+    TCA_UNSIGNED_SHORT = sizeof(unsigned short) << 8 | 5,
+    TCA_INT = sizeof(int) << 8 | 6,
+    TCA_UNSIGNED = sizeof(unsigned) << 8 | 7,
+    TCA_LONG = sizeof(long) << 8 | 8,
+    TCA_UNSIGNED_LONG = sizeof(unsigned long) << 8 | 9,
+    TCA_LONG_LONG = sizeof(int64_t) << 8 | 10,
+    TCA_UNSIGNED_LONG_LONG = sizeof(uint64_t) << 8 | 11,
+    TCA_FLOAT = sizeof(float) << 8 | 12,
+    TCA_DOUBLE = sizeof(double) << 8 | 13,
+    TCA_LONG_DOUBLE = sizeof(long double) << 8 | 14
 } tcaDataType;
 
 typedef enum tcaOp {
@@ -253,10 +253,10 @@ TCA_API tcaresult tcaSetDMADesc_Memcpy2D(int table, int number, int *ret_next, c
 TCA_API tcaresult tcaSetDMAChain(int channel, int table);
 TCA_API tcaresult tcaDestroyDMADesc(int table);
 
-/* Not of the original: the session of tca.h underneath, for programs that move there step by step;
- * NULL before tcaInit(). It has the notification slots 0 to 2 for its own use. */
-struct tca;
-TCA_API struct tca *tcaGetSession(void);
+/* Not of the original: the session of tca.h underneath (a struct tca; this header leaves the name
+ * tca to programs), for programs that move there step by step; NULL before tcaInit(). It has the
+ * notification slots 0 to 2 for its own use. */
+TCA_API void *tcaGetSession(void);
 
 /* Lets the channels finish and empties them. Notifications that have come stay. Before tcaInit():
  * does nothing. */
