@@ -20,10 +20,12 @@ enum {
     STRIDED_BLOCKS = 1024,
     STRIDED_BLOCK_BYTES = 64,
     STRIDED_STRIDE_BYTES = 512,
-    REPEATS_MAX = 101,
+    REPEATS_MIN = 5,
+    REPEATS_MAX = 102,
 };
 #define GIVE_UP_NS 2000000000ull /* one put that takes longer: the driver does not work here */
 #define ENOUGH_NS  30000000ull   /* for one kind of put */
+#define SLICE_NS   5000000ull    /* for which the engine does nothing else */
 
 struct side {
     struct driver *driver;
@@ -39,10 +41,24 @@ struct bench {
     uint64_t landed;
     const struct calibrate_shared *shared; /* NULL: two instances of our own */
     struct engine_landing landing;         /* shared: notifications go the engine's way */
-    struct driver_op op;
-    bool done;
+    bool far;                              /* to the neighbour's device */
     int status;
-    bool far; /* to the neighbour's device */
+    /* what is measured */
+    const struct layout *source, *target;
+    struct driver_landing *prepared; /* NULL: far */
+    struct driver_put *put;
+    /* the put that runs; the engine's while it has the turn */
+    struct driver_op op;
+    bool posted, done;
+    bool left; /* to the engine's own rounds: its done() gives the turn back */
+    bool running;
+    uint64_t landed_before, started_ns;
+    int64_t ns[REPEATS_MAX]; /* of those that are over, the first to warm up */
+    int count;
+    uint64_t begun_ns; /* since the first was over */
+    bool enough;
+    void (*errand)(struct bench *bench);
+    sem_t turn;
 };
 
 static void notified(void *context, uint64_t token)
@@ -61,6 +77,9 @@ static void put_done(struct driver_op *op, int status)
     bench->done = true;
     if (status < 0)
         bench->status = status;
+    if (bench->left)
+        sem_post(&bench->turn);
+    bench->left = false;
 }
 
 /* shared: the instance to use, NULL: one of its own. */
@@ -108,138 +127,168 @@ static uint64_t landed(const struct bench *bench)
     return bench->shared ? notify_arrived(bench->landing.line) : bench->landed;
 }
 
-/* One put, from its post until the notification has landed: ns, or negative. */
-static int64_t one_put(struct bench *bench, struct driver_put *put)
+/* Moves the put on: whether it is over. On the thread that has the driver. */
+static bool move_on(struct bench *bench)
 {
-    bool posted = false;
-    bench->done = false;
-    uint64_t before = landed(bench), started = clock_now_ns(), now = started;
-    bench->op = (struct driver_op){.done = put_done};
-    do {
-        if (!posted) {
-            int r = bench->ops->put_post(bench->sender.driver, put, &bench->op);
-            if (r < 0 && r != -EAGAIN)
-                return r;
-            posted = r == 0;
+    if (!bench->posted) {
+        int r = bench->ops->put_post(bench->sender.driver, bench->put, &bench->op);
+        if (r < 0 && r != -EAGAIN) {
+            bench->status = r;
+            return true;
         }
-        int a = bench->ops->progress(bench->sender.driver, 64),
-            b = bench->ops->progress(bench->receiver.driver, 64);
-        now = clock_now_ns();
-        if (bench->shared && posted && !bench->done)
-            continue; /* the instance lives on: the put is the driver's until it says that it has
-                         ended */
-        if (a < 0 || b < 0 || bench->status < 0)
-            return a < 0 ? a : b < 0 ? b : bench->status;
-        if (now - started > GIVE_UP_NS)
-            return -ETIMEDOUT;
-    } while (!posted || !bench->done || landed(bench) == before);
-    return (int64_t)(now - started);
-}
-
-/* What the fastest quarter of many starts took at most: ns, or negative. That others had a turn is
- * not the rail's fault. */
-static int64_t repeat(struct bench *bench, struct driver_put *put)
-{
-    int64_t ns[REPEATS_MAX], r = 0;
-    uint64_t started = clock_now_ns();
-    int count = 0;
-    one_put(bench, put); /* connects, warms up */
-    while (r >= 0 && count < REPEATS_MAX && (count < 5 || clock_now_ns() - started < ENOUGH_NS)) {
-        r = one_put(bench, put);
-        ns[count++] = r;
+        bench->posted = r == 0;
     }
-    if (r < 0)
-        return r;
-    sort_ns(ns, (size_t)count);
-    return ns[count / 4];
+    int a = bench->ops->progress(bench->sender.driver, 64),
+        b = bench->ops->progress(bench->receiver.driver, 64);
+    if (bench->posted && bench->done && landed(bench) != bench->landed_before)
+        return true;
+    if (bench->shared && bench->posted && !bench->done)
+        return false; /* the instance lives on: the put is the driver's until it says otherwise */
+    if (bench->status == 0 && (a < 0 || b < 0))
+        bench->status = a < 0 ? a : b;
+    if (bench->status == 0 && clock_now_ns() - bench->started_ns > GIVE_UP_NS)
+        bench->status = -ETIMEDOUT;
+    return bench->status < 0;
 }
 
-/* From the post until it is known here that it has landed in the neighbour's device. */
-static int64_t measure_far(struct bench *bench, const struct layout *layout)
+static void begin(struct bench *bench)
 {
-    const struct driver_ops *ops = bench->ops;
-    struct driver_put_args args = {.peer = bench->shared->neighbour,
-                                   .region = bench->sender.region,
-                                   .layout = layout,
-                                   .target_layout = layout};
-    struct driver_put *put;
-    struct driver_put_info info;
-    uint8_t blob[LANDING_MAX_BYTES];
-    int64_t r = ops->scratch_landing(bench->sender.driver, args.peer, layout->size_bytes, blob);
-    if (r < 0)
-        return r;
-    args.landing = blob;
-    args.landing_bytes = (size_t)r;
-    r = ops->put_prepare(bench->sender.driver, &args, &put, &info);
-    if (r < 0)
-        return r;
-    r = repeat(bench, put);
-    ops->put_release(bench->sender.driver, put);
-    return r;
+    bench->running = true;
+    bench->posted = bench->done = false;
+    bench->landed_before = landed(bench);
+    bench->op = (struct driver_op){.done = put_done};
+    bench->started_ns = clock_now_ns();
 }
 
-/* Many puts with these layouts: see repeat(). On the thread that has the driver. */
-static int64_t measure_there(struct bench *bench, const struct layout *source,
-                             const struct layout *target)
+/* Puts, one after the other, until there are enough or the time has come: whether there are. */
+static bool run(struct bench *bench, uint64_t until_ns)
 {
-    struct driver_landing_args landing_args = {
-        .region = bench->receiver.region,
-        .layout = target,
-        .notify = true,
-        .token = bench->shared ? (uint64_t)(uintptr_t)&bench->landing : 0};
-    struct driver_put_args put_args = {.peer = bench->peer,
-                                       .region = bench->sender.region,
-                                       .layout = source,
-                                       .target_layout = target};
-    struct driver_landing *landing;
-    struct driver_put *put;
-    struct driver_put_info info;
-    uint8_t blob[LANDING_MAX_BYTES];
-    size_t blob_bytes;
-    int64_t r;
-
-    if (bench->far)
-        return measure_far(bench, source);
-    r = bench->ops->landing_new(bench->receiver.driver, &landing_args, &landing, blob, &blob_bytes);
-    if (r < 0)
-        return r;
-    put_args.landing = blob;
-    put_args.landing_bytes = blob_bytes;
-    r = bench->ops->put_prepare(bench->sender.driver, &put_args, &put, &info);
-    if (r == 0) {
-        r = repeat(bench, put);
-        bench->ops->put_release(bench->sender.driver, put);
+    for (uint64_t now_ns = 0; now_ns < until_ns;) {
+        if (!bench->running)
+            begin(bench);
+        bool over = move_on(bench);
+        now_ns = clock_now_ns();
+        if (!over)
+            continue;
+        bench->running = false;
+        if (bench->count == 0)
+            bench->begun_ns = now_ns;
+        bench->ns[bench->count++] = (int64_t)(now_ns - bench->started_ns);
+        if (bench->status < 0 || bench->count == REPEATS_MAX ||
+            (bench->count > REPEATS_MIN && now_ns - bench->begun_ns > ENOUGH_NS))
+            return true;
     }
-    bench->ops->landing_free(bench->receiver.driver, landing);
-    return r;
+    return false;
 }
 
-struct errand {
-    struct bench *bench;
-    const struct layout *source, *target;
-    int64_t ns;
-    sem_t over;
-};
+/* On the engine: some milliseconds at a time, for others have starts there, too. A put that is not
+ * over by then is left to the engine's own rounds; its done() says when to go on. */
+static void slice_work(struct engine *engine, void *context)
+{
+    struct bench *bench = context;
+    bench->enough = run(bench, clock_now_ns() + SLICE_NS);
+    bench->left = bench->running && bench->posted && !bench->done;
+    if (!bench->left)
+        sem_post(&bench->turn);
+}
+
+static void take_turn(struct bench *bench)
+{
+    while (sem_wait(&bench->turn) < 0)
+        ;
+}
 
 static void errand_work(struct engine *engine, void *context)
 {
-    struct errand *errand = context;
-    errand->ns = measure_there(errand->bench, errand->source, errand->target);
-    sem_post(&errand->over);
+    struct bench *bench = context;
+    bench->errand(bench);
+    sem_post(&bench->turn);
 }
 
+/* On the thread that has the driver. */
+static void send_on(struct bench *bench, void (*errand)(struct bench *bench))
+{
+    bench->errand = errand;
+    if (!bench->shared) {
+        errand(bench);
+        return;
+    }
+    engine_call(bench->shared->engine, errand_work, NULL, bench);
+    take_turn(bench);
+}
+
+/* What the fastest quarter of many starts took at most: ns, or negative. That others had a turn is
+ * not the rail's fault, and that the first had to connect. */
+static int64_t repeat(struct bench *bench)
+{
+    bench->count = 0;
+    bench->enough = bench->running = false;
+    if (!bench->shared)
+        run(bench, UINT64_MAX);
+    while (bench->shared && !bench->enough) {
+        engine_call(bench->shared->engine, slice_work, NULL, bench);
+        take_turn(bench);
+    }
+    if (bench->status < 0)
+        return bench->status;
+    sort_ns(bench->ns + 1, (size_t)bench->count - 1);
+    return bench->ns[1 + (bench->count - 1) / 4];
+}
+
+/* Where a put lands, in the blob: its bytes, or negative. */
+static int64_t prepare_landing(struct bench *bench, uint8_t blob[LANDING_MAX_BYTES])
+{
+    const struct driver_landing_args args = {
+        .region = bench->receiver.region,
+        .layout = bench->target,
+        .notify = true,
+        .token = bench->shared ? (uint64_t)(uintptr_t)&bench->landing : 0};
+    size_t bytes;
+    if (bench->far)
+        return bench->ops->scratch_landing(bench->sender.driver, bench->shared->neighbour,
+                                           bench->target->size_bytes, blob);
+    int r = bench->ops->landing_new(bench->receiver.driver, &args, &bench->prepared, blob, &bytes);
+    return r < 0 ? r : (int64_t)bytes;
+}
+
+static void prepare(struct bench *bench)
+{
+    uint8_t blob[LANDING_MAX_BYTES];
+    struct driver_put_info info;
+    int64_t r = prepare_landing(bench, blob);
+    const struct driver_put_args args = {.peer =
+                                             bench->far ? bench->shared->neighbour : bench->peer,
+                                         .region = bench->sender.region,
+                                         .layout = bench->source,
+                                         .landing = blob,
+                                         .landing_bytes = (size_t)r,
+                                         .target_layout = bench->target};
+    if (r >= 0)
+        r = bench->ops->put_prepare(bench->sender.driver, &args, &bench->put, &info);
+    if (r < 0)
+        bench->status = (int)r;
+}
+
+static void release(struct bench *bench)
+{
+    if (bench->put)
+        bench->ops->put_release(bench->sender.driver, bench->put);
+    if (bench->prepared)
+        bench->ops->landing_free(bench->receiver.driver, bench->prepared);
+    bench->put = NULL;
+    bench->prepared = NULL;
+}
+
+/* Many puts with these layouts: see repeat(). */
 static int64_t measure(struct bench *bench, const struct layout *source,
                        const struct layout *target)
 {
-    if (!bench->shared)
-        return measure_there(bench, source, target);
-    struct errand errand = {.bench = bench, .source = source, .target = target};
-    sem_init(&errand.over, 0, 0);
-    engine_call(bench->shared->engine, errand_work, NULL, &errand);
-    while (sem_wait(&errand.over) < 0)
-        ;
-    sem_destroy(&errand.over);
-    return errand.ns;
+    bench->source = source;
+    bench->target = target;
+    send_on(bench, prepare);
+    int64_t ns = bench->status < 0 ? bench->status : repeat(bench);
+    send_on(bench, release);
+    return ns;
 }
 
 static int64_t measure_contiguous(struct bench *bench, uint64_t bytes)
@@ -308,6 +357,7 @@ static int64_t beyond(int64_t tiny, int64_t more)
 static int count_neighbour(struct bench *bench, struct cost_parameters *parameters)
 {
     if (!bench->shared->neighbour) { /* there is its device, too */
+        parameters->hop_ns = parameters->latency_ns;
         parameters->latency_ns *= 2;
         return 0;
     }
@@ -316,7 +366,10 @@ static int count_neighbour(struct bench *bench, struct cost_parameters *paramete
     if (tiny < 0 || small < 0)
         return (int)(tiny < 0 ? tiny : small);
     /* There and back: to our device, to the neighbour's, back to ours, to us. A notification needs
-     * three of these four ways. */
+     * three of these four ways; what the cable adds, there and back, every further one adds, too.
+     */
+    if ((double)tiny > parameters->latency_ns)
+        parameters->hop_ns = ((double)tiny - parameters->latency_ns) / 2;
     parameters->latency_ns = (double)tiny * 3 / 4;
     const double bytes_per_ns = (double)SMALL_BYTES / (double)beyond(tiny, small);
     if (parameters->small_bytes_per_ns > bytes_per_ns)
@@ -330,6 +383,7 @@ int calibrate_driver(const struct driver_ops *ops, const struct driver_config *c
                      const struct calibrate_shared *shared, struct cost_parameters *ret_parameters)
 {
     struct bench bench = {.ops = ops, .shared = shared};
+    sem_init(&bench.turn, 0, 0);
     int r = bench_open(&bench, config);
     if (r == 0) {
         int64_t tiny = measure_contiguous(&bench, 8),
@@ -356,5 +410,6 @@ int calibrate_driver(const struct driver_ops *ops, const struct driver_config *c
     side_close(&bench, &bench.sender);
     side_close(&bench, &bench.receiver);
     free(bench.landing.segment);
+    sem_destroy(&bench.turn);
     return r;
 }

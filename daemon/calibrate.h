@@ -17,8 +17,8 @@ struct calibrate_shared {
 
 /* One driver, between two instances of it in the calling thread: 0 and its parameters for the seat
  * where whoever starts also moves the data. A tenth of a second or so. With `shared` through that
- * instance instead, on the engine's thread, which for that long does little else; and with a
- * neighbour, what the cable and its device add is measured, where otherwise its device is taken to
+ * instance instead, on the engine's thread, a few milliseconds at a time; this one waits, for as
+ * long as the driver has patience where a device is stuck. With a neighbour, what the cable and its device add is measured, where otherwise its device is taken to
  * cost what our own does. */
 int calibrate_driver(const struct driver_ops *ops, const struct driver_config *config,
                      const struct calibrate_shared *shared, struct cost_parameters *ret_parameters);

@@ -44,7 +44,7 @@ static int measure(struct run *run, enum rail rail, struct cost_parameters *ret_
     return calibrate_driver(driver_of_rail(rail), &run->config, &shared, ret_parameters);
 }
 
-/* On the worker. */
+/* On the calibrator. */
 static void work(void *context)
 {
     struct run *run = context;
@@ -104,11 +104,11 @@ static json_t *document(const struct run *run)
             if (!p->valid)
                 continue;
             json_array_append_new(
-                rails, json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f}", "rail",
+                rails, json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:f}", "rail",
                                  rail_name(rail), "seat", seat_name(seat), "valid", 1, "latency_ns",
-                                 p->latency_ns, "descriptor_ns", p->descriptor_ns, "block_ns",
-                                 p->block_ns, "small_gb_per_s", p->small_bytes_per_ns,
-                                 "large_gb_per_s", p->large_bytes_per_ns));
+                                 p->latency_ns, "hop_ns", p->hop_ns, "descriptor_ns",
+                                 p->descriptor_ns, "block_ns", p->block_ns, "small_gb_per_s",
+                                 p->small_bytes_per_ns, "large_gb_per_s", p->large_bytes_per_ns));
         }
         if (run->error[rail] < 0)
             json_array_append_new(rails, json_pack("{s:s, s:s, s:b, s:s}", "rail", rail_name(rail),
@@ -174,7 +174,10 @@ static void begin(struct tcad *tcad, struct admin_reply *reply)
                 neighbour < 0 ? NULL : link_get(tcad->links, (uint32_t)neighbour, rail);
         }
     }
-    if (!run || worker_submit(tcad->worker, work, done, run) < 0) {
+    /* On a thread of its own: it takes seconds, and far more where a neighbour's board is stuck. */
+    if (run && !tcad->calibrator)
+        worker_new(tcad->loop, &tcad->calibrator);
+    if (!run || !tcad->calibrator || worker_submit(tcad->calibrator, work, done, run) < 0) {
         end(run);
         if (reply)
             admin_reply_fail(reply, -ENOMEM, "no memory to calibrate");

@@ -43,6 +43,12 @@ bool fabric_reaches(const struct tcad *tcad, enum rail rail, uint32_t node)
     return !driver || !driver->ops->reaches || driver->ops->reaches(driver, place_of(tcad, node));
 }
 
+unsigned fabric_hops(const struct tcad *tcad, enum rail rail, uint32_t node)
+{
+    const struct driver *driver = engine_driver(tcad->engine, rail);
+    return driver && driver->ops->hops ? driver->ops->hops(driver, place_of(tcad, node)) : 0;
+}
+
 int fabric_neighbour(const struct tcad *tcad, enum rail rail)
 {
     struct driver_cable cables[CABLES_MAX];

@@ -14,6 +14,8 @@ bool fabric_shared(const struct tcad *tcad, uint32_t node);
 /* Whether a way of the rail leads to the node, as far as is known; true for rails that know nothing
  * of cables. */
 bool fabric_reaches(const struct tcad *tcad, enum rail rail, uint32_t node);
+/* Cables on the way to the node; 0: none, or the rail knows nothing of cables. */
+unsigned fabric_hops(const struct tcad *tcad, enum rail rail, uint32_t node);
 /* A node at the other end of one of the own board's cables, -1: none is in, or the rail knows
  * nothing of cables. */
 int fabric_neighbour(const struct tcad *tcad, enum rail rail);

@@ -152,12 +152,12 @@ static json_t *explain_chain(const struct plan *plan, uint32_t index)
         json_array_append_new(steps, explain_step(plan, &chain->steps[i], chain->seat));
     for (uint32_t i = 0; i < chain->candidate_count; i++) {
         const struct plan_candidate *candidate = &chain->candidates[i];
-        json_array_append_new(candidates, json_pack("{s:s, s:s, s:o, s:b, s:b, s:s}", "rail",
-                                                    rail_name(candidate->rail), "seat",
-                                                    seat_name(candidate->seat), "predicted_ns",
-                                                    predicted(candidate->predicted_ns), "possible",
-                                                    candidate->possible, "chosen",
-                                                    candidate->chosen, "why", candidate->why));
+        json_array_append_new(
+            candidates,
+            json_pack("{s:s, s:s, s:o, s:i, s:b, s:b, s:s}", "rail", rail_name(candidate->rail),
+                      "seat", seat_name(candidate->seat), "predicted_ns",
+                      predicted(candidate->predicted_ns), "hops", (int)candidate->hops, "possible",
+                      candidate->possible, "chosen", candidate->chosen, "why", candidate->why));
     }
     return json_pack("{s:I, s:s, s:s, s:I, s:o, s:o, s:o}", "index", (json_int_t)index, "rail",
                      rail_name(chain->rail), "seat", seat_name(chain->seat), "bytes",

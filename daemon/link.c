@@ -1,6 +1,7 @@
 #include "daemon/link.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ struct links {
     struct link *first;
     struct link *ending; /* their peers are being disconnected */
     bool over;           /* freed, but for these */
+    pthread_mutex_t connecting;
 };
 
 int links_new(struct tcad *tcad, struct links **ret_links)
@@ -25,8 +27,15 @@ int links_new(struct tcad *tcad, struct links **ret_links)
     if (!links)
         return -ENOMEM;
     links->tcad = tcad;
+    pthread_mutex_init(&links->connecting, NULL);
     *ret_links = links;
     return 0;
+}
+
+static void destroy(struct links *links)
+{
+    pthread_mutex_destroy(&links->connecting);
+    free(links);
 }
 
 struct held {
@@ -60,7 +69,7 @@ static void disconnected(void *context)
         at = &(*at)->next;
     *at = link->next;
     if (link->links->over && !link->links->ending)
-        free(link->links);
+        destroy(link->links);
     while (link->held) {
         struct held *held = link->held;
         link->held = held->next;
@@ -116,15 +125,20 @@ static void bury(struct link **at)
     link_unref(link);
 }
 
+void links_end(struct links *links)
+{
+    while (links && links->first)
+        bury(&links->first);
+}
+
 struct links *links_free(struct links *links)
 {
     if (!links)
         return NULL;
-    while (links->first)
-        bury(&links->first);
+    links_end(links);
     links->over = true;
     if (!links->ending)
-        free(links);
+        destroy(links);
     return NULL;
 }
 
@@ -224,7 +238,10 @@ bool links_exists(const struct links *links, uint32_t node, enum rail rail)
 int link_connect(struct link *link)
 {
     struct driver *driver = engine_driver(link->links->tcad->engine, link->rail);
-    if (link->peer)
-        return 0;
-    return driver->ops->peer_connect(driver, link->address, link->address_bytes, &link->peer);
+    int r = 0;
+    pthread_mutex_lock(&link->links->connecting);
+    if (!link->peer)
+        r = driver->ops->peer_connect(driver, link->address, link->address_bytes, &link->peer);
+    pthread_mutex_unlock(&link->links->connecting);
+    return r;
 }

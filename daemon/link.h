@@ -30,6 +30,8 @@ struct link {
 };
 
 int links_new(struct tcad *tcad, struct links **ret_links);
+/* All of them are dead from now on. */
+void links_end(struct links *links);
 /* Every plan has been released, the engine still runs (or never did). */
 struct links *links_free(struct links *links);
 
@@ -53,7 +55,7 @@ void link_unref(struct link *link);
  * it, and read from the region: its memory stays until the driver has dropped the peer, lest
  * somebody else's bytes that were mapped there since are sent. */
 void link_hold(struct link *link, struct region *region);
-/* Worker's thread: makes the driver's peer unless there is one. */
+/* Any thread: makes the driver's peer unless there is one. */
 int link_connect(struct link *link);
 
 /* For displays: whether a live link exists. */

@@ -102,6 +102,7 @@ struct plan_candidate {
     enum seat seat;
     uint64_t predicted_ns; /* UINT64_MAX: not known */
     bool possible, chosen;
+    unsigned hops; /* cables on the way; 0: the rail knows of none */
     char why[96];
 };
 

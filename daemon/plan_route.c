@@ -42,7 +42,8 @@ static uint64_t predict(const struct plan *plan, const struct plan_chain *chain,
         if (chain->steps[i].is_wait)
             continue;
         const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
-        struct cost_question question = {.descriptors = 1};
+        struct cost_question question = {.descriptors = 1,
+                                         .hops = fabric_hops(plan->tcad, way.rail, unit->node)};
         if (unit->has_target) {
             const struct layout *a = unit->source_layout, *b = unit->target_layout;
             question.bytes = a->size_bytes;
@@ -132,6 +133,19 @@ enum rail plan_best_rail(const struct plan *plan, const struct plan_chain *chain
     return best;
 }
 
+/* Of the put that goes farthest. */
+static unsigned hops_of(const struct plan *plan, const struct plan_chain *chain, enum rail rail)
+{
+    unsigned most = 0;
+    for (uint32_t i = 0; i < chain->step_count; i++) {
+        if (chain->steps[i].is_wait)
+            continue;
+        unsigned hops = fabric_hops(plan->tcad, rail, plan->units[chain->steps[i].unit].node);
+        most = hops > most ? hops : most;
+    }
+    return most;
+}
+
 int plan_route(struct plan *plan, struct plan_chain *chain)
 {
     struct plan_candidate *best = NULL;
@@ -144,6 +158,7 @@ int plan_route(struct plan *plan, struct plan_chain *chain)
             .seat = ways[i].seat,
             .predicted_ns = predict(plan, chain, ways[i]),
             .possible = !why,
+            .hops = hops_of(plan, chain, ways[i].rail),
         };
         snprintf(candidate->why, sizeof candidate->why, "%s",
                  why                                     ? why

@@ -329,7 +329,9 @@ static void tick(void *context)
 {
     struct tcad *tcad = context;
     static unsigned ticks;
-    if ((tcad->session_count == 0 && worker_idle(tcad->worker)) || ++ticks > 100)
+    const bool idle =
+        worker_idle(tcad->worker) && (!tcad->calibrator || worker_idle(tcad->calibrator));
+    if ((tcad->session_count == 0 && idle) || ++ticks > 100)
         loop_stop(tcad->loop);
 }
 
@@ -361,6 +363,9 @@ void tcad_deinit(struct tcad *tcad)
         return;
     }
     worker_free(tcad->worker);
+    links_end(tcad->links); /* a calibration that waits for a neighbour waits no more */
+    worker_free(tcad->calibrator);
+    loop_finish_posts(tcad->loop); /* what the two have handed back lets go of its links */
     links_free(tcad->links);
     engine_free(tcad->engine); /* and what it and the worker have handed back is dealt with */
     peers_free(tcad->peers);

@@ -43,6 +43,7 @@ struct tcad {
 
     struct loop *loop;
     struct worker *worker;
+    struct worker *calibrator; /* NULL: nothing was measured yet */
     struct engine *engine;
     struct peers *peers;
     struct groups *groups;

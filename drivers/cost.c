@@ -31,8 +31,10 @@ uint64_t cost_predict(const struct cost_parameters *parameters,
     if (question->blocks > 1)
         transfer_ns += (double)question->blocks * parameters->block_ns;
 
-    double further = question->descriptors > 1 ? question->descriptors - 1 : 0;
-    double total_ns = parameters->latency_ns + further * parameters->descriptor_ns + transfer_ns;
+    double further = question->descriptors > 1 ? question->descriptors - 1 : 0,
+           further_hops = question->hops > 1 ? question->hops - 1 : 0;
+    double total_ns = parameters->latency_ns + further_hops * parameters->hop_ns +
+                      further * parameters->descriptor_ns + transfer_ns;
     return total_ns < 0x1p63 ? (uint64_t)llround(total_ns) : UINT64_MAX - 1;
 }
 

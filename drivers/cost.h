@@ -3,6 +3,8 @@
  * constants. A rail that was not calibrated has no parameters and is not chosen by the model.
  *
  *   t = latency + descriptors * per_descriptor + blocks * per_block + bytes / bandwidth(bytes)   [+ the gather, if it gathers]
+ *
+ * Where the way leads over cables from device to device, latency is that to a neighbour, and each further cable costs hop_ns.
  */
 #pragma once
 
@@ -17,6 +19,7 @@
 struct cost_parameters {
     bool valid;
     double latency_ns;         /* start to seen at the other end, 8 bytes */
+    double hop_ns;             /* each further device on the way; 0: there are none */
     double descriptor_ns;      /* each further descriptor */
     double block_ns;           /* each block of a non-contiguous layout, on either side */
     double small_bytes_per_ns; /* pieces that fit in a cache (64 KiB) */
@@ -36,6 +39,7 @@ struct cost_question {
     uint64_t bytes;
     uint64_t blocks; /* of the finer of the two layouts */
     uint32_t descriptors;
+    unsigned hops; /* cables on the way; 0: the rail knows of none */
 };
 
 /* Nanoseconds; UINT64_MAX when the parameters are not valid. */

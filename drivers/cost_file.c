@@ -1,4 +1,4 @@
-/* The cost table as text: "rail.seat.parameter = value", five lines for each rail and seat that was
+/* The cost table as text: "rail.seat.parameter = value", six lines for each rail and seat that was
  * measured, and "ways.parameter = value", five lines or none. */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 #include "drivers/cost.h"
 
-#define SIGNATURE "tcad-cost 4"
+#define SIGNATURE "tcad-cost 5"
 
 static const struct {
     const char *name;
@@ -21,6 +21,7 @@ static const struct {
     double least; /* greater than 0 means: and not 0 */
 } fields[] = {
     {"latency_ns", offsetof(struct cost_parameters, latency_ns), 0},
+    {"hop_ns", offsetof(struct cost_parameters, hop_ns), 0},
     {"descriptor_ns", offsetof(struct cost_parameters, descriptor_ns), 0},
     {"block_ns", offsetof(struct cost_parameters, block_ns), 0},
     {"small_bytes_per_ns", offsetof(struct cost_parameters, small_bytes_per_ns), 1e-9},

@@ -180,6 +180,8 @@ struct driver_ops {
     unsigned (*place)(const struct driver *driver); /* our own */
     /* Whether a way leads there, as far as is known here. */
     bool (*reaches)(const struct driver *driver, unsigned place);
+    /* Cables that what we put there crosses now; 0: none (our own place), or no way leads there. */
+    unsigned (*hops)(const struct driver *driver, unsigned place);
     unsigned (*cables)(const struct driver *driver, struct driver_cable *ret_cables, unsigned max);
     /* What put_prepare() takes for the landing of so many bytes in memory of the peer's device that
      * is nobody's: to measure the way there. Bytes of the blob, or -EMSGSIZE: it is smaller than

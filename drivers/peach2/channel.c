@@ -1,5 +1,6 @@
 /* Channels: commands to the board, and what became of them. */
 #include <errno.h>
+#include <string.h>
 
 #include "drivers/peach2/peach2.h"
 #include "proto/wait.h"
@@ -240,11 +241,20 @@ static struct put *put_of(struct peach2 *peach2, unsigned index, uint32_t comman
     return best;
 }
 
+/* What we store there raises no error: somebody else has written to it. Nothing is fetched now. */
+static void mend_internal_memory(struct peach2 *peach2)
+{
+    if (peach2->device.bar0)
+        memcpy(peach2->device.bar0->descriptors, peach2->internal_descriptors,
+               sizeof(peach2->internal_descriptors));
+}
+
 void channel_failed(struct peach2 *peach2, unsigned index)
 {
     channel_look(peach2, index);
     struct put *put = put_of(peach2, index, peach2->channels[index].sent + 1);
     channels_reset(peach2);
+    mend_internal_memory(peach2);
     if (put)
         put_done(peach2, put, -EIO);
 }

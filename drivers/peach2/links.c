@@ -52,6 +52,10 @@ static void show(struct peach2 *peach2, bool gone)
         bool own = node == peach2->device.node;
         atomic_store_explicit(&peach2->shown_up[node], own && gone ? 0 : peach2->links.up[node],
                               memory_order_relaxed);
+        unsigned hops = peach2_hops(&peach2->topology, &peach2->links, peach2->device.node, node);
+        atomic_store_explicit(&peach2->shown_hops[node],
+                              gone || hops == PEACH2_NOBODY ? 0 : (uint8_t)hops,
+                              memory_order_relaxed);
         reach |= (uint32_t)(!gone && peach2->ways[node] != PEACH2_DISCARD) << node;
     }
     atomic_store_explicit(&peach2->shown_reach, reach, memory_order_relaxed);
@@ -142,6 +146,14 @@ bool peach2_reaches(const struct driver *driver, unsigned place)
     const struct peach2 *peach2 = (const struct peach2 *)driver;
     return place < peach2->topology.nodes &&
            atomic_load_explicit(&peach2->shown_reach, memory_order_relaxed) >> place & 1;
+}
+
+unsigned peach2_hops_to(const struct driver *driver, unsigned place)
+{
+    const struct peach2 *peach2 = (const struct peach2 *)driver;
+    return place < peach2->topology.nodes
+               ? atomic_load_explicit(&peach2->shown_hops[place], memory_order_relaxed)
+               : 0;
 }
 
 static bool says_up(const struct peach2 *peach2, struct peach2_end end)

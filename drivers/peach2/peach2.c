@@ -67,6 +67,7 @@ const struct driver_ops peach2_driver_ops = {
     .arm = peach2_arm,
     .place = peach2_place,
     .reaches = peach2_reaches,
+    .hops = peach2_hops_to,
     .cables = peach2_cables,
     .scratch_landing = peach2_scratch_landing,
 };

@@ -149,9 +149,10 @@ struct peach2 {
     struct peach2_links links;
     uint8_t ways[PEACH2_NODES];
     uint64_t rows[PEACH2_NODES]; /* of the scratchpad: see links.c; 0: not heard of yet */
-    /* For other threads: links.up and which nodes `ways` lead to. */
+    /* For other threads: links.up, which nodes `ways` lead to, and over how many cables. */
     _Atomic uint8_t shown_up[PEACH2_NODES];
     _Atomic uint32_t shown_reach;
+    _Atomic uint8_t shown_hops[PEACH2_NODES];
 
     /* our own memory: rings, chains, segments */
     uint8_t *arena;
@@ -210,7 +211,8 @@ unsigned channel_look(struct peach2 *peach2, unsigned channel);
 /* Everything on all of them is forgotten by the board; whose puts these were, resyncs. (Of them
  * all: what is lost of one stream, or may be, mostly concerns the others, too.) */
 void channels_reset(struct peach2 *peach2);
-/* Stopped by an error: the put that it stands at fails, the others are sent again. */
+/* Stopped by an error: the put that it stands at fails, the others are sent again. Descriptors in
+ * internal memory are stored anew. */
 void channel_failed(struct peach2 *peach2, unsigned channel);
 /* Something is under way and nothing has moved for a while. */
 bool channel_stalled(struct peach2 *peach2, unsigned channel, uint64_t now_ns);
@@ -240,6 +242,7 @@ void links_look(struct peach2 *peach2);
 void links_none(struct peach2 *peach2);
 unsigned peach2_place(const struct driver *driver);
 bool peach2_reaches(const struct driver *driver, unsigned place);
+unsigned peach2_hops_to(const struct driver *driver, unsigned place);
 unsigned peach2_cables(const struct driver *driver, struct driver_cable *ret_cables, unsigned max);
 
 /* ---- peer.c ---- */

@@ -82,7 +82,7 @@ enum {
     PEACH2_ALIGN = 4,  /* addresses, blocks, gaps and lengths of descriptors are multiples of it */
     PEACH2_PHASE = 16, /* source and destination address are equal modulo this, for every block */
     PEACH2_LENGTH_MAX = 1 << 20, /* bytes of one descriptor */
-    PEACH2_CHAIN_MAX = 1 << 20,  /* descriptors of one start: a chain that has more is a loop */
+    PEACH2_CHAIN_MAX = 1 << 16,  /* descriptors of one start: a chain that has more is a loop */
     PEACH2_HOLD_MAX_MS = 5000,
     PEACH2_HOPS_MAX = 32, /* links that a packet may cross: one that has more is in a loop */
     PEACH2_PIO_LINES = 1024,

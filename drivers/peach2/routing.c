@@ -156,6 +156,20 @@ void peach2_ways(const struct peach2_topology *topology, const struct peach2_lin
                                               : (uint8_t)way_in_tree(&tree, node, to);
 }
 
+unsigned peach2_hops(const struct peach2_topology *topology, const struct peach2_links *links,
+                     unsigned from, unsigned to)
+{
+    uint8_t ports[PEACH2_NODES];
+    unsigned hops = 0;
+    for (unsigned at = from; at != to; hops++) {
+        peach2_ways(topology, links, at, ports);
+        if (ports[to] == PEACH2_DISCARD)
+            return PEACH2_NOBODY;
+        at = topology->far[at][ports[to]].node;
+    }
+    return hops;
+}
+
 void peach2_routes(const uint8_t ports[PEACH2_NODES], struct peach2_route ret_routes[PEACH2_ROUTES])
 {
     memset(ret_routes, 0, PEACH2_ROUTES * sizeof(ret_routes[0]));

@@ -45,6 +45,9 @@ bool peach2_links_whole(const struct peach2_topology *topology, const struct pea
  * where no way leads. */
 void peach2_ways(const struct peach2_topology *topology, const struct peach2_links *links,
                  unsigned node, uint8_t ret_ports[PEACH2_NODES]);
-/* The same as contents of the routing registers. */
+/* How many cables a packet crosses that goes by these ways; 0: it is there, PEACH2_NOBODY: no way leads. */
+unsigned peach2_hops(const struct peach2_topology *topology, const struct peach2_links *links,
+                     unsigned from, unsigned to);
+/* The ways as contents of the routing registers. */
 void peach2_routes(const uint8_t ports[PEACH2_NODES],
                    struct peach2_route ret_routes[PEACH2_ROUTES]);

@@ -145,7 +145,8 @@ static void step(const json_t *step, const struct screen *screen)
 
 static void candidates(const json_t *chain, const struct screen *screen)
 {
-    static const char *const titles[] = {"RAIL", "SEAT", ">PREDICTED", "CHOSEN", "WHY", NULL};
+    static const char *const titles[] = {"RAIL",   "SEAT", ">PREDICTED", ">HOPS",
+                                         "CHOSEN", "WHY",  NULL};
     struct table table;
 
     table_init(&table, titles);
@@ -155,6 +156,11 @@ static void candidates(const json_t *chain, const struct screen *screen)
         table_add(&table, "%s", doc_text(candidate, "rail"));
         table_add(&table, "%s", doc_text(candidate, "seat"));
         table_add(&table, "%s", time_or_dash(candidate, "predicted_ns").text);
+        const long long hops = doc_integer(candidate, "hops");
+        if (hops > 0)
+            table_add(&table, "%lld", hops);
+        else
+            table_add(&table, "-");
         table_add_state(&table, doc_true(candidate, "chosen") ? "chosen" : "");
         table_add(&table, "%s", why ? why : "");
     }

@@ -12,6 +12,7 @@
 static const struct cost_parameters typical = {
     .valid = true,
     .latency_ns = 1000,
+    .hop_ns = 30,
     .descriptor_ns = 100,
     .block_ns = 2,
     .small_bytes_per_ns = 8,
@@ -20,7 +21,7 @@ static const struct cost_parameters typical = {
 
 static uint64_t predict(uint64_t bytes, uint64_t blocks, uint32_t descriptors)
 {
-    struct cost_question question = {bytes, blocks, descriptors};
+    struct cost_question question = {.bytes = bytes, .blocks = blocks, .descriptors = descriptors};
     return cost_predict(&typical, &question);
 }
 
@@ -31,6 +32,16 @@ Test(cost, adds_up)
     cr_assert(predict(64 << 10, 1, 1) == 1000 + (64 << 10) / 8);
     cr_assert(predict(8 << 20, 1, 1) == 1000 + (8 << 20) / 4);
     cr_assert(predict(8000, 100, 1) == 1000 + 1000 + 200);
+}
+
+/* What was measured is the way to a neighbour. */
+Test(cost, hops_beyond_the_neighbour_cost_more)
+{
+    static const uint64_t expected[] = {1000, 1000, 1030, 1060, 1090};
+    for (unsigned hops = 0; hops < sizeof(expected) / sizeof(expected[0]); hops++) {
+        const struct cost_question question = {.bytes = 0, .descriptors = 1, .hops = hops};
+        cr_assert_eq(cost_predict(&typical, &question), expected[hops]);
+    }
 }
 
 Test(cost, is_monotonic_in_bytes)
@@ -96,7 +107,7 @@ Test(cost_file, comes_back)
         for (int seat = 0; seat < SEAT_COUNT; seat++) {
             const struct cost_parameters *a = &table.at[rail][seat], *b = &back.at[rail][seat];
             cr_assert(a->valid == b->valid);
-            cr_assert(alike(a->latency_ns, b->latency_ns) &&
+            cr_assert(alike(a->latency_ns, b->latency_ns) && alike(a->hop_ns, b->hop_ns) &&
                       alike(a->descriptor_ns, b->descriptor_ns) &&
                       alike(a->block_ns, b->block_ns) &&
                       alike(a->small_bytes_per_ns, b->small_bytes_per_ns) &&
@@ -121,7 +132,7 @@ Test(cost_file, is_not_there)
     cr_assert(cost_write("/nonexistent/cost", &table) == -ENOENT);
 }
 
-#define HEAD "tcad-cost 4\n"
+#define HEAD "tcad-cost 5\n"
 
 Test(cost_file, says_what_is_wrong_and_where)
 {
@@ -132,6 +143,8 @@ Test(cost_file, says_what_is_wrong_and_where)
         {"", 1},
         {"tcad-cost 1\n", 1},
         {"tcad-cost 2\n", 1}, /* knew nothing of ways: measured again */
+        {"tcad-cost 4\n", 1}, /* nor of hops */
+        {HEAD "shm.client.hop_ns = -1\n", 2},
         {HEAD "nonsense\n", 2},
         {HEAD "# fine\n\nshm.client.latency_ns = fast\n", 4},
         {HEAD "shm.client.latency_ns =\n", 2},

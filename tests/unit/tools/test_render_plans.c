@@ -57,35 +57,39 @@ Test(render_plans, plan_says_what_it_waits_for)
 
 Test(render_plans, plan_explains_itself)
 {
-    expect_render(render_plan,
-                  "{\"id\":\"3.0\",\"name\":\"east\",\"session\":3,\"channel\":1,\"bytes\":65536,"
-                  "\"starts\":12,\"state\":\"ready\",\"median_ns\":29000,\"p99_ns\":80000,"
-                  "\"chains\":[{\"index\":0,\"rail\":\"ofi\",\"seat\":\"daemon\",\"predicted_ns\":"
-                  "30500,"
-                  "\"steps\":[{\"kind\":\"put\",\"bytes\":65536,\"blocks\":128,\"descriptors\":1,"
-                  "\"gathered\":true,\"source\":{"
-                  "\"region\":5,\"offset\":512,\"layout\":\"128 x 512 B every "
-                  "4096\"},\"target\":{\"node\":2,\"region\":7,\"offset\":0,"
-                  "\"layout\":\"contiguous\"},\"notify\":{\"rank\":1,\"slot\":4}},{\"kind\":"
-                  "\"wait\",\"rank\":1,\"slot\":5,\"count\":2},"
-                  "{\"kind\":\"notify\",\"rank\":1,\"slot\":6}],\"candidates\":[{\"rail\":\"shm\","
-                  "\"seat\":\"client\",\"predicted_ns\":"
-                  "null,\"chosen\":false,\"why\":\"other "
-                  "node\"},{\"rail\":\"ofi\",\"seat\":\"daemon\",\"predicted_ns\":30500,"
-                  "\"chosen\":true,\"why\":\"\"}]}]}",
-                  "plan 3.0 (east), session 3, channel 1: ready, 64.0 KiB a start, 12 starts\n"
-                  "measured in the daemon seat: median 29.0 us, p99 80.0 us\n"
-                  "\n"
-                  "chain 0: rail ofi, seat daemon; predicted 30.5 us\n"
-                  "    0  put 64.0 KiB in 128 blocks, 1 descriptor, gathered and scattered\n"
-                  "         from region 5 at 512, 128 x 512 B every 4096\n"
-                  "         to   node 2 region 7 at 0, contiguous\n"
-                  "         then notify rank 1, slot 4\n"
-                  "    1  wait rank 1, slot 5, count 2\n"
-                  "    2  notify rank 1, slot 6\n"
-                  "    RAIL  SEAT    PREDICTED  CHOSEN  WHY\n"
-                  "    shm   client          -          other node\n"
-                  "    ofi   daemon    30.5 us  chosen\n");
+    expect_render(
+        render_plan,
+        "{\"id\":\"3.0\",\"name\":\"east\",\"session\":3,\"channel\":1,\"bytes\":65536,"
+        "\"starts\":12,\"state\":\"ready\",\"median_ns\":29000,\"p99_ns\":80000,"
+        "\"chains\":[{\"index\":0,\"rail\":\"ofi\",\"seat\":\"daemon\",\"predicted_ns\":"
+        "30500,"
+        "\"steps\":[{\"kind\":\"put\",\"bytes\":65536,\"blocks\":128,\"descriptors\":1,"
+        "\"gathered\":true,\"source\":{"
+        "\"region\":5,\"offset\":512,\"layout\":\"128 x 512 B every "
+        "4096\"},\"target\":{\"node\":2,\"region\":7,\"offset\":0,"
+        "\"layout\":\"contiguous\"},\"notify\":{\"rank\":1,\"slot\":4}},{\"kind\":"
+        "\"wait\",\"rank\":1,\"slot\":5,\"count\":2},"
+        "{\"kind\":\"notify\",\"rank\":1,\"slot\":6}],\"candidates\":[{\"rail\":\"shm\","
+        "\"seat\":\"client\",\"predicted_ns\":"
+        "null,\"hops\":0,\"chosen\":false,\"why\":\"other "
+        "node\"},{\"rail\":\"peach2\",\"seat\":\"daemon\",\"predicted_ns\":40000,\"hops\":8,"
+        "\"chosen\":false,\"why\":\"dearer\"},"
+        "{\"rail\":\"ofi\",\"seat\":\"daemon\",\"predicted_ns\":30500,\"hops\":0,"
+        "\"chosen\":true,\"why\":\"\"}]}]}",
+        "plan 3.0 (east), session 3, channel 1: ready, 64.0 KiB a start, 12 starts\n"
+        "measured in the daemon seat: median 29.0 us, p99 80.0 us\n"
+        "\n"
+        "chain 0: rail ofi, seat daemon; predicted 30.5 us\n"
+        "    0  put 64.0 KiB in 128 blocks, 1 descriptor, gathered and scattered\n"
+        "         from region 5 at 512, 128 x 512 B every 4096\n"
+        "         to   node 2 region 7 at 0, contiguous\n"
+        "         then notify rank 1, slot 4\n"
+        "    1  wait rank 1, slot 5, count 2\n"
+        "    2  notify rank 1, slot 6\n"
+        "    RAIL    SEAT    PREDICTED  HOPS  CHOSEN  WHY\n"
+        "    shm     client          -     -          other node\n"
+        "    peach2  daemon    40.0 us     8          dearer\n"
+        "    ofi     daemon    30.5 us     -  chosen\n");
 }
 
 #define PLAN_OF_COPY(copy)                                                                         \

@@ -76,6 +76,8 @@ static void check_all_pairs(bool shortest_too)
             int fewest = shortest(from, to), hops = walk(from, to);
             cr_assert((fewest < 0) == (hops < 0), "%u to %u: %d, could be %d", from, to, hops,
                       fewest);
+            cr_assert_eq(peach2_hops(&topology, &links, from, to),
+                         hops < 0 ? PEACH2_NOBODY : (unsigned)hops);
             if (shortest_too)
                 cr_assert(hops == fewest, "%u to %u: %d, could be %d", from, to, hops, fewest);
         }

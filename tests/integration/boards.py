@@ -1,0 +1,98 @@
+"""Clusters whose nodes have PEACH2 boards, cabled as a ring; cables and boards in the test's hand."""
+
+import os
+import signal
+import subprocess
+
+import harness
+from harness import until
+
+# What libpciaccess keeps for hwloc, which unloads it, cannot be told from a leak of ours.
+os.environ["HWLOC_COMPONENTS"] = "-pci"
+RAILS = {"rails.enable": "shm peach2 ofi", "rails.peach2_rings": "1"}
+
+
+class Ring(harness.Cluster):
+    """A cluster with a board for each node, E of each connected to W of the next."""
+
+    def __init__(self, nodes, options):
+        super().__init__(nodes, options={**RAILS, "control.heartbeat_timeout": "600s", **options})
+        self.boards = [None] * nodes
+
+    def path(self, number):
+        return os.path.join(self.nodes[number].directory, "peach2.sock")
+
+    def start_board(self, number):
+        cable = f"E={self.path((number + 1) % len(self.nodes))}:W"
+        self.boards[number] = subprocess.Popen([harness.program("tca-peach2"), "--node", str(number), "--socket", self.path(number),
+                                                "--cable", cable], preexec_fn=harness.die_with_us)
+
+    def kill_board(self, number):
+        self.boards[number].kill()
+        self.boards[number].wait()
+
+    def hand(self, what, number, *ports):
+        for port in ports:
+            subprocess.run([harness.program("tca-peach2"), "--socket", self.path(number), f"--{what}", port], check=True)
+
+    def up(self):
+        for number in range(len(self.nodes)):
+            self.start_board(number)
+        super().up()
+        for node in self.nodes:
+            self.wait_cables(node, {})
+        return self
+
+    def down(self):
+        wrong = super().down()
+        for number, board in enumerate(self.boards):
+            if board.poll() is None:
+                board.send_signal(signal.SIGCONT)
+                board.terminate()
+            if board.wait(harness.DEADLINE_S) not in (0, -signal.SIGKILL):
+                wrong.append(f"the board of node{number} ended with {board.returncode}")
+        return wrong
+
+    # ---- what a node sees
+
+    @staticmethod
+    def fabric(node):
+        fabric, = node.tcactl("topology")["fabrics"]
+        assert fabric["rail"] == "peach2", fabric
+        return fabric
+
+    def out(self, node):
+        """Cables that are out, as (node, port) of the end that is E."""
+        return {(cable["from"], cable["from_port"]) for cable in self.fabric(node)["cables"] if cable["state"] == "out"}
+
+    def wait_cables(self, node, out):
+        until(lambda: self.out(node) == set(out), f"node{node.number} sees {out} out")
+
+    def cut_off(self, node):
+        return {board["node"] for board in self.fabric(node)["boards"] if board["state"] == "cut off"}
+
+    def wait_cut_off(self, node, boards):
+        until(lambda: self.cut_off(node) == set(boards), f"node{node.number} sees {boards} cut off")
+
+
+class Boards(harness.Case):
+    def ring(self, nodes, **options):
+        cluster = Ring(nodes, {key.replace("__", "."): value for key, value in options.items()})
+        self.addCleanup(self.take_down, cluster)
+        return cluster.up()
+
+    def plan(self, sender, receiver, rank, rail="any", shape="4096", slot=0):
+        source, _ = sender.alloc(1 << 23)
+        target, _ = receiver.alloc(1 << 23)
+        sender.ask(f"fill {source} 0 {shape} 7")
+        return sender.plan(f"put {source} 0 {shape} {receiver.handle(target)} 0 {shape}", f"notify {rank} {slot}", rail=rail), target
+
+    def start(self, sender, plan):
+        sender.ask(f"start {plan}")
+        sender.ask(f"wait {plan} -1")
+        return sender.receipt(plan)
+
+    def arrived(self, receiver, rank, target, shape="4096", slot=0):
+        receiver.ask(f"notified_wait {rank} {slot} -1")
+        receiver.ask(f"check {target} 0 {shape} 7")
+        receiver.ask(f"set {target} 0 {1 << 20} 0")

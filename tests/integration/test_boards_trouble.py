@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""PEACH2 boards in trouble: a ring that is cut in two, cables that flap, descriptors that somebody has overwritten. And which rail is
+chosen where the boards' way is long."""
+
+import mmap
+import os
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+
+import harness
+from boards import Boards
+from harness import Stream
+
+DESCRIPTORS = 1024
+DESCRIPTOR = struct.Struct("<QQIIiiIIQQQ")  # drivers/peach2/registers.h, struct peach2_descriptor
+
+
+class InternalMemory:
+    """The descriptors of a board, as whoever could write to its BAR 0 sees them: 64 KiB, and 64 KiB more behind them."""
+
+    def __init__(self, board):
+        fds = f"/proc/{board.pid}/fd"
+        bar0, = (f"{fds}/{fd}" for fd in os.listdir(fds) if "peach2-bar0" in os.readlink(f"{fds}/{fd}"))
+        with open(bar0, "r+b") as file:
+            self.memory = mmap.mmap(file.fileno(), 0)
+        self.at = len(self.memory) - (128 << 10)
+
+    def used(self):
+        """Slots that hold a descriptor which moves something."""
+        return [slot for slot in range(DESCRIPTORS) if self.read(slot)["length"] > 0]
+
+    NAMES = ("source", "destination", "length", "block", "source_gap", "destination_gap", "flags", "reserved", "next", "first", "second")
+
+    def read(self, slot):
+        return dict(zip(self.NAMES, DESCRIPTOR.unpack_from(self.memory, self.at + slot * DESCRIPTOR.size)))
+
+    def write(self, slot, **values):
+        DESCRIPTOR.pack_into(self.memory, self.at + slot * DESCRIPTOR.size, *{**self.read(slot), **values}.values())
+
+
+class Overwritten(Boards):
+    def test_descriptors(self):
+        """Internal memory is overwritten under a plan: its start fails, others go on, and the next start is as good as ever."""
+        cluster = self.ring(2)
+        sender, receiver = cluster.group([0, 1])
+        stream = Stream(*cluster.group([1, 0], name="back"), rail="peach2")
+        bytes_ = str(3 << 20)  # three descriptors: more than the hardware's 1 MiB
+        plan, target = self.plan(sender, receiver, 1, rail="peach2", shape=bytes_)
+        other, other_target = self.plan(sender, receiver, 1, rail="peach2", slot=1)
+        stream.begin()
+        self.start(sender, plan)
+        self.arrived(receiver, 0, target, bytes_)
+        memory = InternalMemory(cluster.boards[0])
+        chain = memory.used()
+        self.assertEqual(len(chain), 3)
+        for what in ({"flags": 0, "next": chain[0], "length": 0, "block": 0}, {"source": 0}, {"destination": 0}, {"flags": 1 << 9},
+                     {"source": memory.read(chain[0])["source"] + 4}, {"length": 1 << 21}, {"flags": 0, "next": DESCRIPTORS}):
+            with self.subTest(what):
+                for slot in chain:
+                    memory.write(slot, **what)
+                with self.refused("-EIO"):
+                    self.start(sender, plan)
+                self.start(sender, other)
+                self.arrived(receiver, 0, other_target, slot=1)
+                self.assertEqual(self.start(sender, plan)["rail"], "peach2")
+                self.arrived(receiver, 0, target, bytes_)
+        self.assertGreater(stream.finish(), 0)
+
+
+class CutInTwo(Boards):
+    def test_halves(self):
+        """Two cables out: within the halves all goes on over the boards, between them plans move, or fail where nothing else leads."""
+        cluster = self.ring(4)
+        inside = [Stream(*cluster.group(pair, name=f"in{pair[0]}"), rail="peach2") for pair in ((1, 2), (3, 0))]
+        sender, near, far = cluster.group([0, 1, 3])
+        free, free_target = self.plan(sender, near, 1)
+        bound, _ = self.plan(sender, near, 1, rail="peach2", slot=1)
+        home, home_target = self.plan(sender, far, 2, slot=2)
+        for plan in (free, bound, home):
+            self.assertEqual(self.start(sender, plan)["rail"], "peach2")
+        self.arrived(near, 0, free_target)
+        self.arrived(far, 0, home_target, slot=2)
+        for stream in inside:
+            stream.begin()
+        cluster.hand("unplug", 0, "E")
+        cluster.hand("unplug", 2, "E")
+        for node, others in ((0, {1, 2}), (1, {0, 3}), (2, {0, 3}), (3, {1, 2})):
+            cluster.wait_cut_off(cluster[node], others)
+        with self.refused("-ENETDOWN"):
+            self.start(sender, bound)
+        self.assertEqual(self.start(sender, free)["rail"], "ofi")
+        self.arrived(near, 0, free_target)
+        self.assertEqual(self.start(sender, home)["rail"], "peach2")
+        self.arrived(far, 0, home_target, slot=2)
+        cluster.hand("plug", 0, "E")
+        cluster.hand("plug", 2, "E")
+        for node in cluster.nodes:
+            cluster.wait_cut_off(node, set())
+        for stream in inside:
+            self.assertGreater(stream.finish(), 0)
+            self.assertEqual(stream.sender.receipt(stream.plan)["rail"], "peach2")
+        again, again_target = self.plan(sender, near, 1, slot=3)
+        self.assertEqual(self.start(sender, again)["rail"], "peach2")
+        self.arrived(near, 0, again_target, slot=3)
+
+
+class Flapping(Boards):
+    def test_cable(self):
+        """Out for 50 ms, in for 50 ms, for seconds, with puts to, from and through both boards: all arrive, once, over the boards."""
+        cluster = self.ring(4)
+        streams = [Stream(*cluster.group(pair, name=f"job{pair[0]}"), rail="peach2", shape="100x40x100", target_shape="4000")
+                   for pair in ((0, 1), (1, 0), (3, 1), (2, 3))]
+        for stream in streams:
+            stream.begin()
+        for _ in range(30):
+            cluster.hand("unplug", 0, "E")
+            time.sleep(0.05)
+            cluster.hand("plug", 0, "E")
+            time.sleep(0.05)
+        for node in cluster.nodes:
+            cluster.wait_cables(node, set())
+        for stream in streams:
+            self.assertGreater(stream.finish(), 0)
+            self.assertEqual(stream.sender.receipt(stream.plan)["rail"], "peach2")
+
+
+class StuckNeighbour(Boards):
+    def calibrate(self, node):
+        process = subprocess.Popen([harness.program("tcactl"), "--json", "--timeout", "300", "calibrate"],
+                                           env={**os.environ, "TCA_SOCKET": node.socket}, stdout=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        return process
+
+    def test_calibrate(self):
+        """The neighbour that the boards are measured to does nothing: starts over other rails, and commits, go on meanwhile."""
+        cluster = self.ring(2)
+        sender, receiver = cluster.group([0, 1])
+        plan, target = self.plan(sender, receiver, 1, rail="ofi")
+        cluster.boards[1].send_signal(signal.SIGSTOP)
+        calibrating = self.calibrate(cluster[0])
+        for slot in range(1, 41):  # some seconds: it comes to the boards
+            self.start(sender, plan)
+            self.arrived(receiver, 0, target)
+            another, another_target = self.plan(sender, receiver, 1, rail="ofi", slot=slot)
+            self.start(sender, another)
+            self.arrived(receiver, 0, another_target, slot=slot)
+            sender.ask(f"freeplan {another}")
+            time.sleep(0.05)
+        self.assertIsNone(calibrating.poll(), "it waits for the neighbour")
+        cluster.boards[1].send_signal(signal.SIGCONT)
+        self.assertEqual(calibrating.wait(harness.DEADLINE_S), 0)
+
+    def test_end(self):
+        """And a daemon that is told to end meanwhile does."""
+        cluster = self.ring(2)
+        sender, receiver = cluster.group([0, 1])
+        plan, target = self.plan(sender, receiver, 1, rail="ofi")
+        cluster.boards[1].send_signal(signal.SIGSTOP)
+        calibrating = self.calibrate(cluster[0])
+        for _ in range(40):
+            self.start(sender, plan)
+            self.arrived(receiver, 0, target)
+            time.sleep(0.05)
+        self.assertIsNone(cluster[0].end())
+        self.assertNotEqual(calibrating.wait(harness.DEADLINE_S), 0)
+
+
+COSTS = """tcad-cost 5
+peach2.daemon.latency_ns = 4000
+peach2.daemon.hop_ns = 3000
+ofi.daemon.latency_ns = 9000
+ofi.daemon.hop_ns = 0
+""" + "".join(f"{rail}.daemon.{name} = 1\n" for rail in ("peach2", "ofi")
+              for name in ("descriptor_ns", "block_ns", "small_bytes_per_ns", "large_bytes_per_ns"))
+
+
+class Far(Boards):
+    def candidates(self, node, number):
+        """What was considered for the plan of that number: rail -> candidate."""
+        plan, = (plan["id"] for plan in node.plans() if plan["id"].endswith(f".{number}"))
+        chain, = node.tcactl("plan", "explain", plan)["chains"]
+        return {candidate["rail"]: candidate for candidate in chain["candidates"] if candidate["seat"] == "daemon"}
+
+    def test_hops(self):
+        """Every board on the way costs: the rail that is best to a neighbour is not where the way is long, or has become so."""
+        with tempfile.NamedTemporaryFile("w", suffix=".cost") as costs:
+            costs.write(COSTS)
+            costs.flush()
+            cluster = self.ring(6, rails__calibration_file=costs.name)
+            sender, *receivers = cluster.group(range(6))
+
+            def check(rank, slot, hops, rail):
+                plan, target = self.plan(sender, receivers[rank - 1], rank, slot=slot)
+                found = self.candidates(cluster[0], plan)
+                self.assertEqual((found["peach2"]["hops"], found["ofi"]["hops"]), (hops, 0))
+                self.assertEqual(found["peach2"]["predicted_ns"] - found["ofi"]["predicted_ns"], (hops - 1) * 3000 - 5000)
+                self.assertEqual(self.start(sender, plan)["rail"], rail)
+                self.arrived(receivers[rank - 1], 0, target, slot=slot)
+
+            for rank, hops, rail in ((1, 1, "peach2"), (2, 2, "peach2"), (3, 3, "ofi"), (4, 2, "peach2"), (5, 1, "peach2")):
+                check(rank, 0, hops, rail)
+            cluster.hand("unplug", 0, "E")
+            for node in cluster.nodes:
+                cluster.wait_cables(node, {(0, "E")})
+            for rank, hops, rail in ((1, 5, "ofi"), (3, 3, "ofi"), (4, 2, "peach2"), (5, 1, "peach2")):
+                check(rank, 1, hops, rail)
+
+
+if __name__ == "__main__":
+    harness.main()
