@@ -103,6 +103,7 @@ struct peers {
 
     struct loop_timer *tick;
     uint64_t tick_due_ns; /* 0: stopped */
+    uint64_t late_ns;     /* by how much the worst tick of late came after it was due */
 };
 
 /* ---- peer.c ---- */

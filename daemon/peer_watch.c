@@ -6,7 +6,11 @@
 #include "daemon/peer_internal.h"
 #include "daemon/tcad.h"
 
-enum { TICK_MS = 100 };
+enum {
+    TICK_MS = 100,
+    LATE_TIMES = 16, /* what others get more, of how late we are: an answer takes a few turns */
+    LATE_FORGET = 16 /* ticks in which most of it is forgotten */
+};
 
 static void set_tick(struct peers *peers, uint64_t delay_ns)
 {
@@ -25,6 +29,24 @@ void peers_tick_soon(struct peers *peers)
     uint64_t soon = soon_ns(peers);
     if (!peers->tick_due_ns || peers->tick_due_ns > peer_now_ns() + soon)
         set_tick(peers, soon);
+}
+
+/*
+ * Whoever is late itself cannot tell a node that has gone from one that is as late: where too many
+ * want the processors, on emulated nodes most of all, a daemon waits seconds for its turn.
+ */
+static uint64_t allowance_ns(const struct peers *peers)
+{
+    return LATE_TIMES * peers->late_ns;
+}
+
+/* The tick that was due then has come now. */
+static void notice_lateness(struct peers *peers, uint64_t due_ns, uint64_t now_ns)
+{
+    uint64_t late_ns = due_ns && now_ns > due_ns ? now_ns - due_ns : 0;
+    peers->late_ns -= peers->late_ns / LATE_FORGET;
+    if (late_ns > peers->late_ns)
+        peers->late_ns = late_ns;
 }
 
 void peer_ping(struct peer *peer, uint64_t now_ns)
@@ -54,7 +76,7 @@ static void watch_up(struct peer *peer, uint64_t now_ns)
         peer->heard_ns = now_ns;
     }
     uint64_t silent_ns = now_ns - peer->heard_ns;
-    if (silent_ns >= conf->control.heartbeat_timeout_ns) {
+    if (silent_ns >= conf->control.heartbeat_timeout_ns + allowance_ns(peer->peers)) {
         snprintf(text, sizeof text,
                  "it has been silent for %.1f s (control.heartbeat_timeout is %.1f s)",
                  (double)silent_ns / 1e9, (double)conf->control.heartbeat_timeout_ns / 1e9);
@@ -72,7 +94,7 @@ static void watch_peer(struct peer *peer, uint64_t now_ns)
     if (peer->state == PEER_UP) {
         watch_up(peer, now_ns);
     } else if ((peer->state == PEER_CONNECTING || peer->state == PEER_GREETING) &&
-               now_ns >= peer->deadline_ns) {
+               now_ns >= peer->deadline_ns + allowance_ns(peer->peers)) {
         snprintf(text, sizeof text,
                  "%s:%u has not answered within %.1f s (control.request_timeout)", peer->address,
                  peer->port, (double)peer->peers->tcad->conf->control.request_timeout_ns / 1e9);
@@ -85,7 +107,7 @@ static void watch_ungreeted(struct peers *peers, uint64_t now_ns)
     struct connection *next;
     for (struct connection *connection = peers->ungreeted; connection; connection = next) {
         next = connection->next;
-        if (now_ns < connection->deadline_ns)
+        if (now_ns < connection->deadline_ns + (connection->refused ? 0 : allowance_ns(peers)))
             continue;
         if (!connection->refused)
             connection_complain(peers, connection->from, "it has not greeted in time");
@@ -118,6 +140,7 @@ void peers_watch(void *context)
         for (struct peer *peer = peers->first; peer; peer = peer->next)
             peer->heard_ns = now;
 
+    notice_lateness(peers, due, now);
     peers->tick_due_ns = 0;
     for (struct peer *peer = peers->first; peer;
          peer = peer->next) /* only peers_reload() takes any out */

@@ -31,12 +31,13 @@ enum {
     OFI_RETRY_MS = 1, /* how often a sleeper tries again what the provider refused */
 
     /* A peer is down when for so long it cannot be connected to or returns no slot, and when its
-     * connection is lost and does not come back. */
-    OFI_STALL_MS = 5000,
+     * connection is lost and does not come back. Long: it may be there and wait for a processor.
+     * Whoever has ended is known by its connections, a node that has by its daemon's. */
+    OFI_STALL_MS = 30000,
     OFI_LOST_MS = 500,
 
     /* Who has not answered a flush by then does not: long, for starts that must have landed wait
      * for it. A question that has gone with a broken connection is asked again meanwhile. */
-    OFI_FLUSH_MS = 10000,
+    OFI_FLUSH_MS = 30000,
     OFI_FLUSH_AGAIN_MS = 50,
 };

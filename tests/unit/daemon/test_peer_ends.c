@@ -88,6 +88,33 @@ Test(peer_ends, a_stopped_node_is_noticed)
     waitpid(pid, NULL, 0);
 }
 
+/* Who is late itself does not blame the others for being as late; for ever it does not wait. */
+Test(peer_ends, who_has_no_processor_is_patient)
+{
+    pid_t pid = spawn_node(1);
+    struct node *a = node_init(0);
+    a->conf.control.heartbeat_interval_ns = SECOND / 10;
+    a->conf.control.heartbeat_timeout_ns = SECOND;
+    node_open(a);
+    do {
+        run_for_ms(1050);
+        reply = (struct reply){0};
+        ask(a, 1, "there?", LONG, &reply);
+        run_until(answered);
+    } while (reply.status == -EHOSTDOWN && a->ups == 0);
+    a->downs = 0;
+    kill(pid, SIGSTOP);
+    for (int turn = 0; turn < 6; turn++) {
+        usleep(400000);  /* less than half the time-out: what has come meanwhile is not */
+        run_for_ms(110); /* what keeps it from being noticed */
+    }
+    cr_assert_eq(a->downs, 0, "it might only be late: %s", a->down_text);
+    run_until(a_lost_b);
+    contains(a->down_text, "silent for");
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
 /* The other daemon is replaced without our noticing: its old socket stays open in a stopped
  * process. */
 Test(peer_ends, a_new_incarnation_takes_the_place_of_the_old)
