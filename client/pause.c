@@ -7,8 +7,8 @@
 #include "proto/wait.h"
 
 enum {
-    /* Where yields are free nobody misses the core. */
-    YIELD_NS = 2000000000,
+    YIELD_NS = 2000000000,    /* where yields are free nobody misses the core; */
+    YIELD_CROWDED_NS = 50000, /* where they hand it round, those who only look are in the way */
     NAP_LEAST_NS = 20000,
     NAP_MOST_NS = 1000000,
     NAP_PART = 8, /* of the wait so far: how much later than at once one learns of the store */
@@ -18,6 +18,7 @@ enum {
 static _Thread_local struct {
     struct waiter waiter;
     bool known;
+    bool crowded; /* in this wait */
 } pausing;
 
 static void begin(void)
@@ -30,6 +31,14 @@ static void begin(void)
         pausing.known = true;
     }
     waiter_begin(&pausing.waiter);
+    pausing.crowded = false;
+}
+
+/* Whether yields have shown others who want the core, for long enough. */
+static bool is_crowded(const struct waiter *waiter)
+{
+    return waiter->yields_from_ns != 0 && waiter->shrunk &&
+           waiter->yielded_ns - waiter->yields_from_ns >= YIELD_CROWDED_NS;
 }
 
 /* Instead of the sleep that somebody would end. */
@@ -45,6 +54,9 @@ void tca_pause(uint64_t round)
     if (round == 0 || !pausing.known)
         begin();
     core_pause();
-    if (waiter_step(&pausing.waiter) == WAITER_SLEEP)
+    if (!pausing.crowded)
+        pausing.crowded =
+            waiter_step(&pausing.waiter) == WAITER_SLEEP || is_crowded(&pausing.waiter);
+    if (pausing.crowded)
         nap(&pausing.waiter);
 }
