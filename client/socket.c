@@ -117,12 +117,13 @@ static int explain(int error, const char *path, const char *why)
     case ENOENT:
     case ECONNREFUSED:
     case ENOTDIR:
-        return error_set(-ECONNREFUSED, "no tcad answers at %s (%s): %s", path, why,
-                         nodes_are_meant(why)
-                             ? "tca-cluster has emulated nodes up: set TCA_NODE=0 (tcactl -N 0), "
-                               "or start the program with tca-cluster run"
-                             : "start one with systemctl start tcad.socket, tcad or tca-cluster "
-                               "up, or set TCA_SOCKET");
+        return error_set(
+            -ECONNREFUSED, "no tcad answers at %s (%s): %s", path, why,
+            nodes_are_meant(why)
+                ? "tca-cluster has emulated nodes up: set TCA_NODE=0 (tcactl -N 0), "
+                  "or start the program with tca-cluster run, one of MPI with tca-cluster mpirun"
+                : "start one with systemctl start tcad.socket, tcad or tca-cluster "
+                  "up, or set TCA_SOCKET");
     case EACCES:
     case EPERM:
         return error_set(
