@@ -1,4 +1,5 @@
 /* The beginning and the end of a process's use of the API. */
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -34,6 +35,11 @@ static tcaresult open_session(void)
     const char *timeout = getenv("TCA_TIMEOUT");
     const struct tca_open_args args = {.timeout_ns = timeout && timeout[0] ? 0 : INIT_TIMEOUT_NS};
     int r = tca_open(&args, &compat.session);
+    if (r == -ETIMEDOUT)
+        return compat_fail(TCA_ERROR_SYSTEM,
+                           "tcaInit: %s: every process of a job calls tcaInit(), also those that "
+                           "put nothing (TCA_TIMEOUT: how long the others wait for them)",
+                           tca_error_text());
     if (r < 0)
         return compat_fail_errno(r, "tcaInit");
     compat.rank = tca_rank(compat.session);

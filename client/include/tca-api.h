@@ -39,7 +39,7 @@ extern "C" {
  * Nodes: the original had one process per node, and a node's number stood for its process. Here it
  * is the process that a handle names, and a notification comes from: several processes may share a
  * node, each with notifications of its own. All processes of a job (mpirun, srun, tca-cluster run)
- * call tcaInit().
+ * call tcaInit(), also those that put nothing.
  *
  * GPU memory: where a process finds a GPU (libcuda.so.1 is loaded when it runs), tcaMemoryGPU is
  * memory of the GPU whose context is current in tcaMalloc(), of the first one when none is; with a

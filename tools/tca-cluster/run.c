@@ -289,13 +289,26 @@ static int mpirun_job(const struct cluster *cluster, const struct run_options *o
                       .name = line[0],
                       .processes = &process,
                       .count = 1};
-    int code = job_check_program(line[0]) < 0 ? 1 : job_run(&job);
+    int code = job_run(&job);
     free_list(process.environment);
     free(line);
     free(number);
     free(script);
     free(launcher);
     return code;
+}
+
+/* Its first word is a program. */
+static int check_launcher(const char *launcher)
+{
+    char *words = must(strdup(launcher)), *rest = words, *word;
+    do
+        word = strsep(&rest, " ");
+    while (word && !*word);
+    int r = word ? job_check_program(word)
+                 : complain(EINVAL, "--launcher names no program: mpirun.mpich would be one");
+    free(words);
+    return r;
 }
 
 int run_mpirun(const char *dir, const struct run_options *options, char *const *command)
@@ -307,6 +320,8 @@ int run_mpirun(const char *dir, const struct run_options *options, char *const *
     unsigned nodes = (ranks + options->per_node - 1) / options->per_node;
     int r = job_check_program(command[0]);
 
+    if (r == 0)
+        r = check_launcher(options->launcher);
     /* What people run this way are programs for PEACH2. */
     if (options->up.boards == BOARDS_UNSAID && nodes <= BOARDS_MAX)
         with_boards.up.boards = BOARDS_YES;
