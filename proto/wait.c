@@ -11,7 +11,7 @@ enum {
     YIELD_LONG_NS = 100000, /* a yield that took longer gave the core to somebody who computes */
     WAKE_UP_NS = 25000,     /* about what sleeping costs */
     SLEEPS_MAX = 256,       /* waits without a yield after a long one */
-    SPIN_SHRINK_MAX = 64,   /* learning never goes below this part of the maximum */
+    SPIN_PARTS = 64,        /* one part of so many of the maximum is the least; else none */
 };
 
 uint64_t clock_now_ns(void)
@@ -33,16 +33,17 @@ void waiter_init(struct waiter *waiter, uint32_t spin_ns_max, uint32_t yield_ns_
 
 static void shrink_spin(struct waiter *waiter)
 {
-    uint32_t least = waiter->spin_ns_max / SPIN_SHRINK_MAX;
+    uint32_t least = waiter->spin_ns_max / SPIN_PARTS;
     if (waiter->shrunk)
         return; /* once a wait */
     waiter->shrunk = true;
-    waiter->spin_ns = waiter->spin_ns / 2 > least ? waiter->spin_ns / 2 : least;
+    waiter->spin_ns = waiter->spin_ns / 2 > least ? waiter->spin_ns / 2 : 0;
 }
 
 static void grow_spin(struct waiter *waiter)
 {
-    uint32_t step = waiter->spin_ns / 16 + 1;
+    uint32_t least = waiter->spin_ns_max / SPIN_PARTS + 1;
+    uint32_t step = waiter->spin_ns > 0 ? waiter->spin_ns / 16 + 1 : least;
     uint32_t room = waiter->spin_ns_max - waiter->spin_ns;
     waiter->spin_ns += step < room ? step : room;
 }
@@ -52,6 +53,13 @@ static long times_displaced(void)
 {
     struct rusage usage;
     return getrusage(RUSAGE_THREAD, &usage) < 0 ? 0 : usage.ru_nivcsw;
+}
+
+/* Others were on this core a moment ago: that a slow yield went to them is believed without asking
+ * the kernel, which would delay the look at what we wait for. */
+static bool shares_core(const struct waiter *waiter)
+{
+    return waiter->shrunk || (waiter->spin_ns == 0 && waiter->spin_ns_max > 0);
 }
 
 /*
@@ -65,6 +73,8 @@ static bool gave_core_away(struct waiter *waiter, uint64_t took_ns)
         waiter->yield_free_ns = (uint32_t)took_ns;
     if (took_ns <= 2 * waiter->yield_free_ns + 100)
         return false;
+    if (shares_core(waiter))
+        return true;
     long displaced = times_displaced();
     bool away = displaced != waiter->displaced;
     waiter->displaced = displaced;
@@ -109,7 +119,7 @@ static void begin_yields(struct waiter *waiter, uint64_t now_ns)
     if (waiter->sleeps_left > 0) {
         waiter->sleeps_left--;
         waiter->yielded_ns += waiter->yield_ns_max; /* none */
-    } else {
+    } else if (!shares_core(waiter)) {
         waiter->displaced = times_displaced();
     }
 }

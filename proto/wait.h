@@ -3,8 +3,8 @@
  * with more waiters than cores it is ruinous (whoever has the data cannot run: 4 ms). Nobody can tell a process which of the two
  * it is in, but sched_yield() can:
  *   - it comes back at once: nobody else wants the core. Spin longer next time.
- *   - it hands the core to somebody, shortly: others wait on this core, too. Spin shorter and go on yielding, that hands the core
- *     round in microseconds.
+ *   - it hands the core to somebody, shortly: others wait on this core, too. Spin shorter, in the end not at all, and go on
+ *     yielding, that hands the core round in microseconds: whoever looks twice before it yields keeps all others waiting.
  *   - it hands it over for long: somebody computes, and a yield costs a whole slice of theirs. Sleep, a wake-up takes the core back
  *     at once; and so in the next waits, for as many as cost together what the yield did.
  */
@@ -18,7 +18,7 @@ struct waiter {
     uint32_t spin_ns_max;
     uint32_t yield_ns_max;
     /* learnt */
-    uint32_t spin_ns;       /* between 1/64 of the maximum and the maximum */
+    uint32_t spin_ns;       /* 1/64 of the maximum to the maximum; 0: others want this core */
     uint32_t yield_free_ns; /* the shortest yield so far: what one costs when nobody else wants the
                                core */
     long displaced; /* how often others had been given this thread's core, when the kernel was last
