@@ -51,8 +51,17 @@ static bool claim(struct port *port)
     return true;
 }
 
+/* A store to a line that another processor has read last waits for it; where that one has written it
+ * since, they go on side by side (drivers/shm/lane.c). So we write to each line of a slot that we
+ * have read, before the neighbour does again. */
+static void take_lines(struct packet *packet, uint32_t length)
+{
+    for (uint32_t i = 0; i < sizeof(packet->header) + length; i += 64)
+        ((uint8_t *)packet)[i] = 0;
+}
+
 /* True: it is gone. */
-static bool pass_on(struct board *board, unsigned index, const struct packet *packet)
+static bool pass_on(struct board *board, unsigned index, struct packet *packet)
 {
     struct port *port = &board->ports[index];
     const struct packet_header header = packet->header; /* the neighbour could still change it */
@@ -62,6 +71,7 @@ static bool pass_on(struct board *board, unsigned index, const struct packet *pa
     }
     if (!board_send(board, &header, packet->payload, index, false))
         return false;
+    take_lines(packet, header.length);
     port->packets_in++;
     port->bytes_in += header.length;
     return true;
