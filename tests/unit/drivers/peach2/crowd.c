@@ -177,6 +177,15 @@ uint32_t crowd_least(const struct crowd *crowd)
     return seen;
 }
 
+static uint64_t all_seen(const struct crowd *crowd)
+{
+    uint64_t seen = 0;
+    for (unsigned from = 0; from < crowd->nodes; from++)
+        for (unsigned to = 0; to < crowd->nodes; to++)
+            seen += crowd->streams[from][to].seen;
+    return seen;
+}
+
 static void complain(const struct crowd *crowd)
 {
     for (unsigned from = 0; from < crowd->nodes; from++)
@@ -190,10 +199,14 @@ static void complain(const struct crowd *crowd)
 
 void crowd_run(struct crowd *crowd, uint32_t more)
 {
-    const uint64_t give_up_ns = clock_now_ns() + PATIENCE_NS;
+    uint64_t moved_ns = clock_now_ns(), seen = 0;
     for (uint32_t goal = crowd_least(crowd) + more; crowd_least(crowd) < goal;) {
         crowd_round(crowd);
-        if (clock_now_ns() > give_up_ns)
+        const uint64_t now_seen = all_seen(crowd);
+        if (now_seen != seen)
+            moved_ns = clock_now_ns();
+        seen = now_seen;
+        if (clock_now_ns() - moved_ns > PATIENCE_NS)
             complain(crowd);
     }
 }
