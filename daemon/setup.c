@@ -365,7 +365,6 @@ void tcad_deinit(struct tcad *tcad)
     worker_free(tcad->worker);
     links_end(tcad->links); /* a calibration that waits for a neighbour waits no more */
     worker_free(tcad->calibrator);
-    loop_finish_posts(tcad->loop); /* what the two have handed back lets go of its links */
     links_free(tcad->links);
     engine_free(tcad->engine); /* and what it and the worker have handed back is dealt with */
     peers_free(tcad->peers);

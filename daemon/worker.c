@@ -86,6 +86,7 @@ struct worker *worker_free(struct worker *worker)
     pthread_cond_signal(&worker->wake);
     pthread_mutex_unlock(&worker->mutex);
     pthread_join(worker->thread, NULL);
+    loop_finish_posts(worker->loop); /* job_done() counts here */
     while (worker->first) {
         struct job *job = worker->first;
         worker->first = job->next;

@@ -10,8 +10,8 @@ struct worker;
 int worker_new(struct loop *loop, struct worker **ret_worker);
 /* Loop's thread: whether every job is done, its done() included. */
 bool worker_idle(const struct worker *worker);
-/* Waits for the job that runs; jobs not begun are dropped without done(). NULL is fine; returns
- * NULL. */
+/* After loop_run(): waits for the job that runs, and runs what was posted to the loop, done() of what
+ * has ended with it; jobs not begun are dropped without done(). NULL is fine; returns NULL. */
 struct worker *worker_free(struct worker *worker);
 
 /* Runs work(context) on the worker's thread, then done(context) on the loop's. In the order of

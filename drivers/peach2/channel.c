@@ -251,6 +251,10 @@ static void mend_internal_memory(struct peach2 *peach2)
 
 void channel_failed(struct peach2 *peach2, unsigned index)
 {
+    /* A reset (see reroute()) may have come between: what stopped then is sent again anyway. */
+    if (atomic_load_explicit(&registers(peach2, &peach2->channels[index])->error,
+                             memory_order_acquire) == 0)
+        return;
     channel_look(peach2, index);
     struct put *put = put_of(peach2, index, peach2->channels[index].sent + 1);
     channels_reset(peach2);

@@ -72,6 +72,7 @@ void links_start(struct peach2 *peach2)
     peach2->rows[node] = own_row(peach2);
     peach2->links.up[node] = (uint8_t)peach2->rows[node];
     peach2_ways(&peach2->topology, &peach2->links, node, peach2->ways);
+    peach2->whole = peach2_links_whole(&peach2->topology, &peach2->links);
     show(peach2, false);
     say(peach2);
 }
@@ -82,14 +83,19 @@ static void reroute(struct peach2 *peach2)
 {
     uint8_t ways[PEACH2_NODES];
     peach2_ways(&peach2->topology, &peach2->links, peach2->device.node, ways);
-    if (memcmp(ways, peach2->ways, sizeof(ways)) == 0)
+    const bool whole = peach2_links_whole(&peach2->topology, &peach2->links);
+    const bool same_ways = memcmp(ways, peach2->ways, sizeof(ways)) == 0;
+    if (same_ways && whole == peach2->whole)
         return;
     memcpy(peach2->ways, ways, sizeof(ways));
-    peach2_routes(ways, peach2->device.bar0->routes);
+    peach2->whole = whole;
+    peach2_routes(ways, whole, peach2->device.bar0->routes);
     if (device_commit(&peach2->device) < 0) {
         board_lost(peach2);
         return;
     }
+    if (same_ways)
+        return;
     channels_reset(peach2);
     for (struct peer *peer = peach2->peers; peer; peer = peer->next)
         if (peer->state == PEER_OPEN && ways[peer->address.node] == PEACH2_DISCARD)

@@ -51,7 +51,7 @@ int peach2_set_up(struct peach2 *peach2)
     atomic_store(&bar0->mask, 0);
     write_rings(peach2);
     links_start(peach2);
-    peach2_routes(peach2->ways, bar0->routes);
+    peach2_routes(peach2->ways, peach2->whole, bar0->routes);
     memcpy(bar0->descriptors, peach2->internal_descriptors, sizeof(bar0->descriptors));
     atomic_store(&bar0->epoch, peach2->device.epoch);
     for (unsigned i = 0; i < PEACH2_CHANNELS; i++) {

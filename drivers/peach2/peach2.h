@@ -148,6 +148,7 @@ struct peach2 {
     struct peach2_topology topology;
     struct peach2_links links;
     uint8_t ways[PEACH2_NODES];
+    bool whole;                  /* all cables are in */
     uint64_t rows[PEACH2_NODES]; /* of the scratchpad: see links.c; 0: not heard of yet */
     /* For other threads: links.up, which nodes `ways` lead to, and over how many cables. */
     _Atomic uint8_t shown_up[PEACH2_NODES];

@@ -70,7 +70,7 @@
 
 enum {
     PEACH2_MAGIC = 0x32484350, /* "PCH2" */
-    PEACH2_VERSION = 1,
+    PEACH2_VERSION = 2,
     PEACH2_NODES = 16,
     PEACH2_CHANNELS = 4,
     PEACH2_COMMANDS = 64, /* starts that a channel takes before the first is done */
@@ -201,12 +201,17 @@ enum peach2_error {
 };
 
 /* Packets whose (address & mask) == base leave by port: the first entry that fits. N: they end
- * here. PEACH2_DISCARD: they end, too. */
+ * here. PEACH2_DISCARD: they end, too.
+ *
+ * `turns` says which packets wait where they are when that port is full: 1 << the port that they
+ * came by. Between these ports nothing may wait in a circle; that is the driver's to see to. Packets
+ * from another port were sent by other routes than today's. They, and those behind them for the same
+ * node, wait in the board's memory, so that nothing waits for them. */
 struct peach2_route {
-    uint64_t base; /* RW */
-    uint64_t mask; /* RW */
-    uint32_t port; /* RW */
-    uint32_t reserved;
+    uint64_t base;  /* RW */
+    uint64_t mask;  /* RW */
+    uint32_t port;  /* RW */
+    uint32_t turns; /* RW */
 };
 
 struct peach2_port_registers {

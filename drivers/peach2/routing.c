@@ -170,10 +170,21 @@ unsigned peach2_hops(const struct peach2_topology *topology, const struct peach2
     return hops;
 }
 
-void peach2_routes(const uint8_t ports[PEACH2_NODES], struct peach2_route ret_routes[PEACH2_ROUTES])
+/* A whole ring is not left for a rung, and nobody turns back. */
+static uint32_t turns_to(unsigned port, bool whole)
+{
+    const uint32_t all = (1 << PEACH2_PORTS) - 1;
+    return whole && port == PEACH2_S ? 1 << PEACH2_N : all & ~(1u << port);
+}
+
+void peach2_routes(const uint8_t ports[PEACH2_NODES], bool whole,
+                   struct peach2_route ret_routes[PEACH2_ROUTES])
 {
     memset(ret_routes, 0, PEACH2_ROUTES * sizeof(ret_routes[0]));
     for (unsigned node = 0; node < PEACH2_NODES; node++)
         ret_routes[node] = (struct peach2_route){
-            .base = peach2_global(node, 0), .mask = PEACH2_WINDOW_MASK, .port = ports[node]};
+            .base = peach2_global(node, 0),
+            .mask = PEACH2_WINDOW_MASK,
+            .port = ports[node],
+            .turns = ports[node] < PEACH2_PORTS ? turns_to(ports[node], whole) : 0};
 }

@@ -9,7 +9,9 @@
  * While all cables are in, a packet crosses the rung first and then goes round its ring the shorter
  * way: no ring is left for a rung, so with the boards' bubble rule nothing can wait in a circle.
  * With a cable missing it follows the spanning tree of what is left: longer, but a tree has no
- * circles either. (Of one ring, the tree is all that is left of it.)
+ * circles either. (Of one ring, the tree is all that is left of it.) While some boards go by the
+ * one and some by the other, and for what was sent meanwhile, neither is true: packets that make
+ * turns which today's routes do not make, do not wait in a port (see struct peach2_route).
  */
 #pragma once
 
@@ -48,6 +50,6 @@ void peach2_ways(const struct peach2_topology *topology, const struct peach2_lin
 /* How many cables a packet crosses that goes by these ways; 0: it is there, PEACH2_NOBODY: no way leads. */
 unsigned peach2_hops(const struct peach2_topology *topology, const struct peach2_links *links,
                      unsigned from, unsigned to);
-/* The ways as contents of the routing registers. */
-void peach2_routes(const uint8_t ports[PEACH2_NODES],
+/* The ways as contents of the routing registers. whole: all cables are in. */
+void peach2_routes(const uint8_t ports[PEACH2_NODES], bool whole,
                    struct peach2_route ret_routes[PEACH2_ROUTES]);

@@ -34,9 +34,12 @@ static void set_up(void)
     } ways[] = {{2, PEACH2_W}, {3, PEACH2_N}, {4, PEACH2_E}};
     used = 0;
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
-        const struct peach2_route route = {.base = peach2_global(ways[i].node, 0),
-                                           .mask = PEACH2_WINDOW_MASK,
-                                           .port = ways[i].port};
+        const struct peach2_route route = {
+            .base = peach2_global(ways[i].node, 0),
+            .mask = PEACH2_WINDOW_MASK,
+            .port = ways[i].port,
+            .turns = (1 << PEACH2_N | 1 << PEACH2_E | 1 << PEACH2_W | 1 << PEACH2_S) &
+                     ~(1u << ways[i].port)};
         record(IN_BAR0, offsetof(struct peach2_registers, routes) + i * sizeof(route), &route,
                sizeof(route));
     }

@@ -10,24 +10,39 @@ static bool to_neighbour(uint64_t address)
     return node >= PEACH2_LINK_LOCAL && node < PEACH2_LINK_LOCAL + PEACH2_PORTS;
 }
 
+static const struct peach2_route *find(const struct board *board, uint64_t address)
+{
+    for (unsigned i = 0; i < PEACH2_ROUTES; i++) {
+        const struct peach2_route *route = &board->routes[i];
+        if (route->mask != 0 && (address & route->mask) == route->base)
+            return route;
+    }
+    return NULL;
+}
+
 unsigned board_route(const struct board *board, uint64_t address, unsigned in)
 {
     if ((address & ~(PEACH2_NODE_MASK | PEACH2_OFFSET_MASK)) != PEACH2_GLOBAL)
         return PEACH2_DISCARD;
     if (to_neighbour(address))
         return in != PEACH2_N ? PEACH2_N : peach2_node_of(address) - PEACH2_LINK_LOCAL;
-    for (unsigned i = 0; i < PEACH2_ROUTES; i++) {
-        const struct peach2_route *route = &board->routes[i];
-        if (route->mask != 0 && (address & route->mask) == route->base)
-            return route->port < PEACH2_PORTS ? route->port : PEACH2_DISCARD;
-    }
-    return PEACH2_DISCARD;
+    const struct peach2_route *route = find(board, address);
+    return route && route->port < PEACH2_PORTS ? route->port : PEACH2_DISCARD;
 }
 
-/* Going straight on in the ring of E and W takes any slot, entering it leaves one free. */
-static uint32_t slots_needed(unsigned in, unsigned out)
+/* Its route has changed under way: see struct peach2_route. */
+static bool strays(const struct board *board, uint64_t address, unsigned in)
 {
-    return (in == PEACH2_E && out == PEACH2_W) || (in == PEACH2_W && out == PEACH2_E) ? 1 : 2;
+    const struct peach2_route *route = find(board, address);
+    return in != PEACH2_N && route && !(route->turns & 1u << in);
+}
+
+/* Going straight on in the ring of E and W takes any slot, entering it leaves one free. What a cable
+ * that came out has left behind is in no ring. */
+static uint32_t slots_needed(const struct board *board, unsigned in, unsigned out)
+{
+    bool straight = (in == PEACH2_E && out == PEACH2_W) || (in == PEACH2_W && out == PEACH2_E);
+    return straight && !board->ports[in].has_held ? 1 : 2;
 }
 
 static bool hold_over(struct board *board, const struct port *port)
@@ -52,13 +67,10 @@ static bool forward(struct board *board, const struct packet_header *header, con
         board_discard(board, PEACH2_CAUSE_HELD);
         return true;
     }
-    struct packet *slot = link_slot(port, slots_needed(in, out));
+    struct packet *slot = link_slot(port, slots_needed(board, in, out));
     if (!slot) {
         port->stalls++;
-        /* One that has to turn back (its route has changed under way) must not hold up those behind
-         * it, or those of the other direction could wait for them in a circle: into memory with it.
-         */
-        return in == out && replay_push(board, header, payload, false);
+        return strays(board, header->address, in) && replay_push(board, header, payload, false);
     }
     slot->header = *header;
     slot->header.hops--;

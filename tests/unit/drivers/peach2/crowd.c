@@ -186,15 +186,25 @@ static uint64_t all_seen(const struct crowd *crowd)
     return seen;
 }
 
-static void complain(const struct crowd *crowd)
+static void complain(const struct crowd *crowd, const char *what)
 {
     for (unsigned from = 0; from < crowd->nodes; from++)
         for (unsigned to = 0; to < crowd->nodes; to++) {
             const struct stream *stream = &crowd->streams[from][to];
-            cr_log_error("%u to %u: done %u, sent %u, seen %u, failed %d", from, to,
-                         stream->op.done, stream->sent, stream->seen, stream->failed);
+            cr_log_error("%u to %u: done %u, status %d, sent %u, seen %u, failed %d", from, to,
+                         stream->op.done, stream->op.status, stream->sent, stream->seen,
+                         stream->failed);
         }
-    cr_assert_fail("nothing moves any more");
+    cr_assert_fail("%s", what);
+}
+
+static bool one_has_failed(const struct crowd *crowd)
+{
+    for (unsigned from = 0; from < crowd->nodes; from++)
+        for (unsigned to = 0; to < crowd->nodes; to++)
+            if (!crowd->streams[from][to].off && crowd->streams[from][to].failed)
+                return true;
+    return false;
 }
 
 void crowd_run(struct crowd *crowd, uint32_t more)
@@ -207,7 +217,9 @@ void crowd_run(struct crowd *crowd, uint32_t more)
             moved_ns = clock_now_ns();
         seen = now_seen;
         if (clock_now_ns() - moved_ns > PATIENCE_NS)
-            complain(crowd);
+            complain(crowd, "nothing moves any more");
+        if (one_has_failed(crowd))
+            complain(crowd, "a put has failed");
     }
 }
 

@@ -204,7 +204,8 @@ void rig_route(struct rig *rig, const struct peach2_links *links)
         if (rig->boards[node].control < 0)
             continue;
         peach2_ways(&rig->topology, links, node, ports);
-        peach2_routes(ports, rig->boards[node].bar0->routes);
+        peach2_routes(ports, peach2_links_whole(&rig->topology, links),
+                      rig->boards[node].bar0->routes);
         rig_commit(&rig->boards[node]);
     }
 }

@@ -22,12 +22,12 @@ static void cut(unsigned node, unsigned port)
 }
 
 /* As a board does it. */
-static unsigned look_up(const struct peach2_route *routes, uint64_t address)
+static struct peach2_route look_up(const struct peach2_route *routes, uint64_t address)
 {
     for (unsigned i = 0; i < PEACH2_ROUTES; i++)
         if (routes[i].mask != 0 && (address & routes[i].mask) == routes[i].base)
-            return routes[i].port;
-    return PEACH2_DISCARD;
+            return routes[i];
+    return (struct peach2_route){.port = PEACH2_DISCARD};
 }
 
 static bool plugged(unsigned node, unsigned port)
@@ -37,21 +37,25 @@ static bool plugged(unsigned node, unsigned port)
            links.up[far.node] & 1 << far.port;
 }
 
-/* Links on the way, or -1: it does not arrive. */
+/* Links on the way, or -1: it does not arrive. Whoever goes by today's routes makes their turns. */
 static int walk(unsigned from, unsigned to)
 {
     int hops = 0;
+    unsigned in = PEACH2_N;
     for (unsigned at = from;; hops++) {
         uint8_t ports[PEACH2_NODES];
         struct peach2_route routes[PEACH2_ROUTES];
         peach2_ways(&topology, &links, at, ports);
-        peach2_routes(ports, routes);
-        unsigned port = look_up(routes, peach2_global(to, 0x123456780));
-        if (port == PEACH2_N)
+        peach2_routes(ports, peach2_links_whole(&topology, &links), routes);
+        const struct peach2_route route = look_up(routes, peach2_global(to, 0x123456780));
+        if (route.port == PEACH2_N)
             return at == to ? hops : -1;
-        if (port >= PEACH2_PORTS || !plugged(at, port) || hops > PEACH2_HOPS_MAX)
+        if (route.port >= PEACH2_PORTS || !plugged(at, route.port) || hops > PEACH2_HOPS_MAX)
             return -1;
-        at = topology.far[at][port].node;
+        cr_assert(route.turns & 1 << in, "%u to %u, at %u", from, to, at);
+        cr_assert(!(route.turns & 1 << route.port), "%u to %u turns back at %u", from, to, at);
+        in = topology.far[at][route.port].port;
+        at = topology.far[at][route.port].node;
     }
 }
 
@@ -117,10 +121,18 @@ Test(peach2_routing, whole_shapes_take_the_shortest_way)
 }
 
 /* In a whole sub-cluster nothing leaves a ring for a rung: that is what keeps it free of circles.
- */
+ * What does so all the same, sent by the routes of a tree, does not wait in the ring. */
 Test(peach2_routing, a_rung_is_crossed_first)
 {
     make(16, 2);
+    for (unsigned at = 0; at < 16; at++) {
+        uint8_t ports[PEACH2_NODES];
+        struct peach2_route routes[PEACH2_ROUTES];
+        peach2_ways(&topology, &links, at, ports);
+        peach2_routes(ports, true, routes);
+        cr_assert_eq(look_up(routes, peach2_global(at ^ 1, 0)).port, PEACH2_S);
+        cr_assert_eq(look_up(routes, peach2_global(at ^ 1, 0)).turns, 1u << PEACH2_N);
+    }
     for (unsigned from = 0; from < 16; from++)
         for (unsigned to = 0; to < 16; to++) {
             bool in_ring = false;
@@ -175,7 +187,7 @@ static uint64_t expected_in[PEACH2_NODES][PEACH2_PORTS], expected_out[PEACH2_NOD
 /* By what stands in the board's registers, as the board reads them. */
 static unsigned port_in_registers(unsigned node, uint64_t address)
 {
-    return look_up(rig.boards[node].bar0->routes, address);
+    return look_up(rig.boards[node].bar0->routes, address).port;
 }
 
 /* Follows the registers from board to board, and notes what passes. How many links. */
