@@ -329,6 +329,8 @@ Test(peach2_hostile, waits_for_a_cable_for_ever, .timeout = 60)
         board->bar0->descriptors[i].length = 65536;
         rig_command(board, 0, PEACH2_FETCH_INTERNAL, i);
     }
+    while (atomic_load(&board->bar0->channels[0].packets) < 64)
+        usleep(1000); /* or what follows could go before them */
     check_works(0, 1);
     cr_assert(atomic_load(&rig.boards[1].bar0->cause) & PEACH2_CAUSE_HELD);
     rig_plug(&rig, 1, PEACH2_E, true);
