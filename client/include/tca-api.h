@@ -190,7 +190,8 @@ TCA_API tcaresult tcaDescSet(tcaDesc *desc, int channel);
 TCA_API tcaresult tcaStartDMADesc(int channel);
 
 /* Waits until the channel is idle, which it is when it was never started: everything it has put can
- * be seen where it was put. Returns why the last start failed, if it did. */
+ * be seen where it was put, and what it has put from may change. That others have sent theirs does
+ * not say so. Returns why the last start failed, if it did. */
 TCA_API tcaresult tcaWaitDMAC(int channel);
 
 /* Waits for one notification of the process that a handle names (which memory of it does not

@@ -16,8 +16,10 @@ static unsigned char value(int of, size_t at, int round)
     return (unsigned char)((at * 2654435761u >> 9) + (size_t)of * 37 + (size_t)round * 11);
 }
 
+/* What was shipped last has been read, which its receiver knows, but not this process. */
 static void fill(int round)
 {
+    TCA_CHECK(tcaWaitDMAC(0));
     for (size_t i = 0; i < BYTES; i++)
         host[i] = value(rank, i, round);
     gpu_write(gpu_out, host, BYTES);
@@ -71,7 +73,6 @@ static void contiguous(size_t bytes, size_t to, size_t from, int round)
     ship(&gpu_ins[next], to, bytes, &gpu_outs[rank], from, bytes, bytes, 1, round);
     TCA_CHECK(tcaWaitDMARecvDesc(&gpu_ins[before], 3, round));
     expect_rows(gpu_in, before, to, 0, from, 0, bytes, 1, round);
-    TCA_CHECK(tcaWaitDMAC(0));
 }
 
 /* Every pair of kinds, with gaps. */
@@ -93,7 +94,6 @@ static void strided(size_t width, size_t height, size_t to_pitch, size_t from_pi
     ship(&gpu_ins[rank], 3, to_pitch, &gpu_outs[rank], 5, from_pitch, width, height, 4);
     TCA_CHECK(tcaWaitDMARecvDesc(&gpu_ins[rank], 3, 4));
     expect_rows(gpu_in, rank, 3, to_pitch, 5, from_pitch, width, height, round + 3);
-    TCA_CHECK(tcaWaitDMAC(0));
 }
 
 /* What a channel has put is there when it is idle; and again what has changed meanwhile. */
