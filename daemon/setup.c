@@ -354,10 +354,12 @@ void tcad_shut_down(struct tcad *tcad)
 void tcad_deinit(struct tcad *tcad)
 {
     metrics_free(tcad->metrics);
-    server_free(tcad->server);
+    if (tcad->server)
+        server_drop_clients(tcad->server);
     loop_timer_free(tcad->shut_down_timer);
     loop_timer_free(tcad->return_timer);
     if (tcad->session_count > 0 || tcad->bindings == NULL) {
+        server_free(tcad->server);
         /* Something in flight did not end in time (or nothing was set up): the kernel takes it all
          * back. */
         return;
@@ -365,6 +367,7 @@ void tcad_deinit(struct tcad *tcad)
     worker_free(tcad->worker);
     links_end(tcad->links); /* a calibration that waits for a neighbour waits no more */
     worker_free(tcad->calibrator);
+    server_free(tcad->server); /* they had answers for its clients */
     links_free(tcad->links);
     engine_free(tcad->engine); /* and what it and the worker have handed back is dealt with */
     peers_free(tcad->peers);
