@@ -51,8 +51,8 @@ static int add(struct peach2 *peach2, struct mapping mapping, uint64_t phase, ui
     return 0;
 }
 
-int memory_map(struct peach2 *peach2, uint64_t length_bytes, int fd, uint64_t offset,
-               struct mapping **ret_mapping)
+static int memory_map(struct peach2 *peach2, uint64_t length_bytes, int fd, uint64_t offset,
+                      struct mapping **ret_mapping)
 {
     int own_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (own_fd < 0)
@@ -137,6 +137,13 @@ enum {
     SEGMENT_CHAINS_BYTES = SEGMENTS * SEGMENT_DESCRIPTORS * (int)sizeof(struct peach2_descriptor)
 };
 
+static int slots_init(struct slots *slots, uint32_t count)
+{
+    slots->count = count;
+    slots->used = calloc(count / 64, sizeof(uint64_t));
+    return slots->used ? 0 : -ENOMEM;
+}
+
 int arena_make(struct peach2 *peach2)
 {
     peach2->arena_bytes = RINGS_BYTES + CHAINS_BYTES + SEGMENT_CHAINS_BYTES +
@@ -177,13 +184,6 @@ void arena_free(struct peach2 *peach2)
 }
 
 /* ---- slots ---- */
-
-int slots_init(struct slots *slots, uint32_t count)
-{
-    slots->count = count;
-    slots->used = calloc(count / 64, sizeof(uint64_t));
-    return slots->used ? 0 : -ENOMEM;
-}
 
 static bool is_used(const struct slots *slots, uint32_t slot)
 {

@@ -55,8 +55,6 @@ static_assert(sizeof(struct blob) <= LANDING_MAX_BYTES, "fits");
 enum { BLOB_MAGIC = 0x50324c44, BLOB_NOTIFY = 1 };
 
 /* ---- memory.c ---- */
-int memory_map(struct peach2 *peach2, uint64_t length_bytes, int fd, uint64_t offset,
-               struct mapping **ret_mapping);
 /* Another address for part of what is mapped, that can be taken back by itself. */
 int memory_alias(struct peach2 *peach2, uint64_t bus, uint64_t length_bytes,
                  struct mapping **ret_mapping);
@@ -66,7 +64,6 @@ int memory_tell_all(struct peach2 *peach2);
 int arena_make(struct peach2 *peach2);
 void arena_free(struct peach2 *peach2);
 /* A run of free slots; -ENOSPC. */
-int slots_init(struct slots *slots, uint32_t count);
 int slots_take(struct slots *slots, uint32_t count, uint32_t *ret_first);
 void slots_give(struct slots *slots, uint32_t first, uint32_t count);
 int peach2_region_add(struct driver *driver, const struct driver_memory *memory,

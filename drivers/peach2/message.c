@@ -43,7 +43,7 @@ uint64_t message_put(const struct put *put)
 
 /* ---- out ---- */
 
-bool message_to(struct peach2 *peach2, uint64_t address, uint64_t first, uint64_t second)
+static bool message_to(struct peach2 *peach2, uint64_t address, uint64_t first, uint64_t second)
 {
     const uint64_t words[2] = {first, second};
     if (!peach2->device.bar0 || window_room(peach2) < 2)
@@ -60,7 +60,7 @@ static bool say(struct peach2 *peach2, unsigned node, uint64_t first, uint64_t s
                       second);
 }
 
-bool message_ask(struct peach2 *peach2, const struct peer *peer)
+static bool message_ask(struct peach2 *peach2, const struct peer *peer)
 {
     return message_to(peach2,
                       peach2_global(peer->address.node, PEACH2_INTERNAL | PEACH2_AT_RESTART),

@@ -230,8 +230,6 @@ unsigned messages_take(struct peach2 *peach2);
 unsigned messages_send(struct peach2 *peach2);
 uint64_t message_put(const struct put *put);
 /* At once, if there is room. */
-bool message_to(struct peach2 *peach2, uint64_t address, uint64_t first, uint64_t second);
-bool message_ask(struct peach2 *peach2, const struct peer *peer);
 bool message_flush(struct peach2 *peach2, const struct peer *peer, uint32_t number);
 
 /* ---- links.c ---- */

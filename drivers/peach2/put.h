@@ -88,7 +88,6 @@ void window_push(struct peach2 *peach2);
 /* Moves a staged put on. */
 enum stage_result { STAGE_BLOCKED, STAGE_MOVED, STAGE_END };
 enum stage_result stage_run(struct peach2 *peach2, struct put *put);
-void stage_begin(struct put *put);
 /* Whether any of it goes through the window; descriptors: about. */
 bool stage_uses_window(const struct put *put, uint32_t segment_bytes, uint32_t *ret_descriptors);
 

@@ -27,7 +27,7 @@
  * PEACH2_PAYLOAD_MAX does, a block or a run of stored bytes does. They are posted writes: nobody
  * answers, unless PEACH2_ACKNOWLEDGE asks for it, and then the board where the packet has landed
  * does. On one path they stay in order. A port that is full holds up what wants to leave by it,
- * back to channels and BAR 2; nothing is dropped but for the causes from PEACH2_CAUSE_UNMAPPED on,
+ * back to channels and BAR 2 (but see struct peach2_route); nothing is dropped but for the causes from PEACH2_CAUSE_UNMAPPED on,
  * and each of those counts in `discarded`.
  *
  * A board numbers its packets, a count for each node that they go to; where they end that count is

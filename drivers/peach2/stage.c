@@ -41,7 +41,7 @@ static bool next_run(struct put *put, int64_t *ret_offset, uint32_t *ret_bytes)
     return true;
 }
 
-void stage_begin(struct put *put)
+static void stage_begin(struct put *put)
 {
     layout_cursor_init(&put->source_cursor, put->source_layout, 0);
     layout_cursor_init(&put->target_cursor, put->target_layout, 0);

@@ -138,6 +138,13 @@ class Stream:
         self.ack = receiver.plan(f"notify {ranks[0]} {slot}", name="ack", seat=ack_seat)
         self.count = None
 
+    def written_gaps(self, count):
+        """After so many transfers to 16 blocks of 16 bytes, 40 apart: which bytes between and behind them are not as they were."""
+        self.receiver.ask(f"set {self.target} 0 4096 0xee")
+        assert self.run(count) == count
+        data = bytes.fromhex(self.receiver.ask(f"read {self.target} 0 4096")[0])
+        return [at for at, value in enumerate(data) if (at >= 16 * 40 or at % 40 >= 16) and value != 0xee]
+
     def begin(self, count=0):
         """count 0: until finish()."""
         self.count = count

@@ -128,44 +128,39 @@ class Flapping(Boards):
 
 
 class StuckNeighbour(Boards):
-    def calibrate(self, node):
-        process = subprocess.Popen([harness.program("tcactl"), "--json", "--timeout", "300", "calibrate"],
-                                           env={**os.environ, "TCA_SOCKET": node.socket}, stdout=subprocess.DEVNULL)
-        self.addCleanup(process.wait)
-        return process
+    def setUp(self):
+        super().setUp()
+        self.ring_of_two = self.ring(2)
+        self.sender, self.receiver = self.ring_of_two.group([0, 1])
+        self.over_ofi, self.target = self.plan(self.sender, self.receiver, 1, rail="ofi")
+        self.ring_of_two.boards[1].send_signal(signal.SIGSTOP)
+        self.calibrating = subprocess.Popen([harness.program("tcactl"), "--json", "--timeout", "300", "calibrate"],
+                                            env={**os.environ, "TCA_SOCKET": self.ring_of_two[0].socket}, stdout=subprocess.DEVNULL)
+        self.addCleanup(self.calibrating.wait)
+
+    def goes_on(self):
+        self.start(self.sender, self.over_ofi)
+        self.arrived(self.receiver, 0, self.target)
+        time.sleep(0.05)
 
     def test_calibrate(self):
         """The neighbour that the boards are measured to does nothing: starts over other rails, and commits, go on meanwhile."""
-        cluster = self.ring(2)
-        sender, receiver = cluster.group([0, 1])
-        plan, target = self.plan(sender, receiver, 1, rail="ofi")
-        cluster.boards[1].send_signal(signal.SIGSTOP)
-        calibrating = self.calibrate(cluster[0])
         for slot in range(1, 41):  # some seconds: it comes to the boards
-            self.start(sender, plan)
-            self.arrived(receiver, 0, target)
-            another, another_target = self.plan(sender, receiver, 1, rail="ofi", slot=slot)
-            self.start(sender, another)
-            self.arrived(receiver, 0, another_target, slot=slot)
-            sender.ask(f"freeplan {another}")
-            time.sleep(0.05)
-        self.assertIsNone(calibrating.poll(), "it waits for the neighbour")
-        cluster.boards[1].send_signal(signal.SIGCONT)
-        self.assertEqual(calibrating.wait(harness.DEADLINE_S), 0)
+            self.goes_on()
+            another, another_target = self.plan(self.sender, self.receiver, 1, rail="ofi", slot=slot)
+            self.start(self.sender, another)
+            self.arrived(self.receiver, 0, another_target, slot=slot)
+            self.sender.ask(f"freeplan {another}")
+        self.assertIsNone(self.calibrating.poll(), "it waits for the neighbour")
+        self.ring_of_two.boards[1].send_signal(signal.SIGCONT)
+        self.assertEqual(self.calibrating.wait(harness.DEADLINE_S), 0)
 
     def test_end(self):
         """And a daemon that is told to end meanwhile does."""
-        cluster = self.ring(2)
-        sender, receiver = cluster.group([0, 1])
-        plan, target = self.plan(sender, receiver, 1, rail="ofi")
-        cluster.boards[1].send_signal(signal.SIGSTOP)
-        calibrating = self.calibrate(cluster[0])
         for _ in range(40):
-            self.start(sender, plan)
-            self.arrived(receiver, 0, target)
-            time.sleep(0.05)
-        self.assertIsNone(cluster[0].end())
-        self.assertNotEqual(calibrating.wait(harness.DEADLINE_S), 0)
+            self.goes_on()
+        self.assertIsNone(self.ring_of_two[0].end())
+        self.assertNotEqual(self.calibrating.wait(harness.DEADLINE_S), 0)
 
 
 COSTS = """tcad-cost 5

@@ -43,12 +43,7 @@ class Transfers(harness.Case):
             for rail, seat in ways:
                 with self.subTest(rail=rail, seat=seat):
                     stream = Stream(sender, receiver, rail=rail, seat=seat, shape="32x8x24", target_shape="16x16x40")
-                    receiver.ask(f"set {stream.target} 0 4096 0xee")
-                    self.assertEqual(stream.run(1), 1)
-                    data = bytes.fromhex(receiver.ask(f"read {stream.target} 0 4096")[0])
-                    for at, value in enumerate(data):
-                        if at >= 16 * 40 or at % 40 >= 16:
-                            self.assertEqual(value, 0xee, f"byte {at}, in no block, was written")
+                    self.assertEqual(stream.written_gaps(1), [])
 
     def test_free_choice(self):
         """Without a wish the rail fits the distance."""

@@ -7,10 +7,11 @@
  * packets -> route.c board_send() -> link.c puts it into a ring, or land.c writes it to memory. At
  * the next board: link.c takes it -> board_send() again.
  *
- * Packets wait in rings, never here: whoever finds no room leaves what it has where it is and comes
- * back. Two things make that free of deadlocks: what ends at a board can always land (a full
- * notification ring is an error, not a wait), and what enters the ring of E and W (from the host,
- * or from S) leaves one slot free that only those inside may take (bubble flow control).
+ * Packets wait in rings: whoever finds no room leaves what it has where it is and comes back. Three
+ * things make that free of deadlocks: what ends at a board can always land (a full notification ring
+ * is an error, not a wait); what enters the ring of E and W (from the host, or from S) leaves one
+ * slot free that only those inside may take (bubble flow control); and what makes a turn that today's
+ * routes do not make waits here, in memory, with what a cable gave back.
  */
 #pragma once
 
@@ -91,10 +92,10 @@ struct port {
     uint64_t packets_in, bytes_in, packets_out, bytes_out, stalls;
 };
 
-/* ---- packets that a cable gave back (replay.c) ---- */
+/* ---- packets that wait here (replay.c) ---- */
 
 /*
- * What was in a ring when its cable came out, by destination. Packets for a node that has some here
+ * What was in a ring when its cable came out, and what strays (route.c), by destination. Packets for a node that has some here
  * must not pass them: those that come over a cable queue up behind (or, taking part in the ring of
  * E and W, they would hold its last free slot for ever), those made here are not made yet.
  */

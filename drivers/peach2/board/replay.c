@@ -1,4 +1,5 @@
-/* Packets that a cable gave back, and those that may not pass them. */
+/* Packets that a cable gave back or whose route has changed under way, and those that may not pass
+ * them. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -56,6 +56,17 @@ static pid_t spawn_node(unsigned id)
     _exit(0);
 }
 
+/* It may not listen yet. */
+static void until_there(struct node *a)
+{
+    do {
+        run_for_ms(1050);
+        reply = (struct reply){0};
+        ask(a, 1, "there?", LONG, &reply);
+        run_until(answered);
+    } while (reply.status == -EHOSTDOWN && a->ups == 0);
+}
+
 Test(peer_ends, a_stopped_node_is_noticed)
 {
     pid_t pid = spawn_node(1);
@@ -63,12 +74,7 @@ Test(peer_ends, a_stopped_node_is_noticed)
     a->conf.control.heartbeat_interval_ns = SECOND / 10;
     a->conf.control.heartbeat_timeout_ns = 2 * SECOND;
     node_open(a);
-    do { /* it may not listen yet */
-        run_for_ms(1050);
-        reply = (struct reply){0};
-        ask(a, 1, "there?", LONG, &reply);
-        run_until(answered);
-    } while (reply.status == -EHOSTDOWN && a->ups == 0);
+    until_there(a);
     cr_assert_eq(reply.status, 0, "%s", reply.text);
     run_for_ms(2500);
     cr_assert_eq(a->downs, 0, "silence with heartbeats is no silence: %s", a->down_text);
@@ -96,12 +102,7 @@ Test(peer_ends, who_has_no_processor_is_patient)
     a->conf.control.heartbeat_interval_ns = SECOND / 10;
     a->conf.control.heartbeat_timeout_ns = SECOND;
     node_open(a);
-    do {
-        run_for_ms(1050);
-        reply = (struct reply){0};
-        ask(a, 1, "there?", LONG, &reply);
-        run_until(answered);
-    } while (reply.status == -EHOSTDOWN && a->ups == 0);
+    until_there(a);
     a->downs = 0;
     kill(pid, SIGSTOP);
     for (int turn = 0; turn < 6; turn++) {
@@ -124,12 +125,7 @@ Test(peer_ends, a_new_incarnation_takes_the_place_of_the_old)
     a->conf.control.heartbeat_timeout_ns = 60 * SECOND;
     a->conf.control.heartbeat_interval_ns = 20 * SECOND;
     node_open(a);
-    do {
-        run_for_ms(1050);
-        reply = (struct reply){0};
-        ask(a, 1, "there?", LONG, &reply);
-        run_until(answered);
-    } while (reply.status == -EHOSTDOWN && a->ups == 0);
+    until_there(a);
     kill(pid, SIGSTOP);
 
     test.ports[1] = free_port();
