@@ -31,6 +31,7 @@ int tca_plan_receipt(const struct tca_plan *plan, struct tca_receipt *ret_receip
         receipt.descriptors += entry->descriptors;
         receipt.bytes += succeeded ? entry->bytes : 0;
         receipt.retries += entry->retries;
+        receipt.hops = entry->hops;
         receipt.taken_ns = entry->taken_ns;
         if (entry->posted_ns > receipt.posted_ns || plan->client_count == 0)
             receipt.posted_ns = entry->posted_ns;

@@ -62,18 +62,21 @@ static void complete(struct engine_plan *plan)
     struct engine_session *session = plan->session;
     struct engine *engine = session->engine;
     uint64_t now = clock_now_ns(), posted = 0;
-    uint32_t retries = 0;
+    uint32_t retries = 0, hops = 0;
 
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         uint64_t at = chain_posted_ns(plan->chains[i]);
         posted = at > posted ? at : posted;
         retries += chain_retries(plan->chains[i]);
+        uint32_t of_chain = chain_hops(plan->chains[i]);
+        hops = of_chain > hops ? of_chain : hops;
     }
     struct complete_entry entry = {
         .plan = plan->id,
         .sequence = plan->entry.sequence,
         .status = status_to_wire(plan->status),
         .rail = (uint8_t)plan->rail,
+        .hops = hops > UINT8_MAX ? UINT8_MAX : (uint8_t)hops,
         .retries = retries > UINT16_MAX ? UINT16_MAX : (uint16_t)retries,
         .bytes = plan->status < 0 ? 0 : plan->bytes,
         .descriptors = plan->descriptors,

@@ -176,6 +176,15 @@ uint64_t chain_posted_ns(const struct chain *chain)
     return posted_ns;
 }
 
+uint32_t chain_hops(const struct chain *chain)
+{
+    uint32_t hops = 0;
+    for (uint32_t i = 0; i < chain->next; i++)
+        if (chain->slots[i].step.kind == CHAIN_PUT && chain->slots[i].op.hops > hops)
+            hops = chain->slots[i].op.hops;
+    return hops;
+}
+
 bool chain_waiting(const struct chain *chain)
 {
     return chain->running && chain->error == 0 && chain->next < chain->step_count &&

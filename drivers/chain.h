@@ -72,6 +72,8 @@ void chain_cancel(struct chain *chain, int error);
 /* Of the last or current start. */
 uint32_t chain_retries(const struct chain *chain);
 uint64_t chain_posted_ns(const struct chain *chain);
+/* The most that a put of it crossed. */
+uint32_t chain_hops(const struct chain *chain);
 /* Whether it stands at a wait step, and whether that step's notifications are there: then
  * chain_run() would move it. */
 bool chain_waiting(const struct chain *chain);

@@ -86,6 +86,8 @@ struct driver_op {
     uint32_t retries; /* counted by the driver */
     /* set by the driver when its last descriptor was handed over (0: at once) */
     uint64_t posted_ns;
+    /* likewise, by drivers that have cables(): how many it crosses; else left as it is, 0 */
+    uint32_t hops;
     void *driver_private[3]; /* the driver's while it has the op */
     void *owner;             /* the owner's */
 };

@@ -34,7 +34,7 @@ struct complete_entry { /* daemon -> client, one line */
     uint32_t sequence; /* of the start that it answers */
     uint32_t status;   /* wire status */
     uint8_t rail;      /* enum rail */
-    uint8_t flags;     /* 0 */
+    uint8_t hops;      /* cables that it crossed, at most; 0: its rail has none */
     uint16_t retries;
     uint64_t bytes;
     uint32_t descriptors;

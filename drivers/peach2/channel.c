@@ -118,6 +118,7 @@ static unsigned pump(struct peach2 *peach2, struct peer *peer, unsigned index)
         put->state = PUT_SENT;
         put->command = stream->last_command;
         put->op->posted_ns = clock_now_ns();
+        put->op->hops = peach2_hops_to(&peach2->driver, peer->address.node);
         stream->turn = put->next;
         stream->next_sequence = (stream->next_sequence + 1) & SEQUENCE_MASK;
         peer->sent++;

@@ -41,10 +41,15 @@ class OtherWay(Boards):
         self.finish(streams)
 
     def test_receipt(self):
-        """A start whose cable is pulled while it runs says that something was sent again."""
+        """A start whose cable is pulled while it runs says that something was sent again, and how far round it went."""
         cluster = self.ring(3)
         sender, receiver = cluster.group([0, 1])
         plan, target = self.plan(sender, receiver, 1, rail="peach2", shape="8388608")
+        short, short_target = self.plan(sender, receiver, 1, rail="peach2", slot=1)
+
+        def crossed(cables):
+            self.assertEqual(self.start(sender, short)["hops"], cables)
+            self.arrived(receiver, 0, short_target, slot=1)
 
         def pulled():
             sender.ask(f"start {plan}")
@@ -52,9 +57,12 @@ class OtherWay(Boards):
             sender.ask(f"wait {plan} -1")
             self.arrived(receiver, 0, target, "8388608")
             cluster.wait_cables(cluster[0], {(0, "E")})
+            crossed(2)
             cluster.hand("plug", 0, "E")
             cluster.wait_cables(cluster[0], set())
+            crossed(1)
             return sender.receipt(plan)["retries"] > 0
+        crossed(1)
         until(pulled, "a pulled cable makes a retry")
         self.assertEqual(sender.receipt(plan)["rail"], "peach2")
 

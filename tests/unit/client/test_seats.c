@@ -56,6 +56,7 @@ Test(seats, the_daemon_seat_goes_through_the_rings)
                                      .bytes = 8,
                                      .descriptors = 1,
                                      .retries = 2,
+                                     .hops = 3,
                                      .start_ns = entry.start_ns,
                                      .taken_ns = entry.start_ns + 1,
                                      .posted_ns = entry.start_ns + 2,
@@ -67,6 +68,7 @@ Test(seats, the_daemon_seat_goes_through_the_rings)
     cr_assert_eq(receipt.seat, TCA_SEAT_DAEMON);
     cr_assert_eq(receipt.bytes, 8);
     cr_assert_eq(receipt.retries, 2);
+    cr_assert_eq(receipt.hops, 3);
     cr_assert_eq(receipt.taken_ns, receipt.start_ns + 1);
     cr_assert_eq(receipt.done_ns, receipt.start_ns + 3);
     cr_assert_neq(receipt.seen_ns, 0);
