@@ -250,6 +250,15 @@ static void mend_internal_memory(struct peach2 *peach2)
                sizeof(peach2->internal_descriptors));
 }
 
+static bool still_runs(const struct peach2 *peach2, unsigned index, const struct put *put)
+{
+    for (const struct peer *peer = peach2->peers; peer; peer = peer->next)
+        for (const struct put *at = peer->streams[index].first; at; at = at->next)
+            if (at == put)
+                return true;
+    return false;
+}
+
 void channel_failed(struct peach2 *peach2, unsigned index)
 {
     /* A reset (see reroute()) may have come between: what stopped then is sent again anyway. */
@@ -260,7 +269,7 @@ void channel_failed(struct peach2 *peach2, unsigned index)
     struct put *put = put_of(peach2, index, peach2->channels[index].sent + 1);
     channels_reset(peach2);
     mend_internal_memory(peach2);
-    if (put)
+    if (put && still_runs(peach2, index, put)) /* the board may have called it done meanwhile */
         put_done(peach2, put, -EIO);
 }
 

@@ -1,11 +1,13 @@
 /* The board: its control socket, its registers, its doorbell. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -96,18 +98,37 @@ int device_ask(struct device *device, const struct peach2_control *message, int 
     return count < 0 ? count : answer.status;
 }
 
+/* All of it is there, and stays: a board of another version may have less. */
+static int map_bar(int fd, size_t bytes, void **ret_bar)
+{
+    struct stat stat;
+    const int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &stat) < 0 ||
+        (uint64_t)stat.st_size < bytes)
+        return -EPROTO;
+    void *bar = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (bar == MAP_FAILED)
+        return -errno;
+    *ret_bar = bar;
+    return 0;
+}
+
 static int map_bars(struct device *device, int bar0_fd, int bar2_fd)
 {
-    void *bar0 = mmap(NULL, sizeof(*device->bar0), PROT_READ | PROT_WRITE, MAP_SHARED, bar0_fd, 0);
-    void *bar2 = mmap(NULL, sizeof(*device->bar2), PROT_READ | PROT_WRITE, MAP_SHARED, bar2_fd, 0);
-    if (bar0 != MAP_FAILED)
-        device->bar0 = bar0;
-    if (bar2 != MAP_FAILED)
-        device->bar2 = bar2;
-    if (!device->bar0 || !device->bar2)
-        return -ENOMEM;
-    return device->bar0->magic == PEACH2_MAGIC && device->bar0->version == PEACH2_VERSION ? 0
-                                                                                          : -EPROTO;
+    void *bar0 = NULL, *bar2 = NULL;
+    int r = map_bar(bar0_fd, sizeof(*device->bar0), &bar0);
+    if (r == 0)
+        r = map_bar(bar2_fd, sizeof(*device->bar2), &bar2);
+    device->bar0 = bar0;
+    device->bar2 = bar2;
+    if (r < 0)
+        return r;
+    const uint32_t node = device->bar0->node;
+    if (device->bar0->magic != PEACH2_MAGIC || device->bar0->version != PEACH2_VERSION ||
+        node >= PEACH2_NODES)
+        return -EPROTO;
+    device->node = node;
+    return 0;
 }
 
 static void close_fd(int *fd)
@@ -148,12 +169,8 @@ int device_attach(struct device *device, int wait_ms)
     }
     for (int i = 0; i < count; i++)
         close(fds[i]);
-    if (r == 0 && device->bar0->node >= PEACH2_NODES)
-        r = -EPROTO;
     if (r < 0)
         device_detach(device);
-    else
-        device->node = device->bar0->node;
     return r;
 }
 

@@ -254,8 +254,6 @@ void peach2_peer_fail(struct driver *driver, struct driver_peer *peer, int error
 int peach2_peer_flush(struct driver *driver, struct driver_peer *peer, struct driver_op *op);
 void peer_link(struct peach2 *peach2, struct peer *peer);
 void peer_sync(struct peach2 *peach2, struct peer *peer);
-/* Every put and flush of it fails. */
-void peer_down(struct peach2 *peach2, struct peer *peer, int error);
 void put_done(struct peach2 *peach2, struct put *put, int status);
 /* Its question was answered: which sequence is expected, by stream; NULL: refused. */
 void peer_answered(struct peach2 *peach2, unsigned node, uint64_t epoch, const uint32_t *expected);

@@ -70,6 +70,69 @@ void peach2_peer_disconnect(struct driver *driver, struct driver_peer *driver_pe
     free(peer);
 }
 
+/* ---- losing one ---- */
+
+static void fail_flushes(struct peach2 *peach2, const struct peer *peer, int error)
+{
+    for (struct flush **link = &peach2->flushes; *link;) {
+        struct flush *flush = *link;
+        if (flush->peer != peer) {
+            link = &flush->next;
+            continue;
+        }
+        *link = flush->next;
+        flush->op->done(flush->op, error);
+        free(flush);
+        link = &peach2->flushes; /* done() may have led to anything */
+    }
+}
+
+/* Whether the board may be reading something of it. */
+static bool is_read(const struct peer *peer)
+{
+    bool read = false;
+    for (unsigned i = 0; i < PEACH2_CHANNELS; i++) {
+        const struct stream *stream = &peer->streams[i];
+        read |= stream->turn && stream->turn->staging;
+        for (const struct put *put = stream->first; put; put = put->next)
+            read |= put->state == PUT_SENT;
+    }
+    return read;
+}
+
+/* Every put and flush of it fails. */
+static void peer_down(struct peach2 *peach2, struct peer *peer, int error)
+{
+    const bool read = is_read(peer);
+    if (peer->error == 0)
+        peer->error = error;
+    peer->state = PEER_FAILED;
+    peer->ask = peer->doomed = false;
+    if (read) /* the board must not read its sources any more; whom that hits as well resyncs */
+        channels_reset(peach2);
+    for (unsigned i = 0; i < PEACH2_CHANNELS; i++)
+        while (peer->streams[i].first)
+            put_done(peach2, peer->streams[i].first, peer->error);
+    fail_flushes(peach2, peer, peer->error);
+    if (!peer->told && peach2->driver.events.peer_down)
+        peach2->driver.events.peer_down(peach2->driver.events.context, (struct driver_peer *)peer,
+                                        peer->error);
+    peer->told = true;
+}
+
+void peach2_peer_fail(struct driver *driver, struct driver_peer *driver_peer, int error)
+{
+    struct peach2 *peach2 = peach2_of(driver);
+    struct peer *peer = (struct peer *)driver_peer;
+    if (peer->error == 0)
+        peer->error = error;
+    peer->told = true;
+    peer->doomed = true;
+    peer_link(peach2, peer);
+}
+
+/* ---- coming to an understanding ---- */
+
 /* Epochs only grow, also over boards and daemons that were restarted: they are times, pushed on
  * where those stand still. */
 static uint64_t new_epoch(struct peach2 *peach2)
@@ -169,66 +232,6 @@ void peer_gap(struct peach2 *peach2, unsigned node, uint64_t epoch)
         if (peer->state == PEER_OPEN)
             peer_sync(peach2, peer);
     }
-}
-
-/* ---- losing one ---- */
-
-static void fail_flushes(struct peach2 *peach2, const struct peer *peer, int error)
-{
-    for (struct flush **link = &peach2->flushes; *link;) {
-        struct flush *flush = *link;
-        if (flush->peer != peer) {
-            link = &flush->next;
-            continue;
-        }
-        *link = flush->next;
-        flush->op->done(flush->op, error);
-        free(flush);
-        link = &peach2->flushes; /* done() may have led to anything */
-    }
-}
-
-/* Whether the board may be reading something of it. */
-static bool is_read(const struct peer *peer)
-{
-    bool read = false;
-    for (unsigned i = 0; i < PEACH2_CHANNELS; i++) {
-        const struct stream *stream = &peer->streams[i];
-        read |= stream->turn && stream->turn->staging;
-        for (const struct put *put = stream->first; put; put = put->next)
-            read |= put->state == PUT_SENT;
-    }
-    return read;
-}
-
-void peer_down(struct peach2 *peach2, struct peer *peer, int error)
-{
-    const bool read = is_read(peer);
-    if (peer->error == 0)
-        peer->error = error;
-    peer->state = PEER_FAILED;
-    peer->ask = peer->doomed = false;
-    if (read) /* the board must not read its sources any more; whom that hits as well resyncs */
-        channels_reset(peach2);
-    for (unsigned i = 0; i < PEACH2_CHANNELS; i++)
-        while (peer->streams[i].first)
-            put_done(peach2, peer->streams[i].first, peer->error);
-    fail_flushes(peach2, peer, peer->error);
-    if (!peer->told && peach2->driver.events.peer_down)
-        peach2->driver.events.peer_down(peach2->driver.events.context, (struct driver_peer *)peer,
-                                        peer->error);
-    peer->told = true;
-}
-
-void peach2_peer_fail(struct driver *driver, struct driver_peer *driver_peer, int error)
-{
-    struct peach2 *peach2 = peach2_of(driver);
-    struct peer *peer = (struct peer *)driver_peer;
-    if (peer->error == 0)
-        peer->error = error;
-    peer->told = true;
-    peer->doomed = true;
-    peer_link(peach2, peer);
 }
 
 /* ---- flushes ---- */

@@ -7,6 +7,14 @@
 
 enum { COMPILED_MAX = 4096 }; /* descriptors of one chain; what needs more is staged */
 
+/* All of it is memory of the peer's: an offset of the sender's making leads to no other node. */
+static bool lands_at_peer(const struct blob *blob, const struct layout *layout)
+{
+    const uint64_t first = blob->bus + (uint64_t)layout->lower_bytes,
+                   end = blob->bus + (uint64_t)layout->upper_bytes;
+    return first < end && end <= PEACH2_OFFSET_MASK + 1;
+}
+
 static int read_blob(const struct driver_put_args *args, struct blob *ret_blob)
 {
     const struct peer *peer = (const struct peer *)args->peer;
@@ -21,6 +29,8 @@ static int read_blob(const struct driver_put_args *args, struct blob *ret_blob)
     if (blob.size_bytes != (args->region ? args->layout->size_bytes : 0) ||
         (blob.size_bytes > 0 && args->target_layout->size_bytes != blob.size_bytes))
         return -EMSGSIZE;
+    if (blob.size_bytes > 0 && !lands_at_peer(&blob, args->target_layout))
+        return -EINVAL;
     *ret_blob = blob;
     return 0;
 }
@@ -105,7 +115,8 @@ static int compile_put(struct peach2 *peach2, const struct driver_put_args *args
         return -ENOMEM;
     int r = 0;
     if (put->kind == PUT_NOTHING)
-        chain[0] = (struct peach2_descriptor){.destination = put->target & ~PEACH2_OFFSET_MASK};
+        chain[0] =
+            (struct peach2_descriptor){.destination = peach2_global(put->peer->address.node, 0)};
     else
         r = compile(args->layout, region->bus + args->offset_bytes, args->target_layout,
                     put->target, chain, COMPILED_MAX, &count);

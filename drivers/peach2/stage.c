@@ -137,7 +137,7 @@ static void hand_over(struct peach2 *peach2, struct put *put, struct piece *piec
     struct builder *builder = &work->builder;
     if (end)
         builder->descriptors[builder->count++] = (struct peach2_descriptor){
-            .destination = put->target & ~PEACH2_OFFSET_MASK,
+            .destination = peach2_global(put->peer->address.node, 0),
             .flags = PEACH2_NOTIFY | PEACH2_ACKNOWLEDGE | (put->notify ? 0 : PEACH2_QUIET),
             .notify = {message_put(put), put->id},
         };
