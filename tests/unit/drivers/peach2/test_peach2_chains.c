@@ -3,6 +3,7 @@
  * board is told to fetch them. Read from its registers, after a put whose data is checked.
  */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -180,6 +181,10 @@ Test(peach2_chains, as_few_descriptors_as_possible, .timeout = 120)
          {2 * MEBIBYTE, 2, 3 * MEBIBYTE, 1, 0, 0},
          {2 * MEBIBYTE, 2, 4 * MEBIBYTE, 1, 0, 0},
          4},
+        {"parts of blocks that lie together in both",
+         {25 * (MEBIBYTE / 16), 2, 41 * (MEBIBYTE / 16), 1, 0, 0},
+         {50 * (MEBIBYTE / 16), 1, 0, 1, 0, 0},
+         4},
         {"a face of planes", {256, 32, 8192, 1, 0, 0}, {256, 32, 8192, 1, 0, 1024}, 1},
         {"two strides", {64, 16, 512, 32, 65536, 0}, {64, 16, 512, 32, 65536, 0}, 32},
         {"two strides that are one", {64, 16, 512, 32, 16 * 512, 0}, {64, 16, 512, 32, 8192, 0}, 1},
@@ -191,6 +196,28 @@ Test(peach2_chains, as_few_descriptors_as_possible, .timeout = 120)
               : cases[i].descriptors <= INTERNAL_CHAIN_MAX ? PEACH2_FETCH_INTERNAL
                                                            : PEACH2_FETCH_HOST);
     close_all();
+}
+
+static uint32_t compiled(int64_t stride)
+{
+    const struct shape shape = {
+        .block = 64, .count = 2, .stride = stride, .outer = 1, .offset = stride < 0 ? -stride : 0};
+    struct layout *layout = shape_layout(&shape);
+    struct peach2_descriptor descriptors[2];
+    uint32_t count = 0;
+    cr_assert(compile(layout, PAGE, layout, peach2_global(1, PAGE), descriptors, 2, &count) == 0);
+    free(layout);
+    return count;
+}
+
+/* A register of 32 bits, with a sign. */
+Test(peach2_chains, blocks_too_far_apart_for_a_gap)
+{
+    const int64_t least = INT32_MIN, most = INT32_MAX / 4 * 4;
+    cr_assert_eq(compiled(64 + most), 1);
+    cr_assert_eq(compiled(64 + most + 4), 2);
+    cr_assert_eq(compiled(64 + least), 1);
+    cr_assert_eq(compiled(64 + least - 4), 2);
 }
 
 /* So many descriptors: planes of two strides. */
@@ -281,6 +308,41 @@ Test(peach2_chains, internal_memory_of_a_board_that_comes_back, .timeout = 120)
         rig_start(&rig, 0);
         while (!peach2_of(sides[0].driver)->device.bar0)
             pump_rounds(&sides[0], &sides[1], 1);
+    }
+    release(&transfer);
+    close_all();
+}
+
+/* What a receiver says of its landing is a word from outside. */
+Test(peach2_chains, no_landing_leads_to_another_node, .timeout = 120)
+{
+    static const struct shape shape = {64, 2, 4096, 1, 0, 0};
+    open_all();
+    struct transfer transfer = prepare(&shape, &shape);
+    struct driver *driver = sides[0].driver;
+    struct driver_put_args args = {.peer = peer,
+                                   .region = sides[0].region,
+                                   .layout = transfer.source,
+                                   .landing_bytes = sizeof(struct blob),
+                                   .target_layout = transfer.target};
+    struct driver_put *put;
+    struct driver_put_info info;
+    struct blob blob = {.magic = BLOB_MAGIC,
+                        .cookie = peach2_of(sides[1].driver)->cookie,
+                        .size_bytes = shape_bytes(&shape)};
+    const uint64_t end = PEACH2_OFFSET_MASK + 1 - (4096 + 64);
+    static const uint64_t others[] = {UINT64_C(1) << 40, UINT64_C(2) << 40, UINT64_C(1) << 63};
+    args.landing = &blob;
+    blob.bus = end;
+    cr_assert(driver->ops->put_prepare(driver, &args, &put, &info) == 0);
+    driver->ops->put_release(driver, put);
+    blob.bus = end + 1;
+    cr_assert(driver->ops->put_prepare(driver, &args, &put, &info) == -EINVAL);
+    blob.bus = -UINT64_C(64);
+    cr_assert(driver->ops->put_prepare(driver, &args, &put, &info) == -EINVAL);
+    for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        blob.bus = others[i];
+        cr_assert(driver->ops->put_prepare(driver, &args, &put, &info) == -EINVAL);
     }
     release(&transfer);
     close_all();

@@ -88,24 +88,32 @@ static void check_all_pairs(bool shortest_too)
     }
 }
 
-Test(peach2_routing, the_cables_of_ha_pacs)
+/* Nodes from 1, as the papers count: one ring of the odd ones, one of the even ones behind them. */
+static void check_cables(const unsigned *ring, unsigned count)
 {
-    /* Nodes from 1, as the papers count. */
-    static const unsigned rings[2][8] = {{1, 3, 5, 7, 15, 13, 11, 9}, {2, 4, 6, 8, 16, 14, 12, 10}};
-    make(16, 0);
+    make(2 * count, 0);
     cr_assert(topology.rings == 2);
-    for (unsigned ring = 0; ring < 2; ring++)
-        for (unsigned i = 0; i < 8; i++) {
-            unsigned node = rings[ring][i] - 1, next = rings[ring][(i + 1) % 8] - 1;
+    for (unsigned second = 0; second < 2; second++)
+        for (unsigned i = 0; i < count; i++) {
+            unsigned node = ring[i] - 1 + second, next = ring[(i + 1) % count] - 1 + second;
             cr_assert(topology.far[node][PEACH2_E].node == next &&
                       topology.far[node][PEACH2_E].port == PEACH2_W);
             cr_assert(topology.far[next][PEACH2_W].node == node &&
                       topology.far[next][PEACH2_W].port == PEACH2_E);
         }
-    for (unsigned k = 1; k <= 8; k++) {
+    for (unsigned k = 1; k <= count; k++) {
         cr_assert(topology.far[2 * k - 2][PEACH2_S].node == 2 * k - 1);
         cr_assert(topology.far[2 * k - 1][PEACH2_S].node == 2 * k - 2);
     }
+}
+
+Test(peach2_routing, the_cables_of_ha_pacs)
+{
+    static const unsigned sixteen[] = {1, 3, 5, 7, 15, 13, 11, 9}, eight[] = {1, 3, 7, 5};
+    check_cables(sixteen, 8);
+    check_cables(eight, 4);
+    make(5, 0);
+    cr_assert(topology.rings == 1);
 }
 
 Test(peach2_routing, whole_shapes_take_the_shortest_way)
