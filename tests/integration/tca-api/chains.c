@@ -143,14 +143,18 @@ static void tall(size_t rows, size_t pitch)
     barrier();
     tcaDesc *desc = tcaDescNew();
     TCA_CHECK(tcaDescSetMemcpy2D(desc, &columns[next], 0, WIDTH, &sheets[rank], 0, pitch, WIDTH,
-                                 rows, tcaDMANotify, 0, 5));
+                                 rows, tcaDMANotify | tcaDMANotifySelf, 0, 5));
     TCA_CHECK(tcaDescSet(desc, 3));
     TCA_CHECK(tcaStartDMADesc(3));
     TCA_CHECK(tcaWaitDMARecvDesc(&sheets[before], 0, 5));
     for (size_t i = 0; i < rows * WIDTH; i++)
         REQUIRE(column[i] == value(before, i, 4));
     TCA_CHECK(tcaWaitDMAC(3));
+    TCA_CHECK(tcaTestDMARecvDesc(&columns[rank], 0, 5));
     barrier();
+    TCA_EXPECT(tcaTestDMARecvDesc(&columns[rank], 0, 5), TCA_ERROR_NOT_READY); /* not one a row */
+    if (size > 1)
+        TCA_EXPECT(tcaTestDMARecvDesc(&columns[before], 0, 5), TCA_ERROR_NOT_READY);
     TCA_CHECK(tcaFree(sheet, tcaMemoryGPU)); /* a channel still has it */
     TCA_EXPECT(tcaStartDMADesc(3), TCA_ERROR_INVALID_VALUE);
 }

@@ -15,19 +15,36 @@ static void enums()
 {
     int counts[TCA_OP_NOOP + 1] = {};
     counts[TCA_OP_SUM]++;
-    REQUIRE(TCA_OP_BXOR == 9 && TCA_OP_NOOP == 10 && counts[0] == 1);
-    REQUIRE(get_tca_data_size(TCA_CHAR) == 1 && get_tca_data_size(TCA_UNSIGNED_SHORT) == 2);
-    REQUIRE(get_tca_data_size(TCA_DOUBLE) == sizeof(double));
-    REQUIRE(get_tca_data_size(TCA_LONG_DOUBLE) == sizeof(long double));
-    static const tcaDataType types[] = {TCA_CHAR,          TCA_SIGNED_CHAR, TCA_UNSIGNED_CHAR,
-                                        TCA_BYTE,          TCA_SHORT,       TCA_UNSIGNED_SHORT,
-                                        TCA_INT,           TCA_UNSIGNED,    TCA_LONG,
-                                        TCA_UNSIGNED_LONG, TCA_LONG_LONG,   TCA_UNSIGNED_LONG_LONG,
-                                        TCA_FLOAT,         TCA_DOUBLE,      TCA_LONG_DOUBLE};
+    static const tcaOp ops[] = {TCA_OP_SUM,  TCA_OP_PROD, TCA_OP_MAX, TCA_OP_MIN,
+                                TCA_OP_LAND, TCA_OP_BAND, TCA_OP_LOR, TCA_OP_BOR,
+                                TCA_OP_LXOR, TCA_OP_BXOR, TCA_OP_NOOP};
+    for (int i = 0; i <= TCA_OP_NOOP; i++)
+        REQUIRE(ops[i] == i);
+    REQUIRE(TCA_OP_NOOP == 10 && counts[0] == 1);
+    static const struct {
+        tcaDataType type;
+        std::size_t bytes;
+    } types[] = {{TCA_CHAR, 1},
+                 {TCA_SIGNED_CHAR, 1},
+                 {TCA_UNSIGNED_CHAR, 1},
+                 {TCA_BYTE, 1},
+                 {TCA_SHORT, 2},
+                 {TCA_UNSIGNED_SHORT, 2},
+                 {TCA_INT, sizeof(int)},
+                 {TCA_UNSIGNED, sizeof(unsigned)},
+                 {TCA_LONG, sizeof(long)},
+                 {TCA_UNSIGNED_LONG, sizeof(unsigned long)},
+                 {TCA_LONG_LONG, 8},
+                 {TCA_UNSIGNED_LONG_LONG, 8},
+                 {TCA_FLOAT, sizeof(float)},
+                 {TCA_DOUBLE, sizeof(double)},
+                 {TCA_LONG_DOUBLE, sizeof(long double)}};
     bool seen[(TCA_LONG_DOUBLE & 0xff) + 1] = {};
-    for (tcaDataType type : types) {
-        REQUIRE((type & 0xff) <= (TCA_LONG_DOUBLE & 0xff) && !seen[type & 0xff]);
-        seen[type & 0xff] = true;
+    for (const auto &type : types) {
+        const int low = type.type & 0xff;
+        REQUIRE(get_tca_data_size(type.type) == type.bytes);
+        REQUIRE(low <= (TCA_LONG_DOUBLE & 0xff) && !seen[low]);
+        seen[low] = true;
     }
     const char *version = "TCA " TCA_LIB_VERSION;
     REQUIRE(std::strlen(version) > 4);
