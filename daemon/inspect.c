@@ -114,6 +114,7 @@ json_t *inspect_status(struct tcad *tcad, bool *ret_degraded)
                         : "ready",
         "user", own_user(), "socket", tcad->conf->control.socket, "runtime_dir",
         tcad->conf->node.runtime_dir);
+    *ret_degraded |= tcad->draining; /* it takes nobody: a script wants to know */
     return json_pack(
         "{s:o, s:o, s:I, s:I, s:{s:I, s:I}, s:I, s:{s:s, s:I, s:I, s:I, s:I, s:I}, s:o, s:{s:s, "
         "s:s}}",

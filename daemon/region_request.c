@@ -153,13 +153,9 @@ static bool may_allocate(struct session *session, uint32_t tag, uint64_t bytes)
                      ALLOCS_MAX, session->id);
         return false;
     }
-    uint64_t fds = session_user_fds(tcad, session->uid), fds_max = session_user_fds_max(tcad);
-    if (fds >= fds_max) {
-        session_fail(session, tag, -EDQUOT,
-                     "user %u has %" PRIu64 " of the %" PRIu64
-                     " descriptors that tcad gives one user (3/4 of its LimitNOFILE=), "
-                     "one a region: free some, or allocate fewer, larger ones",
-                     session->uid, fds, fds_max);
+    char text[256];
+    if (!session_user_may_have(tcad, session->uid, 1, text, sizeof text)) {
+        session_fail(session, tag, -EDQUOT, "%s", text);
         return false;
     }
     uint64_t used = region_user_bytes(tcad, session->uid),

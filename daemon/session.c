@@ -157,7 +157,7 @@ static uint32_t sessions_of_user(const struct tcad *tcad, uid_t uid)
 
 enum { FDS_PER_SESSION = 4 }; /* socket, two segments, eventfd */
 
-uint64_t session_user_fds(const struct tcad *tcad, uid_t uid)
+static uint64_t user_fds(const struct tcad *tcad, uid_t uid)
 {
     uint64_t fds = 0;
     for (const struct session *session = tcad->sessions; session; session = session->next)
@@ -166,12 +166,26 @@ uint64_t session_user_fds(const struct tcad *tcad, uid_t uid)
     return fds;
 }
 
-uint64_t session_user_fds_max(const struct tcad *tcad)
+static uint64_t user_fds_max(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
         return UINT64_MAX;
     return limit.rlim_cur / 4 * 3;
+}
+
+bool session_user_may_have(const struct tcad *tcad, uid_t uid, unsigned fds_more, char *text,
+                           size_t text_bytes)
+{
+    const uint64_t fds = user_fds(tcad, uid), fds_max = user_fds_max();
+    if (fds + fds_more <= fds_max)
+        return true;
+    snprintf(text, text_bytes,
+             "user %u has %" PRIu64 " of the %" PRIu64
+             " descriptors that tcad gives one user (3/4 of its LimitNOFILE=), one a region and %d "
+             "a session: free some, allocate fewer, larger regions, or raise it",
+             uid, fds, fds_max, FDS_PER_SESSION);
+    return false;
 }
 
 void session_take_name(char ret_name[static NAME_MAX_BYTES], const char *name)
@@ -213,13 +227,9 @@ static bool may_open(struct tcad *tcad, struct client *client, uint32_t tag,
             client->uid, of_user, conf->limits.sessions_per_user);
         return false;
     }
-    uint64_t fds = session_user_fds(tcad, client->uid), fds_max = session_user_fds_max(tcad);
-    if (fds + FDS_PER_SESSION > fds_max) {
-        client_failf(client, tag, -EDQUOT,
-                     "user %u has %" PRIu64 " of the %" PRIu64
-                     " descriptors that tcad gives one user (3/4 of its LimitNOFILE=): "
-                     "close sessions, free regions, or raise it",
-                     client->uid, fds, fds_max);
+    char text[256];
+    if (!session_user_may_have(tcad, client->uid, FDS_PER_SESSION, text, sizeof text)) {
+        client_failf(client, tag, -EDQUOT, "%s", text);
         return false;
     }
     return true;

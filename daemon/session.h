@@ -82,10 +82,10 @@ void session_unnotified(struct session *session); /* a binding was freed */
 /* By id: NULL when it is gone or going. Asynchronous work keeps ids, not pointers. */
 struct session *session_find(struct tcad *tcad, uint64_t id);
 
-/* Descriptors that this user's sessions hold in the daemon, and how many one user may: the others
- * need some too. */
-uint64_t session_user_fds(const struct tcad *tcad, uid_t uid);
-uint64_t session_user_fds_max(const struct tcad *tcad);
+/* Whether this user's sessions may hold so many descriptors more in the daemon: the others need some
+ * too. If not, `text` says what there is, and what to do. */
+bool session_user_may_have(const struct tcad *tcad, uid_t uid, unsigned fds_more, char *text,
+                           size_t text_bytes);
 
 /* A name that a client chose for people to read: cut to length, one line, UTF-8. */
 void session_take_name(char ret_name[static NAME_MAX_BYTES], const char *name);
