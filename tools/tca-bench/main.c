@@ -44,7 +44,7 @@ static void usage(FILE *out)
         "\n"
         "  -b, --bench LIST    of pingpong, bandwidth, start, overlap, beside, breakdown (default: "
         "all)\n"
-        "  -s, --sizes LIST    in bytes, K and M understood, multiples of 8 to 4M, beside 256M "
+        "  -s, --sizes LIST    in bytes, K and M understood, multiples of 8 to 4M, -b beside 256M "
         "(default: each "
         "benchmark's own)\n"
         "  -r, --rail RAIL     shm or ofi only, or peach2 (default: shm and ofi)\n"
@@ -79,11 +79,11 @@ static int parse_size(const char *text, uint64_t *ret_bytes)
     char *end;
     unsigned long long bytes = strtoull(text, &end, 10);
 
-    if (end == text || *text == '-')
+    if (end == text || *text == '-' || bytes > LONG_BYTES_MAX)
         return -EINVAL;
     if (*end == 'K' || *end == 'M')
         bytes *= *end++ == 'K' ? 1u << 10 : 1u << 20;
-    if (*end || bytes == 0 || bytes % 8 || bytes > LONG_MAX)
+    if (*end || bytes == 0 || bytes % 8 || bytes > LONG_BYTES_MAX)
         return -EINVAL;
     *ret_bytes = bytes;
     return 0;
@@ -176,6 +176,23 @@ static const char *legal(int option)
     }
 }
 
+/* What a benchmark could not do is not left out without a word. */
+static int check_sizes(const struct options *options)
+{
+    for (size_t i = 0; i < options->size_count; i++)
+        for (size_t bench = 0; bench < BENCHES; bench++) {
+            if (!options->bench[bench] || benches[bench].run == bench_beside ||
+                options->sizes[i] <= BYTES_MAX)
+                continue;
+            fprintf(stderr,
+                    "tca-bench: -s: %llu bytes are more than the 4M of %s: give smaller sizes, or "
+                    "-b beside alone, for up to 256M\n",
+                    (unsigned long long)options->sizes[i], benches[bench].name);
+            return -EINVAL;
+        }
+    return 0;
+}
+
 /* 0, 1: only help was wanted, or -EINVAL after saying why. */
 static int parse(int argc, char **argv, struct options *options)
 {
@@ -215,7 +232,7 @@ static int parse(int argc, char **argv, struct options *options)
         fprintf(stderr, "tca-bench: '%s': no arguments are taken, only options\n", argv[optind]);
         return -EINVAL;
     }
-    return 0;
+    return check_sizes(options);
 }
 
 /* ---- rows */
@@ -255,8 +272,6 @@ static bool makes_sense(size_t bench, const struct way *way, uint64_t bytes)
 {
     bench_run *run = benches[bench].run;
 
-    if (bytes > BYTES_MAX && run != bench_beside)
-        return false;
     if (way->strided &&
         (bytes < 16 || run == bench_start || run == bench_overlap || run == bench_breakdown))
         return false;

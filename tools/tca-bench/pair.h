@@ -9,10 +9,10 @@
 #include "tools/tca-bench/line.h"
 #include "tools/tca-bench/work.h"
 
-#define AREA_BYTES  (8u << 20) /* of what is sent, and of what is received */
-#define BYTES_MAX   (4u << 20)
-#define LONG_MAX    (256u << 20) /* of a put that has a region to itself */
-#define PATIENCE_NS INT64_C(30000000000)
+#define AREA_BYTES     (8u << 20) /* of what is sent, and of what is received */
+#define BYTES_MAX      (4u << 20)
+#define LONG_BYTES_MAX (256u << 20) /* of a put that has a region to itself */
+#define PATIENCE_NS    INT64_C(30000000000)
 
 /* Who carries a row's data, and in which form. */
 struct way {
