@@ -5,8 +5,6 @@
 
 #include "drivers/peach2/peach2.h"
 
-enum { COMPILED_MAX = 4096 }; /* descriptors of one chain; what needs more is staged */
-
 /* All of it is memory of the peer's: an offset of the sender's making leads to no other node. */
 static bool lands_at_peer(const struct blob *blob, const struct layout *layout)
 {
@@ -110,7 +108,7 @@ static int compile_put(struct peach2 *peach2, const struct driver_put_args *args
 {
     const struct region *region = (const struct region *)args->region;
     uint32_t count = 1;
-    struct peach2_descriptor *chain = malloc(COMPILED_MAX * sizeof(chain[0]));
+    struct peach2_descriptor *chain = malloc(PEACH2_CHAIN_MAX * sizeof(chain[0]));
     if (!chain)
         return -ENOMEM;
     int r = 0;
@@ -119,7 +117,7 @@ static int compile_put(struct peach2 *peach2, const struct driver_put_args *args
             (struct peach2_descriptor){.destination = peach2_global(put->peer->address.node, 0)};
     else
         r = compile(args->layout, region->bus + args->offset_bytes, args->target_layout,
-                    put->target, chain, COMPILED_MAX, &count);
+                    put->target, chain, PEACH2_CHAIN_MAX, &count);
     if (r == 0) {
         struct peach2_descriptor *last = &chain[count - 1];
         last->flags =

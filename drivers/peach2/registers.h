@@ -8,16 +8,14 @@
  * of internal memory or in 16 registers of a channel, routing of PCIe packets by address. Its
  * register map, its descriptor format and its address windows are not public: everything below is
  * our own. So are, because we found that a driver cannot do without them: acknowledgements, epochs,
- * notification rings and link-local addresses.
+ * notification rings and scratchpads.
  *
  * ---- Addresses ----
  *
  * A *bus address* has 48 bits. Below 2^39 it is host memory as the board's IOMMU maps it (the
  * driver says what, see MAP); from 2^39 on it is internal memory. A *global address* is
  * PEACH2_GLOBAL | node << 40 | bus address of that node's board: what packets carry, and what
- * boards route by. `node` is the board's place in its sub-cluster, 0 to 15. Nodes from
- * PEACH2_LINK_LOCAL on are "whoever is at the other end of my port E, W, S": such a packet leaves
- * by that port and ends at the next board.
+ * boards route by. `node` is the board's place in its sub-cluster, 0 to 15.
  *
  * ---- Packets ----
  *
@@ -32,7 +30,7 @@
  *
  * A board numbers its packets, a count for each node that they go to; where they end that count is
  * followed, and `accept_epoch` says what becomes of those that are late, early or of another time.
- * Not numbered are acknowledgements, link-local packets and those to PEACH2_AT_MESSAGE.
+ * Not numbered are acknowledgements and packets to PEACH2_AT_MESSAGE.
  *
  * A cable that comes out: what the neighbour had not taken yet is the sender's again, and leaves by
  * whatever its routes say then, before anything that is made later for the same node; without
@@ -82,12 +80,11 @@ enum {
     PEACH2_ALIGN = 4,  /* addresses, blocks, gaps and lengths of descriptors are multiples of it */
     PEACH2_PHASE = 16, /* source and destination address are equal modulo this, for every block */
     PEACH2_LENGTH_MAX = 1 << 20, /* bytes of one descriptor */
-    PEACH2_CHAIN_MAX = 1 << 16,  /* descriptors of one start: a chain that has more is a loop */
+    PEACH2_CHAIN_MAX = 1 << 12,  /* descriptors of one start from host memory: see BAD_CHAIN */
     PEACH2_HOLD_MAX_MS = 5000,
     PEACH2_HOPS_MAX = 32, /* links that a packet may cross: one that has more is in a loop */
     PEACH2_PIO_LINES = 1024,
     PEACH2_PIO_BYTES = 64,
-    PEACH2_LINK_LOCAL = 0xf0, /* node PEACH2_LINK_LOCAL + port */
 };
 
 enum peach2_port { PEACH2_N, PEACH2_E, PEACH2_W, PEACH2_S, PEACH2_PORTS, PEACH2_DISCARD = 0xff };
@@ -196,8 +193,9 @@ enum peach2_error {
     PEACH2_BAD_SOURCE,      /* not memory that is mapped for the board */
     PEACH2_BAD_DESTINATION, /* no global address, one that no route leads to, or a gap has led into
                                another node's */
-    PEACH2_BAD_CHAIN,       /* PEACH2_CHAIN_MAX */
-    PEACH2_BAD_START,       /* more commands than fit */
+    PEACH2_BAD_CHAIN, /* more than PEACH2_CHAIN_MAX; or than internal memory or the registers have
+                         slots: it has come back to one of them. So a loop of the longest ends */
+    PEACH2_BAD_START, /* more commands than fit */
 };
 
 /* Packets whose (address & mask) == base leave by port: the first entry that fits. N: they end

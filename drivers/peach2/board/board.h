@@ -213,13 +213,14 @@ bool board_send(struct board *board, const struct packet_header *header, const u
 /* Whether packets to this address are numbered. */
 static inline bool board_counted(uint64_t address)
 {
-    return peach2_node_of(address) < PEACH2_NODES &&
-           (address & PEACH2_OFFSET_MASK) != (PEACH2_INTERNAL | PEACH2_AT_MESSAGE);
+    const uint64_t bus = address & PEACH2_OFFSET_MASK;
+    return peach2_node_of(address) < PEACH2_NODES && bus != (PEACH2_INTERNAL | PEACH2_AT_MESSAGE) &&
+           bus != (PEACH2_INTERNAL | PEACH2_AT_ACKNOWLEDGE);
 }
 /* One that is made here: epoch, node and number are filled in. */
 bool board_emit(struct board *board, struct packet_header *header, const uint8_t *payload);
 /* Where a global address leads, or PEACH2_DISCARD. */
-unsigned board_route(const struct board *board, uint64_t address, unsigned in);
+unsigned board_route(const struct board *board, uint64_t address);
 
 /* ---- land.c ---- */
 void board_land(struct board *board, const struct packet_header *header, const uint8_t *payload,

@@ -49,16 +49,25 @@ static int check(struct board *board, const struct peach2_descriptor *descriptor
     uint64_t first = descriptor->block != 0 ? descriptor->block : descriptor->length;
     if (descriptor->length > 0 && !board_memory(board, descriptor->source, first, false))
         return PEACH2_BAD_SOURCE;
-    if (board_route(board, descriptor->destination, PEACH2_N) == PEACH2_DISCARD)
+    if (board_route(board, descriptor->destination) == PEACH2_DISCARD)
         return PEACH2_BAD_DESTINATION;
     return 0;
+}
+
+/* A chain stays in its home, so one that has more than fit there is a loop; host memory could hold
+ * any number. */
+static uint32_t longest_chain(uint32_t fetch)
+{
+    return fetch == PEACH2_FETCH_INTERNAL    ? PEACH2_INTERNAL_DESCRIPTORS
+           : fetch == PEACH2_FETCH_REGISTERS ? PEACH2_REGISTER_DESCRIPTORS
+                                             : PEACH2_CHAIN_MAX;
 }
 
 int descriptor_load(struct board *board, unsigned index)
 {
     struct channel *channel = &board->channels[index];
     struct peach2_descriptor *descriptor = &channel->descriptor;
-    if (channel->links++ == PEACH2_CHAIN_MAX)
+    if (channel->links++ == longest_chain(channel->fetch))
         return PEACH2_BAD_CHAIN;
     int error = fetch(board, index, descriptor);
     if (error == 0)

@@ -112,7 +112,7 @@ void board_land(struct board *board, const struct packet_header *header, const u
     const uint64_t bus = header->address & PEACH2_OFFSET_MASK;
     const unsigned node = peach2_node_of(header->address);
     const bool restart = bus == (PEACH2_INTERNAL | PEACH2_AT_RESTART);
-    if (node != board->node && node < PEACH2_LINK_LOCAL) { /* a route that leads here by mistake */
+    if (node != board->node) { /* a route that leads here by mistake */
         board_discard(board, PEACH2_CAUSE_UNROUTED);
         return;
     }

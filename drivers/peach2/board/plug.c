@@ -29,8 +29,7 @@ static void say(struct board *board, unsigned index)
 /* ---- out ---- */
 
 /* Takes back what the neighbour has not claimed, and keeps what we have claimed of its. What comes
- * back is older than what waits for the same nodes already. Link-local packets were for this
- * neighbour, by this cable: they are gone. */
+ * back is older than what waits for the same nodes already. */
 static void divide(struct board *board, struct port *port)
 {
     uint64_t first = atomic_fetch_or(&port->out->claimed, LINK_CLOSED) & ~LINK_CLOSED;

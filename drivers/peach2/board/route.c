@@ -4,12 +4,6 @@
 #include "drivers/peach2/board/board.h"
 #include "proto/wait.h"
 
-static bool to_neighbour(uint64_t address)
-{
-    unsigned node = peach2_node_of(address);
-    return node >= PEACH2_LINK_LOCAL && node < PEACH2_LINK_LOCAL + PEACH2_PORTS;
-}
-
 static const struct peach2_route *find(const struct board *board, uint64_t address)
 {
     for (unsigned i = 0; i < PEACH2_ROUTES; i++) {
@@ -20,12 +14,10 @@ static const struct peach2_route *find(const struct board *board, uint64_t addre
     return NULL;
 }
 
-unsigned board_route(const struct board *board, uint64_t address, unsigned in)
+unsigned board_route(const struct board *board, uint64_t address)
 {
     if ((address & ~(PEACH2_NODE_MASK | PEACH2_OFFSET_MASK)) != PEACH2_GLOBAL)
         return PEACH2_DISCARD;
-    if (to_neighbour(address))
-        return in != PEACH2_N ? PEACH2_N : peach2_node_of(address) - PEACH2_LINK_LOCAL;
     const struct peach2_route *route = find(board, address);
     return route && route->port < PEACH2_PORTS ? route->port : PEACH2_DISCARD;
 }
@@ -104,7 +96,7 @@ bool board_send(struct board *board, const struct packet_header *header, const u
     unsigned node = peach2_node_of(header->address);
     if (board->replay_count > 0 && !replay && node < PEACH2_NODES && board->replays[node].count > 0)
         return in != PEACH2_N && replay_push(board, header, payload, false);
-    unsigned out = board_route(board, header->address, in);
+    unsigned out = board_route(board, header->address);
     if (out == PEACH2_N) {
         board_land(board, header, payload, in);
         return true;

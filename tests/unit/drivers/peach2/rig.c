@@ -29,7 +29,7 @@ static bool out_of_patience(uint64_t since_ns)
 
 /* ---- control ---- */
 
-static int dial(const char *path)
+int rig_dial(const char *path)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     strcpy(name.sun_path, path);
@@ -89,7 +89,7 @@ void rig_plug(struct rig *rig, unsigned node, unsigned port, bool in)
 {
     const struct peach2_control message = {.type = in ? PEACH2_PLUG : PEACH2_UNPLUG, .port = port};
     struct peach2_control answer;
-    int fd = dial(rig->boards[node].path);
+    int fd = rig_dial(rig->boards[node].path);
     say(fd, &message, -1);
     cr_assert(hear(fd, &answer, NULL) == 0);
     close(fd);
@@ -162,7 +162,7 @@ void rig_attach(struct rig *rig, unsigned node)
     const struct peach2_control attach = {.type = PEACH2_ATTACH};
     struct peach2_control answer;
     int fds[4];
-    board->control = dial(board->path);
+    board->control = rig_dial(board->path);
     say(board->control, &attach, -1);
     cr_assert(hear(board->control, &answer, fds) == 0);
     board->bar0 = map_bar(fds[0], sizeof(*board->bar0));

@@ -48,6 +48,8 @@ void rig_detach(struct rig_board *board);
 void rig_wait_cables(struct rig *rig, unsigned without);
 /* Routes of all attached boards for these links. */
 void rig_route(struct rig *rig, const struct peach2_links *links);
+/* A connection to its control socket, for somebody else than its driver. */
+int rig_dial(const char *path);
 /* Control: status of the answer. fd -1: none. */
 int rig_ask(struct rig_board *board, const struct peach2_control *message, int fd);
 void rig_plug(struct rig *rig, unsigned node, unsigned port, bool in);

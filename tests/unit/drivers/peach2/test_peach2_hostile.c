@@ -134,7 +134,7 @@ Test(peach2_hostile, loops, .timeout = 60)
     rig_command(board, 0, PEACH2_FETCH_INTERNAL, 0);
     cr_assert(rig_error(board, 0) == PEACH2_BAD_CHAIN);
     rig_abort(board, 0);
-    board->bar0->descriptors[1].length = 4096;
+    board->bar0->descriptors[1].length = MEMORY / 2; /* half a GiB, until it is found out */
     rig_command(board, 0, PEACH2_FETCH_INTERNAL, 0);
     for (unsigned i = 0; i < 20; i++) {
         check_works(0, 1);
