@@ -133,9 +133,13 @@ static int result_of(const struct tca_plan *plan)
 {
     if (plan->last_status == 0)
         return 1;
-    return error_set(plan->last_status, "start %llu of plan \"%s\" failed: %s",
+    char fault[256] = "";
+    if (plan->daemon_count > 0)
+        driver_fault_text((enum rail)plan->entry.rail, plan->entry.fault, fault, sizeof(fault));
+    return error_set(plan->last_status, "start %llu of plan \"%s\" failed: %s%s%s",
                      (unsigned long long)plan->last_starts, plan->name,
-                     plan->broken ? plan->why : tca_strerror(plan->last_status));
+                     plan->broken ? plan->why : tca_strerror(plan->last_status),
+                     fault[0] ? ": " : "", fault);
 }
 
 static int look_plan(struct tca *session, void *subject)

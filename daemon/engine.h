@@ -157,8 +157,9 @@ struct engine_plan {
     struct engine_plan *next_running;
     uint64_t unfinished; /* bit per chain */
     int status;
-    int broken;  /* every start fails with it */
-    bool paused; /* a start waits: in `entry`, once it is there */
+    uint32_t fault; /* driver_op.fault of what failed first */
+    int broken;     /* every start fails with it */
+    bool paused;    /* a start waits: in `entry`, once it is there */
     bool held;
     bool posted; /* everything of the current start was handed to drivers */
     struct submit_entry entry;

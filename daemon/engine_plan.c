@@ -80,6 +80,7 @@ static void complete(struct engine_plan *plan)
         .retries = retries > UINT16_MAX ? UINT16_MAX : (uint16_t)retries,
         .bytes = plan->status < 0 ? 0 : plan->bytes,
         .descriptors = plan->descriptors,
+        .fault = plan->fault,
         .start_ns = plan->entry.start_ns,
         .taken_ns = plan->taken_ns,
         .posted_ns = posted ? posted : plan->taken_ns,
@@ -107,8 +108,10 @@ static void note_result(struct engine_plan *plan, uint32_t chain, int result)
     if (result == 0)
         return;
     plan->unfinished &= ~(1ull << chain);
-    if (result < 0 && plan->status == 0)
+    if (result < 0 && plan->status == 0) {
         plan->status = result;
+        plan->fault = chain_fault(plan->chains[chain]);
+    }
 }
 
 /* Whether later starts on the channel may go: everything of this one has been handed to its driver.
@@ -145,6 +148,7 @@ static void start(struct engine_plan *plan)
     struct engine_session *session = plan->session;
     plan->taken_ns = clock_now_ns();
     plan->status = 0;
+    plan->fault = 0;
     plan->posted = false;
     plan->unfinished = plan->chain_count == 64 ? ~0ull : (1ull << plan->chain_count) - 1;
     engine_count(&plan->starts, 1);

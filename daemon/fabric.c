@@ -8,7 +8,7 @@
 #include "daemon/engine.h"
 #include "daemon/tcad.h"
 
-enum { CABLES_MAX = 64 };
+enum { CABLES_MAX = 64, FAULTS_MAX = 64 };
 
 bool fabric_shared(const struct tcad *tcad, uint32_t node)
 {
@@ -125,16 +125,29 @@ static json_t *cables(const struct tcad *tcad, const struct driver *driver)
     return list;
 }
 
+/* Of our own board, in the driver's words. */
+static json_t *faults(const struct driver *driver)
+{
+    struct driver_fault faults[FAULTS_MAX];
+    json_t *list = json_array();
+    unsigned count = driver->ops->faults(driver, faults, FAULTS_MAX);
+    for (unsigned i = 0; i < count; i++)
+        json_array_append_new(list, json_pack("{s:s, s:I}", "text", faults[i].text, "count",
+                                              (json_int_t)faults[i].count));
+    return list;
+}
+
 json_t *fabric_document(const struct tcad *tcad)
 {
     json_t *list = json_array();
     for (int rail = 1; rail < RAIL_COUNT; rail++) {
         const struct driver *driver = engine_driver(tcad->engine, rail);
         if (driver && driver->ops->cables)
-            json_array_append_new(
-                list, json_pack("{s:s, s:s, s:o, s:o}", "rail", rail_name(rail), "shape",
-                                engine_driver_caps(tcad->engine, rail)->detail, "boards",
-                                boards(tcad, driver), "cables", cables(tcad, driver)));
+            json_array_append_new(list,
+                                  json_pack("{s:s, s:s, s:o, s:o, s:o}", "rail", rail_name(rail),
+                                            "shape", engine_driver_caps(tcad->engine, rail)->detail,
+                                            "boards", boards(tcad, driver), "cables",
+                                            cables(tcad, driver), "faults", faults(driver)));
     }
     return list;
 }

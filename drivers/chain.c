@@ -17,11 +17,19 @@ struct chain {
     uint32_t in_flight; /* puts that were posted and are not done */
     uint32_t step_count;
     bool running;
-    bool refused; /* some slot was */
-    int error;    /* the first of this start; no step is posted after it */
-    int result;   /* of the last start: what chain_run() says once it is over */
+    bool refused;   /* some slot was */
+    int error;      /* the first of this start; no step is posted after it */
+    uint32_t fault; /* what the device said of it */
+    int result;     /* of the last start: what chain_run() says once it is over */
     struct chain_slot slots[];
 };
+
+static __attribute__((cold)) void note_failure(struct chain *chain, struct driver_op *op, int error)
+{
+    chain->error = error;
+    chain->fault = op->fault;
+    op->fault = 0;
+}
 
 static void put_done(struct driver_op *op, int status)
 {
@@ -29,7 +37,7 @@ static void put_done(struct driver_op *op, int status)
     struct chain *chain = slot->chain;
     chain->in_flight--;
     if (__builtin_expect(status < 0, 0) && chain->error == 0)
-        chain->error = status;
+        note_failure(chain, op, status);
 }
 
 int chain_new(const struct chain_step *steps, uint32_t step_count, struct chain **ret_chain)
@@ -141,6 +149,7 @@ int chain_start(struct chain *chain)
     chain->running = true;
     chain->next = 0;
     chain->error = 0;
+    chain->fault = 0;
     return advance(chain);
 }
 
@@ -165,6 +174,11 @@ uint32_t chain_retries(const struct chain *chain)
             retries += slot->op.retries;
     }
     return retries;
+}
+
+uint32_t chain_fault(const struct chain *chain)
+{
+    return chain->fault;
 }
 
 uint64_t chain_posted_ns(const struct chain *chain)

@@ -71,6 +71,7 @@ void chain_cancel(struct chain *chain, int error);
 
 /* Of the last or current start. */
 uint32_t chain_retries(const struct chain *chain);
+uint32_t chain_fault(const struct chain *chain); /* driver_op.fault of what failed */
 uint64_t chain_posted_ns(const struct chain *chain);
 /* The most that a put of it crossed. */
 uint32_t chain_hops(const struct chain *chain);

@@ -77,6 +77,12 @@ struct driver_cable {
     bool in; /* and not unplugged, nor a board at an end of it gone */
 };
 
+/* What this node's device has complained of, for people, and how often that was noticed. */
+struct driver_fault {
+    char text[128];
+    uint64_t count;
+};
+
 /* One start of a put. The owner embeds it; the driver uses it from put_post() until done() is
  * called. */
 struct driver_op {
@@ -88,6 +94,9 @@ struct driver_op {
     uint64_t posted_ns;
     /* likewise, by drivers that have cables(): how many it crosses; else left as it is, 0 */
     uint32_t hops;
+    /* what the device said, set by the driver before done() with an error; 0: nothing. In words:
+     * driver_fault_text(). */
+    uint32_t fault;
     void *driver_private[3]; /* the driver's while it has the op */
     void *owner;             /* the owner's */
 };
@@ -185,6 +194,7 @@ struct driver_ops {
     /* Cables that what we put there crosses now; 0: none (our own place), or no way leads there. */
     unsigned (*hops)(const struct driver *driver, unsigned place);
     unsigned (*cables)(const struct driver *driver, struct driver_cable *ret_cables, unsigned max);
+    unsigned (*faults)(const struct driver *driver, struct driver_fault *ret_faults, unsigned max);
     /* What put_prepare() takes for the landing of so many bytes in memory of the peer's device that
      * is nobody's: to measure the way there. Bytes of the blob, or -EMSGSIZE: it is smaller than
      * that. */
@@ -201,3 +211,6 @@ struct driver {
 extern const struct driver_ops *const drivers_all[];
 const struct driver_ops *driver_find(const char *name);
 const struct driver_ops *driver_of_rail(enum rail rail);
+/* What the device of a rail meant by driver_op.fault; "": nothing. Also where that driver was not
+ * built in. */
+void driver_fault_text(enum rail rail, uint32_t fault, char *ret_text, size_t text_bytes);

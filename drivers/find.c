@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "drivers/driver.h"
+#include "drivers/peach2/fault.h"
 
 const struct driver_ops *driver_find(const char *name)
 {
@@ -16,4 +17,11 @@ const struct driver_ops *driver_of_rail(enum rail rail)
         if ((*ops)->rail == rail)
             return *ops;
     return NULL;
+}
+
+void driver_fault_text(enum rail rail, uint32_t fault, char *ret_text, size_t text_bytes)
+{
+    ret_text[0] = '\0';
+    if (rail == RAIL_PEACH2 && fault != 0)
+        peach2_fault_text(fault, ret_text, text_bytes);
 }

@@ -38,7 +38,7 @@ struct complete_entry { /* daemon -> client, one line */
     uint16_t retries;
     uint64_t bytes;
     uint32_t descriptors;
-    uint32_t reserved;
+    uint32_t fault;     /* what the rail's device said of an error: driver_op.fault */
     uint64_t start_ns;  /* as submitted */
     uint64_t taken_ns;  /* the engine took it from the ring */
     uint64_t posted_ns; /* the last descriptor was given to the driver */

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "drivers/peach2/fault.h"
 #include "drivers/peach2/peach2.h"
 #include "proto/wait.h"
 
@@ -262,15 +263,20 @@ static bool still_runs(const struct peach2 *peach2, unsigned index, const struct
 void channel_failed(struct peach2 *peach2, unsigned index)
 {
     /* A reset (see reroute()) may have come between: what stopped then is sent again anyway. */
-    if (atomic_load_explicit(&registers(peach2, &peach2->channels[index])->error,
-                             memory_order_acquire) == 0)
+    const uint32_t error = atomic_load_explicit(&registers(peach2, &peach2->channels[index])->error,
+                                                memory_order_acquire);
+    if (error == 0)
         return;
+    fault_stopped(peach2, index, error);
+    const unsigned node = peach2->device.node;
     channel_look(peach2, index);
     struct put *put = put_of(peach2, index, peach2->channels[index].sent + 1);
     channels_reset(peach2);
     mend_internal_memory(peach2);
-    if (put && still_runs(peach2, index, put)) /* the board may have called it done meanwhile */
+    if (put && still_runs(peach2, index, put)) { /* the board may have called it done meanwhile */
+        put->op->fault = peach2_fault(node, index, error);
         put_done(peach2, put, -EIO);
+    }
 }
 
 bool channel_stalled(struct peach2 *peach2, unsigned index, uint64_t now_ns)

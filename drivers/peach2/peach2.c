@@ -69,5 +69,6 @@ const struct driver_ops peach2_driver_ops = {
     .reaches = peach2_reaches,
     .hops = peach2_hops_to,
     .cables = peach2_cables,
+    .faults = peach2_faults,
     .scratch_landing = peach2_scratch_landing,
 };

@@ -154,6 +154,9 @@ struct peach2 {
     _Atomic uint8_t shown_up[PEACH2_NODES];
     _Atomic uint32_t shown_reach;
     _Atomic uint8_t shown_hops[PEACH2_NODES];
+    /* What the board has complained of, and how often: see fault.c. */
+    _Atomic uint64_t shown_stops[PEACH2_CHANNELS][PEACH2_ERRORS];
+    _Atomic uint64_t shown_discards[32]; /* by cause bit */
 
     /* our own memory: rings, chains, segments */
     uint8_t *arena;
@@ -231,6 +234,12 @@ unsigned messages_send(struct peach2 *peach2);
 uint64_t message_put(const struct put *put);
 /* At once, if there is room. */
 bool message_flush(struct peach2 *peach2, const struct peer *peer, uint32_t number);
+
+/* ---- fault.c ---- */
+/* The board has stopped a channel, or discarded packets for these causes. */
+void fault_stopped(struct peach2 *peach2, unsigned channel, uint32_t error);
+void fault_discarded(struct peach2 *peach2, uint32_t causes);
+unsigned peach2_faults(const struct driver *driver, struct driver_fault *ret_faults, unsigned max);
 
 /* ---- links.c ---- */
 /* The board is new: what it says of its ports, and the routes that follow. */

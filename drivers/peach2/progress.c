@@ -118,6 +118,7 @@ static unsigned take_cause(struct peach2 *peach2)
         return 0;
     uint32_t bits = atomic_exchange(
         cause, 0); /* before we look at what was stored for them: pairs with the board's fence */
+    fault_discarded(peach2, bits);
     if (bits & PEACH2_CAUSE_NOTIFY)
         moved += messages_take(peach2);
     for (unsigned i = 0; i < PEACH2_CHANNELS; i++) {

@@ -54,6 +54,7 @@
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define PEACH2_GLOBAL     (UINT64_C(1) << 56)
@@ -196,7 +197,24 @@ enum peach2_error {
     PEACH2_BAD_CHAIN, /* more than PEACH2_CHAIN_MAX; or than internal memory or the registers have
                          slots: it has come back to one of them. So a loop of the longest ends */
     PEACH2_BAD_START, /* more commands than fit */
+    PEACH2_ERRORS
 };
+
+/* For people. */
+static inline const char *peach2_error_text(uint32_t error)
+{
+    static const char *const texts[PEACH2_ERRORS] = {
+        [PEACH2_BAD_FETCH] = "no descriptor there: no such slot, or memory not mapped for it",
+        [PEACH2_BAD_FLAGS] = "a descriptor has flags that there are not",
+        [PEACH2_BAD_ALIGNMENT] = "a descriptor's addresses, lengths or gaps are not aligned",
+        [PEACH2_BAD_LENGTH] = "a descriptor's length is over 1 MiB, or no multiple of its block",
+        [PEACH2_BAD_SOURCE] = "a descriptor's source is not memory that is mapped for it",
+        [PEACH2_BAD_DESTINATION] = "no route leads to a descriptor's destination",
+        [PEACH2_BAD_CHAIN] = "a chain of descriptors leads back into itself",
+        [PEACH2_BAD_START] = "more commands than fit",
+    };
+    return error < PEACH2_ERRORS && texts[error] ? texts[error] : "an unknown error";
+}
 
 /* Packets whose (address & mask) == base leave by port: the first entry that fits. N: they end
  * here. PEACH2_DISCARD: they end, too.
@@ -246,6 +264,18 @@ enum {
     PEACH2_CAUSE_GAP = 1 << 23,       /* packets of a node are missing: see accept_epoch */
     PEACH2_CAUSE_SPACE = 1 << 22,     /* BAR 2 has room again (not one of the discards) */
 };
+
+/* Likewise: which packets were discarded; NULL: the bit is not one of those. */
+static inline const char *peach2_discard_text(uint32_t bit)
+{
+    return bit == PEACH2_CAUSE_UNMAPPED    ? "for memory that is not mapped for it"
+           : bit == PEACH2_CAUSE_UNROUTED  ? "that no route fits"
+           : bit == PEACH2_CAUSE_HOPS      ? "that went in circles"
+           : bit == PEACH2_CAUSE_OVERRUN   ? "for a queue that was full"
+           : bit == PEACH2_CAUSE_HELD      ? "that waited for a cable for too long"
+           : bit == PEACH2_CAUSE_MALFORMED ? "that made no sense"
+                                           : NULL;
+}
 
 /* One entry of a notification ring. Ring s lies at notify_base + s * notify_entries * 32 in host or
  * internal memory. */

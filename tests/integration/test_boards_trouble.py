@@ -12,7 +12,7 @@ import time
 
 import harness
 from boards import Boards
-from harness import Stream
+from harness import Stream, until
 
 DESCRIPTORS = 1024
 DESCRIPTOR = struct.Struct("<QQIIiiIIQQQ")  # drivers/peach2/registers.h, struct peach2_descriptor
@@ -56,18 +56,32 @@ class Overwritten(Boards):
         memory = InternalMemory(cluster.boards[0])
         chain = memory.used()
         self.assertEqual(len(chain), 3)
-        for what in ({"flags": 0, "next": chain[0], "length": 0, "block": 0}, {"source": 0}, {"destination": 0}, {"flags": 1 << 9},
-                     {"source": memory.read(chain[0])["source"] + 4}, {"length": 1 << 21}, {"flags": 0, "next": DESCRIPTORS}):
+        self.assertEqual(cluster.fabric(cluster[0])["faults"], [])
+        for what, why in (({"flags": 0, "next": chain[0], "length": 0, "block": 0}, "a chain of descriptors leads back into itself"),
+                          ({"flags": 0, "next": chain[0]}, "a chain of descriptors leads back into itself"),
+                          ({"source": 0}, "a descriptor's source is not memory that is mapped for it"),
+                          ({"destination": 0}, "no route leads to a descriptor's destination"),
+                          ({"flags": 1 << 9}, "a descriptor has flags that there are not"),
+                          ({"source": memory.read(chain[0])["source"] + 4}, "a descriptor's addresses, lengths or gaps are not aligned"),
+                          ({"length": 1 << 21}, "a descriptor's length is over 1 MiB, or no multiple of its block"),
+                          ({"flags": 0, "next": DESCRIPTORS}, "no descriptor there: no such slot, or memory not mapped for it")):
             with self.subTest(what):
                 for slot in chain:
                     memory.write(slot, **what)
-                with self.refused("-EIO"):
+                with self.refused("-EIO", "this node's board (number 0 of its sub-cluster) has stopped its channel", why):
                     self.start(sender, plan)
+                self.assertIn(why, "".join(fault["text"] for fault in cluster.fabric(cluster[0])["faults"]))
                 self.start(sender, other)
                 self.arrived(receiver, 0, other_target, slot=1)
                 self.assertEqual(self.start(sender, plan)["rail"], "peach2")
                 self.arrived(receiver, 0, target, bytes_)
         self.assertGreater(stream.finish(), 0)
+        self.assertEqual(sum(fault["count"] for fault in cluster.fabric(cluster[0])["faults"]), 8)
+        self.assertEqual(cluster.fabric(cluster[1])["faults"], [], "its own board has not complained")
+        memory.write(chain[0], destination=1 << 56 | 1 << 40)  # node 1's bus address 0
+        self.start(sender, plan)
+        astray, = until(lambda: cluster.fabric(cluster[1])["faults"], "node1's board complains")
+        self.assertEqual(astray["text"], "packets discarded for memory that is not mapped for it")
 
 
 class CutInTwo(Boards):

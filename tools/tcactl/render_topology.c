@@ -86,7 +86,7 @@ static void links(const struct forest *forest, long long id, const struct screen
 /* Boards and cables of a network without switches. */
 static void fabric(const json_t *doc, const struct screen *screen)
 {
-    size_t cables = doc_count(doc, "cables");
+    size_t cables = doc_count(doc, "cables"), faults = doc_count(doc, "faults");
 
     screen_text(screen, doc_text(doc, "rail"));
     fputs(": ", screen->to);
@@ -100,7 +100,7 @@ static void fabric(const json_t *doc, const struct screen *screen)
     fputc('\n', screen->to);
     for (size_t i = 0; i < cables; i++) {
         const json_t *cable = doc_at(doc, "cables", i);
-        branch(screen, i + 1 == cables);
+        branch(screen, i + 1 == cables + faults);
         fprintf(screen->to, "%lld ", doc_integer(cable, "from"));
         screen_text(screen, doc_text(cable, "from_port"));
         fprintf(screen->to, " - %lld ", doc_integer(cable, "to"));
@@ -108,6 +108,14 @@ static void fabric(const json_t *doc, const struct screen *screen)
         fputc(' ', screen->to);
         word(screen, doc_text(cable, "state"));
         fputc('\n', screen->to);
+    }
+    for (size_t i = 0; i < faults; i++) {
+        const json_t *fault = doc_at(doc, "faults", i);
+        branch(screen, i + 1 == faults);
+        fputs("this node's board: ", screen->to);
+        screen_text(screen, doc_text(fault, "text"));
+        fprintf(screen->to, ", %lld time%s\n", doc_integer(fault, "count"),
+                units_plural(doc_integer(fault, "count")));
     }
 }
 

@@ -63,7 +63,9 @@ static const char topology[] =
     "\"cut off\"}],"
     "\"cables\":[{\"from\":0,\"from_port\":\"E\",\"to\":1,\"to_port\":\"W\",\"state\":\"out\"},{"
     "\"from\":1,"
-    "\"from_port\":\"E\",\"to\":0,\"to_port\":\"W\",\"state\":\"in\"}]}],\"machine\":{\"packages\":"
+    "\"from_port\":\"E\",\"to\":0,\"to_port\":\"W\",\"state\":\"in\"}],\"faults\":[{\"text\":"
+    "\"channel 2 stopped: x\",\"count\":2},{\"text\":\"packets discarded "
+    "y\",\"count\":1}]}],\"machine\":{\"packages\":"
     "1,"
     "\"cores\":2,\"processors\":4,"
     "\"memory_bytes\":8589934592,\"numa_nodes\":1,\"devices\":[{\"name\":\"eth0\",\"type\":"
@@ -80,7 +82,9 @@ Test(render, topology)
                   "   `- 2 n\"2 down, ofi down\n"
                   "peach2: ring of 2, boards 0 up, 1 cut off\n"
                   "|- 0 E - 1 W out\n"
-                  "`- 1 E - 0 W in\n"
+                  "|- 1 E - 0 W in\n"
+                  "|- this node's board: channel 2 stopped: x, 2 times\n"
+                  "`- this node's board: packets discarded y, 1 time\n"
                   "this machine: 1 package, 2 cores, 4 processors, 1 NUMA node, 8.00 GiB\n"
                   "`- eth0, network, NUMA node 0\n");
 }
