@@ -70,5 +70,3 @@ tcaresult reference_region(const struct reference *reference, struct tca_region 
 
 /* Waits until every channel is idle, at most so long. */
 void channels_settle(int64_t timeout_ns);
-/* ---- pio.c ---- */
-void pio_settle(int64_t timeout_ns);

@@ -8,11 +8,13 @@
 #include "client/compat/device/device.h"
 #include "client/compat/meet.h"
 #include "client/compat/notice.h"
+#include "client/compat/stores.h"
 #include "client/compat/turn.h"
 
 enum { SECOND_NS = 1000 * 1000 * 1000 };
 #define INIT_TIMEOUT_NS (60ll * SECOND_NS)
-#define EXIT_TIMEOUT_NS (2ll * SECOND_NS)
+/* A rail that leads nowhere any more is given up after three seconds: then there is the next one. */
+#define EXIT_TIMEOUT_NS (5ll * SECOND_NS)
 
 struct compat compat;
 /* Who has met the others: a child that exits does not settle its parent's affairs. */
@@ -26,7 +28,7 @@ static void at_exit(void)
         return;
     TAKE_TURN();
     channels_settle(EXIT_TIMEOUT_NS);
-    pio_settle(EXIT_TIMEOUT_NS);
+    stores_settle("exit", EXIT_TIMEOUT_NS);
     device_close();
 }
 

@@ -3,48 +3,86 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "client/compat/stores.h"
 #include "client/compat/thread.h"
 #include "client/compat/turn.h"
 
 /* For so long a thread that is in the library may hear of it by itself. */
 #define PATIENCE_NS (200 * 1000)
+/* Between two looks at stores: it takes seconds to lose a rail. */
+enum { LOOK_MS = 200 };
 
-static bool something_said(int timeout_ms)
+static struct {
+    bool begun;
+    bool looks;   /* at stores, until none is under way; with the turn */
+    int begin_fd; /* it is to begin so */
+} listener;
+
+/* Whether there is something to do with the turn, after a while. */
+static bool wait_for_news(bool *looks)
 {
-    struct pollfd session = {.fd = tca_event_fd(compat.session), .events = POLLIN};
-    return poll(&session, 1, timeout_ms) > 0;
+    uint64_t begun;
+    struct pollfd fds[] = {{.fd = tca_event_fd(compat.session), .events = POLLIN},
+                           {.fd = listener.begin_fd, .events = POLLIN}};
+    int r = poll(fds, 2, *looks ? LOOK_MS : -1);
+    if (r > 0 && fds[1].revents)
+        *looks |= read(listener.begin_fd, &begun, sizeof(begun)) > 0;
+    if (r <= 0 || !fds[0].revents)
+        return r == 0;
+    nanosleep(&(struct timespec){.tv_nsec = PATIENCE_NS}, NULL);
+    return *looks || poll(fds, 1, 0) > 0;
 }
 
-static int hear(void)
+static int hear(bool *ret_looks)
 {
     TAKE_TURN();
-    return tca_dispatch(compat.session);
+    int r = tca_dispatch(compat.session);
+    listener.looks = listener.looks && stores_look();
+    *ret_looks = listener.looks;
+    return r;
 }
 
 static void *run(void *unused)
 {
+    bool looks = false;
     int r = 0;
-    while (r == 0) { /* until the session is lost */
-        if (!something_said(-1))
-            continue;
-        nanosleep(&(struct timespec){.tv_nsec = PATIENCE_NS}, NULL);
-        if (something_said(0))
-            r = hear();
-    }
+    while (r == 0) /* until the session is lost */
+        if (wait_for_news(&looks))
+            r = hear(&looks);
     return NULL;
+}
+
+static int begin(void)
+{
+    pthread_t thread;
+    listener.begin_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (listener.begin_fd < 0)
+        return -errno;
+    int r = compat_thread(&thread, run);
+    if (r < 0)
+        close(listener.begin_fd);
+    else
+        pthread_detach(thread);
+    return r;
 }
 
 tcaresult listen_begin(void)
 {
-    static bool listens;
-    pthread_t thread;
-    int r = listens ? 0 : compat_thread(&thread, run);
+    int r = listener.begun ? 0 : begin();
     if (r < 0)
-        return compat_fail(TCA_ERROR_SYSTEM, "tcaCreateHandle: no thread: %s", strerror(-r));
-    if (!listens)
-        pthread_detach(thread);
-    listens = true;
+        return compat_fail(TCA_ERROR_SYSTEM, "no thread that listens: %s", strerror(-r));
+    listener.begun = true;
     return TCA_SUCCESS;
+}
+
+void listen_for_stores(void)
+{
+    if (listener.looks)
+        return;
+    listener.looks = true;
+    eventfd_write(listener.begin_fd, 1);
 }

@@ -191,7 +191,9 @@ TCA_API tcaresult tcaStartDMADesc(int channel);
 
 /* Waits until the channel is idle, which it is when it was never started: everything it has put can
  * be seen where it was put, and what it has put from may change. That others have sent theirs does
- * not say so. Returns why the last start failed, if it did. */
+ * not say so. Returns why the last start failed, if it did. TCA_ERROR_PEER_LOST may mean that a
+ * rail was given up in the middle of it: what of it has arrived nobody knows, and it is not sent
+ * again by itself; the next start goes by the next rail, if there is one. */
 TCA_API tcaresult tcaWaitDMAC(int channel);
 
 /* Waits for one notification of the process that a handle names (which memory of it does not
@@ -213,10 +215,23 @@ TCA_API tcaresult tcaSetPIORegion(tcaPIOHandle *ret_pio, const tcaHandle *remote
 /* Stores size bytes of any memory, off bytes from the part's beginning: within the memory that its
  * handle names, also behind the part. What one process stores at another appears there in order,
  * and the last 8 bytes of a store (from an address divisible by 8 on) at once and after the rest: a
- * receiver may poll a mark there. src may be written again when it returns. */
+ * receiver may poll a mark there. src may be written again when it returns.
+ *
+ * When the rail that carries a store is given up (a board that has died, cables that are out, for
+ * three seconds), nobody knows whether that store has arrived. It is sent again by the next rail,
+ * before those behind it, also while the program does nothing but poll: nothing is lost, but the
+ * same bytes may come twice. A place that the receiver writes to itself, or that another process
+ * stores to, may so get back what was there before: let each place have one who writes to it, and
+ * marks values that differ (1, 2, 3, ... rather than 1, cleared, 1). While the first rail does not
+ * lead there each call returns when its store has landed.
+ *
+ * TCA_ERROR_PEER_LOST: no rail leads there; this store, and perhaps the one before it, was not
+ * made, and can be once one does. Or the rail was libfabric's, which cannot say what of the stores
+ * before the last has landed: told once, and this store was not made. */
 TCA_API tcaresult tcaSendPIO(const tcaPIOHandle *pio, off_t off, const void *src, size_t size);
 
-/* Returns when what was stored is on its way. Not needed for it to arrive. */
+/* Returns when what was stored is on its way. Not needed for it to arrive. Errors are those of
+ * tcaSendPIO(), of the last store to any process. */
 TCA_API tcaresult tcaSendPIOCommit(void);
 
 /* Not of the original: what _mm_pause() is, where this header was included (on x86), in loops that

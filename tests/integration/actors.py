@@ -20,9 +20,9 @@ class Failed(Exception):
 class Actor:
     """A client process that does what it is told."""
 
-    def __init__(self, node, environment):
+    def __init__(self, node, environment, name="actor"):
         self.node, self.killed, self.asked = node, False, None
-        self.process = subprocess.Popen([program("actor")], env={**os.environ, "TCA_SOCKET": node.socket, **environment},
+        self.process = subprocess.Popen([program(name)], env={**os.environ, "TCA_SOCKET": node.socket, **environment},
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, preexec_fn=die_with_us)
         self.buffer = b""
         self.selector = selectors.DefaultSelector()

@@ -38,6 +38,7 @@ class Ring(harness.Cluster):
     def up(self):
         for number in range(len(self.nodes)):
             self.start_board(number)
+        until(lambda: all(os.path.exists(self.path(number)) for number in range(len(self.nodes))), "the boards are there")
         super().up()
         for node in self.nodes:
             self.wait_cables(node, {})
