@@ -65,6 +65,15 @@ static bool read_notice(const struct notice *from, struct seen *ret_seen)
     return check == notice_check(key, count) || (key | count | check) == 0;
 }
 
+/* More was notified than the table says: a start that had failed although it had arrived was
+ * repeated. Places that were read in vain, for that, are left out again. */
+static void forget_repeated(struct inbox *inbox, uint64_t sum, uint32_t *used)
+{
+    inbox->notified = sum;
+    while (*used > inbox->used && inbox->reading[*used - 1].key == 0)
+        --*used;
+}
+
 /* Reads the table, as far as it is known to be used, and on until all that was notified is found:
  * places are not used in their order. `whatever`: believe it even if not all of it was notified.
  * Whether it could be believed. */
@@ -91,6 +100,8 @@ static bool collect(struct inbox *inbox, uint32_t rank, bool whatever)
         return false;
     if (sum > inbox->notified)
         inbox->notified = sum;
+    else if (whole && sum < inbox->notified)
+        forget_repeated(inbox, sum, &used);
     struct seen *old = inbox->places;
     inbox->places = inbox->reading;
     inbox->reading = old;

@@ -169,6 +169,14 @@ tcaresult program_get(const struct transfers *chain, int channel, struct program
 
 /* ---- running ---- */
 
+/* Of a start that has failed: another one has the same numbers, so that the receiver takes what
+ * comes of both for one. Nobody hears so of data that never came. */
+static void undo_notices(const struct program *program)
+{
+    for (size_t i = 0; i < program->sending_count; i++)
+        place_undo(program->sendings[i].place);
+}
+
 tcaresult program_start(struct program *program)
 {
     if (program->dropped)
@@ -185,10 +193,8 @@ tcaresult program_start(struct program *program)
     if (r == 0)
         return TCA_SUCCESS;
     program->spoiled = true;
-    result = compat_fail_errno(r, "tcaStartDMADesc");
-    for (size_t i = 0; i < program->sending_count; i++)
-        place_undo(program->sendings[i].place);
-    return result;
+    undo_notices(program);
+    return compat_fail_errno(r, "tcaStartDMADesc");
 }
 
 int program_wait(struct program *program, int64_t timeout_ns)
@@ -200,7 +206,10 @@ int program_wait(struct program *program, int64_t timeout_ns)
             return 1;
         r = r > 0 ? 0 : r;
     }
-    program->spoiled |= r < 0;
+    if (r < 0) {
+        program->spoiled = true;
+        undo_notices(program);
+    }
     for (size_t i = 0; i < program->self_count && r == 0; i++)
         if (self_raise(program->selves[i]) != TCA_SUCCESS)
             r = -ENOMEM;

@@ -193,7 +193,8 @@ TCA_API tcaresult tcaStartDMADesc(int channel);
  * be seen where it was put, and what it has put from may change. That others have sent theirs does
  * not say so. Returns why the last start failed, if it did. TCA_ERROR_PEER_LOST may mean that a
  * rail was given up in the middle of it: what of it has arrived nobody knows, and it is not sent
- * again by itself; the next start goes by the next rail, if there is one. */
+ * again by itself: start it again, then it goes by the next rail, if there is one, and who is
+ * notified hears once of both. */
 TCA_API tcaresult tcaWaitDMAC(int channel);
 
 /* Waits for one notification of the process that a handle names (which memory of it does not

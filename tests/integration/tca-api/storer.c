@@ -10,6 +10,9 @@
  *   stop          process 0: one more round. Others take no commands meanwhile, and answer then
  *   store RANK    one store there
  *   commit
+ *   start RANK    a word there by DMA, one more than last time if that has succeeded, with a notification
+ *   receive RANK  waits for one from there; the word
+ *   test RANK     tcaTestDMARecvDesc()
  *   quit RANK     a mark there that it waits for ("await RANK"), and at once exit()
  */
 #include <sched.h>
@@ -30,6 +33,7 @@ struct table {
 };
 
 static struct table *tables; /* [SETS][size] */
+static tcaHandle *handles;
 static tcaPIOHandle *remote;
 static unsigned rank, size;
 static int number; /* of the last round */
@@ -106,7 +110,7 @@ static bool round_of(bool last)
 static void begin(void)
 {
     struct tca *session;
-    tcaHandle own, *handles;
+    tcaHandle own;
     expect(tcaInit(), TCA_SUCCESS, "tcaInit");
     session = tcaGetSession();
     rank = tca_rank(session);
@@ -120,7 +124,26 @@ static void begin(void)
     for (unsigned to = 0; to < size; to++)
         expect(tcaSetPIORegion(&remote[to], &handles[to], 0, bytes), TCA_SUCCESS,
                "tcaSetPIORegion");
-    free(handles);
+}
+
+static tcaresult start(unsigned to)
+{
+    const off_t from = offset_of(1, offsetof(struct table, early)), /* that nobody stores to */
+        place = offset_of(0, offsetof(struct table, early));
+    int *word = (int *)((char *)tables + from);
+    tcaDesc *desc = tcaDescNew();
+    *word = number + 1;
+    tcaresult result = tcaDescSetMemcpy(desc, &handles[to], place, &handles[rank], from,
+                                        sizeof(*word), tcaDMANotify, 0, 0);
+    if (result == TCA_SUCCESS)
+        result = tcaDescSet(desc, 0);
+    if (result == TCA_SUCCESS)
+        result = tcaStartDMADesc(0);
+    if (result == TCA_SUCCESS)
+        result = tcaWaitDMAC(0);
+    number += result == TCA_SUCCESS;
+    tcaDescFree(desc);
+    return result;
 }
 
 static void obey(const char *command, unsigned argument)
@@ -140,6 +163,13 @@ static void obey(const char *command, unsigned argument)
                        sizeof(number)));
     } else if (strcmp(command, "commit") == 0) {
         say(tcaSendPIOCommit());
+    } else if (strcmp(command, "start") == 0) {
+        say(start(argument));
+    } else if (strcmp(command, "receive") == 0) {
+        expect(tcaWaitDMARecvDesc(&handles[argument], 0, 0), TCA_SUCCESS, "tcaWaitDMARecvDesc");
+        printf("ok %d\n", tables[argument].early);
+    } else if (strcmp(command, "test") == 0) {
+        say(tcaTestDMARecvDesc(&handles[argument], 0, 0));
     } else if (strcmp(command, "quit") == 0) {
         store(argument, offset_of(0, offsetof(struct table, mark)), &mark, sizeof(mark));
         exit(0);
@@ -161,6 +191,7 @@ int main(void)
         if (sscanf(line, "%15s %u", command, &argument) > 0)
             obey(command, argument);
     }
+    free(handles);
     free(remote);
     return 0;
 }
