@@ -186,7 +186,8 @@ TCA_API tcaresult tcaDescSetMemcpy2D(tcaDesc *desc, const tcaHandle *dst, off_t 
 TCA_API tcaresult tcaDescSet(tcaDesc *desc, int channel);
 
 /* Starts what is loaded; on a channel that is busy, when that has finished. The channels run side
- * by side. */
+ * by side. Where the start before has failed and tcaWaitDMAC() has not said so, this does, and
+ * starts nothing. */
 TCA_API tcaresult tcaStartDMADesc(int channel);
 
 /* Waits until the channel is idle, which it is when it was never started: everything it has put can
