@@ -276,7 +276,37 @@ class Measured(Boards):
         self.assertTrue(rails["ofi"]["valid"], rails)
 
 
+class Elsewhere(Ring):
+    """Boards that are not where a daemon looks by itself: tcad.conf says where."""
+
+    def __init__(self, nodes, options):
+        super().__init__(nodes, options)
+        for node in self.nodes:
+            node.options = {**node.options, "rails.peach2_board": self.path(node.number)}
+            node.configure()
+
+    def path(self, number):
+        return os.path.join(self.directory, f"board{number}")
+
+
 class Misplaced(harness.Case):
+    def test_path(self):
+        cluster = Elsewhere(2, {})
+        self.addCleanup(self.take_down, cluster)
+        sender, receiver = cluster.up().group([0, 1])
+        stream = Stream(sender, receiver, rail="peach2")
+        self.assertEqual(stream.run(10), 10)
+
+    def test_none(self):
+        """None is there: the daemon says where it looked, and what has to be there."""
+        cluster = Elsewhere(1, {})
+        self.addCleanup(cluster.remove)
+        cluster[0].start()
+        self.addCleanup(cluster[0].kill)
+        self.assertEqual(cluster[0].process.wait(harness.DEADLINE_S), 1)
+        self.assertIn(f"rails.peach2_board = {cluster.path(0)}", cluster[0].log_text())
+        self.assertIn("tca-peach2", cluster[0].log_text())
+
     def test_number(self):
         """A board that stands elsewhere than its node: the daemon does not start, and says what to do."""
         cluster = Ring(2, {})

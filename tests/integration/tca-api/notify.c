@@ -50,6 +50,19 @@ static void keys(int next, int before)
         TCA_CHECK(tcaWaitDMARecvDesc(&handles[before], slot, slot));
 }
 
+/* Of a tag no bit is left out: those that have some in common are others. What the last one waits
+ * for has come behind the first. */
+static void whole_tags(int next, int before)
+{
+    static const int others[] = {0, 0x101, 0x100 | INT_MIN, 0x10100, 0x1000100};
+    notify(next, 10, 0x100, 1, 0);
+    notify(next, 11, 0, 1, 0);
+    TCA_CHECK(tcaWaitDMARecvDesc(&handles[before], 11, 0));
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        TCA_EXPECT(tcaTestDMARecvDesc(&handles[before], 10, others[i]), TCA_ERROR_NOT_READY);
+    TCA_CHECK(tcaTestDMARecvDesc(&handles[before], 10, 0x100));
+}
+
 /* The same key from different channels is one counter, and from different senders several. */
 static void senders(void)
 {
@@ -65,15 +78,19 @@ static void senders(void)
             TCA_EXPECT(tcaTestDMARecvDesc(&handles[from], 1, 77), TCA_ERROR_NOT_READY);
 }
 
-/* Tags that are never used again, as an iteration's number. */
+/* Tags that are never used again, as an iteration's number; of two processes more than a table has
+ * places (16,384). One of them waits all the time. */
 static void many_tags(int next, int before)
 {
-    enum { BATCH = 900, ROUNDS = 7 };
-    for (int round = 0; round < ROUNDS; round++) {
+    enum { BATCH = 900 };
+    const int rounds = size == 2 ? 20 : 7;
+    notify(next, 2, -1, 1, 0);
+    for (int round = 0; round < rounds; round++) {
         notify(next, 2, round * BATCH, BATCH, round % 4);
         for (int i = 0; i < BATCH; i++)
             TCA_CHECK(tcaWaitDMARecvDesc(&handles[before], 2, round * BATCH + (i * 7) % BATCH));
     }
+    TCA_CHECK(tcaTestDMARecvDesc(&handles[before], 2, -1));
 }
 
 static void to_self(void)
@@ -109,6 +126,7 @@ int main(int argc, char **argv)
     int next = (rank + 1) % size, before = (rank + size - 1) % size;
     counts(next, before);
     keys(next, before);
+    whole_tags(next, before);
     senders();
     many_tags(next, before);
     to_self();

@@ -33,6 +33,9 @@ static void internal(void)
     TCA_CHECK(tcaSetDMADescInt_Memcpy2D(slot, &slot, &list[next], (CELLS + 10) * 8, 32, &list[rank],
                                         80, 32, 16, 4, flags | tcaDMANotify, 2, 0x100));
     REQUIRE(slot > first);
+    /* Behind the end of the chain. */
+    TCA_CHECK(tcaSetDMADescInt_Memcpy(slot, &slot, &list[next], (CELLS + 30) * 8, &list[rank],
+                                      30 * 8, 8, flags, 0, 0));
     TCA_CHECK(tcaSetDMAChainInt(0, first));
     for (int i = 0; i < 3; i++) {
         TCA_CHECK(tcaStartDMADesc(0));
@@ -40,7 +43,7 @@ static void internal(void)
     }
     expect_cells(0, 12, 0);
     expect_cells(14, 2, 0);
-    REQUIRE(cells[CELLS + 12] == -1 && cells[CELLS + 13] == -1);
+    REQUIRE(cells[CELLS + 12] == -1 && cells[CELLS + 13] == -1 && cells[CELLS + 30] == -1);
     TCA_CHECK(tcaWaitDMAC(0));
     TCA_EXPECT(tcaSetDMAChainInt(0, 1000), TCA_ERROR_INVALID_VALUE);
     TCA_EXPECT(tcaSetDMADescInt_Memcpy(1024, &slot, &list[next], 0, &list[rank], 0, 8, 0, 0, 0),
