@@ -150,15 +150,22 @@ Test(DRIVER_SUITE, nothing_but_a_notification, .timeout = 60)
 
 Test(DRIVER_SUITE, a_silent_put_notifies_nobody, .timeout = 60)
 {
-    struct transfer transfer;
+    struct transfer silent, loud;
     const struct shape strided = {.block = 8, .count = 100, .stride = 16, .outer = 1};
     open_world(0, REGION);
-    cr_assert(prepare(&transfer, &strided, 0, &strided, TARGET_OFFSET, false, 1) == 0);
-    start(&transfer);
-    cr_assert(pump_until(world.from, world.to, &transfer.op.done, 1));
+    cr_assert(prepare(&silent, &strided, 0, &strided, TARGET_OFFSET, false, 1) == 0);
+    cr_assert(prepare(&loud, &strided, 0, &strided, TARGET_OFFSET, true, 2) == 0);
+    start(&silent);
+    cr_assert(pump_until(world.from, world.to, &silent.op.done, 1));
     pump_rounds(world.from, world.to, 1000);
     cr_assert(world.to->notified_count == 0);
-    release(&transfer);
+    start(&loud); /* when somebody looks, it is still nothing */
+    cr_assert(pump_until(world.from, world.to, &loud.op.done, 1));
+    cr_assert(pump_until(world.from, world.to, &world.to->notified_count, 1));
+    pump_rounds(world.from, world.to, 1000);
+    cr_assert(world.to->notified_count == 1 && world.to->notified[0] == 2);
+    release(&silent);
+    release(&loud);
     close_world();
 }
 

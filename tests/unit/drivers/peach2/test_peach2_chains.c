@@ -344,6 +344,9 @@ Test(peach2_chains, no_landing_leads_to_another_node, .timeout = 120)
         blob.bus = others[i];
         cr_assert(driver->ops->put_prepare(driver, &args, &put, &info) == -EINVAL);
     }
+    blob.bus = 0;
+    blob.cookie ^= 1; /* of the instance that was there before */
+    cr_assert(driver->ops->put_prepare(driver, &args, &put, &info) == -ESTALE);
     release(&transfer);
     close_all();
 }

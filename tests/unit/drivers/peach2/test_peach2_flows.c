@@ -1,5 +1,6 @@
 /* Puts of many flows to one peer: each flow's land in order, and none waits for another's. */
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,5 +196,31 @@ Test(peach2_flows, small_beside_huge, .timeout = 120)
         cr_assert(pump_until(&sides[0], &sides[1], &huge.op.done, 1));
     }
     cr_assert(beside > 0, "it has always waited");
+    close_all();
+}
+
+/* Who only receives has no timer: it sleeps until the board's interrupt, and does not lie down while
+ * something is there that raised it before. */
+Test(peach2_flows, interrupt_wakes_the_receiver, .timeout = 120)
+{
+    open_all();
+    struct driver *from = sides[0].driver, *to = sides[1].driver;
+    struct pollfd told = {.fd = to->ops->event_fd(to), .events = POLLIN};
+    for (unsigned round = 1; round <= 20; round++) {
+        const uint64_t give_up_ns = clock_now_ns() + UINT64_C(30000000000);
+        while (to->ops->arm(to) < 0) {
+            pump_rounds(&sides[0], &sides[1], 1);
+            cr_assert(clock_now_ns() < give_up_ns, "it may never sleep");
+        }
+        post_one(&transfers[0][0]);
+        while (poll(&told, 1, 0) == 0) {
+            from->ops->progress(from, 16);
+            cr_assert(clock_now_ns() < give_up_ns, "round %u: nobody wakes it", round);
+        }
+        while (to->ops->arm(to) == 0)
+            cr_assert(clock_now_ns() < give_up_ns, "round %u: it would sleep", round);
+        cr_assert(pump_until(&sides[0], &sides[1], &transfers[0][0].op.done, 1));
+        cr_assert(pump_until(&sides[0], &sides[1], &sides[1].notified_count, round));
+    }
     close_all();
 }
