@@ -177,6 +177,10 @@ Test(peach2_neighbour, packets_that_make_no_sense, .timeout = 60)
     while (*(_Atomic uint8_t *)(board->memory + TARGETS + 15) != 7)
         cr_assert(clock_now_ns() < give_up_ns);
     cr_assert_eq(board->memory[TARGETS + 16], 0);
+    pass(own + 64, 16, 9, 2); /* what comes twice does not */
+    while (atomic_load(&board->bar0->stale) != 1)
+        cr_assert(clock_now_ns() < give_up_ns);
+    cr_assert_eq(board->memory[TARGETS + 64], 0);
     check_works();
     pull();
     rig_close(&rig);

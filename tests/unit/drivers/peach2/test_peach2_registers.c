@@ -168,6 +168,8 @@ Test(peach2_registers, causes_of_channels, .timeout = 60)
         cr_assert_eq(rig_error(&rig.boards[0], channel), PEACH2_BAD_LENGTH);
         wait_cause(0, PEACH2_CAUSE_ERROR << channel);
         cr_assert_eq(causes_of(0), PEACH2_CAUSE_ERROR << channel);
+        usleep(1000); /* and nothing more of the channel leaves */
+        cr_assert_eq(rig.boards[0].starts[channel] - atomic_load(&registers->sent), 2);
         cr_assert_eq(rig.boards[0].starts[channel] - atomic_load(&registers->done), 2);
         take_causes(0);
         rig_abort(&rig.boards[0], channel);
