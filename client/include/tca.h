@@ -505,8 +505,7 @@ struct tca_receipt {
     int status;       /* 0 or the negative errno of this start */
     uint32_t descriptors;
     uint32_t retries;
-    uint32_t
-        hops; /* cables from board to board that its data crossed, at most; 0: the rail has none */
+    uint32_t hops; /* most cables between boards that data of it crossed; 0: none on this rail */
     uint64_t bytes;
     uint64_t starts;    /* of this plan so far, this one counted */
     uint64_t start_ns;  /* tca_start() */

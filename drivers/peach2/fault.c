@@ -1,5 +1,7 @@
-/* What the board complains of, kept for people: whose puts fail are told by them (fault.h), but what
- * is discarded here may have come from anywhere. */
+/*
+ * What the board complains of, kept for people: whoever's puts fail is told by them (fault.h), but
+ * what is discarded here may have come from anywhere.
+ */
 #include <stdio.h>
 
 #include "drivers/peach2/peach2.h"

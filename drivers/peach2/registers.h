@@ -25,8 +25,8 @@
  * PEACH2_PAYLOAD_MAX does, a block or a run of stored bytes does. They are posted writes: nobody
  * answers, unless PEACH2_ACKNOWLEDGE asks for it, and then the board where the packet has landed
  * does. On one path they stay in order. A port that is full holds up what wants to leave by it,
- * back to channels and BAR 2 (but see struct peach2_route); nothing is dropped but for the causes from PEACH2_CAUSE_UNMAPPED on,
- * and each of those counts in `discarded`.
+ * back to channels and BAR 2 (but see struct peach2_route); nothing is dropped but for the causes
+ * from PEACH2_CAUSE_UNMAPPED on, and each of those counts in `discarded`.
  *
  * A board numbers its packets, a count for each node that they go to; where they end that count is
  * followed, and `accept_epoch` says what becomes of those that are late, early or of another time.
@@ -220,8 +220,8 @@ static inline const char *peach2_error_text(uint32_t error)
  * here. PEACH2_DISCARD: they end, too.
  *
  * `turns` says which packets wait where they are when that port is full: 1 << the port that they
- * came by. Between these ports nothing may wait in a circle; that is the driver's to see to. Packets
- * from another port were sent by other routes than today's. They, and those behind them for the same
+ * came by. Between these ports nothing may wait in a circle; the driver sees to that. Packets from
+ * another port were sent by other routes than today's. They, and those behind them for the same
  * node, wait in the board's memory, so that nothing waits for them. */
 struct peach2_route {
     uint64_t base;  /* RW */
@@ -248,17 +248,16 @@ struct peach2_port_registers {
  * about to sleep sets `mask`, fences, and looks once more at what it waits for.
  */
 enum {
-    PEACH2_CAUSE_NOTIFY = 1 << 0,  /* something was appended to a notification ring */
-    PEACH2_CAUSE_SCRATCH = 1 << 2, /* a neighbour has written to its scratchpad */
-    PEACH2_CAUSE_PORT = 1 << 1,    /* a port went up or down */
-    PEACH2_CAUSE_DONE = 1 << 4,    /* << channel: its `done` moved, or it was aborted */
-    PEACH2_CAUSE_ERROR = 1 << 8,   /* << channel: it stopped, see its `error` */
-    PEACH2_CAUSE_UNMAPPED =
-        1 << 16, /* a packet for memory that is not mapped; it was discarded, like the following: */
+    PEACH2_CAUSE_NOTIFY = 1 << 0,    /* something was appended to a notification ring */
+    PEACH2_CAUSE_SCRATCH = 1 << 2,   /* a neighbour has written to its scratchpad */
+    PEACH2_CAUSE_PORT = 1 << 1,      /* a port went up or down */
+    PEACH2_CAUSE_DONE = 1 << 4,      /* << channel: its `done` moved, or it was aborted */
+    PEACH2_CAUSE_ERROR = 1 << 8,     /* << channel: it stopped, see its `error` */
+    PEACH2_CAUSE_UNMAPPED = 1 << 16, /* for memory that is not mapped; discarded, like these: */
     PEACH2_CAUSE_UNROUTED = 1 << 17, /* no route fits, or the one that does discards */
     PEACH2_CAUSE_HOPS = 1 << 18,     /* more than PEACH2_HOPS_MAX links */
     PEACH2_CAUSE_OVERRUN = 1 << 19,  /* a notification ring (of its node nothing more is taken then,
-                                        as  after a GAP) or the queue of acknowledgements was full */
+                                        as after a GAP) or the queue of acknowledgements was full */
     PEACH2_CAUSE_HELD = 1 << 20,     /* a port was down for longer than hold_ms */
     PEACH2_CAUSE_MALFORMED = 1 << 21, /* a packet or PIO line that makes no sense */
     PEACH2_CAUSE_GAP = 1 << 23,       /* packets of a node are missing: see accept_epoch */

@@ -47,7 +47,8 @@ bool peach2_links_whole(const struct peach2_topology *topology, const struct pea
  * where no way leads. */
 void peach2_ways(const struct peach2_topology *topology, const struct peach2_links *links,
                  unsigned node, uint8_t ret_ports[PEACH2_NODES]);
-/* How many cables a packet crosses that goes by these ways; 0: it is there, PEACH2_NOBODY: no way leads. */
+/* How many cables a packet crosses that goes by these ways; 0: it is there, PEACH2_NOBODY: no way
+ * leads. */
 unsigned peach2_hops(const struct peach2_topology *topology, const struct peach2_links *links,
                      unsigned from, unsigned to);
 /* The ways as contents of the routing registers. whole: all cables are in. */

@@ -37,7 +37,8 @@ static void divide(struct board *board, struct port *port)
         first = port->out_tail;
     for (uint64_t at = port->out_tail; at != first; at--) {
         const struct packet *packet = &port->out->slots[(at - 1) % LINK_SLOTS].packet;
-        if (!replay_push(board, &packet->header, packet->payload, true))
+        const struct packet_header header = packet->header; /* the neighbour could change it */
+        if (!replay_push(board, &header, packet->payload, true))
             board_discard(board, PEACH2_CAUSE_HELD);
     }
     if (port->claimed) {
