@@ -54,6 +54,18 @@ void channels_empty(void)
         channel_load(i, NULL);
 }
 
+/* Who is notified twice with one slot and tag counts, and cannot tell one from the other: the data
+ * of the first is to be there at the first count. */
+static void keep_order(const struct channel *channel)
+{
+    for (int i = 0; i < CHANNEL_COUNT; i++) {
+        const struct channel *other = &channels[i];
+        if (other != channel && other->running &&
+            program_notifies_like(other->running, channel->loaded))
+            program_finish(other->running);
+    }
+}
+
 TCA_API tcaresult tcaStartDMADesc(int number)
 {
     TAKE_TURN();
@@ -64,8 +76,10 @@ TCA_API tcaresult tcaStartDMADesc(int number)
     if (!channel->loaded)
         return compat_fail(TCA_ERROR_INVALID_VALUE,
                            "nothing is loaded into channel %d: tcaDescSet() first", number);
-    if ((result = settle(channel, TCA_FOREVER)) != TCA_SUCCESS ||
-        (result = program_start(channel->loaded)) != TCA_SUCCESS)
+    if ((result = settle(channel, TCA_FOREVER)) != TCA_SUCCESS)
+        return result;
+    keep_order(channel);
+    if ((result = program_start(channel->loaded)) != TCA_SUCCESS)
         return result;
     channel->running = program_ref(channel->loaded);
     return TCA_SUCCESS;

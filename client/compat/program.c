@@ -79,6 +79,34 @@ static tcaresult add_all(struct program *program, const struct transfers *chain)
     return result;
 }
 
+static int compare_notified(const void *a, const void *b)
+{
+    const struct notified *one = a, *other = b;
+    if (one->rank != other->rank)
+        return one->rank < other->rank ? -1 : 1;
+    if (one->slot != other->slot)
+        return one->slot < other->slot ? -1 : 1;
+    return (one->tag > other->tag) - (one->tag < other->tag);
+}
+
+static void list_notified(struct program *program)
+{
+    struct notified *list = program->notified;
+    size_t count = 0, kept = 0;
+    for (size_t i = 0; i < program->chain.count; i++) {
+        const struct transfer *transfer = &program->chain.list[i];
+        if (transfer->flags & tcaDMANotify)
+            list[count++] = (struct notified){transfer->target.rank, transfer->slot, transfer->tag};
+        if (transfer->flags & tcaDMANotifySelf)
+            list[count++] = (struct notified){compat.rank, transfer->slot, transfer->tag};
+    }
+    qsort(list, count, sizeof(*list), compare_notified);
+    for (size_t i = 0; i < count; i++)
+        if (kept == 0 || compare_notified(&list[kept - 1], &list[i]) != 0)
+            list[kept++] = list[i];
+    program->notified_count = kept;
+}
+
 static bool copy(const struct transfers *from, struct transfers *ret_to)
 {
     struct transfer *list = calloc(from->count + 1, sizeof(*list));
@@ -95,6 +123,7 @@ static tcaresult reserve(struct program *program, const struct transfers *chain)
 {
     program->sendings = calloc(chain->count + 1, sizeof(*program->sendings));
     program->selves = calloc(2 * chain->count + 1, sizeof(*program->selves));
+    program->notified = calloc(2 * chain->count + 1, sizeof(*program->notified));
     program->sources = calloc(2 * chain->count + 1, sizeof(struct tca_region *));
     size_t notices = 0, moves = 0;
     for (size_t i = 0; i < chain->count; i++) {
@@ -102,10 +131,11 @@ static tcaresult reserve(struct program *program, const struct transfers *chain)
         moves += moves_concern(&chain->list[i]);
     }
     program->moves = moves_new(moves);
-    if (!program->sendings || !program->selves || !program->sources || !program->moves ||
-        !copy(chain, &program->chain))
+    if (!program->sendings || !program->selves || !program->notified || !program->sources ||
+        !program->moves || !copy(chain, &program->chain))
         return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for a chain of %zu descriptors",
                            chain->count);
+    list_notified(program);
     void *memory = NULL;
     int r = notices ? tca_alloc(compat.session, notices * sizeof(struct notice), &memory) : 0;
     program->notices = memory;
@@ -195,6 +225,27 @@ tcaresult program_start(struct program *program)
     program->spoiled = true;
     undo_notices(program);
     return compat_fail_errno(r, "tcaStartDMADesc");
+}
+
+void program_finish(struct program *program)
+{
+    if (program->plan)
+        tca_wait(program->plan, TCA_FOREVER);
+}
+
+bool program_notifies_like(const struct program *one, const struct program *other)
+{
+    size_t i = 0, k = 0;
+    while (i < one->notified_count && k < other->notified_count) {
+        int order = compare_notified(&one->notified[i], &other->notified[k]);
+        if (order == 0)
+            return true;
+        if (order < 0)
+            i++;
+        else
+            k++;
+    }
+    return false;
 }
 
 int program_wait(struct program *program, int64_t timeout_ns)

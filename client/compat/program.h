@@ -27,6 +27,12 @@ struct sending {
     struct notice *notice;
 };
 
+/* Who is notified of a start, and how. */
+struct notified {
+    uint32_t rank;
+    int slot, tag;
+};
+
 struct program {
     unsigned users;         /* a channel that it is loaded into or runs in; 0: it is kept */
     struct transfers chain; /* that it was made from */
@@ -39,6 +45,8 @@ struct program {
     struct notice *notices;  /* of the sendings, in memory that may be put from */
     struct self_key *selves; /* notifications to this process itself */
     size_t self_count;
+    struct notified *notified; /* by all of them; in order, each once */
+    size_t notified_count;
     struct tca_region **sources; /* of memory of this process that it puts or moves: of device
                                     memory the card (memory.h) */
     size_t source_count;
@@ -56,6 +64,10 @@ tcaresult program_get(const struct transfers *chain, int channel, struct program
 tcaresult program_start(struct program *program);
 /* Waits for its end: 0, 1 it still runs, negative: it failed. */
 int program_wait(struct program *program, int64_t timeout_ns);
+/* Until it has put everything; program_wait() tells then at once what came of it. */
+void program_finish(struct program *program);
+/* Whether both notify somebody with the same slot and tag. */
+bool program_notifies_like(const struct program *one, const struct program *other);
 bool program_notifies_self(const struct program *program, struct self_key key);
 
 /* ---- programs.c ---- */

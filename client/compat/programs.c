@@ -71,6 +71,7 @@ void program_free(struct program *program)
     drop(program);
     free(program->sendings);
     free(program->selves);
+    free(program->notified);
     free(program->sources);
     free(program->moves);
     free(program->chain.list);

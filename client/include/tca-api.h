@@ -186,7 +186,8 @@ TCA_API tcaresult tcaDescSetMemcpy2D(tcaDesc *desc, const tcaHandle *dst, off_t 
 TCA_API tcaresult tcaDescSet(tcaDesc *desc, int channel);
 
 /* Starts what is loaded; on a channel that is busy, when that has finished. The channels run side
- * by side. Where the start before has failed and tcaWaitDMAC() has not said so, this does, and
+ * by side; but chains that notify the same process with the same slot and tag run one after the
+ * other, for it could not tell one notification from the other. Where the start before has failed and tcaWaitDMAC() has not said so, this does, and
  * starts nothing. */
 TCA_API tcaresult tcaStartDMADesc(int channel);
 

@@ -78,6 +78,45 @@ static void senders(void)
             TCA_EXPECT(tcaTestDMARecvDesc(&handles[from], 1, 77), TCA_ERROR_NOT_READY);
 }
 
+/* Of two starts that notify alike, in different channels, the first one counts first: what it has
+ * put is there, however much that was. */
+static void first_first(int to, int from)
+{
+    enum { BYTES = 4 << 20, INTS = BYTES / sizeof(int) };
+    int *source, *target;
+    TCA_CHECK(tcaMalloc((void **)&source, BYTES, tcaMemoryCPU));
+    TCA_CHECK(tcaMalloc((void **)&target, BYTES + sizeof(int), tcaMemoryCPU));
+    for (int i = 0; i < INTS; i++)
+        source[i] = i + rank;
+    tcaHandle own, *there = gather_handles(target, BYTES + sizeof(int), tcaMemoryCPU);
+    TCA_CHECK(tcaCreateHandle(&own, source, BYTES, tcaMemoryCPU));
+    for (int much = 0; much < 4; much++) {
+        const int little = (much + 1) % 4;
+        memset(target, 0xff, BYTES + sizeof(int));
+        barrier();
+        tcaDesc *descs[] = {tcaDescNew(), tcaDescNew()};
+        TCA_CHECK(tcaDescSetMemcpy(descs[0], &there[to], 0, &own, 0, BYTES, tcaDMANotify, 12, 5));
+        TCA_CHECK(tcaDescSetMemcpy(descs[1], &there[to], BYTES, &own, 4, 4, tcaDMANotify, 12, 5));
+        TCA_CHECK(tcaDescSet(descs[0], much));
+        TCA_CHECK(tcaDescSet(descs[1], little));
+        TCA_CHECK(tcaStartDMADesc(much));
+        TCA_CHECK(tcaStartDMADesc(little));
+        TCA_CHECK(tcaWaitDMARecvDesc(&there[from], 12, 5));
+        for (int i = 0; i < INTS; i++)
+            REQUIRE(target[i] == i + from);
+        TCA_CHECK(tcaWaitDMARecvDesc(&there[from], 12, 5));
+        REQUIRE(target[INTS] == 1 + from);
+        TCA_CHECK(tcaWaitDMAC(much));
+        TCA_CHECK(tcaWaitDMAC(little));
+        TCA_CHECK(tcaDescFree(descs[0]));
+        TCA_CHECK(tcaDescFree(descs[1]));
+        barrier();
+    }
+    free(there);
+    TCA_CHECK(tcaFree(source, tcaMemoryCPU));
+    TCA_CHECK(tcaFree(target, tcaMemoryCPU));
+}
+
 /* Tags that are never used again, as an iteration's number; of two processes more than a table has
  * places (16,384). One of them waits all the time. */
 static void many_tags(int next, int before)
@@ -128,6 +167,8 @@ int main(int argc, char **argv)
     keys(next, before);
     whole_tags(next, before);
     senders();
+    first_first(next, before);
+    first_first(rank, rank);
     many_tags(next, before);
     to_self();
     free(handles);
