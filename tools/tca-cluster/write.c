@@ -130,6 +130,9 @@ static int write_node(const struct cluster *cluster, unsigned node)
             cluster->plain ? "plain" : "tls");
     if (!cluster->plain)
         fprintf(to, "key_file = %s/cluster.key\n", cluster->dir);
+    /* A daemon that ends is noticed by its connections; one that is silent here waits for one of the
+     * processors that all nodes share. */
+    fputs("heartbeat_timeout = 30s\n", to);
     fprintf(to, "\n[rails]\ncalibration_file = %s/calibration\n", cluster->dir);
     if (cluster->boards)
         fprintf(to, "enable = shm peach2 ofi\npeach2_rings = %u\n", cluster->rings);
