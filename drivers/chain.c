@@ -26,9 +26,11 @@ struct chain {
 
 static __attribute__((cold)) void note_failure(struct chain *chain, struct driver_op *op, int error)
 {
-    chain->error = error;
-    chain->fault = op->fault;
-    op->fault = 0;
+    if (chain->error == 0) {
+        chain->error = error;
+        chain->fault = op->fault;
+    }
+    op->fault = 0; /* another failure may have none */
 }
 
 static void put_done(struct driver_op *op, int status)
@@ -36,7 +38,7 @@ static void put_done(struct driver_op *op, int status)
     struct chain_slot *slot = (struct chain_slot *)((char *)op - offsetof(struct chain_slot, op));
     struct chain *chain = slot->chain;
     chain->in_flight--;
-    if (__builtin_expect(status < 0, 0) && chain->error == 0)
+    if (__builtin_expect(status < 0, 0))
         note_failure(chain, op, status);
 }
 
