@@ -262,9 +262,18 @@ Test(chain, the_first_error_counts)
     const struct chain_step steps[] = {put_step(0, false), put_step(1, false)};
     struct chain *chain = make(steps, 2);
     cr_assert(chain_start(chain) == 0);
+    script[1].op->fault = 7;
+    script[0].op->fault = 8;
     complete(1, -EHOSTDOWN);
     complete(0, -ESTALE);
     cr_assert(chain_run(chain) == -EHOSTDOWN);
+    cr_assert(chain_fault(chain) == 7);
+
+    cr_assert(chain_start(chain) == 0);
+    complete(1, 0);
+    complete(0, -ESTALE);
+    cr_assert(chain_run(chain) == -ESTALE);
+    cr_assert(chain_fault(chain) == 0, "what was said of another failure");
     chain_free(chain);
 }
 
