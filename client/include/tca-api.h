@@ -58,6 +58,11 @@ extern "C" {
  * before it, and so does a descriptor of at most 64 bytes without one: a flag that somebody polls,
  * here or elsewhere. A channel that is idle has put everything.
  *
+ * Writing again: what a descriptor puts from, when tcaWaitDMAC() returns. What it puts into, when
+ * the process that reads it has said that it has: by a notification back, by MPI_Barrier(), or, with
+ * two buffers that take turns, by its notification of the next exchange. A chain that is started
+ * earlier overwrites what is still being read.
+ *
  * What the hardware asked for (sizes a multiple of 4, equal lower address bits) is not asked for
  * here: sizes and offsets are free.
  *

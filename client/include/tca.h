@@ -353,6 +353,17 @@ TCA_API int tca_unpack(const struct tca_layout *layout, void *base, const void *
 
 /* ----------------------------------------------------------------- plans */
 
+/* When memory may be written again. A start reads its sources and writes its targets; neither is
+ * locked, and a put does not wait for its reader.
+ *
+ * A source: when tca_wait() or tca_test() says that the start is complete. A target: when the
+ * process that reads it has given it back, by a notification that it started after it had read.
+ * Neither the end of the sender's start nor an earlier notification says so. Where data flows both
+ * ways in every step, two buffers that take turns need no other message: the peer's notification of
+ * one step gives back the buffer of the next. Where it flows one way, the reader notifies the
+ * writer. tca(7) has both patterns. A slot only counts, so give each buffer a slot of its own.
+ * Until a process gives a handle away the memory is its own: fill a target before that. */
+
 enum tca_rail {
     TCA_RAIL_ANY = 0, /* the cost model chooses */
     TCA_RAIL_SHM = 1,
@@ -416,7 +427,8 @@ struct tca_put {
 };
 
 /* Appends a put. The layouts are copied. Sizes of both sides must be equal, and so must be the
- * types of their elements. */
+ * types of their elements. The target is overwritten when the plan is started, whether or not its
+ * reader has read it: see above. */
 TCA_API int tca_plan_put(struct tca_plan *plan, const struct tca_put *put);
 
 /* Appends a notification to a rank: its counter (my rank, slot) rises by one, after the data of all

@@ -9,13 +9,12 @@
 
 /* How long a neighbour may take for a sweep before this rank gives up. */
 #define PATIENCE_NS INT64_C(60000000000)
-#define SLOT_ROWS   FACES_MAX /* slots 0 .. 7 are the directions */
+#define DIRECTIONS  9                /* the middle is none */
+#define SLOT_ROWS   (2 * DIRECTIONS) /* those below: slot_of() */
 
 struct face {
     char name[8];
-    int di, dj;         /* direction, -1 .. 1 each */
-    uint32_t slot;      /* of the direction in which the data goes, the same number at every rank */
-    uint32_t back_slot; /* of what the peer sends here */
+    int di, dj; /* direction, -1 .. 1 each */
     uint32_t peer;
     uint64_t bytes;
     bool strided;
@@ -115,6 +114,13 @@ static int row_kept(int d, int rows)
     return d > 0 ? 0 : d < 0 ? rows + 1 : 1;
 }
 
+/* Of what goes in a direction, the same number at every rank. A neighbour may be a sweep ahead:
+ * each buffer has slots of its own, for notifications in one slot cannot be told apart. */
+static uint32_t slot_of(int di, int dj, int buffer)
+{
+    return (uint32_t)(buffer * DIRECTIONS + (di + 1) * 3 + (dj + 1));
+}
+
 static int face_plan(struct halo *halo, struct face *face, int buffer, const struct grid *theirs)
 {
     const struct grid *grid = halo->grid;
@@ -140,20 +146,14 @@ static int face_plan(struct halo *halo, struct face *face, int buffer, const str
         };
 
         face->bytes = tca_layout_size(from);
-        r = put_and_notify(halo, face->name, &put, face->peer, face->slot, &face->plan[buffer]);
+        r = put_and_notify(halo, face->name, &put, face->peer, slot_of(face->di, face->dj, buffer),
+                           &face->plan[buffer]);
     } else {
         failed(halo, face->name, r);
     }
     tca_layout_free(from);
     tca_layout_free(to);
     return r;
-}
-
-static uint32_t slot_of(int di, int dj)
-{
-    int n = (di + 1) * 3 + (dj + 1);
-
-    return (uint32_t)(n > 4 ? n - 1 : n); /* 4 is the middle */
 }
 
 static int face_new(struct halo *halo, int di, int dj)
@@ -166,8 +166,6 @@ static int face_new(struct halo *halo, int di, int dj)
 
     face->di = di;
     face->dj = dj;
-    face->slot = slot_of(di, dj);
-    face->back_slot = slot_of(-di, -dj);
     face->peer = (uint32_t)((grid->at_i + di) * grid->parts_j + grid->at_j + dj);
     face->strided = di == 0;
     if (di) {
@@ -341,7 +339,8 @@ int halo_wait(struct halo *halo, int to)
         if (r < 0)
             return failed(halo, face->name, r);
         uint64_t before_ns = now_ns();
-        r = tca_notified_wait(halo->session, face->peer, face->back_slot, PATIENCE_NS);
+        r = tca_notified_wait(halo->session, face->peer, slot_of(-face->di, -face->dj, to),
+                              PATIENCE_NS);
         if (r < 0)
             return failed(halo, face->name, r);
         keep_times(halo, face, &receipt, now_ns() - before_ns);

@@ -65,7 +65,7 @@ static int swap(void *context, int half)
     int r = tca_start(ours->plans[half]);
 
     if (r >= 0)
-        r = tca_notified_wait(ours->session, ours->peer, 0, PATIENCE_NS);
+        r = tca_notified_wait(ours->session, ours->peer, (uint32_t)half, PATIENCE_NS);
     return r < 0 ? r : tca_wait(ours->plans[half], PATIENCE_NS);
 }
 
@@ -97,7 +97,7 @@ static int make_plan(struct ours *ours, int half, const struct tca_layout *from,
     if (r >= 0)
         r = add_put(ours, ours->plans[half], half, ours->peer, from, to);
     if (r >= 0)
-        r = tca_plan_notify(ours->plans[half], ours->peer, 0);
+        r = tca_plan_notify(ours->plans[half], ours->peer, (uint32_t)half);
     if (r >= 0 && ours->bench->pattern.exchange)
         r = add_put(ours, ours->plans[half], half, 1 - ours->peer, from, to);
     if (r >= 0)
