@@ -9,20 +9,6 @@
 
 #include "daemon/loop_internal.h"
 
-struct post {
-    struct post *next;
-    void (*call)(void *context);
-    void *context;
-};
-
-struct loop {
-    struct event_base *base;
-    struct event *posted;
-    int posted_fd; /* eventfd: readable when `first` may be non-empty */
-    pthread_mutex_t mutex;
-    struct post *first, **last; /* under the mutex */
-};
-
 struct event_base *loop_base(struct loop *loop)
 {
     return loop->base;
@@ -36,63 +22,16 @@ static struct timeval loop_timeval(uint64_t ns)
                             .tv_usec = (suseconds_t)(us % 1000000)};
 }
 
-/* ---- posts ---- */
+/* ---- the loop ---- */
 
-static struct post *take_posts(struct loop *loop)
-{
-    pthread_mutex_lock(&loop->mutex);
-    struct post *first = loop->first;
-    loop->first = NULL;
-    loop->last = &loop->first;
-    pthread_mutex_unlock(&loop->mutex);
-    return first;
-}
-
-/* Runs what is there now; what these calls post in turn comes in the next round, so that posts
- * cannot starve the rest. */
-static bool run_all(struct loop *loop)
-{
-    struct post *first = take_posts(loop), *next;
-    for (struct post *post = first; post; post = next) {
-        next = post->next;
-        post->call(post->context);
-        free(post);
-    }
-    return first != NULL;
-}
-
-static void run_posts(int fd, short what, void *context)
+static void posted(int fd, short what, void *context)
 {
     uint64_t count;
     (void)!read(fd, &count, sizeof count); /* non-blocking; only there to be reset */
-    run_all(context);
+    loop_awake(context);
+    loop_run_posts(context);
+    loop_run_jobs(context);
 }
-
-void loop_finish_posts(struct loop *loop)
-{
-    while (run_all(loop))
-        ;
-}
-
-int loop_post(struct loop *loop, void (*call)(void *context), void *context)
-{
-    struct post *post = malloc(sizeof *post);
-    if (!post)
-        return -ENOMEM;
-    *post = (struct post){.call = call, .context = context};
-
-    pthread_mutex_lock(&loop->mutex);
-    bool wake = !loop->first;
-    *loop->last = post;
-    loop->last = &post->next;
-    pthread_mutex_unlock(&loop->mutex);
-    if (wake)
-        eventfd_write(loop->posted_fd,
-                      1); /* cannot fail: the counter is read before it is near its limit */
-    return 0;
-}
-
-/* ---- the loop ---- */
 
 static struct event_base *base_new(void)
 {
@@ -114,6 +53,8 @@ int loop_new(struct loop **ret_loop)
     if (!loop)
         return -ENOMEM;
     loop->last = &loop->first;
+    loop->last_taken = &loop->taken;
+    loop->last_job = &loop->jobs;
     pthread_mutex_init(&loop->mutex, NULL);
     loop->posted_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int r = loop->posted_fd < 0 ? -errno : 0;
@@ -121,7 +62,7 @@ int loop_new(struct loop **ret_loop)
         loop->base = base_new();
         if (loop->base)
             loop->posted =
-                event_new(loop->base, loop->posted_fd, EV_READ | EV_PERSIST, run_posts, loop);
+                event_new(loop->base, loop->posted_fd, EV_READ | EV_PERSIST, posted, loop);
         if (!loop->posted || event_add(loop->posted, NULL) < 0)
             r = -ENOMEM;
     }
@@ -137,11 +78,7 @@ struct loop *loop_free(struct loop *loop)
 {
     if (!loop)
         return NULL;
-    struct post *next;
-    for (struct post *post = take_posts(loop); post; post = next) {
-        next = post->next;
-        free(post);
-    }
+    loop_drop_posts(loop);
     if (loop->posted)
         event_free(loop->posted);
     if (loop->base)
@@ -155,18 +92,25 @@ struct loop *loop_free(struct loop *loop)
 
 int loop_run(struct loop *loop)
 {
-    return event_base_loop(loop->base, EVLOOP_NO_EXIT_ON_EMPTY) < 0 ? -EIO : 0;
+    int r = 0;
+    loop->stopped = false;
+    while (!loop->stopped && r >= 0) {
+        r = event_base_loop(loop->base, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY);
+        loop_turn_over(loop);
+    }
+    return r < 0 ? -EIO : 0;
 }
 
 void loop_stop(struct loop *loop)
 {
+    loop->stopped = true;
     event_base_loopbreak(loop->base);
 }
 
 /* ---- descriptors ---- */
 
 struct loop_io {
-    struct event_base *base;
+    struct loop *loop;
     struct event *event;
     int fd;
     unsigned events;
@@ -177,6 +121,7 @@ struct loop_io {
 static void io_ready(int fd, short what, void *context)
 {
     struct loop_io *io = context;
+    loop_awake(io->loop);
     io->ready(io->context,
               ((what & EV_READ) ? LOOP_READ : 0) | ((what & EV_WRITE) ? LOOP_WRITE : 0));
 }
@@ -191,7 +136,7 @@ int loop_io_set(struct loop_io *io, unsigned events)
         return 0;
     short what = (short)(EV_PERSIST | ((events & LOOP_READ) ? EV_READ : 0) |
                          ((events & LOOP_WRITE) ? EV_WRITE : 0));
-    if (event_assign(io->event, io->base, io->fd, what, io_ready, io) < 0 ||
+    if (event_assign(io->event, io->loop->base, io->fd, what, io_ready, io) < 0 ||
         event_add(io->event, NULL) < 0)
         return -EINVAL; /* a descriptor that epoll does not take */
     io->events = events;
@@ -205,7 +150,7 @@ int loop_io_new(struct loop *loop, int fd, unsigned events,
     struct loop_io *io = malloc(sizeof *io);
     if (!io)
         return -ENOMEM;
-    *io = (struct loop_io){.base = loop->base, .fd = fd, .ready = ready, .context = context};
+    *io = (struct loop_io){.loop = loop, .fd = fd, .ready = ready, .context = context};
     io->event = event_new(loop->base, fd, 0, io_ready, io);
     int r = io->event ? loop_io_set(io, events) : -ENOMEM;
     if (r < 0) {
@@ -229,6 +174,7 @@ struct loop_io *loop_io_free(struct loop_io *io)
 /* ---- timers ---- */
 
 struct loop_timer {
+    struct loop *loop;
     struct event *event;
     uint64_t interval_ns;
     void (*expired)(void *context);
@@ -238,6 +184,7 @@ struct loop_timer {
 static void timer_expired(int fd, short what, void *context)
 {
     struct loop_timer *timer = context;
+    loop_awake(timer->loop);
     if (timer->interval_ns) {
         struct timeval interval = loop_timeval(timer->interval_ns);
         event_add(timer->event, &interval); /* has its place already: cannot fail */
@@ -251,7 +198,7 @@ int loop_timer_new(struct loop *loop, void (*expired)(void *context), void *cont
     struct loop_timer *timer = malloc(sizeof *timer);
     if (!timer)
         return -ENOMEM;
-    *timer = (struct loop_timer){.expired = expired, .context = context};
+    *timer = (struct loop_timer){.loop = loop, .expired = expired, .context = context};
     timer->event = event_new(loop->base, -1, 0, timer_expired, timer);
     if (!timer->event) {
         free(timer);
@@ -286,6 +233,7 @@ struct loop_timer *loop_timer_free(struct loop_timer *timer)
 /* ---- signals ---- */
 
 struct loop_signal {
+    struct loop *loop;
     struct event *event;
     void (*raised)(void *context);
     void *context;
@@ -294,6 +242,7 @@ struct loop_signal {
 static void signal_raised(int number, short what, void *context)
 {
     struct loop_signal *signal = context;
+    loop_awake(signal->loop);
     signal->raised(signal->context);
 }
 
@@ -303,7 +252,7 @@ int loop_signal_new(struct loop *loop, int number, void (*raised)(void *context)
     struct loop_signal *signal = malloc(sizeof *signal);
     if (!signal)
         return -ENOMEM;
-    *signal = (struct loop_signal){.raised = raised, .context = context};
+    *signal = (struct loop_signal){.loop = loop, .raised = raised, .context = context};
     signal->event = evsignal_new(loop->base, number, signal_raised, signal);
     if (!signal->event || event_add(signal->event, NULL) < 0) {
         loop_signal_free(signal);

@@ -23,6 +23,29 @@ struct loop *loop_free(struct loop *loop);
 int loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
 
+/* Any thread: for how long the turn of the loop that is under way has run (0: it waits for events),
+ * and the longest turn so far: so long nobody was answered. */
+uint64_t loop_busy_ns(const struct loop *loop);
+uint64_t loop_longest_ns(const struct loop *loop);
+/* Slices of jobs so far. */
+uint64_t loop_slices(const struct loop *loop);
+
+/*
+ * Long work in slices: step(context) does some of it, until loop_slice_over(), and returns whether
+ * there is more; then it is called again in the next turn, after everybody else who was ready. A
+ * step always does something, and it may free the job when it returns false. The first slice is
+ * done at once, unless others wait for theirs or this turn has been long: what is short is over when
+ * this returns.
+ */
+struct loop_job {
+    struct loop_job *next;
+    bool (*step)(void *context);
+    void *context;
+};
+void loop_job_begin(struct loop *loop, struct loop_job *job, bool (*step)(void *context),
+                    void *context);
+bool loop_slice_over(const struct loop *loop);
+
 /* From any thread: call(context) runs on the loop's thread, in the order of the posts. -ENOMEM. */
 int loop_post(struct loop *loop, void (*call)(void *context), void *context);
 /* After loop_run(), once no other thread posts any more: runs what was posted, and what that posts.

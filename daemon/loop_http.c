@@ -98,6 +98,7 @@ static void on_read(struct bufferevent *bev, void *context)
     struct connection *connection = context;
     struct evbuffer *input = bufferevent_get_input(bev);
 
+    loop_awake(connection->http->loop);
     if (connection->answered)
         return;
     if (evbuffer_search(input, "\r\n\r\n", 4, NULL).pos < 0) {

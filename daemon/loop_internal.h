@@ -1,10 +1,43 @@
 /* Between the loop*.c files. */
 #pragma once
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/time.h>
 
+struct event;
 struct event_base;
-struct loop;
+struct loop_job;
+struct post;
+
+struct loop {
+    struct event_base *base;
+    struct event *posted;
+    int posted_fd; /* eventfd: readable when there may be posts or jobs */
+    bool stopped;
+
+    pthread_mutex_t mutex;
+    struct post *first, **last; /* under the mutex */
+
+    /* the loop's thread only */
+    struct post *taken, **last_taken; /* from there, in their order */
+    struct loop_job *jobs, **last_job;
+    uint64_t slice_end_ns;
+
+    /* written by the loop's thread, read by all */
+    _Atomic uint64_t turn_since_ns; /* 0: it waits for events */
+    _Atomic uint64_t longest_ns;
+    _Atomic uint64_t slices;
+};
 
 struct event_base *loop_base(struct loop *loop);
+/* Every callback of libevent begins with this: a turn has begun, unless one is under way. */
+void loop_awake(struct loop *loop);
+/* All that was ready has been called: it waits for events from now on. */
+void loop_turn_over(struct loop *loop);
+/* For a slice each; what is left comes in the next turn. */
+void loop_run_posts(struct loop *loop);
+void loop_run_jobs(struct loop *loop);
+void loop_drop_posts(struct loop *loop);

@@ -17,6 +17,7 @@ enum {
 };
 
 struct listener {
+    struct loop *loop;
     struct evconnlistener *connections;
     struct loop_timer *pause;
     bool complained;
@@ -46,6 +47,7 @@ static void on_accept(struct evconnlistener *connections, int fd, struct sockadd
     struct listener *listener = context;
     char from[96];
 
+    loop_awake(listener->loop);
     listener->complained = false;
     address_text(address, (socklen_t)bytes, from, sizeof from);
     listener->accepted(listener->context, fd, from);
@@ -80,6 +82,7 @@ int listener_fd(struct loop *loop, int fd,
     struct listener *listener = calloc(1, sizeof *listener);
     if (!listener)
         return -ENOMEM;
+    listener->loop = loop;
     listener->accepted = accepted;
     listener->context = context;
     int r = evutil_make_socket_nonblocking(fd) < 0 ? -errno : 0;

@@ -25,7 +25,7 @@
 enum { READ_MAX = 256 << 10 }; /* at a time */
 
 struct stream {
-    struct event_base *base;
+    struct loop *loop;
     struct tls *tls; /* NULL: plain */
     bool accepting;
     int fd;              /* -1 once the bufferevent owns it */
@@ -63,6 +63,7 @@ struct stream *stream_free(struct stream *stream)
 
 static void enter(struct stream *stream)
 {
+    loop_awake(stream->loop);
     stream->calls++;
 }
 
@@ -243,7 +244,7 @@ static int make_bufferevent(struct stream *stream)
         if (!session)
             return -ENOMEM;
         /* Takes the session over, also when it fails. */
-        stream->bev = bufferevent_openssl_socket_new(stream->base, stream->fd, session,
+        stream->bev = bufferevent_openssl_socket_new(loop_base(stream->loop), stream->fd, session,
                                                      stream->accepting ? BUFFEREVENT_SSL_ACCEPTING
                                                                        : BUFFEREVENT_SSL_CONNECTING,
                                                      BEV_OPT_CLOSE_ON_FREE);
@@ -251,7 +252,8 @@ static int make_bufferevent(struct stream *stream)
             bufferevent_openssl_set_allow_dirty_shutdown(
                 stream->bev, 1); /* frames have lengths: none can be cut short */
     } else {
-        stream->bev = bufferevent_socket_new(stream->base, stream->fd, BEV_OPT_CLOSE_ON_FREE);
+        stream->bev =
+            bufferevent_socket_new(loop_base(stream->loop), stream->fd, BEV_OPT_CLOSE_ON_FREE);
     }
     if (!stream->bev)
         return -ENOMEM;
@@ -292,14 +294,14 @@ static int stream_new(struct loop *loop, struct tls *tls, bool accepting, int fd
     if (!stream)
         return -ENOMEM;
     *stream = (struct stream){
-        .base = loop_base(loop),
+        .loop = loop,
         .tls = tls,
         .accepting = accepting,
         .fd = fd,
         .limit = FRAME_INLINE_MAX,
         .events = *events,
     };
-    stream->start = event_new(stream->base, fd, EV_WRITE, on_start, stream);
+    stream->start = event_new(loop_base(stream->loop), fd, EV_WRITE, on_start, stream);
     if (!stream->start || event_add(stream->start, NULL) < 0) {
         stream->fd = -1;
         destroy(stream);
