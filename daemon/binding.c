@@ -15,12 +15,10 @@
 #include "daemon/tcad.h"
 #include "daemon/worker.h"
 
-enum { BUCKETS = 4096 };
-
 struct bindings {
-    struct binding *buckets[BUCKETS];
+    struct table ids;
+    struct uses uses;
     uint64_t last_id;
-    uint64_t count;
 };
 
 int bindings_new(struct tcad *tcad, struct bindings **ret_bindings)
@@ -28,23 +26,79 @@ int bindings_new(struct tcad *tcad, struct bindings **ret_bindings)
     struct bindings *bindings = calloc(1, sizeof *bindings);
     if (!bindings)
         return -ENOMEM;
+    bindings->uses.loop = tcad->loop;
     *ret_bindings = bindings;
     return 0;
 }
 
 struct bindings *bindings_free(struct bindings *bindings)
 {
-    assert(!bindings || bindings->count == 0);
+    if (!bindings)
+        return NULL;
+    assert(bindings->ids.count == 0);
+    table_deinit(&bindings->ids);
+    uses_deinit(&bindings->uses);
     free(bindings);
     return NULL;
 }
 
 struct binding *binding_find(struct tcad *tcad, uint64_t id)
 {
-    struct binding *binding = tcad->bindings->buckets[id % BUCKETS];
-    while (binding && binding->id != id)
-        binding = binding->next;
-    return binding && !binding->ended ? binding : NULL;
+    return table_find(&tcad->bindings->ids, id);
+}
+
+/* ---- what they hang on ---- */
+
+static struct subject_key of_region(const struct region *region)
+{
+    return (struct subject_key){SUBJECT_REGION, region->tcad->node, region->id};
+}
+
+static struct subject_key of_notified(const struct session *session)
+{
+    return (struct subject_key){SUBJECT_SESSION, session->tcad->node, session->id};
+}
+
+static struct subject_key of_asker(uint32_t node, uint64_t session)
+{
+    return (struct subject_key){SUBJECT_ASKER, node, session};
+}
+
+static struct subject_key of_node(uint32_t node)
+{
+    return (struct subject_key){SUBJECT_NODE, node, 0};
+}
+
+static void hang_on(struct binding *binding, unsigned which, struct subject_key key)
+{
+    while (use_add(&binding->tcad->bindings->uses, &binding->uses[which], key, binding) < 0)
+        sched_yield();
+}
+
+static void link_binding(struct binding *binding)
+{
+    struct bindings *bindings = binding->tcad->bindings;
+    binding->id = ++bindings->last_id;
+    table_add(&bindings->ids, &binding->entry, binding->id, binding);
+    if (binding->owned)
+        return; /* the plan sees to that */
+    if (binding->region)
+        hang_on(binding, BINDING_OF_REGION, of_region(binding->region));
+    if (binding->notify)
+        hang_on(binding, BINDING_OF_NOTIFIED, of_notified(binding->notify));
+    if (binding->asker)
+        hang_on(binding, BINDING_OF_ASKER, of_asker(binding->node, binding->asker));
+    hang_on(binding, BINDING_OF_NODE, of_node(binding->node));
+}
+
+static void unlink_binding(struct binding *binding)
+{
+    struct bindings *bindings = binding->tcad->bindings;
+    table_remove(&bindings->ids, &binding->entry);
+    for (unsigned i = 0; i < BINDING_USES; i++)
+        use_drop(&bindings->uses, &binding->uses[i]);
+    if (binding->region)
+        binding->region->bindings--;
 }
 
 /* ---- making: registration on the worker, landings on the engine, the answer on the loop ---- */
@@ -110,18 +164,6 @@ static void release_work(struct engine *engine, void *context)
         driver->ops->landing_free(driver, binding->on[rail]);
     }
     engine_landing_end(engine, &binding->target, released, binding);
-}
-
-static void unlink_binding(struct binding *binding)
-{
-    struct bindings *bindings = binding->tcad->bindings;
-    struct binding **at = &bindings->buckets[binding->id % BUCKETS];
-    while (*at != binding)
-        at = &(*at)->next;
-    *at = binding->next;
-    bindings->count--;
-    if (binding->region)
-        binding->region->bindings--;
 }
 
 void binding_end(struct binding *binding)
@@ -208,10 +250,7 @@ void binding_new(struct tcad *tcad, const struct binding_args *args,
         binding->target.session = binding->bounces->engine;
     }
     binding->making = true;
-    binding->id = ++tcad->bindings->last_id;
-    binding->next = tcad->bindings->buckets[binding->id % BUCKETS];
-    tcad->bindings->buckets[binding->id % BUCKETS] = binding;
-    tcad->bindings->count++;
+    link_binding(binding);
     if (worker_submit(tcad->worker, register_work, register_done, binding) < 0) {
         binding->rails = 0;
         binding->error = -ENOMEM;
@@ -221,33 +260,15 @@ void binding_new(struct tcad *tcad, const struct binding_args *args,
 
 /* ---- ending ---- */
 
-static void end_where(struct tcad *tcad,
-                      bool (*matches)(const struct binding *binding, const void *what),
-                      const void *what)
+static bool end_one(const struct news *news, void *binding)
 {
-    for (int i = 0; i < BUCKETS; i++) {
-        for (struct binding *binding = tcad->bindings->buckets[i], *next; binding; binding = next) {
-            next = binding->next;
-            if (!binding->owned && matches(binding, what))
-                binding_end(binding);
-        }
-    }
+    binding_end(binding);
+    return false;
 }
 
-static bool into_region(const struct binding *binding, const void *what)
+static void end_all(struct tcad *tcad, struct subject_key key)
 {
-    return binding->region == what;
-}
-
-static bool of_session(const struct binding *binding, const void *what)
-{
-    const struct session *session = what;
-    return binding->notify == session;
-}
-
-static bool of_node(const struct binding *binding, const void *what)
-{
-    return binding->node == *(const uint32_t *)what;
+    uses_tell(&tcad->bindings->uses, &(struct news){.key = key, .tell = end_one});
 }
 
 static void tell_region_gone(struct tcad *tcad, uint32_t node, uint64_t region)
@@ -260,41 +281,44 @@ static void tell_region_gone(struct tcad *tcad, uint32_t node, uint64_t region)
     peers_tell(tcad->peers, node, &message);
 }
 
+/* Each node once. */
+struct told {
+    struct tcad *tcad;
+    uint64_t region;
+    uint8_t nodes[PEER_NODES_MAX / 8];
+};
+
+static void tell_node(void *context, void *user)
+{
+    struct told *told = context;
+    const struct binding *binding = user;
+    const uint8_t bit = (uint8_t)(1 << binding->node % 8);
+    if (binding->node >= PEER_NODES_MAX || (told->nodes[binding->node / 8] & bit))
+        return;
+    told->nodes[binding->node / 8] |= bit;
+    tell_region_gone(told->tcad, binding->node, told->region);
+}
+
 void bindings_region_gone(struct tcad *tcad, const struct region *region)
 {
+    struct told told = {.tcad = tcad, .region = region->id};
     if (!region->bindings)
         return;
-    uint32_t told = tcad->node;
-    for (int i = 0; i < BUCKETS; i++)
-        for (struct binding *binding = tcad->bindings->buckets[i]; binding; binding = binding->next)
-            if (binding->region == region && binding->node != told)
-                tell_region_gone(tcad, told = binding->node, region->id);
-    end_where(tcad, into_region, region);
+    uses_each(&tcad->bindings->uses, of_region(region), tell_node, &told);
+    end_all(tcad, of_region(region));
 }
 
 void bindings_session_gone(struct tcad *tcad, const struct session *session)
 {
-    if (tcad->bindings->count)
-        end_where(tcad, of_session, session);
+    end_all(tcad, of_notified(session));
 }
 
 void bindings_node_gone(struct tcad *tcad, uint32_t node)
 {
-    end_where(tcad, of_node, &node);
-}
-
-struct asker {
-    uint32_t node;
-    uint64_t session;
-};
-
-static bool of_asker(const struct binding *binding, const void *what)
-{
-    const struct asker *asker = what;
-    return binding->node == asker->node && binding->asker == asker->session;
+    end_all(tcad, of_node(node));
 }
 
 void bindings_asker_gone(struct tcad *tcad, uint32_t node, uint64_t asker)
 {
-    end_where(tcad, of_asker, &(struct asker){node, asker});
+    end_all(tcad, of_asker(node, asker));
 }

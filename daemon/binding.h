@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "daemon/engine.h"
+#include "daemon/uses.h"
 #include "drivers/driver.h"
 #include "proto/tca.pb-c.h"
 
@@ -32,8 +33,12 @@ struct binding_args {
     bool owned;     /* by a plan of this node, which ends it once its puts are quiet */
 };
 
+/* What the end of a binding hangs on, besides the asker. */
+enum { BINDING_OF_REGION, BINDING_OF_NOTIFIED, BINDING_OF_ASKER, BINDING_OF_NODE, BINDING_USES };
+
 struct binding {
-    struct binding *next;
+    struct table_entry entry;
+    struct use uses[BINDING_USES]; /* of nothing when it is owned */
     struct tcad *tcad;
     uint64_t id;
     uint32_t node;

@@ -19,10 +19,7 @@
 
 struct place *place_find(const struct groups *groups, uint64_t session)
 {
-    struct place *place = groups->places;
-    while (place && place->session != session)
-        place = place->next;
-    return place;
+    return table_find(&groups->by_session, session);
 }
 
 struct place *place_new(struct session *session, const char *group, uint32_t root, uint32_t rank,
@@ -44,16 +41,20 @@ struct place *place_new(struct session *session, const char *group, uint32_t roo
     snprintf(place->group, sizeof place->group, "%s", group);
     place->gone = gone;
     place->next = groups->places;
+    place->link = &groups->places;
+    if (place->next)
+        place->next->link = &place->next;
     groups->places = place;
+    table_add(&groups->by_session, &place->entry, place->session, place);
     return place;
 }
 
 static void place_free(struct groups *groups, struct place *place)
 {
-    struct place **at = &groups->places;
-    while (*at != place)
-        at = &(*at)->next;
-    *at = place->next;
+    *place->link = place->next;
+    if (place->next)
+        place->next->link = place->link;
+    table_remove(&groups->by_session, &place->entry);
     place_drop_published(place);
     free(place->gone);
     free(place);
@@ -99,10 +100,7 @@ static void root_heard(void *context, int status, const Tca__Message *answer, co
 
 static void tell_gone(struct groups *groups, const struct place *place)
 {
-    const struct session *session = NULL;
-    for (const struct session *each = groups->tcad->sessions; each && !session; each = each->next)
-        if (each->id == place->session) /* also one that is closing */
-            session = each;
+    const struct session *session = session_find_any(groups->tcad, place->session);
 
     /* It died in its join: the root must hear of that after the question, which may still be on its
      * way. */
@@ -296,6 +294,7 @@ struct groups *groups_free(struct groups *groups)
     while (groups->places)
         place_free(groups, groups->places);
     root_free(groups->root);
+    table_deinit(&groups->by_session);
     free(groups);
     return NULL;
 }

@@ -8,10 +8,11 @@
 #include "daemon/group.h"
 #include "daemon/peer.h"
 #include "daemon/session.h"
+#include "daemon/table.h"
+#include "proto/handle.h"
 #include "proto/limits.h"
 
 enum {
-    HANDLE_BYTES = 64,
     GROUP_TEXT_MAX = 320,
 };
 
@@ -169,7 +170,8 @@ struct gone {
 
 /* A session's place in its group, from the moment it asks for it. */
 struct place {
-    struct place *next;
+    struct place *next, **link;
+    struct table_entry entry; /* in groups->by_session */
     uint64_t session;
     uint32_t user, root, rank, size;
     bool joined;                /* the members are known */
@@ -184,6 +186,7 @@ struct groups {
     struct root *root;
     struct request *requests;
     struct place *places;
+    struct table by_session;
 };
 
 struct place *place_find(const struct groups *groups, uint64_t session);

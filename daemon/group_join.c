@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "daemon/group_internal.h"
+#include "daemon/plan.h"
 #include "daemon/tcad.h"
 
 static void answer_members(struct session *session, uint32_t tag)
@@ -122,6 +123,7 @@ void join_members(struct request *request, struct session *session, struct place
     session->root = place->root;
     session->joined = true;
     place->joined = true;
+    plans_members_known(session);
     request->kind = REQUEST_BARRIER;
     request_gather(request, place->rank, GROUP_JOIN_SEQUENCE, (ProtobufCBinaryData){0});
     mark_early(session, place);

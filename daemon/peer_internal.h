@@ -9,13 +9,13 @@
 
 #include "daemon/loop.h"
 #include "daemon/peer.h"
+#include "daemon/table.h"
 #include "daemon/tls.h"
 #include "proto/limits.h"
 #include "proto/tca.pb-c.h"
 
 enum {
     UNGREETED_MAX = 64, /* inbound connections that have not said who they are */
-    QUESTION_BUCKETS = 1024,
     PEER_TEXT_MAX = 256,
 };
 
@@ -40,7 +40,7 @@ struct question_list {
 struct question {
     struct question_list *list; /* its peer's, or peers->local; NULL: none */
     struct question *next, **link;
-    struct question *chained; /* in its bucket */
+    struct table_entry entry; /* in peers->questions, by its tag */
     uint32_t tag;
     uint32_t node;
     uint64_t deadline_ns;
@@ -95,11 +95,10 @@ struct peers {
     uint64_t complained_ns; /* about a connection from nobody we know */
     unsigned complaints;    /* swallowed since */
 
-    struct question *buckets[QUESTION_BUCKETS];
+    struct table questions;
     struct question_list local; /* to be delivered by local_timer */
     struct loop_timer *local_timer;
     uint32_t last_tag;
-    unsigned question_count;
 
     struct loop_timer *tick;
     uint64_t tick_due_ns; /* 0: stopped */

@@ -14,17 +14,15 @@
 
 /* ---- keeping them ---- */
 
-static struct question **bucket_of(struct peers *peers, uint32_t tag)
-{
-    return &peers->buckets[tag % QUESTION_BUCKETS];
-}
-
 static struct question *question_find(struct peers *peers, uint32_t node, uint32_t tag)
 {
-    struct question *question = *bucket_of(peers, tag);
-    while (question && (question->tag != tag || question->node != node || question->finished))
-        question = question->chained;
-    return question;
+    const struct table_entry *entry = table_first(&peers->questions, tag);
+    for (; entry; entry = table_again(entry)) {
+        struct question *question = entry->owner;
+        if (question->node == node && !question->finished)
+            return question;
+    }
+    return NULL;
 }
 
 static uint32_t new_tag(struct peers *peers)
@@ -63,11 +61,7 @@ static void list_remove(struct question *question)
 
 static void question_free(struct peers *peers, struct question *question)
 {
-    struct question **at = bucket_of(peers, question->tag);
-    while (*at != question)
-        at = &(*at)->chained;
-    *at = question->chained;
-    peers->question_count--;
+    table_remove(&peers->questions, &question->entry);
     list_remove(question);
     free(question->bytes);
     free(question->text);
@@ -177,14 +171,12 @@ void questions_deliver_local(void *context)
 {
     struct peers *peers = context;
 
-    /* Only what is there now, so that questions that lead to questions do not hold up the loop. */
-    unsigned count = 0;
-    for (struct question *question = peers->local.first; question; question = question->next)
-        count++;
-    for (; count > 0 && peers->local.first; count--) {
+    while (peers->local.first) {
         struct question *question = peers->local.first;
         list_remove(question);
         deliver(peers, question);
+        if (loop_slice_over(peers->tcad->loop))
+            break; /* the others have their turn first */
     }
     if (peers->local.first)
         loop_timer_set(peers->local_timer, 0, 0);
@@ -204,10 +196,7 @@ static struct question *question_new(struct peers *peers, uint32_t node, uint64_
     question->deadline_ns = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
     question->answered = answered;
     question->context = context;
-    struct question **bucket = bucket_of(peers, question->tag);
-    question->chained = *bucket;
-    *bucket = question;
-    peers->question_count++;
+    table_add(&peers->questions, &question->entry, question->tag, question);
     return question;
 }
 
@@ -361,17 +350,32 @@ static void expire(struct peers *peers, struct question *question)
     finish_later(peers, question, -ETIMEDOUT, text);
 }
 
+struct expiring {
+    struct peers *peers;
+    uint64_t now_ns;
+};
+
+static void expire_if_due(void *context, void *owner)
+{
+    const struct expiring *expiring = context;
+    struct question *question = owner;
+    if (!question->finished && question->deadline_ns <= expiring->now_ns)
+        expire(expiring->peers, question);
+}
+
 void questions_expire(struct peers *peers, uint64_t now_ns)
 {
-    for (size_t i = 0; i < QUESTION_BUCKETS; i++)
-        for (struct question *question = peers->buckets[i]; question; question = question->chained)
-            if (!question->finished && question->deadline_ns <= now_ns)
-                expire(peers, question);
+    struct expiring expiring = {peers, now_ns};
+    table_each(&peers->questions, expire_if_due, &expiring);
+}
+
+static void free_one(void *context, void *question)
+{
+    question_free(context, question);
 }
 
 void questions_free(struct peers *peers)
 {
-    for (size_t i = 0; i < QUESTION_BUCKETS; i++)
-        while (peers->buckets[i])
-            question_free(peers, peers->buckets[i]);
+    table_each(&peers->questions, free_one, peers);
+    table_deinit(&peers->questions);
 }

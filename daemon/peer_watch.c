@@ -117,7 +117,7 @@ static void watch_ungreeted(struct peers *peers, uint64_t now_ns)
 
 static void plan_tick(struct peers *peers)
 {
-    bool busy = peers->question_count > 0 || peers->ungreeted_count > 0, up = false;
+    bool busy = peers->questions.count > 0 || peers->ungreeted_count > 0, up = false;
 
     for (struct peer *peer = peers->first; peer && !busy; peer = peer->next) {
         busy = peer->state == PEER_CONNECTING || peer->state == PEER_GREETING ||

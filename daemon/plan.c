@@ -82,13 +82,13 @@ uint64_t plan_errors(const struct plan *plan)
 void plans_each(const struct session *session, void (*each)(void *context, const struct plan *plan),
                 void *context)
 {
-    for (uint32_t i = 0; session->plans && i < PLANS_PER_SESSION_MAX; i++)
-        if (session->plans[i])
-            each(context, session->plans[i]);
+    for (const struct plan *plan = session->plan_list; plan; plan = plan->next_of_session)
+        each(context, plan);
 }
 
 void plan_free(struct plan *plan)
 {
+    plan_use_nothing(plan);
     for (uint32_t i = 0; i < plan->unit_count; i++) {
         struct plan_unit *unit = &plan->units[i];
         if (unit->source)
@@ -146,131 +146,4 @@ void plan_end_starts(struct plan *plan)
         plan->pending++;
         engine_plan_break(plan->session->engine, &plan->run, plan->error, broken_quiet, plan);
     }
-}
-
-static void each_plan(struct tcad *tcad, void (*each)(struct plan *plan, const void *what),
-                      const void *what)
-{
-    for (struct session *session = tcad->sessions; session; session = session->next) {
-        if (!session->plans || session->plan_count == 0)
-            continue;
-        for (uint32_t i = 0; i < PLANS_PER_SESSION_MAX; i++)
-            if (session->plans[i])
-                each(session->plans[i], what);
-    }
-}
-
-struct loss {
-    uint32_t node;
-    uint64_t id;
-    enum rail rail;
-    int error;
-};
-
-static void lose_region(struct plan *plan, const void *what)
-{
-    const struct loss *loss = what;
-    char text[128];
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        const struct plan_unit *unit = &plan->units[i];
-        if (!unit->has_target || unit->node != loss->node || unit->handle.region != loss->id)
-            continue;
-        snprintf(text, sizeof text,
-                 "region %" PRIu64 " of node %" PRIu32 ", which it puts into, was freed", loss->id,
-                 loss->node);
-        plan_break(plan, -ESTALE, text);
-        return;
-    }
-}
-
-static bool waits_for(const struct plan *plan, uint32_t node, uint64_t session)
-{
-    const struct session_member *members = plan->session ? plan->session->members : NULL;
-    for (uint32_t i = 0; members && i < plan->step_count; i++)
-        if (plan->steps[i].is_wait && members[plan->steps[i].rank].node == node &&
-            (session == 0 || members[plan->steps[i].rank].session == session))
-            return true;
-    return false;
-}
-
-static void lose_session(struct plan *plan, const void *what)
-{
-    const struct loss *loss = what;
-    char text[128];
-    bool needed = waits_for(plan, loss->node, loss->id);
-    for (uint32_t i = 0; i < plan->unit_count && !needed; i++) {
-        const struct plan_unit *unit = &plan->units[i];
-        needed = unit->node == loss->node &&
-                 (unit->notify_session == loss->id || unit->owner == loss->id);
-    }
-    if (!needed)
-        return;
-    snprintf(text, sizeof text,
-             "session %" PRIu64 " of node %" PRIu32 ", which it needs, has ended", loss->id,
-             loss->node);
-    plan_break(plan, -EOWNERDEAD, text);
-}
-
-static void lose_node(struct plan *plan, const void *what)
-{
-    const struct loss *loss = what;
-    char text[128];
-    bool needed = waits_for(plan, loss->node, 0);
-    for (uint32_t i = 0; i < plan->unit_count && !needed; i++)
-        needed = plan->units[i].node == loss->node;
-    if (!needed)
-        return;
-    snprintf(text, sizeof text, "node %" PRIu32 ", which it needs, is down", loss->node);
-    plan_break(plan, -EHOSTDOWN, text);
-}
-
-static void lose_link(struct plan *plan, const void *what)
-{
-    const struct loss *loss = what;
-    char text[128];
-    bool used = false;
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        struct plan_unit *unit = &plan->units[i];
-        if (unit->node != loss->node || !unit->link || unit->link->rail != loss->rail)
-            continue;
-        unit->lost |= 1u << loss->rail;
-        unit->back &= ~(1u << loss->rail);
-        used = true;
-    }
-    if (!used || plan->state == PLAN_REBINDING || (plan->committed && plan->state < PLAN_READY))
-        return; /* it will see for itself */
-    if (plan->state == PLAN_READY) {
-        plan_rebind(plan, loss->error);
-        return;
-    }
-    snprintf(text, sizeof text, "rail %s to node %" PRIu32 " was lost", rail_name(loss->rail),
-             loss->node);
-    plan_break(plan, loss->error, text);
-}
-
-void plans_region_gone(struct region *region)
-{
-    each_plan(region->tcad, lose_region,
-              &(struct loss){.node = region->tcad->node, .id = region->id});
-    bindings_region_gone(region->tcad, region);
-}
-
-void plans_remote_region_gone(struct tcad *tcad, uint32_t node, uint64_t region)
-{
-    each_plan(tcad, lose_region, &(struct loss){.node = node, .id = region});
-}
-
-void plans_session_gone(struct tcad *tcad, uint32_t node, uint64_t session)
-{
-    each_plan(tcad, lose_session, &(struct loss){.node = node, .id = session});
-}
-
-void plans_node_gone(struct tcad *tcad, uint32_t node)
-{
-    each_plan(tcad, lose_node, &(struct loss){.node = node});
-}
-
-void plans_link_gone(struct tcad *tcad, uint32_t node, enum rail rail, int error)
-{
-    each_plan(tcad, lose_link, &(struct loss){.node = node, .rail = rail, .error = error});
 }

@@ -20,6 +20,7 @@
 
 #include "daemon/engine.h"
 #include "daemon/link.h"
+#include "daemon/uses.h"
 #include "drivers/cost.h"
 #include "drivers/driver.h"
 #include "proto/handle.h"
@@ -76,6 +77,7 @@ struct plan_unit {
                        it */
     struct region *region; /* there, when it is this node (a reference) */
     enum way way;          /* the client's seat: how to copy */
+    bool told_to_receiver; /* nobody else hears of it: the receiver may help (plan_answer.c) */
     uint32_t share;        /* its id in the lane to the owner (lane.h); 0: none */
     /* there, when it is this node and the daemon's seat runs it; ours to end */
     struct binding *binding;
@@ -113,6 +115,12 @@ struct plan_step {
     uint64_t count;
 };
 
+/* That the plan needs: told when it goes. */
+struct plan_use {
+    struct plan_use *next;
+    struct use use;
+};
+
 struct plan_chain {
     uint32_t step_count;
     struct plan_step *steps; /* in plan->steps */
@@ -128,6 +136,7 @@ struct plan_chain {
 struct plan {
     struct tcad *tcad;
     struct session *session; /* NULL once it has gone */
+    struct plan *next_of_session, **link_of_session;
     uint64_t session_id;
     uint32_t id;
     enum plan_state state;
@@ -145,6 +154,7 @@ struct plan {
     struct plan_chain *chains;
     struct plan_step *steps;
     struct plan_unit *units;
+    struct plan_use *uses;
     uint64_t bytes;        /* put by one start */
     uint64_t memory_bytes; /* against the quota */
 
@@ -204,6 +214,13 @@ int plan_parse(struct plan *plan, const Tca__PlanCommit *commit);
 int plan_route(struct plan *plan, struct plan_chain *chain);
 /* plan_way.c: how the client should copy a put of a client-seat chain. */
 enum way plan_way(const struct plan *plan, const struct plan_unit *unit);
+/* plan_uses.c: what it needs as far as it is known: before BINDING (targets, who is notified and
+ * waited for), and of a unit whose owner has been found. -ENOMEM. */
+int plan_use_parsed(struct plan *plan);
+int plan_use_owner(struct plan *plan, const struct plan_unit *unit);
+/* Its session has learnt who the others of its group are. */
+void plans_members_known(struct session *session);
+void plan_use_nothing(struct plan *plan);
 /* plan_answer.c: tells the client. */
 void plan_answer(struct plan *plan);
 /* plan.c */

@@ -78,22 +78,33 @@ static void share_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *
     mapping->share = unit->way == WAY_PUSH ? 0 : unit->share;
 }
 
-/* Whether this step or later ones of the chain tell the receiver of this put of it, and nobody
- * else: who is told believes that its data are there, and only the receiver can see to that. */
-static bool told_to_receiver(const struct plan *plan, const struct plan_chain *chain, uint32_t step)
+/* Whom a chain notifies, from some step on. */
+struct told {
+    enum { TOLD_NOBODY, TOLD_ONE, TOLD_SEVERAL } who;
+    uint64_t session; /* that one */
+};
+
+static struct told tell_also(struct told told, const struct plan_unit *unit)
 {
-    const struct plan_unit *put = &plan->units[chain->steps[step].unit];
-    bool told = false;
-    for (uint32_t i = step; i < chain->step_count; i++) {
-        const struct plan_unit *unit =
-            chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
-        if (!unit || !unit->notify)
+    if (!unit->notify || told.who == TOLD_SEVERAL)
+        return told;
+    if (told.who == TOLD_ONE && told.session != unit->notify_session)
+        return (struct told){.who = TOLD_SEVERAL};
+    return (struct told){TOLD_ONE, unit->notify_session};
+}
+
+/* Marks the puts that the steps from theirs on tell the receiver of, and nobody else: who is told
+ * believes that the data are there, and only the receiver can see to that. */
+static void mark_told(struct plan *plan, const struct plan_chain *chain)
+{
+    struct told told = {.who = TOLD_NOBODY};
+    for (uint32_t i = chain->step_count; i-- > 0;) {
+        if (chain->steps[i].is_wait)
             continue;
-        if (unit->notify_session != put->owner)
-            return false;
-        told = true;
+        struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+        told = tell_also(told, unit);
+        unit->told_to_receiver = told.who == TOLD_ONE && told.session == unit->owner;
     }
-    return told;
 }
 
 static void map_segment(const struct session *session, Tca__Mapping *mapping, struct draft *draft)
@@ -110,7 +121,7 @@ static void map_attached(const struct plan *plan, const struct plan_unit *unit,
 {
     const struct session *owner = session_find(plan->tcad, unit->owner);
     mapping->attached = true;
-    mapping->name_address = unit->region->name_address;
+    mapping->key_address = unit->region->key_address;
     if (!owner)
         return;
     mapping->pid = (uint32_t)owner->pid;
@@ -143,6 +154,7 @@ static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *ma
 static void map_chain(struct plan *plan, const struct plan_chain *chain, Tca__Mapping *room,
                       struct draft *draft)
 {
+    mark_told(plan, chain);
     for (uint32_t i = 0; i < chain->step_count; i++) {
         if (chain->steps[i].is_wait)
             continue;
@@ -150,7 +162,7 @@ static void map_chain(struct plan *plan, const struct plan_chain *chain, Tca__Ma
         Tca__Mapping *mapping = &room[draft->count];
         make_room(draft);
         map_unit(plan, unit, mapping, draft);
-        if (unit->region && told_to_receiver(plan, chain, i))
+        if (unit->region && unit->told_to_receiver)
             share_unit(plan, unit, mapping, draft);
         draft->mappings[draft->count++] = mapping;
     }

@@ -50,6 +50,7 @@ static void bound_there(void *context, int status, const Tca__Message *answer, c
         unit->remote_binding = bound->binding;
         unit->owner = bound->owner;
         unit->attached = bound->attached;
+        plan_use_owner(plan, unit);
         for (size_t i = 0; i < bound->n_landings; i++) {
             const Tca__Landing *landing = bound->landings[i];
             enum rail rail = rail_from_name(landing->driver);
@@ -115,6 +116,8 @@ static int resolve_here(struct plan *plan, struct plan_unit *unit)
         unit->region = region_ref(region);
         unit->owner = region->session_id;
         unit->attached = region->attached;
+        if (plan_use_owner(plan, unit) < 0)
+            return plan->error;
     }
     if (unit->notify) {
         struct session *session = session_find(plan->tcad, unit->notify_session);

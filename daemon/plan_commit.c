@@ -138,10 +138,16 @@ static int take_id(struct session *session, struct plan *plan)
             return -ENOMEM;
     }
     for (uint32_t i = 0; i < PLANS_PER_SESSION_MAX; i++) {
-        if (session->plans[i])
+        const uint32_t id = (session->last_plan + i) % PLANS_PER_SESSION_MAX;
+        if (session->plans[id])
             continue;
-        plan->id = i;
-        session->plans[i] = plan;
+        plan->id = session->last_plan = id;
+        session->plans[id] = plan;
+        plan->next_of_session = session->plan_list;
+        plan->link_of_session = &session->plan_list;
+        if (plan->next_of_session)
+            plan->next_of_session->link_of_session = &plan->next_of_session;
+        session->plan_list = plan;
         session->plan_count++;
         session->plan_bytes += plan->memory_bytes;
         session->step_count += plan->step_count;
@@ -176,6 +182,8 @@ void plan_commit(struct session *session, uint32_t tag, const Tca__PlanCommit *c
     plan->session_id = session->id;
     plan->tag = tag;
     int r = plan_parse(plan, commit);
+    if (r == 0)
+        r = plan_use_parsed(plan);
     if (r == 0) {
         r = take_id(session, plan);
         if (r < 0)

@@ -100,6 +100,10 @@ static void gone(struct plan *plan)
         lane_withdraw(plan, &plan->units[i]);
     assert(session->plans[plan->id] == plan);
     session->plans[plan->id] = NULL;
+    session->last_plan = plan->id;
+    *plan->link_of_session = plan->next_of_session;
+    if (plan->next_of_session)
+        plan->next_of_session->link_of_session = plan->link_of_session;
     session->plan_count--;
     session->plan_bytes -= plan->memory_bytes;
     session->step_count -= plan->step_count;

@@ -164,9 +164,8 @@ static void look_at_all(void *context)
     struct tcad *tcad = context;
     bool any = false;
     for (struct session *session = tcad->sessions; session; session = session->next) {
-        for (uint32_t i = 0; session->plan_count > 0 && i < PLANS_PER_SESSION_MAX; i++)
-            if (session->plans[i])
-                any |= try_return(session->plans[i]);
+        for (struct plan *plan = session->plan_list; plan; plan = plan->next_of_session)
+            any |= try_return(plan);
     }
     if (!any)
         loop_timer_stop(tcad->return_timer);

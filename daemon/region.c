@@ -17,12 +17,10 @@
 #include "daemon/space.h"
 #include "daemon/tcad.h"
 
-enum { BUCKETS = 1024 };
-
 struct regions {
     struct space *space;
-    struct region *buckets[BUCKETS];
-    uint64_t count, bytes;
+    struct table ids;
+    uint64_t bytes;
 };
 
 int regions_new(struct tcad *tcad, struct regions **ret_regions)
@@ -43,7 +41,8 @@ struct regions *regions_free(struct regions *regions)
 {
     if (!regions)
         return NULL;
-    assert(regions->count == 0);
+    assert(regions->ids.count == 0);
+    table_deinit(&regions->ids);
     space_free(regions->space);
     free(regions);
     return NULL;
@@ -51,7 +50,7 @@ struct regions *regions_free(struct regions *regions)
 
 uint64_t regions_count(const struct regions *regions)
 {
-    return regions->count;
+    return regions->ids.count;
 }
 
 uint64_t regions_bytes(const struct regions *regions)
@@ -59,12 +58,22 @@ uint64_t regions_bytes(const struct regions *regions)
     return regions->bytes;
 }
 
+struct visit {
+    void (*each)(void *context, const struct region *region);
+    void *context;
+};
+
+static void visit(void *context, void *region)
+{
+    const struct visit *visit = context;
+    visit->each(visit->context, region);
+}
+
 void regions_each(const struct regions *regions,
                   void (*each)(void *context, const struct region *region), void *context)
 {
-    for (int i = 0; i < BUCKETS; i++)
-        for (const struct region *region = regions->buckets[i]; region; region = region->next)
-            each(context, region);
+    struct visit to = {each, context};
+    table_each(&regions->ids, visit, &to);
 }
 
 uint64_t region_user_bytes(const struct tcad *tcad, uid_t uid)
@@ -98,7 +107,7 @@ int region_new(struct session *session, uint64_t bytes, struct region **ret_regi
     struct region *region = calloc(1, sizeof *region);
     if (!region)
         return -ENOMEM;
-    if (getrandom(region->secret, sizeof region->secret, 0) != sizeof region->secret) {
+    if (getrandom(region->key, sizeof region->key, 0) != sizeof region->key) {
         free(region);
         return -EIO;
     }
@@ -124,13 +133,13 @@ int region_place(struct region *region)
 void region_add(struct session *session, struct region *region)
 {
     struct regions *regions = region->tcad->regions;
-    struct region **bucket = &regions->buckets[region->id % BUCKETS];
-    region->next = *bucket;
-    *bucket = region;
+    table_add(&regions->ids, &region->entry, region->id, region);
     region->session = session;
     region->next_of_session = session->regions;
+    region->link_of_session = &session->regions;
+    if (session->regions)
+        session->regions->link_of_session = &region->next_of_session;
     session->regions = region;
-    regions->count++;
     regions->bytes += region->memory_bytes;
 }
 
@@ -148,7 +157,7 @@ static void region_destroy(struct region *region)
         close(region->fd);
     if (!region->attached && region->address)
         space_give(region->tcad->regions->space, region->address);
-    explicit_bzero(region->secret, sizeof region->secret);
+    explicit_bzero(region->key, sizeof region->key);
     free(region);
 }
 
@@ -170,14 +179,10 @@ void region_end(struct region *region)
     struct session *session = region->session;
     assert(session);
 
-    struct region **link = &tcad->regions->buckets[region->id % BUCKETS];
-    while (*link != region)
-        link = &(*link)->next;
-    *link = region->next;
-    for (link = &session->regions; *link != region; link = &(*link)->next_of_session)
-        ;
-    *link = region->next_of_session;
-    tcad->regions->count--;
+    table_remove(&tcad->regions->ids, &region->entry);
+    *region->link_of_session = region->next_of_session;
+    if (region->next_of_session)
+        region->next_of_session->link_of_session = region->link_of_session;
     tcad->regions->bytes -= region->memory_bytes;
     session->region_bytes -= region->memory_bytes;
     session->region_count--;
@@ -188,21 +193,11 @@ void region_end(struct region *region)
 
 struct region *region_of_session(const struct session *session, uint64_t id)
 {
-    struct region *region = session->regions;
-    while (region && region->id != id)
-        region = region->next_of_session;
-    return region;
+    struct region *region = table_find(&session->tcad->regions->ids, id);
+    return region && region->session == session ? region : NULL;
 }
 
 /* ---- handles ---- */
-
-static struct region *find(const struct regions *regions, uint64_t id)
-{
-    struct region *region = regions->buckets[id % BUCKETS];
-    while (region && region->id != id)
-        region = region->next;
-    return region;
-}
 
 __attribute__((format(printf, 4, 5))) static int refuse(char *text, size_t text_bytes, int error,
                                                         const char *format, ...)
@@ -243,7 +238,7 @@ int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t
     int r = decode(tcad, bytes, length, &handle, text, text_bytes);
     if (r < 0)
         return r;
-    struct region *region = find(tcad->regions, handle.region);
+    struct region *region = table_find(&tcad->regions->ids, handle.region);
     if (!region && handle.region > tcad->next_region)
         return refuse(text, text_bytes, -EACCES,
                       "region %" PRIu64 " of node %" PRIu32
@@ -253,12 +248,10 @@ int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t
         return refuse(text, text_bytes, -ESTALE,
                       "region %" PRIu64 " of node %" PRIu32 " was freed: get a new handle",
                       handle.region, handle.node);
-    if (!handle_is_signed(&handle, region->secret))
+    if (region->key[0] != handle.key[0] || region->key[1] != handle.key[1])
         return refuse(text, text_bytes, -EACCES,
-                      "the handle's key is not that of bytes %" PRIu64 " + %" PRIu64
-                      " of region %" PRIu64 " of node %" PRIu32
-                      ": it was forged; a handle of another part comes from the region's owner",
-                      handle.offset_bytes, handle.length_bytes, handle.region, handle.node);
+                      "the handle's key is not that of region %" PRIu64 " of node %" PRIu32,
+                      handle.region, handle.node);
     if (region->session->closing)
         return refuse(text, text_bytes, -EOWNERDEAD,
                       "the process that owned region %" PRIu64 " of node %" PRIu32 " has ended",

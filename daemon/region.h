@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/table.h"
 #include "drivers/driver.h"
 #include "proto/handle.h"
 #include "proto/tca.pb-c.h"
@@ -22,21 +23,21 @@ struct tcad;
 
 struct region {
     struct tcad *tcad;
-    struct region *next; /* in the table's bucket */
-    struct region *next_of_session;
+    struct table_entry entry; /* in the table of all that are not freed */
+    struct region *next_of_session, **link_of_session;
     struct session *session; /* NULL once freed */
     uint64_t session_id;
     uint64_t id;
     uid_t uid;
-    uint64_t secret[2]; /* proto/handle.h */
+    uint64_t key[2];
     uint64_t bytes;
     uint64_t memory_bytes; /* of ours: what counts against the quota */
     bool attached; /* memory of its process; fd and base are of its bounce memory, if any (bounce.h)
                     */
-    bool bounce_told;      /* the process has that */
-    uint64_t name_address; /* attached: where its process keeps incarnation and id */
-    uint64_t address;      /* in the clients */
-    void *base;            /* here */
+    bool bounce_told;     /* the process has that */
+    uint64_t key_address; /* attached: where its process keeps `key` */
+    uint64_t address;     /* in the clients */
+    void *base;           /* here */
     int fd;
     uint32_t refs;      /* session, plans, bindings */
     uint32_t puts_from; /* plans of the owner that read it: it cannot be freed by request */

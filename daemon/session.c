@@ -29,10 +29,13 @@
 
 struct session *session_find(struct tcad *tcad, uint64_t id)
 {
-    for (struct session *session = tcad->sessions; session; session = session->next)
-        if (session->id == id)
-            return session->closing ? NULL : session;
-    return NULL;
+    struct session *session = session_find_any(tcad, id);
+    return session && !session->closing ? session : NULL;
+}
+
+struct session *session_find_any(const struct tcad *tcad, uint64_t id)
+{
+    return table_find(&tcad->session_ids, id);
 }
 
 /* ---- beginning ---- */
@@ -270,7 +273,11 @@ struct session *session_new(struct tcad *tcad, struct client *client, uint32_t t
         return NULL;
     }
     session->next = tcad->sessions;
+    session->link = &tcad->sessions;
+    if (session->next)
+        session->next->link = &session->next;
     tcad->sessions = session;
+    table_add(&tcad->session_ids, &session->entry, session->id, session);
     tcad->session_count++;
     welcome(session, tag);
     return session;
@@ -281,10 +288,10 @@ struct session *session_new(struct tcad *tcad, struct client *client, uint32_t t
 static void detached(void *context)
 {
     struct session *session = context;
-    struct session **at = &session->tcad->sessions;
-    while (*at != session)
-        at = &(*at)->next;
-    *at = session->next;
+    *session->link = session->next;
+    if (session->next)
+        session->next->link = session->link;
+    table_remove(&session->tcad->session_ids, &session->entry);
     session->tcad->session_count--;
     session_destroy(session);
 }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/table.h"
 #include "drivers/shm/ways.h"
 #include "proto/segment.h"
 #include "proto/tca.pb-c.h"
@@ -25,7 +26,8 @@ struct session_member {
 
 struct session {
     struct tcad *tcad;
-    struct session *next; /* in tcad->sessions */
+    struct session *next, **link; /* in tcad->sessions */
+    struct table_entry entry;     /* in tcad->session_ids */
     uint64_t id;
     uint64_t since_ns;
     pid_t pid;
@@ -61,6 +63,8 @@ struct session {
     uint32_t last_bounce; /* id */
     uint64_t region_bytes;
     struct plan **plans; /* [PLANS_PER_SESSION_MAX], allocated with the first plan */
+    struct plan *plan_list;
+    uint32_t last_plan; /* id */
     uint32_t plan_count;
     uint64_t plan_bytes;
     uint64_t step_count;
@@ -81,6 +85,8 @@ void session_unnotified(struct session *session); /* a binding was freed */
 
 /* By id: NULL when it is gone or going. Asynchronous work keeps ids, not pointers. */
 struct session *session_find(struct tcad *tcad, uint64_t id);
+/* Also one that is going. */
+struct session *session_find_any(const struct tcad *tcad, uint64_t id);
 
 /* Whether this user's sessions may hold so many descriptors more in the daemon: the others need some
  * too. If not, `text` says what there is, and what to do. */

@@ -300,6 +300,7 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
                            text, text_bytes);
     if (r == 0)
         r = loop_new(&tcad->loop);
+    tcad->plan_uses.loop = tcad->loop;
     if (r == 0)
         r = worker_new(tcad->loop, &tcad->worker);
     if (r == 0)
@@ -374,5 +375,7 @@ void tcad_deinit(struct tcad *tcad)
     groups_free(tcad->groups);
     bindings_free(tcad->bindings);
     regions_free(tcad->regions);
+    uses_deinit(&tcad->plan_uses);
+    table_deinit(&tcad->session_ids);
     loop_free(tcad->loop);
 }

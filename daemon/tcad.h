@@ -7,6 +7,8 @@
 
 #include "config/cluster.h"
 #include "config/tcad_conf.h"
+#include "daemon/table.h"
+#include "daemon/uses.h"
 #include "drivers/cost.h"
 #include "drivers/driver.h"
 
@@ -54,6 +56,8 @@ struct tcad {
     struct links *links;
 
     struct session *sessions;
+    struct table session_ids;
+    struct uses plan_uses; /* what the plans here need */
     uint32_t session_count;
     uint64_t next_session;
     uint64_t next_region;

@@ -5,6 +5,7 @@
 
 #include "daemon/group.h"
 #include "daemon/group_internal.h"
+#include "daemon/plan.h"
 #include "daemon/session.h"
 
 /* ---- sessions ---- */
@@ -33,6 +34,18 @@ struct session *session_find(struct tcad *tcad, uint64_t id)
         if (session->id == id)
             return session->closing ? NULL : session;
     return NULL;
+}
+
+struct session *session_find_any(const struct tcad *tcad, uint64_t id)
+{
+    for (struct session *session = tcad->sessions; session; session = session->next)
+        if (session->id == id)
+            return session;
+    return NULL;
+}
+
+void plans_members_known(struct session *session)
+{
 }
 
 void session_answer(struct session *session, uint32_t tag, const Tca__Message *answer,
