@@ -69,8 +69,8 @@ static int attach(struct unit *unit, const struct step *put, const Tca__Mapping 
     struct handle handle;
     int r = handle_decode(put->put.handle, &handle);
     const struct attached attached = {.pid = (pid_t)mapping->pid,
-                                      .key_address = mapping->key_address,
-                                      .key = {handle.key[0], handle.key[1]},
+                                      .name_address = mapping->name_address,
+                                      .name = {handle.incarnation, handle.region},
                                       .layout = put->put.target_layout->program};
     if (r == 0)
         r = shm_put_attached(unit->put, &attached, put->put.source_layout->program);

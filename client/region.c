@@ -18,6 +18,7 @@ static void unmap(struct tca_region *region)
         session->shm->ops->region_remove(session->shm, region->mapped.driver_region);
     if (region->mapped.base && !region->mapped.attached)
         munmap(region->mapped.base, region->mapped.bytes);
+    explicit_bzero(region->secret, sizeof(region->secret));
     free(region);
 }
 
@@ -51,6 +52,15 @@ static int ask_for(struct tca *session, uint64_t bytes, struct answer *ret_answe
     return session_ask(session, &question, TCA__MESSAGE__BODY_REGION_GRANTED, ret_answer);
 }
 
+static int take_handle(struct tca_region *region, const Tca__RegionGranted *granted)
+{
+    region->secret[0] = granted->secret_0;
+    region->secret[1] = granted->secret_1;
+    return granted->handle.len == HANDLE_BYTES
+               ? handle_decode(granted->handle.data, &region->handle)
+               : -EPROTO;
+}
+
 /* Maps what was granted and lets the driver know it. */
 static int map(struct tca_region *region, uint64_t asked_bytes, const struct answer *answer)
 {
@@ -59,8 +69,7 @@ static int map(struct tca_region *region, uint64_t asked_bytes, const struct ans
     struct driver_memory memory = {.length_bytes = granted->bytes,
                                    .fd = answer->frame->fd_count > 0 ? answer->frame->fds[0] : -1};
 
-    if (granted->bytes < asked_bytes || granted->handle.len != HANDLE_BYTES || memory.fd < 0 ||
-        handle_decode(granted->handle.data, &region->handle) < 0)
+    if (granted->bytes < asked_bytes || memory.fd < 0 || take_handle(region, granted) < 0)
         return error_static(-EPROTO, "tcad granted a region without memory or handle");
     int r = segment_map(memory.fd, granted->address, granted->bytes, "the region", &memory.base);
     if (r < 0)
@@ -119,15 +128,14 @@ static int ask_attach(struct tca_region *region, void *address, uint64_t bytes)
     body.bytes = bytes;
     body.flags = REGION_ATTACHED;
     body.address = (uint64_t)(uintptr_t)address;
-    body.key_address = (uint64_t)(uintptr_t)region->handle.key;
+    body.name_address = (uint64_t)(uintptr_t)&region->handle.incarnation;
     question.body_case = TCA__MESSAGE__BODY_REGION_ALLOC;
     question.region_alloc = &body;
     int r = session_ask(session, &question, TCA__MESSAGE__BODY_REGION_GRANTED, &answer);
     if (r < 0)
         return r;
     const Tca__RegionGranted *granted = answer.message->region_granted;
-    if (granted->handle.len != HANDLE_BYTES ||
-        handle_decode(granted->handle.data, &region->handle) < 0)
+    if (take_handle(region, granted) < 0)
         r = error_static(-EPROTO, "tcad granted a region without a handle");
     region->mapped = (struct mapped_region){.id = granted->region,
                                             .bytes = bytes,
@@ -225,6 +233,7 @@ int tca_region_handle(const struct tca_region *region, uint64_t offset_bytes, ui
                          (unsigned long long)bytes);
     handle.offset_bytes += offset_bytes;
     handle.length_bytes = length_bytes;
+    handle_sign(&handle, region->secret);
     handle_encode(&handle, ret_handle->bytes);
     return 0;
 }

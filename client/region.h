@@ -8,6 +8,7 @@ struct tca_region {
     struct tca *session;
     struct mapped_region mapped;
     struct handle handle; /* of all of it */
+    uint64_t secret[2];   /* for handles of parts */
     bool heap;            /* a chunk of tca_alloc()'s */
     struct tca_region *next;
 };

@@ -121,7 +121,7 @@ static void map_attached(const struct plan *plan, const struct plan_unit *unit,
 {
     const struct session *owner = session_find(plan->tcad, unit->owner);
     mapping->attached = true;
-    mapping->key_address = unit->region->key_address;
+    mapping->name_address = unit->region->name_address;
     if (!owner)
         return;
     mapping->pid = (uint32_t)owner->pid;

@@ -107,7 +107,7 @@ int region_new(struct session *session, uint64_t bytes, struct region **ret_regi
     struct region *region = calloc(1, sizeof *region);
     if (!region)
         return -ENOMEM;
-    if (getrandom(region->key, sizeof region->key, 0) != sizeof region->key) {
+    if (getrandom(region->secret, sizeof region->secret, 0) != sizeof region->secret) {
         free(region);
         return -EIO;
     }
@@ -157,7 +157,7 @@ static void region_destroy(struct region *region)
         close(region->fd);
     if (!region->attached && region->address)
         space_give(region->tcad->regions->space, region->address);
-    explicit_bzero(region->key, sizeof region->key);
+    explicit_bzero(region->secret, sizeof region->secret);
     free(region);
 }
 
@@ -248,10 +248,12 @@ int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t
         return refuse(text, text_bytes, -ESTALE,
                       "region %" PRIu64 " of node %" PRIu32 " was freed: get a new handle",
                       handle.region, handle.node);
-    if (region->key[0] != handle.key[0] || region->key[1] != handle.key[1])
+    if (!handle_is_signed(&handle, region->secret))
         return refuse(text, text_bytes, -EACCES,
-                      "the handle's key is not that of region %" PRIu64 " of node %" PRIu32,
-                      handle.region, handle.node);
+                      "the handle's key is not that of bytes %" PRIu64 " + %" PRIu64
+                      " of region %" PRIu64 " of node %" PRIu32
+                      ": it was forged; a handle of another part comes from the region's owner",
+                      handle.offset_bytes, handle.length_bytes, handle.region, handle.node);
     if (region->session->closing)
         return refuse(text, text_bytes, -EOWNERDEAD,
                       "the process that owned region %" PRIu64 " of node %" PRIu32 " has ended",

@@ -29,15 +29,15 @@ struct region {
     uint64_t session_id;
     uint64_t id;
     uid_t uid;
-    uint64_t key[2];
+    uint64_t secret[2]; /* proto/handle.h */
     uint64_t bytes;
     uint64_t memory_bytes; /* of ours: what counts against the quota */
     bool attached; /* memory of its process; fd and base are of its bounce memory, if any (bounce.h)
                     */
-    bool bounce_told;     /* the process has that */
-    uint64_t key_address; /* attached: where its process keeps `key` */
-    uint64_t address;     /* in the clients */
-    void *base;           /* here */
+    bool bounce_told;      /* the process has that */
+    uint64_t name_address; /* attached: where its process keeps incarnation and id */
+    uint64_t address;      /* in the clients */
+    void *base;            /* here */
     int fd;
     uint32_t refs;      /* session, plans, bindings */
     uint32_t puts_from; /* plans of the owner that read it: it cannot be freed by request */

@@ -37,16 +37,18 @@ static void grant(struct session *session, uint32_t tag, struct region *region)
         .node = region->tcad->node,
         .incarnation = region->tcad->incarnation,
         .region = region->id,
-        .key = {region->key[0], region->key[1]},
         .length_bytes = region->bytes,
     };
     uint8_t bytes[HANDLE_BYTES];
+    handle_sign(&handle, region->secret);
     handle_encode(&handle, bytes);
     Tca__RegionGranted granted = TCA__REGION_GRANTED__INIT;
     granted.region = region->id;
     granted.address = region->address;
     granted.bytes = region->bytes;
     granted.handle = (ProtobufCBinaryData){sizeof bytes, bytes};
+    granted.secret_0 = region->secret[0];
+    granted.secret_1 = region->secret[1];
     Tca__Message message = TCA__MESSAGE__INIT;
     message.body_case = TCA__MESSAGE__BODY_REGION_GRANTED;
     message.region_granted = &granted;
@@ -133,7 +135,7 @@ static void attach(struct session *session, uint32_t tag, const Tca__RegionAlloc
         return;
     }
     region->address = alloc->address;
-    region->key_address = alloc->key_address;
+    region->name_address = alloc->name_address;
     region->attached = true;
     session->region_count++;
     region_add(session, region);

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "proto/limits.h"
+#include "proto/siphash.h"
 
 enum { CHECK_OFFSET = offsetof(struct handle, check) };
 static_assert(CHECK_OFFSET == 12, "wire format");
@@ -52,11 +52,31 @@ void handle_encode(const struct handle *handle, uint8_t ret_bytes[HANDLE_BYTES])
 {
     struct handle wire = *handle;
     wire.magic = HANDLE_MAGIC;
-    wire.version = PROTO_VERSION;
+    wire.version = HANDLE_VERSION;
     swap(&wire);
     memcpy(ret_bytes, &wire, HANDLE_BYTES);
     uint32_t check = htole32(check_of(ret_bytes));
     memcpy(ret_bytes + CHECK_OFFSET, &check, sizeof check);
+}
+
+static void key_of(const struct handle *handle, const uint64_t secret[2], uint64_t ret_key[2])
+{
+    const uint64_t message[] = {htole64((uint64_t)HANDLE_VERSION << 32 | handle->node),
+                                htole64(handle->incarnation), htole64(handle->region),
+                                htole64(handle->offset_bytes), htole64(handle->length_bytes)};
+    siphash_128(secret, message, sizeof message, ret_key);
+}
+
+void handle_sign(struct handle *handle, const uint64_t secret[2])
+{
+    key_of(handle, secret, handle->key);
+}
+
+bool handle_is_signed(const struct handle *handle, const uint64_t secret[2])
+{
+    uint64_t key[2];
+    key_of(handle, secret, key);
+    return ((key[0] ^ handle->key[0]) | (key[1] ^ handle->key[1])) == 0;
 }
 
 int handle_decode(const uint8_t bytes[HANDLE_BYTES], struct handle *ret_handle)
@@ -67,7 +87,7 @@ int handle_decode(const uint8_t bytes[HANDLE_BYTES], struct handle *ret_handle)
     /* Every version has its check in the same place: garbled is told from foreign. */
     if (handle.magic != HANDLE_MAGIC || handle.check != check_of(bytes))
         return -EINVAL;
-    if (handle.version != PROTO_VERSION)
+    if (handle.version != HANDLE_VERSION)
         return -EPROTO;
     if (handle.flags != 0)
         return -EINVAL;

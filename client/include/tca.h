@@ -161,7 +161,8 @@ struct tca_handle {
     uint8_t bytes[64];
 };
 
-/* Names length bytes from offset on (0, TCA_ALL: the whole region). */
+/* Names length bytes from offset on (0, TCA_ALL: the whole region). A handle is good for these bytes
+ * only: its key covers what it names, and a process that has it cannot make a wider one of it. */
 #define TCA_ALL UINT64_MAX
 TCA_API int tca_region_handle(const struct tca_region *region, uint64_t offset_bytes,
                               uint64_t length_bytes, struct tca_handle *ret_handle);

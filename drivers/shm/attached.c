@@ -7,16 +7,16 @@
 enum { VECTORS = 256 };
 
 /* Numbers of processes are used again, and mean something else in a container: the right one has
- * the key. */
+ * the region's name. */
 static int check_process(const struct attached *attached)
 {
-    uint64_t key[2];
-    struct iovec here = {key, sizeof(key)},
-                 there = {(void *)(uintptr_t)attached->key_address, sizeof(key)};
+    uint64_t name[2];
+    struct iovec here = {name, sizeof(name)},
+                 there = {(void *)(uintptr_t)attached->name_address, sizeof(name)};
     ssize_t n = process_vm_readv(attached->pid, &here, 1, &there, 1, 0);
     if (n < 0)
         return errno == EFAULT ? -EOWNERDEAD : -errno;
-    return n == sizeof(key) && memcmp(key, attached->key, sizeof(key)) == 0 ? 0 : -EOWNERDEAD;
+    return n == sizeof(name) && memcmp(name, attached->name, sizeof(name)) == 0 ? 0 : -EOWNERDEAD;
 }
 
 static int write_vectors(const struct attached *attached, const uint8_t *packed, uint64_t bytes,

@@ -12,8 +12,8 @@
 
 struct attached {
     pid_t pid;
-    uint64_t key_address; /* where the process keeps: */
-    uint64_t key[2];
+    uint64_t name_address; /* where the process keeps: */
+    uint64_t name[2];      /* of the region: its daemon's incarnation, and its number */
     uint64_t address;      /* of the layout's base, there */
     struct layout *layout; /* owned by whoever made this */
 };

@@ -20,6 +20,7 @@ class Plans(HostileCase):
         self.nodes = self.cluster(2)
         self.client = self.open(self.nodes[0])
         self.region, _, self.handle = self.client.alloc(MIB)
+        self.secret = self.client.secret
 
     def put(self, handle=None, source_layout=None, target_layout=None, **arguments):
         return wire.put(self.region, handle or self.handle, source_layout or wire.contiguous(8),
@@ -158,8 +159,8 @@ class Plans(HostileCase):
         expected = {
             "magic": ("-EINVAL", "no handle"), "version": ("-EINVAL", "no handle"), "flags": ("-EINVAL", "no handle"),
             "node": ("-EINVAL", "cluster file does not name"), "incarnation": ("-ESTALE", "started anew"),
-            "region": ("-EACCES", "region"), "key0": ("-EACCES", "key is not that of region"),
-            "key1": ("-EACCES", "key is not that of region"),
+            "region": ("-EACCES", "region"), "key0": ("-EACCES", "key is not that of bytes"),
+            "key1": ("-EACCES", "key is not that of bytes"),
         }
         step = [self.put()]
         with self.undisturbed(self.nodes):
@@ -173,9 +174,20 @@ class Plans(HostileCase):
                         self.refused(error, text, steps=[self.put(wire.with_field(self.handle, name, value))])
             far = wire.with_field(self.handle, "region", 1 << 40)
             self.refused("-EACCES", f"region {1 << 40} of node 0 has never been", steps=[self.put(far)])
-            for offset, length in ((1, MIB), (MIB + 1, 8), (MIB, 8), (0, MIB + 1), (8, (1 << 63)), (1 << 63, 8)):
+            for offset, length in ((1, MIB), (MIB + 1, 8), (MIB, 8), (0, MIB + 1), (8, (1 << 63)), (1 << 63, 8), (0, 8), (8, MIB - 8)):
                 forged = wire.with_field(wire.with_field(self.handle, "offset", offset), "length", length)
-                self.refused("-EACCES", "names bytes", str(offset), str(length), str(MIB), steps=[self.put(forged)])
+                self.refused("-EACCES", "key is not that of bytes", str(offset), str(length), "forged", steps=[self.put(forged)])
+                signed = wire.sign(forged, self.secret)  # its owner may write what it likes
+                if offset + length > MIB:
+                    self.refused("-EACCES", "names bytes", str(offset), str(length), str(MIB), steps=[self.put(signed)])
+                else:
+                    self.commit_and_release([self.put(signed)])
+            part = wire.sign(wire.with_field(wire.with_field(self.handle, "offset", 4096), "length", 8), self.secret)
+            self.commit_and_release([self.put(part)])
+            for name, value in ("offset", 0), ("offset", 4095), ("length", 9), ("length", MIB - 4096):  # wider than it was given
+                self.refused("-EACCES", "key is not that of bytes", steps=[self.put(wire.with_field(part, name, value))])
+            both = wire.with_field(wire.with_field(part, "offset", 0), "length", MIB)
+            self.refused("-EACCES", "key is not that of bytes", steps=[self.put(both)])
             wrapped = wire.with_field(wire.with_field(self.handle, "offset", (1 << 64) - 8), "length", 16)
             self.refused("-EINVAL", "no handle", steps=[self.put(wrapped)])
             for garbled in (self.handle[:12] + bytes([self.handle[12] ^ 1]) + self.handle[13:], bytes(64), b"\xff" * 64,
@@ -190,7 +202,7 @@ class Plans(HostileCase):
         with self.undisturbed(self.nodes):
             for name, (error, text) in {"incarnation": ("-ESTALE", "started anew"), "region": ("-EACCES", "never been"),
                                         "key0": ("-EACCES", "key"), "key1": ("-EACCES", "key"),
-                                        "length": ("-EACCES", "names bytes")}.items():
+                                        "length": ("-EACCES", "key is not that of bytes")}.items():
                 forged = wire.with_field(handle, name, wire.handle_field(handle, name) ^ 1 << 40)
                 self.refused(error, text, "node 1", steps=[self.put(forged)])
             self.commit_and_release([self.put(handle)])

@@ -171,6 +171,48 @@ def with_field(handle, name, value):
     return sealed(handle)
 
 
+def siphash(key, message):
+    """SipHash-2-4, 128 bits, as two numbers."""
+    def rotate(x, bits):
+        return (x << bits | x >> (64 - bits)) & mask
+
+    def rounds(count):
+        for _ in range(count):
+            v[0] = (v[0] + v[1]) & mask
+            v[1] = rotate(v[1], 13) ^ v[0]
+            v[0] = rotate(v[0], 32)
+            v[2] = (v[2] + v[3]) & mask
+            v[3] = rotate(v[3], 16) ^ v[2]
+            v[0] = (v[0] + v[3]) & mask
+            v[3] = rotate(v[3], 21) ^ v[0]
+            v[2] = (v[2] + v[1]) & mask
+            v[1] = rotate(v[1], 17) ^ v[2]
+            v[2] = rotate(v[2], 32)
+
+    mask = (1 << 64) - 1
+    v = [key[0] ^ 0x736F6D6570736575, key[1] ^ 0x646F72616E646F6D ^ 0xEE, key[0] ^ 0x6C7967656E657261, key[1] ^ 0x7465646279746573]
+    padded = message + bytes(7 - len(message) % 8) + bytes([len(message) & 0xFF])
+    for word, in struct.iter_unpack("<Q", padded):
+        v[3] ^= word
+        rounds(2)
+        v[0] ^= word
+    v[2] ^= 0xEE
+    rounds(4)
+    first = v[0] ^ v[1] ^ v[2] ^ v[3]
+    v[1] ^= 0xDD
+    rounds(4)
+    return first, v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+def sign(handle, secret):
+    """With the key that belongs to what it names."""
+    names = struct.pack("<5Q", handle_field(handle, "version") << 32 | handle_field(handle, "node"),
+                        *(handle_field(handle, name) for name in ("incarnation", "region", "offset", "length")))
+    for name, half in zip(("key0", "key1"), siphash(secret, names)):
+        handle = with_field(handle, name, half)
+    return handle
+
+
 # ---- frames
 
 def header(length, tag=1, magic=MAGIC, version=VERSION, flags=0):
@@ -280,6 +322,7 @@ class Client:
     def alloc(self, size):
         """(region, address, handle); the memory's descriptor is closed."""
         _, body, fds = self.ask(region_alloc(size))
+        self.secret = body[5][0], body[6][0]
         for fd in fds:
             os.close(fd)
         return body[1][0], body[2][0], body[4][0]

@@ -33,8 +33,8 @@ Test(handle, bytes_stay)
 {
     uint8_t bytes[HANDLE_BYTES];
     handle_encode(&sample, bytes);
-    static const uint8_t front[] = {0x54, 0x43, 0x41, 0x48, 1, 0, 0, 0, 7, 0, 0, 0, 0xf5,
-                                    0xd4, 0x7e, 0xaa, 8,    7, 6, 5, 4, 3, 2, 1, 42};
+    static const uint8_t front[] = {0x54, 0x43, 0x41, 0x48, 2, 0, 0, 0, 7, 0, 0, 0, 0x0c,
+                                    0xc4, 0x4d, 0x0d, 8,    7, 6, 5, 4, 3, 2, 1, 42};
     cr_assert_arr_eq(bytes, front, sizeof front);
 }
 
@@ -91,6 +91,38 @@ Test(handle, unknown_flags)
     bytes[6] = 1;
     check_again(bytes);
     cr_assert_eq(handle_decode(bytes, &back), -EINVAL);
+}
+
+static const uint64_t secret[2] = {0x0706050403020100, 0x0f0e0d0c0b0a0908};
+
+Test(handle, signed_for_what_it_names)
+{
+    struct handle good = sample;
+    handle_sign(&good, secret);
+    cr_assert(handle_is_signed(&good, secret));
+    cr_assert(!handle_is_signed(&good, (const uint64_t[2]){secret[0], secret[1] ^ 1}));
+    struct handle forged[8];
+    for (size_t i = 0; i < sizeof forged / sizeof *forged; i++)
+        forged[i] = good;
+    forged[0].node ^= 1;
+    forged[1].incarnation ^= 1;
+    forged[2].region ^= 1;
+    forged[3].offset_bytes = 0;
+    forged[4].length_bytes += 1;
+    forged[5].length_bytes -= 1; /* narrower, too, is the owner's to say */
+    forged[6].key[0] ^= 1ull << 63;
+    forged[7].key[1] ^= 1;
+    for (size_t i = 0; i < sizeof forged / sizeof *forged; i++)
+        cr_assert(!handle_is_signed(&forged[i], secret), "%zu", i);
+}
+
+/* The bytes of another machine, and of a daemon that was built elsewhere. */
+Test(handle, signature_stays)
+{
+    struct handle handle = sample;
+    handle_sign(&handle, secret);
+    cr_assert_eq(handle.key[0], 0x3492404229f6384f, "%#lx", (unsigned long)handle.key[0]);
+    cr_assert_eq(handle.key[1], 0xdf758459a93f97df, "%#lx", (unsigned long)handle.key[1]);
 }
 
 Test(handle, part_that_wraps_around)
