@@ -159,11 +159,23 @@ static int default_calibration_file(struct completion *c)
                        format("%s/calibration", c->conf->node.state_dir), "state_dir");
 }
 
+static bool is_wildcard(const char *host)
+{
+    return strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
+}
+
+/* Never all interfaces unless the file says so: control.listen may name them all. */
 static int default_ofi_address(struct completion *c)
 {
     const char *host = c->conf->control.listen.host;
+    const struct cluster_node *self =
+        c->conf->cluster ? cluster_by_id(c->conf->cluster, c->conf->node.id) : NULL;
 
-    return *host ? set_default(c, KEY_AT(rails.ofi_address), strdup(host), "control.listen") : 0;
+    if (self && (!*host || is_wildcard(host)))
+        host = self->address;
+    return *host && !is_wildcard(host)
+               ? set_default(c, KEY_AT(rails.ofi_address), strdup(host), "control.listen")
+               : 0;
 }
 
 static int set_constants(struct completion *c)

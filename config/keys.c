@@ -21,6 +21,7 @@ static const struct config_choice huge_pages[] = {{"off", CONF_HUGE_PAGES_OFF},
                                                   {0}};
 static const struct config_choice rails[] = {
     {"shm", CONF_RAIL_SHM}, {"ofi", CONF_RAIL_OFI}, {"peach2", CONF_RAIL_PEACH2}, {0}};
+static const struct config_choice no_yes[] = {{"no", false}, {"yes", true}, {0}};
 static const struct config_choice calibration[] = {
     {"auto", CONF_CALIBRATION_AUTO}, {"off", CONF_CALIBRATION_OFF}, {0}};
 static const struct config_choice log_level[] = {{"error", CONF_LOG_ERROR},
@@ -117,8 +118,14 @@ const struct config_key config_keys[] = {
      .optional = true,
      .help = "libfabric provider; none: the best there is. fi_info -l lists them."},
     {KEY(rails, ofi_address, ofi_address), .type = CONFIG_WORD, .optional = true,
-     .default_help = "the host of control.listen",
-     .help = "Local address for libfabric; none: any."},
+     .default_help = "this node's address in the cluster file",
+     .help = "Local address, host name or interface for libfabric; none: any."},
+    {KEY(rails, ofi_port, ofi_port), .type = CONFIG_NUMBER, .max = UINT16_MAX, .initial = "0",
+     .help = "TCP port on which libfabric listens, for firewalls; 0: any that is free."},
+    {KEY(rails, ofi_unprotected, ofi_unprotected), .type = CONFIG_CHOICE, .choices = no_yes,
+     .initial = "no",
+     .help = "Use ofi over a provider without protection (tcp, net, sockets, udp): whoever "
+             "reaches its port can crash this daemon, forge notifications and alter data."},
     {KEY(rails, peach2_board, peach2_board), .type = CONFIG_PATH,
      .default_help = "peach2.sock in runtime_dir", .help = "The PEACH2 board's control socket."},
     {KEY(rails, peach2_rings, peach2_rings), .type = CONFIG_NUMBER, .max = 2, .initial = "0",

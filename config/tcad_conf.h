@@ -74,13 +74,15 @@ struct tcad_conf {
         cpu_set_t cpus; /* to pin the engine threads to; empty: anywhere */
     } engine;
     struct {
-        uint32_t enable;        /* set of enum conf_rails */
-        char *ofi_provider;     /* NULL: the best there is */
-        char *ofi_address;      /* NULL: any */
-        char *peach2_board;     /* control socket; never NULL */
-        uint32_t peach2_rings;  /* that the sub-cluster is cabled as; 0: as its size suggests */
-        uint32_t calibration;   /* enum conf_calibration */
-        char *calibration_file; /* never NULL; may not exist yet */
+        uint32_t enable;          /* set of enum conf_rails */
+        char *ofi_provider;       /* NULL: the best there is */
+        char *ofi_address;        /* NULL: any */
+        uint32_t ofi_port;        /* 0: any that is free */
+        uint32_t ofi_unprotected; /* bool: providers that anybody may talk to are allowed */
+        char *peach2_board;       /* control socket; never NULL */
+        uint32_t peach2_rings;    /* that the sub-cluster is cabled as; 0: as its size suggests */
+        uint32_t calibration;     /* enum conf_calibration */
+        char *calibration_file;   /* never NULL; may not exist yet */
         uint64_t segment_bytes;
         uint64_t return_after_ns; /* 0: never */
     } rails;

@@ -7,6 +7,7 @@
 
 #include "daemon/binding.h"
 #include "daemon/bounce.h"
+#include "daemon/exposure.h"
 #include "daemon/link.h"
 #include "daemon/peer.h"
 #include "daemon/region.h"
@@ -151,9 +152,11 @@ void bindings_asked(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__P
             args.rails |= 1u << ops->rail;
     }
     if (r == 0 && !args.rails) {
+        const char *off = exposure_off(tcad, RAIL_OFI);
         snprintf(text, sizeof text,
-                 "node %" PRIu32 " has none of the rails that node %" PRIu32 " offers", tcad->node,
-                 node);
+                 "node %" PRIu32 " has none of the rails that node %" PRIu32 " offers%s%s%s%s",
+                 tcad->node, node, off ? "; its rail ofi is " : "", off ? off : "", off ? ": " : "",
+                 off ? exposure_remedy(tcad) : "");
         r = -ENETDOWN;
     }
     struct question *question = r == 0 ? malloc(sizeof *question) : NULL;

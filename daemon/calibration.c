@@ -163,6 +163,7 @@ static void begin(struct tcad *tcad, struct admin_reply *reply)
         run->tcad = tcad;
         run->reply = reply;
         run->config = tcad_driver_config(tcad);
+        run->config.port = 0; /* the rail itself has the configured one */
         snprintf(run->path, sizeof run->path, "%s", tcad->conf->rails.calibration_file);
         for (int rail = 1; rail < RAIL_COUNT; rail++) {
             const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);

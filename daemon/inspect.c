@@ -10,6 +10,7 @@
 
 #include "config/keys.h"
 #include "daemon/engine.h"
+#include "daemon/exposure.h"
 #include "daemon/fabric.h"
 #include "daemon/group.h"
 #include "daemon/link.h"
@@ -48,17 +49,25 @@ static json_t *rails(struct tcad *tcad, bool *ret_degraded)
         if (!ops)
             continue;
         int error = engine_driver_error(tcad->engine, rail);
+        const struct driver *driver = engine_driver(tcad->engine, rail);
+        struct driver_door door = {0};
+        if (driver && driver->ops->door)
+            driver->ops->door(driver, &door);
         if (error)
             *ret_degraded = true;
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o}", "rail", ops->name, "state",
-                                              !caps   ? "absent"
-                                              : error ? "down"
-                                                      : "up",
-                                              "detail",
-                                              error  ? strerror(-error)
-                                              : caps ? caps->detail
-                                                     : "",
-                                              "cut_off", fabric_cut_off(tcad, rail)));
+        json_array_append_new(
+            list,
+            json_pack("{s:s, s:s, s:s, s:s, s:b, s:I, s:o}", "rail", ops->name, "state",
+                      !caps   ? "absent"
+                      : error ? "down"
+                              : "up",
+                      "detail",
+                      error                      ? strerror(-error)
+                      : caps                     ? caps->detail
+                      : exposure_off(tcad, rail) ? exposure_off(tcad, rail)
+                                                 : "",
+                      "address", door.address, "unprotected", caps && caps->unprotected, "forged",
+                      (json_int_t)door.forged, "cut_off", fabric_cut_off(tcad, rail)));
     }
     return list;
 }
@@ -117,7 +126,7 @@ json_t *inspect_status(struct tcad *tcad, bool *ret_degraded)
     *ret_degraded |= tcad->draining; /* it takes nobody: a script wants to know */
     return json_pack(
         "{s:o, s:o, s:I, s:I, s:{s:I, s:I}, s:I, s:{s:s, s:I, s:I, s:I, s:I, s:I}, s:o, s:{s:s, "
-        "s:s}}",
+        "s:s}, s:o}",
         "daemon", daemon, "cluster", cluster, "sessions", (json_int_t)tcad->session_count, "groups",
         (json_int_t)groups_count(tcad->groups), "regions", "count",
         (json_int_t)regions_count(tcad->regions), "bytes", (json_int_t)regions_bytes(tcad->regions),
@@ -125,7 +134,8 @@ json_t *inspect_status(struct tcad *tcad, bool *ret_degraded)
         "starts", (json_int_t)stats.starts, "completions", (json_int_t)stats.completions, "errors",
         (json_int_t)stats.errors, "bytes", (json_int_t)stats.bytes, "sleeps",
         (json_int_t)stats.sleeps, "rails", rail_list, "calibration", "state",
-        tcad->calibrated ? "measured" : "none", "path", tcad->conf->rails.calibration_file);
+        tcad->calibrated ? "measured" : "none", "path", tcad->conf->rails.calibration_file,
+        "warnings", exposure_warnings(tcad));
 }
 
 json_t *inspect_nodes(struct tcad *tcad)

@@ -6,6 +6,7 @@
 
 #include "daemon/binding.h"
 #include "daemon/bounce.h"
+#include "daemon/exposure.h"
 #include "daemon/peer.h"
 #include "daemon/plan.h"
 #include "daemon/region.h"
@@ -91,9 +92,16 @@ static void ask_peer(struct plan *plan, struct plan_unit *unit)
             drivers[bind.n_drivers++] = (char *)rail_name(rail);
     }
     if (bind.n_drivers == 0) {
-        plan_fail(plan, -ENETDOWN,
-                  "no rail of ours leads to node %" PRIu32 ": %s was asked for (rails.enable)",
-                  unit->node, plan->wanted_rail ? rail_name(plan->wanted_rail) : "any");
+        const char *off =
+            exposure_off(plan->tcad, plan->wanted_rail ? plan->wanted_rail : RAIL_OFI);
+        if (off)
+            plan_fail(plan, -ENETDOWN,
+                      "no rail of ours leads to node %" PRIu32 ": ofi, which would, is %s: %s",
+                      unit->node, off, exposure_remedy(plan->tcad));
+        else
+            plan_fail(plan, -ENETDOWN,
+                      "no rail of ours leads to node %" PRIu32 ": %s was asked for (rails.enable)",
+                      unit->node, plan->wanted_rail ? rail_name(plan->wanted_rail) : "any");
         return;
     }
     message.body_case = TCA__MESSAGE__BODY_PEER_BIND;

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "daemon/exposure.h"
 #include "daemon/fabric.h"
 #include "daemon/link.h"
 #include "daemon/plan.h"
@@ -69,6 +70,8 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
         return "another rail was asked for";
     if (plan->wanted_seat && plan->wanted_seat != way.seat)
         return "another seat was asked for";
+    if (!caps && exposure_off(tcad, way.rail))
+        return exposure_off(tcad, way.rail);
     if (!caps)
         return "this node has no such rail (rails.enable)";
     if (engine_driver_error(tcad->engine, way.rail))
@@ -98,6 +101,7 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
 /* Says of every way that was asked for why it is none. */
 static int no_way(struct plan *plan, const struct plan_chain *chain)
 {
+    const char *remedy = exposure_remedy(plan->tcad);
     char text[400] = "";
     size_t used = 0;
     for (uint32_t i = 0; i < chain->candidate_count; i++) {
@@ -110,9 +114,9 @@ static int no_way(struct plan *plan, const struct plan_chain *chain)
                      rail_name(candidate->rail), seat_name(candidate->seat), candidate->why);
         used += n > 0 && (size_t)n < sizeof text - used ? (size_t)n : 0;
     }
-    return plan_fail(plan, -ENETDOWN, "chain %u: no way there: %s",
-                     (unsigned)(chain - plan->chains),
-                     used ? text : "no rail has the seat that was asked for");
+    return plan_fail(
+        plan, -ENETDOWN, "chain %u: no way there: %s%s%s", (unsigned)(chain - plan->chains),
+        used ? text : "no rail has the seat that was asked for", *remedy ? "; " : "", remedy);
 }
 
 enum rail plan_best_rail(const struct plan *plan, const struct plan_chain *chain)

@@ -10,6 +10,7 @@
 #include "daemon/binding.h"
 #include "daemon/calibration.h"
 #include "daemon/engine.h"
+#include "daemon/exposure.h"
 #include "daemon/fabric.h"
 #include "daemon/group.h"
 #include "daemon/link.h"
@@ -55,6 +56,8 @@ struct driver_config tcad_driver_config(const struct tcad *tcad)
         .board_rings = tcad->conf->rails.peach2_rings,
         .provider = tcad->conf->rails.ofi_provider,
         .address = address || tcad->cluster->count > 1 ? address : "127.0.0.1",
+        .port = (uint16_t)tcad->conf->rails.ofi_port,
+        .unprotected = tcad->conf->rails.ofi_unprotected,
         .runtime_dir = tcad->conf->node.runtime_dir,
         .segment_bytes = tcad->conf->rails.segment_bytes,
     };
@@ -193,9 +196,12 @@ static void say_failed(const struct tcad_conf *conf, enum rail rail, int error, 
     if (rail == RAIL_OFI)
         snprintf(
             text, text_bytes,
-            "rail ofi: %s (rails.ofi_provider = %s, rails.ofi_address = %s): fi_info lists the "
-            "providers and addresses that there are",
-            strerror(-error), provider ? provider : "none", address ? address : "none");
+            "rail ofi: %s (rails.ofi_provider = %s, rails.ofi_address = %s, rails.ofi_port = %u): "
+            "%s",
+            strerror(-error), provider ? provider : "none", address ? address : "none",
+            conf->rails.ofi_port,
+            error == -EADDRINUSE ? "another program listens there: set another port, or 0 for any"
+                                 : "fi_info lists the providers and addresses that there are");
     else if (rail == RAIL_PEACH2)
         snprintf(text, text_bytes,
                  "rail peach2: %s (rails.peach2_board = %s): a board must be there, or its model, "
@@ -218,6 +224,10 @@ static int open_rails(struct tcad *tcad, char *text, size_t text_bytes)
             continue;
         const struct driver_ops *ops = driver_of_rail(rails[i].rail);
         int r = ops ? engine_add_driver(tcad->engine, ops, &config) : -ENODEV;
+        if (r == -EPERM && rails[i].rail == RAIL_OFI && !config.unprotected) {
+            exposure_refused(tcad, RAIL_OFI);
+            continue;
+        }
         if (r < 0) {
             say_failed(tcad->conf, rails[i].rail, r, text, text_bytes);
             return r;
@@ -319,8 +329,10 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
         r = server_new(tcad, listen_fd, text, text_bytes, &tcad->server);
     if (r == 0)
         r = metrics_new(tcad, text, text_bytes, &tcad->metrics);
-    if (r == 0)
+    if (r == 0) {
+        exposure_log(tcad);
         calibration_start(tcad);
+    }
     return r;
 }
 

@@ -30,6 +30,13 @@ struct rail_total {
     uint64_t starts, bytes;
 };
 
+/* See exposure.h. */
+struct exposure {
+    enum rail refused; /* RAIL_NONE: none */
+    char why[96];
+    char remedy[320];
+};
+
 struct tcad {
     struct tcad_conf *conf;
     struct cluster *cluster; /* conf->cluster: without a cluster file, one with this node only */
@@ -65,6 +72,7 @@ struct tcad {
     struct cost_table costs;
     bool calibrated;
     struct rail_total past[RAIL_COUNT][SEAT_COUNT];
+    struct exposure exposure;
     uint64_t rebound;  /* plans, so far: they lost a rail and have moved to another */
     uint64_t returned; /* and back */
     bool returning;    /* some plans would go back: return_timer looks whether they can */

@@ -47,8 +47,10 @@ struct driver_events {
 };
 
 struct driver_config {
-    const char *provider;    /* ofi: libfabric provider name ("tcp"); NULL: the best there is */
-    const char *address;     /* ofi: local address or interface to bind to; NULL: any */
+    const char *provider; /* ofi: libfabric provider name ("tcp"); NULL: the best there is */
+    const char *address;  /* ofi: local address, host name or interface to bind to; NULL: any */
+    uint16_t port;        /* ofi: to listen on; 0: any that is free */
+    bool unprotected; /* ofi: also where anybody who reaches the port may talk to us; else -EPERM */
     const char *runtime_dir; /* a directory of the daemon's, for sockets and the like */
     uint64_t segment_bytes;  /* size of a gathered piece; 0: the driver's default */
     const char *board;       /* peach2: control socket of this node's board; NULL: there is none */
@@ -66,6 +68,7 @@ struct driver_caps {
     bool single;        /* a device that only one instance can have */
     bool strided;       /* moves block-stride layouts without gathering */
     bool ordered;       /* puts of one flow to one peer land in the order they were posted */
+    bool unprotected;   /* whoever reaches its port may talk to it */
     uint32_t peers_max; /* 0: no limit */
     char detail[64];    /* for people: "tcp;ofi_rxm over lo" */
 };
@@ -75,6 +78,12 @@ struct driver_cable {
     unsigned places[2];
     char ports[2];
     bool in; /* and not unplugged, nor a board at an end of it gone */
+};
+
+/* How a driver that listens on a network can be reached, and what it has turned away. */
+struct driver_door {
+    char address[64]; /* "10.0.0.1:7081"; "": not of a kind that people would know */
+    uint64_t forged;  /* completions and messages that no peer can have sent */
 };
 
 /* What this node's device has complained of, for people, and how often that was noticed. */
@@ -185,6 +194,9 @@ struct driver_ops {
     int (*event_fd)(struct driver *driver);
     /* Before sleeping on event_fd: 0, or -EAGAIN: there is work already, do not sleep. */
     int (*arm)(struct driver *driver);
+
+    /* Drivers that listen on a network; NULL in others. Any thread. */
+    void (*door)(const struct driver *driver, struct driver_door *ret_door);
 
     /* Networks without switches; NULL in others. Any thread; places are counted from 0 within the
      * sub-cluster. */

@@ -1,5 +1,7 @@
 /* The ofi driver: the table. What it does is said in ofi.h. */
+#include <errno.h>
 #include <rdma/fabric.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,10 +14,15 @@ static int ofi_probe(const struct driver_config *config, struct driver_caps *ret
     int r = ofi_getinfo(config, &info);
     if (r < 0)
         return r;
+    if (ofi_info_unprotected(info) && !config->unprotected) {
+        fi_freeinfo(info);
+        return -EPERM;
+    }
     *ret_caps = (struct driver_caps){
         .same_node = true,
         .other_nodes = true,
         .ordered = ofi_info_ordered(info),
+        .unprotected = ofi_info_unprotected(info),
         .peers_max = OFI_LINKS_MAX,
     };
     snprintf(ret_caps->detail, sizeof(ret_caps->detail), "%s over %s", info->fabric_attr->prov_name,
@@ -29,6 +36,14 @@ static int ofi_address(struct driver *driver, void *ret_address)
     const struct ofi_driver *ofi = ofi_of(driver);
     memcpy(ret_address, &ofi->address, sizeof(ofi->address));
     return sizeof(ofi->address);
+}
+
+static void ofi_door(const struct driver *driver, struct driver_door *ret_door)
+{
+    const struct ofi_driver *ofi = (const struct ofi_driver *)driver;
+    *ret_door =
+        (struct driver_door){.forged = atomic_load_explicit(&ofi->forged, memory_order_relaxed)};
+    ofi_name_text(ofi, &ofi->address, ret_door->address, sizeof(ret_door->address));
 }
 
 const struct driver_ops ofi_driver_ops = {
@@ -52,4 +67,5 @@ const struct driver_ops ofi_driver_ops = {
     .progress = ofi_progress,
     .event_fd = ofi_event_fd,
     .arm = ofi_arm,
+    .door = ofi_door,
 };

@@ -28,6 +28,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+#include <stdatomic.h>
 
 #include "drivers/copy/copy.h"
 #include "drivers/driver.h"
@@ -259,7 +260,8 @@ struct ofi_driver {
     uint32_t last_flush;
     struct ofi_answer *answers, **answers_last;
     unsigned answer_count;
-    struct ofi_peer active; /* head of the list */
+    struct ofi_peer active;  /* head of the list */
+    _Atomic uint64_t forged; /* completions and messages that no peer can have sent */
 };
 
 static inline struct ofi_driver *ofi_of(struct driver *driver)
@@ -271,6 +273,16 @@ static inline struct ofi_driver *ofi_of(struct driver *driver)
 int ofi_random(void *ret_bytes, size_t bytes);
 int ofi_getinfo(const struct driver_config *config, struct fi_info **ret_info);
 bool ofi_info_ordered(const struct fi_info *info);
+
+/* ofi_door.c */
+/* Over the kernel's TCP or UDP: these providers ask nobody who they are. */
+bool ofi_info_unprotected(const struct fi_info *info);
+enum { OFI_HOST_MAX = 64 };
+/* The numeric address that is meant; -ENOENT: none, it names an interface. */
+int ofi_resolve(const char *address, char ret_host[static OFI_HOST_MAX]);
+/* An instance's address for people; "": it is not one of IP. */
+void ofi_name_text(const struct ofi_driver *ofi, const struct ofi_address *address, char *ret_text,
+                   size_t text_bytes);
 int ofi_open_driver(const struct driver_config *config, const struct driver_events *events,
                     struct driver **ret_driver);
 void ofi_close(struct driver *driver);

@@ -1,7 +1,7 @@
 /* Finding a provider and opening an instance. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <rdma/fi_cm.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -25,12 +25,6 @@ bool ofi_info_ordered(const struct fi_info *info)
            (info->rx_attr->msg_order & FI_ORDER_RMA_WAW) && info->ep_attr->max_order_waw_size > 0;
 }
 
-static bool is_ip(const char *text)
-{
-    uint8_t bytes[sizeof(struct in6_addr)];
-    return inet_pton(AF_INET, text, bytes) == 1 || inet_pton(AF_INET6, text, bytes) == 1;
-}
-
 /* The first that is on this interface and that we can work with. */
 static const struct fi_info *choose(const struct fi_info *list, const char *interface)
 {
@@ -50,7 +44,9 @@ static const struct fi_info *choose(const struct fi_info *list, const char *inte
 static int getinfo(const struct driver_config *config, const char *provider, int mr_mode,
                    uint64_t order, struct fi_info **ret_info)
 {
-    bool ip = config->address && is_ip(config->address);
+    char host[OFI_HOST_MAX], port[8];
+    const bool ip = config->address && ofi_resolve(config->address, host) == 0;
+    const char *service = config->port > 0 ? port : NULL;
     struct fi_info *hints = fi_allocinfo(), *list = NULL;
     if (!hints)
         return -ENOMEM;
@@ -67,7 +63,8 @@ static int getinfo(const struct driver_config *config, const char *provider, int
         fi_freeinfo(hints);
         return -ENOMEM;
     }
-    int r = fi_getinfo(FI_VERSION(1, 15), ip ? config->address : NULL, NULL, ip ? FI_SOURCE : 0,
+    snprintf(port, sizeof(port), "%u", config->port);
+    int r = fi_getinfo(FI_VERSION(1, 15), ip ? host : NULL, service, ip || service ? FI_SOURCE : 0,
                        hints, &list);
     fi_freeinfo(hints);
     if (r < 0)
@@ -231,6 +228,8 @@ int ofi_open_driver(const struct driver_config *config, const struct driver_even
     getrandom(ofi->source_epochs, sizeof(ofi->source_epochs), 0);
 
     int r = ofi_getinfo(config, &ofi->info);
+    if (r == 0 && ofi_info_unprotected(ofi->info) && !config->unprotected)
+        r = -EPERM;
     if (r == 0) {
         take_limits(ofi);
         r = open_events(ofi);

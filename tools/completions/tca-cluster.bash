@@ -2,12 +2,12 @@
 _tca_cluster()
 {
     local current=$2 previous=$3 command=${COMP_WORDS[1]-} options='--dir --quiet --help --version'
-    local up='--nodes --option --subclusters --tls --plain --boards --no-boards --rings --timeout'
+    local up='--nodes --option --subclusters --tls --plain --boards --no-boards --rings --host-network --timeout'
     local -i i
 
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'up down restart status run mpirun env --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'up down restart status run mpirun env exec --help --version' -- "$current")
         return
     fi
     # Behind "--" stands a program and what it is given.
@@ -40,6 +40,7 @@ _tca_cluster()
         up) options+=" $up" ;;
         run) options+=" $up --ppn --env --map --tag --bind --" ;;
         mpirun) options+=" $up --ppn --env --launcher --" ;;
+        exec) options+=' --' ;;
         status) options+=' --json' ;;
         restart) options+=' --timeout' ;;
     esac

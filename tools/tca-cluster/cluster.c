@@ -114,7 +114,7 @@ int cluster_lock(const char *dir, bool create)
 int cluster_load(const char *dir, struct cluster *ret_cluster)
 {
     struct cluster cluster = {0};
-    char security[8];
+    char security[8], network[8];
     unsigned boards;
     struct path path = cluster_path(dir, "state");
     FILE *from = fopen(path.text, "re");
@@ -123,15 +123,17 @@ int cluster_load(const char *dir, struct cluster *ret_cluster)
         return -ENOENT;
     if (!from)
         return complain(errno, "cannot read %s: %s", path.text, strerror(errno));
-    int n = fscanf(from, "nodes %u subclusters %u security %7s boards %u rings %u owner %d %llu",
-                   &cluster.nodes, &cluster.subclusters, security, &boards, &cluster.rings,
-                   &cluster.owner.pid, &cluster.owner.start);
+    int n = fscanf(
+        from, "nodes %u subclusters %u security %7s network %7s boards %u rings %u owner %d %llu",
+        &cluster.nodes, &cluster.subclusters, security, network, &boards, &cluster.rings,
+        &cluster.owner.pid, &cluster.owner.start);
     fclose(from);
-    if (n != 7 || cluster.nodes < 1 || cluster.nodes > CLUSTER_NODES_LIMIT ||
+    if (n != 8 || cluster.nodes < 1 || cluster.nodes > CLUSTER_NODES_LIMIT ||
         cluster.subclusters < 1 || cluster.subclusters > cluster.nodes || cluster.rings > 2)
         return complain(EINVAL, "%s is damaged: end what runs there, then remove %s", path.text,
                         dir);
     cluster.plain = strcmp(security, "plain") == 0;
+    cluster.private_network = strcmp(network, "private") == 0;
     cluster.boards = boards > 0;
     strcpy(cluster.dir, dir);
     *ret_cluster = cluster;
@@ -147,9 +149,12 @@ int cluster_save(const struct cluster *cluster)
 
     if (!to)
         return complain(errno, "cannot write %s: %s", fresh.text, strerror(errno));
-    fprintf(to, "nodes %u\nsubclusters %u\nsecurity %s\nboards %d\nrings %u\nowner %d %llu\n",
-            cluster->nodes, cluster->subclusters, cluster->plain ? "plain" : "tls", cluster->boards,
-            cluster->rings, (int)cluster->owner.pid, cluster->owner.start);
+    fprintf(
+        to,
+        "nodes %u\nsubclusters %u\nsecurity %s\nnetwork %s\nboards %d\nrings %u\nowner %d %llu\n",
+        cluster->nodes, cluster->subclusters, cluster->plain ? "plain" : "tls",
+        cluster->private_network ? "private" : "host", cluster->boards, cluster->rings,
+        (int)cluster->owner.pid, cluster->owner.start);
     if (fclose(to) != 0 || rename(fresh.text, path.text) < 0)
         return complain(errno, "cannot write %s: %s", path.text, strerror(errno));
     return 0;

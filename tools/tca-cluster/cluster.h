@@ -25,6 +25,7 @@ struct cluster {
     char dir[PATH_MAX];
     unsigned nodes, subclusters;
     bool plain;
+    bool private_network; /* see network.h; else the host's */
     bool boards;          /* a PEACH2 board for each node, */
     unsigned rings;       /* cabled as so many rings; 0: as the number of nodes suggests */
     struct process owner; /* the run for whose duration it is up; pid 0: none */

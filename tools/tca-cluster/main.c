@@ -11,6 +11,7 @@
 #include "tools/common/number.h"
 #include "tools/tca-cluster/boards.h"
 #include "tools/tca-cluster/help.h"
+#include "tools/tca-cluster/network.h"
 #include "tools/tca-cluster/run.h"
 #include "tools/tca-cluster/say.h"
 #include "tools/tca-cluster/show.h"
@@ -33,6 +34,7 @@ enum {
     LONG_BOARDS,
     LONG_NO_BOARDS,
     LONG_RINGS,
+    LONG_HOST_NETWORK,
 };
 
 /* What the command line says, for all commands. */
@@ -75,6 +77,7 @@ enum {
     OF_STATUS = 1 << 3,
     OF_OTHER = 1 << 4,
     OF_RESTART = 1 << 5,
+    OF_EXEC = 1 << 6,
     OF_ALL = ~0
 };
 
@@ -94,6 +97,7 @@ static const struct {
     {{"boards", no_argument, NULL, LONG_BOARDS}, OF_UP | OF_RUN | OF_MPIRUN},
     {{"no-boards", no_argument, NULL, LONG_NO_BOARDS}, OF_UP | OF_RUN | OF_MPIRUN},
     {{"rings", required_argument, NULL, LONG_RINGS}, OF_UP | OF_RUN | OF_MPIRUN},
+    {{"host-network", no_argument, NULL, LONG_HOST_NETWORK}, OF_UP | OF_RUN | OF_MPIRUN},
     {{"timeout", required_argument, NULL, LONG_TIMEOUT}, OF_UP | OF_RUN | OF_MPIRUN | OF_RESTART},
     {{"json", no_argument, NULL, LONG_JSON}, OF_STATUS},
     {{"ppn", required_argument, NULL, LONG_PPN}, OF_RUN | OF_MPIRUN},
@@ -137,6 +141,9 @@ static bool take_option(struct arguments *a, int option)
         return true;
     case LONG_RINGS:
         return number_parse("--rings", optarg, 1, 2, &up->rings);
+    case LONG_HOST_NETWORK:
+        up->host_network = true;
+        return true;
     case LONG_TIMEOUT:
         return number_parse("--timeout", optarg, 1, 86400, (unsigned *)&up->timeout_s);
     case LONG_PPN:
@@ -170,7 +177,7 @@ static int parse(struct arguments *a, unsigned command, int argc, char **argv)
     struct option long_options[OPTION_COUNT + 1] = {0};
     const char *dir = NULL;
     /* What follows a program's name is the program's. */
-    const char *letters = command & (OF_RUN | OF_MPIRUN) ? "+n:o:e:qhV" : "n:o:e:qhV";
+    const char *letters = command & (OF_RUN | OF_MPIRUN | OF_EXEC) ? "+n:o:e:qhV" : "n:o:e:qhV";
 
     for (size_t i = 0; i < OPTION_COUNT; i++)
         long_options[i] = options[i].option;
@@ -312,6 +319,28 @@ static int command_env(struct arguments *a)
     return 0;
 }
 
+/* Becomes the program, where the daemons' ports are. */
+static int command_exec(struct arguments *a)
+{
+    struct cluster cluster;
+    int r = cluster_load(a->dir, &cluster);
+
+    if (r < 0)
+        return r == -ENOENT ? no_cluster(a->dir) : 1;
+    r = network_enter(&cluster, false);
+    if (r == -ESRCH)
+        return no_cluster(a->dir);
+    if (r < 0) {
+        complain(-r, "cannot enter the network of the cluster in %s: %s", a->dir, strerror(-r));
+        return 1;
+    }
+    setenv("TCA_CLUSTER_DIR", a->dir, 1);
+    execvp(a->rest[0], a->rest);
+    r = errno;
+    complain(r, "cannot execute %s: %s", a->rest[0], strerror(r));
+    return r == ENOENT ? 127 : 126;
+}
+
 static int command_run(struct arguments *a)
 {
     a->run.nodes = a->number;
@@ -344,6 +373,7 @@ static const struct {
     {"run", OF_RUN, 1, INT_MAX, A_PROGRAM, command_run},
     {"mpirun", OF_MPIRUN, 1, INT_MAX, A_PROGRAM, command_mpirun},
     {"env", OF_OTHER, 1, 1, A_NODE, command_env},
+    {"exec", OF_EXEC, 1, INT_MAX, A_PROGRAM, command_exec},
 };
 
 int main(int argc, char **argv)

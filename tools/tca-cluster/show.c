@@ -77,8 +77,9 @@ static void print_table(const struct cluster *cluster, const json_t *nodes)
     struct table table;
 
     screen_init(&screen, stdout, false);
-    printf("%u node%s in %s, security %s", cluster->nodes, cluster->nodes == 1 ? "" : "s",
-           cluster->dir, cluster->plain ? "plain" : "tls");
+    printf("%u node%s in %s, security %s, network %s", cluster->nodes,
+           cluster->nodes == 1 ? "" : "s", cluster->dir, cluster->plain ? "plain" : "tls",
+           cluster->private_network ? "private" : "of the host");
     if (cluster->boards)
         printf(", boards cabled as %s", boards_shape(cluster).text);
     if (process_state(&cluster->owner) != PROCESS_GONE)
@@ -123,8 +124,9 @@ int show_status(const struct cluster *cluster, bool json)
     }
     if (json) {
         json_t *doc = must(
-            json_pack("{s:s, s:s, s:o, s:O}", "dir", cluster->dir, "security",
-                      cluster->plain ? "plain" : "tls", "boards",
+            json_pack("{s:s, s:s, s:s, s:o, s:O}", "dir", cluster->dir, "security",
+                      cluster->plain ? "plain" : "tls", "network",
+                      cluster->private_network ? "private" : "host", "boards",
                       cluster->boards ? must(json_string(boards_shape(cluster).text)) : json_null(),
                       "nodes", nodes));
         json_dumpf(doc, stdout, JSON_INDENT(2));

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tools/common/must.h"
+#include "tools/tca-cluster/network.h"
 #include "tools/tca-cluster/say.h"
 #include "tools/tca-cluster/signals.h"
 
@@ -39,16 +40,19 @@ static void clean_environment(const struct cluster *cluster)
 }
 
 /* Becomes the program, apart from the terminal, its output in nodeN/LOG; its pid is in nodeN/PID
- * before `parent` goes on. */
+ * before `parent` goes on. Daemons enter the cluster's network; boards are reached by UNIX sockets. */
 static _Noreturn void become(const struct cluster *cluster, unsigned node, const char *log_name,
                              const char *pid_name, const char *const *command, pid_t parent)
 {
+    const bool daemon = strcmp(pid_name, "pid") == 0;
     struct path log = cluster_node_path(cluster->dir, node, log_name);
     struct path pid = cluster_node_path(cluster->dir, node, pid_name);
     struct process self;
 
     signals_reset();
     setsid();
+    /* Before our pid is on file: others will join us. */
+    int entered = daemon ? network_enter(cluster, true) : 0;
     if (cluster->owner.pid == parent) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         if (getppid() != parent)
@@ -58,6 +62,11 @@ static _Noreturn void become(const struct cluster *cluster, unsigned node, const
     int out = open(log.text, O_WRONLY | O_CREAT | O_APPEND, 0600);
     if (in < 0 || out < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
         _exit(1);
+    if (entered < 0) {
+        fprintf(stderr, "tca-cluster: cannot enter the cluster's network: %s\n",
+                strerror(-entered));
+        _exit(1);
+    }
     if (process_find(getpid(), &self) < 0 || process_save(&self, pid.text) < 0) {
         fprintf(stderr, "tca-cluster: cannot write %s\n", pid.text);
         _exit(1);

@@ -14,6 +14,7 @@
 #include "tools/common/find_program.h"
 #include "tools/common/must.h"
 #include "tools/tca-cluster/boards.h"
+#include "tools/tca-cluster/network.h"
 #include "tools/tca-cluster/ready.h"
 #include "tools/tca-cluster/say.h"
 #include "tools/tca-cluster/signals.h"
@@ -230,6 +231,20 @@ static int clear_place(const char *dir, bool quiet)
     return r < 0 ? r : 1;
 }
 
+/* Where the daemons may not have a network of their own the cluster comes up all the same. */
+static void choose_network(struct cluster *cluster, const struct up_options *options)
+{
+    const char *why = "--host-network";
+
+    cluster->private_network = !options->host_network && network_possible(&why) == 0;
+    if (cluster->private_network)
+        return;
+    say("warning: the daemons use this machine's network (%s): every user of it can reach their "
+        "ofi ports, crash them, forge notifications and alter data in transit; see NETWORK in "
+        "tca-cluster(1)%s",
+        why, options->host_network ? "" : ", or -o rails.ofi_unprotected=no to do without ofi");
+}
+
 static int bring_up(struct cluster *cluster, const struct up_options *options)
 {
     char tcad[PATH_MAX];
@@ -240,6 +255,7 @@ static int bring_up(struct cluster *cluster, const struct up_options *options)
             ENOENT, "tcad is neither beside tca-cluster nor in PATH: install it or extend PATH");
     if (options->owned)
         process_find(getpid(), &cluster->owner);
+    choose_network(cluster, options);
     say_step("starting %u node%s in %s", cluster->nodes, cluster->nodes == 1 ? "" : "s",
              cluster->dir);
     r = cluster_save(cluster);

@@ -12,6 +12,7 @@ enum up_boards {
 struct up_options {
     unsigned nodes, subclusters;
     bool plain;
+    bool host_network; /* no namespace of its own */
     enum up_boards boards;
     unsigned rings;         /* that they are cabled as; 0: as the number of nodes suggests */
     int timeout_s;          /* for all nodes to be ready */

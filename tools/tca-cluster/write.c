@@ -133,7 +133,8 @@ static int write_node(const struct cluster *cluster, unsigned node)
     /* A daemon that ends is noticed by its connections; one that is silent here waits for one of the
      * processors that all nodes share. */
     fputs("heartbeat_timeout = 30s\n", to);
-    fprintf(to, "\n[rails]\ncalibration_file = %s/calibration\n", cluster->dir);
+    fprintf(to, "\n[rails]\ncalibration_file = %s/calibration\nofi_unprotected = yes\n",
+            cluster->dir);
     if (cluster->boards)
         fprintf(to, "enable = shm peach2 ofi\npeach2_rings = %u\n", cluster->rings);
     fputs("\n[log]\ntarget = stderr\n", to);

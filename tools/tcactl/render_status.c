@@ -74,6 +74,7 @@ static void rail_lines(const json_t *doc, const struct screen *screen)
     for (size_t i = 0; i < count; i++) {
         const json_t *rail = doc_at(doc, "rails", i);
         const char *detail = json_string_value(doc_get(rail, "detail"));
+        const char *address = json_string_value(doc_get(rail, "address"));
         label(screen, i == 0 ? "rails" : "");
         screen_text(screen, doc_text(rail, "rail"));
         fputc(' ', screen->to);
@@ -82,11 +83,29 @@ static void rail_lines(const json_t *doc, const struct screen *screen)
             fputs(", ", screen->to);
             screen_text(screen, detail);
         }
+        if (address && *address) {
+            fputs(", at ", screen->to);
+            screen_text(screen, address);
+        }
+        if (doc_true(rail, "unprotected"))
+            fprintf(screen->to, ", %sunprotected%s", screen_begin(screen, COLOR_BAD),
+                    screen_end(screen, COLOR_BAD));
         if (doc_count(rail, "cut_off")) {
             fprintf(screen->to, ", %scut off", screen_begin(screen, COLOR_BAD));
             names(rail, "cut_off", 0, screen);
             fputs(screen_end(screen, COLOR_BAD), screen->to);
         }
+        fputc('\n', screen->to);
+    }
+}
+
+/* Texts of the daemon's, one in a line, below everything else. */
+static void warning_lines(const json_t *doc, const struct screen *screen)
+{
+    for (size_t i = 0; i < doc_count(doc, "warnings"); i++) {
+        fprintf(screen->to, "%swarning:%s ", screen_begin(screen, COLOR_BAD),
+                screen_end(screen, COLOR_BAD));
+        screen_text(screen, doc_text(doc_at(doc, "warnings", i), ""));
         fputc('\n', screen->to);
     }
 }
@@ -124,4 +143,5 @@ void render_status(const json_t *doc, const struct screen *screen)
     label(screen, "socket");
     screen_text(screen, doc_text(doc, "daemon.socket"));
     fputc('\n', screen->to);
+    warning_lines(doc, screen);
 }

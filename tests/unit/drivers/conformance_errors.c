@@ -131,6 +131,7 @@ Test(DRIVER_SUITE, probe_says_what_it_can)
     struct driver_caps caps;
     const struct driver_config config = {.provider = strcmp(DRIVER, "ofi") == 0 ? "tcp" : NULL,
                                          .address = "127.0.0.1",
+                                         .unprotected = true,
                                          .board = "/nowhere"};
     const struct driver_ops *ops = driver_find(DRIVER);
     cr_assert(ops && driver_of_rail(ops->rail) == ops);

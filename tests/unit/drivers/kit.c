@@ -76,6 +76,7 @@ int side_open(struct side *side, const char *name, uint64_t segment_bytes, size_
         .board_nodes = side_board_nodes ? side_board_nodes() : 2,
         .provider = getenv("TEST_OFI_PROVIDER") ? getenv("TEST_OFI_PROVIDER") : "tcp",
         .address = "127.0.0.1",
+        .unprotected = true,
         .runtime_dir = "/tmp",
         .segment_bytes = segment_bytes,
     };

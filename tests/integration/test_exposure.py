@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""The ofi rail over TCP has no protection: it is off unless the configuration says otherwise, people are told so, and it listens where
+they said, nowhere else."""
+
+import os
+import socket
+import struct
+
+import harness
+from harness import Stream
+
+
+def listening(process):
+    """Where a process listens, as "address:port"."""
+    inodes = set()
+    for link in os.scandir(f"/proc/{process.pid}/fd"):
+        try:
+            target = os.readlink(link.path)
+        except FileNotFoundError:
+            continue
+        if target.startswith("socket:["):
+            inodes.add(target[8:-1])
+    found = set()
+    with open("/proc/self/net/tcp", encoding="ascii") as table:
+        for fields in (line.split() for line in list(table)[1:]):
+            if fields[3] == "0A" and fields[9] in inodes:  # LISTEN
+                host, port = fields[1].split(":")
+                found.add(f"{socket.inet_ntoa(struct.pack('=I', int(host, 16)))}:{int(port, 16)}")
+    return found
+
+
+def rail(node):
+    return next(rail for rail in node.tcactl("status")["rails"] if rail["rail"] == "ofi")
+
+
+class Exposure(harness.Case):
+    def configured(self, options, **of_node):
+        """A cluster of two; of_node: further options of each node, by number."""
+        cluster = harness.Cluster(2, options=options)
+        self.addCleanup(self.take_down, cluster)
+        for node in cluster.nodes:
+            node.options = {**options, **of_node.get(f"node{node.number}", {})}
+            node.configure()
+        return cluster.up()
+
+    def far(self, cluster, **wish):
+        sender, receiver = cluster.group([0, 1])
+        return Stream(sender, receiver, **wish)
+
+    def test_off_by_default(self):
+        cluster = self.configured({"rails.ofi_unprotected": "no"})
+        for node in cluster.nodes:
+            self.assertEqual((rail(node)["state"], rail(node)["address"]), ("absent", ""))
+            self.assertEqual(len(listening(node.process)), 1, "more than the control port is open")
+            warning, = node.tcactl("status")["warnings"]
+            for text in (warning, node.tcactl_raw("status").stdout, node.log_text()):
+                self.assertRegex(text, r"(?s)rail ofi is off.*rails\.ofi_unprotected.*set ofi_unprotected = yes.*tcad\.conf.*tcad\(8\)")
+        for wish in ({}, {"rail": "ofi"}):
+            with self.refused("-ENETDOWN", "node 1", "rails.ofi_unprotected", "ofi_unprotected = yes", cluster[0].directory,
+                              "tcad(8)"):
+                sender, receiver = cluster.group([0, 1], name=f"job{len(wish)}")
+                Stream(sender, receiver, **wish)
+
+    def test_off_at_the_other_node_only(self):
+        cluster = self.configured({}, node1={"rails.ofi_unprotected": "no"})
+        with self.refused("-ENETDOWN", "rails.ofi_unprotected", "ofi_unprotected = yes", "tcad(8)"):
+            self.far(cluster)
+
+    def test_a_node_alone_is_not_warned(self):
+        node = self.cluster(1, options={"rails.ofi_unprotected": "no"})[0]
+        self.assertEqual(node.tcactl("status")["warnings"], [])
+        self.assertNotIn("warning", node.log_text())
+
+    def test_on_with_a_warning(self):
+        node = self.cluster(2)[0]
+        warning, = node.tcactl("status")["warnings"]
+        self.assertTrue(rail(node)["unprotected"])
+        for text in (warning, node.tcactl_raw("status").stdout, node.log_text()):
+            self.assertRegex(text, r"unprotected.*" + rail(node)["address"].replace(".", r"\.") + r".*crash.*tcad\(8\)")
+
+    def test_address_and_port(self):
+        """The port is the configured one; a control port at every interface opens that of the rail at none but the cluster's."""
+        ports = [next(harness.PORTS) for _ in range(2)]
+        cluster = self.configured({}, node0={"rails.ofi_port": ports[0], "control.listen": f"0.0.0.0:{next(harness.PORTS)}"},
+                                  node1={"rails.ofi_port": ports[1]})
+        for node, port in zip(cluster.nodes, ports):
+            self.assertEqual(rail(node)["address"], f"{harness.ADDRESS}:{port}")
+            self.assertIn(f"{harness.ADDRESS}:{port}", listening(node.process))
+            self.assertIn(f"at {harness.ADDRESS}:{port}", node.tcactl_raw("status").stdout)
+            self.assertEqual([text for text in listening(node.process) if text.startswith("0.0.0.0") and text.endswith(str(port))], [])
+
+    def test_puts_between_chosen_ports(self):
+        ports = [next(harness.PORTS) for _ in range(2)]
+        cluster = self.configured({}, node0={"rails.ofi_port": ports[0]}, node1={"rails.ofi_port": ports[1]})
+        for shape in ("65536", "64x32x128"):
+            stream = self.far(cluster, rail="ofi", shape=shape, target_shape=shape)
+            self.assertEqual(stream.run(3), 3)
+            cluster.kill_actors([stream.sender, stream.receiver])
+
+    def test_a_port_that_is_taken(self):
+        cluster = self.cluster(2)
+        port = rail(cluster[0])["address"].rsplit(":", 1)[1]
+        cluster[1].options = {"rails.ofi_port": port}
+        cluster[1].configure()
+        cluster[1].kill()
+        cluster[1].start()
+        self.assertEqual(cluster[1].process.wait(harness.DEADLINE_S), 1)
+        self.assertRegex(cluster[1].log_text(), rf"rails\.ofi_port = {port}\): .*set another port")
+        cluster[1].process = None
+
+
+if __name__ == "__main__":
+    harness.main()
