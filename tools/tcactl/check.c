@@ -13,7 +13,7 @@ static int check(const struct tcactl *tcactl, const char *const *command)
     struct child child;
     char line[8192];
     json_t *messages = must(json_array());
-    int r = child_start(&child, "r", (char *const *)command);
+    int r = child_start(&child, (char *const *)command);
 
     if (r < 0) {
         fprintf(stderr, "tcactl: config check: cannot start %s: %s\n", command[0], strerror(-r));

@@ -3,14 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-int child_start(struct child *child, const char *direction, char *const *command)
+int child_start(struct child *child, char *const *command)
 {
     int fds[2];
-    bool writes = direction[0] == 'w';
 
     if (pipe2(fds, O_CLOEXEC) < 0)
         return -errno;
@@ -23,18 +21,14 @@ int child_start(struct child *child, const char *direction, char *const *command
     }
     if (pid == 0) {
         signal(SIGPIPE, SIG_DFL);
-        if (writes) {
-            dup2(fds[0], STDIN_FILENO);
-        } else {
-            dup2(fds[1], STDOUT_FILENO);
-            dup2(fds[1], STDERR_FILENO);
-        }
+        dup2(fds[1], STDOUT_FILENO);
+        dup2(fds[1], STDERR_FILENO);
         execvp(command[0], command);
         _exit(127);
     }
-    close(fds[writes ? 0 : 1]);
+    close(fds[1]);
     child->pid = pid;
-    child->pipe = fdopen(fds[writes ? 1 : 0], direction);
+    child->pipe = fdopen(fds[0], "r");
     return child->pipe ? 0 : -ENOMEM;
 }
 

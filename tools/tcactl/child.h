@@ -1,4 +1,4 @@
-/* Running another program and talking to it through one pipe. */
+/* Running another program and reading what it writes. */
 #pragma once
 
 #include <stdio.h>
@@ -6,12 +6,11 @@
 
 struct child {
     pid_t pid;
-    FILE *pipe; /* its standard input, or what it writes */
+    FILE *pipe; /* its standard output and standard error */
 };
 
-/* direction "w": the pipe is its standard input; "r": its standard output and standard error. A
- * program that cannot be executed exits with 127. 0 or negative errno. */
-int child_start(struct child *child, const char *direction, char *const *command);
+/* A program that cannot be executed exits with 127. 0 or negative errno. */
+int child_start(struct child *child, char *const *command);
 /* Closes the pipe and waits: the exit status, 128 and the signal when one ended it, or a negative
  * errno. */
 int child_wait(struct child *child);

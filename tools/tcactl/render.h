@@ -14,6 +14,7 @@ render_function render_status;
 render_function render_nodes;
 render_function render_topology;     /* a tree */
 render_function render_topology_dot; /* for graphviz */
+render_function render_topology_svg; /* a picture */
 render_function render_sessions;
 render_function render_regions;
 render_function render_plans;

@@ -1,37 +1,25 @@
-#include <signal.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/tcactl/child.h"
 #include "tools/tcactl/tcactl.h"
 
-/* A picture by graphviz; FILE "-" is standard output. */
+/* FILE "-" is standard output, which main() flushes. */
 static int draw(const struct tcactl *tcactl, const json_t *doc)
 {
-    const char *const to_file[] = {"dot", "-Tsvg", "-o", tcactl->svg, NULL};
-    const char *const to_stdout[] = {"dot", "-Tsvg", NULL};
-    struct child child;
-    int r;
-
-    fflush(tcactl->screen.to);
-    signal(SIGPIPE, SIG_IGN); /* a dot that cannot run reads nothing */
     bool named = strcmp(tcactl->svg, "-") != 0;
-    r = child_start(&child, "w", (char *const *)(named ? to_file : to_stdout));
-    if (r < 0) {
-        fprintf(stderr, "tcactl: topology: cannot start dot: %s\n", strerror(-r));
-        return EXIT_FAILED;
+    struct screen screen = {.to = named ? fopen(tcactl->svg, "we") : tcactl->screen.to};
+    bool good = screen.to;
+
+    if (good) {
+        render_topology_svg(doc, &screen);
+        good = !ferror(screen.to);
+        if (named)
+            good = fclose(screen.to) == 0 && good;
     }
-    render_topology_dot(doc, &(struct screen){.to = child.pipe, .utf8 = true});
-    r = child_wait(&child);
-    if (r == 127)
-        fputs("tcactl: topology: --svg needs the program dot of graphviz, which is not in PATH: "
-              "install "
-              "graphviz, or take --dot to where it is\n",
-              stderr);
-    else if (r != 0)
-        fprintf(stderr, "tcactl: topology: dot failed (%d) and %s is not complete\n", r,
-                tcactl->svg);
-    return r == 0 ? EXIT_OK : EXIT_FAILED;
+    if (!good)
+        fprintf(stderr, "tcactl: topology: cannot write %s: %s\n", tcactl->svg, strerror(errno));
+    return good ? EXIT_OK : EXIT_FAILED;
 }
 
 int run_topology(struct tcactl *tcactl, int count, char **arguments)

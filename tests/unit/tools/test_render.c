@@ -151,9 +151,9 @@ Test(render, nothing_there)
 Test(render, survives_wrong_documents)
 {
     static render_function *const all[] = {
-        render_status,  render_nodes,     render_topology, render_topology_dot, render_sessions,
-        render_regions, render_plans,     render_plan,     render_config,       render_ping,
-        render_reload,  render_calibrate, render_drain,    render_env,
+        render_status,   render_nodes,   render_topology,  render_topology_dot, render_topology_svg,
+        render_sessions, render_regions, render_plans,     render_plan,         render_config,
+        render_ping,     render_reload,  render_calibrate, render_drain,        render_env,
     };
     static const char *const texts[] = {
         "{}",
