@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static pid_t proxy_pid(void)
+pid_t hydra_proxy(void)
 {
     const char *text = getenv("PMI_FD");
     struct ucred proxy;
@@ -59,7 +59,7 @@ static bool control_port(pid_t pid, char ret_name[NAME_MAX_BYTES])
 void hydra_job_name(const char *size, char ret_name[NAME_MAX_BYTES])
 {
     const char *local = getenv("MPI_LOCALNRANKS");
-    pid_t proxy = proxy_pid();
+    pid_t proxy = hydra_proxy();
     if (proxy > 0 && control_port(proxy, ret_name))
         return;
     if (proxy > 0 && local && strcmp(local, size) == 0) /* all ranks have this one */

@@ -8,37 +8,12 @@
 #include "client/environment.h"
 #include "client/error.h"
 #include "client/hydra.h"
-
-/*
- * What launchers put in the environment. The first whose rank and size are both there has started
- * us: mpirun inside of a Slurm allocation is asked before Slurm. SLURM_STEP_NUM_TASKS, not
- * SLURM_NTASKS: a batch script has the latter too, but is alone.
- */
-struct launcher {
-    const char *title;
-    const char *rank;
-    const char *size;
-    const char *job[2]; /* together they name the job; NULL: hydra, which has no name for it */
-};
-
-static const struct launcher launchers[] = {
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", {"PMIX_NAMESPACE"}},
-    {"PMIx", "PMIX_RANK", "PMIX_SIZE", {"PMIX_NAMESPACE"}},
-    {"Slurm with PMIx", "PMIX_RANK", "SLURM_STEP_NUM_TASKS", {"PMIX_NAMESPACE"}},
-    {"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
-    {"PMI", "PMI_RANK", "PMI_SIZE", {NULL}},
-};
-
-static const char *read_variable(const char *name)
-{
-    const char *text = getenv(name);
-    return text && text[0] ? text : NULL;
-}
+#include "client/launcher.h"
 
 static int read_number(const struct launcher *launcher, const char *name, uint32_t max,
                        uint32_t *ret_number)
 {
-    const char *text = read_variable(name);
+    const char *text = launcher_variable(name);
     char *end;
     unsigned long number = strtoul(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end || number > max)
@@ -53,11 +28,11 @@ static int read_number(const struct launcher *launcher, const char *name, uint32
 static int name_job(const struct launcher *launcher, char ret_name[NAME_MAX_BYTES])
 {
     if (!launcher->job[0]) {
-        hydra_job_name(read_variable(launcher->size), ret_name);
+        hydra_job_name(launcher_variable(launcher->size), ret_name);
         return 0;
     }
-    const char *first = read_variable(launcher->job[0]);
-    const char *second = launcher->job[1] ? read_variable(launcher->job[1]) : "";
+    const char *first = launcher_variable(launcher->job[0]);
+    const char *second = launcher->job[1] ? launcher_variable(launcher->job[1]) : "";
     if (!first || !second)
         return error_set(-EINVAL, "%s gives a rank but no %s: set TCA_GROUP", launcher->title,
                          first ? launcher->job[1] : launcher->job[0]);
@@ -68,14 +43,6 @@ static int name_job(const struct launcher *launcher, char ret_name[NAME_MAX_BYTE
             "%s names its job \"%s\", which is no group name (63 bytes without @): set TCA_GROUP",
             launcher->title, first);
     return 0;
-}
-
-static const struct launcher *find_launcher(void)
-{
-    for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++)
-        if (read_variable(launchers[i].rank) && read_variable(launchers[i].size))
-            return &launchers[i];
-    return NULL;
 }
 
 static int copy_group(const char *name, const char *from, char ret_group[NAME_MAX_BYTES])
@@ -93,7 +60,7 @@ static int copy_group(const char *name, const char *from, char ret_group[NAME_MA
 /* Each of the three from TCA_*, else from the launcher. */
 static int from_environment(struct identity *ret_identity)
 {
-    const struct launcher *launcher = find_launcher();
+    const struct launcher *launcher = launcher_find();
     struct identity identity = {.size = 1};
     uint64_t rank = 0, size = 0;
     int r, have_rank, have_size;
@@ -138,7 +105,7 @@ static int from_environment(struct identity *ret_identity)
 /* A caller that gives rank and size may still leave the name to the environment. */
 static int from_arguments(const struct tca_open_args *args, struct identity *ret_identity)
 {
-    const struct launcher *launcher = find_launcher();
+    const struct launcher *launcher = launcher_find();
     const char *group = args->group ? args->group : variable_text(VARIABLE_GROUP);
     struct identity identity = {.rank = args->rank, .size = args->size};
     int r = 0;

@@ -78,8 +78,8 @@ struct tca_open_args {
      * 3; else the user's own tcad if one runs, else the system's (/run/tcad/tcad.sock). */
     const char *socket;
     /* The group: processes that give the same name (and run as the same user) are together.
-     * TCA_GROUP, TCA_RANK and TCA_SIZE; else what mpirun or srun say (PMIX_*, OMPI_*, PMI_*,
-     * SLURM_*); else a group of one. "name@node" makes that node the meeting place instead of one
+     * TCA_GROUP, TCA_RANK and TCA_SIZE; else what mpirun, mpiexec or srun say (OMPI_*, PMIX_*,
+     * PMI_*, SLURM_*), the innermost of them where one runs inside another; else a group of one. "name@node" makes that node the meeting place instead of one
      * chosen by the name. A name here needs rank and size too; rank and size without a name take
      * the name from the environment. */
     const char *group;

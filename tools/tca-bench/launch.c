@@ -24,7 +24,7 @@ static void on_signal(int number)
 bool launched(void)
 {
     static const char *const said[] = {"TCA_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
-                                       "SLURM_PROCID"};
+                                       "SLURM_STEP_NUM_TASKS"};
 
     for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
         if (getenv(said[i]))

@@ -277,6 +277,11 @@ static int mpirun_job(const struct cluster *cluster, const struct run_options *o
     line[words++] = "tca-rank";
     memcpy(line + words, command, arguments * sizeof(*line));
 
+    /* We may be a rank of an outer launcher, say a step of Slurm's: its number is not the ranks'. */
+    unsetenv("OMPI_COMM_WORLD_RANK");
+    unsetenv("PMIX_RANK");
+    unsetenv("PMI_RANK");
+
     struct job_process process = {.cpu = -1, .environment = environment(options->variables, 4)};
     append(process.environment, text("TCA_CLUSTER_DIR=%s", cluster->dir));
     /* An emulated cluster has more ranks than processors, and is where root may do what root

@@ -1,12 +1,17 @@
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "client/identity.h"
 #include "tests/unit/client/environment.h"
 
 struct row {
     struct tca_open_args args;
-    const char *pairs[8];
+    const char *pairs[10];
     int result;
     struct identity identity;
 };
@@ -31,8 +36,13 @@ static const struct row table[] = {
     {.pairs = {"OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4", "PMIX_NAMESPACE=1893269505",
                "PMIX_RANK=3"},
      .identity = {"1893269505", 3, 4}},
-    {.pairs = {"PMIX_RANK=1", "PMIX_NAMESPACE=slurm.pmix.17.0", "SLURM_STEP_NUM_TASKS=2"},
-     .identity = {"slurm.pmix.17.0", 1, 2}},
+    /* srun --mpi=pmix, --mpi=pmi2 */
+    {.pairs = {"PMIX_RANK=1", "PMIX_NAMESPACE=slurm.pmix.17.0", "SLURM_PROCID=1",
+               "SLURM_STEP_NUM_TASKS=2", "SLURM_JOB_ID=17", "SLURM_STEP_ID=0"},
+     .identity = {"17.0", 1, 2}},
+    {.pairs = {"PMI_RANK=1", "PMI_SIZE=2", "PMI_JOBID=17.0", "SLURM_PROCID=1",
+               "SLURM_STEP_NUM_TASKS=2", "SLURM_JOB_ID=17", "SLURM_STEP_ID=0"},
+     .identity = {"17.0", 1, 2}},
     {.pairs = {"SLURM_PROCID=5", "SLURM_STEP_NUM_TASKS=8", "SLURM_JOB_ID=17", "SLURM_STEP_ID=2"},
      .identity = {"17.2", 5, 8}},
     {.pairs = {"PMI_RANK=1", "PMI_SIZE=2"}, .identity = {"pmi", 1, 2}},
@@ -42,6 +52,9 @@ static const struct row table[] = {
     {.pairs = {"SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=1", "SLURM_JOB_ID=17", "SLURM_STEP_ID=2",
                "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2", "PMIX_NAMESPACE=5"},
      .identity = {"5", 1, 2}},
+    {.pairs = {"SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=1", "SLURM_JOB_ID=17", "SLURM_STEP_ID=2",
+               "PMI_RANK=1", "PMI_SIZE=2", "MPI_LOCALNRANKS=2"},
+     .identity = {"pmi", 1, 2}},
     {.pairs = {"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"},
      .result = -EINVAL}, /* no name */
     {.pairs = {"PMI_RANK=one", "PMI_SIZE=2"}, .result = -EINVAL},
@@ -80,5 +93,73 @@ Test(identity, table)
         cr_expect_str_eq(identity.group, table[i].identity.group, "row %zu", i);
         cr_expect_eq(identity.rank, table[i].identity.rank, "row %zu", i);
         cr_expect_eq(identity.size, table[i].identity.size, "row %zu", i);
+    }
+}
+
+/* ---- launchers inside launchers: what the process that Slurm started had been given decides */
+
+#define STEP    "SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=1", "SLURM_JOB_ID=17", "SLURM_STEP_ID=2"
+#define OPENMPI "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2", "PMIX_NAMESPACE=5"
+#define HYDRA   "PMI_RANK=1", "PMI_SIZE=2", "MPI_LOCALNRANKS=2"
+
+struct nesting {
+    const char *task[10]; /* of the process that Slurm started */
+    const char *own[12];  /* of ours, beside SLURM_TASK_PID */
+    struct identity identity;
+};
+
+static const struct nesting nestings[] = {
+    {.task = {STEP}, .own = {STEP, OPENMPI}, .identity = {"5", 1, 2}},
+    {.task = {STEP}, .own = {STEP, HYDRA}, .identity = {"pmi", 1, 2}},
+    {.task = {STEP}, .own = {STEP, "PMI_RANK=1", "PMI_SIZE=2"}, .identity = {"pmi", 1, 2}},
+    /* the same, where Slurm had given PMI_RANK, too, and another launcher has replaced it */
+    {.task = {STEP, "PMI_RANK=0", "PMI_SIZE=1"}, .own = {STEP, HYDRA}, .identity = {"pmi", 1, 2}},
+    /* srun by a rank of the others */
+    {.task = {OPENMPI, STEP}, .own = {OPENMPI, STEP}, .identity = {"17.2", 0, 1}},
+    {.task = {HYDRA, STEP}, .own = {HYDRA, STEP}, .identity = {"17.2", 0, 1}},
+    /* srun --mpi=pmi2 by a rank of MPICH */
+    {.task = {STEP, "PMI_RANK=0", "PMI_SIZE=1", "MPI_LOCALNRANKS=2"},
+     .own = {STEP, "PMI_RANK=0", "PMI_SIZE=1", "MPI_LOCALNRANKS=2"},
+     .identity = {"17.2", 0, 1}},
+};
+
+/* Its environment can be read only once the kernel has set up the new program. */
+static pid_t start_task(const char *const *environment)
+{
+    static char sleep[] = "/bin/sleep", seconds[] = "1000";
+    char *command[] = {sleep, seconds, NULL};
+    char path[64];
+    pid_t pid;
+    cr_assert_eq(
+        posix_spawn(&pid, command[0], NULL, NULL, command, (char *const *)(uintptr_t)environment),
+        0);
+    snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+    for (int byte = EOF; byte == EOF;) {
+        FILE *file = fopen(path, "re");
+        cr_assert_not_null(file);
+        byte = getc(file);
+        fclose(file);
+    }
+    return pid;
+}
+
+Test(identity, nested)
+{
+    for (size_t i = 0; i < sizeof(nestings) / sizeof(nestings[0]); i++) {
+        struct identity identity = {.group = "untouched"};
+        struct tca_open_args args = {0};
+        char number[32];
+        pid_t task = start_task(nestings[i].task);
+        set_environment(nestings[i].own);
+        snprintf(number, sizeof(number), "%d", (int)task);
+        setenv("SLURM_TASK_PID", number, 1);
+        int r = identity_find(&args, &identity);
+        cr_expect_eq(r, 0, "row %zu: %d: %s", i, r, tca_error_text());
+        cr_expect_str_eq(identity.group, nestings[i].identity.group, "row %zu: %s", i,
+                         identity.group);
+        cr_expect_eq(identity.rank, nestings[i].identity.rank, "row %zu", i);
+        cr_expect_eq(identity.size, nestings[i].identity.size, "row %zu", i);
+        kill(task, SIGKILL);
+        waitpid(task, NULL, 0);
     }
 }
