@@ -88,12 +88,23 @@ static char *find_directory(bool system, const char *systemd, const char *at_sys
 
 char *tcad_conf_default_path(bool system)
 {
-    char *directory = find_directory(system, "CONFIGURATION_DIRECTORY", TCAD_SYSCONFDIR "/tcad",
+    char *directory = find_directory(system, "CONFIGURATION_DIRECTORY", "/etc/tcad",
                                      "XDG_CONFIG_HOME", "/.config/tcad");
     char *path = directory ? format("%s/tcad.conf", directory) : NULL;
 
     free(directory);
     return path;
+}
+
+char *tcad_conf_good(const struct tcad_conf *conf, bool system)
+{
+    if (conf->file)
+        return format("%s: good", conf->file);
+    char *path = tcad_conf_default_path(system);
+    char *text =
+        format("%s is not there: the defaults apply, and are good", path ? path : "tcad.conf");
+    free(path);
+    return text;
 }
 
 static int default_runtime_dir(struct completion *c)

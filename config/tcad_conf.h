@@ -104,8 +104,8 @@ struct tcad_conf {
  * Loads and checks everything: the file, then the overrides ("section.key=value"; NULL at the end,
  * the list may be NULL), then defaults.
  *
- * path NULL: tcad.conf in $CONFIGURATION_DIRECTORY (systemd sets it), else in /etc/tcad (system) or
- * ~/.config/tcad; it need not exist there. system: the defaults of the whole machine's daemon, not
+ * path NULL: tcad.conf in $CONFIGURATION_DIRECTORY (systemd sets it), else in /etc/tcad (system;
+ * whatever the prefix is: systemd looks nowhere else) or ~/.config/tcad; it need not exist there. system: the defaults of the whole machine's daemon, not
  * of a user's own.
  *
  * 0, -ENOMEM, or -EINVAL: errors says everything that is wrong. Reads the environment (HOME, XDG_*,
@@ -118,6 +118,9 @@ struct tcad_conf *tcad_conf_free(struct tcad_conf *conf);
 /* The name of the file that tcad_conf_load(NULL, ...) reads, from malloc; NULL: no memory, or no
  * home. */
 char *tcad_conf_default_path(bool system);
+
+/* For who asked whether it is good: the file and that it is, from malloc; NULL: no memory. */
+char *tcad_conf_good(const struct tcad_conf *conf, bool system);
 
 /* The configuration as a commented file that can be loaded again: of a default one, this is the
  * manual. */

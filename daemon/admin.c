@@ -9,6 +9,7 @@
 #include "daemon/inspect.h"
 #include "daemon/log.h"
 #include "daemon/metrics.h"
+#include "daemon/reload.h"
 #include "daemon/server.h"
 #include "daemon/tcad.h"
 
@@ -106,8 +107,8 @@ static json_t *drain(struct tcad *tcad, const char *argument)
 static bool order(struct client *client, uint32_t tag, const char *verb, const char *argument)
 {
     struct tcad *tcad = client->tcad;
-    bool is_order =
-        strcmp(verb, "reload") == 0 || strcmp(verb, "calibrate") == 0 || strcmp(verb, "drain") == 0;
+    bool is_order = strcmp(verb, "reload") == 0 || strcmp(verb, "calibrate") == 0 ||
+                    strcmp(verb, "drain") == 0 || strcmp(verb, "check") == 0;
     if (!is_order)
         return false;
     if (client->uid != 0 && client->uid != geteuid()) {
@@ -120,6 +121,10 @@ static bool order(struct client *client, uint32_t tag, const char *verb, const c
              *argument ? " " : "", argument, client->pid, client->uid);
     if (strcmp(verb, "drain") == 0) {
         send_document(client, tag, drain(tcad, argument), false);
+        return true;
+    }
+    if (strcmp(verb, "check") == 0) {
+        send_document(client, tag, reload_check(tcad, argument), false);
         return true;
     }
     struct admin_reply *reply = reply_later(client, tag);

@@ -203,7 +203,7 @@ json_t *inspect_stats(struct tcad *tcad)
         (double)stats.bytes);
     one(families, "tcad_engine_sleeps", "counter", "", "Times the engine went to sleep.",
         (double)stats.sleeps);
-    one(families, "tcad_draining", "gauge", "", "1 while no new sessions and plans are taken.",
+    one(families, "tcad_draining", "gauge", "", "1 while no new sessions are taken.",
         tcad->draining);
     rail_families(tcad, families, &tally);
     node_families(tcad, families);

@@ -203,8 +203,11 @@ int main(int argc, char **argv)
     config_errors_deinit(&errors);
     if (arguments.show)
         tcad_conf_write(tcad.conf, stdout);
-    if (arguments.check)
-        printf("%s: good\n", tcad.conf->file ? tcad.conf->file : "the default configuration");
+    if (arguments.check) {
+        char *text = tcad_conf_good(tcad.conf, tcad.is_system);
+        puts(text ? text : "good");
+        free(text);
+    }
     if (!arguments.check && !arguments.show) {
         signal(SIGPIPE, SIG_IGN);
         signal(SIGXFSZ,

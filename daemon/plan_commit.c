@@ -159,12 +159,6 @@ static int take_id(struct session *session, struct plan *plan)
 void plan_commit(struct session *session, uint32_t tag, const Tca__PlanCommit *commit)
 {
     struct tcad *tcad = session->tcad;
-    if (tcad->draining) {
-        session_fail(session, tag, -EBUSY,
-                     "node %s is draining: no new plans (tcactl drain off ends that)",
-                     tcad->conf->node.name);
-        return;
-    }
     if (session->plan_count >= tcad->conf->limits.plans_per_session) {
         session_fail(session, tag, -EDQUOT,
                      "session %" PRIu64 " has %" PRIu32

@@ -1,5 +1,7 @@
 #include "daemon/reload.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,6 +89,66 @@ json_t *reload(struct tcad *tcad)
                   errors_document(&errors), "cluster", cluster);
     config_errors_deinit(&errors);
     notify_ready(NULL);
+    return document;
+}
+
+/* The overrides of the command line, and one more. NULL: no memory. */
+static const char **with_override(const char *const *overrides, const char *more)
+{
+    size_t count = 0;
+    while (overrides && overrides[count])
+        count++;
+    const char **list = calloc(count + 2, sizeof *list);
+    if (list && count)
+        memcpy(list, overrides, count * sizeof *list);
+    if (list)
+        list[count] = more;
+    return list;
+}
+
+/* What tcad --check says. */
+static json_t *check_lines(const struct tcad *tcad, const struct tcad_conf *conf,
+                           const struct config_errors *errors)
+{
+    char *text = NULL, *line;
+    size_t bytes;
+    json_t *lines = json_array();
+    if (conf) {
+        text = tcad_conf_good(conf, tcad->is_system);
+    } else {
+        FILE *to = open_memstream(&text, &bytes);
+        if (to) {
+            config_errors_write(errors, to);
+            fclose(to);
+        }
+    }
+    for (char *rest = text; rest && (line = strsep(&rest, "\n"));)
+        if (*line)
+            json_array_append_new(lines, json_string(line));
+    free(text);
+    return lines;
+}
+
+json_t *reload_check(struct tcad *tcad, const char *cluster_file)
+{
+    struct config_errors errors = {0};
+    struct tcad_conf *conf = NULL;
+    char *cluster = NULL;
+    if (*cluster_file && asprintf(&cluster, "node.cluster_file=%s", cluster_file) < 0)
+        return NULL;
+    const char **overrides = with_override(tcad->overrides, cluster);
+    int r = overrides ? tcad_conf_load(tcad->conf_path, tcad->is_system, overrides, &conf, &errors)
+                      : -ENOMEM;
+    char *path =
+        tcad->conf_path ? strdup(tcad->conf_path) : tcad_conf_default_path(tcad->is_system);
+    json_t *document = r == -ENOMEM ? NULL
+                                    : json_pack("{s:b, s:s?, s:o}", "ok", r == 0, "file", path,
+                                                "messages", check_lines(tcad, conf, &errors));
+    free(path);
+    tcad_conf_free(conf);
+    config_errors_deinit(&errors);
+    free(overrides);
+    free(cluster);
     return document;
 }
 

@@ -19,7 +19,8 @@ TCA_API int tca_admin_open(const char *socket, int64_t timeout_ns, struct tca_ad
 TCA_API struct tca_admin *tca_admin_close(struct tca_admin *admin);
 
 /* Asks: verb is one of status, nodes, topology, sessions, regions, plans, plan, stats, metrics,
- * config, ping, reload, calibrate; the last two are for root and the daemon's own user (-EACCES).
+ * config, ping, check, reload, drain, calibrate; the last four are for root and the daemon's own
+ * user (-EACCES).
  * argument may be NULL. The text (JSON; OpenMetrics for metrics) is the caller's to free(). Returns
  * 0, or 1 when the answer says "degraded". */
 TCA_API int tca_admin_ask(struct tca_admin *admin, const char *verb, const char *argument,

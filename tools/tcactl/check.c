@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -5,10 +6,11 @@
 #include "tools/common/find_program.h"
 #include "tools/common/must.h"
 #include "tools/tcactl/child.h"
+#include "tools/tcactl/doc.h"
 #include "tools/tcactl/tcactl.h"
 
 /* Runs it and says what it said; the JSON form is {"ok", "tcad", "messages": [lines]}. */
-static int check(const struct tcactl *tcactl, const char *const *command)
+static int run_tcad(const struct tcactl *tcactl, const char *const *command)
 {
     struct child child;
     char line[8192];
@@ -42,7 +44,7 @@ static int check(const struct tcactl *tcactl, const char *const *command)
     return r == 0 ? EXIT_OK : EXIT_FAILED;
 }
 
-int run_check(struct tcactl *tcactl, const char *file)
+static int check_file(const struct tcactl *tcactl, const char *file, const char *cluster_file)
 {
     char tcad[PATH_MAX];
     char *cluster = NULL;
@@ -62,19 +64,64 @@ int run_check(struct tcactl *tcactl, const char *file)
         command[n++] = "--config";
         command[n++] = file;
     }
-    if (tcactl->cluster_file) {
-        char path[PATH_MAX];
-        /* The daemon wants absolute names, people do not. What does not exist is its business to
-         * report. */
-        const char *absolute = realpath(tcactl->cluster_file, path);
-        if (asprintf(&cluster, "node.cluster_file=%s", absolute ? absolute : tcactl->cluster_file) <
-            0)
+    if (*cluster_file) {
+        if (asprintf(&cluster, "node.cluster_file=%s", cluster_file) < 0)
             cluster = must(NULL);
         command[n++] = "-o";
         command[n++] = cluster;
     }
     command[n] = NULL;
-    int code = check(tcactl, command);
+    int code = run_tcad(tcactl, command);
     free(cluster);
     return code;
+}
+
+/* The daemon knows which file it reads, as whom, and what its command line adds. */
+static int check_daemon(struct tcactl *tcactl, const char *cluster_file)
+{
+    char *text = NULL, path[PATH_MAX];
+    const char *why;
+    int r = tcactl_ask(tcactl, "check", cluster_file, &text);
+
+    if (!tcactl->admin && (r == -ENOENT || r == -ECONNREFUSED)) {
+        r = tca_socket_path(tcactl->socket, path, sizeof(path), &why);
+        if (r < 0)
+            return tcactl_failed(tcactl, r);
+        if (strcmp(why, "user") == 0 || strcmp(why, "system") == 0)
+            return check_file(tcactl, NULL,
+                              cluster_file); /* what a daemon started now would read */
+        fprintf(stderr,
+                "tcactl: config check: no tcad answers at %s, so its configuration is not known: "
+                "name the file, as in \"tcactl config check FILE\"\n",
+                path);
+        return EXIT_NOT_RUNNING;
+    }
+    if (r < 0)
+        return tcactl_failed(tcactl, r);
+    json_t *doc = tcactl_parse(tcactl, text);
+    const bool good = doc && json_is_true(json_object_get(doc, "ok"));
+    if (tcactl->json)
+        tcactl_print_json(tcactl, text);
+    else if (doc)
+        render_check(doc, &tcactl->screen);
+    json_decref(doc);
+    free(text);
+    return good ? EXIT_OK : EXIT_FAILED;
+}
+
+int run_check(struct tcactl *tcactl, const char *file)
+{
+    char path[PATH_MAX];
+    const char *cluster_file = tcactl->cluster_file ? tcactl->cluster_file : "";
+
+    if (file && (tcactl->socket || tcactl->node_chosen)) {
+        fprintf(stderr, "tcactl: config check: give a file or a daemon, not both: %s or %s\n", file,
+                tcactl->socket ? "--socket" : "--node");
+        return EXIT_USAGE;
+    }
+    /* The daemon wants absolute names, people do not. What does not exist is its business to
+     * report. */
+    if (*cluster_file && realpath(cluster_file, path))
+        cluster_file = path;
+    return file ? check_file(tcactl, file, cluster_file) : check_daemon(tcactl, cluster_file);
 }

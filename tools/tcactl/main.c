@@ -147,7 +147,6 @@ static int check_options(const struct tcactl *tcactl, const struct verb *verb, i
 /* -1: go on; else the exit code. */
 static int parse_options(struct tcactl *tcactl, bool *ret_no_color, int argc, char **argv)
 {
-    bool node_chosen = false;
     double seconds;
 
     for (int option;
@@ -159,7 +158,7 @@ static int parse_options(struct tcactl *tcactl, bool *ret_no_color, int argc, ch
         case 'N':
             if (!choose_node(optarg))
                 return EXIT_USAGE;
-            node_chosen = true;
+            tcactl->node_chosen = true;
             break;
         case 't':
             if (!parse_seconds("-t", optarg, 0.001, &seconds))
@@ -207,7 +206,7 @@ static int parse_options(struct tcactl *tcactl, bool *ret_no_color, int argc, ch
             return usage();
         }
     }
-    if (node_chosen && tcactl->socket) {
+    if (tcactl->node_chosen && tcactl->socket) {
         fputs("tcactl: --socket and --node exclude each other\n", stderr);
         return EXIT_USAGE;
     }

@@ -24,7 +24,8 @@ render_function render_ping;
 render_function render_reload;
 render_function render_calibrate;
 render_function render_drain;
-render_function render_env; /* tcactl's own document, see env.c */
+render_function render_check; /* of a configuration */
+render_function render_env;   /* tcactl's own document, see env.c */
 
 /* Only families whose names contain the word, NULL: all. */
 void render_stats(const json_t *doc, const char *word, const struct screen *screen);

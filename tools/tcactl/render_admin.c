@@ -156,9 +156,19 @@ void render_drain(const json_t *doc, const struct screen *screen)
     long long sessions = doc_integer(doc, "sessions");
 
     if (strcmp(doc_text(doc, "state"), "draining") == 0)
-        fprintf(screen->to, "draining: no new sessions; %lld still open\n", sessions);
+        fprintf(screen->to, "draining: no new sessions; those that are open work on: %lld\n",
+                sessions);
     else
         fprintf(screen->to, "ready for new sessions; %lld open\n", sessions);
+}
+
+void render_check(const json_t *doc, const struct screen *screen)
+{
+    for (size_t i = 0; i < doc_count(doc, "messages"); i++) {
+        const char *line = json_string_value(doc_at(doc, "messages", i));
+        screen_text(screen, line ? line : "-");
+        fputc('\n', screen->to);
+    }
 }
 
 void render_env(const json_t *doc, const struct screen *screen)

@@ -31,6 +31,7 @@ enum option_bit {
 
 struct tcactl {
     const char *socket; /* NULL: where the library looks */
+    bool node_chosen;   /* by -N, which has set TCA_NODE */
     bool json;
     int64_t timeout_ns; /* TCA_DEFAULT unless given */
     struct screen screen;
@@ -82,5 +83,5 @@ int run_drain(struct tcactl *tcactl, int count, char **arguments);
 int run_calibrate(struct tcactl *tcactl, int count, char **arguments);
 int run_env(struct tcactl *tcactl, int count, char **arguments);
 int run_config(struct tcactl *tcactl, int count, char **arguments);
-/* "config check": the exit code of tcad --check. */
+/* "config check": of the file if there is one, else of the daemon. */
 int run_check(struct tcactl *tcactl, const char *file);

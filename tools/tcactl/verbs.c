@@ -30,7 +30,7 @@ const struct verb verbs[] = {
      .options = OPTION_CLUSTER},
     {.name = "config check",
      .arguments = "[FILE] [--cluster FILE]",
-     .summary = "whether tcad would start with a configuration"},
+     .summary = "whether a configuration is good: the daemon's, or a FILE"},
     {0},
 };
 

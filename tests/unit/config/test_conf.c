@@ -185,6 +185,15 @@ Test(conf, systemd_says_where_directories_are)
     tcad_conf_free(conf);
 }
 
+/* Whatever the prefix is: the unit and the manuals say so. */
+Test(conf, the_file_of_the_system)
+{
+    unsetenv("CONFIGURATION_DIRECTORY");
+    char *path = tcad_conf_default_path(true);
+    cr_expect_str_eq(path, "/etc/tcad/tcad.conf");
+    free(path);
+}
+
 Test(conf, without_a_home)
 {
     char expected[64];
