@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include "client/mapping.h"
+#include "client/region_memory.h"
 #include "client/segment.h"
 #include "client/session.h"
 #include "drivers/copy/copy.h"
+#include "proto/limits.h"
 #include "proto/notify.h"
 #include "proto/thread.h"
 
@@ -151,6 +153,13 @@ static struct bounce_memory **find_memory(struct bounces *bounces, uint64_t regi
     return at;
 }
 
+/* Only whole huge pages can be unmapped. */
+static uint64_t round_up(uint64_t bytes, uint32_t pages)
+{
+    const uint64_t page = pages == REGION_PAGES_HUGE ? 2 << 20 : 1;
+    return (bytes + page - 1) / page * page;
+}
+
 /* Bounce memory comes with the first bounce of its region. */
 static int take_memory(struct bounces *bounces, const Tca__Bounce *told,
                        const struct mapped_region *region, struct frame *frame, uint8_t **ret_base)
@@ -162,9 +171,13 @@ static int take_memory(struct bounces *bounces, const Tca__Bounce *told,
         struct bounce_memory *memory = calloc(1, sizeof(*memory));
         if (!memory)
             return -ENOMEM;
-        *memory = (struct bounce_memory){.region = told->region, .bytes = region->bytes};
+        *memory = (struct bounce_memory){.region = told->region,
+                                         .bytes = round_up(region->bytes, told->pages)};
         int r =
             segment_map(frame->fds[told->fd - 1], 0, memory->bytes, "bounce memory", &memory->base);
+        if (r == 0 && (r = region_memory_make(frame->fds[told->fd - 1], memory->base, memory->bytes,
+                                              told->pages, "memory beside an attached region")) < 0)
+            munmap(memory->base, memory->bytes);
         if (r < 0) {
             free(memory);
             return r;

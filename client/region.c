@@ -8,6 +8,7 @@
 #include "client/bounce.h"
 #include "client/error.h"
 #include "client/lane.h"
+#include "client/region_memory.h"
 #include "client/segment.h"
 #include "client/session.h"
 
@@ -80,7 +81,8 @@ static int map(struct tca_region *region, uint64_t asked_bytes, const struct ans
                                             .base = memory.base,
                                             .fd = -1,
                                             .own = true};
-    if ((r = segment_populate(memory.base, granted->bytes)) < 0)
+    r = region_memory_make(memory.fd, memory.base, granted->bytes, granted->pages, "region");
+    if (r < 0)
         return r;
     r = session->shm->ops->region_add(session->shm, &memory, &region->mapped.driver_region);
     return r < 0 ? error_static(r, "out of memory") : 0;

@@ -140,15 +140,40 @@ static int default_name(struct completion *c)
     return set_default(c, KEY_AT(node.name), strdup(name), "host name");
 }
 
+/* So many quarters of the machine's memory. */
+static uint64_t quarters(const struct config_key *key, unsigned count)
+{
+    uint64_t bytes =
+        (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 4 * count;
+
+    bytes -= bytes % key->min;
+    return bytes < key->min ? key->min : bytes > key->max ? key->max : bytes;
+}
+
+/* Who says that a user may have more means the node, too. */
 static int default_region_bytes(struct completion *c)
 {
-    const struct config_key *key = KEY_AT(memory.region_bytes_per_user);
-    uint64_t half = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
+    const struct config_key *user = KEY_AT(memory.region_bytes_per_user);
+    uint64_t bytes = quarters(KEY_AT(memory.region_bytes), 3);
 
-    half -= half % key->min;
-    c->conf->memory.region_bytes_per_user = half < key->min   ? key->min
-                                            : half > key->max ? key->max
-                                                              : half;
+    if (given(c->conf, user) && c->conf->memory.region_bytes_per_user > bytes)
+        bytes = c->conf->memory.region_bytes_per_user;
+    c->conf->memory.region_bytes = bytes;
+    return 0;
+}
+
+static int default_region_bytes_per_user(struct completion *c)
+{
+    uint64_t bytes = quarters(KEY_AT(memory.region_bytes_per_user), 2);
+
+    c->conf->memory.region_bytes_per_user =
+        bytes < c->conf->memory.region_bytes ? bytes : c->conf->memory.region_bytes;
+    return 0;
+}
+
+static int default_region_bytes_per_session(struct completion *c)
+{
+    c->conf->memory.region_bytes_per_session = c->conf->memory.region_bytes_per_user;
     return 0;
 }
 
@@ -338,6 +363,12 @@ static void check_together(struct completion *c)
     if (conf->limits.sessions_per_user > conf->limits.sessions)
         conf_blame(conf, KEY_AT(limits.sessions_per_user), c->errors,
                    "is more than sessions allows; lower it or raise sessions");
+    if (conf->memory.region_bytes_per_user > conf->memory.region_bytes)
+        conf_blame(conf, KEY_AT(memory.region_bytes_per_user), c->errors,
+                   "is more than region_bytes, what the node has; lower it or raise region_bytes");
+    if (conf->memory.region_bytes_per_session > conf->memory.region_bytes_per_user)
+        conf_blame(conf, KEY_AT(memory.region_bytes_per_session), c->errors,
+                   "is more than region_bytes_per_user; lower it or raise region_bytes_per_user");
     if (conf->memory.base + conf->memory.reserved_bytes > address_end)
         conf_blame(conf, KEY_AT(memory.reserved_bytes), c->errors,
                    "base and reserved reach beyond 0x7f0000000000; lower one of them");
@@ -361,7 +392,10 @@ int conf_complete(struct tcad_conf *conf, bool system, struct config_errors *err
         {offsetof(struct tcad_conf, node.runtime_dir), default_runtime_dir},
         {offsetof(struct tcad_conf, node.state_dir), default_state_dir},
         {offsetof(struct tcad_conf, control.socket), default_socket},
-        {offsetof(struct tcad_conf, memory.region_bytes_per_user), default_region_bytes},
+        {offsetof(struct tcad_conf, memory.region_bytes), default_region_bytes},
+        {offsetof(struct tcad_conf, memory.region_bytes_per_user), default_region_bytes_per_user},
+        {offsetof(struct tcad_conf, memory.region_bytes_per_session),
+         default_region_bytes_per_session},
         {offsetof(struct tcad_conf, rails.calibration_file), default_calibration_file},
         {offsetof(struct tcad_conf, rails.peach2_board), default_peach2_board},
     };

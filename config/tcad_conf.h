@@ -55,8 +55,10 @@ struct tcad_conf {
     struct {
         uint64_t base; /* of the address range reserved in every session's process */
         uint64_t reserved_bytes;
-        uint64_t region_bytes_per_user;
-        uint32_t huge_pages; /* enum conf_huge_pages */
+        uint64_t region_bytes;             /* of all of this node */
+        uint64_t region_bytes_per_user;    /* at most that */
+        uint64_t region_bytes_per_session; /* at most that */
+        uint32_t huge_pages;               /* enum conf_huge_pages */
     } memory;
     struct {
         uint32_t sessions;

@@ -188,7 +188,8 @@ static void land_done(void *context)
         status = binding->region && !binding->region->session ? -ESTALE : -EOWNERDEAD;
     } else if (!binding->rails) {
         snprintf(text, sizeof text, "node %" PRIu32 " could not prepare a landing: %s",
-                 binding->tcad->node, strerror(binding->error ? -binding->error : ENETDOWN));
+                 binding->tcad->node,
+                 region_register_text(binding->error ? binding->error : -ENETDOWN));
         status = binding->error ? binding->error : -ENETDOWN;
     }
     binding->made(binding->context, status, status < 0 ? NULL : binding, status < 0 ? text : "");

@@ -31,17 +31,14 @@ int bounce_admit(struct region *region, enum bounce_way way, char *text, size_t 
     }
     if (region->memory_bytes > 0)
         return 0;
-    const uint64_t bytes = region_round(tcad, region->bytes),
-                   used = region_user_bytes(tcad, region->uid),
-                   limit = tcad->conf->memory.region_bytes_per_user;
-    if (bytes > limit || used > limit - bytes) {
+    const uint64_t bytes = region_round(tcad, region->bytes);
+    char why[300];
+    if (!region_may_have(session, bytes, why, sizeof why)) {
         snprintf(text, text_bytes,
                  "region %" PRIu64 " of node %" PRIu32
-                 " was attached, so tcad needs as many bytes of its own, %" PRIu64
-                 ": user %u has %" PRIu64 " of %" PRIu64
-                 " (memory.region_bytes_per_user): attach less, use tca_region_alloc(), "
-                 "or have the limit raised",
-                 region->id, tcad->node, bytes, region->uid, used, limit);
+                 " was attached, so it needs as many bytes beside it, %" PRIu64
+                 ": %s; or attach less, or use tca_region_alloc()",
+                 region->id, tcad->node, bytes, why);
         return -EDQUOT;
     }
     if (!session->bounces && engine_bounces_new(session->engine) < 0) {
@@ -69,6 +66,7 @@ int bounce_new(struct region *region, enum bounce_way way, uint64_t offset_bytes
     bounce.layout = (ProtobufCBinaryData){layout_bytes(layout), (uint8_t *)layout};
     bounce.in = way == BOUNCE_IN;
     bounce.fd = region->bounce_told ? 0 : 1;
+    bounce.pages = region->pages;
     event.kind = TCA__EVENT__KIND__BOUNCE;
     event.bounce = &bounce;
     session_event_fds(session, &event, &region->fd, bounce.fd);

@@ -188,6 +188,9 @@ json_t *inspect_stats(struct tcad *tcad)
     one(families, "tcad_regions", "gauge", "", "Regions.", (double)regions_count(tcad->regions));
     one(families, "tcad_region_bytes", "gauge", "bytes", "Bytes of all regions.",
         (double)regions_bytes(tcad->regions));
+    one(families, "tcad_region_limit_bytes", "gauge", "bytes",
+        "What all regions may hold (memory.region_bytes).",
+        (double)tcad->conf->memory.region_bytes);
     one(families, "tcad_plans", "gauge", "", "Committed plans.", (double)plans);
     one(families, "tcad_plans_rebound", "counter", "",
         "Plans that lost a rail and moved to another one.", (double)tcad->rebound);

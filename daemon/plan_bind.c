@@ -153,7 +153,7 @@ static unsigned rails_of_both(const struct tcad *tcad)
 static int bind_here(struct plan *plan, const struct plan_chain *chain, struct plan_unit *unit)
 {
     struct session *notify = unit->notify ? session_find(plan->tcad, unit->notify_session) : NULL;
-    char text[400];
+    char text[512];
     int r;
     if (chain->seat == SEAT_CLIENT)
         return 0; /* the client maps it */

@@ -10,7 +10,7 @@
 
 int plan_bounce_admit(struct plan *plan, const struct plan_chain *chain)
 {
-    char text[400];
+    char text[512];
     for (uint32_t i = 0; i < chain->step_count; i++) {
         const struct plan_unit *unit =
             chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];

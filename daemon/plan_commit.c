@@ -26,7 +26,7 @@ static void register_work(void *context)
             r = link_connect(unit->link);
         if (r < 0) {
             plan_fail(plan, r, "rail %s to node %" PRIu32 ": %s",
-                      rail_name(unit->driver->ops->rail), unit->node, strerror(-r));
+                      rail_name(unit->driver->ops->rail), unit->node, region_register_text(r));
             return;
         }
     }

@@ -76,15 +76,6 @@ void regions_each(const struct regions *regions,
     table_each(&regions->ids, visit, &to);
 }
 
-uint64_t region_user_bytes(const struct tcad *tcad, uid_t uid)
-{
-    uint64_t bytes = 0;
-    for (const struct session *session = tcad->sessions; session; session = session->next)
-        if (session->uid == uid)
-            bytes += session->region_bytes;
-    return bytes;
-}
-
 uint64_t region_round(const struct tcad *tcad, uint64_t bytes)
 {
     uint64_t page = tcad->conf->memory.huge_pages == CONF_HUGE_PAGES_REQUIRE
@@ -93,11 +84,9 @@ uint64_t region_round(const struct tcad *tcad, uint64_t bytes)
     return (bytes + page - 1) / page * page;
 }
 
-void region_charge(struct region *region, uint64_t bytes)
+void regions_charge(struct regions *regions, int64_t bytes)
 {
-    region->memory_bytes = bytes;
-    region->session->region_bytes += bytes;
-    region->tcad->regions->bytes += bytes;
+    regions->bytes += (uint64_t)bytes;
 }
 
 /* ---- from its beginning to its end ---- */
@@ -140,7 +129,7 @@ void region_add(struct session *session, struct region *region)
     if (session->regions)
         session->regions->link_of_session = &region->next_of_session;
     session->regions = region;
-    regions->bytes += region->memory_bytes;
+    session->region_count++;
 }
 
 static void region_destroy(struct region *region)
@@ -183,8 +172,7 @@ void region_end(struct region *region)
     *region->link_of_session = region->next_of_session;
     if (region->next_of_session)
         region->next_of_session->link_of_session = region->link_of_session;
-    tcad->regions->bytes -= region->memory_bytes;
-    session->region_bytes -= region->memory_bytes;
+    region_uncharge(region);
     session->region_count--;
     region->session = NULL;
     plans_region_gone(region);

@@ -1,7 +1,8 @@
 /*
  * Regions: memory of sessions that others may put into. The daemon makes the memfd, seals its size,
  * maps it itself (for the engine and for the drivers' registrations) and hands the descriptor to
- * whoever may have it.
+ * whoever may have it. The pages are made by the process that asked for the region, as soon as it
+ * has the descriptor: they belong to its memory limit, not to the daemon's.
  *
  * A region lives as long as its session, plans and bindings need it: freeing it makes its handles
  * stale at once, ends everything that puts into it, and gives the memory back when the last user in
@@ -39,6 +40,7 @@ struct region {
     uint64_t address;      /* in the clients */
     void *base;            /* here */
     int fd;
+    uint32_t pages;     /* enum region_pages */
     uint32_t refs;      /* session, plans, bindings */
     uint32_t puts_from; /* plans of the owner that read it: it cannot be freed by request */
     uint32_t bindings;  /* plans that put into it */
@@ -57,17 +59,20 @@ void regions_each(const struct regions *regions,
 
 /* Bytes of memory of ours that so many make. */
 uint64_t region_round(const struct tcad *tcad, uint64_t bytes);
-/* What a user's regions count, and that this one counts so much from now on. */
+/* region_quota.c: what the regions of a user hold; whether a session may have so many bytes (and one
+ * descriptor) more, and if not, `text` says which limit is in the way and what to do; and that this
+ * region, one of a session's, has them from now on. */
 uint64_t region_user_bytes(const struct tcad *tcad, uid_t uid);
+bool region_may_have(const struct session *session, uint64_t bytes, char *text, size_t text_bytes);
 void region_charge(struct region *region, uint64_t bytes);
+void region_uncharge(struct region *region); /* it is freed */
 
 /* Requests of a session. */
 void region_alloc(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc);
 void region_free_request(struct session *session, uint32_t tag, const Tca__RegionFree *request);
 
-/* Worker thread: makes fd and base of one that has `memory_bytes` only; huge is memory.huge_pages.
- * 0, or a negative errno; when memory is short, *ret_available_bytes is what there is. */
-int region_memory_new(struct region *region, uint32_t huge, uint64_t *ret_available_bytes);
+/* Any thread: makes fd and base of one that has `memory_bytes` only. 0, or a negative errno. */
+int region_memory_new(struct region *region);
 
 /* Ends it: stale from now on. Drops the session's reference. */
 void region_end(struct region *region);
@@ -86,8 +91,10 @@ int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t
                    size_t text_bytes);
 
 /* Worker thread: registers it with a rail's driver unless it is already. One that was attached has
- * been admitted (bounce.h). */
+ * been admitted (bounce.h). -EFAULT: its process has not made all of its pages. */
 int region_register(struct region *region, struct driver *driver);
+/* What its errors mean, for people. */
+const char *region_register_text(int error);
 
 /* ---- region.c, for region_request.c ---- */
 
@@ -96,5 +103,6 @@ int region_register(struct region *region, struct driver *driver);
 int region_new(struct session *session, uint64_t bytes, struct region **ret_region);
 /* Takes an address for memory of ours: 0 or -ENOSPC. */
 int region_place(struct region *region);
+void regions_charge(struct regions *regions, int64_t bytes);
 /* From now on its handles are good. */
 void region_add(struct session *session, struct region *region);

@@ -1,27 +1,19 @@
-/* The memory of a region: a sealed memfd, all of it there, in huge pages where the kernel gives
- * them. */
+/* The memory of a region: a sealed memfd, which its process fills with pages. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "config/tcad_conf.h"
-#include "daemon/memory.h"
 #include "daemon/region.h"
 #include "daemon/space.h"
 #include "daemon/tcad.h"
-#include "proto/wait.h"
+#include "proto/limits.h"
 
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25 /* Linux 6.1; older kernels say -EINVAL */
-#endif
-
-enum {
-    HUGE_BYTES = SPACE_ALIGN_BYTES,
-    COLLAPSE_BYTES = 32 * HUGE_BYTES,
-    COLLAPSE_MOST_NS = 500000000,
-};
+enum { HUGE_BYTES = SPACE_ALIGN_BYTES };
 
 /* Where huge pages fit. NULL and errno on failure. */
 static void *map_aligned(int fd, uint64_t bytes)
@@ -46,69 +38,32 @@ static void *map_aligned(int fd, uint64_t bytes)
     return base;
 }
 
-/* A first page in each place for a huge one: where none is, the kernel refuses to make one. */
-static bool sow(const struct region *region, uint64_t from, uint64_t to)
+/* Nothing of it is touched here: pages count against the memory limit of whoever touches them first,
+ * which is to be the process that asked for them (client/region_memory.c). */
+int region_memory_new(struct region *region)
 {
-    for (uint64_t at = from; at < to; at += HUGE_BYTES)
-        if (fallocate(region->fd, 0, (off_t)at, 1) < 0)
-            return false;
-    return true;
-}
-
-/*
- * Asks the kernel for them outright, before anybody has mapped the region: scattered data otherwise
- * waits for address translation more than for itself. And before the other pages are there: then it
- * has 2 MiB to clear, in a tenth of a millisecond; of 512 pages that are there it copies and frees
- * each, in six. Many at once, because each question waits for all processors. What does not come in
- * time stays as it is.
- */
-static void make_huge(const struct region *region)
-{
-    const uint64_t end = region->memory_bytes - region->memory_bytes % HUGE_BYTES;
-    const uint64_t until_ns = clock_now_ns() + COLLAPSE_MOST_NS;
-    for (uint64_t at = 0, bytes; at < end && clock_now_ns() < until_ns; at += bytes) {
-        bytes = end - at < COLLAPSE_BYTES ? end - at : COLLAPSE_BYTES;
-        if (!sow(region, at, at + bytes) ||
-            (madvise((uint8_t *)region->base + at, bytes, MADV_COLLAPSE) < 0 && errno != EAGAIN))
-            return;
-    }
-}
-
-/* The kernel zeroes all of it here, so that nobody runs out of memory later, at some store. */
-int region_memory_new(struct region *region, uint32_t huge, uint64_t *ret_available_bytes)
-{
-    unsigned flags =
-        MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge == CONF_HUGE_PAGES_REQUIRE ? MFD_HUGETLB : 0);
-
-    /* Reserved huge pages are not taken from what is available. A sixteenth is left to those who
-     * are not asked. */
-    uint64_t available = memory_available_bytes();
-    if (huge != CONF_HUGE_PAGES_REQUIRE && region->memory_bytes > available - available / 16) {
-        *ret_available_bytes = available;
-        return -ENOMEM;
-    }
-    region->fd = memfd_create("tca-region", flags);
+    static const uint32_t pages[] = {[CONF_HUGE_PAGES_OFF] = REGION_PAGES_ANY,
+                                     [CONF_HUGE_PAGES_TRY] = REGION_PAGES_TRY_HUGE,
+                                     [CONF_HUGE_PAGES_REQUIRE] = REGION_PAGES_HUGE};
+    region->pages = pages[region->tcad->conf->memory.huge_pages];
+    region->fd =
+        memfd_create("tca-region", MFD_CLOEXEC | MFD_ALLOW_SEALING |
+                                       (region->pages == REGION_PAGES_HUGE ? MFD_HUGETLB : 0));
     if (region->fd < 0 || ftruncate(region->fd, (off_t)region->memory_bytes) < 0 ||
         fcntl(region->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
         return -errno;
     region->base = map_aligned(region->fd, region->memory_bytes);
     if (!region->base)
         return -errno;
-    if (huge == CONF_HUGE_PAGES_TRY) {
-        madvise(region->base, region->memory_bytes,
-                MADV_HUGEPAGE); /* where the administrator allows it for shared memory */
-        make_huge(region);
-    }
-    if (fallocate(region->fd, 0, 0, (off_t)region->memory_bytes) < 0 && errno != EOPNOTSUPP)
-        return errno == ENOSPC ? -ENOMEM : -errno;
+    if (region->pages == REGION_PAGES_TRY_HUGE) /* where what is there is huge, it is mapped so */
+        madvise(region->base, region->memory_bytes, MADV_HUGEPAGE);
     return 0;
 }
 
 /* What could be had of it is given back: another attempt begins anew. */
 static int make_bounce_memory(struct region *region)
 {
-    uint64_t available_bytes = 0;
-    int r = region_memory_new(region, region->tcad->conf->memory.huge_pages, &available_bytes);
+    int r = region_memory_new(region);
     if (r == 0)
         return 0;
     if (region->base)
@@ -120,15 +75,34 @@ static int make_bounce_memory(struct region *region)
     return r;
 }
 
+/* Whether its process has made all of its pages. Else a rail would, at our expense. Who takes some
+ * away again later gets no more by that than its quota. */
+static bool is_made(const struct region *region)
+{
+    struct stat status;
+    return fstat(region->fd, &status) == 0 &&
+           (uint64_t)status.st_blocks * 512 >= region->memory_bytes;
+}
+
 int region_register(struct region *region, struct driver *driver)
 {
     enum rail rail = driver->ops->rail;
     if (region->on[rail])
         return 0;
     int r = region->attached && !region->base ? make_bounce_memory(region) : 0;
+    if (r == 0 && !region->attached && !is_made(region))
+        r = -EFAULT;
     if (r < 0)
         return r;
     struct driver_memory memory = {
         .base = region->base, .length_bytes = region->bytes, .fd = region->fd};
     return driver->ops->region_add(driver, &memory, &region->on[rail]);
+}
+
+const char *region_register_text(int error)
+{
+    return error == -EFAULT
+               ? "the pages of the region's memory are not there: the process that asked "
+                 "for it has to touch all of them first"
+               : strerror(-error);
 }

@@ -1,35 +1,11 @@
 /* What sessions ask for: memory of ours, a name for memory of theirs, the end of either. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/region.h"
 #include "daemon/session.h"
 #include "daemon/tcad.h"
-#include "daemon/worker.h"
-
-enum {
-    ALLOCS_MAX = 16, /* of one session under way: the worker is everybody's, and goes on when the
-                        session has ended */
-};
-
-struct alloc_job {
-    struct tcad *tcad;
-    uint64_t session;
-    uint32_t tag;
-    struct region *region;
-    int error;
-    uint64_t available_bytes; /* error -ENOMEM: so much was available; 0: nobody counted */
-};
-
-/* On the worker. */
-static void alloc_work(void *context)
-{
-    struct alloc_job *job = context;
-    job->error =
-        region_memory_new(job->region, job->tcad->conf->memory.huge_pages, &job->available_bytes);
-}
 
 static void grant(struct session *session, uint32_t tag, struct region *region)
 {
@@ -49,54 +25,11 @@ static void grant(struct session *session, uint32_t tag, struct region *region)
     granted.handle = (ProtobufCBinaryData){sizeof bytes, bytes};
     granted.secret_0 = region->secret[0];
     granted.secret_1 = region->secret[1];
+    granted.pages = region->pages;
     Tca__Message message = TCA__MESSAGE__INIT;
     message.body_case = TCA__MESSAGE__BODY_REGION_GRANTED;
     message.region_granted = &granted;
     session_answer(session, tag, &message, &region->fd, region->attached ? 0 : 1);
-}
-
-static void refuse(struct session *session, const struct alloc_job *job)
-{
-    const struct tcad_conf *conf = job->tcad->conf;
-    const uint64_t bytes = job->region->bytes;
-    if (job->available_bytes)
-        session_fail(session, job->tag, job->error,
-                     "region of %" PRIu64 " bytes: node %s has %" PRIu64
-                     " available (MemAvailable, MemoryMax=), and keeps a "
-                     "sixteenth: free memory or ask for less",
-                     bytes, conf->node.name, job->available_bytes);
-    else
-        session_fail(
-            session, job->tag, job->error, "region of %" PRIu64 " bytes: %s; %s", bytes,
-            strerror(-job->error),
-            job->error == -EFBIG
-                ? "tcad may not make files of that length: raise its LimitFSIZE= (ulimit -f)"
-            : conf->memory.huge_pages == CONF_HUGE_PAGES_REQUIRE
-                ? "memory.huge_pages is \"require\": reserve huge pages (vm.nr_hugepages) or set "
-                  "it to \"try\""
-                : "free memory or ask for less");
-}
-
-static void alloc_done(void *context)
-{
-    struct alloc_job *job = context;
-    struct region *region = job->region;
-    struct session *session = session_find(job->tcad, job->session);
-
-    if (session)
-        session->allocs--;
-    if (session && job->error == 0) {
-        region_add(session, region);
-        grant(session, job->tag, region);
-    } else {
-        if (session) {
-            refuse(session, job);
-            session->region_bytes -= region->bytes;
-            session->region_count--;
-        }
-        region_unref(region);
-    }
-    free(job);
 }
 
 static bool has_place(struct session *session, uint32_t tag)
@@ -137,64 +70,47 @@ static void attach(struct session *session, uint32_t tag, const Tca__RegionAlloc
     region->address = alloc->address;
     region->name_address = alloc->name_address;
     region->attached = true;
-    session->region_count++;
     region_add(session, region);
     grant(session, tag, region);
 }
 
-/* Whether this session, and its user, may have so many bytes of ours more. */
-static bool may_allocate(struct session *session, uint32_t tag, uint64_t bytes)
+/* With an address and memory. */
+static int make(struct session *session, uint64_t bytes, struct region **ret_region)
 {
-    struct tcad *tcad = session->tcad;
-    if (!has_place(session, tag))
-        return false;
-    if (session->allocs >= ALLOCS_MAX) {
-        session_fail(session, tag, -EBUSY,
-                     "%d allocations of session %" PRIu64
-                     " are under way: wait for their answers first",
-                     ALLOCS_MAX, session->id);
-        return false;
-    }
-    char text[256];
-    if (!session_user_may_have(tcad, session->uid, 1, text, sizeof text)) {
-        session_fail(session, tag, -EDQUOT, "%s", text);
-        return false;
-    }
-    uint64_t used = region_user_bytes(tcad, session->uid),
-             limit = tcad->conf->memory.region_bytes_per_user;
-    if (bytes > limit || used > limit - bytes) {
-        session_fail(session, tag, -EDQUOT,
-                     "region of %" PRIu64 " bytes: user %u has %" PRIu64 " of %" PRIu64
-                     " (memory.region_bytes_per_user): free regions or have the limit raised",
-                     bytes, session->uid, used, limit);
-        return false;
-    }
-    return true;
-}
-
-/* A region with an address, and the job that gives it memory. */
-static int begin(struct session *session, uint64_t bytes, struct alloc_job **ret_job)
-{
-    struct region *region = NULL;
-    struct alloc_job *job = calloc(1, sizeof *job);
-    int r = job ? region_new(session, bytes, &region) : -ENOMEM;
+    struct region *region;
+    int r = region_new(session, bytes, &region);
+    if (r < 0)
+        return r;
+    r = region_place(region);
     if (r == 0)
-        r = region_place(region);
+        r = region_memory_new(region);
     if (r < 0) {
         region_unref(region);
-        free(job);
         return r;
     }
-    job->region = region;
-    *ret_job = job;
+    *ret_region = region;
     return 0;
+}
+
+static const char *remedy(const struct tcad_conf *conf, int error)
+{
+    if (error == -ENOSPC)
+        return "the reserved address range (memory.reserved) has no gap as large";
+    if (error == -EFBIG)
+        return "tcad may not make files of that length: raise its LimitFSIZE= (ulimit -f)";
+    if (conf->memory.huge_pages == CONF_HUGE_PAGES_REQUIRE)
+        return "memory.huge_pages is \"require\": reserve huge pages (vm.nr_hugepages) or set it "
+               "to "
+               "\"try\"";
+    return "free memory or ask for less";
 }
 
 static void allocate(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc)
 {
     struct tcad *tcad = session->tcad;
     const struct tcad_conf *conf = tcad->conf;
-    struct alloc_job *job;
+    struct region *region;
+    char text[400];
 
     if (alloc->bytes == 0 || alloc->bytes > conf->memory.reserved_bytes || alloc->flags) {
         session_fail(session, tag, -EINVAL,
@@ -203,28 +119,21 @@ static void allocate(struct session *session, uint32_t tag, const Tca__RegionAll
         return;
     }
     uint64_t bytes = region_round(tcad, alloc->bytes);
-    if (!may_allocate(session, tag, bytes))
+    if (!has_place(session, tag))
         return;
-    int r = begin(session, bytes, &job);
-    if (r < 0) {
-        session_fail(session, tag, r, "region of %" PRIu64 " bytes: %s", bytes,
-                     r == -ENOSPC
-                         ? "the reserved address range (memory.reserved) has no gap as large"
-                         : strerror(-r));
+    if (!region_may_have(session, bytes, text, sizeof text)) {
+        session_fail(session, tag, -EDQUOT, "region of %" PRIu64 " bytes: %s", bytes, text);
         return;
     }
-    /* Counted from now on, so that parallel requests cannot pass the quota. */
-    session->region_bytes += bytes;
-    session->region_count++;
-    session->allocs++;
-    job->tcad = tcad;
-    job->session = session->id;
-    job->tag = tag;
-    r = worker_submit(tcad->worker, alloc_work, alloc_done, job);
+    int r = make(session, bytes, &region);
     if (r < 0) {
-        job->error = r;
-        alloc_done(job);
+        session_fail(session, tag, r, "region of %" PRIu64 " bytes: %s; %s", bytes, strerror(-r),
+                     remedy(conf, r));
+        return;
     }
+    region_add(session, region);
+    region_charge(region, bytes);
+    grant(session, tag, region);
 }
 
 void region_alloc(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc)

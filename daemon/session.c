@@ -165,7 +165,7 @@ static uint64_t user_fds(const struct tcad *tcad, uid_t uid)
     uint64_t fds = 0;
     for (const struct session *session = tcad->sessions; session; session = session->next)
         if (session->uid == uid)
-            fds += FDS_PER_SESSION + session->region_count;
+            fds += FDS_PER_SESSION + session->region_fds;
     return fds;
 }
 
@@ -185,8 +185,9 @@ bool session_user_may_have(const struct tcad *tcad, uid_t uid, unsigned fds_more
         return true;
     snprintf(text, text_bytes,
              "user %u has %" PRIu64 " of the %" PRIu64
-             " descriptors that tcad gives one user (3/4 of its LimitNOFILE=), one a region and %d "
-             "a session: free some, allocate fewer, larger regions, or raise it",
+             " descriptors that tcad gives one user (3/4 of its LimitNOFILE=), one a region (of "
+             "attached memory: once another node puts into it) and %d a session: free some, "
+             "allocate fewer, larger regions, or raise it",
              uid, fds, fds_max, FDS_PER_SESSION);
     return false;
 }

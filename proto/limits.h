@@ -24,3 +24,10 @@ enum {
 };
 
 enum { REGION_ATTACHED = 1 << 0 }; /* flags of a region: it is memory of the process's own */
+
+/* How the process is to make the pages of memory that the daemon gives it. */
+enum region_pages {
+    REGION_PAGES_ANY,
+    REGION_PAGES_TRY_HUGE, /* transparent huge pages where the kernel is willing */
+    REGION_PAGES_HUGE,     /* they are reserved huge pages */
+};

@@ -1,10 +1,16 @@
 #!/usr/bin/env python3
 """Full rings, exhausted quotas, no memory: clear errors, and everything goes on."""
 
+import os
 import resource
+import sys
+import unittest
 
 import harness
 from harness import Stream
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "hostile"))
+import wire  # noqa: E402
 
 MIB = 1 << 20
 
@@ -150,8 +156,54 @@ class Quotas(harness.Case):
         other.alloc(MIB)
         with self.refused("-EDQUOT", "memory.region_bytes_per_user", str(4 * MIB)):
             other.alloc(1)
+        self.assertEqual(cluster[0].tcactl("status")["regions"]["bytes"], 4 * MIB)
         actor.ask(f"free {region}")
         other.alloc(1)
+
+    def test_region_bytes_of_a_session(self):
+        cluster, actor = self.one(memory__region_bytes_per_session="2M", memory__region_bytes_per_user="3M")
+        region, _ = actor.alloc(2 * MIB)
+        with self.refused("-EDQUOT", "memory.region_bytes_per_session", str(2 * MIB)):
+            actor.alloc(1)
+        other = cluster.actor()
+        other.ask("open - 0 0 -2")
+        with self.refused("-EDQUOT", "memory.region_bytes_per_user", str(3 * MIB)):
+            other.alloc(2 * MIB)
+        other.alloc(MIB)
+        actor.ask(f"free {region}")
+        actor.alloc(MIB)
+
+    @unittest.skipIf(os.geteuid(), "only root can be several users")
+    def test_region_bytes_of_the_node(self):
+        """What is left of the node is less than what each of its users may have."""
+        cluster, actor = self.one(memory__region_bytes="3M", memory__region_bytes_per_user="2M")
+        os.chmod(cluster.directory, 0o755)
+        os.chmod(cluster[0].directory, 0o755)
+        region, _ = actor.alloc(2 * MIB)
+        with wire.Client.of_user(65534, cluster[0].socket) as other:
+            other.open()
+            with self.assertRaises(wire.Failure) as caught:
+                other.alloc(2 * MIB)
+            self.assertEqual(caught.exception.name, "-EDQUOT")
+            self.assertIn("node node0 has", caught.exception.text)
+            self.assertIn("memory.region_bytes)", caught.exception.text)
+            other.alloc(MIB)
+            with self.refused("-EDQUOT", "memory.region_bytes_per_user"):
+                actor.alloc(1)
+            actor.ask(f"free {region}")
+            actor.alloc(MIB)
+
+    def test_attached_regions_take_no_descriptors(self):
+        cluster, actor = self.one()
+        _, most = resource.prlimit(cluster[0].process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(cluster[0].process.pid, resource.RLIMIT_NOFILE, (160, most))  # 120 for a user
+        for _ in range(130):
+            actor.attach(64)
+        regions = [actor.alloc(4096)[0] for _ in range(116)]  # and four of its session
+        with self.refused("-EDQUOT", "descriptors", "120", "LimitNOFILE="):
+            actor.alloc(4096)
+        actor.ask(f"free {regions[0]}")
+        actor.alloc(4096)
 
     def test_plans_and_steps(self):
         _, actor = self.one(limits__plans_per_session=2, limits__steps_per_session=5)

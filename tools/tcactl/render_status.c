@@ -118,10 +118,11 @@ void render_status(const json_t *doc, const struct screen *screen)
     daemon_line(doc, screen);
     cluster_line(doc, screen);
     label(screen, "sessions");
-    fprintf(screen->to, "%lld, %lld region%s of %s, %lld plan%s; %lld group%s meet%s here\n",
+    fprintf(screen->to, "%lld, %lld region%s (%s of %s), %lld plan%s; %lld group%s meet%s here\n",
             doc_integer(doc, "sessions"), doc_integer(doc, "regions.count"),
             units_plural(doc_integer(doc, "regions.count")),
-            units_bytes(doc_number(doc, "regions.bytes")).text, doc_integer(doc, "plans"),
+            units_bytes(doc_number(doc, "regions.bytes")).text,
+            units_bytes(doc_number(doc, "regions.bytes_max")).text, doc_integer(doc, "plans"),
             units_plural(doc_integer(doc, "plans")), groups, units_plural(groups),
             groups == 1 ? "s" : "");
     label(screen, "engine");

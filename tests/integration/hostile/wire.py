@@ -18,7 +18,7 @@ PEER_GROUP_JOIN, PEER_GATHER, PEER_PUBLISH, PEER_LOOKUP = range(70, 74)
 # proto/status.c
 STATUS = {0: "ok", 6: "-ENOMEM", 7: "-EACCES", 8: "-EBUSY", 9: "-EEXIST", 11: "-EINVAL", 15: "-EDQUOT", 16: "-EPROTO",
           19: "-EPROTONOSUPPORT", 21: "-ENETDOWN", 22: "-EHOSTDOWN", 23: "-ESTALE", 24: "-EOWNERDEAD", 26: "-ETIMEDOUT",
-          29: "-E2BIG", 3: "-ENOENT"}
+          29: "-E2BIG", 3: "-ENOENT", 35: "-EFAULT"}
 
 SEALS = 0x0001 | 0x0002 | 0x0004 | 0x0008  # F_SEAL_SEAL, _SHRINK, _GROW, _WRITE
 F_ADD_SEALS = 1033
@@ -251,6 +251,15 @@ class Client:
         self.tag = 0
         self.events = []
 
+    @classmethod
+    def of_user(cls, uid, *arguments):
+        """One whose connection is another user's; for root."""
+        os.seteuid(uid)
+        try:
+            return cls(*arguments)
+        finally:
+            os.seteuid(0)
+
     def __enter__(self):
         return self
 
@@ -320,10 +329,11 @@ class Client:
         return self
 
     def alloc(self, size):
-        """(region, address, handle); the memory's descriptor is closed."""
+        """(region, address, handle); the memory is made, as the library does, and its descriptor closed."""
         _, body, fds = self.ask(region_alloc(size))
         self.secret = body[5][0], body[6][0]
         for fd in fds:
+            os.posix_fallocate(fd, 0, size)
             os.close(fd)
         return body[1][0], body[2][0], body[4][0]
 
