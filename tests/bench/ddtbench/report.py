@@ -1,7 +1,6 @@
 """The table, the summary and the plot of ddt."""
-import subprocess
-
 from ddtbench.rounds import geometric_mean
+from peers import sheet
 
 FAMILIES = [("WRF_", "WRF"), ("MILC", "MILC"), ("NAS_LU", "NAS LU"), ("NAS_MG", "NAS MG"), ("LAMMPS", "LAMMPS"),
             ("SPECFEM3D", "SPECFEM3D"), ("FFT2", "FFT"), ("cube_", "cube faces"), ("vector_", "vectors"), ("contiguous", "contiguous")]
@@ -88,25 +87,28 @@ def panel(rows, column, title, left, bottom, height):
         found = points(rows, column, prefix)
         if found:
             data.append(f"${column}{number} << EOD\n{found}EOD\n")
-            plots.append(f"${column}{number} using 1:2 with points pt {number + 4} ps 0.8 lw 1.5 lc {number + 1} title '{name}'")
-    lines = "1 with lines lw 2 lc rgb '#888888' notitle, 1.2 with lines dt 2 lc rgb '#888888' notitle"
-    place = (f"set title '{title}'\nset lmargin at screen {left}\nset rmargin at screen {left + 0.37:.2f}\n"
-             f"set bmargin at screen {bottom:.3f}\nset tmargin at screen {bottom + height:.3f}\n")
+            plots.append(f"${column}{number} using 1:2 with points ps 0.9 lw 1.5 {sheet.style(number)} title {sheet.quoted(name)}")
+    lines = f"1 with lines lw 2 lc rgb '{sheet.GREY}' notitle, 1.2 with lines dt 2 lc rgb '{sheet.GREY}' title '1.2 times'"
+    place = (f"set title {sheet.quoted(title)}\nset lmargin at screen {left}\nset rmargin at screen {left + 0.36:.2f}\n"
+             f"set bmargin at screen {bottom:.3f}\nset tmargin at screen {bottom + height:.3f}\n"
+             f"set yrange {sheet.log_range(ratios(rows, column), 0.8, 1.6)}\n")
     return "".join(data) + place + "plot " + ", ".join([lines] + plots) + "\n"
 
 
 def plot(rows, path):
     """How many times faster than the peers, by size, both scales logarithmic; a row of panels for each placement."""
     placements = by_placement(rows)
-    step = 1 / len(placements)
-    script = (f"set terminal svg size 1300,{560 * len(placements)} font 'sans,13' background 'white'\nset output '{path}'\n"
-              "set logscale xy\nset grid lc rgb '#dddddd'\nset key noenhanced\n"
-              f"set xtics ({', '.join(TICKS)})\nset xlabel 'bytes'\nset xrange [4:2e7]\n"
-              "set ytics (0.1, 0.2, 0.5, 1, 1.2, 2, 4, 8, 16, 32)\nset yrange [*<0.8:1.6<*]\nset multiplot\n")
+    height = 560 * len(placements) + 30
+    step, foot = 560 / height, 30 / height
+    script = sheet.begin(path, 1300, height) + (
+        "set key noenhanced\n"
+        f"set xtics ({', '.join(TICKS)})\nset xlabel 'bytes'\nset xrange [4:2e7]\n"
+        "set ytics (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 4, 8, 16, 32, 64)\nset multiplot\n")
+    panels = []
     for number, (place, some) in enumerate(placements):
-        where = ((len(placements) - 1 - number + 0.11) * step, 0.81 * step)
-        script += "set key off\nset ylabel 'times faster'\n"
-        script += panel(some, "times_mpi", f"{place}: against the better of Open MPI and MPICH, datatypes", 0.05, *where)
-        script += "set key outside right\nunset ylabel\n"
-        script += panel(some, "times_best", f"{place}: against the best of all peers, datatypes or packing", 0.48, *where)
-    subprocess.run(["gnuplot"], input=(script + "unset multiplot\n").encode(), check=True)
+        where = (foot + (len(placements) - 1 - number + 0.11) * step, 0.81 * step)
+        panels.append("set key off\nset ylabel 'times faster'\n" +
+                      panel(some, "times_mpi", f"{place}: against the better of Open MPI and MPICH, datatypes", 0.07, *where))
+        panels.append("set key outside right\nunset ylabel\n" +
+                      panel(some, "times_best", f"{place}: against the best of all peers, datatypes or packing", 0.49, *where))
+    sheet.draw(script, panels)
