@@ -63,11 +63,11 @@ static void start(uint32_t fetch, uint64_t first)
     word(IN_BAR0, channel_at(offsetof(struct peach2_channel, start)), 1);
 }
 
-static void put_seed(const char *name, uint32_t fetch, unsigned to)
+static void put_seed(const char *name, uint32_t fetch, unsigned to, uint64_t target)
 {
     struct peach2_descriptor chain[2] = {
         {.source = BOARD_HOST_BUS + 4096,
-         .destination = peach2_global(to, BOARD_HOST_BUS + 8192),
+         .destination = peach2_global(to, target),
          .length = 1024,
          .block = 256,
          .source_gap = 64,
@@ -128,9 +128,10 @@ static void packet_seed(const char *name, uint64_t address, uint16_t bytes, bool
 
 void board_seeds(void)
 {
-    put_seed("host", PEACH2_FETCH_HOST, 4);
-    put_seed("internal", PEACH2_FETCH_INTERNAL, 2);
-    put_seed("registers", PEACH2_FETCH_REGISTERS, 3);
+    put_seed("host", PEACH2_FETCH_HOST, 4, BOARD_HOST_BUS + 8192);
+    put_seed("internal", PEACH2_FETCH_INTERNAL, 2, BOARD_HOST_BUS + 8192);
+    put_seed("registers", PEACH2_FETCH_REGISTERS, 3, BOARD_HOST_BUS + 8192);
+    put_seed("overlaps", PEACH2_FETCH_REGISTERS, BOARD_NODE, BOARD_HOST_BUS + 4096 + 64);
     pio_seed();
     packet_seed("through", peach2_global(4, BOARD_HOST_BUS), 256, false);
     packet_seed("pulled", peach2_global(4, BOARD_HOST_BUS), 64, true);

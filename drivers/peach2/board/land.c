@@ -40,7 +40,7 @@ static bool notify(struct board *board, const struct packet_header *header, cons
         return false;
     }
     struct peach2_notification *entry = (struct peach2_notification *)memory;
-    memcpy(entry->notify, payload, 16);
+    memmove(entry->notify, payload, 16);
     entry->epoch = header->epoch;
     entry->node = header->node;
     entry->port = (uint8_t)in;
@@ -58,7 +58,7 @@ static void put(struct board *board, uint64_t bus, const struct packet_header *h
 {
     uint8_t *memory = board_memory(board, bus, header->length, true);
     if (memory)
-        memcpy(memory, payload, header->length);
+        memmove(memory, payload, header->length); /* of a put to itself: they may overlap */
     else
         board_discard(board, PEACH2_CAUSE_UNMAPPED);
 }
