@@ -44,6 +44,7 @@ struct tcad_conf {
     struct {
         char *socket; /* never NULL; fits a sockaddr_un */
         uint32_t socket_mode;
+        uint32_t is_private;          /* bool: users are shown only what is their own */
         struct config_address listen; /* for other daemons; none: alone */
         uint32_t security;            /* enum conf_security */
         char *key_file; /* of the cluster key; never NULL when TLS is needed. Read it through

@@ -147,7 +147,7 @@ static void metrics_text(struct client *client, uint32_t tag)
 static void show_plan(struct client *client, uint32_t tag, const char *id)
 {
     const char *why = "no memory for the answer";
-    json_t *document = inspect_plan(client->tcad, id, &why);
+    json_t *document = inspect_plan(client->tcad, client->uid, id, &why);
     if (document)
         send_document(client, tag, document, false);
     else
@@ -160,17 +160,28 @@ void admin_request(struct client *client, uint32_t tag, const Tca__Admin *admin)
         const char *verb;
         json_t *(*make)(struct tcad *tcad);
     } documents[] = {
-        {"nodes", inspect_nodes},       {"topology", inspect_topology},
-        {"sessions", inspect_sessions}, {"regions", inspect_regions},
-        {"plans", inspect_plans},       {"stats", inspect_stats},
+        {"nodes", inspect_nodes},
+        {"topology", inspect_topology},
+        {"stats", inspect_stats},
         {"config", inspect_config},
     };
+    static const struct {
+        const char *verb;
+        json_t *(*make)(struct tcad *tcad, uid_t viewer);
+    } of_users[] = {
+        {"sessions", inspect_sessions}, {"regions", inspect_regions}, {"plans", inspect_plans}};
     struct tcad *tcad = client->tcad;
     const char *verb = admin->verb;
 
     for (size_t i = 0; i < sizeof documents / sizeof documents[0]; i++) {
         if (strcmp(verb, documents[i].verb) == 0) {
             send_document(client, tag, documents[i].make(tcad), false);
+            return;
+        }
+    }
+    for (size_t i = 0; i < sizeof of_users / sizeof of_users[0]; i++) {
+        if (strcmp(verb, of_users[i].verb) == 0) {
+            send_document(client, tag, of_users[i].make(tcad, client->uid), false);
             return;
         }
     }

@@ -261,13 +261,13 @@ uint32_t groups_count(const struct groups *groups)
 }
 
 void groups_published(const struct groups *groups,
-                      void (*each)(void *context, const char *group, const char *name,
+                      void (*each)(void *context, uid_t uid, const char *group, const char *name,
                                    const uint8_t handle[64]),
                       void *context)
 {
     for (const struct place *place = groups->places; place; place = place->next)
         for (const struct own *own = place->published; own; own = own->next)
-            each(context, place->group, own->name, own->handle);
+            each(context, place->user, place->group, own->name, own->handle);
 }
 
 int groups_new(struct tcad *tcad, struct groups **ret_groups)

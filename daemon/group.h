@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "proto/tca.pb-c.h"
 
@@ -49,6 +50,6 @@ bool group_is_joining(const struct session *session);
 /* Names a region was published under by sessions of this node's groups, for displays: calls back
  * for each. */
 void groups_published(const struct groups *groups,
-                      void (*each)(void *context, const char *group, const char *name,
+                      void (*each)(void *context, uid_t uid, const char *group, const char *name,
                                    const uint8_t handle[64]),
                       void *context);

@@ -1,6 +1,7 @@
 /* Sessions, regions, and the counters over everything. */
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "config/keys.h"
 #include "daemon/engine.h"
@@ -41,10 +42,17 @@ static const char *state_name(const struct session *session)
     return group_is_joining(session) ? "joining" : "open";
 }
 
-json_t *inspect_sessions(struct tcad *tcad)
+bool inspect_may_see(const struct tcad *tcad, uid_t viewer, uid_t owner)
+{
+    return !tcad->conf->control.is_private || viewer == owner || viewer == 0 || viewer == geteuid();
+}
+
+json_t *inspect_sessions(struct tcad *tcad, uid_t viewer)
 {
     json_t *list = json_array();
     for (const struct session *session = tcad->sessions; session; session = session->next) {
+        if (!inspect_may_see(tcad, viewer, session->uid))
+            continue;
         struct tally tally = {0};
         plans_each(session, tally_plan, &tally);
         json_array_append_new(
@@ -64,28 +72,34 @@ json_t *inspect_sessions(struct tcad *tcad)
 
 struct names_search {
     const struct tcad *tcad;
+    uid_t viewer;
     uint64_t region;
     json_t *names;
 };
 
-static void add_name(void *context, const char *group, const char *name, const uint8_t bytes[64])
+static void add_name(void *context, uid_t uid, const char *group, const char *name,
+                     const uint8_t bytes[64])
 {
     struct names_search *search = context;
     struct handle handle;
-    if (handle_decode(bytes, &handle) == 0 && handle.node == search->tcad->node &&
-        handle.region == search->region && handle.incarnation == search->tcad->incarnation)
+    if (inspect_may_see(search->tcad, search->viewer, uid) && handle_decode(bytes, &handle) == 0 &&
+        handle.node == search->tcad->node && handle.region == search->region &&
+        handle.incarnation == search->tcad->incarnation)
         json_array_append_new(search->names, json_sprintf("%s/%s", group, name));
 }
 
 struct region_list {
     struct tcad *tcad;
+    uid_t viewer;
     json_t *list;
 };
 
 static void add_region(void *context, const struct region *region)
 {
     struct region_list *to = context;
-    struct names_search search = {to->tcad, region->id, json_array()};
+    if (!inspect_may_see(to->tcad, to->viewer, region->uid))
+        return;
+    struct names_search search = {to->tcad, to->viewer, region->id, json_array()};
     groups_published(to->tcad->groups, add_name, &search);
     json_array_append_new(
         to->list,
@@ -95,9 +109,9 @@ static void add_region(void *context, const struct region *region)
                   "bindings", (json_int_t)region->bindings, "published", search.names));
 }
 
-json_t *inspect_regions(struct tcad *tcad)
+json_t *inspect_regions(struct tcad *tcad, uid_t viewer)
 {
-    struct region_list to = {tcad, json_array()};
+    struct region_list to = {tcad, viewer, json_array()};
     regions_each(tcad->regions, add_region, &to);
     return json_pack("{s:o}", "regions", to.list);
 }

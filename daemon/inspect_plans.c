@@ -65,11 +65,12 @@ static void add_plan(void *context, const struct plan *plan)
                   quantile(plan, 0.99)));
 }
 
-json_t *inspect_plans(struct tcad *tcad)
+json_t *inspect_plans(struct tcad *tcad, uid_t viewer)
 {
     json_t *list = json_array();
     for (const struct session *session = tcad->sessions; session; session = session->next)
-        plans_each(session, add_plan, list);
+        if (inspect_may_see(tcad, viewer, session->uid))
+            plans_each(session, add_plan, list);
     return json_pack("{s:o}", "plans", list);
 }
 
@@ -165,7 +166,7 @@ static json_t *explain_chain(const struct plan *plan, uint32_t index)
                      "steps", steps, "candidates", candidates);
 }
 
-json_t *inspect_plan(struct tcad *tcad, const char *id, const char **ret_why)
+json_t *inspect_plan(struct tcad *tcad, uid_t viewer, const char *id, const char **ret_why)
 {
     uint64_t session_id;
     uint32_t plan_number;
@@ -175,7 +176,8 @@ json_t *inspect_plan(struct tcad *tcad, const char *id, const char **ret_why)
         return NULL;
     }
     const struct session *session = session_find(tcad, session_id);
-    const struct plan *plan = session && session->plans && plan_number < PLANS_PER_SESSION_MAX
+    const struct plan *plan = session && inspect_may_see(tcad, viewer, session->uid) &&
+                                      session->plans && plan_number < PLANS_PER_SESSION_MAX
                                   ? session->plans[plan_number]
                                   : NULL;
     if (!plan) {

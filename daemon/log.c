@@ -1,5 +1,6 @@
 #include "daemon/log.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/notify.h"
+#include "proto/wait.h"
 
 enum { TEXT_MAX = 1024 };
 
@@ -63,19 +65,60 @@ static void write_stderr(enum log_level level, const char *text)
     (void)!write(STDERR_FILENO, line, at + (size_t)n);
 }
 
-void log_message(enum log_level level, const char *fields, const char *format, ...)
+static bool is_wanted(enum log_level level)
 {
-    if ((int)level > atomic_load_explicit(&highest, memory_order_relaxed))
-        return;
+    return (int)level <= atomic_load_explicit(&highest, memory_order_relaxed);
+}
 
-    char text[TEXT_MAX];
-    va_list arguments;
-    va_start(arguments, format);
-    int wanted = vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+static void write_line(enum log_level level, const char *fields, char *text, int wanted)
+{
     make_line(text, wanted);
-
     if (!atomic_load_explicit(&to_journal, memory_order_relaxed) ||
         notify_journal((int)level, fields, text) < 0)
         write_stderr(level, text);
+}
+
+void log_message(enum log_level level, const char *fields, const char *format, ...)
+{
+    char text[TEXT_MAX];
+    va_list arguments;
+    if (!is_wanted(level))
+        return;
+    va_start(arguments, format);
+    int wanted = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    write_line(level, fields, text, wanted);
+}
+
+bool log_limit_pass(struct log_limit *limit, uint64_t now_ns, uint32_t *ret_suppressed)
+{
+    if (limit->since_ns == 0 || now_ns - limit->since_ns >= LOG_LIMIT_WHILE_NS) {
+        limit->since_ns = now_ns;
+        limit->said = 0;
+    }
+    if (limit->said >= LOG_LIMIT_BURST) {
+        limit->suppressed++;
+        return false;
+    }
+    limit->said++;
+    *ret_suppressed = limit->suppressed;
+    limit->suppressed = 0;
+    return true;
+}
+
+void log_limited(struct log_limit *limit, enum log_level level, const char *fields,
+                 const char *format, ...)
+{
+    char text[TEXT_MAX];
+    uint32_t suppressed;
+    va_list arguments;
+    if (!is_wanted(level) || !log_limit_pass(limit, clock_now_ns(), &suppressed))
+        return;
+    va_start(arguments, format);
+    int wanted = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (suppressed > 0 && wanted >= 0 && wanted < TEXT_MAX)
+        wanted += snprintf(text + wanted, sizeof text - (size_t)wanted,
+                           " (%" PRIu32 " more like this were suppressed)", suppressed);
+    write_line(level, fields, text, wanted);
 }

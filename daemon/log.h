@@ -2,6 +2,9 @@
  * thread. */
 #pragma once
 
+#include <stdbool.h>
+#include <stdint.h>
+
 enum log_level {
     LOG_LEVEL_ERROR = 3, /* as in syslog */
     LOG_LEVEL_WARNING = 4,
@@ -13,6 +16,22 @@ enum log_level {
 void log_init(enum log_level level, const char *target);
 void log_message(enum log_level level, const char *fields, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/*
+ * What others can make us say as often as they like, clients or whoever reaches a port: so many
+ * messages in a while, and the first one after it says how many were suppressed. One for each kind
+ * of message, of zeroes, of one thread.
+ */
+enum { LOG_LIMIT_BURST = 5 };
+#define LOG_LIMIT_WHILE_NS UINT64_C(10000000000)
+struct log_limit {
+    uint64_t since_ns; /* 0: nothing was said yet */
+    uint32_t said, suppressed;
+};
+/* Whether to say it now, and how many were not said before. */
+bool log_limit_pass(struct log_limit *limit, uint64_t now_ns, uint32_t *ret_suppressed);
+void log_limited(struct log_limit *limit, enum log_level level, const char *fields,
+                 const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* fields: "TCAD_SESSION=3 TCAD_NODE=2" for the journal, NULL or "" for none. */
 #define log_error(fields, ...)   log_message(LOG_LEVEL_ERROR, fields, __VA_ARGS__)

@@ -21,20 +21,8 @@ enum { LINGER_MS = 1000 };
 
 void connection_complain(struct peers *peers, const char *from, const char *text)
 {
-    uint64_t now = peer_now_ns();
-
-    /* Whoever can reach the port can make us say this: not more than once a second. */
-    if (peers->complained_ns && now - peers->complained_ns < 1000 * MS) {
-        peers->complaints++;
-        return;
-    }
-    if (peers->complaints > 0)
-        log_warning(NULL, "connection from %s dropped: %s (and %u more)", from, text,
-                    peers->complaints);
-    else
-        log_warning(NULL, "connection from %s dropped: %s", from, text);
-    peers->complained_ns = now;
-    peers->complaints = 0;
+    log_limited(&peers->complaints, LOG_LEVEL_WARNING, NULL, "connection from %s dropped: %s", from,
+                text);
 }
 
 void connection_unwatch(struct connection *connection)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "daemon/log.h"
 #include "daemon/loop.h"
 #include "daemon/peer.h"
 #include "daemon/table.h"
@@ -92,8 +93,7 @@ struct peers {
 
     struct connection *ungreeted, **ungreeted_last; /* inbound, oldest first */
     unsigned ungreeted_count;
-    uint64_t complained_ns; /* about a connection from nobody we know */
-    unsigned complaints;    /* swallowed since */
+    struct log_limit complaints; /* about connections from nobody we know */
 
     struct table questions;
     struct question_list local; /* to be delivered by local_timer */

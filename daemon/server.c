@@ -58,14 +58,16 @@ static void client_drop(struct client *client)
 /* False: the connection is over. */
 static bool receive(struct client *client)
 {
+    static struct log_limit broken;
     struct frame *frame;
     int r = frame_recv(client->fd, &frame);
     if (r == -EAGAIN || r == -EINTR)
         return true;
     if (r < 0) {
         if (r != -ECONNRESET)
-            log_warning(client_fields(client).text, "client pid %d uid %u: broken frame: %s",
-                        client->pid, client->uid, status_text(r));
+            log_limited(&broken, LOG_LEVEL_WARNING, client_fields(client).text,
+                        "client pid %d uid %u: broken frame: %s", client->pid, client->uid,
+                        status_text(r));
         return false;
     }
     Tca__Message *message = message_unpack(frame->payload, frame->header.length_bytes);
@@ -146,18 +148,19 @@ static bool has_room(struct server *server, uid_t uid)
 
 static void accepted(void *context, int fd, const char *from)
 {
+    static struct log_limit refused;
     struct server *server = context;
     struct ucred who;
     socklen_t length = sizeof who;
     struct client *client = calloc(1, sizeof *client);
 
     if (!client || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) < 0) {
-        log_error(NULL, "a client could not be accepted: %s",
-                  client ? strerror(errno) : "no memory");
+        log_limited(&refused, LOG_LEVEL_ERROR, NULL, "a client could not be accepted: %s",
+                    client ? strerror(errno) : "no memory");
         goto fail;
     }
     if (!has_room(server, who.uid)) {
-        log_warning(NULL,
+        log_limited(&refused, LOG_LEVEL_WARNING, NULL,
                     "client pid %d: user %u has %" PRIu32
                     " + %d connections (limits.sessions_per_user): refused",
                     who.pid, who.uid, server->tcad->conf->limits.sessions_per_user, OTHERS_MAX);
@@ -173,7 +176,7 @@ static void accepted(void *context, int fd, const char *from)
                               .since_ns = clock_now_ns()};
     client->queue_end = &client->queue;
     if (loop_io_new(server->tcad->loop, fd, LOOP_READ, ready, client, &client->io) < 0) {
-        log_error(NULL, "a client could not be accepted: no memory");
+        log_limited(&refused, LOG_LEVEL_ERROR, NULL, "a client could not be accepted: no memory");
         goto fail;
     }
     client->next = server->clients;

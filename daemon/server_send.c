@@ -46,8 +46,10 @@ struct client_fields client_fields(const struct client *client)
 
 void client_doom(struct client *client, const char *why)
 {
+    static struct log_limit dropped;
     if (!client->doomed)
-        log_warning(client_fields(client).text, "client pid %d: %s: dropped", client->pid, why);
+        log_limited(&dropped, LOG_LEVEL_WARNING, client_fields(client).text,
+                    "client pid %d: %s: dropped", client->pid, why);
     client->doomed = true;
     shutdown(client->fd,
              SHUT_RDWR); /* wakes ready(), which drops it; what was sent can still be read */

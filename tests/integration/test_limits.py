@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Full rings, exhausted quotas, no memory: clear errors, and everything goes on."""
 
+import json
 import os
 import resource
 import sys
@@ -257,6 +258,49 @@ class Quotas(harness.Case):
         refuse(1000)
         self.assertEqual(cluster[0].fds(), fds)
         self.assertLess(cluster[0].memory_kib(), memory + 1024 * harness.SLOW)
+
+
+@unittest.skipIf(os.geteuid(), "only root can be several users")
+class Privacy(harness.Case):
+    """What tcactl shows to whom."""
+
+    def seen(self, uid, node, session, plan):
+        """How many sessions, regions and published names there are for a user, and how the question for a plan ends."""
+        with wire.Client.of_user(uid, node.socket) as client:
+            client.ask(wire.hello(admin=True))
+
+            def document(verb, argument=""):
+                return json.loads(client.ask(wire.admin(verb, argument))[1][1][0])
+            self.assertEqual(document("status")["sessions"], 2)  # totals are for all
+            regions = document("regions")["regions"]
+            try:
+                document("plan", f"{session}.{plan}")
+                explained = True
+            except wire.Failure as failure:
+                self.assertEqual(failure.name, "-ENOENT")
+                explained = False
+            return (len(document("sessions")["sessions"]), len(regions), sum(len(region["published"]) for region in regions),
+                    len(document("plans")["plans"]), explained)
+
+    def test_private(self):
+        for private in "no", "yes":
+            with self.subTest(private=private):
+                cluster = self.cluster(1, options={"control.private": private})
+                os.chmod(cluster.directory, 0o755)
+                os.chmod(cluster[0].directory, 0o755)
+                actor, = cluster.group([0])
+                region, _ = actor.alloc(4096)
+                actor.ask(f"publish halo {actor.handle(region)}")
+                actor.plan("notify 0 0")
+                session, plan = cluster[0].plans()[0]["id"].split(".")
+                with wire.Client.of_user(65534, cluster[0].socket) as other:
+                    other.open()
+                    other.alloc(4096)
+                    mine, all_of_it = (1, 1, 0, 0, False), (2, 2, 1, 1, True)
+                    self.assertEqual(self.seen(0, cluster[0], session, plan), all_of_it)
+                    self.assertEqual(self.seen(65534, cluster[0], session, plan), all_of_it if private == "no" else mine)
+                    self.assertEqual(self.seen(65533, cluster[0], session, plan),
+                                     all_of_it if private == "no" else (0, 0, 0, 0, False))
 
 
 class Memory(harness.Case):

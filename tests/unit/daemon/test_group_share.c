@@ -73,7 +73,7 @@ Test(group_share, who_is_late_for_a_gather_is_named)
 
 /* ---- publishing ---- */
 
-static void count_published(void *context, const char *group, const char *name,
+static void count_published(void *context, uid_t uid, const char *group, const char *name,
                             const uint8_t handle[64])
 {
     cr_assert_str_eq(group, "g");
