@@ -310,6 +310,7 @@ static int bench_open(struct bench *bench, const struct driver_config *config)
     if (bench->shared)
         return open_shared(bench, config);
     uint8_t address[ADDRESS_MAX_BYTES];
+    struct driver *receiver;
     struct driver_caps caps;
     int r = bench->ops->probe(config, &caps);
     if (r == 0)
@@ -317,8 +318,11 @@ static int bench_open(struct bench *bench, const struct driver_config *config)
     if (r == 0) /* a driver of one node has both ends in one instance */
         r = side_open(bench, &bench->sender, config,
                       caps.other_nodes ? NULL : bench->receiver.driver);
+    receiver = bench->receiver.driver;
     if (r == 0)
-        r = bench->ops->address(bench->receiver.driver, address);
+        r = bench->ops->address(receiver, address);
+    if (r >= 0 && bench->ops->admit) /* both ends are on this host */
+        bench->ops->admit(receiver, address, (size_t)r, true);
     return r < 0 ? r
                  : bench->ops->peer_connect(bench->sender.driver, address, (size_t)r, &bench->peer);
 }

@@ -18,6 +18,18 @@ const char *exposure_off(const struct tcad *tcad, enum rail rail);
 /* The remedy for it; "" where there is nothing to mend. */
 const char *exposure_remedy(const struct tcad *tcad);
 
+struct descriptors {
+    uint64_t used, limit;
+};
+struct descriptors exposure_descriptors(void);
+/* Completions and messages of a rail that no peer can have sent. */
+uint64_t exposure_forged(const struct tcad *tcad, enum rail rail);
+
+/* Watches what anybody can do to an unprotected rail: what is forged is logged, and the last
+ * descriptors are kept for clients. */
+void exposure_watch(struct tcad *tcad);
+void exposure_end(struct tcad *tcad);
+
 /* What the operator is to know, as a list of texts; empty: all is well. */
 json_t *exposure_warnings(const struct tcad *tcad);
 /* The same into the log, once, at start. */

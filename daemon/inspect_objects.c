@@ -5,6 +5,7 @@
 
 #include "config/keys.h"
 #include "daemon/engine.h"
+#include "daemon/exposure.h"
 #include "daemon/group.h"
 #include "daemon/inspect.h"
 #include "daemon/peer.h"
@@ -210,6 +211,14 @@ json_t *inspect_stats(struct tcad *tcad)
         "Plans that lost a rail and moved to another one.", (double)tcad->rebound);
     one(families, "tcad_plans_returned", "counter", "", "Plans that went back to a better rail.",
         (double)tcad->returned);
+    const struct descriptors descriptors = exposure_descriptors();
+    one(families, "tcad_descriptors", "gauge", "", "File descriptors in use.",
+        (double)descriptors.used);
+    one(families, "tcad_descriptors_limit", "gauge", "", "File descriptors that it may have.",
+        (double)descriptors.limit);
+    one(families, "tcad_ofi_forged", "counter", "",
+        "Completions and messages of the rail ofi that no peer can have sent.",
+        (double)exposure_forged(tcad, RAIL_OFI));
     one(families, "tcad_engine_starts", "counter", "", "Starts taken by the engine.",
         (double)stats.starts);
     one(families, "tcad_engine_completions", "counter", "", "Starts completed by the engine.",

@@ -104,6 +104,19 @@ struct failure {
     struct driver_peer *peer;
 };
 
+/* Whether the node's host may connect to our end of the rail. Our own only once it is needed: what
+ * speaks from there may be anybody on this node. */
+static void admit(const struct link *link, bool come)
+{
+    struct driver *driver = engine_driver(link->links->tcad->engine, link->rail);
+    if (!driver->ops->admit || link->admitted == come)
+        return;
+    int r = driver->ops->admit(driver, link->address, link->address_bytes, come);
+    if (r < 0)
+        log_warning(NULL, "rail %s: the host of node %u cannot be admitted: %s",
+                    rail_name(link->rail), link->node, strerror(-r));
+}
+
 /* The puts in flight end now, not when the driver finds out. */
 static void fail_work(struct engine *engine, void *context)
 {
@@ -118,6 +131,8 @@ static void bury(struct link **at)
     struct failure *failure = link->peer ? malloc(sizeof *failure) : NULL;
     *at = link->next;
     link->dead = true;
+    admit(link, false);
+    link->admitted = false;
     if (failure) {
         *failure = (struct failure){link->rail, link->peer};
         engine_call(link->links->tcad->engine, fail_work, free, failure);
@@ -172,6 +187,10 @@ void links_up(struct links *links, uint32_t node, size_t rail_count, Tca__RailAd
             memcpy(link->address, rails[i]->address.data, link->address_bytes);
         link->next = links->first;
         links->first = link;
+        if (node != links->tcad->node) {
+            admit(link, true);
+            link->admitted = true;
+        }
     }
 }
 
@@ -240,6 +259,10 @@ int link_connect(struct link *link)
     struct driver *driver = engine_driver(link->links->tcad->engine, link->rail);
     int r = 0;
     pthread_mutex_lock(&link->links->connecting);
+    if (!link->admitted) {
+        admit(link, true);
+        link->admitted = true;
+    }
     if (!link->peer)
         r = driver->ops->peer_connect(driver, link->address, link->address_bytes, &link->peer);
     pthread_mutex_unlock(&link->links->connecting);

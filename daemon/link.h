@@ -22,6 +22,7 @@ struct link {
     enum rail rail;
     uint32_t refs; /* the table, plans */
     bool dead;     /* out of the table */
+    bool admitted; /* its host may connect to us */
     size_t address_bytes;
     uint8_t address[ADDRESS_MAX_BYTES];
     struct driver_peer *peer; /* NULL until link_connect() */

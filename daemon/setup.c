@@ -58,6 +58,7 @@ struct driver_config tcad_driver_config(const struct tcad *tcad)
         .address = address || tcad->cluster->count > 1 ? address : "127.0.0.1",
         .port = (uint16_t)tcad->conf->rails.ofi_port,
         .unprotected = tcad->conf->rails.ofi_unprotected,
+        .guarded = true,
         .runtime_dir = tcad->conf->node.runtime_dir,
         .segment_bytes = tcad->conf->rails.segment_bytes,
     };
@@ -331,6 +332,7 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
         r = metrics_new(tcad, text, text_bytes, &tcad->metrics);
     if (r == 0) {
         exposure_log(tcad);
+        exposure_watch(tcad);
         calibration_start(tcad);
     }
     return r;
@@ -371,6 +373,7 @@ void tcad_deinit(struct tcad *tcad)
         server_drop_clients(tcad->server);
     loop_timer_free(tcad->shut_down_timer);
     loop_timer_free(tcad->return_timer);
+    exposure_end(tcad);
     if (tcad->session_count > 0 || tcad->bindings == NULL) {
         server_free(tcad->server);
         /* Something in flight did not end in time (or nothing was set up): the kernel takes it all

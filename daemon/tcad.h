@@ -35,6 +35,11 @@ struct exposure {
     enum rail refused; /* RAIL_NONE: none */
     char why[96];
     char remedy[320];
+    struct loop_timer *timer; /* NULL: nothing is watched */
+    bool shut;                /* for want of descriptors nobody new may connect to a rail */
+    uint64_t forged;          /* that were logged */
+    int spare[256];           /* descriptors that are kept for clients */
+    unsigned spare_count;
 };
 
 struct tcad {

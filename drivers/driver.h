@@ -51,6 +51,7 @@ struct driver_config {
     const char *address;  /* ofi: local address, host name or interface to bind to; NULL: any */
     uint16_t port;        /* ofi: to listen on; 0: any that is free */
     bool unprotected; /* ofi: also where anybody who reaches the port may talk to us; else -EPERM */
+    bool guarded;     /* ofi: only hosts that were admitted may connect, where that can be had */
     const char *runtime_dir; /* a directory of the daemon's, for sockets and the like */
     uint64_t segment_bytes;  /* size of a gathered piece; 0: the driver's default */
     const char *board;       /* peach2: control socket of this node's board; NULL: there is none */
@@ -83,6 +84,7 @@ struct driver_cable {
 /* How a driver that listens on a network can be reached, and what it has turned away. */
 struct driver_door {
     char address[64]; /* "10.0.0.1:7081"; "": not of a kind that people would know */
+    bool guarded;     /* only admitted hosts may connect */
     uint64_t forged;  /* completions and messages that no peer can have sent */
 };
 
@@ -197,6 +199,11 @@ struct driver_ops {
 
     /* Drivers that listen on a network; NULL in others. Any thread. */
     void (*door)(const struct driver *driver, struct driver_door *ret_door);
+    /* The host of the instance with this address may connect from now on, or not any more; as often
+     * not as it may. Where nobody is kept out nothing happens. */
+    int (*admit)(struct driver *driver, const void *address, size_t address_bytes, bool come);
+    /* Nobody may connect for now; connections that stand are left alone. */
+    void (*shut)(struct driver *driver, bool shut);
 
     /* Networks without switches; NULL in others. Any thread; places are counted from 0 within the
      * sub-cluster. */

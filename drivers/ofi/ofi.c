@@ -41,8 +41,10 @@ static int ofi_address(struct driver *driver, void *ret_address)
 static void ofi_door(const struct driver *driver, struct driver_door *ret_door)
 {
     const struct ofi_driver *ofi = (const struct ofi_driver *)driver;
-    *ret_door =
-        (struct driver_door){.forged = atomic_load_explicit(&ofi->forged, memory_order_relaxed)};
+    *ret_door = (struct driver_door){
+        .forged = atomic_load_explicit(&ofi->forged, memory_order_relaxed),
+        .guarded = ofi->filter.in_force,
+    };
     ofi_name_text(ofi, &ofi->address, ret_door->address, sizeof(ret_door->address));
 }
 
@@ -68,4 +70,6 @@ const struct driver_ops ofi_driver_ops = {
     .event_fd = ofi_event_fd,
     .arm = ofi_arm,
     .door = ofi_door,
+    .admit = ofi_admit,
+    .shut = ofi_shut,
 };

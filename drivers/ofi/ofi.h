@@ -224,6 +224,22 @@ struct ofi_landings {
         last_free; /* a queue, so that a generation comes back late; UINT32_MAX: empty */
 };
 
+/* An address of IP, in host byte order; of IPv4 in the first word. */
+struct ofi_host {
+    uint32_t word[4];
+    unsigned references;
+};
+
+/* See ofi_filter.c. Under the driver's names_lock. */
+struct ofi_filter {
+    int fd;        /* the provider's; -1: there is none, or nobody is to be kept out */
+    bool v6;       /* of that kind are the hosts */
+    bool shut;     /* for everybody */
+    bool in_force; /* the kernel has it */
+    struct ofi_host *hosts;
+    size_t count;
+};
+
 struct ofi_driver {
     struct driver driver;
     struct fi_info *info;
@@ -246,6 +262,7 @@ struct ofi_driver {
     struct ofi_memory sink;
     uint64_t sink_bytes[8]; /* what others write there means nothing */
 
+    struct ofi_filter filter;
     pthread_mutex_t names_lock;
     struct ofi_name *names;
 
@@ -286,6 +303,12 @@ void ofi_name_text(const struct ofi_driver *ofi, const struct ofi_address *addre
 int ofi_open_driver(const struct driver_config *config, const struct driver_events *events,
                     struct driver **ret_driver);
 void ofi_close(struct driver *driver);
+
+/* ofi_filter.c */
+void ofi_filter_init(struct ofi_driver *ofi);
+void ofi_filter_deinit(struct ofi_driver *ofi);
+int ofi_admit(struct driver *driver, const void *address, size_t address_bytes, bool come);
+void ofi_shut(struct driver *driver, bool shut);
 
 /* ofi_memory.c */
 int ofi_memory_register(struct ofi_driver *ofi, void *base, uint64_t length_bytes, uint64_t access,

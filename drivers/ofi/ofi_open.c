@@ -219,7 +219,7 @@ int ofi_open_driver(const struct driver_config *config, const struct driver_even
     if (!ofi)
         return -ENOMEM;
     ofi->driver = (struct driver){.ops = &ofi_driver_ops, .events = *events};
-    ofi->event_fd = ofi->timer_fd = -1;
+    ofi->event_fd = ofi->timer_fd = ofi->filter.fd = -1;
     ofi->landings.first_free = ofi->landings.last_free = UINT32_MAX;
     ofi->active.next_active = ofi->active.previous_active = &ofi->active;
     ofi->answers_last = &ofi->answers;
@@ -238,6 +238,8 @@ int ofi_open_driver(const struct driver_config *config, const struct driver_even
         r = open_endpoint(ofi);
     if (r == 0)
         r = make_address(ofi);
+    if (r == 0 && config->guarded)
+        ofi_filter_init(ofi);
     if (r == 0)
         r = ofi_requests_init(ofi, segment_bytes(config));
     if (r < 0) {
@@ -280,6 +282,7 @@ void ofi_close(struct driver *driver)
         free(name);
     }
     free(ofi->landings.entries);
+    ofi_filter_deinit(ofi);
     pthread_mutex_destroy(&ofi->names_lock);
     free(ofi);
 }

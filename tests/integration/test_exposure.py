@@ -3,11 +3,12 @@
 they said, nowhere else."""
 
 import os
+import resource
 import socket
 import struct
 
 import harness
-from harness import Stream
+from harness import Stream, until
 
 
 def listening(process):
@@ -31,6 +32,20 @@ def listening(process):
 
 def rail(node):
     return next(rail for rail in node.tcactl("status")["rails"] if rail["rail"] == "ofi")
+
+
+def connects(source, target, seconds=1.0):
+    """A connection from an address to "address:port", or None when nothing answers: what is dropped is not refused."""
+    connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    connection.settimeout(seconds)
+    connection.bind((source, 0))
+    try:
+        host, port = target.rsplit(":", 1)
+        connection.connect((host, int(port)))
+    except TimeoutError:
+        connection.close()
+        return None
+    return connection
 
 
 class Exposure(harness.Case):
@@ -96,6 +111,53 @@ class Exposure(harness.Case):
             stream = self.far(cluster, rail="ofi", shape=shape, target_shape=shape)
             self.assertEqual(stream.run(3), 3)
             cluster.kill_actors([stream.sender, stream.receiver])
+
+    def test_only_hosts_of_nodes_may_connect(self):
+        cluster = self.cluster(2)
+        until(lambda: cluster[0].ping(cluster[1]), "they are connected")
+        address = rail(cluster[0])["address"]
+        with connects(harness.ADDRESS, address, harness.DEADLINE_S) as connection:
+            self.assertIsNotNone(connection, "the other node's host")
+        self.assertIsNone(connects("127.0.0.1", address), "somebody else's host")
+        self.assertIn("from the address of a node", cluster[0].tcactl("status")["warnings"][0])
+        stream = self.far(cluster, rail="ofi")
+        self.assertEqual(stream.run(3), 3)
+        cluster[1].kill()
+        until(lambda: cluster[0].state_of(cluster[1]) == "down", "it is gone")
+        self.assertIsNone(connects(harness.ADDRESS, address), "the host of a node that is gone")
+
+    def test_the_own_host_once_it_is_needed(self):
+        node = self.cluster(1)[0]
+        address = rail(node)["address"]
+        host = address.rsplit(":", 1)[0]
+        self.assertIsNone(connects(host, address))
+        stream = Stream(*node.cluster.group([0, 0]), rail="ofi")
+        self.assertEqual(stream.run(1), 1)
+        with connects(host, address, harness.DEADLINE_S) as connection:
+            self.assertIsNotNone(connection)
+
+    def test_a_flood_leaves_descriptors_for_clients(self):
+        cluster = self.cluster(2)
+        node, limit = cluster[0], 256
+        until(lambda: node.ping(cluster[1]), "they are connected")
+        resource.prlimit(node.process.pid, resource.RLIMIT_NOFILE, (limit, limit))
+        address = rail(node)["address"]
+        flood = []
+        self.addCleanup(lambda: [connection.close() for connection in flood])
+        for _ in range(4 * limit):
+            flood.append(connects(harness.ADDRESS, address))
+            if not flood[-1]:
+                flood.pop()
+                break
+        until(lambda: any("descriptors are in use" in text for text in node.tcactl("status")["warnings"]), "the door is shut")
+        self.assertIsNone(connects(harness.ADDRESS, address))
+        for number in range(4):
+            actor = cluster.actor()
+            actor.ask(f"open more{number} 0 1 -2")
+            actor.alloc(1 << 20)
+        self.assertIn("nobody new may connect", node.log_text())
+        metrics = node.tcactl("stats")
+        self.assertEqual(next(f["samples"][0]["value"] for f in metrics["families"] if f["name"] == "tcad_descriptors_limit"), limit)
 
     def test_a_port_that_is_taken(self):
         cluster = self.cluster(2)
