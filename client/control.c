@@ -31,18 +31,25 @@ void answer_free(struct answer *answer)
 
 static int say_lost(const struct control *control)
 {
+    char which[160];
     switch (control->lost) {
     case -EHOSTDOWN:
+        if (!control->heard)
+            return error_set(control->lost,
+                             "the tcad at %s closed the connection without an answer: it was just "
+                             "ended, or is of another release than this libtca (%s); compare tcad "
+                             "--version",
+                             control->path, tca_version());
         return error_set(
             control->lost,
             "the tcad at %s has gone: close the session and open another once it is back",
             control->path);
     case -EPROTONOSUPPORT:
-        return error_set(
-            control->lost,
-            "the tcad at %s speaks another version; libtca %s speaks protocol version %d: update "
-            "the older of the two",
-            control->path, tca_version(), PROTO_VERSION);
+        frame_compare("it", control->version, "this libtca", which, sizeof(which));
+        return error_set(control->lost,
+                         "the tcad at %s speaks another version than libtca %s: %s; install the "
+                         "same release of both, and restart what was replaced",
+                         control->path, tca_version(), which);
     case -EMFILE:
     case -ENOMEM:
         return error_set(control->lost,
@@ -82,11 +89,15 @@ int control_lose(struct control *control, int error)
 static int receive(struct control *control, struct answer *ret_answer)
 {
     struct answer answer = {0};
-    int r = frame_recv(control->fd, &answer.frame);
+    struct frame_header header;
+    int r = frame_recv_any(control->fd, &header, &answer.frame);
     if (r == -EAGAIN)
         return r;
+    if (r == -EPROTONOSUPPORT)
+        control->version = header.version;
     if (r < 0)
         return control_lose(control, r);
+    control->heard = true;
     answer.message =
         tca__message__unpack(NULL, answer.frame->header.length_bytes, answer.frame->payload);
     if (!answer.message) {

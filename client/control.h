@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "client/socket.h"
@@ -31,9 +32,11 @@ struct control {
     int lost; /* 0, -EHOSTDOWN (gone), -EPROTO (nonsense), -EPROTONOSUPPORT (another version),
                  -EMFILE, -ENOMEM */
     int fd;
-    uint32_t tag;  /* of the last question */
-    uint32_t owed; /* answers that were given up: they are still to come */
-    pid_t pid;     /* who opened it: a child must not use it */
+    uint32_t tag;     /* of the last question */
+    bool heard;       /* at least one answer or event has come */
+    uint16_t version; /* that the daemon speaks instead (-EPROTONOSUPPORT) */
+    uint32_t owed;    /* answers that were given up: they are still to come */
+    pid_t pid;        /* who opened it: a child must not use it */
     const struct control_ops *ops;
     void *context;
     char path[SOCKET_PATH_BYTES];

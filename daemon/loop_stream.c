@@ -98,9 +98,9 @@ static int refuse_header(struct stream *stream, const struct frame_header *heade
     if (error == -EPROTONOSUPPORT)
         snprintf(
             text, sizeof text,
-            "it speaks protocol version %u, this daemon version %d: both nodes must run the same "
-            "release of tcad",
-            header->version, PROTO_VERSION);
+            "it speaks protocol version %u, this daemon version %d: %s is older, both nodes must "
+            "run the same release of tcad",
+            header->version, PROTO_VERSION, header->version < PROTO_VERSION ? "it" : "this one");
     else if (!stream->tls && bytes[0] == 0x16 && bytes[1] == 0x03) /* a TLS record */
         snprintf(
             text, sizeof text,

@@ -55,16 +55,37 @@ static void client_drop(struct client *client)
     }
 }
 
+/* Its library is of another release: which of the two has to be replaced? */
+static void refuse_version(const struct client *client, const struct frame_header *header)
+{
+    static struct log_limit refused;
+    char text[512], which[160];
+    frame_compare("this program's libtca", header->version, "tcad " TCAD_VERSION, which,
+                  sizeof which);
+    snprintf(text, sizeof text, "%s of node %s: %s", which, client->tcad->conf->node.name,
+             header->version < PROTO_VERSION
+                 ? "start the program with the libtca of tcad's release (is an old one in "
+                   "LD_LIBRARY_PATH, in its rpath, or linked into it?)"
+                 : "install the library's release of tcad on this node, and restart it (systemctl "
+                   "restart tcad)");
+    log_limited(&refused, LOG_LEVEL_WARNING, client_fields(client).text, "client pid %d uid %u: %s",
+                client->pid, client->uid, text);
+    frame_refuse(client->fd, header, text); /* it is to hear it, if it listens */
+}
+
 /* False: the connection is over. */
 static bool receive(struct client *client)
 {
     static struct log_limit broken;
     struct frame *frame;
-    int r = frame_recv(client->fd, &frame);
+    struct frame_header header;
+    int r = frame_recv_any(client->fd, &header, &frame);
     if (r == -EAGAIN || r == -EINTR)
         return true;
     if (r < 0) {
-        if (r != -ECONNRESET)
+        if (r == -EPROTONOSUPPORT)
+            refuse_version(client, &header);
+        else if (r != -ECONNRESET)
             log_limited(&broken, LOG_LEVEL_WARNING, client_fields(client).text,
                         "client pid %d uid %u: broken frame: %s", client->pid, client->uid,
                         status_text(r));

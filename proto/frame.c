@@ -261,8 +261,15 @@ static int unpack_memfd(struct frame *frame)
 
 int frame_recv(int socket_fd, struct frame **ret_frame)
 {
+    struct frame_header header;
+    return frame_recv_any(socket_fd, &header, ret_frame);
+}
+
+int frame_recv_any(int socket_fd, struct frame_header *ret_header, struct frame **ret_frame)
+{
     struct frame_header header = {0};
     ssize_t n = peek_message(socket_fd, &header);
+    *ret_header = header;
     if (n < 0)
         return (int)n;
 

@@ -65,6 +65,18 @@ int frame_send_message(int socket_fd, uint32_t tag, const ProtobufCMessage *mess
  * or a memfd that is not sealed. */
 int frame_recv(int socket_fd, struct frame **ret_frame);
 
+/* The same; *ret_header is the header of what was there, refused or not (all zero: there was none).
+ */
+int frame_recv_any(int socket_fd, struct frame_header *ret_header, struct frame **ret_frame);
+
+/* The answer to a frame of another version, in that version, so that its sender can read it: a
+ * Failure. As frame_send(). */
+int frame_refuse(int socket_fd, const struct frame_header *refused, const char *text);
+
+/* For such an answer: "the library (version 1) is older than tcad (version 2)". */
+void frame_compare(const char *other, unsigned other_version, const char *own, char *ret_text,
+                   size_t text_bytes);
+
 /* Before a connection is closed: takes what still waits there away, so that closing it does not
  * close descriptors of the other side's making, which may take as long as it likes. Nothing can be
  * received after this. */

@@ -1,12 +1,16 @@
 /* From a message to a frame. Short ones are packed into memory; layouts with lists make long ones,
  * whose parts go into the memfd from where they are. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "proto/frame.h"
 #include "proto/frame_memfd.h"
+#include "proto/status.h"
+#include "proto/tca.pb-c.h"
 
 struct sink {
     ProtobufCBuffer buffer;
@@ -71,4 +75,38 @@ int frame_send_message(int socket_fd, uint32_t tag, const ProtobufCMessage *mess
     if (payload != small)
         free(payload);
     return r;
+}
+
+/* ---- to another version ---- */
+
+int frame_refuse(int socket_fd, const struct frame_header *refused, const char *text)
+{
+    Tca__Failure failure = TCA__FAILURE__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    struct {
+        struct frame_header header;
+        uint8_t payload[2048];
+    } frame;
+    failure.status = status_to_wire(-EPROTONOSUPPORT);
+    failure.text = (char *)text;
+    message.body_case = TCA__MESSAGE__BODY_FAILURE;
+    message.failure = &failure;
+    const size_t bytes = tca__message__get_packed_size(&message);
+    if (bytes > sizeof frame.payload)
+        return -EMSGSIZE;
+    tca__message__pack(&message, frame.payload);
+    frame_header_fill(&frame.header, refused->tag, (uint32_t)bytes);
+    frame.header.version = refused->version;
+    if (send(socket_fd, &frame, sizeof frame.header + bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        return -errno;
+    return 0;
+}
+
+void frame_compare(const char *other, unsigned other_version, const char *own, char *ret_text,
+                   size_t text_bytes)
+{
+    const unsigned own_version = PROTO_VERSION;
+    snprintf(ret_text, text_bytes, "%s (protocol version %u) is %s than %s (protocol version %u)",
+             other, other_version, other_version < own_version ? "older" : "newer", own,
+             own_version);
 }

@@ -1,7 +1,9 @@
 /* Limits that both ends of a socket or of a shared segment must agree on. */
 #pragma once
 
+#ifndef PROTO_VERSION   /* tests build other ones */
 #define PROTO_VERSION 1 /* of the frames and of every shared structure */
+#endif
 
 enum {
     FRAME_INLINE_MAX = 64 * 1024, /* longest payload inside one SOCK_SEQPACKET message */

@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
 """What operators and health checks rely on: draining, exit codes, versions."""
 
+import os
+import socket
+import subprocess
+
 import harness
 
 
@@ -39,6 +43,44 @@ class Draining(harness.Case):
             return actor.ask(f"check {region} 0 4096 {seed}") is not None
         except harness.Failed:
             return False
+
+
+class Versions(harness.Case):
+    """A library of another protocol than the daemon's: both ways, the user is told which is older, and what to do."""
+
+    TOLD = {"0": ("this program's libtca", "version 0", "is older than tcad", "version 1", "start the program with the libtca"),
+            "2": ("this program's libtca", "version 2", "is newer than tcad", "version 1", "restart it")}
+
+    def open_with(self, node, version):
+        result = subprocess.run([os.environ["TCA_TEST_MEMBER"] + "-" + version], env={**os.environ, "TCA_SOCKET": node.socket},
+                                capture_output=True, text=True, timeout=harness.DEADLINE_S, check=False)
+        self.assertEqual(result.returncode, 1, result)
+        return result.stderr
+
+    def test_the_daemon_answers_every_version(self):
+        cluster = self.cluster(1)
+        for version, words in self.TOLD.items():
+            with self.subTest(version=version):
+                said = self.open_with(cluster[0], version)
+                for word in words:
+                    self.assertIn(word, said)
+                    self.assertIn(word, cluster[0].log_text())
+
+    def test_a_daemon_that_cannot_answer(self):
+        """As older ones did, it closes the connection."""
+        directory = harness.tempfile.mkdtemp(prefix="tca-test-")
+        self.addCleanup(harness.shutil.rmtree, directory)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(os.path.join(directory, "tcad.sock"))
+            listener.listen()
+            with subprocess.Popen([os.environ["TCA_TEST_MEMBER"]], env={**os.environ, "TCA_SOCKET": listener.getsockname()},
+                                  stderr=subprocess.PIPE, text=True) as member:
+                connection, _ = listener.accept()
+                connection.recv(65536)
+                connection.close()
+                said = member.communicate(timeout=harness.DEADLINE_S)[1]
+        self.assertIn("closed the connection without an answer", said)
+        self.assertIn("another release", said)
 
 
 if __name__ == "__main__":
