@@ -61,13 +61,24 @@ static bool is_own_socket(const char *path)
     return lstat(path, &status) == 0 && S_ISSOCK(status.st_mode) && status.st_uid == getuid();
 }
 
+/* In /tmp others could have made it, or a link; or write there. */
+static bool is_own_directory(const char *path)
+{
+    struct stat status;
+    return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == getuid() &&
+           !(status.st_mode & (S_IWGRP | S_IWOTH));
+}
+
 static bool find_user_socket(char path[SOCKET_PATH_BYTES])
 {
     const char *base = runtime_base();
     int length = base ? snprintf(path, SOCKET_PATH_BYTES, "%s/tcad/tcad.sock", base) : -1;
     if (length > 0 && length < SOCKET_PATH_BYTES && is_own_socket(path))
         return true;
-    snprintf(path, SOCKET_PATH_BYTES, "/tmp/tcad-%u/tcad.sock", (unsigned)getuid());
+    snprintf(path, SOCKET_PATH_BYTES, "/tmp/tcad-%u", (unsigned)getuid());
+    if (!is_own_directory(path))
+        return false;
+    strcat(path, "/tcad.sock");
     return is_own_socket(path);
 }
 

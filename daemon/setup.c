@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/binding.h"
 #include "daemon/calibration.h"
+#include "daemon/directory.h"
 #include "daemon/engine.h"
 #include "daemon/exposure.h"
 #include "daemon/fabric.h"
@@ -149,47 +149,6 @@ static void peer_down(void *context, uint32_t node, int error, const char *text)
 
 /* ---- making ---- */
 
-/* With its parents. */
-static int make_path(const char *path, mode_t mode)
-{
-    char part[4096];
-    if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
-        return -ENAMETOOLONG;
-    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdir(part, 0755) < 0 && errno != EEXIST)
-            return -errno;
-        *slash = '/';
-    }
-    return mkdir(part, mode) < 0 && errno != EEXIST ? -errno : 0;
-}
-
-static int make_directory(const char *path, mode_t mode, const char *key, char *text,
-                          size_t text_bytes)
-{
-    int r = make_path(path, mode);
-    if (r < 0) {
-        snprintf(text, text_bytes, "%s: %s (%s): make it, or name one that this user can write",
-                 path, strerror(-r), key);
-        return r;
-    }
-    struct stat status;
-    if (stat(path, &status) == 0 && status.st_uid != geteuid() && geteuid() != 0) {
-        snprintf(text, text_bytes,
-                 "%s: it belongs to user %u, not to us, %u (%s): somebody may have put it there; "
-                 "name another",
-                 path, status.st_uid, geteuid(), key);
-        return -EACCES;
-    }
-    if (access(path, R_OK | W_OK | X_OK) < 0) {
-        r = -errno;
-        snprintf(text, text_bytes, "%s: %s (%s): user %u must be able to write there", path,
-                 strerror(-r), key, geteuid());
-        return r;
-    }
-    return 0;
-}
-
 static void say_failed(const struct tcad_conf *conf, enum rail rail, int error, char *text,
                        size_t text_bytes)
 {
@@ -304,10 +263,10 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
     while (tcad->incarnation == 0 && r >= 0)
         r = getrandom(&tcad->incarnation, sizeof tcad->incarnation, 0) < 0 ? -errno : 0;
     if (r == 0)
-        r = make_directory(conf->node.runtime_dir, tcad->is_system ? 0755 : 0700,
+        r = directory_make(conf->node.runtime_dir, tcad->is_system ? 0755 : 0700,
                            "node.runtime_dir", text, text_bytes);
     if (r == 0)
-        r = make_directory(conf->node.state_dir, tcad->is_system ? 0755 : 0700, "node.state_dir",
+        r = directory_make(conf->node.state_dir, tcad->is_system ? 0755 : 0700, "node.state_dir",
                            text, text_bytes);
     if (r == 0)
         r = loop_new(&tcad->loop);
