@@ -177,6 +177,27 @@ static int default_region_bytes_per_session(struct completion *c)
     return 0;
 }
 
+/* This share of the machine's memory. */
+static uint64_t share(const struct config_key *key, unsigned parts)
+{
+    uint64_t bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / parts;
+
+    bytes -= bytes % key->min;
+    return bytes < key->min ? key->min : bytes > key->max ? key->max : bytes;
+}
+
+static int default_user_bytes(struct completion *c)
+{
+    c->conf->limits.bytes_per_user = share(KEY_AT(limits.bytes_per_user), 16);
+    return 0;
+}
+
+static int default_all_bytes(struct completion *c)
+{
+    c->conf->limits.bytes = share(KEY_AT(limits.bytes), 8);
+    return 0;
+}
+
 static int default_socket(struct completion *c)
 {
     return set_default(c, KEY_AT(control.socket), format("%s/tcad.sock", c->conf->node.runtime_dir),
@@ -396,6 +417,8 @@ int conf_complete(struct tcad_conf *conf, bool system, struct config_errors *err
         {offsetof(struct tcad_conf, memory.region_bytes_per_user), default_region_bytes_per_user},
         {offsetof(struct tcad_conf, memory.region_bytes_per_session),
          default_region_bytes_per_session},
+        {offsetof(struct tcad_conf, limits.bytes_per_user), default_user_bytes},
+        {offsetof(struct tcad_conf, limits.bytes), default_all_bytes},
         {offsetof(struct tcad_conf, rails.calibration_file), default_calibration_file},
         {offsetof(struct tcad_conf, rails.peach2_board), default_peach2_board},
     };

@@ -112,6 +112,12 @@ const struct config_key config_keys[] = {
     {KEY(limits, plan_bytes_per_session, plan_bytes_per_session), .type = CONFIG_BYTES, .min = MIB,
      .max = TIB, .initial = "256M", .reloadable = true,
      .help = "What the plans of one client may hold in the daemon."},
+    {KEY(limits, bytes_per_user, bytes_per_user), .type = CONFIG_BYTES, .min = MIB, .max = 64 * TIB,
+     .reloadable = true, .default_help = "a sixteenth of the machine's memory",
+     .help = "What one user may make the daemon hold, besides the memory of regions."},
+    {KEY(limits, bytes, bytes), .type = CONFIG_BYTES, .min = MIB, .max = 64 * TIB,
+     .reloadable = true, .default_help = "an eighth of the machine's memory",
+     .help = "The same of all users together."},
 
     {KEY(engine, spin, spin_ns), .type = CONFIG_DURATION, .max = S, .initial = "50us",
      .reloadable = true, .help = "How long an idle engine thread polls before it begins to yield."},

@@ -70,6 +70,8 @@ struct tcad_conf {
         uint32_t groups_per_user;
         uint32_t published_per_group;
         uint64_t plan_bytes_per_session;
+        uint64_t bytes_per_user; /* in the daemon, besides the memory of regions */
+        uint64_t bytes;          /* of all users */
     } limits;
     struct {
         uint64_t spin_ns;

@@ -150,6 +150,7 @@ static void released(void *context)
     if (binding->notify)
         session_unnotified(binding->notify);
     region_unref(binding->region);
+    charge_drop(&binding->charge);
     free(binding->layout);
     free(binding);
 }
@@ -211,6 +212,16 @@ static void register_done(void *context)
     engine_call(binding->tcad->engine, land_work, land_done, binding);
 }
 
+int binding_charge(struct tcad *tcad, struct binding_args *args, char *text, size_t text_bytes)
+{
+    enum { LANDING_BYTES = 512 }; /* at a driver */
+    const uid_t uid = args->region ? args->region->uid : args->notify->uid;
+    return charge_take(tcad, &args->charge, uid, USER_BINDINGS,
+                       sizeof(struct binding) + RAIL_COUNT * LANDING_BYTES +
+                           (args->layout ? layout_bytes(args->layout) : 0),
+                       "what a put needs where it lands", text, text_bytes);
+}
+
 static void nothing(struct engine *engine, void *context)
 {
 }
@@ -228,6 +239,7 @@ void binding_new(struct tcad *tcad, const struct binding_args *args,
     binding->owned = args->owned;
     binding->layout = args->layout;
     binding->offset_bytes = args->offset_bytes;
+    binding->charge = args->charge;
     binding->made = made;
     binding->context = context;
     for (int rail = 0; rail < RAIL_COUNT; rail++)

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "daemon/engine.h"
+#include "daemon/user.h"
 #include "daemon/uses.h"
 #include "drivers/driver.h"
 #include "proto/tca.pb-c.h"
@@ -29,9 +30,12 @@ struct binding_args {
     struct layout *layout;  /* taken over, also on failure; NULL with a NULL region */
     struct session *notify; /* NULL: no notification */
     uint32_t slot;
-    unsigned rails; /* bit per enum rail */
-    bool owned;     /* by a plan of this node, which ends it once its puts are quiet */
+    unsigned rails;       /* bit per enum rail */
+    bool owned;           /* by a plan of this node, which ends it once its puts are quiet */
+    struct charge charge; /* from binding_charge(); taken over */
 };
+/* To the user of the memory, or of who is notified: 0, or -EDQUOT and a text. */
+int binding_charge(struct tcad *tcad, struct binding_args *args, char *text, size_t text_bytes);
 
 /* What the end of a binding hangs on, besides the asker. */
 enum { BINDING_OF_REGION, BINDING_OF_NOTIFIED, BINDING_OF_ASKER, BINDING_OF_NODE, BINDING_USES };
@@ -55,6 +59,7 @@ struct binding {
     uint8_t blob[RAIL_COUNT][LANDING_MAX_BYTES];
     size_t blob_bytes[RAIL_COUNT];
     bool making, ended;
+    struct charge charge;
     int error;
     void (*made)(void *context, int status, struct binding *binding, const char *text);
     void *context;

@@ -159,6 +159,8 @@ void bindings_asked(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__P
                  off ? exposure_remedy(tcad) : "");
         r = -ENETDOWN;
     }
+    if (r == 0)
+        r = binding_charge(tcad, &args, text, sizeof text);
     struct question *question = r == 0 ? malloc(sizeof *question) : NULL;
     if (r == 0 && !question) {
         snprintf(text, sizeof text, "no memory");
@@ -166,6 +168,7 @@ void bindings_asked(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__P
     }
     if (r < 0) {
         free(args.layout);
+        charge_drop(&args.charge);
         peers_fail(tcad->peers, node, tag, r, "%s", text);
         return;
     }

@@ -49,6 +49,12 @@ struct place *place_new(struct session *session, const char *group, uint32_t roo
     return place;
 }
 
+uint64_t group_place_bytes(uint32_t size)
+{
+    return sizeof(struct place) + size * sizeof(struct gone) +
+           GROUP_REQUESTS_MAX * sizeof(struct request);
+}
+
 static void place_free(struct groups *groups, struct place *place)
 {
     *place->link = place->next;
@@ -56,6 +62,7 @@ static void place_free(struct groups *groups, struct place *place)
         place->next->link = place->link;
     table_remove(&groups->by_session, &place->entry);
     place_drop_published(place);
+    charge_drop(&place->charge);
     free(place->gone);
     free(place);
 }

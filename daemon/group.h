@@ -25,6 +25,8 @@ struct groups *groups_free(struct groups *groups);
 
 /* The member's side: requests of a session. Each answers the session (session_answer, session_fail)
  * under this tag, later. */
+/* What a session of a group of so many takes for its place in it. */
+uint64_t group_place_bytes(uint32_t size);
 void group_join(struct session *session, uint32_t tag, const Tca__GroupJoin *join);
 void group_gather(struct session *session, uint32_t tag, const Tca__Gather *gather);
 void group_publish(struct session *session, uint32_t tag, const Tca__Publish *publish);

@@ -27,6 +27,7 @@ static void stop_gathering(struct group *group, struct member *member)
     member->gathering = false;
     free(member->blob);
     member->blob = NULL;
+    charge_lower(&group->charge, group->blob_bytes + 1);
     group->gathering--;
 }
 
@@ -163,8 +164,14 @@ void root_gather(struct root *root, uint32_t node, uint32_t tag, const Tca__Peer
     if (!agrees(root, group, node, tag, gather))
         return;
     struct member *member = &group->members[gather->rank];
+    r = group_charge(root, group, gather->blob.len + 1, "a gather", text, sizeof text);
+    if (r < 0) {
+        peers_fail(root->tcad->peers, node, tag, r, "%s", text);
+        return;
+    }
     member->blob = malloc(gather->blob.len + 1);
     if (!member->blob) {
+        charge_lower(&group->charge, gather->blob.len + 1);
         peers_fail(root->tcad->peers, node, tag, -ENOMEM, "no memory for a gather");
         return;
     }

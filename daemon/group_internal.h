@@ -14,6 +14,8 @@
 
 enum {
     GROUP_TEXT_MAX = 320,
+    GROUP_REQUESTS_MAX = 64, /* that one session may wait for: a thread waits for one, and the root
+                                keeps each */
 };
 
 /*
@@ -89,6 +91,7 @@ struct group {
     uint32_t published_count;
     struct lookup *lookups;
     uint32_t lookup_count;
+    struct charge charge; /* of all this, to the user */
 };
 
 struct root {
@@ -107,6 +110,9 @@ bool early_keep(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerG
 bool early_retry(struct root *root, uint64_t now_ns);
 /* session 0: all of the node. */
 void early_session_gone(struct root *root, uint32_t node, uint64_t session);
+/* So much more is charged to the group's user: 0, or a negative errno and a text. */
+int group_charge(struct root *root, struct group *group, uint64_t bytes, const char *what,
+                 char *text, size_t text_bytes);
 /* A join that does not wait any more: it is in, or refused. */
 void root_try_join(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerGroupJoin *join);
 
@@ -179,6 +185,7 @@ struct place {
     char group[NAME_MAX_BYTES]; /* "": the session is alone, without a root */
     struct gone *gone;          /* [size] */
     struct own *published;
+    struct charge charge; /* of these; the rest is its session's */
 };
 
 struct groups {

@@ -80,6 +80,7 @@ static int withdraw(struct root *root, struct group *group, uint32_t node, const
         }
         *at = published->next;
         group->published_count--;
+        charge_lower(&group->charge, sizeof *published);
         free(published);
         return 0;
     }
@@ -112,8 +113,12 @@ static int add(struct root *root, struct group *group, uint32_t node,
                  group->name, limit);
         return -EDQUOT;
     }
+    int r = group_charge(root, group, sizeof *published, "a published name", text, text_bytes);
+    if (r < 0)
+        return r;
     published = calloc(1, sizeof *published);
     if (!published) {
+        charge_lower(&group->charge, sizeof *published);
         snprintf(text, text_bytes, "no memory for a published handle");
         return -ENOMEM;
     }
@@ -139,6 +144,7 @@ static void serve_lookups(struct root *root, struct group *group, const char *na
         }
         *at = lookup->next;
         group->lookup_count--;
+        charge_lower(&group->charge, sizeof *lookup);
         answer_found(root, lookup->node, lookup->tag, published);
         free(lookup);
     }
@@ -146,7 +152,7 @@ static void serve_lookups(struct root *root, struct group *group, const char *na
 
 void root_publish(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerPublish *publish)
 {
-    char text[GROUP_TEXT_MAX];
+    char text[GROUP_TEXT_MAX * 2];
     struct group *group = check(root, node, tag, publish->user, publish->group, publish->name);
     if (!group)
         return;
@@ -187,8 +193,15 @@ void root_lookup(struct root *root, uint32_t node, uint32_t tag, const Tca__Peer
                    group->name, question->name);
         return;
     }
+    char text[512];
+    int r = group_charge(root, group, sizeof(struct lookup), "a lookup", text, sizeof text);
+    if (r < 0) {
+        peers_fail(peers, node, tag, r, "%s", text);
+        return;
+    }
     struct lookup *lookup = group->lookup_count < LOOKUPS_MAX ? calloc(1, sizeof *lookup) : NULL;
     if (!lookup) {
+        charge_lower(&group->charge, sizeof *lookup);
         peers_fail(peers, node, tag, -ENOMEM, "group %s: no room for a lookup beside %u that wait",
                    group->name, group->lookup_count);
         return;
@@ -214,6 +227,7 @@ bool group_lookups_expire(struct root *root, struct group *group, uint64_t now_n
         }
         *at = lookup->next;
         group->lookup_count--;
+        charge_lower(&group->charge, sizeof *lookup);
         peers_fail(root->tcad->peers, lookup->node, lookup->tag, -ETIMEDOUT,
                    "group %s: nobody has published \"%s\" within %.3g s", group->name, lookup->name,
                    (double)(now_ns - lookup->since_ns) / 1e9);
@@ -234,6 +248,7 @@ void group_drop_node(struct group *group, uint32_t node)
         }
         *at = published->next;
         group->published_count--;
+        charge_lower(&group->charge, sizeof *published);
         free(published);
     }
     for (struct lookup **at = &group->lookups; *at;) {
@@ -244,6 +259,7 @@ void group_drop_node(struct group *group, uint32_t node)
         }
         *at = lookup->next;
         group->lookup_count--;
+        charge_lower(&group->charge, sizeof *lookup);
         free(lookup); /* nobody is there to hear */
     }
 }

@@ -8,15 +8,11 @@
 #include "daemon/group_internal.h"
 #include "daemon/tcad.h"
 
-enum {
-    REQUESTS_MAX = 64
-}; /* that one session may wait for: a thread waits for one, and the root keeps each */
-
 struct request *request_new(struct session *session, const struct place *place,
                             enum request_kind kind, uint32_t tag, uint64_t timeout_ns)
 {
     struct groups *groups = session->tcad->groups;
-    if (session->group_requests >= REQUESTS_MAX) {
+    if (session->group_requests >= GROUP_REQUESTS_MAX) {
         session_fail(session, tag, -EBUSY,
                      "session %" PRIu64 " waits for %" PRIu32
                      " answers of group %s (lookups, gathers, publications), the most that "

@@ -46,6 +46,13 @@ struct group *group_new(struct root *root, const Tca__PeerGroupJoin *join)
     return group;
 }
 
+int group_charge(struct root *root, struct group *group, uint64_t bytes, const char *what,
+                 char *text, size_t text_bytes)
+{
+    return charge_take(root->tcad, &group->charge, group->user, USER_GROUPS, bytes, what, text,
+                       text_bytes);
+}
+
 void group_end(struct root *root, struct group *group)
 {
     struct group **at = &root->groups;
@@ -58,6 +65,7 @@ void group_end(struct root *root, struct group *group)
     for (uint32_t rank = 0; rank < group->size; rank++)
         free(group->members[rank].blob);
     free(group->members);
+    charge_drop(&group->charge);
     free(group);
 }
 

@@ -187,6 +187,13 @@ void root_try_join(struct root *root, uint32_t node, uint32_t tag, const Tca__Pe
         peers_fail(peers, node, tag, -ENOMEM, "no memory for a group of %u", join->size);
         return;
     }
+    if (!group->charge.user &&
+        (r = group_charge(root, group, sizeof *group + group->size * sizeof *group->members,
+                          "a group", text, sizeof text)) < 0) {
+        group_end(root, group);
+        peers_fail(peers, node, tag, r, "%s", text);
+        return;
+    }
     uint64_t now = group_now_ns();
     group->members[join->rank] = (struct member){
         .state = MEMBER_JOINING,

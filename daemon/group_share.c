@@ -47,13 +47,21 @@ static struct own *own_find(const struct place *place, const char *name)
 }
 
 /* Takes the place of an earlier one of that name. */
-static int own_set(struct place *place, const char *name, const uint8_t handle[HANDLE_BYTES])
+static int own_set(struct tcad *tcad, struct place *place, const char *name,
+                   const uint8_t handle[HANDLE_BYTES], char *text, size_t text_bytes)
 {
     struct own *own = own_find(place, name);
     if (!own) {
+        int r = charge_take(tcad, &place->charge, place->user, USER_GROUPS, sizeof *own,
+                            "a published name", text, text_bytes);
+        if (r < 0)
+            return r;
         own = calloc(1, sizeof *own);
-        if (!own)
+        if (!own) {
+            charge_lower(&place->charge, sizeof *own);
+            snprintf(text, text_bytes, "no memory for a published handle");
             return -ENOMEM;
+        }
         snprintf(own->name, sizeof own->name, "%s", name);
         own->next = place->published;
         place->published = own;
@@ -69,6 +77,7 @@ static void own_remove(struct place *place, const char *name)
         if (strcmp(own->name, name) != 0)
             continue;
         *at = own->next;
+        charge_lower(&place->charge, sizeof *own);
         free(own);
         return;
     }
@@ -111,8 +120,7 @@ static int publish_alone(struct session *session, struct place *place, const Tca
                  limit);
         return -EDQUOT;
     }
-    snprintf(text, text_bytes, "no memory for a published handle");
-    return own_set(place, publish->name, publish->handle.data);
+    return own_set(session->tcad, place, publish->name, publish->handle.data, text, text_bytes);
 }
 
 /* A session may withdraw only what it has published itself: to the root, all sessions of a node
@@ -152,16 +160,19 @@ void share_withdraw(struct groups *groups, uint32_t root, uint32_t user, const c
 
 void share_published(struct request *request, struct session *session, struct place *place)
 {
+    char text[512];
+    int r;
     if (request->kind == REQUEST_WITHDRAW) {
         own_remove(place, request->name);
         answer_done(session, request->tag);
     } else if (!session || !place) { /* nobody else would withdraw it */
         share_withdraw(request->groups, request->root, request->user, request->group,
                        request->name);
-    } else if (own_set(place, request->name, request->handle) < 0) {
+    } else if ((r = own_set(session->tcad, place, request->name, request->handle, text,
+                            sizeof text)) < 0) {
         share_withdraw(request->groups, request->root, request->user, request->group,
                        request->name);
-        session_fail(session, request->tag, -ENOMEM, "no memory for a published handle");
+        session_fail(session, request->tag, r, "%s", text);
     } else {
         answer_done(session, request->tag);
     }
@@ -169,7 +180,7 @@ void share_published(struct request *request, struct session *session, struct pl
 
 void group_publish(struct session *session, uint32_t tag, const Tca__Publish *publish)
 {
-    char text[GROUP_TEXT_MAX];
+    char text[GROUP_TEXT_MAX * 2];
     struct place *place = place_of_caller(session, tag);
     if (!place)
         return;

@@ -8,6 +8,7 @@
 #include "daemon/exposure.h"
 #include "daemon/group.h"
 #include "daemon/inspect.h"
+#include "daemon/loop.h"
 #include "daemon/peer.h"
 #include "daemon/plan.h"
 #include "daemon/region.h"
@@ -181,6 +182,17 @@ static void node_families(struct tcad *tcad, json_t *families)
     }
 }
 
+static void user_samples(void *context, void *owner)
+{
+    const struct user *user = owner;
+    for (int kind = 0; kind < USER_KINDS; kind++)
+        if (user->bytes[kind])
+            sample(
+                context,
+                json_pack("{s:I, s:s}", "uid", (json_int_t)user->uid, "kind", user_kind_name(kind)),
+                (double)user->bytes[kind]);
+}
+
 json_t *inspect_stats(struct tcad *tcad)
 {
     json_t *families = json_array();
@@ -231,6 +243,17 @@ json_t *inspect_stats(struct tcad *tcad)
         (double)stats.sleeps);
     one(families, "tcad_draining", "gauge", "", "1 while no new sessions are taken.",
         tcad->draining);
+    table_each(&tcad->users.by_uid, user_samples,
+               family(families, "tcad_user_bytes", "gauge", "bytes",
+                      "What users make the daemon hold, by kind, besides the memory of regions "
+                      "(limits.bytes_per_user)."));
+    one(families, "tcad_loop_longest_turn_seconds", "gauge", "seconds",
+        "For how long clients and peers were not answered at most, since the start.",
+        (double)loop_longest_ns(tcad->loop) / 1e9);
+    one(families, "tcad_loop_slices", "counter", "",
+        "Slices of long work that others had a turn "
+        "between.",
+        (double)loop_slices(tcad->loop));
     rail_families(tcad, families, &tally);
     node_families(tcad, families);
     return json_pack("{s:o}", "families", families);

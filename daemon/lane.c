@@ -1,5 +1,6 @@
 #include "daemon/lane.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "daemon/log.h"
@@ -11,20 +12,13 @@
 /* The lane from the session that has it in its list to another. Its memfd belongs to the two
  * clients. */
 struct lane_record {
-    struct lane_record *next;
-    uint64_t to;
+    struct table_entry entry;
+    struct session *from;
+    struct lane_record *next_to, **link_to; /* in the list of who it leads to */
     uint32_t last_id;
     uint32_t count;
     bool used[LANE_PUTS_MAX];
 };
-
-static struct lane_record **find(struct session *session, uint64_t to)
-{
-    struct lane_record **at = &session->lanes;
-    while (*at && (*at)->to != to)
-        at = &(*at)->next;
-    return at;
-}
 
 /* Ids only grow, so that who meets one knows whether it is younger than what it has heard of. */
 static uint32_t take_id(struct lane_record *lane)
@@ -46,16 +40,28 @@ static void give_id(struct lane_record *lane, uint32_t id)
 }
 
 /* A new lane: its descriptor, or negative errno. */
-static int make(struct session *from, uint64_t to, struct lane_record **at)
+static int make(struct session *from, struct session *to, struct lane_record **ret_lane)
 {
+    char text[512];
+    int r = charge_take(from->tcad, &from->charge, from->uid, USER_SESSIONS,
+                        sizeof(struct lane_record), "a lane", text, sizeof text);
+    if (r < 0)
+        return r;
     struct lane_record *lane = calloc(1, sizeof *lane);
-    int fd = lane ? session_segment_fd("tca-lane", sizeof(struct lane_segment)) : -1;
+    int fd = lane ? session_segment_fd("tca-lane", sizeof(struct lane_segment)) : -ENOMEM;
     if (fd < 0) {
+        charge_lower(&from->charge, sizeof *lane);
         free(lane);
         return fd;
     }
-    lane->to = to;
-    *at = lane;
+    lane->from = from;
+    table_add(&from->lanes, &lane->entry, to->id, lane);
+    lane->next_to = to->lanes_to;
+    lane->link_to = &to->lanes_to;
+    if (lane->next_to)
+        lane->next_to->link_to = &lane->next_to;
+    to->lanes_to = lane;
+    *ret_lane = lane;
     return fd;
 }
 
@@ -98,10 +104,10 @@ bool lane_offer(struct plan *plan, struct plan_unit *unit, int *ret_lane_fd)
     /* Who does not read its mail is not sent more of it. */
     if (!to || to == from || !session_reads(to))
         return false;
-    struct lane_record **at = find(from, unit->owner);
+    struct lane_record *lane = table_find(&from->lanes, unit->owner);
     int fd = -1;
-    if (!*at) {
-        fd = make(from, unit->owner, at);
+    if (!lane) {
+        fd = make(from, to, &lane);
         if (fd < 0) {
             log_debug(NULL,
                       "no lane from session %llu to %llu: its puts are copied by the sender alone",
@@ -109,7 +115,7 @@ bool lane_offer(struct plan *plan, struct plan_unit *unit, int *ret_lane_fd)
             return false;
         }
     }
-    unit->share = take_id(*at);
+    unit->share = take_id(lane);
     if (unit->share == 0)
         return false; /* it is not new then */
     *ret_lane_fd = fd;
@@ -122,7 +128,7 @@ void lane_withdraw(struct plan *plan, struct plan_unit *unit)
 {
     if (unit->share == 0 || !plan->session)
         return;
-    struct lane_record *lane = *find(plan->session, unit->owner);
+    struct lane_record *lane = table_find(&plan->session->lanes, unit->owner);
     struct session *to = session_find(plan->tcad, unit->owner);
     if (lane)
         give_id(lane, unit->share);
@@ -138,20 +144,22 @@ void lane_withdraw(struct plan *plan, struct plan_unit *unit)
     unit->share = 0;
 }
 
-static void drop(struct lane_record **at)
+static void drop(void *context, void *owner)
 {
-    struct lane_record *lane = *at;
-    *at = lane->next;
+    struct lane_record *lane = owner;
+    struct session *from = lane->from;
+    table_remove(&from->lanes, &lane->entry);
+    *lane->link_to = lane->next_to;
+    if (lane->next_to)
+        lane->next_to->link_to = lane->link_to;
+    charge_lower(&from->charge, sizeof *lane);
     free(lane);
 }
 
 void lanes_drop(struct session *session)
 {
-    while (session->lanes)
-        drop(&session->lanes);
-    for (struct session *other = session->tcad->sessions; other; other = other->next) {
-        struct lane_record **at = find(other, session->id);
-        if (*at)
-            drop(at);
-    }
+    table_each(&session->lanes, drop, NULL);
+    table_deinit(&session->lanes);
+    while (session->lanes_to)
+        drop(NULL, session->lanes_to);
 }

@@ -23,6 +23,7 @@ struct link {
     uint32_t refs; /* the table, plans */
     bool dead;     /* out of the table */
     bool admitted; /* its host may connect to us */
+    uint64_t mark; /* of who went over the links of a plan last: tcad->last_mark */
     size_t address_bytes;
     uint8_t address[ADDRESS_MAX_BYTES];
     struct driver_peer *peer; /* NULL until link_connect() */

@@ -102,6 +102,7 @@ void plan_free(struct plan *plan)
     free(plan->chains);
     free(plan->steps);
     free(plan->units);
+    charge_drop(&plan->charge);
     free(plan);
 }
 

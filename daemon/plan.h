@@ -20,6 +20,7 @@
 
 #include "daemon/engine.h"
 #include "daemon/link.h"
+#include "daemon/user.h"
 #include "daemon/uses.h"
 #include "drivers/cost.h"
 #include "drivers/driver.h"
@@ -157,6 +158,7 @@ struct plan {
     struct plan_use *uses;
     uint64_t bytes;        /* put by one start */
     uint64_t memory_bytes; /* against the quota */
+    struct charge charge;
 
     uint32_t tag;            /* of the commit that waits for its answer */
     uint32_t pending;        /* answers that the present state waits for */

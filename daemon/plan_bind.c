@@ -2,6 +2,7 @@
  * node. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/binding.h"
@@ -174,6 +175,11 @@ static int bind_here(struct plan *plan, const struct plan_chain *chain, struct p
         r = layout_dup(unit->target_layout, &args.layout);
         if (r < 0)
             return plan_fail(plan, r, "no memory for a layout");
+    }
+    r = binding_charge(plan->tcad, &args, text, sizeof text);
+    if (r < 0) {
+        free(args.layout);
+        return plan_fail(plan, r, "%s", text);
     }
     plan->pending++;
     binding_new(plan->tcad, &args, bound_here, unit);

@@ -130,6 +130,21 @@ void plan_advance(struct plan *plan)
         plan_release(plan);
 }
 
+/* What it will hold until it is released: also on the engine, and while others are asked. */
+static int charge(struct plan *plan)
+{
+    enum {
+        PREPARED_BYTES = 512
+    }; /* of a step: in its chain, at the driver, a question to a peer */
+    char text[512];
+    const uint64_t bytes =
+        plan->memory_bytes +
+        plan->step_count * (PREPARED_BYTES + 2 * (uint64_t)sizeof(struct plan_use));
+    int r = charge_take(plan->tcad, &plan->charge, plan->session->uid, USER_PLANS, bytes, "a plan",
+                        text, sizeof text);
+    return r < 0 ? plan_fail(plan, r, "%s", text) : 0;
+}
+
 static int take_id(struct session *session, struct plan *plan)
 {
     if (!session->plans) {
@@ -176,6 +191,8 @@ void plan_commit(struct session *session, uint32_t tag, const Tca__PlanCommit *c
     plan->session_id = session->id;
     plan->tag = tag;
     int r = plan_parse(plan, commit);
+    if (r == 0)
+        r = charge(plan);
     if (r == 0)
         r = plan_use_parsed(plan);
     if (r == 0) {

@@ -31,21 +31,40 @@ static void strip_work(struct engine *engine, void *context)
 
 /* ---- on the loop: what they led to ---- */
 
+enum { UNBIND_MAX = 1024 }; /* with one message */
+
+static void send_unbind(struct plan *plan, uint32_t node, uint64_t *bindings, size_t count)
+{
+    Tca__PeerUnbind unbind = TCA__PEER_UNBIND__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    if (count == 0)
+        return;
+    unbind.n_bindings = count;
+    unbind.bindings = bindings;
+    message.body_case = TCA__MESSAGE__BODY_PEER_UNBIND;
+    message.peer_unbind = &unbind;
+    peers_tell(plan->tcad->peers, node, &message);
+}
+
+/* Those that follow each other go together. */
 static void unbind_remote(struct plan *plan)
 {
+    uint64_t bindings[UNBIND_MAX];
+    size_t count = 0;
+    uint32_t node = 0;
     for (uint32_t i = 0; i < plan->unit_count; i++) {
         struct plan_unit *unit = &plan->units[i];
         if (!unit->remote_binding)
             continue;
-        Tca__PeerUnbind unbind = TCA__PEER_UNBIND__INIT;
-        Tca__Message message = TCA__MESSAGE__INIT;
-        unbind.n_bindings = 1;
-        unbind.bindings = &unit->remote_binding;
-        message.body_case = TCA__MESSAGE__BODY_PEER_UNBIND;
-        message.peer_unbind = &unbind;
-        peers_tell(plan->tcad->peers, unit->node, &message);
+        if (count == UNBIND_MAX || unit->node != node) {
+            send_unbind(plan, node, bindings, count);
+            count = 0;
+        }
+        node = unit->node;
+        bindings[count++] = unit->remote_binding;
         unit->remote_binding = 0;
     }
+    send_unbind(plan, node, bindings, count);
 }
 
 static void let_go(struct plan *plan)

@@ -146,6 +146,7 @@ static void region_destroy(struct region *region)
         close(region->fd);
     if (!region->attached && region->address)
         space_give(region->tcad->regions->space, region->address);
+    charge_drop(&region->charge);
     explicit_bzero(region->secret, sizeof region->secret);
     free(region);
 }

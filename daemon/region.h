@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "daemon/table.h"
+#include "daemon/user.h"
 #include "drivers/driver.h"
 #include "proto/handle.h"
 #include "proto/tca.pb-c.h"
@@ -46,6 +47,7 @@ struct region {
     uint32_t bindings;  /* plans that put into it */
     /* Registrations, made on the worker when a rail first needs them; kept until the end. */
     struct driver_region *on[RAIL_COUNT];
+    struct charge charge; /* of what is known of it, not of its memory */
 };
 
 struct regions;

@@ -45,6 +45,18 @@ static bool has_place(struct session *session, uint32_t tag)
     return false;
 }
 
+/* Whether its user may make us know one more. */
+static bool may_know(struct session *session, uint32_t tag, struct charge *charge)
+{
+    enum { REGISTRATION_BYTES = 1024 }; /* what drivers know of it */
+    char text[512];
+    int r = charge_take(session->tcad, charge, session->uid, USER_REGIONS,
+                        sizeof(struct region) + REGISTRATION_BYTES, "a region", text, sizeof text);
+    if (r < 0)
+        session_fail(session, tag, r, "%s", text);
+    return r == 0;
+}
+
 /* Memory that the process has: nothing is made here but its name. Who it belongs to checks what is
  * put there, with its own page tables: an address that is not there harms nobody but who attached
  * it. */
@@ -61,12 +73,17 @@ static void attach(struct session *session, uint32_t tag, const Tca__RegionAlloc
     if (!has_place(session, tag))
         return;
     struct region *region;
+    struct charge charge = {0};
+    if (!may_know(session, tag, &charge))
+        return;
     int r = region_new(session, alloc->bytes, &region);
     if (r < 0) {
+        charge_drop(&charge);
         session_fail(session, tag, r, "region of %" PRIu64 " bytes: %s", alloc->bytes,
                      strerror(-r));
         return;
     }
+    region->charge = charge;
     region->address = alloc->address;
     region->name_address = alloc->name_address;
     region->attached = true;
@@ -125,12 +142,17 @@ static void allocate(struct session *session, uint32_t tag, const Tca__RegionAll
         session_fail(session, tag, -EDQUOT, "region of %" PRIu64 " bytes: %s", bytes, text);
         return;
     }
+    struct charge charge = {0};
+    if (!may_know(session, tag, &charge))
+        return;
     int r = make(session, bytes, &region);
     if (r < 0) {
+        charge_drop(&charge);
         session_fail(session, tag, r, "region of %" PRIu64 " bytes: %s; %s", bytes, strerror(-r),
                      remedy(conf, r));
         return;
     }
+    region->charge = charge;
     region_add(session, region);
     region_charge(region, bytes);
     grant(session, tag, region);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/user.h"
 #include "proto/tca.pb-c.h"
 
 struct client;
@@ -42,7 +43,8 @@ struct client {
     struct outgoing *queue, **queue_end; /* frames that the socket had no room for */
     uint32_t queued, queued_fds;
     size_t queued_bytes;
-    uint32_t later; /* answers of an admin_reply that it waits for */
+    struct charge charge; /* of these */
+    uint32_t later;       /* answers of an admin_reply that it waits for */
 };
 
 /* Sends a message; queues it while the socket is full. A client that lets too much pile up is

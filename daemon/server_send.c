@@ -66,6 +66,13 @@ static void enqueue(struct client *client, uint32_t tag, const Tca__Message *mes
                             "descriptors of them wait");
         return;
     }
+    char text[512];
+    if (charge_take(client->tcad, &client->charge, client->uid, USER_MESSAGES,
+                    sizeof(struct outgoing) + bytes, "an answer that is not read", text,
+                    sizeof text) < 0) {
+        client_doom(client, text);
+        return;
+    }
     struct outgoing *out = malloc(sizeof *out + bytes);
     if (!out) {
         client_doom(client, "no memory for an answer");
@@ -113,10 +120,12 @@ void client_flush(struct client *client)
         client->queue = out->next;
         client->queued--;
         client->queued_bytes -= out->bytes;
+        charge_lower(&client->charge, sizeof *out + out->bytes);
         client->queued_fds -= (uint32_t)out->fd_count;
         outgoing_free(out);
     }
     client->queue_end = &client->queue;
+    charge_drop(&client->charge);
     loop_io_set(client->io, LOOP_READ);
 }
 
@@ -148,4 +157,5 @@ void client_queue_free(struct client *client)
         client->queue = out->next;
         outgoing_free(out);
     }
+    charge_drop(&client->charge);
 }

@@ -112,6 +112,7 @@ static void session_destroy(struct session *session)
     if (session->engine_fd >= 0)
         close(session->engine_fd);
     lanes_drop(session);
+    charge_drop(&session->charge);
     free(session->members);
     free(session->plans);
     free(session);
@@ -240,19 +241,37 @@ static bool may_open(struct tcad *tcad, struct client *client, uint32_t tag,
     return true;
 }
 
+/* All that grows with the group is there from the beginning. */
+static uint64_t bytes_of_session(uint32_t sources)
+{
+    return sizeof(struct session) + sizeof(struct session_segment) + notify_segment_bytes(sources) +
+           sources * sizeof(struct session_member) + group_place_bytes(sources) +
+           2 * PLANS_PER_SESSION_MAX * sizeof(struct plan *);
+}
+
 struct session *session_new(struct tcad *tcad, struct client *client, uint32_t tag,
                             const Tca__Hello *hello)
 {
     if (!may_open(tcad, client, tag, hello))
         return NULL;
+    char text[512];
+    struct charge charge = {0};
+    int r = charge_take(tcad, &charge, client->uid, USER_SESSIONS,
+                        bytes_of_session(hello->group_size), "a session", text, sizeof text);
+    if (r < 0) {
+        client_failf(client, tag, r, "%s", text);
+        return NULL;
+    }
     struct session *session = calloc(1, sizeof *session);
     struct session_member *members = calloc(hello->group_size, sizeof *members);
     if (!session || !members) {
         free(session);
         free(members);
+        charge_drop(&charge);
         client_failf(client, tag, -ENOMEM, "no memory for a session");
         return NULL;
     }
+    session->charge = charge;
     session->tcad = tcad;
     session->id = ++tcad->next_session;
     session->since_ns = clock_now_ns();
@@ -266,7 +285,7 @@ struct session *session_new(struct tcad *tcad, struct client *client, uint32_t t
     session->members = members;
     session->members[0] = (struct session_member){tcad->node, session->id, tcad->incarnation, true};
     session->segment_fd = session->notify_fd = session->engine_fd = -1;
-    int r = make_segments(session);
+    r = make_segments(session);
     if (r < 0) {
         client_failf(client, tag, r, "session segments of %zu bytes: %s%s",
                      sizeof(struct session_segment) + notify_segment_bytes(session->sources),

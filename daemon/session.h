@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "daemon/table.h"
+#include "daemon/user.h"
 #include "drivers/shm/ways.h"
 #include "proto/segment.h"
 #include "proto/tca.pb-c.h"
@@ -69,7 +70,9 @@ struct session {
     uint64_t plan_bytes;
     uint64_t step_count;
     struct engine_session *engine; /* belongs to the engine's thread */
-    struct lane_record *lanes;     /* to others of this node (lane.c) */
+    struct charge charge;          /* of its segments, its place in a group, its lanes */
+    struct table lanes;            /* to others of this node, by their ids (lane.c) */
+    struct lane_record *lanes_to;  /* from others */
     uint32_t notified_by; /* bindings that raise its counters or bounce into its memory: its
                              segments stay until they have gone */
 };

@@ -351,5 +351,6 @@ void tcad_deinit(struct tcad *tcad)
     regions_free(tcad->regions);
     uses_deinit(&tcad->plan_uses);
     table_deinit(&tcad->session_ids);
+    users_deinit(&tcad->users);
     loop_free(tcad->loop);
 }

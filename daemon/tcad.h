@@ -8,6 +8,7 @@
 #include "config/cluster.h"
 #include "config/tcad_conf.h"
 #include "daemon/table.h"
+#include "daemon/user.h"
 #include "daemon/uses.h"
 #include "drivers/cost.h"
 #include "drivers/driver.h"
@@ -69,10 +70,12 @@ struct tcad {
 
     struct session *sessions;
     struct table session_ids;
+    struct users users;
     struct uses plan_uses; /* what the plans here need */
     uint32_t session_count;
     uint64_t next_session;
     uint64_t next_region;
+    uint64_t last_mark; /* of links */
 
     struct cost_table costs;
     bool calibrated;

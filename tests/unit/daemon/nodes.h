@@ -212,6 +212,7 @@ static inline struct node *node_init(unsigned id)
     node->conf.control.heartbeat_timeout_ns = LONG;
     node->conf.control.request_timeout_ns = LONG;
     node->conf.limits.groups_per_user = 8;
+    node->conf.limits.bytes = node->conf.limits.bytes_per_user = 1 << 30;
     node->conf.limits.published_per_group = 8;
     node->tcad.conf = &node->conf;
     node->tcad.cluster = make_cluster(test.cluster_text);
