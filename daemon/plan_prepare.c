@@ -34,20 +34,28 @@ static int prepare_unit(struct plan *plan, struct plan_unit *unit)
     return 0;
 }
 
-/* A notification must not overtake data that went another way before it. */
-static bool needs_fence(const struct plan *plan, const struct plan_chain *chain, uint32_t step)
+/* Puts of a chain so far: what may still be under way, and on which links. */
+struct puts {
+    const struct link *link; /* of the first; NULL: there are none */
+    bool several;            /* links */
+    bool gathered;           /* some of them */
+};
+
+static void note_put(struct puts *puts, const struct plan_unit *unit)
 {
-    const struct plan_unit *unit = &plan->units[chain->steps[step].unit];
-    if (!unit->notify)
-        return false;
-    bool ordered = engine_driver_caps(plan->tcad->engine, chain->rail)->ordered;
-    for (uint32_t i = 0; i < step; i++) {
-        const struct plan_unit *before =
-            chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
-        if (before && before->has_target && (before->link != unit->link || !ordered))
-            return true;
-    }
-    return false;
+    if (!unit->has_target)
+        return;
+    puts->several |= puts->link && puts->link != unit->link;
+    puts->link = puts->link ? puts->link : unit->link;
+    puts->gathered |= unit->info.gathered;
+}
+
+/* Whether some of them go another way than the unit, or that way keeps no order. */
+static bool may_overtake(const struct plan *plan, const struct plan_chain *chain,
+                         const struct puts *puts, const struct plan_unit *unit)
+{
+    return puts->link && (puts->several || puts->link != unit->link ||
+                          !engine_driver_caps(plan->tcad->engine, chain->rail)->ordered);
 }
 
 /* ---- what has landed ---- */
@@ -85,22 +93,6 @@ static bool is_mark(const struct plan *plan, const struct plan_unit *unit)
            unit->source_layout->size_bytes <= MARK_BYTES_MAX;
 }
 
-/* Whether anything from step `from` on may land after the mark of step `to`. */
-static bool mark_may_overtake(const struct plan *plan, const struct plan_chain *chain,
-                              uint32_t from, uint32_t to)
-{
-    const struct plan_unit *mark = &plan->units[chain->steps[to].unit];
-    bool ordered = engine_driver_caps(plan->tcad->engine, chain->rail)->ordered;
-    for (uint32_t i = from; i < to; i++) {
-        const struct plan_unit *before =
-            chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
-        if (before && before->has_target &&
-            (before->link != mark->link || !ordered || before->info.gathered))
-            return true;
-    }
-    return false;
-}
-
 /* ---- chains ---- */
 
 /* Puts into memory that its process has attached, which may not be there although they have landed.
@@ -118,6 +110,7 @@ struct preparing {
     struct chain_step *steps;
     uint32_t count;       /* of them so far */
     uint32_t first_loose; /* of the chain, that a mark may still overtake */
+    struct puts puts, loose;
     struct unsettled unsettled;
     uint32_t fetched; /* of the chain: the sources of those before are asked for */
     bool fetching;    /* and no put has waited for them yet */
@@ -171,6 +164,7 @@ static void settle(struct preparing *preparing, uint32_t step)
         plan_settle(plan, preparing->from, first, step, preparing->steps + preparing->count);
     preparing->unsettled = (struct unsettled){.first = step};
     preparing->first_loose = step;
+    preparing->loose = (struct puts){0};
 }
 
 /* Whether its source, which is attached, may be what the chain has just put there. */
@@ -223,7 +217,8 @@ static void fetch(struct preparing *preparing, uint32_t step)
 static void prepare_order(struct preparing *preparing, uint32_t step, struct plan_unit *unit)
 {
     struct plan *plan = preparing->plan;
-    unit->fence = needs_fence(plan, preparing->from, step);
+    /* A notification must not overtake data that went another way before it. */
+    unit->fence = unit->notify && may_overtake(plan, preparing->from, &preparing->puts, unit);
     fetch(preparing, step);
     if (unit->fetch.bounce && preparing->fetching) {
         unit->fence = true;
@@ -233,11 +228,13 @@ static void prepare_order(struct preparing *preparing, uint32_t step, struct pla
         settle(preparing, step);
         unit->fence = true;
     } else if (is_mark(plan, unit) &&
-               mark_may_overtake(plan, preparing->from, preparing->first_loose, step)) {
+               (preparing->loose.gathered ||
+                may_overtake(plan, preparing->from, &preparing->loose, unit))) {
         preparing->count += add_flushes(plan, preparing->from, preparing->first_loose, step, true,
                                         preparing->steps + preparing->count);
         unit->fence = true;
         preparing->first_loose = step;
+        preparing->loose = (struct puts){0};
     }
 }
 
@@ -255,6 +252,8 @@ static int prepare_step(struct preparing *preparing, uint32_t i)
         return r;
     prepare_order(preparing, i, unit);
     note_unsettled(preparing, unit);
+    note_put(&preparing->puts, unit);
+    note_put(&preparing->loose, unit);
     struct chain_step *put = &preparing->steps[preparing->count++];
     put->kind = CHAIN_PUT;
     put->fence = unit->fence;
