@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""What the largest legal requests cost the others: the daemon's loop answers them meanwhile, its work grows with what is asked
+and not with its square, and what one user makes it hold is bounded, without harm to the next."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import hostile
+import wire
+import harness  # the path to it is set by hostile
+
+MANY, FEW = 65536, 8192  # steps: the most of a plan, and an eighth
+MIB = 1 << 20
+
+
+class Watcher(threading.Thread):
+    """Somebody who asks for little, all the time."""
+
+    def __init__(self, node):
+        super().__init__(daemon=True)
+        self.client, self.answered, self.over = wire.Client(node.socket), 0, threading.Event()
+        self.client.ask(wire.hello(admin=True))
+
+    def run(self):
+        while not self.over.is_set():
+            self.client.ask(wire.admin("nodes"))
+            self.answered += 1
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.join()
+        self.client.close()
+
+
+def loop_ns(node):
+    """What the loop's thread has computed so far, whoever else wanted its processor."""
+    with open(f"/proc/{node.process.pid}/schedstat", encoding="ascii") as stat:
+        return int(stat.read().split()[0])
+
+
+def metric(node, name, **labels):
+    families = {family["name"]: family for family in node.tcactl("stats")["families"]}
+    return sum(sample["value"] for sample in families.get(name, {"samples": []})["samples"]
+               if all(sample["labels"][key] == value for key, value in labels.items()))
+
+
+class Loop(hostile.HostileCase):
+    def cost(self, node, work):
+        before = loop_ns(node)
+        work()
+        return loop_ns(node) - before
+
+    def grows(self, what, node, work):
+        """work(n): its cost for MANY is not that of the square of FEW."""
+        work(FEW)  # whatever is made once
+        few, many = self.cost(node, lambda: work(FEW)), self.cost(node, lambda: work(MANY))
+        silence = metric(node, "tcad_loop_longest_turn_seconds")
+        print(f"{what}: {few / 1e6:.1f} ms for {FEW}, {many / 1e6:.1f} ms for {MANY}; longest turn so far {silence * 1e3:.0f} ms")
+        self.assertLess(many, 3 * MANY // FEW * few, f"{what}: its cost grows much faster than what was asked for")
+
+    def commit(self, client, steps, **arguments):
+        kind, body, fds = client.ask(wire.commit(steps, **arguments))
+        for fd in fds:
+            os.close(fd)
+        client.ask(wire.blob(wire.PLAN_RELEASE, wire.number(1, body.get(1, [0])[0])))
+        client.events.clear()
+
+    def test_steps(self):
+        node = self.cluster(1)[0]
+        client = self.open(node)
+        region, _, handle = client.alloc(MIB)
+        put = wire.put(region, handle, wire.contiguous(8), b"")
+        for seat, name in ((1, "client's seat"), (2, "daemon's seat")):
+            self.grows(f"puts in one chain, {name}", node, lambda n: self.commit(client, [put] * n, seat=seat))
+            self.grows(f"notifications, {name}", node, lambda n: self.commit(client, [wire.notify(0, 0)] * n, seat=seat))
+        with Watcher(node) as watcher:
+            self.commit(client, [put] * MANY, seat=2)
+        print(f"{watcher.answered} answers to others during a commit")
+        self.assertGreater(watcher.answered, 10)
+
+    def test_many_regions(self):
+        node = self.cluster(1)[0]
+        client = self.open(node)
+        regions = [client.alloc(4096) for _ in range(4000)]
+        puts = [wire.put(region, handle, wire.contiguous(8), b"") for region, _, handle in regions]
+        self.grows("puts of many regions", node, lambda n: self.commit(client, (puts * (n // len(puts) + 1))[:n], seat=2))
+
+    def test_many_sessions(self):
+        node = self.cluster(1)[0]
+        others = [self.open(node) for _ in range(1500)]
+        client = self.open(node)
+        self.grows("notifications among many sessions", node, lambda n: self.commit(client, [wire.notify(0, 0)] * n, seat=1))
+        for other in others:
+            other.close()
+
+    def test_ends(self):
+        """Sessions with thousands of plans end; somebody else's pings are answered meanwhile."""
+        node = self.cluster(1)[0]
+        plan = wire.commit([wire.notify(0, 0)] * 8, seat=2)
+
+        def end(plans):
+            client = self.open(node)
+            for _ in range(plans):
+                client.ask(plan)
+            before = loop_ns(node)
+            client.close()
+            harness.until(lambda: node.counts()[2] == 0, "its plans are gone")
+            return loop_ns(node) - before
+
+        end(500)
+        with Watcher(node) as watcher:
+            few, many = end(500), end(4000)
+        print(f"{few / 1e6:.1f} ms to end 500 plans, {many / 1e6:.1f} ms to end 4000; {watcher.answered} answers meanwhile")
+
+
+class Accounts(hostile.HostileCase):
+    """What users make the daemon hold."""
+
+    STRANGER = 65534
+
+    def test_a_user_at_its_limit(self):
+        cluster = self.cluster(1, options={"limits.bytes_per_user": "64M", "limits.bytes": "96M"})
+        node = cluster[0]
+        held = []
+        with self.fails("-EDQUOT", "a session needs", f"user {os.geteuid()} holds", "limits.bytes_per_user", str(64 * MIB), "sessions"):
+            for _ in range(100):
+                held.append(self.open(node, group_size=4096))
+        self.assertEqual(len(held), 3)  # of 19 MiB
+        small = self.open(node)
+        with self.fails("-EDQUOT", "a plan needs", "limits.bytes_per_user", "close sessions"):
+            for _ in range(100):
+                small.ask(wire.commit([wire.notify(0, 0)] * 1000))
+        self.assertGreater(metric(node, "tcad_user_bytes", uid=os.geteuid(), kind="plans"), 1000)
+        if os.geteuid() == 0:
+            self.assertEqual(self.stranger(cluster), "fine")
+        for client in (*held, small):
+            client.close()
+        harness.until(lambda: metric(node, "tcad_user_bytes") == 0, "nothing is held for anybody")
+        self.open(node, group_size=4096).close()
+
+    def stranger(self, cluster):
+        """Another user goes on; all together have a limit as well."""
+        os.chmod(cluster.directory, 0o711)
+        os.chmod(cluster[0].directory, 0o711)
+        here = os.path.dirname(os.path.abspath(__file__))
+        text = f"import os, sys\nsys.path.insert(0, {here!r})\nimport wire\nos.setgroups([])\nos.setgid({self.STRANGER})\n" \
+               f"os.setuid({self.STRANGER})\nclient = wire.Client({cluster[0].socket!r}).open(group_size=4096)\n" \
+               f"client.ask(wire.commit([wire.notify(0, 0)] * 100))\n" \
+               f"try:\n    wire.Client({cluster[0].socket!r}).open(group_size=4096)\n" \
+               f"except wire.Failure as failure:\n    assert 'limits.bytes)' in failure.text, failure.text\n" \
+               f"    print('fine', end='')\n"
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_everything_is_given_back(self):
+        """One of everything, of two nodes: what is left of it afterwards is nothing. (At its end a daemon looks, too.)"""
+        cluster = self.cluster(2)
+        actors = cluster.group([0, 0, 1, 1])
+        sender, neighbour, far, _ = actors
+        source, _ = sender.alloc(MIB)
+        for rank, actor in ((1, neighbour), (2, far)):
+            region, _ = actor.alloc(MIB)
+            actor.ask(f"publish r{rank} {actor.handle(region)}")
+            for seat in ("any", "daemon"):
+                sender.plan(f"put {source} 0 4096 {actor.handle(region)} 0 4096", f"notify {rank} 0", seat=seat)
+        for node in cluster.nodes:
+            for kind in ("sessions", "regions"):
+                self.assertGreater(metric(node, "tcad_user_bytes", kind=kind), 0)
+        self.assertGreater(metric(cluster[0], "tcad_user_bytes", kind="plans"), 0)
+        self.assertGreater(metric(cluster[1], "tcad_user_bytes", kind="bindings"), 0)
+        self.assertGreater(sum(metric(node, "tcad_user_bytes", kind="groups") for node in cluster.nodes), 0)
+        cluster.kill_actors(actors[:2])
+        for actor in actors[2:]:
+            actor.end()
+        for node in cluster.nodes:
+            harness.until(lambda: metric(node, "tcad_user_bytes") == 0, "nothing is held for anybody")
+
+
+if __name__ == "__main__":
+    harness.main()
