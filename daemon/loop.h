@@ -107,6 +107,9 @@ void stream_set_limit(struct stream *stream, size_t payload_bytes);
 int stream_send(struct stream *stream, uint32_t tag, const void *payload, size_t bytes);
 /* All that has arrived, also of frames that are not complete yet. */
 uint64_t stream_received_bytes(const struct stream *stream);
+/* Where the other side is; -ENOTCONN. */
+int stream_peer_address(const struct stream *stream, struct sockaddr_storage *ret_address,
+                        socklen_t *ret_bytes);
 struct stream *stream_free(struct stream *stream); /* allowed from within its own callbacks */
 
 /* ---- listening sockets ---- */

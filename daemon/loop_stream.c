@@ -170,6 +170,14 @@ uint64_t stream_received_bytes(const struct stream *stream)
            (stream->bev ? evbuffer_get_length(bufferevent_get_input(stream->bev)) : 0);
 }
 
+int stream_peer_address(const struct stream *stream, struct sockaddr_storage *ret_address,
+                        socklen_t *ret_bytes)
+{
+    const int fd = stream->bev ? bufferevent_getfd(stream->bev) : stream->fd;
+    *ret_bytes = sizeof *ret_address;
+    return getpeername(fd, (struct sockaddr *)ret_address, ret_bytes) < 0 ? -errno : 0;
+}
+
 int stream_send(struct stream *stream, uint32_t tag, const void *payload, size_t bytes)
 {
     if (!stream->ready || stream->freed)

@@ -39,6 +39,7 @@ static struct peer *peer_free(struct peer *peer)
 {
     connection_free(peer->connection);
     resolve_cancel(peer->resolve);
+    pulse_free(peer->pulse);
     free(peer->name);
     free(peer->address);
     free(peer);
@@ -95,6 +96,18 @@ int peer_get(struct peers *peers, uint32_t node, struct peer **ret_peer)
 
 /* ---- listening ---- */
 
+/* Without them the connections alone tell who lives. */
+static void begin_pulses(struct peers *peers, const struct sockaddr *address, socklen_t bytes)
+{
+    int r = pulses_new(peers->tcad->loop, peers->tcad->node, address, bytes, &peers->pulses);
+    if (r < 0)
+        log_warning(NULL,
+                    "no heartbeats besides those of the connections: %s (a UDP socket at "
+                    "control.listen): a node that is busy for control.heartbeat_timeout counts as "
+                    "down",
+                    strerrordesc_np(-r));
+}
+
 static int listen_here(struct peers *peers, char *text, size_t text_bytes)
 {
     const struct config_address *where = &peers->tcad->conf->control.listen;
@@ -113,6 +126,8 @@ static int listen_here(struct peers *peers, char *text, size_t text_bytes)
     }
     r = listener_tcp(peers->tcad->loop, found->ai_addr, found->ai_addrlen, connection_accepted,
                      peers, &peers->listener);
+    if (r == 0)
+        begin_pulses(peers, found->ai_addr, found->ai_addrlen);
     freeaddrinfo(found);
     if (r < 0)
         snprintf(text, text_bytes, "cannot listen on %s:%s (control.listen): %s", where->host, port,
@@ -208,6 +223,7 @@ struct peers *peers_free(struct peers *peers)
         peers->first = peer->next;
         peer_free(peer);
     }
+    pulses_free(peers->pulses);
     loop_timer_free(peers->tick);
     loop_timer_free(peers->local_timer);
     tls_free(peers->tls);

@@ -5,6 +5,7 @@
 
 #include "daemon/peer_internal.h"
 #include "daemon/tcad.h"
+#include "proto/heartbeat.h"
 
 enum { RAILS_MAX = 16 };
 
@@ -49,12 +50,15 @@ static int check_place(const struct peers *peers, const Tca__PeerHello *theirs,
 
 static int check_rails(const Tca__PeerHello *theirs, char *text, size_t text_bytes)
 {
-    bool fine = theirs->incarnation != 0 && theirs->n_rails <= RAILS_MAX;
+    const size_t key = theirs->heartbeat_key.len;
+    bool fine = theirs->incarnation != 0 && theirs->n_rails <= RAILS_MAX &&
+                theirs->heartbeat_port <= UINT16_MAX && (key == 0 || key == HEARTBEAT_KEY_BYTES);
     for (size_t i = 0; i < theirs->n_rails && fine; i++)
         fine = theirs->rails[i]->address.len <= ADDRESS_MAX_BYTES &&
                strlen(theirs->rails[i]->driver) < NAME_MAX_BYTES;
     if (!fine)
-        snprintf(text, text_bytes, "a hello without incarnation, or with rails beyond the limits");
+        snprintf(text, text_bytes,
+                 "a hello without incarnation, or with rails or a heartbeat beyond the limits");
     return fine ? 0 : -EPROTO;
 }
 

@@ -10,6 +10,7 @@
 #include "daemon/log.h"
 #include "daemon/loop.h"
 #include "daemon/peer.h"
+#include "daemon/pulse.h"
 #include "daemon/table.h"
 #include "daemon/tls.h"
 #include "proto/limits.h"
@@ -76,6 +77,7 @@ struct peer {
 
     uint64_t heard_ns;
     uint64_t heard_bytes; /* stream_received_bytes() then */
+    struct pulse *pulse;  /* NULL: only its connection tells whether it lives */
     uint64_t ping_sequence;
     uint64_t ping_ns; /* when the ping in flight was sent; 0: none */
     uint64_t rtt_ns;
@@ -88,6 +90,7 @@ struct peers {
     Tca__Message *hello;
     struct tls *tls; /* NULL: plain, or not needed yet */
     struct listener *listener;
+    struct pulses *pulses; /* NULL: nobody listens here */
     struct peer **by_node; /* [PEER_NODES_MAX] */
     struct peer *first;
 
@@ -141,8 +144,9 @@ struct connection {
     bool broken;          /* its queue is full: the next tick ends it */
     uint64_t deadline_ns; /* until it is greeted */
     char from[96];
-    uint64_t incarnation; /* from their hello */
-    Tca__Message *hello;  /* theirs, until it is up */
+    uint64_t heartbeat_key[2]; /* that we have given them */
+    uint64_t incarnation;      /* from their hello */
+    Tca__Message *hello;       /* theirs, until it is up */
 };
 int connection_connect(struct peer *peer, const struct sockaddr *address, socklen_t address_bytes);
 void connection_accepted(void *context, int fd, const char *from);

@@ -1,6 +1,7 @@
 /* What a daemon says on its connection: its greeting, then questions, answers and pings. */
 #include <errno.h>
 #include <stdio.h>
+#include <sys/random.h>
 
 #include "daemon/peer_internal.h"
 #include "daemon/tcad.h"
@@ -22,11 +23,20 @@ void connection_send_hello(struct connection *connection)
 {
     Tca__Message *hello = connection->peers->hello;
     char *configured = hello->peer_hello->cluster;
+    struct pulses *pulses = connection->peers->pulses;
 
+    if (pulses && getrandom(connection->heartbeat_key, sizeof connection->heartbeat_key,
+                            GRND_NONBLOCK) == sizeof connection->heartbeat_key) {
+        hello->peer_hello->heartbeat_port = pulses_port(pulses);
+        hello->peer_hello->heartbeat_key = (ProtobufCBinaryData){
+            sizeof connection->heartbeat_key, (uint8_t *)connection->heartbeat_key};
+    }
     hello->peer_hello->cluster =
         connection->peers->tcad->cluster->name; /* a reload may have changed it */
     connection_send(connection, 0, hello);
     hello->peer_hello->cluster = configured;
+    hello->peer_hello->heartbeat_port = 0;
+    hello->peer_hello->heartbeat_key = (ProtobufCBinaryData){0};
 }
 
 /* Takes the message over when it returns true. */

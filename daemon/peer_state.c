@@ -1,5 +1,6 @@
 #include <assert.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,6 +33,32 @@ const char *peer_state_name(enum peer_state state)
     return names[state];
 }
 
+/* Heartbeats beside the connection, where both sides have them. */
+static void begin_pulse(struct peer *peer, const Tca__PeerHello *hello)
+{
+    const struct connection *connection = peer->connection;
+    struct peers *peers = peer->peers;
+    struct pulse_args args = {.node = peer->node,
+                              .interval_ns = peers->tcad->conf->control.heartbeat_interval_ns / 2};
+    struct sockaddr_storage address;
+    socklen_t bytes = sizeof address;
+
+    if (!peers->pulses || hello->heartbeat_port == 0 ||
+        hello->heartbeat_key.len != sizeof args.key_out)
+        return;
+    if (connection->ours && stream_peer_address(connection->stream, &address, &bytes) == 0) {
+        if (address.ss_family == AF_INET6)
+            ((struct sockaddr_in6 *)&address)->sin6_port = htons((uint16_t)hello->heartbeat_port);
+        else
+            ((struct sockaddr_in *)&address)->sin_port = htons((uint16_t)hello->heartbeat_port);
+        args.address = (struct sockaddr *)&address;
+        args.address_bytes = bytes;
+    }
+    memcpy(args.key_in, connection->heartbeat_key, sizeof args.key_in);
+    memcpy(args.key_out, hello->heartbeat_key.data, sizeof args.key_out);
+    pulse_new(peers->pulses, &args, &peer->pulse); /* without memory the connection must do */
+}
+
 static void go_up(struct peer *peer)
 {
     struct connection *connection = peer->connection;
@@ -47,6 +74,7 @@ static void go_up(struct peer *peer)
     peer->heard_bytes = stream_received_bytes(connection->stream);
     peer->ping_ns = 0;
     peer->rtt_ns = 0;
+    begin_pulse(peer, hello);
     snprintf(fields, sizeof fields, "TCAD_NODE=%u", peer->node);
     log_info(fields, "node %s (id %u) is up", peer->name, peer->node);
 
@@ -66,6 +94,7 @@ static void go_down(struct peer *peer, bool was_up, int error, const char *text)
 
     peer->connection = connection_free(peer->connection);
     peer->resolve = resolve_cancel(peer->resolve);
+    peer->pulse = pulse_free(peer->pulse);
     snprintf(peer->last_error, sizeof peer->last_error, "%s", text);
     snprintf(failure, sizeof failure, "node %s (id %u) is down: %s", peer->name, peer->node,
              peer->last_error);

@@ -60,6 +60,15 @@ void peer_ping(struct peer *peer, uint64_t now_ns)
     connection_send(peer->connection, 0, &message);
 }
 
+/* Its thread says that it lives, while its loop is too busy to answer; for so long. */
+static bool is_busy(const struct peer *peer, uint64_t silent_ns, uint64_t now_ns)
+{
+    const uint64_t heard_ns = peer->pulse ? pulse_heard_ns(peer->pulse) : 0,
+                   limit_ns = peer->peers->tcad->conf->control.heartbeat_timeout_ns;
+    return heard_ns && silent_ns < PULSE_STUCK_NS + limit_ns &&
+           now_ns < heard_ns + limit_ns + allowance_ns(peer->peers);
+}
+
 static void watch_up(struct peer *peer, uint64_t now_ns)
 {
     const struct tcad_conf *conf = peer->peers->tcad->conf;
@@ -76,7 +85,8 @@ static void watch_up(struct peer *peer, uint64_t now_ns)
         peer->heard_ns = now_ns;
     }
     uint64_t silent_ns = now_ns - peer->heard_ns;
-    if (silent_ns >= conf->control.heartbeat_timeout_ns + allowance_ns(peer->peers)) {
+    if (silent_ns >= conf->control.heartbeat_timeout_ns + allowance_ns(peer->peers) &&
+        !is_busy(peer, silent_ns, now_ns)) {
         snprintf(text, sizeof text,
                  "it has been silent for %.1f s (control.heartbeat_timeout is %.1f s)",
                  (double)silent_ns / 1e9, (double)conf->control.heartbeat_timeout_ns / 1e9);

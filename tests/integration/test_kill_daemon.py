@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Daemons die, stop, and come back: nobody hangs, everybody is told, and new plans work."""
 
+import contextlib
+import ctypes
+import os
 import time
 
 import harness
@@ -9,6 +12,26 @@ from harness import Failed, Stream
 # A daemon that is killed is noticed by its connections: only who looks for a stopped one needs heartbeats. Long enough for
 # those that have to wait for a processor not to be taken for stopped.
 HEARTBEATS = {"control.heartbeat_interval": "100ms", "control.heartbeat_timeout": f"{3 * harness.SLOW:.0f}s"}
+SEIZE, INTERRUPT, DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000  # ptrace(2), waitpid(2)
+
+
+@contextlib.contextmanager
+def stopped_thread(tid):
+    """One thread of a child stands still, the others go on."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def trace(what):
+        if libc.ptrace(ctypes.c_long(what), ctypes.c_long(tid), None, None) < 0:
+            raise OSError(ctypes.get_errno(), f"ptrace({what:#x})")
+    trace(SEIZE)
+    trace(INTERRUPT)
+    os.waitpid(tid, WALL)
+    try:
+        yield
+    finally:
+        trace(DETACH)
+
+
 PATIENT = {"control.heartbeat_timeout": "600s"}
 
 
@@ -204,6 +227,20 @@ class Stopped(Nodes):
         again = Stream(*cluster.group([0, 1], name="again"))
         self.assertEqual(again.run(10), 10)
         self.assertGreater(bystander.finish(), 0)
+
+    def test_a_loop_that_stands_still(self):
+        """A daemon whose loop is busy for far longer than the time-out is not taken for dead: a thread of its own says that it
+        lives. When that is silent, too, it is."""
+        cluster = self.pair(2, {"control.heartbeat_interval": "100ms", "control.heartbeat_timeout": f"{1 * harness.SLOW:.0f}s"})
+        stream = Stream(*cluster.group([0, 1]))
+        self.assertEqual(stream.run(10), 10)
+        with stopped_thread(cluster[1].process.pid):
+            time.sleep(5 * harness.SLOW)
+            self.assertEqual(cluster[0].state_of(cluster[1]), "up")
+        self.assertEqual(stream.run(10), 10)
+        cluster[1].pause()
+        self.down(cluster[0], cluster[1])
+        cluster[1].resume()
 
     def test_clients_of_a_stopped_daemon(self):
         """Their calls end with their time-outs."""
