@@ -59,31 +59,31 @@ static void give_slot(struct ofi_landings *landings, uint32_t index)
     landings->last_free = index;
 }
 
-struct ofi_landing *ofi_landing_find(const struct ofi_landings *landings, uint32_t data)
+struct ofi_landing *ofi_landing_find(const struct ofi_landings *landings, uint32_t id)
 {
-    uint32_t index = data & (OFI_LANDINGS_MAX - 1);
+    uint32_t index = id & (OFI_LANDINGS_MAX - 1);
     if (index >= landings->count)
         return NULL;
     struct ofi_landing *landing = landings->entries[index].landing;
-    return landing && landing->data == data ? landing : NULL;
+    return landing && landing->id == id ? landing : NULL;
 }
 
 static void fill_blob(struct ofi_driver *ofi, const struct driver_landing_args *args,
                       const struct ofi_landing *landing, struct ofi_blob *ret_blob)
 {
-    const struct ofi_region *region = (const struct ofi_region *)args->region;
+    struct ofi_region *region = (struct ofi_region *)args->region;
     *ret_blob = (struct ofi_blob){
         .magic = OFI_BLOB_MAGIC,
-        .data = landing->data,
+        .landing = landing->id,
         .cookie = ofi->address.cookie,
         .landing_key = landing->key,
-        .flags = landing->notify ? OFI_BLOB_NOTIFY : 0,
     };
     ret_blob->size_bytes = landing->size_bytes;
     if (landing->size_bytes > 0 && !landing->unpacker) {
         ret_blob->flags |= OFI_BLOB_CONTIGUOUS;
         ret_blob->address = ofi_memory_remote(ofi, &region->memory, landing->base);
         ret_blob->key = fi_mr_key(region->memory.mr);
+        region->told = true;
     }
 }
 
@@ -135,7 +135,7 @@ int ofi_landing_new(struct driver *driver, const struct driver_landing_args *arg
     }
     struct ofi_landing_entry *entry = &ofi->landings.entries[index];
     entry->landing = landing;
-    landing->data = ofi_data_landing(index, entry->generation);
+    landing->id = ofi_landing_id(index, entry->generation);
     landing->notify = args->notify;
     landing->token = args->token;
     struct ofi_blob blob;
@@ -149,6 +149,6 @@ int ofi_landing_new(struct driver *driver, const struct driver_landing_args *arg
 void ofi_landing_free(struct driver *driver, struct driver_landing *driver_landing)
 {
     struct ofi_landing *landing = (struct ofi_landing *)driver_landing;
-    give_slot(&ofi_of(driver)->landings, landing->data & (OFI_LANDINGS_MAX - 1));
+    give_slot(&ofi_of(driver)->landings, landing->id & (OFI_LANDINGS_MAX - 1));
     landing_free(landing);
 }

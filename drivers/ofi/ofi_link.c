@@ -1,15 +1,18 @@
-/* The sender's side of rings: HELLO, WELCOME, credits. */
+/* The sender's side of links: HELLO, WELCOME, credits, and what to do when a connection was lost. */
 #include <errno.h>
 #include <string.h>
 
 #include "drivers/ofi/ofi.h"
 #include "proto/status.h"
+#include "proto/wait.h"
+
+#define MS UINT64_C(1000000)
 
 int ofi_message_send(struct ofi_driver *ofi, struct ofi_name *to, const struct ofi_message *message)
 {
     struct ofi_request *request = ofi_send_take(ofi, to);
     if (!request)
-        return -EAGAIN;
+        return -ENOBUFS;
     memcpy(request->buffer, message, sizeof(*message));
     struct ofi_message *filled = (struct ofi_message *)request->buffer;
     filled->magic = OFI_MESSAGE_MAGIC;
@@ -22,93 +25,285 @@ int ofi_message_send(struct ofi_driver *ofi, struct ofi_name *to, const struct o
     return r == -FI_EAGAIN ? -EAGAIN : r;
 }
 
+static struct ofi_mail *mail_of(const struct ofi_driver *ofi, const struct ofi_link *link)
+{
+    return (struct ofi_mail *)ofi->mails->memory.base + link->index;
+}
+
+/* ---- state ---- */
+
 static int take_index(struct ofi_driver *ofi, struct ofi_peer *peer)
 {
     for (uint32_t index = 0; index < OFI_LINKS_MAX; index++) {
         if (!ofi->links[index]) {
             ofi->links[index] = peer;
-            peer->link.index = index;
-            peer->link.epoch = ++ofi->link_epochs[index];
-            return 0;
+            peer->link = (struct ofi_link){
+                .index = index,
+                .epoch = ++ofi->link_epochs[index],
+                .patience_ns = OFI_AGAIN_MS * MS,
+            };
+            struct ofi_mail *mail = mail_of(ofi, &peer->link);
+            mail->count = 0;
+            return ofi_random(&mail->secret, sizeof(mail->secret));
         }
     }
     return -ENOSPC;
 }
 
-int ofi_link_ask(struct ofi_driver *ofi, struct ofi_peer *peer)
+/* What is asked is asked again after a while, from now on. */
+static void begin(struct ofi_link *link, enum ofi_link_state state, uint64_t now_ns)
+{
+    link->state = state;
+    link->asked = link->refused = false;
+    link->again_ns = now_ns;
+    if (link->trouble_ns == 0)
+        link->trouble_ns = now_ns;
+}
+
+static void begin_sync(struct ofi_peer *peer, uint64_t now_ns)
+{
+    peer->link.question++;
+    begin(&peer->link, OFI_LINK_SYNCING, now_ns);
+    peer->blocked = OFI_BLOCKED_LINK;
+}
+
+void ofi_link_broken(struct ofi_driver *ofi, struct ofi_peer *peer)
 {
     struct ofi_link *link = &peer->link;
-    if (link->state == OFI_LINK_NONE) {
-        int r = take_index(ofi, peer);
-        if (r < 0)
-            return r;
-        link->state = OFI_LINK_ASKING;
+    if (link->state != OFI_LINK_READY)
+        return; /* whoever asks a question asks it again */
+    begin_sync(peer, clock_now_ns());
+    if (++link->breaks > OFI_BREAKS_MAX) {
+        ofi_peer_doom(ofi, peer, -EHOSTDOWN);
+        return;
     }
-    if (link->hello_sent)
-        return 0;
+    /* Some providers drop the connection when a key is not good: it will not become so. */
+    struct ofi_unit *first = &link->units[link->counted % OFI_WINDOW];
+    if (link->breaks > OFI_BREAKS_STALE && link->counted != link->sent && first->piece &&
+        first->put)
+        first->put->stale = true;
+    ofi_peer_activate(ofi, peer);
+}
+
+/* All is well. */
+static void heard(struct ofi_peer *peer)
+{
+    peer->connected = true;
+    peer->link.trouble_ns = 0;
+    peer->link.heard_ns = clock_now_ns();
+}
+
+static int say_hello(struct ofi_driver *ofi, struct ofi_peer *peer)
+{
+    struct ofi_link *link = &peer->link;
+    struct ofi_mail *mail = mail_of(ofi, link);
     struct ofi_message hello = {
         .type = OFI_HELLO,
         .to = peer->address.cookie,
         .link = link->index,
         .link_epoch = link->epoch,
+        .address = ofi_memory_remote(ofi, &ofi->mails->memory, (uint8_t *)mail),
+        .key = fi_mr_key(ofi->mails->memory.mr),
+        .secret = mail->secret,
     };
-    int r = ofi_message_send(ofi, peer->name, &hello);
-    link->hello_sent = r == 0;
-    return r;
+    return ofi_message_send(ofi, peer->name, &hello);
 }
+
+static int ask(struct ofi_driver *ofi, struct ofi_peer *peer)
+{
+    struct ofi_link *link = &peer->link;
+    struct ofi_message sync = {
+        .type = OFI_SYNC,
+        .to = peer->address.cookie,
+        .link = link->index,
+        .link_epoch = link->epoch,
+        .source = link->source,
+        .source_epoch = link->source_epoch,
+        .number = link->question,
+        .secret = link->secret,
+    };
+    return ofi_message_send(ofi, peer->name, &sync);
+}
+
+static void send_question(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t now_ns)
+{
+    struct ofi_link *link = &peer->link;
+    int r = link->state == OFI_LINK_ASKING ? say_hello(ofi, peer) : ask(ofi, peer);
+    uint64_t age_ns = now_ns - link->trouble_ns;
+    link->refused = r == -EAGAIN;
+    if (r == 0) {
+        link->asked = true;
+        if (age_ns < OFI_AGAIN_MS * MS)
+            age_ns = OFI_AGAIN_MS * MS;
+        link->again_ns = now_ns + (age_ns > OFI_AGAIN_MAX_MS * MS ? OFI_AGAIN_MAX_MS * MS : age_ns);
+    } else if (r == -EAGAIN || r == -ENOBUFS) {
+        /* Each try may be a connection: a dead peer must not cost the living much. */
+        link->again_ns = now_ns + age_ns / 8;
+    } else {
+        ofi_peer_doom(ofi, peer, -EHOSTDOWN);
+    }
+}
+
+/* The provider connects again by itself, for ever, and says -EAGAIN meanwhile. */
+static bool hopeless(const struct ofi_peer *peer, uint64_t now_ns)
+{
+    const struct ofi_link *link = &peer->link;
+    if (link->trouble_ns == 0)
+        return false;
+    const uint64_t age_ns = now_ns - link->trouble_ns;
+    return age_ns > OFI_STALL_MS * MS ||
+           (peer->connected && link->refused && age_ns > OFI_LOST_MS * MS);
+}
+
+void ofi_link_tend(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t now_ns)
+{
+    struct ofi_link *link = &peer->link;
+    if (link->state == OFI_LINK_NONE) {
+        if (!ofi_put_next(peer))
+            return;
+        int r = take_index(ofi, peer);
+        if (r < 0) {
+            ofi_peer_doom(ofi, peer, r);
+            return;
+        }
+        begin(link, OFI_LINK_ASKING, now_ns);
+    }
+    if (link->state == OFI_LINK_READY) {
+        /* Whatever went with a connection is missed in the end. What the provider refuses shows that
+         * there is none. */
+        const bool refused = peer->blocked == OFI_BLOCKED_PROVIDER;
+        if (link->sent == link->counted && !refused) {
+            link->trouble_ns = 0;
+            return;
+        }
+        if (peer->requests.next != &peer->requests ||
+            (!refused && now_ns - link->heard_ns < link->patience_ns))
+            return;
+        begin_sync(peer, now_ns);
+    }
+    if (hopeless(peer, now_ns)) {
+        ofi_peer_doom(ofi, peer, -EHOSTDOWN);
+        return;
+    }
+    /* What the provider still has could overtake the question. */
+    if (now_ns >= link->again_ns && peer->requests.next == &peer->requests)
+        send_question(ofi, peer, now_ns);
+}
+
+/* ---- answers ---- */
 
 /* The peer that a message or a credit is for; NULL if that is long gone. */
 static struct ofi_peer *find(struct ofi_driver *ofi, uint32_t index, uint32_t epoch)
 {
     struct ofi_peer *peer = index < OFI_LINKS_MAX ? ofi->links[index] : NULL;
-    return peer && peer->link.epoch == epoch ? peer : NULL;
+    return peer && peer->error == 0 && peer->link.epoch % OFI_EPOCHS == epoch ? peer : NULL;
+}
+
+static struct ofi_peer *find_answered(struct ofi_driver *ofi, const struct ofi_message *message,
+                                      enum ofi_link_state state)
+{
+    struct ofi_peer *peer = find(ofi, message->link, message->link_epoch);
+    return peer && peer->link.state == state &&
+                   ofi_same(&message->from.cookie, &peer->address.cookie)
+               ? peer
+               : NULL;
 }
 
 void ofi_link_welcome(struct ofi_driver *ofi, const struct ofi_message *message)
 {
-    struct ofi_peer *peer = find(ofi, message->link, message->link_epoch);
-    if (!peer || peer->link.state != OFI_LINK_ASKING ||
-        memcmp(&message->from.cookie, &peer->address.cookie, sizeof(message->from.cookie)) != 0)
+    struct ofi_peer *peer = find_answered(ofi, message, OFI_LINK_ASKING);
+    if (!peer)
         return;
     struct ofi_link *link = &peer->link;
-    int status = status_from_wire(message->status);
-    if (status < 0 || message->slots == 0 || message->slots > OFI_SLOTS_MAX ||
-        message->source >= OFI_LINKS_MAX || message->source_epoch >= OFI_EPOCHS ||
-        message->slot_bytes < sizeof(struct ofi_segment) + OFI_SEGMENT_MIN) {
-        ofi_peer_doom(ofi, peer, status < 0 ? status : -EPROTO);
+    int r = status_from_wire(message->status);
+    if (r == 0 &&
+        (message->ring_bytes > OFI_RING_MAX || message->ring_bytes < message->segment_bytes ||
+         message->ring_bytes % OFI_SEGMENT_ALIGN != 0 || message->source >= OFI_LINKS_MAX ||
+         message->source_epoch >= OFI_EPOCHS ||
+         message->segment_bytes < sizeof(struct ofi_segment) + OFI_SEGMENT_MIN))
+        r = -EPROTO;
+    if (r == 0)
+        r = ofi_region_new(ofi, -1, message->ring_bytes, FI_WRITE, &link->mirror);
+    if (r < 0) {
+        ofi_peer_doom(ofi, peer, r);
         return;
     }
     link->state = OFI_LINK_READY;
     link->source = message->source;
     link->source_epoch = message->source_epoch;
-    link->slots = message->slots;
-    link->slot_bytes = message->slot_bytes;
-    link->address = message->ring_address;
-    link->key = message->ring_key;
+    link->ring_bytes = message->ring_bytes;
+    link->segment_bytes = message->segment_bytes;
+    link->address = message->address;
+    link->key = message->key;
     link->secret = message->secret;
-    peer->connected = true;
+    heard(peer);
     peer->blocked = OFI_RUNNING;
+}
+
+/* Puts that end here may be started again at once: they find the counts as they are then. */
+static void count(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t counted)
+{
+    struct ofi_link *link = &peer->link;
+    if (counted == link->counted)
+        return;
+    link->breaks = 0;
+    link->patience_ns = OFI_AGAIN_MS * MS;
+    if (link->again < counted)
+        link->again = counted;
+    if (peer->blocked == OFI_BLOCKED_LINK)
+        peer->blocked = OFI_RUNNING;
+    while (link->counted < counted) {
+        struct ofi_put *put = link->units[link->counted++ % OFI_WINDOW].put;
+        if (put) {
+            put->uncounted--;
+            ofi_put_settle(put);
+        }
+    }
 }
 
 void ofi_link_credit(struct ofi_driver *ofi, uint32_t data)
 {
     struct ofi_peer *peer = find(ofi, ofi_data_link_index(data), ofi_data_link_epoch(data));
-    if (!peer || peer->link.state != OFI_LINK_READY)
+    if (!peer || !peer->link.mirror) {
+        ofi_forged(ofi);
+        return;
+    }
+    struct ofi_link *link = &peer->link;
+    struct ofi_mail mail;
+    memcpy(&mail, mail_of(ofi, link), sizeof(mail));
+    if (mail.count - link->counted > link->sent - link->counted) {
+        ofi_forged(ofi);
+        return; /* for what we have not sent */
+    }
+    if (link->state == OFI_LINK_READY)
+        heard(peer);
+    count(ofi, peer, mail.count);
+}
+
+void ofi_link_synced(struct ofi_driver *ofi, const struct ofi_message *message)
+{
+    struct ofi_peer *peer = find_answered(ofi, message, OFI_LINK_SYNCING);
+    if (!peer || message->number != peer->link.question)
         return;
     struct ofi_link *link = &peer->link;
-    uint32_t ahead = ofi_data_ahead(data, link->returned);
-    if (ahead > link->sent - link->returned)
-        return; /* for slots that we have not filled */
-    link->returned += ahead;
-    peer->connected = true;
+    if (message->status != 0 || message->count - link->counted > link->sent - link->counted) {
+        ofi_peer_doom(ofi, peer, -EHOSTDOWN); /* what has arrived cannot be known any more */
+        return;
+    }
+    link->state = OFI_LINK_READY;
+    link->again = message->count;
+    if (link->again == link->sent && link->patience_ns < OFI_AGAIN_MAX_MS * MS)
+        link->patience_ns *= 2;
+    heard(peer);
     peer->blocked = OFI_RUNNING;
+    count(ofi, peer, message->count);
 }
 
 /* Nobody waits for the BYE: if it cannot be sent, the receiver frees the ring when it drops us. */
 void ofi_link_close(struct ofi_driver *ofi, struct ofi_peer *peer)
 {
     struct ofi_link *link = &peer->link;
-    if (link->state == OFI_LINK_READY && peer->error == 0) {
+    if (link->mirror && peer->error == 0) {
         struct ofi_message bye = {
             .type = OFI_BYE,
             .to = peer->address.cookie,
@@ -120,5 +315,7 @@ void ofi_link_close(struct ofi_driver *ofi, struct ofi_peer *peer)
     }
     if (link->state != OFI_LINK_NONE)
         ofi->links[link->index] = NULL;
+    ofi_bury(ofi, link->mirror);
+    link->mirror = NULL;
     link->state = OFI_LINK_NONE;
 }

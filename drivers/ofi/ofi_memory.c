@@ -1,6 +1,9 @@
 /* Registered memory. */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "drivers/ofi/ofi.h"
 
@@ -69,25 +72,82 @@ uint64_t ofi_memory_remote(const struct ofi_driver *ofi, const struct ofi_memory
     return (uint64_t)(place - memory->base);
 }
 
-int ofi_region_add(struct driver *driver, const struct driver_memory *memory,
-                   struct driver_region **ret_region)
+/* ---- memory that ends with ofi_bury() ---- */
+
+enum { ALIGN_BYTES = 2 << 20 }; /* so that huge pages fit */
+
+static uint64_t round_up(uint64_t bytes, uint64_t to)
 {
+    return (bytes + to - 1) / to * to;
+}
+
+/* A mapping of huge pages has whole ones only. */
+static uint64_t page_bytes(int fd)
+{
+    struct stat status;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    if (fd >= 0 && fstat(fd, &status) == 0 && (uint64_t)status.st_blksize > page)
+        page = (uint64_t)status.st_blksize;
+    return page;
+}
+
+static int map(int fd, struct ofi_region *region, uint64_t length_bytes)
+{
+    const uint64_t page = page_bytes(fd), align = page > ALIGN_BYTES ? page : ALIGN_BYTES,
+                   bytes = round_up(length_bytes, page);
+    uint8_t *place =
+        mmap(NULL, bytes + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (place == MAP_FAILED)
+        return -errno;
+    uint8_t *base = (uint8_t *)round_up((uintptr_t)place, align);
+    const int flags = fd >= 0 ? MAP_SHARED | MAP_POPULATE : MAP_PRIVATE | MAP_ANONYMOUS;
+    if (mmap(base, bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, 0) == MAP_FAILED) {
+        int r = -errno;
+        munmap(place, bytes + align);
+        return r;
+    }
+    if (base > place)
+        munmap(place, (size_t)(base - place));
+    munmap(base + bytes, (size_t)(place + align - base));
+    region->memory.base = base;
+    region->mapped_bytes = bytes;
+    region->others = fd >= 0;
+    return 0;
+}
+
+int ofi_region_new(struct ofi_driver *ofi, int fd, uint64_t length_bytes, uint64_t access,
+                   struct ofi_region **ret_region)
+{
+    if (atomic_load_explicit(&ofi->grave_count, memory_order_relaxed) > OFI_GRAVES_MAX ||
+        atomic_load_explicit(&ofi->grave_bytes, memory_order_relaxed) > (uint64_t)OFI_GRAVES_MAX_GIB
+                                                                            << 30)
+        return -EBUSY; /* who wrote to what was freed does not say that it has stopped */
     struct ofi_region *region = calloc(1, sizeof(*region));
     if (!region)
         return -ENOMEM;
-    int r = ofi_memory_register(ofi_of(driver), memory->base, memory->length_bytes,
-                                FI_WRITE | FI_REMOTE_WRITE, &region->memory);
+    int r = map(fd, region, length_bytes);
+    if (r == 0)
+        r = ofi_memory_register(ofi, region->memory.base, length_bytes, access, &region->memory);
     if (r < 0) {
+        if (region->mapped_bytes > 0)
+            munmap(region->memory.base, region->mapped_bytes);
         free(region);
         return r;
     }
-    *ret_region = (struct driver_region *)region;
+    *ret_region = region;
     return 0;
+}
+
+int ofi_region_add(struct driver *driver, const struct driver_memory *memory,
+                   struct driver_region **ret_region)
+{
+    return memory->fd < 0
+               ? -EBADF
+               : ofi_region_new(ofi_of(driver), memory->fd, memory->length_bytes,
+                                FI_WRITE | FI_REMOTE_WRITE, (struct ofi_region **)ret_region);
 }
 
 void ofi_region_remove(struct driver *driver, struct driver_region *driver_region)
 {
-    struct ofi_region *region = (struct ofi_region *)driver_region;
-    ofi_memory_close(&region->memory);
-    free(region);
+    ofi_bury(ofi_of(driver), (struct ofi_region *)driver_region);
 }

@@ -34,7 +34,7 @@ static const struct fi_info *choose(const struct fi_info *list, const char *inte
         if (info->domain_attr->cq_data_size < sizeof(uint32_t) ||
             info->domain_attr->mr_key_size > sizeof(uint64_t))
             continue;
-        if (info->tx_attr->iov_limit < 2 || info->tx_attr->inject_size < sizeof(uint64_t))
+        if (info->tx_attr->iov_limit < 2 || info->tx_attr->inject_size < sizeof(struct ofi_mail))
             continue;
         return info;
     }
@@ -194,9 +194,6 @@ static void take_limits(struct ofi_driver *ofi)
 {
     ofi->ordered = ofi_info_ordered(ofi->info);
     ofi->write_flags = FI_COMPLETION | (ofi->ordered ? 0 : FI_DELIVERY_COMPLETE);
-    ofi->inject_bytes = ofi->ordered ? ofi->info->tx_attr->inject_size : 0;
-    if (ofi->inject_bytes > OFI_INJECT_MAX)
-        ofi->inject_bytes = OFI_INJECT_MAX;
     ofi->write_max_bytes = ofi->info->ep_attr->max_msg_size;
     if (ofi->ordered && ofi->info->ep_attr->max_order_waw_size < ofi->write_max_bytes)
         ofi->write_max_bytes = ofi->info->ep_attr->max_order_waw_size;
@@ -222,7 +219,10 @@ int ofi_open_driver(const struct driver_config *config, const struct driver_even
     ofi->event_fd = ofi->timer_fd = ofi->filter.fd = -1;
     ofi->landings.first_free = ofi->landings.last_free = UINT32_MAX;
     ofi->active.next_active = ofi->active.previous_active = &ofi->active;
-    ofi->answers_last = &ofi->answers;
+    ofi->dug_fd = -1;
+    ofi->dug_last = &ofi->dug;
+    ofi->graves_last = &ofi->graves;
+    pthread_mutex_init(&ofi->graves_lock, NULL);
     pthread_mutex_init(&ofi->names_lock, NULL);
     getrandom(ofi->link_epochs, sizeof(ofi->link_epochs), 0);
     getrandom(ofi->source_epochs, sizeof(ofi->source_epochs), 0);
@@ -240,6 +240,11 @@ int ofi_open_driver(const struct driver_config *config, const struct driver_even
         r = make_address(ofi);
     if (r == 0 && config->guarded)
         ofi_filter_init(ofi);
+    if (r == 0)
+        r = ofi_graves_init(ofi);
+    if (r == 0)
+        r = ofi_region_new(ofi, -1, OFI_LINKS_MAX * sizeof(struct ofi_mail), FI_REMOTE_WRITE,
+                           &ofi->mails);
     if (r == 0)
         r = ofi_requests_init(ofi, segment_bytes(config));
     if (r < 0) {
@@ -260,11 +265,13 @@ void ofi_close(struct driver *driver)
 {
     struct ofi_driver *ofi = ofi_of(driver);
     ofi_sources_drop(ofi, NULL);
-    ofi_answers_drop(ofi);
+    ofi_bury(ofi, ofi->mails);
+    ofi_graves_close(ofi);
     /* First the endpoint: nothing is written or completed after this. Registrations that are bound
      * to it go with it. */
     ofi_memory_close(&ofi->sink);
     close_fid(ofi->endpoint);
+    ofi_graves_deinit(ofi);
     ofi_requests_deinit(ofi);
     close_fid(ofi->cq);
     close_fid(ofi->av);
@@ -284,5 +291,6 @@ void ofi_close(struct driver *driver)
     free(ofi->landings.entries);
     ofi_filter_deinit(ofi);
     pthread_mutex_destroy(&ofi->names_lock);
+    pthread_mutex_destroy(&ofi->graves_lock);
     free(ofi);
 }

@@ -100,13 +100,28 @@ int ofi_peer_connect(struct driver *driver, const void *address, size_t address_
     return 0;
 }
 
+/* Nobody waits for them any more; the provider has them still. */
+static void orphan_writes(struct ofi_peer *peer)
+{
+    while (peer->requests.next != &peer->requests) {
+        struct ofi_put *put = peer->requests.next->put;
+        ofi_write_orphan(peer->requests.next);
+        if (put) {
+            put->outstanding--;
+            ofi_put_settle(put);
+        }
+    }
+}
+
 void ofi_peer_disconnect(struct driver *driver, struct driver_peer *driver_peer)
 {
     struct ofi_driver *ofi = ofi_of(driver);
     struct ofi_peer *peer = (struct ofi_peer *)driver_peer;
-    assert(!ofi_put_next(peer) && peer->requests.next == &peer->requests);
+    assert(!ofi_put_next(peer));
+    orphan_writes(peer);
     ofi_link_close(ofi, peer);
-    if (peer->error < 0)
+    /* What it sends to us is another matter, while it lives. */
+    if (peer->given_up)
         ofi_sources_drop(ofi, &peer->address.cookie);
     ofi_peer_deactivate(peer);
     ofi_name_give(ofi, peer->name);
@@ -130,7 +145,6 @@ void ofi_peer_deactivate(struct ofi_peer *peer)
         return;
     peer->active = false;
     peer->blocked = OFI_RUNNING;
-    peer->stalled_since_ns = 0;
     peer->previous_active->next_active = peer->next_active;
     peer->next_active->previous_active = peer->previous_active;
 }
@@ -143,23 +157,33 @@ void ofi_peer_doom(struct ofi_driver *ofi, struct ofi_peer *peer, int error)
     ofi_peer_activate(ofi, peer);
 }
 
+static void forget_units(struct ofi_link *link, int error)
+{
+    for (uint64_t at = link->counted; at != link->sent; at++) {
+        struct ofi_put *put = link->units[at % OFI_WINDOW].put;
+        if (put && put->error == 0)
+            put->error = error;
+    }
+    while (link->counted != link->sent) {
+        struct ofi_put *put = link->units[link->counted++ % OFI_WINDOW].put;
+        link->again = link->sent;
+        if (put) {
+            put->uncounted--;
+            ofi_put_settle(put);
+        }
+    }
+}
+
 void ofi_peer_bury(struct ofi_driver *ofi, struct ofi_peer *peer)
 {
-    /* Writes that the provider has not given back read memory that somebody may now change; they go
-     * nowhere. */
-    while (peer->requests.next != &peer->requests) {
-        struct ofi_put *put = peer->requests.next->put;
-        ofi_write_orphan(peer->requests.next);
-        if (--put->outstanding == 0 && put->posted)
-            ofi_put_done(ofi, put, peer->error);
-    }
     struct ofi_put *put;
+    orphan_writes(peer);
+    forget_units(&peer->link, peer->error);
     while ((put = ofi_put_next(peer))) {
         flows_remove(&peer->flows, &put->place);
-        put->outstanding = 0;
-        ofi_put_done(ofi, put, peer->error);
+        ofi_put_done(put, peer->error);
     }
-    ofi_flushes_fail(ofi, peer);
+    ofi_flushes_settle(ofi);
     ofi_peer_deactivate(peer);
     if (!peer->told) {
         peer->told = true;
@@ -172,6 +196,6 @@ void ofi_peer_bury(struct ofi_driver *ofi, struct ofi_peer *peer)
 void ofi_peer_fail(struct driver *driver, struct driver_peer *driver_peer, int error)
 {
     struct ofi_peer *peer = (struct ofi_peer *)driver_peer;
-    peer->told = true;
+    peer->told = peer->given_up = true;
     ofi_peer_doom(ofi_of(driver), peer, error);
 }

@@ -18,47 +18,56 @@ static void take_message(struct ofi_driver *ofi, struct ofi_request *request, si
         memcmp(&message.to, &ofi->address.cookie, sizeof(message.to)) != 0 ||
         ofi_address_check(&message.from, sizeof(message.from), &from) < 0)
         return;
-    if (message.type == OFI_HELLO)
+    switch (message.type) {
+    case OFI_HELLO:
         ofi_source_hello(ofi, &message);
-    else if (message.type == OFI_WELCOME)
+        break;
+    case OFI_WELCOME:
         ofi_link_welcome(ofi, &message);
-    else if (message.type == OFI_BYE)
+        break;
+    case OFI_BYE:
         ofi_source_bye(ofi, &message);
-    else if (message.type == OFI_FLUSH)
-        ofi_flush_asked(ofi, &message);
-    else if (message.type == OFI_FLUSHED)
-        ofi_flush_answered(ofi, &message);
+        break;
+    case OFI_SYNC:
+        ofi_source_sync(ofi, &message);
+        break;
+    case OFI_SYNCED:
+        ofi_link_synced(ofi, &message);
+        break;
+    case OFI_REVOKE:
+        ofi_revoke(ofi, &message);
+        break;
+    case OFI_REVOKED:
+        ofi_revoked(ofi, &message);
+        break;
+    default:
+        break;
+    }
 }
 
 static int take_data(struct ofi_driver *ofi, uint32_t data)
 {
-    const struct ofi_landing *landing;
     switch (data >> 30) {
-    case OFI_DATA_ARRIVED:
-        landing = ofi_landing_find(&ofi->landings, data);
-        if (landing && landing->notify)
-            ofi->driver.events.notified(ofi->driver.events.context, landing->token);
-        return 1;
     case OFI_DATA_SEGMENT:
-        return ofi_source_segment(ofi, data);
+    case OFI_DATA_PIECE:
+        return ofi_source_unit(ofi, data);
     case OFI_DATA_CREDIT:
         ofi_link_credit(ofi, data);
         return 1;
     default:
+        ofi_forged(ofi);
         return 0;
     }
 }
 
 static void complete_write(struct ofi_driver *ofi, struct ofi_request *request)
 {
-    struct ofi_put *put = request->put;
-    if (request->peer) {
-        request->peer->connected = true;
-        request->peer->injected = 0;
-    }
+    struct ofi_put *put = request->peer ? request->put : NULL;
     ofi_write_give(ofi, request);
-    if (put && --put->outstanding == 0 && put->posted)
-        ofi_put_done(ofi, put, put->error);
+    if (put) {
+        put->outstanding--;
+        ofi_put_settle(put);
+    }
 }
 
 static void repost_recv(struct ofi_driver *ofi, struct ofi_request *request)
@@ -96,27 +105,15 @@ static bool says_stale(int error)
     return error == FI_EACCES || error == FI_EKEYREJECTED || error == FI_ENOKEY;
 }
 
-/* A write failed: the peer is down, unless it only says that what we wrote to is not there any
- * more. */
+/* It is sent again, unless what it was to be written to is not there any more. */
 static void fail_write(struct ofi_driver *ofi, struct ofi_request *request, int error)
 {
     struct ofi_peer *peer = request->peer;
-    struct ofi_put *put = request->put;
-    if (!peer) {
-        ofi_write_give(ofi, request);
-        return;
-    }
-    const bool straight = put->path == OFI_DIRECT || put->path == OFI_GATHER;
-    if (says_stale(error) && (straight || (put->posted && put->outstanding == 1))) {
-        ofi_write_give(ofi, request);
-        put->error = -ESTALE; /* posts no more of it */
-        if (--put->outstanding == 0 && put->posted)
-            ofi_put_done(ofi, put, put->error);
-        return;
-    }
-    ofi_peer_doom(ofi, peer, -EHOSTDOWN);
-    ofi_peer_bury(ofi, peer);
-    ofi_write_give(ofi, request);
+    if (peer && request->put && says_stale(error))
+        request->put->stale = true;
+    if (peer)
+        ofi_link_broken(ofi, peer);
+    complete_write(ofi, request);
 }
 
 static int take_error(struct ofi_driver *ofi)
@@ -134,7 +131,7 @@ static int take_error(struct ofi_driver *ofi)
     case OFI_REQUEST_WRITE:
         fail_write(ofi, request, entry.err);
         break;
-    case OFI_REQUEST_SEND: /* a HELLO or WELCOME that is lost is missed by a stalled sender */
+    case OFI_REQUEST_SEND: /* who waits for an answer asks again */
         ofi_send_give(ofi, request);
         break;
     case OFI_REQUEST_RECV:
@@ -149,6 +146,9 @@ static int take_completions(struct ofi_driver *ofi, unsigned budget)
     struct fi_cq_data_entry entries[OFI_CQ_BATCH];
     int moved = 0;
     while ((unsigned)moved < budget) {
+        /* net, of libfabric 1.17, takes the end of a connection that is being made for an
+         * interruption, for ever, when errno happens to say so from before. */
+        errno = 0;
         ssize_t count = fi_cq_read(ofi->cq, entries, OFI_CQ_BATCH);
         if (count == -FI_EAGAIN)
             break;
@@ -172,48 +172,15 @@ static int take_completions(struct ofi_driver *ofi, unsigned budget)
     return moved;
 }
 
-/* Nothing is on its way whose failure would tell of a death: only the clock can. */
-static bool stalled(const struct ofi_peer *peer)
+static bool too_early(const struct ofi_peer *peer, uint64_t now_ns)
 {
-    return peer->requests.next == &peer->requests &&
-           (peer->blocked == OFI_BLOCKED_LINK || peer->blocked == OFI_BLOCKED_PROVIDER);
+    return peer->blocked == OFI_BLOCKED_PROVIDER && now_ns < peer->retry_ns;
 }
 
-/* The provider connects again by itself, for ever, and says -EAGAIN meanwhile. */
-static bool lost(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t stalled_ms)
+static bool has_work(const struct ofi_driver *ofi, const struct ofi_peer *peer)
 {
-    if (!peer->connected || stalled_ms < OFI_LOST_MS)
-        return false;
-    if (peer->blocked == OFI_BLOCKED_PROVIDER)
-        return true;
-    if (stalled_ms < (uint64_t)OFI_LOST_MS * (peer->probes + 1))
-        return false;
-    peer->probes++;
-    return ofi_write_probe(ofi, peer) < 0;
-}
-
-static void watch(struct ofi_driver *ofi, struct ofi_peer *peer)
-{
-    if (!stalled(peer)) {
-        peer->stalled_since_ns = 0;
-        return;
-    }
-    uint64_t now_ns = clock_now_ns();
-    if (peer->stalled_since_ns == 0) {
-        peer->stalled_since_ns = now_ns;
-        peer->probes = 0;
-    }
-    /* Each try may be a connection: a dead peer must not cost the living much. */
-    peer->retry_ns = now_ns + (now_ns - peer->stalled_since_ns) / 8;
-    uint64_t stalled_ms = (now_ns - peer->stalled_since_ns) / 1000000;
-    if (stalled_ms > OFI_STALL_MS || lost(ofi, peer, stalled_ms))
-        ofi_peer_doom(ofi, peer, -EHOSTDOWN);
-}
-
-static bool too_early(const struct ofi_peer *peer)
-{
-    return peer->blocked == OFI_BLOCKED_PROVIDER && peer->stalled_since_ns > 0 &&
-           clock_now_ns() < peer->retry_ns;
+    return ofi_put_next(peer) || peer->link.sent != peer->link.counted || peer->error < 0 ||
+           peer->link.state == OFI_LINK_SYNCING || ofi_flushes_of(ofi, peer);
 }
 
 /* Each of the active peers gets a share; one that has done something goes to the end of the list.
@@ -221,6 +188,7 @@ static bool too_early(const struct ofi_peer *peer)
 static int pump_peers(struct ofi_driver *ofi, unsigned budget)
 {
     int moved = 0;
+    const uint64_t now_ns = clock_now_ns();
     struct ofi_peer *peer = ofi->active.next_active, *end = ofi->active.previous_active, *next;
     for (bool more = peer != &ofi->active; more && (unsigned)moved < budget; peer = next) {
         next = peer->next_active;
@@ -230,20 +198,18 @@ static int pump_peers(struct ofi_driver *ofi, unsigned budget)
             ofi_peer_bury(ofi, peer);
             return moved + 1;
         }
-        if (too_early(peer))
-            continue;
-        int posted = ofi_peer_pump(ofi, peer, OFI_POST_BUDGET);
-        moved += posted;
-        if (posted > 0)
-            peer->stalled_since_ns = 0;
-        if (!ofi_put_next(peer) && peer->error == 0) {
+        int posted = 0;
+        if (!too_early(peer, now_ns)) {
+            posted = ofi_peer_pump(ofi, peer, OFI_POST_BUDGET);
+            moved += posted;
+            peer->retry_ns = now_ns + OFI_RETRY_MS * UINT64_C(1000000);
+        }
+        ofi_link_tend(ofi, peer, now_ns);
+        if (!has_work(ofi, peer)) {
             ofi_peer_deactivate(peer);
-        } else {
-            watch(ofi, peer);
-            if (posted > 0) {
-                ofi_peer_deactivate(peer);
-                ofi_peer_activate(ofi, peer);
-            }
+        } else if (posted > 0) {
+            ofi_peer_deactivate(peer);
+            ofi_peer_activate(ofi, peer);
         }
     }
     return moved;
@@ -268,12 +234,14 @@ int ofi_progress(struct driver *driver, unsigned budget)
         return moved;
     if (ofi->requests.recvs)
         repost_recvs(ofi);
-    if (ofi->owed)
-        moved += ofi_sources_settle(ofi);
-    if (ofi->answers || ofi->flushes)
+    if (ofi->flushes)
         moved += ofi_flushes_settle(ofi);
     if (ofi->active.next_active != &ofi->active)
         moved += pump_peers(ofi, budget);
+    if (ofi->owed)
+        moved += ofi_sources_settle(ofi, moved == 0);
+    if (ofi_graves_waiting(ofi))
+        moved += ofi_graves_settle(ofi);
     return moved;
 }
 
@@ -297,16 +265,15 @@ static void set_timer(struct ofi_driver *ofi, uint64_t period_ms)
  * when nothing is queued. */
 static uint64_t wake_after_ms(const struct ofi_driver *ofi)
 {
-    uint64_t after_ms =
-        ofi->owed || ofi->answers || ofi->requests.recvs || !ofi->cq_has_fd ? OFI_RETRY_MS : 0;
-    if (after_ms == 0 && ofi->flushes)
-        after_ms = OFI_FLUSH_AGAIN_MS;
+    uint64_t after_ms = ofi->owed || ofi->requests.recvs || !ofi->cq_has_fd ? OFI_RETRY_MS : 0;
+    if (after_ms == 0 && ofi_graves_waiting(ofi))
+        after_ms = OFI_AGAIN_MS;
     for (const struct ofi_peer *peer = ofi->active.next_active; peer != &ofi->active;
          peer = peer->next_active) {
-        if (peer->blocked == OFI_BLOCKED_PROVIDER)
+        if (peer->blocked == OFI_BLOCKED_PROVIDER || peer->link.refused)
             return OFI_RETRY_MS;
         if (after_ms == 0)
-            after_ms = OFI_LOST_MS;
+            after_ms = OFI_AGAIN_MS;
     }
     return after_ms;
 }
@@ -334,8 +301,12 @@ int ofi_arm(struct driver *driver)
         return -EAGAIN;
     for (const struct ofi_peer *peer = ofi->active.next_active; peer != &ofi->active;
          peer = peer->next_active)
-        if (peer->blocked == OFI_RUNNING)
+        if (peer->error < 0 || (peer->blocked == OFI_RUNNING && ofi_put_next(peer)) ||
+            (peer->link.state == OFI_LINK_READY && peer->link.again != peer->link.sent &&
+             peer->blocked == OFI_RUNNING))
             return -EAGAIN;
+    if (atomic_load_explicit(&ofi->dug_any, memory_order_relaxed))
+        return -EAGAIN;
     set_timer(ofi, wake_after_ms(ofi));
 
     if (ofi->cq_edges)

@@ -13,7 +13,7 @@ static int read_blob(const struct driver_put_args *args, struct ofi_blob *ret_bl
     if (args->landing_bytes != sizeof(blob))
         return -EINVAL;
     memcpy(&blob, args->landing, sizeof(blob));
-    if (blob.magic != OFI_BLOB_MAGIC || blob.data >> 30 != OFI_DATA_ARRIVED)
+    if (blob.magic != OFI_BLOB_MAGIC || blob.landing >= (uint64_t)OFI_GENERATIONS << OFI_INDEX_BITS)
         return -EINVAL;
     if (memcmp(&blob.cookie, &peer->address.cookie, sizeof(blob.cookie)) != 0)
         return -ESTALE;
@@ -43,6 +43,7 @@ static int set_source(struct ofi_put *put, const struct driver_put_args *args)
     return r;
 }
 
+/* The last segment is counted where it is all there is. */
 static uint32_t descriptors(const struct ofi_driver *ofi, const struct ofi_put *put)
 {
     uint64_t most =
@@ -50,6 +51,49 @@ static uint32_t descriptors(const struct ofi_driver *ofi, const struct ofi_put *
     uint64_t count = put->size_bytes == 0 ? 1 : (put->size_bytes - 1) / most + 1;
     return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
 }
+
+/* ---- what leads to memory that the peer may free ---- */
+
+static struct ofi_put **bucket(struct ofi_driver *ofi, uint64_t key)
+{
+    return &ofi->keys[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 52];
+}
+static_assert(OFI_KEY_BUCKETS == 1 << 12, "bits of the hash");
+
+static void enlist(struct ofi_driver *ofi, struct ofi_put *put)
+{
+    const struct ofi_link *link = &put->peer->link;
+    for (unsigned i = 0; i < OFI_REVOKED_KEPT; i++)
+        put->stale |= link->revoked[i] == put->key && put->key != 0;
+    put->link_of_key = bucket(ofi, put->key);
+    put->next_of_key = *put->link_of_key;
+    if (put->next_of_key)
+        put->next_of_key->link_of_key = &put->next_of_key;
+    *put->link_of_key = put;
+}
+
+static void delist(struct ofi_put *put)
+{
+    if (!put->link_of_key)
+        return;
+    *put->link_of_key = put->next_of_key;
+    if (put->next_of_key)
+        put->next_of_key->link_of_key = put->link_of_key;
+}
+
+/* What is wholly posted has gone, and may have arrived: it ends as it would. */
+void ofi_puts_revoke(struct ofi_driver *ofi, const struct ofi_secret *cookie, uint64_t key)
+{
+    for (struct ofi_put *put = *bucket(ofi, key); put; put = put->next_of_key) {
+        if (put->key != key || !ofi_same(&put->peer->address.cookie, cookie))
+            continue;
+        put->stale = true;
+        if (put->op && !put->posted)
+            put->error = -ESTALE;
+    }
+}
+
+/* ---- */
 
 int ofi_put_prepare(struct driver *driver, const struct driver_put_args *args,
                     struct driver_put **ret_put, struct driver_put_info *ret_info)
@@ -68,29 +112,27 @@ int ofi_put_prepare(struct driver *driver, const struct driver_put_args *args,
         return -ENOMEM;
     put->peer = peer;
     put->place = (struct flow_put){.peer = peer, .flow = args->flow};
-    put->notify = blob.flags & OFI_BLOB_NOTIFY;
-    put->data = blob.data;
+    put->landing = blob.landing;
     put->landing_key = blob.landing_key;
-    if (blob.size_bytes == 0) {
-        put->path = OFI_NOTIFY;
-        put->address = peer->address.sink_address;
-        put->key = peer->address.sink_key;
-    } else {
+    put->path = OFI_RING;
+    if (blob.size_bytes > 0)
         r = set_source(put, args);
-        if (r < 0) {
-            free(put);
-            return r;
-        }
-        put->path = !(blob.flags & OFI_BLOB_CONTIGUOUS) ? OFI_RING
-                    : put->packer                       ? OFI_GATHER
-                                                        : OFI_DIRECT;
+    if (r < 0) {
+        free(put);
+        return r;
+    }
+    const bool straight = blob.flags & OFI_BLOB_CONTIGUOUS;
+    put->copied = put->size_bytes <= OFI_INLINE_BYTES;
+    if (straight && !put->copied) {
+        put->path = put->packer ? OFI_GATHER : OFI_DIRECT;
         put->address = blob.address;
         put->key = blob.key;
+        enlist(ofi_of(driver), put);
     }
     *ret_put = (struct driver_put *)put;
     *ret_info = (struct driver_put_info){
         .descriptors = descriptors(ofi_of(driver), put),
-        .gathered = put->packer || put->path == OFI_RING,
+        .gathered = put->packer || (put->size_bytes > 0 && !straight),
     };
     return 0;
 }
@@ -100,18 +142,23 @@ void ofi_put_release(struct driver *driver, struct driver_put *driver_put)
     struct ofi_put *put = (struct ofi_put *)driver_put;
     if (!put)
         return;
-    assert(!put->op);
+    assert(!put->op && put->uncounted == 0 && put->outstanding == 0);
+    delist(put);
     copy_program_free(put->packer);
     free(put);
 }
 
-void ofi_put_done(struct ofi_driver *ofi, struct ofi_put *put, int status)
+void ofi_put_done(struct ofi_put *put, int status)
 {
     struct driver_op *op = put->op;
     put->op = NULL;
-    if (put->path == OFI_QUESTION)
-        ofi_flush_forget(ofi, (struct ofi_flush *)put);
     op->done(op, status);
+}
+
+void ofi_put_settle(struct ofi_put *put)
+{
+    if (put->op && put->posted && put->outstanding == 0 && put->uncounted == 0)
+        ofi_put_done(put, put->error);
 }
 
 /* One write more. 1: wholly posted, 0: not, -EAGAIN: not now, else the peer is down. */
@@ -129,14 +176,6 @@ static int post(struct ofi_driver *ofi, struct ofi_put *put, unsigned *budget)
     return put->posted;
 }
 
-void ofi_put_enqueue(struct ofi_driver *ofi, struct ofi_put *put, struct driver_op *op)
-{
-    op->posted_ns = 0;
-    put->op = op;
-    flows_push(&put->peer->flows, &put->place);
-    ofi_peer_activate(ofi, put->peer);
-}
-
 int ofi_put_post(struct driver *driver, struct driver_put *driver_put, struct driver_op *op)
 {
     struct ofi_driver *ofi = ofi_of(driver);
@@ -147,23 +186,25 @@ int ofi_put_post(struct driver *driver, struct driver_put *driver_put, struct dr
 
     if (peer->error < 0)
         return peer->error;
+    if (put->stale)
+        return -ESTALE;
     op->posted_ns = 0;
     put->op = op;
     put->posted_bytes = 0;
     put->posted = false;
     put->error = 0;
-    put->outstanding = 0;
     if (!flows_busy(&peer->flows, &put->place))
         while (budget > 0 && (r = post(ofi, put, &budget)) == 0)
             ;
+    /* Also when all is posted: it waits to be counted. */
+    ofi_peer_activate(ofi, peer);
     if (r > 0) {
-        if (put->outstanding == 0)
-            ofi_put_done(ofi, put, put->error);
+        ofi_put_settle(put);
         return 0;
     }
     if (r < 0 && r != -EAGAIN)
         ofi_peer_doom(ofi, peer, -EHOSTDOWN);
-    ofi_put_enqueue(ofi, put, op);
+    flows_push(&peer->flows, &put->place);
     return 0;
 }
 
@@ -178,12 +219,28 @@ static enum ofi_blocked worse(enum ofi_blocked a, enum ofi_blocked b)
 }
 
 /* Wholly posted: it waits no more. */
-static void leave(struct ofi_driver *ofi, struct ofi_put *put)
+static void leave(struct ofi_put *put)
 {
     flows_remove(&put->peer->flows, &put->place);
     put->op->posted_ns = clock_now_ns();
-    if (put->outstanding == 0)
-        ofi_put_done(ofi, put, put->error);
+    ofi_put_settle(put);
+}
+
+/* What was lost goes first. */
+static int pump_again(struct ofi_driver *ofi, struct ofi_peer *peer, unsigned budget)
+{
+    int posted = 0;
+    while (budget-- > 0 && peer->link.again != peer->link.sent) {
+        int r = ofi_write_again(ofi, peer);
+        if (r == -EAGAIN)
+            break;
+        if (r < 0) {
+            ofi_peer_doom(ofi, peer, -EHOSTDOWN);
+            break;
+        }
+        posted++;
+    }
+    return posted;
 }
 
 int ofi_peer_pump(struct ofi_driver *ofi, struct ofi_peer *peer, unsigned budget)
@@ -192,6 +249,12 @@ int ofi_peer_pump(struct ofi_driver *ofi, struct ofi_peer *peer, unsigned budget
     const struct ofi_put *idle = NULL; /* the first of those since that can do nothing */
     struct ofi_put *put;
     int posted = 0;
+    if (peer->link.state == OFI_LINK_READY && peer->link.again != peer->link.sent) {
+        peer->blocked = OFI_RUNNING;
+        posted = pump_again(ofi, peer, budget);
+        if (peer->link.again != peer->link.sent)
+            return posted;
+    }
     while (budget > 0 && (put = ofi_put_next(peer)) && put != idle &&
            blocked != OFI_BLOCKED_PROVIDER) {
         int r = post(ofi, put, &budget);
@@ -209,10 +272,11 @@ int ofi_peer_pump(struct ofi_driver *ofi, struct ofi_peer *peer, unsigned budget
         idle = NULL;
         blocked = OFI_RUNNING;
         if (r > 0)
-            leave(ofi, put);
+            leave(put);
         else
             flows_turn(&peer->flows);
     }
-    peer->blocked = blocked;
+    if (peer->error == 0)
+        peer->blocked = blocked;
     return posted;
 }

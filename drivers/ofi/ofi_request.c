@@ -79,11 +79,11 @@ void ofi_requests_deinit(struct ofi_driver *ofi)
     free(ofi->requests.all);
 }
 
-struct ofi_request *ofi_write_take(struct ofi_driver *ofi, struct ofi_put *put, bool bounce)
+struct ofi_request *ofi_write_take(struct ofi_driver *ofi, struct ofi_peer *peer,
+                                   struct ofi_put *put, bool bounce)
 {
     struct ofi_requests *requests = &ofi->requests;
     struct ofi_request *request = requests->writes;
-    struct ofi_peer *peer = put->peer;
     if (!request || (bounce && requests->bounce_count == 0))
         return NULL;
     requests->writes = request->next;
@@ -114,7 +114,7 @@ void ofi_write_give(struct ofi_driver *ofi, struct ofi_request *request)
     if (request->bounce)
         requests->bounces[requests->bounce_count++] = request->buffer;
     request->buffer = NULL;
-    request->bounce = false;
+    request->bounce = request->busy = false;
     request->next = requests->writes;
     requests->writes = request;
 }

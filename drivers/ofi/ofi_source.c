@@ -1,8 +1,7 @@
-/* The receiver's side of rings: one for each sender that has something to scatter. */
+/* The receiver's side of links: one source for each sender. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "drivers/ofi/ofi.h"
 #include "proto/status.h"
@@ -28,50 +27,48 @@ static void forget_debt(struct ofi_driver *ofi, struct ofi_source *source)
     source->owed = false;
 }
 
-static void source_free(struct ofi_driver *ofi, struct ofi_source *source)
+/* silent: nothing more comes from it. */
+static void source_end(struct ofi_driver *ofi, struct ofi_source *source, bool silent)
 {
-    void *base = source->ring.base;
-    size_t bytes = source->ring.length_bytes;
     forget_debt(ofi, source);
     ofi->sources[source->index] = NULL;
-    ofi_memory_close(&source->ring);
-    if (base)
-        munmap(base, bytes);
+    while (ofi->sources_end > 0 && !ofi->sources[ofi->sources_end - 1])
+        ofi->sources_end--;
+    if (source->ring) {
+        source->ring->told = !silent;
+        ofi_bury(ofi, source->ring);
+        source->ring = NULL;
+    }
+    if (!silent && source->name) {
+        ofi_ghost_new(ofi, source);
+        return;
+    }
     if (source->name)
         ofi_name_give(ofi, source->name);
     free(source);
-}
-
-static bool same(const struct ofi_secret *a, const struct ofi_secret *b)
-{
-    return a->word[0] == b->word[0] && a->word[1] == b->word[1];
 }
 
 void ofi_sources_drop(struct ofi_driver *ofi, const struct ofi_secret *cookie)
 {
     for (uint32_t index = 0; index < OFI_LINKS_MAX; index++) {
         struct ofi_source *source = ofi->sources[index];
-        if (source && (!cookie || same(&source->address.cookie, cookie)))
-            source_free(ofi, source);
+        if (source && (!cookie || ofi_same(&source->address.cookie, cookie)))
+            source_end(ofi, source, !cookie);
     }
 }
 
+/* ---- HELLO, BYE, SYNC ---- */
+
 static int make_ring(struct ofi_driver *ofi, struct ofi_source *source)
 {
-    source->slots = OFI_RING_SLOTS;
-    source->slot_bytes =
-        (uint32_t)((ofi->requests.segment_bytes + sizeof(struct ofi_segment) + 63) & ~(size_t)63);
-    size_t bytes = (size_t)source->slots * source->slot_bytes;
-    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base == MAP_FAILED)
-        return -ENOMEM;
-    int r = ofi_memory_register(ofi, base, bytes, FI_REMOTE_WRITE, &source->ring);
-    if (r < 0)
-        munmap(base, bytes);
-    return r;
+    source->segment_bytes = (uint32_t)((ofi->requests.segment_bytes + sizeof(struct ofi_segment) +
+                                        OFI_SEGMENT_ALIGN - 1) &
+                                       ~(size_t)(OFI_SEGMENT_ALIGN - 1));
+    source->ring_bytes = OFI_RING_SEGMENTS * source->segment_bytes;
+    return ofi_region_new(ofi, -1, source->ring_bytes, FI_REMOTE_WRITE, &source->ring);
 }
 
-/* The place for this sender's peer: its old one if it comes again, else a free one. */
+/* The place for this sender's link: its old one if it comes again, else a free one. */
 static int find_place(struct ofi_driver *ofi, const struct ofi_message *message)
 {
     int place = -ENOSPC;
@@ -79,31 +76,31 @@ static int find_place(struct ofi_driver *ofi, const struct ofi_message *message)
         const struct ofi_source *source = ofi->sources[index];
         if (!source)
             place = (int)index;
-        else if (same(&source->address.cookie, &message->from.cookie) &&
+        else if (ofi_same(&source->address.cookie, &message->from.cookie) &&
                  source->link == message->link)
             return (int)index;
     }
     return place;
 }
 
-static int source_new(struct ofi_driver *ofi, const struct ofi_message *message,
+static int source_new(struct ofi_driver *ofi, const struct ofi_message *message, uint32_t place,
                       struct ofi_source **ret_source)
 {
-    int place = find_place(ofi, message);
-    if (place < 0)
-        return place;
-    if (ofi->sources[place])
-        source_free(ofi, ofi->sources[place]);
-
     struct ofi_source *source = calloc(1, sizeof(*source));
     if (!source)
         return -ENOMEM;
-    source->index = (uint32_t)place;
+    source->index = place;
     source->epoch = ++ofi->source_epochs[place];
     source->address = message->from;
     source->link = message->link;
     source->link_epoch = message->link_epoch;
+    source->mail_address = message->address;
+    source->mail_key = message->key;
+    source->mail_secret = message->secret;
+    source->clear = ofi->last_grave; /* it knows no key of these */
     ofi->sources[place] = source;
+    if (ofi->sources_end <= place)
+        ofi->sources_end = place + 1;
 
     int r = ofi_random(&source->secret, sizeof(source->secret));
     if (r == 0)
@@ -111,7 +108,7 @@ static int source_new(struct ofi_driver *ofi, const struct ofi_message *message,
     if (r == 0)
         r = make_ring(ofi, source);
     if (r < 0) {
-        source_free(ofi, source);
+        source_end(ofi, source, true);
         return r;
     }
     *ret_source = source;
@@ -126,30 +123,33 @@ static int welcome(struct ofi_driver *ofi, struct ofi_source *source)
         .link = source->link,
         .link_epoch = source->link_epoch,
         .source = source->index,
-        .source_epoch = source->epoch,
-        .slots = source->slots,
-        .slot_bytes = source->slot_bytes,
-        .ring_address = ofi_memory_remote(ofi, &source->ring, source->ring.base),
-        .ring_key = fi_mr_key(source->ring.mr),
+        .source_epoch = source->epoch % OFI_EPOCHS,
+        .ring_bytes = source->ring_bytes,
+        .segment_bytes = source->segment_bytes,
+        .address = ofi_memory_remote(ofi, &source->ring->memory, source->ring->memory.base),
+        .key = fi_mr_key(source->ring->memory.mr),
         .secret = source->secret,
     };
     int r = ofi_message_send(ofi, source->name, &message);
-    source->welcome = r == -EAGAIN;
+    source->welcome = r == -EAGAIN || r == -ENOBUFS;
     return r;
 }
 
-/* Best effort: a sender that does not hear it gives up after a while. */
-static void refuse(struct ofi_driver *ofi, const struct ofi_message *hello, int error)
+/* Best effort: who does not hear it asks again, or gives up after a while. */
+static void answer(struct ofi_driver *ofi, const struct ofi_message *question, uint16_t type,
+                   int error, uint64_t count)
 {
     struct ofi_name *name;
     struct ofi_message message = {
-        .type = OFI_WELCOME,
-        .to = hello->from.cookie,
-        .link = hello->link,
-        .link_epoch = hello->link_epoch,
+        .type = type,
+        .to = question->from.cookie,
+        .link = question->link,
+        .link_epoch = question->link_epoch,
+        .number = question->number,
         .status = status_to_wire(error),
+        .count = count,
     };
-    if (ofi_name_take(ofi, &hello->from, &name) < 0)
+    if (ofi_name_take(ofi, &question->from, &name) < 0)
         return;
     ofi_message_send(ofi, name, &message);
     ofi_name_give(ofi, name);
@@ -157,40 +157,76 @@ static void refuse(struct ofi_driver *ofi, const struct ofi_message *hello, int 
 
 void ofi_source_hello(struct ofi_driver *ofi, const struct ofi_message *message)
 {
-    struct ofi_source *source;
+    struct ofi_source *source = NULL;
     if (message->link >= OFI_LINKS_MAX || message->link_epoch >= OFI_EPOCHS)
         return;
-    int r = source_new(ofi, message, &source);
-    if (r < 0)
-        refuse(ofi, message, r);
-    else if (welcome(ofi, source) == -EAGAIN)
+    int place = find_place(ofi, message), r = place < 0 ? place : 0;
+    if (r == 0)
+        source = ofi->sources[place];
+    if (source && source->link_epoch == message->link_epoch &&
+        ofi_same(&source->mail_secret, &message->secret)) {
+        /* it has not heard the WELCOME */
+    } else if (r == 0) {
+        if (source) /* this came behind all that came over its last link */
+            source_end(ofi, source, true);
+        r = source_new(ofi, message, (uint32_t)place, &source);
+    }
+    if (r < 0) {
+        answer(ofi, message, OFI_WELCOME, r, 0);
+        return;
+    }
+    ofi_ghosts_gone(ofi, &message->from);
+    welcome(ofi, source);
+    if (source->welcome)
         owe(ofi, source);
+}
+
+static struct ofi_source *find(struct ofi_driver *ofi, const struct ofi_message *message)
+{
+    struct ofi_source *source =
+        message->source < OFI_LINKS_MAX ? ofi->sources[message->source] : NULL;
+    return source && ofi_same(&source->secret, &message->secret) ? source : NULL;
 }
 
 void ofi_source_bye(struct ofi_driver *ofi, const struct ofi_message *message)
 {
-    struct ofi_source *source =
-        message->source < OFI_LINKS_MAX ? ofi->sources[message->source] : NULL;
-    if (source && same(&source->secret, &message->secret))
-        source_free(ofi, source);
+    struct ofi_source *source = find(ofi, message);
+    if (source)
+        source_end(ofi, source, true);
 }
 
-static int return_slots(struct ofi_driver *ofi, struct ofi_source *source)
+void ofi_source_sync(struct ofi_driver *ofi, const struct ofi_message *message)
 {
-    uint32_t data =
-        ofi_data_link(OFI_DATA_CREDIT, source->link_epoch, source->link, source->consumed);
-    int r = ofi_write_data(ofi, source->name->fi_addr, source->address.sink_address,
-                           source->address.sink_key, data);
-    if (r == 0)
-        source->returned = source->consumed;
+    const struct ofi_source *source = find(ofi, message);
+    answer(ofi, message, OFI_SYNCED, source ? 0 : -ESTALE, source ? source->counted : 0);
+}
+
+/* ---- credits ---- */
+
+static int give_credit(struct ofi_driver *ofi, struct ofi_source *source)
+{
+    const struct ofi_mail mail = {source->mail_secret, source->counted};
+    int r = ofi_write_small(ofi, source->name->fi_addr, source->mail_address, source->mail_key,
+                            &mail, sizeof(mail),
+                            ofi_data_link(OFI_DATA_CREDIT, source->link_epoch, source->link, 0));
+    if (r == 0) {
+        source->credited = source->counted;
+        source->uncredited_bytes = 0;
+    }
     return r;
+}
+
+static bool urgent(const struct ofi_source *source)
+{
+    return source->counted - source->credited >= OFI_CREDIT_EVERY ||
+           source->uncredited_bytes >= source->ring_bytes / 4;
 }
 
 static int settle(struct ofi_driver *ofi, struct ofi_source *source)
 {
     int r = source->welcome ? welcome(ofi, source) : 0;
-    if (r == 0 && source->consumed != source->returned)
-        r = return_slots(ofi, source);
+    if (r == 0 && source->counted != source->credited)
+        r = give_credit(ofi, source);
     return r;
 }
 
@@ -198,7 +234,7 @@ static int settle(struct ofi_driver *ofi, struct ofi_source *source)
  * Pays what it can; what is left stays owed and is tried less and less often, because each try may
  * be a connection. A sender that cannot be reached for too long has lost its ring.
  */
-int ofi_sources_settle(struct ofi_driver *ofi)
+int ofi_sources_settle(struct ofi_driver *ofi, bool idle)
 {
     const uint64_t now_ns = clock_now_ns();
     int settled = 0;
@@ -207,11 +243,12 @@ int ofi_sources_settle(struct ofi_driver *ofi)
         struct ofi_source *source = *link;
         const uint64_t age_ns = now_ns - source->owed_since_ns;
         if (age_ns > OFI_STALL_MS * UINT64_C(1000000)) {
-            source_free(ofi, source); /* takes it from the list */
+            source_end(ofi, source, false); /* takes it from the list */
             continue;
         }
-        const bool early = now_ns < source->retry_ns;
-        if (early || settle(ofi, source) == -EAGAIN) {
+        const bool early = now_ns < source->retry_ns || (!idle && !urgent(source));
+        const int r = early ? 0 : settle(ofi, source);
+        if (early || r == -EAGAIN || r == -ENOBUFS) {
             if (!early)
                 source->retry_ns = now_ns + age_ns / 2;
             link = &source->next_owed;
@@ -224,52 +261,79 @@ int ofi_sources_settle(struct ofi_driver *ofi)
     return settled;
 }
 
-/* The header is copied once; only the copy is believed. Whatever is wrong with it, the slot is used
- * up. */
-static void scatter(struct ofi_driver *ofi, struct ofi_source *source)
-{
-    const uint8_t *slot =
-        source->ring.base + (size_t)(source->consumed % source->slots) * source->slot_bytes;
-    struct ofi_segment segment;
-    memcpy(&segment, slot, sizeof(segment));
+/* ---- units ---- */
 
-    if (!same(&segment.secret, &source->secret) || segment.sequence != source->consumed ||
-        segment.length_bytes > source->slot_bytes - sizeof(segment))
+static void land(struct ofi_driver *ofi, const struct ofi_segment *segment, const uint8_t *data)
+{
+    const struct ofi_landing *landing = ofi_landing_find(&ofi->landings, segment->landing);
+    if (!landing || landing->key != segment->landing_key)
         return;
-    const struct ofi_landing *landing = ofi_landing_find(&ofi->landings, segment.landing);
-    if (!landing || landing->key != segment.landing_key || !landing->base)
-        return;
-    if (segment.position_bytes > landing->size_bytes ||
-        segment.length_bytes > landing->size_bytes - segment.position_bytes)
-        return;
-    const uint8_t *data = slot + sizeof(segment);
-    if (landing->unpacker)
-        copy_program_unpack(landing->unpacker, landing->base, data, segment.position_bytes,
-                            segment.length_bytes);
-    else
-        memcpy(landing->base + segment.position_bytes, data, segment.length_bytes);
-    if ((segment.flags & OFI_SEGMENT_LAST) && landing->notify)
+    if (segment->length_bytes > 0) {
+        if (!landing->base || segment->position_bytes > landing->size_bytes ||
+            segment->length_bytes > landing->size_bytes - segment->position_bytes)
+            return;
+        if (landing->unpacker)
+            copy_program_unpack(landing->unpacker, landing->base, data, segment->position_bytes,
+                                segment->length_bytes);
+        else
+            memcpy(landing->base + segment->position_bytes, data, segment->length_bytes);
+    }
+    if ((segment->flags & OFI_SEGMENT_LAST) && landing->notify)
         ofi->driver.events.notified(ofi->driver.events.context, landing->token);
 }
 
-int ofi_source_segment(struct ofi_driver *ofi, uint32_t data)
+/* The header is copied once; only the copy is believed. One that is not the sender's is none: the
+ * true one may be on its way. Of one that is, but wrong, nothing lands, and the next one follows. */
+static bool take_segment(struct ofi_driver *ofi, struct ofi_source *source)
+{
+    const uint8_t *place = source->ring->memory.base + source->head;
+    struct ofi_segment segment;
+    memcpy(&segment, place, sizeof(segment));
+    if (!ofi_same(&segment.secret, &source->secret) || segment.sequence != source->counted ||
+        segment.length_bytes > source->segment_bytes - sizeof(segment)) {
+        source->forged++;
+        ofi_forged(ofi);
+        return false;
+    }
+    const uint32_t next = ofi_segment_after(source->head, segment.length_bytes,
+                                            source->segment_bytes, source->ring_bytes);
+    source->uncredited_bytes +=
+        next > source->head ? next - source->head : source->ring_bytes - source->head;
+    source->head = next;
+    land(ofi, &segment, place + sizeof(segment));
+    return true;
+}
+
+int ofi_source_unit(struct ofi_driver *ofi, uint32_t data)
 {
     struct ofi_source *source = ofi->sources[ofi_data_link_index(data)];
-    if (!source || source->epoch != ofi_data_link_epoch(data))
+    if (!source || source->epoch % OFI_EPOCHS != ofi_data_link_epoch(data)) {
+        ofi_forged(ofi);
         return 0;
-    uint32_t ahead = ofi_data_ahead(data, source->consumed);
-    if (ahead >= source->slots)
-        return 0;
-    source->arrived |= UINT64_C(1) << (source->consumed + ahead) % source->slots;
-
-    int scattered = 0;
-    for (; source->arrived & UINT64_C(1) << source->consumed % source->slots; scattered++) {
-        scatter(ofi, source);
-        source->arrived &= ~(UINT64_C(1) << source->consumed % source->slots);
-        source->consumed++;
     }
-    if (source->consumed - source->returned >= source->slots / 4 &&
-        return_slots(ofi, source) == -EAGAIN)
-        owe(ofi, source);
-    return scattered;
+    const uint32_t ahead = ofi_data_ahead(data, source->counted);
+    if (ahead >= OFI_WINDOW)
+        return 0; /* it came once before */
+    const uint64_t place = UINT64_C(1) << (source->counted + ahead) % OFI_WINDOW;
+    source->arrived |= place;
+    if (data >> 30 == OFI_DATA_PIECE)
+        source->pieces |= place;
+    else
+        source->pieces &= ~place;
+
+    int taken = 0;
+    for (;; taken++) {
+        const uint64_t next = UINT64_C(1) << source->counted % OFI_WINDOW;
+        if (!(source->arrived & next))
+            break;
+        source->arrived &= ~next;
+        if (!(source->pieces & next) && !take_segment(ofi, source))
+            break;
+        source->counted++;
+    }
+    if (source->counted != source->credited) {
+        if (!urgent(source) || give_credit(ofi, source) == -EAGAIN)
+            owe(ofi, source);
+    }
+    return taken;
 }

@@ -3,12 +3,16 @@
  * the secrets are there so that only who was told an address (or a landing) by its owner can use
  * it.
  *
+ * Whatever is put to an instance goes over a link to it: a sequence of units, of which the receiver
+ * works on each once and in order. A unit is a segment in the ring that the receiver keeps for the
+ * link, or a piece that was written to its target. What notifies is a segment, for it carries the
+ * ring's secret.
+ *
  * Remote completion data is 32 bits, because that is what every provider has:
  *
- *   ARRIVED   kind 2 | generation 10 | index 20           all data of a put to this landing is there
- *   SEGMENT   kind 2 | epoch 8 | index 12 | sequence 10   a slot of this source's ring was filled
- *   CREDIT    kind 2 | epoch 8 | index 12 | sequence 10   slots before this one are free again
- *                                                         (index: of the sender's peer)
+ *   SEGMENT   kind 2 | epoch 8 | index 12 | sequence 10   a segment lies in this source's ring
+ *   PIECE     kind 2 | epoch 8 | index 12 | sequence 10   a piece has been written to its target
+ *   CREDIT    kind 2 | epoch 8 | index 12 | 0             the mail of this link says more
  */
 #pragma once
 
@@ -20,32 +24,31 @@
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire format is little endian");
 
 enum ofi_data_kind {
-    OFI_DATA_ARRIVED = 0,
     OFI_DATA_SEGMENT = 1,
     OFI_DATA_CREDIT = 2,
+    OFI_DATA_PIECE = 3,
 };
 
 enum {
     OFI_INDEX_BITS = 20,
     OFI_LANDINGS_MAX = 1 << OFI_INDEX_BITS,
     OFI_GENERATIONS = 1 << 10,
-    OFI_LINKS_MAX = 1 << 12, /* peers with a ring, and sources */
+    OFI_LINKS_MAX = 1 << 12, /* links to peers, and sources: their links to us */
     OFI_EPOCHS = 1 << 8,
     OFI_SEQUENCES = 1 << 10,
     OFI_NAME_MAX = 128, /* of an endpoint, as libfabric says it */
 };
 
-static inline uint32_t ofi_data_landing(uint32_t index, uint32_t generation)
+static inline uint32_t ofi_landing_id(uint32_t index, uint32_t generation)
 {
-    return (uint32_t)OFI_DATA_ARRIVED << 30 | (generation % OFI_GENERATIONS) << OFI_INDEX_BITS |
-           index;
+    return (generation % OFI_GENERATIONS) << OFI_INDEX_BITS | index;
 }
 
 static inline uint32_t ofi_data_link(enum ofi_data_kind kind, uint32_t epoch, uint32_t index,
-                                     uint32_t sequence)
+                                     uint64_t sequence)
 {
     return (uint32_t)kind << 30 | (epoch % OFI_EPOCHS) << 22 | index << 10 |
-           sequence % OFI_SEQUENCES;
+           (uint32_t)(sequence % OFI_SEQUENCES);
 }
 
 static inline uint32_t ofi_data_link_index(uint32_t data)
@@ -59,9 +62,9 @@ static inline uint32_t ofi_data_link_epoch(uint32_t data)
 }
 
 /* How far the sequence in the data is ahead of a count. */
-static inline uint32_t ofi_data_ahead(uint32_t data, uint32_t count)
+static inline uint32_t ofi_data_ahead(uint32_t data, uint64_t count)
 {
-    return (data - count) & (OFI_SEQUENCES - 1);
+    return (data - (uint32_t)count) & (OFI_SEQUENCES - 1);
 }
 
 struct ofi_secret {
@@ -83,12 +86,12 @@ static_assert(sizeof(struct ofi_address) == 168 && sizeof(struct ofi_address) <=
               "wire format");
 
 /* A landing blob. */
-enum { OFI_BLOB_MAGIC = 0x4c41434f, OFI_BLOB_NOTIFY = 1 << 0, OFI_BLOB_CONTIGUOUS = 1 << 1 };
+enum { OFI_BLOB_MAGIC = 0x4c41434f, OFI_BLOB_CONTIGUOUS = 1 << 0 };
 struct ofi_blob {
     uint32_t magic;
-    uint32_t data; /* as ofi_data_landing() */
+    uint32_t landing; /* as ofi_landing_id() */
     struct ofi_secret cookie;
-    uint64_t landing_key; /* of this landing, for segments */
+    uint64_t landing_key; /* of this landing */
     uint64_t size_bytes;
     uint64_t address; /* CONTIGUOUS: where the bytes go themselves */
     uint64_t key;
@@ -98,49 +101,75 @@ struct ofi_blob {
 static_assert(sizeof(struct ofi_blob) == 64 && sizeof(struct ofi_blob) <= LANDING_MAX_BYTES,
               "wire format");
 
-/* Before the payload in a slot of a ring. */
-enum { OFI_SEGMENT_LAST = 1 << 0 };
+/*
+ * Before the payload of a segment. Segments lie one behind the other in the ring, each at a multiple
+ * of OFI_SEGMENT_ALIGN bytes; the next one is at the ring's beginning when the largest would not fit
+ * behind this one.
+ */
+enum { OFI_SEGMENT_LAST = 1 << 0, OFI_SEGMENT_ALIGN = 64 };
 struct ofi_segment {
     struct ofi_secret secret; /* of the ring */
+    uint64_t sequence;
     uint64_t landing_key;
-    uint64_t position_bytes; /* packed, in the landing's layout */
+    uint64_t position_bytes; /* of the payload: packed, in the landing's layout */
     uint32_t length_bytes;
-    uint32_t landing; /* as ofi_data_landing() */
-    uint32_t sequence;
-    uint32_t flags;
-    uint64_t reserved;
+    uint32_t landing; /* as ofi_landing_id() */
+    uint32_t flags;   /* LAST: of its put, whose pieces came before it */
+    uint32_t reserved[3];
 };
-static_assert(sizeof(struct ofi_segment) == 56, "wire format");
+static_assert(sizeof(struct ofi_segment) == 64, "wire format");
+
+static inline uint32_t ofi_segment_after(uint32_t offset, uint32_t length_bytes,
+                                         uint32_t segment_bytes, uint32_t ring_bytes)
+{
+    uint32_t next =
+        offset + (((uint32_t)sizeof(struct ofi_segment) + length_bytes + OFI_SEGMENT_ALIGN - 1) &
+                  ~(uint32_t)(OFI_SEGMENT_ALIGN - 1));
+    return next + segment_bytes > ring_bytes ? 0 : next;
+}
+
+/* How much has been worked on, written by the receiver of a link to where HELLO said. */
+struct ofi_mail {
+    struct ofi_secret secret; /* of the mail */
+    uint64_t count;           /* units */
+};
+static_assert(sizeof(struct ofi_mail) == 24, "wire format");
 
 /*
- * Messages. A sender that has something to scatter says HELLO, the receiver makes a ring and says
- * WELCOME (or why not in status); BYE when the sender needs it no more.
+ * Messages. Who has something to put says HELLO, the receiver makes a ring and says WELCOME (or why
+ * not in status); BYE when the sender needs it no more. Each of these may be lost with a connection
+ * and is said again by who waits for an answer.
  */
 enum {
     OFI_MESSAGE_MAGIC = 0x4d41434f,
     OFI_HELLO = 1,
     OFI_WELCOME = 2,
     OFI_BYE = 3,
-    OFI_FLUSH = 4, /* has everything before this landed? */
-    OFI_FLUSHED =
-        5, /* yes: messages and completion data are worked on in the order of their arrival */
+    OFI_SYNC = 4,    /* how many units of this link do you have? */
+    OFI_SYNCED = 5,  /* so many: what came before the question has been worked on, or is lost */
+    OFI_REVOKE = 6,  /* nothing more to where these keys lead, please */
+    OFI_REVOKED = 7, /* nothing will come behind this */
+    OFI_MESSAGE_KEYS = 8,
 };
 struct ofi_message {
     uint32_t magic;
     uint16_t version;
     uint16_t type;
     struct ofi_secret to; /* cookie of the receiver of this message: else it is ignored */
-    uint32_t link;        /* index of the ring's sender's peer */
+    uint32_t link;        /* index of the link at its sender */
     uint32_t link_epoch;
-    uint32_t source; /* WELCOME, BYE: index of the source at the ring's owner */
+    uint32_t source; /* WELCOME, BYE, SYNC: index of the source at the ring's owner */
     uint32_t source_epoch;
-    uint32_t slots;           /* WELCOME */
-    uint32_t slot_bytes;      /* WELCOME: header and payload */
-    uint32_t status;          /* WELCOME: wire status */
-    uint32_t flush;           /* FLUSH, FLUSHED: the asker's number */
-    uint64_t ring_address;    /* WELCOME */
-    uint64_t ring_key;        /* WELCOME */
-    struct ofi_secret secret; /* WELCOME, BYE: of the ring */
-    struct ofi_address from;  /* of the sender of this message */
+    uint32_t ring_bytes;             /* WELCOME */
+    uint32_t segment_bytes;          /* WELCOME: the largest, header and payload */
+    uint32_t status;                 /* WELCOME, SYNCED: wire status */
+    uint32_t key_count;              /* REVOKE */
+    uint64_t number;                 /* SYNC, SYNCED, REVOKE, REVOKED: the asker's */
+    uint64_t count;                  /* SYNCED */
+    uint64_t address;                /* HELLO: of the link's mail; WELCOME: of the ring */
+    uint64_t key;                    /* likewise */
+    struct ofi_secret secret;        /* HELLO: of the mail; WELCOME, BYE, SYNC: of the ring */
+    uint64_t keys[OFI_MESSAGE_KEYS]; /* REVOKE */
+    struct ofi_address from;         /* of the sender of this message */
 };
-static_assert(sizeof(struct ofi_message) == 256, "wire format");
+static_assert(sizeof(struct ofi_message) == 336, "wire format");

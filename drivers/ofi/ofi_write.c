@@ -1,38 +1,31 @@
-/* One write of a put. */
+/* One unit of a put: a piece to its target, or a segment to the peer's ring. */
 #include <errno.h>
 #include <rdma/fi_rma.h>
+#include <string.h>
 
 #include "drivers/ofi/ofi.h"
+#include "proto/wait.h"
 
-int ofi_write_data(struct ofi_driver *ofi, fi_addr_t to, uint64_t address, uint64_t key,
-                   uint32_t data)
+int ofi_write_small(struct ofi_driver *ofi, fi_addr_t to, uint64_t address, uint64_t key,
+                    const void *bytes, size_t count, uint32_t data)
+{
+    int r = (int)fi_inject_writedata(ofi->endpoint, bytes, count, data, to, address, key);
+    return r == -FI_EAGAIN ? -EAGAIN : r;
+}
+
+int ofi_write_probe(struct ofi_driver *ofi, const struct ofi_name *name,
+                    const struct ofi_address *address)
 {
     static const uint64_t zero; /* some providers do not write nothing */
-    int r = (int)fi_inject_writedata(ofi->endpoint, &zero, sizeof(zero), data, to, address, key);
+    int r = (int)fi_inject_write(ofi->endpoint, &zero, sizeof(zero), name->fi_addr,
+                                 address->sink_address, address->sink_key);
     return r == -FI_EAGAIN ? -EAGAIN : r;
 }
 
-int ofi_write_probe(struct ofi_driver *ofi, struct ofi_peer *peer)
+static int blocked(struct ofi_peer *peer, enum ofi_blocked why)
 {
-    static const uint64_t zero;
-    int r = (int)fi_inject_write(ofi->endpoint, &zero, sizeof(zero), peer->name->fi_addr,
-                                 peer->address.sink_address, peer->address.sink_key);
-    return r == -FI_EAGAIN ? -EAGAIN : r;
-}
-
-static int blocked(struct ofi_put *put, enum ofi_blocked why)
-{
-    put->peer->blocked = why;
+    peer->blocked = why;
     return -EAGAIN;
-}
-
-static int answer(struct ofi_put *put, ssize_t r)
-{
-    if (r == -FI_EAGAIN) {
-        put->op->retries++;
-        return blocked(put, OFI_BLOCKED_PROVIDER);
-    }
-    return (int)r;
 }
 
 struct write {
@@ -40,193 +33,224 @@ struct write {
     void *descriptors[2];
     size_t iov_count;
     uint64_t address, key, bytes;
-    bool with_data;
     uint32_t data;
 };
 
-static int post(struct ofi_driver *ofi, struct ofi_put *put, struct ofi_request *request,
-                const struct write *write)
+static int post(struct ofi_driver *ofi, struct ofi_request *request, const struct write *write)
 {
+    struct ofi_peer *peer = request->peer;
     struct fi_rma_iov target = {.addr = write->address, .len = write->bytes, .key = write->key};
     struct fi_msg_rma message = {
         .msg_iov = write->iov,
         .desc = (void **)write->descriptors,
         .iov_count = write->iov_count,
-        .addr = put->peer->name->fi_addr,
+        .addr = peer->name->fi_addr,
         .rma_iov = &target,
         .rma_iov_count = 1,
         .context = request,
         .data = write->data,
     };
-    ssize_t r = fi_writemsg(ofi->endpoint, &message,
-                            ofi->write_flags | (write->with_data ? FI_REMOTE_CQ_DATA : 0));
+    ssize_t r = fi_writemsg(ofi->endpoint, &message, ofi->write_flags | FI_REMOTE_CQ_DATA);
     if (r < 0) {
         ofi_write_give(ofi, request);
-        return answer(put, r);
+        return r == -FI_EAGAIN ? blocked(peer, OFI_BLOCKED_PROVIDER) : (int)r;
     }
-    put->outstanding++;
+    request->busy = true;
+    request->number = ++ofi->posted;
+    if (request->put)
+        request->put->outstanding++;
     return 0;
 }
 
-/* An injected write is not heard of again: now and then one has to be that is, or we would not know
- * that all is well. */
-static bool may_inject(const struct ofi_driver *ofi, const struct ofi_put *put)
+static uint32_t data_of(const struct ofi_link *link, const struct ofi_unit *unit, uint64_t sequence)
 {
-    return put->size_bytes <= ofi->inject_bytes && put->peer->injected < OFI_INJECTS_MAX;
+    return ofi_data_link(unit->piece ? OFI_DATA_PIECE : OFI_DATA_SEGMENT, link->source_epoch,
+                         link->source, sequence);
 }
 
-static int inject(struct ofi_driver *ofi, struct ofi_put *put)
+/* To the target itself. What leads to freed memory any more goes nowhere, but counts. */
+static int post_piece(struct ofi_driver *ofi, struct ofi_peer *peer, const struct ofi_unit *unit,
+                      uint64_t sequence)
 {
-    const fi_addr_t to = put->peer->name->fi_addr;
-    uint8_t packed[OFI_INJECT_MAX];
-    const void *source = put->base;
-    ssize_t r;
-
-    if (put->packer) {
-        copy_program_pack(put->packer, packed, put->base, 0, put->size_bytes);
-        source = packed;
-    }
-    if (put->notify)
-        r = fi_inject_writedata(ofi->endpoint, source, put->size_bytes, put->data, to, put->address,
-                                put->key);
-    else
-        r = fi_inject_write(ofi->endpoint, source, put->size_bytes, to, put->address, put->key);
-    if (r < 0)
-        return answer(put, r);
-    put->peer->injected++;
-    put->posted_bytes = put->size_bytes;
-    return 0;
-}
-
-/* No data: eight bytes to the peer's sink, because some providers do not write nothing. */
-static int write_notify(struct ofi_driver *ofi, struct ofi_put *put)
-{
-    if (!put->notify)
-        return 0;
-    if (may_inject(ofi, put)) {
-        int r = ofi_write_data(ofi, put->peer->name->fi_addr, put->address, put->key, put->data);
-        put->peer->injected += r == 0;
-        return r == -EAGAIN ? answer(put, -FI_EAGAIN) : r;
-    }
-    struct ofi_request *request = ofi_write_take(ofi, put, false);
+    struct ofi_put *put = unit->put;
+    const bool nowhere = !put || put->stale, packed = !nowhere && put->packer;
+    struct ofi_request *request = ofi_write_take(ofi, peer, nowhere || packed ? NULL : put, packed);
     if (!request)
-        return blocked(put, OFI_BLOCKED_BUFFERS);
-    struct write write = {
-        .iov = {{.iov_base = ofi->sink.base, .iov_len = sizeof(uint64_t)}},
-        .descriptors = {fi_mr_desc(ofi->sink.mr)},
-        .iov_count = 1,
-        .address = put->address,
-        .key = put->key,
-        .bytes = sizeof(uint64_t),
-        .with_data = true,
-        .data = put->data,
-    };
-    return post(ofi, put, request, &write);
-}
-
-/* DIRECT and GATHER: the next piece, to the target itself. */
-static int write_target(struct ofi_driver *ofi, struct ofi_put *put)
-{
-    const uint64_t left = put->size_bytes - put->posted_bytes;
-    const uint64_t most = put->packer ? ofi->requests.segment_bytes : ofi->write_max_bytes;
-    const uint64_t piece = left < most ? left : most;
-    const bool last = piece == left;
-
-    if (put->outstanding >= (put->packer ? OFI_SEGMENTS_MAX : OFI_PIECES_MAX))
-        return blocked(put, OFI_BLOCKED_ORDER);
-    if (last && put->notify && !ofi->ordered && put->outstanding > 0)
-        return blocked(put, OFI_BLOCKED_ORDER);
-    struct ofi_request *request = ofi_write_take(ofi, put, put->packer);
-    if (!request)
-        return blocked(put, OFI_BLOCKED_BUFFERS);
-    struct write write = {
-        .iov = {{.iov_base = put->base + put->posted_bytes, .iov_len = piece}},
-        .descriptors = {put->descriptor},
-        .iov_count = 1,
-        .address = put->address + put->posted_bytes,
-        .key = put->key,
-        .bytes = piece,
-        .with_data = last && put->notify,
-        .data = put->data,
-    };
-    if (put->packer) {
-        copy_program_pack(put->packer, request->buffer, put->base, put->posted_bytes, piece);
+        return blocked(peer, OFI_BLOCKED_BUFFERS);
+    struct write write = {.iov_count = 1, .data = data_of(&peer->link, unit, sequence)};
+    if (nowhere) {
+        if (put)
+            put->error = -ESTALE;
+        write.iov[0] = (struct iovec){ofi->sink.base, sizeof(uint64_t)};
+        write.descriptors[0] = fi_mr_desc(ofi->sink.mr);
+        write.address = peer->address.sink_address;
+        write.key = peer->address.sink_key;
+        write.bytes = sizeof(uint64_t);
+        return post(ofi, request, &write);
+    }
+    write.iov[0] = (struct iovec){put->base + unit->position_bytes, unit->length_bytes};
+    write.descriptors[0] = put->descriptor;
+    write.address = put->address + unit->position_bytes;
+    write.key = put->key;
+    write.bytes = unit->length_bytes;
+    if (packed) {
+        copy_program_pack(put->packer, request->buffer, put->base, unit->position_bytes,
+                          unit->length_bytes);
         write.iov[0].iov_base = request->buffer;
         write.descriptors[0] = fi_mr_desc(ofi->requests.bounce_memory.mr);
     }
-    int r = post(ofi, put, request, &write);
-    put->posted_bytes += r == 0 ? piece : 0;
+    return post(ofi, request, &write);
+}
+
+/* The mirror has it, or its header and the put the rest. */
+static int post_segment(struct ofi_driver *ofi, struct ofi_peer *peer, const struct ofi_unit *unit,
+                        uint64_t sequence)
+{
+    struct ofi_link *link = &peer->link;
+    struct ofi_put *put = unit->put;
+    struct ofi_request *request = ofi_write_take(ofi, peer, put, false);
+    if (!request)
+        return blocked(peer, OFI_BLOCKED_BUFFERS);
+    if (put && put->stale) /* nobody is to be told of what is not there */
+        ((struct ofi_segment *)(link->mirror->memory.base + unit->offset))->landing = UINT32_MAX;
+    struct write write = {
+        .iov = {{link->mirror->memory.base + unit->offset, sizeof(struct ofi_segment)}},
+        .descriptors = {fi_mr_desc(link->mirror->memory.mr)},
+        .iov_count = 1,
+        .address = link->address + unit->offset,
+        .key = link->key,
+        .bytes = sizeof(struct ofi_segment) + unit->length_bytes,
+        .data = data_of(link, unit, sequence),
+    };
+    if (put && unit->length_bytes > 0) {
+        write.iov[1] = (struct iovec){put->base + unit->position_bytes, unit->length_bytes};
+        write.descriptors[1] = put->descriptor;
+        write.iov_count = 2;
+    } else {
+        write.iov[0].iov_len += unit->length_bytes;
+    }
+    return post(ofi, request, &write);
+}
+
+static int post_unit(struct ofi_driver *ofi, struct ofi_peer *peer, const struct ofi_unit *unit,
+                     uint64_t sequence)
+{
+    return unit->piece ? post_piece(ofi, peer, unit, sequence)
+                       : post_segment(ofi, peer, unit, sequence);
+}
+
+int ofi_write_again(struct ofi_driver *ofi, struct ofi_peer *peer)
+{
+    struct ofi_link *link = &peer->link;
+    const struct ofi_unit *unit = &link->units[link->again % OFI_WINDOW];
+    int r = post_unit(ofi, peer, unit, link->again);
+    if (r == 0) {
+        if (unit->put && unit->put->op)
+            unit->put->op->retries++;
+        link->again++;
+    }
     return r;
 }
 
-/* RING: the next segment, into the next slot of the peer's ring. */
-static int write_segment(struct ofi_driver *ofi, struct ofi_put *put)
+/* Whether so much more fits into the ring at its head, beside what was not yet counted. */
+static bool has_room(const struct ofi_link *link, uint32_t bytes)
+{
+    uint64_t first = link->counted;
+    while (first != link->sent && link->units[first % OFI_WINDOW].piece)
+        first++;
+    if (first == link->sent)
+        return true;
+    const uint32_t tail = link->units[first % OFI_WINDOW].offset;
+    return tail < link->head || link->head + bytes <= tail;
+}
+
+/* It is sent, and kept until it is counted. */
+static int send_unit(struct ofi_driver *ofi, struct ofi_peer *peer, const struct ofi_unit *unit)
+{
+    struct ofi_link *link = &peer->link;
+    int r = post_unit(ofi, peer, unit, link->sent);
+    if (r < 0)
+        return r;
+    if (link->sent == link->counted)
+        link->heard_ns = clock_now_ns();
+    link->units[link->sent++ % OFI_WINDOW] = *unit;
+    link->again = link->sent;
+    if (unit->put)
+        unit->put->uncounted++;
+    return 0;
+}
+
+static int send_piece(struct ofi_driver *ofi, struct ofi_put *put, uint64_t left)
+{
+    const uint64_t most = put->packer ? ofi->requests.segment_bytes : ofi->write_max_bytes;
+    const struct ofi_unit unit = {
+        .put = put,
+        .position_bytes = put->posted_bytes,
+        .length_bytes = (uint32_t)(left < most ? left : most),
+        .piece = true,
+    };
+    if (put->outstanding >= (put->packer ? OFI_SEGMENTS_MAX : OFI_PIECES_MAX))
+        return blocked(put->peer, OFI_BLOCKED_ORDER);
+    int r = send_unit(ofi, put->peer, &unit);
+    if (r == 0)
+        put->posted_bytes += unit.length_bytes;
+    return r;
+}
+
+/* With what is left of a put that goes through the ring, as far as it fits; with nothing at the end
+ * of one whose pieces went before. */
+static int send_segment(struct ofi_driver *ofi, struct ofi_put *put, uint64_t left)
 {
     struct ofi_link *link = &put->peer->link;
-    if (put->outstanding >= OFI_SEGMENTS_MAX)
-        return blocked(put, OFI_BLOCKED_ORDER);
-    if (link->state != OFI_LINK_READY) {
-        int r = ofi_link_ask(ofi, put->peer);
-        if (r == -EAGAIN)
-            return answer(put, -FI_EAGAIN);
-        return r < 0 ? r : blocked(put, OFI_BLOCKED_LINK);
-    }
-    if (link->sent - link->returned == link->slots)
-        return blocked(put, OFI_BLOCKED_LINK);
-    struct ofi_request *request = ofi_write_take(ofi, put, true);
-    if (!request)
-        return blocked(put, OFI_BLOCKED_BUFFERS);
-
-    const uint64_t left = put->size_bytes - put->posted_bytes;
-    uint64_t piece = link->slot_bytes - sizeof(struct ofi_segment);
-    if (piece > ofi->requests.segment_bytes)
-        piece = ofi->requests.segment_bytes;
-    if (piece > left)
-        piece = left;
-    struct ofi_segment *segment = (struct ofi_segment *)request->buffer;
+    uint64_t most = link->segment_bytes - sizeof(struct ofi_segment);
+    if (most > ofi->requests.segment_bytes)
+        most = ofi->requests.segment_bytes;
+    const uint32_t length = (uint32_t)(left < most ? left : most);
+    const bool copied = length == 0 || put->copied || put->packer;
+    if (!copied && put->outstanding >= OFI_SEGMENTS_MAX)
+        return blocked(put->peer, OFI_BLOCKED_ORDER);
+    if (!has_room(link, (uint32_t)sizeof(struct ofi_segment) + length))
+        return blocked(put->peer, OFI_BLOCKED_LINK);
+    struct ofi_segment *segment = (struct ofi_segment *)(link->mirror->memory.base + link->head);
     *segment = (struct ofi_segment){
         .secret = link->secret,
-        .landing_key = put->landing_key,
-        .position_bytes = put->posted_bytes,
-        .length_bytes = (uint32_t)piece,
-        .landing = put->data,
         .sequence = link->sent,
-        .flags = piece == left ? OFI_SEGMENT_LAST : 0,
+        .landing_key = put->landing_key,
+        .position_bytes = length > 0 ? put->posted_bytes : 0,
+        .length_bytes = length,
+        .landing = put->landing,
+        .flags = length == left ? OFI_SEGMENT_LAST : 0,
     };
-    void *bounce_descriptor = fi_mr_desc(ofi->requests.bounce_memory.mr);
-    struct write write = {
-        .iov = {{.iov_base = segment, .iov_len = sizeof(*segment)},
-                {.iov_base = put->base + put->posted_bytes, .iov_len = piece}},
-        .descriptors = {bounce_descriptor, put->descriptor},
-        .iov_count = 2,
-        .address = link->address + (uint64_t)(link->sent % link->slots) * link->slot_bytes,
-        .key = link->key,
-        .bytes = sizeof(*segment) + piece,
-        .with_data = true,
-        .data = ofi_data_link(OFI_DATA_SEGMENT, link->source_epoch, link->source, link->sent),
+    if (put->packer && length > 0)
+        copy_program_pack(put->packer, segment + 1, put->base, put->posted_bytes, length);
+    else if (copied && length > 0)
+        memcpy(segment + 1, put->base + put->posted_bytes, length);
+    /* The last segment of pieces is the put's, too: it is done when they are known to be there. */
+    const struct ofi_unit unit = {
+        .put = copied && !(length == 0 && put->path != OFI_RING) ? NULL : put,
+        .position_bytes = put->posted_bytes,
+        .length_bytes = length,
+        .offset = link->head,
     };
-    if (put->packer) {
-        copy_program_pack(put->packer, segment + 1, put->base, put->posted_bytes, piece);
-        write.iov[0].iov_len += piece;
-        write.iov_count = 1;
-    }
-    int r = post(ofi, put, request, &write);
-    if (r == 0) {
-        put->posted_bytes += piece;
-        link->sent++;
-    }
-    return r;
+    int r = send_unit(ofi, put->peer, &unit);
+    if (r < 0)
+        return r;
+    link->head = ofi_segment_after(link->head, length, link->segment_bytes, link->ring_bytes);
+    put->posted_bytes += length;
+    put->posted = put->posted_bytes == put->size_bytes;
+    return 0;
 }
 
 int ofi_write_next(struct ofi_driver *ofi, struct ofi_put *put)
 {
-    if (put->path == OFI_QUESTION)
-        return ofi_flush_ask(ofi, (struct ofi_flush *)put);
-    int r = put->path == OFI_NOTIFY ? write_notify(ofi, put)
-            : put->path == OFI_RING ? write_segment(ofi, put)
-            : may_inject(ofi, put)  ? inject(ofi, put)
-                                    : write_target(ofi, put);
-    if (r == 0)
-        put->posted = put->posted_bytes == put->size_bytes;
-    return r;
+    struct ofi_link *link = &put->peer->link;
+    if (link->state != OFI_LINK_READY || link->again != link->sent ||
+        link->sent - link->counted == OFI_WINDOW)
+        return blocked(put->peer, OFI_BLOCKED_LINK);
+    const uint64_t left = put->size_bytes - put->posted_bytes;
+    if (put->path != OFI_RING && left > 0)
+        return send_piece(ofi, put, left);
+    if (!ofi->ordered && put->outstanding > 0)
+        return blocked(put->peer, OFI_BLOCKED_ORDER);
+    return send_segment(ofi, put, left);
 }

@@ -103,11 +103,11 @@ Test(ofi_hostile, garbled_messages)
             bytes = next_random(&state) % sizeof(message);
             break;
         case 3:
-            message.type = (uint16_t)(next_random(&state) % 5);
+            message.type = (uint16_t)(next_random(&state) % 9);
             message.link = next_random(&state);
             message.source = next_random(&state) % 8192;
-            message.slots = next_random(&state);
-            message.slot_bytes = next_random(&state);
+            message.number = next_random(&state);
+            message.key_count = next_random(&state);
             break;
         }
         if (i % 4 != 0) /* a name that is answered must be here, not somewhere in the world */
@@ -126,8 +126,6 @@ Test(ofi_hostile, completion_data_at_random)
     get_ring();
     for (unsigned i = 0; i < 2000; i++) {
         uint32_t data = next_random(&state);
-        if (data == blob.data)
-            continue;
         write_data(8, attacker.address.sink_address, attacker.address.sink_key, data);
     }
     cr_assert(victim.notified_count == 0, "notified without having been told the landing");
@@ -142,30 +140,39 @@ static struct ofi_segment segment_of(const struct ofi_message *ring, uint32_t se
         .secret = ring->secret,
         .landing_key = blob.landing_key,
         .length_bytes = 512,
-        .landing = blob.data,
+        .landing = blob.landing,
         .sequence = sequence,
         .flags = OFI_SEGMENT_LAST,
     };
 }
 
+/* Where the next one lies, and its number; the test's segments all have 512 bytes. */
+static struct {
+    uint32_t sequence, offset;
+} cursor;
+
+/* The next one's place; counted: the receiver will look behind it. */
 static void write_segment(const struct ofi_message *ring, const struct ofi_segment *segment,
-                          uint32_t sequence)
+                          bool counted)
 {
     memcpy(attacker.buffer, segment, sizeof(*segment));
     memset(attacker.buffer + sizeof(*segment), 0xee, 512);
-    write_data(sizeof(*segment) + 512,
-               ring->ring_address + (uint64_t)(sequence % ring->slots) * ring->slot_bytes,
-               ring->ring_key,
-               ofi_data_link(OFI_DATA_SEGMENT, ring->source_epoch, ring->source, sequence));
+    write_data(sizeof(*segment) + 512, ring->address + cursor.offset, ring->key,
+               ofi_data_link(OFI_DATA_SEGMENT, ring->source_epoch, ring->source, cursor.sequence));
+    if (!counted)
+        return;
+    cursor.sequence++;
+    cursor.offset = ofi_segment_after(cursor.offset, segment->length_bytes, ring->segment_bytes,
+                                      ring->ring_bytes);
 }
 
 Test(ofi_hostile, spoilt_segments)
 {
     struct ofi_message ring = get_ring();
     const uint64_t size = blob.size_bytes;
-    uint32_t sequence = 0;
     for (unsigned spoil = 0; spoil < 11; spoil++) {
-        struct ofi_segment segment = segment_of(&ring, sequence);
+        struct ofi_segment segment = segment_of(&ring, cursor.sequence);
+        bool counted = true; /* it is the sender's, but leads nowhere: else it is none at all */
         switch (spoil) {
         case 0:
             segment.position_bytes = size - 511;
@@ -177,10 +184,12 @@ Test(ofi_hostile, spoilt_segments)
             segment.position_bytes = size + 1;
             break;
         case 3:
-            segment.length_bytes = ring.slot_bytes;
+            segment.length_bytes = ring.segment_bytes;
+            counted = false;
             break;
         case 4:
             segment.length_bytes = UINT32_MAX;
+            counted = false;
             break;
         case 5:
             segment.landing ^= 1u << OFI_INDEX_BITS;
@@ -196,19 +205,21 @@ Test(ofi_hostile, spoilt_segments)
             break;
         case 9:
             segment.secret.word[1] ^= 1;
+            counted = false;
             break;
         case 10:
             segment.sequence++;
+            counted = false;
             break;
         }
-        write_segment(&ring, &segment, sequence++);
+        write_segment(&ring, &segment, counted);
     }
     cr_assert(victim.notified_count == 0);
     check_untouched();
 
     /* the ring itself goes on */
-    struct ofi_segment honest = segment_of(&ring, sequence);
-    write_segment(&ring, &honest, sequence);
+    struct ofi_segment honest = segment_of(&ring, cursor.sequence);
+    write_segment(&ring, &honest, true);
     cr_assert(victim.notified_count == 1);
     for (uint64_t i = 0; i < 512; i++)
         cr_assert(victim.memory[OFFSET + shape_place(&shape, i)] == 0xee);
@@ -219,13 +230,17 @@ Test(ofi_hostile, segments_at_random)
 {
     struct ofi_message ring = get_ring();
     uint32_t state = 31337;
-    for (uint32_t sequence = 0; sequence < 500; sequence++) {
-        struct ofi_segment segment = segment_of(&ring, sequence);
+    for (uint32_t i = 0; i < 500; i++) {
+        struct ofi_segment segment = segment_of(&ring, cursor.sequence);
         uint8_t *raw = (uint8_t *)&segment;
         for (unsigned n = 0; n < 4; n++)
             raw[next_random(&state) % sizeof(segment)] = (uint8_t)next_random(&state);
-        write_segment(&ring, &segment,
-                      next_random(&state) % 8 == 0 ? next_random(&state) : sequence);
+        if (next_random(&state) % 8 == 0)
+            write_data(8, ring.address, ring.key, next_random(&state) | 1u << 30);
+        const bool counted = segment.sequence == cursor.sequence &&
+                             ofi_same(&segment.secret, &ring.secret) &&
+                             segment.length_bytes <= ring.segment_bytes - sizeof(segment);
+        write_segment(&ring, &segment, counted);
     }
     /* What was right by chance went into the layout: nothing else may be touched. */
     uint8_t *image = malloc(REGION);
@@ -234,6 +249,24 @@ Test(ofi_hostile, segments_at_random)
         image[OFFSET + shape_place(&shape, i)] = victim.memory[OFFSET + shape_place(&shape, i)];
     cr_assert(memcmp(image, victim.memory, REGION) == 0);
     free(image);
+    check_alive();
+}
+
+/* A completion without what belongs to it raises nothing, and the true one still counts. */
+Test(ofi_hostile, completions_without_their_segments)
+{
+    struct ofi_message ring = get_ring();
+    for (uint32_t i = 0; i < 20; i++) {
+        const uint64_t forged = ((struct ofi_driver *)victim.driver)->forged;
+        memset(attacker.buffer, 0, 8);
+        write_data(8, attacker.address.sink_address, attacker.address.sink_key,
+                   ofi_data_link(OFI_DATA_SEGMENT, ring.source_epoch, ring.source, i));
+        cr_assert(victim.notified_count == i);
+        cr_assert(((struct ofi_driver *)victim.driver)->forged == forged + 1);
+        struct ofi_segment segment = segment_of(&ring, cursor.sequence);
+        write_segment(&ring, &segment, true);
+        cr_assert(victim.notified_count == i + 1, "a forged completion has swallowed a segment");
+    }
     check_alive();
 }
 

@@ -1,0 +1,319 @@
+/* What an instance of the ofi driver consists of. */
+#pragma once
+
+#include <pthread.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <stdatomic.h>
+
+#include "drivers/copy/copy.h"
+#include "drivers/driver.h"
+#include "drivers/flows.h"
+#include "drivers/ofi/ofi_limits.h"
+#include "drivers/ofi/ofi_wire.h"
+
+struct ofi_driver;
+struct ofi_peer;
+
+/* Registered memory. */
+struct ofi_memory {
+    struct fid_mr *mr;
+    uint8_t *base;
+    uint64_t length_bytes;
+};
+
+/* Memory of our own, or a mapping of our own of others': the provider may have it when they think
+ * that it is gone. It ends with ofi_bury(). */
+struct ofi_region {
+    struct ofi_memory memory;
+    uint64_t mapped_bytes;
+    bool others; /* it is a mapping of theirs */
+    bool told;   /* somebody may know the key */
+};
+
+/* A region that has ended. */
+struct ofi_grave {
+    struct ofi_grave *next;
+    struct ofi_region region;
+    uint64_t number; /* counting from 1 */
+    uint64_t posted; /* writes until then: they may read there */
+};
+
+/* An entry of the address vector; shared by peers and sources of one name. */
+struct ofi_name {
+    struct ofi_name *next;
+    unsigned references;
+    unsigned sends; /* messages on their way to it */
+    fi_addr_t fi_addr;
+    uint16_t bytes;
+    uint8_t text[OFI_NAME_MAX];
+};
+
+enum ofi_request_kind {
+    OFI_REQUEST_WRITE,
+    OFI_REQUEST_SEND,
+    OFI_REQUEST_RECV,
+};
+
+/* Something that the provider is working on: what a completion's context points to. */
+struct ofi_request {
+    struct fi_context2 context; /* first: providers write here */
+    enum ofi_request_kind kind;
+    bool bounce;           /* WRITE: has a buffer of the bounce pool */
+    uint8_t *buffer;       /* bounce: a segment; SEND, RECV: a message */
+    bool busy;             /* WRITE: the provider has it */
+    uint64_t number;       /* WRITE: of all that were posted */
+    struct ofi_peer *peer; /* WRITE: NULL once nobody waits for it any more */
+    struct ofi_put *put;   /* WRITE: whose bytes it reads, or NULL */
+    struct ofi_name *name; /* SEND: referenced */
+    struct ofi_request *next,
+        *previous; /* WRITE: of the peer's requests; else next of the free list */
+};
+
+struct ofi_requests {
+    struct ofi_request *all;
+    size_t count;
+    struct ofi_request *writes; /* free ones */
+    struct ofi_request *sends;
+    struct ofi_request *recvs;     /* that could not be posted again */
+    uint8_t *bounces[OFI_BOUNCES]; /* free ones */
+    unsigned bounce_count;
+    uint32_t segment_bytes; /* payload of a bounce buffer */
+    struct ofi_memory bounce_memory, message_memory;
+};
+
+enum ofi_path {
+    OFI_DIRECT,
+    OFI_GATHER,
+    OFI_RING,
+};
+
+struct ofi_put {
+    enum ofi_path path;
+    struct copy_program *packer; /* NULL: the source is contiguous */
+    bool copied;                 /* goes through the mirror wholly: done as soon as it is there */
+    bool stale;                  /* the memory that it leads to has been freed */
+    struct ofi_peer *peer;
+    uint8_t *base;    /* of the source layout, or the contiguous source itself */
+    void *descriptor; /* of the source's registration */
+    uint64_t size_bytes;
+    uint64_t address, key; /* of the target */
+    uint32_t landing;
+    uint64_t landing_key;
+    struct ofi_put *next_of_key, **link_of_key; /* DIRECT, GATHER: in the driver's table */
+    /* while it runs */
+    struct driver_op *op;
+    struct flow_put place; /* in the peer's queues */
+    uint64_t posted_bytes;
+    bool posted;          /* all of it, or all that ever will be */
+    int error;            /* what it will end with, or 0 */
+    uint32_t outstanding; /* writes that read its bytes */
+    uint32_t uncounted;   /* units that may have to be sent again, from its bytes */
+};
+
+enum ofi_link_state {
+    OFI_LINK_NONE,
+    OFI_LINK_ASKING, /* HELLO is to be sent, or was */
+    OFI_LINK_READY,
+    OFI_LINK_SYNCING, /* SYNC is to be sent, when the provider has given everything back, or was */
+};
+
+/* What was sent and not yet counted. */
+struct ofi_unit {
+    struct ofi_put *put; /* whose bytes it has; NULL: they are in the mirror, or there are none */
+    uint64_t position_bytes; /* in the put */
+    uint32_t length_bytes;
+    uint32_t offset; /* SEGMENT: in the ring and in the mirror */
+    bool piece;
+};
+
+/* The sender's side of a link. */
+struct ofi_link {
+    enum ofi_link_state state;
+    uint32_t index, epoch; /* in the driver's links */
+    uint32_t source, source_epoch;
+    uint32_t ring_bytes, segment_bytes;
+    uint64_t address, key;
+    struct ofi_secret secret;
+    struct ofi_region *mirror; /* of the ring */
+    uint64_t sent, counted;    /* units */
+    uint64_t again;            /* before `sent`: units from here on are to be sent again */
+    uint32_t head;             /* of the ring: where the next segment goes */
+    struct ofi_unit units[OFI_WINDOW];
+
+    uint64_t question;    /* number of the last SYNC */
+    bool asked;           /* HELLO or SYNC has been sent, once at least */
+    bool refused;         /* the provider did not take the last of them */
+    unsigned breaks;      /* since something was counted */
+    uint64_t again_ns;    /* ask again then */
+    uint64_t patience_ns; /* a count is to come within it, or we ask */
+    uint64_t heard_ns;    /* of a count, or since it could come */
+    uint64_t trouble_ns;  /* since then it is not as it should be; 0: it is */
+
+    uint64_t revoked[OFI_REVOKED_KEPT]; /* keys, the last ones */
+    unsigned revoked_next;
+};
+
+/* A flush on its way. */
+struct ofi_flush {
+    struct ofi_flush *next;
+    struct ofi_peer *peer;
+    struct driver_op *op;
+    uint64_t count; /* of the peer's link: done when so many were counted */
+};
+
+enum ofi_blocked {
+    OFI_RUNNING,          /* not blocked */
+    OFI_BLOCKED_PROVIDER, /* the provider says -EAGAIN: it connects, or its queues are full */
+    OFI_BLOCKED_BUFFERS,  /* bounce buffers or requests */
+    OFI_BLOCKED_LINK,     /* an answer, or a free place in the window or the ring */
+    OFI_BLOCKED_ORDER,    /* earlier writes of the same put */
+};
+
+struct ofi_peer {
+    struct ofi_name *name;
+    struct ofi_address address;
+    struct ofi_link link;
+    int error;                   /* not 0: it is down */
+    bool told;                   /* peer_down() was called, or the owner said so itself */
+    bool given_up;               /* by its owner: its instance is gone */
+    struct flows flows;          /* puts that are not wholly posted */
+    struct ofi_request requests; /* head of the list of its writes in flight */
+    enum ofi_blocked blocked;
+    uint64_t retry_ns; /* OFI_BLOCKED_PROVIDER: not before */
+    bool connected;    /* something has come from it */
+    struct ofi_peer *next_active,
+        *previous_active; /* in the driver's list of peers with something to do */
+    bool active;
+};
+
+/* The receiver's side of a link. */
+struct ofi_source {
+    struct ofi_name *name;
+    struct ofi_address address; /* of the sender */
+    uint32_t link, link_epoch;  /* the sender's */
+    uint32_t index, epoch;      /* ours */
+    struct ofi_secret secret;
+    struct ofi_region *ring;
+    uint32_t ring_bytes, segment_bytes;
+    uint32_t head; /* where the next segment lies */
+    uint64_t mail_address, mail_key;
+    struct ofi_secret mail_secret;
+    uint64_t counted;          /* units that were worked on */
+    uint64_t credited;         /* and that the sender was told of */
+    uint32_t uncredited_bytes; /* of the ring */
+    uint64_t arrived, pieces;  /* bit n % OFI_WINDOW: unit n is there, and is a piece */
+    uint64_t forged;           /* completions whose segment did not fit */
+    /* in the list of those who are owed a credit, or a WELCOME */
+    struct ofi_source *next_owed;
+    bool owed;
+    uint64_t owed_since_ns;
+    uint64_t retry_ns; /* not before; clock_now_ns() */
+    bool welcome;      /* the WELCOME is still to be sent */
+
+    /* Freed memory (ofi_grave.c): until which grave it has said that nothing more will come */
+    uint64_t clear, asked_clear;
+    uint64_t ask_clear_ns;
+    struct ofi_source *next_ghost; /* of those that were dropped and may still write */
+    uint64_t ghost_period_ns;
+};
+
+struct ofi_landing {
+    uint8_t *base; /* of the layout; NULL: a notification alone */
+    uint64_t size_bytes;
+    struct copy_program *unpacker; /* NULL: the target is contiguous, and base the target itself */
+    uint64_t key;
+    uint64_t token;
+    uint32_t id; /* as ofi_landing_id() */
+    bool notify;
+};
+
+struct ofi_landing_entry {
+    struct ofi_landing *landing; /* NULL: free */
+    uint32_t generation;
+    uint32_t next_free;
+};
+
+struct ofi_landings {
+    struct ofi_landing_entry *entries;
+    uint32_t count, capacity;
+    uint32_t first_free,
+        last_free; /* a queue, so that a generation comes back late; UINT32_MAX: empty */
+};
+
+/* An address of IP, in host byte order; of IPv4 in the first word. */
+struct ofi_host {
+    uint32_t word[4];
+    unsigned references;
+};
+
+/* See ofi_filter.c. Under the driver's names_lock. */
+struct ofi_filter {
+    int fd;        /* the provider's; -1: there is none, or nobody is to be kept out */
+    bool v6;       /* of that kind are the hosts */
+    bool shut;     /* for everybody */
+    bool in_force; /* the kernel has it */
+    struct ofi_host *hosts;
+    size_t count;
+};
+
+enum { OFI_KEY_BUCKETS = 4096 };
+
+struct ofi_driver {
+    struct driver driver;
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_av *av;
+    struct fid_cq *cq;
+    struct fid_ep *endpoint;
+    int event_fd, timer_fd;
+    bool cq_has_fd;
+    bool cq_edges, cq_signalled; /* see ofi_arm() */
+    int cq_fd;
+    uint64_t timer_ms; /* period it is set to; 0: off */
+    bool ordered;
+    uint64_t write_flags; /* of every write that is no inject */
+    uint64_t write_max_bytes;
+
+    struct ofi_address address; /* our own */
+    struct ofi_memory sink;
+    uint64_t sink_bytes[8]; /* what others write there means nothing */
+
+    struct ofi_region *mails; /* struct ofi_mail of each link */
+
+    struct ofi_filter filter;
+    pthread_mutex_t names_lock;
+    struct ofi_name *names;
+
+    struct ofi_requests requests;
+    uint64_t posted; /* writes */
+    struct ofi_landings landings;
+    struct ofi_peer *links[OFI_LINKS_MAX];
+    uint8_t link_epochs[OFI_LINKS_MAX];
+    struct ofi_source *sources[OFI_LINKS_MAX];
+    uint32_t sources_end; /* behind the last one */
+    uint8_t source_epochs[OFI_LINKS_MAX];
+    struct ofi_source *owed;
+    struct ofi_flush *flushes;
+    _Atomic uint64_t forged; /* completions and messages that no peer can have sent */
+    struct ofi_put *keys[OFI_KEY_BUCKETS];
+    struct ofi_peer active; /* head of the list */
+
+    /* Freed memory. */
+    pthread_mutex_t graves_lock;
+    struct ofi_grave *dug, **dug_last; /* under the lock: by any thread */
+    _Atomic bool dug_any;
+    int dug_fd;                              /* an eventfd */
+    struct ofi_grave *graves, **graves_last; /* in the order of their numbers */
+    uint64_t last_grave;
+    struct ofi_source *ghosts;
+    _Atomic uint64_t grave_count, grave_bytes;
+};
+
+static inline struct ofi_driver *ofi_of(struct driver *driver)
+{
+    return (struct ofi_driver *)driver;
+}
