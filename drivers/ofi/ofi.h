@@ -112,6 +112,10 @@ void ofi_send_give(struct ofi_driver *ofi, struct ofi_request *request);
 int ofi_recv_post(struct ofi_driver *ofi, struct ofi_request *request);
 bool ofi_request_known(const struct ofi_driver *ofi, const void *context);
 
+/* ofi_kick.c */
+/* What the provider has said to something that was to go there: -EAGAIN, or anything else. */
+void ofi_name_answered(const struct ofi_driver *ofi, struct ofi_name *name, int r);
+
 /* ofi_peer.c */
 int ofi_name_take(struct ofi_driver *ofi, const struct ofi_address *address,
                   struct ofi_name **ret_name);
@@ -196,10 +200,10 @@ int ofi_write_next(struct ofi_driver *ofi, struct ofi_put *put);
 /* The unit link.again once more: the same. */
 int ofi_write_again(struct ofi_driver *ofi, struct ofi_peer *peer);
 /* Bytes and completion data, copied. */
-int ofi_write_small(struct ofi_driver *ofi, fi_addr_t to, uint64_t address, uint64_t key,
+int ofi_write_small(struct ofi_driver *ofi, struct ofi_name *to, uint64_t address, uint64_t key,
                     const void *bytes, size_t count, uint32_t data);
 /* Something that changes nothing: 0, or -EAGAIN when the connection does not stand. */
-int ofi_write_probe(struct ofi_driver *ofi, const struct ofi_name *name,
+int ofi_write_probe(struct ofi_driver *ofi, struct ofi_name *name,
                     const struct ofi_address *address);
 
 /* ofi_progress.c */

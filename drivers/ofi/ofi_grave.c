@@ -75,6 +75,15 @@ void ofi_bury(struct ofi_driver *ofi, struct ofi_region *region)
     eventfd_write(ofi->dug_fd, 1);
 }
 
+/* Whether a write that was posted by then is still the provider's. */
+static bool is_read(const struct ofi_driver *ofi, uint64_t posted)
+{
+    for (size_t i = 0; i < ofi->requests.count; i++)
+        if (ofi->requests.all[i].busy && ofi->requests.all[i].number <= posted)
+            return true;
+    return false;
+}
+
 static void take_dug(struct ofi_driver *ofi)
 {
     eventfd_t ignored;
@@ -85,10 +94,18 @@ static void take_dug(struct ofi_driver *ofi)
     ofi->dug_last = &ofi->dug;
     atomic_store_explicit(&ofi->dug_any, false, memory_order_relaxed);
     pthread_mutex_unlock(&ofi->graves_lock);
-    *ofi->graves_last = dug;
-    for (; dug; dug = dug->next) {
-        dug->number = ++ofi->last_grave;
+    const uint64_t ask_ns = clock_now_ns() + OFI_REVOKE_MS * MS;
+    for (struct ofi_grave *next; dug; dug = next) {
+        next = dug->next;
+        dug->next = NULL;
         dug->posted = ofi->posted;
+        if (!dug->region.told && !is_read(ofi, dug->posted)) {
+            destroy(ofi, dug);
+            continue;
+        }
+        dug->number = ++ofi->last_grave;
+        dug->ask_ns = ask_ns;
+        *ofi->graves_last = dug;
         ofi->graves_last = &dug->next;
     }
 }
@@ -132,6 +149,8 @@ static void ask(struct ofi_driver *ofi, struct ofi_source *source, uint64_t now_
     for (const struct ofi_grave *grave = ofi->graves; grave; grave = grave->next) {
         if (grave->number <= source->clear)
             continue;
+        if (grave->ask_ns > now_ns)
+            break;
         if (grave->region.told && message.key_count == OFI_MESSAGE_KEYS)
             break;
         if (grave->region.told)
@@ -140,7 +159,8 @@ static void ask(struct ofi_driver *ofi, struct ofi_source *source, uint64_t now_
     }
     source->ask_clear_ns = now_ns + OFI_AGAIN_MS * MS;
     if (message.key_count == 0) {
-        source->clear = message.number;
+        if (message.number > 0)
+            source->clear = message.number;
     } else if (ofi_message_send(ofi, source->name, &message) == 0) {
         source->asked_clear = message.number;
     }
@@ -214,15 +234,6 @@ static uint64_t clear_of_all(const struct ofi_driver *ofi)
         if (ghost->clear < clear)
             clear = ghost->clear;
     return clear;
-}
-
-/* Whether a write that was posted by then is still the provider's. */
-static bool is_read(const struct ofi_driver *ofi, uint64_t posted)
-{
-    for (size_t i = 0; i < ofi->requests.count; i++)
-        if (ofi->requests.all[i].busy && ofi->requests.all[i].number <= posted)
-            return true;
-    return false;
 }
 
 static int free_graves(struct ofi_driver *ofi)

@@ -40,12 +40,16 @@ enum {
      * Whoever has ended is known by its connections, a node that has by its daemon's. */
     OFI_STALL_MS = 30000,
     OFI_LOST_MS = 5000,
+    OFI_KICK_MS = 300,    /* a connection that is being made for so long is begun anew */
     OFI_BREAKS_MAX = 20,  /* one after the other, and nothing has arrived in between */
-    OFI_BREAKS_STALE = 8, /* so many, and what is first is taken to be what breaks it */
+    OFI_BREAKS_STALE = 4, /* so many, and what is first is taken to be what breaks it */
 
     /* Memory that was freed and that the provider may still write to: so many places, so many GiB of
      * addresses (the pages are there only when they are written to). */
     OFI_GRAVES_MAX = 16384,
     OFI_GRAVES_MAX_GIB = 4096,
+    /* Senders are asked to stop after so long: their owners are told at once, by another way and
+     * with the reason. */
+    OFI_REVOKE_MS = 1000,
     OFI_REVOKED_KEPT = 64, /* keys that a link remembers: a landing's blob may come late */
 };

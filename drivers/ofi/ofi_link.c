@@ -22,7 +22,9 @@ int ofi_message_send(struct ofi_driver *ofi, struct ofi_name *to, const struct o
                          fi_mr_desc(ofi->requests.message_memory.mr), to->fi_addr, request);
     if (r < 0)
         ofi_send_give(ofi, request);
-    return r == -FI_EAGAIN ? -EAGAIN : r;
+    r = r == -FI_EAGAIN ? -EAGAIN : r;
+    ofi_name_answered(ofi, to, r);
+    return r;
 }
 
 static struct ofi_mail *mail_of(const struct ofi_driver *ofi, const struct ofi_link *link)
@@ -73,16 +75,19 @@ void ofi_link_broken(struct ofi_driver *ofi, struct ofi_peer *peer)
     if (link->state != OFI_LINK_READY)
         return; /* whoever asks a question asks it again */
     begin_sync(peer, clock_now_ns());
-    if (++link->breaks > OFI_BREAKS_MAX) {
-        ofi_peer_doom(ofi, peer, -EHOSTDOWN);
-        return;
-    }
-    /* Some providers drop the connection when a key is not good: it will not become so. */
-    struct ofi_unit *first = &link->units[link->counted % OFI_WINDOW];
-    if (link->breaks > OFI_BREAKS_STALE && link->counted != link->sent && first->piece &&
-        first->put)
-        first->put->stale = true;
     ofi_peer_activate(ofi, peer);
+}
+
+/* Something was lost. Some providers drop the connection when a key is not good: it will not become
+ * so, and what is first is not tried for ever. */
+static void count_break(struct ofi_driver *ofi, struct ofi_peer *peer)
+{
+    struct ofi_link *link = &peer->link;
+    struct ofi_unit *first = &link->units[link->counted % OFI_WINDOW];
+    if (++link->breaks > OFI_BREAKS_MAX)
+        ofi_peer_doom(ofi, peer, -EHOSTDOWN);
+    else if (link->breaks > OFI_BREAKS_STALE && first->piece && first->put)
+        first->put->stale = true;
 }
 
 /* All is well. */
@@ -297,6 +302,8 @@ void ofi_link_synced(struct ofi_driver *ofi, const struct ofi_message *message)
     heard(peer);
     peer->blocked = OFI_RUNNING;
     count(ofi, peer, message->count);
+    if (link->again != link->sent)
+        count_break(ofi, peer);
 }
 
 /* Nobody waits for the BYE: if it cannot be sent, the receiver frees the ring when it drops us. */

@@ -97,7 +97,8 @@ static int source_new(struct ofi_driver *ofi, const struct ofi_message *message,
     source->mail_address = message->address;
     source->mail_key = message->key;
     source->mail_secret = message->secret;
-    source->clear = ofi->last_grave; /* it knows no key of these */
+    /* It may know the keys of what is not yet free again. */
+    source->clear = ofi->graves ? ofi->graves->number - 1 : ofi->last_grave;
     ofi->sources[place] = source;
     if (ofi->sources_end <= place)
         ofi->sources_end = place + 1;
@@ -206,8 +207,8 @@ void ofi_source_sync(struct ofi_driver *ofi, const struct ofi_message *message)
 static int give_credit(struct ofi_driver *ofi, struct ofi_source *source)
 {
     const struct ofi_mail mail = {source->mail_secret, source->counted};
-    int r = ofi_write_small(ofi, source->name->fi_addr, source->mail_address, source->mail_key,
-                            &mail, sizeof(mail),
+    int r = ofi_write_small(ofi, source->name, source->mail_address, source->mail_key, &mail,
+                            sizeof(mail),
                             ofi_data_link(OFI_DATA_CREDIT, source->link_epoch, source->link, 0));
     if (r == 0) {
         source->credited = source->counted;

@@ -38,6 +38,7 @@ struct ofi_grave {
     struct ofi_grave *next;
     struct ofi_region region;
     uint64_t number; /* counting from 1 */
+    uint64_t ask_ns; /* not before */
     uint64_t posted; /* writes until then: they may read there */
 };
 
@@ -45,7 +46,9 @@ struct ofi_grave {
 struct ofi_name {
     struct ofi_name *next;
     unsigned references;
-    unsigned sends; /* messages on their way to it */
+    unsigned sends;      /* messages on their way to it */
+    uint64_t refused_ns; /* since then the provider takes nothing for it; 0: it does */
+    uint64_t kick_after_ns;
     fi_addr_t fi_addr;
     uint16_t bytes;
     uint8_t text[OFI_NAME_MAX];

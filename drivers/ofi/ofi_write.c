@@ -6,14 +6,16 @@
 #include "drivers/ofi/ofi.h"
 #include "proto/wait.h"
 
-int ofi_write_small(struct ofi_driver *ofi, fi_addr_t to, uint64_t address, uint64_t key,
+int ofi_write_small(struct ofi_driver *ofi, struct ofi_name *to, uint64_t address, uint64_t key,
                     const void *bytes, size_t count, uint32_t data)
 {
-    int r = (int)fi_inject_writedata(ofi->endpoint, bytes, count, data, to, address, key);
-    return r == -FI_EAGAIN ? -EAGAIN : r;
+    int r = (int)fi_inject_writedata(ofi->endpoint, bytes, count, data, to->fi_addr, address, key);
+    r = r == -FI_EAGAIN ? -EAGAIN : r;
+    ofi_name_answered(ofi, to, r);
+    return r;
 }
 
-int ofi_write_probe(struct ofi_driver *ofi, const struct ofi_name *name,
+int ofi_write_probe(struct ofi_driver *ofi, struct ofi_name *name,
                     const struct ofi_address *address)
 {
     static const uint64_t zero; /* some providers do not write nothing */
@@ -51,6 +53,7 @@ static int post(struct ofi_driver *ofi, struct ofi_request *request, const struc
         .data = write->data,
     };
     ssize_t r = fi_writemsg(ofi->endpoint, &message, ofi->write_flags | FI_REMOTE_CQ_DATA);
+    ofi_name_answered(ofi, peer->name, r == -FI_EAGAIN ? -EAGAIN : (int)r);
     if (r < 0) {
         ofi_write_give(ofi, request);
         return r == -FI_EAGAIN ? blocked(peer, OFI_BLOCKED_PROVIDER) : (int)r;
