@@ -14,9 +14,14 @@
  *   -ETIMEDOUT    not within the time allowed           -EOWNERDEAD  a process that this call needs has ended
  *   -EACCES       not yours: wrong key, other user      -EHOSTDOWN   a node cannot be reached, or its daemon has gone
  *   -EDQUOT       a quota of the configuration is full  -ENETDOWN    no rail leads there any more
- *   -EBUSY        still running                         -EAGAIN      a ring is full: wait for earlier starts first
+ *   -EBUSY        still running or in use; node drains  -EAGAIN      a ring is full: wait for earlier starts first
  *   -ENOMEM       no memory here                        -ECONNREFUSED  no tcad answers at the socket
  *   -EOVERFLOW    offsets beyond 63 bits                -E2BIG       a layout with too many parts
+ *   -ECANCELED    ended before it was done: its plan    -ENOENT      nothing is published under that name
+ *                 was freed, or broke                   -EEXIST      another session has published that name
+ *   -EPROTO       ranks or versions disagree            -EPROTONOSUPPORT  tcad is of another protocol version
+ *   -EMFILE       no descriptors left (ulimit -n)       -EFAULT      no memory there: attached, and unmapped since
+ *   -ENOSPC       no room: addresses, tca_pack()        -ENODATA     no start was complete yet: no receipt
  *
  * Threads: a session and everything made from it belong to one thread at a time. Different sessions may be used by different
  * threads without locks. Nothing is shared between sessions but what the kernel shares.

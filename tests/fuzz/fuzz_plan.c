@@ -23,6 +23,7 @@ static struct cluster_node nodes[NODES] = {{.id = 0, .name = (char *)"here"},
 static struct cluster cluster = {.nodes = nodes, .count = NODES};
 static struct tcad_conf conf = {
     .control.request_timeout_ns = 1000000000,
+    .memory = {.base = 1ull << 40, .reserved_bytes = 1 << 30},
     .limits = {.steps_per_session = 1 << 20, .plan_bytes_per_session = 64 << 20},
     .cluster = &cluster,
 };
@@ -32,12 +33,16 @@ static struct session_member members[SOURCES] = {{.node = 0, .session = 1, .know
                                                  {.node = 7, .session = 1, .known = true},
                                                  {.node = 7, .session = 9, .known = true}};
 static struct region region = {.tcad = &tcad, .id = 5, .bytes = REGION_BYTES, .fd = -1, .refs = 1};
-static struct session session = {.tcad = &tcad,
-                                 .id = 1,
-                                 .sources = SOURCES,
-                                 .size = SOURCES,
-                                 .members = members,
-                                 .regions = &region};
+static struct session session = {
+    .tcad = &tcad, .id = 1, .sources = SOURCES, .size = SOURCES, .members = members};
+
+static void open_once(void)
+{
+    if (tcad.regions)
+        return;
+    FUZZ_REQUIRE(regions_new(&tcad, &tcad.regions) == 0);
+    region_add(&session, &region);
+}
 
 static ProtobufCBinaryData copy(const void *data, size_t bytes)
 {
@@ -126,6 +131,7 @@ static void check_plan(const struct plan *plan)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
+    open_once();
     Tca__Message *message = tca__message__unpack(NULL, bytes, data);
     if (message && message->body_case == TCA__MESSAGE__BODY_PLAN_COMMIT) {
         struct plan *plan = calloc(1, sizeof *plan);
