@@ -51,6 +51,10 @@ def metric(node, name, **labels):
 
 
 class Loop(hostile.HostileCase):
+    def node(self):
+        """One that lets a user have all this, however small the machine is."""
+        return self.cluster(1, options={"limits.bytes_per_user": "4G", "limits.bytes": "4G"})[0]
+
     def cost(self, node, work):
         before = loop_ns(node)
         work()
@@ -72,7 +76,7 @@ class Loop(hostile.HostileCase):
         client.events.clear()
 
     def test_steps(self):
-        node = self.cluster(1)[0]
+        node = self.node()
         client = self.open(node)
         region, _, handle = client.alloc(MIB)
         put = wire.put(region, handle, wire.contiguous(8), b"")
@@ -85,14 +89,14 @@ class Loop(hostile.HostileCase):
         self.assertGreater(watcher.answered, 10)
 
     def test_many_regions(self):
-        node = self.cluster(1)[0]
+        node = self.node()
         client = self.open(node)
         regions = [client.alloc(4096) for _ in range(4000)]
         puts = [wire.put(region, handle, wire.contiguous(8), b"") for region, _, handle in regions]
         self.grows("puts of many regions", node, lambda n: self.commit(client, (puts * (n // len(puts) + 1))[:n], seat=2))
 
     def test_many_sessions(self):
-        node = self.cluster(1)[0]
+        node = self.node()
         others = [self.open(node) for _ in range(1500)]
         client = self.open(node)
         self.grows("notifications among many sessions", node, lambda n: self.commit(client, [wire.notify(0, 0)] * n, seat=1))
@@ -101,7 +105,7 @@ class Loop(hostile.HostileCase):
 
     def test_ends(self):
         """Sessions with thousands of plans end; somebody else's pings are answered meanwhile."""
-        node = self.cluster(1)[0]
+        node = self.node()
         plan = wire.commit([wire.notify(0, 0)] * 8, seat=2)
 
         def end(plans):
