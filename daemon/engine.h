@@ -78,6 +78,10 @@ int engine_session_new(struct engine *engine, const struct engine_session_args *
 void engine_session_detach(struct engine_session *session, void (*done)(void *context),
                            void *context);
 
+/* From the loop's thread: its client waits for what it has started, and then goes. Starts wait for
+ * no notifications any more: one that has to fails with this error. */
+void engine_session_hurry(struct engine_session *session, int error);
+
 /* ---- landings ---- */
 
 /* What has landed, and the notification that it raises here: its address is the token of every
@@ -177,13 +181,16 @@ void engine_plan_attach(struct engine_session *session, struct engine_plan *plan
  * in flight and the engine has forgotten it. */
 void engine_plan_detach(struct engine_session *session, struct engine_plan *plan,
                         void (*done)(void *context), void *context);
-/* From the loop's thread: starts fail with this from now on, a running one is ended; done(context)
- * on the loop's thread once nothing of it is in flight: its chains will not be touched any more.
- * Not while a detach or another break is under way. */
+/* From the loop's thread: starts fail with this from now on, and so does a running one of which a
+ * step is still ahead that needs what is gone (chain_lose()); done(context) on the loop's thread
+ * once nothing of it is in flight: its chains will not be touched any more. Not while a detach or
+ * another break is under way. */
 void engine_plan_break(struct engine_session *session, struct engine_plan *plan, int error,
                        void (*done)(void *context), void *context);
+/* From the loop's thread, after a break whose done() was not called yet: something else is gone. */
+void engine_plan_lose(struct engine_session *session, struct engine_plan *plan, int error);
 
-/* From the loop's thread: a start that runs is ended with this error, those that come wait;
+/* From the loop's thread: a start that runs posts no more (chain_cancel()), those that come wait;
  * done(context) on the loop's thread once nothing of it is in flight: its chains are the loop's
  * until engine_plan_resume(). Not while another such order is under way. */
 void engine_plan_pause(struct engine_session *session, struct engine_plan *plan, int error,

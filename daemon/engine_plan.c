@@ -270,12 +270,24 @@ static void refuse_held(struct engine_plan *plan, int error)
         refuse(session, &plan->entry, error);
 }
 
+static void lose(struct engine_plan *plan, int error)
+{
+    for (uint64_t left = plan->unfinished; left; left &= left - 1)
+        chain_lose(plan->chains[__builtin_ctzll(left)], error);
+}
+
+enum plan_verb {
+    PLAN_BREAK,
+    PLAN_LOSE,
+    PLAN_DETACH,
+    PLAN_PAUSE,
+    PLAN_REST,
+};
+
 struct plan_order {
     struct engine_session *session;
     struct engine_plan *plan;
-    bool forget;
-    bool pause;
-    bool rest;
+    enum plan_verb verb;
     int error;
     void (*done)(void *context);
     void *context;
@@ -285,25 +297,32 @@ static void order_work(struct engine *engine, void *context)
 {
     struct plan_order *order = context;
     struct engine_plan *plan = order->plan;
-    if (order->rest) {
+    if (order->verb == PLAN_REST) {
         plan->rested = order->done;
         plan->rested_context = order->context;
         if (plan->unfinished == 0)
             end_rest(plan, true);
         return;
     }
+    engine_session_wake(order->session);
+    if (order->verb == PLAN_LOSE) {
+        lose(plan, order->error);
+        return;
+    }
     end_rest(plan, false);
-    if (order->pause)
+    if (order->verb == PLAN_PAUSE)
         plan->paused = true;
     else if (plan->broken == 0)
         plan->broken = order->error;
-    if (!order->pause)
+    if (order->verb != PLAN_PAUSE)
         refuse_held(plan, order->error);
-    plan->forget = order->forget;
+    plan->forget = order->verb == PLAN_DETACH;
     plan->quiet = order->done;
     plan->quiet_context = order->context;
-    cancel(plan, order->error);
-    engine_session_wake(order->session);
+    if (order->verb == PLAN_BREAK)
+        lose(plan, order->error);
+    else
+        cancel(plan, order->error);
     if (plan->unfinished == 0)
         quiet(plan);
 }
@@ -320,26 +339,55 @@ static void give_order(const struct plan_order *wanted)
 void engine_plan_break(struct engine_session *session, struct engine_plan *plan, int error,
                        void (*done)(void *context), void *context)
 {
-    give_order(
-        &(struct plan_order){session, plan, .error = error, .done = done, .context = context});
+    give_order(&(struct plan_order){session, plan, PLAN_BREAK, error, done, context});
+}
+
+void engine_plan_lose(struct engine_session *session, struct engine_plan *plan, int error)
+{
+    give_order(&(struct plan_order){session, plan, PLAN_LOSE, .error = error});
 }
 
 void engine_plan_detach(struct engine_session *session, struct engine_plan *plan,
                         void (*done)(void *context), void *context)
 {
-    give_order(&(struct plan_order){session, plan, .forget = true, .error = -ECANCELED,
-                                    .done = done, .context = context});
+    give_order(&(struct plan_order){session, plan, PLAN_DETACH, -ECANCELED, done, context});
 }
 
 void engine_plan_pause(struct engine_session *session, struct engine_plan *plan, int error,
                        void (*done)(void *context), void *context)
 {
-    give_order(&(struct plan_order){session, plan, .pause = true, .error = error, .done = done,
-                                    .context = context});
+    give_order(&(struct plan_order){session, plan, PLAN_PAUSE, error, done, context});
 }
 
 void engine_plan_rest(struct engine_session *session, struct engine_plan *plan,
                       void (*done)(void *context), void *context)
 {
-    give_order(&(struct plan_order){session, plan, .rest = true, .done = done, .context = context});
+    give_order(&(struct plan_order){session, plan, PLAN_REST, .done = done, .context = context});
+}
+
+/* ---- the session closes ---- */
+
+struct hurry_order {
+    struct engine_session *session;
+    int error;
+};
+
+static void hurry_work(struct engine *engine, void *context)
+{
+    const struct hurry_order *order = context;
+    for (uint32_t i = 0; i < PLANS_PER_SESSION_MAX; i++) {
+        struct engine_plan *plan = order->session->plans[i];
+        for (uint32_t k = 0; plan && k < plan->chain_count; k++)
+            chain_hurry(plan->chains[k], order->error);
+    }
+    engine_session_wake(order->session);
+}
+
+void engine_session_hurry(struct engine_session *session, int error)
+{
+    struct hurry_order *order;
+    while (!(order = malloc(sizeof *order)))
+        sched_yield();
+    *order = (struct hurry_order){session, error};
+    engine_call(session->engine, hurry_work, free, order);
 }

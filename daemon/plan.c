@@ -122,11 +122,14 @@ static void broken_quiet(void *context)
 {
     struct plan *plan = context;
     plan->pending--;
+    plan->breaking = false;
     plan_advance(plan);
 }
 
 void plan_break(struct plan *plan, int error, const char *text)
 {
+    if (plan->breaking)
+        engine_plan_lose(plan->session->engine, &plan->run, error);
     if (plan->state == PLAN_BROKEN || plan->state == PLAN_RELEASING)
         return;
     plan_fail(plan, error, "plan %" PRIu32 " (%s): %s", plan->id,
@@ -145,6 +148,7 @@ void plan_end_starts(struct plan *plan)
         tell_broken(plan);
     if (plan->attached) {
         plan->pending++;
+        plan->breaking = true;
         engine_plan_break(plan->session->engine, &plan->run, plan->error, broken_quiet, plan);
     }
 }

@@ -8,7 +8,8 @@
  *   READY     starts are taken
  *   REBINDING    a rail that it uses was lost, or a better one is back (plan_return.c): its chains move to others (plan_rebind.c),
  *                through REGISTERING and PREPARING; starts wait
- *   BROKEN    something that it needs has gone: starts fail with `error`
+ *   BROKEN    something that it needs has gone: starts fail with `error`; one that runs goes on to its end, unless a step that is
+ *             still ahead needs what has gone
  *   RELEASING the engine lets go of it, then it is freed
  *
  * A *unit* is what one driver put does: a put, a put and the notification that follows it, or a notification alone.
@@ -94,6 +95,7 @@ struct plan_unit {
     struct driver_put *put;
     struct driver_put_info info;
     bool fence;
+    _Atomic bool gone;         /* what it needs there (plan_uses.c); chain_step.gone */
     struct engine_fetch fetch; /* of a source that was attached (daemon seat) */
     struct plan_settling settling;
 };
@@ -114,6 +116,7 @@ struct plan_step {
     uint32_t unit;       /* index in plan->units */
     uint32_t rank, slot; /* wait */
     uint64_t count;
+    _Atomic bool gone; /* who would notify; chain_step.gone */
 };
 
 /* That the plan needs: told when it goes. */
@@ -171,6 +174,7 @@ struct plan {
     bool away;               /* it has lost rails, and would go back to them */
     bool resting;            /* until its start has ended, and it can */
     bool flushed;            /* what it has put has landed */
+    bool breaking;           /* broken, and the engine has not ended its last start yet */
     bool stripped;           /* broken, and what it held at drivers and elsewhere was let go */
     bool release_asked;      /* release as soon as nothing is pending */
     uint32_t release_tag;    /* the PlanRelease to answer; 0: none */

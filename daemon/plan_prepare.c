@@ -124,6 +124,7 @@ static void prepare_wait(struct preparing *preparing, const struct plan_step *st
     wait->wait.line = notify_line_of(session->notify, step->rank, step->slot);
     wait->wait.taken = notify_taken_of(session->notify, session->sources, step->rank, step->slot);
     wait->wait.count = step->count;
+    wait->gone = &step->gone;
 }
 
 /* ---- chains: memory that processes have attached (bounce.h) ---- */
@@ -259,6 +260,7 @@ static int prepare_step(struct preparing *preparing, uint32_t i)
     put->fence = unit->fence;
     put->put.driver = unit->driver;
     put->put.put = unit->put;
+    put->gone = &unit->gone;
     return 0;
 }
 

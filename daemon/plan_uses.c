@@ -88,13 +88,53 @@ void plan_use_nothing(struct plan *plan)
 
 /* ---- to plans ---- */
 
+static bool unit_needs(const struct plan_unit *unit, const struct subject_key *key)
+{
+    if (unit->node != key->node)
+        return false;
+    switch (key->kind) {
+    case SUBJECT_REGION:
+        return unit->has_target && unit->handle.region == key->id;
+    case SUBJECT_SESSION:
+        return unit->owner == key->id || (unit->notify && unit->notify_session == key->id);
+    default:
+        return true;
+    }
+}
+
+static bool wait_needs(const struct plan *plan, const struct plan_step *step,
+                       const struct subject_key *key)
+{
+    const struct session_member *from = &plan->session->members[step->rank];
+    return key->kind != SUBJECT_REGION && from->node == key->node &&
+           (key->kind == SUBJECT_NODE || from->session == key->id);
+}
+
+/* For a start that runs: only the steps that are still ahead of it matter. */
+static void mark(struct plan *plan, const struct subject_key *key)
+{
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        if (unit_needs(&plan->units[i], key))
+            atomic_store_explicit(&plan->units[i].gone, true, memory_order_relaxed);
+    for (uint32_t i = 0; plan->session && i < plan->step_count; i++)
+        if (plan->steps[i].is_wait && wait_needs(plan, &plan->steps[i], key))
+            atomic_store_explicit(&plan->steps[i].gone, true, memory_order_relaxed);
+}
+
+static void lose(struct plan *plan, const struct news *news, int error, const char *text)
+{
+    if (plan->attached && (plan->state == PLAN_READY || plan->breaking))
+        mark(plan, &news->key);
+    plan_break(plan, error, text);
+}
+
 static bool lose_region(const struct news *news, void *plan)
 {
     char text[128];
     snprintf(text, sizeof text,
              "region %" PRIu64 " of node %" PRIu32 ", which it puts into, was freed", news->key.id,
              news->key.node);
-    plan_break(plan, -ESTALE, text);
+    lose(plan, news, -ESTALE, text);
     return false;
 }
 
@@ -104,7 +144,7 @@ static bool lose_session(const struct news *news, void *plan)
     snprintf(text, sizeof text,
              "session %" PRIu64 " of node %" PRIu32 ", which it needs, has ended", news->key.id,
              news->key.node);
-    plan_break(plan, -EOWNERDEAD, text);
+    lose(plan, news, -EOWNERDEAD, text);
     return false;
 }
 
@@ -112,7 +152,7 @@ static bool lose_node(const struct news *news, void *plan)
 {
     char text[128];
     snprintf(text, sizeof text, "node %" PRIu32 ", which it needs, is down", news->key.node);
-    plan_break(plan, -EHOSTDOWN, text);
+    lose(plan, news, -EHOSTDOWN, text);
     return false;
 }
 

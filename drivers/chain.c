@@ -16,8 +16,11 @@ struct chain {
     uint32_t next;      /* step to run */
     uint32_t in_flight; /* puts that were posted and are not done */
     uint32_t step_count;
+    uint32_t tail; /* behind the last put and the last wait: what follows only asks about them */
     bool running;
     bool refused;   /* some slot was */
+    int lost;       /* what a wait fails with whose notifier is gone */
+    int hurry;      /* 0, or what a start fails with that would have to wait */
     int error;      /* the first of this start; no step is posted after it */
     uint32_t fault; /* what the device said of it */
     int result;     /* of the last start: what chain_run() says once it is over */
@@ -58,6 +61,8 @@ int chain_new(const struct chain_step *steps, uint32_t step_count, struct chain 
         chain->slots[i].step = steps[i];
         chain->slots[i].op.done = put_done;
         chain->slots[i].chain = chain;
+        if (steps[i].kind == CHAIN_PUT || steps[i].kind == CHAIN_WAIT)
+            chain->tail = i + 1;
     }
     *ret_chain = chain;
     return 0;
@@ -124,13 +129,31 @@ static bool take(const struct chain_step *step)
     return notify_take(step->wait.line, step->wait.taken, step->wait.count);
 }
 
+static bool is_gone(const struct chain_step *step)
+{
+    return step->gone && atomic_load_explicit(step->gone, memory_order_relaxed);
+}
+
+/* At a wait whose notifications have not arrived: whether they may still do so. */
+static __attribute__((noinline)) bool may_wait(struct chain *chain, const struct chain_step *step)
+{
+    int error = chain->hurry;
+    if (error == 0 && is_gone(step))
+        error = chain->lost;
+    chain->error = error;
+    return error == 0;
+}
+
 static inline int advance(struct chain *chain)
 {
     while (chain->next < chain->step_count && chain->error == 0) {
         struct chain_slot *slot = &chain->slots[chain->next];
         if (slot->step.kind == CHAIN_WAIT) {
-            if (!take(&slot->step))
-                return 0;
+            if (!take(&slot->step)) {
+                if (may_wait(chain, &slot->step))
+                    return 0;
+                break;
+            }
         } else if (post(chain, slot) == -EAGAIN) {
             return 0;
         }
@@ -162,8 +185,23 @@ int chain_run(struct chain *chain)
 
 void chain_cancel(struct chain *chain, int error)
 {
-    if (chain->running && chain->error == 0)
+    if (chain->running && chain->error == 0 && chain->next < chain->tail)
         chain->error = error < 0 ? error : -ECANCELED;
+}
+
+void chain_lose(struct chain *chain, int error)
+{
+    chain->lost = error;
+    for (uint32_t i = chain->next; chain->running && chain->error == 0 && i < chain->tail; i++) {
+        const struct chain_step *step = &chain->slots[i].step;
+        if (is_gone(step) && (step->kind != CHAIN_WAIT || !arrived(step)))
+            chain->error = error;
+    }
+}
+
+void chain_hurry(struct chain *chain, int error)
+{
+    chain->hurry = error;
 }
 
 uint32_t chain_retries(const struct chain *chain)

@@ -26,6 +26,8 @@ enum chain_step_kind {
 struct chain_step {
     enum chain_step_kind kind;
     bool fence; /* but for WAIT: wait for the completion of all earlier puts first */
+    /* PUT, WAIT: NULL, or true once what the step needs is gone; see chain_lose() */
+    const _Atomic bool *gone;
     union {
         struct {
             struct driver *driver;
@@ -65,9 +67,19 @@ int chain_start(struct chain *chain);
  * in flight). */
 int chain_run(struct chain *chain);
 
-/* A plan whose owner is going away: no more steps are posted; chain_run() says -ECANCELED once
- * nothing is in flight. */
+/*
+ * Three ways to end a start early. None of them fails what was posted: a put that is in flight
+ * completes as its driver says, and a start whose puts and waits are all behind it goes on to its
+ * end and succeeds.
+ */
+/* Posts no more puts and ends waits: chain_run() returns the error once nothing is in flight. */
 void chain_cancel(struct chain *chain, int error);
+/* What some steps need is gone (chain_step.gone): the start fails with the error if one of them is
+ * still ahead. A wait whose notifications have arrived counts as done. */
+void chain_lose(struct chain *chain, int error);
+/* Waits for nothing any more, now and in later starts: at a wait whose notifications have not
+ * arrived, a start fails with the error. Puts before it are still posted. */
+void chain_hurry(struct chain *chain, int error);
 
 /* Of the last or current start. */
 uint32_t chain_retries(const struct chain *chain);

@@ -296,7 +296,7 @@ Test(chain, is_cancelled)
     chain_cancel(chain, 0);
     complete(0, 0);
     complete(1, 0);
-    cr_assert(chain_run(chain) == -ECANCELED);
+    cr_assert(chain_run(chain) == 1, "nothing was left to cancel");
     chain_free(chain);
 }
 
@@ -326,4 +326,88 @@ Test(chain, has_a_limit)
     struct chain *chain = NULL;
     cr_assert(chain_new(NULL, 7 * PLAN_STEPS_MAX + 1, &chain) == -E2BIG);
     cr_assert(chain == NULL);
+}
+
+/* ---- starts that end early ---- */
+
+static struct chain_step flush_step(unsigned put)
+{
+    return (struct chain_step){.kind = CHAIN_FLUSH,
+                               .flush = {&scripted, (struct driver_peer *)&script[put]}};
+}
+
+Test(chain, that_has_put_everything_is_not_failed_by_a_cancel)
+{
+    const struct chain_step steps[] = {put_step(0, false), flush_step(1)};
+    struct chain *chain = make(steps, 2);
+    script[1].answer = -EAGAIN;
+    cr_assert(chain_start(chain) == 0);
+    chain_cancel(chain, -EOWNERDEAD);
+    complete(0, 0);
+    script[1].answer = 0;
+    cr_assert(chain_run(chain) == 0 && script[1].posted == 1);
+    complete(1, 0);
+    cr_assert(chain_run(chain) == 1);
+    /* what is in flight says itself whether it has failed */
+    cr_assert(chain_start(chain) == 0);
+    chain_cancel(chain, -EOWNERDEAD);
+    complete(0, -ESTALE);
+    complete(1, 0);
+    cr_assert(chain_run(chain) == -ESTALE);
+    chain_free(chain);
+}
+
+Test(chain, loses_what_is_behind_without_harm)
+{
+    _Atomic bool gone[3] = {false};
+    struct chain_step steps[] = {put_step(0, false), put_step(1, true), put_step(2, true)};
+    for (int i = 0; i < 3; i++)
+        steps[i].gone = &gone[i];
+    struct chain *chain = make(steps, 3);
+    cr_assert(chain_start(chain) == 0); /* 0 is in flight, the others wait for it */
+    gone[0] = true;
+    chain_lose(chain, -ESTALE);
+    complete(0, 0);
+    cr_assert(chain_run(chain) == 0 && script[1].posted == 1);
+    gone[2] = true;
+    chain_lose(chain, -EOWNERDEAD);
+    cr_assert(chain_run(chain) == 0 && script[2].posted == 0);
+    complete(1, 0);
+    cr_assert(chain_run(chain) == -EOWNERDEAD);
+    cr_assert(script[2].posted == 0);
+    chain_free(chain);
+}
+
+Test(chain, loses_who_would_notify)
+{
+    _Atomic bool gone[2] = {false};
+    struct chain_step steps[] = {put_step(0, false), wait_step(1), wait_step(1),
+                                 put_step(1, false)};
+    steps[1].gone = steps[2].gone = &gone[0];
+    struct chain *chain = make(steps, 4);
+    script[0].at_once = script[1].at_once = true;
+    cr_assert(chain_start(chain) == 0 && chain_waiting(chain));
+    notify(1);
+    gone[0] = true;
+    chain_lose(chain, -EOWNERDEAD); /* it has notified before, though only once */
+    cr_assert(chain_run(chain) == -EOWNERDEAD);
+    cr_assert(atomic_load(&taken) == 1 && script[1].posted == 0);
+    chain_free(chain);
+}
+
+Test(chain, in_a_hurry_waits_for_nothing)
+{
+    const struct chain_step steps[] = {put_step(0, false), put_step(1, true), wait_step(1),
+                                       put_step(2, false)};
+    struct chain *chain = make(steps, 4);
+    script[1].at_once = script[2].at_once = true;
+    cr_assert(chain_start(chain) == 0);
+    chain_hurry(chain, -ECANCELED);
+    complete(0, 0); /* what comes before the wait is still put */
+    cr_assert(chain_run(chain) == -ECANCELED && script[1].posted == 1 && script[2].posted == 0);
+    notify(1);
+    cr_assert(chain_start(chain) == 0);
+    complete(0, 0);
+    cr_assert(chain_run(chain) == 1 && script[2].posted == 1);
+    chain_free(chain);
 }
