@@ -31,17 +31,6 @@ int bindings_new(struct tcad *tcad, struct bindings **ret_bindings)
     return 0;
 }
 
-struct bindings *bindings_free(struct bindings *bindings)
-{
-    if (!bindings)
-        return NULL;
-    assert(bindings->ids.count == 0);
-    table_deinit(&bindings->ids);
-    uses_deinit(&bindings->uses);
-    free(bindings);
-    return NULL;
-}
-
 struct binding *binding_find(struct tcad *tcad, uint64_t id)
 {
     return table_find(&tcad->bindings->ids, id);
@@ -91,14 +80,34 @@ static void link_binding(struct binding *binding)
     hang_on(binding, BINDING_OF_NODE, of_node(binding->node));
 }
 
-static void unlink_binding(struct binding *binding)
+/* Its asker has let go of it. */
+static void forget(struct binding *binding)
 {
     struct bindings *bindings = binding->tcad->bindings;
+    binding->forgotten = true;
     table_remove(&bindings->ids, &binding->entry);
     for (unsigned i = 0; i < BINDING_USES; i++)
         use_drop(&bindings->uses, &binding->uses[i]);
-    if (binding->region)
-        binding->region->bindings--;
+}
+
+/* What is only remembered yet. */
+static void end_remembered(void *context, void *owner)
+{
+    struct binding *binding = owner;
+    assert(binding->released);
+    forget(binding);
+    free(binding);
+}
+
+struct bindings *bindings_free(struct bindings *bindings)
+{
+    if (!bindings)
+        return NULL;
+    table_each(&bindings->ids, end_remembered, NULL);
+    table_deinit(&bindings->ids);
+    uses_deinit(&bindings->uses);
+    free(bindings);
+    return NULL;
 }
 
 /* ---- making: registration on the worker, landings on the engine, the answer on the loop ---- */
@@ -152,7 +161,13 @@ static void released(void *context)
     region_unref(binding->region);
     charge_drop(&binding->charge);
     free(binding->layout);
-    free(binding);
+    binding->bounces = binding->notify = NULL;
+    binding->region = NULL;
+    binding->layout = NULL;
+    binding->released = true;
+    binding_answer_questions(binding);
+    if (binding->forgotten)
+        free(binding);
 }
 
 static void release_work(struct engine *engine, void *context)
@@ -167,23 +182,38 @@ static void release_work(struct engine *engine, void *context)
     engine_landing_end(engine, &binding->target, released, binding);
 }
 
-void binding_end(struct binding *binding)
+/* Nothing is to land there any more. */
+static void stop(struct binding *binding)
 {
-    if (!binding->ended)
-        unlink_binding(binding);
+    struct uses *uses = &binding->tcad->bindings->uses;
     binding->ended = true;
+    use_drop(uses, &binding->uses[BINDING_OF_REGION]);
+    use_drop(uses, &binding->uses[BINDING_OF_NOTIFIED]);
+    if (binding->region)
+        binding->region->bindings--;
     if (!binding->making) /* else land_done() goes on */
         engine_call(binding->tcad->engine, release_work, NULL, binding);
+}
+
+void binding_end(struct binding *binding)
+{
+    if (!binding->forgotten)
+        forget(binding);
+    if (!binding->ended)
+        stop(binding);
+    else if (binding->released)
+        free(binding);
 }
 
 static void land_done(void *context)
 {
     struct binding *binding = context;
+    const bool ended = binding->ended;
     char text[256];
     int status = 0;
 
     binding->making = false;
-    if (binding->ended) {
+    if (ended) {
         snprintf(text, sizeof text, "the memory or process at node %" PRIu32 " has just gone",
                  binding->tcad->node);
         status = binding->region && !binding->region->session ? -ESTALE : -EOWNERDEAD;
@@ -194,7 +224,9 @@ static void land_done(void *context)
         status = binding->error ? binding->error : -ENETDOWN;
     }
     binding->made(binding->context, status, status < 0 ? NULL : binding, status < 0 ? text : "");
-    if (status < 0)
+    if (ended)
+        engine_call(binding->tcad->engine, release_work, NULL, binding);
+    else if (status < 0)
         binding_end(binding);
 }
 
@@ -273,15 +305,26 @@ void binding_new(struct tcad *tcad, const struct binding_args *args,
 
 /* ---- ending ---- */
 
-static bool end_one(const struct news *news, void *binding)
+static bool asker_gone(const struct news *news, void *binding)
 {
     binding_end(binding);
     return false;
 }
 
-static void end_all(struct tcad *tcad, struct subject_key key)
+static bool target_gone(const struct news *news, void *user)
 {
-    uses_tell(&tcad->bindings->uses, &(struct news){.key = key, .tell = end_one});
+    struct binding *binding = user;
+    if (!binding->bounces || binding->making)
+        binding_end(binding);
+    else if (!binding->ended)
+        stop(binding);
+    return false;
+}
+
+static void tell_all(struct tcad *tcad, struct subject_key key,
+                     bool (*tell)(const struct news *news, void *binding))
+{
+    uses_tell(&tcad->bindings->uses, &(struct news){.key = key, .tell = tell});
 }
 
 static void tell_region_gone(struct tcad *tcad, uint32_t node, uint64_t region)
@@ -318,20 +361,20 @@ void bindings_region_gone(struct tcad *tcad, const struct region *region)
     if (!region->bindings)
         return;
     uses_each(&tcad->bindings->uses, of_region(region), tell_node, &told);
-    end_all(tcad, of_region(region));
+    tell_all(tcad, of_region(region), target_gone);
 }
 
 void bindings_session_gone(struct tcad *tcad, const struct session *session)
 {
-    end_all(tcad, of_notified(session));
+    tell_all(tcad, of_notified(session), target_gone);
 }
 
 void bindings_node_gone(struct tcad *tcad, uint32_t node)
 {
-    end_all(tcad, of_node(node));
+    tell_all(tcad, of_node(node), asker_gone);
 }
 
 void bindings_asker_gone(struct tcad *tcad, uint32_t node, uint64_t asker)
 {
-    end_all(tcad, of_asker(node, asker));
+    tell_all(tcad, of_asker(node, asker), asker_gone);
 }

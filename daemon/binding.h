@@ -58,8 +58,12 @@ struct binding {
     struct driver_landing *on[RAIL_COUNT];
     uint8_t blob[RAIL_COUNT][LANDING_MAX_BYTES];
     size_t blob_bytes[RAIL_COUNT];
-    bool making, ended;
     struct charge charge;
+    bool making;
+    bool ended;                         /* nothing lands there any more */
+    bool released;                      /* and nothing is left of what was made for that */
+    bool forgotten;                     /* its asker has let go of it */
+    struct binding_question *questions; /* that wait until it is released */
     int error;
     void (*made)(void *context, int status, struct binding *binding, const char *text);
     void *context;
@@ -77,16 +81,21 @@ void binding_new(struct tcad *tcad, const struct binding_args *args,
  * then. */
 void binding_end(struct binding *binding);
 struct binding *binding_find(struct tcad *tcad, uint64_t id);
+/* binding_settle.c: it is released. */
+void binding_answer_questions(struct binding *binding);
 
 /* Ends those whose memory or notification is going, or whose asker has gone, and tells the askers'
- * nodes; not those that are owned by plans here: the plans break, and end them. */
+ * nodes; not those that are owned by plans here: the plans break, and end them. Of memory that was
+ * attached, the asker may still want to know what became of what it has put there: such a binding
+ * is remembered until its asker lets go of it. */
 void bindings_region_gone(struct tcad *tcad, const struct region *region);
 void bindings_session_gone(struct tcad *tcad, const struct session *session);
 void bindings_node_gone(struct tcad *tcad, uint32_t node);
 
-/* done(context) on the loop's thread, never from within this call, once what has landed there so
- * far is where it belongs: a process that has attached the memory has copied it. -ENOMEM. */
-int binding_settle(struct binding *binding, void (*done)(void *context), void *context);
+/* done() on the loop's thread, never from within this call, once what has landed there so far is
+ * where it belongs: a process that has attached the memory has copied it (0), or has gone without
+ * (-EOWNERDEAD). Of a binding that has not ended. -ENOMEM. */
+int binding_settle(struct binding *binding, void (*done)(void *context, int status), void *context);
 /* A PeerSettle of another daemon. */
 void bindings_settle(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__PeerSettle *settle);
 

@@ -92,6 +92,8 @@ struct engine_landing {
     struct engine_session *session; /* whose memory it is that it bounces to, else whose
                                        notification; outlives it. NULL: neither */
     uint32_t bounce;                /* id (proto/segment.h); 0: it lands where it belongs */
+    bool dropped; /* something has landed that its process, which has gone, did not copy; the loop
+                     reads it once it is quiet */
 
     /* the engine's own */
     uint64_t waiting;   /* landings that the process was not told of yet */
@@ -107,7 +109,7 @@ void engine_landing_end(struct engine *engine, struct engine_landing *landing,
                         void (*done)(void *context), void *context);
 
 /* From the loop's thread: done(context) there once what has landed so far for the session is where
- * it belongs, or will never be. The landing is zero, but for its session, which outlives it. */
+ * it belongs, or will never be: then landing->dropped. The landing is zero, but for its session, which outlives it. */
 void engine_settle(struct engine *engine, struct engine_landing *landing,
                    void (*done)(void *context), void *context);
 

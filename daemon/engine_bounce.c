@@ -24,7 +24,8 @@ struct engine_bounces {
     /* what waits for room in the rings */
     struct engine_fetch *fetches, **fetches_last;
     struct engine_landing *first, *last;
-    bool ended; /* the process has gone */
+    bool ended;   /* the process has gone */
+    bool dropped; /* and has not copied all that had landed */
 };
 
 static uint32_t under_way(const struct engine_bounces *bounces, enum bounce_way way)
@@ -125,12 +126,19 @@ static void finish_fetch(struct engine_fetch *fetch, int status)
     op->done(op, status);
 }
 
-static void finish_landing(const struct landed *landed, bool good)
+static void drop(struct engine_bounces *bounces, struct engine_landing *landing)
+{
+    bounces->dropped = landing->dropped = true;
+}
+
+static void finish_landing(struct engine_bounces *bounces, const struct landed *landed, bool good)
 {
     struct engine_landing *landing = landed->landing;
     landing->under_way--;
     if (good)
         raise_notification(landing, landed->count);
+    else
+        drop(bounces, landing);
     if (landing->quiet && landing->under_way == 0 && landing->waiting == 0)
         post_quiet(landing);
 }
@@ -145,7 +153,7 @@ static unsigned finish(struct engine_bounces *bounces, enum bounce_way way, uint
         if (way == BOUNCE_OUT)
             finish_fetch(bounces->fetching[at], status);
         else
-            finish_landing(&bounces->landing[at], status == 0);
+            finish_landing(bounces, &bounces->landing[at], status == 0);
     }
     return count;
 }
@@ -194,6 +202,8 @@ void engine_landed(struct engine_landing *landing)
         (landing->bounce == 0 && !bounces->first && under_way(bounces, BOUNCE_IN) == 0)) {
         if (landing->bounce == 0)
             raise_notification(landing, 1);
+        else if (bounces)
+            drop(bounces, landing);
         return;
     }
     /* One that waits already goes to the end: not before what has landed since then. So no more
@@ -218,6 +228,8 @@ void engine_landing_end(struct engine *engine, struct engine_landing *landing,
 static void settle_work(struct engine *engine, void *context)
 {
     struct engine_landing *landing = context;
+    const struct engine_bounces *bounces = landing->session ? landing->session->bounces : NULL;
+    landing->dropped = bounces && bounces->dropped;
     engine_landed(landing);
     engine_landing_end(engine, landing, landing->quiet, landing->quiet_context);
 }
@@ -280,7 +292,7 @@ static void end_work(struct engine *engine, void *context)
         leave(bounces, landing);
         landing->waiting = 0;
         landing->under_way++;
-        finish_landing(&(struct landed){landing, 0}, false);
+        finish_landing(bounces, &(struct landed){landing, 0}, false);
     }
     engine_session_wake(session);
 }

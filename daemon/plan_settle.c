@@ -31,9 +31,9 @@ static void answer(struct plan_unit *unit, int status)
     engine_call(unit->plan->tcad->engine, finish, NULL, unit);
 }
 
-static void settled_here(void *context)
+static void settled_here(void *context, int status)
 {
-    answer(context, 0);
+    answer(context, status);
 }
 
 static void settled_there(void *context, int status, const Tca__Message *message, const char *text)
