@@ -165,6 +165,10 @@ void plan_finish(struct tca_plan *plan);
  * that runs, but for what the daemon has yet to report. */
 void plan_break(struct tca_plan *plan, int error, const char *text);
 
+/* wait.c: before the session is closed: waits until no plan runs any more, at most so long. At a
+ * wait step whose notifications have not come, a start ends now. */
+void plans_settle(struct tca *session, int64_t timeout_ns);
+
 /* Ends the current start here, whatever the daemon may still say of it. */
 void plan_abandon(struct tca_plan *plan, int error);
 

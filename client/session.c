@@ -266,6 +266,21 @@ int tca_open(const struct tca_open_args *args, struct tca **ret_session)
     return 0;
 }
 
+/* What this process has put is to arrive: what runs in either seat, and what its receivers copy. */
+static void settle(struct tca *session)
+{
+    const uint64_t end_ns = clock_end(session->settings.timeout_ns);
+    Tca__SessionClose close = TCA__SESSION_CLOSE__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_SESSION_CLOSE;
+    message.session_close = &close;
+    if (session->plans) {
+        control_tell(&session->control, &message);
+        plans_settle(session, left_of(end_ns));
+    }
+    process_settle_all(session, end_ns);
+}
+
 struct tca *tca_close(struct tca *session)
 {
     if (!session)
@@ -273,7 +288,7 @@ struct tca *tca_close(struct tca *session)
     /* Also when a child that was forked holds the socket; but not for our parent when we are the
      * child: nor are its lanes ours. */
     if (session->control.fd >= 0 && session->control.pid == getpid()) {
-        process_settle_all(session, clock_end(session->settings.timeout_ns));
+        settle(session);
         shutdown(session->control.fd, SHUT_RDWR);
     }
     while (session->plans)

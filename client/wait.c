@@ -190,6 +190,27 @@ int tca_wait(struct tca_plan *plan, int64_t timeout_ns)
     return r < 0 ? r : 0;
 }
 
+/* ---- the end of all starts ---- */
+
+static int look_idle(struct tca *session, void *subject)
+{
+    session_progress(session);
+    for (const struct tca_plan *plan = session->plans; plan; plan = plan->next)
+        if (plan->state == PLAN_RUNNING)
+            return 0;
+    return 1;
+}
+
+void plans_settle(struct tca *session, int64_t timeout_ns)
+{
+    struct patience patience = {
+        .look = look_idle, .hopeless = hopeless_plan, .timeout_ns = timeout_ns};
+    for (struct tca_plan *plan = session->plans; plan; plan = plan->next)
+        for (uint32_t i = 0; i < plan->client_count; i++)
+            chain_hurry(plan->chains[i], -ECANCELED);
+    wait_until(session, &patience);
+}
+
 /* ---- a notification ---- */
 
 struct awaited {

@@ -70,6 +70,9 @@ void request(struct client *client, uint32_t tag, const Tca__Message *message)
     case TCA__MESSAGE__BODY_LOOKUP:
         group_lookup(session, tag, message->lookup);
         break;
+    case TCA__MESSAGE__BODY_SESSION_CLOSE:
+        session_close_request(session, tag);
+        break;
     case TCA__MESSAGE__BODY_REGION_ALLOC:
         region_alloc(session, tag, message->region_alloc);
         break;

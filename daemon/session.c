@@ -363,6 +363,23 @@ void session_plan_gone(struct session *session)
     go_on_ending(session);
 }
 
+void session_close_request(struct session *session, uint32_t tag)
+{
+    Tca__Done done = TCA__DONE__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_DONE;
+    message.done = &done;
+    session->leaving = true;
+    engine_session_hurry(session->engine, -ECANCELED);
+    session_answer(session, tag, &message, NULL, 0);
+}
+
+/* What a process that was killed had put is not waited for long: others wait to hear of its death. */
+static uint64_t last_call_ns(const struct session *session)
+{
+    return session->leaving ? session->tcad->conf->control.request_timeout_ns : LAST_CALL_NS;
+}
+
 void session_end(struct session *session, const char *why)
 {
     if (session->closing)
@@ -381,11 +398,10 @@ void session_end(struct session *session, const char *why)
     session->notified_by++; /* not freed before it was announced */
     engine_bounces_end(session->engine);
     plans_release_all(session);
-    /* What it has put is still to land before the others hear of its end; but they do not wait long
-     * for that. */
+    /* What it has put is still to land before the others hear of its end. */
     if (session->plan_count == 0 ||
         loop_timer_new(session->tcad->loop, announce, session, &session->last_call) < 0)
         announce(session);
     else if (!session->announced)
-        loop_timer_set(session->last_call, LAST_CALL_NS, 0);
+        loop_timer_set(session->last_call, last_call_ns(session), 0);
 }

@@ -37,6 +37,7 @@ struct session {
     bool closing;                 /* its process has gone, or broke the protocol; being freed */
     bool announced;               /* and everybody was told */
     struct loop_timer *last_call; /* until then */
+    bool leaving;                 /* its client closes it */
     struct client *client;        /* NULL once the connection is gone */
 
     /* shared with the client */
@@ -83,6 +84,8 @@ struct session *session_new(struct tcad *tcad, struct client *client, uint32_t t
 /* Its process has gone, or broke the rules (why; NULL: it went). Everything it owned is let go, in
  * the order that the engine needs; the session is freed when all of that is done. */
 void session_end(struct session *session, const char *why);
+/* A SessionClose: it waits for what it has started, and goes then. */
+void session_close_request(struct session *session, uint32_t tag);
 void session_plan_gone(struct session *session);  /* a plan was freed */
 void session_unnotified(struct session *session); /* a binding was freed */
 

@@ -227,6 +227,9 @@ static void answer(struct fake *fake, uint32_t tag, const Tca__Message *question
         atomic_fetch_add(&fake->released, 1);
         send_done(fake, tag);
         break;
+    case TCA__MESSAGE__BODY_SESSION_CLOSE:
+        send_done(fake, tag);
+        break;
     default:
         abort();
     }
