@@ -378,7 +378,8 @@ static void hurry_work(struct engine *engine, void *context)
     for (uint32_t i = 0; i < PLANS_PER_SESSION_MAX; i++) {
         struct engine_plan *plan = order->session->plans[i];
         for (uint32_t k = 0; plan && k < plan->chain_count; k++)
-            chain_hurry(plan->chains[k], order->error);
+            if (plan->chains[k]) /* it is not broken, and its chains gone */
+                chain_hurry(plan->chains[k], order->error);
     }
     engine_session_wake(order->session);
 }

@@ -1,4 +1,6 @@
 /* The four DMA channels: what is loaded, what runs. */
+#include <stdio.h>
+
 #include "client/compat/channel.h"
 #include "client/compat/poll.h"
 #include "client/compat/turn.h"
@@ -6,6 +8,8 @@
 static struct channel {
     struct program *loaded;
     struct program *running; /* loaded then, perhaps not any more */
+    tcaresult untold;        /* what a start has come to, when nobody could be told at once */
+    char untold_text[512];
 } channels[CHANNEL_COUNT];
 
 tcaresult channel_check(int channel)
@@ -17,11 +21,19 @@ tcaresult channel_check(int channel)
     return result;
 }
 
+/* Once. */
+static tcaresult tell(struct channel *channel)
+{
+    tcaresult result = channel->untold;
+    channel->untold = TCA_SUCCESS;
+    return result == TCA_SUCCESS ? result : compat_fail_as(result, channel->untold_text);
+}
+
 /* Until it is idle. TCA_ERROR_NOT_READY: it still runs; else what the start has come to. */
 static tcaresult settle(struct channel *channel, int64_t timeout_ns)
 {
     if (!channel->running)
-        return TCA_SUCCESS;
+        return tell(channel);
     int r = program_wait(channel->running, timeout_ns);
     if (r > 0)
         return TCA_ERROR_NOT_READY;
@@ -30,10 +42,23 @@ static tcaresult settle(struct channel *channel, int64_t timeout_ns)
     return result;
 }
 
+/* In a call that is not the channel's. */
+static void settle_untold(struct channel *channel, int64_t timeout_ns)
+{
+    tcaresult result = settle(channel, timeout_ns);
+    if (result == TCA_ERROR_NOT_READY)
+        result =
+            compat_fail(result, "a start did not end in time: what of it arrives is not known");
+    if (result == TCA_SUCCESS)
+        return;
+    channel->untold = result;
+    snprintf(channel->untold_text, sizeof(channel->untold_text), "%s", tcaGetErrorString(result));
+}
+
 void channel_settle(int channel, const struct program *program)
 {
     if (channels[channel].running == program)
-        settle(&channels[channel], TCA_FOREVER);
+        settle_untold(&channels[channel], TCA_FOREVER);
 }
 
 void channel_load(int channel, struct program *program)
@@ -45,7 +70,15 @@ void channel_load(int channel, struct program *program)
 void channels_settle(int64_t timeout_ns)
 {
     for (int i = 0; i < CHANNEL_COUNT; i++)
-        settle(&channels[i], timeout_ns);
+        settle_untold(&channels[i], timeout_ns);
+}
+
+tcaresult channels_tell(void)
+{
+    for (int i = 0; i < CHANNEL_COUNT; i++)
+        if (channels[i].untold != TCA_SUCCESS)
+            return tell(&channels[i]);
+    return TCA_SUCCESS;
 }
 
 void channels_empty(void)

@@ -53,6 +53,8 @@ __attribute__((format(printf, 2, 3))) tcaresult compat_fail(tcaresult result, co
 tcaresult compat_fail_errno(int error, const char *what);
 /* From a failure in another thread: what tcaGetErrorString() said there. */
 tcaresult compat_fail_as(tcaresult result, const char *text);
+/* The last failure in this thread, in words. */
+const char *compat_last_text(void);
 /* TCA_SUCCESS, or tcaInit() was not called, or has failed. */
 tcaresult compat_ready(void);
 
@@ -68,5 +70,8 @@ tcaresult reference_region(const struct reference *reference, struct tca_region 
 
 /* ---- channel.c ---- */
 
-/* Waits until every channel is idle, at most so long. */
+/* Waits until every channel is idle, at most so long. What starts have come to is kept. */
 void channels_settle(int64_t timeout_ns);
+/* A failure that was kept so, of any channel, once; TCA_SUCCESS: there is none. Where nobody asks,
+ * the next call for the channel tells it. */
+tcaresult channels_tell(void);

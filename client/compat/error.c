@@ -73,6 +73,11 @@ tcaresult compat_fail_as(tcaresult result, const char *text)
     return result;
 }
 
+const char *compat_last_text(void)
+{
+    return last.text;
+}
+
 tcaresult compat_ready(void)
 {
     return compat.session ? TCA_SUCCESS : meet_missing();

@@ -15,7 +15,10 @@
 struct seen {
     uint64_t key;
     uint64_t count;
+    uint64_t doubts;
     uint64_t taken;
+    uint64_t settled; /* of the doubts: it is decided whether they have come, */
+    uint64_t lost;    /* and these have not */
 };
 
 struct inbox {
@@ -60,9 +63,32 @@ static bool read_notice(const struct notice *from, struct seen *ret_seen)
     uint64_t key = __atomic_load_n(&from->key, __ATOMIC_RELAXED);
     uint64_t count = __atomic_load_n(&from->count, __ATOMIC_RELAXED);
     uint64_t check = __atomic_load_n(&from->check, __ATOMIC_RELAXED);
+    uint64_t doubts = __atomic_load_n(&from->doubts, __ATOMIC_RELAXED);
     ret_seen->key = key;
     ret_seen->count = count;
-    return check == notice_check(key, count) || (key | count | check) == 0;
+    ret_seen->doubts = doubts;
+    return check == notice_check(key, count, doubts) || (key | count | check | doubts) == 0;
+}
+
+/* How many notices have come, or will when they are believed. */
+static uint64_t come(const struct seen *seen)
+{
+    return seen->count - seen->lost;
+}
+
+/* So many were never notified of: as far as the sender has doubts, they have not come. */
+static uint64_t settle_doubts(struct inbox *inbox, uint32_t used, uint64_t missing)
+{
+    uint64_t lost = 0;
+    for (uint32_t i = 0; i < used; i++) {
+        struct seen *seen = &inbox->reading[i];
+        const uint64_t open = seen->doubts - seen->settled, left = missing - lost;
+        const uint64_t here = open < left ? open : left;
+        seen->settled = seen->doubts;
+        seen->lost += here;
+        lost += here;
+    }
+    return lost;
 }
 
 /* More was notified than the table says: a start that had failed although it had arrived was
@@ -94,10 +120,13 @@ static bool collect(struct inbox *inbox, uint32_t rank, bool whatever)
             whole = false;
         }
         reading->taken = seen->taken;
-        sum += reading->count;
+        reading->settled = seen->settled;
+        reading->lost = seen->lost;
+        sum += come(reading);
     }
     if (!whatever && (!whole || sum > inbox->notified))
         return false;
+    sum -= settle_doubts(inbox, used, sum > inbox->notified ? sum - inbox->notified : 0);
     if (sum > inbox->notified)
         inbox->notified = sum;
     else if (whole && sum < inbox->notified)
@@ -114,7 +143,7 @@ static bool take(struct inbox *inbox, uint64_t key)
     for (uint32_t n = 0, i = inbox->next; n < inbox->used; n++, i++) {
         i = i < inbox->used ? i : 0;
         struct seen *seen = &inbox->places[i];
-        if ((seen->key & ~NOTICE_CHANNEL) == key && seen->count > seen->taken) {
+        if ((seen->key & ~NOTICE_CHANNEL) == key && come(seen) > seen->taken) {
             seen->taken++;
             inbox->takes++;
             inbox->next = i;
@@ -167,7 +196,7 @@ static void tell(struct inbox *inbox, uint32_t rank)
     if (tca_test(inbox->tell) == 0)
         return;
     for (uint32_t i = 0; i < inbox->used; i++)
-        inbox->told[i] = inbox->places[i].taken;
+        inbox->told[i] = inbox->places[i].taken + inbox->places[i].lost;
     if (tca_start(inbox->tell) == 0)
         inbox->takes = 0;
 }

@@ -1,6 +1,7 @@
 /* The beginning and the end of a process's use of the API. */
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -20,6 +21,12 @@ struct compat compat;
 /* Who has met the others: a child that exits does not settle its parent's affairs. */
 static _Atomic pid_t owner;
 
+/* Nobody is left to be told. */
+static void complain(void)
+{
+    fprintf(stderr, "tca: rank %u: at exit: %s\n", compat.rank, compat_last_text());
+}
+
 /* What was started is let finish, for a sender may exit as soon as it has sent. The rest the daemon
  * cleans up. */
 static void at_exit(void)
@@ -28,7 +35,10 @@ static void at_exit(void)
         return;
     TAKE_TURN();
     channels_settle(EXIT_TIMEOUT_NS);
-    stores_settle("exit", EXIT_TIMEOUT_NS);
+    while (channels_tell() != TCA_SUCCESS)
+        complain();
+    if (stores_settle("exit", EXIT_TIMEOUT_NS) != TCA_SUCCESS)
+        complain();
     device_close();
 }
 
@@ -87,5 +97,5 @@ TCA_API tcaresult tcaReset(void)
     channels_settle(TCA_FOREVER);
     channels_empty();
     programs_trim();
-    return TCA_SUCCESS;
+    return channels_tell();
 }

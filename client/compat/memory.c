@@ -131,7 +131,7 @@ TCA_API tcaresult tcaFree(void *memory, int type)
                            "tcaFree: %p is not from tcaMalloc() of type %d, or was freed", memory,
                            type);
     int r = end(allocation);
-    return r < 0 ? compat_fail_errno(r, "tcaFree") : TCA_SUCCESS;
+    return r < 0 ? compat_fail_errno(r, "tcaFree") : channels_tell();
 }
 
 /* ---- finding ---- */

@@ -10,6 +10,11 @@
  * A notice may be visible before the data in front of it is, its notification may not. A receiver
  * therefore believes what a table says when as many notifications have come from the sender as its
  * notices add up to.
+ *
+ * When a start fails, nobody knows whether its notices have come, and been taken: their numbers are
+ * never used for others. If the program repeats the start, it has the same numbers, so that the
+ * receiver takes both for one. If it starts something else, the next notice says that there is doubt
+ * about the ones before: the receiver, who knows how many notifications have come, decides.
  */
 #pragma once
 
@@ -20,12 +25,12 @@ struct notice {
     uint64_t key;   /* notice_key(); 0: never used, and nor are those behind it */
     uint64_t count; /* so far, also of earlier keys of this place */
     uint64_t check;
-    uint64_t reserved;
+    uint64_t doubts; /* of these: their starts have failed, so that they may never have come */
 };
 
-static inline uint64_t notice_check(uint64_t key, uint64_t count)
+static inline uint64_t notice_check(uint64_t key, uint64_t count, uint64_t doubts)
 {
-    return (key * 0x9e3779b97f4a7c15 ^ count) * 0xff51afd7ed558ccd + 1;
+    return (key * 0x9e3779b97f4a7c15 ^ count ^ doubts << 40) * 0xff51afd7ed558ccd + 1;
 }
 
 /* Slots are below 2^24. */
@@ -50,10 +55,14 @@ tcaresult place_take(uint32_t rank, int channel, int slot, int tag, struct place
 void place_give(struct place place);
 /* Where notices of the place are put. */
 struct tca_handle place_target(struct place place, uint64_t *ret_offset_bytes);
+/* A start of this chain (a number that stands for it) will have notices of the place. */
+void place_begin(struct place place, uint64_t chain);
 /* The next notice of the place. */
 struct notice place_next(struct place place);
 /* It was not sent after all. */
 void place_undo(struct place place);
+/* The start of this chain that had it failed: it may have arrived all the same. */
+void place_doubt(struct place place, uint64_t chain);
 
 /* ---- inbox.c: receiving ---- */
 

@@ -9,6 +9,10 @@
 struct sent {
     uint64_t key;
     uint64_t count;
+    uint64_t doubts; /* that the receiver is told of */
+    uint64_t failed; /* the last so many of `count` are of a start that has failed, of: */
+    uint64_t chain;
+    uint64_t tried; /* the highest count of any that has failed */
     uint32_t users; /* programs that put notices there */
 };
 
@@ -125,15 +129,39 @@ struct tca_handle place_target(struct place place, uint64_t *ret_offset_bytes)
     return notices_at(place.rank);
 }
 
+void place_begin(struct place place, uint64_t chain)
+{
+    struct sent *sent = sent_at(place);
+    if (sent->chain == chain)
+        sent->count -= sent->failed;
+    else
+        sent->doubts += sent->failed;
+    sent->failed = 0;
+}
+
 struct notice place_next(struct place place)
 {
     struct sent *sent = sent_at(place);
     uint64_t count = ++sent->count;
-    return (struct notice){
-        .key = sent->key, .count = count, .check = notice_check(sent->key, count)};
+    return (struct notice){.key = sent->key,
+                           .count = count,
+                           .check = notice_check(sent->key, count, sent->doubts),
+                           .doubts = sent->doubts};
+}
+
+void place_doubt(struct place place, uint64_t chain)
+{
+    struct sent *sent = sent_at(place);
+    sent->chain = chain;
+    sent->tried = sent->count;
+    sent->failed++;
 }
 
 void place_undo(struct place place)
 {
-    sent_at(place)->count--;
+    struct sent *sent = sent_at(place);
+    if (sent->count > sent->tried)
+        sent->count--;
+    else /* it was to repeat one that may have arrived */
+        sent->failed++;
 }

@@ -107,6 +107,16 @@ static void list_notified(struct program *program)
     program->notified_count = kept;
 }
 
+/* FNV-1a, never 0. */
+static uint64_t identify(const struct transfers *chain)
+{
+    const unsigned char *bytes = (const unsigned char *)chain->list;
+    uint64_t hash = 0xcbf29ce484222325;
+    for (size_t i = 0; i < chain->count * sizeof(chain->list[0]); i++)
+        hash = (hash ^ bytes[i]) * 0x100000001b3;
+    return hash ? hash : 1;
+}
+
 static bool copy(const struct transfers *from, struct transfers *ret_to)
 {
     struct transfer *list = calloc(from->count + 1, sizeof(*list));
@@ -135,6 +145,7 @@ static tcaresult reserve(struct program *program, const struct transfers *chain)
         !program->moves || !copy(chain, &program->chain))
         return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for a chain of %zu descriptors",
                            chain->count);
+    program->identity = identify(&program->chain);
     list_notified(program);
     void *memory = NULL;
     int r = notices ? tca_alloc(compat.session, notices * sizeof(struct notice), &memory) : 0;
@@ -199,12 +210,21 @@ tcaresult program_get(const struct transfers *chain, int channel, struct program
 
 /* ---- running ---- */
 
-/* Of a start that has failed: another one has the same numbers, so that the receiver takes what
- * comes of both for one. Nobody hears so of data that never came. */
-static void undo_notices(const struct program *program)
+/* A place is begun as often as the chain notifies of it: but for the first time, that changes
+ * nothing. */
+static void number_notices(const struct program *program)
 {
     for (size_t i = 0; i < program->sending_count; i++)
-        place_undo(program->sendings[i].place);
+        place_begin(program->sendings[i].place, program->identity);
+    for (size_t i = 0; i < program->sending_count; i++)
+        *program->sendings[i].notice = place_next(program->sendings[i].place);
+}
+
+static void note_failure(struct program *program)
+{
+    program->spoiled = true;
+    for (size_t i = 0; i < program->sending_count; i++)
+        place_doubt(program->sendings[i].place, program->identity);
 }
 
 tcaresult program_start(struct program *program)
@@ -217,13 +237,13 @@ tcaresult program_start(struct program *program)
     program->spoiled |= result != TCA_SUCCESS;
     if (result != TCA_SUCCESS || !program->plan)
         return result;
-    for (size_t i = 0; i < program->sending_count; i++)
-        *program->sendings[i].notice = place_next(program->sendings[i].place);
+    number_notices(program);
     int r = tca_start(program->plan);
     if (r == 0)
         return TCA_SUCCESS;
     program->spoiled = true;
-    undo_notices(program);
+    for (size_t i = 0; i < program->sending_count; i++)
+        place_undo(program->sendings[i].place);
     return compat_fail_errno(r, "tcaStartDMADesc");
 }
 
@@ -257,10 +277,8 @@ int program_wait(struct program *program, int64_t timeout_ns)
             return 1;
         r = r > 0 ? 0 : r;
     }
-    if (r < 0) {
-        program->spoiled = true;
-        undo_notices(program);
-    }
+    if (r < 0)
+        note_failure(program);
     for (size_t i = 0; i < program->self_count && r == 0; i++)
         if (self_raise(program->selves[i]) != TCA_SUCCESS)
             r = -ENOMEM;

@@ -36,6 +36,7 @@ struct notified {
 struct program {
     unsigned users;         /* a channel that it is loaded into or runs in; 0: it is kept */
     struct transfers chain; /* that it was made from */
+    uint64_t identity;      /* a number that stands for it */
     int channel;
     struct tca_plan *plan; /* NULL: nothing to put, or dropped */
     bool dropped;          /* it has let go of its plan, and cannot run any more */

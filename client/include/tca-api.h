@@ -146,7 +146,11 @@ TCA_API const char *tcaGetErrorString(tcaresult result);
 TCA_API tcaresult tcaMalloc(void **ret_memory, size_t size, int type);
 
 /* Gives it back: handles to it become stale; channels that were loaded with chains from it finish,
- * and are empty. NULL is fine. */
+ * and are empty. Returns why such a start failed, if one did: the memory is freed all the same.
+ * NULL is fine.
+ *
+ * A process may free memory that others put into as soon as it has the notification of the last put
+ * that it expects there: their starts succeed. */
 TCA_API tcaresult tcaFree(void *memory, int type);
 
 /* Names memory anywhere in the job: plain data, to be copied as bytes. Best of what tcaMalloc() gave,
@@ -200,8 +204,11 @@ TCA_API tcaresult tcaStartDMADesc(int channel);
  * be seen where it was put, and what it has put from may change. That others have sent theirs does
  * not say so. Returns why the last start failed, if it did. TCA_ERROR_PEER_LOST may mean that a
  * rail was given up in the middle of it: what of it has arrived nobody knows, and it is not sent
- * again by itself: start it again, then it goes by the next rail, if there is one, and who is
- * notified hears once of both. */
+ * again by itself: start the same chain again, then it goes by the next rail, if there is one, and
+ * who is notified hears once of both. Whoever starts another chain instead takes nothing back: a
+ * notification that has arrived counts, and one that has not does not. A start that fails after the
+ * program has stopped asking is told by the next call for its channel, by tcaFree(), tcaReset(), or
+ * on stderr when the program exits. */
 TCA_API tcaresult tcaWaitDMAC(int channel);
 
 /* Waits for one notification of the process that a handle names (which memory of it does not
@@ -282,8 +289,8 @@ TCA_API tcaresult tcaDestroyDMADesc(int table);
  * notification slots 0 to 2 for its own use. */
 TCA_API void *tcaGetSession(void);
 
-/* Lets the channels finish and empties them. Notifications that have come stay. Before tcaInit():
- * does nothing. */
+/* Lets the channels finish and empties them. Notifications that have come stay. Returns why a start
+ * failed, if one did that the program was not told of. Before tcaInit(): does nothing. */
 TCA_API tcaresult tcaReset(void);
 
 /* In libtcacomm. Makes a GPU handle of bytes bytes at buf and gathers those of the first n

@@ -101,7 +101,14 @@ struct tca_open_args {
 TCA_API int tca_open(const struct tca_open_args *args, struct tca **ret_session);
 
 /* Ends the session: its plans are released, its regions freed (handles to them become stale), its
- * group is told. NULL is fine. Returns NULL. */
+ * group is told.
+ *
+ * Waits first until every start in flight has ended, at most for the session's time-out
+ * (tca_open_args.timeout_ns, TCA_TIMEOUT, 10 s); a start at a wait step whose notifications have not
+ * arrived ends at once. tcad tells the group when what was put has landed, at most
+ * control.request_timeout later. A process may therefore close as soon as it has the last
+ * notification that it needs and its own starts have been waited for: starts of its peers whose
+ * puts have landed succeed, also with TCA_PLAN_LANDED. NULL is fine. Returns NULL. */
 TCA_API struct tca *tca_close(struct tca *session);
 
 /* A descriptor that is readable while tcad has something to say to this process: for who waits for
@@ -155,7 +162,12 @@ TCA_API int tca_region_attach(struct tca *session, void *address, uint64_t bytes
                               struct tca_region **ret_region);
 
 /* Frees it (not memory that was attached): its handles become stale everywhere. -EBUSY while a plan
- * of this session uses it. NULL is fine (0). */
+ * of this session uses it. NULL is fine (0).
+ *
+ * The owner may free a target as soon as it has the notification of the last put that it expects
+ * there. Plans that put into it cannot be started any more (-ESTALE); a start that runs fails only
+ * if a put into it is still ahead, else it ends as if the region were there. What is in flight is
+ * dropped. */
 TCA_API int tca_region_free(struct tca_region *region);
 
 TCA_API void *tca_region_address(const struct tca_region *region);
@@ -465,7 +477,8 @@ TCA_API int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns);
 TCA_API int tca_start(struct tca_plan *plan);
 
 /* Whether the last start is complete here (the source may be written again; TCA_PLAN_LANDED): 1
- * (also before the first), 0 not yet, negative: it failed. */
+ * (also before the first), 0 not yet, negative: it failed. What of a start that failed has landed,
+ * and which of its notifications have arrived, is not known. */
 TCA_API int tca_test(struct tca_plan *plan);
 
 /* Waits until it is: 0, -ETIMEDOUT (it still runs), or why it failed. */
