@@ -124,7 +124,8 @@ void ofi_name_give(struct ofi_driver *ofi, struct ofi_name *name);
 int ofi_address_check(const void *data, size_t bytes, struct ofi_address *ret_address);
 static inline bool ofi_same(const struct ofi_secret *a, const struct ofi_secret *b)
 {
-    return a->word[0] == b->word[0] && a->word[1] == b->word[1];
+    /* Takes as long whatever differs. */
+    return ((a->word[0] ^ b->word[0]) | (a->word[1] ^ b->word[1])) == 0;
 }
 int ofi_peer_connect(struct driver *driver, const void *address, size_t address_bytes,
                      struct driver_peer **ret_peer);
@@ -144,7 +145,7 @@ void ofi_link_tend(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t now_n
 void ofi_link_broken(struct ofi_driver *ofi, struct ofi_peer *peer);
 void ofi_link_welcome(struct ofi_driver *ofi, const struct ofi_message *message);
 void ofi_link_synced(struct ofi_driver *ofi, const struct ofi_message *message);
-void ofi_link_credit(struct ofi_driver *ofi, uint32_t data);
+void ofi_link_credit(struct ofi_driver *ofi, uint64_t data);
 void ofi_link_close(struct ofi_driver *ofi, struct ofi_peer *peer);
 /* -EAGAIN: the provider does not take it; -ENOBUFS: too many are on their way. */
 int ofi_message_send(struct ofi_driver *ofi, struct ofi_name *to,
@@ -155,7 +156,7 @@ void ofi_source_hello(struct ofi_driver *ofi, const struct ofi_message *message)
 void ofi_source_bye(struct ofi_driver *ofi, const struct ofi_message *message);
 void ofi_source_sync(struct ofi_driver *ofi, const struct ofi_message *message);
 /* Works on what has come: how many units. */
-int ofi_source_unit(struct ofi_driver *ofi, uint32_t data);
+int ofi_source_unit(struct ofi_driver *ofi, uint64_t data);
 /* Credits and WELCOMEs that are owed; idle: all of them, else those that cannot wait. How many. */
 int ofi_sources_settle(struct ofi_driver *ofi, bool idle);
 /* Drops those of an instance (NULL: all, and the endpoint has been closed). */
@@ -201,7 +202,7 @@ int ofi_write_next(struct ofi_driver *ofi, struct ofi_put *put);
 int ofi_write_again(struct ofi_driver *ofi, struct ofi_peer *peer);
 /* Bytes and completion data, copied. */
 int ofi_write_small(struct ofi_driver *ofi, struct ofi_name *to, uint64_t address, uint64_t key,
-                    const void *bytes, size_t count, uint32_t data);
+                    const void *bytes, size_t count, uint64_t data);
 /* Something that changes nothing: 0, or -EAGAIN when the connection does not stand. */
 int ofi_write_probe(struct ofi_driver *ofi, struct ofi_name *name,
                     const struct ofi_address *address);

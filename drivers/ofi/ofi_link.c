@@ -266,8 +266,9 @@ static void count(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t counte
     }
 }
 
-void ofi_link_credit(struct ofi_driver *ofi, uint32_t data)
+void ofi_link_credit(struct ofi_driver *ofi, uint64_t signed_data)
 {
+    const uint32_t data = (uint32_t)signed_data;
     struct ofi_peer *peer = find(ofi, ofi_data_link_index(data), ofi_data_link_epoch(data));
     if (!peer || !peer->link.mirror) {
         ofi_forged(ofi);
@@ -276,6 +277,10 @@ void ofi_link_credit(struct ofi_driver *ofi, uint32_t data)
     struct ofi_link *link = &peer->link;
     struct ofi_mail mail;
     memcpy(&mail, mail_of(ofi, link), sizeof(mail));
+    if (signed_data != ofi_data_sign(data, &mail.secret, ofi->wide_data)) {
+        ofi_forged(ofi);
+        return;
+    }
     if (mail.count - link->counted > link->sent - link->counted) {
         ofi_forged(ofi);
         return; /* for what we have not sent */

@@ -193,6 +193,7 @@ static int make_address(struct ofi_driver *ofi)
 static void take_limits(struct ofi_driver *ofi)
 {
     ofi->ordered = ofi_info_ordered(ofi->info);
+    ofi->wide_data = ofi->info->domain_attr->cq_data_size >= sizeof(uint64_t);
     ofi->write_flags = FI_COMPLETION | (ofi->ordered ? 0 : FI_DELIVERY_COMPLETE);
     ofi->write_max_bytes = ofi->info->ep_attr->max_msg_size;
     if (ofi->ordered && ofi->info->ep_attr->max_order_waw_size < ofi->write_max_bytes)

@@ -14,10 +14,11 @@ static void take_message(struct ofi_driver *ofi, struct ofi_request *request, si
     struct ofi_address from;
     memcpy(&message, request->buffer, sizeof(message));
     if (bytes != sizeof(message) || message.magic != OFI_MESSAGE_MAGIC ||
-        message.version != PROTO_VERSION ||
-        memcmp(&message.to, &ofi->address.cookie, sizeof(message.to)) != 0 ||
-        ofi_address_check(&message.from, sizeof(message.from), &from) < 0)
+        message.version != PROTO_VERSION || !ofi_same(&message.to, &ofi->address.cookie) ||
+        ofi_address_check(&message.from, sizeof(message.from), &from) < 0) {
+        ofi_forged(ofi);
         return;
+    }
     switch (message.type) {
     case OFI_HELLO:
         ofi_source_hello(ofi, &message);
@@ -45,9 +46,9 @@ static void take_message(struct ofi_driver *ofi, struct ofi_request *request, si
     }
 }
 
-static int take_data(struct ofi_driver *ofi, uint32_t data)
+static int take_data(struct ofi_driver *ofi, uint64_t data)
 {
-    switch (data >> 30) {
+    switch ((uint32_t)data >> 30) {
     case OFI_DATA_SEGMENT:
     case OFI_DATA_PIECE:
         return ofi_source_unit(ofi, data);
@@ -81,7 +82,7 @@ static void repost_recv(struct ofi_driver *ofi, struct ofi_request *request)
 static int take_entry(struct ofi_driver *ofi, const struct fi_cq_data_entry *entry)
 {
     if (entry->flags & FI_REMOTE_CQ_DATA && entry->flags & FI_REMOTE_WRITE)
-        return take_data(ofi, (uint32_t)entry->data);
+        return take_data(ofi, entry->data);
     if (!ofi_request_known(ofi, entry->op_context))
         return 0;
     struct ofi_request *request = entry->op_context;

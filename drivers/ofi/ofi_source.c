@@ -207,9 +207,10 @@ void ofi_source_sync(struct ofi_driver *ofi, const struct ofi_message *message)
 static int give_credit(struct ofi_driver *ofi, struct ofi_source *source)
 {
     const struct ofi_mail mail = {source->mail_secret, source->counted};
-    int r = ofi_write_small(ofi, source->name, source->mail_address, source->mail_key, &mail,
-                            sizeof(mail),
-                            ofi_data_link(OFI_DATA_CREDIT, source->link_epoch, source->link, 0));
+    const uint32_t data = ofi_data_link(OFI_DATA_CREDIT, source->link_epoch, source->link, 0);
+    int r =
+        ofi_write_small(ofi, source->name, source->mail_address, source->mail_key, &mail,
+                        sizeof(mail), ofi_data_sign(data, &source->mail_secret, ofi->wide_data));
     if (r == 0) {
         source->credited = source->counted;
         source->uncredited_bytes = 0;
@@ -305,10 +306,12 @@ static bool take_segment(struct ofi_driver *ofi, struct ofi_source *source)
     return true;
 }
 
-int ofi_source_unit(struct ofi_driver *ofi, uint32_t data)
+int ofi_source_unit(struct ofi_driver *ofi, uint64_t signed_data)
 {
+    const uint32_t data = (uint32_t)signed_data;
     struct ofi_source *source = ofi->sources[ofi_data_link_index(data)];
-    if (!source || source->epoch % OFI_EPOCHS != ofi_data_link_epoch(data)) {
+    if (!source || source->epoch % OFI_EPOCHS != ofi_data_link_epoch(data) ||
+        signed_data != ofi_data_sign(data, &source->secret, ofi->wide_data)) {
         ofi_forged(ofi);
         return 0;
     }

@@ -301,6 +301,7 @@ struct ofi_driver {
     uint8_t source_epochs[OFI_LINKS_MAX];
     struct ofi_source *owed;
     struct ofi_flush *flushes;
+    bool wide_data;          /* remote completion data has 64 bits */
     _Atomic uint64_t forged; /* completions and messages that no peer can have sent */
     struct ofi_put *keys[OFI_KEY_BUCKETS];
     struct ofi_peer active; /* head of the list */

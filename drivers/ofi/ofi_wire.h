@@ -8,15 +8,20 @@
  * link, or a piece that was written to its target. What notifies is a segment, for it carries the
  * ring's secret.
  *
- * Remote completion data is 32 bits, because that is what every provider has:
+ * Remote completion data has 32 bits at least, because that is what every provider has:
  *
  *   SEGMENT   kind 2 | epoch 8 | index 12 | sequence 10   a segment lies in this source's ring
  *   PIECE     kind 2 | epoch 8 | index 12 | sequence 10   a piece has been written to its target
  *   CREDIT    kind 2 | epoch 8 | index 12 | 0             the mail of this link says more
+ *
+ * Where the provider has 64 bits, the upper half is a secret: that of the ring, or of the mail.
+ * Providers report data that came without a write to memory, and so without any key; without the
+ * secret it is no peer's.
  */
 #pragma once
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/limits.h"
@@ -70,6 +75,12 @@ static inline uint32_t ofi_data_ahead(uint32_t data, uint64_t count)
 struct ofi_secret {
     uint64_t word[2];
 };
+
+/* The data of an instance whose provider has 64 bits of it, or not. */
+static inline uint64_t ofi_data_sign(uint32_t data, const struct ofi_secret *secret, bool wide)
+{
+    return data | (wide ? secret->word[1] << 32 : 0);
+}
 
 /* An instance's address. */
 enum { OFI_ADDRESS_MAGIC = 0x4641434f };

@@ -7,7 +7,7 @@
 #include "proto/wait.h"
 
 int ofi_write_small(struct ofi_driver *ofi, struct ofi_name *to, uint64_t address, uint64_t key,
-                    const void *bytes, size_t count, uint32_t data)
+                    const void *bytes, size_t count, uint64_t data)
 {
     int r = (int)fi_inject_writedata(ofi->endpoint, bytes, count, data, to->fi_addr, address, key);
     r = r == -FI_EAGAIN ? -EAGAIN : r;
@@ -35,7 +35,7 @@ struct write {
     void *descriptors[2];
     size_t iov_count;
     uint64_t address, key, bytes;
-    uint32_t data;
+    uint64_t data;
 };
 
 static int post(struct ofi_driver *ofi, struct ofi_request *request, const struct write *write)
@@ -65,10 +65,12 @@ static int post(struct ofi_driver *ofi, struct ofi_request *request, const struc
     return 0;
 }
 
-static uint32_t data_of(const struct ofi_link *link, const struct ofi_unit *unit, uint64_t sequence)
+static uint64_t data_of(const struct ofi_driver *ofi, const struct ofi_link *link,
+                        const struct ofi_unit *unit, uint64_t sequence)
 {
-    return ofi_data_link(unit->piece ? OFI_DATA_PIECE : OFI_DATA_SEGMENT, link->source_epoch,
-                         link->source, sequence);
+    const uint32_t data = ofi_data_link(unit->piece ? OFI_DATA_PIECE : OFI_DATA_SEGMENT,
+                                        link->source_epoch, link->source, sequence);
+    return ofi_data_sign(data, &link->secret, ofi->wide_data);
 }
 
 /* To the target itself. What leads to freed memory any more goes nowhere, but counts. */
@@ -80,7 +82,7 @@ static int post_piece(struct ofi_driver *ofi, struct ofi_peer *peer, const struc
     struct ofi_request *request = ofi_write_take(ofi, peer, nowhere || packed ? NULL : put, packed);
     if (!request)
         return blocked(peer, OFI_BLOCKED_BUFFERS);
-    struct write write = {.iov_count = 1, .data = data_of(&peer->link, unit, sequence)};
+    struct write write = {.iov_count = 1, .data = data_of(ofi, &peer->link, unit, sequence)};
     if (nowhere) {
         if (put)
             put->error = -ESTALE;
@@ -123,7 +125,7 @@ static int post_segment(struct ofi_driver *ofi, struct ofi_peer *peer, const str
         .address = link->address + unit->offset,
         .key = link->key,
         .bytes = sizeof(struct ofi_segment) + unit->length_bytes,
-        .data = data_of(link, unit, sequence),
+        .data = data_of(ofi, link, unit, sequence),
     };
     if (put && unit->length_bytes > 0) {
         write.iov[1] = (struct iovec){put->base + unit->position_bytes, unit->length_bytes};

@@ -121,7 +121,7 @@ static inline void send_message(size_t bytes)
 }
 
 /* Writes it, with completion data. */
-static inline void write_data(size_t bytes, uint64_t address, uint64_t key, uint32_t data)
+static inline void write_data(size_t bytes, uint64_t address, uint64_t key, uint64_t data)
 {
     while (fi_writedata(attacker.endpoint, attacker.buffer, bytes, fi_mr_desc(attacker.mr), data,
                         attacker.victim, address, key, &attacker) != 0)

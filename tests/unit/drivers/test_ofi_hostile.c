@@ -146,6 +146,18 @@ static struct ofi_segment segment_of(const struct ofi_message *ring, uint32_t se
     };
 }
 
+static uint64_t forged(void)
+{
+    return ((struct ofi_driver *)victim.driver)->forged;
+}
+
+/* As an honest sender of the ring would sign it. */
+static uint64_t sign(const struct ofi_message *ring, enum ofi_data_kind kind, uint32_t sequence)
+{
+    return ofi_data_sign(ofi_data_link(kind, ring->source_epoch, ring->source, sequence),
+                         &ring->secret, ((struct ofi_driver *)victim.driver)->wide_data);
+}
+
 /* Where the next one lies, and its number; the test's segments all have 512 bytes. */
 static struct {
     uint32_t sequence, offset;
@@ -158,7 +170,7 @@ static void write_segment(const struct ofi_message *ring, const struct ofi_segme
     memcpy(attacker.buffer, segment, sizeof(*segment));
     memset(attacker.buffer + sizeof(*segment), 0xee, 512);
     write_data(sizeof(*segment) + 512, ring->address + cursor.offset, ring->key,
-               ofi_data_link(OFI_DATA_SEGMENT, ring->source_epoch, ring->source, cursor.sequence));
+               sign(ring, OFI_DATA_SEGMENT, cursor.sequence));
     if (!counted)
         return;
     cursor.sequence++;
@@ -257,15 +269,49 @@ Test(ofi_hostile, completions_without_their_segments)
 {
     struct ofi_message ring = get_ring();
     for (uint32_t i = 0; i < 20; i++) {
-        const uint64_t forged = ((struct ofi_driver *)victim.driver)->forged;
+        const uint64_t before = forged();
         memset(attacker.buffer, 0, 8);
         write_data(8, attacker.address.sink_address, attacker.address.sink_key,
-                   ofi_data_link(OFI_DATA_SEGMENT, ring.source_epoch, ring.source, i));
+                   sign(&ring, OFI_DATA_SEGMENT, i));
         cr_assert(victim.notified_count == i);
-        cr_assert(((struct ofi_driver *)victim.driver)->forged == forged + 1);
+        cr_assert(forged() == before + 1);
         struct ofi_segment segment = segment_of(&ring, cursor.sequence);
         write_segment(&ring, &segment, true);
         cr_assert(victim.notified_count == i + 1, "a forged completion has swallowed a segment");
+    }
+    check_alive();
+}
+
+/* Everything but the secret is right: it counts for nothing, and swallows nothing. */
+Test(ofi_hostile, completions_without_the_secret)
+{
+    static const enum ofi_data_kind kinds[] = {OFI_DATA_SEGMENT, OFI_DATA_PIECE};
+    struct ofi_message ring = get_ring();
+    cr_assert(((struct ofi_driver *)victim.driver)->wide_data, "this provider has no room for it");
+    for (uint32_t i = 0; i < 40; i++) {
+        const uint64_t before = forged(), right = sign(&ring, kinds[i % 2], cursor.sequence);
+        memset(attacker.buffer, 0, 8);
+        write_data(8, attacker.address.sink_address, attacker.address.sink_key,
+                   i % 4 < 2 ? (uint32_t)right : right ^ UINT64_C(1) << (32 + i % 32));
+        cr_assert(victim.notified_count == i);
+        cr_assert(forged() == before + 1);
+        struct ofi_segment segment = segment_of(&ring, cursor.sequence);
+        write_segment(&ring, &segment, true);
+        cr_assert(victim.notified_count == i + 1, "a forged completion has swallowed a segment");
+    }
+    check_alive();
+}
+
+/* Whoever was not told the cookie of the instance says nothing to it. */
+Test(ofi_hostile, messages_without_the_cookie)
+{
+    for (unsigned i = 0; i < 20; i++) {
+        const uint64_t before = forged();
+        struct ofi_message message = hello();
+        message.to.word[i % 2] ^= UINT64_C(1) << i;
+        memcpy(attacker.buffer, &message, sizeof(message));
+        send_message(sizeof(message));
+        cr_assert(forged() == before + 1);
     }
     check_alive();
 }
