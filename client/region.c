@@ -244,7 +244,7 @@ static int decode(const struct tca_handle *handle, struct handle *ret_handle)
 {
     int r = handle_decode(handle->bytes, ret_handle);
     if (r < 0)
-        return error_static(-EINVAL, "these 64 bytes are no handle, or were garbled on their way");
+        return error_set(-EINVAL, "the handle %s", handle_fault(handle->bytes));
     return 0;
 }
 

@@ -122,19 +122,30 @@ static bool nodes_are_meant(const char *why)
            emulated_path(0, emulated, sizeof(emulated)) == 0 && is_own_socket(emulated);
 }
 
+/* Other nodes of that emulated cluster may be up. */
+static const char *remedy(const char *why)
+{
+    char emulated[SOCKET_PATH_BYTES];
+    const bool first = emulated_path(0, emulated, sizeof(emulated)) == 0 && is_own_socket(emulated);
+    if (strcmp(why, "TCA_NODE") == 0)
+        return first
+                   ? "the emulated cluster is up, but this node of it is not: tca-cluster status "
+                     "shows which are, tca-cluster restart starts it again"
+                   : "no emulated cluster is up there: tca-cluster up starts one, TCA_CLUSTER_DIR "
+                     "says where";
+    if (first && nodes_are_meant(why))
+        return "tca-cluster has emulated nodes up: set TCA_NODE=0 (tcactl -N 0), or start the "
+               "program with tca-cluster run, one of MPI with tca-cluster mpirun";
+    return "start one with systemctl start tcad.socket, tcad or tca-cluster up, or set TCA_SOCKET";
+}
+
 static int explain(int error, const char *path, const char *why)
 {
     switch (error) {
     case ENOENT:
     case ECONNREFUSED:
     case ENOTDIR:
-        return error_set(
-            -ECONNREFUSED, "no tcad answers at %s (%s): %s", path, why,
-            nodes_are_meant(why)
-                ? "tca-cluster has emulated nodes up: set TCA_NODE=0 (tcactl -N 0), "
-                  "or start the program with tca-cluster run, one of MPI with tca-cluster mpirun"
-                : "start one with systemctl start tcad.socket, tcad or tca-cluster "
-                  "up, or set TCA_SOCKET");
+        return error_set(-ECONNREFUSED, "no tcad answers at %s (%s): %s", path, why, remedy(why));
     case EACCES:
     case EPERM:
         return error_set(

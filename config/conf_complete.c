@@ -257,8 +257,9 @@ static void blame_absent(struct completion *c, const struct config_key *key)
     const struct cluster *cluster = c->conf->cluster;
     char *names = cluster_fold(cluster), *why;
 
-    why = format("is not in %s, which has %zu nodes: %.200s; set name or id in [node]",
-                 c->conf->node.cluster_file, cluster->count, names ? names : "?");
+    why = format("is not in %s, which has %zu node%s: %.200s; set name or id in [node]",
+                 c->conf->node.cluster_file, cluster->count, cluster->count == 1 ? "" : "s",
+                 names ? names : "?");
     conf_blame(c->conf, key, c->errors, why ? why : "is not in the cluster file");
     free(names);
     free(why);

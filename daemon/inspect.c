@@ -72,29 +72,29 @@ static json_t *rails(struct tcad *tcad, bool *ret_degraded)
     return list;
 }
 
-static json_t *cluster_summary(struct tcad *tcad, bool *ret_degraded)
+/* Peers that are down are the cluster's trouble, not this node's: they degrade nobody else. */
+static json_t *cluster_summary(struct tcad *tcad)
 {
-    size_t connected = 0, down = 0;
+    size_t connected = 0, down = 0, unknown = 0;
     json_t *names = json_array();
     for (size_t i = 0; i < tcad->cluster->count; i++) {
         struct peer_info info;
         if (peers_info(tcad->peers, tcad->cluster->nodes[i].id, &info) < 0)
             continue;
         connected += strcmp(info.state, "up") == 0;
+        unknown += strcmp(info.state, "idle") == 0 || strcmp(info.state, "connecting") == 0;
         if (strcmp(info.state, "down") != 0)
             continue;
         if (down++ < DOWN_NAMES_MAX)
             json_array_append_new(names, json_string(tcad->cluster->nodes[i].name));
     }
-    if (down)
-        *ret_degraded = true;
     const char *security = tcad->cluster->count < 2                            ? "none"
                            : tcad->conf->control.security == CONF_SECURITY_TLS ? "tls"
                                                                                : "plain";
-    return json_pack("{s:s, s:I, s:I, s:I, s:o, s:b, s:s}", "name", tcad->cluster->name, "nodes",
-                     (json_int_t)tcad->cluster->count, "connected", (json_int_t)connected, "down",
-                     (json_int_t)down, "down_nodes", names, "ready", down == 0, "security",
-                     security);
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:o, s:b, s:s}", "name", tcad->cluster->name,
+                     "nodes", (json_int_t)tcad->cluster->count, "connected", (json_int_t)connected,
+                     "unknown", (json_int_t)unknown, "down", (json_int_t)down, "down_nodes", names,
+                     "ready", down == 0, "security", security);
 }
 
 /* Asked for once: the answer may come from another machine. */
@@ -113,7 +113,7 @@ json_t *inspect_status(struct tcad *tcad, bool *ret_degraded)
 {
     struct engine_stats stats;
     engine_stats(tcad->engine, &stats);
-    json_t *cluster = cluster_summary(tcad, ret_degraded), *rail_list = rails(tcad, ret_degraded);
+    json_t *cluster = cluster_summary(tcad), *rail_list = rails(tcad, ret_degraded);
     json_t *daemon = json_pack(
         "{s:s, s:i, s:f, s:I, s:s, s:o, s:s, s:s, s:s, s:s}", "version", TCAD_VERSION, "pid",
         (int)getpid(), "uptime_s", since_s(tcad->since_ns), "node", (json_int_t)tcad->node, "name",
@@ -157,14 +157,15 @@ json_t *inspect_nodes(struct tcad *tcad)
             if (links_exists(tcad->links, node->id, rail))
                 json_array_append_new(rail_list, json_string(rail_name(rail)));
         json_array_append_new(
-            list, json_pack("{s:I, s:s, s:s, s:s, s:s, s:f, s:f, s:s, s:o, s:I, s:I, s:o, s:s}",
-                            "id", (json_int_t)node->id, "name", node->name, "address", text,
-                            "subcluster", node->subcluster, "state", info.state, "since_s",
-                            since_s(info.since_ns), "rtt_us", (double)info.rtt_ns / 1e3,
-                            "daemon_version", info.version, "incarnation", hex(info.incarnation),
-                            "sent_bytes", (json_int_t)info.sent_bytes, "received_bytes",
-                            (json_int_t)info.received_bytes, "rails", rail_list, "last_error",
-                            info.last_error));
+            list,
+            json_pack("{s:I, s:s, s:s, s:s, s:s, s:o, s:f, s:s, s:o, s:I, s:I, s:o, s:s}", "id",
+                      (json_int_t)node->id, "name", node->name, "address", text, "subcluster",
+                      node->subcluster, "state", info.state, "since_s",
+                      info.since_ns ? json_real(since_s(info.since_ns)) : json_null(), "rtt_us",
+                      (double)info.rtt_ns / 1e3, "daemon_version", info.version, "incarnation",
+                      hex(info.incarnation), "sent_bytes", (json_int_t)info.sent_bytes,
+                      "received_bytes", (json_int_t)info.received_bytes, "rails", rail_list,
+                      "last_error", info.last_error));
     }
     return json_pack("{s:o}", "nodes", list);
 }

@@ -301,8 +301,7 @@ int peers_info(const struct peers *peers, uint32_t node, struct peer_info *ret_i
         };
     else if (cluster_by_id(tcad->cluster, node))
         *ret_info = (struct peer_info){.node = node,
-                                       .state = "idle",
-                                       .since_ns = tcad->since_ns,
+                                       .state = "idle", /* since nobody knows when */
                                        .version = "",
                                        .last_error = ""};
     else

@@ -60,9 +60,12 @@ static int parse_put(struct plan *plan, uint32_t step, Tca__Put *put, struct pla
                          " does not fit region %" PRIu64 " of %" PRIu64 " bytes",
                          step, text, put->source_offset, region->id, region->bytes);
     }
-    if (put->handle.len != HANDLE_BYTES || handle_decode(put->handle.data, &unit->handle) < 0)
-        return plan_fail(plan, -EINVAL,
-                         "step %u: the target is no handle, or was garbled on its way", step);
+    if (put->handle.len != HANDLE_BYTES)
+        return plan_fail(plan, -EINVAL, "step %u: the target is no handle: it has %zu bytes", step,
+                         put->handle.len);
+    if (handle_decode(put->handle.data, &unit->handle) < 0)
+        return plan_fail(plan, -EINVAL, "step %u: the target %s", step,
+                         handle_fault(put->handle.data));
     if (!layout_fits(unit->target_layout, put->target_offset, unit->handle.length_bytes)) {
         layout_describe(unit->target_layout, text, sizeof text);
         return plan_fail(plan, -EINVAL,

@@ -205,8 +205,7 @@ static int decode(const struct tcad *tcad, const uint8_t *bytes, size_t length,
     if (length != HANDLE_BYTES)
         return refuse(text, text_bytes, -EINVAL, "a handle has 64 bytes, not %zu", length);
     if (handle_decode(bytes, ret_handle) < 0)
-        return refuse(text, text_bytes, -EINVAL,
-                      "the 64 bytes are no handle, or were garbled on their way");
+        return refuse(text, text_bytes, -EINVAL, "the handle %s", handle_fault(bytes));
     if (ret_handle->node != tcad->node)
         return refuse(text, text_bytes, -EINVAL,
                       "the handle is of node %" PRIu32 ", this is node %" PRIu32, ret_handle->node,

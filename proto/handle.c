@@ -97,3 +97,11 @@ int handle_decode(const uint8_t bytes[HANDLE_BYTES], struct handle *ret_handle)
     *ret_handle = handle;
     return 0;
 }
+
+const char *handle_fault(const uint8_t bytes[HANDLE_BYTES])
+{
+    static const uint8_t unset[HANDLE_BYTES];
+    return memcmp(bytes, unset, HANDLE_BYTES) == 0
+               ? "is not set (64 zero bytes): take one from tca_region_handle() of its owner"
+               : "is no handle, or was garbled on its way";
+}

@@ -35,6 +35,9 @@ struct handle {
 };
 static_assert(sizeof(struct handle) == HANDLE_BYTES, "a handle is 64 bytes");
 
+/* Why handle_decode() refused them: static. */
+const char *handle_fault(const uint8_t bytes[HANDLE_BYTES]);
+
 /* Writes the 64 bytes; magic, version and check are filled in here. */
 void handle_encode(const struct handle *handle, uint8_t ret_bytes[HANDLE_BYTES]);
 

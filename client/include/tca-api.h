@@ -1,6 +1,7 @@
 /*
- * tca-api.h: the TCA API, as programs for PEACH2 boards (HA-PACS/TCA) use it. Link with -ltca; for
- * tcaCreateHandleList() with -ltcacomm -ltca.
+ * tca-api.h: the TCA API, as programs for PEACH2 boards (HA-PACS/TCA) use it. Link with
+ * -ltcacomm -ltca (pkg-config tcacomm); -ltca alone will do without tcaCreateHandleList(). One
+ * libtcacomm serves Open MPI and MPICH alike: it uses the MPI that the program is linked with.
  */
 #ifndef TCA_API_H
 #define TCA_API_H

@@ -235,9 +235,10 @@ int run_program(const char *dir, const struct run_options *options, char *const 
     if (!use.own)
         nodes = options->nodes ? options->nodes : use.cluster.nodes;
     if (nodes > use.cluster.nodes) {
-        complain(EINVAL,
-                 "the cluster in %s has %u nodes, not %u: give a smaller -n, or take it down first",
-                 use.cluster.dir, use.cluster.nodes, nodes);
+        complain(
+            EINVAL,
+            "the cluster in %s has %u node%s, not %u: give a smaller -n, or take it down first",
+            use.cluster.dir, use.cluster.nodes, use.cluster.nodes == 1 ? "" : "s", nodes);
         code = 2;
     } else {
         code = run_ranks(&use.cluster, options, nodes, command);

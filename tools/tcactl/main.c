@@ -9,7 +9,15 @@
 #include "tools/common/number.h"
 #include "tools/tcactl/tcactl.h"
 
-enum { LONG_JSON = 256, LONG_NO_COLOR, LONG_DOT, LONG_SVG, LONG_OPENMETRICS, LONG_CLUSTER };
+enum {
+    LONG_JSON = 256,
+    LONG_NO_COLOR,
+    LONG_DOT,
+    LONG_SVG,
+    LONG_OPENMETRICS,
+    LONG_CLUSTER,
+    LONG_STRICT
+};
 
 static const struct option long_options[] = {
     {"socket", required_argument, NULL, 's'},
@@ -25,6 +33,7 @@ static const struct option long_options[] = {
     {"svg", required_argument, NULL, LONG_SVG},
     {"openmetrics", no_argument, NULL, LONG_OPENMETRICS},
     {"cluster", required_argument, NULL, LONG_CLUSTER},
+    {"strict", no_argument, NULL, LONG_STRICT},
     {0},
 };
 
@@ -38,6 +47,7 @@ static const struct {
     {OPTION_SVG, "--svg"},
     {OPTION_OPENMETRICS, "--openmetrics"},
     {OPTION_CLUSTER, "--cluster"},
+    {OPTION_STRICT, "--strict"},
 };
 
 static void help(void)
@@ -195,6 +205,9 @@ static int parse_options(struct tcactl *tcactl, bool *ret_no_color, int argc, ch
         case LONG_CLUSTER:
             tcactl->cluster_file = optarg;
             tcactl->given |= OPTION_CLUSTER;
+            break;
+        case LONG_STRICT:
+            tcactl->given |= OPTION_STRICT;
             break;
         case 'h':
             help();

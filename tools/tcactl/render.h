@@ -27,8 +27,8 @@ render_function render_drain;
 render_function render_check; /* of a configuration */
 render_function render_env;   /* tcactl's own document, see env.c */
 
-/* Only families whose names contain the word, NULL: all. */
-void render_stats(const json_t *doc, const char *word, const struct screen *screen);
+/* Only families whose names contain the word, NULL: all. False: there is none. */
+bool render_stats(const json_t *doc, const char *word, const struct screen *screen);
 
 /* What has happened between two moments, seconds apart: {"status", "sessions", "stats"}, as the
  * daemon gave them. before may be NULL: no rates then. */

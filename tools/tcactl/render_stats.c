@@ -37,10 +37,11 @@ static struct units_text value_text(double value, const char *unit)
     return units_count(value);
 }
 
-void render_stats(const json_t *doc, const char *word, const struct screen *screen)
+bool render_stats(const json_t *doc, const char *word, const struct screen *screen)
 {
     static const char *const titles[] = {"NAME", "LABELS", ">VALUE", "MEANING", NULL};
     struct table table;
+    bool any = false;
 
     table_init(&table, titles);
     for (size_t i = 0; i < doc_count(doc, "families"); i++) {
@@ -48,6 +49,7 @@ void render_stats(const json_t *doc, const char *word, const struct screen *scre
         const char *name = doc_text(family, "name");
         if (word && !strstr(name, word))
             continue;
+        any = true;
         for (size_t k = 0; k < doc_count(family, "samples"); k++) {
             const json_t *sample = doc_at(family, "samples", k);
             char *labels = labels_text(doc_get(sample, "labels"));
@@ -59,6 +61,9 @@ void render_stats(const json_t *doc, const char *word, const struct screen *scre
             free(labels);
         }
     }
-    table_print(&table, screen, 0, word ? "no such statistics" : "no statistics");
+    table_print(&table, screen, 0,
+                word ? "no statistics with that word in their name: \"tcactl stats\" lists all"
+                     : "no statistics");
     table_deinit(&table);
+    return any || !word;
 }

@@ -55,6 +55,8 @@ static void cluster_line(const json_t *doc, const struct screen *screen)
     screen_text(screen, doc_text(doc, "cluster.name"));
     fprintf(screen->to, ": %lld node%s, %lld connected, ", nodes, units_plural(nodes),
             doc_integer(doc, "cluster.connected"));
+    if (doc_integer(doc, "cluster.unknown") > 0) /* not asked: neither up nor down */
+        fprintf(screen->to, "%lld not contacted, ", doc_integer(doc, "cluster.unknown"));
     fprintf(screen->to, "%s%lld down", screen_begin(screen, down ? COLOR_BAD : COLOR_NONE), down);
     names(doc, "cluster.down_nodes", down, screen);
     fputs(screen_end(screen, down ? COLOR_BAD : COLOR_NONE), screen->to);

@@ -27,6 +27,7 @@ enum option_bit {
     OPTION_SVG = 1 << 3,
     OPTION_OPENMETRICS = 1 << 4,
     OPTION_CLUSTER = 1 << 5,
+    OPTION_STRICT = 1 << 6,
 };
 
 struct tcactl {
@@ -73,6 +74,7 @@ void tcactl_print_json(const struct tcactl *tcactl, const char *text);
 int tcactl_show(struct tcactl *tcactl, const char *verb, const char *argument,
                 render_function *render);
 
+int run_status(struct tcactl *tcactl, int count, char **arguments);
 int run_topology(struct tcactl *tcactl, int count, char **arguments);
 int run_plan(struct tcactl *tcactl, int count, char **arguments);
 int run_stats(struct tcactl *tcactl, int count, char **arguments);

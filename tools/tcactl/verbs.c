@@ -5,8 +5,11 @@
 #include "tools/tcactl/doc.h"
 #include "tools/tcactl/tcactl.h"
 
+enum { PINGS_MAX = 1000 }; /* as in daemon/ping.c */
+
 const struct verb verbs[] = {
-    {"status", "", "the daemon, its cluster and its rails", .render = render_status},
+    {"status", "[--strict]", "the daemon, its cluster and its rails", .run = run_status,
+     .options = OPTION_STRICT},
     {"nodes", "", "the nodes of the cluster, as this one sees them", .render = render_nodes},
     {"topology", "[--dot | --svg FILE]", "nodes, links and this machine", .run = run_topology,
      .options = OPTION_DOT | OPTION_SVG},
@@ -49,6 +52,27 @@ int run_plan(struct tcactl *tcactl, int count, char **arguments)
     return EXIT_USAGE;
 }
 
+/* A health check of this node: peers that are down count only when they are asked for. */
+int run_status(struct tcactl *tcactl, int count, char **arguments)
+{
+    char *text = NULL;
+    int r = tcactl_ask(tcactl, "status", NULL, &text);
+
+    if (r < 0)
+        return tcactl_failed(tcactl, r);
+    json_t *doc = tcactl_parse(tcactl, text);
+    int code = !doc ? EXIT_FAILED : r > 0 ? EXIT_DEGRADED : EXIT_OK;
+    if (tcactl->json)
+        tcactl_print_json(tcactl, text);
+    else if (doc)
+        render_status(doc, &tcactl->screen);
+    if (code == EXIT_OK && tcactl->given & OPTION_STRICT && !doc_true(doc, "cluster.ready"))
+        code = EXIT_DEGRADED;
+    json_decref(doc);
+    free(text);
+    return code;
+}
+
 int run_stats(struct tcactl *tcactl, int count, char **arguments)
 {
     char *text = NULL;
@@ -72,7 +96,9 @@ int run_stats(struct tcactl *tcactl, int count, char **arguments)
     } else {
         json_t *doc = tcactl_parse(tcactl, text);
         if (doc)
-            render_stats(doc, count > 0 ? arguments[0] : NULL, &tcactl->screen);
+            code = render_stats(doc, count > 0 ? arguments[0] : NULL, &tcactl->screen)
+                       ? code
+                       : EXIT_FAILED;
         else
             code = EXIT_FAILED;
         json_decref(doc);
@@ -113,6 +139,10 @@ int run_ping(struct tcactl *tcactl, int count, char **arguments)
     char *argument = NULL;
     unsigned times = tcactl->given & OPTION_COUNT ? tcactl->count : 5;
 
+    if (times > PINGS_MAX) {
+        fprintf(stderr, "tcactl: ping: -c %u: give a count from 1 to %d\n", times, PINGS_MAX);
+        return EXIT_USAGE;
+    }
     if (asprintf(&argument, "%s %u", arguments[0], times) < 0)
         argument = must(NULL);
     int code = show_and_judge(tcactl, "ping", argument, render_ping, ping_answered);

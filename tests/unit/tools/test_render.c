@@ -5,7 +5,8 @@ static const char status[] =
     "\"node1\",\"incarnation\":\"00ff\","
     "\"state\":\"ready\",\"user\":\"me\",\"socket\":\"/run/tcad/tcad.sock\",\"runtime_dir\":\"/run/"
     "tcad\"},"
-    "\"cluster\":{\"name\":\"lattice\",\"nodes\":4,\"connected\":2,\"down\":3,\"down_nodes\":["
+    "\"cluster\":{\"name\":\"lattice\",\"nodes\":4,\"connected\":2,\"unknown\":1,\"down\":3,\"down_"
+    "nodes\":["
     "\"n1\",\"n4\"],\"ready\":false,"
     "\"security\":\"tls\"},"
     "\"sessions\":1,\"groups\":1,\"regions\":{\"count\":2,\"bytes\":3145728,\"bytes_max\":"
@@ -23,8 +24,8 @@ Test(render, status)
     expect_render(
         render_status, status,
         "tcad         ready, started 1h 1m ago, node 1 (node1), pid 42 of me, version 0.1.0\n"
-        "cluster      not ready, lattice: 4 nodes, 2 connected, 3 down (n1, n4, ...), security "
-        "tls\n"
+        "cluster      not ready, lattice: 4 nodes, 2 connected, 1 not contacted, 3 down (n1, n4, "
+        "...), security tls\n"
         "sessions     1, 2 regions (3.00 MiB of 2.00 GiB), 3 plans; 1 group meets here\n"
         "engine       asleep, 1.23 M starts, 1.23 M completions, 0 errors, 9 sleeps\n"
         "rails        shm up\n"
