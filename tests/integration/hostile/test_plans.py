@@ -190,9 +190,11 @@ class Plans(HostileCase):
             self.refused("-EACCES", "key is not that of bytes", steps=[self.put(both)])
             wrapped = wire.with_field(wire.with_field(self.handle, "offset", (1 << 64) - 8), "length", 16)
             self.refused("-EINVAL", "no handle", steps=[self.put(wrapped)])
-            for garbled in (self.handle[:12] + bytes([self.handle[12] ^ 1]) + self.handle[13:], bytes(64), b"\xff" * 64,
-                            self.handle[:63], self.handle + b"x", b"short"):
+            for garbled in (self.handle[:12] + bytes([self.handle[12] ^ 1]) + self.handle[13:], b"\xff" * 64):
                 self.refused("-EINVAL", "no handle", "garbled", steps=[self.put(garbled)])
+            for other in (self.handle[:63], self.handle + b"x", b"short"):
+                self.refused("-EINVAL", "no handle", f"{len(other)} bytes", steps=[self.put(other)])
+            self.refused("-EINVAL", "not set", steps=[self.put(bytes(64))])
             self.commit_and_release(step)  # the true one is taken
 
     def test_forged_handles_elsewhere(self):
