@@ -197,11 +197,11 @@ class Quotas(harness.Case):
     def test_attached_regions_take_no_descriptors(self):
         cluster, actor = self.one()
         _, most = resource.prlimit(cluster[0].process.pid, resource.RLIMIT_NOFILE)
-        resource.prlimit(cluster[0].process.pid, resource.RLIMIT_NOFILE, (160, most))  # 120 for a user
-        for _ in range(130):
+        resource.prlimit(cluster[0].process.pid, resource.RLIMIT_NOFILE, (240, most))  # 180 for a user
+        for _ in range(60):
             actor.attach(64)
-        regions = [actor.alloc(4096)[0] for _ in range(116)]  # and four of its session
-        with self.refused("-EDQUOT", "descriptors", "120", "LimitNOFILE="):
+        regions = [actor.alloc(4096)[0] for _ in range(176)]  # and four of its session
+        with self.refused("-EDQUOT", "descriptors", "180", "LimitNOFILE="):
             actor.alloc(4096)
         actor.ask(f"free {regions[0]}")
         actor.alloc(4096)
