@@ -195,16 +195,21 @@ class Quotas(harness.Case):
             actor.alloc(MIB)
 
     def test_attached_regions_take_no_descriptors(self):
-        cluster, actor = self.one()
+        cluster = self.cluster(1)
         _, most = resource.prlimit(cluster[0].process.pid, resource.RLIMIT_NOFILE)
-        resource.prlimit(cluster[0].process.pid, resource.RLIMIT_NOFILE, (240, most))  # 180 for a user
-        for _ in range(60):
-            actor.attach(64)
-        regions = [actor.alloc(4096)[0] for _ in range(176)]  # and four of its session
-        with self.refused("-EDQUOT", "descriptors", "180", "LimitNOFILE="):
-            actor.alloc(4096)
-        actor.ask(f"free {regions[0]}")
-        actor.alloc(4096)
+        quota = 3 * (cluster[0].fds() + 300)  # 3/4 of its limit; the rest is more than the daemon itself takes
+        resource.prlimit(cluster[0].process.pid, resource.RLIMIT_NOFILE, (quota // 3 * 4, most))
+        with wire.Client(cluster[0].socket) as client:
+            client.open()
+            for _ in range(50):
+                client.ask(wire.region_alloc(64, 1, 4096))
+            for _ in range(quota - 4):  # a session has four
+                client.alloc(4096)
+            with self.assertRaises(wire.Failure) as caught:
+                client.alloc(4096)
+            self.assertEqual(caught.exception.name, "-EDQUOT", caught.exception.text)
+            for text in "descriptors", str(quota), "LimitNOFILE=":
+                self.assertIn(text, caught.exception.text)
 
     def test_plans_and_steps(self):
         _, actor = self.one(limits__plans_per_session=2, limits__steps_per_session=5)
