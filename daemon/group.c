@@ -118,6 +118,7 @@ static void tell_gone(struct groups *groups, const struct place *place)
     gone.group = (char *)place->group;
     gone.user = place->user;
     gone.rank = place->rank;
+    gone.node_down = groups->tcad->shutting_down; /* its process may live on */
     Tca__Message message = TCA__MESSAGE__INIT;
     message.body_case = TCA__MESSAGE__BODY_PEER_SESSION_GONE;
     message.peer_session_gone = &gone;

@@ -172,7 +172,7 @@ void root_session_gone(struct root *root, uint32_t node, const Tca__PeerSessionG
     early_session_gone(root, node, gone->session);
     if (group && gone->rank < group->size && group->members[gone->rank].node == node &&
         group->members[gone->rank].session == gone->session)
-        member_gone(root, group, gone->rank, -EOWNERDEAD);
+        member_gone(root, group, gone->rank, gone->node_down ? -EHOSTDOWN : -EOWNERDEAD);
 }
 
 /* May end the group. */

@@ -202,7 +202,8 @@ void plans_each(const struct session *session, void (*each)(void *context, const
  * sessions are told. */
 void plans_region_gone(struct region *region); /* of this node */
 void plans_remote_region_gone(struct tcad *tcad, uint32_t node, uint64_t region);
-void plans_session_gone(struct tcad *tcad, uint32_t node, uint64_t session);
+/* error: -EOWNERDEAD, or -EHOSTDOWN where its daemon ends. */
+void plans_session_gone(struct tcad *tcad, uint32_t node, uint64_t session, int error);
 void plans_node_gone(struct tcad *tcad, uint32_t node);
 void plans_link_gone(struct tcad *tcad, uint32_t node, enum rail rail, int error);
 

@@ -141,10 +141,14 @@ static bool lose_region(const struct news *news, void *plan)
 static bool lose_session(const struct news *news, void *plan)
 {
     char text[128];
-    snprintf(text, sizeof text,
-             "session %" PRIu64 " of node %" PRIu32 ", which it needs, has ended", news->key.id,
-             news->key.node);
-    lose(plan, news, -EOWNERDEAD, text);
+    if (news->error == -EHOSTDOWN)
+        snprintf(text, sizeof text, "the daemon of node %" PRIu32 ", which it needs, has ended",
+                 news->key.node);
+    else
+        snprintf(text, sizeof text,
+                 "session %" PRIu64 " of node %" PRIu32 ", which it needs, has ended", news->key.id,
+                 news->key.node);
+    lose(plan, news, news->error, text);
     return false;
 }
 
@@ -195,10 +199,11 @@ void plans_remote_region_gone(struct tcad *tcad, uint32_t node, uint64_t region)
               &(struct news){.key = {SUBJECT_REGION, node, region}, .tell = lose_region});
 }
 
-void plans_session_gone(struct tcad *tcad, uint32_t node, uint64_t session)
+void plans_session_gone(struct tcad *tcad, uint32_t node, uint64_t session, int error)
 {
-    uses_tell(&tcad->plan_uses,
-              &(struct news){.key = {SUBJECT_SESSION, node, session}, .tell = lose_session});
+    uses_tell(&tcad->plan_uses, &(struct news){.key = {SUBJECT_SESSION, node, session},
+                                               .error = error,
+                                               .tell = lose_session});
 }
 
 void plans_node_gone(struct tcad *tcad, uint32_t node)

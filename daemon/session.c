@@ -347,7 +347,7 @@ static void announce(void *context)
     session->announced = true;
     session->last_call = loop_timer_free(session->last_call);
     group_session_gone(session);
-    plans_session_gone(tcad, tcad->node, session->id);
+    plans_session_gone(tcad, tcad->node, session->id, -EOWNERDEAD);
     bindings_session_gone(tcad, session);
     for (struct region *region = session->regions, *next; region; region = next) {
         next = region->next_of_session;

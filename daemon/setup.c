@@ -113,7 +113,8 @@ static void peer_asked(void *context, uint32_t node, uint32_t tag, const Tca__Me
         uint32_t home =
             gone->about ? gone->about - 1 : node; /* a root tells again what it was told */
         if (groups_session_gone(tcad->groups, node, gone)) {
-            plans_session_gone(tcad, home, gone->session);
+            plans_session_gone(tcad, home, gone->session,
+                               gone->node_down ? -EHOSTDOWN : -EOWNERDEAD);
             bindings_asker_gone(tcad, home, gone->session);
         }
         answer_done(tcad, node, tag);

@@ -110,6 +110,19 @@ class Killed(Nodes):
         self.assertEqual(cluster[0].tcactl_raw("status").returncode, 0)
         self.assertFalse(cluster[0].ping(cluster[1]))
 
+    def test_a_node_that_is_shut_down(self):
+        """As for one that was killed: it is the daemon that has ended, not the processes there."""
+        cluster = self.pair()
+        sender, _, stream = self.connected(cluster)
+        gate = sender.plan("await 1 3 1", seat="daemon", channel=2)
+        sender.ask(f"start {gate}")
+        sender.tell("notified_wait 1 3 -1")
+        cluster[1].process.terminate()
+        with self.refused("-EHOSTDOWN", "rank 1"):
+            sender.answer()
+        self.down(cluster[0], cluster[1])
+        self.lost(sender, f"wait {gate} -1", f"start {gate}", f"start {stream.plan}", "notified 1 3", "barrier -1")
+
     def test_in_the_middle_of_transfers(self):
         """Again and again, in both directions; what goes on between other nodes is not disturbed."""
         cluster = self.pair(3)
