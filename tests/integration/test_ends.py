@@ -7,9 +7,9 @@ ROUNDS = 40
 
 
 class Ends(harness.Case):
-    def one_way(self, sender, receiver, shape):
+    def one_way(self, sender, receiver, shape, attached=False):
         """A plan's first and only start, from regions that stay."""
-        source, _ = sender.alloc(1 << 20)
+        source, _ = (sender.attach if attached else sender.alloc)(1 << 20)
         target, _ = receiver.alloc(1 << 20)
         handle = receiver.handle(target)
         sender.ask(f"fill {source} 0 {1 << 20} 5")
@@ -42,6 +42,53 @@ class Ends(harness.Case):
                 receiver.ask("notified_wait 0 0 -2")
                 with self.refused("-EOWNERDEAD"):  # and only then of its end
                     receiver.ask("notified_wait 0 0 -2")
+
+    def half_way(self, cluster, name):
+        """A start that has put to rank 1 and stands before a put to rank 2: the plan, the targets, the notification that moves it on."""
+        sender, first, second = actors = cluster.group([0, 1, 1], name=name)
+        source, _ = sender.alloc(1 << 20)
+        targets = [actor.alloc(1 << 20)[0] for actor in (first, second)]
+        plan = sender.plan(f"put {source} 0 100000 {first.handle(targets[0])} 0 100000", "notify 1 0", "await 2 1 1",
+                           f"put {source} 0 100000 {second.handle(targets[1])} 0 100000", "notify 2 0", seat="daemon", landed=True)
+        go = second.plan("notify 0 1", seat="daemon")
+        sender.ask(f"start {plan}")
+        first.ask("notified_wait 0 0 -2")
+        return actors, plan, targets, go
+
+    def test_first_of_two_receivers_goes(self):
+        """It has what it waited for: the other one gets its part, too, and the start succeeds; later ones fail."""
+        for way, error in (("free", "-ESTALE"), ("close", "-EOWNERDEAD")):
+            with self.subTest(way=way):
+                (sender, first, second), plan, targets, go = self.half_way(self.cluster(2), way)
+                first.ask(f"free {targets[0]}" if way == "free" else "close")
+                def is_told():
+                    return any(each["state"] == "broken" for each in sender.node.plans())
+                harness.until(is_told, "the plan is broken")
+                second.ask(f"start {go}")
+                second.ask("notified_wait 0 0 -2")
+                sender.ask(f"wait {plan} -2")
+                with self.refused(error):
+                    sender.ask(f"start {plan}")
+
+    def test_second_of_two_receivers_goes(self):
+        """A put to it is still ahead: the start fails at once."""
+        (sender, _, second), plan, targets, _ = self.half_way(self.cluster(2), "ahead")
+        second.ask(f"free {targets[1]}")
+        with self.refused("-ESTALE"):
+            sender.ask(f"wait {plan} -2")
+
+    def test_close_takes_nothing_back(self):
+        """Right after a start, which is not waited for; a start that would wait for ever holds nobody up."""
+        cluster = self.cluster(2)
+        for round in range(ROUNDS // 4):
+            with self.subTest(round=round):
+                sender, receiver = cluster.group([0, 1], name=f"close{round}")
+                plan = self.one_way(sender, receiver, "1000x8x64", attached=True)()  # what is put is copied by the process first
+                gate = sender.plan("await 1 3 1", seat="daemon", channel=2)
+                sender.ask(f"start {gate}")
+                sender.ask(f"start {plan}")
+                sender.tell("close")
+                receiver.ask("notified_wait 0 0 -2")
 
 
 if __name__ == "__main__":
