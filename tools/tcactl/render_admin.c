@@ -156,8 +156,7 @@ void render_drain(const json_t *doc, const struct screen *screen)
     long long sessions = doc_integer(doc, "sessions");
 
     if (strcmp(doc_text(doc, "state"), "draining") == 0)
-        fprintf(screen->to, "draining: no new sessions; those that are open work on: %lld\n",
-                sessions);
+        fprintf(screen->to, "draining: new sessions are refused; %lld open\n", sessions);
     else
         fprintf(screen->to, "ready for new sessions; %lld open\n", sessions);
 }

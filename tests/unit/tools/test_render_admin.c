@@ -25,7 +25,7 @@ Test(render_admin, ping_and_drain)
                   "{\"node\":2,\"name\":\"node2\",\"count\":5,\"lost\":5,\"rtt_us\":null}",
                   "node 2 (node2): 0 of 5 answered\n");
     expect_render(render_drain, "{\"state\":\"draining\",\"sessions\":2}",
-                  "draining: no new sessions; 2 still open\n");
+                  "draining: new sessions are refused; 2 open\n");
     expect_render(render_drain, "{\"state\":\"ready\",\"sessions\":0}",
                   "ready for new sessions; 0 open\n");
 }
