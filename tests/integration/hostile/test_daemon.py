@@ -138,7 +138,7 @@ class Running(HostileCase):
         """The state directory takes nothing more: the rails are measured, and that they cannot be kept is said."""
         full = tempfile.mkdtemp(prefix="tca-test-")
         self.addCleanup(os.rmdir, full)
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", full], capture_output=True, check=False).returncode:
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k,mode=700", "none", full], capture_output=True, check=False).returncode:
             self.skipTest("only root can make a disk that is full")
         self.addCleanup(subprocess.run, ["umount", full], check=True)
         with open(os.path.join(full, "filler"), "wb") as filler:
