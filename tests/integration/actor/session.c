@@ -26,6 +26,8 @@ static int open_session(struct actor *actor, const struct words *words)
 static int close_session(struct actor *actor, const struct words *words)
 {
     tca_close(actor->session);
+    for (uint32_t i = 0; i < actor->region_count; i++)
+        free(actor->attached[i]);
     memset(actor, 0, sizeof(*actor)); /* plans and regions went with it */
     return say("closed");
 }
