@@ -40,7 +40,7 @@ def listening_ports(pid):
 
 
 def connect(port):
-    peer = socket.create_connection((ADDRESS, port), 60)
+    peer = socket.create_connection((ADDRESS, port), 60, (ADDRESS, 0))  # a node's host: the rail's port drops others
     peer.settimeout(60)
     return peer
 
