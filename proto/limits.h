@@ -2,7 +2,7 @@
 #pragma once
 
 #ifndef PROTO_VERSION   /* tests build other ones */
-#define PROTO_VERSION 1 /* of the frames and of every shared structure */
+#define PROTO_VERSION 2 /* of the frames and of every shared structure */
 #endif
 
 enum {

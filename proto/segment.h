@@ -4,7 +4,7 @@
  * its peers on the node: readers copy a value once, then check it, and take the geometry from the
  * constants below, never from the memory.
  *
- * version 1
+ * Their version is PROTO_VERSION.
  */
 #pragma once
 

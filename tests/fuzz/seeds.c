@@ -105,7 +105,7 @@ static void message_seeds(void)
     message_seed("nothing", &message);
 
     Tca__Hello hello = TCA__HELLO__INIT;
-    hello.version = 1;
+    hello.version = PROTO_VERSION;
     hello.name = (char *)"himeno";
     hello.group_size = 4;
     message.body_case = TCA__MESSAGE__BODY_HELLO;
@@ -134,7 +134,7 @@ static void message_seeds(void)
     Tca__PeerHello peer = TCA__PEER_HELLO__INIT;
     rail.driver = (char *)"ofi";
     rail.address = blob("address");
-    peer.version = 1;
+    peer.version = PROTO_VERSION;
     peer.node_name = (char *)"node1";
     peer.cluster = (char *)"test";
     peer.n_rails = 1;

@@ -48,8 +48,8 @@ class Draining(harness.Case):
 class Versions(harness.Case):
     """A library of another protocol than the daemon's: both ways, the user is told which is older, and what to do."""
 
-    TOLD = {"0": ("this program's libtca", "version 0", "is older than tcad", "version 1", "start the program with the libtca"),
-            "2": ("this program's libtca", "version 2", "is newer than tcad", "version 1", "restart it")}
+    TOLD = {"1": ("this program's libtca", "version 1", "is older than tcad", "version 2", "start the program with the libtca"),
+            "3": ("this program's libtca", "version 3", "is newer than tcad", "version 2", "restart it")}
 
     def open_with(self, node, version):
         result = subprocess.run([os.environ["TCA_TEST_MEMBER"] + "-" + version], env={**os.environ, "TCA_SOCKET": node.socket},

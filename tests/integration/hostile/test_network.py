@@ -64,7 +64,7 @@ def send(peer, data):
         pass
 
 
-def peer_hello(version=1, node=1, name="node1", incarnation=7, cluster="test", rails=b"", daemon="9.9"):
+def peer_hello(version=wire.VERSION, node=1, name="node1", incarnation=7, cluster="test", rails=b"", daemon="9.9"):
     return wire.blob(wire.PEER_HELLO, wire.number(1, version) + wire.number(2, node) + wire.blob(3, name) +
                      wire.fixed(4, incarnation) + wire.blob(5, cluster) + rails + wire.blob(7, daemon))
 
@@ -99,7 +99,7 @@ class Ports(HostileCase):
         yield frame(peer_hello(node=77))
         yield frame(b"")
         yield frame(peer_hello(), flags=wire.IN_MEMFD)
-        yield frame(peer_hello(), version=2)
+        yield frame(peer_hello(), version=9)
         for length in (1, 4, 15, 16, 100, 1000, 100000):
             yield chance.randbytes(length)
 
@@ -160,7 +160,7 @@ class Ports(HostileCase):
         rails = wire.blob(6, wire.blob(1, "ofi") + wire.blob(2, bytes(257)))
         with self.undisturbed(cluster, streams):
             for hello, name, *texts in (
-                    (peer_hello(version=2), "-EPROTONOSUPPORT", "node1", "version 2", "tcad 9.9", "version 1", "same release"),
+                    (peer_hello(version=9), "-EPROTONOSUPPORT", "node1", "version 9", "tcad 9.9", f"version {wire.VERSION}", "same release"),
                     (peer_hello(cluster="other"), "-EINVAL", 'cluster "other"', '"test"', "cluster files differ"),
                     (peer_hello(node=0, name="node0"), "-EEXIST", "both have id 0", "node.id"),
                     (peer_hello(node=77, name="x"), "-ENOENT", "no node with id 77"),

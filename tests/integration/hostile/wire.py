@@ -5,7 +5,7 @@ import os
 import socket
 import struct
 
-MAGIC, VERSION, IN_MEMFD = 0x46414354, 1, 1
+MAGIC, VERSION, IN_MEMFD = 0x46414354, 2, 1
 INLINE_MAX, PAYLOAD_MAX = 64 * 1024, 64 << 20
 
 # fields of Message (proto/tca.proto)
@@ -125,7 +125,7 @@ def op(kind, body=0, count=0, offset=0, stride=0):
     return struct.pack("<IIQqq", kind, body, count, offset, stride)
 
 
-def program(ops, pairs=(), magic=0x4C414354, version=1, depth=0, op_count=None, pair_count=None, size=0, blocks=0, lower=0,
+def program(ops, pairs=(), magic=0x4C414354, version=VERSION, depth=0, op_count=None, pair_count=None, size=0, blocks=0, lower=0,
             upper=0, lb=0, ub=0, signature=0, alignment=1, marked=0):
     header = struct.pack("<IHHIIQQqqqqQII", magic, version, depth, len(ops) if op_count is None else op_count,
                          len(pairs) if pair_count is None else pair_count, size, blocks, lower, upper, lb, ub, signature, alignment,
