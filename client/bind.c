@@ -193,9 +193,9 @@ static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
 
 int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed)
 {
-    struct chain_step *steps = calloc(plan->step_count, sizeof(*steps));
-    plan->units = calloc(plan->step_count, sizeof(*plan->units));
-    plan->chains = calloc(plan->chain_count, sizeof(struct chain *));
+    struct chain_step *steps = calloc(plan->step_count + 1, sizeof(*steps)); /* as in commit.c */
+    plan->units = calloc(plan->step_count + 1, sizeof(*plan->units));
+    plan->chains = calloc(plan->chain_count + 1, sizeof(struct chain *));
     int r = 0;
     if (!steps || !plan->units || !plan->chains)
         r = error_static(-ENOMEM, "out of memory");

@@ -72,8 +72,8 @@ static void draft_step(struct draft_step *draft, const struct step *step)
 
 static int draft_init(struct draft *draft, const struct tca_plan *plan)
 {
-    draft->steps = calloc(plan->step_count, sizeof(*draft->steps));
-    draft->step_pointers = calloc(plan->step_count, sizeof(*draft->step_pointers));
+    draft->steps = calloc(plan->step_count + 1, sizeof(*draft->steps)); /* + 1: never of 0 bytes */
+    draft->step_pointers = calloc(plan->step_count + 1, sizeof(*draft->step_pointers));
     if (!draft->steps || !draft->step_pointers) {
         draft_deinit(draft);
         return error_static(-ENOMEM, "out of memory");
@@ -160,8 +160,10 @@ static void settle(struct tca_plan *plan, const Tca__PlanCommitted *committed)
 {
     struct tca *session = plan->session;
     plan->id = committed->plan;
-    plan->first_rail = (enum rail)committed->chains[0]->rail;
-    plan->first_seat = (enum seat)committed->chains[0]->seat;
+    if (plan->chain_count > 0) {
+        plan->first_rail = (enum rail)committed->chains[0]->rail;
+        plan->first_seat = (enum seat)committed->chains[0]->seat;
+    }
     plan->daemon_count = plan->chain_count - plan->client_count;
     plan->client_starts = &session->segment->client_starts[plan->id];
     plan->submit = &session->submit[plan->channel];
@@ -181,9 +183,6 @@ int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)
         return r;
     if (plan->state != PLAN_BUILDING)
         return error_set(-EINVAL, "plan \"%s\" was committed already", plan->name);
-    if (plan->chain_first[plan->chain_count - 1] == plan->step_count)
-        return error_set(-EINVAL, "chain %u of plan \"%s\" has no steps", plan->chain_count - 1,
-                         plan->name);
     if ((r = ask(plan, timeout_ns, &answer)) < 0) {
         plan_stop_engine(plan);
         return r;

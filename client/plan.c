@@ -55,7 +55,7 @@ int tca_plan_new(struct tca *session, const struct tca_plan_args *args, struct t
     plan->channel = args->channel;
     plan->rail = args->rail != TCA_RAIL_ANY ? args->rail : session->settings.rail;
     plan->seat = args->seat != TCA_SEAT_ANY ? args->seat : session->settings.seat;
-    plan->chain_count = 1;
+    plan->begin_chain = true;
     if (args->name)
         strcpy(plan->name, args->name); /* check_args() has measured it */
     plan->next = session->plans;
@@ -79,12 +79,9 @@ int tca_plan_chain(struct tca_plan *plan)
     int r = check_building(plan);
     if (r < 0)
         return r;
-    if (plan->chain_count == PLAN_CHAINS_MAX)
+    if (!plan->begin_chain && plan->chain_count == PLAN_CHAINS_MAX)
         return error_set(-EINVAL, "a plan has at most %d chains", PLAN_CHAINS_MAX);
-    if (plan->chain_first[plan->chain_count - 1] == plan->step_count)
-        return error_set(-EINVAL, "chain %u of plan \"%s\" has no steps yet", plan->chain_count - 1,
-                         plan->name);
-    plan->chain_first[plan->chain_count++] = plan->step_count;
+    plan->begin_chain = true;
     return 0;
 }
 
@@ -106,6 +103,15 @@ static int reserve_step(struct tca_plan *plan, struct step **ret_step)
     }
     *ret_step = &plan->steps[plan->step_count];
     return 0;
+}
+
+/* The step that was reserved is complete. */
+static void add_step(struct tca_plan *plan)
+{
+    if (plan->begin_chain)
+        plan->chain_first[plan->chain_count++] = plan->step_count;
+    plan->begin_chain = false;
+    plan->step_count++;
 }
 
 /* Plain bytes match anything. */
@@ -230,7 +236,7 @@ int tca_plan_put(struct tca_plan *plan, const struct tca_put *put)
                                   .target_layout = target}};
     memcpy(step->put.handle, put->target.bytes, sizeof(step->put.handle));
     put->source->mapped.uses++;
-    plan->step_count++;
+    add_step(plan);
     return 0;
 }
 
@@ -248,7 +254,7 @@ static int add_notification(struct tca_plan *plan, enum step_kind kind, uint32_t
         return error_set(-EINVAL, "slot %u: they go from 0 to %d", slot, SLOTS_PER_SOURCE - 1);
     *step =
         (struct step){.kind = kind, .notification = {.rank = rank, .slot = slot, .count = count}};
-    plan->step_count++;
+    add_step(plan);
     return 0;
 }
 

@@ -111,9 +111,9 @@ struct tca_plan {
     struct step *steps;
     uint32_t step_count;
     uint32_t step_room;
-    uint32_t chain_first[PLAN_CHAINS_MAX +
-                         1]; /* index in steps; [chain_count] is step_count once committed */
-    uint32_t chain_count;
+    uint32_t chain_first[PLAN_CHAINS_MAX]; /* index in steps */
+    uint32_t chain_count;                  /* each has steps */
+    bool begin_chain;                      /* the next step begins one */
     struct unit *units;
     uint32_t unit_count;
     enum rail first_rail; /* of the first chain */

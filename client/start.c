@@ -82,7 +82,7 @@ static __attribute__((noinline)) int start_slowly(struct tca_plan *plan)
     }
     plan->starts++;
     plan->state = PLAN_RUNNING;
-    if (plan->client_count > 0) {
+    if (plan->client_count > 0 || plan->daemon_count == 0) { /* also what has no steps is counted */
         run_client_chains(plan);
         if (plan->client_left)
             plan_run_later(plan);

@@ -50,15 +50,17 @@ static json_t *quantile(const struct plan *plan, double share)
 
 static void add_plan(void *context, const struct plan *plan)
 {
+    static const struct plan_chain none;
+    const struct plan_chain *first = plan->chain_count > 0 ? &plan->chains[0] : &none;
     json_array_append_new(
         context,
-        json_pack("{s:o, s:I, s:i, s:s, s:I, s:I, s:I, s:s, s:s, s:o, s:I, s:I, s:b, s:o, s:I, "
+        json_pack("{s:o, s:I, s:i, s:s, s:I, s:I, s:I, s:s?, s:s?, s:o, s:I, s:I, s:b, s:o, s:I, "
                   "s:s, s:o, s:o}",
                   "id", plan_id(plan), "session", (json_int_t)plan->session_id, "pid",
                   (int)plan->session->pid, "name", plan->name, "channel", (json_int_t)plan->channel,
                   "chains", (json_int_t)plan->chain_count, "steps", (json_int_t)plan->step_count,
-                  "rail", rail_name(plan->chains[0].rail), "seat", seat_name(plan->chains[0].seat),
-                  "nodes", nodes_of(plan), "bytes", (json_int_t)plan->bytes, "starts",
+                  "rail", rail_name(first->rail), "seat", seat_name(first->seat), "nodes",
+                  nodes_of(plan), "bytes", (json_int_t)plan->bytes, "starts",
                   (json_int_t)plan_starts(plan), "running", running_since_ns(plan) != 0,
                   "running_s", running_s(plan), "errors", (json_int_t)plan_errors(plan), "state",
                   plan_state_name(plan->state), "median_ns", quantile(plan, 0.5), "p99_ns",

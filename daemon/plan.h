@@ -165,7 +165,7 @@ struct plan {
 
     uint32_t tag;            /* of the commit that waits for its answer */
     uint32_t pending;        /* answers that the present state waits for */
-    bool client_part;        /* some chain is in the client seat */
+    bool client_part;        /* some chain is in the client seat, or there is none */
     bool attached;           /* the engine has `run` */
     bool committed;          /* its client has had the answer: what fails from now on breaks it */
     uint64_t counted_starts; /* of it, in tcad->past */

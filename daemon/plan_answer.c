@@ -173,8 +173,8 @@ void plan_answer(struct plan *plan)
     struct draft draft = {.session = plan->session};
     Tca__PlanCommitted committed = TCA__PLAN_COMMITTED__INIT;
     Tca__Message message = TCA__MESSAGE__INIT;
-    Tca__ChainCommitted *chains = calloc(plan->chain_count, sizeof *chains);
-    Tca__ChainCommitted **chain_list = calloc(plan->chain_count, sizeof *chain_list);
+    Tca__ChainCommitted *chains = calloc(plan->chain_count + 1, sizeof *chains);
+    Tca__ChainCommitted **chain_list = calloc(plan->chain_count + 1, sizeof *chain_list);
     Tca__Mapping *mappings = calloc(plan->unit_count + 1, sizeof *mappings);
     draft.mappings = calloc(plan->unit_count + 1, sizeof *draft.mappings);
 

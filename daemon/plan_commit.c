@@ -42,6 +42,7 @@ static void settled(void *context)
 /* Picks every daemon-seat unit's driver and link. */
 static int choose(struct plan *plan)
 {
+    plan->client_part = plan->chain_count == 0;
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         struct plan_chain *chain = &plan->chains[i];
         int r = plan_chain_is_local(plan, chain) ? 0 : plan_route(plan, chain);

@@ -189,13 +189,14 @@ int plan_parse(struct plan *plan, const Tca__PlanCommit *commit)
                          commit->seat);
     if (commit->way >= WAY_COUNT)
         return plan_fail(plan, -EINVAL, "way %u to copy: there is none such", commit->way);
-    if (commit->n_chains == 0 || commit->n_chains > PLAN_CHAINS_MAX)
-        return plan_fail(plan, -EINVAL, "a plan of %zu chains: 1 to %d are possible",
+    if (commit->n_chains > PLAN_CHAINS_MAX)
+        return plan_fail(plan, -EINVAL, "a plan of %zu chains: at most %d are possible",
                          commit->n_chains, PLAN_CHAINS_MAX);
-    for (size_t i = 0; i < commit->n_chains; i++)
+    for (size_t i = 0; i < commit->n_chains; i++) {
+        if (commit->chains[i]->n_steps == 0)
+            return plan_fail(plan, -EINVAL, "chain %zu has no steps: leave it out", i);
         steps += commit->chains[i]->n_steps;
-    if (steps == 0)
-        return plan_fail(plan, -EINVAL, "a plan without steps");
+    }
     if (steps > PLAN_STEPS_MAX)
         return plan_fail(plan, -E2BIG, "a plan of %zu steps: %d are possible, make several plans",
                          steps, PLAN_STEPS_MAX);
@@ -213,9 +214,9 @@ int plan_parse(struct plan *plan, const Tca__PlanCommit *commit)
     plan->landed = commit->landed;
     plan->timeout_ns = commit->timeout_ns ? commit->timeout_ns : conf->control.request_timeout_ns;
     plan->chain_count = (uint32_t)commit->n_chains;
-    plan->chains = calloc(commit->n_chains, sizeof *plan->chains);
-    plan->steps = calloc(steps, sizeof *plan->steps);
-    plan->units = calloc(steps, sizeof *plan->units);
+    plan->chains = calloc(commit->n_chains + 1, sizeof *plan->chains); /* + 1: never of 0 bytes */
+    plan->steps = calloc(steps + 1, sizeof *plan->steps);
+    plan->units = calloc(steps + 1, sizeof *plan->units);
     plan->memory_bytes = sizeof *plan + commit->n_chains * sizeof *plan->chains +
                          steps * (sizeof *plan->steps + sizeof *plan->units);
     if (!plan->chains || !plan->steps || !plan->units)

@@ -418,7 +418,9 @@ struct tca_plan_args {
     uint32_t flags;
 };
 
-/* A new plan with one empty chain. args may be NULL. Released with its session at the latest. */
+/* A new plan. One to which no step is added can be committed, started and waited for like any other
+ * and does nothing: a rank without neighbours needs no code of its own. Likewise tca_plan_chain()
+ * has no effect before a step. args may be NULL. Released with its session at the latest. */
 TCA_API int tca_plan_new(struct tca *session, const struct tca_plan_args *args,
                          struct tca_plan **ret_plan);
 

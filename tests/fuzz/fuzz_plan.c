@@ -109,12 +109,11 @@ static void check_plan(const struct plan *plan)
     uint32_t steps = 0, units = 0;
     FUZZ_REQUIRE(plan->channel < CHANNELS && plan->wanted_rail < RAIL_COUNT &&
                  plan->wanted_seat < SEAT_COUNT);
-    FUZZ_REQUIRE(plan->chain_count >= 1 && plan->chain_count <= PLAN_CHAINS_MAX &&
-                 plan->step_count <= PLAN_STEPS_MAX);
+    FUZZ_REQUIRE(plan->chain_count <= PLAN_CHAINS_MAX && plan->step_count <= PLAN_STEPS_MAX);
     FUZZ_REQUIRE(memchr(plan->name, '\0', sizeof plan->name));
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         const struct plan_chain *chain = &plan->chains[i];
-        FUZZ_REQUIRE(chain->steps == plan->steps + steps);
+        FUZZ_REQUIRE(chain->steps == plan->steps + steps && chain->step_count > 0);
         steps += chain->step_count;
         for (uint32_t j = 0; j < chain->step_count; j++) {
             const struct plan_step *step = &chain->steps[j];

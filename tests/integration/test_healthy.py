@@ -68,6 +68,24 @@ class Transfers(harness.Case):
                 actor.ask(f"check {target} 100 4096 7")
                 actor.ask(f"wait {plan} -2")
 
+    def test_nothing_to_do(self):
+        """A rank at the edge of a grid has nobody to put to: its plan is as good as the others'."""
+        cluster = self.cluster(1)
+        actor = cluster.actor()
+        actor.ask("open - 0 0 -2")
+        for rail, seat in [("any", "any"), ("ofi", "daemon"), ("shm", "client")]:
+            with self.subTest(rail=rail, seat=seat):
+                plan = actor.plan("chain", rail=rail, seat=seat)
+                for _ in range(3):
+                    actor.ask(f"start {plan}")
+                    actor.ask(f"wait {plan} -2")
+                self.assertEqual(actor.receipt(plan)["bytes"], 0)
+                shown = cluster.nodes[0].plans()[0]
+                self.assertEqual((shown["chains"], shown["steps"], shown["starts"], shown["state"]), (0, 0, 3, "ready"))
+                self.assertEqual((shown["rail"], shown["seat"]), (None, None))
+                self.assertEqual(cluster.nodes[0].tcactl("plan", "explain", shown["id"])["chains"], [])
+                actor.ask(f"freeplan {plan}")
+
     def test_part_of_a_region(self):
         """A handle to a part reaches that part only."""
         sender, receiver = self.cluster(2).group([0, 1])

@@ -120,9 +120,9 @@ class Plans(HostileCase):
             for slot in (64, 0xFFFFFFFF):
                 self.refused("-EINVAL", "step 0", f"slot {slot}", "0 to 63", steps=[wire.notify(0, slot)])
                 self.refused("-EINVAL", "step 0", f"slot {slot}", "0 to 63", steps=[wire.wait(0, slot)])
-            self.refused("-EINVAL", "without steps", chains=[[]])
-            self.refused("-EINVAL", "0 chains", "1 to 64", chains=[])
-            self.refused("-EINVAL", "65 chains", "1 to 64", chains=[[wire.notify(0, 0)]] * 65)
+            self.refused("-EINVAL", "chain 0 has no steps", chains=[[]])
+            self.refused("-EINVAL", "chain 1 has no steps", chains=[[wire.notify(0, 0)], []])
+            self.refused("-EINVAL", "65 chains", "at most 64", chains=[[wire.notify(0, 0)]] * 65)
             self.refused("-E2BIG", "65537 steps", "65536", chains=[[wire.notify(0, 0)] * 65537])
             self.refused("-EPROTO", "step 1", "neither put, notify nor wait", steps=[wire.notify(0, 0), b""])
             for plan in (0, 7, 4095, 4096, 0xFFFFFFFF):
@@ -143,6 +143,7 @@ class Plans(HostileCase):
             # and time-outs that are no times
             for timeout in (1, (1 << 64) - 1):
                 self.commit_and_release([step], timeout_ns=timeout)
+            self.commit_and_release()  # no chains at all
 
     def test_quotas(self):
         many = [wire.notify(0, 0)] * 65536

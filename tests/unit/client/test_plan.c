@@ -185,14 +185,11 @@ Test(plan, states_are_checked)
 {
     struct tca_plan *plan;
     cr_assert_eq(tca_plan_new(session, NULL, &plan), 0);
-    cr_assert_eq(tca_plan_chain(plan), -EINVAL, "the first chain is empty");
-    cr_assert_eq(tca_plan_commit(plan, TCA_DEFAULT), -EINVAL);
     cr_assert_eq(tca_start(plan), -EINVAL);
     cr_assert_eq(tca_test(plan), -EINVAL);
     cr_assert_eq(tca_wait(plan, 0), -EINVAL);
     cr_assert_eq(tca_plan_notify(plan, 0, 0), 0);
     cr_assert_eq(tca_plan_chain(plan), 0);
-    cr_assert_eq(tca_plan_commit(plan, TCA_DEFAULT), -EINVAL, "the second chain is empty");
     cr_assert_eq(tca_plan_notify(plan, 0, 1), 0);
     cr_assert_eq(tca_plan_commit(plan, -3), -EINVAL);
     cr_assert_eq(tca_plan_commit(plan, TCA_DEFAULT), 0, "%s", tca_error_text());
@@ -203,6 +200,60 @@ Test(plan, states_are_checked)
     cr_assert_eq(tca_start(plan), 0);
     cr_assert_eq(tca_notified(session, 0, 0), 1);
     cr_assert_eq(tca_notified(session, 0, 1), 1);
+}
+
+/* The rank at the edge has nobody to put to. */
+Test(plan, one_without_steps_does_nothing)
+{
+    const uint32_t flags[] = {0, TCA_PLAN_TIMED};
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        struct tca_plan *plan;
+        struct tca_receipt receipt;
+        cr_assert_eq(tca_plan_new(session, &(struct tca_plan_args){.flags = flags[i]}, &plan), 0);
+        cr_assert_eq(tca_plan_commit(plan, TCA_DEFAULT), 0, "%s", tca_error_text());
+        for (uint64_t starts = 1; starts <= 3; starts++) {
+            cr_assert_eq(tca_start(plan), 0);
+            cr_assert_eq(tca_test(plan), 1);
+            cr_assert_eq(tca_wait(plan, 0), 0);
+            cr_assert_eq(tca_plan_receipt(plan, &receipt), 0);
+            cr_expect_eq(receipt.starts, starts);
+        }
+        cr_expect_eq(receipt.rail, TCA_RAIL_ANY);
+        cr_expect_eq(receipt.seat, TCA_SEAT_ANY);
+        cr_expect_eq(receipt.status, 0);
+        cr_expect_eq(receipt.bytes, 0);
+        cr_expect_eq(receipt.descriptors, 0);
+        cr_expect_eq(receipt.done_ns != 0, flags[i] != 0);
+        tca_plan_free(plan);
+    }
+}
+
+Test(plan, chains_without_steps_are_none)
+{
+    struct tca_plan *plan;
+    cr_assert_eq(tca_plan_new(session, NULL, &plan), 0);
+    for (int i = 0; i < 2 * PLAN_CHAINS_MAX; i++)
+        cr_assert_eq(tca_plan_chain(plan), 0, "before the first step");
+    cr_assert_eq(tca_plan_notify(plan, 0, 0), 0);
+    cr_assert_eq(tca_plan_chain(plan), 0);
+    cr_assert_eq(tca_plan_notify(plan, 0, 1), 0);
+    cr_assert_eq(tca_plan_chain(plan), 0, "behind the last step");
+    cr_assert_eq(tca_plan_commit(plan, TCA_DEFAULT), 0, "%s", tca_error_text());
+    cr_assert_eq(tca_start(plan), 0);
+    cr_assert_eq(tca_notified(session, 0, 0), 1);
+    cr_assert_eq(tca_notified(session, 0, 1), 1);
+}
+
+/* What a failed commit leaves can be added to. */
+Test(plan, steps_may_follow_a_failed_commit)
+{
+    struct tca_plan *plan;
+    cr_assert_eq(tca_plan_new(session, NULL, &plan), 0);
+    cr_assert_eq(tca_plan_commit(plan, -3), -EINVAL);
+    cr_assert_eq(tca_plan_notify(plan, 0, 2), 0);
+    cr_assert_eq(tca_plan_commit(plan, TCA_DEFAULT), 0, "%s", tca_error_text());
+    cr_assert_eq(tca_start(plan), 0);
+    cr_assert_eq(tca_notified(session, 0, 2), 1);
 }
 
 Test(plan, chains_are_limited)
