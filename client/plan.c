@@ -157,6 +157,12 @@ static int take_layouts(const struct tca_put *put, struct tca_layout **ret_sourc
             (unsigned long long)given_target->size_bytes);
     if (given_source && given_target && !same_types(given_source, given_target))
         return explain_types(put);
+    if (put->bytes != 0 && put->bytes != bytes)
+        return error_set(
+            -EINVAL,
+            "a put of %llu `bytes` whose layout has %llu: leave `bytes` out, or give no "
+            "layout to put a part only",
+            (unsigned long long)put->bytes, (unsigned long long)bytes);
     if (bytes == 0)
         return error_static(
             -EINVAL, "a put of 0 bytes: give layouts or `bytes` (a notification needs no put)");

@@ -433,7 +433,7 @@ TCA_API struct tca_plan *tca_plan_free(struct tca_plan *plan);
 TCA_API int tca_plan_chain(struct tca_plan *plan);
 
 /* One put. Layout NULL: contiguous, as long as the other side's layout, or, when both are NULL,
- * `bytes`. */
+ * `bytes`. Where there is a layout `bytes` is 0, or what the layout has. */
 struct tca_put {
     struct tca_region *source;
     uint64_t source_offset_bytes; /* of the layout's base in the region */

@@ -66,6 +66,11 @@ Test(plan, puts_are_checked)
         {.source = region, .target = handle, .bytes = 1025}, /* target too short */
         {.source = region,
          .target = handle,
+         .source_layout = twelve,
+         .bytes = 8}, /* a part of it */
+        {.source = region, .target = handle, .target_layout = sixteen, .bytes = 17}, /* too many */
+        {.source = region,
+         .target = handle,
          .target_offset_bytes = 1020,
          .bytes = 8}, /* beyond its end */
         {.source = region,
@@ -93,6 +98,7 @@ Test(plan, puts_are_checked)
     const struct tca_put good[] = {
         {.source = region, .target = handle, .bytes = 1024},
         {.source = region, .target = handle, .target_layout = sixteen},
+        {.source = region, .target = handle, .target_layout = sixteen, .bytes = 16},
         {.source = region,
          .target = handle,
          .source_offset_bytes = 64,
