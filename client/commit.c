@@ -178,14 +178,15 @@ int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)
 {
     struct tca *session = plan->session;
     struct answer answer;
+    char name[PLAN_TEXT_BYTES];
     int r = session_timeout(session, timeout_ns, &timeout_ns);
     if (r < 0)
         return r;
     if (plan->state != PLAN_BUILDING)
-        return error_set(-EINVAL, "plan \"%s\" was committed already", plan->name);
+        return error_set(-EINVAL, "%s was committed already", plan_text(plan, name));
     if ((r = ask(plan, timeout_ns, &answer)) < 0) {
         plan_stop_engine(plan);
-        return r;
+        return plan->name[0] ? error_prefix(r, "%s: ", plan_text(plan, name)) : r;
     }
 
     const Tca__PlanCommitted *committed = answer.message->plan_committed;

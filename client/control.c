@@ -137,15 +137,6 @@ int control_drain(struct control *control)
     return r == -EAGAIN ? 0 : r;
 }
 
-static int say_timeout(const struct control *control)
-{
-    return error_set(-ETIMEDOUT,
-                     "the tcad at %s did not answer in time: it is stopped or busy, or what was "
-                     "asked for has not "
-                     "happened yet (TCA_TIMEOUT)",
-                     control->path);
-}
-
 static int send_question(struct control *control, uint32_t tag, const Tca__Message *question,
                          uint64_t end_ns)
 {
@@ -155,7 +146,7 @@ static int send_question(struct control *control, uint32_t tag, const Tca__Messa
         if (!clock_poll(control->fd, POLLOUT, end_ns))
             break;
     if (r == -EAGAIN || r == -EINTR)
-        return say_timeout(control);
+        return control_overdue(control, question);
     if (r == -EMSGSIZE)
         return error_set(-E2BIG,
                          "a message of %zu bytes to tcad: at most %d go in one; make smaller plans",
@@ -167,8 +158,8 @@ static int send_question(struct control *control, uint32_t tag, const Tca__Messa
     return r < 0 ? control_lose(control, r) : 0;
 }
 
-static int receive_answer(struct control *control, uint32_t tag, uint64_t end_ns,
-                          struct answer *ret_answer)
+static int receive_answer(struct control *control, uint32_t tag, const Tca__Message *question,
+                          uint64_t end_ns, struct answer *ret_answer)
 {
     struct answer answer;
     for (;;) {
@@ -177,7 +168,7 @@ static int receive_answer(struct control *control, uint32_t tag, uint64_t end_ns
             if (clock_poll(control->fd, POLLIN, end_ns))
                 continue;
             control->owed++;
-            return say_timeout(control);
+            return control_overdue(control, question);
         }
         if (r < 0)
             return r;
@@ -209,7 +200,7 @@ int control_ask(struct control *control, const Tca__Message *question,
     uint32_t tag = next_tag(control);
     int r = send_question(control, tag, question, end_ns);
     if (r == 0)
-        r = receive_answer(control, tag, end_ns, &answer);
+        r = receive_answer(control, tag, question, end_ns, &answer);
     if (r < 0)
         return r;
     if (answer.message->body_case == TCA__MESSAGE__BODY_FAILURE)

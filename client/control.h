@@ -62,6 +62,10 @@ void answer_free(struct answer *answer);
 int control_ask(struct control *control, const Tca__Message *question,
                 Tca__Message__BodyCase expected, uint64_t end_ns, struct answer *ret_answer);
 
+/* question.c: -ETIMEDOUT, with a text that says what was asked for. */
+int control_overdue(const struct control *control, const Tca__Message *question)
+    __attribute__((cold));
+
 /* Says something whose answer does not matter. Best effort. */
 void control_tell(struct control *control, const Tca__Message *message);
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,12 +67,25 @@ int tca_plan_new(struct tca *session, const struct tca_plan_args *args, struct t
     return 0;
 }
 
+const char *plan_text(const struct tca_plan *plan, char text[PLAN_TEXT_BYTES])
+{
+    char id[32] = "";
+    if (plan->state != PLAN_BUILDING)
+        snprintf(id, sizeof(id), "%llu.%u", (unsigned long long)plan->session->id, plan->id);
+    if (plan->name[0])
+        snprintf(text, PLAN_TEXT_BYTES, "plan %s%s\"%s\"", id, id[0] ? " " : "", plan->name);
+    else
+        snprintf(text, PLAN_TEXT_BYTES, "plan %s", id[0] ? id : "without a name");
+    return text;
+}
+
 static int check_building(const struct tca_plan *plan)
 {
     if (plan->state == PLAN_BUILDING)
         return 0;
-    return error_set(-EINVAL, "plan \"%s\" was committed: no steps can be added; make another plan",
-                     plan->name);
+    char name[PLAN_TEXT_BYTES];
+    return error_set(-EINVAL, "%s was committed: no steps can be added; make another plan",
+                     plan_text(plan, name));
 }
 
 int tca_plan_chain(struct tca_plan *plan)

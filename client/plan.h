@@ -123,6 +123,10 @@ struct tca_plan {
     uint32_t client_descriptors;
 };
 
+/* As errors name it: "plan 5.2 "halo"", where 5.2 is its id in tcactl plans. Returns text. */
+enum { PLAN_TEXT_BYTES = NAME_MAX_BYTES + 48 };
+const char *plan_text(const struct tca_plan *plan, char text[PLAN_TEXT_BYTES]);
+
 static inline uint32_t plan_chain_end(const struct tca_plan *plan, uint32_t chain)
 {
     return chain + 1 < plan->chain_count ? plan->chain_first[chain + 1] : plan->step_count;

@@ -13,15 +13,16 @@
  * looked. */
 static __attribute__((noinline, cold)) int look_closer(struct tca_plan *plan)
 {
+    char name[PLAN_TEXT_BYTES];
     if (plan->state == PLAN_RUNNING)
         session_progress(plan->session);
     if (plan->state == PLAN_RUNNING)
         return error_static(-EBUSY,
                             "the plan's last start still runs: tca_wait() or tca_test() first");
     if (plan->state == PLAN_BUILDING)
-        return error_set(-EINVAL, "plan \"%s\" was not committed", plan->name);
+        return error_set(-EINVAL, "%s was not committed", plan_text(plan, name));
     if (plan->broken)
-        return error_set(plan->broken, "plan \"%s\" cannot be started any more: %s", plan->name,
+        return error_set(plan->broken, "%s cannot be started any more: %s", plan_text(plan, name),
                          plan->why);
     return 0;
 }

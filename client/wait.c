@@ -3,10 +3,12 @@
  * Meanwhile everything of the session that can go on does.
  */
 #include <errno.h>
+#include <limits.h>
 
 #include "client/clock.h"
 #include "client/error.h"
 #include "client/lane.h"
+#include "client/overdue.h"
 #include "client/plan.h"
 #include "client/session.h"
 #include "proto/notify.h"
@@ -15,6 +17,9 @@ enum {
     SLICE_NS = 100 * 1000 * 1000, /* how long a sleeper trusts that somebody would wake it */
     HELPED_SLICE_NS = 100 * 1000,
 };
+
+/* The time is over: what did not happen is for the caller to say. */
+enum { TIMED_OUT = INT_MIN };
 
 /* What is waited for: > 0 it is there, 0 not yet, < 0 it failed. */
 typedef int look_fn(struct tca *session, void *subject);
@@ -52,7 +57,7 @@ static int check_rest(struct tca *session, const struct patience *patience)
         return r != 0 ? r : hopeless;
     if (patience->timeout_ns >= 0 &&
         now_ns - session->waiter.started_ns >= (uint64_t)patience->timeout_ns)
-        return error_static(-ETIMEDOUT, "it has not happened within the time allowed");
+        return TIMED_OUT;
     return 0;
 }
 
@@ -133,11 +138,11 @@ static int result_of(const struct tca_plan *plan)
 {
     if (plan->last_status == 0)
         return 1;
-    char fault[256] = "";
+    char fault[256] = "", name[PLAN_TEXT_BYTES];
     if (plan->daemon_count > 0)
         driver_fault_text((enum rail)plan->entry.rail, plan->entry.fault, fault, sizeof(fault));
-    return error_set(plan->last_status, "start %llu of plan \"%s\" failed: %s%s%s",
-                     (unsigned long long)plan->last_starts, plan->name,
+    return error_set(plan->last_status, "start %llu of %s failed: %s%s%s",
+                     (unsigned long long)plan->last_starts, plan_text(plan, name),
                      plan->broken ? plan->why : tca_strerror(plan->last_status),
                      fault[0] ? ": " : "", fault);
 }
@@ -157,7 +162,8 @@ static int hopeless_plan(struct tca *session, void *subject)
 
 static int not_committed(const struct tca_plan *plan)
 {
-    return error_set(-EINVAL, "plan \"%s\" was not committed", plan->name);
+    char name[PLAN_TEXT_BYTES];
+    return error_set(-EINVAL, "%s was not committed", plan_text(plan, name));
 }
 
 int tca_test(struct tca_plan *plan)
@@ -186,6 +192,8 @@ int tca_wait(struct tca_plan *plan, int64_t timeout_ns)
         if (r == 0)
             r = patience.timeout_ns == 0 ? look_once(session, &patience)
                                          : wait_until(session, &patience);
+        if (r == TIMED_OUT)
+            r = overdue_plan(plan, timeout_ns);
     }
     return r < 0 ? r : 0;
 }
@@ -302,7 +310,9 @@ int tca_notified_wait(struct tca *session, uint32_t rank, uint32_t slot, int64_t
     if (r < 0 || (r = session_timeout(session, timeout_ns, &patience.timeout_ns)) < 0)
         return r;
     r = patience.timeout_ns == 0 ? look_once(session, &patience) : wait_until(session, &patience);
-    return r < 0 ? r : 0;
+    if (__builtin_expect(r < 0, 0))
+        return r == TIMED_OUT ? overdue_notification(session, rank, slot, timeout_ns) : r;
+    return 0;
 }
 
 /* ---- from any rank ---- */
@@ -344,7 +354,7 @@ int tca_notified_wait_any(struct tca *session, uint32_t slot, int64_t timeout_ns
         return r;
     r = patience.timeout_ns == 0 ? look_once(session, &patience) : wait_until(session, &patience);
     if (r < 0)
-        return r;
+        return r == TIMED_OUT ? overdue_any(session, slot, timeout_ns) : r;
     *ret_rank = session->heard = any.rank;
     return 0;
 }

@@ -245,6 +245,11 @@ bool chain_waiting(const struct chain *chain)
            chain->slots[chain->next].step.kind == CHAIN_WAIT;
 }
 
+bool chain_waits_for(const struct chain *chain, const struct notify_line *line)
+{
+    return chain_waiting(chain) && chain->slots[chain->next].step.wait.line == line;
+}
+
 bool chain_ready(const struct chain *chain)
 {
     if (!chain_waiting(chain))

@@ -90,6 +90,7 @@ uint32_t chain_hops(const struct chain *chain);
 /* Whether it stands at a wait step, and whether that step's notifications are there: then
  * chain_run() would move it. */
 bool chain_waiting(const struct chain *chain);
+bool chain_waits_for(const struct chain *chain, const struct notify_line *line);
 bool chain_ready(const struct chain *chain);
 /* Whether every step of the current start was handed to its driver (or none will be any more): what
  * is started after it on the same channel cannot overtake it. */

@@ -1,5 +1,6 @@
 /* Plans that the daemon has a part in: what goes through the session's rings. */
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "proto/notify.h"
@@ -43,6 +44,7 @@ Test(seats, the_daemon_seat_goes_through_the_rings)
     struct submit_entry entry = engine_take(&kit);
     cr_assert_eq(tca_test(plan), 0);
     cr_assert_eq(tca_wait(plan, 1000), -ETIMEDOUT);
+    cr_expect(strstr(tca_error_text(), "tcactl plan explain 7.0"), "%s", tca_error_text());
 
     struct complete_entry answer = {
         .plan = entry.plan, .sequence = entry.sequence + 1, .rail = RAIL_OFI};

@@ -77,6 +77,54 @@ Test(session, a_wait_step_is_released_by_a_notification)
     kit_deinit(&kit);
 }
 
+static void expect_words(const char *const words[])
+{
+    for (; *words; words++)
+        cr_expect(strstr(tca_error_text(), *words), "\"%s\" is not in: %s", *words,
+                  tca_error_text());
+}
+
+#define EXPECT_WORDS(...) expect_words((const char *const[]){__VA_ARGS__, NULL})
+
+Test(session, time_outs_say_what_did_not_happen)
+{
+    struct kit kit;
+    struct tca_plan *named;
+    uint32_t rank;
+    kit_init(&kit, FAKE_HONEST);
+    struct tca_plan *other = notify_plan(&kit, 9), *waiting = put_plan(&kit, 0, true);
+    cr_assert_eq(tca_plan_new(kit.session, &(struct tca_plan_args){.name = "collect"}, &named), 0);
+    cr_assert_eq(tca_plan_wait(named, 0, 6, 2), 0);
+    cr_assert_eq(tca_plan_commit(named, TCA_DEFAULT), 0);
+
+    cr_assert_eq(tca_start(waiting), 0);
+    cr_assert_eq(tca_start(named), 0);
+    cr_assert_eq(tca_wait(waiting, 1000000), -ETIMEDOUT);
+    EXPECT_WORDS("start 1 of plan 7.1 \"p\"", "within 0.001 s", "rank 0", "slot 0");
+    cr_assert_eq(tca_wait(named, 1000000), -ETIMEDOUT);
+    EXPECT_WORDS("start 1 of plan 7.2 \"collect\"", "rank 0", "slot 6");
+
+    cr_assert_eq(tca_notified_wait(kit.session, 0, 5, 2000000), -ETIMEDOUT);
+    EXPECT_WORDS("rank 0", "slot 5", "within 0.002 s", "0 were taken");
+    cr_assert_eq(tca_start(other), 0);
+    cr_assert_eq(tca_notified_wait(kit.session, 0, 5, 2000000), -ETIMEDOUT);
+    EXPECT_WORDS("rank 0", "slot 5", "its slot 9 has 1");
+    cr_assert_eq(tca_notified_wait_any(kit.session, 5, 1000000, &rank), -ETIMEDOUT);
+    EXPECT_WORDS("slot 5", "within 0.001 s");
+    kit_deinit(&kit);
+}
+
+Test(session, a_silent_daemon_is_told_with_the_question)
+{
+    struct kit kit;
+    struct tca_plan *plan;
+    kit_init(&kit, FAKE_SILENT_COMMIT);
+    cr_assert_eq(tca_plan_new(kit.session, &(struct tca_plan_args){.name = "collect"}, &plan), 0);
+    cr_assert_eq(tca_plan_commit(plan, 0), -ETIMEDOUT);
+    EXPECT_WORDS("plan \"collect\"", "committed", kit.fake.address.sun_path);
+    kit_deinit(&kit);
+}
+
 Test(session, a_sleeper_is_woken_by_another_process)
 {
     struct kit kit;
