@@ -52,9 +52,11 @@ static int say_lost(const struct control *control)
                          control->path, tca_version(), which);
     case -EMFILE:
     case -ENOMEM:
-        return error_set(control->lost,
-                         "a message of the tcad at %s could not be received: %s; close the session",
-                         control->path, tca_strerror(control->lost));
+        return error_set(
+            control->lost,
+            "a message of the tcad at %s could not be received: %s%s; close the session",
+            control->path, tca_strerror(control->lost),
+            control->lost == -EMFILE ? " (ulimit -n)" : "");
     default:
         return error_set(
             control->lost,
@@ -155,6 +157,8 @@ static int send_question(struct control *control, uint32_t tag, const Tca__Messa
         r == -ENOBUFS) /* of ours; the daemon heard nothing */
         return error_set(r, "cannot send %zu bytes to tcad: %s",
                          tca__message__get_packed_size(question), tca_strerror(r));
+    if (r == -EPIPE) /* what it said before it closed is still to be heard: receive() tells */
+        return 0;
     return r < 0 ? control_lose(control, r) : 0;
 }
 

@@ -123,6 +123,11 @@ int listener_tcp(struct loop *loop, const struct sockaddr *address, socklen_t ad
 int listener_fd(struct loop *loop, int fd,
                 void (*accepted)(void *context, int fd, const char *from), void *context,
                 struct listener **ret);
+/* Who connects while there are no descriptors left waits until there are. With this, it is handed to
+ * refused() instead, with the error, which closes it before it returns: a descriptor is kept for
+ * that. */
+void listener_when_full(struct listener *listener,
+                        void (*refused)(void *context, int fd, int error));
 struct listener *listener_free(struct listener *listener); /* closes its descriptor */
 int listener_port(const struct listener *listener);        /* the TCP port in use */
 

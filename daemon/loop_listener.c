@@ -1,7 +1,9 @@
 #include <errno.h>
 #include <event2/listener.h>
+#include <fcntl.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +23,10 @@ struct listener {
     struct evconnlistener *connections;
     struct loop_timer *pause;
     bool complained;
+    int error; /* that made it pause */
+    int spare_fd;
     void (*accepted)(void *context, int fd, const char *from);
+    void (*refused)(void *context, int fd, int error); /* NULL: let them wait */
     void *context;
 };
 
@@ -65,14 +70,53 @@ static void on_error(struct evconnlistener *connections, void *context)
                   "again every %d ms",
                   strerrordesc_np(error), PAUSE_MS);
     listener->complained = true;
+    listener->error = -error;
     evconnlistener_disable(connections);
     loop_timer_set(listener->pause, PAUSE_MS * UINT64_C(1000000), 0);
+}
+
+static int take_spare(void)
+{
+    return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* Whoever waits, as long as there is still no descriptor but the spare one. They have had the pause
+ * to say who they are. */
+static void refuse_all(struct listener *listener)
+{
+    const int fd = evconnlistener_get_fd(listener->connections);
+    for (int i = 0; i < BACKLOG && listener->spare_fd >= 0; i++) {
+        struct pollfd one = {.fd = fd, .events = POLLIN};
+        int free_fd = take_spare();
+        if (free_fd >= 0) { /* there are some again */
+            close(free_fd);
+            return;
+        }
+        if (poll(&one, 1, 0) <= 0)
+            return;
+        close(listener->spare_fd);
+        int connection = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (connection >= 0)
+            listener->refused(listener->context, connection, listener->error);
+        listener->spare_fd = take_spare();
+    }
+    if (listener->spare_fd < 0)
+        listener->spare_fd = take_spare();
 }
 
 static void on_pause_over(void *context)
 {
     struct listener *listener = context;
+    if (listener->refused && (listener->error == -EMFILE || listener->error == -ENFILE))
+        refuse_all(listener);
     evconnlistener_enable(listener->connections);
+}
+
+void listener_when_full(struct listener *listener,
+                        void (*refused)(void *context, int fd, int error))
+{
+    listener->refused = refused;
+    listener->spare_fd = take_spare();
 }
 
 int listener_fd(struct loop *loop, int fd,
@@ -83,6 +127,7 @@ int listener_fd(struct loop *loop, int fd,
     if (!listener)
         return -ENOMEM;
     listener->loop = loop;
+    listener->spare_fd = -1;
     listener->accepted = accepted;
     listener->context = context;
     int r = evutil_make_socket_nonblocking(fd) < 0 ? -errno : 0;
@@ -129,6 +174,8 @@ struct listener *listener_free(struct listener *listener)
     loop_timer_free(listener->pause);
     if (listener->connections)
         evconnlistener_free(listener->connections);
+    if (listener->spare_fd >= 0)
+        close(listener->spare_fd);
     free(listener);
     return NULL;
 }

@@ -6,6 +6,7 @@
 
 #include "daemon/log.h"
 #include "daemon/peer_internal.h"
+#include "daemon/remedy.h"
 #include "daemon/tcad.h"
 
 enum { RETRY_MS = 1000 };
@@ -133,7 +134,7 @@ void peer_resolved(struct peer *peer, int error, const struct sockaddr *address,
     peer->resolve = NULL;
     if (error == 0) {
         error = connection_connect(peer, address, bytes);
-        text = strerrordesc_np(-error);
+        text = error < 0 ? remedy_text(error) : "";
     }
     if (error < 0) {
         snprintf(why, sizeof why, "%s:%u: %s", peer->address, peer->port, text);

@@ -9,6 +9,7 @@
 
 #include "config/tcad_conf.h"
 #include "daemon/region.h"
+#include "daemon/remedy.h"
 #include "daemon/space.h"
 #include "daemon/tcad.h"
 #include "proto/limits.h"
@@ -104,5 +105,5 @@ const char *region_register_text(int error)
     return error == -EFAULT
                ? "the pages of the region's memory are not there: the process that asked "
                  "for it has to touch all of them first"
-               : strerror(-error);
+               : remedy_text(error);
 }

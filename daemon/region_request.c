@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/region.h"
+#include "daemon/remedy.h"
 #include "daemon/session.h"
 #include "daemon/tcad.h"
 
@@ -80,7 +81,7 @@ static void attach(struct session *session, uint32_t tag, const Tca__RegionAlloc
     if (r < 0) {
         charge_drop(&charge);
         session_fail(session, tag, r, "region of %" PRIu64 " bytes: %s", alloc->bytes,
-                     strerror(-r));
+                     remedy_text(r));
         return;
     }
     region->charge = charge;
@@ -113,8 +114,8 @@ static const char *remedy(const struct tcad_conf *conf, int error)
 {
     if (error == -ENOSPC)
         return "the reserved address range (memory.reserved) has no gap as large";
-    if (error == -EFBIG)
-        return "tcad may not make files of that length: raise its LimitFSIZE= (ulimit -f)";
+    if (remedy_of(error))
+        return remedy_of(error);
     if (conf->memory.huge_pages == CONF_HUGE_PAGES_REQUIRE)
         return "memory.huge_pages is \"require\": reserve huge pages (vm.nr_hugepages) or set it "
                "to "

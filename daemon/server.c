@@ -11,6 +11,7 @@
 #include "daemon/log.h"
 #include "daemon/loop.h"
 #include "daemon/message.h"
+#include "daemon/remedy.h"
 #include "daemon/server_socket.h"
 #include "daemon/session.h"
 #include "daemon/tcad.h"
@@ -83,6 +84,11 @@ static bool receive(struct client *client)
     if (r == -EAGAIN || r == -EINTR)
         return true;
     if (r < 0) {
+        if (r == -EMFILE) { /* of what came with it; nothing has been done about it yet */
+            client_failf(client, header.tag, r, "a message to tcad came without its descriptor: %s",
+                         remedy_of(r));
+            return true;
+        }
         if (r == -EPROTONOSUPPORT)
             refuse_version(client, &header);
         else if (r != -ECONNRESET)
@@ -213,6 +219,28 @@ fail:
     close(fd);
 }
 
+/* There is no descriptor for it, but one for a moment: it is told so, instead of waiting in vain. */
+static void refuse(void *context, int fd, int error)
+{
+    struct server *server = context;
+    struct frame_header header;
+    struct frame *hello;
+    Tca__Failure failure;
+    Tca__Message message;
+    char text[256];
+    uint32_t tag = 1; /* of a connection's first message */
+    if (frame_recv_any(fd, &header, &hello) == 0) {
+        tag = header.tag;
+        frame_free(hello);
+    }
+    snprintf(text, sizeof text, "node %s cannot accept you: %s", server->tcad->conf->node.name,
+             remedy_text(error));
+    message_failure(&message, &failure, error, text);
+    frame_send_message(fd, tag, &message.base, NULL, 0);
+    frame_discard(fd);
+    close(fd);
+}
+
 /* ---- life ---- */
 
 int server_new(struct tcad *tcad, int fd, char *text, size_t text_bytes, struct server **ret_server)
@@ -237,6 +265,7 @@ int server_new(struct tcad *tcad, int fd, char *text, size_t text_bytes, struct 
         free(server);
         return r;
     }
+    listener_when_full(server->listener, refuse);
     *ret_server = server;
     return 0;
 }

@@ -10,6 +10,7 @@
 #include "daemon/log.h"
 #include "daemon/loop.h"
 #include "daemon/message.h"
+#include "daemon/remedy.h"
 #include "daemon/server.h"
 #include "proto/frame.h"
 #include "proto/status.h"
@@ -83,8 +84,9 @@ static void enqueue(struct client *client, uint32_t tag, const Tca__Message *mes
     for (size_t i = 0; i < fd_count; i++) {
         int fd = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
         if (fd < 0) {
+            int r = -errno;
             outgoing_free(out);
-            client_doom(client, "no descriptors left for an answer");
+            client_doom(client, remedy_text(r));
             return;
         }
         out->fds[out->fd_count++] = fd;
@@ -97,6 +99,20 @@ static void enqueue(struct client *client, uint32_t tag, const Tca__Message *mes
     loop_io_set(client->io, LOOP_READ | LOOP_WRITE);
 }
 
+/* It waits for an answer that does not get through: it is told so, and dropped, because neither side
+ * could say what it has now. */
+static void cannot_send(struct client *client, uint32_t tag, int error)
+{
+    char text[256];
+    Tca__Failure failure;
+    Tca__Message message;
+    snprintf(text, sizeof text, "the answer of tcad could not be sent: %s", remedy_text(error));
+    message_failure(&message, &failure, error, text);
+    if (tag != 0) /* 0: an event */
+        frame_send_message(client->fd, tag, &message.base, NULL, 0);
+    client_doom(client, text);
+}
+
 void client_send(struct client *client, uint32_t tag, const Tca__Message *message, const int *fds,
                  size_t fd_count)
 {
@@ -107,7 +123,7 @@ void client_send(struct client *client, uint32_t tag, const Tca__Message *messag
     if (r == -EAGAIN)
         enqueue(client, tag, message, fds, fd_count);
     else if (r < 0 && r != -EPIPE && r != -ECONNRESET) /* these two: its end of file comes next */
-        client_doom(client, strerror(-r));
+        cannot_send(client, tag, r);
 }
 
 void client_flush(struct client *client)

@@ -20,6 +20,7 @@
 #include "daemon/loop.h"
 #include "daemon/plan.h"
 #include "daemon/region.h"
+#include "daemon/remedy.h"
 #include "daemon/server.h"
 #include "daemon/tcad.h"
 #include "proto/notify.h"
@@ -287,9 +288,9 @@ struct session *session_new(struct tcad *tcad, struct client *client, uint32_t t
     session->segment_fd = session->notify_fd = session->engine_fd = -1;
     r = make_segments(session);
     if (r < 0) {
-        client_failf(client, tag, r, "session segments of %zu bytes: %s%s",
+        client_failf(client, tag, r, "session segments of %zu bytes: %s",
                      sizeof(struct session_segment) + notify_segment_bytes(session->sources),
-                     strerror(-r), r == -EFBIG ? "; raise LimitFSIZE= of tcad" : "");
+                     remedy_text(r));
         session_destroy(session);
         return NULL;
     }

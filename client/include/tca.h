@@ -20,8 +20,9 @@
  *   -ECANCELED    ended before it was done: its plan    -ENOENT      nothing is published under that name
  *                 was freed, or broke                   -EEXIST      another session has published that name
  *   -EPROTO       ranks or versions disagree            -EPROTONOSUPPORT  tcad is of another protocol version
- *   -EMFILE       no descriptors left (ulimit -n)       -EFAULT      no memory there: attached, and unmapped since
- *   -ENOSPC       no room: addresses, tca_pack()        -ENODATA     no start was complete yet: no receipt
+ *   -EMFILE       no descriptors left (ulimit -n), or   -EFAULT      no memory there: attached, and unmapped since
+ *                 tcad has none (LimitNOFILE=)          -ENODATA     no start was complete yet: no receipt
+ *   -ENOSPC       no room: addresses, tca_pack()        -ENFILE      the machine has no descriptors left
  *
  * Threads: a session and everything made from it belong to one thread at a time. Different sessions may be used by different
  * threads without locks. Nothing is shared between sessions but what the kernel shares.
