@@ -258,6 +258,14 @@ static void nothing(struct engine *engine, void *context)
 {
 }
 
+static void not_registered(void *context)
+{
+    struct binding *binding = context;
+    binding->rails = 0;
+    binding->error = -ENOMEM;
+    engine_call(binding->tcad->engine, nothing, land_done, binding);
+}
+
 void binding_new(struct tcad *tcad, const struct binding_args *args,
                  void (*made)(void *context, int status, struct binding *binding, const char *text),
                  void *context)
@@ -296,11 +304,8 @@ void binding_new(struct tcad *tcad, const struct binding_args *args,
     }
     binding->making = true;
     link_binding(binding);
-    if (worker_submit(tcad->worker, register_work, register_done, binding) < 0) {
-        binding->rails = 0;
-        binding->error = -ENOMEM;
-        engine_call(tcad->engine, nothing, land_done, binding);
-    }
+    if (worker_submit(tcad->worker, register_work, register_done, not_registered, binding) < 0)
+        not_registered(binding);
 }
 
 /* ---- ending ---- */

@@ -156,6 +156,14 @@ static void done(void *context)
     end(run);
 }
 
+static void dropped(void *context)
+{
+    struct run *run = context;
+    if (run->reply)
+        admin_reply_fail(run->reply, -ECANCELED, "tcad is ending");
+    end(run);
+}
+
 static void begin(struct tcad *tcad, struct admin_reply *reply)
 {
     struct run *run = calloc(1, sizeof *run);
@@ -178,7 +186,8 @@ static void begin(struct tcad *tcad, struct admin_reply *reply)
     /* On a thread of its own: it takes seconds, and far more where a neighbour's board is stuck. */
     if (run && !tcad->calibrator)
         worker_new(tcad->loop, &tcad->calibrator);
-    if (!run || !tcad->calibrator || worker_submit(tcad->calibrator, work, done, run) < 0) {
+    if (!run || !tcad->calibrator ||
+        worker_submit(tcad->calibrator, work, done, dropped, run) < 0) {
         end(run);
         if (reply)
             admin_reply_fail(reply, -ENOMEM, "no memory to calibrate");

@@ -50,6 +50,14 @@ static void done(void *context)
     resolve_free(resolve);
 }
 
+static void dropped(void *context)
+{
+    struct resolve *resolve = context;
+    if (resolve->peer)
+        resolve->peer->resolve = NULL;
+    resolve_free(resolve);
+}
+
 int resolve_start(struct peer *peer, struct sockaddr_storage *ret_address, socklen_t *ret_bytes)
 {
     struct addrinfo *found;
@@ -69,7 +77,8 @@ int resolve_start(struct peer *peer, struct sockaddr_storage *ret_address, sockl
     resolve->peer = peer;
     memcpy(resolve->port, port, sizeof port);
     resolve->host = strdup(peer->address);
-    int r = resolve->host ? worker_submit(peer->peers->tcad->worker, work, done, resolve) : -ENOMEM;
+    int r = resolve->host ? worker_submit(peer->peers->tcad->worker, work, done, dropped, resolve)
+                          : -ENOMEM;
     if (r < 0) {
         resolve_free(resolve);
         return r;

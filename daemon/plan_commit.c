@@ -39,6 +39,12 @@ static void settled(void *context)
     plan_advance(plan);
 }
 
+static void not_registered(void *context)
+{
+    plan_fail(context, -ECANCELED, "tcad is ending");
+    settled(context);
+}
+
 /* Picks every daemon-seat unit's driver and link. */
 static int choose(struct plan *plan)
 {
@@ -74,7 +80,7 @@ void plan_register(struct plan *plan)
         return;
     }
     plan_set_state(plan, PLAN_REGISTERING);
-    if (worker_submit(plan->tcad->worker, register_work, settled, plan) < 0)
+    if (worker_submit(plan->tcad->worker, register_work, settled, not_registered, plan) < 0)
         plan_fail(plan, -ENOMEM, "no memory");
     else
         plan->pending++;

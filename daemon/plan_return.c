@@ -68,6 +68,13 @@ static void connected(void *context)
     engine_call(proof->tcad->engine, ask_work, NULL, proof);
 }
 
+static void dropped(void *context)
+{
+    struct proof *proof = context;
+    link_unref(proof->link);
+    free(proof);
+}
+
 static void prove(struct tcad *tcad, struct link *link)
 {
     struct proof *proof = malloc(sizeof *proof);
@@ -75,9 +82,8 @@ static void prove(struct tcad *tcad, struct link *link)
         return; /* the next look tries again */
     *proof = (struct proof){.tcad = tcad, .link = link};
     link->refs++;
-    if (worker_submit(tcad->worker, connect_work, connected, proof) < 0) {
-        link_unref(link);
-        free(proof);
+    if (worker_submit(tcad->worker, connect_work, connected, dropped, proof) < 0) {
+        dropped(proof);
         return;
     }
     comeback_asked(&link->comeback);

@@ -13,6 +13,7 @@ struct job {
     struct worker *worker;
     void (*work)(void *context);
     void (*done)(void *context);
+    void (*dropped)(void *context);
     void *context;
 };
 
@@ -90,6 +91,7 @@ struct worker *worker_free(struct worker *worker)
     while (worker->first) {
         struct job *job = worker->first;
         worker->first = job->next;
+        job->dropped(job->context);
         free(job);
     }
     pthread_cond_destroy(&worker->wake);
@@ -99,12 +101,13 @@ struct worker *worker_free(struct worker *worker)
 }
 
 int worker_submit(struct worker *worker, void (*work)(void *context), void (*done)(void *context),
-                  void *context)
+                  void (*dropped)(void *context), void *context)
 {
     struct job *job = malloc(sizeof *job);
     if (!job)
         return -ENOMEM;
-    *job = (struct job){.worker = worker, .work = work, .done = done, .context = context};
+    *job = (struct job){
+        .worker = worker, .work = work, .done = done, .dropped = dropped, .context = context};
     pthread_mutex_lock(&worker->mutex);
     *worker->last = job;
     worker->last = &job->next;

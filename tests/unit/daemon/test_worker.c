@@ -1,0 +1,97 @@
+/* Jobs of the worker: each ends exactly once, whenever the worker does. */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <time.h>
+
+#include "daemon/loop.h"
+#include "daemon/worker.h"
+
+TestSuite(worker, .timeout = 60);
+
+enum { JOBS = 20 };
+
+struct job {
+    sem_t *begun, *gate; /* NULL: it has nothing to wait for */
+    unsigned works, dones, drops;
+    struct loop *stop;
+};
+
+static void work(void *context)
+{
+    struct job *job = context;
+    if (job->gate) {
+        sem_post(job->begun);
+        sem_wait(job->gate);
+    }
+    job->works++;
+}
+
+static void done(void *context)
+{
+    struct job *job = context;
+    job->dones++;
+    if (job->stop)
+        loop_stop(job->stop);
+}
+
+static void dropped(void *context)
+{
+    ((struct job *)context)->drops++;
+}
+
+Test(worker, does_its_jobs_in_order)
+{
+    struct loop *loop;
+    struct worker *worker;
+    struct job jobs[JOBS] = {0};
+    cr_assert_eq(loop_new(&loop), 0);
+    cr_assert_eq(worker_new(loop, &worker), 0);
+    jobs[JOBS - 1].stop = loop;
+    for (int i = 0; i < JOBS; i++)
+        cr_assert_eq(worker_submit(worker, work, done, dropped, &jobs[i]), 0);
+    cr_assert_not(worker_idle(worker));
+    cr_assert_eq(loop_run(loop), 0);
+    cr_assert(worker_idle(worker));
+    for (int i = 0; i < JOBS; i++) {
+        cr_assert_eq(jobs[i].works, 1);
+        cr_assert_eq(jobs[i].dones, 1);
+        cr_assert_eq(jobs[i].drops, 0);
+    }
+    worker_free(worker);
+    loop_free(loop);
+}
+
+static void *open_gate(void *gate)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL); /* worker_free() waits by now */
+    sem_post(gate);
+    return NULL;
+}
+
+Test(worker, lets_go_of_what_it_did_not_begin)
+{
+    struct loop *loop;
+    struct worker *worker;
+    pthread_t opener;
+    sem_t begun, gate;
+    struct job jobs[JOBS] = {[0].begun = &begun, [0].gate = &gate};
+    sem_init(&begun, 0, 0);
+    sem_init(&gate, 0, 0);
+    cr_assert_eq(loop_new(&loop), 0);
+    cr_assert_eq(worker_new(loop, &worker), 0);
+    for (int i = 0; i < JOBS; i++)
+        cr_assert_eq(worker_submit(worker, work, done, dropped, &jobs[i]), 0);
+    sem_wait(&begun);
+    cr_assert_eq(pthread_create(&opener, NULL, open_gate, &gate), 0);
+    worker_free(worker);
+    pthread_join(opener, NULL);
+    loop_free(loop);
+    cr_assert_eq(jobs[0].dones, 1);
+    for (int i = 0; i < JOBS; i++) {
+        cr_assert_eq(jobs[i].works, jobs[i].dones, "job %d", i);
+        cr_assert_eq(jobs[i].dones + jobs[i].drops, 1, "job %d was forgotten", i);
+    }
+    sem_destroy(&begun);
+    sem_destroy(&gate);
+}
