@@ -5,14 +5,17 @@
  *   DIRECT  both sides contiguous: written from region to region by the provider, in pieces
  *   GATHER  the target is contiguous: packed here into bounce buffers, which are written there
  *   RING    the target is not, or the put is short: segments go into a ring that the receiver keeps
- *           for us, and its progress() scatters them; short ones and what is not contiguous here
- *           are packed into a mirror of the ring, the rest is written from where it is
+ *           for us, and its progress() scatters them: one message instead of two, for two copies;
+ *           short puts and what is not contiguous here are copied into a mirror of the ring, the rest
+ *           is written from where it is
  * The last unit of a put is a segment, with or without data; working on it raises the notification.
  *
  * Nothing is lost, and nothing arrives twice: what is sent to a peer is a sequence of units (pieces
  * and segments; ofi_wire.h), the receiver counts those that it has worked on, in order, and the
  * sender keeps each until it knows that it was counted. A put whose bytes are in the mirror is done
- * at once, any other when its last unit was counted. A connection that breaks takes with it what
+ * at once, any other when its last unit was counted. The last unit of such a put asks the receiver
+ * to say the count (a credit) as soon as it has nothing better to do, and so does a unit that a
+ * flush sends; else a credit comes for many units, or after a few milliseconds. A connection that breaks takes with it what
  * was on its way: when the provider says so, or no count has come for a while, the sender asks for
  * it (SYNC), and sends again what comes after it. The answer says all, because by then no earlier
  * connection can deliver anything: a provider has one at a time between two endpoints, and what it
@@ -157,8 +160,10 @@ void ofi_source_bye(struct ofi_driver *ofi, const struct ofi_message *message);
 void ofi_source_sync(struct ofi_driver *ofi, const struct ofi_message *message);
 /* Works on what has come: how many units. */
 int ofi_source_unit(struct ofi_driver *ofi, uint64_t data);
-/* Credits and WELCOMEs that are owed; idle: all of them, else those that cannot wait. How many. */
+/* Credits and WELCOMEs that are owed and due; idle: also those that were asked for. How many. */
 int ofi_sources_settle(struct ofi_driver *ofi, bool idle);
+/* Whether some of them are to be tried again soon. */
+bool ofi_sources_hurry(const struct ofi_driver *ofi);
 /* Drops those of an instance (NULL: all, and the endpoint has been closed). */
 void ofi_sources_drop(struct ofi_driver *ofi, const struct ofi_secret *cookie);
 
@@ -198,6 +203,8 @@ bool ofi_flushes_of(const struct ofi_driver *ofi, const struct ofi_peer *peer);
 /* One unit of a put: 0, -EAGAIN (peer->blocked says why), or another error: the peer cannot be
  * reached. */
 int ofi_write_next(struct ofi_driver *ofi, struct ofi_put *put);
+/* A unit that does nothing but ask for the count: the same. */
+int ofi_write_ask(struct ofi_driver *ofi, struct ofi_peer *peer);
 /* The unit link.again once more: the same. */
 int ofi_write_again(struct ofi_driver *ofi, struct ofi_peer *peer);
 /* Bytes and completion data, copied. */

@@ -16,6 +16,7 @@ int ofi_peer_flush(struct driver *driver, struct driver_peer *driver_peer, struc
     *flush =
         (struct ofi_flush){.next = ofi->flushes, .peer = peer, .op = op, .count = peer->link.sent};
     ofi->flushes = flush;
+    peer->link.ask = true;
     ofi_peer_activate(ofi, peer);
     return 0;
 }

@@ -6,14 +6,15 @@ enum {
     OFI_SEGMENT_BYTES = 128 << 10, /* payload, when the configuration does not say */
     OFI_SEGMENT_MIN = 4 << 10,
     OFI_SEGMENT_MAX = 4 << 20,
-    OFI_BOUNCES = 16,           /* gathered pieces on their way out, all peers together */
-    OFI_SEGMENTS_MAX = 8,       /* of these of one put: others need bounce buffers, too */
-    OFI_RING_SEGMENTS = 8,      /* of the largest size that a ring has room for */
-    OFI_RING_MAX = 64 << 20,    /* bytes: what we believe of a peer's */
-    OFI_WINDOW = 64,            /* units of a link that were sent and not yet worked on: bits of
+    OFI_BOUNCES = 16,        /* gathered pieces on their way out, all peers together */
+    OFI_SEGMENTS_MAX = 8,    /* of these of one put: others need bounce buffers, too */
+    OFI_RING_SEGMENTS = 8,   /* of the largest size that a ring has room for */
+    OFI_RING_MAX = 64 << 20, /* bytes: what we believe of a peer's */
+    OFI_WINDOW = 64,         /* units of a link that were sent and not yet worked on: bits of
                         ofi_source.arrived */
-    OFI_CREDIT_EVERY = 16,      /* units; a quarter of the ring likewise; or when there is time */
-    OFI_INLINE_BYTES = 4 << 10, /* of a put that go through the ring though they need not */
+    OFI_CREDIT_EVERY = 16,   /* units; a quarter of the ring likewise */
+    OFI_CREDIT_MS = 5,       /* after so long a sender is told of fewer, too: less than AGAIN_MS */
+    OFI_INLINE_BYTES = 32 << 10, /* of a put that go through the ring though they need not */
 
     /* Pieces of a DIRECT put: what comes after it on the connection need not wait for more than so
      * many of so many bytes. */

@@ -266,7 +266,9 @@ static void set_timer(struct ofi_driver *ofi, uint64_t period_ms)
  * when nothing is queued. */
 static uint64_t wake_after_ms(const struct ofi_driver *ofi)
 {
-    uint64_t after_ms = ofi->owed || ofi->requests.recvs || !ofi->cq_has_fd ? OFI_RETRY_MS : 0;
+    if (ofi->requests.recvs || !ofi->cq_has_fd || ofi_sources_hurry(ofi))
+        return OFI_RETRY_MS;
+    uint64_t after_ms = ofi->owed ? OFI_CREDIT_MS : 0;
     if (after_ms == 0 && ofi_graves_waiting(ofi))
         after_ms = OFI_AGAIN_MS;
     for (const struct ofi_peer *peer = ofi->active.next_active; peer != &ofi->active;

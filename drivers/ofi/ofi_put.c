@@ -243,6 +243,20 @@ static int pump_again(struct ofi_driver *ofi, struct ofi_peer *peer, unsigned bu
     return posted;
 }
 
+/* A flush waits for the count of what was sent: asks for it, unless the last unit does. */
+static enum ofi_blocked pump_ask(struct ofi_driver *ofi, struct ofi_peer *peer)
+{
+    struct ofi_link *link = &peer->link;
+    const bool known = link->counted == link->sent || link->asked_for == link->sent;
+    const int r = known ? 0 : ofi_write_ask(ofi, peer);
+    link->ask = r < 0;
+    if (r == -EAGAIN)
+        return peer->blocked;
+    if (r < 0)
+        ofi_peer_doom(ofi, peer, -EHOSTDOWN);
+    return OFI_RUNNING;
+}
+
 int ofi_peer_pump(struct ofi_driver *ofi, struct ofi_peer *peer, unsigned budget)
 {
     enum ofi_blocked blocked = OFI_RUNNING;
@@ -255,7 +269,9 @@ int ofi_peer_pump(struct ofi_driver *ofi, struct ofi_peer *peer, unsigned budget
         if (peer->link.again != peer->link.sent)
             return posted;
     }
-    while (budget > 0 && (put = ofi_put_next(peer)) && put != idle &&
+    if (peer->link.ask)
+        blocked = pump_ask(ofi, peer);
+    while (peer->error == 0 && budget > 0 && (put = ofi_put_next(peer)) && put != idle &&
            blocked != OFI_BLOCKED_PROVIDER) {
         int r = post(ofi, put, &budget);
         if (r == -EAGAIN) {

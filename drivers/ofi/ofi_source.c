@@ -12,7 +12,7 @@ static void owe(struct ofi_driver *ofi, struct ofi_source *source)
     if (source->owed)
         return;
     source->owed = true;
-    source->owed_since_ns = source->retry_ns = clock_now_ns();
+    source->due_ns = clock_now_ns() + OFI_CREDIT_MS * UINT64_C(1000000);
     source->next_owed = ofi->owed;
     ofi->owed = source;
 }
@@ -214,10 +214,12 @@ static int give_credit(struct ofi_driver *ofi, struct ofi_source *source)
     if (r == 0) {
         source->credited = source->counted;
         source->uncredited_bytes = 0;
+        source->asked = false;
     }
     return r;
 }
 
+/* The sender runs out of room. */
 static bool urgent(const struct ofi_source *source)
 {
     return source->counted - source->credited >= OFI_CREDIT_EVERY ||
@@ -232,10 +234,27 @@ static int settle(struct ofi_driver *ofi, struct ofi_source *source)
     return r;
 }
 
-/*
- * Pays what it can; what is left stays owed and is tried less and less often, because each try may
- * be a connection. A sender that cannot be reached for too long has lost its ring.
- */
+/* A credit costs both sides a message: for what nobody waits for there is one for many units, and
+ * the last ones get theirs after a while. */
+static bool is_due(const struct ofi_source *source, uint64_t now_ns, bool idle)
+{
+    if (source->refused_ns > 0)
+        return now_ns >= source->retry_ns;
+    return source->welcome || urgent(source) || (idle && source->asked) || now_ns >= source->due_ns;
+}
+
+/* It is tried less and less often, because each try may be a connection. False: it cannot be reached
+ * for too long. */
+static bool put_off(struct ofi_source *source, uint64_t now_ns)
+{
+    if (source->refused_ns == 0)
+        source->refused_ns = now_ns;
+    const uint64_t age_ns = now_ns - source->refused_ns;
+    source->retry_ns = now_ns + age_ns / 2;
+    return age_ns <= OFI_STALL_MS * UINT64_C(1000000);
+}
+
+/* Pays what is due. A sender that cannot be reached for too long has lost its ring. */
 int ofi_sources_settle(struct ofi_driver *ofi, bool idle)
 {
     const uint64_t now_ns = clock_now_ns();
@@ -243,24 +262,32 @@ int ofi_sources_settle(struct ofi_driver *ofi, bool idle)
     struct ofi_source **link = &ofi->owed;
     while (*link) {
         struct ofi_source *source = *link;
-        const uint64_t age_ns = now_ns - source->owed_since_ns;
-        if (age_ns > OFI_STALL_MS * UINT64_C(1000000)) {
-            source_end(ofi, source, false); /* takes it from the list */
+        if (!is_due(source, now_ns, idle)) {
+            link = &source->next_owed;
             continue;
         }
-        const bool early = now_ns < source->retry_ns || (!idle && !urgent(source));
-        const int r = early ? 0 : settle(ofi, source);
-        if (early || r == -EAGAIN || r == -ENOBUFS) {
-            if (!early)
-                source->retry_ns = now_ns + age_ns / 2;
-            link = &source->next_owed;
+        const int r = settle(ofi, source);
+        if (r == -EAGAIN || r == -ENOBUFS) {
+            if (put_off(source, now_ns))
+                link = &source->next_owed;
+            else
+                source_end(ofi, source, false); /* takes it from the list */
             continue;
         }
         *link = source->next_owed;
         source->owed = false;
+        source->refused_ns = 0;
         settled++;
     }
     return settled;
+}
+
+bool ofi_sources_hurry(const struct ofi_driver *ofi)
+{
+    for (const struct ofi_source *source = ofi->owed; source; source = source->next_owed)
+        if (source->asked || source->welcome || source->refused_ns > 0 || urgent(source))
+            return true;
+    return false;
 }
 
 /* ---- units ---- */
@@ -302,6 +329,7 @@ static bool take_segment(struct ofi_driver *ofi, struct ofi_source *source)
     source->uncredited_bytes +=
         next > source->head ? next - source->head : source->ring_bytes - source->head;
     source->head = next;
+    source->asked |= segment.flags & OFI_SEGMENT_ASK;
     land(ofi, &segment, place + sizeof(segment));
     return true;
 }

@@ -143,6 +143,8 @@ struct ofi_link {
     struct ofi_region *mirror; /* of the ring */
     uint64_t sent, counted;    /* units */
     uint64_t again;            /* before `sent`: units from here on are to be sent again */
+    uint64_t asked_for;        /* a unit sent has asked for the count up to here */
+    bool ask;                  /* one is to ask for the count of all that were sent */
     uint32_t head;             /* of the ring: where the next segment goes */
     struct ofi_unit units[OFI_WINDOW];
 
@@ -212,9 +214,11 @@ struct ofi_source {
     /* in the list of those who are owed a credit, or a WELCOME */
     struct ofi_source *next_owed;
     bool owed;
-    uint64_t owed_since_ns;
-    uint64_t retry_ns; /* not before; clock_now_ns() */
-    bool welcome;      /* the WELCOME is still to be sent */
+    bool asked;          /* the sender waits for the credit */
+    bool welcome;        /* the WELCOME is still to be sent */
+    uint64_t due_ns;     /* a credit that nobody waits for; clock_now_ns() */
+    uint64_t refused_ns; /* since then the provider takes nothing; 0: it does */
+    uint64_t retry_ns;   /* not before */
 
     /* Freed memory (ofi_grave.c): until which grave it has said that nothing more will come */
     uint64_t clear, asked_clear;

@@ -117,7 +117,11 @@ static_assert(sizeof(struct ofi_blob) == 64 && sizeof(struct ofi_blob) <= LANDIN
  * of OFI_SEGMENT_ALIGN bytes; the next one is at the ring's beginning when the largest would not fit
  * behind this one.
  */
-enum { OFI_SEGMENT_LAST = 1 << 0, OFI_SEGMENT_ALIGN = 64 };
+enum {
+    OFI_SEGMENT_LAST = 1 << 0, /* of its put, whose pieces came before it */
+    OFI_SEGMENT_ASK = 1 << 1,  /* the sender waits for the count: tell it soon */
+    OFI_SEGMENT_ALIGN = 64,
+};
 struct ofi_segment {
     struct ofi_secret secret; /* of the ring */
     uint64_t sequence;
@@ -125,7 +129,7 @@ struct ofi_segment {
     uint64_t position_bytes; /* of the payload: packed, in the landing's layout */
     uint32_t length_bytes;
     uint32_t landing; /* as ofi_landing_id() */
-    uint32_t flags;   /* LAST: of its put, whose pieces came before it */
+    uint32_t flags;
     uint32_t reserved[3];
 };
 static_assert(sizeof(struct ofi_segment) == 64, "wire format");

@@ -185,6 +185,33 @@ static int send_unit(struct ofi_driver *ofi, struct ofi_peer *peer, const struct
     return 0;
 }
 
+/* In the mirror, at the ring's head. */
+static struct ofi_segment *begin_segment(struct ofi_link *link, uint32_t length_bytes)
+{
+    struct ofi_segment *segment = (struct ofi_segment *)(link->mirror->memory.base + link->head);
+    *segment = (struct ofi_segment){
+        .secret = link->secret,
+        .sequence = link->sent,
+        .length_bytes = length_bytes,
+    };
+    return segment;
+}
+
+static int send_segment(struct ofi_driver *ofi, struct ofi_peer *peer,
+                        const struct ofi_segment *segment, struct ofi_unit *unit)
+{
+    struct ofi_link *link = &peer->link;
+    unit->offset = link->head;
+    int r = send_unit(ofi, peer, unit);
+    if (r < 0)
+        return r;
+    link->head =
+        ofi_segment_after(link->head, segment->length_bytes, link->segment_bytes, link->ring_bytes);
+    if (segment->flags & OFI_SEGMENT_ASK)
+        link->asked_for = link->sent;
+    return 0;
+}
+
 static int send_piece(struct ofi_driver *ofi, struct ofi_put *put, uint64_t left)
 {
     const uint64_t most = put->packer ? ofi->requests.segment_bytes : ofi->write_max_bytes;
@@ -204,7 +231,7 @@ static int send_piece(struct ofi_driver *ofi, struct ofi_put *put, uint64_t left
 
 /* With what is left of a put that goes through the ring, as far as it fits; with nothing at the end
  * of one whose pieces went before. */
-static int send_segment(struct ofi_driver *ofi, struct ofi_put *put, uint64_t left)
+static int send_last(struct ofi_driver *ofi, struct ofi_put *put, uint64_t left)
 {
     struct ofi_link *link = &put->peer->link;
     uint64_t most = link->segment_bytes - sizeof(struct ofi_segment);
@@ -216,46 +243,58 @@ static int send_segment(struct ofi_driver *ofi, struct ofi_put *put, uint64_t le
         return blocked(put->peer, OFI_BLOCKED_ORDER);
     if (!has_room(link, (uint32_t)sizeof(struct ofi_segment) + length))
         return blocked(put->peer, OFI_BLOCKED_LINK);
-    struct ofi_segment *segment = (struct ofi_segment *)(link->mirror->memory.base + link->head);
-    *segment = (struct ofi_segment){
-        .secret = link->secret,
-        .sequence = link->sent,
-        .landing_key = put->landing_key,
-        .position_bytes = length > 0 ? put->posted_bytes : 0,
+    /* The last segment of pieces is the put's, too: it is done when they are known to be there. */
+    struct ofi_unit unit = {
+        .put = copied && !(length == 0 && put->path != OFI_RING) ? NULL : put,
+        .position_bytes = put->posted_bytes,
         .length_bytes = length,
-        .landing = put->landing,
-        .flags = length == left ? OFI_SEGMENT_LAST : 0,
     };
+    struct ofi_segment *segment = begin_segment(link, length);
+    segment->landing_key = put->landing_key;
+    segment->position_bytes = length > 0 ? put->posted_bytes : 0;
+    segment->landing = put->landing;
+    if (length == left)
+        segment->flags = OFI_SEGMENT_LAST | (unit.put ? OFI_SEGMENT_ASK : 0);
     if (put->packer && length > 0)
         copy_program_pack(put->packer, segment + 1, put->base, put->posted_bytes, length);
     else if (copied && length > 0)
         memcpy(segment + 1, put->base + put->posted_bytes, length);
-    /* The last segment of pieces is the put's, too: it is done when they are known to be there. */
-    const struct ofi_unit unit = {
-        .put = copied && !(length == 0 && put->path != OFI_RING) ? NULL : put,
-        .position_bytes = put->posted_bytes,
-        .length_bytes = length,
-        .offset = link->head,
-    };
-    int r = send_unit(ofi, put->peer, &unit);
+    int r = send_segment(ofi, put->peer, segment, &unit);
     if (r < 0)
         return r;
-    link->head = ofi_segment_after(link->head, length, link->segment_bytes, link->ring_bytes);
     put->posted_bytes += length;
     put->posted = put->posted_bytes == put->size_bytes;
     return 0;
 }
 
+/* Whether anything new may be sent now. */
+static bool is_open(const struct ofi_link *link)
+{
+    return link->state == OFI_LINK_READY && link->again == link->sent &&
+           link->sent - link->counted < OFI_WINDOW;
+}
+
+int ofi_write_ask(struct ofi_driver *ofi, struct ofi_peer *peer)
+{
+    struct ofi_link *link = &peer->link;
+    if (!is_open(link) || !has_room(link, sizeof(struct ofi_segment)))
+        return blocked(peer, OFI_BLOCKED_LINK);
+    struct ofi_unit unit = {0};
+    struct ofi_segment *segment = begin_segment(link, 0);
+    segment->landing = UINT32_MAX; /* nothing is to be told */
+    segment->flags = OFI_SEGMENT_ASK;
+    return send_segment(ofi, peer, segment, &unit);
+}
+
 int ofi_write_next(struct ofi_driver *ofi, struct ofi_put *put)
 {
     struct ofi_link *link = &put->peer->link;
-    if (link->state != OFI_LINK_READY || link->again != link->sent ||
-        link->sent - link->counted == OFI_WINDOW)
+    if (!is_open(link))
         return blocked(put->peer, OFI_BLOCKED_LINK);
     const uint64_t left = put->size_bytes - put->posted_bytes;
     if (put->path != OFI_RING && left > 0)
         return send_piece(ofi, put, left);
     if (!ofi->ordered && put->outstanding > 0)
         return blocked(put->peer, OFI_BLOCKED_ORDER);
-    return send_segment(ofi, put, left);
+    return send_last(ofi, put, left);
 }
