@@ -186,6 +186,18 @@ static int set(struct actor *actor, const struct words *words)
     return say("set");
 }
 
+/* same REGION OFFSET BYTES VALUE: -EBADMSG when some byte there is another one */
+static int same(struct actor *actor, const struct words *words)
+{
+    const uint8_t *base = place(actor, words);
+    const uint64_t bytes = word_number(words, 3), value = word_number(words, 4);
+    for (uint64_t i = 0; i < bytes; i++)
+        if (base[i] != value)
+            return say_error(-EBADMSG, "byte %llu of %llu was written", (unsigned long long)i,
+                             (unsigned long long)bytes);
+    return say("%llu", (unsigned long long)bytes);
+}
+
 /* read REGION OFFSET BYTES: ok HEX */
 static int read_bytes(struct actor *actor, const struct words *words)
 {
@@ -203,15 +215,8 @@ static int point(struct actor *actor, const struct words *words)
 }
 
 const struct command data_commands[] = {
-    {"attach", 1, attach},
-    {"alloc", 1, alloc},
-    {"free", 1, free_region},
-    {"handle", 1, handle},
-    {"fill", 4, fill},
-    {"check", 4, check},
-    {"set", 4, set},
-    {"guarded", 4, guarded},
-    {"read", 3, read_bytes},
-    {"point", 3, point},
-    {NULL},
+    {"attach", 1, attach},   {"alloc", 1, alloc},     {"free", 1, free_region},
+    {"handle", 1, handle},   {"fill", 4, fill},       {"check", 4, check},
+    {"set", 4, set},         {"guarded", 4, guarded}, {"same", 4, same},
+    {"read", 3, read_bytes}, {"point", 3, point},     {NULL},
 };

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Memory that goes while another node puts into it over ofi: its owner is killed, or frees it. Nothing of what was on its way lands in
+the memory that others are given in its place, and nobody else notices.
+
+TCA_TEST_FREED=1000 is so many of each, as the soak of a release; a few are enough to see that it works at all.
+"""
+
+import os
+import random
+import time
+
+import harness
+from harness import Stream
+
+TIMES = int(os.environ.get("TCA_TEST_FREED", "0")) or 14
+CANARY = 0x5a
+SIZES = [4096 << power for power in range(13)]  # up to 16 MiB
+
+
+def shape(size, number):
+    """Every third one in blocks, which go through the receiver's ring."""
+    return f"256x{size // 512}x{size // 256}" if number % 3 == 2 else str(size)
+
+
+class Freed(harness.Case):
+    def setUp(self):
+        super().setUp()
+        self.random = random.Random(1)
+        self.nodes = self.cluster(2)
+        self.bystander = Stream(*self.nodes.group([0, 1], name="bystander"), rail="ofi", shape="64x1024x4096")
+        self.bystander.begin()
+        self.before = [node.counts() for node in self.nodes.nodes]
+        self.other = None  # a session of somebody else on the receivers' node
+
+    def tearDown(self):
+        self.assertGreater(self.bystander.finish(), 0)
+        super().tearDown()
+
+    def job(self, number):
+        size = SIZES[number % len(SIZES)]
+        sender, receiver = self.nodes.group([0, 1], name=f"job{number}")
+        source, _ = sender.alloc(size)
+        target, _ = receiver.alloc(size)
+        sender.ask(f"set {source} 0 {size} 0xbb")
+        what = shape(size, number)
+        plan = sender.plan(f"put {source} 0 {what} {receiver.handle(target)} 0 {what}", "notify 1 0", rail="ofi", seat="daemon")
+        sender.tell(f"repeat {plan} 0")
+        time.sleep(self.random.uniform(0, 0.03))
+        return size, sender, receiver, target
+
+    def others_memory(self, size):
+        """Of the same size, so that it may lie where the other one has lain, and taken as soon as that has gone."""
+        regions = [self.other.alloc(size)[0] for _ in range(3)]
+        for region in regions:
+            self.other.ask(f"set {region} 0 {size} {CANARY}")
+        return regions
+
+    def check(self, regions, size):
+        for region in regions:
+            self.other.ask(f"same {region} 0 {size} {CANARY}")
+
+    def rounds(self, end_target, error):
+        for number in range(TIMES):
+            with self.subTest(number=number):
+                self.other = self.nodes.actor(1)
+                self.other.ask("open - 0 1 -2")
+                size, sender, receiver, target = self.job(number)
+                end_target(receiver, target)
+                regions = self.others_memory(size)
+                with self.refused(error):
+                    sender.answer()
+                self.check(regions, size)
+                for actor in (sender, receiver):
+                    actor.end()
+                self.check(regions, size)
+                self.other.end()
+                if number % 50 == 0:
+                    self.check_nothing_is_left()
+        self.check_nothing_is_left()
+
+    def check_nothing_is_left(self):
+        harness.until(lambda: [node.counts() for node in self.nodes.nodes] == self.before, "what they held is freed")
+
+    def test_receivers_are_killed(self):
+        self.rounds(lambda receiver, _: receiver.kill(), "-EOWNERDEAD")
+
+    def test_targets_are_freed(self):
+        self.rounds(lambda receiver, target: receiver.ask(f"free {target}"), "-ESTALE")
+
+
+if __name__ == "__main__":
+    harness.main()
