@@ -97,7 +97,7 @@ static int add_block(struct transpose *transpose, int slot, uint32_t to)
 
         r = tca_plan_put(plan, &put);
     }
-    if (r >= 0 && to != me)
+    if (r >= 0)
         r = tca_plan_notify(plan, to, (uint32_t)slot);
     tca_layout_free(from_layout);
     tca_layout_free(to_layout);
@@ -229,16 +229,16 @@ static int failed(const struct transpose *transpose, const char *what, int r)
 }
 
 /*
- * The parts of all others have come, and the own ones are on their way: what is then put into a
- * matrix here overwrites only what its sender has already got.
+ * All parts have come, the own one, too: that the start is complete says only that its source may be
+ * written again. What is then put into a matrix here overwrites only what its sender has already
+ * got.
  */
 static int turn(struct transpose *transpose, int slot)
 {
     int r = tca_start(transpose->plans[slot]);
 
     for (uint32_t rank = 0; rank < transpose->ranks && r >= 0; rank++)
-        if (rank != transpose->me)
-            r = tca_notified_wait(transpose->session, rank, (uint32_t)slot, PATIENCE_NS);
+        r = tca_notified_wait(transpose->session, rank, (uint32_t)slot, PATIENCE_NS);
     if (r >= 0)
         r = tca_wait(transpose->plans[slot], PATIENCE_NS);
     return failed(transpose, "transposing", r);
