@@ -7,6 +7,7 @@
 #include "daemon/engine.h"
 #include "daemon/exposure.h"
 #include "daemon/group.h"
+#include "daemon/guard.h"
 #include "daemon/inspect.h"
 #include "daemon/loop.h"
 #include "daemon/peer.h"
@@ -231,6 +232,9 @@ json_t *inspect_stats(struct tcad *tcad)
     one(families, "tcad_ofi_forged", "counter", "",
         "Completions and messages of the rail ofi that no peer can have sent.",
         (double)exposure_forged(tcad, RAIL_OFI));
+    one(families, "tcad_regions_cut_off", "counter", "",
+        "Mappings of regions that were given up because a client took their memory away.",
+        (double)guard_replaced());
     one(families, "tcad_engine_starts", "counter", "", "Starts taken by the engine.",
         (double)stats.starts);
     one(families, "tcad_engine_completions", "counter", "", "Starts completed by the engine.",

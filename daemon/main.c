@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "daemon/guard.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
 #include "daemon/notify.h"
@@ -213,6 +214,8 @@ int main(int argc, char **argv)
         signal(SIGXFSZ,
                SIG_IGN); /* regions are files: who asks for one beyond LimitFSIZE= is told */
         raise_descriptor_limit();
+        if ((r = guard_install()) < 0)
+            fprintf(stderr, "tcad: /proc/self/maps: %s\n", strerror(-r));
         log_init(tcad_log_level(tcad.conf), tcad_log_target(tcad.conf));
         status = serve(&tcad);
     }

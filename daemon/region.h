@@ -23,6 +23,8 @@
 struct session;
 struct tcad;
 
+#define REGION_MEMFD "tca-region" /* the name of their memfds */
+
 struct region {
     struct tcad *tcad;
     struct table_entry entry; /* in the table of all that are not freed */

@@ -48,7 +48,7 @@ int region_memory_new(struct region *region)
                                      [CONF_HUGE_PAGES_REQUIRE] = REGION_PAGES_HUGE};
     region->pages = pages[region->tcad->conf->memory.huge_pages];
     region->fd =
-        memfd_create("tca-region", MFD_CLOEXEC | MFD_ALLOW_SEALING |
+        memfd_create(REGION_MEMFD, MFD_CLOEXEC | MFD_ALLOW_SEALING |
                                        (region->pages == REGION_PAGES_HUGE ? MFD_HUGETLB : 0));
     if (region->fd < 0 || ftruncate(region->fd, (off_t)region->memory_bytes) < 0 ||
         fcntl(region->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)

@@ -201,6 +201,45 @@ class Clients(HostileCase):
             idle_sender.end()
             idle_receiver.end()
 
+    def test_holes_in_huge_pages(self):
+        """Reserved huge pages that a client takes out of its region and uses up otherwise: the daemon, which moves data there,
+        does not end."""
+        huge, libc = 2 << 20, ctypes.CDLL(None, use_errno=True)
+        with open("/proc/meminfo", encoding="ascii") as meminfo:
+            info = dict(line.split(":") for line in meminfo)
+        free = int(info["HugePages_Free"].split()[0])
+        if free < 4 or int(info["Hugepagesize"].split()[0]) << 10 != huge:
+            self.skipTest("needs four free huge pages of 2 MiB (vm.nr_hugepages)")
+        node = self.cluster(1, options={"memory.huge_pages": "require", "rails.enable": "shm"})[0]
+        client = self.open(node)
+        region, handle, base = self.made(client, huge)
+        self.made(client, (free - 1) * huge)  # nobody else gets one
+        plan = client.ask(wire.commit([wire.put(region, handle, wire.contiguous(4096), b"", target_offset=8192), wire.notify(0, 0)],
+                                      seat=2))[1].get(1, [0])[0]
+        fd = base[1]
+        self.assertEqual(libc.fallocate(fd, 3, ctypes.c_long(0), ctypes.c_long(huge)), 0, os.strerror(ctypes.get_errno()))
+        thief = self.made(client, huge)  # takes the page
+        segment = Segment(client)
+        segment.submit(plan)
+        until(lambda: self.cut_off(node) > 0, "the region is cut off")
+        self.assert_well(node, node.process.pid)
+        self.assertEqual(thief[2][0][:8], bytes(8))
+        client.close()
+        self.open(node).close()
+
+    @staticmethod
+    def cut_off(node):
+        return node.tcactl("stats", "tcad_regions_cut_off")["families"][0]["samples"][0]["value"]
+
+    @staticmethod
+    def made(client, size):
+        """A region whose pages are there: (id, handle, (mapping, descriptor))."""
+        _, body, fds = client.ask(wire.region_alloc(size))
+        base = mmap.mmap(fds[0], size)
+        for at in range(0, size, 2 << 20):
+            base[at] = 0
+        return body[1][0], body[4][0], (base, fds[0])
+
     def test_scribbles(self):
         cluster = self.cluster()
         with self.undisturbed(cluster) as streams:
