@@ -139,6 +139,15 @@ int layout_check(const void *data, size_t bytes, const char **ret_why);
 /* True when every byte of the layout, with its base at offset, lies in 0 .. length. */
 bool layout_fits(const struct layout *layout, uint64_t offset_bytes, uint64_t length_bytes);
 
+/* Whether two layouts, their bases at these addresses, touch a byte in common. All addresses that
+ * they touch are below LAYOUT_ADDRESS_MAX. Comparing costs a unit of *budget for each pair of blocks
+ * that may have to be looked at (regular ones count once); when the budget is too small for that,
+ * the answer is true. Exact within it; block-strides that lie between each other's blocks because of
+ * their strides are told apart whatever the budget is. */
+#define LAYOUT_ADDRESS_MAX (UINT64_C(1) << 61)
+bool layout_overlap(const struct layout *a, uint64_t a_base, const struct layout *b,
+                    uint64_t b_base, unsigned *budget);
+
 /* The block-stride form: count blocks of block_bytes, stride apart, the first at offset. False when
  * it is none. Contiguous layouts yield count 1. */
 struct layout_strided {
