@@ -128,41 +128,91 @@ static bool landed(void *context, uint32_t rank)
     return lane_landed(context, rank) > 0;
 }
 
-static void make_wait(struct tca_plan *plan, const struct step *step, struct chain_step *ret_step)
+/* What a chain is made of. */
+struct chain_steps {
+    struct chain_step *list;
+    uint32_t count, room;
+};
+
+static int add_step(struct chain_steps *steps, const struct chain_step *step)
+{
+    if (steps->count == steps->room) {
+        const uint32_t room = 2 * steps->room + 8;
+        struct chain_step *list = reallocarray(steps->list, room, sizeof(*list));
+        if (!list)
+            return error_static(-ENOMEM, "out of memory");
+        steps->list = list;
+        steps->room = room;
+    }
+    steps->list[steps->count++] = *step;
+    return 0;
+}
+
+static int add_wait(struct tca_plan *plan, const struct step *step, struct chain_steps *steps)
 {
     struct tca *session = plan->session;
     uint32_t rank = step->notification.rank, slot = step->notification.slot;
-    *ret_step = (struct chain_step){
-        .kind = CHAIN_WAIT,
-        .wait = {.line = notify_line_of(session->notify, rank, slot),
-                 .taken = notify_taken_of(session->notify, session->sources, rank, slot),
-                 .count = step->notification.count,
-                 .landed = landed,
-                 .context = session,
-                 .rank = rank}};
+    return add_step(
+        steps, &(struct chain_step){
+                   .kind = CHAIN_WAIT,
+                   .wait = {.line = notify_line_of(session->notify, rank, slot),
+                            .taken = notify_taken_of(session->notify, session->sources, rank, slot),
+                            .count = step->notification.count,
+                            .landed = landed,
+                            .context = session,
+                            .rank = rank}});
 }
 
-/* A notification must not overtake data that go elsewhere and are not copied at once. */
-static bool needs_fence(const struct unit *first, const struct unit *unit)
+static bool is_asked(const struct chain_steps *steps, uint32_t first,
+                     const struct driver_peer *peer)
 {
-    for (const struct unit *before = first; unit->token.counter && before < unit; before++)
-        if (before->region && before->process != unit->process)
+    for (uint32_t i = first; i < steps->count; i++)
+        if (steps->list[i].flush.peer == peer)
             return true;
     return false;
 }
 
-static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
-                      const Tca__ChainCommitted *committed, struct chain_step *steps)
+/* What other processes copy in their time has landed: each that the chain has put to so far is
+ * asked. */
+static int add_flushes(struct tca_plan *plan, const struct unit *first_unit,
+                       const struct unit *end_unit, struct chain_steps *steps)
 {
-    struct tca *session = plan->session;
+    const uint32_t first = steps->count;
+    int r = 0;
+    for (const struct unit *unit = first_unit; unit < end_unit && r == 0; unit++)
+        if (unit->region && !is_asked(steps, first, unit->process->peer))
+            r = add_step(steps,
+                         &(struct chain_step){.kind = CHAIN_FLUSH,
+                                              .fence = steps->count == first,
+                                              .flush = {plan->session->shm, unit->process->peer}});
+    return r;
+}
+
+/* tcad has compared what the steps of the chain read and write. */
+static int add_unit(struct tca_plan *plan, const struct unit *first, const struct unit *unit,
+                    const Tca__Mapping *mapping, struct chain_steps *steps)
+{
+    int r = mapping->landed ? add_flushes(plan, first, unit, steps) : 0;
+    if (r < 0)
+        return r;
+    return add_step(steps, &(struct chain_step){.kind = CHAIN_PUT,
+                                                .fence = mapping->waits,
+                                                .put = {plan->session->shm, unit->put}});
+}
+
+static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
+                      const Tca__ChainCommitted *committed, struct chain_steps *steps)
+{
     const struct unit *first = &plan->units[plan->unit_count];
-    uint32_t end = plan_chain_end(plan, number), step_count = 0;
+    uint32_t end = plan_chain_end(plan, number);
     size_t mapping = 0;
     int r;
+    steps->count = 0;
     for (uint32_t i = plan->chain_first[number]; i < end; i++) {
         const struct step *step = &plan->steps[i];
         if (step->kind == STEP_WAIT) {
-            make_wait(plan, step, &steps[step_count++]);
+            if ((r = add_wait(plan, step, steps)) < 0)
+                return r;
             continue;
         }
         struct parts parts = {.put = step->kind == STEP_PUT ? step : NULL,
@@ -174,17 +224,16 @@ static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
         if (mapping == committed->n_mappings)
             return error_set(-EPROTO, "tcad named only %zu places for chain %u", mapping, number);
         struct unit *unit = &plan->units[plan->unit_count++];
-        if ((r = make_unit(plan, unit, &parts, committed->mappings[mapping++])) < 0)
+        const Tca__Mapping *there = committed->mappings[mapping++];
+        if ((r = make_unit(plan, unit, &parts, there)) < 0)
             return error_prefix(r, "step %u of chain %u: ", at - plan->chain_first[number], number);
-        steps[step_count++] =
-            (struct chain_step){.kind = CHAIN_PUT,
-                                .fence = needs_fence(first, unit),
-                                .put = {.driver = session->shm, .put = unit->put}};
+        if ((r = add_unit(plan, first, unit, there, steps)) < 0)
+            return r;
     }
     if (mapping != committed->n_mappings)
         return error_set(-EPROTO, "tcad named %zu places for the %zu of chain %u",
                          committed->n_mappings, mapping, number);
-    r = chain_new(steps, step_count, &plan->chains[plan->client_count]);
+    r = chain_new(steps->list, steps->count, &plan->chains[plan->client_count]);
     if (r < 0)
         return error_set(r, "cannot make chain %u: %s", number, tca_strerror(r));
     plan->client_count++;
@@ -193,19 +242,19 @@ static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
 
 int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed)
 {
-    struct chain_step *steps = calloc(plan->step_count + 1, sizeof(*steps)); /* as in commit.c */
-    plan->units = calloc(plan->step_count + 1, sizeof(*plan->units));
+    struct chain_steps steps = {0};
+    plan->units = calloc(plan->step_count + 1, sizeof(*plan->units)); /* as in commit.c */
     plan->chains = calloc(plan->chain_count + 1, sizeof(struct chain *));
     int r = 0;
-    if (!steps || !plan->units || !plan->chains)
+    if (!plan->units || !plan->chains)
         r = error_static(-ENOMEM, "out of memory");
     for (uint32_t i = 0; r == 0 && i < plan->chain_count; i++)
         if (committed->chains[i]->seat == SEAT_CLIENT)
-            r = bind_chain(plan, i, committed->plan, committed->chains[i], steps);
+            r = bind_chain(plan, i, committed->plan, committed->chains[i], &steps);
     for (uint32_t i = 0; r == 0 && plan->client_bytes > DEFER_BYTES && i < plan->unit_count; i++)
         if (plan->units[i].region)
             shm_put_defer(plan->units[i].put);
-    free(steps);
+    free(steps.list);
     if (r < 0)
         plan_unbind(plan);
     return r;

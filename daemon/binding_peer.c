@@ -44,6 +44,7 @@ static void answer(void *context, int status, struct binding *binding, const cha
     bound.binding = binding->id;
     bound.owner = binding->region ? binding->region->session_id : 0;
     bound.attached = binding->bounces != NULL;
+    bound.address = binding->region ? binding->region->address : 0;
     bound.landings = pointers;
     message.body_case = TCA__MESSAGE__BODY_PEER_BOUND;
     message.peer_bound = &bound;

@@ -50,6 +50,14 @@ bool plan_state_legal(enum plan_state from, enum plan_state to);
 
 struct plan;
 
+/* What has to come before a unit, of its chain (order.h). */
+struct plan_order {
+    bool waits; /* for all steps before it */
+    bool settled;
+    uint32_t landed[2]; /* steps */
+    uint32_t after;
+};
+
 /* A start waits until what it has put into memory that was attached is there (plan_settle.c). */
 struct plan_settling {
     struct driver_op *op; /* the engine's thread */
@@ -77,6 +85,8 @@ struct plan_unit {
     uint64_t owner; /* session that owns the memory there; 0: a notification alone */
     bool attached;  /* and has attached it: what is put there is there once that process has copied
                        it */
+    uint64_t address; /* of that memory there, in its process */
+    struct plan_order order;
     struct region *region; /* there, when it is this node (a reference) */
     enum way way;          /* the client's seat: how to copy */
     bool told_to_receiver; /* nobody else hears of it: the receiver may help (plan_answer.c) */
@@ -219,6 +229,9 @@ int plan_parse(struct plan *plan, const Tca__PlanCommit *commit);
 /* plan_route.c: which ways a chain could go, before its bindings are made (local chains are decided
  * then) and after. */
 int plan_route(struct plan *plan, struct plan_chain *chain);
+/* plan_order.c: which steps of a chain wait for earlier ones, once its rail and seat are chosen and
+ * it is bound. */
+int plan_order(struct plan *plan, const struct plan_chain *chain);
 /* plan_way.c: how the client should copy a put of a client-seat chain. */
 enum way plan_way(const struct plan *plan, const struct plan_unit *unit);
 /* plan_uses.c: what it needs as far as it is known: before BINDING (targets, who is notified and

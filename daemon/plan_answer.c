@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "daemon/lane.h"
+#include "daemon/order.h"
 #include "daemon/plan.h"
 #include "daemon/region.h"
 #include "daemon/session.h"
@@ -162,6 +163,9 @@ static void map_chain(struct plan *plan, const struct plan_chain *chain, Tca__Ma
         Tca__Mapping *mapping = &room[draft->count];
         make_room(draft);
         map_unit(plan, unit, mapping, draft);
+        mapping->waits = unit->order.waits;
+        mapping->landed =
+            unit->order.landed[0] != ORDER_NOTHING || unit->order.landed[1] != ORDER_NOTHING;
         if (unit->region && unit->told_to_receiver)
             share_unit(plan, unit, mapping, draft);
         draft->mappings[draft->count++] = mapping;

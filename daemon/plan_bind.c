@@ -52,6 +52,7 @@ static void bound_there(void *context, int status, const Tca__Message *answer, c
         unit->remote_binding = bound->binding;
         unit->owner = bound->owner;
         unit->attached = bound->attached;
+        unit->address = bound->address;
         plan_use_owner(plan, unit);
         for (size_t i = 0; i < bound->n_landings; i++) {
             const Tca__Landing *landing = bound->landings[i];
@@ -125,6 +126,7 @@ static int resolve_here(struct plan *plan, struct plan_unit *unit)
         unit->region = region_ref(region);
         unit->owner = region->session_id;
         unit->attached = region->attached;
+        unit->address = region->address;
         if (plan_use_owner(plan, unit) < 0)
             return plan->error;
     }

@@ -55,6 +55,9 @@ static int choose(struct plan *plan)
         if (r < 0)
             return r;
         plan_note_unreached(plan, chain);
+        r = plan_order(plan, chain);
+        if (r < 0)
+            return r;
         if (chain->seat == SEAT_CLIENT) {
             plan->client_part = true;
             continue;

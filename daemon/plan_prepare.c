@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/engine.h"
+#include "daemon/order.h"
 #include "daemon/plan.h"
 #include "daemon/region.h"
 #include "daemon/session.h"
@@ -34,55 +35,89 @@ static int prepare_unit(struct plan *plan, struct plan_unit *unit)
     return 0;
 }
 
-/* Puts of a chain so far: what may still be under way, and on which links. */
-struct puts {
-    const struct link *link; /* of the first; NULL: there are none */
-    bool several;            /* links */
-    bool gathered;           /* some of them */
+/* ---- chains ---- */
+
+/* Puts into memory that its process has attached, which may not be there although they have landed.
+ */
+struct unsettled {
+    uint32_t first;              /* step of the chain */
+    const struct plan_unit *put; /* one of them; NULL: there are none */
+    bool several;                /* owners */
 };
 
-static void note_put(struct puts *puts, const struct plan_unit *unit)
+/* Puts that somebody may look at, or a mark behind them. */
+struct loose {
+    uint32_t first;          /* step of the chain */
+    const struct link *link; /* of one of them; NULL: there are none */
+    bool several;            /* links */
+    bool gathered;           /* some, which others overtake */
+};
+
+struct preparing {
+    struct plan *plan;
+    const struct plan_chain *from;
+    bool ordered; /* the rail's driver: engine_driver_caps() */
+    struct chain_step *steps;
+    uint32_t count, room; /* of them so far */
+    int error;            /* -ENOMEM */
+    struct loose loose;   /* that a mark may still overtake */
+    struct unsettled unsettled;
+    uint32_t fetched; /* of the chain: the sources of those before are asked for */
+    bool fetching;    /* and no put has waited for them yet */
+};
+
+/* For `count` more; NULL: there is no memory. */
+static struct chain_step *more_steps(struct preparing *preparing, uint32_t count)
 {
-    if (!unit->has_target)
-        return;
-    puts->several |= puts->link && puts->link != unit->link;
-    puts->link = puts->link ? puts->link : unit->link;
-    puts->gathered |= unit->info.gathered;
+    if (preparing->count + count > preparing->room) {
+        const uint32_t room = 2 * preparing->room + count;
+        struct chain_step *steps = reallocarray(preparing->steps, room, sizeof *steps);
+        if (!steps) {
+            preparing->error = -ENOMEM;
+            return NULL;
+        }
+        preparing->steps = steps;
+        preparing->room = room;
+    }
+    return preparing->steps + preparing->count;
 }
 
-/* Whether some of them go another way than the unit, or that way keeps no order. */
-static bool may_overtake(const struct plan *plan, const struct plan_chain *chain,
-                         const struct puts *puts, const struct plan_unit *unit)
+static void add_step(struct preparing *preparing, const struct chain_step *step)
 {
-    return puts->link && (puts->several || puts->link != unit->link ||
-                          !engine_driver_caps(plan->tcad->engine, chain->rail)->ordered);
+    struct chain_step *added = more_steps(preparing, 1);
+    if (!added)
+        return;
+    *added = *step;
+    preparing->count++;
 }
 
 /* ---- what has landed ---- */
 
-/* Asks the links of steps `from` to `to`, once all that is before them is done here, whether it has
- * landed: all links, or those on which puts are gathered and taken apart there, for others overtake
- * these. Returns how many steps these are. */
-static uint32_t add_flushes(const struct plan *plan, const struct plan_chain *chain, uint32_t from,
-                            uint32_t to, bool gathered, struct chain_step *flushes)
+/* Asks this unit's link, once all that is before it is done here, whether that has landed. The
+ * questions since `first` go out together; each link is asked once. */
+static void add_flush(struct preparing *preparing, uint32_t first, const struct plan_unit *unit)
 {
-    uint32_t count = 0;
+    for (uint32_t i = first; i < preparing->count; i++)
+        if (preparing->steps[i].flush.peer == unit->link->peer)
+            return;
+    add_step(preparing, &(struct chain_step){.kind = CHAIN_FLUSH,
+                                             .fence = preparing->count == first,
+                                             .flush = {unit->driver, unit->link->peer}});
+}
+
+/* The links of steps `from` to `to`: all of them, or, for a mark, those that it may overtake: puts
+ * that are gathered are taken apart there, and what goes elsewhere is done before it is there. */
+static void add_flushes(struct preparing *preparing, uint32_t from, uint32_t to,
+                        const struct plan_unit *mark)
+{
+    const uint32_t first = preparing->count;
     for (uint32_t i = from; i < to; i++) {
-        if (chain->steps[i].is_wait)
+        if (preparing->from->steps[i].is_wait)
             continue;
-        const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
-        uint32_t j = 0;
-        while (j < count && flushes[j].flush.peer != unit->link->peer)
-            j++;
-        if (j < count || (gathered && !unit->info.gathered))
-            continue;
-        flushes[count] =
-            (struct chain_step){.kind = CHAIN_FLUSH,
-                                .fence = count == 0,
-                                .flush = {.driver = unit->driver, .peer = unit->link->peer}};
-        count++;
+        const struct plan_unit *unit = &preparing->plan->units[preparing->from->steps[i].unit];
+        if (!mark || (unit->has_target && (unit->link != mark->link || unit->info.gathered)))
+            add_flush(preparing, first, unit);
     }
-    return count;
 }
 
 /* A few bytes that nobody is notified of: somebody may look at them to see that what was put before
@@ -93,38 +128,33 @@ static bool is_mark(const struct plan *plan, const struct plan_unit *unit)
            unit->source_layout->size_bytes <= MARK_BYTES_MAX;
 }
 
-/* ---- chains ---- */
+static void note_loose(struct loose *loose, const struct plan_unit *unit)
+{
+    if (!unit->has_target)
+        return;
+    loose->several |= loose->link && loose->link != unit->link;
+    loose->link = unit->link;
+    loose->gathered |= unit->info.gathered;
+}
 
-/* Puts into memory that its process has attached, which may not be there although they have landed.
- */
-struct unsettled {
-    uint32_t first;                /* step of the chain */
-    const struct plan_unit *put;   /* one of them; NULL: there are none */
-    bool several;                  /* owners */
-    uint64_t own_address, own_end; /* what of this very process's memory they lie in */
-};
-
-struct preparing {
-    struct plan *plan;
-    const struct plan_chain *from;
-    struct chain_step *steps;
-    uint32_t count;       /* of them so far */
-    uint32_t first_loose; /* of the chain, that a mark may still overtake */
-    struct puts puts, loose;
-    struct unsettled unsettled;
-    uint32_t fetched; /* of the chain: the sources of those before are asked for */
-    bool fetching;    /* and no put has waited for them yet */
-};
+static bool mark_may_overtake(const struct preparing *preparing, const struct plan_unit *mark)
+{
+    const struct loose *loose = &preparing->loose;
+    return loose->link &&
+           (loose->several || loose->link != mark->link || loose->gathered || !preparing->ordered);
+}
 
 static void prepare_wait(struct preparing *preparing, const struct plan_step *step)
 {
     struct session *session = preparing->plan->session;
-    struct chain_step *wait = &preparing->steps[preparing->count++];
-    wait->kind = CHAIN_WAIT;
-    wait->wait.line = notify_line_of(session->notify, step->rank, step->slot);
-    wait->wait.taken = notify_taken_of(session->notify, session->sources, step->rank, step->slot);
-    wait->wait.count = step->count;
-    wait->gone = &step->gone;
+    add_step(preparing,
+             &(struct chain_step){
+                 .kind = CHAIN_WAIT,
+                 .gone = &step->gone,
+                 .wait = {.line = notify_line_of(session->notify, step->rank, step->slot),
+                          .taken = notify_taken_of(session->notify, session->sources, step->rank,
+                                                   step->slot),
+                          .count = step->count}});
 }
 
 /* ---- chains: memory that processes have attached (bounce.h) ---- */
@@ -137,15 +167,6 @@ static void note_unsettled(struct preparing *preparing, const struct plan_unit *
     if (!unsettled->put)
         unsettled->put = unit;
     unsettled->several |= !plan_same_owner(unsettled->put, unit);
-    if (!unit->region || unit->owner != preparing->plan->session_id)
-        return;
-    const uint64_t base = unit->region->address + unit->handle.offset_bytes + unit->target_offset;
-    const uint64_t address = base + (uint64_t)unit->target_layout->lower_bytes,
-                   end = base + (uint64_t)unit->target_layout->upper_bytes;
-    const bool first = unsettled->own_end == 0;
-    unsettled->own_address =
-        first || address < unsettled->own_address ? address : unsettled->own_address;
-    unsettled->own_end = end > unsettled->own_end ? end : unsettled->own_end;
 }
 
 static bool needs_settling(const struct preparing *preparing, const struct plan_unit *unit)
@@ -155,58 +176,42 @@ static bool needs_settling(const struct preparing *preparing, const struct plan_
            (unsettled->several || plan_needs_settling(unsettled->put, unit));
 }
 
+static void add_settling(struct preparing *preparing, uint32_t to)
+{
+    struct chain_step *calls = more_steps(preparing, to - preparing->unsettled.first);
+    if (calls)
+        preparing->count +=
+            plan_settle(preparing->plan, preparing->from, preparing->unsettled.first, to, calls);
+}
+
 static void settle(struct preparing *preparing, uint32_t step)
 {
-    struct plan *plan = preparing->plan;
-    const uint32_t first = preparing->unsettled.first;
-    preparing->count +=
-        add_flushes(plan, preparing->from, first, step, false, preparing->steps + preparing->count);
-    preparing->count +=
-        plan_settle(plan, preparing->from, first, step, preparing->steps + preparing->count);
+    add_flushes(preparing, preparing->unsettled.first, step, NULL);
+    add_settling(preparing, step);
     preparing->unsettled = (struct unsettled){.first = step};
-    preparing->first_loose = step;
-    preparing->loose = (struct puts){0};
+    preparing->loose = (struct loose){.first = step};
 }
 
-/* Whether its source, which is attached, may be what the chain has just put there. */
-static bool is_fed(const struct preparing *preparing, const struct plan_unit *unit)
-{
-    const struct unsettled *unsettled = &preparing->unsettled;
-    if (unsettled->own_end == 0)
-        return false;
-    const uint64_t base = unit->source->address + unit->source_offset;
-    return base + (uint64_t)unit->source_layout->lower_bytes < unsettled->own_end &&
-           base + (uint64_t)unit->source_layout->upper_bytes > unsettled->own_address;
-}
-
-/* The sources of as many steps as can be had now are asked for at once, for each takes its time. */
+/* The sources of as many steps as can be had now are asked for at once, for each takes its time:
+ * not of one that must come after others, for that may be because they put there. */
 static void fetch(struct preparing *preparing, uint32_t step)
 {
     const struct plan_chain *from = preparing->from;
     struct plan_unit *units = preparing->plan->units;
-    bool fence = false;
     if (step < preparing->fetched)
         return;
-    if (units[from->steps[step].unit].fetch.bounce &&
-        is_fed(preparing, &units[from->steps[step].unit])) {
-        settle(preparing, step);
-        fence = true;
-    }
-    struct preparing ahead = *preparing; /* as if what is in between were put already */
+    bool fence = units[from->steps[step].unit].order.after != ORDER_NOTHING;
     uint32_t i = step;
     for (; i < from->step_count && !from->steps[i].is_wait; i++) {
         struct plan_unit *unit = &units[from->steps[i].unit];
-        if (unit->fetch.bounce && is_fed(&ahead, unit))
+        if (i > step && unit->order.after != ORDER_NOTHING)
             break;
-        note_unsettled(&ahead, unit);
         if (!unit->fetch.bounce)
             continue;
-        struct chain_step *call = &preparing->steps[preparing->count++];
-        call->kind = CHAIN_CALL;
-        call->fence = fence;
+        add_step(preparing, &(struct chain_step){.kind = CHAIN_CALL,
+                                                 .fence = fence,
+                                                 .call = {engine_fetch_post, &unit->fetch}});
         fence = false;
-        call->call.post = engine_fetch_post;
-        call->call.context = &unit->fetch;
         preparing->fetching = true;
     }
     preparing->fetched = i;
@@ -214,12 +219,25 @@ static void fetch(struct preparing *preparing, uint32_t step)
 
 /* ---- chains: a step ---- */
 
+/* What it reads or overwrites has landed. */
+static void follow(struct preparing *preparing, uint32_t step, const struct plan_unit *unit)
+{
+    const uint32_t first = preparing->count;
+    if (unit->order.settled) {
+        settle(preparing, step);
+        return;
+    }
+    for (int i = 0; i < 2; i++)
+        if (unit->order.landed[i] != ORDER_NOTHING)
+            add_flush(preparing, first,
+                      &preparing->plan->units[preparing->from->steps[unit->order.landed[i]].unit]);
+}
+
 /* What has to be over before the put of this step. */
 static void prepare_order(struct preparing *preparing, uint32_t step, struct plan_unit *unit)
 {
-    struct plan *plan = preparing->plan;
-    /* A notification must not overtake data that went another way before it. */
-    unit->fence = unit->notify && may_overtake(plan, preparing->from, &preparing->puts, unit);
+    unit->fence = unit->order.waits;
+    follow(preparing, step, unit);
     fetch(preparing, step);
     if (unit->fetch.bounce && preparing->fetching) {
         unit->fence = true;
@@ -228,14 +246,10 @@ static void prepare_order(struct preparing *preparing, uint32_t step, struct pla
     if (needs_settling(preparing, unit)) {
         settle(preparing, step);
         unit->fence = true;
-    } else if (is_mark(plan, unit) &&
-               (preparing->loose.gathered ||
-                may_overtake(plan, preparing->from, &preparing->loose, unit))) {
-        preparing->count += add_flushes(plan, preparing->from, preparing->first_loose, step, true,
-                                        preparing->steps + preparing->count);
+    } else if (is_mark(preparing->plan, unit) && mark_may_overtake(preparing, unit)) {
+        add_flushes(preparing, preparing->loose.first, step, unit);
         unit->fence = true;
-        preparing->first_loose = step;
-        preparing->loose = (struct puts){0};
+        preparing->loose = (struct loose){.first = step};
     }
 }
 
@@ -253,48 +267,54 @@ static int prepare_step(struct preparing *preparing, uint32_t i)
         return r;
     prepare_order(preparing, i, unit);
     note_unsettled(preparing, unit);
-    note_put(&preparing->puts, unit);
-    note_put(&preparing->loose, unit);
-    struct chain_step *put = &preparing->steps[preparing->count++];
-    put->kind = CHAIN_PUT;
-    put->fence = unit->fence;
-    put->put.driver = unit->driver;
-    put->put.put = unit->put;
-    put->gone = &unit->gone;
+    note_loose(&preparing->loose, unit);
+    add_step(preparing, &(struct chain_step){.kind = CHAIN_PUT,
+                                             .fence = unit->fence,
+                                             .gone = &unit->gone,
+                                             .put = {unit->driver, unit->put}});
     return 0;
 }
 
+/* What a start has put into memory of its own session can be seen, and be put on by another start,
+ * when it is complete; with TCA_PLAN_LANDED that goes for all that it has put. */
 static void prepare_end(struct preparing *preparing)
 {
-    struct plan *plan = preparing->plan;
+    const struct plan *plan = preparing->plan;
     const struct plan_chain *from = preparing->from;
-    preparing->count +=
-        add_flushes(plan, from, 0, from->step_count, false, preparing->steps + preparing->count);
-    preparing->count += plan_settle(plan, from, preparing->unsettled.first, from->step_count,
-                                    preparing->steps + preparing->count);
+    if (plan->landed) {
+        add_flushes(preparing, 0, from->step_count, NULL);
+        add_settling(preparing, from->step_count);
+        return;
+    }
+    for (uint32_t i = from->step_count; i > 0 && from->rail != RAIL_SHM; i--) {
+        const struct plan_unit *unit =
+            from->steps[i - 1].is_wait ? NULL : &plan->units[from->steps[i - 1].unit];
+        if (unit && unit->has_target && unit->node == plan->tcad->node &&
+            unit->owner == plan->session_id) {
+            add_flush(preparing, preparing->count, unit);
+            return;
+        }
+    }
 }
 
 static int prepare_chain(struct plan *plan, struct plan_chain *from, struct chain **ret_chain)
 {
-    /* a put may have a call before it, is asked for once for a mark behind it and, with a call,
-     * once for a notification, and all that once more at the end */
-    struct chain_step *steps =
-        calloc((plan->landed ? 7 : 4) * (size_t)from->step_count, sizeof *steps);
-    struct preparing preparing = {.plan = plan, .from = from, .steps = steps};
+    struct preparing preparing = {.plan = plan,
+                                  .from = from,
+                                  .ordered =
+                                      engine_driver_caps(plan->tcad->engine, from->rail)->ordered};
     int r = 0;
-    if (!steps)
-        return plan_fail(plan, -ENOMEM, "no memory for a chain of %" PRIu32 " steps",
-                         from->step_count);
     for (uint32_t i = 0; i < from->step_count && r == 0; i++)
         r = prepare_step(&preparing, i);
     if (r == 0) {
-        if (plan->landed)
-            prepare_end(&preparing);
-        r = chain_new(steps, preparing.count, ret_chain);
+        prepare_end(&preparing);
+        r = preparing.error;
+        if (r == 0)
+            r = chain_new(preparing.steps, preparing.count, ret_chain);
         if (r < 0)
             plan_fail(plan, r, "no memory for a chain of %" PRIu32 " steps", from->step_count);
     }
-    free(steps);
+    free(preparing.steps);
     return r;
 }
 

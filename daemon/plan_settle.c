@@ -92,14 +92,12 @@ bool plan_needs_settling(const struct plan_unit *before, const struct plan_unit 
     return !unit->notify || before->node != unit->node || before->owner != unit->notify_session;
 }
 
-static bool is_asked(const struct plan *plan, const struct plan_chain *chain, uint32_t from,
-                     uint32_t to, const struct plan_unit *unit)
+/* Whether its process is asked already. */
+static bool is_asked(const struct chain_step *calls, uint32_t count, const struct plan_unit *unit)
 {
-    for (uint32_t i = from; i < to; i++) {
-        const struct plan_unit *other = &plan->units[chain->steps[i].unit];
-        if (is_put(plan, chain, i) && other->attached && plan_same_owner(other, unit))
+    for (uint32_t i = 0; i < count; i++)
+        if (plan_same_owner(calls[i].call.context, unit))
             return true;
-    }
     return false;
 }
 
@@ -109,7 +107,7 @@ uint32_t plan_settle(struct plan *plan, const struct plan_chain *chain, uint32_t
     uint32_t count = 0;
     for (uint32_t i = from; i < to; i++) {
         struct plan_unit *unit = &plan->units[chain->steps[i].unit];
-        if (!is_put(plan, chain, i) || !unit->attached || is_asked(plan, chain, from, i, unit))
+        if (!is_put(plan, chain, i) || !unit->attached || is_asked(ret_calls, count, unit))
             continue;
         ret_calls[count] = (struct chain_step){
             .kind = CHAIN_CALL, .fence = count == 0, .call = {.post = post, .context = unit}};

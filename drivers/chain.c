@@ -48,10 +48,6 @@ static void put_done(struct driver_op *op, int status)
 int chain_new(const struct chain_step *steps, uint32_t step_count, struct chain **ret_chain)
 {
     struct chain *chain;
-    if (step_count >
-        7 * PLAN_STEPS_MAX) /* a plan's, as many calls before them, and of each at most three flushes
-                               and two calls behind them */
-        return -E2BIG;
     chain = calloc(1, sizeof(*chain) + step_count * sizeof(chain->slots[0]));
     if (!chain)
         return -ENOMEM;

@@ -264,12 +264,14 @@ int shm_progress(struct driver *driver, unsigned budget)
     return (int)moved;
 }
 
-/* A put that is done has landed. */
+/* A put that is done has landed, unless it waits in the lane for its receiver. */
 int shm_peer_flush(struct driver *driver, struct driver_peer *driver_peer, struct driver_op *op)
 {
-    const struct shm_peer *peer = (const struct shm_peer *)driver_peer;
+    struct shm_peer *peer = (struct shm_peer *)driver_peer;
     if (peer->error < 0)
         return peer->error;
+    if (!shm_lane_settled(peer))
+        return -EAGAIN;
     op->done(op, 0);
     return 0;
 }

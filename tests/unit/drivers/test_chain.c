@@ -321,13 +321,6 @@ Test(chain, posts_in_order_whatever_happens)
     chain_free(chain);
 }
 
-Test(chain, has_a_limit)
-{
-    struct chain *chain = NULL;
-    cr_assert(chain_new(NULL, 7 * PLAN_STEPS_MAX + 1, &chain) == -E2BIG);
-    cr_assert(chain == NULL);
-}
-
 /* ---- starts that end early ---- */
 
 static struct chain_step flush_step(unsigned put)

@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""The steps of a chain read and overwrite what earlier ones have put, whichever ways they go: as if they ran one after the other."""
+
+import os
+import random
+import secrets
+
+import boards
+import harness
+
+SEED = int(os.environ.get("TCA_TEST_SEED", secrets.randbits(32)))
+SMALL, LARGE = 2048, 300_000
+
+
+class Buffer:
+    """Memory of an actor, and what the model says is in it."""
+
+    def __init__(self, rank, actor, size, attached=False):
+        self.rank, self.actor, self.size, self.attached = rank, actor, size, attached
+        self.region, _ = (actor.attach if attached else actor.alloc)(size)
+        self.handle = actor.handle(self.region)
+        self.bytes = bytearray(size)
+
+    def fill(self, seed):
+        self.actor.ask(f"fill {self.region} 0 {self.size} {seed}")
+        self.bytes = self.read()
+
+    def read(self):
+        return bytearray.fromhex(self.actor.ask(f"read {self.region} 0 {self.size}")[0])
+
+
+class Layout:
+    """`count` blocks `stride` apart from an offset on."""
+
+    def __init__(self, offset, count, block, stride):
+        self.offset, self.count, self.block, self.stride = offset, count, block, stride
+
+    def __str__(self):
+        return f"{self.offset} " + (f"{self.count}x{self.block}x{self.stride}" if self.count > 1 else str(self.block))
+
+    def places(self):
+        return [self.offset + i * self.stride for i in range(self.count)]
+
+    def end(self):
+        return self.offset + (self.count - 1) * self.stride + self.block
+
+    def get(self, memory):
+        return b"".join(memory[place:place + self.block] for place in self.places())
+
+    def put(self, memory, data):
+        for i, place in enumerate(self.places()):
+            memory[place:place + self.block] = data[i * self.block:(i + 1) * self.block]
+
+
+def random_layout(dice, size, total):
+    """Of so many bytes, without overlaps."""
+    count = dice.choice([1, 1, *(n for n in (2, 3, 8, 50) if total % n == 0)])
+    block = total // count
+    room = (size - block) // (count - 1) if count > 1 else block
+    stride = dice.randint(block, room) if count > 1 else block
+    return Layout(dice.randint(0, size - (count - 1) * stride - block), count, block, stride)
+
+
+class Step:
+    def __init__(self, dice, own, all_buffers):
+        self.source = dice.choice(own)
+        self.target = dice.choice(own if dice.random() < 0.5 else all_buffers)
+        most = min(self.source.size, self.target.size) // 2
+        total = dice.choice([8, 16, 48, 1200, dice.randint(1, most), most])
+        while True:
+            self.read, self.write = random_layout(dice, self.source.size, total), random_layout(dice, self.target.size, total)
+            if self.source is not self.target or self.read.end() <= self.write.offset or self.write.end() <= self.read.offset:
+                return
+            total = max(1, total // 2)
+
+    def __str__(self):
+        read, write = str(self.read).split(" "), str(self.write).split(" ")
+        return f"put {self.source.region} {read[0]} {read[1]} {self.target.handle} {write[0]} {write[1]}"
+
+    def run(self):
+        self.write.put(self.target.bytes, self.read.get(self.source.bytes))
+
+    def describe(self):
+        return f"{self.source.rank}.{self.source.region} {self.read} -> {self.target.rank}.{self.target.region} {self.write}"
+
+
+class Rounds:
+    """Random chains of the actor of rank 0, started several times each."""
+
+    def __init__(self, case, actors, seed, size=SMALL, attached=False):
+        self.case, self.actors, self.seed, self.dice = case, actors, seed, random.Random(seed)
+        self.own = [Buffer(0, actors[0], size) for _ in range(3)]
+        if attached:
+            self.own.append(Buffer(0, actors[0], size, attached=True))
+        self.buffers = self.own + [Buffer(rank, actor, size) for rank, actor in enumerate(actors) if rank]
+        self.attached = attached
+
+    def round(self, rails, seats):
+        dice, first = self.dice, self.actors[0]
+        rail, seat = dice.choice(rails), dice.choice(seats)
+        landed = dice.random() < 0.3 and not (seat == "client" and self.attached)
+        steps = [Step(dice, self.own, self.buffers) for _ in range(dice.randint(2, 8))]
+        # Who is notified sees what was put before; what is its own the sender sees anyway, once the start is complete.
+        told = [rank for rank in range(len(self.actors)) if rank or self.attached]
+        plan = first.plan(*(str(step) for step in steps), *(f"notify {rank} 0" for rank in told), rail=rail, seat=seat, landed=landed)
+        for buffer in self.buffers:
+            buffer.fill(dice.getrandbits(16))
+        for start in range(3):
+            first.ask(f"start {plan}")
+            first.ask(f"wait {plan} -2")
+            for rank in told:
+                self.actors[rank].ask(f"notified_wait {0} 0 -2")
+            for step in steps:
+                step.run()
+            for buffer in self.buffers:
+                now = buffer.read()
+                if now != buffer.bytes:
+                    wrong = [i for i, (a, b) in enumerate(zip(now, buffer.bytes)) if a != b]
+                    self.case.fail(f"seed {self.seed}, rail {rail}, seat {seat}, landed {landed}: after start {start} bytes {wrong[0]} to "
+                                   f"{wrong[-1]} ({len(wrong)}) of region {buffer.rank}.{buffer.region} are not what they should be, after\n"
+                                   + "\n".join(step.describe() for step in steps))
+        first.ask(f"freeplan {plan}")
+
+
+class Order(boards.Boards):
+    def rounds(self, cluster, places, rails=("any", "ofi"), seats=("any", "daemon"), small=12, large=3, attached=False):
+        actors = cluster.group(places, name=f"job{len(cluster.actors)}")
+        for size, count in ((SMALL, small), (LARGE, large)):
+            rounds = Rounds(self, actors, f"{SEED}.{size}.{places}", size, attached)
+            for _ in range(count):
+                rounds.round(rails, seats)
+
+    def test_on_one_node(self):
+        cluster = self.cluster(1)
+        self.rounds(cluster, [0, 0, 0], rails=["any"], seats=["any", "client", "daemon"])
+        self.rounds(cluster, [0, 0], rails=["ofi"], seats=["daemon"])
+
+    def test_on_several_nodes(self):
+        cluster = self.cluster(3)
+        self.rounds(cluster, [0, 1])
+        self.rounds(cluster, [0, 0, 1, 2])
+
+    def test_with_attached_memory(self):
+        cluster = self.cluster(2)
+        self.rounds(cluster, [0, 1], attached=True, small=8, large=3)
+        self.rounds(cluster, [0, 0], rails=["any"], seats=["any", "client", "daemon"], attached=True, small=8, large=3)
+
+    def test_over_boards(self):
+        cluster = self.ring(3)
+        self.rounds(cluster, [0, 0, 1, 2], rails=["peach2", "ofi", "any"], small=10, large=3)
+
+    def relay(self, landed, first, second):
+        """Two puts of one chain: what is at the other node afterwards. `first`, `second`: of own memory a, b and the other's c."""
+        one, other = self.cluster(2).group([0, 1])
+        for size in ("16", "800000"):
+            a, _ = one.alloc(1 << 20)
+            b, _ = one.alloc(1 << 20)
+            c, _ = other.alloc(1 << 20)
+            where = {"a": (a, one.handle(a)), "b": (b, one.handle(b)), "c": (c, other.handle(c))}
+            steps = [f"put {where[source][0]} 0 {size} {where[target][1]} 0 {size}" for source, target in (first, second)]
+            plan = one.plan(*steps, "notify 1 0", landed=landed)
+            for seed in range(25):
+                one.ask(f"fill {a} 0 {size} {2 * seed}")
+                one.ask(f"fill {b} 0 {size} {2 * seed + 1}")
+                one.ask(f"start {plan}")
+                other.ask("notified_wait 0 0 -2")
+                other.ask(f"check {c} 0 {size} {2 * seed + (first == 'bc')}")
+                one.ask(f"wait {plan} -2")
+                one.ask(f"check {b} 0 {size} {2 * seed}")
+
+    def test_what_was_put_here_goes_on_elsewhere(self):
+        for landed in (False, True):  # TCA_PLAN_LANDED is what chains of tca-api.h are
+            with self.subTest(landed=landed):
+                self.relay(landed, "ab", "bc")
+
+    def test_what_goes_elsewhere_is_overwritten_here(self):
+        for landed in (False, True):
+            with self.subTest(landed=landed):
+                self.relay(landed, "bc", "ab")
+
+
+if __name__ == "__main__":
+    harness.main()
