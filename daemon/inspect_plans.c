@@ -6,6 +6,7 @@
 #include "daemon/fabric.h"
 #include "daemon/inspect.h"
 #include "daemon/link.h"
+#include "daemon/order.h"
 #include "daemon/plan.h"
 #include "daemon/region.h"
 #include "daemon/session.h"
@@ -115,6 +116,14 @@ static json_t *link_state(const struct plan *plan, const struct plan_unit *unit)
     return json_string(fabric_reaches(plan->tcad, unit->link->rail, unit->node) ? "up" : "cut off");
 }
 
+/* The step of the chain with which it has bytes in common, so that it waits for that. */
+static json_t *after(const struct plan *plan, const struct plan_unit *unit)
+{
+    return plan->pending == 0 && unit->order.after != ORDER_NOTHING
+               ? json_integer((json_int_t)unit->order.after)
+               : json_null();
+}
+
 static json_t *explain_step(const struct plan *plan, const struct plan_step *step, enum seat seat)
 {
     char source[128], target[128];
@@ -135,13 +144,14 @@ static json_t *explain_step(const struct plan *plan, const struct plan_step *ste
     bool prepared = plan->pending == 0;
     struct driver_put_info info = prepared ? unit->info : (struct driver_put_info){0};
     return json_pack(
-        "{s:s, s:I, s:I, s:I, s:b, s:b, s:{s:I, s:I, s:s}, s:{s:I, s:I, s:I, s:s}, s:o, s:o, s:o}",
+        "{s:s, s:I, s:I, s:I, s:b, s:b, s:o, s:{s:I, s:I, s:s}, s:{s:I, s:I, s:I, s:s}, s:o, s:o, "
+        "s:o}",
         "kind", "put", "bytes", (json_int_t)a->size_bytes, "blocks",
         (json_int_t)(a->block_count > b->block_count ? a->block_count : b->block_count),
         "descriptors", (json_int_t)(info.descriptors ? info.descriptors : 1), "gathered",
-        info.gathered, "fence", prepared && unit->fence, "source", "region",
-        (json_int_t)unit->source->id, "offset", (json_int_t)unit->source_offset, "layout", source,
-        "target", "node", (json_int_t)unit->node, "region", (json_int_t)unit->handle.region,
+        info.gathered, "fence", prepared && unit->fence, "after", after(plan, unit), "source",
+        "region", (json_int_t)unit->source->id, "offset", (json_int_t)unit->source_offset, "layout",
+        source, "target", "node", (json_int_t)unit->node, "region", (json_int_t)unit->handle.region,
         "offset", (json_int_t)(unit->handle.offset_bytes + unit->target_offset), "layout", target,
         "notify", notification(unit), "link", link_state(plan, unit), "copy",
         explain_copy(plan, unit, seat));

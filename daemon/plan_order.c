@@ -73,6 +73,7 @@ static void take_answer(struct plan_unit *unit, const struct order_step *step)
                                       .settled = step->settled,
                                       .landed = {step->landed[0], step->landed[1]},
                                       .after = step->after};
+    unit->fence = step->waits;
 }
 
 int plan_order(struct plan *plan, const struct plan_chain *chain)

@@ -236,7 +236,6 @@ static void follow(struct preparing *preparing, uint32_t step, const struct plan
 /* What has to be over before the put of this step. */
 static void prepare_order(struct preparing *preparing, uint32_t step, struct plan_unit *unit)
 {
-    unit->fence = unit->order.waits;
     follow(preparing, step, unit);
     fetch(preparing, step);
     if (unit->fetch.bounce && preparing->fetching) {

@@ -55,9 +55,11 @@ extern "C" {
  * auto, the default: tells standard error when there is a driver that cannot be used. A job with
  * GPUs has at most 4096 processes and processes with a GPU together.
  *
- * Order: a chain runs from its first descriptor to its last. A notification comes after all data
- * before it, and so does a descriptor of at most 64 bytes without one: a flag that somebody polls,
- * here or elsewhere. A channel that is idle has put everything.
+ * Order: a chain runs from its first descriptor to its last: each reads and overwrites what those
+ * before it have put, here and elsewhere; those with no bytes in common may run at the same time. A
+ * notification comes after all data before it that go to the notified node, and after all sources
+ * before it were read. A descriptor of at most 64 bytes without a notification is a flag that
+ * somebody polls, here or elsewhere: it comes after all data before it, wherever they go. A channel that is idle has put everything.
  *
  * Writing again: what a descriptor puts from, when tcaWaitDMAC() returns. What it puts into, when
  * the process that reads it has said that it has: by a notification back, by MPI_Barrier(), or, with

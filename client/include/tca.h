@@ -429,8 +429,22 @@ TCA_API int tca_plan_new(struct tca *session, const struct tca_plan_args *args,
  * Returns NULL. */
 TCA_API struct tca_plan *tca_plan_free(struct tca_plan *plan);
 
-/* Begins another chain: the steps that follow go there. Chains run side by side, the steps of a
- * chain in order. */
+/* Begins another chain: the steps that follow go there. Chains run side by side, in no order.
+ *
+ * The steps of a chain run in order, as far as anybody can tell by its data: a put reads what the
+ * puts before it in its chain have put, overwrites what they have put, and does not change what they
+ * read, on whatever rails and in whatever seats they are. Puts that have no bytes in common may run
+ * at the same time. Whether they have is worked out when the plan is committed, from the layouts;
+ * blocks between blocks of another layout are told apart, unless both are too irregular for that
+ * (indexed layouts of more than 64 blocks, say), or too many such layouts lie within each other: then
+ * a put waits without need (tcactl plan explain shows for which step). One that waits, waits for all
+ * before it, so what is independent is better off in a chain of its own. Memory that is mapped twice
+ * at different addresses counts as different memory.
+ *
+ * Starts: what a start has put into memory of this session from tcad can be seen, and put on by the
+ * next start, when it is complete. What it has put elsewhere can be overwritten by another start once
+ * whoever is notified has said so. Starts that run at the same time, of one plan or several, have no
+ * order but that of struct tca_plan_args, channel. */
 TCA_API int tca_plan_chain(struct tca_plan *plan);
 
 /* One put. Layout NULL: contiguous, as long as the other side's layout, or, when both are NULL,
@@ -452,8 +466,10 @@ struct tca_put {
  * reader has read it: see above. */
 TCA_API int tca_plan_put(struct tca_plan *plan, const struct tca_put *put);
 
-/* Appends a notification to a rank: its counter (my rank, slot) rises by one, after the data of all
- * puts before it in this chain can be seen there. slot: 0 .. 63. */
+/* Appends a notification to a rank: its counter (my rank, slot) rises by one. Then the data of all
+ * puts before it in this chain to memory of that rank's node can be seen there, and the sources of
+ * all puts before it, wherever they go, may be written again. Data for other nodes may still be on
+ * their way: notify those, or use TCA_PLAN_LANDED. slot: 0 .. 63. */
 TCA_API int tca_plan_notify(struct tca_plan *plan, uint32_t rank, uint32_t slot);
 
 /* Appends a wait: the chain goes on when `count` notifications (from that rank, on that slot) are
@@ -479,9 +495,10 @@ TCA_API int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns);
  * nobody knows what of it has landed; later ones go on, and their receipts say over which rail. */
 TCA_API int tca_start(struct tca_plan *plan);
 
-/* Whether the last start is complete here (the source may be written again; TCA_PLAN_LANDED): 1
- * (also before the first), 0 not yet, negative: it failed. What of a start that failed has landed,
- * and which of its notifications have arrived, is not known. */
+/* Whether the last start is complete here (the source may be written again, and see
+ * tca_plan_chain(), TCA_PLAN_LANDED): 1 (also before the first), 0 not yet, negative: it failed.
+ * What of a start that failed has landed, and which of its notifications have arrived, is not
+ * known. */
 TCA_API int tca_test(struct tca_plan *plan);
 
 /* Waits until it is: 0, -ETIMEDOUT (it still runs), or why it failed. */

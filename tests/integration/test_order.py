@@ -149,6 +149,15 @@ class Order(boards.Boards):
         cluster = self.ring(3)
         self.rounds(cluster, [0, 0, 1, 2], rails=["peach2", "ofi", "any"], small=10, large=3)
 
+    def test_is_explained(self):
+        one, other = self.cluster(2).group([0, 1])
+        a, _ = one.alloc(1 << 16)
+        b, _ = other.alloc(1 << 16)
+        here, there = one.handle(a), other.handle(b)
+        one.plan(f"put {a} 0 8x8x64 {here} 16384 64", f"put {a} 8 8x8x64 {there} 0 64", f"put {a} 16400 8 {there} 64 8")
+        steps = one.node.tcactl("plan", one.node.plans()[0]["id"])["chains"][0]["steps"]
+        self.assertEqual([(step["fence"], step["after"]) for step in steps], [(False, None), (False, None), (True, 0)])
+
     def relay(self, landed, first, second):
         """Two puts of one chain: what is at the other node afterwards. `first`, `second`: of own memory a, b and the other's c."""
         one, other = self.cluster(2).group([0, 1])

@@ -131,6 +131,9 @@ static void step(const json_t *step, const struct screen *screen)
         if (json_is_object(notify))
             fprintf(screen->to, "\n         then notify rank %lld, slot %lld",
                     doc_integer(notify, "rank"), doc_integer(notify, "slot"));
+        if (json_is_integer(doc_get(step, "after")))
+            fprintf(screen->to, "\n         after step %lld, which uses some of the same bytes",
+                    doc_integer(step, "after"));
         ways(doc_get(step, "copy"), screen);
         broken_link(step, doc_integer(step, "target.node"), screen);
     } else if (doc_get(step, "rank")) {
