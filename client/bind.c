@@ -123,9 +123,9 @@ static int make_unit(struct tca_plan *plan, struct unit *unit, const struct part
     return 0;
 }
 
-static bool landed(void *context, uint32_t rank)
+static bool landed(void *context, const struct chain_step *step)
 {
-    return lane_landed(context, rank) > 0;
+    return lane_landed(context, step->wait.rank) > 0;
 }
 
 /* What a chain is made of. */
@@ -158,7 +158,7 @@ static int add_wait(struct tca_plan *plan, const struct step *step, struct chain
                    .wait = {.line = notify_line_of(session->notify, rank, slot),
                             .taken = notify_taken_of(session->notify, session->sources, rank, slot),
                             .count = step->notification.count,
-                            .landed = landed,
+                            .may_take = landed,
                             .context = session,
                             .rank = rank}});
 }

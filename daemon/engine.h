@@ -160,14 +160,18 @@ struct engine_plan {
 
     /* the engine's own */
     struct engine_session *session;
-    struct engine_plan *next_running;
+    /* While a start runs: in session->running, or in session->waiting when only notifications can
+     * move it. */
+    struct engine_plan_list *list;
+    struct engine_plan *next, *previous;
+    uint64_t number;     /* of the start, in its session */
     uint64_t unfinished; /* bit per chain */
+    uint64_t holding;    /* likewise: those that keep later starts on the channel waiting */
     int status;
     uint32_t fault; /* driver_op.fault of what failed first */
     int broken;     /* every start fails with it */
     bool paused;    /* a start waits: in `entry`, once it is there */
     bool held;
-    bool posted; /* everything of the current start was handed to drivers */
     struct submit_entry entry;
     uint64_t taken_ns;
     bool forget;                  /* once quiet: detached */
@@ -176,6 +180,10 @@ struct engine_plan {
     void (*rested)(void *context); /* posted when it rests, or will not: see engine_plan_rest() */
     void *rested_context;
 };
+
+/* For the wait steps of its chains (drivers/chain.h), with the plan: starts that wait for the same
+ * notifications get them in the order in which they were started. */
+bool engine_plan_may_take(void *plan, const struct chain_step *step);
 
 /* On the engine's thread (from within engine_call): the plan can be started from now on. */
 void engine_plan_attach(struct engine_session *session, struct engine_plan *plan);

@@ -7,6 +7,11 @@
 #include "proto/ring.h"
 #include "proto/wait.h"
 
+/* In the order in which they came. */
+struct engine_plan_list {
+    struct engine_plan *first, *last;
+};
+
 /* A session as the engine's thread sees it. */
 struct engine_session {
     struct engine *engine;
@@ -18,11 +23,14 @@ struct engine_session {
     int wake_fd;
     struct ring submit[CHANNELS];
     struct ring complete;
-    struct engine_plan *on_channel[CHANNELS]; /* a start that has not posted everything yet: the
-                                                 channel waits for it */
-    struct engine_plan *running;              /* list */
-    struct engine_plan **plans;               /* [PLANS_PER_SESSION_MAX], with the first plan */
-    struct engine_bounces *bounces;           /* NULL: it has none */
+    struct engine_plan *on_channel[CHANNELS]; /* a start that has neither posted everything nor come
+                                                 to a wait step: the channel waits for it */
+    struct engine_plan_list running;          /* moved on in each round */
+    struct engine_plan_list waiting;          /* some are looked at in each round, */
+    struct engine_plan *look;                 /* this one next; NULL: the first */
+    uint64_t starts;
+    struct engine_plan **plans;     /* [PLANS_PER_SESSION_MAX], with the first plan */
+    struct engine_bounces *bounces; /* NULL: it has none */
     uint32_t idle_rounds;
     bool armed;   /* the client is told to write wake_fd */
     bool parked;  /* in engine->parked: not looked at until it does */
@@ -95,8 +103,18 @@ void engine_landed(struct engine_landing *landing);
 
 /* engine_plan.c */
 void engine_plan_start(struct engine_session *session, const struct submit_entry *entry);
-/* Moves it on; true when its current start is complete (it is out of the running list then). */
+/* Moves it on; true when its current start is complete: it is in no list then, and may be freed. */
 bool engine_plan_run(struct engine_plan *plan);
+
+/* engine_waiting.c */
+/* If it waits for notifications: it is to be looked at for something else. */
+void engine_plan_rouse(struct engine_plan *plan);
+/* Whether only notifications can move it; whether those that one of its chains waits for are there.
+ */
+bool engine_plan_idle(const struct engine_plan *plan);
+bool engine_plan_ready(const struct engine_plan *plan);
+/* From whichever list to this one of its session; NULL: none. */
+void engine_plan_list(struct engine_plan *plan, struct engine_plan_list *list);
 
 static inline void engine_count(_Atomic uint64_t *counter, uint64_t value)
 {

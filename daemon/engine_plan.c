@@ -97,6 +97,7 @@ static void complete(struct engine_plan *plan)
     }
     if (session->on_channel[plan->channel] == plan)
         session->on_channel[plan->channel] = NULL;
+    engine_plan_list(plan, NULL);
     if (!session->detaching)
         push_completion(session, &entry);
     end_rest(plan, true);
@@ -114,17 +115,17 @@ static void note_result(struct engine_plan *plan, uint32_t chain, int result)
     }
 }
 
-/* Whether later starts on the channel may go: everything of this one has been handed to its driver.
- */
+/* Later starts on the channel may go once every chain of this one has handed everything to its
+ * driver, or has come to a wait step: that may wait for one of those. What follows the wait step is
+ * in no order with them. */
 static void note_posted(struct engine_plan *plan)
 {
-    if (plan->posted)
-        return;
-    for (uint32_t i = 0; i < plan->chain_count; i++)
-        if ((plan->unfinished & (1ull << i)) && !chain_all_posted(plan->chains[i]))
-            return;
-    plan->posted = true;
-    if (plan->session->on_channel[plan->channel] == plan)
+    for (uint64_t left = plan->holding; left; left &= left - 1) {
+        const struct chain *chain = plan->chains[__builtin_ctzll(left)];
+        if (chain_all_posted(chain) || chain_waiting(chain))
+            plan->holding &= ~(left & -left);
+    }
+    if (plan->holding == 0 && plan->session->on_channel[plan->channel] == plan)
         plan->session->on_channel[plan->channel] = NULL;
 }
 
@@ -149,8 +150,9 @@ static void start(struct engine_plan *plan)
     plan->taken_ns = clock_now_ns();
     plan->status = 0;
     plan->fault = 0;
-    plan->posted = false;
     plan->unfinished = plan->chain_count == 64 ? ~0ull : (1ull << plan->chain_count) - 1;
+    plan->holding = plan->unfinished;
+    plan->number = ++session->starts;
     engine_count(&plan->starts, 1);
     atomic_store_explicit(&plan->running_since_ns, plan->taken_ns, memory_order_relaxed);
     for (uint32_t i = 0; i < plan->chain_count; i++)
@@ -160,8 +162,7 @@ static void start(struct engine_plan *plan)
         return;
     }
     note_posted(plan);
-    plan->next_running = session->running;
-    session->running = plan;
+    engine_plan_list(plan, &session->running);
 }
 
 void engine_plan_start(struct engine_session *session, const struct submit_entry *entry)
@@ -200,6 +201,7 @@ void engine_plan_resume(struct engine_plan *plan)
     engine_session_wake(plan->session);
     start(plan);
 }
+
 bool engine_plan_run(struct engine_plan *plan)
 {
     for (uint64_t left = plan->unfinished; left; left &= left - 1) {
@@ -208,6 +210,8 @@ bool engine_plan_run(struct engine_plan *plan)
     }
     if (plan->unfinished) {
         note_posted(plan);
+        if (engine_plan_idle(plan))
+            engine_plan_list(plan, &plan->session->waiting);
         return false;
     }
     complete(plan);
@@ -305,6 +309,7 @@ static void order_work(struct engine *engine, void *context)
         return;
     }
     engine_session_wake(order->session);
+    engine_plan_rouse(plan);
     if (order->verb == PLAN_LOSE) {
         lose(plan, order->error);
         return;
@@ -380,6 +385,8 @@ static void hurry_work(struct engine *engine, void *context)
         for (uint32_t k = 0; plan && k < plan->chain_count; k++)
             if (plan->chains[k]) /* it is not broken, and its chains gone */
                 chain_hurry(plan->chains[k], order->error);
+        if (plan)
+            engine_plan_rouse(plan);
     }
     engine_session_wake(order->session);
 }

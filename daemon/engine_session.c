@@ -8,7 +8,8 @@
 enum {
     POP_BUDGET = 16, /* entries of one channel in one round */
     IDLE_ROUNDS_MAX =
-        20000, /* a session that is quiet while others are busy: stop looking at its rings */
+        20000,  /* a session that is quiet while others are busy: stop looking at its rings */
+    LOOKS = 16, /* at plans that wait for notifications, in one round: there may be thousands */
 };
 
 /* ---- the two lists ---- */
@@ -34,7 +35,8 @@ static void set_armed(struct engine_session *session, bool armed)
     atomic_store_explicit(&session->segment->engine_armed, armed, memory_order_relaxed);
     /* A notification concerns us only while a plan may wait for it: being woken for each would cost
      * its sender and us dear. */
-    atomic_store_explicit(&session->notify->engine_armed, armed && session->running,
+    atomic_store_explicit(&session->notify->engine_armed,
+                          armed && (session->running.first || session->waiting.first),
                           memory_order_relaxed);
     session->armed = armed;
 }
@@ -62,15 +64,11 @@ static bool something_there(struct engine_session *session)
     return false;
 }
 
-/* A running plan that waits for a notification may be released by a process that stores the counter
- * itself. */
-static bool running_moves(struct engine_session *session)
+static bool any_ready(const struct engine_plan_list *list)
 {
-    for (struct engine_plan *plan = session->running; plan; plan = plan->next_running) {
-        for (uint64_t left = plan->unfinished; left; left &= left - 1)
-            if (chain_ready(plan->chains[__builtin_ctzll(left)]))
-                return true;
-    }
+    for (const struct engine_plan *plan = list->first; plan; plan = plan->next)
+        if (engine_plan_ready(plan))
+            return true;
     return false;
 }
 
@@ -80,11 +78,15 @@ bool engine_session_arm(struct engine_session *session)
     /* Our stores before the second look, as the client's tail before its look at engine_armed:
      * segment.h */
     atomic_thread_fence(memory_order_seq_cst);
-    if (something_there(session) || running_moves(session)) {
+    /* A plan that waits for a notification may be released by a process that stores the counter
+     * itself. */
+    if (something_there(session) || any_ready(&session->running) || any_ready(&session->waiting)) {
         set_armed(session, false);
         return false;
     }
-    if (!session->running) { /* with plans under way it stays where a driver's event leads to a look
+    if (!session->running.first &&
+        !session->waiting
+             .first) { /* with plans under way it stays where a driver's event leads to a look
                                 at them */
         session->parked = true;
         list_remove(session);
@@ -144,17 +146,29 @@ static unsigned take_starts(struct engine_session *session)
     return work;
 }
 
-static unsigned run_plans(struct engine_session *session)
+/* Goes on where the last round has stopped. */
+static unsigned look_at_waiting(struct engine_session *session)
 {
     unsigned work = 0;
-    for (struct engine_plan **link = &session->running; *link;) {
-        struct engine_plan *plan = *link, *next = plan->next_running;
-        if (engine_plan_run(plan)) { /* it may be freed from now on */
-            *link = next;
+    for (unsigned i = 0; i < LOOKS && session->waiting.first; i++) {
+        struct engine_plan *plan = session->look ? session->look : session->waiting.first;
+        session->look = plan->next;
+        if (engine_plan_ready(plan)) {
+            engine_plan_list(plan, &session->running);
             work++;
-        } else {
-            link = &plan->next_running;
         }
+        if (!session->look)
+            break; /* those were all */
+    }
+    return work;
+}
+
+static unsigned run_plans(struct engine_session *session)
+{
+    unsigned work = look_at_waiting(session);
+    for (struct engine_plan *plan = session->running.first, *next; plan; plan = next) {
+        next = plan->next;
+        work += engine_plan_run(plan); /* it may be freed from now on */
     }
     return work;
 }
@@ -164,7 +178,7 @@ unsigned engine_session_poll(struct engine_session *session)
     bool was_broken = session->broken;
     unsigned work = session->bounces && !was_broken ? engine_bounces_poll(session) : 0;
     was_broken = session->broken;
-    work += session->running ? run_plans(session) : 0;
+    work += session->running.first || session->waiting.first ? run_plans(session) : 0;
     if (session->broken && !was_broken)
         engine_session_break(session,
                              "completion ring overrun: more starts in flight than it has entries");
@@ -172,8 +186,8 @@ unsigned engine_session_poll(struct engine_session *session)
         work += take_starts(session);
     if (work)
         session->idle_rounds = 0;
-    else if (!session->running && !session->detaching && ++session->idle_rounds > IDLE_ROUNDS_MAX &&
-             engine_session_arm(session))
+    else if (!session->running.first && !session->waiting.first && !session->detaching &&
+             ++session->idle_rounds > IDLE_ROUNDS_MAX && engine_session_arm(session))
         session->dormant = session->parked;
     return work;
 }
@@ -222,7 +236,7 @@ int engine_session_new(struct engine *engine, const struct engine_session_args *
 bool engine_session_detach_step(struct engine_session *session)
 {
     run_plans(session);
-    if (session->running)
+    if (session->running.first || session->waiting.first)
         return false;
     epoll_ctl(session->engine->epoll_fd, EPOLL_CTL_DEL, session->wake_fd, NULL);
     list_remove(session);

@@ -154,7 +154,9 @@ static void prepare_wait(struct preparing *preparing, const struct plan_step *st
                  .wait = {.line = notify_line_of(session->notify, step->rank, step->slot),
                           .taken = notify_taken_of(session->notify, session->sources, step->rank,
                                                    step->slot),
-                          .count = step->count}});
+                          .count = step->count,
+                          .may_take = engine_plan_may_take,
+                          .context = &preparing->plan->run}});
 }
 
 /* ---- chains: memory that processes have attached (bounce.h) ---- */

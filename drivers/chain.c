@@ -117,10 +117,14 @@ static bool arrived(const struct chain_step *step)
            step->wait.count;
 }
 
+static bool may_take(const struct chain_step *step)
+{
+    return arrived(step) && (!step->wait.may_take || step->wait.may_take(step->wait.context, step));
+}
+
 static bool take(const struct chain_step *step)
 {
-    if (step->wait.landed &&
-        (!arrived(step) || !step->wait.landed(step->wait.context, step->wait.rank)))
+    if (step->wait.may_take && !may_take(step))
         return false;
     return notify_take(step->wait.line, step->wait.taken, step->wait.count);
 }
@@ -246,11 +250,16 @@ bool chain_waits_for(const struct chain *chain, const struct notify_line *line)
     return chain_waiting(chain) && chain->slots[chain->next].step.wait.line == line;
 }
 
+bool chain_idle(const struct chain *chain)
+{
+    return chain_waiting(chain) && chain->in_flight == 0;
+}
+
 bool chain_ready(const struct chain *chain)
 {
     if (!chain_waiting(chain))
         return false;
-    return arrived(&chain->slots[chain->next].step);
+    return may_take(&chain->slots[chain->next].step);
 }
 
 bool chain_all_posted(const struct chain *chain)

@@ -37,8 +37,9 @@ struct chain_step {
             struct notify_line *line;
             _Atomic uint64_t *taken;
             uint64_t count;
-            /* NULL, or what must be true besides: that the data of what has arrived is here. */
-            bool (*landed)(void *context, uint32_t rank);
+            /* NULL, or what must be true besides: that the data of what has arrived is here, or
+             * that nobody else is to have it. */
+            bool (*may_take)(void *context, const struct chain_step *step);
             void *context;
             uint32_t rank;
         } wait;
@@ -87,10 +88,11 @@ uint32_t chain_fault(const struct chain *chain); /* driver_op.fault of what fail
 uint64_t chain_posted_ns(const struct chain *chain);
 /* The most that a put of it crossed. */
 uint32_t chain_hops(const struct chain *chain);
-/* Whether it stands at a wait step, and whether that step's notifications are there: then
- * chain_run() would move it. */
+/* Whether it is at a wait step; whether nothing of it is in flight besides, so that only the
+ * notifications can move it; whether they are there: then chain_run() would move it. */
 bool chain_waiting(const struct chain *chain);
 bool chain_waits_for(const struct chain *chain, const struct notify_line *line);
+bool chain_idle(const struct chain *chain);
 bool chain_ready(const struct chain *chain);
 /* Whether every step of the current start was handed to its driver (or none will be any more): what
  * is started after it on the same channel cannot overtake it. */

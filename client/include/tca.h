@@ -414,7 +414,11 @@ struct tca_plan_args {
     const char *name;   /* for tcactl and receipts; may be NULL */
     enum tca_rail rail; /* a commit fails when it cannot be had */
     enum tca_seat seat;
-    /* 0 .. 3: daemon-seat plans of one channel run in the order of their starts */
+    /* 0 .. 3: in the daemon's seat a start hands its puts and notifications to the rails before
+     * the next one on its channel hands over its own, up to its first wait step in each chain that
+     * has to wait: that holds up no other start. What follows the wait step has no order with later
+     * starts. Order of handing over is order of data only on the way to one node: what needs the
+     * data of another start waits for its end, or for its notification. */
     uint32_t channel;
     uint32_t flags;
 };
@@ -473,7 +477,9 @@ TCA_API int tca_plan_put(struct tca_plan *plan, const struct tca_put *put);
 TCA_API int tca_plan_notify(struct tca_plan *plan, uint32_t rank, uint32_t slot);
 
 /* Appends a wait: the chain goes on when `count` notifications (from that rank, on that slot) are
- * there, and consumes them. */
+ * there, and consumes them. As many starts may wait at the same time as a session can have under way
+ * (1024). Starts in the daemon's seat that wait for the same notifications get them in the order in
+ * which the daemon took them up: on one channel, that of their starts. */
 TCA_API int tca_plan_wait(struct tca_plan *plan, uint32_t rank, uint32_t slot, uint64_t count);
 
 /* Compiles the plan: checks every handle, binds every step to a rail and seat, maps what is to be

@@ -141,8 +141,8 @@ class Transfers(harness.Case):
                     receiver.ask(f"check {target} {i * 65536} 65536 {turn * 100 + i}")
                     sender.ask(f"wait {plan} -2")
 
-    def test_order_within_a_channel(self):
-        """Daemon-seat plans of one channel run in the order of their starts: the second waits behind the first."""
+    def test_waiting_holds_up_no_channel(self):
+        """A plan of the daemon's seat that waits holds up neither its own channel nor another."""
         sender, receiver = self.cluster(2).group([0, 1])
         source, _ = sender.alloc(4096)
         target, _ = receiver.alloc(4096)
@@ -150,13 +150,16 @@ class Transfers(harness.Case):
         second = sender.plan("notify 1 1", channel=1, seat="daemon")
         aside = sender.plan("notify 1 2", channel=2, seat="daemon")
         go = receiver.plan("notify 0 5")
+        sender.ask(f"fill {source} 0 64 7")
         for plan in (first, second, aside):
             sender.ask(f"start {plan}")
-        receiver.ask("notified_wait 0 2 -2")  # another channel is not held up
-        self.assertEqual(receiver.ask("notified 0 1"), ["0"])
-        receiver.ask(f"start {go}")
         receiver.ask("notified_wait 0 1 -2")
-        self.assertEqual(receiver.ask("notified 0 0"), ["1"], "the second overtook the first")
+        receiver.ask("notified_wait 0 2 -2")
+        self.assertEqual(receiver.ask("notified 0 0"), ["0"], "the first did not wait")
+        self.assertEqual(sender.ask(f"test {first}"), ["0"], "the first did not wait")
+        receiver.ask(f"start {go}")
+        receiver.ask("notified_wait 0 0 -2")
+        receiver.ask(f"check {target} 0 64 7")
         for plan in (first, second, aside):
             sender.ask(f"wait {plan} -2")
 

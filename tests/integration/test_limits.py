@@ -65,57 +65,56 @@ class Rings(harness.Case):
     RING = 256       # submissions of one channel
     IN_FLIGHT = 1024  # starts that may be under way
 
-    def blocked(self, cluster):
-        """An actor whose channels 0 to 3 are each held up by a plan that waits for slot 0 to 3, and who lets go."""
-        worker, master = cluster.group([0, 0])
-        gates = [worker.plan(f"await 1 {channel} 1", seat="daemon", channel=channel) for channel in range(4)]
-        keys = [master.plan(f"notify 0 {channel}") for channel in range(4)]
-        return worker, master, gates, keys
+    def stopped(self, daemon):
+        """The daemon stands still: what is started stays in the rings."""
+        daemon.pause()
+        self.addCleanup(daemon.resume)
 
     def test_full_submission_ring(self):
         cluster = self.cluster(1, options={"limits.plans_per_session": 2000})
-        worker, master, gates, keys = self.blocked(cluster)
+        worker, = cluster.group([0])
         source, _ = worker.alloc(4096)
         target, _ = worker.alloc(4096)
         handle = worker.handle(target)
         plans = [worker.plan(f"put {source} {i} 1 {handle} {i} 1", seat="daemon") for i in range(self.RING + 10)]
         worker.ask(f"fill {source} 0 4096 1")
-        worker.ask(f"start {gates[0]}")
-        harness.until(lambda: cluster[0].tcactl("stats", "engine_starts")["families"], "the engine answers")
-        # The gate itself may be in the ring for a moment yet.
+        self.stopped(cluster[0])
         with self.refused("-EAGAIN", "full") as refusal:
             worker.ask(f"starts {plans[0]} {plans[-1]}")
-        started = int(refusal.text.split()[0])
-        self.assertIn(started, (self.RING - 1, self.RING))
-        self.assertEqual(worker.ask(f"test {plans[0]}"), ["0"], "it overtook the gate")
+        self.assertEqual(refusal.text.split()[0], str(self.RING))
+        self.assertEqual(worker.ask(f"test {plans[0]}"), ["0"], "a daemon that stands still has run it")
         with self.refused("-EBUSY"):
             worker.ask(f"start {plans[0]}")
-        master.ask(f"start {keys[0]}")
-        worker.ask(f"waits {plans[0]} {plans[started - 1]} -2")
-        worker.ask(f"check {target} 0 {started} 1")
-        worker.ask(f"starts {plans[0]} {plans[self.RING - 2]}")
-        worker.ask(f"waits {plans[0]} {plans[self.RING - 2]} -2")
+        cluster[0].resume()
+        worker.ask(f"waits {plans[0]} {plans[self.RING - 1]} -2")
+        worker.ask(f"check {target} 0 {self.RING} 1")
+        worker.ask(f"starts {plans[0]} {plans[self.RING - 1]}")
+        worker.ask(f"waits {plans[0]} {plans[self.RING - 1]} -2")
 
     def test_too_many_in_flight(self):
-        cluster = self.cluster(1, options={"limits.plans_per_session": 2000})
-        worker, master, gates, keys = self.blocked(cluster)
-        plans = [[worker.plan("notify 0 9", seat="daemon", channel=channel) for _ in range(self.RING - 1)]
-                 for channel in range(4)]
-        spare = worker.plan("notify 0 10", seat="daemon", channel=3)
-        for channel in range(4):
-            worker.ask(f"start {gates[channel]}")
-        # 4 gates and 4 * 255 plans
-        for channel in range(4):
-            worker.ask(f"starts {plans[channel][0]} {plans[channel][-1]}")
-        with self.refused("-EAGAIN", "full"):
-            worker.ask(f"start {spare}")
-        for key in keys:
-            master.ask(f"start {key}")
-        for channel in range(4):
-            worker.ask(f"waits {plans[channel][0]} {plans[channel][-1]} -2")
-        self.assertEqual(worker.ask("count 0 9"), [str(4 * (self.RING - 1))])
-        worker.ask(f"start {spare}")
-        worker.ask("notified_wait 0 10 -2")
+        """The limit is the session's, whether starts are in a ring or wait for a notification."""
+        cluster = self.cluster(1, options={"limits.plans_per_session": 3000})
+        worker, master = cluster.group([0, 0])
+        for slot, steps in ((9, ["notify 0 9"]), (10, ["await 1 0 1", "notify 0 10"])):
+            with self.subTest(steps=steps):
+                waiting = len(steps) > 1
+                plans = [worker.plan(*steps, seat="daemon", channel=i * 4 // self.IN_FLIGHT) for i in range(self.IN_FLIGHT)]
+                spare = worker.plan(f"notify 0 {slot + 10}", seat="daemon", channel=3)
+                key = master.plan("notify 0 0")
+                if not waiting:
+                    self.stopped(cluster[0])
+                worker.ask(f"starts {plans[0]} {plans[-1]}")
+                with self.refused("-EAGAIN", "full"):
+                    worker.ask(f"start {spare}")
+                if not waiting:
+                    cluster[0].resume()
+                for _ in range(self.IN_FLIGHT if waiting else 0):
+                    master.ask(f"start {key}")
+                    master.ask(f"wait {key} -2")
+                worker.ask(f"waits {plans[0]} {plans[-1]} -2")
+                self.assertEqual(worker.ask(f"count 0 {slot}"), [str(self.IN_FLIGHT)])
+                worker.ask(f"start {spare}")
+                worker.ask(f"notified_wait 0 {slot + 10} -2")
 
 
 class Quotas(harness.Case):

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""Plans in the daemon's seat that wait for each other: a start that waits holds up no other one, in whichever channel."""
+
+import os
+import random
+import secrets
+
+import harness
+
+SEED = int(os.environ.get("TCA_TEST_SEED", secrets.randbits(32)))
+WAITING = 500
+CELL = 64  # bytes
+
+
+class Graph:
+    """Plans, one per vertex, each of some rank: it waits for those before it, and then hands what they gave it on."""
+
+    def __init__(self, dice, actors, size):
+        self.dice, self.actors = dice, actors
+        self.ranks = [dice.randrange(len(actors)) for _ in range(size)]
+        self.edges = {}  # (from, to): slot
+        used = {}
+        for vertex in range(1, size):
+            for earlier in dice.sample(range(vertex), min(vertex, dice.choice([0, 1, 1, 2, 3]))):
+                ranks = self.ranks[earlier], self.ranks[vertex]
+                used[ranks] = used.get(ranks, -1) + 1
+                if used[ranks] < 64:
+                    self.edges[earlier, vertex] = used[ranks]
+        self.regions = [actor.alloc(CELL * size)[0] for actor in actors]
+        self.handles = [actor.handle(region) for actor, region in zip(actors, self.regions)]
+        self.plans = [self.plan(vertex) for vertex in range(size)]
+
+    def before(self, vertex):
+        return sorted(earlier for earlier, later in self.edges if later == vertex)
+
+    def plan(self, vertex):
+        rank, steps = self.ranks[vertex], []
+        for earlier in self.before(vertex):
+            steps.append(f"await {self.ranks[earlier]} {self.edges[earlier, vertex]} 1")
+        for later in sorted(later for earlier, later in self.edges if earlier == vertex):
+            place = CELL * later + 8 * self.before(later).index(vertex)
+            steps.append(f"put {self.regions[rank]} {CELL * vertex} 8 {self.handles[self.ranks[later]]} {place} 8")
+            steps.append(f"notify {self.ranks[later]} {self.edges[vertex, later]}")
+        return self.actors[rank].plan(*(steps or [f"put {self.regions[rank]} 0 8 {self.handles[rank]} {CELL * vertex + 32} 8"]),
+                                      seat="daemon", channel=self.dice.choice([0, 0, 0, 3]))
+
+    def cell(self, vertex):
+        region = self.regions[self.ranks[vertex]]
+        return self.actors[self.ranks[vertex]].ask(f"read {region} {CELL * vertex} 24")[0]
+
+    def run(self, case, seed):
+        """All of them, in any order: what is in the cells afterwards is what comes of one vertex after the other."""
+        vertices = list(range(len(self.plans)))
+        for vertex in vertices:
+            rank = self.ranks[vertex]
+            self.actors[rank].ask(f"fill {self.regions[rank]} {CELL * vertex} {CELL} {seed * len(vertices) + vertex}")
+        cells = [self.cell(vertex) for vertex in vertices]
+        for vertex in vertices:
+            for place, earlier in enumerate(self.before(vertex)):
+                cells[vertex] = cells[vertex][:16 * place] + cells[earlier][:16] + cells[vertex][16 * (place + 1):]
+        self.dice.shuffle(vertices)
+        for vertex in vertices:
+            self.actors[self.ranks[vertex]].ask(f"start {self.plans[vertex]}")
+        for vertex in vertices:
+            self.actors[self.ranks[vertex]].ask(f"wait {self.plans[vertex]} -2")
+        for vertex in sorted(vertices):
+            case.assertEqual(self.cell(vertex), cells[vertex], f"vertex {vertex} of {len(vertices)}, seed {SEED}")
+
+
+class Waiting(harness.Case):
+    def running(self, actor, plan):
+        return actor.ask(f"test {plan}") == ["0"]
+
+    def test_for_one_started_later(self):
+        actor, = self.cluster(1).group([0])
+        waits = actor.plan("await 0 1 1", "notify 0 2", seat="daemon")
+        tells = actor.plan("notify 0 1", seat="daemon")
+        for _ in range(20):
+            actor.ask(f"start {waits}")
+            actor.ask(f"start {tells}")
+            actor.ask(f"wait {waits} -2")
+            actor.ask(f"wait {tells} -2")
+            actor.ask("notified_wait 0 2 -2")
+
+    def test_many_side_by_side(self):
+        """Each for a notification of its own; they end as they are told, and all others go on."""
+        dice = random.Random(SEED)
+        for places in ([0] * 8, [0, 0, 0, 0, 1, 1, 1, 1]):
+            waiter, *others = actors = self.cluster(1 + max(places)).group(places)
+            plans = [waiter.plan(f"await {i % 8} {i // 8} 1", seat="daemon", channel=i % 4) for i in range(WAITING)]
+            tellers = [actors[i % 8].plan(f"notify 0 {i // 8}", seat="daemon") for i in range(WAITING)]
+            order = list(range(WAITING))
+            dice.shuffle(order)
+            waiter.ask(f"starts {plans[0]} {plans[7]}")
+            for plan in plans[8:]:
+                waiter.ask(f"start {plan}")
+            for count, i in enumerate(order):
+                actors[i % 8].ask(f"start {tellers[i]}")
+                waiter.ask(f"wait {plans[i]} -2")
+                if count % 50 == 0:
+                    for other in order[count + 1:]:
+                        self.assertTrue(self.running(waiter, plans[other]), f"{other} was not told, seed {SEED}")
+
+    def test_for_the_same(self):
+        """Who was started first is served first."""
+        waiter, teller = self.cluster(1).group([0, 0])
+        plans = [waiter.plan(f"await 1 0 {1 + i % 3}", seat="daemon", channel=i % 4) for i in range(60)]
+        tells = teller.plan("notify 0 0", seat="daemon")
+        for i in range(0, 60, 4):  # one channel after the other is in no order
+            for plan in plans[i:i + 4]:
+                waiter.ask(f"start {plan}")
+                harness.until(lambda plan=plan: self.taken(waiter, plan), "the engine has it")
+        for i, plan in enumerate(plans):
+            for _ in range(1 + i % 3):
+                self.assertTrue(self.running(waiter, plan))
+                teller.ask(f"start {tells}")
+                teller.ask(f"wait {tells} -2")
+            waiter.ask(f"wait {plan} -2")
+            for later in plans[i + 1:]:
+                self.assertTrue(self.running(waiter, later), f"{later} was before {plan}")
+
+    def taken(self, actor, plan):
+        return any(entry["running"] for entry in actor.node.plans() if entry["id"].endswith(f".{plan}"))
+
+    def test_graphs(self):
+        for places in ([0, 0, 0], [0, 1, 2, 0]):
+            dice = random.Random(f"{SEED}.{places}")
+            actors = self.cluster(1 + max(places)).group(places)
+            graph = Graph(dice, actors, 60)
+            for seed in range(4):
+                graph.run(self, seed)
+
+    def test_bad_ends(self):
+        """A wait that is given up, a plan that is released, a rank that ends: the other starts go on."""
+        waiter, teller, victim = self.cluster(2).group([0, 0, 1], TCA_TIMEOUT="3s")  # that freeing a plan waits for its start
+        forsaken = waiter.plan("await 2 0 1", seat="daemon")
+        released = waiter.plan("await 1 1 1", seat="daemon")
+        waits = waiter.plan("await 1 2 1", seat="daemon")
+        tells = teller.plan("notify 0 2", seat="daemon")
+        for plan in (forsaken, released, waits):
+            waiter.ask(f"start {plan}")
+        with self.refused("-ETIMEDOUT"):
+            waiter.ask(f"wait {waits} 50")
+        with self.refused("-EBUSY"):
+            waiter.ask(f"start {waits}")
+        victim.kill()
+        with self.refused("-EOWNERDEAD"):
+            waiter.ask(f"wait {forsaken} -2")
+        other = waiter.plan("await 1 3 1", seat="daemon")  # whose process ends while it waits
+        waiter.ask(f"start {other}")
+        self.assertTrue(self.running(waiter, released) and self.running(waiter, waits))
+        teller.ask(f"start {tells}")
+        waiter.ask(f"wait {waits} -2")
+        waiter.ask(f"freeplan {released}")
+        self.assertEqual(waiter.node.counts()[2], 4)
+        waiter.kill()
+        harness.until(lambda: teller.node.counts()[0] == 1, "the daemon has let go of the session")
+
+
+if __name__ == "__main__":
+    harness.main()
