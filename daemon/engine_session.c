@@ -12,6 +12,11 @@ enum {
     LOOKS = 16, /* at plans that wait for notifications, in one round: there may be thousands */
 };
 
+static bool has_starts(const struct engine_session *session)
+{
+    return session->running.first || session->waiting.first;
+}
+
 /* ---- the two lists ---- */
 
 static void list_remove(struct engine_session *session)
@@ -35,8 +40,7 @@ static void set_armed(struct engine_session *session, bool armed)
     atomic_store_explicit(&session->segment->engine_armed, armed, memory_order_relaxed);
     /* A notification concerns us only while a plan may wait for it: being woken for each would cost
      * its sender and us dear. */
-    atomic_store_explicit(&session->notify->engine_armed,
-                          armed && (session->running.first || session->waiting.first),
+    atomic_store_explicit(&session->notify->engine_armed, armed && has_starts(session),
                           memory_order_relaxed);
     session->armed = armed;
 }
@@ -84,10 +88,8 @@ bool engine_session_arm(struct engine_session *session)
         set_armed(session, false);
         return false;
     }
-    if (!session->running.first &&
-        !session->waiting
-             .first) { /* with plans under way it stays where a driver's event leads to a look
-                                at them */
+    /* With plans under way it stays where a driver's event leads to a look at them. */
+    if (!has_starts(session)) {
         session->parked = true;
         list_remove(session);
         list_insert(&session->engine->parked, session);
@@ -178,7 +180,7 @@ unsigned engine_session_poll(struct engine_session *session)
     bool was_broken = session->broken;
     unsigned work = session->bounces && !was_broken ? engine_bounces_poll(session) : 0;
     was_broken = session->broken;
-    work += session->running.first || session->waiting.first ? run_plans(session) : 0;
+    work += has_starts(session) ? run_plans(session) : 0;
     if (session->broken && !was_broken)
         engine_session_break(session,
                              "completion ring overrun: more starts in flight than it has entries");
@@ -186,7 +188,7 @@ unsigned engine_session_poll(struct engine_session *session)
         work += take_starts(session);
     if (work)
         session->idle_rounds = 0;
-    else if (!session->running.first && !session->waiting.first && !session->detaching &&
+    else if (!has_starts(session) && !session->detaching &&
              ++session->idle_rounds > IDLE_ROUNDS_MAX && engine_session_arm(session))
         session->dormant = session->parked;
     return work;
@@ -236,7 +238,7 @@ int engine_session_new(struct engine *engine, const struct engine_session_args *
 bool engine_session_detach_step(struct engine_session *session)
 {
     run_plans(session);
-    if (session->running.first || session->waiting.first)
+    if (has_starts(session))
         return false;
     epoll_ctl(session->engine->epoll_fd, EPOLL_CTL_DEL, session->wake_fd, NULL);
     list_remove(session);
