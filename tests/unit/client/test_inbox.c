@@ -1,0 +1,394 @@
+/*
+ * Notices between a sender (rank 1) and a receiver (rank 0), both here: what starts that fail have
+ * left behind is counted as often as it came, not more and not less.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "client/compat/memory.h"
+#include "client/compat/notice.h"
+#include "client/compat/program.h"
+#include "client/compat/turn.h"
+
+enum { SENDER = 1, PLACES = 8, SLOT = 3, TAG = 7, A_CHAIN = 11, OTHER_CHAIN = 22 };
+
+/* ---- what lies below: the receiver's table, its notifications, and nothing that moves by itself
+ */
+
+struct compat compat = {.rank = 0, .size = 2};
+static struct notice table[PLACES];
+static _Atomic uint64_t taken[PLACES];
+static unsigned notifications, waits;
+static int ended; /* why none comes any more */
+
+uint32_t notices_per_process(void)
+{
+    return PLACES;
+}
+
+struct notice *notices_from(uint32_t rank)
+{
+    cr_assert(rank == SENDER);
+    return table;
+}
+
+const _Atomic uint64_t *taken_at(uint32_t rank)
+{
+    (void)rank;
+    return taken;
+}
+
+struct tca_handle notices_at(uint32_t rank)
+{
+    (void)rank;
+    return (struct tca_handle){0};
+}
+
+uint64_t taken_offset(uint32_t rank)
+{
+    (void)rank;
+    return 0;
+}
+
+int tca_notified(struct tca *session, uint32_t rank, uint32_t slot)
+{
+    (void)session;
+    cr_assert(rank == SENDER && slot == NOTIFY_NOTICE);
+    return notifications > 0 ? (notifications--, 1) : ended;
+}
+
+int tca_notified_wait(struct tca *session, uint32_t rank, uint32_t slot, int64_t timeout_ns)
+{
+    (void)timeout_ns;
+    waits++;
+    cr_assert(waits < 10000, "it waits for ever");
+    const int r = tca_notified(session, rank, slot);
+    return r > 0 ? 0 : r < 0 ? r : -ETIMEDOUT;
+}
+
+int64_t turn_pass(void)
+{
+    return 20 * 1000 * 1000;
+}
+
+bool allocations_attached(void)
+{
+    return false;
+}
+
+bool programs_trim(void)
+{
+    return false;
+}
+
+tcaresult compat_fail(tcaresult result, const char *format, ...)
+{
+    (void)format;
+    return result;
+}
+
+tcaresult compat_fail_errno(int error, const char *what)
+{
+    (void)what;
+    return error == -EOWNERDEAD ? TCA_ERROR_PEER_LOST : TCA_ERROR_SYSTEM;
+}
+
+/* The sender is told in vain of what was taken: it has places enough. */
+int tca_alloc(struct tca *session, uint64_t bytes, void **ret_memory)
+{
+    (void)session, (void)bytes, (void)ret_memory;
+    return -ENOMEM;
+}
+
+int tca_free(struct tca *session, void *memory)
+{
+    (void)session, (void)memory;
+    return 0;
+}
+
+int tca_plan_new(struct tca *session, const struct tca_plan_args *args, struct tca_plan **ret_plan)
+{
+    (void)session, (void)args, (void)ret_plan;
+    return -ENOMEM;
+}
+
+int tca_plan_put(struct tca_plan *plan, const struct tca_put *put)
+{
+    (void)plan, (void)put;
+    return -ENOMEM;
+}
+
+int tca_plan_notify(struct tca_plan *plan, uint32_t rank, uint32_t slot)
+{
+    (void)plan, (void)rank, (void)slot;
+    return -ENOMEM;
+}
+
+int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)
+{
+    (void)plan, (void)timeout_ns;
+    return -ENOMEM;
+}
+
+struct tca_plan *tca_plan_free(struct tca_plan *plan)
+{
+    return plan;
+}
+
+int tca_start(struct tca_plan *plan)
+{
+    (void)plan;
+    return -ENOMEM;
+}
+
+int tca_test(struct tca_plan *plan)
+{
+    (void)plan;
+    return 1;
+}
+
+/* ---- what starts do ---- */
+
+static struct place place;
+
+static struct place place_of(int slot, int tag)
+{
+    struct place made;
+    cr_assert(place_take(SENDER, 0, slot, tag, &made) == TCA_SUCCESS);
+    return made;
+}
+
+static void setup(void)
+{
+    place = place_of(SLOT, TAG);
+}
+
+static void arrive(struct place at, const struct notice *notice)
+{
+    table[at.index] = *notice;
+    notifications++;
+}
+
+enum outcome { GOOD, FAILED_THERE, FAILED_NOT_THERE, REFUSED };
+
+/* A start of a chain with one notice. */
+static void start(struct place at, uint64_t chain, enum outcome outcome)
+{
+    place_begin(at, chain);
+    const struct notice notice = place_next(at);
+    if (outcome == REFUSED) {
+        place_undo(at);
+        return;
+    }
+    if (outcome != FAILED_NOT_THERE)
+        arrive(at, &notice);
+    if (outcome != GOOD)
+        place_doubt(at, chain);
+}
+
+static void check_gets(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        cr_assert(inbox_wait(SENDER, SLOT, TAG) == TCA_SUCCESS, "notification %u of %u", i, count);
+    cr_assert(inbox_test(SENDER, SLOT, TAG) == TCA_ERROR_NOT_READY, "one more than %u", count);
+}
+
+TestSuite(inbox, .init = setup, .timeout = 30);
+
+Test(inbox, each_once)
+{
+    check_gets(0);
+    start(place, A_CHAIN, GOOD);
+    check_gets(1);
+    for (unsigned i = 0; i < 5; i++)
+        start(place, i, GOOD);
+    check_gets(5);
+}
+
+Test(inbox, other_slots_and_tags_are_others)
+{
+    const struct place others[] = {place_of(SLOT, TAG + 1), place_of(SLOT + 1, TAG)};
+    start(others[0], A_CHAIN, GOOD);
+    start(others[1], A_CHAIN, GOOD);
+    check_gets(0);
+    start(place, A_CHAIN, GOOD);
+    check_gets(1);
+    cr_assert(inbox_wait(SENDER, SLOT, TAG + 1) == TCA_SUCCESS);
+    cr_assert(inbox_wait(SENDER, SLOT + 1, TAG) == TCA_SUCCESS);
+}
+
+/* Its notice is there, the data before it need not be. */
+static void start_unnotified(uint64_t chain)
+{
+    start(place, chain, GOOD);
+    notifications--;
+}
+
+Test(inbox, seen_before_it_was_notified_of)
+{
+    start(place, A_CHAIN, GOOD);
+    check_gets(1);
+    start_unnotified(A_CHAIN);
+    check_gets(0);
+    notifications++;
+    check_gets(1);
+}
+
+Test(inbox, half_written)
+{
+    start(place, A_CHAIN, GOOD);
+    const struct notice whole = table[place.index];
+    table[place.index].key = notice_key(0, SLOT + 1, TAG);
+    cr_assert(inbox_test(SENDER, SLOT + 1, TAG) == TCA_ERROR_NOT_READY);
+    check_gets(0);
+    table[place.index] = whole;
+    check_gets(1);
+}
+
+/* Something else is started behind it: the receiver finds out. */
+Test(inbox, failed_and_did_not_arrive)
+{
+    start(place, A_CHAIN, FAILED_NOT_THERE);
+    start(place, OTHER_CHAIN, GOOD);
+    check_gets(1);
+    start(place, OTHER_CHAIN, GOOD);
+    check_gets(1);
+}
+
+Test(inbox, failed_and_arrived)
+{
+    start(place, A_CHAIN, FAILED_THERE);
+    check_gets(1); /* it is there, whatever the sender thinks */
+    start(place, OTHER_CHAIN, GOOD);
+    check_gets(1);
+}
+
+Test(inbox, failed_and_arrived_unseen)
+{
+    start(place, A_CHAIN, FAILED_THERE);
+    start(place, OTHER_CHAIN, GOOD);
+    check_gets(2);
+}
+
+/* What has been decided of doubts stays so. */
+Test(inbox, arrived_and_then_late)
+{
+    start(place, A_CHAIN, FAILED_THERE);
+    start(place, OTHER_CHAIN, GOOD);
+    check_gets(2);
+    start_unnotified(OTHER_CHAIN);
+    cr_assert(inbox_wait(SENDER, SLOT, TAG) == TCA_SUCCESS, "believed after a while");
+    notifications++;
+    check_gets(0);
+    start(place, OTHER_CHAIN, GOOD);
+    check_gets(1);
+}
+
+/* The second notification of one notice is none of the next one's. */
+Test(inbox, repeated_and_then_late)
+{
+    start(place, A_CHAIN, FAILED_THERE);
+    start(place, A_CHAIN, GOOD);
+    check_gets(1);
+    start_unnotified(A_CHAIN);
+    check_gets(0);
+    notifications++;
+    check_gets(1);
+}
+
+/* The same again has the same number. */
+Test(inbox, repeated_after_it_arrived)
+{
+    start(place, A_CHAIN, FAILED_THERE);
+    start(place, A_CHAIN, GOOD);
+    check_gets(1);
+    start(place, A_CHAIN, GOOD);
+    check_gets(1);
+}
+
+Test(inbox, repeated_after_it_was_taken)
+{
+    start(place, A_CHAIN, FAILED_THERE);
+    check_gets(1);
+    start(place, A_CHAIN, GOOD);
+    check_gets(0);
+    start(place, OTHER_CHAIN, GOOD);
+    check_gets(1);
+}
+
+Test(inbox, repeated_after_it_did_not_arrive)
+{
+    start(place, A_CHAIN, FAILED_NOT_THERE);
+    start(place, A_CHAIN, FAILED_NOT_THERE);
+    start(place, A_CHAIN, GOOD);
+    check_gets(1);
+    start(place, A_CHAIN, GOOD);
+    check_gets(1);
+}
+
+/* The repeated one was refused: its number is not free for another chain's. */
+Test(inbox, repeated_in_vain)
+{
+    start(place, A_CHAIN, FAILED_THERE);
+    check_gets(1);
+    start(place, A_CHAIN, REFUSED);
+    start(place, OTHER_CHAIN, GOOD);
+    check_gets(1);
+}
+
+Test(inbox, refused)
+{
+    start(place, A_CHAIN, REFUSED);
+    check_gets(0);
+    start(place, OTHER_CHAIN, GOOD);
+    check_gets(1);
+}
+
+/* What was doubted of one place is not made up by another's. */
+Test(inbox, doubts_of_one_of_two_places)
+{
+    const struct place other = place_of(SLOT + 1, TAG);
+    start(other, A_CHAIN, GOOD);
+    start(place, A_CHAIN, FAILED_NOT_THERE);
+    start(place, OTHER_CHAIN, GOOD);
+    start(other, OTHER_CHAIN, GOOD);
+    check_gets(1);
+    for (unsigned i = 0; i < 2; i++)
+        cr_assert(inbox_wait(SENDER, SLOT + 1, TAG) == TCA_SUCCESS);
+    cr_assert(inbox_test(SENDER, SLOT + 1, TAG) == TCA_ERROR_NOT_READY);
+}
+
+/* Once the sender has ended there is nothing to wait for. */
+Test(inbox, sender_has_ended)
+{
+    start(place, A_CHAIN, GOOD);
+    start(place, A_CHAIN, FAILED_NOT_THERE);
+    ended = -EOWNERDEAD;
+    cr_assert(inbox_wait(SENDER, SLOT, TAG) == TCA_SUCCESS);
+    cr_assert(inbox_wait(SENDER, SLOT, TAG) == TCA_ERROR_PEER_LOST);
+    cr_assert(inbox_test(SENDER, SLOT, TAG) == TCA_ERROR_PEER_LOST);
+}
+
+/* A long history with a sequential reference. */
+Test(inbox, random_history)
+{
+    unsigned owed = 0;
+    srand(1);
+    for (unsigned i = 0; i < 3000; i++) {
+        const unsigned choice = (unsigned)rand() % 8;
+        const enum outcome outcome = choice < 5    ? GOOD
+                                     : choice == 5 ? REFUSED
+                                     : choice == 6 ? FAILED_THERE
+                                                   : FAILED_NOT_THERE;
+        start(place, i, outcome); /* each is another chain */
+        owed += outcome == GOOD || outcome == FAILED_THERE;
+        waits = 0;
+        if (rand() % 4 == 0 && outcome == GOOD) {
+            check_gets(owed);
+            owed = 0;
+        }
+    }
+    start(place, A_CHAIN, GOOD);
+    check_gets(owed + 1);
+}
