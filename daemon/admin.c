@@ -168,8 +168,10 @@ void admin_request(struct client *client, uint32_t tag, const Tca__Admin *admin)
     static const struct {
         const char *verb;
         json_t *(*make)(struct tcad *tcad, uid_t viewer);
-    } of_users[] = {
-        {"sessions", inspect_sessions}, {"regions", inspect_regions}, {"plans", inspect_plans}};
+    } of_users[] = {{"sessions", inspect_sessions},
+                    {"users", inspect_users},
+                    {"regions", inspect_regions},
+                    {"plans", inspect_plans}};
     struct tcad *tcad = client->tcad;
     const char *verb = admin->verb;
 

@@ -130,7 +130,7 @@ json_t *inspect_status(struct tcad *tcad, bool *ret_degraded)
         "s:s}, s:o}",
         "daemon", daemon, "cluster", cluster, "sessions", (json_int_t)tcad->session_count, "groups",
         (json_int_t)groups_count(tcad->groups), "regions", "count",
-        (json_int_t)regions_count(tcad->regions), "bytes", (json_int_t)regions_bytes(tcad->regions),
+        (json_int_t)regions_count(tcad->regions), "bytes", (json_int_t)tcad->users.memory_bytes,
         "bytes_max", (json_int_t)tcad->conf->memory.region_bytes, "plans",
         (json_int_t)plan_count(tcad), "engine", "state", stats.asleep ? "asleep" : "busy", "starts",
         (json_int_t)stats.starts, "completions", (json_int_t)stats.completions, "errors",

@@ -15,6 +15,7 @@ json_t *inspect_topology(struct tcad *tcad);
  * unless it is root or the daemon's own user. */
 bool inspect_may_see(const struct tcad *tcad, uid_t viewer, uid_t owner);
 json_t *inspect_sessions(struct tcad *tcad, uid_t viewer);
+json_t *inspect_users(struct tcad *tcad, uid_t viewer);
 json_t *inspect_regions(struct tcad *tcad, uid_t viewer);
 json_t *inspect_plans(struct tcad *tcad, uid_t viewer);
 /* id: "SESSION.PLAN". *ret_why (static) when there is none such. */

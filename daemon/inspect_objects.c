@@ -73,6 +73,42 @@ json_t *inspect_sessions(struct tcad *tcad, uid_t viewer)
     return json_pack("{s:o}", "sessions", list);
 }
 
+struct user_list {
+    const struct tcad *tcad;
+    uid_t viewer;
+    json_t *list;
+};
+
+static void add_user(void *context, void *owner)
+{
+    const struct user_list *to = context;
+    const struct user *user = owner;
+    const struct tcad_conf *conf = to->tcad->conf;
+    if (!inspect_may_see(to->tcad, to->viewer, user->uid))
+        return;
+    json_t *kinds = json_object();
+    for (int kind = 0; kind < USER_KINDS; kind++)
+        json_object_set_new(kinds, user_kind_name(kind),
+                            json_integer((json_int_t)user->bytes[kind]));
+    json_array_append_new(
+        to->list,
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "uid",
+                  (json_int_t)user->uid, "sessions", (json_int_t)user->count[USER_SESSIONS],
+                  "regions", (json_int_t)user->count[USER_REGIONS], "plans",
+                  (json_int_t)user->count[USER_PLANS], "descriptors", (json_int_t)user->descriptors,
+                  "region_bytes", (json_int_t)user->memory_bytes, "region_bytes_freed",
+                  (json_int_t)user->freed_bytes, "region_bytes_max",
+                  (json_int_t)conf->memory.region_bytes_per_user, "bytes", (json_int_t)user->total,
+                  "bytes_max", (json_int_t)conf->limits.bytes_per_user, "kinds", kinds));
+}
+
+json_t *inspect_users(struct tcad *tcad, uid_t viewer)
+{
+    struct user_list to = {tcad, viewer, json_array()};
+    table_each(&tcad->users.by_uid, add_user, &to);
+    return json_pack("{s:o}", "users", to.list);
+}
+
 struct names_search {
     const struct tcad *tcad;
     uid_t viewer;
@@ -215,7 +251,7 @@ json_t *inspect_stats(struct tcad *tcad)
         groups_count(tcad->groups));
     one(families, "tcad_regions", "gauge", "", "Regions.", (double)regions_count(tcad->regions));
     one(families, "tcad_region_bytes", "gauge", "bytes", "Bytes of all regions.",
-        (double)regions_bytes(tcad->regions));
+        (double)tcad->users.memory_bytes);
     one(families, "tcad_region_limit_bytes", "gauge", "bytes",
         "What all regions may hold (memory.region_bytes).",
         (double)tcad->conf->memory.region_bytes);

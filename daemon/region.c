@@ -20,7 +20,6 @@
 struct regions {
     struct space *space;
     struct table ids;
-    uint64_t bytes;
 };
 
 int regions_new(struct tcad *tcad, struct regions **ret_regions)
@@ -53,11 +52,6 @@ uint64_t regions_count(const struct regions *regions)
     return regions->ids.count;
 }
 
-uint64_t regions_bytes(const struct regions *regions)
-{
-    return regions->bytes;
-}
-
 struct visit {
     void (*each)(void *context, const struct region *region);
     void *context;
@@ -82,11 +76,6 @@ uint64_t region_round(const struct tcad *tcad, uint64_t bytes)
                         ? SPACE_ALIGN_BYTES
                         : (uint64_t)sysconf(_SC_PAGESIZE);
     return (bytes + page - 1) / page * page;
-}
-
-void regions_charge(struct regions *regions, int64_t bytes)
-{
-    regions->bytes += (uint64_t)bytes;
 }
 
 /* ---- from its beginning to its end ---- */
@@ -147,6 +136,7 @@ static void region_destroy(struct region *region)
     if (!region->attached && region->address)
         space_give(region->tcad->regions->space, region->address);
     charge_drop(&region->charge);
+    region_allocs_look(region->tcad);
     explicit_bzero(region->secret, sizeof region->secret);
     free(region);
 }

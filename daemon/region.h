@@ -56,23 +56,31 @@ struct regions;
 int regions_new(struct tcad *tcad, struct regions **ret_regions);
 struct regions *regions_free(struct regions *regions);
 uint64_t regions_count(const struct regions *regions);
-uint64_t regions_bytes(const struct regions *regions);
 /* Every region that is not freed. */
 void regions_each(const struct regions *regions,
                   void (*each)(void *context, const struct region *region), void *context);
 
 /* Bytes of memory of ours that so many make. */
 uint64_t region_round(const struct tcad *tcad, uint64_t bytes);
-/* region_quota.c: what the regions of a user hold; whether a session may have so many bytes (and one
- * descriptor) more, and if not, `text` says which limit is in the way and what to do; and that this
- * region, one of a session's, has them from now on. */
-uint64_t region_user_bytes(const struct tcad *tcad, uid_t uid);
+/* region_quota.c: whether a session may have so many bytes (and one descriptor) more, and if not,
+ * `text` says which limit is in the way and what to do; and that this region, one of a session's,
+ * has them from now on. Its user has them until nothing uses it any more, its session until it is
+ * freed. */
 bool region_may_have(const struct session *session, uint64_t bytes, char *text, size_t text_bytes);
+/* Or may once what is freed is in use no more. */
+bool region_may_have_soon(const struct session *session, uint64_t bytes);
 void region_charge(struct region *region, uint64_t bytes);
 void region_uncharge(struct region *region); /* it is freed */
 
 /* Requests of a session. */
 void region_alloc(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc);
+/* region_wait.c: memory that has been freed is still in use for a moment. Whoever wants as much
+ * instead waits for it: whether it does (at most one of a session). region_alloc_again() is called
+ * for it then, or when it has waited for long. */
+bool region_alloc_wait(struct session *session, uint32_t tag, uint64_t bytes);
+void region_alloc_again(struct session *session, uint32_t tag, uint64_t bytes);
+void region_allocs_look(struct tcad *tcad); /* some memory was given back */
+void region_allocs_deinit(struct tcad *tcad);
 void region_free_request(struct session *session, uint32_t tag, const Tca__RegionFree *request);
 
 /* Any thread: makes fd and base of one that has `memory_bytes` only. 0, or a negative errno. */
@@ -107,6 +115,5 @@ const char *region_register_text(int error);
 int region_new(struct session *session, uint64_t bytes, struct region **ret_region);
 /* Takes an address for memory of ours: 0 or -ENOSPC. */
 int region_place(struct region *region);
-void regions_charge(struct regions *regions, int64_t bytes);
 /* From now on its handles are good. */
 void region_add(struct session *session, struct region *region);

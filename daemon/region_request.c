@@ -125,9 +125,7 @@ static const char *remedy(const struct tcad_conf *conf, int error)
 
 static void allocate(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc)
 {
-    struct tcad *tcad = session->tcad;
-    const struct tcad_conf *conf = tcad->conf;
-    struct region *region;
+    const struct tcad_conf *conf = session->tcad->conf;
     char text[400];
 
     if (alloc->bytes == 0 || alloc->bytes > conf->memory.reserved_bytes || alloc->flags) {
@@ -136,7 +134,17 @@ static void allocate(struct session *session, uint32_t tag, const Tca__RegionAll
                      alloc->bytes, conf->memory.reserved_bytes);
         return;
     }
-    uint64_t bytes = region_round(tcad, alloc->bytes);
+    const uint64_t bytes = region_round(session->tcad, alloc->bytes);
+    if (region_may_have(session, bytes, text, sizeof text) ||
+        !region_alloc_wait(session, tag, bytes))
+        region_alloc_again(session, tag, bytes);
+}
+
+void region_alloc_again(struct session *session, uint32_t tag, uint64_t bytes)
+{
+    struct region *region;
+    char text[400];
+
     if (!has_place(session, tag))
         return;
     if (!region_may_have(session, bytes, text, sizeof text)) {
@@ -150,7 +158,7 @@ static void allocate(struct session *session, uint32_t tag, const Tca__RegionAll
     if (r < 0) {
         charge_drop(&charge);
         session_fail(session, tag, r, "region of %" PRIu64 " bytes: %s; %s", bytes, strerror(-r),
-                     remedy(conf, r));
+                     remedy(session->tcad->conf, r));
         return;
     }
     region->charge = charge;

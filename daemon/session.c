@@ -152,24 +152,7 @@ static void welcome(struct session *session, uint32_t tag)
                    (int[]){session->segment_fd, session->notify_fd, session->engine_fd}, 3);
 }
 
-static uint32_t sessions_of_user(const struct tcad *tcad, uid_t uid)
-{
-    uint32_t count = 0;
-    for (const struct session *session = tcad->sessions; session; session = session->next)
-        count += session->uid == uid;
-    return count;
-}
-
 enum { FDS_PER_SESSION = 4 }; /* socket, two segments, eventfd */
-
-static uint64_t user_fds(const struct tcad *tcad, uid_t uid)
-{
-    uint64_t fds = 0;
-    for (const struct session *session = tcad->sessions; session; session = session->next)
-        if (session->uid == uid)
-            fds += FDS_PER_SESSION + session->region_fds;
-    return fds;
-}
 
 static uint64_t user_fds_max(void)
 {
@@ -182,7 +165,8 @@ static uint64_t user_fds_max(void)
 bool session_user_may_have(const struct tcad *tcad, uid_t uid, unsigned fds_more, char *text,
                            size_t text_bytes)
 {
-    const uint64_t fds = user_fds(tcad, uid), fds_max = user_fds_max();
+    const struct user *user = user_find(tcad, uid);
+    const uint64_t fds = user ? user->descriptors : 0, fds_max = user_fds_max();
     if (fds + fds_more <= fds_max)
         return true;
     snprintf(text, text_bytes,
@@ -208,7 +192,8 @@ static bool may_open(struct tcad *tcad, struct client *client, uint32_t tag,
                      const Tca__Hello *hello)
 {
     const struct tcad_conf *conf = tcad->conf;
-    uint32_t of_user = sessions_of_user(tcad, client->uid);
+    const struct user *user = user_find(tcad, client->uid);
+    const uint32_t of_user = user ? user->count[USER_SESSIONS] : 0;
     if (hello->group_size == 0 || hello->group_size > GROUP_SIZE_MAX) {
         client_failf(client, tag, -EINVAL, "a group of %u: 1 to %d ranks are possible",
                      hello->group_size, GROUP_SIZE_MAX);
@@ -272,6 +257,7 @@ struct session *session_new(struct tcad *tcad, struct client *client, uint32_t t
         client_failf(client, tag, -ENOMEM, "no memory for a session");
         return NULL;
     }
+    charge_descriptors(&charge, FDS_PER_SESSION);
     session->charge = charge;
     session->tcad = tcad;
     session->id = ++tcad->next_session;

@@ -60,7 +60,7 @@ struct session {
 
     struct region *regions; /* list, region->next_of_session */
     uint32_t region_count;
-    uint32_t region_fds;  /* of those that have memory of ours */
+    bool alloc_waits;     /* region_wait.c */
     bool bounces;         /* the engine has been told that it has some */
     uint32_t last_bounce; /* id */
     uint64_t region_bytes;

@@ -85,6 +85,8 @@ struct tcad {
     uint64_t returned; /* and back */
     bool returning;    /* some plans would go back: return_timer looks whether they can */
     struct loop_timer *return_timer;
+    struct waiting_alloc *allocs; /* region_wait.c */
+    struct loop_timer *allocs_timer;
 };
 
 /* setup.c: makes the parts, in order, and lets them go again. text: what went wrong. */

@@ -20,7 +20,7 @@ const char *user_kind_name(enum user_kind kind)
 
 void users_deinit(struct users *users)
 {
-    assert(users->by_uid.count == 0 && users->total == 0);
+    assert(users->by_uid.count == 0 && users->total == 0 && users->memory_bytes == 0);
     table_deinit(&users->by_uid);
 }
 
@@ -111,6 +111,7 @@ int charge_take(struct tcad *tcad, struct charge *charge, uid_t uid, enum user_k
         return r;
     }
     user->charges += !charge->user;
+    user->count[kind] += !charge->user;
     charge->user = user;
     charge->kind = kind;
     charge->bytes += bytes;
@@ -132,12 +133,41 @@ void charge_lower(struct charge *charge, uint64_t bytes)
     user->users->total -= bytes;
 }
 
+void charge_memory(struct charge *charge, uint64_t bytes)
+{
+    charge->memory_bytes += bytes;
+    charge->user->memory_bytes += bytes;
+    charge->user->users->memory_bytes += bytes;
+}
+
+void charge_memory_freed(struct charge *charge)
+{
+    const uint64_t bytes = charge->memory_bytes - charge->freed_bytes;
+    if (bytes == 0)
+        return;
+    charge->freed_bytes += bytes;
+    charge->user->freed_bytes += bytes;
+    charge->user->users->freed_bytes += bytes;
+}
+
+void charge_descriptors(struct charge *charge, uint32_t count)
+{
+    charge->descriptors += count;
+    charge->user->descriptors += count;
+}
+
 void charge_drop(struct charge *charge)
 {
     struct user *user = charge->user;
     if (!user)
         return;
     charge_lower(charge, charge->bytes);
+    user->memory_bytes -= charge->memory_bytes;
+    user->freed_bytes -= charge->freed_bytes;
+    user->users->memory_bytes -= charge->memory_bytes;
+    user->users->freed_bytes -= charge->freed_bytes;
+    user->descriptors -= charge->descriptors;
+    user->count[charge->kind]--;
     user->charges--;
     *charge = (struct charge){0};
     forget_if_idle(user);

@@ -193,6 +193,63 @@ class Quotas(harness.Case):
             actor.ask(f"free {region}")
             actor.alloc(MIB)
 
+    def test_memory_that_is_freed_and_taken_again(self):
+        """What a plan puts into is in use for a moment after it was freed. It counts until then, and nobody is refused
+        because of it."""
+        size, rounds = 8 * MIB, 50
+        cluster = self.cluster(1, options={"memory.region_bytes_per_user": f"{size + 2 * MIB}"})
+        client = wire.Client(cluster[0].socket).open()
+        source, _, _ = client.alloc(MIB)
+        region, _, handle = client.alloc(size)
+        for _ in range(rounds):
+            puts = [wire.put(source, handle, wire.contiguous(MIB), b"", target_offset=at * MIB) for at in range(8)]
+            plans = [client.ask(wire.commit([put], seat=2))[1].get(1, [0])[0] for put in puts]
+            client.send(wire.blob(wire.REGION_FREE, wire.number(1, region)))
+            freed = client.tag
+            client.send(wire.region_alloc(size))  # does not wait for the answer
+            self.assertEqual(self.next_answer(client)[0], freed)
+            _, kind, body, fds = self.next_answer(client)
+            self.assertEqual(kind, wire.REGION_GRANTED, body)
+            os.posix_fallocate(fds[0], 0, size)
+            os.close(fds[0])
+            region, handle = body[1][0], body[4][0]
+            self.assertLessEqual(self.held(cluster)["region_bytes"], size + 2 * MIB)
+            for plan in plans:
+                client.ask(wire.blob(wire.PLAN_RELEASE, wire.number(1, plan)))
+        client.ask(wire.blob(wire.REGION_FREE, wire.number(1, region)))
+        harness.until(lambda: self.held(cluster)["region_bytes"] == MIB, "it is given back")
+        self.assertEqual(self.held(cluster)["region_bytes_freed"], 0)
+        client.close()
+
+    @staticmethod
+    def next_answer(client):
+        while True:
+            answer = client.receive()
+            if answer[1] != wire.EVENT:
+                return answer
+
+    def test_users(self):
+        """What tcactl says of a user is what it has."""
+        cluster, actor = self.one()
+        before = self.held(cluster)
+        region, _ = actor.alloc(3 * MIB)
+        plan = actor.plan(f"put {region} 0 8 {actor.handle(region)} 8 8", seat="daemon")
+        with_all = self.held(cluster)
+        for key, more in {"sessions": 0, "regions": 1, "plans": 1, "region_bytes": 3 * MIB, "descriptors": 1}.items():
+            self.assertEqual(with_all[key], before[key] + more, key)
+        self.assertGreater(with_all["kinds"]["plans"], before["kinds"]["plans"])
+        self.assertEqual(sum(with_all["kinds"].values()), with_all["bytes"])
+        actor.ask(f"freeplan {plan}")
+        actor.ask(f"free {region}")
+        harness.until(lambda: self.held(cluster) == before, "everything is given back")
+        cluster.kill_actors([actor])
+        harness.until(lambda: not cluster[0].tcactl("users")["users"], "nobody holds anything")
+
+    @staticmethod
+    def held(cluster):
+        user, = cluster[0].tcactl("users")["users"]
+        return user
+
     def test_attached_regions_take_no_descriptors(self):
         cluster = self.cluster(1)
         _, most = resource.prlimit(cluster[0].process.pid, resource.RLIMIT_NOFILE)

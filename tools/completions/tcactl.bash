@@ -2,7 +2,7 @@
 _tcactl()
 {
     local current=$2 previous=$3 word verb='' second=''
-    local verbs='status nodes topology sessions regions plans plan stats watch ping reload drain calibrate env config'
+    local verbs='status nodes topology sessions users regions plans plan stats watch ping reload drain calibrate env config'
     local options='--socket --node --timeout --json --no-color --help --version'
     local -a where=() # the options that say which daemon
     local -i i

@@ -49,6 +49,30 @@ void render_sessions(const json_t *doc, const struct screen *screen)
     table_deinit(&table);
 }
 
+static const char *const user_titles[] = {"USER", ">SESSIONS", ">REGIONS", ">PLANS", ">MEMORY",
+                                          ">OF",  ">TCAD",     ">OF",      ">FDS",   NULL};
+
+void render_users(const json_t *doc, const struct screen *screen)
+{
+    struct table table;
+
+    table_init(&table, user_titles);
+    for (size_t i = 0; i < doc_count(doc, "users"); i++) {
+        const json_t *user = doc_at(doc, "users", i);
+        add_user(&table, doc_integer(user, "uid"));
+        table_add(&table, "%lld", doc_integer(user, "sessions"));
+        table_add(&table, "%lld", doc_integer(user, "regions"));
+        table_add(&table, "%lld", doc_integer(user, "plans"));
+        table_add(&table, "%s", units_bytes(doc_number(user, "region_bytes")).text);
+        table_add(&table, "%s", units_bytes(doc_number(user, "region_bytes_max")).text);
+        table_add(&table, "%s", units_bytes(doc_number(user, "bytes")).text);
+        table_add(&table, "%s", units_bytes(doc_number(user, "bytes_max")).text);
+        table_add(&table, "%lld", doc_integer(user, "descriptors"));
+    }
+    table_print(&table, screen, 0, "nobody holds anything");
+    table_deinit(&table);
+}
+
 static const char *const region_titles[] = {">ID",     ">SESSION",  ">PID",      ">BYTES",
                                             "ADDRESS", ">BINDINGS", "PUBLISHED", NULL};
 

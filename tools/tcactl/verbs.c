@@ -14,6 +14,7 @@ const struct verb verbs[] = {
     {"topology", "[--dot | --svg FILE]", "nodes, links and this machine", .run = run_topology,
      .options = OPTION_DOT | OPTION_SVG},
     {"sessions", "", "connected processes", .render = render_sessions},
+    {"users", "", "what each user holds, of what limit", .render = render_users},
     {"regions", "", "memory they have registered", .render = render_regions},
     {"plans", "", "transfers they have planned", .render = render_plans},
     {"plan", "[explain] SESSION.PLAN", "one plan: its steps, and why it runs on that rail",

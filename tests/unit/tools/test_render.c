@@ -140,10 +140,22 @@ Test(render, sessions_and_regions)
                   " 9        3  100  4.00 KiB  0x200000000000         1  left right\n");
 }
 
+Test(render, users)
+{
+    expect_render(
+        render_users,
+        "{\"users\":[{\"uid\":0,\"sessions\":2,\"regions\":3,\"plans\":6,\"descriptors\":11,"
+        "\"region_bytes\":1048576,\"region_bytes_freed\":4096,\"region_bytes_max\":1073741824,"
+        "\"bytes\":2048,\"bytes_max\":67108864,\"kinds\":{\"sessions\":2048}}]}",
+        "USER  SESSIONS  REGIONS  PLANS    MEMORY        OF      TCAD        OF  FDS\n"
+        "root         2        3      6  1.00 MiB  1.00 GiB  2.00 KiB  64.0 MiB   11\n");
+}
+
 Test(render, nothing_there)
 {
     expect_render(render_nodes, "{\"nodes\":[]}", "no nodes\n");
     expect_render(render_sessions, "{\"sessions\":[]}", "no sessions\n");
+    expect_render(render_users, "{\"users\":[]}", "nobody holds anything\n");
     expect_render(render_regions, "{\"regions\":[]}", "no regions\n");
     expect_render(render_plans, "{\"plans\":[]}", "no plans\n");
 }
@@ -153,16 +165,17 @@ Test(render, nothing_there)
 Test(render, survives_wrong_documents)
 {
     static render_function *const all[] = {
-        render_status,   render_nodes,   render_topology,  render_topology_dot, render_topology_svg,
-        render_sessions, render_regions, render_plans,     render_plan,         render_config,
-        render_ping,     render_reload,  render_calibrate, render_drain,        render_env,
+        render_status,       render_nodes,     render_topology, render_topology_dot,
+        render_topology_svg, render_sessions,  render_regions,  render_plans,
+        render_plan,         render_config,    render_users,    render_ping,
+        render_reload,       render_calibrate, render_drain,    render_env,
     };
     static const char *const texts[] = {
         "{}",
         "[]",
         "[1,2]",
         "{\"nodes\":[1,null,\"x\",{}],\"links\":[[]],\"fabrics\":[{\"boards\":[7,{}],\"cables\":["
-        "null,{}]},3],\"sessions\":[{}],\"regions\":[null],"
+        "null,{}]},3],\"sessions\":[{}],\"users\":[{},3],\"regions\":[null],"
         "\"plans\":[{\"id\":7}],\"machine\":3,"
         "\"chains\":[{\"steps\":[{\"kind\":\"put\"},{\"kind\":4}],\"candidates\":[[]]}],\"values\":"
         "[{}],\"variables\":[{}],"
