@@ -95,6 +95,7 @@ static int draft_init(struct draft *draft, const struct tca_plan *plan)
     draft->commit.seat = (uint32_t)plan->seat;
     draft->commit.way = (uint32_t)plan->session->settings.way;
     draft->commit.landed = plan->flags & TCA_PLAN_LANDED;
+    draft->commit.prefer = plan->flags & TCA_PLAN_PREFER;
     draft->commit.chains = draft->chain_pointers;
     draft->commit.n_chains = plan->chain_count;
     return 0;

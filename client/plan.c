@@ -32,10 +32,13 @@ static int check_args(const struct tca_plan_args *args)
                          (int)args->seat);
     if (args->channel >= CHANNELS)
         return error_set(-EINVAL, "channel %u: they go from 0 to %d", args->channel, CHANNELS - 1);
-    if (args->flags & ~(uint32_t)(TCA_PLAN_TIMED | TCA_PLAN_LANDED))
+    if (args->flags & ~(uint32_t)(TCA_PLAN_TIMED | TCA_PLAN_LANDED | TCA_PLAN_PREFER))
         return error_set(-EINVAL,
-                         "flags 0x%x of a plan: only TCA_PLAN_TIMED and TCA_PLAN_LANDED are known",
+                         "flags 0x%x of a plan: only TCA_PLAN_TIMED, TCA_PLAN_LANDED and "
+                         "TCA_PLAN_PREFER are known",
                          args->flags);
+    if (args->flags & TCA_PLAN_PREFER && args->rail == TCA_RAIL_ANY)
+        return error_static(-EINVAL, "TCA_PLAN_PREFER without a rail to prefer");
     return 0;
 }
 
@@ -54,7 +57,12 @@ int tca_plan_new(struct tca *session, const struct tca_plan_args *args, struct t
     plan->state = PLAN_BUILDING;
     plan->flags = args->flags;
     plan->channel = args->channel;
-    plan->rail = args->rail != TCA_RAIL_ANY ? args->rail : session->settings.rail;
+    plan->rail = args->rail;
+    if (session->settings.rail != TCA_RAIL_ANY &&
+        (plan->rail == TCA_RAIL_ANY || plan->flags & TCA_PLAN_PREFER)) {
+        plan->rail = session->settings.rail; /* TCA_RAIL is a demand */
+        plan->flags &= ~(uint32_t)TCA_PLAN_PREFER;
+    }
     plan->seat = args->seat != TCA_SEAT_ANY ? args->seat : session->settings.seat;
     plan->begin_chain = true;
     if (args->name)

@@ -158,7 +158,8 @@ struct plan {
     char error_text[512];
     char name[NAME_MAX_BYTES];
     uint32_t channel;
-    enum rail wanted_rail;
+    enum rail wanted_rail;    /* a demand */
+    enum rail preferred_rail; /* taken to other nodes where it is possible, whatever it costs */
     enum seat wanted_seat;
     enum way wanted_way;
     bool landed; /* a start is complete when its puts have landed */

@@ -208,7 +208,7 @@ int plan_parse(struct plan *plan, const Tca__PlanCommit *commit)
 
     session_take_name(plan->name, commit->name);
     plan->channel = commit->channel;
-    plan->wanted_rail = commit->rail;
+    *(commit->prefer ? &plan->preferred_rail : &plan->wanted_rail) = (enum rail)commit->rail;
     plan->wanted_seat = commit->seat;
     plan->wanted_way = commit->way;
     plan->landed = commit->landed;

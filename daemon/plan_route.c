@@ -119,6 +119,23 @@ static int no_way(struct plan *plan, const struct plan_chain *chain)
         used ? text : "no rail has the seat that was asked for", *remedy ? "; " : "", remedy);
 }
 
+/* On the own node nothing is better than load and store, whatever is preferred elsewhere. */
+static bool is_preferred(const struct plan *plan, const struct plan_chain *chain, enum rail rail)
+{
+    return plan->preferred_rail == rail && rail != RAIL_NONE && !plan_chain_is_local(plan, chain);
+}
+
+/* Of two that are possible. What was not calibrated loses against what was, and otherwise to what
+ * stands above it. */
+static bool is_better(const struct plan *plan, const struct plan_chain *chain, enum rail rail,
+                      uint64_t predicted_ns, enum rail than, uint64_t than_ns)
+{
+    const bool preferred = is_preferred(plan, chain, rail);
+    if (preferred != is_preferred(plan, chain, than))
+        return preferred;
+    return predicted_ns < than_ns;
+}
+
 enum rail plan_best_rail(const struct plan *plan, const struct plan_chain *chain)
 {
     enum rail best = chain->rail;
@@ -128,7 +145,7 @@ enum rail plan_best_rail(const struct plan *plan, const struct plan_chain *chain
         if (ways[i].seat != chain->seat || why_not(plan, chain, ways[i]))
             continue;
         uint64_t ns = predict(plan, chain, ways[i]);
-        if (!any || ns < best_ns) {
+        if (!any || is_better(plan, chain, ways[i].rail, ns, best, best_ns)) {
             best = ways[i].rail;
             best_ns = ns;
         }
@@ -150,6 +167,27 @@ static unsigned hops_of(const struct plan *plan, const struct plan_chain *chain,
     return most;
 }
 
+static const char *why_best(const struct plan *plan, const struct plan_chain *chain,
+                            const struct plan_candidate *best)
+{
+    if (is_preferred(plan, chain, best->rail))
+        return "preferred by the program";
+    if (plan->wanted_rail || plan->wanted_seat)
+        return "asked for";
+    return best->predicted_ns == UINT64_MAX ? "the first that is possible; nothing was calibrated"
+                                            : "the cheapest";
+}
+
+/* "": that has been said. */
+static const char *why_other(const struct plan_candidate *candidate,
+                             const struct plan_candidate *best)
+{
+    if (!candidate->possible || candidate->predicted_ns == UINT64_MAX)
+        return "";
+    return candidate->predicted_ns < best->predicted_ns ? "cheaper, but another one is preferred"
+                                                        : "dearer";
+}
+
 int plan_route(struct plan *plan, struct plan_chain *chain)
 {
     struct plan_candidate *best = NULL;
@@ -168,8 +206,9 @@ int plan_route(struct plan *plan, struct plan_chain *chain)
                  why                                     ? why
                  : candidate->predicted_ns == UINT64_MAX ? "not calibrated"
                                                          : "");
-        /* What was not calibrated loses against what was, and otherwise to what stands above it. */
-        if (candidate->possible && (!best || candidate->predicted_ns < best->predicted_ns))
+        if (candidate->possible &&
+            (!best || is_better(plan, chain, candidate->rail, candidate->predicted_ns, best->rail,
+                                best->predicted_ns)))
             best = candidate;
     }
     if (!best)
@@ -177,14 +216,10 @@ int plan_route(struct plan *plan, struct plan_chain *chain)
     best->chosen = true;
     for (uint32_t i = 0; i < chain->candidate_count; i++) {
         struct plan_candidate *candidate = &chain->candidates[i];
-        if (candidate == best)
-            snprintf(candidate->why, sizeof candidate->why, "%s",
-                     plan->wanted_rail || plan->wanted_seat ? "asked for"
-                     : best->predicted_ns == UINT64_MAX
-                         ? "the first that is possible; nothing was calibrated"
-                         : "the cheapest");
-        else if (candidate->possible && candidate->predicted_ns != UINT64_MAX)
-            snprintf(candidate->why, sizeof candidate->why, "dearer");
+        const char *why =
+            candidate == best ? why_best(plan, chain, best) : why_other(candidate, best);
+        if (*why)
+            snprintf(candidate->why, sizeof candidate->why, "%s", why);
     }
     chain->rail = best->rail;
     chain->seat = best->seat;

@@ -153,14 +153,15 @@ static tcaresult reserve(struct program *program, const struct transfers *chain)
     return r < 0 ? compat_fail_errno(r, "memory for notifications") : TCA_SUCCESS;
 }
 
-/* In the daemon's seat, for a DMA engine goes on while its processor is elsewhere, in a barrier of
- * MPI's, say. */
+/* By the boards where there are any: that is what the program was written for. In the daemon's seat,
+ * for a DMA engine goes on while its processor is elsewhere, in a barrier of MPI's, say. */
 static tcaresult compile(struct program *program, const struct transfers *chain, int *ret_error)
 {
     const struct tca_plan_args args = {.name = "tca-api",
+                                       .rail = TCA_RAIL_PEACH2,
                                        .seat = TCA_SEAT_DAEMON,
                                        .channel = (uint32_t)program->channel,
-                                       .flags = TCA_PLAN_LANDED};
+                                       .flags = TCA_PLAN_LANDED | TCA_PLAN_PREFER};
     tcaresult result = reserve(program, chain);
     int r = result == TCA_SUCCESS ? tca_plan_new(compat.session, &args, &program->plan) : 0;
     if (r < 0)

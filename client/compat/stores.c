@@ -87,16 +87,17 @@ static int add_puts(const struct store *store)
     return r == 0 ? tca_plan_put(store->plan, &put) : r;
 }
 
-/* By the rail that all go by now. */
+/* By the rail that all go by now; while there is none, by the boards if they can be had. */
 static int build(struct store *store)
 {
     const bool near = is_near(store->rank);
     const enum tca_rail rail = way_of(store)->rail;
-    const bool landed = near || store->attached || rail == TCA_RAIL_ANY;
+    const bool any = rail == TCA_RAIL_ANY, landed = near || store->attached || any;
     const struct tca_plan_args args = {.name = "tca-api PIO",
-                                       .rail = rail,
+                                       .rail = any ? TCA_RAIL_PEACH2 : rail,
                                        .seat = store->attached ? TCA_SEAT_DAEMON : TCA_SEAT_ANY,
-                                       .flags = landed ? TCA_PLAN_LANDED : 0};
+                                       .flags = (landed ? TCA_PLAN_LANDED : 0) |
+                                                (any ? TCA_PLAN_PREFER : 0)};
     int r = tca_plan_new(compat.session, &args, &store->plan);
     if (r < 0)
         return r;

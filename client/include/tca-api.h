@@ -55,6 +55,11 @@ extern "C" {
  * auto, the default: tells standard error when there is a driver that cannot be used. A job with
  * GPUs has at most 4096 processes and processes with a GPU together.
  *
+ * Rails: between nodes a program of the TCA API takes PEACH2 boards where a cable leads (rail
+ * peach2), whatever they cost, and otherwise the cheapest rail; on one node shared memory. It moves
+ * to another rail when the boards are lost, and back. TCA_RAIL in the environment asks for one rail
+ * alone. tcactl plans shows which one each chain is on.
+ *
  * Order: a chain runs from its first descriptor to its last: each reads and overwrites what those
  * before it have put, here and elsewhere; those with no bytes in common may run at the same time. A
  * notification comes after all data before it that go to the notified node, and after all sources

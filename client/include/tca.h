@@ -408,11 +408,16 @@ enum {
      * in the daemon's seat only, and complete once its process has copied it, which it can when it
      * has heard of the plan; -ETIMEDOUT when it has not within a minute. */
     TCA_PLAN_LANDED = 1 << 1,
+    /* `rail` is a preference, not a demand: what goes to another node takes it where it leads
+     * there, whatever the cost model says; otherwise, and on the own node, the cost model chooses.
+     * The plan comes back to it like to any better rail. TCA_RAIL in the environment is a demand
+     * all the same. */
+    TCA_PLAN_PREFER = 1 << 2,
 };
 
 struct tca_plan_args {
     const char *name;   /* for tcactl and receipts; may be NULL */
-    enum tca_rail rail; /* a commit fails when it cannot be had */
+    enum tca_rail rail; /* a commit fails when it cannot be had; TCA_PLAN_PREFER */
     enum tca_seat seat;
     /* 0 .. 3: in the daemon's seat a start hands its puts and notifications to the rails before
      * the next one on its channel hands over its own, up to its first wait step in each chain that

@@ -106,9 +106,11 @@ class Actor:
     def handle(self, region, *part):
         return self.ask(" ".join(str(word) for word in ("handle", region, *part)))[0]
 
-    def plan(self, *steps, name="plan", rail="any", seat="any", channel=0, timed=False, landed=False, timeout=-2):
+    def plan(self, *steps, name="plan", rail="any", seat="any", channel=0, timed=False, landed=False, prefer=False,
+             timeout=-2):
         """Makes and commits a plan. Its steps are commands without the plan's number, as in "notify 1 0"."""
-        number = int(self.ask(f"plan {name} {rail} {seat} {channel}{' timed' if timed else ' landed' if landed else ''}")[0])
+        flag = " timed" if timed else " landed" if landed else " prefer" if prefer else ""
+        number = int(self.ask(f"plan {name} {rail} {seat} {channel}{flag}")[0])
         try:
             for step in steps:
                 verb, *words = step.split(" ")

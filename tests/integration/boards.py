@@ -82,11 +82,12 @@ class Boards(harness.Case):
         self.addCleanup(self.take_down, cluster)
         return cluster.up()
 
-    def plan(self, sender, receiver, rank, rail="any", shape="4096", slot=0):
+    def plan(self, sender, receiver, rank, rail="any", shape="4096", slot=0, **wishes):
         source, _ = sender.alloc(1 << 23)
         target, _ = receiver.alloc(1 << 23)
         sender.ask(f"fill {source} 0 {shape} 7")
-        return sender.plan(f"put {source} 0 {shape} {receiver.handle(target)} 0 {shape}", f"notify {rank} {slot}", rail=rail), target
+        return sender.plan(f"put {source} 0 {shape} {receiver.handle(target)} 0 {shape}", f"notify {rank} {slot}", rail=rail,
+                           **wishes), target
 
     def start(self, sender, plan):
         sender.ask(f"start {plan}")

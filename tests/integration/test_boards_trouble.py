@@ -178,11 +178,13 @@ class StuckNeighbour(Boards):
 
 
 COSTS = """tcad-cost 5
+shm.client.latency_ns = 1
+shm.client.hop_ns = 0
 peach2.daemon.latency_ns = 4000
 peach2.daemon.hop_ns = 3000
 ofi.daemon.latency_ns = 9000
 ofi.daemon.hop_ns = 0
-""" + "".join(f"{rail}.daemon.{name} = 1\n" for rail in ("peach2", "ofi")
+""" + "".join(f"{way}.{name} = 1\n" for way in ("shm.client", "peach2.daemon", "ofi.daemon")
               for name in ("descriptor_ns", "block_ns", "small_bytes_per_ns", "large_bytes_per_ns"))
 
 
@@ -216,6 +218,32 @@ class Far(Boards):
                 cluster.wait_cables(node, {(0, "E")})
             for rank, hops, rail in ((1, 5, "ofi"), (3, 3, "ofi"), (4, 2, "peach2"), (5, 1, "peach2")):
                 check(rank, 1, hops, rail)
+
+    def test_preference(self):
+        """A rail that is preferred is taken although another one is cheaper, left when it does not lead there, and taken again."""
+        with tempfile.NamedTemporaryFile("w", suffix=".cost") as costs:
+            costs.write(COSTS.replace("4000", "400000"))
+            costs.flush()
+            cluster = self.ring(2, rails__calibration_file=costs.name, rails__return_after="1s")
+            sender, receiver = cluster.group([0, 1])
+            cheap, _ = self.plan(sender, receiver, 1)
+            wish, target = self.plan(sender, receiver, 1, rail="peach2", prefer=True, slot=1)
+            demand, _ = self.plan(sender, receiver, 1, rail="peach2", slot=2)
+            near, _ = self.plan(sender, sender, 0, rail="peach2", prefer=True)
+            self.assertEqual([self.start(sender, plan)["rail"] for plan in (cheap, wish, demand, near)],
+                             ["ofi", "peach2", "peach2", "shm"])
+            found = self.candidates(cluster[0], wish)
+            self.assertIn("preferred", found["peach2"]["why"])
+            self.assertIn("cheaper", found["ofi"]["why"])
+            self.arrived(receiver, 0, target, slot=1)
+
+            cluster.hand("unplug", 0, "E", "W")
+            cluster.wait_cut_off(cluster[0], {1})
+            late, late_target = self.plan(sender, receiver, 1, rail="peach2", prefer=True, slot=3)
+            self.assertEqual(self.start(sender, late)["rail"], "ofi")
+            self.arrived(receiver, 0, late_target, slot=3)
+            cluster.hand("plug", 0, "E", "W")
+            harness.until(lambda: self.start(sender, late)["rail"] == "peach2", "it has gone back")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@
 #include "tools/common/must.h"
 #include "tools/tca-cluster/boards.h"
 #include "tools/tca-cluster/job.h"
+#include "tools/tca-cluster/rails.h"
 #include "tools/tca-cluster/say.h"
 
 enum { NODES_DEFAULT = 4 };
@@ -337,6 +338,7 @@ int run_mpirun(const char *dir, const struct run_options *options, char *const *
         return exit_code(r);
     if (nodes > use.cluster.nodes)
         nodes = use.cluster.nodes;
+    rails_say(&use.cluster, options);
     int code = mpirun_job(&use.cluster, options, nodes, ranks, command);
     r = use_end(&use);
     return code == 0 && r < 0 ? 1 : code;

@@ -23,10 +23,11 @@ static uint32_t flags_of(const char *name)
 {
     return strcmp(name, "timed") == 0    ? TCA_PLAN_TIMED
            : strcmp(name, "landed") == 0 ? TCA_PLAN_LANDED
+           : strcmp(name, "prefer") == 0 ? TCA_PLAN_PREFER
                                          : 0;
 }
 
-/* plan NAME RAIL SEAT CHANNEL [timed|landed]: ok PLAN */
+/* plan NAME RAIL SEAT CHANNEL [timed|landed|prefer]: ok PLAN */
 static int new_plan(struct actor *actor, const struct words *words)
 {
     struct tca_plan_args args = {.name = word(words, 1),

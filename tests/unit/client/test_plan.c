@@ -36,7 +36,11 @@ Test(plan, arguments_are_checked)
     memset(name, 'x', sizeof(name) - 1);
     name[64] = 0;
     const struct tca_plan_args bad[] = {
-        {.channel = 4}, {.flags = 4}, {.rail = (enum tca_rail)3}, {.seat = (enum tca_seat)3},
+        {.channel = 4},
+        {.flags = 8},
+        {.flags = TCA_PLAN_PREFER},
+        {.rail = (enum tca_rail)3},
+        {.seat = (enum tca_seat)3},
         {.name = name},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
