@@ -17,8 +17,15 @@ struct early {
     uint32_t node, tag;
     uint64_t deadline_ns;
     Tca__PeerGroupJoin join;
+    struct charge charge;
     char name[NAME_MAX_BYTES];
 };
+
+static void early_free(struct early *early)
+{
+    charge_drop(&early->charge);
+    free(early);
+}
 
 bool early_keep(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerGroupJoin *join)
 {
@@ -27,13 +34,19 @@ bool early_keep(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerG
     for (; *at; at = &(*at)->next)
         count++;
     struct early *early = count < EARLY_MAX ? calloc(1, sizeof *early) : NULL;
-    if (!early)
+    struct charge charge = {0};
+    char text[512];
+    if (!early || charge_take(root->tcad, &charge, join->user, USER_GROUPS, sizeof *early,
+                              "a join that waits", text, sizeof text) < 0) {
+        free(early);
         return false;
+    }
     uint64_t now = group_now_ns(), asked = group_deadline(now, join->timeout_ns);
     *early = (struct early){.node = node,
                             .tag = tag,
                             .deadline_ns = asked < now + GRACE_NS ? asked : now + GRACE_NS,
-                            .join = *join};
+                            .join = *join,
+                            .charge = charge};
     strncpy(early->name, join->name, sizeof early->name - 1);
     early->join.name = early->name;
     *at = early;
@@ -54,7 +67,7 @@ bool early_retry(struct root *root, uint64_t now_ns)
         }
         *at = early->next;
         root_try_join(root, early->node, early->tag, &early->join);
-        free(early);
+        early_free(early);
     }
     return root->early != NULL;
 }
@@ -68,6 +81,6 @@ void early_session_gone(struct root *root, uint32_t node, uint64_t session)
             continue;
         }
         *at = early->next; /* its daemon fails the request by itself */
-        free(early);
+        early_free(early);
     }
 }
