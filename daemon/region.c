@@ -16,6 +16,9 @@
 #include "daemon/session.h"
 #include "daemon/space.h"
 #include "daemon/tcad.h"
+#include "daemon/worker.h"
+
+enum { LONG_BYTES = 16 << 20 }; /* to unmap: some milliseconds */
 
 struct regions {
     struct space *space;
@@ -121,8 +124,10 @@ void region_add(struct session *session, struct region *region)
     session->region_count++;
 }
 
-static void region_destroy(struct region *region)
+/* On the worker's thread when it is long: the kernel takes the pages back one by one. */
+static void give_back(void *context)
 {
+    struct region *region = context;
     for (int rail = 0; rail < RAIL_COUNT; rail++) {
         if (!region->on[rail])
             continue;
@@ -133,12 +138,31 @@ static void region_destroy(struct region *region)
         munmap(region->base, region->memory_bytes);
     if (region->fd >= 0)
         close(region->fd);
+}
+
+static void forget(void *context)
+{
+    struct region *region = context;
     if (!region->attached && region->address)
         space_give(region->tcad->regions->space, region->address);
     charge_drop(&region->charge);
     region_allocs_look(region->tcad);
     explicit_bzero(region->secret, sizeof region->secret);
     free(region);
+}
+
+static void give_back_now(void *region)
+{
+    give_back(region);
+    forget(region);
+}
+
+static void region_destroy(struct region *region)
+{
+    struct worker *worker = region->tcad->worker;
+    if (!worker || !region->base || region->memory_bytes < LONG_BYTES ||
+        worker_submit(worker, give_back, forget, give_back_now, region) < 0)
+        give_back_now(region);
 }
 
 struct region *region_ref(struct region *region)

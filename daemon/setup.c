@@ -341,7 +341,7 @@ void tcad_deinit(struct tcad *tcad)
          * back. */
         return;
     }
-    worker_free(tcad->worker);
+    tcad->worker = worker_free(tcad->worker);
     links_end(tcad->links); /* a calibration that waits for a neighbour waits no more */
     worker_free(tcad->calibrator);
     server_free(tcad->server); /* they had answers for its clients */
