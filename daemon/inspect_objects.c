@@ -1,5 +1,6 @@
 /* Sessions, regions, and the counters over everything. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -109,49 +110,67 @@ json_t *inspect_users(struct tcad *tcad, uid_t viewer)
     return json_pack("{s:o}", "users", to.list);
 }
 
-struct names_search {
-    const struct tcad *tcad;
-    uid_t viewer;
-    uint64_t region;
+/* The names that a region was published under. */
+struct named {
+    struct table_entry entry; /* by the region's id */
     json_t *names;
+};
+
+struct region_list {
+    struct tcad *tcad;
+    uid_t viewer;
+    struct table named;
+    json_t *list;
 };
 
 static void add_name(void *context, uid_t uid, const char *group, const char *name,
                      const uint8_t bytes[64])
 {
-    struct names_search *search = context;
+    struct region_list *to = context;
     struct handle handle;
-    if (inspect_may_see(search->tcad, search->viewer, uid) && handle_decode(bytes, &handle) == 0 &&
-        handle.node == search->tcad->node && handle.region == search->region &&
-        handle.incarnation == search->tcad->incarnation)
-        json_array_append_new(search->names, json_sprintf("%s/%s", group, name));
+    if (!inspect_may_see(to->tcad, to->viewer, uid) || handle_decode(bytes, &handle) < 0 ||
+        handle.node != to->tcad->node || handle.incarnation != to->tcad->incarnation)
+        return;
+    struct named *named = table_find(&to->named, handle.region);
+    if (!named) {
+        named = calloc(1, sizeof *named);
+        if (!named)
+            return;
+        named->names = json_array();
+        table_add(&to->named, &named->entry, handle.region, named);
+    }
+    json_array_append_new(named->names, json_sprintf("%s/%s", group, name));
 }
-
-struct region_list {
-    struct tcad *tcad;
-    uid_t viewer;
-    json_t *list;
-};
 
 static void add_region(void *context, const struct region *region)
 {
     struct region_list *to = context;
     if (!inspect_may_see(to->tcad, to->viewer, region->uid))
         return;
-    struct names_search search = {to->tcad, to->viewer, region->id, json_array()};
-    groups_published(to->tcad->groups, add_name, &search);
+    const struct named *named = table_find(&to->named, region->id);
     json_array_append_new(
         to->list,
         json_pack("{s:I, s:I, s:i, s:I, s:o, s:I, s:o}", "id", (json_int_t)region->id, "session",
                   (json_int_t)region->session_id, "pid", (int)region->session->pid, "bytes",
                   (json_int_t)region->bytes, "address", json_sprintf("0x%" PRIx64, region->address),
-                  "bindings", (json_int_t)region->bindings, "published", search.names));
+                  "bindings", (json_int_t)region->bindings, "published",
+                  named ? json_incref(named->names) : json_array()));
+}
+
+static void forget_named(void *context, void *owner)
+{
+    struct named *named = owner;
+    json_decref(named->names);
+    free(named);
 }
 
 json_t *inspect_regions(struct tcad *tcad, uid_t viewer)
 {
-    struct region_list to = {tcad, viewer, json_array()};
+    struct region_list to = {.tcad = tcad, .viewer = viewer, .list = json_array()};
+    groups_published(tcad->groups, add_name, &to);
     regions_each(tcad->regions, add_region, &to);
+    table_each(&to.named, forget_named, NULL);
+    table_deinit(&to.named);
     return json_pack("{s:o}", "regions", to.list);
 }
 
