@@ -55,16 +55,40 @@ uint64_t group_place_bytes(uint32_t size)
            GROUP_REQUESTS_MAX * sizeof(struct request);
 }
 
-static void place_free(struct groups *groups, struct place *place)
+static void forget(struct place *place)
 {
     *place->link = place->next;
     if (place->next)
         place->next->link = place->link;
+    free(place->gone);
+    free(place);
+}
+
+static void place_free(struct groups *groups, struct place *place)
+{
     table_remove(&groups->by_session, &place->entry);
     place_drop_published(place);
     charge_drop(&place->charge);
-    free(place->gone);
-    free(place);
+    place->left = true;
+    if (groups->looking == 0)
+        forget(place);
+}
+
+/* Whoever looks at all places, and lets sessions end meanwhile, looks between these two. */
+static void begin_look(struct groups *groups)
+{
+    groups->looking++;
+}
+
+static void end_look(struct groups *groups)
+{
+    if (--groups->looking > 0)
+        return;
+    for (struct place *place = groups->places, *next; place; place = next) {
+        next = place->next;
+        if (place->left)
+            forget(place);
+    }
 }
 
 bool group_is_joining(const struct session *session)
@@ -174,24 +198,23 @@ static bool may_be(const struct groups *groups, const struct place *place, uint3
                                           session->members[rank].node == gone.node));
 }
 
-/* True when that was news, and the session was told: then the list of places may be another. */
-static bool mark_gone(struct groups *groups, struct place *place, uint32_t rank, struct gone gone)
+/* Tells the session when that is news, which may end others. */
+static void mark_gone(struct groups *groups, struct place *place, uint32_t rank, struct gone gone)
 {
     struct session *session = session_find(groups->tcad, place->session);
 
     if (!session || place->gone[rank].session)
-        return false;
+        return;
     if (!place->joined) {
         place->gone[rank] = gone;
-        return false;
+        return;
     }
     if (session->members[rank].session != gone.session ||
         session->members[rank].node != gone.node ||
         (place->session == gone.session && gone.node == groups->tcad->node))
-        return false;
+        return;
     place->gone[rank] = gone;
     session_source_gone(session, rank, gone.state);
-    return true;
 }
 
 bool groups_session_gone(struct groups *groups, uint32_t node, const Tca__PeerSessionGone *message)
@@ -205,40 +228,39 @@ bool groups_session_gone(struct groups *groups, uint32_t node, const Tca__PeerSe
     if (!message->about)
         root_session_gone(groups->root, node, message);
 
-    struct place *place = groups->places;
-    while (place) {
-        if (!same_group(place, message) ||
-            (!its_own && (place->root != node || !may_be(groups, place, message->rank, gone)))) {
-            place = place->next;
+    begin_look(groups);
+    for (struct place *place = groups->places; place; place = place->next) {
+        if (place->left || !same_group(place, message) ||
+            (!its_own && (place->root != node || !may_be(groups, place, message->rank, gone))))
             continue;
-        }
         believed = true;
-        place = mark_gone(groups, place, message->rank, gone) ? groups->places : place->next;
+        mark_gone(groups, place, message->rank, gone);
     }
+    end_look(groups);
     return believed;
 }
 
-/* Marks the first rank of that node that is not marked yet. */
-static bool mark_node_down(struct groups *groups, struct place *place, uint32_t node)
+static void mark_node_down(struct groups *groups, struct place *place, uint32_t node)
 {
-    const struct session *session =
-        place->joined ? session_find(groups->tcad, place->session) : NULL;
-
-    for (uint32_t rank = 0; session && rank < place->size; rank++) {
+    for (uint32_t rank = 0; place->joined && rank < place->size; rank++) {
+        const struct session *session = session_find(groups->tcad, place->session);
+        if (!session)
+            return;
         const struct session_member *member = &session->members[rank];
         struct gone gone = {.session = member->session, .node = node, .state = SOURCE_NODE_DOWN};
-        if (member->node == node && mark_gone(groups, place, rank, gone))
-            return true;
+        if (member->node == node)
+            mark_gone(groups, place, rank, gone);
     }
-    return false;
 }
 
 void groups_node_down(struct groups *groups, uint32_t node)
 {
     root_node_down(groups->root, node);
-    struct place *place = groups->places;
-    while (place)
-        place = mark_node_down(groups, place, node) ? groups->places : place->next;
+    begin_look(groups);
+    for (struct place *place = groups->places; place; place = place->next)
+        if (!place->left)
+            mark_node_down(groups, place, node);
+    end_look(groups);
 }
 
 /* ---- the root's questions, displays, life ---- */

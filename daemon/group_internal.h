@@ -59,7 +59,8 @@ struct member {
 };
 
 struct published {
-    struct published *next;
+    struct published *next, **link;
+    struct table_entry entry; /* in group->names */
     uint32_t node;
     char name[NAME_MAX_BYTES];
     uint8_t handle[HANDLE_BYTES];
@@ -73,7 +74,8 @@ struct lookup {
 };
 
 struct group {
-    struct group *next;
+    struct group *next, **link;
+    struct table_entry entry; /* in root->by_name */
     uint32_t user;
     char name[NAME_MAX_BYTES];
     uint32_t size;
@@ -88,6 +90,7 @@ struct group {
     size_t blob_bytes;
 
     struct published *published;
+    struct table names; /* of these, by table_text() */
     uint32_t published_count;
     struct lookup *lookups;
     uint32_t lookup_count;
@@ -97,6 +100,7 @@ struct group {
 struct root {
     struct tcad *tcad;
     struct group *groups;
+    struct table by_name; /* by user and name */
     uint32_t count;
     uint64_t members;        /* of all groups together, also those who have not come */
     struct loop_timer *tick; /* runs while somebody waits */
@@ -162,7 +166,8 @@ uint64_t group_deadline(uint64_t now_ns, uint64_t timeout_ns);
 
 /* What a session has published, to be withdrawn when it ends. */
 struct own {
-    struct own *next;
+    struct own *next, **link;
+    struct table_entry entry; /* in place->names */
     char name[NAME_MAX_BYTES];
     uint8_t handle[HANDLE_BYTES];
 };
@@ -184,7 +189,9 @@ struct place {
     bool entered;               /* and all of them know: it may call */
     char group[NAME_MAX_BYTES]; /* "": the session is alone, without a root */
     struct gone *gone;          /* [size] */
+    bool left;                  /* it is forgotten once nobody looks at all of them any more */
     struct own *published;
+    struct table names;   /* of these, by table_text() */
     struct charge charge; /* of these; the rest is its session's */
 };
 
@@ -193,6 +200,7 @@ struct groups {
     struct root *root;
     struct request *requests;
     struct place *places;
+    unsigned looking; /* at all of them: none is taken out of the list meanwhile */
     struct table by_session;
 };
 

@@ -11,10 +11,24 @@ enum { LOOKUPS_MAX = 4 * GROUP_SIZE_MAX }; /* that wait in one group */
 
 static struct published *find(const struct group *group, const char *name)
 {
-    struct published *published = group->published;
-    while (published && strcmp(published->name, name) != 0)
-        published = published->next;
-    return published;
+    for (const struct table_entry *entry = table_first(&group->names, table_text(name)); entry;
+         entry = table_again(entry)) {
+        struct published *published = entry->owner;
+        if (strcmp(published->name, name) == 0)
+            return published;
+    }
+    return NULL;
+}
+
+static void drop(struct group *group, struct published *published)
+{
+    *published->link = published->next;
+    if (published->next)
+        published->next->link = published->link;
+    table_remove(&group->names, &published->entry);
+    group->published_count--;
+    charge_lower(&group->charge, sizeof *published);
+    free(published);
 }
 
 /* The group, when this node has a member in it and the name is one; else the question is failed. */
@@ -69,23 +83,18 @@ static void answer_done(struct root *root, uint32_t node, uint32_t tag)
 static int withdraw(struct root *root, struct group *group, uint32_t node, const char *name,
                     char *text, size_t text_bytes)
 {
-    for (struct published **at = &group->published; *at; at = &(*at)->next) {
-        struct published *published = *at;
-        if (strcmp(published->name, name) != 0)
-            continue;
-        if (published->node != node) {
-            snprintf(text, text_bytes, "\"%s\" was published by node %s: only it can withdraw it",
-                     name, group_node_name(root->tcad, published->node));
-            return -EPERM;
-        }
-        *at = published->next;
-        group->published_count--;
-        charge_lower(&group->charge, sizeof *published);
-        free(published);
-        return 0;
+    struct published *published = find(group, name);
+    if (!published) {
+        snprintf(text, text_bytes, "group %s has nothing published as \"%s\"", group->name, name);
+        return -ENOENT;
     }
-    snprintf(text, text_bytes, "group %s has nothing published as \"%s\"", group->name, name);
-    return -ENOENT;
+    if (published->node != node) {
+        snprintf(text, text_bytes, "\"%s\" was published by node %s: only it can withdraw it", name,
+                 group_node_name(root->tcad, published->node));
+        return -EPERM;
+    }
+    drop(group, published);
+    return 0;
 }
 
 static int add(struct root *root, struct group *group, uint32_t node,
@@ -126,7 +135,11 @@ static int add(struct root *root, struct group *group, uint32_t node,
     strcpy(published->name, publish->name); /* was checked to fit */
     memcpy(published->handle, publish->handle.data, HANDLE_BYTES);
     published->next = group->published;
+    published->link = &group->published;
+    if (published->next)
+        published->next->link = &published->next;
     group->published = published;
+    table_add(&group->names, &published->entry, table_text(published->name), published);
     group->published_count++;
     return 0;
 }
@@ -240,16 +253,10 @@ bool group_lookups_expire(struct root *root, struct group *group, uint64_t now_n
 
 void group_drop_node(struct group *group, uint32_t node)
 {
-    for (struct published **at = &group->published; *at;) {
-        struct published *published = *at;
-        if (published->node != node) {
-            at = &published->next;
-            continue;
-        }
-        *at = published->next;
-        group->published_count--;
-        charge_lower(&group->charge, sizeof *published);
-        free(published);
+    for (struct published *published = group->published, *next; published; published = next) {
+        next = published->next;
+        if (published->node == node)
+            drop(group, published);
     }
     for (struct lookup **at = &group->lookups; *at;) {
         struct lookup *lookup = *at;
@@ -267,7 +274,8 @@ void group_drop_node(struct group *group, uint32_t node)
 void group_drop_all(struct group *group)
 {
     while (group->published)
-        group_drop_node(group, group->published->node);
+        drop(group, group->published);
+    table_deinit(&group->names);
     while (group->lookups)
         group_drop_node(group, group->lookups->node); /* their sessions have all gone */
 }

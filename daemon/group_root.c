@@ -11,12 +11,20 @@
 
 enum { TICK_MS = 50 };
 
+static uint64_t key(uint32_t user, const char *name)
+{
+    return table_mix(user, table_text(name));
+}
+
 struct group *root_find(const struct root *root, uint32_t user, const char *name)
 {
-    struct group *group = root->groups;
-    while (group && (group->user != user || strcmp(group->name, name) != 0))
-        group = group->next;
-    return group;
+    for (const struct table_entry *entry = table_first(&root->by_name, key(user, name)); entry;
+         entry = table_again(entry)) {
+        struct group *group = entry->owner;
+        if (group->user == user && strcmp(group->name, name) == 0)
+            return group;
+    }
+    return NULL;
 }
 
 uint32_t root_count(const struct root *root)
@@ -40,7 +48,11 @@ struct group *group_new(struct root *root, const Tca__PeerGroupJoin *join)
     group->size = join->size;
     group->members = members;
     group->next = root->groups;
+    group->link = &root->groups;
+    if (group->next)
+        group->next->link = &group->next;
     root->groups = group;
+    table_add(&root->by_name, &group->entry, key(group->user, group->name), group);
     root->count++;
     root->members += group->size;
     return group;
@@ -55,10 +67,10 @@ int group_charge(struct root *root, struct group *group, uint64_t bytes, const c
 
 void group_end(struct root *root, struct group *group)
 {
-    struct group **at = &root->groups;
-    while (*at != group)
-        at = &(*at)->next;
-    *at = group->next;
+    *group->link = group->next;
+    if (group->next)
+        group->next->link = group->link;
+    table_remove(&root->by_name, &group->entry);
     root->count--;
     root->members -= group->size;
     group_drop_all(group);
@@ -227,6 +239,7 @@ struct root *root_free(struct root *root)
         group_end(root, root->groups);
     for (uint32_t node = 0; root->early && node < PEER_NODES_MAX; node++)
         early_session_gone(root, node, 0);
+    table_deinit(&root->by_name);
     free(root);
     return NULL;
 }

@@ -40,10 +40,13 @@ void group_gather(struct session *session, uint32_t tag, const Tca__Gather *gath
 
 static struct own *own_find(const struct place *place, const char *name)
 {
-    struct own *own = place->published;
-    while (own && strcmp(own->name, name) != 0)
-        own = own->next;
-    return own;
+    for (const struct table_entry *entry = table_first(&place->names, table_text(name)); entry;
+         entry = table_again(entry)) {
+        struct own *own = entry->owner;
+        if (strcmp(own->name, name) == 0)
+            return own;
+    }
+    return NULL;
 }
 
 /* Takes the place of an earlier one of that name. */
@@ -64,29 +67,38 @@ static int own_set(struct tcad *tcad, struct place *place, const char *name,
         }
         snprintf(own->name, sizeof own->name, "%s", name);
         own->next = place->published;
+        own->link = &place->published;
+        if (own->next)
+            own->next->link = &own->next;
         place->published = own;
+        table_add(&place->names, &own->entry, table_text(own->name), own);
     }
     memcpy(own->handle, handle, HANDLE_BYTES);
     return 0;
 }
 
+static void own_drop(struct place *place, struct own *own)
+{
+    *own->link = own->next;
+    if (own->next)
+        own->next->link = own->link;
+    table_remove(&place->names, &own->entry);
+    charge_lower(&place->charge, sizeof *own);
+    free(own);
+}
+
 static void own_remove(struct place *place, const char *name)
 {
-    for (struct own **at = &place->published; *at; at = &(*at)->next) {
-        struct own *own = *at;
-        if (strcmp(own->name, name) != 0)
-            continue;
-        *at = own->next;
-        charge_lower(&place->charge, sizeof *own);
-        free(own);
-        return;
-    }
+    struct own *own = own_find(place, name);
+    if (own)
+        own_drop(place, own);
 }
 
 void place_drop_published(struct place *place)
 {
     while (place->published)
-        own_remove(place, place->published->name);
+        own_drop(place, place->published);
+    table_deinit(&place->names);
 }
 
 /* ---- publishing ---- */
@@ -105,15 +117,12 @@ static int publish_alone(struct session *session, struct place *place, const Tca
                          char *text, size_t text_bytes)
 {
     const uint32_t limit = session->tcad->conf->limits.published_per_group;
-    uint32_t count = 0;
 
     if (publish->handle.len == 0) {
         own_remove(place, publish->name);
         return 0;
     }
-    for (const struct own *own = place->published; own; own = own->next)
-        count++;
-    if (count >= limit && !own_find(place, publish->name)) {
+    if (place->names.count >= limit && !own_find(place, publish->name)) {
         snprintf(text, text_bytes,
                  "%u handles are published, the limit (limits.published_per_group): withdraw some, "
                  "or raise it",

@@ -1,6 +1,10 @@
 #include "daemon/table.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "proto/siphash.h"
 
 enum {
     BITS_MIN = 4,
@@ -22,10 +26,12 @@ uint64_t table_mix(uint64_t a, uint64_t b)
 
 uint64_t table_text(const char *text)
 {
-    uint64_t value = UINT64_C(0xcbf29ce484222325);
-    for (; *text; text++)
-        value = (value ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
-    return value;
+    static uint64_t key[2];
+    uint64_t hash[2];
+    if (!key[0] && getrandom(key, sizeof key, 0) != sizeof key)
+        key[0] = 1; /* there is no early boot here in which it could fail */
+    siphash_128(key, text, strlen(text), hash);
+    return hash[0];
 }
 
 static struct table_entry **bucket_of(const struct table *table, uint64_t id)

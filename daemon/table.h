@@ -30,6 +30,8 @@ struct table_entry *table_again(const struct table_entry *entry);
 /* Every owner; each() may remove and free the one that it is given, and no other. */
 void table_each(const struct table *table, void (*each)(void *context, void *owner), void *context);
 
-/* A number for several together, or for a text. */
+/* A number for several together. */
 uint64_t table_mix(uint64_t a, uint64_t b);
+/* One for a text, different in each process: whoever chooses the texts cannot make them meet. From
+ * the loop's thread. */
 uint64_t table_text(const char *text);

@@ -103,6 +103,71 @@ class Loop(hostile.HostileCase):
         for other in others:
             other.close()
 
+    def publisher(self, node, names):
+        """A session, the only one of its group, that has published so many names."""
+        client = self.open(node)
+        _, _, handle = client.alloc(4096)
+        client.ask(wire.blob(wire.GROUP_JOIN, wire.blob(1, f"names{names}") + wire.number(2, 0) + wire.number(3, 1) +
+                             wire.number(4, 10**10)))
+        batch = 32  # questions under way at a time
+        for first in range(0, names, batch):
+            for number in range(first, first + batch):
+                client.send(wire.blob(wire.PUBLISH, wire.blob(1, f"name-{number}") + wire.blob(2, handle)))
+            for _ in range(batch):
+                kind = client.receive()[1]
+                self.assertEqual(kind, wire.DONE)
+        return client
+
+    def test_published_names(self):
+        """What was published first is found as quickly among many names as among few."""
+        node = self.node()
+        costs, look_up = [], wire.blob(wire.LOOKUP, wire.blob(1, "name-0"))
+        for names in (1024, 16384):
+            begin = loop_ns(node)
+            client = self.publisher(node, names)
+            published = loop_ns(node)
+            for _ in range(3000):
+                client.ask(look_up)
+            costs.append(loop_ns(node) - published)
+            print(f"{names} names: {(published - begin) / 1e6:.1f} ms to publish, {costs[-1] / 1e6:.1f} ms to look one up 3000 times")
+            client.close()
+            harness.until(lambda: node.counts()[0] == 0, "it is gone")
+        print(f"longest turn so far {metric(node, 'tcad_loop_longest_turn_seconds') * 1e3:.0f} ms")
+        self.assertLess(costs[1], 2 * costs[0], "looking up grows with the number of names")
+
+    def test_a_node_of_a_large_group_goes_down(self):
+        """Each member here is told of each member there, and nobody looks at all of them for each."""
+        costs = []
+        for members in (40, 160):  # of each node
+            cluster = self.cluster(2)
+            clients = [self.open(cluster[rank % 2], group_size=2 * members) for rank in range(2 * members)]
+            for rank, client in enumerate(clients):
+                client.send(wire.blob(wire.GROUP_JOIN, wire.blob(1, "large") + wire.number(2, rank) + wire.number(3, 2 * members) +
+                                      wire.number(4, 60 * 10**9)))
+            for client in clients:
+                self.assertEqual(client.answer()[0], wire.GROUP_MEMBERS)
+            before = loop_ns(cluster[0])
+            cluster[1].kill()
+            harness.until(lambda cluster=cluster: cluster[0].state_of(cluster[1]) == "down", "it is down")
+            costs.append(loop_ns(cluster[0]) - before)
+            silence = metric(cluster[0], "tcad_loop_longest_turn_seconds")
+            print(f"{members} members lose {members}: {costs[-1] / 1e6:.1f} ms; longest turn so far {silence * 1e3:.0f} ms")
+            for client in clients:
+                client.close()
+        self.assertLess(costs[1], 3 * 4 * 4 * costs[0], "it grows faster than what there is to tell")
+
+    def test_largest_layouts(self):
+        node = self.node()
+        client = self.open(node)
+        region, _, handle = client.alloc(16 * MIB)
+
+        def commit(blocks):
+            end = 128 * (blocks - 1) + 8
+            layout = wire.program([wire.op(wire.BLOCK, count=8, offset=128 * i) for i in range(blocks)], size=8 * blocks, blocks=blocks,
+                                  upper=end, ub=end)
+            self.commit(client, [wire.put(region, handle, layout, b"")], seat=2)
+        self.grows("blocks of a layout", node, commit)
+
     def test_ends(self):
         """Sessions with thousands of plans end; somebody else's pings are answered meanwhile."""
         node = self.node()
