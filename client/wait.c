@@ -31,13 +31,18 @@ struct patience {
     int64_t timeout_ns; /* from the start of the wait, or from the end of copying in it */
 };
 
+/* The daemon has sent some that were not read yet. */
+static bool has_events(const struct tca *session)
+{
+    return atomic_load_explicit(&session->segment->events, memory_order_relaxed) !=
+           session->events_seen;
+}
+
 /* The socket is looked at when the daemon says that it sent something, and now and then, for its
  * end. */
 static void check_socket(struct tca *session, uint64_t now_ns)
 {
-    bool events = atomic_load_explicit(&session->segment->events, memory_order_relaxed) !=
-                  session->events_seen;
-    if (!events && now_ns - session->polled_ns < SLICE_NS)
+    if (!has_events(session) && now_ns - session->polled_ns < SLICE_NS)
         return;
     session->polled_ns = now_ns;
     session_drain(session);
@@ -134,17 +139,21 @@ static int look_once(struct tca *session, const struct patience *patience)
 
 /* ---- a start's end ---- */
 
+/* Why the plan is broken is why its start failed, too: a rail may have noticed first that what it
+ * puts to has gone, and only that. */
 static int result_of(const struct tca_plan *plan)
 {
     if (plan->last_status == 0)
         return 1;
+    if (has_events(plan->session))
+        session_drain(plan->session);
     char fault[256] = "", name[PLAN_TEXT_BYTES];
     if (plan->daemon_count > 0)
         driver_fault_text((enum rail)plan->entry.rail, plan->entry.fault, fault, sizeof(fault));
-    return error_set(plan->last_status, "start %llu of %s failed: %s%s%s",
-                     (unsigned long long)plan->last_starts, plan_text(plan, name),
-                     plan->broken ? plan->why : tca_strerror(plan->last_status),
-                     fault[0] ? ": " : "", fault);
+    return error_set(
+        plan->broken ? plan->broken : plan->last_status, "start %llu of %s failed: %s%s%s",
+        (unsigned long long)plan->last_starts, plan_text(plan, name),
+        plan->broken ? plan->why : tca_strerror(plan->last_status), fault[0] ? ": " : "", fault);
 }
 
 static int look_plan(struct tca *session, void *subject)
@@ -170,8 +179,7 @@ int tca_test(struct tca_plan *plan)
 {
     struct tca *session = plan->session;
     if (plan->state == PLAN_RUNNING) {
-        if (atomic_load_explicit(&session->segment->events, memory_order_relaxed) !=
-            session->events_seen)
+        if (has_events(session))
             session_drain(session);
         session_progress(session);
     }

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "proto/notify.h"
+#include "proto/ring.h"
+#include "proto/status.h"
 #include "proto/tca.pb-c.h"
 #include "tests/unit/client/kit.h"
 
@@ -159,6 +161,27 @@ Test(session, events_break_plans)
     fake_event(&kit.fake, TCA__EVENT__KIND__PLAN_BROKEN, 123456, -ENETDOWN);
     fake_event(&kit.fake, TCA__EVENT__KIND__RANK_GONE, 123456, 0);
     cr_assert_eq(tca_start(put), -ESTALE);
+    kit_deinit(&kit);
+}
+
+/* The code of a start that failed and the text that goes with it are of one cause. */
+Test(session, a_rail_notices_first)
+{
+    struct kit kit;
+    struct ring completions;
+    kit_init(&kit, FAKE_DAEMON_SEAT);
+    struct tca_plan *plan = put_plan(&kit, 0, false);
+    cr_assert_eq(tca_start(plan), 0);
+    const struct complete_entry entry = {
+        .plan = 0, .sequence = 1, .status = status_to_wire(-ESTALE), .rail = RAIL_OFI};
+    fake_event(&kit.fake, TCA__EVENT__KIND__PLAN_BROKEN, 0, -EOWNERDEAD);
+    ring_init(&completions, &kit.fake.segment->complete, kit.fake.segment->complete_entries,
+              sizeof(entry), COMPLETE_ENTRIES);
+    cr_assert_eq(ring_push(&completions, &entry), 0);
+    cr_assert_eq(tca_wait(plan, TCA_FOREVER), -EOWNERDEAD);
+    cr_assert_not_null(strstr(tca_error_text(), "owner died"), "%s", tca_error_text());
+    cr_assert_eq(tca_test(plan), -EOWNERDEAD);
+    cr_assert_eq(tca_start(plan), -EOWNERDEAD);
     kit_deinit(&kit);
 }
 
