@@ -7,7 +7,7 @@
 
 #include "tests/integration/tca-api/expect.h"
 
-enum { BYTES = 16 << 20, TIMES = 64 };
+enum { BYTES = 16 << 20, TIMES = 1000 };
 
 /* Much more than what is put before the target has gone. */
 static void start_much(const tcaHandle *to, const tcaHandle *from)
