@@ -1,0 +1,107 @@
+/* Long work on the loop: in slices, between which everybody else has a turn. */
+#include <criterion/criterion.h>
+
+#include "daemon/loop.h"
+
+TestSuite(loop_turn, .timeout = 60);
+
+enum { STEPS = 12, POSTS = 100 };
+
+struct work {
+    struct loop *loop;
+    struct loop_job job;
+    int steps, steps_max;
+    bool long_ones, over;
+};
+
+static bool step(void *context)
+{
+    struct work *work = context;
+    while (work->long_ones && !loop_slice_over(work->loop))
+        ;
+    work->over = ++work->steps == work->steps_max;
+    return !work->over;
+}
+
+static struct loop *loop;
+static struct work works[2];
+static int posts, posts_meanwhile;
+
+static void somebody_else(void *context)
+{
+    posts++;
+    posts_meanwhile += !works[0].over || !works[1].over;
+    if (posts < POSTS)
+        cr_assert_eq(loop_post(loop, somebody_else, NULL), 0);
+    else
+        loop_stop(loop);
+}
+
+static void begin_long(void *context)
+{
+    for (int i = 0; i < 2; i++) {
+        works[i] = (struct work){.loop = loop, .steps_max = STEPS, .long_ones = true};
+        loop_job_begin(loop, &works[i].job, step, &works[i]);
+        cr_assert_not(works[i].over);
+    }
+    cr_assert_eq(loop_post(loop, somebody_else, NULL), 0);
+}
+
+Test(loop_turn, others_have_a_turn_between_slices)
+{
+    cr_assert_eq(loop_new(&loop), 0);
+    cr_assert_eq(loop_post(loop, begin_long, NULL), 0);
+    cr_assert_eq(loop_run(loop), 0);
+    cr_assert(works[0].over && works[1].over);
+    cr_assert_eq(works[0].steps, STEPS);
+    cr_assert_eq(works[1].steps, STEPS);
+    cr_assert_geq(loop_slices(loop), 2 * STEPS);
+    cr_assert_geq(posts_meanwhile, STEPS, "%d posts had a turn before the jobs were over",
+                  posts_meanwhile);
+    loop_free(loop);
+}
+
+static void begin_short(void *context)
+{
+    works[0] = (struct work){.loop = loop, .steps_max = 1};
+    loop_job_begin(loop, &works[0].job, step, &works[0]);
+    cr_assert(works[0].over, "what is short is over when it returns");
+    loop_stop(loop);
+}
+
+Test(loop_turn, short_work_is_done_at_once)
+{
+    cr_assert_eq(loop_new(&loop), 0);
+    cr_assert_eq(loop_post(loop, begin_short, NULL), 0);
+    cr_assert_eq(loop_run(loop), 0);
+    cr_assert(works[0].over);
+    loop_free(loop);
+}
+
+static int order[POSTS];
+
+static void note(void *context)
+{
+    order[posts++] = (int)(uintptr_t)context;
+}
+
+static void post_more(void *context)
+{
+    works[0] = (struct work){.loop = loop, .steps_max = STEPS, .long_ones = true};
+    loop_job_begin(loop, &works[0].job, step, &works[0]);
+    for (uintptr_t i = 1; i < POSTS; i++)
+        cr_assert_eq(loop_post(loop, note, (void *)i), 0);
+}
+
+Test(loop_turn, what_is_left_is_finished_in_order)
+{
+    cr_assert_eq(loop_new(&loop), 0);
+    cr_assert_eq(loop_post(loop, note, NULL), 0);
+    cr_assert_eq(loop_post(loop, post_more, NULL), 0);
+    loop_finish_posts(loop);
+    cr_assert(works[0].over);
+    cr_assert_eq(posts, POSTS);
+    for (int i = 0; i < POSTS; i++)
+        cr_assert_eq(order[i], i);
+    loop_free(loop);
+}
