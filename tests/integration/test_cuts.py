@@ -60,14 +60,14 @@ class Cuts(harness.Case):
         for each in sockets_of(node.process.pid):
             try:
                 ends = (each.getsockname(), each.getpeername()) if each.family == socket.AF_INET else ()
+                if any(end[1] in ports for end in ends):
+                    if self.random.randrange(2):
+                        reset(each)
+                    else:
+                        each.shutdown(socket.SHUT_RDWR)
+                    cuts += 1
             except OSError:
-                continue  # it listens, or has ended
-            if any(end[1] in ports for end in ends):
-                if self.random.randrange(2):
-                    reset(each)
-                else:
-                    each.shutdown(socket.SHUT_RDWR)
-                cuts += 1
+                pass  # it listens, or has ended meanwhile
         return cuts
 
     def test_cut_under_traffic(self):
