@@ -4,14 +4,15 @@
 #define WARM_UP 5
 
 /*
- * Three times, each the median of SAMPLES: the transfer alone, the computing alone, and both at
- * once. A transfer is over when the receiver has said that it has everything, so that nothing can
- * hide in a buffer.
+ * Each sample is three measurements, one right after the other: the transfer alone, computing for as
+ * long as that has taken, and both at once. A transfer is over when the receiver has said that it has everything, so
+ * that nothing can hide in a buffer.
  */
 struct overlap {
     struct pair *pair;
     struct tca_plan *plan; /* rank 0: the data; rank 1: the answer */
-    uint64_t rounds;
+    struct samples alone, computing, both;
+    double hidden[SAMPLES];
 };
 
 static int transfer(struct overlap *overlap, uint64_t rounds, uint64_t *ret_ns)
@@ -34,50 +35,64 @@ static int transfer(struct overlap *overlap, uint64_t rounds, uint64_t *ret_ns)
     return r < 0 ? r : tca_wait(overlap->plan, PATIENCE_NS);
 }
 
-static int transfers(struct overlap *overlap, uint64_t rounds, struct samples *samples)
+static int warm_up(struct overlap *overlap)
 {
+    uint64_t took_ns;
     int r = 0;
 
-    for (int n = 0; r >= 0 && n < WARM_UP + SAMPLES; n++) {
-        uint64_t took_ns;
-
-        r = transfer(overlap, rounds, &took_ns);
-        if (n >= WARM_UP)
-            samples_add(samples, took_ns, 1);
-    }
+    for (int n = 0; r >= 0 && n < WARM_UP; n++)
+        r = transfer(overlap, 0, &took_ns);
     return r;
+}
+
+static uint64_t compute_alone(uint64_t rounds)
+{
+    uint64_t start_ns = now_ns();
+
+    compute(rounds);
+    return now_ns() - start_ns;
+}
+
+static int take_sample(struct overlap *overlap, uint64_t rounds_per_ms, int n)
+{
+    uint64_t alone_ns, computing_ns = 0, both_ns;
+    int r = transfer(overlap, 0, &alone_ns);
+    uint64_t rounds = alone_ns * rounds_per_ms / 1000000 + 1;
+
+    if (r >= 0 && overlap->pair->me == 0)
+        computing_ns = compute_alone(rounds);
+    if (r >= 0)
+        r = transfer(overlap, rounds, &both_ns);
+    if (r < 0)
+        return r;
+    samples_add(&overlap->alone, alone_ns, 1);
+    samples_add(&overlap->computing, computing_ns, 1);
+    samples_add(&overlap->both, both_ns, 1);
+    overlap->hidden[n] = hidden_share(alone_ns, computing_ns, both_ns);
+    return 0;
 }
 
 static int measure(struct overlap *overlap, struct row *row)
 {
-    struct samples alone = {0};
-    struct samples computing = {0};
-    struct samples both = {0};
-    int r = transfers(overlap, 0, &alone);
+    const uint64_t rounds_per_ms = compute_rounds(1000000);
+    int r = warm_up(overlap);
 
+    for (int n = 0; r >= 0 && n < SAMPLES; n++)
+        r = take_sample(overlap, rounds_per_ms, n);
     if (r < 0)
         return r;
-    row->transfer_ns = samples_median_ns(&alone);
-    overlap->rounds = compute_rounds((uint64_t)row->transfer_ns);
-    for (int n = 0; n < SAMPLES && overlap->pair->me == 0; n++) {
-        uint64_t start_ns = now_ns();
-
-        compute(overlap->rounds);
-        samples_add(&computing, now_ns() - start_ns, 1);
-    }
-    row->compute_ns = samples_median_ns(&computing);
-    r = transfers(overlap, overlap->rounds, &both);
-    if (r < 0)
-        return r;
-    samples_into(&both, row);
-    row->hidden = (row->transfer_ns + row->compute_ns - row->median_ns) / row->transfer_ns;
+    row->transfer_ns = samples_median_ns(&overlap->alone);
+    row->compute_ns = samples_median_ns(&overlap->computing);
+    samples_into(&overlap->both, row);
+    row->hidden = median_of_shares(overlap->hidden, SAMPLES);
     return 0;
 }
 
 int bench_overlap(struct pair *pair, const struct way *way, uint64_t bytes, struct row *row)
 {
-    struct overlap overlap = {.pair = pair};
+    static struct overlap overlap;
     struct shape shape = pair_shape(way->strided, pair->me == 0 ? bytes : 8);
+    overlap = (struct overlap){.pair = pair};
     int r = pair_agree(pair, pair_plan(pair, way, &shape, pair->me == 0 ? 0 : 1, &overlap.plan));
 
     if (r >= 0)

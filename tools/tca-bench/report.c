@@ -23,8 +23,9 @@ void report_row(FILE *out, const struct row *row)
             tca_rail_name(row->way.rail), tca_seat_name(row->way.seat), layout_name(row),
             row->bytes, row->median_ns / 1e3, row->p99_ns / 1e3, gbps, row->line_ns);
     if (row->transfer_ns > 0)
-        fprintf(out, "  %.0f %% hidden: transfer %.1f us, computing %.1f us", row->hidden * 100,
-                row->transfer_ns / 1e3, row->compute_ns / 1e3);
+        fprintf(out, "  %.0f %% hidden%s: transfer %.1f us, computing %.1f us", row->hidden * 100,
+                row->hidden < 0 ? " (they hinder each other)" : "", row->transfer_ns / 1e3,
+                row->compute_ns / 1e3);
     if (row->alone_ns > 0)
         fprintf(out, "  of 8 bytes; alone %.3f us; the long put %.0f us", row->alone_ns / 1e3,
                 row->long_ns / 1e3);

@@ -104,3 +104,26 @@ static inline uint64_t median_of(uint64_t *values, uint64_t count)
     qsort(values, count, sizeof(*values), by_size);
     return values[count / 2];
 }
+
+/* The share of a transfer that computing beside it hides: 1 all of it, 0 none, as one after the
+ * other; negative: they hinder each other and take longer than that. Of one sample: the machine is
+ * not as fast from one second to the next, so only what was measured side by side is compared. */
+static inline double hidden_share(uint64_t transfer_ns, uint64_t compute_ns, uint64_t both_ns)
+{
+    return ((double)transfer_ns + (double)compute_ns - (double)both_ns) / (double)transfer_ns;
+}
+
+static inline int by_share(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Sorts and picks; count > 0. */
+static inline double median_of_shares(double *shares, uint64_t count)
+{
+    qsort(shares, count, sizeof(*shares), by_share);
+    return shares[count / 2];
+}

@@ -201,26 +201,15 @@ static uint64_t transfer(struct bench *bench, MPI_Request *data, MPI_Request *an
     return now_ns() - start_ns;
 }
 
-static double transfers(struct bench *bench, MPI_Request *data, MPI_Request *answer,
-                        uint64_t rounds)
-{
-    bench->samples = 0;
-    for (int n = 0; n < 26; n++) {
-        uint64_t took_ns = transfer(bench, data, answer, rounds);
-
-        if (n >= 5)
-            sample(bench, took_ns, 1);
-    }
-    return (double)median_of(bench->ps, bench->samples) / 1000;
-}
-
+/* As tools/tca-bench/overlap.c does it. */
 static void overlap(struct bench *bench)
 {
-    uint64_t computing[21];
+    enum { SAMPLES = 21, WARM_UP = 5 };
+    uint64_t alone_ns[SAMPLES], computing_ns[SAMPLES];
+    double hidden[SAMPLES];
     uint64_t word = 0;
     MPI_Request data;
     MPI_Request answer;
-    uint64_t rounds;
 
     if (bench->me == 0) {
         MPI_Send_init(bench->send, 1, bench->type, 1, 0, MPI_COMM_WORLD, &data);
@@ -229,17 +218,23 @@ static void overlap(struct bench *bench)
         MPI_Recv_init(bench->receive, 1, bench->type, 0, 0, MPI_COMM_WORLD, &data);
         MPI_Send_init(&word, 8, MPI_BYTE, 0, 1, MPI_COMM_WORLD, &answer);
     }
-    bench->transfer_ns = transfers(bench, &data, &answer, 0);
-    rounds = compute_rounds((uint64_t)bench->transfer_ns);
-    for (int n = 0; n < 21; n++) {
+    for (int n = 0; n < WARM_UP; n++)
+        transfer(bench, &data, &answer, 0);
+    const uint64_t rounds_per_ms = compute_rounds(1000000);
+    for (int n = 0; n < SAMPLES; n++) {
+        alone_ns[n] = transfer(bench, &data, &answer, 0);
+        uint64_t rounds = alone_ns[n] * rounds_per_ms / 1000000 + 1;
         uint64_t start_ns = now_ns();
-
-        compute(rounds);
-        computing[n] = now_ns() - start_ns;
+        if (bench->me == 0)
+            compute(rounds);
+        computing_ns[n] = now_ns() - start_ns;
+        uint64_t both_ns = transfer(bench, &data, &answer, rounds);
+        sample(bench, both_ns, 1);
+        hidden[n] = hidden_share(alone_ns[n], computing_ns[n], both_ns);
     }
-    bench->compute_ns = (double)median_of(computing, 21);
-    double both_ns = transfers(bench, &data, &answer, rounds);
-    bench->hidden = (bench->transfer_ns + bench->compute_ns - both_ns) / bench->transfer_ns;
+    bench->transfer_ns = (double)median_of(alone_ns, SAMPLES);
+    bench->compute_ns = (double)median_of(computing_ns, SAMPLES);
+    bench->hidden = median_of_shares(hidden, SAMPLES);
     MPI_Request_free(&data);
     MPI_Request_free(&answer);
 }
