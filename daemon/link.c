@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/engine.h"
+#include "daemon/exposure.h"
 #include "daemon/fabric.h"
 #include "daemon/log.h"
 #include "daemon/region.h"
@@ -157,12 +158,34 @@ struct links *links_free(struct links *links)
     return NULL;
 }
 
-bool links_possible(const struct tcad *tcad, enum rail rail, uint32_t node)
+/* Where the rail could not lead, enabled or not. */
+static const char *why_never(const struct tcad *tcad, enum rail rail,
+                             const struct driver_caps *caps, uint32_t node)
+{
+    if (node == tcad->node)
+        return caps && !caps->same_node ? "does not reach the own node" : NULL;
+    if (caps ? !caps->other_nodes : rail == RAIL_SHM)
+        return "does not reach other nodes";
+    if ((caps ? caps->subcluster : rail == RAIL_PEACH2) && !fabric_shared(tcad, node))
+        return "does not reach other sub-clusters";
+    return NULL;
+}
+
+const char *links_why_not(const struct tcad *tcad, enum rail rail, uint32_t node)
 {
     const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
-    if (!caps || node == tcad->node)
-        return caps && caps->same_node;
-    return caps->other_nodes && (!caps->subcluster || fabric_shared(tcad, node));
+    const char *never = why_never(tcad, rail, caps, node);
+    if (never || caps)
+        return never;
+    if (!rail_name(rail) || !driver_find(rail_name(rail)))
+        return "this tcad has no driver for it";
+    return exposure_off(tcad, rail) ? exposure_off(tcad, rail)
+                                    : "is not enabled on this node (rails.enable)";
+}
+
+bool links_possible(const struct tcad *tcad, enum rail rail, uint32_t node)
+{
+    return !links_why_not(tcad, rail, node);
 }
 
 void links_up(struct links *links, uint32_t node, size_t rail_count, Tca__RailAddress *const *rails)

@@ -39,6 +39,8 @@ struct links *links_free(struct links *links);
 
 /* Whether our end of the rail, if we have it, can reach that node. */
 bool links_possible(const struct tcad *tcad, enum rail rail, uint32_t node);
+/* NULL, or why it is not, and what would help if anything does. */
+const char *links_why_not(const struct tcad *tcad, enum rail rail, uint32_t node);
 
 /* From a greeting (or, for the own node, at start). */
 void links_up(struct links *links, uint32_t node, size_t rail_count,

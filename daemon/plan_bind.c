@@ -2,12 +2,14 @@
  * node. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/binding.h"
 #include "daemon/bounce.h"
 #include "daemon/exposure.h"
+#include "daemon/link.h"
 #include "daemon/peer.h"
 #include "daemon/plan.h"
 #include "daemon/region.h"
@@ -68,6 +70,25 @@ static void bound_there(void *context, int status, const Tca__Message *answer, c
     plan_advance(plan);
 }
 
+/* Says of each rail that could be meant why it does not lead to the unit's node. */
+static void no_rail(struct plan *plan, const struct plan_unit *unit)
+{
+    static const enum rail rails[] = {RAIL_PEACH2, RAIL_OFI};
+    const size_t count = plan->wanted_rail ? 1 : sizeof rails / sizeof rails[0];
+    const char *remedy = "";
+    char text[320] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < count && used < sizeof text; i++) {
+        const enum rail rail = plan->wanted_rail ? plan->wanted_rail : rails[i];
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s: %s", i ? "; " : "",
+                                 rail_name(rail), links_why_not(plan->tcad, rail, unit->node));
+        if (exposure_off(plan->tcad, rail))
+            remedy = exposure_remedy(plan->tcad);
+    }
+    plan_fail(plan, -ENETDOWN, "no rail of ours leads to node %" PRIu32 ": %s%s%s", unit->node,
+              text, *remedy ? ": " : "", remedy);
+}
+
 static void ask_peer(struct plan *plan, struct plan_unit *unit)
 {
     Tca__PeerBind bind = TCA__PEER_BIND__INIT;
@@ -94,16 +115,7 @@ static void ask_peer(struct plan *plan, struct plan_unit *unit)
             drivers[bind.n_drivers++] = (char *)rail_name(rail);
     }
     if (bind.n_drivers == 0) {
-        const char *off =
-            exposure_off(plan->tcad, plan->wanted_rail ? plan->wanted_rail : RAIL_OFI);
-        if (off)
-            plan_fail(plan, -ENETDOWN,
-                      "no rail of ours leads to node %" PRIu32 ": ofi, which would, is %s: %s",
-                      unit->node, off, exposure_remedy(plan->tcad));
-        else
-            plan_fail(plan, -ENETDOWN,
-                      "no rail of ours leads to node %" PRIu32 ": %s was asked for (rails.enable)",
-                      unit->node, plan->wanted_rail ? rail_name(plan->wanted_rail) : "any");
+        no_rail(plan, unit);
         return;
     }
     message.body_case = TCA__MESSAGE__BODY_PEER_BIND;

@@ -65,27 +65,19 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
                            struct route way)
 {
     const struct tcad *tcad = plan->tcad;
-    const struct driver_caps *caps = engine_driver_caps(tcad->engine, way.rail);
     if (plan->wanted_rail && plan->wanted_rail != way.rail)
         return "another rail was asked for";
     if (plan->wanted_seat && plan->wanted_seat != way.seat)
         return "another seat was asked for";
-    if (!caps && exposure_off(tcad, way.rail))
-        return exposure_off(tcad, way.rail);
-    if (!caps)
-        return "this node has no such rail (rails.enable)";
-    if (engine_driver_error(tcad->engine, way.rail))
+    if (engine_driver(tcad->engine, way.rail) && engine_driver_error(tcad->engine, way.rail))
         return "the rail's driver is broken here";
     for (uint32_t i = 0; i < chain->step_count; i++) {
         if (chain->steps[i].is_wait)
             continue;
         const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
-        if (unit->node == tcad->node && !caps->same_node)
-            return "does not reach the own node";
-        if (unit->node != tcad->node && !caps->other_nodes)
-            return "does not reach other nodes";
-        if (!links_possible(tcad, way.rail, unit->node))
-            return "does not reach other sub-clusters";
+        const char *why = links_why_not(tcad, way.rail, unit->node);
+        if (why)
+            return why;
         if (!plan->wanted_rail && !fabric_reaches(tcad, way.rail, unit->node))
             return "no cable leads there now (tcactl topology)";
         if (way.seat == SEAT_CLIENT && plan->landed && unit->attached)
@@ -95,13 +87,15 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
         if (unit->lost & ~unit->back & (1u << way.rail))
             return "was lost, until it has led there for a while again (rails.return_after)";
     }
-    return NULL;
+    return engine_driver(tcad->engine, way.rail)
+               ? NULL
+               : links_why_not(tcad, way.rail, tcad->node); /* of a chain that only waits */
 }
 
 /* Says of every way that was asked for why it is none. */
 static int no_way(struct plan *plan, const struct plan_chain *chain)
 {
-    const char *remedy = exposure_remedy(plan->tcad);
+    const char *remedy = "";
     char text[400] = "";
     size_t used = 0;
     for (uint32_t i = 0; i < chain->candidate_count; i++) {
@@ -109,6 +103,8 @@ static int no_way(struct plan *plan, const struct plan_chain *chain)
         if ((plan->wanted_rail && candidate->rail != plan->wanted_rail) ||
             (plan->wanted_seat && candidate->seat != plan->wanted_seat))
             continue;
+        if (exposure_off(plan->tcad, candidate->rail))
+            remedy = exposure_remedy(plan->tcad);
         int n =
             snprintf(text + used, sizeof text - used, "%s%s in the %s's seat: %s", used ? "; " : "",
                      rail_name(candidate->rail), seat_name(candidate->seat), candidate->why);
