@@ -23,15 +23,15 @@ static const struct tca_variable variables[VARIABLE_COUNT + 1] = {
     [VARIABLE_SIZE] = {"TCA_SIZE", "the launcher's size, else 1",
                        "number of processes in the group"},
     [VARIABLE_TIMEOUT] = {"TCA_TIMEOUT", "10s",
-                          "time-out of calls that talk to daemons: ns, us, ms, s (s when bare)"},
+                          "time-out of calls that talk to daemons: with a unit: ns, us, ms, s"},
     [VARIABLE_RAIL] = {"TCA_RAIL", "any", "rail of plans that name none: any, shm, ofi, peach2"},
     [VARIABLE_SEAT] = {"TCA_SEAT", "any", "seat of plans that name none: any, client, daemon"},
     [VARIABLE_COPY] = {"TCA_COPY", "any",
                        "how puts are copied in the client's seat: any, push, pull, half, ring"},
     [VARIABLE_SPIN] = {"TCA_SPIN", "50us",
-                       "how long a wait spins at most: ns, us, ms (us when bare)"},
+                       "how long a wait spins at most, with a unit: ns, us, ms"},
     [VARIABLE_YIELD] = {"TCA_YIELD", "1ms",
-                        "how long it then yields before it sleeps: ns, us, ms (us when bare)"},
+                        "how long it then yields before it sleeps, with a unit: ns, us, ms"},
     [VARIABLE_CUDA] = {"TCA_CUDA", "auto",
                        "whether GPU memory of the TCA API is a GPU's: auto, on, off"},
 };
@@ -81,7 +81,8 @@ int variable_number(enum variable variable, uint64_t min, uint64_t max, uint64_t
     return 1;
 }
 
-static uint64_t parse_unit(const char *text, uint64_t bare_ns)
+/* 0: it is none. A bare number is: it meant seconds in one variable and microseconds in another. */
+static uint64_t parse_unit(const char *text)
 {
     static const struct {
         const char *name;
@@ -91,22 +92,27 @@ static uint64_t parse_unit(const char *text, uint64_t bare_ns)
     for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
         if (strcmp(text, units[i].name) == 0)
             return units[i].ns;
-    return *text ? 0 : bare_ns;
+    return 0;
 }
 
-int variable_duration(enum variable variable, uint64_t unit_ns, uint64_t min_ns, uint64_t max_ns,
-                      uint64_t *ret_ns)
+int variable_duration(enum variable variable, uint64_t min_ns, uint64_t max_ns, uint64_t *ret_ns)
 {
     const char *text = variable_text(variable);
     if (!text)
         text = variables[variable].default_value;
     const char *rest = text;
     uint64_t number, factor;
-    if (parse_digits(&rest, max_ns, &number) && (factor = parse_unit(rest, unit_ns)) > 0 &&
-        number <= max_ns / factor && number * factor >= min_ns) {
+    const bool is_number = parse_digits(&rest, max_ns, &number);
+    if (is_number && number == 0 && !*rest)
+        rest = "ns";
+    if (is_number && (factor = parse_unit(rest)) > 0 && number <= max_ns / factor &&
+        number * factor >= min_ns) {
         *ret_ns = number * factor;
         return 0;
     }
+    if (is_number && !*rest)
+        return error_set(-EINVAL, "%s is \"%s\": it needs a unit (ns, us, ms or s), as in %s",
+                         variables[variable].name, text, variables[variable].default_value);
     return error_set(-EINVAL, "%s is \"%s\": it must be a time from %lluns to %llus, such as %s",
                      variables[variable].name, text, (unsigned long long)min_ns,
                      (unsigned long long)(max_ns / 1000000000), variables[variable].default_value);
@@ -160,10 +166,9 @@ int environment_settings(struct settings *ret_settings)
     uint64_t timeout_ns, spin_ns, yield_ns;
     int r;
 
-    if ((r = variable_duration(VARIABLE_TIMEOUT, second_ns, 1, 1000000 * second_ns, &timeout_ns)) <
-            0 ||
-        (r = variable_duration(VARIABLE_SPIN, 1000, 0, SPIN_NS_MOST, &spin_ns)) < 0 ||
-        (r = variable_duration(VARIABLE_YIELD, 1000, 0, SPIN_NS_MOST, &yield_ns)) < 0 ||
+    if ((r = variable_duration(VARIABLE_TIMEOUT, 1, 1000000 * second_ns, &timeout_ns)) < 0 ||
+        (r = variable_duration(VARIABLE_SPIN, 0, SPIN_NS_MOST, &spin_ns)) < 0 ||
+        (r = variable_duration(VARIABLE_YIELD, 0, SPIN_NS_MOST, &yield_ns)) < 0 ||
         (r = parse_rail(&settings.rail)) < 0 || (r = parse_seat(&settings.seat)) < 0 ||
         (r = parse_way(&settings.way)) < 0)
         return r;

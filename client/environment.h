@@ -30,10 +30,9 @@ const char *variable_text(enum variable variable);
 /* 1 and a number from min to max, 0 when it is unset, -EINVAL. */
 int variable_number(enum variable variable, uint64_t min, uint64_t max, uint64_t *ret_number);
 
-/* Its value, or its default, as a time: a whole number and ns, us, ms or s; a bare number counts in
- * `unit_ns`. 0 or -EINVAL. */
-int variable_duration(enum variable variable, uint64_t unit_ns, uint64_t min_ns, uint64_t max_ns,
-                      uint64_t *ret_ns);
+/* Its value, or its default, as a time: a whole number and ns, us, ms or s (0 needs none). 0 or
+ * -EINVAL. */
+int variable_duration(enum variable variable, uint64_t min_ns, uint64_t max_ns, uint64_t *ret_ns);
 
 /* TCA_SPIN's and TCA_YIELD's. */
 #define SPIN_NS_MOST UINT64_C(4000000000)

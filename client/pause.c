@@ -25,7 +25,7 @@ static void begin(void)
 {
     uint64_t spin_ns;
     if (!pausing.known) {
-        if (variable_duration(VARIABLE_SPIN, 1000, 0, SPIN_NS_MOST, &spin_ns) < 0)
+        if (variable_duration(VARIABLE_SPIN, 0, SPIN_NS_MOST, &spin_ns) < 0)
             spin_ns = 0; /* tca_open() has said so, or will */
         waiter_init(&pausing.waiter, (uint32_t)spin_ns, YIELD_NS);
         pausing.known = true;

@@ -36,6 +36,7 @@ _tcactl()
         -t | --timeout | -c | --count | -n | -i | --interval) return ;;
     esac
     case $verb in
+        status) options+=' --strict' ;;
         topology) options+=' --dot --svg' ;;
         stats) options+=' --openmetrics' ;;
         watch) options+=' --interval --count' ;;

@@ -38,21 +38,14 @@ struct times {
 Test(environment, times_have_units)
 {
     static const struct times table[] = {
-        {"TCA_TIMEOUT=5", 0, 5000000000},
-        {"TCA_TIMEOUT=5s", 0, 5000000000},
-        {"TCA_TIMEOUT=250ms", 0, 250000000},
-        {"TCA_TIMEOUT=7us", 0, 7000},
-        {"TCA_TIMEOUT=9ns", 0, 9},
-        {"TCA_TIMEOUT=", 0, 10000000000},
-        {"TCA_TIMEOUT=1000000s", 0, 1000000000000000},
-        {"TCA_TIMEOUT=1000001s", -EINVAL, 0},
-        {"TCA_TIMEOUT=0", -EINVAL, 0},
-        {"TCA_TIMEOUT=-1", -EINVAL, 0},
-        {"TCA_TIMEOUT=1.5s", -EINVAL, 0},
-        {"TCA_TIMEOUT=5 s", -EINVAL, 0},
-        {"TCA_TIMEOUT=s", -EINVAL, 0},
-        {"TCA_TIMEOUT=5m", -EINVAL, 0},
-        {"TCA_TIMEOUT=18446744073709551617", -EINVAL, 0},
+        {"TCA_TIMEOUT=5", -EINVAL, 0}, /* of what? */
+        {"TCA_TIMEOUT=5s", 0, 5000000000},    {"TCA_TIMEOUT=250ms", 0, 250000000},
+        {"TCA_TIMEOUT=7us", 0, 7000},         {"TCA_TIMEOUT=9ns", 0, 9},
+        {"TCA_TIMEOUT=", 0, 10000000000},     {"TCA_TIMEOUT=1000000s", 0, 1000000000000000},
+        {"TCA_TIMEOUT=1000001s", -EINVAL, 0}, {"TCA_TIMEOUT=0", -EINVAL, 0},
+        {"TCA_TIMEOUT=-1", -EINVAL, 0},       {"TCA_TIMEOUT=1.5s", -EINVAL, 0},
+        {"TCA_TIMEOUT=5 s", -EINVAL, 0},      {"TCA_TIMEOUT=s", -EINVAL, 0},
+        {"TCA_TIMEOUT=5m", -EINVAL, 0},       {"TCA_TIMEOUT=18446744073709551617", -EINVAL, 0},
     };
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         struct settings settings;
@@ -71,14 +64,18 @@ Test(environment, choices)
 {
     struct settings settings;
     set_environment((const char *const[]){"TCA_RAIL=ofi", "TCA_SEAT=daemon", "TCA_SPIN=0",
-                                          "TCA_YIELD=20", NULL});
+                                          "TCA_YIELD=20us", NULL});
     cr_assert_eq(environment_settings(&settings), 0);
     cr_assert_eq(settings.rail, TCA_RAIL_OFI);
     cr_assert_eq(settings.seat, TCA_SEAT_DAEMON);
     cr_assert_eq(settings.spin_ns, 0);
     cr_assert_eq(settings.yield_ns, 20000);
+    set_environment((const char *const[]){"TCA_SPIN=20", NULL});
+    cr_expect_eq(environment_settings(&settings), -EINVAL);
+    cr_expect_not_null(strstr(tca_error_text(), "unit"), "%s", tca_error_text());
     static const char *const bad[] = {"TCA_RAIL=tcp",      "TCA_RAIL=hca",  "TCA_RAIL=SHM",
-                                      "TCA_SEAT=hardware", "TCA_SEAT=none", "TCA_SPIN=5s"};
+                                      "TCA_SEAT=hardware", "TCA_SEAT=none", "TCA_SPIN=5s",
+                                      "TCA_SPIN=20",       "TCA_YIELD=20"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         set_environment((const char *const[]){bad[i], NULL});
         cr_expect_eq(environment_settings(&settings), -EINVAL, "%s", bad[i]);
