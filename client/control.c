@@ -42,7 +42,11 @@ static int say_lost(const struct control *control)
                              control->path, tca_version());
         return error_set(
             control->lost,
-            "the tcad at %s has gone: close the session and open another once it is back",
+            control_is_session(control)
+                ? "the tcad at %s has gone: close the session and open another once it is back"
+                : "the tcad at %s has gone while it was asked: systemctl status tcad, or "
+                  "tca-cluster "
+                  "status, says how it is",
             control->path);
     case -EPROTONOSUPPORT:
         frame_compare("it", control->version, "this libtca", which, sizeof(which));
@@ -52,11 +56,10 @@ static int say_lost(const struct control *control)
                          control->path, tca_version(), which);
     case -EMFILE:
     case -ENOMEM:
-        return error_set(
-            control->lost,
-            "a message of the tcad at %s could not be received: %s%s; close the session",
-            control->path, tca_strerror(control->lost),
-            control->lost == -EMFILE ? " (ulimit -n)" : "");
+        return error_set(control->lost, "a message of the tcad at %s could not be received: %s%s%s",
+                         control->path, tca_strerror(control->lost),
+                         control->lost == -EMFILE ? " (ulimit -n)" : "",
+                         control_is_session(control) ? "; close the session" : "");
     default:
         return error_set(
             control->lost,

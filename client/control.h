@@ -42,6 +42,12 @@ struct control {
     char path[SOCKET_PATH_BYTES];
 };
 
+/* Else an operator's tool asks, who has no session to close. */
+static inline bool control_is_session(const struct control *control)
+{
+    return control->ops != NULL;
+}
+
 /* Connects; `control` stays where it is. */
 int control_open(struct control *control, const char *socket, uint64_t end_ns,
                  const struct control_ops *ops, void *context);

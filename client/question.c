@@ -58,6 +58,7 @@ int control_overdue(const struct control *control, const Tca__Message *question)
     say_question(question, text);
     return error_set(-ETIMEDOUT,
                      "the tcad at %s was asked for %s and did not answer in time: it is stopped or "
-                     "busy, or that takes longer (TCA_TIMEOUT)",
-                     control->path, text);
+                     "busy, or that takes longer (%s)",
+                     control->path, text,
+                     control_is_session(control) ? "TCA_TIMEOUT" : "a longer -t, --timeout");
 }

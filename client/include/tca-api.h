@@ -297,7 +297,8 @@ TCA_API tcaresult tcaDestroyDMADesc(int table);
  * notification slots 0 to 2 for its own use. */
 TCA_API void *tcaGetSession(void);
 
-/* Lets the channels finish and empties them. Notifications that have come stay. Returns why a start
+/* Lets the channels finish and empties them. Notifications that have come stay,
+ * also those to oneself (tcaDMANotifySelf), until they are waited for. Returns why a start
  * failed, if one did that the program was not told of. Before tcaInit(): does nothing. */
 TCA_API tcaresult tcaReset(void);
 
