@@ -174,6 +174,14 @@ static void watch_descriptors(struct tcad *tcad)
     }
 }
 
+bool exposure_give_up(struct tcad *tcad)
+{
+    const bool had_some = tcad->exposure.spare_count > 0;
+    if (had_some)
+        watch_descriptors(tcad);
+    return had_some && tcad->exposure.spare_count == 0;
+}
+
 static void look(void *context)
 {
     struct tcad *tcad = context;

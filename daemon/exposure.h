@@ -28,6 +28,8 @@ uint64_t exposure_forged(const struct tcad *tcad, enum rail rail);
 /* Watches what anybody can do to an unprotected rail: what is forged is logged, and the last
  * descriptors are kept for clients. */
 void exposure_watch(struct tcad *tcad);
+/* A client needs one now: whether those that are kept have been given up for it. */
+bool exposure_give_up(struct tcad *tcad);
 void exposure_end(struct tcad *tcad);
 
 /* What the operator is to know, as a list of texts; empty: all is well. */

@@ -125,8 +125,8 @@ int listener_fd(struct loop *loop, int fd,
                 struct listener **ret);
 /* Who connects while there are no descriptors left waits until there are. With this, it is handed to
  * refused() instead, with the error, which closes it before it returns: a descriptor is kept for
- * that. */
-void listener_when_full(struct listener *listener,
+ * that. more() comes before: whether some could be given up. */
+void listener_when_full(struct listener *listener, bool (*more)(void *context),
                         void (*refused)(void *context, int fd, int error));
 struct listener *listener_free(struct listener *listener); /* closes its descriptor */
 int listener_port(const struct listener *listener);        /* the TCP port in use */

@@ -26,6 +26,7 @@ struct listener {
     int error; /* that made it pause */
     int spare_fd;
     void (*accepted)(void *context, int fd, const char *from);
+    bool (*more)(void *context);
     void (*refused)(void *context, int fd, int error); /* NULL: let them wait */
     void *context;
 };
@@ -107,14 +108,16 @@ static void refuse_all(struct listener *listener)
 static void on_pause_over(void *context)
 {
     struct listener *listener = context;
-    if (listener->refused && (listener->error == -EMFILE || listener->error == -ENFILE))
+    if (listener->refused && (listener->error == -EMFILE || listener->error == -ENFILE) &&
+        !listener->more(listener->context))
         refuse_all(listener);
     evconnlistener_enable(listener->connections);
 }
 
-void listener_when_full(struct listener *listener,
+void listener_when_full(struct listener *listener, bool (*more)(void *context),
                         void (*refused)(void *context, int fd, int error))
 {
+    listener->more = more;
     listener->refused = refused;
     listener->spare_fd = take_spare();
 }

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/exposure.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
 #include "daemon/message.h"
@@ -219,6 +220,12 @@ fail:
     close(fd);
 }
 
+static bool give_some_up(void *context)
+{
+    const struct server *server = context;
+    return exposure_give_up(server->tcad);
+}
+
 /* There is no descriptor for it, but one for a moment: it is told so, instead of waiting in vain. */
 static void refuse(void *context, int fd, int error)
 {
@@ -265,7 +272,7 @@ int server_new(struct tcad *tcad, int fd, char *text, size_t text_bytes, struct 
         free(server);
         return r;
     }
-    listener_when_full(server->listener, refuse);
+    listener_when_full(server->listener, give_some_up, refuse);
     *ret_server = server;
     return 0;
 }
