@@ -11,9 +11,9 @@ static struct units_text time_or_dash(const json_t *doc, const char *path)
     return doc_number(doc, path) > 0 ? units_ns(doc_number(doc, path)) : (struct units_text){"-"};
 }
 
-static const char *const plan_titles[] = {"ID",   ">PID",    "NAME",   "STATE",   "RAIL",
-                                          "SEAT", "TO",      ">BYTES", ">STARTS", ">MEDIAN",
-                                          ">P99", ">ERRORS", NULL};
+static const char *const plan_titles[] = {"ID",    ">PID",    "NAME",   "STATE",   "RAIL",
+                                          "?SEAT", "TO",      ">BYTES", ">STARTS", ">MEDIAN",
+                                          "?>P99", ">ERRORS", NULL};
 
 /* "running" is a ready plan's other state; ret_text: and for how long, when it is worth a word. */
 static const char *state_of(const json_t *plan, char *ret_text, size_t text_bytes)

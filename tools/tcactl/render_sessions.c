@@ -8,9 +8,9 @@
 #include "tools/tcactl/table.h"
 #include "tools/tcactl/units.h"
 
-static const char *const session_titles[] = {">ID",    ">PID",     "USER",    "NAME",   "GROUP",
-                                             ">RANK",  ">REGIONS", ">MEMORY", ">PLANS", ">STARTS",
-                                             ">BYTES", ">AGE",     NULL};
+static const char *const session_titles[] = {">ID",    ">PID",      "USER",    "NAME",   "GROUP",
+                                             ">RANK",  "?>REGIONS", ">MEMORY", ">PLANS", "?>STARTS",
+                                             ">BYTES", ">AGE",      NULL};
 
 /* The user's name; a number that has none here stays a number. */
 static void add_user(struct table *table, long long uid)

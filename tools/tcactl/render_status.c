@@ -24,10 +24,12 @@ static void daemon_line(const json_t *doc, const struct screen *screen)
     fprintf(screen->to, ", started %s ago, node %lld (",
             units_age(doc_number(doc, "daemon.uptime_s")).text, doc_integer(doc, "daemon.node"));
     screen_text(screen, doc_text(doc, "daemon.name"));
-    fprintf(screen->to, "), pid %lld of ", doc_integer(doc, "daemon.pid"));
-    screen_text(screen, doc_text(doc, "daemon.user"));
-    fputs(", version ", screen->to);
+    fputs(")\n", screen->to);
+    label(screen, "");
+    fputs("version ", screen->to);
     screen_text(screen, doc_text(doc, "daemon.version"));
+    fprintf(screen->to, ", pid %lld of ", doc_integer(doc, "daemon.pid"));
+    screen_text(screen, doc_text(doc, "daemon.user"));
     fputc('\n', screen->to);
 }
 
@@ -60,7 +62,9 @@ static void cluster_line(const json_t *doc, const struct screen *screen)
     fprintf(screen->to, "%s%lld down", screen_begin(screen, down ? COLOR_BAD : COLOR_NONE), down);
     names(doc, "cluster.down_nodes", down, screen);
     fputs(screen_end(screen, down ? COLOR_BAD : COLOR_NONE), screen->to);
-    fputs(", security ", screen->to);
+    fputc('\n', screen->to);
+    label(screen, "");
+    fputs("security ", screen->to);
     state(screen, doc_text(doc, "cluster.security"));
     fputc('\n', screen->to);
 }

@@ -18,9 +18,12 @@ void table_init(struct table *table, const char *const *titles)
     for (; titles[table->columns]; table->columns++) {
         const char *title = titles[table->columns];
         assert(table->columns < TABLE_COLUMNS_MAX);
+        table->spare[table->columns] = title[0] == '?';
+        title += title[0] == '?';
         table->right[table->columns] = title[0] == '>';
         table->titles[table->columns] = title + (title[0] == '>');
     }
+    assert(!table->spare[table->columns - 1]);
 }
 
 void table_deinit(struct table *table)
@@ -97,14 +100,21 @@ enum {
     BELOW_INDENT = 4,
 };
 
+/* hidden: columns that were left out. */
+static unsigned width_before_last(const struct table *table, unsigned indent,
+                                  const unsigned *widths, const bool *hidden)
+{
+    for (size_t c = 0; c + 1 < table->columns; c++)
+        indent += hidden[c] ? 0 : widths[c] + 2;
+    return indent;
+}
+
 static struct wrap wrap_of(const struct table *table, const struct screen *screen, unsigned indent,
-                           const unsigned *widths)
+                           const unsigned *widths, const bool *hidden)
 {
     size_t last = table->columns - 1;
-    unsigned at = indent;
+    unsigned at = width_before_last(table, indent, widths, hidden);
 
-    for (size_t c = 0; c < last; c++)
-        at += widths[c] + 2;
     if (screen->columns == 0 || at + widths[last] <= screen->columns || table->right[last])
         return (struct wrap){0};
     if (at + ROOM_MIN <= screen->columns)
@@ -166,10 +176,22 @@ static void find_widths(const struct table *table, unsigned *ret_widths)
     }
 }
 
+static void hide(const struct table *table, const struct screen *screen, unsigned indent,
+                 const unsigned *widths, bool *ret_hidden)
+{
+    const unsigned last = widths[table->columns - 1];
+
+    memset(ret_hidden, 0, table->columns * sizeof *ret_hidden);
+    for (size_t c = table->columns; c-- > 0 && screen->columns > 0;)
+        if (width_before_last(table, indent, widths, ret_hidden) + last > screen->columns)
+            ret_hidden[c] = table->spare[c];
+}
+
 void table_print(const struct table *table, const struct screen *screen, unsigned indent,
                  const char *empty)
 {
     unsigned widths[TABLE_COLUMNS_MAX], owed = indent;
+    bool hidden[TABLE_COLUMNS_MAX];
 
     if (table->count == 0) {
         fprintf(screen->to, "%*s%s\n", (int)indent, "", empty);
@@ -177,7 +199,8 @@ void table_print(const struct table *table, const struct screen *screen, unsigne
     }
     assert(table->count % table->columns == 0);
     find_widths(table, widths);
-    const struct wrap wrap = wrap_of(table, screen, indent, widths);
+    hide(table, screen, indent, widths, hidden);
+    const struct wrap wrap = wrap_of(table, screen, indent, widths, hidden);
     for (size_t i = 0; i < table->columns + table->count; i++) { /* the titles first */
         size_t c = i % table->columns;
         struct table_cell cell = i < table->columns
@@ -186,7 +209,7 @@ void table_print(const struct table *table, const struct screen *screen, unsigne
         bool last = c + 1 == table->columns;
         if (last && wrap.room)
             print_words(screen, &wrap, cell.text, cell.color, owed);
-        else
+        else if (!hidden[c])
             print_cell(table, screen, c, cell.text, cell.color, widths[c], &owed);
         if (last) {
             fputc('\n', screen->to);

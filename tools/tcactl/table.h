@@ -1,6 +1,7 @@
 /* Tables: columns as wide as they need to be, numbers to the right, a header, nothing else. Where the
- * terminal is too narrow, words of the last column go on in further lines: below each other, or, when
- * the others leave too little beside them, all below the row. */
+ * terminal is too narrow, columns that one can do without are left out, the last of them first; then
+ * words of the last column go on in further lines: below each other, or, when the others leave too
+ * little beside them, all below the row. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,12 +17,14 @@ struct table {
     size_t columns;
     const char *titles[TABLE_COLUMNS_MAX];
     bool right[TABLE_COLUMNS_MAX];
-    struct table_cell *cells; /* row by row */
+    bool spare[TABLE_COLUMNS_MAX]; /* left out first */
+    struct table_cell *cells;      /* row by row */
     size_t count, room;
 };
 
-/* titles: NULL at the end; one that begins with '>' stands over a column of numbers. They must
- * outlive the table. */
+/* titles: NULL at the end; one that begins with '>' stands over a column of numbers, one that begins
+ * with '?' (then perhaps '>') over one that may be left out, not the last. They must outlive the
+ * table. */
 void table_init(struct table *table, const char *const *titles);
 void table_deinit(struct table *table);
 

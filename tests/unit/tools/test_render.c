@@ -23,9 +23,11 @@ Test(render, status)
 {
     expect_render(
         render_status, status,
-        "tcad         ready, started 1h 1m ago, node 1 (node1), pid 42 of me, version 0.1.0\n"
+        "tcad         ready, started 1h 1m ago, node 1 (node1)\n"
+        "             version 0.1.0, pid 42 of me\n"
         "cluster      not ready, lattice: 4 nodes, 2 connected, 1 not contacted, 3 down (n1, n4, "
-        "...), security tls\n"
+        "...)\n"
+        "             security tls\n"
         "sessions     1, 2 regions (3.00 MiB of 2.00 GiB), 3 plans; 1 group meets here\n"
         "engine       asleep, 1.23 M starts, 1.23 M completions, 0 errors, 9 sleeps\n"
         "rails        shm up\n"

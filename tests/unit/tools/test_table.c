@@ -144,3 +144,33 @@ Test(table, words_are_not_cut)
                   "      /a/path/that/nobody/would/want/to/see/cut\n"
                   "      there\n");
 }
+
+/* What one can do without goes first, the last of it before the others; then words go on below. */
+Test(table, leaves_out_what_does_not_fit)
+{
+    static const char *const spare_titles[] = {"ID", "?>BYTES", "?STATE", "NAME", NULL};
+    static const struct {
+        unsigned columns;
+        const char *text;
+    } cases[] = {
+        {0, "ID  BYTES  STATE  NAME\n1      64  up     somebody\n"},
+        {26, "ID  BYTES  STATE  NAME\n1      64  up     somebody\n"},
+        {25, "ID  BYTES  NAME\n1      64  somebody\n"},
+        {19, "ID  BYTES  NAME\n1      64  somebody\n"},
+        {18, "ID  NAME\n1   somebody\n"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct shown *shown = shown_begin(false, false);
+        struct table table;
+        shown->screen.columns = cases[i].columns;
+        table_init(&table, spare_titles);
+        table_add(&table, "1");
+        table_add(&table, "64");
+        table_add_state(&table, "up");
+        table_add(&table, "somebody");
+        table_print(&table, &shown->screen, 0, "none");
+        table_deinit(&table);
+        expect(shown, cases[i].text);
+    }
+}
