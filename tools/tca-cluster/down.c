@@ -11,21 +11,28 @@
 #include "tools/tca-cluster/say.h"
 #include "tools/tca-cluster/up.h"
 
-enum { GRACE_MS = 5000, KILL_MS = 5000 };
+/* A run gives its ranks, its daemons and its boards a grace each. */
+enum { GRACE_MS = 5000, RUN_GRACE_MS = 30000, KILL_MS = 5000 };
 
-size_t end_processes(const struct process *processes, size_t count, const char *what)
+static size_t end_within(const struct process *processes, size_t count, const char *what,
+                         int grace_ms)
 {
     for (size_t i = 0; i < count; i++) {
         process_signal(&processes[i], SIGTERM);
         process_signal(&processes[i], SIGCONT); /* a stopped one cannot hear */
     }
-    size_t left = process_wait_gone(processes, count, GRACE_MS);
+    size_t left = process_wait_gone(processes, count, grace_ms);
     if (left == 0)
         return 0;
-    say("%zu %s did not end within %d s: killing", left, what, GRACE_MS / 1000);
+    say("%zu %s did not end within %d s: killing", left, what, grace_ms / 1000);
     for (size_t i = 0; i < count; i++)
         process_signal(&processes[i], SIGKILL);
     return process_wait_gone(processes, count, KILL_MS);
+}
+
+size_t end_processes(const struct process *processes, size_t count, const char *what)
+{
+    return end_within(processes, count, what, GRACE_MS);
 }
 
 /* The runs that use the cluster, but for this process. The caller frees the list. */
@@ -63,7 +70,7 @@ int cluster_down(const struct cluster *cluster)
 {
     struct process *processes;
     size_t count = find_runs(cluster->dir, &processes);
-    size_t left = end_processes(processes, count, "run(s)");
+    size_t left = end_within(processes, count, "run(s)", RUN_GRACE_MS);
 
     free(processes);
     processes = must(calloc(cluster->nodes, sizeof(*processes)));
