@@ -40,13 +40,15 @@ static void in_clients_seat(const struct plan *plan, const struct plan_unit *uni
 }
 
 /* Over shared memory all puts are copied one by one. Other drivers say that a put is done when its
- * source is free, and what they gather may be taken apart there later than what comes after it. */
+ * source is free, and what they gather, and what is short, may be laid down there later than what
+ * comes after it. */
 static void in_daemons_seat(const struct plan *plan, const struct plan_chain *chain,
                             const struct plan_unit *unit, struct order_step *step)
 {
-    const bool ordered = engine_driver_caps(plan->tcad->engine, chain->rail)->ordered;
-    const bool plain = unit->has_target && is_contiguous(unit->source_layout) &&
-                       is_contiguous(unit->target_layout);
+    const struct driver_caps *caps = engine_driver_caps(plan->tcad->engine, chain->rail);
+    const bool ordered = caps->ordered;
+    const bool plain = unit->has_target && unit->source_layout->size_bytes > caps->inline_bytes &&
+                       is_contiguous(unit->source_layout) && is_contiguous(unit->target_layout);
     step->way = unit->node;
     step->ahead = unit->source && unit->source->attached;
     step->settles = unit->attached;

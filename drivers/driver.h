@@ -65,13 +65,15 @@ struct driver_config {
 struct driver_caps {
     bool same_node; /* reaches the own node */
     bool other_nodes;
-    bool subcluster;    /* but only those of the own sub-cluster */
-    bool single;        /* a device that only one instance can have */
-    bool strided;       /* moves block-stride layouts without gathering */
-    bool ordered;       /* puts of one flow to one peer land in the order they were posted */
-    bool unprotected;   /* whoever reaches its port may talk to it */
-    uint32_t peers_max; /* 0: no limit */
-    char detail[64];    /* for people: "tcp;ofi_rxm over lo" */
+    bool subcluster;       /* but only those of the own sub-cluster */
+    bool single;           /* a device that only one instance can have */
+    bool strided;          /* moves block-stride layouts without gathering */
+    bool ordered;          /* puts of one flow to one peer land in the order they were posted */
+    bool unprotected;      /* whoever reaches its port may talk to it */
+    uint32_t inline_bytes; /* contiguous puts of at most so many bytes are done before they land,
+                              and may land after longer ones that were posted later */
+    uint32_t peers_max;    /* 0: no limit */
+    char detail[64];       /* for people: "tcp;ofi_rxm over lo" */
 };
 
 /* A cable of a network without switches; ends are places (below), ports letters for people. */

@@ -22,6 +22,7 @@ static int ofi_probe(const struct driver_config *config, struct driver_caps *ret
         .same_node = true,
         .other_nodes = true,
         .ordered = ofi_info_ordered(info),
+        .inline_bytes = OFI_INLINE_BYTES,
         .unprotected = ofi_info_unprotected(info),
         .peers_max = OFI_LINKS_MAX,
     };

@@ -6,8 +6,8 @@
  *   GATHER  the target is contiguous: packed here into bounce buffers, which are written there
  *   RING    the target is not, or the put is short: segments go into a ring that the receiver keeps
  *           for us, and its progress() scatters them: one message instead of two, for two copies;
- *           short puts and what is not contiguous here are copied into a mirror of the ring, the rest
- *           is written from where it is
+ *           short puts and what is not contiguous here are copied into a mirror of the ring, the
+ *           rest is written from where it is
  * The last unit of a put is a segment, with or without data; working on it raises the notification.
  *
  * Nothing is lost, and nothing arrives twice: what is sent to a peer is a sequence of units (pieces
@@ -15,11 +15,13 @@
  * sender keeps each until it knows that it was counted. A put whose bytes are in the mirror is done
  * at once, any other when its last unit was counted. The last unit of such a put asks the receiver
  * to say the count (a credit) as soon as it has nothing better to do, and so does a unit that a
- * flush sends; else a credit comes for many units, or after a few milliseconds. A connection that breaks takes with it what
- * was on its way: when the provider says so, or no count has come for a while, the sender asks for
- * it (SYNC), and sends again what comes after it. The answer says all, because by then no earlier
- * connection can deliver anything: a provider has one at a time between two endpoints, and what it
- * reports is in the order of the arrival.
+ * flush sends; else a credit comes for many units, or after a few milliseconds.
+ *
+ * A connection that breaks takes with it what was on its way: when the provider says so, or no count
+ * has come for a while, the sender asks for it (SYNC), and sends again what comes after it. The
+ * answer says all, because by then no earlier connection can deliver anything: a provider has one at
+ * a time between two endpoints, and what it reports is in the order of the arrival. A peer that is
+ * given up takes with it, unsaid, what was complete and not yet counted.
  *
  * Order: the puts of one flow to a peer are posted in order, and the receiver works on units in
  * order, so a notification never overtakes data as long as the provider keeps writes in order. Where

@@ -149,6 +149,24 @@ class Order(boards.Boards):
         cluster = self.ring(3)
         self.rounds(cluster, [0, 0, 1, 2], rails=["peach2", "ofi", "any"], small=10, large=3)
 
+    def test_long_after_short(self):
+        """Short puts are laid down by the receiver, long ones by the network, which may be the first: so the long one waits."""
+        sender, receiver = self.cluster(2).group([0, 1])
+        short, _ = sender.alloc(16384)
+        long, _ = sender.alloc(131072)
+        target, _ = receiver.alloc(131072)
+        handle = receiver.handle(target)
+        sender.ask(f"fill {long} 0 131072 1")
+        plan = sender.plan(f"put {short} 0 16384 {handle} 8192 16384", f"put {long} 0 131072 {handle} 0 131072", "notify 1 0", rail="ofi")
+        steps = sender.node.tcactl("plan", sender.node.plans()[0]["id"])["chains"][0]["steps"]
+        self.assertEqual([(step["fence"], step["after"]) for step in steps[:2]], [(False, None), (True, 0)])
+        for seed in range(2, 22):
+            sender.ask(f"fill {short} 0 16384 {seed}")
+            sender.ask(f"start {plan}")
+            receiver.ask("notified_wait 0 0 -2")
+            receiver.ask(f"check {target} 0 131072 1")
+            sender.ask(f"wait {plan} -2")
+
     def test_is_explained(self):
         one, other = self.cluster(2).group([0, 1])
         a, _ = one.alloc(1 << 16)
