@@ -8,11 +8,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "daemon/guard.h"
-#include "daemon/log.h"
-#include "daemon/loop.h"
-#include "daemon/notify.h"
-#include "daemon/reload.h"
+#include "daemon/base/log.h"
+#include "daemon/base/loop.h"
+#include "daemon/base/notify.h"
+#include "daemon/control/reload.h"
+#include "daemon/sessions/guard.h"
 #include "daemon/tcad.h"
 
 enum { OVERRIDES_MAX = 256 };

@@ -7,9 +7,9 @@
 
 #include "config/cluster.h"
 #include "config/tcad_conf.h"
-#include "daemon/table.h"
-#include "daemon/user.h"
-#include "daemon/uses.h"
+#include "daemon/base/table.h"
+#include "daemon/sessions/user.h"
+#include "daemon/sessions/uses.h"
 #include "drivers/cost.h"
 #include "drivers/driver.h"
 

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "config/cluster.h"
-#include "daemon/plan.h"
-#include "daemon/region.h"
-#include "daemon/session.h"
+#include "daemon/plans/plan.h"
+#include "daemon/sessions/region.h"
+#include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 #include "proto/limits.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Memory that processes have attached, put from and into by daemons: their processes copy, told by them (daemon/bounce.h)."""
+"""Memory that processes have attached, put from and into by daemons: their processes copy, told by them (daemon/sessions/bounce.h)."""
 
 import os
 import signal

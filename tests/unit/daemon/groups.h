@@ -3,10 +3,10 @@
 
 #include "nodes.h"
 
-#include "daemon/group.h"
-#include "daemon/group_internal.h"
-#include "daemon/plan.h"
-#include "daemon/session.h"
+#include "daemon/groups/group.h"
+#include "daemon/groups/group_internal.h"
+#include "daemon/plans/plan.h"
+#include "daemon/sessions/session.h"
 
 /* ---- sessions ---- */
 

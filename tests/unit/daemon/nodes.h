@@ -15,11 +15,11 @@
 #include <unistd.h>
 
 #include "config/cluster.h"
-#include "daemon/log.h"
-#include "daemon/loop.h"
-#include "daemon/peer.h"
+#include "daemon/base/log.h"
+#include "daemon/base/loop.h"
+#include "daemon/base/worker.h"
+#include "daemon/peers/peer.h"
 #include "daemon/tcad.h"
-#include "daemon/worker.h"
 #include "proto/limits.h"
 
 enum { NODES_MAX = 4, PATIENCE_S = 40 };

@@ -3,7 +3,7 @@
 
 #include "nodes.h"
 
-#include "daemon/peer_internal.h"
+#include "daemon/peers/peer_internal.h"
 
 static struct reply reply, other;
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <sched.h>
 
-#include "daemon/calibrate.h"
+#include "daemon/rails/calibrate.h"
 
 Test(calibrate_ways, ends_with_costs_or_without)
 {

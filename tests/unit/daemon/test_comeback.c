@@ -1,5 +1,5 @@
 /* When a rail that was lost counts as good again: times are numbers here, nobody waits. */
-#include "daemon/comeback.h"
+#include "daemon/rails/comeback.h"
 
 #include <criterion/criterion.h>
 

@@ -1,5 +1,5 @@
 /* Directories that others have put where ours is to be. */
-#include "daemon/directory.h"
+#include "daemon/base/directory.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

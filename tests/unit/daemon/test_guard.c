@@ -1,6 +1,6 @@
 /* Memory of regions that vanishes under the daemon. A file that shrinks raises SIGBUS as a hole in
  * reserved huge pages does when none are left. */
-#include "daemon/guard.h"
+#include "daemon/sessions/guard.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/region.h"
+#include "daemon/sessions/region.h"
 #include "proto/thread.h"
 
 enum { PAGE = 4096, PAGES = 64, THREADS = 8 };

@@ -1,6 +1,6 @@
 #include <criterion/criterion.h>
 
-#include "daemon/engine.h"
+#include "daemon/engine/engine.h"
 
 static void expect_near(uint64_t got, uint64_t wanted)
 {

@@ -1,10 +1,10 @@
 /* Links, with an engine and a driver that do only what is asked of them here. */
-#include "daemon/link.h"
+#include "daemon/rails/link.h"
 
 #include <criterion/criterion.h>
 
-#include "daemon/engine.h"
-#include "daemon/region.h"
+#include "daemon/engine/engine.h"
+#include "daemon/sessions/region.h"
 #include "daemon/tcad.h"
 
 /* ---- a driver whose peers are always at the same place ---- */

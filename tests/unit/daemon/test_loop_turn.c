@@ -1,7 +1,7 @@
 /* Long work on the loop: in slices, between which everybody else has a turn. */
 #include <criterion/criterion.h>
 
-#include "daemon/loop.h"
+#include "daemon/base/loop.h"
 
 TestSuite(loop_turn, .timeout = 60);
 

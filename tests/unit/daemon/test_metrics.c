@@ -2,8 +2,8 @@
 
 #include <jansson.h>
 
-#include "daemon/inspect.h"
-#include "daemon/metrics.h"
+#include "daemon/control/inspect.h"
+#include "daemon/control/metrics.h"
 
 TestSuite(metrics, .init = test_setup, .fini = test_teardown, .timeout = 60);
 

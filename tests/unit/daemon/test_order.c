@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "daemon/order.h"
+#include "daemon/plans/order.h"
 #include "tests/unit/proto/layouts.h"
 #include "tests/unit/proto/random.h"
 

@@ -1,7 +1,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "daemon/plan.h"
+#include "daemon/plans/plan.h"
 
 /* As the comment in plan.h tells it; the code has its own table. */
 static const struct {

@@ -1,5 +1,5 @@
 /* Heartbeats that somebody else sends: replayed, old, forged, from another address. */
-#include "daemon/pulse.h"
+#include "daemon/base/pulse.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -7,7 +7,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "daemon/loop.h"
+#include "daemon/base/loop.h"
 #include "proto/heartbeat.h"
 #include "proto/wait.h"
 

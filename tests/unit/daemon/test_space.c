@@ -1,7 +1,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
-#include "daemon/space.h"
+#include "daemon/sessions/space.h"
 
 #define BASE 0x200000000000ull
 #define UNIT ((uint64_t)SPACE_ALIGN_BYTES)

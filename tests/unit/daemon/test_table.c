@@ -1,5 +1,5 @@
 /* Tables and who uses what: against plain lists, through growth, collisions and removal. */
-#include "daemon/table.h"
+#include "daemon/base/table.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Who needs what: against plain arrays, and while users come and go as they are told. */
-#include "daemon/uses.h"
+#include "daemon/sessions/uses.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

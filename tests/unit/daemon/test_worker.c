@@ -4,8 +4,8 @@
 #include <semaphore.h>
 #include <time.h>
 
-#include "daemon/loop.h"
-#include "daemon/worker.h"
+#include "daemon/base/loop.h"
+#include "daemon/base/worker.h"
 
 TestSuite(worker, .timeout = 60);
 

@@ -1,0 +1,204 @@
+/*
+ * A turn of the loop: everything that is ready is called once. What was posted, and jobs, get a
+ * slice of it each and go on in the next turn, so that who else is ready waits for milliseconds
+ * only, however much there is to do.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+
+#include "daemon/base/loop.h"
+#include "daemon/base/loop_internal.h"
+#include "proto/wait.h"
+
+#define SLICE_NS UINT64_C(5000000)
+
+struct post {
+    struct post *next;
+    void (*call)(void *context);
+    void *context;
+};
+
+/* ---- turns ---- */
+
+static uint64_t load(const _Atomic uint64_t *value)
+{
+    return atomic_load_explicit(value, memory_order_relaxed);
+}
+
+/* One writer. */
+static void store(_Atomic uint64_t *value, uint64_t to)
+{
+    atomic_store_explicit(value, to, memory_order_relaxed);
+}
+
+static void begin_slice(struct loop *loop)
+{
+    loop->slice_end_ns = clock_now_ns() + SLICE_NS;
+}
+
+bool loop_slice_over(const struct loop *loop)
+{
+    return clock_now_ns() >= loop->slice_end_ns;
+}
+
+void loop_awake(struct loop *loop)
+{
+    if (load(&loop->turn_since_ns))
+        return;
+    store(&loop->turn_since_ns, clock_now_ns());
+    begin_slice(loop);
+}
+
+void loop_turn_over(struct loop *loop)
+{
+    const uint64_t took_ns = loop_busy_ns(loop);
+    if (took_ns > load(&loop->longest_ns))
+        store(&loop->longest_ns, took_ns);
+    store(&loop->turn_since_ns, 0);
+}
+
+uint64_t loop_busy_ns(const struct loop *loop)
+{
+    const uint64_t since = load(&loop->turn_since_ns), now = clock_now_ns();
+    return since && now > since ? now - since : 0;
+}
+
+uint64_t loop_longest_ns(const struct loop *loop)
+{
+    return load(&loop->longest_ns);
+}
+
+uint64_t loop_slices(const struct loop *loop)
+{
+    return load(&loop->slices);
+}
+
+/* Comes back here in the next turn. */
+static void wake(struct loop *loop)
+{
+    eventfd_write(loop->posted_fd, 1); /* cannot fail: it is read before it is near its limit */
+}
+
+/* ---- posts ---- */
+
+static void take_posts(struct loop *loop)
+{
+    pthread_mutex_lock(&loop->mutex);
+    if (loop->first) {
+        *loop->last_taken = loop->first;
+        loop->last_taken = loop->last;
+        loop->first = NULL;
+        loop->last = &loop->first;
+    }
+    pthread_mutex_unlock(&loop->mutex);
+}
+
+static struct post *next_post(struct loop *loop)
+{
+    struct post *post = loop->taken;
+    if (!post)
+        return NULL;
+    loop->taken = post->next;
+    if (!loop->taken)
+        loop->last_taken = &loop->taken;
+    return post;
+}
+
+void loop_run_posts(struct loop *loop)
+{
+    struct post *post = NULL;
+    take_posts(loop); /* what these calls post in turn comes in the next one */
+    begin_slice(loop);
+    while (!loop_slice_over(loop) && (post = next_post(loop))) {
+        post->call(post->context);
+        free(post);
+    }
+    if (loop->taken)
+        wake(loop);
+}
+
+void loop_finish_posts(struct loop *loop)
+{
+    struct post *post;
+    take_posts(loop);
+    while ((post = next_post(loop)) || loop->jobs) {
+        if (post)
+            post->call(post->context);
+        else
+            loop_run_jobs(loop);
+        free(post);
+        take_posts(loop);
+    }
+}
+
+void loop_drop_posts(struct loop *loop)
+{
+    struct post *post;
+    take_posts(loop);
+    while ((post = next_post(loop)))
+        free(post);
+}
+
+int loop_post(struct loop *loop, void (*call)(void *context), void *context)
+{
+    struct post *post = malloc(sizeof *post);
+    if (!post)
+        return -ENOMEM;
+    *post = (struct post){.call = call, .context = context};
+
+    pthread_mutex_lock(&loop->mutex);
+    bool first = !loop->first;
+    *loop->last = post;
+    loop->last = &post->next;
+    pthread_mutex_unlock(&loop->mutex);
+    if (first)
+        wake(loop);
+    return 0;
+}
+
+/* ---- jobs ---- */
+
+static void queue(struct loop *loop, struct loop_job *job)
+{
+    if (!loop->jobs)
+        wake(loop);
+    job->next = NULL;
+    *loop->last_job = job;
+    loop->last_job = &job->next;
+}
+
+static void step(struct loop *loop, struct loop_job *job)
+{
+    store(&loop->slices, load(&loop->slices) + 1);
+    if (job->step(job->context)) /* else it may be gone */
+        queue(loop, job);
+}
+
+void loop_job_begin(struct loop *loop, struct loop_job *job, bool (*step_of)(void *context),
+                    void *context)
+{
+    *job = (struct loop_job){.step = step_of, .context = context};
+    if (loop->jobs || loop_slice_over(loop))
+        queue(loop, job);
+    else
+        step(loop, job);
+}
+
+/* All of them in turn, for one slice together: the first goes behind the others when it has had
+ * its own. */
+void loop_run_jobs(struct loop *loop)
+{
+    begin_slice(loop);
+    do {
+        struct loop_job *job = loop->jobs;
+        if (!job)
+            return;
+        loop->jobs = job->next;
+        if (!loop->jobs)
+            loop->last_job = &loop->jobs;
+        step(loop, job);
+    } while (!loop_slice_over(loop));
+    if (loop->jobs)
+        wake(loop);
+}

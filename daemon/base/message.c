@@ -1,0 +1,43 @@
+#include "daemon/base/message.h"
+
+#include <stdlib.h>
+
+#include "proto/status.h"
+
+enum {
+    BYTES_MIN = 16 << 20, /* what any message may grow to in memory, and */
+    FACTOR = 4,           /* that many times its length on top */
+};
+
+/* What a message may take in memory: a short frame can hold millions of empty parts. */
+static void *limited_alloc(void *context, size_t bytes)
+{
+    size_t *left = context;
+    if (bytes > *left)
+        return NULL;
+    *left -= bytes;
+    return malloc(bytes);
+}
+
+static void limited_free(void *context, void *memory)
+{
+    free(memory);
+}
+
+Tca__Message *message_unpack(const void *payload, size_t bytes)
+{
+    size_t left = BYTES_MIN + FACTOR * bytes;
+    ProtobufCAllocator allocator = {
+        .alloc = limited_alloc, .free = limited_free, .allocator_data = &left};
+    return tca__message__unpack(&allocator, bytes, payload);
+}
+
+void message_failure(Tca__Message *message, Tca__Failure *failure, int error, char *text)
+{
+    tca__failure__init(failure);
+    failure->status = status_to_wire(error);
+    failure->text = text;
+    tca__message__init(message);
+    message->body_case = TCA__MESSAGE__BODY_FAILURE;
+    message->failure = failure;
+}

@@ -1,0 +1,245 @@
+#include "daemon/base/tls.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <openssl/hmac.h>
+#include <openssl/ssl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config/secret.h"
+
+enum {
+    KEY_MIN_BYTES = 32,
+    KEY_MAX_BYTES = 4096,
+    PSK_BYTES = 32,
+};
+
+static const char identity[] = "tcad";
+/* What the key is turned into serves this one purpose and no other. */
+static const char label[] = "tcad cluster key, TLS 1.3 external PSK, version 1";
+static const unsigned char cipher_id[] = {0x13, 0x01}; /* TLS_AES_128_GCM_SHA256 */
+
+struct tls {
+    SSL_CTX *context;
+    unsigned char psk[PSK_BYTES];
+};
+
+/* ---- the key ---- */
+
+/* White space at the ends does not count: an editor may add a line end. */
+static void trim(const unsigned char **key, size_t *bytes)
+{
+    while (*bytes > 0 && isspace((*key)[*bytes - 1]))
+        --*bytes;
+    while (*bytes > 0 && isspace(**key)) {
+        ++*key;
+        --*bytes;
+    }
+}
+
+static int derive(const unsigned char *key, size_t bytes, const char *path,
+                  unsigned char ret_psk[static PSK_BYTES], char *text, size_t text_bytes)
+{
+    trim(&key, &bytes);
+    if (bytes < KEY_MIN_BYTES || bytes > KEY_MAX_BYTES) {
+        snprintf(text, text_bytes,
+                 "the key file %s holds %s than %d bytes (make one: openssl rand -hex 32)", path,
+                 bytes < KEY_MIN_BYTES ? "less" : "more",
+                 bytes < KEY_MIN_BYTES ? KEY_MIN_BYTES : KEY_MAX_BYTES);
+        return -EINVAL;
+    }
+    unsigned ret_bytes = PSK_BYTES;
+    if (!HMAC(EVP_sha256(), label, sizeof label - 1, key, bytes, ret_psk, &ret_bytes)) {
+        snprintf(text, text_bytes, "OpenSSL does not offer HMAC with SHA-256");
+        return -EIO;
+    }
+    return 0;
+}
+
+/* Reads it whole: a prefix of a long file would be another key. */
+static int read_content(int fd, unsigned char *ret_content, size_t room, size_t *ret_bytes)
+{
+    size_t bytes = 0;
+
+    while (bytes < room) {
+        ssize_t n = read(fd, ret_content + bytes, room - bytes);
+        if (n == 0)
+            break;
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        if (n > 0)
+            bytes += (size_t)n;
+    }
+    *ret_bytes = bytes;
+    return 0;
+}
+
+static int read_key(const char *path, unsigned char ret_psk[static PSK_BYTES], char *text,
+                    size_t text_bytes)
+{
+    unsigned char content[KEY_MAX_BYTES + 128]; /* white space does not count */
+    char why[160];
+    size_t bytes = 0;
+
+    int fd = config_secret_open(path, why, sizeof why);
+    if (fd < 0) {
+        snprintf(text, text_bytes, "the key file %s %s%s", path, why,
+                 fd == -ENOENT ? " (make one with (umask 077; openssl rand -hex 32 > FILE), the "
+                                 "same for all nodes)"
+                               : "");
+        return fd;
+    }
+    int r = read_content(fd, content, sizeof content, &bytes);
+    close(fd);
+    if (r == 0)
+        r = derive(content, bytes, path, ret_psk, text, text_bytes);
+    else
+        snprintf(text, text_bytes, "the key file %s cannot be read: %s", path, strerrordesc_np(-r));
+    OPENSSL_cleanse(content, sizeof content);
+    return r;
+}
+
+/* ---- the pre-shared key in the handshake ---- */
+
+static SSL_SESSION *psk_session(SSL *ssl)
+{
+    struct tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+    const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, cipher_id);
+    SSL_SESSION *session = SSL_SESSION_new();
+
+    if (session && cipher && SSL_SESSION_set1_master_key(session, tls->psk, sizeof tls->psk) &&
+        SSL_SESSION_set_cipher(session, cipher) &&
+        SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) &&
+        SSL_SESSION_set1_id_context(session, (const unsigned char *)identity, sizeof identity - 1))
+        return session;
+    SSL_SESSION_free(session);
+    return NULL;
+}
+
+/* As the side that connects. */
+static int use_psk(SSL *ssl, const EVP_MD *digest, const unsigned char **ret_id,
+                   size_t *ret_id_bytes, SSL_SESSION **ret_session)
+{
+    *ret_session = psk_session(ssl);
+    *ret_id = (const unsigned char *)identity;
+    *ret_id_bytes = sizeof identity - 1;
+    return *ret_session !=
+           NULL; /* only one cipher suite is offered: the digest is always the right one */
+}
+
+/* As the side that accepts. */
+static int find_psk(SSL *ssl, const unsigned char *id, size_t id_bytes, SSL_SESSION **ret_session)
+{
+    *ret_session = NULL;
+    if (id_bytes != sizeof identity - 1 || memcmp(id, identity, id_bytes) != 0)
+        return 1; /* goes on without: there is no certificate, so it fails with a proper alert */
+    *ret_session = psk_session(ssl);
+    return *ret_session != NULL;
+}
+
+static int configure(SSL_CTX *context)
+{
+    if (!SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) ||
+        !SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") ||
+        !SSL_CTX_set_num_tickets(context, 0) ||
+        !SSL_CTX_set_session_id_context(context, (const unsigned char *)identity,
+                                        sizeof identity - 1))
+        return -EIO;
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_options(context,
+                        SSL_OP_NO_TICKET | SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_NO_RENEGOTIATION);
+    SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
+    /* No certificate is ever trusted: without the key there is no way in, whoever asks. */
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    SSL_CTX_set_psk_use_session_callback(context, use_psk);
+    SSL_CTX_set_psk_find_session_callback(context, find_psk);
+    return 0;
+}
+
+int tls_new(const char *key_file, char *text, size_t text_bytes, struct tls **ret_tls)
+{
+    struct tls *tls = calloc(1, sizeof *tls);
+    if (!tls) {
+        snprintf(text, text_bytes, "out of memory");
+        return -ENOMEM;
+    }
+    int r = read_key(key_file, tls->psk, text, text_bytes);
+    if (r == 0) {
+        tls->context = SSL_CTX_new(TLS_method());
+        r = tls->context ? configure(tls->context) : -ENOMEM;
+        if (r < 0)
+            snprintf(text, text_bytes,
+                     "OpenSSL does not offer TLS 1.3 with TLS_AES_128_GCM_SHA256");
+    }
+    if (r < 0) {
+        tls_free(tls);
+        return r;
+    }
+    SSL_CTX_set_app_data(tls->context, tls);
+    *ret_tls = tls;
+    return 0;
+}
+
+struct tls *tls_free(struct tls *tls)
+{
+    if (!tls)
+        return NULL;
+    SSL_CTX_free(tls->context);
+    OPENSSL_cleanse(tls->psk, sizeof tls->psk);
+    free(tls);
+    return NULL;
+}
+
+/* ---- for streams ---- */
+
+struct ssl_st *tls_session_new(struct tls *tls, bool accept)
+{
+    return SSL_new(tls->context);
+}
+
+bool tls_proven(const struct ssl_st *session)
+{
+    return SSL_session_reused(session); /* so OpenSSL calls a handshake on a pre-shared key; there
+                                           are no other sessions */
+}
+
+int tls_explain(unsigned long error, const char **ret_text)
+{
+    if (ERR_SYSTEM_ERROR(error)) {
+        *ret_text = "connection lost";
+        return -ECONNRESET;
+    }
+    switch (ERR_GET_REASON(error)) {
+    case SSL_R_BINDER_DOES_NOT_VERIFY:
+    case SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER:
+    case SSL_R_TLSV1_ALERT_DECRYPT_ERROR:
+        *ret_text = "the cluster keys differ: compare key_file of both nodes";
+        return -EACCES;
+    case SSL_R_WRONG_VERSION_NUMBER:
+    case SSL_R_PACKET_LENGTH_TOO_LONG:
+    case SSL_R_HTTP_REQUEST:
+    case SSL_R_HTTPS_PROXY_REQUEST:
+    case SSL_R_BAD_RECORD_TYPE:
+    case SSL_R_RECORD_LENGTH_MISMATCH:
+        *ret_text = "it does not speak TLS: compare control.security of both nodes";
+        return -EPROTO;
+    case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:
+    case SSL_R_NO_SHARED_CIPHER:
+    case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
+    case SSL_R_CERTIFICATE_VERIFY_FAILED:
+    case SSL_R_UNSUPPORTED_PROTOCOL:
+    case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
+        *ret_text = "it speaks TLS, but not with a cluster key as tcad does";
+        return -EACCES;
+    default:
+        *ret_text = ERR_reason_error_string(error);
+        if (!*ret_text)
+            *ret_text = "the TLS layer failed";
+        return -EPROTO;
+    }
+}

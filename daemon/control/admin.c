@@ -1,0 +1,205 @@
+#include "daemon/control/admin.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/control/inspect.h"
+#include "daemon/control/metrics.h"
+#include "daemon/control/reload.h"
+#include "daemon/control/server.h"
+#include "daemon/tcad.h"
+
+enum { LATER_MAX = 16 }; /* answers that one client may wait for */
+
+struct admin_reply {
+    struct server *server;
+    uint64_t client;
+    uint32_t tag;
+};
+
+static void send_text(struct client *client, uint32_t tag, char *text, bool degraded)
+{
+    Tca__Document document = TCA__DOCUMENT__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    if (!text) {
+        client_failf(client, tag, -ENOMEM, "no memory for the answer");
+        return;
+    }
+    document.text = text;
+    document.degraded = degraded;
+    message.body_case = TCA__MESSAGE__BODY_DOCUMENT;
+    message.document = &document;
+    client_send(client, tag, &message, NULL, 0);
+    free(text);
+}
+
+static void send_document(struct client *client, uint32_t tag, json_t *document, bool degraded)
+{
+    send_text(client, tag, document ? json_dumps(document, JSON_COMPACT) : NULL, degraded);
+    json_decref(document);
+}
+
+static struct admin_reply *reply_later(struct client *client, uint32_t tag)
+{
+    if (client->later >= LATER_MAX) {
+        client_failf(client, tag, -EBUSY,
+                     "%u questions of this connection are not answered yet: wait for some",
+                     client->later);
+        return NULL;
+    }
+    struct admin_reply *reply = malloc(sizeof *reply);
+    if (!reply) {
+        client_failf(client, tag, -ENOMEM, "no memory for the answer");
+        return NULL;
+    }
+    *reply = (struct admin_reply){client->server, client->id, tag};
+    client->later++;
+    return reply;
+}
+
+/* NULL: it has gone. */
+static struct client *answered(struct admin_reply *reply)
+{
+    struct client *client = server_client(reply->server, reply->client);
+    if (client)
+        client->later--;
+    return client;
+}
+
+void admin_reply_document(struct admin_reply *reply, json_t *document, bool degraded)
+{
+    struct client *client = answered(reply);
+    if (client)
+        send_document(client, reply->tag, document, degraded);
+    else
+        json_decref(document);
+    free(reply);
+}
+
+void admin_reply_fail(struct admin_reply *reply, int error, const char *format, ...)
+{
+    struct client *client = answered(reply);
+    if (client) {
+        va_list arguments;
+        va_start(arguments, format);
+        client_fail(client, reply->tag, error, format, arguments);
+        va_end(arguments);
+    }
+    free(reply);
+}
+
+static json_t *drain(struct tcad *tcad, const char *argument)
+{
+    if (strcmp(argument, "on") == 0)
+        tcad->draining = true;
+    else if (strcmp(argument, "off") == 0)
+        tcad->draining = false;
+    return json_pack("{s:s, s:I}", "state", tcad->draining ? "draining" : "ready", "sessions",
+                     (json_int_t)tcad->session_count);
+}
+
+/* True when the verb was one of those that give orders (and may only be given by root and our own
+ * user). */
+static bool order(struct client *client, uint32_t tag, const char *verb, const char *argument)
+{
+    struct tcad *tcad = client->tcad;
+    bool is_order = strcmp(verb, "reload") == 0 || strcmp(verb, "calibrate") == 0 ||
+                    strcmp(verb, "drain") == 0 || strcmp(verb, "check") == 0;
+    if (!is_order)
+        return false;
+    if (client->uid != 0 && client->uid != geteuid()) {
+        client_failf(client, tag, -EACCES,
+                     "%s: only root and the daemon's own user (%u) may, not user %u", verb,
+                     geteuid(), client->uid);
+        return true;
+    }
+    log_info(client_fields(client).text, "%s%s%s, ordered by pid %d, user %u", verb,
+             *argument ? " " : "", argument, client->pid, client->uid);
+    if (strcmp(verb, "drain") == 0) {
+        send_document(client, tag, drain(tcad, argument), false);
+        return true;
+    }
+    if (strcmp(verb, "check") == 0) {
+        send_document(client, tag, reload_check(tcad, argument), false);
+        return true;
+    }
+    struct admin_reply *reply = reply_later(client, tag);
+    if (!reply)
+        return true;
+    if (strcmp(verb, "reload") == 0)
+        admin_reload(tcad, reply);
+    else
+        admin_calibrate(tcad, reply);
+    return true;
+}
+
+static void metrics_text(struct client *client, uint32_t tag)
+{
+    json_t *stats = inspect_stats(client->tcad);
+    send_text(client, tag, stats ? metrics_render(stats) : NULL, false);
+    json_decref(stats);
+}
+
+static void show_plan(struct client *client, uint32_t tag, const char *id)
+{
+    const char *why = "no memory for the answer";
+    json_t *document = inspect_plan(client->tcad, client->uid, id, &why);
+    if (document)
+        send_document(client, tag, document, false);
+    else
+        client_failf(client, tag, -ENOENT, "plan \"%s\": %s", id, why);
+}
+
+void admin_request(struct client *client, uint32_t tag, const Tca__Admin *admin)
+{
+    static const struct {
+        const char *verb;
+        json_t *(*make)(struct tcad *tcad);
+    } documents[] = {
+        {"nodes", inspect_nodes},
+        {"topology", inspect_topology},
+        {"stats", inspect_stats},
+        {"config", inspect_config},
+    };
+    static const struct {
+        const char *verb;
+        json_t *(*make)(struct tcad *tcad, uid_t viewer);
+    } of_users[] = {{"sessions", inspect_sessions},
+                    {"users", inspect_users},
+                    {"regions", inspect_regions},
+                    {"plans", inspect_plans}};
+    struct tcad *tcad = client->tcad;
+    const char *verb = admin->verb;
+
+    for (size_t i = 0; i < sizeof documents / sizeof documents[0]; i++) {
+        if (strcmp(verb, documents[i].verb) == 0) {
+            send_document(client, tag, documents[i].make(tcad), false);
+            return;
+        }
+    }
+    for (size_t i = 0; i < sizeof of_users / sizeof of_users[0]; i++) {
+        if (strcmp(verb, of_users[i].verb) == 0) {
+            send_document(client, tag, of_users[i].make(tcad, client->uid), false);
+            return;
+        }
+    }
+    if (strcmp(verb, "status") == 0) {
+        bool degraded = false;
+        json_t *document = inspect_status(tcad, &degraded);
+        send_document(client, tag, document, degraded);
+    } else if (strcmp(verb, "plan") == 0) {
+        show_plan(client, tag, admin->argument);
+    } else if (strcmp(verb, "metrics") == 0) {
+        metrics_text(client, tag);
+    } else if (strcmp(verb, "ping") == 0) {
+        struct admin_reply *reply = reply_later(client, tag);
+        if (reply)
+            admin_ping(tcad, reply, admin->argument);
+    } else if (!order(client, tag, verb, admin->argument)) {
+        client_failf(client, tag, -EINVAL, "tcad " TCAD_VERSION " knows no \"%s\"", verb);
+    }
+}

@@ -1,0 +1,263 @@
+/* What the daemon as a whole, its cluster and its configuration look like. */
+#include "daemon/control/inspect.h"
+
+#include <hwloc.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config/keys.h"
+#include "daemon/engine/engine.h"
+#include "daemon/groups/group.h"
+#include "daemon/peers/peer.h"
+#include "daemon/rails/exposure.h"
+#include "daemon/rails/fabric.h"
+#include "daemon/rails/link.h"
+#include "daemon/sessions/region.h"
+#include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
+#include "proto/wait.h"
+
+enum { DOWN_NAMES_MAX = 16 }; /* who wants to know of more asks for the nodes */
+
+static json_t *hex(uint64_t value)
+{
+    return json_sprintf("%016" PRIx64, value);
+}
+
+static double since_s(uint64_t ns)
+{
+    return ns ? (double)(clock_now_ns() - ns) / 1e9 : 0;
+}
+
+static uint64_t plan_count(const struct tcad *tcad)
+{
+    uint64_t count = 0;
+    for (const struct session *session = tcad->sessions; session; session = session->next)
+        count += session->plan_count;
+    return count;
+}
+
+static json_t *rails(struct tcad *tcad, bool *ret_degraded)
+{
+    json_t *list = json_array();
+    for (int rail = 1; rail < RAIL_COUNT; rail++) {
+        const struct driver_ops *ops = driver_of_rail(rail);
+        const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
+        if (!ops)
+            continue;
+        int error = engine_driver_error(tcad->engine, rail);
+        const struct driver *driver = engine_driver(tcad->engine, rail);
+        struct driver_door door = {0};
+        if (driver && driver->ops->door)
+            driver->ops->door(driver, &door);
+        if (error)
+            *ret_degraded = true;
+        json_array_append_new(
+            list,
+            json_pack("{s:s, s:s, s:s, s:s, s:b, s:I, s:o}", "rail", ops->name, "state",
+                      !caps   ? "absent"
+                      : error ? "down"
+                              : "up",
+                      "detail",
+                      error                      ? strerror(-error)
+                      : caps                     ? caps->detail
+                      : exposure_off(tcad, rail) ? exposure_off(tcad, rail)
+                                                 : "",
+                      "address", door.address, "unprotected", caps && caps->unprotected, "forged",
+                      (json_int_t)door.forged, "cut_off", fabric_cut_off(tcad, rail)));
+    }
+    return list;
+}
+
+/* Peers that are down are the cluster's trouble, not this node's: they degrade nobody else. */
+static json_t *cluster_summary(struct tcad *tcad)
+{
+    size_t connected = 0, down = 0, unknown = 0;
+    json_t *names = json_array();
+    for (size_t i = 0; i < tcad->cluster->count; i++) {
+        struct peer_info info;
+        if (peers_info(tcad->peers, tcad->cluster->nodes[i].id, &info) < 0)
+            continue;
+        connected += strcmp(info.state, "up") == 0;
+        unknown += strcmp(info.state, "idle") == 0 || strcmp(info.state, "connecting") == 0;
+        if (strcmp(info.state, "down") != 0)
+            continue;
+        if (down++ < DOWN_NAMES_MAX)
+            json_array_append_new(names, json_string(tcad->cluster->nodes[i].name));
+    }
+    const char *security = tcad->cluster->count < 2                            ? "none"
+                           : tcad->conf->control.security == CONF_SECURITY_TLS ? "tls"
+                                                                               : "plain";
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:o, s:b, s:s}", "name", tcad->cluster->name,
+                     "nodes", (json_int_t)tcad->cluster->count, "connected", (json_int_t)connected,
+                     "unknown", (json_int_t)unknown, "down", (json_int_t)down, "down_nodes", names,
+                     "ready", down == 0, "security", security);
+}
+
+/* Asked for once: the answer may come from another machine. */
+static const char *own_user(void)
+{
+    static char name[64];
+    const struct passwd *user = name[0] ? NULL : getpwuid(geteuid());
+    if (user)
+        snprintf(name, sizeof name, "%s", user->pw_name);
+    else if (!name[0])
+        snprintf(name, sizeof name, "%u", geteuid());
+    return name;
+}
+
+json_t *inspect_status(struct tcad *tcad, bool *ret_degraded)
+{
+    struct engine_stats stats;
+    engine_stats(tcad->engine, &stats);
+    json_t *cluster = cluster_summary(tcad), *rail_list = rails(tcad, ret_degraded);
+    json_t *daemon = json_pack(
+        "{s:s, s:i, s:f, s:I, s:s, s:o, s:s, s:s, s:s, s:s}", "version", TCAD_VERSION, "pid",
+        (int)getpid(), "uptime_s", since_s(tcad->since_ns), "node", (json_int_t)tcad->node, "name",
+        tcad->conf->node.name, "incarnation", hex(tcad->incarnation), "state",
+        tcad->draining  ? "draining"
+        : *ret_degraded ? "degraded"
+                        : "ready",
+        "user", own_user(), "socket", tcad->conf->control.socket, "runtime_dir",
+        tcad->conf->node.runtime_dir);
+    *ret_degraded |= tcad->draining; /* it takes nobody: a script wants to know */
+    return json_pack(
+        "{s:o, s:o, s:I, s:I, s:{s:I, s:I, s:I}, s:I, s:{s:s, s:I, s:I, s:I, s:I, s:I}, s:o, "
+        "s:{s:s, "
+        "s:s}, s:o}",
+        "daemon", daemon, "cluster", cluster, "sessions", (json_int_t)tcad->session_count, "groups",
+        (json_int_t)groups_count(tcad->groups), "regions", "count",
+        (json_int_t)regions_count(tcad->regions), "bytes", (json_int_t)tcad->users.memory_bytes,
+        "bytes_max", (json_int_t)tcad->conf->memory.region_bytes, "plans",
+        (json_int_t)plan_count(tcad), "engine", "state", stats.asleep ? "asleep" : "busy", "starts",
+        (json_int_t)stats.starts, "completions", (json_int_t)stats.completions, "errors",
+        (json_int_t)stats.errors, "bytes", (json_int_t)stats.bytes, "sleeps",
+        (json_int_t)stats.sleeps, "rails", rail_list, "calibration", "state",
+        tcad->calibrated ? "measured" : "none", "path", tcad->conf->rails.calibration_file,
+        "warnings", exposure_warnings(tcad));
+}
+
+json_t *inspect_nodes(struct tcad *tcad)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < tcad->cluster->count; i++) {
+        const struct cluster_node *node = &tcad->cluster->nodes[i];
+        struct config_address address = {.port = node->port};
+        char text[CONFIG_ADDRESS_TEXT_MAX];
+        struct peer_info info;
+        if (peers_info(tcad->peers, node->id, &info) < 0)
+            continue;
+        snprintf(address.host, sizeof address.host, "%s", node->address);
+        config_address_format(&address, text);
+        json_t *rail_list = json_array();
+        for (int rail = 1; rail < RAIL_COUNT; rail++)
+            if (links_exists(tcad->links, node->id, rail))
+                json_array_append_new(rail_list, json_string(rail_name(rail)));
+        json_array_append_new(
+            list,
+            json_pack("{s:I, s:s, s:s, s:s, s:s, s:o, s:f, s:s, s:o, s:I, s:I, s:o, s:s}", "id",
+                      (json_int_t)node->id, "name", node->name, "address", text, "subcluster",
+                      node->subcluster, "state", info.state, "since_s",
+                      info.since_ns ? json_real(since_s(info.since_ns)) : json_null(), "rtt_us",
+                      (double)info.rtt_ns / 1e3, "daemon_version", info.version, "incarnation",
+                      hex(info.incarnation), "sent_bytes", (json_int_t)info.sent_bytes,
+                      "received_bytes", (json_int_t)info.received_bytes, "rails", rail_list,
+                      "last_error", info.last_error));
+    }
+    return json_pack("{s:o}", "nodes", list);
+}
+
+/* ---- topology ---- */
+
+static const char *device_type(hwloc_obj_t object)
+{
+    switch (object->attr->osdev.type) {
+    case HWLOC_OBJ_OSDEV_NETWORK:
+        return "network";
+    case HWLOC_OBJ_OSDEV_OPENFABRICS:
+        return "rdma";
+    case HWLOC_OBJ_OSDEV_GPU:
+        return "gpu";
+    case HWLOC_OBJ_OSDEV_COPROC:
+        return "accelerator";
+    default:
+        return NULL;
+    }
+}
+
+static json_t *discover(void)
+{
+    hwloc_topology_t topology;
+    if (hwloc_topology_init(&topology) < 0)
+        return json_object();
+    hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+    if (hwloc_topology_load(topology) < 0) {
+        hwloc_topology_destroy(topology);
+        return json_object();
+    }
+    json_t *devices = json_array();
+    for (hwloc_obj_t object = NULL; (object = hwloc_get_next_osdev(topology, object));) {
+        const char *type = device_type(object);
+        hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(topology, object);
+        int numa = near && near->nodeset ? hwloc_bitmap_first(near->nodeset) : -1;
+        if (type)
+            json_array_append_new(devices, json_pack("{s:s, s:s, s:i}", "name", object->name,
+                                                     "type", type, "numa_node", numa));
+    }
+    json_t *result =
+        json_pack("{s:i, s:i, s:i, s:I, s:i, s:o}", "packages",
+                  hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE), "cores",
+                  hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE), "processors",
+                  hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU), "memory_bytes",
+                  (json_int_t)hwloc_get_root_obj(topology)->total_memory, "numa_nodes",
+                  hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE), "devices", devices);
+    hwloc_topology_destroy(topology);
+    return result;
+}
+
+/* Asked for once: it takes the kernel a while, and everybody else would wait. */
+static json_t *machine(void)
+{
+    static json_t *known;
+    if (!known)
+        known = discover();
+    return json_incref(known);
+}
+
+static void add_links(struct tcad *tcad, json_t *links, const struct cluster_node *node,
+                      const char *state)
+{
+    for (int rail = 1; rail < RAIL_COUNT; rail++) {
+        if (!links_possible(tcad, rail, node->id))
+            continue;
+        bool live = links_exists(tcad->links, node->id, rail);
+        const char *is = engine_driver_error(tcad->engine, rail) ? "down"
+                         : live                                  ? "up"
+                         : strcmp(state, "down") == 0            ? "down"
+                                                                 : "idle";
+        json_array_append_new(links, json_pack("{s:I, s:I, s:s, s:s}", "from",
+                                               (json_int_t)tcad->node, "to", (json_int_t)node->id,
+                                               "rail", rail_name(rail), "state", is));
+    }
+}
+
+json_t *inspect_topology(struct tcad *tcad)
+{
+    json_t *nodes = json_array(), *links = json_array();
+    for (size_t i = 0; i < tcad->cluster->count; i++) {
+        const struct cluster_node *node = &tcad->cluster->nodes[i];
+        struct peer_info info;
+        if (peers_info(tcad->peers, node->id, &info) < 0)
+            continue;
+        json_array_append_new(nodes, json_pack("{s:I, s:s, s:s, s:s}", "id", (json_int_t)node->id,
+                                               "name", node->name, "subcluster", node->subcluster,
+                                               "state", info.state));
+        add_links(tcad, links, node, info.state);
+    }
+    return json_pack("{s:s, s:I, s:o, s:o, s:o, s:o}", "cluster", tcad->cluster->name, "self",
+                     (json_int_t)tcad->node, "nodes", nodes, "links", links, "fabrics",
+                     fabric_document(tcad), "machine", machine());
+}

@@ -1,0 +1,319 @@
+/* Sessions, regions, and the counters over everything. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config/keys.h"
+#include "daemon/base/loop.h"
+#include "daemon/control/inspect.h"
+#include "daemon/control/server.h"
+#include "daemon/engine/engine.h"
+#include "daemon/groups/group.h"
+#include "daemon/peers/peer.h"
+#include "daemon/plans/plan.h"
+#include "daemon/rails/exposure.h"
+#include "daemon/sessions/guard.h"
+#include "daemon/sessions/region.h"
+#include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
+#include "proto/wait.h"
+
+struct tally {
+    uint64_t starts, bytes, errors;
+    uint64_t rail_starts[RAIL_COUNT][SEAT_COUNT], rail_bytes[RAIL_COUNT][SEAT_COUNT];
+};
+
+static void tally_plan(void *context, const struct plan *plan)
+{
+    struct tally *tally = context;
+    uint64_t starts = plan_starts(plan);
+    tally->starts += starts;
+    tally->bytes += starts * plan->bytes;
+    tally->errors += plan_errors(plan);
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        const struct plan_chain *chain = &plan->chains[i];
+        tally->rail_starts[chain->rail][chain->seat] += starts - plan->counted_starts;
+        tally->rail_bytes[chain->rail][chain->seat] +=
+            (starts - plan->counted_starts) * chain->bytes;
+    }
+}
+
+static const char *state_name(const struct session *session)
+{
+    if (session->closing)
+        return "closing";
+    return group_is_joining(session) ? "joining" : "open";
+}
+
+bool inspect_may_see(const struct tcad *tcad, uid_t viewer, uid_t owner)
+{
+    return !tcad->conf->control.is_private || viewer == owner || viewer == 0 || viewer == geteuid();
+}
+
+json_t *inspect_sessions(struct tcad *tcad, uid_t viewer)
+{
+    json_t *list = json_array();
+    for (const struct session *session = tcad->sessions; session; session = session->next) {
+        if (!inspect_may_see(tcad, viewer, session->uid))
+            continue;
+        struct tally tally = {0};
+        plans_each(session, tally_plan, &tally);
+        json_array_append_new(
+            list,
+            json_pack("{s:I, s:i, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:s}",
+                      "id", (json_int_t)session->id, "pid", (int)session->pid, "uid",
+                      (json_int_t)session->uid, "name", session->name, "group", session->group,
+                      "rank", (json_int_t)session->rank, "size", (json_int_t)session->size,
+                      "regions", (json_int_t)session->region_count, "region_bytes",
+                      (json_int_t)session->region_bytes, "plans", (json_int_t)session->plan_count,
+                      "starts", (json_int_t)tally.starts, "bytes", (json_int_t)tally.bytes, "age_s",
+                      (double)(clock_now_ns() - session->since_ns) / 1e9, "state",
+                      state_name(session)));
+    }
+    return json_pack("{s:o}", "sessions", list);
+}
+
+struct user_list {
+    const struct tcad *tcad;
+    uid_t viewer;
+    json_t *list;
+};
+
+static void add_user(void *context, void *owner)
+{
+    const struct user_list *to = context;
+    const struct user *user = owner;
+    const struct tcad_conf *conf = to->tcad->conf;
+    if (!inspect_may_see(to->tcad, to->viewer, user->uid))
+        return;
+    json_t *kinds = json_object();
+    for (int kind = 0; kind < USER_KINDS; kind++)
+        json_object_set_new(kinds, user_kind_name(kind),
+                            json_integer((json_int_t)user->bytes[kind]));
+    json_array_append_new(
+        to->list,
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "uid",
+                  (json_int_t)user->uid, "sessions", (json_int_t)user->count[USER_SESSIONS],
+                  "regions", (json_int_t)user->count[USER_REGIONS], "plans",
+                  (json_int_t)user->count[USER_PLANS], "descriptors", (json_int_t)user->descriptors,
+                  "region_bytes", (json_int_t)user->memory_bytes, "region_bytes_freed",
+                  (json_int_t)user->freed_bytes, "region_bytes_max",
+                  (json_int_t)conf->memory.region_bytes_per_user, "bytes", (json_int_t)user->total,
+                  "bytes_max", (json_int_t)conf->limits.bytes_per_user, "kinds", kinds));
+}
+
+json_t *inspect_users(struct tcad *tcad, uid_t viewer)
+{
+    struct user_list to = {tcad, viewer, json_array()};
+    table_each(&tcad->users.by_uid, add_user, &to);
+    return json_pack("{s:o}", "users", to.list);
+}
+
+/* The names that a region was published under. */
+struct named {
+    struct table_entry entry; /* by the region's id */
+    json_t *names;
+};
+
+struct region_list {
+    struct tcad *tcad;
+    uid_t viewer;
+    struct table named;
+    json_t *list;
+};
+
+static void add_name(void *context, uid_t uid, const char *group, const char *name,
+                     const uint8_t bytes[64])
+{
+    struct region_list *to = context;
+    struct handle handle;
+    if (!inspect_may_see(to->tcad, to->viewer, uid) || handle_decode(bytes, &handle) < 0 ||
+        handle.node != to->tcad->node || handle.incarnation != to->tcad->incarnation)
+        return;
+    struct named *named = table_find(&to->named, handle.region);
+    if (!named) {
+        named = calloc(1, sizeof *named);
+        if (!named)
+            return;
+        named->names = json_array();
+        table_add(&to->named, &named->entry, handle.region, named);
+    }
+    json_array_append_new(named->names, json_sprintf("%s/%s", group, name));
+}
+
+static void add_region(void *context, const struct region *region)
+{
+    struct region_list *to = context;
+    if (!inspect_may_see(to->tcad, to->viewer, region->uid))
+        return;
+    const struct named *named = table_find(&to->named, region->id);
+    json_array_append_new(
+        to->list,
+        json_pack("{s:I, s:I, s:i, s:I, s:o, s:I, s:o}", "id", (json_int_t)region->id, "session",
+                  (json_int_t)region->session_id, "pid", (int)region->session->pid, "bytes",
+                  (json_int_t)region->bytes, "address", json_sprintf("0x%" PRIx64, region->address),
+                  "bindings", (json_int_t)region->bindings, "published",
+                  named ? json_incref(named->names) : json_array()));
+}
+
+static void forget_named(void *context, void *owner)
+{
+    struct named *named = owner;
+    json_decref(named->names);
+    free(named);
+}
+
+json_t *inspect_regions(struct tcad *tcad, uid_t viewer)
+{
+    struct region_list to = {.tcad = tcad, .viewer = viewer, .list = json_array()};
+    groups_published(tcad->groups, add_name, &to);
+    regions_each(tcad->regions, add_region, &to);
+    table_each(&to.named, forget_named, NULL);
+    table_deinit(&to.named);
+    return json_pack("{s:o}", "regions", to.list);
+}
+
+/* ---- counters ---- */
+
+static json_t *family(json_t *families, const char *name, const char *type, const char *unit,
+                      const char *help)
+{
+    json_t *samples = json_array();
+    json_array_append_new(families,
+                          json_pack("{s:s, s:s, s:s, s:s, s:o}", "name", name, "type", type, "unit",
+                                    unit, "help", help, "samples", samples));
+    return samples;
+}
+
+static void sample(json_t *samples, json_t *labels, double value)
+{
+    json_array_append_new(samples, json_pack("{s:o, s:f}", "labels",
+                                             labels ? labels : json_object(), "value", value));
+}
+
+static void one(json_t *families, const char *name, const char *type, const char *unit,
+                const char *help, double value)
+{
+    sample(family(families, name, type, unit, help), NULL, value);
+}
+
+static void rail_families(const struct tcad *tcad, json_t *families, const struct tally *tally)
+{
+    json_t *starts =
+        family(families, "tcad_plan_starts", "counter", "", "Starts, by rail and seat.");
+    json_t *bytes =
+        family(families, "tcad_plan_put_bytes", "counter", "bytes", "Bytes put, by rail and seat.");
+    for (int rail = 1; rail < RAIL_COUNT; rail++) {
+        for (int seat = 1; seat < SEAT_COUNT; seat++) {
+            const struct rail_total *past = &tcad->past[rail][seat];
+            if (!tally->rail_starts[rail][seat] && !past->starts)
+                continue;
+            sample(starts,
+                   json_pack("{s:s, s:s}", "rail", rail_name(rail), "seat", seat_name(seat)),
+                   (double)(past->starts + tally->rail_starts[rail][seat]));
+            sample(bytes, json_pack("{s:s, s:s}", "rail", rail_name(rail), "seat", seat_name(seat)),
+                   (double)(past->bytes + tally->rail_bytes[rail][seat]));
+        }
+    }
+}
+
+static void node_families(struct tcad *tcad, json_t *families)
+{
+    json_t *up =
+        family(families, "tcad_node_up", "gauge", "",
+               "1 when the node is connected, 0 when it is down; absent when nothing is known.");
+    json_t *rtt = family(families, "tcad_node_rtt_seconds", "gauge", "seconds",
+                         "Round trip of the last heartbeat.");
+    for (size_t i = 0; i < tcad->cluster->count; i++) {
+        const struct cluster_node *node = &tcad->cluster->nodes[i];
+        struct peer_info info;
+        if (peers_info(tcad->peers, node->id, &info) < 0)
+            continue;
+        bool is_up = strcmp(info.state, "up") == 0, is_down = strcmp(info.state, "down") == 0;
+        if (is_up || is_down)
+            sample(up, json_pack("{s:s}", "node", node->name), is_up);
+        if (is_up && info.rtt_ns)
+            sample(rtt, json_pack("{s:s}", "node", node->name), (double)info.rtt_ns / 1e9);
+    }
+}
+
+static void user_samples(void *context, void *owner)
+{
+    const struct user *user = owner;
+    for (int kind = 0; kind < USER_KINDS; kind++)
+        if (user->bytes[kind])
+            sample(
+                context,
+                json_pack("{s:I, s:s}", "uid", (json_int_t)user->uid, "kind", user_kind_name(kind)),
+                (double)user->bytes[kind]);
+}
+
+json_t *inspect_stats(struct tcad *tcad)
+{
+    json_t *families = json_array();
+    struct engine_stats stats;
+    struct tally tally = {0};
+    uint64_t plans = 0;
+
+    for (const struct session *session = tcad->sessions; session; session = session->next) {
+        plans_each(session, tally_plan, &tally);
+        plans += session->plan_count;
+    }
+    engine_stats(tcad->engine, &stats);
+    one(families, "tcad_uptime_seconds", "gauge", "seconds", "Since the daemon was started.",
+        (double)(clock_now_ns() - tcad->since_ns) / 1e9);
+    one(families, "tcad_sessions", "gauge", "", "Open sessions.", tcad->session_count);
+    one(families, "tcad_sessions_opened", "counter", "", "Sessions opened since the start.",
+        (double)tcad->next_session);
+    one(families, "tcad_groups", "gauge", "", "Groups that meet at this node.",
+        groups_count(tcad->groups));
+    one(families, "tcad_regions", "gauge", "", "Regions.", (double)regions_count(tcad->regions));
+    one(families, "tcad_region_bytes", "gauge", "bytes", "Bytes of all regions.",
+        (double)tcad->users.memory_bytes);
+    one(families, "tcad_region_limit_bytes", "gauge", "bytes",
+        "What all regions may hold (memory.region_bytes).",
+        (double)tcad->conf->memory.region_bytes);
+    one(families, "tcad_plans", "gauge", "", "Committed plans.", (double)plans);
+    one(families, "tcad_plans_rebound", "counter", "",
+        "Plans that lost a rail and moved to another one.", (double)tcad->rebound);
+    one(families, "tcad_plans_returned", "counter", "", "Plans that went back to a better rail.",
+        (double)tcad->returned);
+    const struct descriptors descriptors = exposure_descriptors();
+    one(families, "tcad_descriptors", "gauge", "", "File descriptors in use.",
+        (double)descriptors.used);
+    one(families, "tcad_descriptors_limit", "gauge", "", "File descriptors that it may have.",
+        (double)descriptors.limit);
+    one(families, "tcad_ofi_forged", "counter", "",
+        "Completions and messages of the rail ofi that no peer can have sent.",
+        (double)exposure_forged(tcad, RAIL_OFI));
+    one(families, "tcad_regions_cut_off", "counter", "",
+        "Mappings of regions that were given up because a client took their memory away.",
+        (double)guard_replaced());
+    one(families, "tcad_engine_starts", "counter", "", "Starts taken by the engine.",
+        (double)stats.starts);
+    one(families, "tcad_engine_completions", "counter", "", "Starts completed by the engine.",
+        (double)stats.completions);
+    one(families, "tcad_engine_errors", "counter", "", "Starts that failed in the engine.",
+        (double)stats.errors);
+    one(families, "tcad_engine_put_bytes", "counter", "bytes", "Bytes put by the engine.",
+        (double)stats.bytes);
+    one(families, "tcad_engine_sleeps", "counter", "", "Times the engine went to sleep.",
+        (double)stats.sleeps);
+    one(families, "tcad_draining", "gauge", "", "1 while no new sessions are taken.",
+        tcad->draining);
+    table_each(&tcad->users.by_uid, user_samples,
+               family(families, "tcad_user_bytes", "gauge", "bytes",
+                      "What users make the daemon hold, by kind, besides the memory of regions "
+                      "(limits.bytes_per_user)."));
+    one(families, "tcad_loop_longest_turn_seconds", "gauge", "seconds",
+        "For how long clients and peers were not answered at most, since the start.",
+        (double)loop_longest_ns(tcad->loop) / 1e9);
+    one(families, "tcad_loop_slices", "counter", "",
+        "Slices of long work that others had a turn "
+        "between.",
+        (double)loop_slices(tcad->loop));
+    rail_families(tcad, families, &tally);
+    node_families(tcad, families);
+    return json_pack("{s:o}", "families", families);
+}

@@ -1,0 +1,209 @@
+/* Plans: all of them in short, one of them explained. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "daemon/control/inspect.h"
+#include "daemon/engine/engine.h"
+#include "daemon/plans/order.h"
+#include "daemon/plans/plan.h"
+#include "daemon/rails/fabric.h"
+#include "daemon/rails/link.h"
+#include "daemon/sessions/region.h"
+#include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
+#include "proto/wait.h"
+
+static json_t *plan_id(const struct plan *plan)
+{
+    return json_sprintf("%" PRIu64 ".%" PRIu32, plan->session_id, plan->id);
+}
+
+static uint64_t running_since_ns(const struct plan *plan)
+{
+    return atomic_load_explicit(&plan->run.running_since_ns, memory_order_relaxed);
+}
+
+/* For how long the present start has been under way: null when there is none. */
+static json_t *running_s(const struct plan *plan)
+{
+    uint64_t since = running_since_ns(plan), now = clock_now_ns();
+    return since ? json_real(now > since ? (double)(now - since) / 1e9 : 0) : json_null();
+}
+
+/* Where it puts and notifies: each node once. */
+static json_t *nodes_of(const struct plan *plan)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        uint32_t earlier = 0;
+        while (earlier < i && plan->units[earlier].node != plan->units[i].node)
+            earlier++;
+        if (earlier == i)
+            json_array_append_new(list, json_integer((json_int_t)plan->units[i].node));
+    }
+    return list;
+}
+
+static json_t *quantile(const struct plan *plan, double share)
+{
+    return json_integer((json_int_t)engine_histogram_quantile(&plan->run.durations, share));
+}
+
+static void add_plan(void *context, const struct plan *plan)
+{
+    static const struct plan_chain none;
+    const struct plan_chain *first = plan->chain_count > 0 ? &plan->chains[0] : &none;
+    json_array_append_new(
+        context,
+        json_pack("{s:o, s:I, s:i, s:s, s:I, s:I, s:I, s:s?, s:s?, s:o, s:I, s:I, s:b, s:o, s:I, "
+                  "s:s, s:o, s:o}",
+                  "id", plan_id(plan), "session", (json_int_t)plan->session_id, "pid",
+                  (int)plan->session->pid, "name", plan->name, "channel", (json_int_t)plan->channel,
+                  "chains", (json_int_t)plan->chain_count, "steps", (json_int_t)plan->step_count,
+                  "rail", rail_name(first->rail), "seat", seat_name(first->seat), "nodes",
+                  nodes_of(plan), "bytes", (json_int_t)plan->bytes, "starts",
+                  (json_int_t)plan_starts(plan), "running", running_since_ns(plan) != 0,
+                  "running_s", running_s(plan), "errors", (json_int_t)plan_errors(plan), "state",
+                  plan_state_name(plan->state), "median_ns", quantile(plan, 0.5), "p99_ns",
+                  quantile(plan, 0.99)));
+}
+
+json_t *inspect_plans(struct tcad *tcad, uid_t viewer)
+{
+    json_t *list = json_array();
+    for (const struct session *session = tcad->sessions; session; session = session->next)
+        if (inspect_may_see(tcad, viewer, session->uid))
+            plans_each(session, add_plan, list);
+    return json_pack("{s:o}", "plans", list);
+}
+
+static json_t *predicted(uint64_t ns)
+{
+    return ns == UINT64_MAX ? json_null() : json_integer((json_int_t)ns);
+}
+
+static json_t *notification(const struct plan_unit *unit)
+{
+    return unit->notify ? json_pack("{s:I, s:I}", "rank", (json_int_t)unit->rank, "slot",
+                                    (json_int_t)unit->slot)
+                        : json_null();
+}
+
+/* How the client copies it: the ways that are possible, the last when the receiver is farther than
+ * first_up_to_ns. */
+static json_t *explain_copy(const struct plan *plan, const struct plan_unit *unit, enum seat seat)
+{
+    if (seat != SEAT_CLIENT)
+        return json_null();
+    enum way way = unit->share ? unit->way : WAY_PUSH;
+    if (way != WAY_NONE)
+        return json_pack("{s:[s], s:n}", "ways", way_name(way), "first_up_to_ns");
+    struct way_choice choice =
+        way_choose(&plan->session->way_costs, unit->target_layout, unit->source_layout);
+    if (choice.near == choice.far)
+        return json_pack("{s:[s], s:n}", "ways", way_name(choice.near), "first_up_to_ns");
+    return json_pack("{s:[s, s], s:I}", "ways", way_name(choice.near), way_name(choice.far),
+                     "first_up_to_ns", (json_int_t)choice.up_to_ns);
+}
+
+/* How the way to where it lands is now; null in the client's seat, which needs none. */
+static json_t *link_state(const struct plan *plan, const struct plan_unit *unit)
+{
+    if (!unit->link)
+        return json_null();
+    if (unit->link->dead)
+        return json_string("down");
+    return json_string(fabric_reaches(plan->tcad, unit->link->rail, unit->node) ? "up" : "cut off");
+}
+
+/* The step of the chain with which it has bytes in common, so that it waits for that. */
+static json_t *after(const struct plan *plan, const struct plan_unit *unit)
+{
+    return plan->pending == 0 && unit->order.after != ORDER_NOTHING
+               ? json_integer((json_int_t)unit->order.after)
+               : json_null();
+}
+
+static json_t *explain_step(const struct plan *plan, const struct plan_step *step, enum seat seat)
+{
+    char source[128], target[128];
+    if (step->is_wait)
+        return json_pack("{s:s, s:I, s:I, s:I}", "kind", "wait", "rank", (json_int_t)step->rank,
+                         "slot", (json_int_t)step->slot, "count", (json_int_t)step->count);
+    const struct plan_unit *unit = &plan->units[step->unit];
+    if (!unit->has_target)
+        return json_pack("{s:s, s:I, s:I, s:I, s:b, s:o}", "kind", "notify", "node",
+                         (json_int_t)unit->node, "rank", (json_int_t)unit->rank, "slot",
+                         (json_int_t)unit->slot, "fence", plan->pending == 0 && unit->fence, "link",
+                         link_state(plan, unit));
+    layout_describe(unit->source_layout, source, sizeof source);
+    layout_describe(unit->target_layout, target, sizeof target);
+    const struct layout *a = unit->source_layout, *b = unit->target_layout;
+    /* The engine writes these while it prepares the plan: until it has said that it is done, they
+     * are not ours to read. */
+    bool prepared = plan->pending == 0;
+    struct driver_put_info info = prepared ? unit->info : (struct driver_put_info){0};
+    return json_pack(
+        "{s:s, s:I, s:I, s:I, s:b, s:b, s:o, s:{s:I, s:I, s:s}, s:{s:I, s:I, s:I, s:s}, s:o, s:o, "
+        "s:o}",
+        "kind", "put", "bytes", (json_int_t)a->size_bytes, "blocks",
+        (json_int_t)(a->block_count > b->block_count ? a->block_count : b->block_count),
+        "descriptors", (json_int_t)(info.descriptors ? info.descriptors : 1), "gathered",
+        info.gathered, "fence", prepared && unit->fence, "after", after(plan, unit), "source",
+        "region", (json_int_t)unit->source->id, "offset", (json_int_t)unit->source_offset, "layout",
+        source, "target", "node", (json_int_t)unit->node, "region", (json_int_t)unit->handle.region,
+        "offset", (json_int_t)(unit->handle.offset_bytes + unit->target_offset), "layout", target,
+        "notify", notification(unit), "link", link_state(plan, unit), "copy",
+        explain_copy(plan, unit, seat));
+}
+
+static json_t *explain_chain(const struct plan *plan, uint32_t index)
+{
+    const struct plan_chain *chain = &plan->chains[index];
+    json_t *steps = json_array(), *candidates = json_array();
+    for (uint32_t i = 0; i < chain->step_count; i++)
+        json_array_append_new(steps, explain_step(plan, &chain->steps[i], chain->seat));
+    for (uint32_t i = 0; i < chain->candidate_count; i++) {
+        const struct plan_candidate *candidate = &chain->candidates[i];
+        json_array_append_new(
+            candidates,
+            json_pack("{s:s, s:s, s:o, s:i, s:b, s:b, s:s}", "rail", rail_name(candidate->rail),
+                      "seat", seat_name(candidate->seat), "predicted_ns",
+                      predicted(candidate->predicted_ns), "hops", (int)candidate->hops, "possible",
+                      candidate->possible, "chosen", candidate->chosen, "why", candidate->why));
+    }
+    return json_pack("{s:I, s:s, s:s, s:I, s:o, s:o, s:o}", "index", (json_int_t)index, "rail",
+                     rail_name(chain->rail), "seat", seat_name(chain->seat), "bytes",
+                     (json_int_t)chain->bytes, "predicted_ns", predicted(chain->predicted_ns),
+                     "steps", steps, "candidates", candidates);
+}
+
+json_t *inspect_plan(struct tcad *tcad, uid_t viewer, const char *id, const char **ret_why)
+{
+    uint64_t session_id;
+    uint32_t plan_number;
+    char rest;
+    if (sscanf(id, "%" SCNu64 ".%" SCNu32 "%c", &session_id, &plan_number, &rest) != 2) {
+        *ret_why = "a plan's id is SESSION.PLAN, as in tcactl plans";
+        return NULL;
+    }
+    const struct session *session = session_find(tcad, session_id);
+    const struct plan *plan = session && inspect_may_see(tcad, viewer, session->uid) &&
+                                      session->plans && plan_number < PLANS_PER_SESSION_MAX
+                                  ? session->plans[plan_number]
+                                  : NULL;
+    if (!plan) {
+        *ret_why = "there is none such (any more): see tcactl plans";
+        return NULL;
+    }
+    json_t *chains = json_array();
+    for (uint32_t i = 0; i < plan->chain_count; i++)
+        json_array_append_new(chains, explain_chain(plan, i));
+    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:o, s:I, s:s, s:s, s:o, s:o, s:o}", "id",
+                     plan_id(plan), "name", plan->name, "session", (json_int_t)plan->session_id,
+                     "channel", (json_int_t)plan->channel, "bytes", (json_int_t)plan->bytes,
+                     "starts", (json_int_t)plan_starts(plan), "running_s", running_s(plan),
+                     "errors", (json_int_t)plan_errors(plan), "state", plan_state_name(plan->state),
+                     "error", plan->error_text, "median_ns", quantile(plan, 0.5), "p99_ns",
+                     quantile(plan, 0.99), "chains", chains);
+}

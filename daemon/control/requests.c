@@ -1,0 +1,93 @@
+/* What a client may ask: one line per message. */
+#include <errno.h>
+
+#include "daemon/control/admin.h"
+#include "daemon/control/server.h"
+#include "daemon/groups/group.h"
+#include "daemon/plans/plan.h"
+#include "daemon/sessions/region.h"
+#include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
+
+static void hello(struct client *client, uint32_t tag, const Tca__Hello *hello)
+{
+    if (hello->version != PROTO_VERSION) {
+        client_failf(client, tag, -EPROTONOSUPPORT,
+                     "the library speaks protocol %u, tcad " TCAD_VERSION
+                     " speaks %d: install the same version of both",
+                     hello->version, PROTO_VERSION);
+        client_doom(client, "another protocol version");
+        return;
+    }
+    if (client->session || client->admin) {
+        client_failf(client, tag, -EINVAL, "a second hello on one connection");
+        return;
+    }
+    if (hello->admin) {
+        Tca__Welcome welcome = TCA__WELCOME__INIT;
+        Tca__Message message = TCA__MESSAGE__INIT;
+        client->admin = true;
+        welcome.version = PROTO_VERSION;
+        welcome.node = client->tcad->node;
+        welcome.node_name = client->tcad->conf->node.name;
+        welcome.incarnation = client->tcad->incarnation;
+        welcome.daemon_version = (char *)TCAD_VERSION;
+        message.body_case = TCA__MESSAGE__BODY_WELCOME;
+        message.welcome = &welcome;
+        client_send(client, tag, &message, NULL, 0);
+        return;
+    }
+    client->session = session_new(client->tcad, client, tag, hello);
+}
+
+void request(struct client *client, uint32_t tag, const Tca__Message *message)
+{
+    struct session *session = client->session;
+
+    if (message->body_case == TCA__MESSAGE__BODY_HELLO) {
+        hello(client, tag, message->hello);
+        return;
+    }
+    if (message->body_case == TCA__MESSAGE__BODY_ADMIN && client->admin) {
+        admin_request(client, tag, message->admin);
+        return;
+    }
+    if (!session) {
+        client_failf(client, tag, -EINVAL, "a connection begins with a hello");
+        client_doom(client, "did not begin with a hello");
+        return;
+    }
+    switch (message->body_case) {
+    case TCA__MESSAGE__BODY_GROUP_JOIN:
+        group_join(session, tag, message->group_join);
+        break;
+    case TCA__MESSAGE__BODY_GATHER:
+        group_gather(session, tag, message->gather);
+        break;
+    case TCA__MESSAGE__BODY_PUBLISH:
+        group_publish(session, tag, message->publish);
+        break;
+    case TCA__MESSAGE__BODY_LOOKUP:
+        group_lookup(session, tag, message->lookup);
+        break;
+    case TCA__MESSAGE__BODY_SESSION_CLOSE:
+        session_close_request(session, tag);
+        break;
+    case TCA__MESSAGE__BODY_REGION_ALLOC:
+        region_alloc(session, tag, message->region_alloc);
+        break;
+    case TCA__MESSAGE__BODY_REGION_FREE:
+        region_free_request(session, tag, message->region_free);
+        break;
+    case TCA__MESSAGE__BODY_PLAN_COMMIT:
+        plan_commit(session, tag, message->plan_commit);
+        break;
+    case TCA__MESSAGE__BODY_PLAN_RELEASE:
+        plan_release_request(session, tag, message->plan_release);
+        break;
+    default:
+        client_failf(client, tag, -EPROTO, "message %d is none that a client may send",
+                     (int)message->body_case);
+        client_doom(client, "a message that no client may send");
+    }
+}

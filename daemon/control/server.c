@@ -1,0 +1,304 @@
+#include "daemon/control/server.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/loop.h"
+#include "daemon/base/message.h"
+#include "daemon/base/remedy.h"
+#include "daemon/control/server_socket.h"
+#include "daemon/rails/exposure.h"
+#include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
+#include "proto/frame.h"
+#include "proto/status.h"
+#include "proto/wait.h"
+
+enum {
+    SILENT_MAX = 64,  /* connections of one user that have not said hello */
+    OTHERS_MAX = 256, /* connections of one user besides limits.sessions_per_user */
+};
+
+#define TICK_NS UINT64_C(1000000000)
+
+struct server {
+    struct tcad *tcad;
+    struct listener *listener;
+    struct loop_timer *tick; /* looks for those who say nothing; runs while there are any */
+    bool ticking;
+    struct client *clients;
+    uint64_t last_id;
+    struct server_socket socket; /* the one that we made */
+};
+
+/* ---- receiving ---- */
+
+/* Ends the connection, and with it the session. */
+static void client_drop(struct client *client)
+{
+    struct session *session = client->session;
+    *client->link = client->next;
+    if (client->next)
+        client->next->link = client->link;
+    loop_io_free(client->io);
+    frame_discard(client->fd);
+    close(client->fd);
+    client_queue_free(client);
+    free(client);
+    if (session) {
+        session->client = NULL;
+        session_end(session, NULL);
+    }
+}
+
+/* Its library is of another release: which of the two has to be replaced? */
+static void refuse_version(const struct client *client, const struct frame_header *header)
+{
+    static struct log_limit refused;
+    char text[512], which[160];
+    frame_compare("this program's libtca", header->version, "tcad " TCAD_VERSION, which,
+                  sizeof which);
+    snprintf(text, sizeof text, "%s of node %s: %s", which, client->tcad->conf->node.name,
+             header->version < PROTO_VERSION
+                 ? "start the program with the libtca of tcad's release (is an old one in "
+                   "LD_LIBRARY_PATH, in its rpath, or linked into it?)"
+                 : "install the library's release of tcad on this node, and restart it (systemctl "
+                   "restart tcad)");
+    log_limited(&refused, LOG_LEVEL_WARNING, client_fields(client).text, "client pid %d uid %u: %s",
+                client->pid, client->uid, text);
+    frame_refuse(client->fd, header, text); /* it is to hear it, if it listens */
+}
+
+/* False: the connection is over. */
+static bool receive(struct client *client)
+{
+    static struct log_limit broken;
+    struct frame *frame;
+    struct frame_header header;
+    int r = frame_recv_any(client->fd, &header, &frame);
+    if (r == -EAGAIN || r == -EINTR)
+        return true;
+    if (r < 0) {
+        if (r == -EMFILE) { /* of what came with it; nothing has been done about it yet */
+            client_failf(client, header.tag, r, "a message to tcad came without its descriptor: %s",
+                         remedy_of(r));
+            return true;
+        }
+        if (r == -EPROTONOSUPPORT)
+            refuse_version(client, &header);
+        else if (r != -ECONNRESET)
+            log_limited(&broken, LOG_LEVEL_WARNING, client_fields(client).text,
+                        "client pid %d uid %u: broken frame: %s", client->pid, client->uid,
+                        status_text(r));
+        return false;
+    }
+    Tca__Message *message = message_unpack(frame->payload, frame->header.length_bytes);
+    if (!message || message->body_case == TCA__MESSAGE__BODY__NOT_SET) {
+        client_doom(client, "a frame that is no message");
+    } else {
+        request(client, frame->header.tag, message);
+    }
+    if (message)
+        tca__message__free_unpacked(message, NULL);
+    frame_free(frame);
+    return true;
+}
+
+static void ready(void *context, unsigned events)
+{
+    struct client *client = context;
+    bool alive = true;
+    if (!client->doomed && (events & LOOP_WRITE))
+        client_flush(client);
+    if (!client->doomed && (events & LOOP_READ))
+        alive = receive(client);
+    if (!alive || client->doomed)
+        client_drop(client);
+}
+
+/* ---- those who connect and say nothing, or all too often ---- */
+
+static bool is_silent(const struct client *client)
+{
+    return !client->session && !client->admin;
+}
+
+static void tick(void *context)
+{
+    struct server *server = context;
+    uint64_t now = clock_now_ns(), patience_ns = server->tcad->conf->control.request_timeout_ns;
+    bool more = false;
+    for (struct client *client = server->clients, *next; client; client = next) {
+        next = client->next;
+        if (!is_silent(client))
+            continue;
+        if (now - client->since_ns > patience_ns) {
+            client_doom(
+                client,
+                "it has no session and did not say hello in time (control.request_timeout)");
+            client_drop(client);
+        } else {
+            more = true;
+        }
+    }
+    server->ticking = more;
+    if (more)
+        loop_timer_set(server->tick, TICK_NS, 0);
+}
+
+/* Whether one more of this user is welcome. Makes room among its silent ones. */
+static bool has_room(struct server *server, uid_t uid)
+{
+    uint32_t count = 0, silent = 0;
+    struct client *oldest = NULL; /* the list begins with the newest */
+    for (struct client *client = server->clients; client; client = client->next) {
+        if (client->uid != uid)
+            continue;
+        count++;
+        if (is_silent(client)) {
+            silent++;
+            oldest = client;
+        }
+    }
+    if (silent >= SILENT_MAX) {
+        client_doom(oldest, "its user has 64 younger connections that did not say hello either");
+        client_drop(oldest);
+        count--;
+    }
+    return count < server->tcad->conf->limits.sessions_per_user + OTHERS_MAX;
+}
+
+static void accepted(void *context, int fd, const char *from)
+{
+    static struct log_limit refused;
+    struct server *server = context;
+    struct ucred who;
+    socklen_t length = sizeof who;
+    struct client *client = calloc(1, sizeof *client);
+
+    if (!client || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) < 0) {
+        log_limited(&refused, LOG_LEVEL_ERROR, NULL, "a client could not be accepted: %s",
+                    client ? strerror(errno) : "no memory");
+        goto fail;
+    }
+    if (!has_room(server, who.uid)) {
+        log_limited(&refused, LOG_LEVEL_WARNING, NULL,
+                    "client pid %d: user %u has %" PRIu32
+                    " + %d connections (limits.sessions_per_user): refused",
+                    who.pid, who.uid, server->tcad->conf->limits.sessions_per_user, OTHERS_MAX);
+        goto fail;
+    }
+    *client = (struct client){.server = server,
+                              .id = ++server->last_id,
+                              .tcad = server->tcad,
+                              .fd = fd,
+                              .pid = who.pid,
+                              .uid = who.uid,
+                              .gid = who.gid,
+                              .since_ns = clock_now_ns()};
+    client->queue_end = &client->queue;
+    if (loop_io_new(server->tcad->loop, fd, LOOP_READ, ready, client, &client->io) < 0) {
+        log_limited(&refused, LOG_LEVEL_ERROR, NULL, "a client could not be accepted: no memory");
+        goto fail;
+    }
+    client->next = server->clients;
+    client->link = &server->clients;
+    if (client->next)
+        client->next->link = &client->next;
+    server->clients = client;
+    if (!server->ticking)
+        server->ticking = loop_timer_set(server->tick, TICK_NS, 0) == 0;
+    return;
+fail:
+    free(client);
+    close(fd);
+}
+
+static bool give_some_up(void *context)
+{
+    const struct server *server = context;
+    return exposure_give_up(server->tcad);
+}
+
+/* There is no descriptor for it, but one for a moment: it is told so, instead of waiting in vain. */
+static void refuse(void *context, int fd, int error)
+{
+    struct server *server = context;
+    struct frame_header header;
+    struct frame *hello;
+    Tca__Failure failure;
+    Tca__Message message;
+    char text[256];
+    uint32_t tag = 1; /* of a connection's first message */
+    if (frame_recv_any(fd, &header, &hello) == 0) {
+        tag = header.tag;
+        frame_free(hello);
+    }
+    snprintf(text, sizeof text, "node %s cannot accept you: %s", server->tcad->conf->node.name,
+             remedy_text(error));
+    message_failure(&message, &failure, error, text);
+    frame_send_message(fd, tag, &message.base, NULL, 0);
+    frame_discard(fd);
+    close(fd);
+}
+
+/* ---- life ---- */
+
+int server_new(struct tcad *tcad, int fd, char *text, size_t text_bytes, struct server **ret_server)
+{
+    struct server *server = calloc(1, sizeof *server);
+    if (!server)
+        return -ENOMEM;
+    server->tcad = tcad;
+    int r = loop_timer_new(tcad->loop, tick, server, &server->tick);
+    if (r == 0)
+        r = fd >= 0 ? fd : server_socket_make(tcad->conf, &server->socket, text, text_bytes);
+    if (r >= 0) {
+        fd = r;
+        r = listener_fd(tcad->loop, fd, accepted, server, &server->listener);
+        if (r < 0) {
+            snprintf(text, text_bytes, "cannot listen: %s", strerror(-r));
+            close(fd);
+        }
+    }
+    if (r < 0) {
+        loop_timer_free(server->tick);
+        free(server);
+        return r;
+    }
+    listener_when_full(server->listener, give_some_up, refuse);
+    *ret_server = server;
+    return 0;
+}
+
+void server_drop_clients(struct server *server)
+{
+    while (server->clients)
+        client_drop(server->clients);
+}
+
+struct server *server_free(struct server *server)
+{
+    if (!server)
+        return NULL;
+    server_drop_clients(server);
+    listener_free(server->listener);
+    loop_timer_free(server->tick);
+    server_socket_remove(&server->socket);
+    free(server);
+    return NULL;
+}
+
+struct client *server_client(const struct server *server, uint64_t id)
+{
+    struct client *client = server->clients;
+    while (client && client->id != id)
+        client = client->next;
+    return client && !client->doomed ? client : NULL;
+}

@@ -1,0 +1,177 @@
+/* Answers to clients: sent at once, or kept while the socket is full, within limits. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/loop.h"
+#include "daemon/base/message.h"
+#include "daemon/base/remedy.h"
+#include "daemon/control/server.h"
+#include "proto/frame.h"
+#include "proto/status.h"
+
+enum {
+    QUEUE_MAX = 1000,                    /* answers that a client leaves unread */
+    QUEUE_BYTES_MAX = FRAME_PAYLOAD_MAX, /* of all of them, but one may always wait */
+    QUEUE_FDS_MAX = 256,                 /* likewise */
+};
+
+struct outgoing {
+    struct outgoing *next;
+    uint32_t tag;
+    size_t bytes;
+    int fds[FRAME_FDS_MAX];
+    size_t fd_count;
+    uint8_t payload[];
+};
+
+static void outgoing_free(struct outgoing *out)
+{
+    for (size_t i = 0; i < out->fd_count; i++)
+        close(out->fds[i]);
+    free(out);
+}
+
+struct client_fields client_fields(const struct client *client)
+{
+    struct client_fields fields;
+    snprintf(fields.text, sizeof fields.text, "TCAD_CLIENT_PID=%d TCAD_CLIENT_UID=%u", client->pid,
+             client->uid);
+    return fields;
+}
+
+void client_doom(struct client *client, const char *why)
+{
+    static struct log_limit dropped;
+    if (!client->doomed)
+        log_limited(&dropped, LOG_LEVEL_WARNING, client_fields(client).text,
+                    "client pid %d: %s: dropped", client->pid, why);
+    client->doomed = true;
+    shutdown(client->fd,
+             SHUT_RDWR); /* wakes ready(), which drops it; what was sent can still be read */
+}
+
+static void enqueue(struct client *client, uint32_t tag, const Tca__Message *message,
+                    const int *fds, size_t fd_count)
+{
+    const size_t bytes = tca__message__get_packed_size(message);
+    if (client->queued >= QUEUE_MAX ||
+        (client->queued > 0 && bytes > QUEUE_BYTES_MAX - client->queued_bytes) ||
+        client->queued_fds + fd_count > QUEUE_FDS_MAX) {
+        client_doom(client, "it does not read its answers: more than 1,000, 64 MiB or 256 "
+                            "descriptors of them wait");
+        return;
+    }
+    char text[512];
+    if (charge_take(client->tcad, &client->charge, client->uid, USER_MESSAGES,
+                    sizeof(struct outgoing) + bytes, "an answer that is not read", text,
+                    sizeof text) < 0) {
+        client_doom(client, text);
+        return;
+    }
+    struct outgoing *out = malloc(sizeof *out + bytes);
+    if (!out) {
+        client_doom(client, "no memory for an answer");
+        return;
+    }
+    *out = (struct outgoing){.tag = tag, .bytes = bytes};
+    tca__message__pack(message, out->payload);
+    for (size_t i = 0; i < fd_count; i++) {
+        int fd = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
+        if (fd < 0) {
+            int r = -errno;
+            outgoing_free(out);
+            client_doom(client, remedy_text(r));
+            return;
+        }
+        out->fds[out->fd_count++] = fd;
+    }
+    *client->queue_end = out;
+    client->queue_end = &out->next;
+    client->queued++;
+    client->queued_bytes += bytes;
+    client->queued_fds += (uint32_t)fd_count;
+    loop_io_set(client->io, LOOP_READ | LOOP_WRITE);
+}
+
+/* It waits for an answer that does not get through: it is told so, and dropped, because neither side
+ * could say what it has now. */
+static void cannot_send(struct client *client, uint32_t tag, int error)
+{
+    char text[256];
+    Tca__Failure failure;
+    Tca__Message message;
+    snprintf(text, sizeof text, "the answer of tcad could not be sent: %s", remedy_text(error));
+    message_failure(&message, &failure, error, text);
+    if (tag != 0) /* 0: an event */
+        frame_send_message(client->fd, tag, &message.base, NULL, 0);
+    client_doom(client, text);
+}
+
+void client_send(struct client *client, uint32_t tag, const Tca__Message *message, const int *fds,
+                 size_t fd_count)
+{
+    if (client->doomed)
+        return;
+    int r = client->queue ? -EAGAIN
+                          : frame_send_message(client->fd, tag, &message->base, fds, fd_count);
+    if (r == -EAGAIN)
+        enqueue(client, tag, message, fds, fd_count);
+    else if (r < 0 && r != -EPIPE && r != -ECONNRESET) /* these two: its end of file comes next */
+        cannot_send(client, tag, r);
+}
+
+void client_flush(struct client *client)
+{
+    while (client->queue) {
+        struct outgoing *out = client->queue;
+        int r = frame_send(client->fd, out->tag, out->payload, out->bytes, out->fds, out->fd_count);
+        if (r == -EAGAIN)
+            return;
+        client->queue = out->next;
+        client->queued--;
+        client->queued_bytes -= out->bytes;
+        charge_lower(&client->charge, sizeof *out + out->bytes);
+        client->queued_fds -= (uint32_t)out->fd_count;
+        outgoing_free(out);
+    }
+    client->queue_end = &client->queue;
+    charge_drop(&client->charge);
+    loop_io_set(client->io, LOOP_READ);
+}
+
+void client_fail(struct client *client, uint32_t tag, int error, const char *format,
+                 va_list arguments)
+{
+    char text[1024];
+    Tca__Failure failure;
+    Tca__Message message;
+    vsnprintf(text, sizeof text, format, arguments);
+    message_failure(&message, &failure, error, text);
+    log_debug(client_fields(client).text, "client pid %d: request failed: %s: %s", client->pid,
+              status_text(error), text);
+    client_send(client, tag, &message, NULL, 0);
+}
+
+void client_failf(struct client *client, uint32_t tag, int error, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    client_fail(client, tag, error, format, arguments);
+    va_end(arguments);
+}
+
+void client_queue_free(struct client *client)
+{
+    while (client->queue) {
+        struct outgoing *out = client->queue;
+        client->queue = out->next;
+        outgoing_free(out);
+    }
+    charge_drop(&client->charge);
+}

@@ -1,0 +1,398 @@
+#include "daemon/engine/engine.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "daemon/base/loop.h"
+#include "daemon/engine/engine_internal.h"
+#include "proto/notify.h"
+#include "proto/thread.h"
+
+enum {
+    PROGRESS_BUDGET = 64,
+    /* A network's progress may be a system call: one that has been quiet for a while is asked in
+     * every so many rounds only, so that starts on shared memory need not wait for it. */
+    QUIET_ROUNDS = 256,
+    QUIET_EVERY = 16,
+    LOOK_EVERY = 64, /* rounds between two looks at who has rung meanwhile */
+    ROUSE_MAX = 64,  /* sessions that are looked at again when something has woken us */
+};
+
+/* ---- landing of notifications, loss of peers: called by drivers on the engine's thread ---- */
+
+struct peer_down_post {
+    struct engine *engine;
+    struct driver_peer *peer;
+    int error;
+};
+
+static void loss_known(struct engine *engine, void *context)
+{
+    engine->losses--;
+}
+
+static void peer_down_on_loop(void *context)
+{
+    struct peer_down_post *post = context;
+    struct engine *engine = post->engine;
+    engine->events.peer_down(engine->events.context, post->peer, post->error);
+    free(post);
+    if (engine->running) /* behind the orders about its plans */
+        engine_call(engine, loss_known, NULL, NULL);
+}
+
+static void driver_peer_down(void *context, struct driver_peer *peer, int error)
+{
+    struct engine *engine = context;
+    struct peer_down_post *post = malloc(sizeof *post);
+    if (!post)
+        return; /* its plans fail one by one instead */
+    *post = (struct peer_down_post){engine, peer, error};
+    if (loop_post(engine->loop, peer_down_on_loop, post) < 0)
+        free(post);
+    else
+        engine->losses++;
+}
+
+/* The token of every landing in the daemon is the notification that it raises. */
+static void driver_notified(void *context, uint64_t token)
+{
+    engine_landed((struct engine_landing *)(uintptr_t)token);
+}
+
+/* ---- calls from the loop ---- */
+
+static void call_done(void *context)
+{
+    struct engine_call *call = context;
+    call->done(call->context);
+    free(call);
+}
+
+static void call_finish(struct engine_call *call)
+{
+    if (!call->done) {
+        free(call);
+        return;
+    }
+    while (loop_post(call->engine->loop, call_done, call) < 0)
+        sched_yield(); /* out of memory for a few bytes: somebody waits for this answer */
+}
+
+static bool run_calls(struct engine *engine)
+{
+    /* acquire: pairs with the release in engine_call (the mutex orders the list itself) */
+    if (!atomic_load_explicit(&engine->calls_pending, memory_order_acquire))
+        return false;
+    pthread_mutex_lock(&engine->mutex);
+    struct engine_call *call = engine->calls;
+    engine->calls = NULL;
+    engine->calls_last = &engine->calls;
+    atomic_store_explicit(&engine->calls_pending, false, memory_order_relaxed);
+    pthread_mutex_unlock(&engine->mutex);
+    while (call) {
+        struct engine_call *next = call->next;
+        call->work(engine, call->context);
+        call_finish(call);
+        call = next;
+    }
+    return true;
+}
+
+void engine_call(struct engine *engine, void (*work)(struct engine *engine, void *context),
+                 void (*done)(void *context), void *context)
+{
+    struct engine_call *call;
+    while (!(call = malloc(sizeof *call)))
+        sched_yield();
+    *call = (struct engine_call){.engine = engine, .work = work, .done = done, .context = context};
+    if (!engine->running) { /* not started yet, or stopped: nothing can race */
+        work(engine, context);
+        call_finish(call);
+        return;
+    }
+    pthread_mutex_lock(&engine->mutex);
+    *engine->calls_last = call;
+    engine->calls_last = &call->next;
+    atomic_store_explicit(&engine->calls_pending, true, memory_order_release);
+    pthread_mutex_unlock(&engine->mutex);
+    eventfd_write(engine->call_fd, 1);
+}
+
+/* ---- the thread ---- */
+
+static unsigned poll_drivers(struct engine *engine)
+{
+    unsigned work = 0;
+    for (int rail = 0; rail < RAIL_COUNT; rail++) {
+        struct engine_driver *slot = &engine->drivers[rail];
+        if (!slot->driver || atomic_load_explicit(&slot->error, memory_order_relaxed))
+            continue;
+        if (slot->event_fd >= 0 && ++slot->idle_rounds > QUIET_ROUNDS &&
+            slot->idle_rounds % QUIET_EVERY != 0)
+            continue;
+        int r = slot->driver->ops->progress(slot->driver, PROGRESS_BUDGET);
+        if (r < 0) {
+            atomic_store_explicit(&slot->error, r, memory_order_relaxed);
+        } else if (r > 0) {
+            slot->idle_rounds = 0;
+            work += (unsigned)r;
+        }
+    }
+    return work;
+}
+
+static unsigned poll_sessions(struct engine *engine)
+{
+    unsigned work = 0;
+    for (struct engine_session *session = engine->active, *next; session; session = next) {
+        next = session->next;
+        if (session->detaching && engine_session_detach_step(session))
+            continue;
+        work += engine_session_poll(session);
+    }
+    return work;
+}
+
+static void take_events(struct engine *engine, int timeout_ms)
+{
+    struct epoll_event events[64];
+    int n = epoll_wait(engine->epoll_fd, events, 64, timeout_ms);
+    for (int rail = 0; rail < RAIL_COUNT; rail++)
+        engine->drivers[rail].idle_rounds = 0; /* it may have been one of them that woke us */
+    for (int i = 0; i < n; i++) {
+        eventfd_t ignored;
+        if (events[i].data.ptr == engine) /* a call */
+            eventfd_read(engine->call_fd, &ignored);
+        else if (events[i].data.ptr) /* a session; a driver's descriptor (NULL) is emptied by its
+                                        progress() */
+            engine_session_wake(events[i].data.ptr);
+    }
+}
+
+static void sleep_until_woken(struct engine *engine, int timeout_ms)
+{
+    atomic_store_explicit(&engine->asleep, true, memory_order_relaxed);
+    engine_count(&engine->sleeps, 1);
+    take_events(engine, timeout_ms);
+    atomic_store_explicit(&engine->asleep, false, memory_order_relaxed);
+}
+
+/* Parked sessions are heard only through epoll: what keeps us from sleeping must not keep us from
+ * listening. */
+static void listen_to_parked(struct engine *engine)
+{
+    if (engine->parked && ++engine->rounds % LOOK_EVERY == 0)
+        take_events(engine, 0);
+}
+
+static bool arm_drivers(struct engine *engine)
+{
+    for (int rail = 0; rail < RAIL_COUNT; rail++) {
+        struct engine_driver *slot = &engine->drivers[rail];
+        if (slot->driver && slot->event_fd >= 0 &&
+            !atomic_load_explicit(&slot->error, memory_order_relaxed) &&
+            slot->driver->ops->arm(slot->driver) < 0)
+            return false;
+    }
+    return true;
+}
+
+/* Everything is told to wake us, then everything is looked at once more. */
+static void arm_and_sleep(struct engine *engine)
+{
+    int timeout_ms = -1;
+    for (struct engine_session *session = engine->active, *next; session; session = next) {
+        next = session->next;
+        if (session->detaching)
+            timeout_ms = 1; /* waits for a driver: normally its event wakes us */
+        else if (!session->armed && !engine_session_arm(session))
+            goto awake;
+    }
+    if (arm_drivers(engine))
+        sleep_until_woken(engine, timeout_ms); /* calls and stop are in call_fd */
+awake:
+    for (struct engine_session *session = engine->active; session; session = session->next)
+        engine_session_wake(session);
+    /* Where one starts something the others soon do, too: they need not ring for it. */
+    unsigned roused = 0;
+    for (struct engine_session *session = engine->parked, *next; session && roused < ROUSE_MAX;
+         session = next) {
+        next = session->next;
+        if (!session->dormant) {
+            engine_session_wake(session);
+            roused++;
+        }
+    }
+}
+
+static void *engine_main(void *argument)
+{
+    struct engine *engine = argument;
+    if (engine->config.pin)
+        pthread_setaffinity_np(pthread_self(), sizeof engine->config.cpus, &engine->config.cpus);
+    while (!atomic_load_explicit(&engine->stop, memory_order_relaxed)) {
+        bool called = run_calls(engine);
+        unsigned work = poll_sessions(engine) + poll_drivers(engine);
+        if (called || work) {
+            waiter_begin(&engine->waiter);
+            listen_to_parked(engine);
+            continue;
+        }
+        listen_to_parked(engine);
+        if (waiter_step_dear(&engine->waiter) == WAITER_SLEEP) {
+            arm_and_sleep(engine);
+            waiter_begin(&engine->waiter);
+        }
+    }
+    run_calls(engine);
+    return NULL;
+}
+
+/* ---- life ---- */
+
+static int watch(struct engine *engine, int fd, void *pointer)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = pointer};
+    return epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+int engine_new(struct loop *loop, const struct engine_config *config,
+               const struct engine_events *events, struct engine **ret_engine)
+{
+    struct engine *engine = calloc(1, sizeof *engine);
+    if (!engine)
+        return -ENOMEM;
+    engine->loop = loop;
+    engine->config = *config;
+    engine->events = *events;
+    engine->calls_last = &engine->calls;
+    pthread_mutex_init(&engine->mutex, NULL);
+    waiter_init(&engine->waiter, (uint32_t)config->spin_ns, (uint32_t)config->yield_ns);
+    engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    engine->call_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int r = engine->epoll_fd < 0 || engine->call_fd < 0 ? -errno
+                                                        : watch(engine, engine->call_fd, engine);
+    if (r < 0) {
+        engine_free(engine);
+        return r;
+    }
+    *ret_engine = engine;
+    return 0;
+}
+
+int engine_add_driver(struct engine *engine, const struct driver_ops *ops,
+                      const struct driver_config *config)
+{
+    struct engine_driver *slot = &engine->drivers[ops->rail];
+    struct driver_events events = {
+        .notified = driver_notified,
+        .peer_down = driver_peer_down,
+        .context = engine,
+    };
+    assert(!engine->running && !slot->driver);
+    int r = ops->probe(config, &slot->caps);
+    if (r < 0)
+        return r;
+    struct driver *driver;
+    r = ops->open(config, &events, &driver);
+    if (r < 0)
+        return r;
+    slot->event_fd = ops->event_fd(driver);
+    if (slot->event_fd >= 0) {
+        r = watch(engine, slot->event_fd, NULL);
+        if (r < 0) {
+            ops->close(driver);
+            return r;
+        }
+    }
+    slot->driver = driver;
+    return 0;
+}
+
+int engine_run(struct engine *engine)
+{
+    engine->running = true;
+    int r = thread_begin(&engine->thread, "tcad-engine", engine_main, engine);
+    if (r < 0) {
+        engine->running = false;
+        return r;
+    }
+    return 0;
+}
+
+struct tuning {
+    uint64_t spin_ns, yield_ns;
+};
+
+static void tune_work(struct engine *engine, void *context)
+{
+    struct tuning *tuning = context;
+    waiter_init(&engine->waiter, (uint32_t)tuning->spin_ns, (uint32_t)tuning->yield_ns);
+}
+
+void engine_tune(struct engine *engine, uint64_t spin_ns, uint64_t yield_ns)
+{
+    struct tuning *tuning = malloc(sizeof *tuning);
+    if (!tuning)
+        return;
+    *tuning = (struct tuning){spin_ns, yield_ns};
+    engine_call(engine, tune_work, free, tuning);
+}
+
+struct engine *engine_free(struct engine *engine)
+{
+    if (!engine)
+        return NULL;
+    if (engine->running) {
+        atomic_store(&engine->stop, true);
+        eventfd_write(engine->call_fd, 1);
+        pthread_join(engine->thread, NULL);
+        engine->running = false;
+        loop_finish_posts(engine->loop); /* what its last calls led to still needs the drivers */
+    }
+    assert(!engine->active && !engine->parked);
+    for (int rail = 0; rail < RAIL_COUNT; rail++) {
+        struct driver *driver = engine->drivers[rail].driver;
+        if (driver)
+            driver->ops->close(driver);
+    }
+    if (engine->epoll_fd >= 0)
+        close(engine->epoll_fd);
+    if (engine->call_fd >= 0)
+        close(engine->call_fd);
+    pthread_mutex_destroy(&engine->mutex);
+    free(engine);
+    return NULL;
+}
+
+struct driver *engine_driver(const struct engine *engine, enum rail rail)
+{
+    return engine->drivers[rail].driver;
+}
+
+const struct driver_caps *engine_driver_caps(const struct engine *engine, enum rail rail)
+{
+    return engine->drivers[rail].driver ? &engine->drivers[rail].caps : NULL;
+}
+
+int engine_driver_error(const struct engine *engine, enum rail rail)
+{
+    return atomic_load_explicit(&engine->drivers[rail].error, memory_order_relaxed);
+}
+
+void engine_stats(const struct engine *engine, struct engine_stats *ret_stats)
+{
+    *ret_stats = (struct engine_stats){
+        .starts = atomic_load_explicit(&engine->starts, memory_order_relaxed),
+        .completions = atomic_load_explicit(&engine->completions, memory_order_relaxed),
+        .errors = atomic_load_explicit(&engine->errors, memory_order_relaxed),
+        .bytes = atomic_load_explicit(&engine->bytes, memory_order_relaxed),
+        .sleeps = atomic_load_explicit(&engine->sleeps, memory_order_relaxed),
+        .asleep = atomic_load_explicit(&engine->asleep, memory_order_relaxed),
+    };
+}

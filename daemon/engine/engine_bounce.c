@@ -1,0 +1,303 @@
+/* Bounces, on the engine's thread: what a process copies between memory that it has attached and
+ * its bounce memory, before it is put and after it has landed (proto/segment.h). What lands for a
+ * session is notified in the order in which it has landed. */
+#include <assert.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "daemon/base/loop.h"
+#include "daemon/engine/engine_internal.h"
+#include "proto/notify.h"
+
+struct landed {
+    struct engine_landing *landing;
+    uint64_t count; /* of its notifications */
+};
+
+struct engine_bounces {
+    struct ring rings[BOUNCE_WAYS];
+    uint32_t done[BOUNCE_WAYS]; /* entries that were seen taken; those from here to the ring's tail
+                                   are under way: */
+    struct engine_fetch *fetching[BOUNCE_ENTRIES];
+    struct landed landing[BOUNCE_ENTRIES];
+    /* what waits for room in the rings */
+    struct engine_fetch *fetches, **fetches_last;
+    struct engine_landing *first, *last;
+    bool ended;   /* the process has gone */
+    bool dropped; /* and has not copied all that had landed */
+};
+
+static uint32_t under_way(const struct engine_bounces *bounces, enum bounce_way way)
+{
+    return bounces->rings[way].mine - bounces->done[way];
+}
+
+/* ---- what waits ---- */
+
+static void append(struct engine_bounces *bounces, struct engine_landing *landing)
+{
+    landing->next = NULL;
+    landing->previous = bounces->last;
+    *(bounces->last ? &bounces->last->next : &bounces->first) = landing;
+    bounces->last = landing;
+}
+
+static void leave(struct engine_bounces *bounces, struct engine_landing *landing)
+{
+    *(landing->previous ? &landing->previous->next : &bounces->first) = landing->next;
+    *(landing->next ? &landing->next->previous : &bounces->last) = landing->previous;
+}
+
+static int hand_over_fetches(struct engine_bounces *bounces)
+{
+    struct ring *ring = &bounces->rings[BOUNCE_OUT];
+    int r = 0;
+    for (struct engine_fetch *fetch; (fetch = bounces->fetches);) {
+        const uint32_t at = ring->mine % BOUNCE_ENTRIES;
+        if (under_way(bounces, BOUNCE_OUT) == BOUNCE_ENTRIES ||
+            (r = ring_push(ring, &fetch->bounce)) < 0)
+            break;
+        bounces->fetching[at] = fetch;
+        bounces->fetches = fetch->next;
+        if (!bounces->fetches)
+            bounces->fetches_last = &bounces->fetches;
+    }
+    return r;
+}
+
+static int hand_over_landings(struct engine_bounces *bounces)
+{
+    struct ring *ring = &bounces->rings[BOUNCE_IN];
+    int r = 0;
+    for (struct engine_landing *landing; (landing = bounces->first);) {
+        const uint32_t at = ring->mine % BOUNCE_ENTRIES;
+        if (under_way(bounces, BOUNCE_IN) == BOUNCE_ENTRIES ||
+            (r = ring_push(ring, &landing->bounce)) < 0)
+            break;
+        leave(bounces, landing);
+        bounces->landing[at] = (struct landed){landing, landing->waiting};
+        landing->waiting = 0;
+        landing->under_way++;
+    }
+    return r;
+}
+
+static const char overwritten[] = "impossible index in a bounce ring";
+
+static void hand_over(struct engine_session *session)
+{
+    struct engine_bounces *bounces = session->bounces;
+    const uint32_t before = bounces->rings[BOUNCE_OUT].mine + bounces->rings[BOUNCE_IN].mine;
+    if (session->broken)
+        return;
+    int out = hand_over_fetches(bounces), in = hand_over_landings(bounces);
+    if (out == -EPROTO || in == -EPROTO)
+        engine_session_break(session, overwritten);
+    if (bounces->rings[BOUNCE_OUT].mine + bounces->rings[BOUNCE_IN].mine == before)
+        return;
+    /* release: the entries before the bell; pairs with the client's acquire before it looks at the
+     * rings */
+    atomic_fetch_add_explicit(&session->segment->bounce_bell, 1, memory_order_release);
+    futex_wake_all(&session->segment->bounce_bell);
+}
+
+/* ---- what is done ---- */
+
+static void raise_notification(struct engine_landing *landing, uint64_t count)
+{
+    if (!landing->line)
+        return;
+    notify_raise_routed(landing->line, count, clock_now_ns());
+    notify_wake(landing->segment);
+}
+
+static void post_quiet(struct engine_landing *landing)
+{
+    struct loop *loop = landing->loop;
+    while (loop_post(loop, landing->quiet, landing->quiet_context) < 0)
+        sched_yield();
+}
+
+static void finish_fetch(struct engine_fetch *fetch, int status)
+{
+    struct driver_op *op = fetch->op;
+    fetch->op = NULL;
+    op->done(op, status);
+}
+
+static void drop(struct engine_bounces *bounces, struct engine_landing *landing)
+{
+    bounces->dropped = landing->dropped = true;
+}
+
+static void finish_landing(struct engine_bounces *bounces, const struct landed *landed, bool good)
+{
+    struct engine_landing *landing = landed->landing;
+    landing->under_way--;
+    if (good)
+        raise_notification(landing, landed->count);
+    else
+        drop(bounces, landing);
+    if (landing->quiet && landing->under_way == 0 && landing->waiting == 0)
+        post_quiet(landing);
+}
+
+/* Those that stand before the last `left` ones. */
+static unsigned finish(struct engine_bounces *bounces, enum bounce_way way, uint32_t left,
+                       int status)
+{
+    unsigned count = 0;
+    for (; under_way(bounces, way) > left; count++) {
+        const uint32_t at = bounces->done[way]++ % BOUNCE_ENTRIES;
+        if (way == BOUNCE_OUT)
+            finish_fetch(bounces->fetching[at], status);
+        else
+            finish_landing(bounces, &bounces->landing[at], status == 0);
+    }
+    return count;
+}
+
+unsigned engine_bounces_poll(struct engine_session *session)
+{
+    struct engine_bounces *bounces = session->bounces;
+    unsigned work = 0;
+    for (int way = 0; way < BOUNCE_WAYS && !bounces->ended; way++) {
+        if (under_way(bounces, way) == 0)
+            continue;
+        int left = ring_left(&bounces->rings[way]);
+        if (left < 0 ||
+            (uint32_t)left > under_way(bounces, way)) { /* it has put back what it had taken */
+            engine_session_break(session, overwritten);
+            return work;
+        }
+        work += finish(bounces, way, (uint32_t)left, 0);
+    }
+    if (work)
+        hand_over(session);
+    return work;
+}
+
+/* ---- what comes ---- */
+
+int engine_fetch_post(void *context, struct driver_op *op)
+{
+    struct engine_fetch *fetch = context;
+    struct engine_bounces *bounces = fetch->session->bounces;
+    if (bounces->ended)
+        return -EOWNERDEAD;
+    assert(!fetch->op);
+    fetch->op = op;
+    fetch->next = NULL;
+    *bounces->fetches_last = fetch;
+    bounces->fetches_last = &fetch->next;
+    hand_over(fetch->session);
+    return 0;
+}
+
+void engine_landed(struct engine_landing *landing)
+{
+    struct engine_bounces *bounces = landing->session ? landing->session->bounces : NULL;
+    if (!bounces || bounces->ended ||
+        (landing->bounce == 0 && !bounces->first && under_way(bounces, BOUNCE_IN) == 0)) {
+        if (landing->bounce == 0)
+            raise_notification(landing, 1);
+        else if (bounces)
+            drop(bounces, landing);
+        return;
+    }
+    /* One that waits already goes to the end: not before what has landed since then. So no more
+     * wait than there are landings. */
+    if (landing->waiting++ > 0)
+        leave(bounces, landing);
+    append(bounces, landing);
+    hand_over(landing->session);
+}
+
+void engine_landing_end(struct engine *engine, struct engine_landing *landing,
+                        void (*done)(void *context), void *context)
+{
+    landing->loop = engine->loop;
+    landing->quiet = done;
+    landing->quiet_context = context;
+    if (landing->under_way == 0 && landing->waiting == 0)
+        post_quiet(landing);
+}
+
+/* One of nothing, behind the others. */
+static void settle_work(struct engine *engine, void *context)
+{
+    struct engine_landing *landing = context;
+    const struct engine_bounces *bounces = landing->session ? landing->session->bounces : NULL;
+    landing->dropped = bounces && bounces->dropped;
+    engine_landed(landing);
+    engine_landing_end(engine, landing, landing->quiet, landing->quiet_context);
+}
+
+void engine_settle(struct engine *engine, struct engine_landing *landing,
+                   void (*done)(void *context), void *context)
+{
+    landing->quiet = done;
+    landing->quiet_context = context;
+    engine_call(engine, settle_work, NULL, landing);
+}
+
+/* ---- life ---- */
+
+struct bounces_order {
+    struct engine_session *session;
+    struct engine_bounces *bounces;
+};
+
+static void begin_work(struct engine *engine, void *context)
+{
+    struct bounces_order *order = context;
+    order->session->bounces = order->bounces;
+}
+
+int engine_bounces_new(struct engine_session *session)
+{
+    struct engine_bounces *bounces = calloc(1, sizeof *bounces);
+    struct bounces_order *order = malloc(sizeof *order);
+    if (!bounces || !order) {
+        free(bounces);
+        free(order);
+        return -ENOMEM;
+    }
+    bounces->fetches_last = &bounces->fetches;
+    for (int way = 0; way < BOUNCE_WAYS; way++)
+        ring_init(&bounces->rings[way], &session->segment->bounce[way],
+                  session->segment->bounce_entries[way], sizeof(uint32_t), BOUNCE_ENTRIES);
+    *order = (struct bounces_order){session, bounces};
+    engine_call(session->engine, begin_work, free, order);
+    return 0;
+}
+
+static void end_work(struct engine *engine, void *context)
+{
+    struct engine_session *session = context;
+    struct engine_bounces *bounces = session->bounces;
+    if (!bounces || bounces->ended)
+        return;
+    bounces->ended = true;
+    finish(bounces, BOUNCE_OUT, 0, -EOWNERDEAD);
+    finish(bounces, BOUNCE_IN, 0, -EOWNERDEAD);
+    while (bounces->fetches) {
+        struct engine_fetch *fetch = bounces->fetches;
+        bounces->fetches = fetch->next;
+        finish_fetch(fetch, -EOWNERDEAD);
+    }
+    while (bounces->first) {
+        struct engine_landing *landing = bounces->first;
+        leave(bounces, landing);
+        landing->waiting = 0;
+        landing->under_way++;
+        finish_landing(bounces, &(struct landed){landing, 0}, false);
+    }
+    engine_session_wake(session);
+}
+
+void engine_bounces_end(struct engine_session *session)
+{
+    engine_call(session->engine, end_work, NULL, session);
+}

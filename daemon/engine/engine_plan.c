@@ -1,0 +1,368 @@
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/base/loop.h"
+#include "daemon/engine/engine_internal.h"
+#include "proto/notify.h"
+#include "proto/status.h"
+
+/* ---- running ---- */
+
+static void quiet(struct engine_plan *plan);
+static void end_rest(struct engine_plan *plan, bool rests);
+
+static void push_completion(struct engine_session *session, const struct complete_entry *entry)
+{
+    int r = ring_push(&session->complete, entry);
+    if (r < 0) {
+        /* The client may have no more starts in flight than the ring has entries: it cannot be
+         * full. */
+        session->broken = true;
+        return;
+    }
+    notify_wake(session->notify);
+}
+
+static void complete(struct engine_plan *plan)
+{
+    struct engine_session *session = plan->session;
+    struct engine *engine = session->engine;
+    uint64_t now = clock_now_ns(), posted = 0;
+    uint32_t retries = 0, hops = 0;
+
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        uint64_t at = chain_posted_ns(plan->chains[i]);
+        posted = at > posted ? at : posted;
+        retries += chain_retries(plan->chains[i]);
+        uint32_t of_chain = chain_hops(plan->chains[i]);
+        hops = of_chain > hops ? of_chain : hops;
+    }
+    struct complete_entry entry = {
+        .plan = plan->id,
+        .sequence = plan->entry.sequence,
+        .status = status_to_wire(plan->status),
+        .rail = (uint8_t)plan->rail,
+        .hops = hops > UINT8_MAX ? UINT8_MAX : (uint8_t)hops,
+        .retries = retries > UINT16_MAX ? UINT16_MAX : (uint16_t)retries,
+        .bytes = plan->status < 0 ? 0 : plan->bytes,
+        .descriptors = plan->descriptors,
+        .fault = plan->fault,
+        .start_ns = plan->entry.start_ns,
+        .taken_ns = plan->taken_ns,
+        .posted_ns = posted ? posted : plan->taken_ns,
+        .done_ns = now,
+    };
+    atomic_store_explicit(&plan->running_since_ns, 0, memory_order_relaxed);
+    engine_count(&engine->completions, 1);
+    if (plan->status < 0) {
+        engine_count(&plan->errors, 1);
+        engine_count(&engine->errors, 1);
+    } else {
+        engine_count(&engine->bytes, plan->bytes);
+        engine_histogram_add(&plan->durations, now - plan->taken_ns);
+    }
+    if (session->on_channel[plan->channel] == plan)
+        session->on_channel[plan->channel] = NULL;
+    engine_plan_list(plan, NULL);
+    if (!session->detaching)
+        push_completion(session, &entry);
+    end_rest(plan, true);
+    quiet(plan);
+}
+
+static void note_result(struct engine_plan *plan, uint32_t chain, int result)
+{
+    if (result == 0)
+        return;
+    plan->unfinished &= ~(1ull << chain);
+    if (result < 0 && plan->status == 0) {
+        plan->status = result;
+        plan->fault = chain_fault(plan->chains[chain]);
+    }
+}
+
+/* Later starts on the channel may go once every chain of this one has handed everything to its
+ * driver, or has come to a wait step: that may wait for one of those. What follows the wait step is
+ * in no order with them. */
+static void note_posted(struct engine_plan *plan)
+{
+    for (uint64_t left = plan->holding; left; left &= left - 1) {
+        const struct chain *chain = plan->chains[__builtin_ctzll(left)];
+        if (chain_all_posted(chain) || chain_waiting(chain))
+            plan->holding &= ~(left & -left);
+    }
+    if (plan->holding == 0 && plan->session->on_channel[plan->channel] == plan)
+        plan->session->on_channel[plan->channel] = NULL;
+}
+
+/* Answers an entry that cannot be started. */
+static void refuse(struct engine_session *session, const struct submit_entry *entry, int error)
+{
+    struct complete_entry answer = {
+        .plan = entry->plan,
+        .sequence = entry->sequence,
+        .status = status_to_wire(error),
+        .start_ns = entry->start_ns,
+        .done_ns = clock_now_ns(),
+    };
+    engine_count(&session->engine->errors, 1);
+    push_completion(session, &answer);
+}
+
+/* Of `entry`, which has the channel. */
+static void start(struct engine_plan *plan)
+{
+    struct engine_session *session = plan->session;
+    plan->taken_ns = clock_now_ns();
+    plan->status = 0;
+    plan->fault = 0;
+    plan->unfinished = plan->chain_count == 64 ? ~0ull : (1ull << plan->chain_count) - 1;
+    plan->holding = plan->unfinished;
+    plan->number = ++session->starts;
+    engine_count(&plan->starts, 1);
+    atomic_store_explicit(&plan->running_since_ns, plan->taken_ns, memory_order_relaxed);
+    for (uint32_t i = 0; i < plan->chain_count; i++)
+        note_result(plan, i, chain_start(plan->chains[i]));
+    if (plan->unfinished == 0) {
+        complete(plan);
+        return;
+    }
+    note_posted(plan);
+    engine_plan_list(plan, &session->running);
+}
+
+void engine_plan_start(struct engine_session *session, const struct submit_entry *entry)
+{
+    struct engine_plan *plan =
+        session->plans && entry->plan < PLANS_PER_SESSION_MAX ? session->plans[entry->plan] : NULL;
+    engine_count(&session->engine->starts, 1);
+    if (!plan) {
+        refuse(session, entry, -ENOENT);
+        return;
+    }
+    if (plan->unfinished || plan->held || plan->forget) {
+        refuse(session, entry, -EBUSY);
+        return;
+    }
+    if (plan->broken) {
+        engine_count(&plan->errors, 1);
+        refuse(session, entry, plan->broken);
+        return;
+    }
+    plan->entry = *entry;
+    session->on_channel[plan->channel] = plan;
+    if (plan->paused) {
+        plan->held = true;
+        return;
+    }
+    start(plan);
+}
+
+void engine_plan_resume(struct engine_plan *plan)
+{
+    plan->paused = false;
+    if (!plan->held)
+        return;
+    plan->held = false;
+    engine_session_wake(plan->session);
+    start(plan);
+}
+
+bool engine_plan_run(struct engine_plan *plan)
+{
+    for (uint64_t left = plan->unfinished; left; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        note_result(plan, i, chain_run(plan->chains[i]));
+    }
+    if (plan->unfinished) {
+        note_posted(plan);
+        if (engine_plan_idle(plan))
+            engine_plan_list(plan, &plan->session->waiting);
+        return false;
+    }
+    complete(plan);
+    return true;
+}
+
+/* ---- attaching, breaking, detaching ---- */
+
+void engine_plan_attach(struct engine_session *session, struct engine_plan *plan)
+{
+    plan->session = session;
+    assert(session->plans && !session->plans[plan->id]);
+    session->plans[plan->id] = plan;
+}
+
+static void cancel(struct engine_plan *plan, int error)
+{
+    for (uint64_t left = plan->unfinished; left; left &= left - 1)
+        chain_cancel(plan->chains[__builtin_ctzll(left)], error);
+}
+
+/* Nothing of it is in flight: tells the loop, if that asked. */
+static void quiet(struct engine_plan *plan)
+{
+    struct engine_session *session = plan->session;
+    void (*done)(void *context) = plan->quiet;
+    void *context = plan->quiet_context;
+
+    if (!done)
+        return;
+    plan->quiet = NULL;
+    if (plan->forget)
+        session->plans[plan->id] = NULL;
+    while (loop_post(session->engine->loop, done, context) < 0)
+        sched_yield();
+}
+
+/* It rests from now on, or another order has come in between. */
+static void end_rest(struct engine_plan *plan, bool rests)
+{
+    void (*done)(void *context) = plan->rested;
+    if (!done)
+        return;
+    plan->rested = NULL;
+    plan->paused = rests;
+    while (loop_post(plan->session->engine->loop, done, plan->rested_context) < 0)
+        sched_yield();
+}
+
+/* A start that waits while its plan is paused will not be: it is answered. */
+static void refuse_held(struct engine_plan *plan, int error)
+{
+    struct engine_session *session = plan->session;
+    if (!plan->held)
+        return;
+    plan->held = false;
+    if (session->on_channel[plan->channel] == plan)
+        session->on_channel[plan->channel] = NULL;
+    if (!session->detaching)
+        refuse(session, &plan->entry, error);
+}
+
+static void lose(struct engine_plan *plan, int error)
+{
+    for (uint64_t left = plan->unfinished; left; left &= left - 1)
+        chain_lose(plan->chains[__builtin_ctzll(left)], error);
+}
+
+enum plan_verb {
+    PLAN_BREAK,
+    PLAN_LOSE,
+    PLAN_DETACH,
+    PLAN_PAUSE,
+    PLAN_REST,
+};
+
+struct plan_order {
+    struct engine_session *session;
+    struct engine_plan *plan;
+    enum plan_verb verb;
+    int error;
+    void (*done)(void *context);
+    void *context;
+};
+
+static void order_work(struct engine *engine, void *context)
+{
+    struct plan_order *order = context;
+    struct engine_plan *plan = order->plan;
+    if (order->verb == PLAN_REST) {
+        plan->rested = order->done;
+        plan->rested_context = order->context;
+        if (plan->unfinished == 0)
+            end_rest(plan, true);
+        return;
+    }
+    engine_session_wake(order->session);
+    engine_plan_rouse(plan);
+    if (order->verb == PLAN_LOSE) {
+        lose(plan, order->error);
+        return;
+    }
+    end_rest(plan, false);
+    if (order->verb == PLAN_PAUSE)
+        plan->paused = true;
+    else if (plan->broken == 0)
+        plan->broken = order->error;
+    if (order->verb != PLAN_PAUSE)
+        refuse_held(plan, order->error);
+    plan->forget = order->verb == PLAN_DETACH;
+    plan->quiet = order->done;
+    plan->quiet_context = order->context;
+    if (order->verb == PLAN_BREAK)
+        lose(plan, order->error);
+    else
+        cancel(plan, order->error);
+    if (plan->unfinished == 0)
+        quiet(plan);
+}
+
+static void give_order(const struct plan_order *wanted)
+{
+    struct plan_order *order;
+    while (!(order = malloc(sizeof *order)))
+        sched_yield();
+    *order = *wanted;
+    engine_call(order->session->engine, order_work, free, order);
+}
+
+void engine_plan_break(struct engine_session *session, struct engine_plan *plan, int error,
+                       void (*done)(void *context), void *context)
+{
+    give_order(&(struct plan_order){session, plan, PLAN_BREAK, error, done, context});
+}
+
+void engine_plan_lose(struct engine_session *session, struct engine_plan *plan, int error)
+{
+    give_order(&(struct plan_order){session, plan, PLAN_LOSE, .error = error});
+}
+
+void engine_plan_detach(struct engine_session *session, struct engine_plan *plan,
+                        void (*done)(void *context), void *context)
+{
+    give_order(&(struct plan_order){session, plan, PLAN_DETACH, -ECANCELED, done, context});
+}
+
+void engine_plan_pause(struct engine_session *session, struct engine_plan *plan, int error,
+                       void (*done)(void *context), void *context)
+{
+    give_order(&(struct plan_order){session, plan, PLAN_PAUSE, error, done, context});
+}
+
+void engine_plan_rest(struct engine_session *session, struct engine_plan *plan,
+                      void (*done)(void *context), void *context)
+{
+    give_order(&(struct plan_order){session, plan, PLAN_REST, .done = done, .context = context});
+}
+
+/* ---- the session closes ---- */
+
+struct hurry_order {
+    struct engine_session *session;
+    int error;
+};
+
+static void hurry_work(struct engine *engine, void *context)
+{
+    const struct hurry_order *order = context;
+    for (uint32_t i = 0; i < PLANS_PER_SESSION_MAX; i++) {
+        struct engine_plan *plan = order->session->plans[i];
+        for (uint32_t k = 0; plan && k < plan->chain_count; k++)
+            if (plan->chains[k]) /* it is not broken, and its chains gone */
+                chain_hurry(plan->chains[k], order->error);
+        if (plan)
+            engine_plan_rouse(plan);
+    }
+    engine_session_wake(order->session);
+}
+
+void engine_session_hurry(struct engine_session *session, int error)
+{
+    struct hurry_order *order;
+    while (!(order = malloc(sizeof *order)))
+        sched_yield();
+    *order = (struct hurry_order){session, error};
+    engine_call(session->engine, hurry_work, free, order);
+}

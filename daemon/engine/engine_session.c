@@ -1,0 +1,277 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+#include "daemon/base/loop.h"
+#include "daemon/engine/engine_internal.h"
+
+enum {
+    POP_BUDGET = 16, /* entries of one channel in one round */
+    IDLE_ROUNDS_MAX =
+        20000,  /* a session that is quiet while others are busy: stop looking at its rings */
+    LOOKS = 16, /* at plans that wait for notifications, in one round: there may be thousands */
+};
+
+static bool has_starts(const struct engine_session *session)
+{
+    return session->running.first || session->waiting.first;
+}
+
+/* ---- the two lists ---- */
+
+static void list_remove(struct engine_session *session)
+{
+    *session->link = session->next;
+    if (session->next)
+        session->next->link = session->link;
+}
+
+static void list_insert(struct engine_session **list, struct engine_session *session)
+{
+    session->next = *list;
+    session->link = list;
+    if (*list)
+        (*list)->link = &session->next;
+    *list = session;
+}
+
+static void set_armed(struct engine_session *session, bool armed)
+{
+    atomic_store_explicit(&session->segment->engine_armed, armed, memory_order_relaxed);
+    /* A notification concerns us only while a plan may wait for it: being woken for each would cost
+     * its sender and us dear. */
+    atomic_store_explicit(&session->notify->engine_armed, armed && has_starts(session),
+                          memory_order_relaxed);
+    session->armed = armed;
+}
+
+void engine_session_wake(struct engine_session *session)
+{
+    session->idle_rounds = 0;
+    if (!session->armed)
+        return;
+    set_armed(session, false);
+    if (session->parked) {
+        session->parked = session->dormant = false;
+        list_remove(session);
+        list_insert(&session->engine->active, session);
+    }
+}
+
+static bool something_there(struct engine_session *session)
+{
+    if (session->broken)
+        return false;
+    for (int i = 0; i < CHANNELS; i++)
+        if (!session->on_channel[i] && ring_readable(&session->submit[i]))
+            return true;
+    return false;
+}
+
+static bool any_ready(const struct engine_plan_list *list)
+{
+    for (const struct engine_plan *plan = list->first; plan; plan = plan->next)
+        if (engine_plan_ready(plan))
+            return true;
+    return false;
+}
+
+bool engine_session_arm(struct engine_session *session)
+{
+    set_armed(session, true);
+    /* Our stores before the second look, as the client's tail before its look at engine_armed:
+     * segment.h */
+    atomic_thread_fence(memory_order_seq_cst);
+    /* A plan that waits for a notification may be released by a process that stores the counter
+     * itself. */
+    if (something_there(session) || any_ready(&session->running) || any_ready(&session->waiting)) {
+        set_armed(session, false);
+        return false;
+    }
+    /* With plans under way it stays where a driver's event leads to a look at them. */
+    if (!has_starts(session)) {
+        session->parked = true;
+        list_remove(session);
+        list_insert(&session->engine->parked, session);
+    }
+    return true;
+}
+
+/* ---- a round ---- */
+
+struct broken_post {
+    struct engine *engine;
+    uint64_t session;
+    const char *why;
+};
+
+static void broken_on_loop(void *context)
+{
+    struct broken_post *post = context;
+    post->engine->events.session_broken(post->engine->events.context, post->session, post->why);
+    free(post);
+}
+
+void engine_session_break(struct engine_session *session, const char *why)
+{
+    session->broken = true;
+    struct broken_post *post;
+    while (!(post = malloc(sizeof *post)))
+        sched_yield();
+    *post = (struct broken_post){session->engine, session->id, why};
+    while (loop_post(session->engine->loop, broken_on_loop, post) < 0)
+        sched_yield();
+}
+
+static unsigned take_starts(struct engine_session *session)
+{
+    unsigned work = 0;
+    for (int channel = 0; channel < CHANNELS && session->engine->losses == 0; channel++) {
+        for (int i = 0; i < POP_BUDGET && !session->on_channel[channel]; i++) {
+            struct submit_entry entry;
+            int r = ring_pop(&session->submit[channel], &entry);
+            if (r == 0)
+                break;
+            if (r < 0) {
+                engine_session_break(session, "impossible index in a submission ring");
+                return work;
+            }
+            engine_plan_start(session, &entry);
+            work++;
+            if (session->broken) {
+                engine_session_break(
+                    session, "completion ring overrun: more starts in flight than it has entries");
+                return work;
+            }
+        }
+    }
+    return work;
+}
+
+/* Goes on where the last round has stopped. */
+static unsigned look_at_waiting(struct engine_session *session)
+{
+    unsigned work = 0;
+    for (unsigned i = 0; i < LOOKS && session->waiting.first; i++) {
+        struct engine_plan *plan = session->look ? session->look : session->waiting.first;
+        session->look = plan->next;
+        if (engine_plan_ready(plan)) {
+            engine_plan_list(plan, &session->running);
+            work++;
+        }
+        if (!session->look)
+            break; /* those were all */
+    }
+    return work;
+}
+
+static unsigned run_plans(struct engine_session *session)
+{
+    unsigned work = look_at_waiting(session);
+    for (struct engine_plan *plan = session->running.first, *next; plan; plan = next) {
+        next = plan->next;
+        work += engine_plan_run(plan); /* it may be freed from now on */
+    }
+    return work;
+}
+
+unsigned engine_session_poll(struct engine_session *session)
+{
+    bool was_broken = session->broken;
+    unsigned work = session->bounces && !was_broken ? engine_bounces_poll(session) : 0;
+    was_broken = session->broken;
+    work += has_starts(session) ? run_plans(session) : 0;
+    if (session->broken && !was_broken)
+        engine_session_break(session,
+                             "completion ring overrun: more starts in flight than it has entries");
+    if (!session->broken && !session->detaching)
+        work += take_starts(session);
+    if (work)
+        session->idle_rounds = 0;
+    else if (!has_starts(session) && !session->detaching &&
+             ++session->idle_rounds > IDLE_ROUNDS_MAX && engine_session_arm(session))
+        session->dormant = session->parked;
+    return work;
+}
+
+/* ---- life ---- */
+
+static void attach_work(struct engine *engine, void *context)
+{
+    struct engine_session *session = context;
+    /* Edge triggered, and never read: the client shares the file, could make it a blocking one, and
+     * then a read would wait for the client. Every write to an eventfd is an edge. */
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = session};
+    if (epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, session->wake_fd, &event) < 0)
+        session->broken = true; /* out of kernel memory: the client would never be heard */
+    list_insert(&engine->active, session);
+    if (session->broken)
+        engine_session_break(session, "no kernel memory to watch its eventfd");
+}
+
+int engine_session_new(struct engine *engine, const struct engine_session_args *args,
+                       struct engine_session **ret_session)
+{
+    struct engine_session *session = calloc(1, sizeof *session);
+    if (!session)
+        return -ENOMEM;
+    session->engine = engine;
+    session->id = args->id;
+    session->segment = args->segment;
+    session->notify = args->notify;
+    session->wake_fd = args->wake_fd;
+    session->plans = calloc(PLANS_PER_SESSION_MAX, sizeof *session->plans);
+    if (!session->plans) {
+        free(session);
+        return -ENOMEM;
+    }
+    for (int i = 0; i < CHANNELS; i++)
+        ring_init(&session->submit[i], &args->segment->submit[i], args->segment->submit_entries[i],
+                  sizeof(struct submit_entry), SUBMIT_ENTRIES);
+    ring_init(&session->complete, &args->segment->complete, args->segment->complete_entries,
+              sizeof(struct complete_entry), COMPLETE_ENTRIES);
+    engine_call(engine, attach_work, NULL, session);
+    *ret_session = session;
+    return 0;
+}
+
+bool engine_session_detach_step(struct engine_session *session)
+{
+    run_plans(session);
+    if (has_starts(session))
+        return false;
+    epoll_ctl(session->engine->epoll_fd, EPOLL_CTL_DEL, session->wake_fd, NULL);
+    list_remove(session);
+    while (loop_post(session->engine->loop, session->detached, session->detached_context) < 0)
+        sched_yield();
+    free(session->plans);
+    free(session->bounces);
+    free(session);
+    return true;
+}
+
+struct detach_order {
+    struct engine_session *session;
+    void (*done)(void *context);
+    void *context;
+};
+
+static void detach_work(struct engine *engine, void *context)
+{
+    struct detach_order *order = context;
+    struct engine_session *session = order->session;
+    session->detached = order->done;
+    session->detached_context = order->context;
+    session->detaching = true;
+    engine_session_wake(session);
+}
+
+void engine_session_detach(struct engine_session *session, void (*done)(void *context),
+                           void *context)
+{
+    struct detach_order *order;
+    while (!(order = malloc(sizeof *order)))
+        sched_yield();
+    *order = (struct detach_order){session, done, context};
+    engine_call(session->engine, detach_work, free, order);
+}

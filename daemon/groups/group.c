@@ -1,0 +1,330 @@
+/*
+ * The member's side: which session is in which group, and who of that has gone.
+ *
+ * "What happens when a session joins?" group_join.c asks the root (group_request.c), whose daemon
+ * answers in group_root.c.
+ */
+#include "daemon/groups/group.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/groups/group_internal.h"
+#include "daemon/tcad.h"
+
+/* ---- places ---- */
+
+struct place *place_find(const struct groups *groups, uint64_t session)
+{
+    return table_find(&groups->by_session, session);
+}
+
+struct place *place_new(struct session *session, const char *group, uint32_t root, uint32_t rank,
+                        uint32_t size)
+{
+    struct groups *groups = session->tcad->groups;
+    struct place *place = calloc(1, sizeof *place);
+    struct gone *gone = calloc(size, sizeof *gone);
+    if (!place || !gone) {
+        free(place);
+        free(gone);
+        return NULL;
+    }
+    place->session = session->id;
+    place->user = (uint32_t)session->uid;
+    place->root = root;
+    place->rank = rank;
+    place->size = size;
+    snprintf(place->group, sizeof place->group, "%s", group);
+    place->gone = gone;
+    place->next = groups->places;
+    place->link = &groups->places;
+    if (place->next)
+        place->next->link = &place->next;
+    groups->places = place;
+    table_add(&groups->by_session, &place->entry, place->session, place);
+    return place;
+}
+
+uint64_t group_place_bytes(uint32_t size)
+{
+    return sizeof(struct place) + size * sizeof(struct gone) +
+           GROUP_REQUESTS_MAX * sizeof(struct request);
+}
+
+static void forget(struct place *place)
+{
+    *place->link = place->next;
+    if (place->next)
+        place->next->link = place->link;
+    free(place->gone);
+    free(place);
+}
+
+static void place_free(struct groups *groups, struct place *place)
+{
+    table_remove(&groups->by_session, &place->entry);
+    place_drop_published(place);
+    charge_drop(&place->charge);
+    place->left = true;
+    if (groups->looking == 0)
+        forget(place);
+}
+
+/* Whoever looks at all places, and lets sessions end meanwhile, looks between these two. */
+static void begin_look(struct groups *groups)
+{
+    groups->looking++;
+}
+
+static void end_look(struct groups *groups)
+{
+    if (--groups->looking > 0)
+        return;
+    for (struct place *place = groups->places, *next; place; place = next) {
+        next = place->next;
+        if (place->left)
+            forget(place);
+    }
+}
+
+bool group_is_joining(const struct session *session)
+{
+    const struct place *place = place_find(session->tcad->groups, session->id);
+    return place && !place->joined;
+}
+
+bool group_alone(const struct session *session)
+{
+    return session->sources == 1 && session->group[0] == '\0';
+}
+
+struct place *place_of_caller(struct session *session, uint32_t tag)
+{
+    struct place *place = place_find(session->tcad->groups, session->id);
+
+    if (place && place->entered)
+        return place;
+    if (place || !group_alone(session)) {
+        session_fail(session, tag, -EINVAL,
+                     "session %" PRIu64 " has not joined a group (it was opened for one of %u)",
+                     session->id, session->sources);
+        return NULL;
+    }
+    place = place_new(session, "", session->tcad->node, 0, 1);
+    if (!place) {
+        session_fail(session, tag, -ENOMEM, "no memory for a group of one");
+        return NULL;
+    }
+    place->joined = place->entered = true;
+    return place;
+}
+
+/* ---- a session ends, here ---- */
+
+static void root_heard(void *context, int status, const Tca__Message *answer, const char *text)
+{
+}
+
+static void tell_gone(struct groups *groups, const struct place *place)
+{
+    const struct session *session = session_find_any(groups->tcad, place->session);
+
+    /* It died in its join: the root must hear of that after the question, which may still be on its
+     * way. */
+    bool ordered = !place->joined && (!session || session->closing);
+    uint8_t told[PEER_NODES_MAX / 8] = {0};
+    Tca__PeerSessionGone gone = TCA__PEER_SESSION_GONE__INIT;
+    gone.session = place->session;
+    gone.group = (char *)place->group;
+    gone.user = place->user;
+    gone.rank = place->rank;
+    gone.node_down = groups->tcad->shutting_down; /* its process may live on */
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_PEER_SESSION_GONE;
+    message.peer_session_gone = &gone;
+
+    for (uint32_t rank = 0; rank <= place->size; rank++) {
+        bool member = place->joined && session && rank < place->size;
+        uint32_t node = member ? session->members[rank].node : place->root;
+        if (node >= PEER_NODES_MAX || (told[node / 8] & (1 << node % 8)))
+            continue;
+        told[node / 8] |= (uint8_t)(1 << node % 8);
+        if (ordered)
+            peers_ask(groups->tcad->peers, node, &message,
+                      groups->tcad->conf->control.request_timeout_ns, root_heard, NULL);
+        else if (node == groups->tcad->node)
+            groups_session_gone(groups, node, &gone);
+        else
+            peers_tell(groups->tcad->peers, node, &message);
+    }
+}
+
+void place_leave(struct groups *groups, struct place *place)
+{
+    if (!place)
+        return;
+    if (place->group[0]) {
+        for (const struct own *own = place->published; own; own = own->next)
+            share_withdraw(groups, place->root, place->user, place->group, own->name);
+        tell_gone(groups, place);
+    }
+    place_free(groups, place);
+}
+
+void group_session_gone(struct session *session)
+{
+    struct groups *groups = session->tcad->groups;
+    place_leave(groups, place_find(groups, session->id));
+}
+
+/* ---- others have gone ---- */
+
+static bool same_group(const struct place *place, const Tca__PeerSessionGone *gone)
+{
+    return place->user == gone->user && gone->rank < place->size && place->group[0] &&
+           strcmp(place->group, gone->group) == 0;
+}
+
+/* Whether that one is, or may turn out to be, the rank of its group. */
+static bool may_be(const struct groups *groups, const struct place *place, uint32_t rank,
+                   struct gone gone)
+{
+    const struct session *session = session_find(groups->tcad, place->session);
+    return session && (!place->joined || (session->members[rank].session == gone.session &&
+                                          session->members[rank].node == gone.node));
+}
+
+/* Tells the session when that is news, which may end others. */
+static void mark_gone(struct groups *groups, struct place *place, uint32_t rank, struct gone gone)
+{
+    struct session *session = session_find(groups->tcad, place->session);
+
+    if (!session || place->gone[rank].session)
+        return;
+    if (!place->joined) {
+        place->gone[rank] = gone;
+        return;
+    }
+    if (session->members[rank].session != gone.session ||
+        session->members[rank].node != gone.node ||
+        (place->session == gone.session && gone.node == groups->tcad->node))
+        return;
+    place->gone[rank] = gone;
+    session_source_gone(session, rank, gone.state);
+}
+
+bool groups_session_gone(struct groups *groups, uint32_t node, const Tca__PeerSessionGone *message)
+{
+    struct gone gone = {
+        .session = message->session,
+        .node = message->about ? message->about - 1 : node,
+        .state = message->node_down ? SOURCE_NODE_DOWN : SOURCE_DEAD,
+    };
+    bool its_own = gone.node == node, believed = its_own;
+    if (!message->about)
+        root_session_gone(groups->root, node, message);
+
+    begin_look(groups);
+    for (struct place *place = groups->places; place; place = place->next) {
+        if (place->left || !same_group(place, message) ||
+            (!its_own && (place->root != node || !may_be(groups, place, message->rank, gone))))
+            continue;
+        believed = true;
+        mark_gone(groups, place, message->rank, gone);
+    }
+    end_look(groups);
+    return believed;
+}
+
+static void mark_node_down(struct groups *groups, struct place *place, uint32_t node)
+{
+    for (uint32_t rank = 0; place->joined && rank < place->size; rank++) {
+        const struct session *session = session_find(groups->tcad, place->session);
+        if (!session)
+            return;
+        const struct session_member *member = &session->members[rank];
+        struct gone gone = {.session = member->session, .node = node, .state = SOURCE_NODE_DOWN};
+        if (member->node == node)
+            mark_gone(groups, place, rank, gone);
+    }
+}
+
+void groups_node_down(struct groups *groups, uint32_t node)
+{
+    root_node_down(groups->root, node);
+    begin_look(groups);
+    for (struct place *place = groups->places; place; place = place->next)
+        if (!place->left)
+            mark_node_down(groups, place, node);
+    end_look(groups);
+}
+
+/* ---- the root's questions, displays, life ---- */
+
+bool groups_asked(struct groups *groups, uint32_t node, uint32_t tag, const Tca__Message *question)
+{
+    switch (question->body_case) {
+    case TCA__MESSAGE__BODY_PEER_GROUP_JOIN:
+        root_join(groups->root, node, tag, question->peer_group_join);
+        return true;
+    case TCA__MESSAGE__BODY_PEER_GATHER:
+        root_gather(groups->root, node, tag, question->peer_gather);
+        return true;
+    case TCA__MESSAGE__BODY_PEER_PUBLISH:
+        root_publish(groups->root, node, tag, question->peer_publish);
+        return true;
+    case TCA__MESSAGE__BODY_PEER_LOOKUP:
+        root_lookup(groups->root, node, tag, question->peer_lookup);
+        return true;
+    default:
+        return false;
+    }
+}
+
+uint32_t groups_count(const struct groups *groups)
+{
+    return root_count(groups->root);
+}
+
+void groups_published(const struct groups *groups,
+                      void (*each)(void *context, uid_t uid, const char *group, const char *name,
+                                   const uint8_t handle[64]),
+                      void *context)
+{
+    for (const struct place *place = groups->places; place; place = place->next)
+        for (const struct own *own = place->published; own; own = own->next)
+            each(context, place->user, place->group, own->name, own->handle);
+}
+
+int groups_new(struct tcad *tcad, struct groups **ret_groups)
+{
+    struct groups *groups = calloc(1, sizeof *groups);
+    if (!groups)
+        return -ENOMEM;
+    groups->tcad = tcad;
+    int r = root_new(tcad, &groups->root);
+    if (r < 0) {
+        free(groups);
+        return r;
+    }
+    *ret_groups = groups;
+    return 0;
+}
+
+struct groups *groups_free(struct groups *groups)
+{
+    if (!groups)
+        return NULL;
+    while (groups->requests)
+        request_free(groups->requests);
+    while (groups->places)
+        place_free(groups, groups->places);
+    root_free(groups->root);
+    table_deinit(&groups->by_session);
+    free(groups);
+    return NULL;
+}

@@ -1,0 +1,156 @@
+/* Questions of sessions to the root of their group, from the asking to the answer that the session
+ * gets. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/groups/group_internal.h"
+#include "daemon/tcad.h"
+
+struct request *request_new(struct session *session, const struct place *place,
+                            enum request_kind kind, uint32_t tag, uint64_t timeout_ns)
+{
+    struct groups *groups = session->tcad->groups;
+    if (session->group_requests >= GROUP_REQUESTS_MAX) {
+        session_fail(session, tag, -EBUSY,
+                     "session %" PRIu64 " waits for %" PRIu32
+                     " answers of group %s (lookups, gathers, publications), the most that "
+                     "it may: wait for some, or give them shorter time-outs",
+                     session->id, session->group_requests, place->group);
+        return NULL;
+    }
+    struct request *request = calloc(1, sizeof *request);
+    if (!request) {
+        session_fail(session, tag, -ENOMEM, "no memory for a question to the group");
+        return NULL;
+    }
+    request->groups = groups;
+    request->kind = kind;
+    request->session = session->id;
+    request->tag = tag;
+    request->user = place->user;
+    request->root = place->root;
+    memcpy(request->group, place->group, sizeof request->group);
+    request->deadline_ns = group_deadline(group_now_ns(), timeout_ns);
+    request->link = &groups->requests;
+    request->next = groups->requests;
+    if (request->next)
+        request->next->link = &request->next;
+    groups->requests = request;
+    session->group_requests++;
+    return request;
+}
+
+struct request *request_free(struct request *request)
+{
+    struct session *session = session_find(request->groups->tcad, request->session);
+    if (session)
+        session->group_requests--;
+    *request->link = request->next;
+    if (request->next)
+        request->next->link = request->link;
+    free(request);
+    return NULL;
+}
+
+static uint64_t time_left(const struct request *request)
+{
+    uint64_t now = group_now_ns();
+    if (request->deadline_ns == UINT64_MAX)
+        return UINT64_MAX;
+    return request->deadline_ns > now ? request->deadline_ns - now : 0;
+}
+
+/* ---- answers ---- */
+
+static void fail(struct request *request, struct session *session, struct place *place, int status,
+                 const char *text)
+{
+    struct tcad *tcad = request->groups->tcad;
+
+    if (status == -EHOSTDOWN && !peers_is_up(tcad->peers, request->root))
+        session_fail(session, request->tag, status,
+                     "group %s meets at node %s, which is down: start it, or name another meeting "
+                     "place (%s@NODE). %s",
+                     request->group, group_node_name(tcad, request->root), request->group, text);
+    else
+        session_fail(session, request->tag, status, "%s", text);
+    if (request->kind == REQUEST_JOIN || request->kind == REQUEST_BARRIER)
+        join_failed(request, session, place);
+}
+
+static bool fits(const struct request *request, const Tca__Message *answer)
+{
+    switch (request->kind) {
+    case REQUEST_JOIN:
+        return answer->body_case == TCA__MESSAGE__BODY_GROUP_MEMBERS;
+    case REQUEST_BARRIER:
+    case REQUEST_GATHER:
+        return answer->body_case == TCA__MESSAGE__BODY_GATHERED;
+    case REQUEST_PUBLISH:
+    case REQUEST_WITHDRAW:
+        return answer->body_case == TCA__MESSAGE__BODY_DONE;
+    case REQUEST_LOOKUP:
+        return answer->body_case == TCA__MESSAGE__BODY_FOUND &&
+               answer->found->handle.len == HANDLE_BYTES;
+    }
+    return false;
+}
+
+static void on_answer(void *context, int status, const Tca__Message *answer, const char *text)
+{
+    struct request *request = context;
+    struct session *session = session_find(request->groups->tcad, request->session);
+    struct place *place = place_find(request->groups, request->session);
+
+    if (status == 0 && !fits(request, answer)) {
+        status = -EPROTO;
+        text = "the group's root has answered something else than was asked";
+    }
+    if (status == 0 && request->kind == REQUEST_PUBLISH) {
+        share_published(request, session, place);
+    } else if (!session || !place) {
+        ; /* its process has gone: the others know from its place */
+    } else if (status < 0) {
+        fail(request, session, place, status, text);
+    } else if (request->kind == REQUEST_JOIN) {
+        join_members(request, session, place, answer->group_members);
+        return;
+    } else if (request->kind == REQUEST_BARRIER) {
+        join_done(request, session, place);
+    } else if (request->kind == REQUEST_WITHDRAW) {
+        share_published(request, session, place);
+    } else {
+        session_answer(session, request->tag, answer, NULL,
+                       0); /* the root's words are the client's */
+    }
+    request_free(request);
+}
+
+/* ---- asking ---- */
+
+void request_send(struct request *request, const Tca__Message *question)
+{
+    struct tcad *tcad = request->groups->tcad;
+    /* The root keeps the time; we wait a little longer, so that it is the root's text that the
+     * caller reads. */
+    uint64_t patience = group_deadline(time_left(request), tcad->conf->control.request_timeout_ns);
+    peers_ask(tcad->peers, request->root, question, patience, on_answer, request);
+}
+
+void request_gather(struct request *request, uint32_t rank, uint64_t sequence,
+                    ProtobufCBinaryData blob)
+{
+    Tca__PeerGather body = TCA__PEER_GATHER__INIT;
+    body.group = request->group;
+    body.user = request->user;
+    body.rank = rank;
+    body.sequence = sequence;
+    body.blob = blob;
+    body.timeout_ns = time_left(request);
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_PEER_GATHER;
+    message.peer_gather = &body;
+    request_send(request, &message);
+}

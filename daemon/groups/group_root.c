@@ -1,0 +1,245 @@
+/* The root's side: groups that meet here, and deaths in them. A group exists from the first join
+ * until the last member has gone. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/loop.h"
+#include "daemon/groups/group_internal.h"
+#include "daemon/tcad.h"
+
+enum { TICK_MS = 50 };
+
+static uint64_t key(uint32_t user, const char *name)
+{
+    return table_mix(user, table_text(name));
+}
+
+struct group *root_find(const struct root *root, uint32_t user, const char *name)
+{
+    for (const struct table_entry *entry = table_first(&root->by_name, key(user, name)); entry;
+         entry = table_again(entry)) {
+        struct group *group = entry->owner;
+        if (group->user == user && strcmp(group->name, name) == 0)
+            return group;
+    }
+    return NULL;
+}
+
+uint32_t root_count(const struct root *root)
+{
+    return root->count;
+}
+
+/* ---- groups ---- */
+
+struct group *group_new(struct root *root, const Tca__PeerGroupJoin *join)
+{
+    struct group *group = calloc(1, sizeof *group);
+    struct member *members = calloc(join->size, sizeof *members);
+    if (!group || !members) {
+        free(group);
+        free(members);
+        return NULL;
+    }
+    group->user = join->user;
+    snprintf(group->name, sizeof group->name, "%s", join->name);
+    group->size = join->size;
+    group->members = members;
+    group->next = root->groups;
+    group->link = &root->groups;
+    if (group->next)
+        group->next->link = &group->next;
+    root->groups = group;
+    table_add(&root->by_name, &group->entry, key(group->user, group->name), group);
+    root->count++;
+    root->members += group->size;
+    return group;
+}
+
+int group_charge(struct root *root, struct group *group, uint64_t bytes, const char *what,
+                 char *text, size_t text_bytes)
+{
+    return charge_take(root->tcad, &group->charge, group->user, USER_GROUPS, bytes, what, text,
+                       text_bytes);
+}
+
+void group_end(struct root *root, struct group *group)
+{
+    *group->link = group->next;
+    if (group->next)
+        group->next->link = group->link;
+    table_remove(&root->by_name, &group->entry);
+    root->count--;
+    root->members -= group->size;
+    group_drop_all(group);
+    for (uint32_t rank = 0; rank < group->size; rank++)
+        free(group->members[rank].blob);
+    free(group->members);
+    charge_drop(&group->charge);
+    free(group);
+}
+
+static bool group_deserted(const struct group *group)
+{
+    return group->joining == 0 && group->in == 0;
+}
+
+void group_answer_all(const struct root *root, const struct group *group,
+                      const Tca__Message *answer)
+{
+    for (uint32_t rank = 0; rank < group->size; rank++)
+        peers_answer(root->tcad->peers, group->members[rank].node, group->members[rank].tag,
+                     answer);
+}
+
+/* ---- the tick ---- */
+
+static void on_tick(void *context)
+{
+    struct root *root = context;
+    uint64_t now = group_now_ns();
+    bool waiting = early_retry(root, now); /* first: what joins now may have to wait too */
+    struct group *next;
+
+    for (struct group *group = root->groups; group; group = next) {
+        next = group->next;
+        waiting |= group_joins_expire(root, group, now);
+        waiting |= group_gather_expire(root, group, now);
+        waiting |= group_lookups_expire(root, group, now);
+        if (group_deserted(group))
+            group_end(root, group);
+    }
+    root->ticking = waiting;
+    if (!waiting)
+        loop_timer_stop(root->tick);
+}
+
+void root_wait(struct root *root)
+{
+    if (!root->ticking)
+        loop_timer_set(root->tick, TICK_MS * UINT64_C(1000000), TICK_MS * UINT64_C(1000000));
+    root->ticking = true;
+}
+
+/* ---- deaths ---- */
+
+/* Tells the nodes of the members. The one who has gone is told by its own node; what is told twice
+ * counts once. */
+static void relay(struct root *root, struct group *group, uint32_t rank)
+{
+    uint8_t told[PEER_NODES_MAX / 8] = {0};
+    Tca__PeerSessionGone gone = TCA__PEER_SESSION_GONE__INIT;
+    const struct member *member = &group->members[rank];
+    gone.session = member->session;
+    gone.group = group->name;
+    gone.user = group->user;
+    gone.rank = rank;
+    gone.about = member->node + 1;
+    gone.node_down = member->gone == -EHOSTDOWN;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_PEER_SESSION_GONE;
+    message.peer_session_gone = &gone;
+
+    told[member->node / 8] |= (uint8_t)(1 << member->node % 8);
+    for (uint32_t i = 0; i < group->size; i++) {
+        uint32_t node = group->members[i].node;
+        if (group->members[i].state != MEMBER_IN || node == root->tcad->node ||
+            (told[node / 8] & (1 << node % 8)))
+            continue;
+        told[node / 8] |= (uint8_t)(1 << node % 8);
+        peers_tell(root->tcad->peers, node, &message);
+    }
+}
+
+/* May end the group. */
+static void member_gone(struct root *root, struct group *group, uint32_t rank, int error)
+{
+    struct member *member = &group->members[rank];
+    char who[160], text[GROUP_TEXT_MAX];
+
+    group_who(root, group, rank, who, sizeof who);
+    if (member->state == MEMBER_JOINING) {
+        snprintf(text, sizeof text, "group %s: %s has gone before the group was complete",
+                 group->name, who);
+        group_fail_joins(root, group, error,
+                         text); /* its own too: its daemon still waits for an answer */
+    } else if (member->state == MEMBER_IN) {
+        snprintf(text, sizeof text, "group %s: %s has gone", group->name, who);
+        member->state = MEMBER_GONE;
+        member->gone = error;
+        group->in--;
+        group_fail_gather(root, group, error, text);
+        relay(root, group, rank);
+    }
+    if (group_deserted(group))
+        group_end(root, group);
+}
+
+void root_session_gone(struct root *root, uint32_t node, const Tca__PeerSessionGone *gone)
+{
+    struct group *group = root_find(root, gone->user, gone->group);
+
+    early_session_gone(root, node, gone->session);
+    if (group && gone->rank < group->size && group->members[gone->rank].node == node &&
+        group->members[gone->rank].session == gone->session)
+        member_gone(root, group, gone->rank, gone->node_down ? -EHOSTDOWN : -EOWNERDEAD);
+}
+
+/* May end the group. */
+static void group_lost_node(struct root *root, struct group *group, uint32_t node)
+{
+    group_drop_node(group, node);
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        struct member *member = &group->members[rank];
+        if (member->node != node || (member->state != MEMBER_JOINING && member->state != MEMBER_IN))
+            continue;
+        bool last = group->joining > 0 ||
+                    group->in == 1; /* a group that was not complete ends with the first loss */
+        member_gone(root, group, rank, -EHOSTDOWN);
+        if (last)
+            return;
+    }
+}
+
+void root_node_down(struct root *root, uint32_t node)
+{
+    struct group *next;
+    early_session_gone(root, node, 0);
+    for (struct group *group = root->groups; group; group = next) {
+        next = group->next;
+        group_lost_node(root, group, node);
+    }
+}
+
+/* ---- life ---- */
+
+int root_new(struct tcad *tcad, struct root **ret_root)
+{
+    struct root *root = calloc(1, sizeof *root);
+    if (!root)
+        return -ENOMEM;
+    root->tcad = tcad;
+    int r = loop_timer_new(tcad->loop, on_tick, root, &root->tick);
+    if (r < 0) {
+        free(root);
+        return r;
+    }
+    *ret_root = root;
+    return 0;
+}
+
+struct root *root_free(struct root *root)
+{
+    if (!root)
+        return NULL;
+    loop_timer_free(root->tick);
+    while (root->groups)
+        group_end(root, root->groups);
+    for (uint32_t node = 0; root->early && node < PEER_NODES_MAX; node++)
+        early_session_gone(root, node, 0);
+    table_deinit(&root->by_name);
+    free(root);
+    return NULL;
+}

@@ -1,0 +1,233 @@
+/* The root's side of joins: who waits for whom, until the last one has come. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/groups/group_internal.h"
+#include "daemon/tcad.h"
+
+enum {
+    MEMBERS_MAX =
+        1 << 20 /* of all groups together: who has the cluster key can name any number of users */
+};
+
+static bool is_absent(const struct member *member)
+{
+    return member->state == MEMBER_ABSENT;
+}
+
+static bool is_in(const struct member *member)
+{
+    return member->state == MEMBER_IN;
+}
+
+static uint32_t count_of_user(const struct root *root, uint32_t user)
+{
+    uint32_t count = 0;
+    for (const struct group *group = root->groups; group; group = group->next)
+        count += group->user == user;
+    return count;
+}
+
+void group_fail_joins(struct root *root, struct group *group, int error, const char *text)
+{
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        struct member *member = &group->members[rank];
+        if (member->state != MEMBER_JOINING)
+            continue;
+        member->state = MEMBER_ABSENT;
+        group->joining--;
+        peers_fail(root->tcad->peers, member->node, member->tag, error, "%s", text);
+    }
+}
+
+static uint64_t incarnation_of(const struct root *root, uint32_t node)
+{
+    struct peer_info info;
+    if (node == root->tcad->node)
+        return root->tcad->incarnation;
+    return peers_info(root->tcad->peers, node, &info) == 0 ? info.incarnation : 0;
+}
+
+static uint32_t most_of_a_node(const struct group *group)
+{
+    uint16_t members[PEER_NODES_MAX] = {0};
+    uint32_t most = 0;
+    for (uint32_t rank = 0; rank < group->size; rank++)
+        if (++members[group->members[rank].node] > most)
+            most = members[group->members[rank].node];
+    return most;
+}
+
+static void complete(struct root *root, struct group *group)
+{
+    Tca__Member *members = calloc(group->size, sizeof *members);
+    Tca__Member **list = calloc(group->size, sizeof *list);
+    if (!members || !list) {
+        group_fail_joins(root, group, -ENOMEM, "no memory for the list of members");
+        group_end(root, group);
+        free(members);
+        free(list);
+        return;
+    }
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        struct member *member = &group->members[rank];
+        members[rank] = (Tca__Member)TCA__MEMBER__INIT;
+        members[rank].rank = rank;
+        members[rank].node = member->node;
+        members[rank].session = member->session;
+        members[rank].incarnation = incarnation_of(root, member->node);
+        list[rank] = &members[rank];
+        member->state = MEMBER_IN;
+    }
+    group->complete = true;
+    group->most_of_a_node = most_of_a_node(group);
+    group->in = group->size;
+    group->joining = 0;
+
+    Tca__GroupMembers body = TCA__GROUP_MEMBERS__INIT;
+    body.n_members = group->size;
+    body.members = list;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_GROUP_MEMBERS;
+    message.group_members = &body;
+    group_answer_all(root, group, &message);
+    free(members);
+    free(list);
+}
+
+static int check_join(struct root *root, const struct group *group, uint32_t node,
+                      const Tca__PeerGroupJoin *join, char *text, size_t text_bytes)
+{
+    const uint32_t limit = root->tcad->conf->limits.groups_per_user;
+    char who[160];
+
+    if (!group && root->members + join->size > MEMBERS_MAX) {
+        snprintf(text, text_bytes,
+                 "the groups that meet at node %s have %" PRIu64
+                 " ranks, and %d is the most: let this one of %u meet "
+                 "elsewhere (NAME@NODE)",
+                 group_node_name(root->tcad, root->tcad->node), root->members, MEMBERS_MAX,
+                 join->size);
+        return -EDQUOT;
+    }
+    if (!group) {
+        if (count_of_user(root, join->user) < limit)
+            return 0;
+        snprintf(text, text_bytes,
+                 "user %u has %u groups that meet at node %s, the limit (limits.groups_per_user): "
+                 "end some, or "
+                 "raise it",
+                 join->user, limit, group_node_name(root->tcad, root->tcad->node));
+        return -EDQUOT;
+    }
+    if (group->complete) {
+        group_ranks(group, is_in, who, sizeof who);
+        snprintf(text, text_bytes,
+                 "group %s has been complete before, and %s of %u have not ended: choose another "
+                 "name, or end "
+                 "them",
+                 group->name, who, group->size);
+        return -EEXIST;
+    }
+    if (group->size != join->size) {
+        uint32_t rank = 0;
+        while (group->members[rank].state != MEMBER_JOINING)
+            rank++;
+        group_who(root, group, rank, who, sizeof who);
+        snprintf(text, text_bytes,
+                 "group %s: %s says there are %u ranks, rank %u (session %" PRIu64
+                 " of node %s) says %u: all "
+                 "must give the same size",
+                 group->name, who, group->size, join->rank, join->session,
+                 group_node_name(root->tcad, node), join->size);
+        return -EINVAL;
+    }
+    if (group->members[join->rank].state != MEMBER_ABSENT) {
+        group_who(root, group, join->rank, who, sizeof who);
+        snprintf(text, text_bytes,
+                 "group %s: %s was there first; session %" PRIu64
+                 " of node %s must take another rank",
+                 group->name, who, join->session, group_node_name(root->tcad, node));
+        return -EEXIST;
+    }
+    return 0;
+}
+
+void root_join(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerGroupJoin *join)
+{
+    struct peers *peers = root->tcad->peers;
+
+    if (!group_name_valid(join->name) || join->size == 0 || join->size > GROUP_SIZE_MAX ||
+        join->rank >= join->size || join->session == 0) {
+        peers_fail(peers, node, tag, -EINVAL,
+                   "rank %u of %u cannot be: a group has 1 to %d ranks, counted from 0, and a name",
+                   join->rank, join->size, GROUP_SIZE_MAX);
+        return;
+    }
+    const struct group *group = root_find(root, join->user, join->name);
+    if (!group || !group->complete || !early_keep(root, node, tag, join))
+        root_try_join(root, node, tag, join);
+}
+
+void root_try_join(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerGroupJoin *join)
+{
+    struct peers *peers = root->tcad->peers;
+    char text[GROUP_TEXT_MAX * 2];
+    struct group *group = root_find(root, join->user, join->name);
+    int r = check_join(root, group, node, join, text, sizeof text);
+    if (r < 0) {
+        peers_fail(peers, node, tag, r, "%s", text);
+        return;
+    }
+    if (!group)
+        group = group_new(root, join);
+    if (!group) {
+        peers_fail(peers, node, tag, -ENOMEM, "no memory for a group of %u", join->size);
+        return;
+    }
+    if (!group->charge.user &&
+        (r = group_charge(root, group, sizeof *group + group->size * sizeof *group->members,
+                          "a group", text, sizeof text)) < 0) {
+        group_end(root, group);
+        peers_fail(peers, node, tag, r, "%s", text);
+        return;
+    }
+    uint64_t now = group_now_ns();
+    group->members[join->rank] = (struct member){
+        .state = MEMBER_JOINING,
+        .node = node,
+        .tag = tag,
+        .session = join->session,
+        .since_ns = now,
+        .deadline_ns = group_deadline(now, join->timeout_ns),
+    };
+    group->joining++;
+    if (group->joining == group->size)
+        complete(root, group);
+    else
+        root_wait(root);
+}
+
+bool group_joins_expire(struct root *root, struct group *group, uint64_t now_ns)
+{
+    char missing[GROUP_TEXT_MAX];
+
+    if (group->joining == 0)
+        return false;
+    group_ranks(group, is_absent, missing, sizeof missing);
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        struct member *member = &group->members[rank];
+        if (member->state != MEMBER_JOINING || member->deadline_ns > now_ns)
+            continue;
+        peers_fail(root->tcad->peers, member->node, member->tag, -ETIMEDOUT,
+                   "group %s, which meets at node %s: %s of %u did not "
+                   "come within %.3g s",
+                   group->name, group_node_name(root->tcad, root->tcad->node), missing, group->size,
+                   (double)(now_ns - member->since_ns) / 1e9);
+        member->state = MEMBER_ABSENT;
+        group->joining--;
+    }
+    return group->joining > 0;
+}

@@ -1,0 +1,272 @@
+/* What members share: gathers, and published handles. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/groups/group_internal.h"
+#include "daemon/tcad.h"
+
+/* ---- gathering ---- */
+
+void group_gather(struct session *session, uint32_t tag, const Tca__Gather *gather)
+{
+    struct place *place = place_of_caller(session, tag);
+    if (!place)
+        return;
+    if (gather->blob.len > BLOB_MAX_BYTES || gather->sequence == GROUP_JOIN_SEQUENCE) {
+        session_fail(session, tag, -EMSGSIZE,
+                     "a gather takes at most %d bytes of each rank, this one has %zu",
+                     BLOB_MAX_BYTES, gather->blob.len);
+        return;
+    }
+    if (place->group[0] == '\0') {
+        ProtobufCBinaryData blob = gather->blob;
+        Tca__Gathered body = TCA__GATHERED__INIT;
+        body.n_blobs = 1;
+        body.blobs = &blob;
+        Tca__Message message = TCA__MESSAGE__INIT;
+        message.body_case = TCA__MESSAGE__BODY_GATHERED;
+        message.gathered = &body;
+        session_answer(session, tag, &message, NULL, 0);
+        return;
+    }
+    struct request *request = request_new(session, place, REQUEST_GATHER, tag, gather->timeout_ns);
+    if (request)
+        request_gather(request, place->rank, gather->sequence, gather->blob);
+}
+
+/* ---- what a session has published ---- */
+
+static struct own *own_find(const struct place *place, const char *name)
+{
+    for (const struct table_entry *entry = table_first(&place->names, table_text(name)); entry;
+         entry = table_again(entry)) {
+        struct own *own = entry->owner;
+        if (strcmp(own->name, name) == 0)
+            return own;
+    }
+    return NULL;
+}
+
+/* Takes the place of an earlier one of that name. */
+static int own_set(struct tcad *tcad, struct place *place, const char *name,
+                   const uint8_t handle[HANDLE_BYTES], char *text, size_t text_bytes)
+{
+    struct own *own = own_find(place, name);
+    if (!own) {
+        int r = charge_take(tcad, &place->charge, place->user, USER_GROUPS, sizeof *own,
+                            "a published name", text, text_bytes);
+        if (r < 0)
+            return r;
+        own = calloc(1, sizeof *own);
+        if (!own) {
+            charge_lower(&place->charge, sizeof *own);
+            snprintf(text, text_bytes, "no memory for a published handle");
+            return -ENOMEM;
+        }
+        snprintf(own->name, sizeof own->name, "%s", name);
+        own->next = place->published;
+        own->link = &place->published;
+        if (own->next)
+            own->next->link = &own->next;
+        place->published = own;
+        table_add(&place->names, &own->entry, table_text(own->name), own);
+    }
+    memcpy(own->handle, handle, HANDLE_BYTES);
+    return 0;
+}
+
+static void own_drop(struct place *place, struct own *own)
+{
+    *own->link = own->next;
+    if (own->next)
+        own->next->link = own->link;
+    table_remove(&place->names, &own->entry);
+    charge_lower(&place->charge, sizeof *own);
+    free(own);
+}
+
+static void own_remove(struct place *place, const char *name)
+{
+    struct own *own = own_find(place, name);
+    if (own)
+        own_drop(place, own);
+}
+
+void place_drop_published(struct place *place)
+{
+    while (place->published)
+        own_drop(place, place->published);
+    table_deinit(&place->names);
+}
+
+/* ---- publishing ---- */
+
+static void answer_done(struct session *session, uint32_t tag)
+{
+    Tca__Done body = TCA__DONE__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_DONE;
+    message.done = &body;
+    session_answer(session, tag, &message, NULL, 0);
+}
+
+/* A group of one needs no root. A name that is to be withdrawn is there: that was checked. */
+static int publish_alone(struct session *session, struct place *place, const Tca__Publish *publish,
+                         char *text, size_t text_bytes)
+{
+    const uint32_t limit = session->tcad->conf->limits.published_per_group;
+
+    if (publish->handle.len == 0) {
+        own_remove(place, publish->name);
+        return 0;
+    }
+    if (place->names.count >= limit && !own_find(place, publish->name)) {
+        snprintf(text, text_bytes,
+                 "%u handles are published, the limit (limits.published_per_group): withdraw some, "
+                 "or raise it",
+                 limit);
+        return -EDQUOT;
+    }
+    return own_set(session->tcad, place, publish->name, publish->handle.data, text, text_bytes);
+}
+
+/* A session may withdraw only what it has published itself: to the root, all sessions of a node
+ * look alike. */
+static int check_publish(const struct place *place, const Tca__Publish *publish, char *text,
+                         size_t text_bytes)
+{
+    if (!group_name_valid(publish->name) ||
+        (publish->handle.len != 0 && publish->handle.len != HANDLE_BYTES)) {
+        snprintf(text, text_bytes,
+                 "to publish takes a name of 1 to %d bytes of plain text and a handle of %d bytes",
+                 NAME_MAX_BYTES - 1, HANDLE_BYTES);
+        return -EINVAL;
+    }
+    if (publish->handle.len == 0 && !own_find(place, publish->name)) {
+        snprintf(text, text_bytes, "this session has nothing published as \"%s\"", publish->name);
+        return -ENOENT;
+    }
+    return 0;
+}
+
+void share_withdraw(struct groups *groups, uint32_t root, uint32_t user, const char *group,
+                    const char *name)
+{
+    Tca__PeerPublish body = TCA__PEER_PUBLISH__INIT;
+    body.group = (char *)group;
+    body.user = user;
+    body.name = (char *)name;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_PEER_PUBLISH;
+    message.peer_publish = &body;
+    if (root == groups->tcad->node)
+        root_publish(groups->root, root, 0, &body);
+    else
+        peers_tell(groups->tcad->peers, root, &message);
+}
+
+void share_published(struct request *request, struct session *session, struct place *place)
+{
+    char text[512];
+    int r;
+    if (request->kind == REQUEST_WITHDRAW) {
+        own_remove(place, request->name);
+        answer_done(session, request->tag);
+    } else if (!session || !place) { /* nobody else would withdraw it */
+        share_withdraw(request->groups, request->root, request->user, request->group,
+                       request->name);
+    } else if ((r = own_set(session->tcad, place, request->name, request->handle, text,
+                            sizeof text)) < 0) {
+        share_withdraw(request->groups, request->root, request->user, request->group,
+                       request->name);
+        session_fail(session, request->tag, r, "%s", text);
+    } else {
+        answer_done(session, request->tag);
+    }
+}
+
+void group_publish(struct session *session, uint32_t tag, const Tca__Publish *publish)
+{
+    char text[GROUP_TEXT_MAX * 2];
+    struct place *place = place_of_caller(session, tag);
+    if (!place)
+        return;
+    int r = check_publish(place, publish, text, sizeof text);
+    bool local = place->group[0] == '\0';
+    if (r == 0 && local)
+        r = publish_alone(session, place, publish, text, sizeof text);
+    if (r < 0) {
+        session_fail(session, tag, r, "%s", text);
+        return;
+    }
+    if (local) {
+        answer_done(session, tag);
+        return;
+    }
+    bool withdraw = publish->handle.len == 0;
+    struct request *request =
+        request_new(session, place, withdraw ? REQUEST_WITHDRAW : REQUEST_PUBLISH, tag,
+                    session->tcad->conf->control.request_timeout_ns);
+    if (!request)
+        return;
+    snprintf(request->name, sizeof request->name, "%s", publish->name);
+    if (!withdraw)
+        memcpy(request->handle, publish->handle.data, HANDLE_BYTES);
+
+    Tca__PeerPublish body = TCA__PEER_PUBLISH__INIT;
+    body.group = place->group;
+    body.user = place->user;
+    body.name = publish->name;
+    body.handle = publish->handle;
+    body.replace = own_find(place, publish->name) != NULL;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_PEER_PUBLISH;
+    message.peer_publish = &body;
+    request_send(request, &message);
+}
+
+/* ---- looking up ---- */
+
+static void answer_found(struct session *session, uint32_t tag, const uint8_t handle[HANDLE_BYTES])
+{
+    Tca__Found body = TCA__FOUND__INIT;
+    body.handle = (ProtobufCBinaryData){.len = HANDLE_BYTES, .data = (uint8_t *)handle};
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_FOUND;
+    message.found = &body;
+    session_answer(session, tag, &message, NULL, 0);
+}
+
+void group_lookup(struct session *session, uint32_t tag, const Tca__Lookup *lookup)
+{
+    struct place *place = place_of_caller(session, tag);
+    if (!place)
+        return;
+    if (!group_name_valid(lookup->name)) {
+        session_fail(session, tag, -EINVAL, "a published name has 1 to %d bytes of plain text",
+                     NAME_MAX_BYTES - 1);
+        return;
+    }
+    if (place->group[0] == '\0') {
+        const struct own *own = own_find(place, lookup->name);
+        if (own)
+            answer_found(session, tag, own->handle);
+        else /* there is nobody else who might */
+            session_fail(session, tag, -ENOENT, "nothing is published as \"%s\"", lookup->name);
+        return;
+    }
+    struct request *request = request_new(session, place, REQUEST_LOOKUP, tag, lookup->timeout_ns);
+    if (!request)
+        return;
+    Tca__PeerLookup body = TCA__PEER_LOOKUP__INIT;
+    body.group = place->group;
+    body.user = place->user;
+    body.name = lookup->name;
+    body.timeout_ns = lookup->timeout_ns;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_PEER_LOOKUP;
+    message.peer_lookup = &body;
+    request_send(request, &message);
+}

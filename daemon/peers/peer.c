@@ -1,0 +1,310 @@
+#include "daemon/peers/peer.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "config/text.h"
+#include "daemon/base/log.h"
+#include "daemon/peers/peer_internal.h"
+#include "daemon/tcad.h"
+
+uint64_t peer_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+void peer_clean(char *text)
+{
+    bool plain = config_text_clean(text, strlen(text));
+    for (; *text && !plain; text++)
+        if (*text < ' ' || *text >= 0x7f)
+            *text = '?';
+}
+
+/* ---- the table of peers ---- */
+
+struct peer *peer_find(const struct peers *peers, uint32_t node)
+{
+    return node < PEER_NODES_MAX ? peers->by_node[node] : NULL;
+}
+
+static struct peer *peer_free(struct peer *peer)
+{
+    connection_free(peer->connection);
+    resolve_cancel(peer->resolve);
+    pulse_free(peer->pulse);
+    free(peer->name);
+    free(peer->address);
+    free(peer);
+    return NULL;
+}
+
+/* Where it is now: 1 when that is news, 0, or -ENOMEM. */
+static int peer_place(struct peer *peer, const struct cluster_node *node)
+{
+    if (peer->name && strcmp(peer->name, node->name) == 0 &&
+        strcmp(peer->address, node->address) == 0 && peer->port == node->port)
+        return 0;
+    char *name = strdup(node->name), *address = strdup(node->address);
+    if (!name || !address) {
+        free(name);
+        free(address);
+        return -ENOMEM;
+    }
+    free(peer->name);
+    free(peer->address);
+    peer->name = name;
+    peer->address = address;
+    peer->port = node->port;
+    return 1;
+}
+
+int peer_get(struct peers *peers, uint32_t node, struct peer **ret_peer)
+{
+    struct peer *peer = peer_find(peers, node);
+    if (peer) {
+        *ret_peer = peer;
+        return 0;
+    }
+    const struct cluster_node *place = cluster_by_id(peers->tcad->cluster, node);
+    if (!place || node >= PEER_NODES_MAX || node == peers->tcad->node)
+        return -EINVAL;
+    peer = calloc(1, sizeof *peer);
+    if (!peer)
+        return -ENOMEM;
+    peer->peers = peers;
+    peer->node = node;
+    peer->since_ns = peer_now_ns();
+    question_list_init(&peer->questions);
+    if (peer_place(peer, place) < 0) {
+        peer_free(peer);
+        return -ENOMEM;
+    }
+    peer->next = peers->first;
+    peers->first = peer;
+    peers->by_node[node] = peer;
+    *ret_peer = peer;
+    return 0;
+}
+
+/* ---- listening ---- */
+
+/* Without them the connections alone tell who lives. */
+static void begin_pulses(struct peers *peers, const struct sockaddr *address, socklen_t bytes)
+{
+    int r = pulses_new(peers->tcad->loop, peers->tcad->node, address, bytes, &peers->pulses);
+    if (r < 0)
+        log_warning(NULL,
+                    "no heartbeats besides those of the connections: %s (a UDP socket at "
+                    "control.listen): a node that is busy for control.heartbeat_timeout counts as "
+                    "down",
+                    strerrordesc_np(-r));
+}
+
+static int listen_here(struct peers *peers, char *text, size_t text_bytes)
+{
+    const struct config_address *where = &peers->tcad->conf->control.listen;
+    struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                             .ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *found;
+    char port[8];
+
+    snprintf(port, sizeof port, "%u", where->port);
+    int r = getaddrinfo(where->host, port, &hints, &found);
+    if (r != 0) {
+        snprintf(text, text_bytes, "cannot listen on %s:%s (control.listen): %s", where->host, port,
+                 gai_strerror(r));
+        return -EADDRNOTAVAIL;
+    }
+    r = listener_tcp(peers->tcad->loop, found->ai_addr, found->ai_addrlen, connection_accepted,
+                     peers, &peers->listener);
+    if (r == 0)
+        begin_pulses(peers, found->ai_addr, found->ai_addrlen);
+    freeaddrinfo(found);
+    if (r < 0)
+        snprintf(text, text_bytes, "cannot listen on %s:%s (control.listen): %s", where->host, port,
+                 strerrordesc_np(-r));
+    return r;
+}
+
+/* What the configuration asks for and is not there yet: the key, the listening socket. */
+static int open_up(struct peers *peers, char *text, size_t text_bytes)
+{
+    const struct tcad_conf *conf = peers->tcad->conf;
+
+    if (peers->tcad->cluster->count < 2)
+        return 0; /* alone: nobody may connect, and nobody is there to be connected to */
+    if (conf->control.security == CONF_SECURITY_TLS && !peers->tls) {
+        if (!conf->control.key_file) {
+            snprintf(text, text_bytes,
+                     "control.key_file is not set: set it, or control.security = plain");
+            return -EINVAL;
+        }
+        int r = tls_new(conf->control.key_file, text, text_bytes, &peers->tls);
+        if (r < 0)
+            return r;
+    }
+    if (conf->control.listen.host[0] && !peers->listener)
+        return listen_here(peers, text, text_bytes);
+    return 0;
+}
+
+/* ---- life ---- */
+
+/* An own copy of a hello. */
+static Tca__Message *copy_hello(const Tca__PeerHello *hello)
+{
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_PEER_HELLO;
+    message.peer_hello = (Tca__PeerHello *)hello;
+    size_t bytes = tca__message__get_packed_size(&message);
+    uint8_t *packed = malloc(bytes);
+    if (!packed)
+        return NULL;
+    tca__message__pack(&message, packed);
+    Tca__Message *copy = tca__message__unpack(NULL, bytes, packed);
+    free(packed);
+    return copy;
+}
+
+int peers_new(struct tcad *tcad, const Tca__PeerHello *hello, const struct peers_events *events,
+              char *text, size_t text_bytes, struct peers **ret_peers)
+{
+    struct peers *peers = calloc(1, sizeof *peers);
+    if (!peers) {
+        snprintf(text, text_bytes, "out of memory");
+        return -ENOMEM;
+    }
+    peers->tcad = tcad;
+    peers->events = *events;
+    peers->ungreeted_last = &peers->ungreeted;
+    question_list_init(&peers->local);
+    /* A late answer to a tag of the daemon that was here before must not fit one of ours. */
+    if (getrandom(&peers->last_tag, sizeof peers->last_tag, GRND_NONBLOCK) < 0)
+        peers->last_tag = (uint32_t)peer_now_ns();
+
+    snprintf(text, text_bytes, "out of memory");
+    int r = -ENOMEM;
+    peers->by_node =
+        calloc(PEER_NODES_MAX, sizeof *peers->by_node); /* touched only where there are peers */
+    peers->hello = copy_hello(hello);
+    if (peers->by_node && peers->hello)
+        r = loop_timer_new(tcad->loop, peers_watch, peers, &peers->tick);
+    if (r == 0)
+        r = loop_timer_new(tcad->loop, questions_deliver_local, peers, &peers->local_timer);
+    if (r == 0)
+        r = open_up(peers, text, text_bytes);
+    if (r < 0) {
+        peers_free(peers);
+        return r;
+    }
+    *ret_peers = peers;
+    return 0;
+}
+
+struct peers *peers_free(struct peers *peers)
+{
+    if (!peers)
+        return NULL;
+    listener_free(peers->listener);
+    while (peers->ungreeted)
+        connection_free(peers->ungreeted);
+    questions_free(peers);
+    while (peers->first) {
+        struct peer *peer = peers->first;
+        peers->first = peer->next;
+        peer_free(peer);
+    }
+    pulses_free(peers->pulses);
+    loop_timer_free(peers->tick);
+    loop_timer_free(peers->local_timer);
+    tls_free(peers->tls);
+    if (peers->hello)
+        tca__message__free_unpacked(peers->hello, NULL);
+    free(peers->by_node);
+    free(peers);
+    return NULL;
+}
+
+/* ---- the cluster file has changed ---- */
+
+static void drop(struct peer *peer, const char *why)
+{
+    if (peer->state != PEER_IDLE && peer->state != PEER_DOWN)
+        peer_move(peer, PEER_DOWN, -EHOSTDOWN, why);
+    peer->attempt_ns = 0;
+}
+
+void peers_reload(struct peers *peers)
+{
+    char text[PEER_TEXT_MAX];
+
+    for (struct peer **at = &peers->first; *at;) {
+        struct peer *peer = *at;
+        const struct cluster_node *node = cluster_by_id(peers->tcad->cluster, peer->node);
+        if (node && strcmp(node->name, peer->name) == 0) {
+            if (peer_place(peer, node) != 0)
+                drop(peer, "the cluster file gives it another address");
+            at = &peer->next;
+            continue;
+        }
+        drop(peer, "it is no longer in the cluster file");
+        while (*at != peer) /* the news of it may have brought others in */
+            at = &(*at)->next;
+        *at = peer->next;
+        peers->by_node[peer->node] = NULL;
+        peer_free(peer);
+    }
+    if (open_up(peers, text, sizeof text) < 0)
+        log_error(NULL, "other nodes cannot connect: %s", text);
+}
+
+/* ---- displays ---- */
+
+bool peers_is_up(const struct peers *peers, uint32_t node)
+{
+    const struct peer *peer = peer_find(peers, node);
+    return peer ? peer->state == PEER_UP : node == peers->tcad->node;
+}
+
+int peers_info(const struct peers *peers, uint32_t node, struct peer_info *ret_info)
+{
+    const struct tcad *tcad = peers->tcad;
+    const struct peer *peer = peer_find(peers, node);
+
+    if (node == tcad->node)
+        *ret_info = (struct peer_info){.node = node,
+                                       .state = "self",
+                                       .since_ns = tcad->since_ns,
+                                       .incarnation = tcad->incarnation,
+                                       .version = TCAD_VERSION,
+                                       .last_error = ""};
+    else if (peer)
+        *ret_info = (struct peer_info){
+            .node = node,
+            .state = peer_state_name(peer->state),
+            .since_ns = peer->since_ns,
+            .rtt_ns = peer->rtt_ns,
+            .incarnation = peer->incarnation,
+            .version = peer->version,
+            .last_error = peer->last_error,
+            .sent_bytes = peer->sent_bytes,
+            .received_bytes = peer->received_bytes,
+        };
+    else if (cluster_by_id(tcad->cluster, node))
+        *ret_info = (struct peer_info){.node = node,
+                                       .state = "idle", /* since nobody knows when */
+                                       .version = "",
+                                       .last_error = ""};
+    else
+        return -EINVAL;
+    return 0;
+}

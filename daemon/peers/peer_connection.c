@@ -1,0 +1,259 @@
+/*
+ * A connection: both sides say hello; each checks the other's, then says Done, or Failure with the
+ * reason; who has both, their hello and their Done, is up. From then on it carries questions,
+ * answers and pings.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/message.h"
+#include "daemon/peers/peer_internal.h"
+#include "daemon/tcad.h"
+#include "proto/frame.h"
+
+enum { LINGER_MS = 1000 };
+
+/* ---- those without a peer ---- */
+
+void connection_complain(struct peers *peers, const char *from, const char *text)
+{
+    log_limited(&peers->complaints, LOG_LEVEL_WARNING, NULL, "connection from %s dropped: %s", from,
+                text);
+}
+
+void connection_unwatch(struct connection *connection)
+{
+    struct peers *peers = connection->peers;
+
+    if (!connection->link)
+        return;
+    *connection->link = connection->next;
+    if (connection->next)
+        connection->next->link = connection->link;
+    else
+        peers->ungreeted_last = connection->link;
+    connection->link = NULL;
+    peers->ungreeted_count--;
+}
+
+/* Puts an inbound one, or one that is only to get its last words out, under the eyes of the tick.
+ */
+static void connection_watch(struct connection *connection, uint64_t timeout_ns)
+{
+    struct peers *peers = connection->peers;
+
+    connection_unwatch(connection);
+    if (peers->ungreeted_count == UNGREETED_MAX) {
+        connection_complain(peers, peers->ungreeted->from,
+                            "too many connections that have not greeted");
+        connection_free(peers->ungreeted);
+    }
+    connection->deadline_ns = peer_now_ns() + timeout_ns;
+    connection->next = NULL;
+    connection->link = peers->ungreeted_last;
+    *peers->ungreeted_last = connection;
+    peers->ungreeted_last = &connection->next;
+    peers->ungreeted_count++;
+    peers_tick_soon(peers);
+}
+
+struct connection *connection_free(struct connection *connection)
+{
+    if (!connection)
+        return NULL;
+    connection_unwatch(connection);
+    stream_free(connection->stream);
+    if (connection->hello)
+        tca__message__free_unpacked(connection->hello, NULL);
+    free(connection);
+    return NULL;
+}
+
+/* It is over, but what was said last should still get out: takes it from its peer. */
+static struct peer *let_linger(struct connection *connection)
+{
+    struct peer *peer = connection->peer;
+
+    if (peer)
+        peer->connection = NULL;
+    connection->peer = NULL;
+    connection->refused = true;
+    connection_watch(connection, LINGER_MS * MS);
+    return peer;
+}
+
+void connection_fail(struct connection *connection, int error, const char *text)
+{
+    struct peers *peers = connection->peers;
+    struct peer *peer = connection->peer;
+    char where[PEER_TEXT_MAX];
+
+    if (connection->refused) {
+        connection_free(connection);
+        return;
+    }
+    snprintf(where, sizeof where, "%s: %s", connection->from, text);
+    if (!peer)
+        connection_complain(peers, connection->from, text);
+    if (error == -EPROTONOSUPPORT)
+        let_linger(connection); /* it still has to hear which version ours is */
+    else if (!peer)
+        connection_free(connection);
+    if (peer)
+        peer_move(peer, PEER_DOWN, error, where);
+}
+
+/* ---- sending ---- */
+
+int connection_send_bytes(struct connection *connection, uint32_t tag, const void *bytes,
+                          size_t count)
+{
+    int r = stream_send(connection->stream, tag, bytes, count);
+    if (r < 0) {
+        connection->broken = true;
+        peers_tick_soon(connection->peers);
+    } else if (connection->peer) {
+        connection->peer->sent_bytes += count + sizeof(struct frame_header);
+    }
+    return r;
+}
+
+int connection_send(struct connection *connection, uint32_t tag, const Tca__Message *message)
+{
+    uint8_t small[512];
+    size_t count = tca__message__get_packed_size(message);
+    if (count > FRAME_PAYLOAD_MAX)
+        return -EMSGSIZE;
+    uint8_t *bytes = count <= sizeof small ? small : malloc(count);
+    if (!bytes) {
+        connection->broken = true; /* the other side waits for it */
+        peers_tick_soon(connection->peers);
+        return -ENOMEM;
+    }
+    tca__message__pack(message, bytes);
+    int r = connection_send_bytes(connection, tag, bytes, count);
+    if (bytes != small)
+        free(bytes);
+    return r;
+}
+
+void connection_refuse(struct connection *connection, int error, char *text)
+{
+    struct peers *peers = connection->peers;
+
+    peer_clean(text);
+    Tca__Failure failure;
+    Tca__Message message;
+    message_failure(&message, &failure, error, text);
+    connection_send(connection, 0, &message);
+
+    if (!connection->ours && error != -EALREADY)
+        connection_complain(peers, connection->from, text);
+    struct peer *peer = let_linger(connection);
+    if (peer)
+        peer_move(peer, PEER_DOWN, error, text);
+}
+
+/* ---- what the stream tells ---- */
+
+static void on_ready(void *context)
+{
+    struct connection *connection = context;
+    if (connection->ours)
+        peer_move(connection->peer, PEER_GREETING, 0, NULL);
+    connection_send_hello(connection);
+}
+
+static void on_frame(void *context, uint32_t tag, const void *payload, size_t bytes)
+{
+    struct connection *connection = context;
+    struct peer *peer = connection->peer;
+
+    if (connection->refused)
+        return;
+    Tca__Message *message = message_unpack(payload, bytes);
+    if (!message) {
+        connection_fail(connection, -EPROTO, "a message that cannot be read");
+        return;
+    }
+    if (peer) {
+        peer->heard_ns = peer_now_ns();
+        peer->received_bytes += bytes + sizeof(struct frame_header);
+    }
+    bool taken = false;
+    if (peer && peer->state == PEER_UP)
+        connection_message(connection, tag, message);
+    else
+        taken = connection_greeting(connection, message);
+    if (!taken)
+        tca__message__free_unpacked(message, NULL);
+}
+
+static void on_closed(void *context, int error, const char *text)
+{
+    connection_fail(context, error, text);
+}
+
+/* ---- making them ---- */
+
+static struct connection *connection_new(struct peers *peers, struct peer *peer, const char *from)
+{
+    struct connection *connection = calloc(1, sizeof *connection);
+    if (!connection)
+        return NULL;
+    connection->peers = peers;
+    connection->peer = peer;
+    connection->ours = peer != NULL;
+    snprintf(connection->from, sizeof connection->from, "%s", from);
+    return connection;
+}
+
+static struct stream_events events_of(struct connection *connection)
+{
+    return (struct stream_events){
+        .ready = on_ready, .frame = on_frame, .closed = on_closed, .context = connection};
+}
+
+int connection_connect(struct peer *peer, const struct sockaddr *address, socklen_t address_bytes)
+{
+    struct peers *peers = peer->peers;
+    char to[96];
+
+    if (peers->tcad->conf->control.security == CONF_SECURITY_TLS && !peers->tls)
+        return -ENOKEY; /* was said when the configuration was loaded */
+    snprintf(to, sizeof to, "%.80s:%u", peer->address, peer->port);
+    struct connection *connection = connection_new(peers, peer, to);
+    if (!connection)
+        return -ENOMEM;
+    struct stream_events events = events_of(connection);
+    int r = stream_connect(peers->tcad->loop, peers->tls, address, address_bytes, &events,
+                           &connection->stream);
+    if (r < 0) {
+        connection_free(connection);
+        return r;
+    }
+    peer->connection = connection;
+    return 0;
+}
+
+void connection_accepted(void *context, int fd, const char *from)
+{
+    struct peers *peers = context;
+    struct connection *connection = connection_new(peers, NULL, from);
+    if (!connection) {
+        close(fd);
+        return;
+    }
+    struct stream_events events = events_of(connection);
+    int r = stream_accept(peers->tcad->loop, peers->tls, fd, &events, &connection->stream);
+    if (r < 0) {
+        connection_complain(peers, from, strerrordesc_np(-r));
+        connection_free(connection);
+        return;
+    }
+    connection_watch(connection, peers->tcad->conf->control.request_timeout_ns);
+}

@@ -1,0 +1,381 @@
+/* Questions: from peers_ask() to the one call of answered(). Those to the own node take the same
+ * way, without a wire. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/message.h"
+#include "daemon/peers/peer_internal.h"
+#include "daemon/tcad.h"
+#include "proto/frame.h"
+#include "proto/status.h"
+
+/* ---- keeping them ---- */
+
+static struct question *question_find(struct peers *peers, uint32_t node, uint32_t tag)
+{
+    const struct table_entry *entry = table_first(&peers->questions, tag);
+    for (; entry; entry = table_again(entry)) {
+        struct question *question = entry->owner;
+        if (question->node == node && !question->finished)
+            return question;
+    }
+    return NULL;
+}
+
+static uint32_t new_tag(struct peers *peers)
+{
+    do
+        peers->last_tag++;
+    while (peers->last_tag == 0);
+    return peers->last_tag;
+}
+
+void question_list_init(struct question_list *list)
+{
+    *list = (struct question_list){.last = &list->first};
+}
+
+static void list_append(struct question_list *list, struct question *question)
+{
+    question->list = list;
+    question->link = list->last;
+    question->next = NULL;
+    *list->last = question;
+    list->last = &question->next;
+}
+
+static void list_remove(struct question *question)
+{
+    if (!question->list)
+        return;
+    *question->link = question->next;
+    if (question->next)
+        question->next->link = question->link;
+    else
+        question->list->last = question->link;
+    question->list = NULL;
+}
+
+static void question_free(struct peers *peers, struct question *question)
+{
+    table_remove(&peers->questions, &question->entry);
+    list_remove(question);
+    free(question->bytes);
+    free(question->text);
+    free(question);
+}
+
+/* Takes it out of everything, then tells the asker: whatever that does, this question is history.
+ */
+static void finish(struct peers *peers, struct question *question, int status,
+                   const Tca__Message *answer, const char *text)
+{
+    peer_answered *answered = question->answered;
+    void *context = question->context;
+
+    question_free(peers, question);
+    answered(context, status, answer, text);
+}
+
+static void finish_with(struct peers *peers, struct question *question, const Tca__Message *answer)
+{
+    if (answer->body_case != TCA__MESSAGE__BODY_FAILURE) {
+        finish(peers, question, 0, answer, "");
+        return;
+    }
+    int status = status_from_wire(answer->failure->status);
+    char text[PEER_TEXT_MAX * 4];
+    snprintf(text, sizeof text, "%s", answer->failure->text);
+    peer_clean(text);
+    finish(peers, question, status < 0 ? status : -EPROTO, NULL, text);
+}
+
+/* ---- packing ---- */
+
+static uint8_t *pack(const Tca__Message *message, size_t *ret_count)
+{
+    size_t count = tca__message__get_packed_size(message);
+    uint8_t *bytes = count <= FRAME_PAYLOAD_MAX ? malloc(count + 1) : NULL;
+    if (bytes)
+        *ret_count = tca__message__pack(message, bytes);
+    return bytes;
+}
+
+/* ---- what is delivered from the loop: questions and answers of the own node, and failures that
+ * are known at once ---- */
+
+static void put_local(struct peers *peers, struct question *question)
+{
+    list_remove(question);
+    list_append(&peers->local, question);
+    loop_timer_set(peers->local_timer, 0, 0);
+}
+
+/* Calls back with this, from the loop. */
+static void finish_later(struct peers *peers, struct question *question, int status,
+                         const char *text)
+{
+    question->finished = true;
+    question->status = status;
+    question->text = strdup(text);
+    free(question->bytes);
+    question->bytes = NULL;
+    put_local(peers, question);
+}
+
+/* The own node has answered. */
+static void answer_later(struct peers *peers, struct question *question, const Tca__Message *answer)
+{
+    question->bytes = pack(answer, &question->count);
+    if (!question->bytes) {
+        finish_later(peers, question, -ENOMEM,
+                     "out of memory, or an answer beyond the limit of 64 MiB");
+        return;
+    }
+    question->finished = true;
+    put_local(peers, question);
+}
+
+static void deliver(struct peers *peers, struct question *question)
+{
+    uint32_t tag = question->tag, node = question->node;
+    Tca__Message *message = NULL;
+    bool finished = question->finished;
+    char *text = question->text;
+
+    question->text = NULL;
+    if (question->bytes) {
+        message = tca__message__unpack(NULL, question->count, question->bytes);
+        free(question->bytes);
+        question->bytes = NULL;
+        if (!message) {
+            finish(peers, question, -ENOMEM, NULL, "out of memory for a message");
+            return;
+        }
+    }
+    if (!finished) /* stays in its bucket until peers_answer() */
+        peers->events.asked(peers->events.context, node, tag, message);
+    else if (message)
+        finish_with(peers, question, message);
+    else
+        finish(peers, question, question->status, NULL, text ? text : "out of memory");
+    free(text);
+    if (message)
+        tca__message__free_unpacked(message, NULL);
+}
+
+void questions_deliver_local(void *context)
+{
+    struct peers *peers = context;
+
+    while (peers->local.first) {
+        struct question *question = peers->local.first;
+        list_remove(question);
+        deliver(peers, question);
+        if (loop_slice_over(peers->tcad->loop))
+            break; /* the others have their turn first */
+    }
+    if (peers->local.first)
+        loop_timer_set(peers->local_timer, 0, 0);
+}
+
+/* ---- asking ---- */
+
+static struct question *question_new(struct peers *peers, uint32_t node, uint64_t timeout_ns,
+                                     peer_answered *answered, void *context)
+{
+    struct question *question = calloc(1, sizeof *question);
+    if (!question)
+        return NULL;
+    uint64_t now = peer_now_ns();
+    question->tag = new_tag(peers);
+    question->node = node;
+    question->deadline_ns = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
+    question->answered = answered;
+    question->context = context;
+    table_add(&peers->questions, &question->entry, question->tag, question);
+    return question;
+}
+
+static void question_send(struct peer *peer, struct question *question)
+{
+    if (connection_send_bytes(peer->connection, question->tag, question->bytes, question->count) <
+        0)
+        return; /* that is the connection's end, and then the question's */
+    free(question->bytes);
+    question->bytes = NULL;
+}
+
+void questions_send(struct peer *peer)
+{
+    for (struct question *question = peer->questions.first; question; question = question->next)
+        if (question->bytes)
+            question_send(peer, question);
+}
+
+static void ask_peer(struct peers *peers, struct question *question)
+{
+    struct peer *peer;
+    char text[PEER_TEXT_MAX + 128];
+
+    int r = peer_get(peers, question->node, &peer);
+    if (r < 0) {
+        snprintf(text, sizeof text, "node %u is not in the cluster file", question->node);
+        finish_later(peers, question, r, r == -EINVAL ? text : "out of memory");
+        return;
+    }
+    if (peer->state == PEER_IDLE || peer->state == PEER_DOWN) {
+        /* Before the question is in the peer's list: when connecting fails at once, answered() must
+         * wait for the loop. */
+        if (peer_connect(peer) == -EAGAIN || peer->state == PEER_DOWN) {
+            snprintf(text, sizeof text, "node %s (id %u) is down: %s", peer->name, peer->node,
+                     peer->last_error);
+            finish_later(peers, question, -EHOSTDOWN, text);
+            return;
+        }
+    }
+    list_append(&peer->questions, question);
+    if (peer->state == PEER_UP)
+        question_send(peer, question);
+}
+
+void peers_ask(struct peers *peers, uint32_t node, const Tca__Message *message, uint64_t timeout_ns,
+               peer_answered *answered, void *context)
+{
+    struct question *question = question_new(peers, node, timeout_ns, answered, context);
+    if (!question) {
+        /* Nowhere to keep even the failure: the one case where the asker hears of it at once. */
+        answered(context, -ENOMEM, NULL, "out of memory for a question");
+        return;
+    }
+    peers_tick_soon(peers);
+    question->bytes = pack(message, &question->count);
+    if (!question->bytes)
+        finish_later(peers, question, -ENOMEM,
+                     "out of memory for a question, or one beyond the limit of 64 MiB");
+    else if (node == peers->tcad->node)
+        put_local(peers, question);
+    else
+        ask_peer(peers, question);
+}
+
+void peers_tell(struct peers *peers, uint32_t node, const Tca__Message *message)
+{
+    struct peer *peer = peer_find(peers, node);
+    if (peer && peer->state == PEER_UP)
+        connection_send(peer->connection, 0, message);
+}
+
+/* ---- answering ---- */
+
+/* A binding that came after its time-out: the other node would keep it for as long as the asking
+ * session lives. */
+static void give_back(struct peers *peers, uint32_t node, const Tca__PeerBound *bound)
+{
+    uint64_t binding = bound->binding;
+    Tca__PeerUnbind unbind = TCA__PEER_UNBIND__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    unbind.n_bindings = 1;
+    unbind.bindings = &binding;
+    message.body_case = TCA__MESSAGE__BODY_PEER_UNBIND;
+    message.peer_unbind = &unbind;
+    peers_tell(peers, node, &message);
+}
+
+void question_answered(struct peers *peers, uint32_t node, uint32_t tag, const Tca__Message *answer)
+{
+    struct question *question = question_find(peers, node, tag);
+    if (question && !question->bytes) /* not one that has not even been sent */
+        finish_with(peers, question, answer);
+    else if (!question && answer->body_case == TCA__MESSAGE__BODY_PEER_BOUND)
+        give_back(peers, node, answer->peer_bound);
+}
+
+void peers_answer(struct peers *peers, uint32_t node, uint32_t tag, const Tca__Message *answer)
+{
+    if (tag == 0)
+        return; /* was told, not asked */
+    if (node == peers->tcad->node) {
+        struct question *question = question_find(peers, node, tag);
+        if (question && !question->bytes)
+            answer_later(peers, question, answer);
+        return;
+    }
+    struct peer *peer = peer_find(peers, node);
+    if (peer && peer->state == PEER_UP)
+        connection_send(peer->connection, tag, answer);
+}
+
+void peers_fail(struct peers *peers, uint32_t node, uint32_t tag, int error, const char *format,
+                ...)
+{
+    char text[PEER_TEXT_MAX * 2];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+
+    Tca__Failure failure;
+    Tca__Message message;
+    message_failure(&message, &failure, error, text);
+    peers_answer(peers, node, tag, &message);
+}
+
+/* ---- ends ---- */
+
+void questions_fail(struct peer *peer, int error, const char *text)
+{
+    /* Those only: what answered() asks anew is not failed with them. */
+    struct question_list failed;
+    question_list_init(&failed);
+    while (peer->questions.first) {
+        struct question *question = peer->questions.first;
+        list_remove(question);
+        list_append(&failed, question);
+    }
+    while (failed.first)
+        finish(peer->peers, failed.first, error, NULL, text);
+}
+
+static void expire(struct peers *peers, struct question *question)
+{
+    const struct cluster_node *node = cluster_by_id(peers->tcad->cluster, question->node);
+    char text[PEER_TEXT_MAX];
+
+    snprintf(text, sizeof text, "node %s (id %u) has not answered in time", node ? node->name : "?",
+             question->node);
+    finish_later(peers, question, -ETIMEDOUT, text);
+}
+
+struct expiring {
+    struct peers *peers;
+    uint64_t now_ns;
+};
+
+static void expire_if_due(void *context, void *owner)
+{
+    const struct expiring *expiring = context;
+    struct question *question = owner;
+    if (!question->finished && question->deadline_ns <= expiring->now_ns)
+        expire(expiring->peers, question);
+}
+
+void questions_expire(struct peers *peers, uint64_t now_ns)
+{
+    struct expiring expiring = {peers, now_ns};
+    table_each(&peers->questions, expire_if_due, &expiring);
+}
+
+static void free_one(void *context, void *question)
+{
+    question_free(context, question);
+}
+
+void questions_free(struct peers *peers)
+{
+    table_each(&peers->questions, free_one, peers);
+    table_deinit(&peers->questions);
+}

@@ -1,0 +1,161 @@
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/remedy.h"
+#include "daemon/peers/peer_internal.h"
+#include "daemon/tcad.h"
+
+enum { RETRY_MS = 1000 };
+
+static const bool legal[PEER_STATE_COUNT][PEER_STATE_COUNT] = {
+    [PEER_IDLE] = {[PEER_CONNECTING] = true, [PEER_GREETING] = true},
+    [PEER_CONNECTING] = {[PEER_GREETING] = true, [PEER_DOWN] = true},
+    [PEER_GREETING] = {[PEER_UP] = true, [PEER_DOWN] = true},
+    [PEER_UP] = {[PEER_DOWN] = true},
+    [PEER_DOWN] = {[PEER_CONNECTING] = true, [PEER_GREETING] = true},
+};
+
+bool peer_may(enum peer_state from, enum peer_state to)
+{
+    return legal[from][to];
+}
+
+const char *peer_state_name(enum peer_state state)
+{
+    static const char *const names[PEER_STATE_COUNT] = {
+        [PEER_IDLE] = "idle",           [PEER_CONNECTING] = "connecting",
+        [PEER_GREETING] = "connecting", [PEER_UP] = "up",
+        [PEER_DOWN] = "down",
+    };
+    return names[state];
+}
+
+/* Heartbeats beside the connection, where both sides have them. */
+static void begin_pulse(struct peer *peer, const Tca__PeerHello *hello)
+{
+    const struct connection *connection = peer->connection;
+    struct peers *peers = peer->peers;
+    struct pulse_args args = {.node = peer->node,
+                              .interval_ns = peers->tcad->conf->control.heartbeat_interval_ns / 2};
+    struct sockaddr_storage address;
+    socklen_t bytes = sizeof address;
+
+    if (!peers->pulses || hello->heartbeat_port == 0 ||
+        hello->heartbeat_key.len != sizeof args.key_out)
+        return;
+    if (connection->ours && stream_peer_address(connection->stream, &address, &bytes) == 0) {
+        if (address.ss_family == AF_INET6)
+            ((struct sockaddr_in6 *)&address)->sin6_port = htons((uint16_t)hello->heartbeat_port);
+        else
+            ((struct sockaddr_in *)&address)->sin_port = htons((uint16_t)hello->heartbeat_port);
+        args.address = (struct sockaddr *)&address;
+        args.address_bytes = bytes;
+    }
+    memcpy(args.key_in, connection->heartbeat_key, sizeof args.key_in);
+    memcpy(args.key_out, hello->heartbeat_key.data, sizeof args.key_out);
+    pulse_new(peers->pulses, &args, &peer->pulse); /* without memory the connection must do */
+}
+
+static void go_up(struct peer *peer)
+{
+    struct connection *connection = peer->connection;
+    struct peers *peers = peer->peers;
+    const Tca__PeerHello *hello = connection->hello->peer_hello;
+    char fields[48];
+
+    peer->incarnation = hello->incarnation;
+    snprintf(peer->version, sizeof peer->version, "%s", hello->daemon_version);
+    peer_clean(peer->version);
+    peer->last_error[0] = '\0';
+    peer->heard_ns = peer->since_ns;
+    peer->heard_bytes = stream_received_bytes(connection->stream);
+    peer->ping_ns = 0;
+    peer->rtt_ns = 0;
+    begin_pulse(peer, hello);
+    snprintf(fields, sizeof fields, "TCAD_NODE=%u", peer->node);
+    log_info(fields, "node %s (id %u) is up", peer->name, peer->node);
+
+    /* The event may end the connection: the hello must not go with it. */
+    Tca__Message *message = connection->hello;
+    connection->hello = NULL;
+    peers->events.up(peers->events.context, peer->node, peer->incarnation, message->peer_hello);
+    tca__message__free_unpacked(message, NULL);
+    if (peer->state == PEER_UP)
+        questions_send(peer);
+}
+
+static void go_down(struct peer *peer, bool was_up, int error, const char *text)
+{
+    struct peers *peers = peer->peers;
+    char fields[48], failure[PEER_TEXT_MAX + 128];
+
+    peer->connection = connection_free(peer->connection);
+    peer->resolve = resolve_cancel(peer->resolve);
+    peer->pulse = pulse_free(peer->pulse);
+    snprintf(peer->last_error, sizeof peer->last_error, "%s", text);
+    snprintf(failure, sizeof failure, "node %s (id %u) is down: %s", peer->name, peer->node,
+             peer->last_error);
+    snprintf(fields, sizeof fields, "TCAD_NODE=%u", peer->node);
+    log_warning(fields, "%s", failure);
+
+    questions_fail(peer, -EHOSTDOWN, failure);
+    if (was_up)
+        peers->events.down(peers->events.context, peer->node, error, failure);
+}
+
+void peer_move(struct peer *peer, enum peer_state to, int error, const char *text)
+{
+    enum peer_state from = peer->state;
+
+    assert(peer_may(from, to));
+    peer->state = to;
+    peer->since_ns = peer_now_ns();
+    if (to == PEER_CONNECTING || to == PEER_GREETING) {
+        peer->deadline_ns = peer->since_ns + peer->peers->tcad->conf->control.request_timeout_ns;
+        peers_tick_soon(peer->peers);
+    } else if (to == PEER_UP) {
+        go_up(peer);
+    } else if (to == PEER_DOWN) {
+        go_down(peer, from == PEER_UP, error, text);
+    }
+}
+
+/* ---- connecting ---- */
+
+void peer_resolved(struct peer *peer, int error, const struct sockaddr *address, socklen_t bytes,
+                   const char *text)
+{
+    char why[PEER_TEXT_MAX];
+
+    peer->resolve = NULL;
+    if (error == 0) {
+        error = connection_connect(peer, address, bytes);
+        text = error < 0 ? remedy_text(error) : "";
+    }
+    if (error < 0) {
+        snprintf(why, sizeof why, "%s:%u: %s", peer->address, peer->port, text);
+        peer_move(peer, PEER_DOWN, error, why);
+    }
+}
+
+int peer_connect(struct peer *peer)
+{
+    struct sockaddr_storage address;
+    socklen_t bytes;
+    uint64_t now = peer_now_ns();
+
+    if (peer->attempt_ns && now - peer->attempt_ns < RETRY_MS * MS)
+        return -EAGAIN;
+    peer->attempt_ns = now;
+    peer_move(peer, PEER_CONNECTING, 0, NULL);
+    int r = resolve_start(peer, &address, &bytes);
+    if (r > 0)
+        peer_resolved(peer, 0, (struct sockaddr *)&address, bytes, NULL);
+    else if (r < 0)
+        peer_resolved(peer, r, NULL, 0, "cannot look up its address");
+    return 0;
+}

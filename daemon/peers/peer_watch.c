@@ -1,0 +1,161 @@
+/* One timer for all time-outs and heartbeats of peers; it stands still when there is nothing to
+ * watch. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "daemon/peers/peer_internal.h"
+#include "daemon/tcad.h"
+
+enum {
+    TICK_MS = 100,
+    LATE_TIMES = 16, /* what others get more, of how late we are: an answer takes a few turns */
+    LATE_FORGET = 16 /* ticks in which most of it is forgotten */
+};
+
+static void set_tick(struct peers *peers, uint64_t delay_ns)
+{
+    peers->tick_due_ns = peer_now_ns() + delay_ns;
+    loop_timer_set(peers->tick, delay_ns, 0);
+}
+
+static uint64_t soon_ns(const struct peers *peers)
+{
+    uint64_t half = peers->tcad->conf->control.heartbeat_interval_ns / 2;
+    return half < TICK_MS * MS ? half : TICK_MS * MS;
+}
+
+void peers_tick_soon(struct peers *peers)
+{
+    uint64_t soon = soon_ns(peers);
+    if (!peers->tick_due_ns || peers->tick_due_ns > peer_now_ns() + soon)
+        set_tick(peers, soon);
+}
+
+/*
+ * Whoever is late itself cannot tell a node that has gone from one that is as late: where too many
+ * want the processors, on emulated nodes most of all, a daemon waits seconds for its turn.
+ */
+static uint64_t allowance_ns(const struct peers *peers)
+{
+    return LATE_TIMES * peers->late_ns;
+}
+
+/* The tick that was due then has come now. */
+static void notice_lateness(struct peers *peers, uint64_t due_ns, uint64_t now_ns)
+{
+    uint64_t late_ns = due_ns && now_ns > due_ns ? now_ns - due_ns : 0;
+    peers->late_ns -= peers->late_ns / LATE_FORGET;
+    if (late_ns > peers->late_ns)
+        peers->late_ns = late_ns;
+}
+
+void peer_ping(struct peer *peer, uint64_t now_ns)
+{
+    Tca__PeerPing ping = TCA__PEER_PING__INIT;
+    ping.sequence = ++peer->ping_sequence;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_PEER_PING;
+    message.peer_ping = &ping;
+    peer->ping_ns = now_ns;
+    connection_send(peer->connection, 0, &message);
+}
+
+/* Its thread says that it lives, while its loop is too busy to answer; for so long. */
+static bool is_busy(const struct peer *peer, uint64_t silent_ns, uint64_t now_ns)
+{
+    const uint64_t heard_ns = peer->pulse ? pulse_heard_ns(peer->pulse) : 0,
+                   limit_ns = peer->peers->tcad->conf->control.heartbeat_timeout_ns;
+    return heard_ns && silent_ns < PULSE_STUCK_NS + limit_ns &&
+           now_ns < heard_ns + limit_ns + allowance_ns(peer->peers);
+}
+
+static void watch_up(struct peer *peer, uint64_t now_ns)
+{
+    const struct tcad_conf *conf = peer->peers->tcad->conf;
+    uint64_t bytes = stream_received_bytes(peer->connection->stream);
+    char text[PEER_TEXT_MAX];
+
+    if (peer->connection->broken) {
+        peer_move(peer, PEER_DOWN, -ENOBUFS,
+                  "it does not take what is sent to it: the queue of its connection is full");
+        return;
+    }
+    if (bytes != peer->heard_bytes) {
+        peer->heard_bytes = bytes;
+        peer->heard_ns = now_ns;
+    }
+    uint64_t silent_ns = now_ns - peer->heard_ns;
+    if (silent_ns >= conf->control.heartbeat_timeout_ns + allowance_ns(peer->peers) &&
+        !is_busy(peer, silent_ns, now_ns)) {
+        snprintf(text, sizeof text,
+                 "it has been silent for %.1f s (control.heartbeat_timeout is %.1f s)",
+                 (double)silent_ns / 1e9, (double)conf->control.heartbeat_timeout_ns / 1e9);
+        peer_move(peer, PEER_DOWN, -EHOSTDOWN, text);
+    } else if (silent_ns >= conf->control.heartbeat_interval_ns &&
+               (!peer->ping_ns || now_ns - peer->ping_ns >= conf->control.heartbeat_interval_ns)) {
+        peer_ping(peer, now_ns);
+    }
+}
+
+static void watch_peer(struct peer *peer, uint64_t now_ns)
+{
+    char text[PEER_TEXT_MAX];
+
+    if (peer->state == PEER_UP) {
+        watch_up(peer, now_ns);
+    } else if ((peer->state == PEER_CONNECTING || peer->state == PEER_GREETING) &&
+               now_ns >= peer->deadline_ns + allowance_ns(peer->peers)) {
+        snprintf(text, sizeof text,
+                 "%s:%u has not answered within %.1f s (control.request_timeout)", peer->address,
+                 peer->port, (double)peer->peers->tcad->conf->control.request_timeout_ns / 1e9);
+        peer_move(peer, PEER_DOWN, -ETIMEDOUT, text);
+    }
+}
+
+static void watch_ungreeted(struct peers *peers, uint64_t now_ns)
+{
+    struct connection *next;
+    for (struct connection *connection = peers->ungreeted; connection; connection = next) {
+        next = connection->next;
+        if (now_ns < connection->deadline_ns + (connection->refused ? 0 : allowance_ns(peers)))
+            continue;
+        if (!connection->refused)
+            connection_complain(peers, connection->from, "it has not greeted in time");
+        connection_free(connection);
+    }
+}
+
+static void plan_tick(struct peers *peers)
+{
+    bool busy = peers->questions.count > 0 || peers->ungreeted_count > 0, up = false;
+
+    for (struct peer *peer = peers->first; peer && !busy; peer = peer->next) {
+        busy = peer->state == PEER_CONNECTING || peer->state == PEER_GREETING ||
+               (peer->state == PEER_UP && peer->connection->broken);
+        up = up || peer->state == PEER_UP;
+    }
+    if (busy)
+        set_tick(peers, soon_ns(peers));
+    else if (up)
+        set_tick(peers, peers->tcad->conf->control.heartbeat_interval_ns / 2);
+}
+
+void peers_watch(void *context)
+{
+    struct peers *peers = context;
+    uint64_t now = peer_now_ns(), due = peers->tick_due_ns;
+
+    /* When it was us who stood still, what the others have said meanwhile is waiting to be read. */
+    if (now > due && now - due > peers->tcad->conf->control.heartbeat_timeout_ns / 2)
+        for (struct peer *peer = peers->first; peer; peer = peer->next)
+            peer->heard_ns = now;
+
+    notice_lateness(peers, due, now);
+    peers->tick_due_ns = 0;
+    for (struct peer *peer = peers->first; peer;
+         peer = peer->next) /* only peers_reload() takes any out */
+        watch_peer(peer, now);
+    watch_ungreeted(peers, now);
+    questions_expire(peers, now);
+    plan_tick(peers);
+}

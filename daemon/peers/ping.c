@@ -1,0 +1,102 @@
+/* tcactl ping: how long a question takes to another daemon and back. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/base/sort.h"
+#include "daemon/control/admin.h"
+#include "daemon/peers/peer.h"
+#include "daemon/tcad.h"
+#include "proto/wait.h"
+
+enum { PINGS_MAX = 1000, PINGS_DEFAULT = 5 };
+
+struct ping {
+    struct tcad *tcad;
+    struct admin_reply *reply;
+    uint32_t node;
+    char name[64];
+    unsigned wanted, asked, lost;
+    unsigned count;
+    uint64_t asked_ns;
+    char why[256];
+    int64_t rtt_ns[PINGS_MAX];
+};
+
+static void finish(struct ping *ping)
+{
+    if (ping->count == 0) {
+        admin_reply_fail(ping->reply, -EHOSTDOWN, "node %s does not answer: %s", ping->name,
+                         ping->why);
+        free(ping);
+        return;
+    }
+    sort_ns(ping->rtt_ns, ping->count);
+    admin_reply_document(ping->reply,
+                         json_pack("{s:I, s:s, s:I, s:I, s:{s:f, s:f, s:f}}", "node",
+                                   (json_int_t)ping->node, "name", ping->name, "count",
+                                   (json_int_t)ping->asked, "lost", (json_int_t)ping->lost,
+                                   "rtt_us", "min", (double)ping->rtt_ns[0] / 1e3, "median",
+                                   (double)ping->rtt_ns[ping->count / 2] / 1e3, "max",
+                                   (double)ping->rtt_ns[ping->count - 1] / 1e3),
+                         ping->lost > 0);
+    free(ping);
+}
+
+static void ask(struct ping *ping);
+
+static void answered(void *context, int status, const Tca__Message *answer, const char *text)
+{
+    struct ping *ping = context;
+    if (status < 0) {
+        ping->lost++;
+        snprintf(ping->why, sizeof ping->why, "%s", text);
+    } else {
+        ping->rtt_ns[ping->count++] = (int64_t)(clock_now_ns() - ping->asked_ns);
+    }
+    if (ping->asked < ping->wanted && status >= 0)
+        ask(ping);
+    else
+        finish(ping);
+}
+
+static void ask(struct ping *ping)
+{
+    Tca__PeerPing question = TCA__PEER_PING__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    question.sequence = ++ping->asked;
+    message.body_case = TCA__MESSAGE__BODY_PEER_PING;
+    message.peer_ping = &question;
+    ping->asked_ns = clock_now_ns();
+    peers_ask(ping->tcad->peers, ping->node, &message, ping->tcad->conf->control.request_timeout_ns,
+              answered, ping);
+}
+
+/* argument: "NODE" or "NODE COUNT"; NODE is a name or an id. */
+void admin_ping(struct tcad *tcad, struct admin_reply *reply, const char *argument)
+{
+    char name[64] = "";
+    unsigned count = PINGS_DEFAULT;
+    if (sscanf(argument, "%63s %u", name, &count) < 1 || count == 0 || count > PINGS_MAX) {
+        admin_reply_fail(reply, -EINVAL, "ping \"%s\": NODE, or NODE and a count of 1 to %d",
+                         argument, PINGS_MAX);
+        return;
+    }
+    const struct cluster_node *node = cluster_by_name(tcad->cluster, name);
+    char *end;
+    unsigned long id = strtoul(name, &end, 10);
+    if (!node && *end == '\0')
+        node = cluster_by_id(tcad->cluster, (uint32_t)id);
+    struct ping *ping = node ? calloc(1, sizeof *ping) : NULL;
+    if (!ping) {
+        admin_reply_fail(reply, node ? -ENOMEM : -EINVAL, "node \"%s\": %s", name,
+                         node ? "no memory" : "the cluster file has none of that name or id");
+        return;
+    }
+    ping->tcad = tcad;
+    ping->reply = reply;
+    ping->node = node->id;
+    ping->wanted = count;
+    snprintf(ping->name, sizeof ping->name, "%s", node->name);
+    ask(ping);
+}

@@ -1,0 +1,385 @@
+#include "daemon/plans/binding.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/worker.h"
+#include "daemon/peers/peer.h"
+#include "daemon/sessions/bounce.h"
+#include "daemon/sessions/region.h"
+#include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
+
+struct bindings {
+    struct table ids;
+    struct uses uses;
+    uint64_t last_id;
+};
+
+int bindings_new(struct tcad *tcad, struct bindings **ret_bindings)
+{
+    struct bindings *bindings = calloc(1, sizeof *bindings);
+    if (!bindings)
+        return -ENOMEM;
+    bindings->uses.loop = tcad->loop;
+    *ret_bindings = bindings;
+    return 0;
+}
+
+struct binding *binding_find(struct tcad *tcad, uint64_t id)
+{
+    return table_find(&tcad->bindings->ids, id);
+}
+
+/* ---- what they hang on ---- */
+
+static struct subject_key of_region(const struct region *region)
+{
+    return (struct subject_key){SUBJECT_REGION, region->tcad->node, region->id};
+}
+
+static struct subject_key of_notified(const struct session *session)
+{
+    return (struct subject_key){SUBJECT_SESSION, session->tcad->node, session->id};
+}
+
+static struct subject_key of_asker(uint32_t node, uint64_t session)
+{
+    return (struct subject_key){SUBJECT_ASKER, node, session};
+}
+
+static struct subject_key of_node(uint32_t node)
+{
+    return (struct subject_key){SUBJECT_NODE, node, 0};
+}
+
+static void hang_on(struct binding *binding, unsigned which, struct subject_key key)
+{
+    while (use_add(&binding->tcad->bindings->uses, &binding->uses[which], key, binding) < 0)
+        sched_yield();
+}
+
+static void link_binding(struct binding *binding)
+{
+    struct bindings *bindings = binding->tcad->bindings;
+    binding->id = ++bindings->last_id;
+    table_add(&bindings->ids, &binding->entry, binding->id, binding);
+    if (binding->owned)
+        return; /* the plan sees to that */
+    if (binding->region)
+        hang_on(binding, BINDING_OF_REGION, of_region(binding->region));
+    if (binding->notify)
+        hang_on(binding, BINDING_OF_NOTIFIED, of_notified(binding->notify));
+    if (binding->asker)
+        hang_on(binding, BINDING_OF_ASKER, of_asker(binding->node, binding->asker));
+    hang_on(binding, BINDING_OF_NODE, of_node(binding->node));
+}
+
+/* Its asker has let go of it. */
+static void forget(struct binding *binding)
+{
+    struct bindings *bindings = binding->tcad->bindings;
+    binding->forgotten = true;
+    table_remove(&bindings->ids, &binding->entry);
+    for (unsigned i = 0; i < BINDING_USES; i++)
+        use_drop(&bindings->uses, &binding->uses[i]);
+}
+
+/* What is only remembered yet. */
+static void end_remembered(void *context, void *owner)
+{
+    struct binding *binding = owner;
+    assert(binding->released);
+    forget(binding);
+    free(binding);
+}
+
+struct bindings *bindings_free(struct bindings *bindings)
+{
+    if (!bindings)
+        return NULL;
+    table_each(&bindings->ids, end_remembered, NULL);
+    table_deinit(&bindings->ids);
+    uses_deinit(&bindings->uses);
+    free(bindings);
+    return NULL;
+}
+
+/* ---- making: registration on the worker, landings on the engine, the answer on the loop ---- */
+
+static void register_work(void *context)
+{
+    struct binding *binding = context;
+    for (int rail = 0; binding->region && rail < RAIL_COUNT; rail++) {
+        if (!(binding->rails & (1u << rail)))
+            continue;
+        int r = region_register(binding->region, engine_driver(binding->tcad->engine, rail));
+        if (r < 0) {
+            binding->rails &= ~(1u << rail);
+            binding->error = r;
+        }
+    }
+}
+
+static void land_work(struct engine *engine, void *context)
+{
+    struct binding *binding = context;
+    for (int rail = 0; rail < RAIL_COUNT; rail++) {
+        if (!(binding->rails & (1u << rail)))
+            continue;
+        struct driver *driver = engine_driver(engine, rail);
+        struct driver_landing_args args = {
+            .region = binding->region ? binding->region->on[rail] : NULL,
+            .offset_bytes = binding->offset_bytes,
+            .layout = binding->layout,
+            .notify = binding->target.line != NULL || binding->target.bounce,
+            .token = (uint64_t)(uintptr_t)&binding->target,
+        };
+        int r = driver->ops->landing_new(driver, &args, &binding->on[rail], binding->blob[rail],
+                                         &binding->blob_bytes[rail]);
+        if (r < 0) {
+            binding->rails &= ~(1u << rail);
+            binding->error = r;
+        }
+    }
+}
+
+static void released(void *context)
+{
+    struct binding *binding = context;
+    if (binding->target.bounce)
+        bounce_end(binding->bounces, binding->target.bounce);
+    if (binding->bounces)
+        session_unnotified(binding->bounces);
+    if (binding->notify)
+        session_unnotified(binding->notify);
+    region_unref(binding->region);
+    charge_drop(&binding->charge);
+    free(binding->layout);
+    binding->bounces = binding->notify = NULL;
+    binding->region = NULL;
+    binding->layout = NULL;
+    binding->released = true;
+    binding_answer_questions(binding);
+    if (binding->forgotten)
+        free(binding);
+}
+
+static void release_work(struct engine *engine, void *context)
+{
+    struct binding *binding = context;
+    for (int rail = 0; rail < RAIL_COUNT; rail++) {
+        if (!binding->on[rail])
+            continue;
+        struct driver *driver = engine_driver(engine, rail);
+        driver->ops->landing_free(driver, binding->on[rail]);
+    }
+    engine_landing_end(engine, &binding->target, released, binding);
+}
+
+/* Nothing is to land there any more. */
+static void stop(struct binding *binding)
+{
+    struct uses *uses = &binding->tcad->bindings->uses;
+    binding->ended = true;
+    use_drop(uses, &binding->uses[BINDING_OF_REGION]);
+    use_drop(uses, &binding->uses[BINDING_OF_NOTIFIED]);
+    if (binding->region)
+        binding->region->bindings--;
+    if (!binding->making) /* else land_done() goes on */
+        engine_call(binding->tcad->engine, release_work, NULL, binding);
+}
+
+void binding_end(struct binding *binding)
+{
+    if (!binding->forgotten)
+        forget(binding);
+    if (!binding->ended)
+        stop(binding);
+    else if (binding->released)
+        free(binding);
+}
+
+static void land_done(void *context)
+{
+    struct binding *binding = context;
+    const bool ended = binding->ended;
+    char text[256];
+    int status = 0;
+
+    binding->making = false;
+    if (ended) {
+        snprintf(text, sizeof text, "the memory or process at node %" PRIu32 " has just gone",
+                 binding->tcad->node);
+        status = binding->region && !binding->region->session ? -ESTALE : -EOWNERDEAD;
+    } else if (!binding->rails) {
+        snprintf(text, sizeof text, "node %" PRIu32 " could not prepare a landing: %s",
+                 binding->tcad->node,
+                 region_register_text(binding->error ? binding->error : -ENETDOWN));
+        status = binding->error ? binding->error : -ENETDOWN;
+    }
+    binding->made(binding->context, status, status < 0 ? NULL : binding, status < 0 ? text : "");
+    if (ended)
+        engine_call(binding->tcad->engine, release_work, NULL, binding);
+    else if (status < 0)
+        binding_end(binding);
+}
+
+static void register_done(void *context)
+{
+    struct binding *binding = context;
+    int r = 0;
+    if (binding->bounces && binding->rails && !binding->ended)
+        r = bounce_new(binding->region, BOUNCE_IN, binding->offset_bytes, binding->layout,
+                       &binding->target.bounce);
+    if (r < 0) {
+        binding->rails = 0;
+        binding->error = r;
+    }
+    engine_call(binding->tcad->engine, land_work, land_done, binding);
+}
+
+int binding_charge(struct tcad *tcad, struct binding_args *args, char *text, size_t text_bytes)
+{
+    enum { LANDING_BYTES = 512 }; /* at a driver */
+    const uid_t uid = args->region ? args->region->uid : args->notify->uid;
+    return charge_take(tcad, &args->charge, uid, USER_BINDINGS,
+                       sizeof(struct binding) + RAIL_COUNT * LANDING_BYTES +
+                           (args->layout ? layout_bytes(args->layout) : 0),
+                       "what a put needs where it lands", text, text_bytes);
+}
+
+static void nothing(struct engine *engine, void *context)
+{
+}
+
+static void not_registered(void *context)
+{
+    struct binding *binding = context;
+    binding->rails = 0;
+    binding->error = -ENOMEM;
+    engine_call(binding->tcad->engine, nothing, land_done, binding);
+}
+
+void binding_new(struct tcad *tcad, const struct binding_args *args,
+                 void (*made)(void *context, int status, struct binding *binding, const char *text),
+                 void *context)
+{
+    struct binding *binding;
+    while (!(binding = calloc(1, sizeof *binding)))
+        sched_yield();
+    binding->tcad = tcad;
+    binding->node = args->node;
+    binding->asker = args->asker;
+    binding->owned = args->owned;
+    binding->layout = args->layout;
+    binding->offset_bytes = args->offset_bytes;
+    binding->charge = args->charge;
+    binding->made = made;
+    binding->context = context;
+    for (int rail = 0; rail < RAIL_COUNT; rail++)
+        if ((args->rails & (1u << rail)) && engine_driver(tcad->engine, rail) &&
+            !engine_driver_error(tcad->engine, rail))
+            binding->rails |= 1u << rail;
+    if (args->region) {
+        binding->region = region_ref(args->region);
+        binding->region->bindings++;
+    }
+    if (args->notify) {
+        binding->notify = args->notify;
+        args->notify->notified_by++;
+        binding->target.segment = args->notify->notify;
+        binding->target.line = notify_line_of(args->notify->notify, args->rank, args->slot);
+        binding->target.session = args->notify->engine;
+    }
+    if (args->region && args->region->attached) {
+        binding->bounces = args->region->session;
+        binding->bounces->notified_by++;
+        binding->target.session = binding->bounces->engine;
+    }
+    binding->making = true;
+    link_binding(binding);
+    if (worker_submit(tcad->worker, register_work, register_done, not_registered, binding) < 0)
+        not_registered(binding);
+}
+
+/* ---- ending ---- */
+
+static bool asker_gone(const struct news *news, void *binding)
+{
+    binding_end(binding);
+    return false;
+}
+
+static bool target_gone(const struct news *news, void *user)
+{
+    struct binding *binding = user;
+    if (!binding->bounces || binding->making)
+        binding_end(binding);
+    else if (!binding->ended)
+        stop(binding);
+    return false;
+}
+
+static void tell_all(struct tcad *tcad, struct subject_key key,
+                     bool (*tell)(const struct news *news, void *binding))
+{
+    uses_tell(&tcad->bindings->uses, &(struct news){.key = key, .tell = tell});
+}
+
+static void tell_region_gone(struct tcad *tcad, uint32_t node, uint64_t region)
+{
+    Tca__PeerRegionGone gone = TCA__PEER_REGION_GONE__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    gone.region = region;
+    message.body_case = TCA__MESSAGE__BODY_PEER_REGION_GONE;
+    message.peer_region_gone = &gone;
+    peers_tell(tcad->peers, node, &message);
+}
+
+/* Each node once. */
+struct told {
+    struct tcad *tcad;
+    uint64_t region;
+    uint8_t nodes[PEER_NODES_MAX / 8];
+};
+
+static void tell_node(void *context, void *user)
+{
+    struct told *told = context;
+    const struct binding *binding = user;
+    const uint8_t bit = (uint8_t)(1 << binding->node % 8);
+    if (binding->node >= PEER_NODES_MAX || (told->nodes[binding->node / 8] & bit))
+        return;
+    told->nodes[binding->node / 8] |= bit;
+    tell_region_gone(told->tcad, binding->node, told->region);
+}
+
+void bindings_region_gone(struct tcad *tcad, const struct region *region)
+{
+    struct told told = {.tcad = tcad, .region = region->id};
+    if (!region->bindings)
+        return;
+    uses_each(&tcad->bindings->uses, of_region(region), tell_node, &told);
+    tell_all(tcad, of_region(region), target_gone);
+}
+
+void bindings_session_gone(struct tcad *tcad, const struct session *session)
+{
+    tell_all(tcad, of_notified(session), target_gone);
+}
+
+void bindings_node_gone(struct tcad *tcad, uint32_t node)
+{
+    tell_all(tcad, of_node(node), asker_gone);
+}
+
+void bindings_asker_gone(struct tcad *tcad, uint32_t node, uint64_t asker)
+{
+    tell_all(tcad, of_asker(node, asker), asker_gone);
+}

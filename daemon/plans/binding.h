@@ -1,0 +1,106 @@
+/*
+ * Bindings: what this node has prepared for the puts of one plan unit, here or elsewhere: the
+ * memory, the layout, the notification, and a landing at each rail's driver. The asker gets the
+ * landings' blobs.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/engine/engine.h"
+#include "daemon/sessions/user.h"
+#include "daemon/sessions/uses.h"
+#include "drivers/driver.h"
+#include "proto/tca.pb-c.h"
+
+struct binding;
+struct bindings;
+struct region;
+struct session;
+struct tcad;
+
+struct binding_args {
+    uint32_t node;         /* who asks */
+    uint64_t asker;        /* its session */
+    uint32_t rank;         /* of the asker, as the notified session knows it */
+    struct region *region; /* NULL: a notification alone */
+    uint64_t offset_bytes;
+    struct layout *layout;  /* taken over, also on failure; NULL with a NULL region */
+    struct session *notify; /* NULL: no notification */
+    uint32_t slot;
+    unsigned rails;       /* bit per enum rail */
+    bool owned;           /* by a plan of this node, which ends it once its puts are quiet */
+    struct charge charge; /* from binding_charge(); taken over */
+};
+/* To the user of the memory, or of who is notified: 0, or -EDQUOT and a text. */
+int binding_charge(struct tcad *tcad, struct binding_args *args, char *text, size_t text_bytes);
+
+/* What the end of a binding hangs on, besides the asker. */
+enum { BINDING_OF_REGION, BINDING_OF_NOTIFIED, BINDING_OF_ASKER, BINDING_OF_NODE, BINDING_USES };
+
+struct binding {
+    struct table_entry entry;
+    struct use uses[BINDING_USES]; /* of nothing when it is owned */
+    struct tcad *tcad;
+    uint64_t id;
+    uint32_t node;
+    uint64_t asker;
+    struct region *region;
+    uint64_t offset_bytes;
+    struct layout *layout;
+    bool owned;
+    struct session *notify;  /* NULL: none; it is not freed before we are (notified_by) */
+    struct session *bounces; /* that has attached the memory; NULL: it is ours. As above */
+    struct engine_landing target;
+    unsigned rails; /* that have a landing */
+    struct driver_landing *on[RAIL_COUNT];
+    uint8_t blob[RAIL_COUNT][LANDING_MAX_BYTES];
+    size_t blob_bytes[RAIL_COUNT];
+    struct charge charge;
+    bool making;
+    bool ended;                         /* nothing lands there any more */
+    bool released;                      /* and nothing is left of what was made for that */
+    bool forgotten;                     /* its asker has let go of it */
+    struct binding_question *questions; /* that wait until it is released */
+    int error;
+    void (*made)(void *context, int status, struct binding *binding, const char *text);
+    void *context;
+};
+
+int bindings_new(struct tcad *tcad, struct bindings **ret_bindings);
+struct bindings *bindings_free(struct bindings *bindings);
+
+/* made() is called once, never from within this call; binding is NULL on failure. A binding that
+ * could not be had on one rail but on others is made. */
+void binding_new(struct tcad *tcad, const struct binding_args *args,
+                 void (*made)(void *context, int status, struct binding *binding, const char *text),
+                 void *context);
+/* Nothing lands any more after this and the engine's next turn. The region's memory stays until
+ * then. */
+void binding_end(struct binding *binding);
+struct binding *binding_find(struct tcad *tcad, uint64_t id);
+/* binding_settle.c: it is released. */
+void binding_answer_questions(struct binding *binding);
+
+/* Ends those whose memory or notification is going, or whose asker has gone, and tells the askers'
+ * nodes; not those that are owned by plans here: the plans break, and end them. Of memory that was
+ * attached, the asker may still want to know what became of what it has put there: such a binding
+ * is remembered until its asker lets go of it. */
+void bindings_region_gone(struct tcad *tcad, const struct region *region);
+void bindings_session_gone(struct tcad *tcad, const struct session *session);
+void bindings_node_gone(struct tcad *tcad, uint32_t node);
+
+/* done() on the loop's thread, never from within this call, once what has landed there so far is
+ * where it belongs: a process that has attached the memory has copied it (0), or has gone without
+ * (-EOWNERDEAD). Of a binding that has not ended. -ENOMEM. */
+int binding_settle(struct binding *binding, void (*done)(void *context, int status), void *context);
+/* A PeerSettle of another daemon. */
+void bindings_settle(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__PeerSettle *settle);
+
+/* A PeerBind of another daemon: answers it. PeerUnbind: ends what it names. */
+void bindings_asked(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__PeerBind *bind);
+void bindings_unbind(struct tcad *tcad, uint32_t node, const Tca__PeerUnbind *unbind);
+/* A session of another node has gone: what was prepared for it ends. */
+void bindings_asker_gone(struct tcad *tcad, uint32_t node, uint64_t asker);

@@ -1,0 +1,165 @@
+#include "daemon/plans/lane.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/base/log.h"
+#include "daemon/plans/plan.h"
+#include "daemon/sessions/region.h"
+#include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
+
+/* The lane from the session that has it in its list to another. Its memfd belongs to the two
+ * clients. */
+struct lane_record {
+    struct table_entry entry;
+    struct session *from;
+    struct lane_record *next_to, **link_to; /* in the list of who it leads to */
+    uint32_t last_id;
+    uint32_t count;
+    bool used[LANE_PUTS_MAX];
+};
+
+/* Ids only grow, so that who meets one knows whether it is younger than what it has heard of. */
+static uint32_t take_id(struct lane_record *lane)
+{
+    if (lane->count == LANE_PUTS_MAX - 1)
+        return 0;
+    do
+        lane->last_id++;
+    while (lane->last_id == 0 || lane->used[lane->last_id % LANE_PUTS_MAX]);
+    lane->used[lane->last_id % LANE_PUTS_MAX] = true;
+    lane->count++;
+    return lane->last_id;
+}
+
+static void give_id(struct lane_record *lane, uint32_t id)
+{
+    lane->used[id % LANE_PUTS_MAX] = false;
+    lane->count--;
+}
+
+/* A new lane: its descriptor, or negative errno. */
+static int make(struct session *from, struct session *to, struct lane_record **ret_lane)
+{
+    char text[512];
+    int r = charge_take(from->tcad, &from->charge, from->uid, USER_SESSIONS,
+                        sizeof(struct lane_record), "a lane", text, sizeof text);
+    if (r < 0)
+        return r;
+    struct lane_record *lane = calloc(1, sizeof *lane);
+    int fd = lane ? session_segment_fd("tca-lane", sizeof(struct lane_segment)) : -ENOMEM;
+    if (fd < 0) {
+        charge_lower(&from->charge, sizeof *lane);
+        free(lane);
+        return fd;
+    }
+    lane->from = from;
+    table_add(&from->lanes, &lane->entry, to->id, lane);
+    lane->next_to = to->lanes_to;
+    lane->link_to = &to->lanes_to;
+    if (lane->next_to)
+        lane->next_to->link_to = &lane->next_to;
+    to->lanes_to = lane;
+    *ret_lane = lane;
+    return fd;
+}
+
+static void tell(struct session *to, const struct plan *plan, const struct plan_unit *unit,
+                 int lane_fd)
+{
+    Tca__Share share = TCA__SHARE__INIT;
+    Tca__Event event = TCA__EVENT__INIT;
+    int fds[2];
+    uint32_t fd_count = 0;
+    share.rank = plan->session->rank;
+    share.id = unit->share;
+    share.source_region = unit->source->id;
+    share.source_address = unit->source->address;
+    share.source_bytes = unit->source->bytes;
+    share.source_offset = unit->source_offset;
+    share.source_layout =
+        (ProtobufCBinaryData){layout_bytes(unit->source_layout), (uint8_t *)unit->source_layout};
+    share.target_region = unit->region->id;
+    share.target_offset = unit->handle.offset_bytes + unit->target_offset;
+    if (unit->target_layout != unit->source_layout)
+        share.target_layout = (ProtobufCBinaryData){layout_bytes(unit->target_layout),
+                                                    (uint8_t *)unit->target_layout};
+    if (!unit->source->attached) {
+        fds[fd_count++] = unit->source->fd;
+        share.source_fd = fd_count;
+    }
+    if (lane_fd >= 0) {
+        fds[fd_count++] = lane_fd;
+        share.lane_fd = fd_count;
+    }
+    event.kind = TCA__EVENT__KIND__SHARE;
+    event.share = &share;
+    session_event_fds(to, &event, fds, fd_count);
+}
+
+bool lane_offer(struct plan *plan, struct plan_unit *unit, int *ret_lane_fd)
+{
+    struct session *from = plan->session, *to = session_find(plan->tcad, unit->owner);
+    /* Who does not read its mail is not sent more of it. */
+    if (!to || to == from || !session_reads(to))
+        return false;
+    struct lane_record *lane = table_find(&from->lanes, unit->owner);
+    int fd = -1;
+    if (!lane) {
+        fd = make(from, to, &lane);
+        if (fd < 0) {
+            log_debug(NULL,
+                      "no lane from session %llu to %llu: its puts are copied by the sender alone",
+                      (unsigned long long)from->id, (unsigned long long)to->id);
+            return false;
+        }
+    }
+    unit->share = take_id(lane);
+    if (unit->share == 0)
+        return false; /* it is not new then */
+    *ret_lane_fd = fd;
+    tell(to, plan, unit, fd);
+    return session_reads(
+        to); /* else it has not got it yet, and could meet entries that it knows nothing of */
+}
+
+void lane_withdraw(struct plan *plan, struct plan_unit *unit)
+{
+    if (unit->share == 0 || !plan->session)
+        return;
+    struct lane_record *lane = table_find(&plan->session->lanes, unit->owner);
+    struct session *to = session_find(plan->tcad, unit->owner);
+    if (lane)
+        give_id(lane, unit->share);
+    if (to) {
+        Tca__Share share = TCA__SHARE__INIT;
+        Tca__Event event = TCA__EVENT__INIT;
+        share.rank = plan->session->rank;
+        share.id = unit->share;
+        event.kind = TCA__EVENT__KIND__UNSHARE;
+        event.share = &share;
+        session_event(to, &event);
+    }
+    unit->share = 0;
+}
+
+static void drop(void *context, void *owner)
+{
+    struct lane_record *lane = owner;
+    struct session *from = lane->from;
+    table_remove(&from->lanes, &lane->entry);
+    *lane->link_to = lane->next_to;
+    if (lane->next_to)
+        lane->next_to->link_to = lane->link_to;
+    charge_lower(&from->charge, sizeof *lane);
+    free(lane);
+}
+
+void lanes_drop(struct session *session)
+{
+    table_each(&session->lanes, drop, NULL);
+    table_deinit(&session->lanes);
+    while (session->lanes_to)
+        drop(NULL, session->lanes_to);
+}

@@ -1,0 +1,265 @@
+#include "daemon/plans/order.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/plans/order_index.h"
+
+/* Pairs of blocks that are looked at to tell a step from the earlier ones. */
+enum { LOOKS = 64 };
+
+enum relation {
+    READS_WRITTEN,
+    WRITES_READ,
+    WRITES_WRITTEN,
+};
+
+struct ordering {
+    const struct order_rules *rules;
+    struct order_step *steps;
+    uint32_t count;
+    uint32_t *ways; /* of each step, counted from 0 */
+    /* by way: what earlier steps have put has landed; and, if need be, was copied */
+    uint32_t (*landed)[2];
+    uint32_t done; /* all earlier steps are */
+    bool several_ways;
+    struct order_index of[3]; /* by relation: what earlier steps wrote, read, wrote */
+};
+
+/* ---- ranges ---- */
+
+/* What lies beyond any memory may be anything. */
+static struct order_range range_of(const struct order_bytes *bytes, uint32_t step)
+{
+    struct order_range range = {.space = bytes->space, .step = step};
+    range.low = bytes->base + (uint64_t)bytes->layout->lower_bytes;
+    range.high = bytes->base + (uint64_t)bytes->layout->upper_bytes;
+    if (range.low > range.high || range.high > LAYOUT_ADDRESS_MAX) {
+        range.low = 0;
+        range.high = UINT64_MAX;
+    }
+    return range;
+}
+
+static const struct order_bytes *earlier_bytes(enum relation relation,
+                                               const struct order_step *step)
+{
+    return relation == WRITES_READ ? &step->source : &step->target;
+}
+
+static const struct order_bytes *later_bytes(enum relation relation, const struct order_step *step)
+{
+    return relation == READS_WRITTEN ? &step->source : &step->target;
+}
+
+/* ---- what the ways see to ---- */
+
+static bool is_kept(const struct ordering *ordering, enum relation relation, uint32_t earlier,
+                    uint32_t later)
+{
+    const struct order_step *one = &ordering->steps[earlier], *other = &ordering->steps[later];
+    if (ordering->ways[earlier] != ordering->ways[later])
+        return false;
+    switch (relation) {
+    case READS_WRITTEN:
+        return ordering->rules->serial && one->lands && !other->ahead;
+    case WRITES_READ:
+        return ordering->rules->ordered;
+    case WRITES_WRITTEN:
+        return one->keeps;
+    }
+    return false;
+}
+
+/* Whether a step can make any later one wait. */
+static bool matters(const struct ordering *ordering, enum relation relation, uint32_t step)
+{
+    const struct order_step *one = &ordering->steps[step];
+    switch (relation) {
+    case READS_WRITTEN:
+        return true;
+    case WRITES_READ:
+        return ordering->several_ways || !ordering->rules->ordered;
+    case WRITES_WRITTEN:
+        return !one->keeps;
+    }
+    return false;
+}
+
+/* An earlier step that need not be waited for any more. */
+static bool is_over(const struct ordering *ordering, enum relation relation, uint32_t earlier)
+{
+    if (earlier >= ordering->done)
+        return false;
+    const struct order_step *step = &ordering->steps[earlier];
+    return relation == WRITES_READ || step->lands ||
+           earlier < ordering->landed[ordering->ways[earlier]][step->settles];
+}
+
+/* ---- one step ---- */
+
+/* An earlier step that has to come first; ORDER_NOTHING: there is none. */
+static uint32_t find(struct ordering *ordering, enum relation relation, uint32_t step)
+{
+    struct order_index *index = &ordering->of[relation];
+    const struct order_bytes *bytes = later_bytes(relation, &ordering->steps[step]);
+    const struct order_range range = range_of(bytes, step);
+    unsigned looks = LOOKS;
+    for (uint32_t place = 0;; place++) {
+        place = order_index_next(index, &range, place);
+        if (place == UINT32_MAX)
+            return ORDER_NOTHING;
+        const struct order_range *other = &index->ranges[place];
+        if (is_over(ordering, relation, other->step)) {
+            order_index_remove(index, other->step);
+            continue;
+        }
+        if (looks-- == 0)
+            return other->step;
+        if (is_kept(ordering, relation, other->step, step))
+            continue;
+        const struct order_bytes *its = earlier_bytes(relation, &ordering->steps[other->step]);
+        if (range.high == UINT64_MAX || other->high == UINT64_MAX ||
+            layout_overlap(bytes->layout, bytes->base, its->layout, its->base, &looks))
+            return other->step;
+    }
+}
+
+static void wait_for(struct ordering *ordering, enum relation relation, uint32_t step,
+                     uint32_t earlier)
+{
+    struct order_step *waiting = &ordering->steps[step];
+    waiting->waits = true;
+    waiting->after = earlier;
+    ordering->done = step;
+    if (relation == WRITES_READ || ordering->steps[earlier].lands)
+        return;
+    const bool settles = ordering->steps[earlier].settles;
+    uint32_t *landed = ordering->landed[ordering->ways[earlier]];
+    landed[0] = step;
+    landed[1] = settles ? step : landed[1];
+    waiting->landed[relation == WRITES_WRITTEN] = earlier;
+    waiting->settled |= settles;
+}
+
+static void order_put(struct ordering *ordering, uint32_t step)
+{
+    for (enum relation relation = READS_WRITTEN; relation <= WRITES_WRITTEN; relation++) {
+        uint32_t earlier;
+        while ((earlier = find(ordering, relation, step)) != ORDER_NOTHING)
+            wait_for(ordering, relation, step, earlier);
+    }
+    for (enum relation relation = READS_WRITTEN; relation <= WRITES_WRITTEN; relation++)
+        order_index_add(&ordering->of[relation], step);
+}
+
+/* The puts since all were done: which way they went. */
+struct under_way {
+    bool any, several;
+    uint32_t way;
+};
+
+/* Who is notified believes that the sources of all puts before were read. */
+static bool notification_waits(const struct ordering *ordering, const struct under_way *under_way,
+                               uint32_t step)
+{
+    return ordering->steps[step].notify && under_way->any &&
+           (under_way->several || under_way->way != ordering->ways[step] ||
+            !ordering->rules->ordered);
+}
+
+static void order_all(struct ordering *ordering)
+{
+    struct under_way under_way = {0};
+    for (uint32_t i = 0; i < ordering->count; i++) {
+        struct order_step *step = &ordering->steps[i];
+        step->waits = notification_waits(ordering, &under_way, i);
+        step->settled = false;
+        step->landed[0] = step->landed[1] = step->after = ORDER_NOTHING;
+        if (step->waits)
+            ordering->done = i;
+        if (step->put)
+            order_put(ordering, i);
+        if (step->waits)
+            under_way = (struct under_way){0};
+        if (!step->put)
+            continue;
+        under_way.several |= under_way.any && under_way.way != ordering->ways[i];
+        under_way.any = true;
+        under_way.way = ordering->ways[i];
+    }
+}
+
+/* ---- before ---- */
+
+static int compare_ways(const void *a, const void *b)
+{
+    const uint64_t one = *(const uint64_t *)a, other = *(const uint64_t *)b;
+    return (one > other) - (one < other);
+}
+
+static int number_ways(struct ordering *ordering)
+{
+    uint64_t *ways = malloc((ordering->count + 1) * sizeof *ways);
+    if (!ways)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < ordering->count; i++)
+        ways[i] = ordering->steps[i].way;
+    qsort(ways, ordering->count, sizeof *ways, compare_ways);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < ordering->count; i++)
+        if (kept == 0 || ways[kept - 1] != ways[i])
+            ways[kept++] = ways[i];
+    for (uint32_t i = 0; i < ordering->count; i++) {
+        const uint64_t *found =
+            bsearch(&ordering->steps[i].way, ways, kept, sizeof *ways, compare_ways);
+        ordering->ways[i] = (uint32_t)(found - ways);
+    }
+    ordering->several_ways = kept > 1;
+    free(ways);
+    return 0;
+}
+
+/* Chains of one put, and those that only put from here to elsewhere, have nothing to compare. */
+static bool can_meet(const struct ordering *ordering, enum relation relation)
+{
+    uint32_t puts = 0;
+    bool met = relation == WRITES_WRITTEN;
+    for (uint32_t i = 0; i < ordering->count; i++) {
+        const struct order_step *step = &ordering->steps[i];
+        puts += step->put;
+        met |= step->put && step->target.space == step->source.space;
+    }
+    return met && puts > 1;
+}
+
+static int make_index(struct ordering *ordering, enum relation relation)
+{
+    if (!can_meet(ordering, relation))
+        return 0;
+    struct order_range *ranges = calloc(ordering->count, sizeof *ranges);
+    uint32_t count = 0;
+    if (!ranges)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < ordering->count; i++)
+        if (ordering->steps[i].put && matters(ordering, relation, i))
+            ranges[count++] = range_of(earlier_bytes(relation, &ordering->steps[i]), i);
+    return order_index_init(&ordering->of[relation], ranges, count, ordering->count);
+}
+
+int order_steps(const struct order_rules *rules, struct order_step *steps, uint32_t count)
+{
+    struct ordering ordering = {.rules = rules, .steps = steps, .count = count};
+    ordering.ways = calloc(count + 1, sizeof *ordering.ways);
+    ordering.landed = calloc(count + 1, sizeof *ordering.landed);
+    int r = ordering.ways && ordering.landed ? number_ways(&ordering) : -ENOMEM;
+    for (enum relation relation = READS_WRITTEN; r == 0 && relation <= WRITES_WRITTEN; relation++)
+        r = make_index(&ordering, relation);
+    if (r == 0)
+        order_all(&ordering);
+    for (enum relation relation = READS_WRITTEN; relation <= WRITES_WRITTEN; relation++)
+        order_index_deinit(&ordering.of[relation]);
+    free(ordering.ways);
+    free(ordering.landed);
+    return r;
+}

@@ -1,0 +1,154 @@
+#include "daemon/plans/plan.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/base/log.h"
+#include "daemon/plans/binding.h"
+#include "daemon/sessions/region.h"
+#include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
+#include "proto/status.h"
+
+static const char *const state_names[PLAN_STATES] = {
+    [PLAN_NEW] = "new",
+    [PLAN_BINDING] = "binding",
+    [PLAN_REGISTERING] = "registering",
+    [PLAN_PREPARING] = "preparing",
+    [PLAN_READY] = "ready",
+    [PLAN_BROKEN] = "broken",
+    [PLAN_RELEASING] = "releasing",
+    [PLAN_REBINDING] = "rebinding",
+};
+
+/* From (row) to: a bit per state. */
+static const unsigned legal[PLAN_STATES] = {
+    [PLAN_NEW] = 1u << PLAN_BINDING | 1u << PLAN_RELEASING,
+    [PLAN_BINDING] = 1u << PLAN_REGISTERING | 1u << PLAN_READY | 1u << PLAN_RELEASING,
+    [PLAN_REGISTERING] = 1u << PLAN_PREPARING | 1u << PLAN_BROKEN | 1u << PLAN_RELEASING,
+    [PLAN_PREPARING] = 1u << PLAN_READY | 1u << PLAN_BROKEN | 1u << PLAN_RELEASING,
+    [PLAN_READY] = 1u << PLAN_REBINDING | 1u << PLAN_BROKEN | 1u << PLAN_RELEASING,
+    [PLAN_REBINDING] = 1u << PLAN_REGISTERING | 1u << PLAN_BROKEN | 1u << PLAN_RELEASING,
+    [PLAN_BROKEN] = 1u << PLAN_RELEASING,
+    [PLAN_RELEASING] = 0,
+};
+
+const char *plan_state_name(enum plan_state state)
+{
+    return state < PLAN_STATES ? state_names[state] : "?";
+}
+
+bool plan_state_legal(enum plan_state from, enum plan_state to)
+{
+    return from < PLAN_STATES && to < PLAN_STATES && (legal[from] & (1u << to));
+}
+
+void plan_set_state(struct plan *plan, enum plan_state state)
+{
+    assert(plan_state_legal(plan->state, state));
+    plan->state = state;
+}
+
+int plan_fail(struct plan *plan, int error, const char *format, ...)
+{
+    if (plan->error == 0) { /* the first one counts */
+        va_list arguments;
+        plan->error = error;
+        va_start(arguments, format);
+        vsnprintf(plan->error_text, sizeof plan->error_text, format, arguments);
+        va_end(arguments);
+    }
+    return error;
+}
+
+uint64_t plan_starts(const struct plan *plan)
+{
+    uint64_t daemon = atomic_load_explicit(&plan->run.starts, memory_order_relaxed), client = 0;
+    if (plan->client_part)
+        client = atomic_load_explicit(&plan->session->segment->client_starts[plan->id],
+                                      memory_order_relaxed);
+    return daemon > client ? daemon : client; /* one start runs both parts */
+}
+
+uint64_t plan_errors(const struct plan *plan)
+{
+    return atomic_load_explicit(&plan->run.errors, memory_order_relaxed);
+}
+
+void plans_each(const struct session *session, void (*each)(void *context, const struct plan *plan),
+                void *context)
+{
+    for (const struct plan *plan = session->plan_list; plan; plan = plan->next_of_session)
+        each(context, plan);
+}
+
+void plan_free(struct plan *plan)
+{
+    plan_use_nothing(plan);
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        struct plan_unit *unit = &plan->units[i];
+        if (unit->source)
+            unit->source->puts_from--;
+        region_unref(unit->source);
+        region_unref(unit->region);
+        if (unit->target_layout != unit->source_layout)
+            free(unit->target_layout);
+        free(unit->source_layout);
+    }
+    free(plan->chains);
+    free(plan->steps);
+    free(plan->units);
+    charge_drop(&plan->charge);
+    free(plan);
+}
+
+/* ---- what plans depend on ---- */
+
+static void tell_broken(struct plan *plan)
+{
+    Tca__Event event = TCA__EVENT__INIT;
+    event.kind = TCA__EVENT__KIND__PLAN_BROKEN;
+    event.plan = plan->id;
+    event.status = status_to_wire(plan->error);
+    event.text = plan->error_text;
+    session_event(plan->session, &event);
+}
+
+static void broken_quiet(void *context)
+{
+    struct plan *plan = context;
+    plan->pending--;
+    plan->breaking = false;
+    plan_advance(plan);
+}
+
+void plan_break(struct plan *plan, int error, const char *text)
+{
+    if (plan->breaking)
+        engine_plan_lose(plan->session->engine, &plan->run, error);
+    if (plan->state == PLAN_BROKEN || plan->state == PLAN_RELEASING)
+        return;
+    plan_fail(plan, error, "plan %" PRIu32 " (%s): %s", plan->id,
+              plan->name[0] ? plan->name : "unnamed", text);
+    if (plan->state != PLAN_READY)
+        return; /* its commit fails with this; or it is being re-bound, and breaks when that comes
+                   to look */
+    plan_end_starts(plan);
+}
+
+void plan_end_starts(struct plan *plan)
+{
+    plan_set_state(plan, PLAN_BROKEN);
+    log_debug(NULL, "session %" PRIu64 ": %s", plan->session_id, plan->error_text);
+    if (plan->session)
+        tell_broken(plan);
+    if (plan->attached) {
+        plan->pending++;
+        plan->breaking = true;
+        engine_plan_break(plan->session->engine, &plan->run, plan->error, broken_quiet, plan);
+    }
+}

@@ -1,0 +1,225 @@
+/* A commit, step by step: see the states in plan.h. Whatever fails, plan_advance() answers the
+ * client and releases what was made. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/worker.h"
+#include "daemon/plans/plan.h"
+#include "daemon/rails/link.h"
+#include "daemon/sessions/region.h"
+#include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
+
+/* ---- REGISTERING: on the worker ---- */
+
+static void register_work(void *context)
+{
+    struct plan *plan = context;
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        struct plan_unit *unit = &plan->units[i];
+        if (!unit->driver)
+            continue;
+        int r = unit->source ? region_register(unit->source, unit->driver) : 0;
+        if (r == 0)
+            r = link_connect(unit->link);
+        if (r < 0) {
+            plan_fail(plan, r, "rail %s to node %" PRIu32 ": %s",
+                      rail_name(unit->driver->ops->rail), unit->node, region_register_text(r));
+            return;
+        }
+    }
+}
+
+static void settled(void *context)
+{
+    struct plan *plan = context;
+    plan->pending--;
+    plan_advance(plan);
+}
+
+static void not_registered(void *context)
+{
+    plan_fail(context, -ECANCELED, "tcad is ending");
+    settled(context);
+}
+
+/* Picks every daemon-seat unit's driver and link. */
+static int choose(struct plan *plan)
+{
+    plan->client_part = plan->chain_count == 0;
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        struct plan_chain *chain = &plan->chains[i];
+        int r = plan_chain_is_local(plan, chain) ? 0 : plan_route(plan, chain);
+        if (r < 0)
+            return r;
+        plan_note_unreached(plan, chain);
+        r = plan_order(plan, chain);
+        if (r < 0)
+            return r;
+        if (chain->seat == SEAT_CLIENT) {
+            plan->client_part = true;
+            continue;
+        }
+        plan->run.chain_count++;
+        r = plan_bounce_admit(plan, chain);
+        if (r == 0)
+            r = plan_take_links(plan, chain);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* ---- the walk ---- */
+
+void plan_register(struct plan *plan)
+{
+    if (!plan->run.chains)
+        plan->run.chains = calloc(plan->run.chain_count, sizeof *plan->run.chains);
+    if (!plan->run.chains) {
+        plan_fail(plan, -ENOMEM, "no memory for %" PRIu32 " chains", plan->run.chain_count);
+        return;
+    }
+    plan_set_state(plan, PLAN_REGISTERING);
+    if (worker_submit(plan->tcad->worker, register_work, settled, not_registered, plan) < 0)
+        plan_fail(plan, -ENOMEM, "no memory");
+    else
+        plan->pending++;
+}
+
+static void become_ready(struct plan *plan)
+{
+    plan_set_state(plan, PLAN_READY);
+    if (plan->committed) {
+        plan_rebound(plan);
+        return;
+    }
+    plan->committed = true;
+    plan_answer(plan);
+    plan_watch(plan);
+}
+
+void plan_advance(struct plan *plan)
+{
+    if (plan->pending > 0)
+        return;
+    if (plan->error < 0 && plan->committed && plan->state != PLAN_BROKEN && !plan->release_asked) {
+        plan_end_starts(plan); /* it could not be re-bound */
+        return;
+    }
+    if (plan->state == PLAN_BROKEN || plan->release_asked || plan->error < 0 || !plan->session) {
+        plan_release(plan);
+        return;
+    }
+    switch (plan->state) {
+    case PLAN_BINDING:
+        if (choose(plan) < 0)
+            break;
+        if (plan->run.chain_count > 0) {
+            plan_register(plan);
+            break;
+        }
+        become_ready(plan);
+        return;
+    case PLAN_REGISTERING:
+        if (plan_bounce_tell(plan) < 0)
+            break;
+        plan_set_state(plan, PLAN_PREPARING);
+        plan->pending++;
+        engine_call(plan->tcad->engine, plan_prepare, settled, plan);
+        return;
+    case PLAN_PREPARING:
+        become_ready(plan);
+        return;
+    default:
+        return;
+    }
+    if (plan->error < 0 && plan->pending == 0)
+        plan_release(plan);
+}
+
+/* What it will hold until it is released: also on the engine, and while others are asked. */
+static int charge(struct plan *plan)
+{
+    enum {
+        PREPARED_BYTES = 512
+    }; /* of a step: in its chain, at the driver, a question to a peer */
+    char text[512];
+    const uint64_t bytes =
+        plan->memory_bytes +
+        plan->step_count * (PREPARED_BYTES + 2 * (uint64_t)sizeof(struct plan_use));
+    int r = charge_take(plan->tcad, &plan->charge, plan->session->uid, USER_PLANS, bytes, "a plan",
+                        text, sizeof text);
+    return r < 0 ? plan_fail(plan, r, "%s", text) : 0;
+}
+
+static int take_id(struct session *session, struct plan *plan)
+{
+    if (!session->plans) {
+        session->plans = calloc(PLANS_PER_SESSION_MAX, sizeof *session->plans);
+        if (!session->plans)
+            return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < PLANS_PER_SESSION_MAX; i++) {
+        const uint32_t id = (session->last_plan + i) % PLANS_PER_SESSION_MAX;
+        if (session->plans[id])
+            continue;
+        plan->id = session->last_plan = id;
+        session->plans[id] = plan;
+        plan->next_of_session = session->plan_list;
+        plan->link_of_session = &session->plan_list;
+        if (plan->next_of_session)
+            plan->next_of_session->link_of_session = &plan->next_of_session;
+        session->plan_list = plan;
+        session->plan_count++;
+        session->plan_bytes += plan->memory_bytes;
+        session->step_count += plan->step_count;
+        return 0;
+    }
+    return -EDQUOT;
+}
+
+void plan_commit(struct session *session, uint32_t tag, const Tca__PlanCommit *commit)
+{
+    struct tcad *tcad = session->tcad;
+    if (session->plan_count >= tcad->conf->limits.plans_per_session) {
+        session_fail(session, tag, -EDQUOT,
+                     "session %" PRIu64 " has %" PRIu32
+                     " plans, limits.plans_per_session is %" PRIu32 ": free some",
+                     session->id, session->plan_count, tcad->conf->limits.plans_per_session);
+        return;
+    }
+    struct plan *plan = calloc(1, sizeof *plan);
+    if (!plan) {
+        session_fail(session, tag, -ENOMEM, "no memory for a plan");
+        return;
+    }
+    plan->tcad = tcad;
+    plan->session = session;
+    plan->session_id = session->id;
+    plan->tag = tag;
+    int r = plan_parse(plan, commit);
+    if (r == 0)
+        r = charge(plan);
+    if (r == 0)
+        r = plan_use_parsed(plan);
+    if (r == 0) {
+        r = take_id(session, plan);
+        if (r < 0)
+            plan_fail(plan, r, "session %" PRIu64 " has no place for another plan: free some",
+                      session->id);
+    }
+    if (r < 0) {
+        session_fail(session, tag, r, "%s", plan->error_text);
+        plan_free(plan);
+        return;
+    }
+    plan_set_state(plan, PLAN_BINDING);
+    plan->pending++;
+    for (uint32_t i = 0; i < plan->chain_count && plan->error == 0; i++)
+        plan_bind(plan, &plan->chains[i]);
+    plan->pending--;
+    plan_advance(plan);
+}

@@ -1,0 +1,100 @@
+/* The steps of a chain as order.h takes them, and what it says of them. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "daemon/plans/order.h"
+#include "daemon/plans/plan.h"
+#include "daemon/sessions/region.h"
+#include "daemon/tcad.h"
+
+static bool is_contiguous(const struct layout *layout)
+{
+    struct layout_strided strided;
+    return layout_as_strided(layout, &strided) && strided.count == 1;
+}
+
+/* Memory of a node is told apart by its addresses: those of our regions differ, and memory that a
+ * process has attached twice is the same. (So is what two processes have at the same address, for
+ * all we know: that costs them a wait without need.) */
+static void add_bytes(const struct plan *plan, const struct plan_unit *unit,
+                      struct order_step *step)
+{
+    step->source = (struct order_bytes){.space = plan->tcad->node,
+                                        .base = unit->source->address + unit->source_offset,
+                                        .layout = unit->source_layout};
+    step->target = (struct order_bytes){.space = unit->node,
+                                        .base = unit->address + unit->handle.offset_bytes +
+                                                unit->target_offset,
+                                        .layout = unit->target_layout};
+}
+
+/* The client puts to each process of this node in order. What goes into memory that is not its own
+ * may be copied by the receiver later. */
+static void in_clients_seat(const struct plan *plan, const struct plan_unit *unit,
+                            struct order_step *step)
+{
+    step->way = unit->has_target ? unit->owner : unit->notify_session;
+    step->lands = unit->owner == plan->session_id;
+    step->keeps = !unit->attached;
+}
+
+/* Over shared memory all puts are copied one by one. Other drivers say that a put is done when its
+ * source is free, and what they gather, and what is short, may be laid down there later than what
+ * comes after it. */
+static void in_daemons_seat(const struct plan *plan, const struct plan_chain *chain,
+                            const struct plan_unit *unit, struct order_step *step)
+{
+    const struct driver_caps *caps = engine_driver_caps(plan->tcad->engine, chain->rail);
+    const bool ordered = caps->ordered;
+    const bool plain = unit->has_target && unit->source_layout->size_bytes > caps->inline_bytes &&
+                       is_contiguous(unit->source_layout) && is_contiguous(unit->target_layout);
+    step->way = unit->node;
+    step->ahead = unit->source && unit->source->attached;
+    step->settles = unit->attached;
+    step->lands = !unit->attached && (chain->rail == RAIL_SHM || (!ordered && plain));
+    step->keeps = !unit->attached && (chain->rail == RAIL_SHM || (ordered && plain));
+}
+
+static void add_step(const struct plan *plan, const struct plan_chain *chain,
+                     const struct plan_unit *unit, struct order_step *step)
+{
+    step->put = unit->has_target;
+    step->notify = unit->notify;
+    if (unit->has_target)
+        add_bytes(plan, unit, step);
+    if (chain->seat == SEAT_CLIENT)
+        in_clients_seat(plan, unit, step);
+    else
+        in_daemons_seat(plan, chain, unit, step);
+}
+
+static void take_answer(struct plan_unit *unit, const struct order_step *step)
+{
+    unit->order = (struct plan_order){.waits = step->waits,
+                                      .settled = step->settled,
+                                      .landed = {step->landed[0], step->landed[1]},
+                                      .after = step->after};
+    unit->fence = step->waits;
+}
+
+int plan_order(struct plan *plan, const struct plan_chain *chain)
+{
+    const bool client = chain->seat == SEAT_CLIENT;
+    const struct order_rules rules = {
+        .ordered = client || engine_driver_caps(plan->tcad->engine, chain->rail)->ordered,
+        .serial = chain->rail == RAIL_SHM,
+    };
+    struct order_step *steps = calloc(chain->step_count, sizeof *steps);
+    for (uint32_t i = 0; steps && i < chain->step_count; i++)
+        if (!chain->steps[i].is_wait)
+            add_step(plan, chain, &plan->units[chain->steps[i].unit], &steps[i]);
+    int r = steps ? order_steps(&rules, steps, chain->step_count) : -ENOMEM;
+    for (uint32_t i = 0; r == 0 && i < chain->step_count; i++)
+        if (!chain->steps[i].is_wait)
+            take_answer(&plan->units[chain->steps[i].unit], &steps[i]);
+    free(steps);
+    return r < 0 ? plan_fail(plan, r, "no memory to order a chain of %" PRIu32 " steps",
+                             chain->step_count)
+                 : 0;
+}

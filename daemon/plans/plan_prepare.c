@@ -1,0 +1,353 @@
+/* PREPARING, on the engine: puts are compiled, chains made of them, and the engine told of the
+ * plan. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/engine/engine.h"
+#include "daemon/plans/order.h"
+#include "daemon/plans/plan.h"
+#include "daemon/sessions/region.h"
+#include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
+#include "proto/notify.h"
+
+enum { MARK_BYTES_MAX = 64 };
+
+static int prepare_unit(struct plan *plan, struct plan_unit *unit)
+{
+    enum rail rail = unit->driver->ops->rail;
+    struct driver_put_args args = {
+        .peer = unit->link->peer,
+        .flow = plan->session_id * CHANNELS + plan->channel,
+        .region = unit->source ? unit->source->on[rail] : NULL,
+        .offset_bytes = unit->source_offset,
+        .layout = unit->source_layout,
+        .landing = unit->blob[rail],
+        .landing_bytes = unit->blob_bytes[rail],
+        .target_layout = unit->target_layout,
+    };
+    int r = unit->driver->ops->put_prepare(unit->driver, &args, &unit->put, &unit->info);
+    if (r < 0)
+        return plan_fail(plan, r, "rail %s cannot carry a put to node %" PRIu32 ": %s",
+                         rail_name(rail), unit->node, strerror(-r));
+    return 0;
+}
+
+/* ---- chains ---- */
+
+/* Puts into memory that its process has attached, which may not be there although they have landed.
+ */
+struct unsettled {
+    uint32_t first;              /* step of the chain */
+    const struct plan_unit *put; /* one of them; NULL: there are none */
+    bool several;                /* owners */
+};
+
+/* Puts that somebody may look at, or a mark behind them. */
+struct loose {
+    uint32_t first;          /* step of the chain */
+    const struct link *link; /* of one of them; NULL: there are none */
+    bool several;            /* links */
+    bool gathered;           /* some, which others overtake */
+};
+
+struct preparing {
+    struct plan *plan;
+    const struct plan_chain *from;
+    bool ordered; /* the rail's driver: engine_driver_caps() */
+    struct chain_step *steps;
+    uint32_t count, room; /* of them so far */
+    int error;            /* -ENOMEM */
+    struct loose loose;   /* that a mark may still overtake */
+    struct unsettled unsettled;
+    uint32_t fetched; /* of the chain: the sources of those before are asked for */
+    bool fetching;    /* and no put has waited for them yet */
+};
+
+/* For `count` more; NULL: there is no memory. */
+static struct chain_step *more_steps(struct preparing *preparing, uint32_t count)
+{
+    if (preparing->count + count > preparing->room) {
+        const uint32_t room = 2 * preparing->room + count;
+        struct chain_step *steps = reallocarray(preparing->steps, room, sizeof *steps);
+        if (!steps) {
+            preparing->error = -ENOMEM;
+            return NULL;
+        }
+        preparing->steps = steps;
+        preparing->room = room;
+    }
+    return preparing->steps + preparing->count;
+}
+
+static void add_step(struct preparing *preparing, const struct chain_step *step)
+{
+    struct chain_step *added = more_steps(preparing, 1);
+    if (!added)
+        return;
+    *added = *step;
+    preparing->count++;
+}
+
+/* ---- what has landed ---- */
+
+/* Asks this unit's link, once all that is before it is done here, whether that has landed. The
+ * questions since `first` go out together; each link is asked once. */
+static void add_flush(struct preparing *preparing, uint32_t first, const struct plan_unit *unit)
+{
+    for (uint32_t i = first; i < preparing->count; i++)
+        if (preparing->steps[i].flush.peer == unit->link->peer)
+            return;
+    add_step(preparing, &(struct chain_step){.kind = CHAIN_FLUSH,
+                                             .fence = preparing->count == first,
+                                             .flush = {unit->driver, unit->link->peer}});
+}
+
+/* The links of steps `from` to `to`: all of them, or, for a mark, those that it may overtake: puts
+ * that are gathered are taken apart there, and what goes elsewhere is done before it is there. */
+static void add_flushes(struct preparing *preparing, uint32_t from, uint32_t to,
+                        const struct plan_unit *mark)
+{
+    const uint32_t first = preparing->count;
+    for (uint32_t i = from; i < to; i++) {
+        if (preparing->from->steps[i].is_wait)
+            continue;
+        const struct plan_unit *unit = &preparing->plan->units[preparing->from->steps[i].unit];
+        if (!mark || (unit->has_target && (unit->link != mark->link || unit->info.gathered)))
+            add_flush(preparing, first, unit);
+    }
+}
+
+/* A few bytes that nobody is notified of: somebody may look at them to see that what was put before
+ * is there. */
+static bool is_mark(const struct plan *plan, const struct plan_unit *unit)
+{
+    return plan->landed && unit->has_target && !unit->notify &&
+           unit->source_layout->size_bytes <= MARK_BYTES_MAX;
+}
+
+static void note_loose(struct loose *loose, const struct plan_unit *unit)
+{
+    if (!unit->has_target)
+        return;
+    loose->several |= loose->link && loose->link != unit->link;
+    loose->link = unit->link;
+    loose->gathered |= unit->info.gathered;
+}
+
+static bool mark_may_overtake(const struct preparing *preparing, const struct plan_unit *mark)
+{
+    const struct loose *loose = &preparing->loose;
+    return loose->link &&
+           (loose->several || loose->link != mark->link || loose->gathered || !preparing->ordered);
+}
+
+static void prepare_wait(struct preparing *preparing, const struct plan_step *step)
+{
+    struct session *session = preparing->plan->session;
+    add_step(preparing,
+             &(struct chain_step){
+                 .kind = CHAIN_WAIT,
+                 .gone = &step->gone,
+                 .wait = {.line = notify_line_of(session->notify, step->rank, step->slot),
+                          .taken = notify_taken_of(session->notify, session->sources, step->rank,
+                                                   step->slot),
+                          .count = step->count,
+                          .may_take = engine_plan_may_take,
+                          .context = &preparing->plan->run}});
+}
+
+/* ---- chains: memory that processes have attached (bounce.h) ---- */
+
+static void note_unsettled(struct preparing *preparing, const struct plan_unit *unit)
+{
+    struct unsettled *unsettled = &preparing->unsettled;
+    if (!unit->has_target || !unit->attached)
+        return;
+    if (!unsettled->put)
+        unsettled->put = unit;
+    unsettled->several |= !plan_same_owner(unsettled->put, unit);
+}
+
+static bool needs_settling(const struct preparing *preparing, const struct plan_unit *unit)
+{
+    const struct unsettled *unsettled = &preparing->unsettled;
+    return unsettled->put && (unit->notify || is_mark(preparing->plan, unit)) &&
+           (unsettled->several || plan_needs_settling(unsettled->put, unit));
+}
+
+static void add_settling(struct preparing *preparing, uint32_t to)
+{
+    struct chain_step *calls = more_steps(preparing, to - preparing->unsettled.first);
+    if (calls)
+        preparing->count +=
+            plan_settle(preparing->plan, preparing->from, preparing->unsettled.first, to, calls);
+}
+
+static void settle(struct preparing *preparing, uint32_t step)
+{
+    add_flushes(preparing, preparing->unsettled.first, step, NULL);
+    add_settling(preparing, step);
+    preparing->unsettled = (struct unsettled){.first = step};
+    preparing->loose = (struct loose){.first = step};
+}
+
+/* The sources of as many steps as can be had now are asked for at once, for each takes its time:
+ * not of one that must come after others, for that may be because they put there. */
+static void fetch(struct preparing *preparing, uint32_t step)
+{
+    const struct plan_chain *from = preparing->from;
+    struct plan_unit *units = preparing->plan->units;
+    if (step < preparing->fetched)
+        return;
+    bool fence = units[from->steps[step].unit].order.after != ORDER_NOTHING;
+    uint32_t i = step;
+    for (; i < from->step_count && !from->steps[i].is_wait; i++) {
+        struct plan_unit *unit = &units[from->steps[i].unit];
+        if (i > step && unit->order.after != ORDER_NOTHING)
+            break;
+        if (!unit->fetch.bounce)
+            continue;
+        add_step(preparing, &(struct chain_step){.kind = CHAIN_CALL,
+                                                 .fence = fence,
+                                                 .call = {engine_fetch_post, &unit->fetch}});
+        fence = false;
+        preparing->fetching = true;
+    }
+    preparing->fetched = i;
+}
+
+/* ---- chains: a step ---- */
+
+/* What it reads or overwrites has landed. */
+static void follow(struct preparing *preparing, uint32_t step, const struct plan_unit *unit)
+{
+    const uint32_t first = preparing->count;
+    if (unit->order.settled) {
+        settle(preparing, step);
+        return;
+    }
+    for (int i = 0; i < 2; i++)
+        if (unit->order.landed[i] != ORDER_NOTHING)
+            add_flush(preparing, first,
+                      &preparing->plan->units[preparing->from->steps[unit->order.landed[i]].unit]);
+}
+
+/* What has to be over before the put of this step. */
+static void prepare_order(struct preparing *preparing, uint32_t step, struct plan_unit *unit)
+{
+    follow(preparing, step, unit);
+    fetch(preparing, step);
+    if (unit->fetch.bounce && preparing->fetching) {
+        unit->fence = true;
+        preparing->fetching = false;
+    }
+    if (needs_settling(preparing, unit)) {
+        settle(preparing, step);
+        unit->fence = true;
+    } else if (is_mark(preparing->plan, unit) && mark_may_overtake(preparing, unit)) {
+        add_flushes(preparing, preparing->loose.first, step, unit);
+        unit->fence = true;
+        preparing->loose = (struct loose){.first = step};
+    }
+}
+
+static int prepare_step(struct preparing *preparing, uint32_t i)
+{
+    struct plan *plan = preparing->plan;
+    const struct plan_step *step = &preparing->from->steps[i];
+    if (step->is_wait) {
+        prepare_wait(preparing, step);
+        return 0;
+    }
+    struct plan_unit *unit = &plan->units[step->unit];
+    int r = prepare_unit(plan, unit);
+    if (r < 0)
+        return r;
+    prepare_order(preparing, i, unit);
+    note_unsettled(preparing, unit);
+    note_loose(&preparing->loose, unit);
+    add_step(preparing, &(struct chain_step){.kind = CHAIN_PUT,
+                                             .fence = unit->fence,
+                                             .gone = &unit->gone,
+                                             .put = {unit->driver, unit->put}});
+    return 0;
+}
+
+/* What a start has put into memory of its own session can be seen, and be put on by another start,
+ * when it is complete; with TCA_PLAN_LANDED that goes for all that it has put. */
+static void prepare_end(struct preparing *preparing)
+{
+    const struct plan *plan = preparing->plan;
+    const struct plan_chain *from = preparing->from;
+    if (plan->landed) {
+        add_flushes(preparing, 0, from->step_count, NULL);
+        add_settling(preparing, from->step_count);
+        return;
+    }
+    for (uint32_t i = from->step_count; i > 0 && from->rail != RAIL_SHM; i--) {
+        const struct plan_unit *unit =
+            from->steps[i - 1].is_wait ? NULL : &plan->units[from->steps[i - 1].unit];
+        if (unit && unit->has_target && unit->node == plan->tcad->node &&
+            unit->owner == plan->session_id) {
+            add_flush(preparing, preparing->count, unit);
+            return;
+        }
+    }
+}
+
+static int prepare_chain(struct plan *plan, struct plan_chain *from, struct chain **ret_chain)
+{
+    struct preparing preparing = {.plan = plan,
+                                  .from = from,
+                                  .ordered =
+                                      engine_driver_caps(plan->tcad->engine, from->rail)->ordered};
+    int r = 0;
+    for (uint32_t i = 0; i < from->step_count && r == 0; i++)
+        r = prepare_step(&preparing, i);
+    if (r == 0) {
+        prepare_end(&preparing);
+        r = preparing.error;
+        if (r == 0)
+            r = chain_new(preparing.steps, preparing.count, ret_chain);
+        if (r < 0)
+            plan_fail(plan, r, "no memory for a chain of %" PRIu32 " steps", from->step_count);
+    }
+    free(preparing.steps);
+    return r;
+}
+
+static void count_descriptors(struct plan *plan)
+{
+    plan->run.descriptors = 0;
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        if (plan->units[i].put)
+            plan->run.descriptors += plan->units[i].info.descriptors;
+}
+
+void plan_prepare(struct engine *engine, void *context)
+{
+    struct plan *plan = context;
+    struct engine_plan *run = &plan->run;
+    uint32_t made = 0;
+
+    run->id = plan->id;
+    run->channel = plan->channel;
+    run->bytes = 0;
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        if (plan->chains[i].seat == SEAT_CLIENT)
+            continue;
+        if (made == 0)
+            run->rail = plan->chains[i].rail;
+        run->bytes += plan->chains[i].bytes;
+        if (!run->chains[made] && prepare_chain(plan, &plan->chains[i], &run->chains[made]) < 0)
+            return;
+        made++;
+    }
+    count_descriptors(plan);
+    if (!plan->attached)
+        engine_plan_attach(plan->session->engine, run);
+    plan->attached = true;
+}

@@ -1,0 +1,219 @@
+/* Letting go of a plan, in the order that the others need: the engine forgets it once it is quiet,
+ * what it has put lands, its puts are released, then what they led to. A broken plan lets go of all
+ * that at once and stays as a stub that says what happened. */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/peers/peer.h"
+#include "daemon/plans/binding.h"
+#include "daemon/plans/lane.h"
+#include "daemon/plans/plan.h"
+#include "daemon/sessions/region.h"
+#include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
+
+/* ---- on the engine: puts and chains ---- */
+
+static void strip_work(struct engine *engine, void *context)
+{
+    struct plan *plan = context;
+    for (uint32_t i = 0; i < plan->run.chain_count && plan->run.chains; i++)
+        plan->run.chains[i] = chain_free(plan->run.chains[i]);
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        struct plan_unit *unit = &plan->units[i];
+        if (!unit->put)
+            continue;
+        unit->driver->ops->put_release(unit->driver, unit->put);
+        unit->put = NULL;
+    }
+}
+
+/* ---- on the loop: what they led to ---- */
+
+enum { UNBIND_MAX = 1024 }; /* with one message */
+
+static void send_unbind(struct plan *plan, uint32_t node, uint64_t *bindings, size_t count)
+{
+    Tca__PeerUnbind unbind = TCA__PEER_UNBIND__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    if (count == 0)
+        return;
+    unbind.n_bindings = count;
+    unbind.bindings = bindings;
+    message.body_case = TCA__MESSAGE__BODY_PEER_UNBIND;
+    message.peer_unbind = &unbind;
+    peers_tell(plan->tcad->peers, node, &message);
+}
+
+/* Those that follow each other go together. */
+static void unbind_remote(struct plan *plan)
+{
+    uint64_t bindings[UNBIND_MAX];
+    size_t count = 0;
+    uint32_t node = 0;
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        struct plan_unit *unit = &plan->units[i];
+        if (!unit->remote_binding)
+            continue;
+        if (count == UNBIND_MAX || unit->node != node) {
+            send_unbind(plan, node, bindings, count);
+            count = 0;
+        }
+        node = unit->node;
+        bindings[count++] = unit->remote_binding;
+        unit->remote_binding = 0;
+    }
+    send_unbind(plan, node, bindings, count);
+}
+
+static void let_go(struct plan *plan)
+{
+    unbind_remote(plan);
+    plan_bounce_end(plan);
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        struct plan_unit *unit = &plan->units[i];
+        if (unit->binding)
+            binding_end(unit->binding);
+        unit->binding = NULL;
+        if (unit->link && unit->source)
+            link_hold(unit->link, unit->source);
+        link_unref(unit->link);
+        unit->link = NULL;
+        region_unref(unit->region);
+        unit->region = NULL;
+    }
+    plan->stripped = true;
+}
+
+static void answer_release(struct plan *plan)
+{
+    if (!plan->release_tag || !plan->session)
+        return;
+    Tca__Done done = TCA__DONE__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_DONE;
+    message.done = &done;
+    session_answer(plan->session, plan->release_tag, &message, NULL, 0);
+}
+
+void plan_count_starts(struct plan *plan)
+{
+    uint64_t starts = plan_starts(plan) - plan->counted_starts;
+    plan->counted_starts += starts;
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        const struct plan_chain *chain = &plan->chains[i];
+        struct rail_total *past = &plan->tcad->past[chain->rail][chain->seat];
+        past->starts += starts;
+        past->bytes += starts * chain->bytes;
+    }
+}
+
+static void gone(struct plan *plan)
+{
+    struct session *session = plan->session;
+    plan_count_starts(plan);
+    /* not when it breaks: until its client has heard of that it may start it, and the receivers
+     * must know what comes */
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        lane_withdraw(plan, &plan->units[i]);
+    assert(session->plans[plan->id] == plan);
+    session->plans[plan->id] = NULL;
+    session->last_plan = plan->id;
+    *plan->link_of_session = plan->next_of_session;
+    if (plan->next_of_session)
+        plan->next_of_session->link_of_session = plan->link_of_session;
+    session->plan_count--;
+    session->plan_bytes -= plan->memory_bytes;
+    session->step_count -= plan->step_count;
+    answer_release(plan);
+    free(plan->run.chains);
+    plan_free(plan);
+    session_plan_gone(session);
+}
+
+static void stripped(void *context)
+{
+    struct plan *plan = context;
+    plan->pending--;
+    let_go(plan);
+    plan_release(plan);
+}
+
+static void flushed(void *context)
+{
+    struct plan *plan = context;
+    plan->pending--;
+    plan_release(plan);
+}
+
+static void detached(void *context)
+{
+    struct plan *plan = context;
+    plan->pending--;
+    plan->attached = false;
+    plan_release(plan);
+}
+
+/* Does the next thing that is to be done, until the plan is a stub (BROKEN) or gone (RELEASING). */
+void plan_release(struct plan *plan)
+{
+    if (plan->pending > 0)
+        return;
+    if (plan->state == PLAN_BROKEN && !plan->release_asked && plan->stripped)
+        return; /* a stub, until it is released */
+    if (plan->state != PLAN_RELEASING && (plan->state != PLAN_BROKEN || plan->release_asked)) {
+        bool failed_commit = !plan->committed;
+        if (failed_commit && plan->session->client)
+            session_fail(plan->session, plan->tag, plan->error ? plan->error : -ECANCELED, "%s",
+                         plan->error_text);
+        plan_set_state(plan, PLAN_RELEASING);
+    }
+    if (plan->attached && plan->state == PLAN_RELEASING) {
+        plan->pending++;
+        engine_plan_detach(plan->session->engine, &plan->run, detached, plan);
+        return;
+    }
+    if (!plan->stripped && !plan->flushed) {
+        plan->flushed = true;
+        if (plan_flush(plan, flushed)) {
+            plan->pending++;
+            return;
+        }
+    }
+    if (!plan->stripped) {
+        plan->pending++;
+        engine_call(plan->tcad->engine, strip_work, stripped, plan);
+        return;
+    }
+    if (plan->state == PLAN_RELEASING)
+        gone(plan);
+}
+
+static void ask_release(struct plan *plan)
+{
+    plan->release_asked = true;
+    if (plan->state != PLAN_RELEASING)
+        plan_release(plan);
+}
+
+void plan_release_request(struct session *session, uint32_t tag, const Tca__PlanRelease *request)
+{
+    struct plan *plan = session->plans && request->plan < PLANS_PER_SESSION_MAX
+                            ? session->plans[request->plan]
+                            : NULL;
+    if (!plan || plan->release_asked || !plan->committed) {
+        session_fail(session, tag, -EINVAL, "plan %u is none of session %llu", request->plan,
+                     (unsigned long long)session->id);
+        return;
+    }
+    plan->release_tag = tag;
+    ask_release(plan);
+}
+
+void plans_release_all(struct session *session)
+{
+    for (uint32_t i = 0; session->plans && i < PLANS_PER_SESSION_MAX; i++)
+        if (session->plans[i] && !session->plans[i]->release_asked)
+            ask_release(session->plans[i]);
+}

@@ -1,0 +1,208 @@
+/*
+ * The way back: a plan that lost a rail, or was committed while no cable led where it puts, is on a
+ * rail that is second to it. Once the better one leads there again, its chains move back, between
+ * two starts: none of them fails for that.
+ *
+ * comeback.h says when a rail counts as good again; here it is asked, and the plans are moved.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/loop.h"
+#include "daemon/base/worker.h"
+#include "daemon/plans/plan.h"
+#include "daemon/rails/fabric.h"
+#include "daemon/rails/link.h"
+#include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
+#include "proto/wait.h"
+
+#define LOOK_NS UINT64_C(100000000)
+
+/* ---- whether a link has come back ---- */
+
+struct proof {
+    struct driver_op op;
+    struct tcad *tcad;
+    struct link *link;
+    int status;
+};
+
+static void proved(void *context)
+{
+    struct proof *proof = context;
+    comeback_answered(&proof->link->comeback, proof->status == 0);
+    link_unref(proof->link);
+    free(proof);
+}
+
+static void answered(struct driver_op *op, int status)
+{
+    struct proof *proof = op->owner;
+    proof->status = status;
+    while (loop_post(proof->tcad->loop, proved, proof) < 0)
+        ;
+}
+
+static void ask_work(struct engine *engine, void *context)
+{
+    struct proof *proof = context;
+    struct driver *driver = engine_driver(engine, proof->link->rail);
+    proof->op = (struct driver_op){.done = answered, .owner = proof};
+    int r = proof->status < 0 ? proof->status
+                              : driver->ops->peer_flush(driver, proof->link->peer, &proof->op);
+    if (r < 0)
+        answered(&proof->op, r);
+}
+
+static void connect_work(void *context)
+{
+    struct proof *proof = context;
+    proof->status = link_connect(proof->link);
+}
+
+static void connected(void *context)
+{
+    struct proof *proof = context;
+    engine_call(proof->tcad->engine, ask_work, NULL, proof);
+}
+
+static void dropped(void *context)
+{
+    struct proof *proof = context;
+    link_unref(proof->link);
+    free(proof);
+}
+
+static void prove(struct tcad *tcad, struct link *link)
+{
+    struct proof *proof = malloc(sizeof *proof);
+    if (!proof)
+        return; /* the next look tries again */
+    *proof = (struct proof){.tcad = tcad, .link = link};
+    link->refs++;
+    if (worker_submit(tcad->worker, connect_work, connected, dropped, proof) < 0) {
+        dropped(proof);
+        return;
+    }
+    comeback_asked(&link->comeback);
+}
+
+static bool is_back(struct tcad *tcad, uint32_t node, enum rail rail)
+{
+    struct link *link = links_find(tcad->links, node, rail);
+    if (!link)
+        return false;
+    const enum comeback_state state =
+        comeback_look(&link->comeback, fabric_reaches(tcad, rail, node), clock_now_ns(),
+                      tcad->conf->rails.return_after_ns);
+    if (state == COMEBACK_PROVE)
+        prove(tcad, link);
+    return state == COMEBACK_BACK;
+}
+
+/* ---- plans that are away ---- */
+
+/* Which of the rails that its units have lost are back; whether some are not. */
+static bool look(struct plan *plan)
+{
+    bool missing = false;
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        struct plan_unit *unit = &plan->units[i];
+        unit->back = 0;
+        for (int rail = 1; rail < RAIL_COUNT; rail++)
+            if (unit->lost & (1u << rail) && is_back(plan->tcad, unit->node, (enum rail)rail))
+                unit->back |= 1u << rail;
+        missing |= unit->back != unit->lost;
+    }
+    return missing;
+}
+
+/* Marks the chains that have a better way now: whether there are any. */
+static bool mark(struct plan *plan)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        struct plan_chain *chain = &plan->chains[i];
+        chain->moving = chain->seat == SEAT_DAEMON && plan_best_rail(plan, chain) != chain->rail;
+        any |= chain->moving;
+    }
+    return any;
+}
+
+static void resume_work(struct engine *engine, void *context)
+{
+    struct plan *plan = context;
+    engine_plan_resume(&plan->run);
+}
+
+/* Between two starts, unless something else has happened to it. */
+static void rests(void *context)
+{
+    struct plan *plan = context;
+    plan->resting = false;
+    if (plan->state != PLAN_READY)
+        return;
+    look(plan);
+    if (mark(plan))
+        plan_move(plan, -ENETDOWN);
+    else
+        engine_call(plan->tcad->engine, resume_work, NULL, plan);
+}
+
+static bool try_return(struct plan *plan)
+{
+    if (!plan->away || plan->resting || plan->state != PLAN_READY)
+        return plan->away;
+    bool missing = look(plan);
+    if (mark(plan)) {
+        plan->resting = true;
+        engine_plan_rest(plan->session->engine, &plan->run, rests, plan);
+        return true;
+    }
+    plan->away = missing; /* what is back and not better does not matter */
+    return missing;
+}
+
+static void look_at_all(void *context)
+{
+    struct tcad *tcad = context;
+    bool any = false;
+    for (struct session *session = tcad->sessions; session; session = session->next) {
+        for (struct plan *plan = session->plan_list; plan; plan = plan->next_of_session)
+            any |= try_return(plan);
+    }
+    if (!any)
+        loop_timer_stop(tcad->return_timer);
+    tcad->returning = any;
+}
+
+void plan_watch(struct plan *plan)
+{
+    struct tcad *tcad = plan->tcad;
+    plan->away = false;
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        plan->away |= plan->units[i].lost != 0;
+    if (!plan->away || tcad->returning || tcad->conf->rails.return_after_ns == 0)
+        return;
+    if (!tcad->return_timer &&
+        loop_timer_new(tcad->loop, look_at_all, tcad, &tcad->return_timer) < 0) {
+        log_warning(NULL, "no memory: plans stay on the rails that they have moved to");
+        return;
+    }
+    tcad->returning = true;
+    loop_timer_set(tcad->return_timer, LOOK_NS, LOOK_NS);
+}
+
+void plan_note_unreached(struct plan *plan, const struct plan_chain *chain)
+{
+    for (uint32_t i = 0; i < chain->step_count && !plan->wanted_rail; i++) {
+        struct plan_unit *unit =
+            chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
+        for (int rail = 1; unit && rail < RAIL_COUNT; rail++)
+            if (unit->rails & (1u << rail) &&
+                !fabric_reaches(plan->tcad, (enum rail)rail, unit->node))
+                unit->lost |= 1u << rail;
+    }
+}

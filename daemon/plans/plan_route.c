@@ -1,0 +1,239 @@
+/* Which way: rail and seat of every chain, by the cost model, from what is possible. What was
+ * considered is kept for `tcactl plan explain`. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "daemon/plans/plan.h"
+#include "daemon/rails/exposure.h"
+#include "daemon/rails/fabric.h"
+#include "daemon/rails/link.h"
+#include "daemon/sessions/region.h"
+#include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
+
+struct route {
+    enum rail rail;
+    enum seat seat;
+};
+
+/* In the order of preference where the model knows nothing. */
+static const struct route ways[] = {
+    {RAIL_SHM, SEAT_CLIENT},
+    {RAIL_SHM, SEAT_DAEMON},
+    {RAIL_PEACH2, SEAT_DAEMON},
+    {RAIL_OFI, SEAT_DAEMON},
+};
+
+/* Memory that was attached is copied once more at its end (daemon/sessions/bounce.h): about as long as a
+ * client takes for the put. */
+static uint64_t add_bounces(const struct plan *plan, const struct plan_unit *unit,
+                            const struct cost_question *question, uint64_t cost)
+{
+    const unsigned bounces = (unit->source && unit->source->attached) + unit->attached;
+    const uint64_t copy = cost_predict(&plan->tcad->costs.at[RAIL_SHM][SEAT_CLIENT], question);
+    return cost == UINT64_MAX || copy == UINT64_MAX ? cost : cost + bounces * copy;
+}
+
+static uint64_t predict(const struct plan *plan, const struct plan_chain *chain, struct route way)
+{
+    const struct cost_parameters *parameters = &plan->tcad->costs.at[way.rail][way.seat];
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < chain->step_count; i++) {
+        if (chain->steps[i].is_wait)
+            continue;
+        const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+        struct cost_question question = {.descriptors = 1,
+                                         .hops = fabric_hops(plan->tcad, way.rail, unit->node)};
+        if (unit->has_target) {
+            const struct layout *a = unit->source_layout, *b = unit->target_layout;
+            question.bytes = a->size_bytes;
+            question.blocks = a->block_count > b->block_count ? a->block_count : b->block_count;
+        }
+        uint64_t cost = cost_predict(parameters, &question);
+        if (way.seat == SEAT_DAEMON)
+            cost = add_bounces(plan, unit, &question, cost);
+        if (cost == UINT64_MAX)
+            return cost;
+        total += cost;
+    }
+    return total;
+}
+
+/* NULL: possible. */
+static const char *why_not(const struct plan *plan, const struct plan_chain *chain,
+                           struct route way)
+{
+    const struct tcad *tcad = plan->tcad;
+    if (plan->wanted_rail && plan->wanted_rail != way.rail)
+        return "another rail was asked for";
+    if (plan->wanted_seat && plan->wanted_seat != way.seat)
+        return "another seat was asked for";
+    if (engine_driver(tcad->engine, way.rail) && engine_driver_error(tcad->engine, way.rail))
+        return "the rail's driver is broken here";
+    for (uint32_t i = 0; i < chain->step_count; i++) {
+        if (chain->steps[i].is_wait)
+            continue;
+        const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+        const char *why = links_why_not(tcad, way.rail, unit->node);
+        if (why)
+            return why;
+        if (!plan->wanted_rail && !fabric_reaches(tcad, way.rail, unit->node))
+            return "no cable leads there now (tcactl topology)";
+        if (way.seat == SEAT_CLIENT && plan->landed && unit->attached)
+            return "only the daemon hears when it has landed in memory that was attached";
+        if (way.seat == SEAT_DAEMON && unit->rails && !(unit->rails & (1u << way.rail)))
+            return "the node where it lands does not have it";
+        if (unit->lost & ~unit->back & (1u << way.rail))
+            return "was lost, until it has led there for a while again (rails.return_after)";
+    }
+    return engine_driver(tcad->engine, way.rail)
+               ? NULL
+               : links_why_not(tcad, way.rail, tcad->node); /* of a chain that only waits */
+}
+
+/* Says of every way that was asked for why it is none. */
+static int no_way(struct plan *plan, const struct plan_chain *chain)
+{
+    const char *remedy = "";
+    char text[400] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < chain->candidate_count; i++) {
+        const struct plan_candidate *candidate = &chain->candidates[i];
+        if ((plan->wanted_rail && candidate->rail != plan->wanted_rail) ||
+            (plan->wanted_seat && candidate->seat != plan->wanted_seat))
+            continue;
+        if (exposure_off(plan->tcad, candidate->rail))
+            remedy = exposure_remedy(plan->tcad);
+        int n =
+            snprintf(text + used, sizeof text - used, "%s%s in the %s's seat: %s", used ? "; " : "",
+                     rail_name(candidate->rail), seat_name(candidate->seat), candidate->why);
+        used += n > 0 && (size_t)n < sizeof text - used ? (size_t)n : 0;
+    }
+    return plan_fail(
+        plan, -ENETDOWN, "chain %u: no way there: %s%s%s", (unsigned)(chain - plan->chains),
+        used ? text : "no rail has the seat that was asked for", *remedy ? "; " : "", remedy);
+}
+
+/* On the own node nothing is better than load and store, whatever is preferred elsewhere. */
+static bool is_preferred(const struct plan *plan, const struct plan_chain *chain, enum rail rail)
+{
+    return plan->preferred_rail == rail && rail != RAIL_NONE && !plan_chain_is_local(plan, chain);
+}
+
+/* Of two that are possible. What was not calibrated loses against what was, and otherwise to what
+ * stands above it. */
+static bool is_better(const struct plan *plan, const struct plan_chain *chain, enum rail rail,
+                      uint64_t predicted_ns, enum rail than, uint64_t than_ns)
+{
+    const bool preferred = is_preferred(plan, chain, rail);
+    if (preferred != is_preferred(plan, chain, than))
+        return preferred;
+    return predicted_ns < than_ns;
+}
+
+enum rail plan_best_rail(const struct plan *plan, const struct plan_chain *chain)
+{
+    enum rail best = chain->rail;
+    uint64_t best_ns = UINT64_MAX;
+    bool any = false;
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        if (ways[i].seat != chain->seat || why_not(plan, chain, ways[i]))
+            continue;
+        uint64_t ns = predict(plan, chain, ways[i]);
+        if (!any || is_better(plan, chain, ways[i].rail, ns, best, best_ns)) {
+            best = ways[i].rail;
+            best_ns = ns;
+        }
+        any = true;
+    }
+    return best;
+}
+
+/* Of the put that goes farthest. */
+static unsigned hops_of(const struct plan *plan, const struct plan_chain *chain, enum rail rail)
+{
+    unsigned most = 0;
+    for (uint32_t i = 0; i < chain->step_count; i++) {
+        if (chain->steps[i].is_wait)
+            continue;
+        unsigned hops = fabric_hops(plan->tcad, rail, plan->units[chain->steps[i].unit].node);
+        most = hops > most ? hops : most;
+    }
+    return most;
+}
+
+static const char *why_best(const struct plan *plan, const struct plan_chain *chain,
+                            const struct plan_candidate *best)
+{
+    if (is_preferred(plan, chain, best->rail))
+        return "preferred by the program";
+    if (plan->wanted_rail || plan->wanted_seat)
+        return "asked for";
+    return best->predicted_ns == UINT64_MAX ? "the first that is possible; nothing was calibrated"
+                                            : "the cheapest";
+}
+
+/* "": that has been said. */
+static const char *why_other(const struct plan_candidate *candidate,
+                             const struct plan_candidate *best)
+{
+    if (!candidate->possible || candidate->predicted_ns == UINT64_MAX)
+        return "";
+    return candidate->predicted_ns < best->predicted_ns ? "cheaper, but another one is preferred"
+                                                        : "dearer";
+}
+
+int plan_route(struct plan *plan, struct plan_chain *chain)
+{
+    struct plan_candidate *best = NULL;
+    chain->candidate_count = 0;
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        struct plan_candidate *candidate = &chain->candidates[chain->candidate_count++];
+        const char *why = why_not(plan, chain, ways[i]);
+        *candidate = (struct plan_candidate){
+            .rail = ways[i].rail,
+            .seat = ways[i].seat,
+            .predicted_ns = predict(plan, chain, ways[i]),
+            .possible = !why,
+            .hops = hops_of(plan, chain, ways[i].rail),
+        };
+        snprintf(candidate->why, sizeof candidate->why, "%s",
+                 why                                     ? why
+                 : candidate->predicted_ns == UINT64_MAX ? "not calibrated"
+                                                         : "");
+        if (candidate->possible &&
+            (!best || is_better(plan, chain, candidate->rail, candidate->predicted_ns, best->rail,
+                                best->predicted_ns)))
+            best = candidate;
+    }
+    if (!best)
+        return no_way(plan, chain);
+    best->chosen = true;
+    for (uint32_t i = 0; i < chain->candidate_count; i++) {
+        struct plan_candidate *candidate = &chain->candidates[i];
+        const char *why =
+            candidate == best ? why_best(plan, chain, best) : why_other(candidate, best);
+        if (*why)
+            snprintf(candidate->why, sizeof candidate->why, "%s", why);
+    }
+    chain->rail = best->rail;
+    chain->seat = best->seat;
+    chain->predicted_ns = best->predicted_ns;
+    return 0;
+}
+
+int plan_take_links(struct plan *plan, const struct plan_chain *chain)
+{
+    for (uint32_t i = 0; i < chain->step_count; i++) {
+        if (chain->steps[i].is_wait)
+            continue;
+        struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+        unit->link = link_get(plan->tcad->links, unit->node, chain->rail);
+        if (!unit->link)
+            return plan_fail(plan, -ENETDOWN, "node %" PRIu32 " has gone from rail %s", unit->node,
+                             rail_name(chain->rail));
+        unit->driver = engine_driver(plan->tcad->engine, chain->rail);
+    }
+    return 0;
+}

@@ -1,0 +1,117 @@
+/*
+ * What is put into memory that a process has attached is there once that process has copied it
+ * (bounce.h), which its daemon hears of, and nobody else. Who must know asks that daemon: a call of
+ * the chain, by way of the loop, for it may be another's.
+ */
+#include <errno.h>
+#include <sched.h>
+
+#include "daemon/base/loop.h"
+#include "daemon/peers/peer.h"
+#include "daemon/plans/binding.h"
+#include "daemon/plans/plan.h"
+#include "daemon/tcad.h"
+
+/* A process that is stopped for longer lets the start fail. */
+#define SETTLE_NS UINT64_C(60000000000)
+
+/* ---- asking ---- */
+
+static void finish(struct engine *engine, void *context)
+{
+    struct plan_unit *unit = context;
+    struct driver_op *op = unit->settling.op;
+    unit->settling.op = NULL;
+    op->done(op, unit->settling.status);
+}
+
+static void answer(struct plan_unit *unit, int status)
+{
+    unit->settling.status = status;
+    engine_call(unit->plan->tcad->engine, finish, NULL, unit);
+}
+
+static void settled_here(void *context, int status)
+{
+    answer(context, status);
+}
+
+static void settled_there(void *context, int status, const Tca__Message *message, const char *text)
+{
+    answer(context, status);
+}
+
+static void ask_peer(struct plan_unit *unit)
+{
+    Tca__PeerSettle settle = TCA__PEER_SETTLE__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    settle.binding = unit->remote_binding;
+    message.body_case = TCA__MESSAGE__BODY_PEER_SETTLE;
+    message.peer_settle = &settle;
+    peers_ask(unit->plan->tcad->peers, unit->node, &message, SETTLE_NS, settled_there, unit);
+}
+
+static void ask(void *context)
+{
+    struct plan_unit *unit = context;
+    if (unit->node != unit->plan->tcad->node) {
+        ask_peer(unit);
+        return;
+    }
+    int r = binding_settle(unit->binding, settled_here, unit);
+    if (r < 0)
+        answer(unit, r);
+}
+
+/* On the engine's thread. The plan stays until the op is done. */
+static int post(void *context, struct driver_op *op)
+{
+    struct plan_unit *unit = context;
+    unit->settling.op = op;
+    return loop_post(unit->plan->tcad->loop, ask, unit) < 0 ? -EAGAIN : 0;
+}
+
+/* ---- in a chain ---- */
+
+static bool is_put(const struct plan *plan, const struct plan_chain *chain, uint32_t step)
+{
+    return !chain->steps[step].is_wait && plan->units[chain->steps[step].unit].has_target;
+}
+
+bool plan_same_owner(const struct plan_unit *a, const struct plan_unit *b)
+{
+    return a->node == b->node && a->owner == b->owner;
+}
+
+/* What lands for one process is in order: puts into memory that it has attached, notifications to
+ * it. */
+bool plan_needs_settling(const struct plan_unit *before, const struct plan_unit *unit)
+{
+    if (unit->has_target && unit->attached)
+        return !plan_same_owner(before, unit);
+    return !unit->notify || before->node != unit->node || before->owner != unit->notify_session;
+}
+
+/* Whether its process is asked already. */
+static bool is_asked(const struct chain_step *calls, uint32_t count, const struct plan_unit *unit)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (plan_same_owner(calls[i].call.context, unit))
+            return true;
+    return false;
+}
+
+uint32_t plan_settle(struct plan *plan, const struct plan_chain *chain, uint32_t from, uint32_t to,
+                     struct chain_step *ret_calls)
+{
+    uint32_t count = 0;
+    for (uint32_t i = from; i < to; i++) {
+        struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+        if (!is_put(plan, chain, i) || !unit->attached || is_asked(ret_calls, count, unit))
+            continue;
+        ret_calls[count] = (struct chain_step){
+            .kind = CHAIN_CALL, .fence = count == 0, .call = {.post = post, .context = unit}};
+        count++;
+    }
+    return count;
+}

@@ -1,0 +1,219 @@
+/*
+ * What plans need: regions that they put into, sessions that own these, are notified or waited for,
+ * nodes. Each of them knows its plans (uses.h), which are told when it goes, and no others.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/plans/binding.h"
+#include "daemon/plans/plan.h"
+#include "daemon/sessions/region.h"
+#include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
+
+/* ---- from plans ---- */
+
+static int add(struct plan *plan, enum subject_kind kind, uint32_t node, uint64_t id)
+{
+    struct uses *uses = &plan->tcad->plan_uses;
+    const struct subject_key key = {kind, node, id};
+    if (uses_last_is(uses, key, plan))
+        return 0;
+    struct plan_use *use = calloc(1, sizeof *use);
+    if (!use || use_add(uses, &use->use, key, plan) < 0) {
+        free(use);
+        return plan_fail(plan, -ENOMEM, "no memory for a plan of %" PRIu32 " steps",
+                         plan->step_count);
+    }
+    use->next = plan->uses;
+    plan->uses = use;
+    return 0;
+}
+
+static int add_session(struct plan *plan, uint32_t node, uint64_t session)
+{
+    int r = session ? add(plan, SUBJECT_SESSION, node, session) : 0;
+    if (r == 0)
+        r = add(plan, SUBJECT_NODE, node, 0);
+    return r;
+}
+
+static int add_waits(struct plan *plan)
+{
+    int r = 0;
+    for (uint32_t i = 0; i < plan->step_count && r == 0; i++) {
+        const struct plan_step *step = &plan->steps[i];
+        const struct session_member *from = &plan->session->members[step->rank];
+        if (step->is_wait)
+            r = add_session(plan, from->node, from->session);
+    }
+    return r;
+}
+
+int plan_use_parsed(struct plan *plan)
+{
+    int r = add_waits(plan);
+    for (uint32_t i = 0; i < plan->unit_count && r == 0; i++) {
+        const struct plan_unit *unit = &plan->units[i];
+        r = add_session(plan, unit->node, unit->notify ? unit->notify_session : 0);
+        if (r == 0 && unit->has_target)
+            r = add(plan, SUBJECT_REGION, unit->node, unit->handle.region);
+    }
+    return r;
+}
+
+int plan_use_owner(struct plan *plan, const struct plan_unit *unit)
+{
+    return unit->owner ? add_session(plan, unit->node, unit->owner) : 0;
+}
+
+void plans_members_known(struct session *session)
+{
+    for (struct plan *plan = session->plan_list; plan; plan = plan->next_of_session)
+        add_waits(plan);
+}
+
+void plan_use_nothing(struct plan *plan)
+{
+    struct plan_use *next;
+    for (struct plan_use *use = plan->uses; use; use = next) {
+        next = use->next;
+        use_drop(&plan->tcad->plan_uses, &use->use);
+        free(use);
+    }
+    plan->uses = NULL;
+}
+
+/* ---- to plans ---- */
+
+static bool unit_needs(const struct plan_unit *unit, const struct subject_key *key)
+{
+    if (unit->node != key->node)
+        return false;
+    switch (key->kind) {
+    case SUBJECT_REGION:
+        return unit->has_target && unit->handle.region == key->id;
+    case SUBJECT_SESSION:
+        return unit->owner == key->id || (unit->notify && unit->notify_session == key->id);
+    default:
+        return true;
+    }
+}
+
+static bool wait_needs(const struct plan *plan, const struct plan_step *step,
+                       const struct subject_key *key)
+{
+    const struct session_member *from = &plan->session->members[step->rank];
+    return key->kind != SUBJECT_REGION && from->node == key->node &&
+           (key->kind == SUBJECT_NODE || from->session == key->id);
+}
+
+/* For a start that runs: only the steps that are still ahead of it matter. */
+static void mark(struct plan *plan, const struct subject_key *key)
+{
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        if (unit_needs(&plan->units[i], key))
+            atomic_store_explicit(&plan->units[i].gone, true, memory_order_relaxed);
+    for (uint32_t i = 0; plan->session && i < plan->step_count; i++)
+        if (plan->steps[i].is_wait && wait_needs(plan, &plan->steps[i], key))
+            atomic_store_explicit(&plan->steps[i].gone, true, memory_order_relaxed);
+}
+
+static void lose(struct plan *plan, const struct news *news, int error, const char *text)
+{
+    if (plan->attached && (plan->state == PLAN_READY || plan->breaking))
+        mark(plan, &news->key);
+    plan_break(plan, error, text);
+}
+
+static bool lose_region(const struct news *news, void *plan)
+{
+    char text[128];
+    snprintf(text, sizeof text,
+             "region %" PRIu64 " of node %" PRIu32 ", which it puts into, was freed", news->key.id,
+             news->key.node);
+    lose(plan, news, -ESTALE, text);
+    return false;
+}
+
+static bool lose_session(const struct news *news, void *plan)
+{
+    char text[128];
+    if (news->error == -EHOSTDOWN)
+        snprintf(text, sizeof text, "the daemon of node %" PRIu32 ", which it needs, has ended",
+                 news->key.node);
+    else
+        snprintf(text, sizeof text,
+                 "session %" PRIu64 " of node %" PRIu32 ", which it needs, has ended", news->key.id,
+                 news->key.node);
+    lose(plan, news, news->error, text);
+    return false;
+}
+
+static bool lose_node(const struct news *news, void *plan)
+{
+    char text[128];
+    snprintf(text, sizeof text, "node %" PRIu32 ", which it needs, is down", news->key.node);
+    lose(plan, news, -EHOSTDOWN, text);
+    return false;
+}
+
+/* It goes on needing the node. */
+static bool lose_link(const struct news *news, void *user)
+{
+    struct plan *plan = user;
+    const enum rail rail = news->rail;
+    char text[128];
+    bool used = false;
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        struct plan_unit *unit = &plan->units[i];
+        if (unit->node != news->key.node || !unit->link || unit->link->rail != rail)
+            continue;
+        unit->lost |= 1u << rail;
+        unit->back &= ~(1u << rail);
+        used = true;
+    }
+    if (!used || plan->state == PLAN_REBINDING || (plan->committed && plan->state < PLAN_READY))
+        return true; /* it will see for itself */
+    if (plan->state == PLAN_READY) {
+        plan_rebind(plan, news->error);
+        return true;
+    }
+    snprintf(text, sizeof text, "rail %s to node %" PRIu32 " was lost", rail_name(rail),
+             news->key.node);
+    plan_break(plan, news->error, text);
+    return true;
+}
+
+void plans_region_gone(struct region *region)
+{
+    plans_remote_region_gone(region->tcad, region->tcad->node, region->id);
+    bindings_region_gone(region->tcad, region);
+}
+
+void plans_remote_region_gone(struct tcad *tcad, uint32_t node, uint64_t region)
+{
+    uses_tell(&tcad->plan_uses,
+              &(struct news){.key = {SUBJECT_REGION, node, region}, .tell = lose_region});
+}
+
+void plans_session_gone(struct tcad *tcad, uint32_t node, uint64_t session, int error)
+{
+    uses_tell(&tcad->plan_uses, &(struct news){.key = {SUBJECT_SESSION, node, session},
+                                               .error = error,
+                                               .tell = lose_session});
+}
+
+void plans_node_gone(struct tcad *tcad, uint32_t node)
+{
+    uses_tell(&tcad->plan_uses, &(struct news){.key = {SUBJECT_NODE, node, 0}, .tell = lose_node});
+}
+
+void plans_link_gone(struct tcad *tcad, uint32_t node, enum rail rail, int error)
+{
+    uses_tell(&tcad->plan_uses,
+              &(struct news){
+                  .key = {SUBJECT_NODE, node, 0}, .error = error, .rail = rail, .tell = lose_link});
+}

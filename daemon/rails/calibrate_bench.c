@@ -1,0 +1,360 @@
+#include "daemon/rails/calibrate_bench.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "daemon/base/sort.h"
+#include "daemon/engine/engine.h"
+#include "daemon/rails/calibrate.h"
+#include "proto/notify.h"
+#include "proto/wait.h"
+
+enum {
+    BUFFER_BYTES = 8 << 20,
+    REPEATS_MIN = 5,
+    REPEATS_MAX = 102,
+};
+#define GIVE_UP_NS 2000000000ull /* one put that takes longer: the driver does not work here */
+#define ENOUGH_NS  30000000ull   /* for one kind of put */
+#define SLICE_NS   5000000ull    /* for which the engine does nothing else */
+
+struct side {
+    struct driver *driver;
+    struct driver_memory memory;
+    struct driver_region *region;
+    bool owns_driver;
+};
+
+struct bench {
+    const struct driver_ops *ops;
+    struct side sender, receiver;
+    struct driver_peer *peer;
+    uint64_t landed;
+    const struct calibrate_shared *shared; /* NULL: two instances of our own */
+    struct engine_landing landing;         /* shared: notifications go the engine's way */
+    bool far;                              /* to the neighbour's device */
+    int status;
+    /* what is measured */
+    const struct layout *source, *target;
+    struct driver_landing *prepared; /* NULL: far */
+    struct driver_put *put;
+    /* the put that runs; the engine's while it has the turn */
+    struct driver_op op;
+    bool posted, done;
+    bool left; /* to the engine's own rounds: its done() gives the turn back */
+    bool running;
+    uint64_t landed_before, started_ns;
+    int64_t ns[REPEATS_MAX]; /* of those that are over, the first to warm up */
+    int count;
+    uint64_t begun_ns; /* since the first was over */
+    bool enough;
+    void (*errand)(struct bench *bench);
+    sem_t turn;
+};
+
+static void notified(void *context, uint64_t token)
+{
+    ((struct bench *)context)->landed++;
+}
+
+static void peer_down(void *context, struct driver_peer *peer, int error)
+{
+    ((struct bench *)context)->status = error;
+}
+
+static void put_done(struct driver_op *op, int status)
+{
+    struct bench *bench = (struct bench *)((char *)op - offsetof(struct bench, op));
+    bench->done = true;
+    if (status < 0)
+        bench->status = status;
+    if (bench->left)
+        sem_post(&bench->turn);
+    bench->left = false;
+}
+
+/* shared: the instance to use, NULL: one of its own. */
+static int side_open(struct bench *bench, struct side *side, const struct driver_config *config,
+                     struct driver *shared)
+{
+    struct driver_events events = {.notified = notified, .peer_down = peer_down, .context = bench};
+    int fd = memfd_create("tca-calibrate", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ftruncate(fd, BUFFER_BYTES) < 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
+        return -errno;
+    side->memory.fd = fd;
+    void *base = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    if (base == MAP_FAILED)
+        return -errno;
+    memset(base, 1, BUFFER_BYTES);
+    side->memory.base = base;
+    side->memory.length_bytes = BUFFER_BYTES;
+    side->driver = shared;
+    if (!shared) {
+        int r = bench->ops->open(config, &events, &side->driver);
+        if (r < 0)
+            return r;
+        side->owns_driver = true;
+    }
+    return bench->ops->region_add(side->driver, &side->memory, &side->region);
+}
+
+static void side_close(struct bench *bench, struct side *side)
+{
+    if (side->region)
+        bench->ops->region_remove(side->driver, side->region);
+    if (side->driver && side->owns_driver)
+        bench->ops->close(side->driver);
+    if (side->memory.base)
+        munmap(side->memory.base, BUFFER_BYTES);
+    if (side->memory.fd > 0)
+        close(side->memory.fd);
+}
+
+static uint64_t landed(const struct bench *bench)
+{
+    if (bench->far) /* nobody is notified there: done() means that it has landed */
+        return bench->done;
+    return bench->shared ? notify_arrived(bench->landing.line) : bench->landed;
+}
+
+/* Moves the put on: whether it is over. On the thread that has the driver. */
+static bool move_on(struct bench *bench)
+{
+    if (!bench->posted) {
+        int r = bench->ops->put_post(bench->sender.driver, bench->put, &bench->op);
+        if (r < 0 && r != -EAGAIN) {
+            bench->status = r;
+            return true;
+        }
+        bench->posted = r == 0;
+    }
+    int a = bench->ops->progress(bench->sender.driver, 64),
+        b = bench->ops->progress(bench->receiver.driver, 64);
+    if (bench->posted && bench->done && landed(bench) != bench->landed_before)
+        return true;
+    if (bench->shared && bench->posted && !bench->done)
+        return false; /* the instance lives on: the put is the driver's until it says otherwise */
+    if (bench->status == 0 && (a < 0 || b < 0))
+        bench->status = a < 0 ? a : b;
+    if (bench->status == 0 && clock_now_ns() - bench->started_ns > GIVE_UP_NS)
+        bench->status = -ETIMEDOUT;
+    return bench->status < 0;
+}
+
+static void begin(struct bench *bench)
+{
+    bench->running = true;
+    bench->posted = bench->done = false;
+    bench->landed_before = landed(bench);
+    bench->op = (struct driver_op){.done = put_done};
+    bench->started_ns = clock_now_ns();
+}
+
+/* Puts, one after the other, until there are enough or the time has come: whether there are. */
+static bool run(struct bench *bench, uint64_t until_ns)
+{
+    for (uint64_t now_ns = 0; now_ns < until_ns;) {
+        if (!bench->running)
+            begin(bench);
+        bool over = move_on(bench);
+        now_ns = clock_now_ns();
+        if (!over)
+            continue;
+        bench->running = false;
+        if (bench->count == 0)
+            bench->begun_ns = now_ns;
+        bench->ns[bench->count++] = (int64_t)(now_ns - bench->started_ns);
+        if (bench->status < 0 || bench->count == REPEATS_MAX ||
+            (bench->count > REPEATS_MIN && now_ns - bench->begun_ns > ENOUGH_NS))
+            return true;
+    }
+    return false;
+}
+
+/* On the engine: some milliseconds at a time, for others have starts there, too. A put that is not
+ * over by then is left to the engine's own rounds; its done() says when to go on. */
+static void slice_work(struct engine *engine, void *context)
+{
+    struct bench *bench = context;
+    bench->enough = run(bench, clock_now_ns() + SLICE_NS);
+    bench->left = bench->running && bench->posted && !bench->done;
+    if (!bench->left)
+        sem_post(&bench->turn);
+}
+
+static void take_turn(struct bench *bench)
+{
+    while (sem_wait(&bench->turn) < 0)
+        ;
+}
+
+static void errand_work(struct engine *engine, void *context)
+{
+    struct bench *bench = context;
+    bench->errand(bench);
+    sem_post(&bench->turn);
+}
+
+/* On the thread that has the driver. */
+static void send_on(struct bench *bench, void (*errand)(struct bench *bench))
+{
+    bench->errand = errand;
+    if (!bench->shared) {
+        errand(bench);
+        return;
+    }
+    engine_call(bench->shared->engine, errand_work, NULL, bench);
+    take_turn(bench);
+}
+
+/* What the fastest quarter of many starts took at most: ns, or negative. That others had a turn is
+ * not the rail's fault, and that the first had to connect. */
+static int64_t repeat(struct bench *bench)
+{
+    bench->count = 0;
+    bench->enough = bench->running = false;
+    if (!bench->shared)
+        run(bench, UINT64_MAX);
+    while (bench->shared && !bench->enough) {
+        engine_call(bench->shared->engine, slice_work, NULL, bench);
+        take_turn(bench);
+    }
+    if (bench->status < 0)
+        return bench->status;
+    sort_ns(bench->ns + 1, (size_t)bench->count - 1);
+    return bench->ns[1 + (bench->count - 1) / 4];
+}
+
+/* Where a put lands, in the blob: its bytes, or negative. */
+static int64_t prepare_landing(struct bench *bench, uint8_t blob[LANDING_MAX_BYTES])
+{
+    const struct driver_landing_args args = {
+        .region = bench->receiver.region,
+        .layout = bench->target,
+        .notify = true,
+        .token = bench->shared ? (uint64_t)(uintptr_t)&bench->landing : 0};
+    size_t bytes;
+    if (bench->far)
+        return bench->ops->scratch_landing(bench->sender.driver, bench->shared->neighbour,
+                                           bench->target->size_bytes, blob);
+    int r = bench->ops->landing_new(bench->receiver.driver, &args, &bench->prepared, blob, &bytes);
+    return r < 0 ? r : (int64_t)bytes;
+}
+
+static void prepare(struct bench *bench)
+{
+    uint8_t blob[LANDING_MAX_BYTES];
+    struct driver_put_info info;
+    int64_t r = prepare_landing(bench, blob);
+    const struct driver_put_args args = {.peer =
+                                             bench->far ? bench->shared->neighbour : bench->peer,
+                                         .region = bench->sender.region,
+                                         .layout = bench->source,
+                                         .landing = blob,
+                                         .landing_bytes = (size_t)r,
+                                         .target_layout = bench->target};
+    if (r >= 0)
+        r = bench->ops->put_prepare(bench->sender.driver, &args, &bench->put, &info);
+    if (r < 0)
+        bench->status = (int)r;
+}
+
+static void release(struct bench *bench)
+{
+    if (bench->put)
+        bench->ops->put_release(bench->sender.driver, bench->put);
+    if (bench->prepared)
+        bench->ops->landing_free(bench->receiver.driver, bench->prepared);
+    bench->put = NULL;
+    bench->prepared = NULL;
+}
+
+/* Many puts with these layouts: see repeat(). */
+int64_t bench_measure(struct bench *bench, const struct layout *source, const struct layout *target)
+{
+    bench->source = source;
+    bench->target = target;
+    send_on(bench, prepare);
+    int64_t ns = bench->status < 0 ? bench->status : repeat(bench);
+    send_on(bench, release);
+    return ns;
+}
+
+void bench_go_far(struct bench *bench)
+{
+    bench->far = true;
+}
+
+static int open_shared(struct bench *bench, const struct driver_config *config)
+{
+    size_t bytes = (notify_segment_bytes(1) + LINE_BYTES - 1) & ~(size_t)(LINE_BYTES - 1);
+    struct notify_segment *segment = aligned_alloc(LINE_BYTES, bytes);
+    if (!segment)
+        return -ENOMEM;
+    memset(segment, 0, bytes);
+    bench->landing =
+        (struct engine_landing){.line = notify_line_of(segment, 0, 0), .segment = segment};
+    int r = side_open(bench, &bench->receiver, config, bench->shared->driver);
+    return r < 0 ? r : side_open(bench, &bench->sender, config, bench->shared->driver);
+}
+
+static int bench_open(struct bench *bench, const struct driver_config *config)
+{
+    bench->peer = bench->shared ? bench->shared->peer : NULL;
+    if (bench->shared)
+        return open_shared(bench, config);
+    uint8_t address[ADDRESS_MAX_BYTES];
+    struct driver *receiver;
+    struct driver_caps caps;
+    int r = bench->ops->probe(config, &caps);
+    if (r == 0)
+        r = side_open(bench, &bench->receiver, config, NULL);
+    if (r == 0) /* a driver of one node has both ends in one instance */
+        r = side_open(bench, &bench->sender, config,
+                      caps.other_nodes ? NULL : bench->receiver.driver);
+    receiver = bench->receiver.driver;
+    if (r == 0)
+        r = bench->ops->address(receiver, address);
+    if (r >= 0 && bench->ops->admit) /* both ends are on this host */
+        bench->ops->admit(receiver, address, (size_t)r, true);
+    return r < 0 ? r
+                 : bench->ops->peer_connect(bench->sender.driver, address, (size_t)r, &bench->peer);
+}
+
+int bench_new(const struct driver_ops *ops, const struct driver_config *config,
+              const struct calibrate_shared *shared, struct bench **ret_bench)
+{
+    struct bench *bench = calloc(1, sizeof *bench);
+    if (!bench)
+        return -ENOMEM;
+    bench->ops = ops;
+    bench->shared = shared;
+    sem_init(&bench->turn, 0, 0);
+    int r = bench_open(bench, config);
+    if (r < 0) {
+        bench_free(bench);
+        return r;
+    }
+    *ret_bench = bench;
+    return 0;
+}
+
+struct bench *bench_free(struct bench *bench)
+{
+    if (!bench)
+        return NULL;
+    if (bench->peer && !bench->shared)
+        bench->ops->peer_disconnect(bench->sender.driver, bench->peer);
+    side_close(bench, &bench->sender);
+    side_close(bench, &bench->receiver);
+    free(bench->landing.segment);
+    sem_destroy(&bench->turn);
+    free(bench);
+    return NULL;
+}

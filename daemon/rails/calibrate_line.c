@@ -1,0 +1,67 @@
+/* How long a cache line takes between two cores. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "daemon/base/sort.h"
+#include "daemon/rails/calibrate.h"
+#include "proto/wait.h"
+
+enum {
+    LINE_ROUNDS = 2000,
+    LINE_LOOKS = 1024, /* before a processor is offered to the other: there may be only one */
+    LINE_UNKNOWN_NS = 100,
+};
+#define ENOUGH_NS 30000000ull
+
+struct line_pair {
+    _Alignas(64) _Atomic uint32_t value;
+    _Atomic bool stop;
+};
+
+static void *line_other(void *context)
+{
+    struct line_pair *pair = context;
+    uint32_t seen = 0;
+    unsigned looks = 0;
+    while (!atomic_load_explicit(&pair->stop, memory_order_relaxed)) {
+        uint32_t value = atomic_load_explicit(&pair->value, memory_order_acquire);
+        if (value == seen && ++looks % LINE_LOOKS == 0)
+            sched_yield();
+        if (value != seen && value % 2 == 1) {
+            seen = value + 1;
+            atomic_store_explicit(&pair->value, seen, memory_order_release);
+        }
+    }
+    return NULL;
+}
+
+double calibrate_line_ns(void)
+{
+    struct line_pair pair = {0};
+    pthread_t thread;
+    int64_t ns[LINE_ROUNDS];
+    int count = 0;
+    uint64_t started = clock_now_ns();
+    unsigned looks = 0;
+
+    if (pthread_create(&thread, NULL, line_other, &pair))
+        return LINE_UNKNOWN_NS;
+    for (; count < LINE_ROUNDS && clock_now_ns() - started < ENOUGH_NS; count++) {
+        uint64_t sent = clock_now_ns(), now = sent;
+        atomic_store_explicit(&pair.value, (uint32_t)(2 * count + 1), memory_order_release);
+        while (atomic_load_explicit(&pair.value, memory_order_acquire) !=
+                   (uint32_t)(2 * count + 2) &&
+               now - started < 2 * ENOUGH_NS) {
+            if (++looks % LINE_LOOKS == 0)
+                sched_yield();
+            now = clock_now_ns();
+        }
+        ns[count] = (int64_t)(clock_now_ns() - sent) / 2;
+    }
+    atomic_store_explicit(&pair.stop, true, memory_order_relaxed);
+    pthread_join(thread, NULL);
+    sort_ns(ns, (size_t)count);
+    /* others' turns on these cores are not the line's fault */
+    return count ? (double)ns[count / 10] : LINE_UNKNOWN_NS;
+}

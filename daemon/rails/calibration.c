@@ -1,0 +1,216 @@
+/* When to calibrate, and keeping the result: on the first start (no file yet) and when tcactl asks.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/worker.h"
+#include "daemon/control/admin.h"
+#include "daemon/engine/engine.h"
+#include "daemon/rails/calibrate.h"
+#include "daemon/rails/calibration.h"
+#include "daemon/rails/fabric.h"
+#include "daemon/rails/link.h"
+#include "daemon/tcad.h"
+
+struct run {
+    struct tcad *tcad;
+    struct admin_reply *reply; /* NULL: nobody asked */
+    struct cost_table table;
+    int error[RAIL_COUNT];
+    int ways_error;
+    struct driver_config config;
+    struct link *own[RAIL_COUNT]; /* to ourselves, of rails whose device is the engine's alone */
+    struct link *neighbour[RAIL_COUNT]; /* of those, to a neighbour; NULL: none is there */
+    char path[4096];
+    int write_error;
+};
+
+static int measure(struct run *run, enum rail rail, struct cost_parameters *ret_parameters)
+{
+    struct engine *engine = run->tcad->engine;
+    if (!engine_driver_caps(engine, rail)->single)
+        return calibrate_driver(driver_of_rail(rail), &run->config, NULL, ret_parameters);
+    int r = run->own[rail] ? link_connect(run->own[rail]) : -ENETDOWN;
+    if (r < 0)
+        return r;
+    struct calibrate_shared shared = {engine, engine_driver(engine, rail), run->own[rail]->peer,
+                                      NULL};
+    struct link *neighbour = run->neighbour[rail];
+    if (neighbour && shared.driver->ops->scratch_landing && link_connect(neighbour) == 0)
+        shared.neighbour = neighbour->peer;
+    return calibrate_driver(driver_of_rail(rail), &run->config, &shared, ret_parameters);
+}
+
+/* On the calibrator. */
+static void work(void *context)
+{
+    struct run *run = context;
+    double hop_ns = 2 * calibrate_line_ns(); /* to the engine and back */
+    for (int rail = 1; rail < RAIL_COUNT; rail++) {
+        const struct driver_ops *ops = driver_of_rail(rail);
+        struct cost_parameters parameters;
+        if (!ops || !engine_driver(run->tcad->engine, rail))
+            continue;
+        run->error[rail] = measure(run, rail, &parameters);
+        if (run->error[rail] < 0)
+            continue;
+        if (engine_driver_caps(run->tcad->engine, rail)->same_node && rail == RAIL_SHM)
+            run->table.at[rail][SEAT_CLIENT] = parameters;
+        parameters.latency_ns += hop_ns;
+        run->table.at[rail][SEAT_DAEMON] = parameters;
+    }
+    run->ways_error = calibrate_ways(&run->table.ways);
+    run->table.ways_valid = run->ways_error == 0;
+    run->write_error = cost_write(run->path, &run->table);
+}
+
+static const char *ways_error_text(int error)
+{
+    switch (error) {
+    case 0:
+        return "";
+    case -ENODEV:
+        return "there are no two cores that this daemon may run on";
+    case -EBUSY:
+        return "others kept the processors busy: run tcactl calibrate when they have ended";
+    case -ERANGE:
+        return "what was measured makes no sense: run tcactl calibrate when the machine is idle";
+    default:
+        return strerror(-error);
+    }
+}
+
+/* Those in force, measured or not. */
+static json_t *ways_document(const struct run *run)
+{
+    struct way_costs costs = *cost_ways(&run->table);
+    json_t *ways = json_pack("{s:b, s:s}", "valid", run->table.ways_valid, "error",
+                             ways_error_text(run->ways_error));
+    for (unsigned field = 0; field < WAY_COST_FIELDS; field++)
+        json_object_set_new(ways, way_cost_fields[field].name,
+                            json_real(*way_cost_at(&costs, field)));
+    return ways;
+}
+
+static json_t *document(const struct run *run)
+{
+    json_t *rails = json_array();
+    for (int rail = 1; rail < RAIL_COUNT; rail++) {
+        for (int seat = 1; seat < SEAT_COUNT; seat++) {
+            const struct cost_parameters *p = &run->table.at[rail][seat];
+            if (!p->valid)
+                continue;
+            json_array_append_new(
+                rails, json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:f}", "rail",
+                                 rail_name(rail), "seat", seat_name(seat), "valid", 1, "latency_ns",
+                                 p->latency_ns, "hop_ns", p->hop_ns, "descriptor_ns",
+                                 p->descriptor_ns, "block_ns", p->block_ns, "small_gb_per_s",
+                                 p->small_bytes_per_ns, "large_gb_per_s", p->large_bytes_per_ns));
+        }
+        if (run->error[rail] < 0)
+            json_array_append_new(rails, json_pack("{s:s, s:s, s:b, s:s}", "rail", rail_name(rail),
+                                                   "seat", "daemon", "valid", 0, "error",
+                                                   strerror(-run->error[rail])));
+    }
+    return json_pack("{s:s, s:o, s:o}", "path", run->path, "rails", rails, "ways",
+                     ways_document(run));
+}
+
+static void end(struct run *run)
+{
+    for (int rail = 1; run && rail < RAIL_COUNT; rail++) {
+        link_unref(run->own[rail]);
+        link_unref(run->neighbour[rail]);
+    }
+    free(run);
+}
+
+static void done(void *context)
+{
+    struct run *run = context;
+    struct tcad *tcad = run->tcad;
+    bool failed = false;
+    for (int rail = 1; rail < RAIL_COUNT; rail++) {
+        if (run->error[rail] < 0) {
+            failed = true;
+            log_warning(
+                NULL,
+                "rail %s could not be calibrated: %s: the cost model will not choose it by itself",
+                rail_name(rail), strerror(-run->error[rail]));
+        }
+    }
+    if (run->ways_error < 0)
+        log_warning(NULL, "how puts are copied was not measured, the defaults are used: %s",
+                    ways_error_text(run->ways_error));
+    if (run->write_error < 0)
+        log_warning(NULL, "calibration: %s: %s: it is measured again at the next start", run->path,
+                    strerror(-run->write_error));
+    tcad->costs = run->table;
+    tcad->calibrated = true;
+    log_info(NULL, "rails were calibrated: %s", run->path);
+    if (run->reply)
+        admin_reply_document(run->reply, document(run), failed);
+    end(run);
+}
+
+static void dropped(void *context)
+{
+    struct run *run = context;
+    if (run->reply)
+        admin_reply_fail(run->reply, -ECANCELED, "tcad is ending");
+    end(run);
+}
+
+static void begin(struct tcad *tcad, struct admin_reply *reply)
+{
+    struct run *run = calloc(1, sizeof *run);
+    if (run) {
+        run->tcad = tcad;
+        run->reply = reply;
+        run->config = tcad_driver_config(tcad);
+        run->config.port = 0; /* the rail itself has the configured one */
+        snprintf(run->path, sizeof run->path, "%s", tcad->conf->rails.calibration_file);
+        for (int rail = 1; rail < RAIL_COUNT; rail++) {
+            const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
+            if (!caps || !caps->single)
+                continue;
+            int neighbour = fabric_neighbour(tcad, rail);
+            run->own[rail] = link_get(tcad->links, tcad->node, rail);
+            run->neighbour[rail] =
+                neighbour < 0 ? NULL : link_get(tcad->links, (uint32_t)neighbour, rail);
+        }
+    }
+    /* On a thread of its own: it takes seconds, and far more where a neighbour's board is stuck. */
+    if (run && !tcad->calibrator)
+        worker_new(tcad->loop, &tcad->calibrator);
+    if (!run || !tcad->calibrator ||
+        worker_submit(tcad->calibrator, work, done, dropped, run) < 0) {
+        end(run);
+        if (reply)
+            admin_reply_fail(reply, -ENOMEM, "no memory to calibrate");
+    }
+}
+
+void admin_calibrate(struct tcad *tcad, struct admin_reply *reply)
+{
+    begin(tcad, reply);
+}
+
+void calibration_start(struct tcad *tcad)
+{
+    const char *why;
+    unsigned line;
+    int r = cost_read(tcad->conf->rails.calibration_file, &tcad->costs, &why, &line);
+    if (r == 0) {
+        tcad->calibrated = true;
+        return;
+    }
+    if (r != -ENOENT)
+        log_warning(NULL, "%s:%u: %s: it is ignored", tcad->conf->rails.calibration_file, line,
+                    r == -EINVAL ? why : strerror(-r));
+    if (tcad->conf->rails.calibration == CONF_CALIBRATION_AUTO)
+        begin(tcad, NULL);
+}

@@ -1,0 +1,225 @@
+#include "daemon/rails/exposure.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/loop.h"
+#include "daemon/engine/engine.h"
+#include "daemon/tcad.h"
+
+#define LOOK_EVERY_NS UINT64_C(2000000000)
+/* Of the descriptors that this process may have, one in so many is kept for clients. */
+enum { RESERVE_SHARE = 8 };
+
+void exposure_refused(struct tcad *tcad, enum rail rail)
+{
+    const char *provider = tcad->conf->rails.ofi_provider;
+    struct exposure *exposure = &tcad->exposure;
+    exposure->refused = rail;
+    snprintf(exposure->why, sizeof exposure->why,
+             "off: provider %.20s has no protection (rails.ofi_unprotected)",
+             provider ? provider : "found");
+    snprintf(
+        exposure->remedy, sizeof exposure->remedy,
+        "where nobody else can send a packet to the nodes, set ofi_unprotected = yes in [rails] "
+        "of %.120s on all of them and restart tcad; see SECURITY in tcad(8)",
+        tcad->conf->file ? tcad->conf->file : "tcad.conf");
+}
+
+const char *exposure_off(const struct tcad *tcad, enum rail rail)
+{
+    return rail != RAIL_NONE && tcad->exposure.refused == rail ? tcad->exposure.why : NULL;
+}
+
+const char *exposure_remedy(const struct tcad *tcad)
+{
+    return tcad->exposure.remedy;
+}
+
+static void warn(json_t *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void warn(json_t *list, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    json_array_append_new(list, json_string(text));
+}
+
+struct descriptors exposure_descriptors(void)
+{
+    struct rlimit limit;
+    struct descriptors descriptors = {0};
+    /* The lowest that is free: those below it are in use. */
+    int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+        descriptors.limit = (uint64_t)limit.rlim_cur;
+    descriptors.used = fd < 0 ? descriptors.limit : (uint64_t)fd;
+    if (fd >= 0)
+        close(fd);
+    return descriptors;
+}
+
+static void warn_of_descriptors(const struct tcad *tcad, json_t *list)
+{
+    const struct descriptors descriptors = exposure_descriptors();
+    if (tcad->exposure.shut)
+        warn(list,
+             "%llu of %llu descriptors are in use: until some are free, nobody new may connect to "
+             "the rails' ports, so that clients still can; ss -tnp shows who holds connections. "
+             "libfabric may have leaked them: a restart frees them; LimitNOFILE= of the unit "
+             "raises the limit",
+             (unsigned long long)descriptors.used, (unsigned long long)descriptors.limit);
+}
+
+static void warn_of_rail(const struct tcad *tcad, enum rail rail, json_t *list)
+{
+    const struct driver *driver = engine_driver(tcad->engine, rail);
+    const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
+    struct driver_door door;
+    if (!driver || !driver->ops->door)
+        return;
+    driver->ops->door(driver, &door);
+    if (caps->unprotected)
+        warn(list,
+             "rail %s (%s) is unprotected (rails.ofi_unprotected = yes): whoever can send to %s%s "
+             "can crash this daemon, exhaust its descriptors, forge and alter data; see SECURITY "
+             "in tcad(8)",
+             rail_name(rail), caps->detail, door.address,
+             door.guarded ? ", from the address of a node that is connected," : "");
+    if (door.forged)
+        warn(list,
+             "rail %s: %llu completions and messages that no peer of this run can have sent were "
+             "ignored: somebody else reaches %s, or a peer was late with what it had sent before a "
+             "restart; see SECURITY in tcad(8)",
+             rail_name(rail), (unsigned long long)door.forged, door.address);
+}
+
+json_t *exposure_warnings(const struct tcad *tcad)
+{
+    json_t *list = json_array();
+    if (tcad->exposure.refused && tcad->cluster->count > 1)
+        warn(list, "rail %s is %s, so it leads to no other node: %s",
+             rail_name(tcad->exposure.refused), tcad->exposure.why, tcad->exposure.remedy);
+    for (int rail = 1; rail < RAIL_COUNT; rail++)
+        warn_of_rail(tcad, rail, list);
+    warn_of_descriptors(tcad, list);
+    return list;
+}
+
+uint64_t exposure_forged(const struct tcad *tcad, enum rail rail)
+{
+    const struct driver *driver = engine_driver(tcad->engine, rail);
+    struct driver_door door = {0};
+    if (driver && driver->ops->door)
+        driver->ops->door(driver, &door);
+    return door.forged;
+}
+
+/* The share of the limit that nobody on the network gets, as descriptors that mean nothing. */
+static void take_spare(struct exposure *exposure, uint64_t limit)
+{
+    const unsigned most = sizeof exposure->spare / sizeof exposure->spare[0];
+    while (exposure->spare_count < most && exposure->spare_count < limit / RESERVE_SHARE) {
+        int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+        if (fd < 0)
+            return;
+        exposure->spare[exposure->spare_count++] = fd;
+    }
+}
+
+static void give_spare(struct exposure *exposure, unsigned keep)
+{
+    while (exposure->spare_count > keep)
+        close(exposure->spare[--exposure->spare_count]);
+}
+
+static void shut_rails(struct tcad *tcad, bool shut)
+{
+    for (int rail = 1; rail < RAIL_COUNT; rail++) {
+        struct driver *driver = engine_driver(tcad->engine, rail);
+        if (driver && driver->ops->shut)
+            driver->ops->shut(driver, shut);
+    }
+    tcad->exposure.shut = shut;
+}
+
+/* Connections, and what libfabric leaks of them, are bounded from outside: it takes all that it can
+ * get. */
+static void watch_descriptors(struct tcad *tcad)
+{
+    struct exposure *exposure = &tcad->exposure;
+    const struct descriptors now = exposure_descriptors();
+    const uint64_t reserve = now.limit / RESERVE_SHARE;
+    if (!exposure->shut && now.used > now.limit - reserve) {
+        if (exposure->spare_count > 0) /* to turn away those who wait, one after the other */
+            give_spare(exposure, exposure->spare_count - 1);
+        shut_rails(tcad, true);
+        give_spare(exposure, 0);
+        log_warning(NULL,
+                    "%llu of %llu descriptors are in use: nobody new may connect to the rails' "
+                    "ports until some are free; see SECURITY in tcad(8)",
+                    (unsigned long long)now.used, (unsigned long long)now.limit);
+    } else if (exposure->shut && now.used < now.limit - 3 * reserve) {
+        take_spare(exposure, now.limit);
+        shut_rails(tcad, false);
+        log_info(NULL, "%llu of %llu descriptors are in use: the rails' ports are open again",
+                 (unsigned long long)now.used, (unsigned long long)now.limit);
+    }
+}
+
+bool exposure_give_up(struct tcad *tcad)
+{
+    const bool had_some = tcad->exposure.spare_count > 0;
+    if (had_some)
+        watch_descriptors(tcad);
+    return had_some && tcad->exposure.spare_count == 0;
+}
+
+static void look(void *context)
+{
+    struct tcad *tcad = context;
+    const uint64_t forged = exposure_forged(tcad, RAIL_OFI);
+    /* Seldom, however many come. */
+    if (forged > 0 && forged >= 2 * tcad->exposure.forged) {
+        log_warning(NULL,
+                    "rail ofi: %llu completions and messages that no peer of this run can have "
+                    "sent were ignored so far; see SECURITY in tcad(8)",
+                    (unsigned long long)forged);
+        tcad->exposure.forged = forged;
+    }
+    watch_descriptors(tcad);
+}
+
+void exposure_watch(struct tcad *tcad)
+{
+    const struct driver_caps *caps = engine_driver_caps(tcad->engine, RAIL_OFI);
+    if (!caps || !caps->unprotected ||
+        loop_timer_new(tcad->loop, look, tcad, &tcad->exposure.timer) < 0)
+        return;
+    take_spare(&tcad->exposure, exposure_descriptors().limit);
+    loop_timer_set(tcad->exposure.timer, LOOK_EVERY_NS, LOOK_EVERY_NS);
+}
+
+void exposure_end(struct tcad *tcad)
+{
+    tcad->exposure.timer = loop_timer_free(tcad->exposure.timer);
+    give_spare(&tcad->exposure, 0);
+}
+
+void exposure_log(const struct tcad *tcad)
+{
+    json_t *list = exposure_warnings(tcad), *text;
+    size_t i;
+    json_array_foreach(list, i, text) log_warning(NULL, "%s", json_string_value(text));
+    if (tcad->exposure.refused && tcad->cluster->count < 2)
+        log_info(NULL, "rail %s is %s: this node is alone and needs none",
+                 rail_name(tcad->exposure.refused), tcad->exposure.why);
+    json_decref(list);
+}

@@ -1,0 +1,293 @@
+#include "daemon/rails/link.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/log.h"
+#include "daemon/engine/engine.h"
+#include "daemon/rails/exposure.h"
+#include "daemon/rails/fabric.h"
+#include "daemon/sessions/region.h"
+#include "daemon/tcad.h"
+#include "proto/wait.h"
+
+struct links {
+    struct tcad *tcad;
+    struct link *first;
+    struct link *ending; /* their peers are being disconnected */
+    bool over;           /* freed, but for these */
+    pthread_mutex_t connecting;
+};
+
+int links_new(struct tcad *tcad, struct links **ret_links)
+{
+    struct links *links = calloc(1, sizeof *links);
+    if (!links)
+        return -ENOMEM;
+    links->tcad = tcad;
+    pthread_mutex_init(&links->connecting, NULL);
+    *ret_links = links;
+    return 0;
+}
+
+static void destroy(struct links *links)
+{
+    pthread_mutex_destroy(&links->connecting);
+    free(links);
+}
+
+struct held {
+    struct held *next;
+    struct region *region;
+};
+
+void link_hold(struct link *link, struct region *region)
+{
+    if (!link->dead || !link->peer)
+        return;
+    for (const struct held *held = link->held; held; held = held->next)
+        if (held->region == region)
+            return;
+    struct held *held;
+    while (!(held = malloc(sizeof *held)))
+        sched_yield();
+    *held = (struct held){link->held, region_ref(region)};
+    link->held = held;
+}
+
+/*
+ * Why the ending ones are kept: the driver may have given the memory of a peer that has gone to a
+ * new one. What it told of the old one was posted before this is, and what it tells of the new one
+ * comes after it.
+ */
+static void disconnected(void *context)
+{
+    struct link *link = context, **at = &link->links->ending;
+    while (*at != link)
+        at = &(*at)->next;
+    *at = link->next;
+    if (link->links->over && !link->links->ending)
+        destroy(link->links);
+    while (link->held) {
+        struct held *held = link->held;
+        link->held = held->next;
+        region_unref(held->region);
+        free(held);
+    }
+    free(link);
+}
+
+static void disconnect_work(struct engine *engine, void *context)
+{
+    struct link *link = context;
+    struct driver *driver = engine_driver(engine, link->rail);
+    driver->ops->peer_disconnect(driver, link->peer);
+}
+
+void link_unref(struct link *link)
+{
+    if (!link || --link->refs > 0)
+        return;
+    if (!link->peer) {
+        free(link);
+        return;
+    }
+    link->next = link->links->ending;
+    link->links->ending = link;
+    engine_call(link->links->tcad->engine, disconnect_work, disconnected, link);
+}
+
+struct failure {
+    enum rail rail;
+    struct driver_peer *peer;
+};
+
+/* Whether the node's host may connect to our end of the rail. Our own only once it is needed: what
+ * speaks from there may be anybody on this node. */
+static void admit(const struct link *link, bool come)
+{
+    struct driver *driver = engine_driver(link->links->tcad->engine, link->rail);
+    if (!driver->ops->admit || link->admitted == come)
+        return;
+    int r = driver->ops->admit(driver, link->address, link->address_bytes, come);
+    if (r < 0)
+        log_warning(NULL, "rail %s: the host of node %u cannot be admitted: %s",
+                    rail_name(link->rail), link->node, strerror(-r));
+}
+
+/* The puts in flight end now, not when the driver finds out. */
+static void fail_work(struct engine *engine, void *context)
+{
+    struct failure *failure = context;
+    struct driver *driver = engine_driver(engine, failure->rail);
+    driver->ops->peer_fail(driver, failure->peer, -EHOSTDOWN);
+}
+
+static void bury(struct link **at)
+{
+    struct link *link = *at;
+    struct failure *failure = link->peer ? malloc(sizeof *failure) : NULL;
+    *at = link->next;
+    link->dead = true;
+    admit(link, false);
+    link->admitted = false;
+    if (failure) {
+        *failure = (struct failure){link->rail, link->peer};
+        engine_call(link->links->tcad->engine, fail_work, free, failure);
+    }
+    link_unref(link);
+}
+
+void links_end(struct links *links)
+{
+    while (links && links->first)
+        bury(&links->first);
+}
+
+struct links *links_free(struct links *links)
+{
+    if (!links)
+        return NULL;
+    links_end(links);
+    links->over = true;
+    if (!links->ending)
+        destroy(links);
+    return NULL;
+}
+
+/* Where the rail could not lead, enabled or not. */
+static const char *why_never(const struct tcad *tcad, enum rail rail,
+                             const struct driver_caps *caps, uint32_t node)
+{
+    if (node == tcad->node)
+        return caps && !caps->same_node ? "does not reach the own node" : NULL;
+    if (caps ? !caps->other_nodes : rail == RAIL_SHM)
+        return "does not reach other nodes";
+    if ((caps ? caps->subcluster : rail == RAIL_PEACH2) && !fabric_shared(tcad, node))
+        return "does not reach other sub-clusters";
+    return NULL;
+}
+
+const char *links_why_not(const struct tcad *tcad, enum rail rail, uint32_t node)
+{
+    const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
+    const char *never = why_never(tcad, rail, caps, node);
+    if (never || caps)
+        return never;
+    if (!rail_name(rail) || !driver_find(rail_name(rail)))
+        return "this tcad has no driver for it";
+    return exposure_off(tcad, rail) ? exposure_off(tcad, rail)
+                                    : "is not enabled on this node (rails.enable)";
+}
+
+bool links_possible(const struct tcad *tcad, enum rail rail, uint32_t node)
+{
+    return !links_why_not(tcad, rail, node);
+}
+
+void links_up(struct links *links, uint32_t node, size_t rail_count, Tca__RailAddress *const *rails)
+{
+    links_down(links, node);
+    for (size_t i = 0; i < rail_count; i++) {
+        const struct driver_ops *ops = driver_find(rails[i]->driver);
+        if (!ops || !links_possible(links->tcad, ops->rail, node) ||
+            rails[i]->address.len > ADDRESS_MAX_BYTES)
+            continue; /* a rail that we do not have, or that does not lead there */
+        struct link *link = calloc(1, sizeof *link);
+        if (!link) {
+            log_error(NULL, "node %u, rail %s: no memory for its link", node, rails[i]->driver);
+            continue;
+        }
+        link->links = links;
+        link->node = node;
+        link->rail = ops->rail;
+        link->refs = 1;
+        link->address_bytes = rails[i]->address.len;
+        if (link->address_bytes > 0) /* nothing has no data at all */
+            memcpy(link->address, rails[i]->address.data, link->address_bytes);
+        link->next = links->first;
+        links->first = link;
+        if (node != links->tcad->node) {
+            admit(link, true);
+            link->admitted = true;
+        }
+    }
+}
+
+void links_down(struct links *links, uint32_t node)
+{
+    for (struct link **at = &links->first; *at;) {
+        if ((*at)->node == node)
+            bury(at);
+        else
+            at = &(*at)->next;
+    }
+}
+
+int links_lost(struct links *links, const struct driver_peer *peer, enum rail *ret_rail)
+{
+    for (const struct link *link = links->ending; link; link = link->next)
+        if (link->peer == peer)
+            return -1; /* that one, and not another at the same place since */
+    for (struct link **at = &links->first; *at; at = &(*at)->next) {
+        struct link *link = *at;
+        if (link->peer != peer)
+            continue;
+        int node = (int)link->node;
+        *ret_rail = link->rail;
+        /* The node may still be there: a new link to the same address replaces the dead one. */
+        struct link *fresh = calloc(1, sizeof *fresh);
+        if (fresh) {
+            *fresh = *link;
+            fresh->refs = 1;
+            fresh->peer = NULL;
+            comeback_lost(&fresh->comeback, clock_now_ns());
+            *at = fresh;
+            link->dead = true;
+            link_unref(link);
+        } else {
+            bury(at);
+        }
+        return node;
+    }
+    return -1;
+}
+
+struct link *links_find(const struct links *links, uint32_t node, enum rail rail)
+{
+    struct link *link = links->first;
+    while (link && (link->node != node || link->rail != rail))
+        link = link->next;
+    return link;
+}
+
+struct link *link_get(struct links *links, uint32_t node, enum rail rail)
+{
+    struct link *link = links_find(links, node, rail);
+    if (link)
+        link->refs++;
+    return link;
+}
+
+bool links_exists(const struct links *links, uint32_t node, enum rail rail)
+{
+    return links_find(links, node, rail) != NULL;
+}
+
+int link_connect(struct link *link)
+{
+    struct driver *driver = engine_driver(link->links->tcad->engine, link->rail);
+    int r = 0;
+    pthread_mutex_lock(&link->links->connecting);
+    if (!link->admitted) {
+        admit(link, true);
+        link->admitted = true;
+    }
+    if (!link->peer)
+        r = driver->ops->peer_connect(driver, link->address, link->address_bytes, &link->peer);
+    pthread_mutex_unlock(&link->links->connecting);
+    return r;
+}

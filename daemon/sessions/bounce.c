@@ -1,0 +1,86 @@
+#include "daemon/sessions/bounce.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "daemon/engine/engine.h"
+#include "daemon/sessions/region.h"
+#include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
+
+/* Each bounce is a message now and one at its end: so many that a process that computes for long is
+ * not taken for one that never reads (server_send.c). */
+enum { BACKLOG_MAX = 250 };
+
+int bounce_admit(struct region *region, enum bounce_way way, char *text, size_t text_bytes)
+{
+    const struct tcad *tcad = region->tcad;
+    struct session *session = region->session;
+    if (!region->attached)
+        return 0;
+    if (way == BOUNCE_IN &&
+        session_backlog(session) >= BACKLOG_MAX) { /* OUT: it waits for the answer to its commit */
+        snprintf(text, text_bytes,
+                 "the process that has attached region %" PRIu64 " of node %" PRIu32
+                 " has left %d messages of its tcad "
+                 "unread: it has to call the library (tca_test, tca_notified) before more can be "
+                 "prepared there",
+                 region->id, tcad->node, BACKLOG_MAX);
+        return -EBUSY;
+    }
+    if (region->memory_bytes > 0)
+        return 0;
+    const uint64_t bytes = region_round(tcad, region->bytes);
+    char why[300];
+    if (!region_may_have(session, bytes, why, sizeof why)) {
+        snprintf(text, text_bytes,
+                 "region %" PRIu64 " of node %" PRIu32
+                 " was attached, so it needs as many bytes beside it, %" PRIu64
+                 ": %s; or attach less, or use tca_region_alloc()",
+                 region->id, tcad->node, bytes, why);
+        return -EDQUOT;
+    }
+    if (!session->bounces && engine_bounces_new(session->engine) < 0) {
+        snprintf(text, text_bytes, "no memory for bounces of session %" PRIu64, session->id);
+        return -ENOMEM;
+    }
+    session->bounces = true;
+    region_charge(region, bytes);
+    return 0;
+}
+
+int bounce_new(struct region *region, enum bounce_way way, uint64_t offset_bytes,
+               const struct layout *layout, uint32_t *ret_id)
+{
+    struct session *session = region->session;
+    Tca__Bounce bounce = TCA__BOUNCE__INIT;
+    Tca__Event event = TCA__EVENT__INIT;
+    if (!session || !session->client)
+        return -ESTALE;
+    if (++session->last_bounce == 0)
+        session->last_bounce = 1; /* 0 is none */
+    bounce.id = session->last_bounce;
+    bounce.region = region->id;
+    bounce.offset = offset_bytes;
+    bounce.layout = (ProtobufCBinaryData){layout_bytes(layout), (uint8_t *)layout};
+    bounce.in = way == BOUNCE_IN;
+    bounce.fd = region->bounce_told ? 0 : 1;
+    bounce.pages = region->pages;
+    event.kind = TCA__EVENT__KIND__BOUNCE;
+    event.bounce = &bounce;
+    session_event_fds(session, &event, &region->fd, bounce.fd);
+    region->bounce_told = true;
+    *ret_id = bounce.id;
+    return 0;
+}
+
+void bounce_end(struct session *session, uint32_t id)
+{
+    Tca__Bounce bounce = TCA__BOUNCE__INIT;
+    Tca__Event event = TCA__EVENT__INIT;
+    bounce.id = id;
+    event.kind = TCA__EVENT__KIND__UNBOUNCE;
+    event.bounce = &bounce;
+    session_event(session, &event);
+}

@@ -1,0 +1,109 @@
+/* The memory of a region: a sealed memfd, which its process fills with pages. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "config/tcad_conf.h"
+#include "daemon/base/remedy.h"
+#include "daemon/sessions/region.h"
+#include "daemon/sessions/space.h"
+#include "daemon/tcad.h"
+#include "proto/limits.h"
+
+enum { HUGE_BYTES = SPACE_ALIGN_BYTES };
+
+/* Where huge pages fit. NULL and errno on failure. */
+static void *map_aligned(int fd, uint64_t bytes)
+{
+    void *place = mmap(NULL, bytes + HUGE_BYTES, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (place == MAP_FAILED)
+        return NULL;
+    uint8_t *begin = place,
+            *base = (uint8_t *)(((uintptr_t)begin + HUGE_BYTES - 1) & ~(uintptr_t)(HUGE_BYTES - 1));
+    uint8_t *end = base + bytes, *place_end = begin + bytes + HUGE_BYTES;
+    if (mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+        int error = errno;
+        munmap(place, bytes + HUGE_BYTES);
+        errno = error;
+        return NULL;
+    }
+    if (base > begin)
+        munmap(begin, (size_t)(base - begin));
+    if (place_end > end)
+        munmap(end, (size_t)(place_end - end));
+    return base;
+}
+
+/* Nothing of it is touched here: pages count against the memory limit of whoever touches them first,
+ * which is to be the process that asked for them (client/region_memory.c). */
+int region_memory_new(struct region *region)
+{
+    static const uint32_t pages[] = {[CONF_HUGE_PAGES_OFF] = REGION_PAGES_ANY,
+                                     [CONF_HUGE_PAGES_TRY] = REGION_PAGES_TRY_HUGE,
+                                     [CONF_HUGE_PAGES_REQUIRE] = REGION_PAGES_HUGE};
+    region->pages = pages[region->tcad->conf->memory.huge_pages];
+    region->fd =
+        memfd_create(REGION_MEMFD, MFD_CLOEXEC | MFD_ALLOW_SEALING |
+                                       (region->pages == REGION_PAGES_HUGE ? MFD_HUGETLB : 0));
+    if (region->fd < 0 || ftruncate(region->fd, (off_t)region->memory_bytes) < 0 ||
+        fcntl(region->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+        return -errno;
+    region->base = map_aligned(region->fd, region->memory_bytes);
+    if (!region->base)
+        return -errno;
+    if (region->pages == REGION_PAGES_TRY_HUGE) /* where what is there is huge, it is mapped so */
+        madvise(region->base, region->memory_bytes, MADV_HUGEPAGE);
+    return 0;
+}
+
+/* What could be had of it is given back: another attempt begins anew. */
+static int make_bounce_memory(struct region *region)
+{
+    int r = region_memory_new(region);
+    if (r == 0)
+        return 0;
+    if (region->base)
+        munmap(region->base, region->memory_bytes);
+    if (region->fd >= 0)
+        close(region->fd);
+    region->base = NULL;
+    region->fd = -1;
+    return r;
+}
+
+/* Whether its process has made all of its pages. Else a rail would, at our expense. Who takes some
+ * away again later gets no more by that than its quota. */
+static bool is_made(const struct region *region)
+{
+    struct stat status;
+    return fstat(region->fd, &status) == 0 &&
+           (uint64_t)status.st_blocks * 512 >= region->memory_bytes;
+}
+
+int region_register(struct region *region, struct driver *driver)
+{
+    enum rail rail = driver->ops->rail;
+    if (region->on[rail])
+        return 0;
+    int r = region->attached && !region->base ? make_bounce_memory(region) : 0;
+    if (r == 0 && !region->attached && !is_made(region))
+        r = -EFAULT;
+    if (r < 0)
+        return r;
+    struct driver_memory memory = {
+        .base = region->base, .length_bytes = region->bytes, .fd = region->fd};
+    return driver->ops->region_add(driver, &memory, &region->on[rail]);
+}
+
+const char *region_register_text(int error)
+{
+    return error == -EFAULT
+               ? "the pages of the region's memory are not there: the process that asked "
+                 "for it has to touch all of them first"
+               : remedy_text(error);
+}

@@ -1,0 +1,199 @@
+/* What sessions ask for: memory of ours, a name for memory of theirs, the end of either. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "daemon/base/remedy.h"
+#include "daemon/sessions/region.h"
+#include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
+
+static void grant(struct session *session, uint32_t tag, struct region *region)
+{
+    struct handle handle = {
+        .node = region->tcad->node,
+        .incarnation = region->tcad->incarnation,
+        .region = region->id,
+        .length_bytes = region->bytes,
+    };
+    uint8_t bytes[HANDLE_BYTES];
+    handle_sign(&handle, region->secret);
+    handle_encode(&handle, bytes);
+    Tca__RegionGranted granted = TCA__REGION_GRANTED__INIT;
+    granted.region = region->id;
+    granted.address = region->address;
+    granted.bytes = region->bytes;
+    granted.handle = (ProtobufCBinaryData){sizeof bytes, bytes};
+    granted.secret_0 = region->secret[0];
+    granted.secret_1 = region->secret[1];
+    granted.pages = region->pages;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_REGION_GRANTED;
+    message.region_granted = &granted;
+    session_answer(session, tag, &message, &region->fd, region->attached ? 0 : 1);
+}
+
+static bool has_place(struct session *session, uint32_t tag)
+{
+    const struct tcad_conf *conf = session->tcad->conf;
+    if (session->region_count < conf->limits.regions_per_session)
+        return true;
+    session_fail(session, tag, -EDQUOT,
+                 "session %" PRIu64 " has %" PRIu32
+                 " regions, limits.regions_per_session is %" PRIu32
+                 ": free some, or allocate fewer, larger ones",
+                 session->id, session->region_count, conf->limits.regions_per_session);
+    return false;
+}
+
+/* Whether its user may make us know one more. */
+static bool may_know(struct session *session, uint32_t tag, struct charge *charge)
+{
+    enum { REGISTRATION_BYTES = 1024 }; /* what drivers know of it */
+    char text[512];
+    int r = charge_take(session->tcad, charge, session->uid, USER_REGIONS,
+                        sizeof(struct region) + REGISTRATION_BYTES, "a region", text, sizeof text);
+    if (r < 0)
+        session_fail(session, tag, r, "%s", text);
+    return r == 0;
+}
+
+/* Memory that the process has: nothing is made here but its name. Who it belongs to checks what is
+ * put there, with its own page tables: an address that is not there harms nobody but who attached
+ * it. */
+static void attach(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc)
+{
+    uint64_t end;
+    if (alloc->bytes == 0 || alloc->address == 0 ||
+        __builtin_add_overflow(alloc->address, alloc->bytes, &end) || end > INT64_MAX) {
+        session_fail(session, tag, -EINVAL,
+                     "memory of %" PRIu64 " bytes at 0x%" PRIx64 " cannot be attached",
+                     alloc->bytes, alloc->address);
+        return;
+    }
+    if (!has_place(session, tag))
+        return;
+    struct region *region;
+    struct charge charge = {0};
+    if (!may_know(session, tag, &charge))
+        return;
+    int r = region_new(session, alloc->bytes, &region);
+    if (r < 0) {
+        charge_drop(&charge);
+        session_fail(session, tag, r, "region of %" PRIu64 " bytes: %s", alloc->bytes,
+                     remedy_text(r));
+        return;
+    }
+    region->charge = charge;
+    region->address = alloc->address;
+    region->name_address = alloc->name_address;
+    region->attached = true;
+    region_add(session, region);
+    grant(session, tag, region);
+}
+
+/* With an address and memory. */
+static int make(struct session *session, uint64_t bytes, struct region **ret_region)
+{
+    struct region *region;
+    int r = region_new(session, bytes, &region);
+    if (r < 0)
+        return r;
+    r = region_place(region);
+    if (r == 0)
+        r = region_memory_new(region);
+    if (r < 0) {
+        region_unref(region);
+        return r;
+    }
+    *ret_region = region;
+    return 0;
+}
+
+static const char *remedy(const struct tcad_conf *conf, int error)
+{
+    if (error == -ENOSPC)
+        return "the reserved address range (memory.reserved) has no gap as large";
+    if (remedy_of(error))
+        return remedy_of(error);
+    if (conf->memory.huge_pages == CONF_HUGE_PAGES_REQUIRE)
+        return "memory.huge_pages is \"require\": reserve huge pages (vm.nr_hugepages) or set it "
+               "to "
+               "\"try\"";
+    return "free memory or ask for less";
+}
+
+static void allocate(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc)
+{
+    const struct tcad_conf *conf = session->tcad->conf;
+    char text[400];
+
+    if (alloc->bytes == 0 || alloc->bytes > conf->memory.reserved_bytes || alloc->flags) {
+        session_fail(session, tag, -EINVAL,
+                     "region of %" PRIu64 " bytes: 1 to %" PRIu64 " (memory.reserved) are possible",
+                     alloc->bytes, conf->memory.reserved_bytes);
+        return;
+    }
+    const uint64_t bytes = region_round(session->tcad, alloc->bytes);
+    if (region_may_have(session, bytes, text, sizeof text) ||
+        !region_alloc_wait(session, tag, bytes))
+        region_alloc_again(session, tag, bytes);
+}
+
+void region_alloc_again(struct session *session, uint32_t tag, uint64_t bytes)
+{
+    struct region *region;
+    char text[400];
+
+    if (!has_place(session, tag))
+        return;
+    if (!region_may_have(session, bytes, text, sizeof text)) {
+        session_fail(session, tag, -EDQUOT, "region of %" PRIu64 " bytes: %s", bytes, text);
+        return;
+    }
+    struct charge charge = {0};
+    if (!may_know(session, tag, &charge))
+        return;
+    int r = make(session, bytes, &region);
+    if (r < 0) {
+        charge_drop(&charge);
+        session_fail(session, tag, r, "region of %" PRIu64 " bytes: %s; %s", bytes, strerror(-r),
+                     remedy(session->tcad->conf, r));
+        return;
+    }
+    region->charge = charge;
+    region_add(session, region);
+    region_charge(region, bytes);
+    grant(session, tag, region);
+}
+
+void region_alloc(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc)
+{
+    if (alloc->flags == REGION_ATTACHED)
+        attach(session, tag, alloc);
+    else
+        allocate(session, tag, alloc);
+}
+
+void region_free_request(struct session *session, uint32_t tag, const Tca__RegionFree *request)
+{
+    struct region *region = region_of_session(session, request->region);
+    if (!region) {
+        session_fail(session, tag, -EINVAL, "region %" PRIu64 " is none of session %" PRIu64,
+                     request->region, session->id);
+        return;
+    }
+    if (region->puts_from) {
+        session_fail(session, tag, -EBUSY,
+                     "region %" PRIu64 " is the source of %" PRIu32
+                     " puts of plans: free the plans first",
+                     region->id, region->puts_from);
+        return;
+    }
+    region_end(region);
+    Tca__Done done = TCA__DONE__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_DONE;
+    message.done = &done;
+    session_answer(session, tag, &message, NULL, 0);
+}

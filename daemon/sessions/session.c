@@ -1,0 +1,394 @@
+#include "daemon/sessions/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "config/text.h"
+#include "daemon/base/log.h"
+#include "daemon/base/loop.h"
+#include "daemon/base/remedy.h"
+#include "daemon/control/server.h"
+#include "daemon/engine/engine.h"
+#include "daemon/groups/group.h"
+#include "daemon/plans/binding.h"
+#include "daemon/plans/lane.h"
+#include "daemon/plans/plan.h"
+#include "daemon/sessions/region.h"
+#include "daemon/tcad.h"
+#include "proto/notify.h"
+#include "proto/wait.h"
+
+#define LAST_CALL_NS 200000000ull
+
+struct session *session_find(struct tcad *tcad, uint64_t id)
+{
+    struct session *session = session_find_any(tcad, id);
+    return session && !session->closing ? session : NULL;
+}
+
+struct session *session_find_any(const struct tcad *tcad, uint64_t id)
+{
+    return table_find(&tcad->session_ids, id);
+}
+
+/* ---- beginning ---- */
+
+int session_segment_fd(const char *name, size_t bytes)
+{
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -errno;
+    if (ftruncate(fd, (off_t)bytes) == 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        return fd;
+    int r = -errno;
+    close(fd);
+    return r;
+}
+
+/* One that is mapped here, too. */
+static int segment_new(const char *name, size_t bytes, void **ret_base)
+{
+    int fd = session_segment_fd(name, bytes);
+    if (fd < 0)
+        return fd;
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED) {
+        int r = -errno;
+        close(fd);
+        return r;
+    }
+    *ret_base = base;
+    return fd;
+}
+
+static int make_segments(struct session *session)
+{
+    void *base;
+    int r = segment_new("tca-session", sizeof(struct session_segment), &base);
+    if (r < 0)
+        return r;
+    session->segment_fd = r;
+    session->segment = base;
+    session->segment->magic = SEGMENT_MAGIC;
+    session->segment->version = PROTO_VERSION;
+    r = segment_new("tca-notify", notify_segment_bytes(session->sources), &base);
+    if (r < 0)
+        return r;
+    session->notify_fd = r;
+    session->notify = base;
+    session->notify->magic = SEGMENT_MAGIC;
+    session->notify->version = PROTO_VERSION;
+    session->notify->sources = session->sources;
+    r = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (r < 0)
+        return -errno;
+    session->engine_fd = r;
+    return engine_session_new(session->tcad->engine,
+                              &(struct engine_session_args){.id = session->id,
+                                                            .segment = session->segment,
+                                                            .notify = session->notify,
+                                                            .wake_fd = session->engine_fd},
+                              &session->engine);
+}
+
+static void session_destroy(struct session *session)
+{
+    if (session->segment)
+        munmap(session->segment, sizeof *session->segment);
+    if (session->notify)
+        munmap(session->notify, notify_segment_bytes(session->sources));
+    if (session->segment_fd >= 0)
+        close(session->segment_fd);
+    if (session->notify_fd >= 0)
+        close(session->notify_fd);
+    if (session->engine_fd >= 0)
+        close(session->engine_fd);
+    lanes_drop(session);
+    charge_drop(&session->charge);
+    free(session->members);
+    free(session->plans);
+    free(session);
+}
+
+static void tell_way_costs(struct session *session, Tca__WayCosts *told)
+{
+    const struct way_costs *costs = cost_ways(&session->tcad->costs);
+    session->way_costs = *costs;
+    told->half_line = costs->half_line;
+    told->ring_line_ns = costs->ring_line_ns;
+}
+
+static void welcome(struct session *session, uint32_t tag)
+{
+    struct tcad *tcad = session->tcad;
+    Tca__Welcome welcome = TCA__WELCOME__INIT;
+    Tca__WayCosts way_costs = TCA__WAY_COSTS__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    welcome.version = PROTO_VERSION;
+    welcome.node = tcad->node;
+    welcome.node_name = tcad->conf->node.name;
+    welcome.incarnation = tcad->incarnation;
+    welcome.session = session->id;
+    welcome.session_segment_bytes = sizeof(struct session_segment);
+    welcome.notify_segment_bytes = notify_segment_bytes(session->sources);
+    welcome.reserved_base = tcad->conf->memory.base;
+    welcome.reserved_bytes = tcad->conf->memory.reserved_bytes;
+    welcome.daemon_version = (char *)TCAD_VERSION;
+    tell_way_costs(session, &way_costs);
+    if (tcad->costs.ways_valid)
+        welcome.way_costs = &way_costs;
+    message.body_case = TCA__MESSAGE__BODY_WELCOME;
+    message.welcome = &welcome;
+    session_answer(session, tag, &message,
+                   (int[]){session->segment_fd, session->notify_fd, session->engine_fd}, 3);
+}
+
+enum { FDS_PER_SESSION = 4 }; /* socket, two segments, eventfd */
+
+static uint64_t user_fds_max(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+        return UINT64_MAX;
+    return limit.rlim_cur / 4 * 3;
+}
+
+bool session_user_may_have(const struct tcad *tcad, uid_t uid, unsigned fds_more, char *text,
+                           size_t text_bytes)
+{
+    const struct user *user = user_find(tcad, uid);
+    const uint64_t fds = user ? user->descriptors : 0, fds_max = user_fds_max();
+    if (fds + fds_more <= fds_max)
+        return true;
+    snprintf(text, text_bytes,
+             "user %u has %" PRIu64 " of the %" PRIu64
+             " descriptors that tcad gives one user (3/4 of its LimitNOFILE=), one a region (of "
+             "attached memory: once another node puts into it) and %d a session: free some, "
+             "allocate fewer, larger regions, or raise it",
+             uid, fds, fds_max, FDS_PER_SESSION);
+    return false;
+}
+
+void session_take_name(char ret_name[static NAME_MAX_BYTES], const char *name)
+{
+    snprintf(ret_name, NAME_MAX_BYTES, "%s", name);
+    if (config_text_clean(ret_name, strlen(ret_name)))
+        return;
+    for (char *c = ret_name; *c; c++)
+        if (*c < ' ' || *c >= 0x7f)
+            *c = '?';
+}
+
+static bool may_open(struct tcad *tcad, struct client *client, uint32_t tag,
+                     const Tca__Hello *hello)
+{
+    const struct tcad_conf *conf = tcad->conf;
+    const struct user *user = user_find(tcad, client->uid);
+    const uint32_t of_user = user ? user->count[USER_SESSIONS] : 0;
+    if (hello->group_size == 0 || hello->group_size > GROUP_SIZE_MAX) {
+        client_failf(client, tag, -EINVAL, "a group of %u: 1 to %d ranks are possible",
+                     hello->group_size, GROUP_SIZE_MAX);
+        return false;
+    }
+    if (tcad->draining) {
+        client_failf(client, tag, -EBUSY,
+                     "node %s is draining and takes no new sessions: use another node, or \"tcactl "
+                     "drain off\"",
+                     conf->node.name);
+        return false;
+    }
+    if (tcad->session_count >= conf->limits.sessions) {
+        client_failf(client, tag, -EDQUOT,
+                     "node %s has %u sessions, limits.sessions is %u: close some or raise it",
+                     conf->node.name, tcad->session_count, conf->limits.sessions);
+        return false;
+    }
+    if (of_user >= conf->limits.sessions_per_user) {
+        client_failf(
+            client, tag, -EDQUOT,
+            "user %u has %u sessions, limits.sessions_per_user is %u: close some or have it raised",
+            client->uid, of_user, conf->limits.sessions_per_user);
+        return false;
+    }
+    char text[256];
+    if (!session_user_may_have(tcad, client->uid, FDS_PER_SESSION, text, sizeof text)) {
+        client_failf(client, tag, -EDQUOT, "%s", text);
+        return false;
+    }
+    return true;
+}
+
+/* All that grows with the group is there from the beginning. */
+static uint64_t bytes_of_session(uint32_t sources)
+{
+    return sizeof(struct session) + sizeof(struct session_segment) + notify_segment_bytes(sources) +
+           sources * sizeof(struct session_member) + group_place_bytes(sources) +
+           2 * PLANS_PER_SESSION_MAX * sizeof(struct plan *);
+}
+
+struct session *session_new(struct tcad *tcad, struct client *client, uint32_t tag,
+                            const Tca__Hello *hello)
+{
+    if (!may_open(tcad, client, tag, hello))
+        return NULL;
+    char text[512];
+    struct charge charge = {0};
+    int r = charge_take(tcad, &charge, client->uid, USER_SESSIONS,
+                        bytes_of_session(hello->group_size), "a session", text, sizeof text);
+    if (r < 0) {
+        client_failf(client, tag, r, "%s", text);
+        return NULL;
+    }
+    struct session *session = calloc(1, sizeof *session);
+    struct session_member *members = calloc(hello->group_size, sizeof *members);
+    if (!session || !members) {
+        free(session);
+        free(members);
+        charge_drop(&charge);
+        client_failf(client, tag, -ENOMEM, "no memory for a session");
+        return NULL;
+    }
+    charge_descriptors(&charge, FDS_PER_SESSION);
+    session->charge = charge;
+    session->tcad = tcad;
+    session->id = ++tcad->next_session;
+    session->since_ns = clock_now_ns();
+    session->pid = client->pid;
+    session->uid = client->uid;
+    session_take_name(session->name, hello->name);
+    session->client = client;
+    session->sources = hello->group_size;
+    session->size = 1; /* until it joins */
+    session->root = tcad->node;
+    session->members = members;
+    session->members[0] = (struct session_member){tcad->node, session->id, tcad->incarnation, true};
+    session->segment_fd = session->notify_fd = session->engine_fd = -1;
+    r = make_segments(session);
+    if (r < 0) {
+        client_failf(client, tag, r, "session segments of %zu bytes: %s",
+                     sizeof(struct session_segment) + notify_segment_bytes(session->sources),
+                     remedy_text(r));
+        session_destroy(session);
+        return NULL;
+    }
+    session->next = tcad->sessions;
+    session->link = &tcad->sessions;
+    if (session->next)
+        session->next->link = &session->next;
+    tcad->sessions = session;
+    table_add(&tcad->session_ids, &session->entry, session->id, session);
+    tcad->session_count++;
+    welcome(session, tag);
+    return session;
+}
+
+/* ---- ending ---- */
+
+static void detached(void *context)
+{
+    struct session *session = context;
+    *session->link = session->next;
+    if (session->next)
+        session->next->link = session->link;
+    table_remove(&session->tcad->session_ids, &session->entry);
+    session->tcad->session_count--;
+    session_destroy(session);
+}
+
+/* The last steps, once nothing in the engine uses what it has: regions, then its rings. */
+static void go_on_ending(struct session *session)
+{
+    if (!session->closing || session->plan_count > 0 || session->notified_by > 0 ||
+        !session->engine)
+        return;
+    while (session->regions)
+        region_end(session->regions);
+    struct engine_session *engine = session->engine;
+    session->engine = NULL;
+    engine_session_detach(engine, detached, session);
+}
+
+void session_unnotified(struct session *session)
+{
+    session->notified_by--;
+    go_on_ending(session);
+}
+
+/* Tells everybody that it is gone. First the group, so that peers hear of a death and not only of
+ * freed memory. */
+static void announce(void *context)
+{
+    struct session *session = context;
+    struct tcad *tcad = session->tcad;
+    if (session->announced)
+        return;
+    session->announced = true;
+    session->last_call = loop_timer_free(session->last_call);
+    group_session_gone(session);
+    plans_session_gone(tcad, tcad->node, session->id, -EOWNERDEAD);
+    bindings_session_gone(tcad, session);
+    for (struct region *region = session->regions, *next; region; region = next) {
+        next = region->next_of_session;
+        plans_region_gone(region);
+    }
+    session_unnotified(session);
+}
+
+void session_plan_gone(struct session *session)
+{
+    if (session->closing && session->plan_count == 0)
+        announce(session);
+    go_on_ending(session);
+}
+
+void session_close_request(struct session *session, uint32_t tag)
+{
+    Tca__Done done = TCA__DONE__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_DONE;
+    message.done = &done;
+    session->leaving = true;
+    engine_session_hurry(session->engine, -ECANCELED);
+    session_answer(session, tag, &message, NULL, 0);
+}
+
+/* What a process that was killed had put is not waited for long: others wait to hear of its death. */
+static uint64_t last_call_ns(const struct session *session)
+{
+    return session->leaving ? session->tcad->conf->control.request_timeout_ns : LAST_CALL_NS;
+}
+
+void session_end(struct session *session, const char *why)
+{
+    if (session->closing)
+        return;
+    char fields[64];
+    snprintf(fields, sizeof fields, "TCAD_SESSION=%" PRIu64 " TCAD_CLIENT_PID=%d", session->id,
+             session->pid);
+    log_debug(fields, "session %" PRIu64 " (pid %d, %s) ends", session->id, session->pid,
+              session->name);
+    session->closing = true;
+    if (session->client) {
+        session->client->session = NULL;
+        client_doom(session->client, why ? why : "its session has ended");
+        session->client = NULL;
+    }
+    session->notified_by++; /* not freed before it was announced */
+    engine_bounces_end(session->engine);
+    plans_release_all(session);
+    /* What it has put is still to land before the others hear of its end. */
+    if (session->plan_count == 0 ||
+        loop_timer_new(session->tcad->loop, announce, session, &session->last_call) < 0)
+        announce(session);
+    else if (!session->announced)
+        loop_timer_set(session->last_call, last_call_ns(session), 0);
+}

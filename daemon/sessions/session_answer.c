@@ -1,0 +1,64 @@
+/* What a session's client is told: answers to what it asked, and events that it did not ask for. */
+#include <stdarg.h>
+
+#include "daemon/control/server.h"
+#include "daemon/sessions/session.h"
+#include "proto/notify.h"
+#include "proto/wait.h"
+
+void session_answer(struct session *session, uint32_t tag, const Tca__Message *answer,
+                    const int *fds, size_t fd_count)
+{
+    if (session->client)
+        client_send(session->client, tag, answer, fds, fd_count);
+}
+
+void session_fail(struct session *session, uint32_t tag, int error, const char *format, ...)
+{
+    va_list arguments;
+    if (!session->client)
+        return;
+    va_start(arguments, format);
+    client_fail(session->client, tag, error, format, arguments);
+    va_end(arguments);
+}
+
+bool session_reads(const struct session *session)
+{
+    return session->client && !session->client->queue;
+}
+
+uint32_t session_backlog(const struct session *session)
+{
+    return session->client ? session->client->queued : 0;
+}
+
+void session_event(struct session *session, const Tca__Event *event)
+{
+    session_event_fds(session, event, NULL, 0);
+}
+
+void session_event_fds(struct session *session, const Tca__Event *event, const int *fds,
+                       size_t fd_count)
+{
+    if (!session->client)
+        return;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_EVENT;
+    message.event = (Tca__Event *)event;
+    client_send(session->client, 0, &message, fds, fd_count);
+    atomic_fetch_add_explicit(&session->segment->events, 1, memory_order_release);
+    notify_wake(session->notify);
+}
+
+void session_source_gone(struct session *session, uint32_t rank, enum source_state state)
+{
+    if (rank >= session->sources || rank >= session->size)
+        return;
+    atomic_store_explicit(&session->notify->source_state[rank], (uint8_t)state,
+                          memory_order_release);
+    Tca__Event event = TCA__EVENT__INIT;
+    event.kind = TCA__EVENT__KIND__RANK_GONE;
+    event.rank = rank;
+    session_event(session, &event);
+}
