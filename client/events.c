@@ -1,10 +1,10 @@
 /* What the daemon tells of its own accord. */
 #include <errno.h>
 
-#include "client/bounce.h"
-#include "client/lane.h"
-#include "client/plan.h"
-#include "client/session.h"
+#include "client/core/session.h"
+#include "client/memory/bounce.h"
+#include "client/memory/lane.h"
+#include "client/plan/plan.h"
 #include "proto/status.h"
 
 static bool needs_rank(const struct tca_plan *plan, uint32_t rank)

@@ -1,5 +1,5 @@
-#include "client/session.h"
-#include "client/alloc.h"
+#include "client/core/session.h"
+#include "client/memory/alloc.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,15 +8,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "client/bounce.h"
-#include "client/clock.h"
-#include "client/error.h"
-#include "client/hello.h"
-#include "client/lane.h"
-#include "client/plan.h"
-#include "client/process.h"
-#include "client/progress.h"
-#include "client/segment.h"
+#include "client/core/clock.h"
+#include "client/core/error.h"
+#include "client/core/hello.h"
+#include "client/core/process.h"
+#include "client/core/segment.h"
+#include "client/memory/bounce.h"
+#include "client/memory/lane.h"
+#include "client/plan/plan.h"
+#include "client/plan/progress.h"
 
 enum {
     GRACE_NS =

@@ -49,7 +49,7 @@ static_assert(sizeof(struct complete_entry) == LINE_BYTES, "shared format");
 /*
  * Memory that the process has attached (tca_region_attach): its daemon has no part in it. There is
  * bounce memory beside it, as long, that both have mapped; a bounce is one layout in both, known to
- * both by its id. The process copies between the two, on a thread of its own (client/bounce.c), as
+ * both by its id. The process copies between the two, on a thread of its own (client/memory/bounce.c), as
  * the daemon asks for it in two rings of ids: OUT before a put from there, IN after one has landed
  * there, before its notification. An entry is taken when its copying is done: `head` says so. Id 0
  * is nothing to copy.

@@ -40,7 +40,7 @@ static void *map_aligned(int fd, uint64_t bytes)
 }
 
 /* Nothing of it is touched here: pages count against the memory limit of whoever touches them first,
- * which is to be the process that asked for them (client/region_memory.c). */
+ * which is to be the process that asked for them (client/memory/region_memory.c). */
 int region_memory_new(struct region *region)
 {
     static const uint32_t pages[] = {[CONF_HUGE_PAGES_OFF] = REGION_PAGES_ANY,

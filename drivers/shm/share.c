@@ -66,7 +66,7 @@ bool shm_lane_settled(struct shm_peer *peer)
 static bool may_notify(struct lane *lane)
 {
     atomic_thread_fence(memory_order_seq_cst); /* our entries before the load: pairs with
-                                                  lanes_strict()'s in client/lane.c */
+                                                  lanes_strict()'s in client/memory/lane.c */
     return !atomic_load_explicit(&lane->receiver->strict, memory_order_relaxed) ||
            wait_backlog(lane, 0);
 }

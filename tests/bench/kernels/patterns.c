@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/layout.h"
+#include "client/layout/layout.h"
 #include "tests/bench/ddtbench/pattern.h"
 #include "tests/bench/ddtbench/tca_layouts.h"
 #include "tests/unit/proto/random.h"

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/layout.h"
+#include "client/layout/layout.h"
 
 enum { RANKS_MAX = 16, POOL_BYTES = 1 << 20 };
 enum slot { DATA, ACK };

@@ -1,7 +1,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
-#include "client/environment.h"
+#include "client/core/environment.h"
 #include "client/include/tca-admin.h"
 #include "tests/unit/client/environment.h"
 

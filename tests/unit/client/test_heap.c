@@ -1,6 +1,6 @@
 /* The heap against a shadow of it: random blocks, each with its own bytes, in chunks that nobody
  * else writes. */
-#include "client/heap.h"
+#include "client/memory/heap.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-#include "client/hello.h"
+#include "client/core/hello.h"
 
 static struct way_costs told(Tca__WayCosts costs)
 {

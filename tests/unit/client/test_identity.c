@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/identity.h"
+#include "client/core/identity.h"
 #include "tests/unit/client/environment.h"
 
 struct row {

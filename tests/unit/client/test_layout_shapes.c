@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/layout.h"
+#include "client/layout/layout.h"
 #include "tests/unit/client/shapes.h"
 
 enum { SHAPES = 6000, DEPTH_MAX = 4, GUARD = 64 };

@@ -1,7 +1,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
-#include "client/error.h"
+#include "client/core/error.h"
 #include "client/include/tca.h"
 #include "proto/status.h"
 

@@ -1,0 +1,180 @@
+#include "client/core/environment.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/core/error.h"
+#include "client/include/tca-admin.h"
+#include "proto/segment.h"
+
+/* The defaults are parsed by the same code as what users write. */
+static const struct tca_variable variables[VARIABLE_COUNT + 1] = {
+    [VARIABLE_SOCKET] = {"TCA_SOCKET", "", "socket of the tcad to use"},
+    [VARIABLE_NODE] =
+        {"TCA_NODE", "",
+         "number of the emulated node to use (tca-cluster), when TCA_SOCKET is unset"},
+    [VARIABLE_CLUSTER_DIR] = {"TCA_CLUSTER_DIR",
+                              "$XDG_RUNTIME_DIR/tca-cluster, else /tmp/tca-cluster-UID",
+                              "where tca-cluster keeps its nodes"},
+    [VARIABLE_GROUP] = {"TCA_GROUP", "the launcher's job", "name of the group, NAME or NAME@NODE"},
+    [VARIABLE_RANK] = {"TCA_RANK", "the launcher's rank", "rank of this process in its group"},
+    [VARIABLE_SIZE] = {"TCA_SIZE", "the launcher's size, else 1",
+                       "number of processes in the group"},
+    [VARIABLE_TIMEOUT] = {"TCA_TIMEOUT", "10s",
+                          "time-out of calls that talk to daemons: with a unit: ns, us, ms, s"},
+    [VARIABLE_RAIL] = {"TCA_RAIL", "any", "rail of plans that name none: any, shm, ofi, peach2"},
+    [VARIABLE_SEAT] = {"TCA_SEAT", "any", "seat of plans that name none: any, client, daemon"},
+    [VARIABLE_COPY] = {"TCA_COPY", "any",
+                       "how puts are copied in the client's seat: any, push, pull, half, ring"},
+    [VARIABLE_SPIN] = {"TCA_SPIN", "50us",
+                       "how long a wait spins at most, with a unit: ns, us, ms"},
+    [VARIABLE_YIELD] = {"TCA_YIELD", "1ms",
+                        "how long it then yields before it sleeps, with a unit: ns, us, ms"},
+    [VARIABLE_CUDA] = {"TCA_CUDA", "auto",
+                       "whether GPU memory of the TCA API is a GPU's: auto, on, off"},
+};
+
+const struct tca_variable *tca_variables(void)
+{
+    return variables;
+}
+
+const char *variable_text(enum variable variable)
+{
+    const char *text = getenv(variables[variable].name);
+    return text && text[0] ? text : NULL;
+}
+
+/* The digits at *text: false when there are none, or when they exceed max. Moves *text behind them.
+ */
+static bool parse_digits(const char **text, uint64_t max, uint64_t *ret_number)
+{
+    uint64_t number = 0;
+    const char *digit = *text;
+    for (; *digit >= '0' && *digit <= '9'; digit++) {
+        uint64_t value = (uint64_t)(*digit - '0');
+        if (number > (max - value) / 10)
+            return false;
+        number = number * 10 + value;
+    }
+    if (digit == *text)
+        return false;
+    *text = digit;
+    *ret_number = number;
+    return true;
+}
+
+int variable_number(enum variable variable, uint64_t min, uint64_t max, uint64_t *ret_number)
+{
+    const char *text = variable_text(variable);
+    const char *rest = text;
+    uint64_t number;
+    if (!text)
+        return 0;
+    if (!parse_digits(&rest, max, &number) || *rest || number < min)
+        return error_set(-EINVAL, "%s is \"%s\": it must be a number from %llu to %llu",
+                         variables[variable].name, text, (unsigned long long)min,
+                         (unsigned long long)max);
+    *ret_number = number;
+    return 1;
+}
+
+/* 0: it is none. A bare number is: it meant seconds in one variable and microseconds in another. */
+static uint64_t parse_unit(const char *text)
+{
+    static const struct {
+        const char *name;
+        uint64_t ns;
+    } units[] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}};
+
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+        if (strcmp(text, units[i].name) == 0)
+            return units[i].ns;
+    return 0;
+}
+
+int variable_duration(enum variable variable, uint64_t min_ns, uint64_t max_ns, uint64_t *ret_ns)
+{
+    const char *text = variable_text(variable);
+    if (!text)
+        text = variables[variable].default_value;
+    const char *rest = text;
+    uint64_t number, factor;
+    const bool is_number = parse_digits(&rest, max_ns, &number);
+    if (is_number && number == 0 && !*rest)
+        rest = "ns";
+    if (is_number && (factor = parse_unit(rest)) > 0 && number <= max_ns / factor &&
+        number * factor >= min_ns) {
+        *ret_ns = number * factor;
+        return 0;
+    }
+    if (is_number && !*rest)
+        return error_set(-EINVAL, "%s is \"%s\": it needs a unit (ns, us, ms or s), as in %s",
+                         variables[variable].name, text, variables[variable].default_value);
+    return error_set(-EINVAL, "%s is \"%s\": it must be a time from %lluns to %llus, such as %s",
+                     variables[variable].name, text, (unsigned long long)min_ns,
+                     (unsigned long long)(max_ns / 1000000000), variables[variable].default_value);
+}
+
+static int parse_rail(enum tca_rail *ret_rail)
+{
+    const char *text = variable_text(VARIABLE_RAIL);
+    enum tca_rail rail = TCA_RAIL_ANY;
+    if (text && strcmp(text, "any") != 0) {
+        rail = (enum tca_rail)rail_from_name(text);
+        if (rail != TCA_RAIL_SHM && rail != TCA_RAIL_OFI && rail != TCA_RAIL_PEACH2)
+            return error_set(-EINVAL, "TCA_RAIL is \"%s\": it must be any, shm, ofi or peach2",
+                             text);
+    }
+    *ret_rail = rail;
+    return 0;
+}
+
+static int parse_seat(enum tca_seat *ret_seat)
+{
+    const char *text = variable_text(VARIABLE_SEAT);
+    enum tca_seat seat = TCA_SEAT_ANY;
+    if (text && strcmp(text, "any") != 0) {
+        seat = (enum tca_seat)seat_from_name(text);
+        if (seat != TCA_SEAT_CLIENT && seat != TCA_SEAT_DAEMON)
+            return error_set(-EINVAL, "TCA_SEAT is \"%s\": it must be any, client or daemon", text);
+    }
+    *ret_seat = seat;
+    return 0;
+}
+
+static int parse_way(enum way *ret_way)
+{
+    const char *text = variable_text(VARIABLE_COPY);
+    enum way way = WAY_NONE;
+    if (text && strcmp(text, "any") != 0) {
+        way = way_from_name(text);
+        if (way == WAY_NONE)
+            return error_set(-EINVAL,
+                             "TCA_COPY is \"%s\": it must be any, push, pull, half or ring", text);
+    }
+    *ret_way = way;
+    return 0;
+}
+
+int environment_settings(struct settings *ret_settings)
+{
+    const uint64_t second_ns = 1000000000;
+    struct settings settings;
+    uint64_t timeout_ns, spin_ns, yield_ns;
+    int r;
+
+    if ((r = variable_duration(VARIABLE_TIMEOUT, 1, 1000000 * second_ns, &timeout_ns)) < 0 ||
+        (r = variable_duration(VARIABLE_SPIN, 0, SPIN_NS_MOST, &spin_ns)) < 0 ||
+        (r = variable_duration(VARIABLE_YIELD, 0, SPIN_NS_MOST, &yield_ns)) < 0 ||
+        (r = parse_rail(&settings.rail)) < 0 || (r = parse_seat(&settings.seat)) < 0 ||
+        (r = parse_way(&settings.way)) < 0)
+        return r;
+    settings.timeout_ns = (int64_t)timeout_ns;
+    settings.spin_ns = (uint32_t)spin_ns;
+    settings.yield_ns = (uint32_t)yield_ns;
+    *ret_settings = settings;
+    return 0;
+}

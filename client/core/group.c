@@ -1,0 +1,159 @@
+/* Meeting the others: joining, gathering, publishing. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/core/clock.h"
+#include "client/core/error.h"
+#include "client/core/session.h"
+
+/* Every rank exactly once. */
+static int read_members(struct tca *session, const Tca__GroupMembers *list)
+{
+    uint32_t size = session->identity.size;
+    if (list->n_members != size)
+        return error_set(-EPROTO, "tcad named %zu members of a group of %u", list->n_members, size);
+    struct member *members = calloc(size, sizeof(*members));
+    if (!members)
+        return error_static(-ENOMEM, "out of memory");
+    for (size_t i = 0; i < size; i++) {
+        const Tca__Member *member = list->members[i];
+        if (member->rank >= size || member->session == 0 || members[member->rank].session != 0) {
+            free(members);
+            return error_set(-EPROTO, "tcad named rank %u twice, or without a session",
+                             member->rank);
+        }
+        members[member->rank] = (struct member){.node = member->node, .session = member->session};
+    }
+    free(session->members);
+    session->members = members;
+    return 0;
+}
+
+int group_join(struct tca *session, int64_t timeout_ns)
+{
+    struct answer answer;
+    Tca__GroupJoin body = TCA__GROUP_JOIN__INIT;
+    Tca__Message question = TCA__MESSAGE__INIT;
+    body.name = session->identity.group;
+    body.rank = session->identity.rank;
+    body.size = session->identity.size;
+    body.timeout_ns = session_wire_timeout(timeout_ns);
+    question.body_case = TCA__MESSAGE__BODY_GROUP_JOIN;
+    question.group_join = &body;
+    int r = session_ask_patiently(session, &question, TCA__MESSAGE__BODY_GROUP_MEMBERS, timeout_ns,
+                                  &answer);
+    if (r < 0)
+        return r;
+    r = read_members(session, answer.message->group_members);
+    answer_free(&answer);
+    if (r == 0)
+        session->grouped = true;
+    return r;
+}
+
+static int read_blobs(const struct tca *session, const Tca__Gathered *gathered, size_t blob_bytes,
+                      uint8_t *ret_all)
+{
+    uint32_t size = session->identity.size;
+    if (gathered->n_blobs != size)
+        return error_set(-EPROTO, "tcad gathered %zu blobs of a group of %u", gathered->n_blobs,
+                         size);
+    for (uint32_t rank = 0; rank < size; rank++)
+        if (gathered->blobs[rank].len != blob_bytes)
+            return error_set(-EINVAL,
+                             "rank %u gave %zu bytes, this rank %zu: all have to give the same",
+                             rank, gathered->blobs[rank].len, blob_bytes);
+    for (uint32_t rank = 0; rank < size && blob_bytes > 0; rank++)
+        memcpy(ret_all + rank * blob_bytes, gathered->blobs[rank].data, blob_bytes);
+    return 0;
+}
+
+int tca_allgather(struct tca *session, const void *blob, size_t blob_bytes, void *ret_all,
+                  int64_t timeout_ns)
+{
+    struct answer answer;
+    int r = session_timeout(session, timeout_ns, &timeout_ns);
+    if (r < 0)
+        return r;
+    if (blob_bytes > BLOB_MAX_BYTES || (blob_bytes > 0 && (!blob || !ret_all)))
+        return error_set(-EINVAL,
+                         "an allgather of %zu bytes a rank: at most %d, with memory on both sides",
+                         blob_bytes, BLOB_MAX_BYTES);
+    if (!session->grouped) {
+        if (blob_bytes > 0)
+            memmove(ret_all, blob, blob_bytes);
+        return 0;
+    }
+    Tca__Gather body = TCA__GATHER__INIT;
+    Tca__Message question = TCA__MESSAGE__INIT;
+    body.sequence = session->collectives;
+    body.blob = (ProtobufCBinaryData){.len = blob_bytes, .data = (uint8_t *)blob};
+    body.timeout_ns = session_wire_timeout(timeout_ns);
+    question.body_case = TCA__MESSAGE__BODY_GATHER;
+    question.gather = &body;
+    r = session_ask_patiently(session, &question, TCA__MESSAGE__BODY_GATHERED, timeout_ns, &answer);
+    if (r < 0)
+        return r;
+    session->collectives++; /* a call that failed is made again under the same number */
+    r = read_blobs(session, answer.message->gathered, blob_bytes, ret_all);
+    answer_free(&answer);
+    return r;
+}
+
+int tca_barrier(struct tca *session, int64_t timeout_ns)
+{
+    return tca_allgather(session, NULL, 0, NULL, timeout_ns);
+}
+
+static int check_name(const char *name)
+{
+    size_t length = name ? strlen(name) : 0;
+    if (length == 0 || length >= NAME_MAX_BYTES)
+        return error_set(-EINVAL, "a published name has 1 to %d bytes, not %zu", NAME_MAX_BYTES - 1,
+                         length);
+    return 0;
+}
+
+int tca_publish(struct tca *session, const char *name, const struct tca_handle *handle)
+{
+    int r = check_name(name);
+    if (r < 0)
+        return r;
+    Tca__Publish body = TCA__PUBLISH__INIT;
+    Tca__Message question = TCA__MESSAGE__INIT;
+    body.name = (char *)name;
+    if (handle)
+        body.handle =
+            (ProtobufCBinaryData){.len = sizeof(handle->bytes), .data = (uint8_t *)handle->bytes};
+    question.body_case = TCA__MESSAGE__BODY_PUBLISH;
+    question.publish = &body;
+    return session_ask(session, &question, TCA__MESSAGE__BODY_DONE, NULL);
+}
+
+int tca_lookup(struct tca *session, const char *name, int64_t timeout_ns,
+               struct tca_handle *ret_handle)
+{
+    struct answer answer;
+    int r = check_name(name);
+    if (r == 0)
+        r = session_timeout(session, timeout_ns, &timeout_ns);
+    if (r < 0)
+        return r;
+    Tca__Lookup body = TCA__LOOKUP__INIT;
+    Tca__Message question = TCA__MESSAGE__INIT;
+    body.name = (char *)name;
+    body.timeout_ns = session_wire_timeout(timeout_ns);
+    question.body_case = TCA__MESSAGE__BODY_LOOKUP;
+    question.lookup = &body;
+    r = session_ask_patiently(session, &question, TCA__MESSAGE__BODY_FOUND, timeout_ns, &answer);
+    if (r < 0)
+        return r;
+    if (answer.message->found->handle.len == sizeof(ret_handle->bytes))
+        memcpy(ret_handle->bytes, answer.message->found->handle.data, sizeof(ret_handle->bytes));
+    else
+        r = error_set(-EPROTO, "tcad found a handle of %zu bytes",
+                      answer.message->found->handle.len);
+    answer_free(&answer);
+    return r;
+}

@@ -1,0 +1,141 @@
+#include "client/core/identity.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/core/environment.h"
+#include "client/core/error.h"
+#include "client/core/hydra.h"
+#include "client/core/launcher.h"
+
+static int read_number(const struct launcher *launcher, const char *name, uint32_t max,
+                       uint32_t *ret_number)
+{
+    const char *text = launcher_variable(name);
+    char *end;
+    unsigned long number = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || number > max)
+        return error_set(-EINVAL,
+                         "%s is \"%s\": %s should give a number from 0 to %u; set TCA_GROUP, "
+                         "TCA_RANK and TCA_SIZE",
+                         name, text, launcher->title, max);
+    *ret_number = (uint32_t)number;
+    return 0;
+}
+
+static int name_job(const struct launcher *launcher, char ret_name[NAME_MAX_BYTES])
+{
+    if (!launcher->job[0]) {
+        hydra_job_name(launcher_variable(launcher->size), ret_name);
+        return 0;
+    }
+    const char *first = launcher_variable(launcher->job[0]);
+    const char *second = launcher->job[1] ? launcher_variable(launcher->job[1]) : "";
+    if (!first || !second)
+        return error_set(-EINVAL, "%s gives a rank but no %s: set TCA_GROUP", launcher->title,
+                         first ? launcher->job[1] : launcher->job[0]);
+    int length = snprintf(ret_name, NAME_MAX_BYTES, "%s%s%s", first, second[0] ? "." : "", second);
+    if (length < 0 || length >= NAME_MAX_BYTES || strchr(ret_name, '@'))
+        return error_set(
+            -EINVAL,
+            "%s names its job \"%s\", which is no group name (63 bytes without @): set TCA_GROUP",
+            launcher->title, first);
+    return 0;
+}
+
+static int copy_group(const char *name, const char *from, char ret_group[NAME_MAX_BYTES])
+{
+    size_t length = strlen(name);
+    if (length >= NAME_MAX_BYTES || name[0] == '@')
+        return error_set(
+            -EINVAL,
+            "%s \"%s\" is %zu bytes long: a group's name has 1 to %d, before @NODE at least one",
+            from, name, length, NAME_MAX_BYTES - 1);
+    memcpy(ret_group, name, length + 1);
+    return 0;
+}
+
+/* Each of the three from TCA_*, else from the launcher. */
+static int from_environment(struct identity *ret_identity)
+{
+    const struct launcher *launcher = launcher_find();
+    struct identity identity = {.size = 1};
+    uint64_t rank = 0, size = 0;
+    int r, have_rank, have_size;
+
+    if ((have_size = variable_number(VARIABLE_SIZE, 1, GROUP_SIZE_MAX, &size)) < 0)
+        return have_size;
+    if ((have_rank = variable_number(VARIABLE_RANK, 0, GROUP_SIZE_MAX - 1, &rank)) < 0)
+        return have_rank;
+    const char *group = variable_text(VARIABLE_GROUP);
+    if (have_size)
+        identity.size = (uint32_t)size;
+    else if (launcher &&
+             (r = read_number(launcher, launcher->size, GROUP_SIZE_MAX, &identity.size)) < 0)
+        return r;
+    if (have_rank)
+        identity.rank = (uint32_t)rank;
+    else if (launcher &&
+             (r = read_number(launcher, launcher->rank, GROUP_SIZE_MAX, &identity.rank)) < 0)
+        return r;
+    if (!launcher && have_rank + have_size + (group != NULL) != 0 &&
+        have_rank + have_size + (group != NULL) != 3)
+        return error_set(-EINVAL,
+                         "%s is set, %s is not: TCA_GROUP, TCA_RANK and TCA_SIZE go together when "
+                         "no launcher is "
+                         "there",
+                         group       ? "TCA_GROUP"
+                         : have_rank ? "TCA_RANK"
+                                     : "TCA_SIZE",
+                         !group       ? "TCA_GROUP"
+                         : !have_rank ? "TCA_RANK"
+                                      : "TCA_SIZE");
+    if (group)
+        r = copy_group(group, "TCA_GROUP", identity.group);
+    else
+        r = launcher ? name_job(launcher, identity.group) : 0;
+    if (r < 0)
+        return r;
+    *ret_identity = identity;
+    return 0;
+}
+
+/* A caller that gives rank and size may still leave the name to the environment. */
+static int from_arguments(const struct tca_open_args *args, struct identity *ret_identity)
+{
+    const struct launcher *launcher = launcher_find();
+    const char *group = args->group ? args->group : variable_text(VARIABLE_GROUP);
+    struct identity identity = {.rank = args->rank, .size = args->size};
+    int r = 0;
+    if (group)
+        r = copy_group(group, args->group ? "group" : "TCA_GROUP", identity.group);
+    else if (args->size > 1)
+        r = launcher ? name_job(launcher, identity.group)
+                     : error_set(-EINVAL, "a group of %u needs a name: give one, or set TCA_GROUP",
+                                 args->size);
+    if (r < 0)
+        return r;
+    *ret_identity = identity;
+    return 0;
+}
+
+int identity_find(const struct tca_open_args *args, struct identity *ret_identity)
+{
+    struct identity identity;
+    if (args->size == 0 && (args->group || args->rank != 0))
+        return error_set(-EINVAL,
+                         "a group or rank was given without a size: give all three or none");
+    int r = args->size > 0 ? from_arguments(args, &identity) : from_environment(&identity);
+    if (r < 0)
+        return r;
+    if (identity.size == 0 || identity.size > GROUP_SIZE_MAX)
+        return error_set(-EINVAL, "group size %u: it must be from 1 to %d", identity.size,
+                         GROUP_SIZE_MAX);
+    if (identity.rank >= identity.size)
+        return error_set(-EINVAL, "rank %u in a group of %u: ranks go from 0 to %u", identity.rank,
+                         identity.size, identity.size - 1);
+    *ret_identity = identity;
+    return 0;
+}

@@ -1,0 +1,159 @@
+#include "client/core/launcher.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/core/hydra.h"
+
+static pid_t slurm_task(void)
+{
+    const char *text = launcher_variable("SLURM_TASK_PID");
+    return text ? (pid_t)strtol(text, NULL, 10) : 0;
+}
+
+/* 0: unknown, or there is none. */
+static pid_t parent_of(pid_t pid)
+{
+    char path[64], text[512];
+    int parent = 0;
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    if (fgets(text, sizeof(text), file)) {
+        const char *behind = strrchr(text, ')'); /* the name before may have any character */
+        if (!behind || sscanf(behind, ") %*c %d", &parent) != 1)
+            parent = 0;
+    }
+    fclose(file);
+    return parent;
+}
+
+/* The child of the proxy from which we descend. */
+static pid_t hydra_task(void)
+{
+    pid_t proxy = hydra_proxy(), pid = getpid();
+    if (proxy <= 0)
+        return 0;
+    for (pid_t parent; (parent = parent_of(pid)) > 1; pid = parent)
+        if (parent == proxy)
+            return pid;
+    return 0;
+}
+
+/* In the order in which they are asked where innermost() does not know. SLURM_STEP_NUM_TASKS, not
+ * SLURM_NTASKS: a batch script has the latter too, but is alone. Slurm's PMI_* and PMIX_* say what
+ * its own variables say. */
+static const struct launcher launchers[] = {
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", {"PMIX_NAMESPACE"}},
+    {"PMIx", "PMIX_RANK", "PMIX_SIZE", {"PMIX_NAMESPACE"}},
+    {"MPICH", "PMI_RANK", "PMI_SIZE", {NULL}, "MPI_LOCALNRANKS", hydra_task},
+    {"Slurm",
+     "SLURM_PROCID",
+     "SLURM_STEP_NUM_TASKS",
+     {"SLURM_JOB_ID", "SLURM_STEP_ID"},
+     NULL,
+     slurm_task},
+    {"PMI", "PMI_RANK", "PMI_SIZE", {NULL}},
+};
+enum { LAUNCHERS = sizeof(launchers) / sizeof(launchers[0]) };
+
+const char *launcher_variable(const char *name)
+{
+    const char *text = getenv(name);
+    return text && text[0] ? text : NULL;
+}
+
+static bool present(const struct launcher *launcher)
+{
+    return launcher_variable(launcher->rank) && launcher_variable(launcher->size) &&
+           (!launcher->mark || launcher_variable(launcher->mark));
+}
+
+/* What a process was given at its start, "NAME=value", each with a NUL at its end, then an empty
+ * one. NULL: it may not be read, or there is no such process. */
+static char *environment_of(pid_t pid)
+{
+    char path[64], *text = NULL;
+    size_t bytes = 0, room = 0;
+    ssize_t n = 0;
+    snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    do {
+        if (room - bytes < 4096) {
+            char *larger = realloc(text, room += 65536);
+            if (!larger) {
+                n = -1;
+                break;
+            }
+            text = larger;
+        }
+        n = read(fd, text + bytes, room - bytes - 2);
+        bytes += n > 0 ? (size_t)n : 0;
+    } while (n > 0);
+    close(fd);
+    if (n < 0 || bytes == 0) {
+        free(text);
+        return NULL;
+    }
+    memset(text + bytes, 0, 2);
+    return text;
+}
+
+/* It has the variable, with our value. */
+static bool has_ours(const char *environment, const char *name)
+{
+    const char *ours = getenv(name);
+    size_t length = strlen(name);
+    for (const char *at = environment; *at; at += strlen(at) + 1)
+        if (strncmp(at, name, length) == 0 && at[length] == '=')
+            return ours && strcmp(at + length + 1, ours) == 0;
+    return false;
+}
+
+/*
+ * A launcher is inside another when the process that it started was given the other's rank already.
+ * 1: this one is inside all others that are present; 0: one of them is inside it; -1: unknown.
+ */
+static int innermost(const struct launcher *launcher)
+{
+    int result = 1;
+    pid_t task = launcher->task ? launcher->task() : 0;
+    char *environment = task > 0 ? environment_of(task) : NULL;
+    if (!environment)
+        return -1;
+    for (size_t i = 0; i < LAUNCHERS && result > 0; i++)
+        if (present(&launchers[i]) && !has_ours(environment, launchers[i].rank))
+            result = 0;
+    free(environment);
+    return result;
+}
+
+const struct launcher *launcher_find(void)
+{
+    const struct launcher *known = NULL, *guess = NULL, *only = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < LAUNCHERS; i++)
+        if (present(&launchers[i])) {
+            only = &launchers[i];
+            count++;
+        }
+    if (count < 2)
+        return only;
+    for (size_t i = 0; i < LAUNCHERS; i++) {
+        if (!present(&launchers[i]))
+            continue;
+        int r = innermost(&launchers[i]);
+        if (r > 0)
+            known = &launchers[i]; /* two: Slurm in MPICH, whose PMI_* it has replaced by its own */
+        else if (r < 0 && !guess)
+            guess = &launchers[i];
+    }
+    return known ? known : guess ? guess : only;
+}

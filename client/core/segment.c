@@ -1,0 +1,58 @@
+#include "client/core/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/core/error.h"
+#include "client/include/tca.h"
+
+static int check(int fd, uint64_t bytes, const char *what)
+{
+    struct stat status;
+    if (fstat(fd, &status) < 0)
+        return error_set(-EPROTO, "tcad sent a descriptor for %s that is none", what);
+    if (bytes == 0 || status.st_size < 0 || (uint64_t)status.st_size < bytes)
+        return error_set(-EPROTO, "tcad said that %s has %llu bytes; it has %lld", what,
+                         (unsigned long long)bytes, (long long)status.st_size);
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || !(seals & F_SEAL_SHRINK))
+        return error_set(-EPROTO, "tcad sent %s unsealed: it could shrink under us", what);
+    return 0;
+}
+
+int segment_map(int fd, uint64_t address, uint64_t bytes, const char *what, void **ret_base)
+{
+    int r = check(fd, bytes, what);
+    if (r < 0)
+        return r;
+    void *base = MAP_FAILED;
+    if (address)
+        base = mmap((void *)(uintptr_t)address, bytes, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0);
+    if (base == MAP_FAILED)
+        base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED)
+        return error_set(-errno, "cannot map %s (%llu bytes): %s", what, (unsigned long long)bytes,
+                         strerrordesc_np(errno));
+    *ret_base = base;
+    return 0;
+}
+
+int segment_populate(void *base, uint64_t bytes)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t begin = (uintptr_t)base & ~(page - 1);
+    uintptr_t end = ((uintptr_t)base + bytes + page - 1) & ~(page - 1);
+    /* A kernel before 5.14 does not know it (EINVAL): then the pages come when they are touched. */
+    if (madvise((void *)begin, end - begin, MADV_POPULATE_WRITE) == 0 || errno == EINVAL)
+        return 0;
+    return error_set(-ENOMEM,
+                     "no memory for %llu bytes of shared memory: /dev/shm or the memory limit of "
+                     "this user, service or "
+                     "container is full",
+                     (unsigned long long)bytes);
+}

@@ -1,0 +1,108 @@
+/* Element types: what there is, and how a sequence of them is written. */
+#include <stdio.h>
+#include <string.h>
+
+#include "client/layout/layout.h"
+
+static const struct type_info types[] = {
+    [TCA_TYPE_BYTE] = {"byte", 1, 1},
+    [TCA_TYPE_CHAR] = {"char", 1, 1},
+    [TCA_TYPE_BOOL] = {"bool", 1, 1},
+    [TCA_TYPE_INT8] = {"int8", 1, 1},
+    [TCA_TYPE_INT16] = {"int16", 2, 2},
+    [TCA_TYPE_INT32] = {"int32", 4, 4},
+    [TCA_TYPE_INT64] = {"int64", 8, 8},
+    [TCA_TYPE_INT128] = {"int128", 16, 16},
+    [TCA_TYPE_UINT8] = {"uint8", 1, 1},
+    [TCA_TYPE_UINT16] = {"uint16", 2, 2},
+    [TCA_TYPE_UINT32] = {"uint32", 4, 4},
+    [TCA_TYPE_UINT64] = {"uint64", 8, 8},
+    [TCA_TYPE_UINT128] = {"uint128", 16, 16},
+    [TCA_TYPE_FLOAT16] = {"float16", 2, 2},
+    [TCA_TYPE_FLOAT] = {"float", 4, 4},
+    [TCA_TYPE_DOUBLE] = {"double", 8, 8},
+    [TCA_TYPE_LONG_DOUBLE] = {"long double", 16, 16},
+    [TCA_TYPE_COMPLEX_FLOAT] = {"complex float", 8, 4},
+    [TCA_TYPE_COMPLEX_DOUBLE] = {"complex double", 16, 8},
+};
+
+const struct type_info *type_info(enum tca_type type)
+{
+    return (unsigned)type < sizeof(types) / sizeof(types[0]) ? &types[type] : NULL;
+}
+
+struct types types_of(enum tca_type type, uint64_t count)
+{
+    return (struct types){.type = type, .count = count};
+}
+
+/* Puts more behind a text; where it does not fit, the text ends in "..." and grows no more. */
+static void put(char *text, size_t text_bytes, const char *more)
+{
+    static const char dots[] = "...";
+    size_t used = strlen(text), length = strlen(more);
+    bool cut = used >= sizeof(dots) - 1 && strcmp(text + used - (sizeof(dots) - 1), dots) == 0;
+    if (cut)
+        return;
+    if (used + length + sizeof(dots) <= text_bytes)
+        memcpy(text + used, more, length + 1);
+    else
+        snprintf(text + used, text_bytes - used, "%s", dots);
+}
+
+static void put_run(char *text, size_t text_bytes, enum tca_type type, uint64_t count)
+{
+    char run[48];
+    if (count == 0)
+        return;
+    snprintf(run, sizeof(run), "%s%llu x %s", text[0] ? ", " : "", (unsigned long long)count,
+             types[type].name);
+    put(text, text_bytes, run);
+}
+
+/* The last run becomes text. */
+static void settle(struct types *sum)
+{
+    put_run(sum->text, sizeof(sum->text), sum->type, sum->count);
+    sum->count = 0;
+}
+
+static void append_run(struct types *sum, enum tca_type type, uint64_t count)
+{
+    if (sum->count > 0 && sum->type != type)
+        settle(sum);
+    sum->type = type;
+    sum->count += count;
+}
+
+void types_append(struct types *sum, const struct types *behind, uint64_t count)
+{
+    if (!behind->text[0]) {
+        if (behind->count > 0)
+            append_run(sum, behind->type, behind->count * count);
+        return;
+    }
+    char item[TYPES_TEXT_BYTES + 32];
+    if (count == 1) {
+        snprintf(item, sizeof(item), "%s", behind->text);
+    } else {
+        struct types inner = *behind;
+        settle(&inner);
+        snprintf(item, sizeof(item), "%llu x (%s)", (unsigned long long)count, inner.text);
+    }
+    settle(sum);
+    if (sum->text[0])
+        put(sum->text, sizeof(sum->text), ", ");
+    put(sum->text, sizeof(sum->text), item);
+    if (count == 1 && behind->count > 0)
+        append_run(sum, behind->type, behind->count);
+}
+
+void types_say(const struct types *sum, char *text, size_t text_bytes)
+{
+    if (text_bytes < sizeof("..."))
+        return;
+    text[0] = 0;
+    put(text, text_bytes, sum->text[0] || sum->count > 0 ? sum->text : "nothing");
+    put_run(text, text_bytes, sum->type, sum->count);
+}

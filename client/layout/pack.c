@@ -1,0 +1,96 @@
+/* Between a layout and a buffer. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "client/core/error.h"
+#include "client/layout/layout.h"
+#include "drivers/copy/copy.h"
+
+enum direction {
+    PACK,
+    UNPACK,
+};
+
+static int check_room(const struct layout *layout, uint64_t buffer_bytes, uint64_t position,
+                      enum direction direction)
+{
+    if (position <= buffer_bytes && layout->size_bytes <= buffer_bytes - position)
+        return 0;
+    return error_set(-ENOSPC,
+                     "%s: %llu bytes from position %llu on are more than the buffer's %llu bytes",
+                     direction == PACK ? "pack" : "unpack", (unsigned long long)layout->size_bytes,
+                     (unsigned long long)position, (unsigned long long)buffer_bytes);
+}
+
+static struct copy_program *compile(const struct layout *layout, enum direction direction)
+{
+    struct copy_program *program = NULL;
+    struct layout *packed;
+    if (layout_contiguous(layout->size_bytes, &packed) < 0)
+        return NULL;
+    if (direction == PACK)
+        copy_program_new(packed, layout, &program);
+    else
+        copy_program_new(layout, packed, &program);
+    free(packed);
+    return program;
+}
+
+/*
+ * The compiled way, or NULL: the first time, because to compile costs more than to copy once, and
+ * where there is no memory for it. Layouts belong to no thread: the first to have one keeps it.
+ */
+static const struct copy_program *compiled(const struct tca_layout *layout,
+                                           enum direction direction)
+{
+    struct tca_layout *mutable = (struct tca_layout *)layout;
+    _Atomic(struct copy_program *) *place =
+        direction == PACK ? &mutable->packer : &mutable->unpacker;
+    atomic_bool *again = direction == PACK ? &mutable->packed : &mutable->unpacked;
+    /* acquire: the release in the exchange below, by whichever thread made it */
+    struct copy_program *program = atomic_load_explicit(place, memory_order_acquire);
+    if (program)
+        return program;
+    if (!atomic_exchange_explicit(again, true, memory_order_relaxed))
+        return NULL;
+    struct copy_program *mine = compile(layout->program, direction);
+    if (!mine || atomic_compare_exchange_strong_explicit(
+                     place, &program, mine, memory_order_acq_rel, memory_order_acquire))
+        return mine;
+    copy_program_free(mine);
+    return program;
+}
+
+int tca_pack(const struct tca_layout *layout, const void *base, void *buffer, uint64_t buffer_bytes,
+             uint64_t *position)
+{
+    const struct layout *program = layout->program;
+    int r = check_room(program, buffer_bytes, *position, PACK);
+    if (r < 0)
+        return r;
+    uint8_t *packed = (uint8_t *)buffer + *position;
+    const struct copy_program *packer = compiled(layout, PACK);
+    if (packer)
+        copy_program_pack(packer, packed, base, 0, program->size_bytes);
+    else
+        copy_pack(packed, base, program, 0, program->size_bytes);
+    *position += program->size_bytes;
+    return 0;
+}
+
+int tca_unpack(const struct tca_layout *layout, void *base, const void *buffer,
+               uint64_t buffer_bytes, uint64_t *position)
+{
+    const struct layout *program = layout->program;
+    int r = check_room(program, buffer_bytes, *position, UNPACK);
+    if (r < 0)
+        return r;
+    const uint8_t *packed = (const uint8_t *)buffer + *position;
+    const struct copy_program *unpacker = compiled(layout, UNPACK);
+    if (unpacker)
+        copy_program_unpack(unpacker, base, packed, 0, program->size_bytes);
+    else
+        copy_unpack(base, program, 0, packed, program->size_bytes);
+    *position += program->size_bytes;
+    return 0;
+}

@@ -1,0 +1,286 @@
+#include "client/memory/lane.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "client/core/clock.h"
+#include "client/core/error.h"
+#include "client/core/segment.h"
+#include "client/memory/mapping.h"
+
+/* A put that was offered: what its copying needs, held as long as it stands. */
+struct lane_offer {
+    struct lane_put put;
+    struct copy_program *program;
+    struct mapped_region *source;
+    uint64_t target_region;
+    bool withdrawn; /* goes with its last entry */
+    struct lane_offer *next;
+};
+
+/* ---- taking up ---- */
+
+/* A layout of a message, checked. */
+static const struct layout *layout_in(const ProtobufCBinaryData *data)
+{
+    return layout_check(data->data, data->len, NULL) == 0 ? (const struct layout *)data->data
+                                                          : NULL;
+}
+
+static int map_source(struct tca *session, const Tca__Share *share, struct frame *frame,
+                      struct mapped_region **ret_region)
+{
+    Tca__Mapping mapping = TCA__MAPPING__INIT;
+    mapping.region = share->source_region;
+    mapping.region_address = share->source_address;
+    mapping.region_bytes = share->source_bytes;
+    mapping.region_fd = share->source_fd;
+    return mapping_share_region(session, &mapping, frame, ret_region);
+}
+
+/* Compiles it from the layouts, which are not needed any more then. What is from malloc, as the
+ * parts of a message, is aligned. */
+static int compile(struct lane_offer *offer, const Tca__Share *share,
+                   const struct mapped_region *target)
+{
+    const struct layout *from = layout_in(&share->source_layout),
+                        *to =
+                            share->target_layout.len > 0 ? layout_in(&share->target_layout) : from;
+    uint64_t source_bytes = offer->source ? offer->source->bytes : share->source_bytes;
+    if (!from || !to || from->size_bytes != to->size_bytes ||
+        !layout_fits(from, share->source_offset, source_bytes) ||
+        !layout_fits(to, share->target_offset, target->bytes))
+        return -EPROTO;
+    int r = copy_program_new_unpack(to, from, &offer->program);
+    if (r == 0) {
+        offer->put.size_bytes = from->size_bytes;
+        offer->put.program = offer->program;
+        offer->put.target = target->base + share->target_offset;
+    }
+    if (r == 0 && offer->source) {
+        offer->put.source = offer->source->base + share->source_offset;
+        r = segment_populate((void *)(uintptr_t)(offer->put.source + from->lower_bytes),
+                             (uint64_t)(from->upper_bytes - from->lower_bytes));
+    }
+    return r;
+}
+
+/* ---- what cannot be taken up ---- */
+
+static void be_strict(struct tca *session)
+{
+    atomic_store_explicit(&session->notify->strict, 1, memory_order_relaxed);
+    atomic_thread_fence(
+        memory_order_seq_cst); /* before the look at the lanes: pairs with share.c's may_notify() */
+}
+
+/* The sender does it: it looks at `strict`. But for what it may have left to us already. */
+static void refuse(struct tca *session, struct lane_in *in, int error)
+{
+    session->engine_takes++; /* for good */
+    be_strict(session);
+    in->error = error;
+    in->ours_end = lane_published(&in->lane);
+}
+
+static void offer_free(struct tca *session, struct lane_offer *offer)
+{
+    if (offer->source)
+        mapping_unuse(session, offer->source);
+    copy_program_free(offer->program);
+    free(offer);
+}
+
+/* With what can be had of it: a put that we can do nothing for is known, too. */
+static int add(struct tca *session, struct lane_in *in, const Tca__Share *share,
+               struct frame *frame, struct lane_offer *offer)
+{
+    const struct mapped_region *target = mapping_own(session, share->target_region);
+    if (!target) { /* freed meanwhile: whoever puts there will hear of it */
+        lane_skip(&in->lane, share->id);
+        return -ESTALE;
+    }
+    offer->put.id = share->id;
+    offer->target_region = share->target_region;
+    int r = share->source_fd ? map_source(session, share, frame, &offer->source) : 0;
+    if (r == 0)
+        r = compile(offer, share, target);
+    if (r < 0)
+        refuse(session, in, r);
+    r = lane_add(&in->lane, &offer->put);
+    if (r < 0)
+        session_lose(session, r);
+    return r;
+}
+
+static void take_up(struct tca *session, struct lane_in *in, const Tca__Share *share,
+                    struct frame *frame)
+{
+    struct lane_offer *offer = calloc(1, sizeof(*offer));
+    if (!offer) {
+        session_lose(session, -ENOMEM);
+    } else if (add(session, in, share, frame, offer) < 0) {
+        offer_free(session, offer);
+    } else {
+        offer->next = in->offers;
+        in->offers = offer;
+    }
+}
+
+/* ---- lanes ---- */
+
+static int open_lane(struct tca *session, const Tca__Share *share, const struct frame *frame)
+{
+    void *base;
+    if (share->lane_fd == 0 || share->lane_fd > frame->fd_count)
+        return -EPROTO;
+    if (!session->lanes_in) {
+        session->lanes_in = calloc(session->sources, sizeof(struct lane_in *));
+        if (!session->lanes_in)
+            return -ENOMEM;
+    }
+    struct lane_in *in = calloc(1, sizeof(*in));
+    int r = in ? segment_map(frame->fds[share->lane_fd - 1], 0, sizeof(struct lane_segment),
+                             "a lane", &base)
+               : -ENOMEM;
+    if (r == 0 && (r = segment_populate(base, sizeof(struct lane_segment))) < 0)
+        munmap(base, sizeof(struct lane_segment));
+    if (r < 0) {
+        free(in);
+        return r;
+    }
+    in->rank = share->rank;
+    lane_init(&in->lane, base, LANE_RECEIVER);
+    session->lanes_in[share->rank] = in;
+    return 0;
+}
+
+static void close_lane(struct lane_in *in)
+{
+    munmap(in->lane.segment, sizeof(struct lane_segment));
+    lane_deinit(&in->lane);
+    free(in);
+}
+
+void lane_share(struct tca *session, const Tca__Share *share, struct frame *frame)
+{
+    if (share->rank >= session->sources)
+        return;
+    int r = lane_in_of(session, share->rank) ? 0 : open_lane(session, share, frame);
+    if (r < 0)
+        session_lose(session, r);
+    else
+        take_up(session, lane_in_of(session, share->rank), share, frame);
+}
+
+static void drop_offer(struct tca *session, struct lane_in *in, struct lane_offer **at)
+{
+    struct lane_offer *offer = *at;
+    *at = offer->next;
+    lane_remove(&in->lane, &offer->put);
+    offer_free(session, offer);
+}
+
+static void drop_withdrawn(struct tca *session, struct lane_in *in)
+{
+    in->withdrawn = false;
+    for (struct lane_offer **at = &in->offers; *at;) {
+        if ((*at)->withdrawn)
+            drop_offer(session, in, at);
+        else
+            at = &(*at)->next;
+    }
+}
+
+/* As lane_drain(), also after the end of a sender that was at it. */
+static int drain(struct tca *session, struct lane_in *in)
+{
+    int r = lane_drain(&in->lane);
+    /* acquire: nothing comes from it after its daemon has written its end */
+    if (r == -EAGAIN && atomic_load_explicit(&session->notify->source_state[in->rank],
+                                             memory_order_acquire) != SOURCE_ALIVE) {
+        lane_take_over(&in->lane);
+        r = lane_drain(&in->lane);
+    }
+    if (r == 0 && in->withdrawn)
+        drop_withdrawn(session, in);
+    return r;
+}
+
+void lane_unshare(struct tca *session, const Tca__Share *share)
+{
+    struct lane_in *in = share->rank < session->sources ? lane_in_of(session, share->rank) : NULL;
+    for (struct lane_offer *offer = in ? in->offers : NULL; offer; offer = offer->next) {
+        if (offer->put.id != share->id)
+            continue;
+        offer->withdrawn = in->withdrawn = true;
+        drain(session, in); /* of a sender that was killed, too */
+        return;
+    }
+}
+
+void lane_forget_target(struct tca *session, uint64_t region)
+{
+    for (uint32_t rank = 0; session->lanes_in && rank < session->sources; rank++) {
+        struct lane_in *in = session->lanes_in[rank];
+        for (struct lane_offer **at = in ? &in->offers : NULL; at && *at;) {
+            if ((*at)->target_region == region)
+                drop_offer(session, in, at);
+            else
+                at = &(*at)->next;
+        }
+    }
+}
+
+int lane_in_drain(struct tca *session, struct lane_in *in)
+{
+    int r = drain(session, in);
+    if (r == -ENOENT) { /* the daemon has sent it before the sender could know */
+        session_drain(session);
+        r = drain(session, in);
+    }
+    if (r == -ENXIO && (int64_t)(in->ours_end - in->lane.next) > 0)
+        return error_set(in->error, "what rank %u has put cannot be fetched: %s", in->rank,
+                         tca_strerror(in->error));
+    return r == 0;
+}
+
+int lanes_strict(struct tca *session, uint64_t end_ns)
+{
+    be_strict(session);
+    session_drain(session); /* lanes that we have not heard of */
+    for (uint32_t rank = 0; session->lanes_in && rank < session->sources; rank++) {
+        struct lane_in *in = session->lanes_in[rank];
+        int r = 0;
+        while (in && lane_pending(&in->lane) && (r = lane_in_drain(session, in)) == 0) {
+            if (clock_left(end_ns) == 0)
+                return error_set(-ETIMEDOUT,
+                                 "what rank %u has put does not land: is its process stopped?",
+                                 rank);
+            sched_yield();
+        }
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+void lanes_lenient(struct tca *session)
+{
+    atomic_store_explicit(&session->notify->strict, 0, memory_order_relaxed);
+}
+
+void lanes_clear(struct tca *session)
+{
+    for (uint32_t rank = 0; session->lanes_in && rank < session->sources; rank++) {
+        struct lane_in *in = session->lanes_in[rank];
+        while (in && in->offers)
+            drop_offer(session, in, &in->offers);
+        if (in)
+            close_lane(in);
+    }
+    free(session->lanes_in);
+    session->lanes_in = NULL;
+}

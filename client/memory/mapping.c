@@ -1,0 +1,350 @@
+#include "client/memory/mapping.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client/core/error.h"
+#include "client/core/process.h"
+#include "client/core/segment.h"
+#include "client/core/session.h"
+
+static struct mapped_region *find_region(struct tca *session, uint64_t id)
+{
+    struct mapped_region *region = session->mapped_regions;
+    while (region && region->id != id)
+        region = region->next;
+    return region;
+}
+
+struct mapped_region *mapping_own(const struct tca *session, uint64_t id)
+{
+    struct mapped_region *region = session->mapped_regions;
+    while (region && (region->id != id || !region->own))
+        region = region->next;
+    return region;
+}
+
+static struct mapped_segment *find_segment(struct tca *session, uint64_t id)
+{
+    struct mapped_segment *segment = session->mapped_segments;
+    while (segment && segment->session != id)
+        segment = segment->next;
+    return segment;
+}
+
+void mapping_insert(struct tca *session, struct mapped_region *region)
+{
+    region->next = session->mapped_regions;
+    session->mapped_regions = region;
+}
+
+void mapping_remove(struct tca *session, struct mapped_region *region)
+{
+    struct mapped_region **link = &session->mapped_regions;
+    while (*link != region)
+        link = &(*link)->next;
+    *link = region->next;
+}
+
+int mapping_insert_own_segment(struct tca *session)
+{
+    struct mapped_segment *segment = calloc(1, sizeof(*segment));
+    if (!segment)
+        return error_static(-ENOMEM, "out of memory");
+    *segment = (struct mapped_segment){.session = session->id,
+                                       .bytes = session->notify_bytes,
+                                       .sources = session->sources,
+                                       .fd = -1,
+                                       .own = true,
+                                       .segment = session->notify,
+                                       .next = session->mapped_segments};
+    session->mapped_segments = segment;
+    return 0;
+}
+
+/* ---- descriptors ---- */
+
+/* Takes the descriptor of this index (counted from 1) out of the frame. */
+static int take_fd(struct frame *frame, uint32_t index)
+{
+    if (index > frame->fd_count || frame->fds[index - 1] < 0)
+        return error_set(-EPROTO, "tcad named descriptor %u of a frame with %zu", index,
+                         frame->fd_count);
+    int fd = frame->fds[index - 1];
+    frame->fds[index - 1] = -1;
+    return fd;
+}
+
+/* The same descriptor may serve several mappings, and come again with later plans: what is here
+ * already stays as it is, and the frame closes what nobody took. */
+static int adopt_region(struct tca *session, const Tca__Mapping *mapping, struct frame *frame)
+{
+    if (find_region(session, mapping->region))
+        return 0;
+    struct mapped_region *region = calloc(1, sizeof(*region));
+    if (!region)
+        return error_static(-ENOMEM, "out of memory");
+    int fd = mapping->attached ? -1 : take_fd(frame, mapping->region_fd);
+    if (fd < 0 && !mapping->attached) {
+        free(region);
+        return fd;
+    }
+    *region = (struct mapped_region){.id = mapping->region,
+                                     .bytes = mapping->region_bytes,
+                                     .address = mapping->region_address,
+                                     .attached = mapping->attached,
+                                     .fd = fd};
+    mapping_insert(session, region);
+    return 0;
+}
+
+static int adopt_lane(struct tca *session, const Tca__Mapping *mapping, struct frame *frame)
+{
+    int fd = take_fd(frame, mapping->lane_fd);
+    if (fd < 0)
+        return fd;
+    int r = process_adopt_lane(session, mapping->owner, &fd);
+    if (fd >= 0)
+        close(fd);
+    return r;
+}
+
+static int adopt_segment(struct tca *session, const Tca__Mapping *mapping, struct frame *frame)
+{
+    if (find_segment(session, mapping->session))
+        return 0;
+    struct mapped_segment *segment = calloc(1, sizeof(*segment));
+    if (!segment)
+        return error_static(-ENOMEM, "out of memory");
+    int fd = take_fd(frame, mapping->session_fd);
+    if (fd < 0) {
+        free(segment);
+        return fd;
+    }
+    *segment = (struct mapped_segment){.session = mapping->session,
+                                       .bytes = mapping->segment_bytes,
+                                       .sources = mapping->session_sources,
+                                       .fd = fd,
+                                       .next = session->mapped_segments};
+    session->mapped_segments = segment;
+    return 0;
+}
+
+static int adopt(struct tca *session, const Tca__Mapping *mapping, struct frame *frame)
+{
+    const bool region = mapping->region_fd || mapping->attached;
+    int r = region ? adopt_region(session, mapping, frame) : 0;
+    if (r == 0 && region)
+        find_region(session, mapping->region)->shared_only = false;
+    if (r == 0 && mapping->session_fd)
+        r = adopt_segment(session, mapping, frame);
+    if (r == 0 && mapping->lane_fd)
+        r = adopt_lane(session, mapping, frame);
+    return r;
+}
+
+int mapping_adopt(struct tca *session, const Tca__PlanCommitted *committed, struct frame *frame)
+{
+    int result = 0;
+    for (size_t i = 0; i < committed->n_chains; i++) {
+        const Tca__ChainCommitted *chain = committed->chains[i];
+        for (size_t j = 0; j < chain->n_mappings; j++) {
+            int r = adopt(session, chain->mappings[j], frame);
+            if (r < 0)
+                result = r;
+        }
+    }
+    return result;
+}
+
+/* ---- mapping ---- */
+
+static int map_region(struct tca *session, struct mapped_region *region)
+{
+    struct driver_memory memory = {.length_bytes = region->bytes, .fd = region->fd};
+    int r = 0;
+    if (region->attached) /* its address is only ever named */
+        memory.base = (void *)(uintptr_t)region->address;
+    else
+        r = segment_map(region->fd, region->address, region->bytes, "a peer's region",
+                        &memory.base);
+    if (r < 0)
+        return r;
+    r = session->shm->ops->region_add(session->shm, &memory, &region->driver_region);
+    if (r < 0) {
+        if (!region->attached)
+            munmap(memory.base, region->bytes);
+        return error_static(r, "no memory to use a peer's region");
+    }
+    region->base = memory.base;
+    if (region->fd >= 0)
+        close(region->fd);
+    region->fd = -1;
+    return 0;
+}
+
+int mapping_region(struct tca *session, const Tca__Mapping *mapping,
+                   struct mapped_region **ret_region)
+{
+    struct mapped_region *region = find_region(session, mapping->region);
+    if (!region)
+        return error_set(-EPROTO, "tcad named region %llu, which it never sent",
+                         (unsigned long long)mapping->region);
+    if (region->gone)
+        return error_set(-ESTALE, "region %llu was freed, or its process has ended",
+                         (unsigned long long)mapping->region);
+    int r = region->base ? 0 : map_region(session, region);
+    if (r < 0)
+        return r;
+    *ret_region = region;
+    return 0;
+}
+
+static int map_segment(struct tca *session, struct mapped_segment *segment)
+{
+    void *base;
+    if (segment->sources == 0 || segment->sources > GROUP_SIZE_MAX ||
+        segment->bytes < notify_segment_bytes(segment->sources))
+        return error_set(-EPROTO, "tcad sent a notification segment of %llu bytes for %u ranks",
+                         (unsigned long long)segment->bytes, segment->sources);
+    int r = segment_map(segment->fd, 0, segment->bytes, "a peer's notification segment", &base);
+    if (r < 0)
+        return r;
+    segment->segment = base;
+    close(segment->fd);
+    segment->fd = -1;
+    return 0;
+}
+
+int mapping_segment(struct tca *session, const Tca__Mapping *mapping,
+                    struct mapped_segment **ret_segment)
+{
+    struct mapped_segment *segment = find_segment(session, mapping->session);
+    if (mapping->session == 0)
+        return error_static(-EOWNERDEAD, "the rank to be notified has ended");
+    if (!segment)
+        return error_set(-EPROTO, "tcad named session %llu, which it never sent",
+                         (unsigned long long)mapping->session);
+    int r = segment->segment ? 0 : map_segment(session, segment);
+    if (r == 0)
+        *ret_segment = segment;
+    return r;
+}
+
+int mapping_counter(struct tca *session, const Tca__Mapping *mapping, uint32_t slot,
+                    struct notify_counter **ret_counter)
+{
+    struct mapped_segment *segment = NULL;
+    uint32_t rank = session->identity.rank;
+    int r = mapping_segment(session, mapping, &segment);
+    if (r < 0)
+        return r;
+    if (rank >= segment->sources)
+        return error_set(-EPROTO, "session %llu has room for %u ranks; this one is %u",
+                         (unsigned long long)mapping->session, segment->sources, rank);
+    struct notify_counter *counter = &segment->counters[slot];
+    if (!counter->line) {
+        struct notify_line *line = notify_line_of(segment->segment, rank, slot);
+        if ((r = segment_populate(line, sizeof(*line))) < 0)
+            return r;
+        counter->segment = segment->segment;
+        counter->value = atomic_load_explicit(&line->direct, memory_order_relaxed);
+        counter->line = line;
+    }
+    *ret_counter = counter;
+    return 0;
+}
+
+/* What cannot be had is missed, and said, when the plan's answer comes. */
+void mapping_adopt_early(struct tca *session, const Tca__Event *event, struct frame *frame)
+{
+    for (size_t i = 0; i < event->n_mappings; i++) {
+        const Tca__Mapping *mapping = event->mappings[i];
+        struct mapped_region *region;
+        struct mapped_segment *segment;
+        if (adopt(session, mapping, frame) < 0)
+            continue;
+        if (mapping->region) /* at once: a process has not as many descriptors as a plan may have
+                                places */
+            mapping_region(session, mapping, &region);
+        if (mapping->session)
+            mapping_segment(session, mapping, &segment);
+    }
+}
+
+/* ---- the end ---- */
+
+static void unmap_region(struct tca *session, struct mapped_region *region)
+{
+    if (region->driver_region)
+        session->shm->ops->region_remove(session->shm, region->driver_region);
+    if (region->base && !region->attached)
+        munmap(region->base, region->bytes);
+    if (region->fd >= 0)
+        close(region->fd);
+    free(region);
+}
+
+static void let_go(struct tca *session, struct mapped_region *region)
+{
+    mapping_remove(session, region);
+    unmap_region(session, region);
+}
+
+void mapping_unuse(struct tca *session, struct mapped_region *region)
+{
+    region->uses--;
+    if ((region->gone || region->shared_only) && !region->own && region->uses == 0)
+        let_go(session, region);
+}
+
+int mapping_share_region(struct tca *session, const Tca__Mapping *mapping, struct frame *frame,
+                         struct mapped_region **ret_region)
+{
+    bool known = find_region(session, mapping->region) != NULL;
+    int r = adopt_region(session, mapping, frame);
+    if (r < 0)
+        return r;
+    struct mapped_region *region = find_region(session, mapping->region);
+    region->shared_only |= !known;
+    region->uses++;
+    if ((r = mapping_region(session, mapping, &region)) < 0) {
+        mapping_unuse(session, region);
+        return r;
+    }
+    *ret_region = region;
+    return 0;
+}
+
+struct mapped_region *mapping_gone(struct tca *session, uint64_t id)
+{
+    struct mapped_region *region = find_region(session, id);
+    if (!region)
+        return NULL;
+    region->gone = true;
+    if (region->uses == 0 && !region->own) {
+        let_go(session, region);
+        return NULL;
+    }
+    return region;
+}
+
+void mapping_clear(struct tca *session)
+{
+    while (session->mapped_regions) {
+        struct mapped_region *region = session->mapped_regions;
+        session->mapped_regions = region->next;
+        unmap_region(session, region);
+    }
+    while (session->mapped_segments) {
+        struct mapped_segment *segment = session->mapped_segments;
+        session->mapped_segments = segment->next;
+        if (segment->segment && !segment->own)
+            munmap(segment->segment, segment->bytes);
+        if (segment->fd >= 0)
+            close(segment->fd);
+        free(segment);
+    }
+}

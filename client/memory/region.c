@@ -1,0 +1,263 @@
+#include "client/memory/region.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "client/core/error.h"
+#include "client/core/segment.h"
+#include "client/core/session.h"
+#include "client/memory/bounce.h"
+#include "client/memory/lane.h"
+#include "client/memory/region_memory.h"
+
+static void unmap(struct tca_region *region)
+{
+    struct tca *session = region->session;
+    if (region->mapped.driver_region)
+        session->shm->ops->region_remove(session->shm, region->mapped.driver_region);
+    if (region->mapped.base && !region->mapped.attached)
+        munmap(region->mapped.base, region->mapped.bytes);
+    explicit_bzero(region->secret, sizeof(region->secret));
+    free(region);
+}
+
+void region_clear(struct tca *session)
+{
+    while (session->regions) {
+        struct tca_region *region = session->regions;
+        session->regions = region->next;
+        mapping_remove(session, &region->mapped);
+        unmap(region);
+    }
+}
+
+static int free_at_daemon(struct tca *session, uint64_t id)
+{
+    Tca__RegionFree body = TCA__REGION_FREE__INIT;
+    Tca__Message question = TCA__MESSAGE__INIT;
+    body.region = id;
+    question.body_case = TCA__MESSAGE__BODY_REGION_FREE;
+    question.region_free = &body;
+    return session_ask(session, &question, TCA__MESSAGE__BODY_DONE, NULL);
+}
+
+static int ask_for(struct tca *session, uint64_t bytes, struct answer *ret_answer)
+{
+    Tca__RegionAlloc body = TCA__REGION_ALLOC__INIT;
+    Tca__Message question = TCA__MESSAGE__INIT;
+    body.bytes = bytes;
+    question.body_case = TCA__MESSAGE__BODY_REGION_ALLOC;
+    question.region_alloc = &body;
+    return session_ask(session, &question, TCA__MESSAGE__BODY_REGION_GRANTED, ret_answer);
+}
+
+static int take_handle(struct tca_region *region, const Tca__RegionGranted *granted)
+{
+    region->secret[0] = granted->secret_0;
+    region->secret[1] = granted->secret_1;
+    return granted->handle.len == HANDLE_BYTES
+               ? handle_decode(granted->handle.data, &region->handle)
+               : -EPROTO;
+}
+
+/* Maps what was granted and lets the driver know it. */
+static int map(struct tca_region *region, uint64_t asked_bytes, const struct answer *answer)
+{
+    struct tca *session = region->session;
+    const Tca__RegionGranted *granted = answer->message->region_granted;
+    struct driver_memory memory = {.length_bytes = granted->bytes,
+                                   .fd = answer->frame->fd_count > 0 ? answer->frame->fds[0] : -1};
+
+    if (granted->bytes < asked_bytes || memory.fd < 0 || take_handle(region, granted) < 0)
+        return error_static(-EPROTO, "tcad granted a region without memory or handle");
+    int r = segment_map(memory.fd, granted->address, granted->bytes, "the region", &memory.base);
+    if (r < 0)
+        return r;
+    region->mapped = (struct mapped_region){.id = granted->region,
+                                            .bytes = granted->bytes,
+                                            .address = granted->address,
+                                            .base = memory.base,
+                                            .fd = -1,
+                                            .own = true};
+    r = region_memory_make(memory.fd, memory.base, granted->bytes, granted->pages, "region");
+    if (r < 0)
+        return r;
+    r = session->shm->ops->region_add(session->shm, &memory, &region->mapped.driver_region);
+    return r < 0 ? error_static(r, "out of memory") : 0;
+}
+
+int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_region **ret_region)
+{
+    struct answer answer;
+    if (bytes == 0)
+        return error_static(-EINVAL, "a region of 0 bytes: it needs at least 1");
+    struct tca_region *region = calloc(1, sizeof(*region));
+    if (!region)
+        return error_static(-ENOMEM, "out of memory");
+    region->session = session;
+    int r = ask_for(session, bytes, &answer);
+    if (r < 0) {
+        free(region);
+        return r;
+    }
+    r = map(region, bytes, &answer);
+    if (r < 0) {
+        char text[512];
+        strncpy(text, tca_error_text(), sizeof(text) - 1);
+        text[sizeof(text) - 1] = 0;
+        free_at_daemon(session, answer.message->region_granted->region);
+        answer_free(&answer);
+        unmap(region);
+        return error_set(r, "%s", text);
+    }
+    answer_free(&answer);
+    mapping_insert(session, &region->mapped);
+    region->next = session->regions;
+    session->regions = region;
+    *ret_region = region;
+    return 0;
+}
+
+static int ask_attach(struct tca_region *region, void *address, uint64_t bytes)
+{
+    struct tca *session = region->session;
+    Tca__RegionAlloc body = TCA__REGION_ALLOC__INIT;
+    Tca__Message question = TCA__MESSAGE__INIT;
+    struct driver_memory memory = {.base = address, .length_bytes = bytes, .fd = -1};
+    struct answer answer;
+    body.bytes = bytes;
+    body.flags = REGION_ATTACHED;
+    body.address = (uint64_t)(uintptr_t)address;
+    body.name_address = (uint64_t)(uintptr_t)&region->handle.incarnation;
+    question.body_case = TCA__MESSAGE__BODY_REGION_ALLOC;
+    question.region_alloc = &body;
+    int r = session_ask(session, &question, TCA__MESSAGE__BODY_REGION_GRANTED, &answer);
+    if (r < 0)
+        return r;
+    const Tca__RegionGranted *granted = answer.message->region_granted;
+    if (take_handle(region, granted) < 0)
+        r = error_static(-EPROTO, "tcad granted a region without a handle");
+    region->mapped = (struct mapped_region){.id = granted->region,
+                                            .bytes = bytes,
+                                            .address = body.address,
+                                            .base = address,
+                                            .fd = -1,
+                                            .own = true,
+                                            .attached = true};
+    answer_free(&answer);
+    if (r == 0)
+        r = session->shm->ops->region_add(session->shm, &memory, &region->mapped.driver_region);
+    if (r < 0)
+        free_at_daemon(session, region->mapped.id);
+    return r;
+}
+
+int tca_region_attach(struct tca *session, void *address, uint64_t bytes,
+                      struct tca_region **ret_region)
+{
+    if (!address || bytes == 0)
+        return error_static(-EINVAL, "memory to attach needs an address and at least 1 byte");
+    struct tca_region *region = calloc(1, sizeof(*region));
+    if (!region)
+        return error_static(-ENOMEM, "out of memory");
+    region->session = session;
+    int r = ask_attach(region, address, bytes);
+    if (r < 0) {
+        free(region);
+        return r;
+    }
+    mapping_insert(session, &region->mapped);
+    region->next = session->regions;
+    session->regions = region;
+    *ret_region = region;
+    return 0;
+}
+
+int tca_region_free(struct tca_region *region)
+{
+    if (!region)
+        return 0;
+    if (region->heap)
+        return error_set(-EINVAL, "region %llu belongs to tca_alloc(): it is not yours to free",
+                         (unsigned long long)region->mapped.id);
+    return region_free(region);
+}
+
+int region_free(struct tca_region *region)
+{
+    struct tca *session = region->session;
+    if (region->mapped.uses > 0)
+        return error_set(
+            -EBUSY,
+            "region %llu is used by %u steps of plans of this session: free the plans first",
+            (unsigned long long)region->mapped.id, region->mapped.uses);
+    int r = free_at_daemon(session, region->mapped.id);
+    if (r < 0 && !session->control.lost) /* with the daemon gone, so is the region */
+        return r;
+    lane_forget_target(session, region->mapped.id);
+    if (region->mapped.attached)
+        bounce_forget(session, region->mapped.id);
+    struct tca_region **link = &session->regions;
+    while (*link != region)
+        link = &(*link)->next;
+    *link = region->next;
+    mapping_remove(session, &region->mapped);
+    unmap(region);
+    return 0;
+}
+
+void *tca_region_address(const struct tca_region *region)
+{
+    return region->mapped.base;
+}
+
+uint64_t tca_region_bytes(const struct tca_region *region)
+{
+    return region->mapped.bytes;
+}
+
+int tca_region_handle(const struct tca_region *region, uint64_t offset_bytes, uint64_t length_bytes,
+                      struct tca_handle *ret_handle)
+{
+    struct handle handle = region->handle;
+    uint64_t bytes = region->mapped.bytes;
+    if (offset_bytes > bytes)
+        return error_set(-EINVAL, "offset %llu lies outside of the region's %llu bytes",
+                         (unsigned long long)offset_bytes, (unsigned long long)bytes);
+    if (length_bytes == TCA_ALL)
+        length_bytes = bytes - offset_bytes;
+    if (length_bytes > bytes - offset_bytes)
+        return error_set(-EINVAL,
+                         "%llu bytes from offset %llu on are more than the region's %llu bytes",
+                         (unsigned long long)length_bytes, (unsigned long long)offset_bytes,
+                         (unsigned long long)bytes);
+    handle.offset_bytes += offset_bytes;
+    handle.length_bytes = length_bytes;
+    handle_sign(&handle, region->secret);
+    handle_encode(&handle, ret_handle->bytes);
+    return 0;
+}
+
+static int decode(const struct tca_handle *handle, struct handle *ret_handle)
+{
+    int r = handle_decode(handle->bytes, ret_handle);
+    if (r < 0)
+        return error_set(-EINVAL, "the handle %s", handle_fault(handle->bytes));
+    return 0;
+}
+
+int tca_handle_node(const struct tca_handle *handle)
+{
+    struct handle decoded;
+    int r = decode(handle, &decoded);
+    return r < 0 ? r : (int)decoded.node;
+}
+
+int64_t tca_handle_bytes(const struct tca_handle *handle)
+{
+    struct handle decoded;
+    int r = decode(handle, &decoded);
+    return r < 0 ? r : (int64_t)decoded.length_bytes;
+}

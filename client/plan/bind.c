@@ -1,0 +1,284 @@
+/* From what the daemon answered to chains that this process runs: landings and puts of the shm
+ * driver. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "client/core/error.h"
+#include "client/core/segment.h"
+#include "client/core/session.h"
+#include "client/layout/layout.h"
+#include "client/memory/lane.h"
+#include "client/plan/plan.h"
+#include "drivers/shm/share.h"
+
+/* Bytes of a plan in this seat from which on a start leaves the copying to the calls that follow
+ * it. */
+enum { DEFER_BYTES = 4 << 20 };
+
+/* What goes into one put: a put step, the notification after it, or either alone. */
+struct parts {
+    const struct step *put;
+    const struct step *notify;
+    uint64_t flow; /* of its chain */
+};
+
+/* Where the put writes: in a region of a peer, or of our own. */
+static int place(struct tca *session, struct unit *unit, const struct step *put,
+                 const Tca__Mapping *mapping, struct driver_landing_args *args)
+{
+    const struct layout *layout = put->put.target_layout->program;
+    struct mapped_region *region;
+    int r = mapping_region(session, mapping, &region);
+    if (r < 0)
+        return r;
+    unit->region = region;
+    region->uses++;
+    if (!layout_fits(layout, mapping->offset, region->bytes))
+        return error_set(-EPROTO, "tcad placed a put at offset %llu of a region of %llu bytes",
+                         (unsigned long long)mapping->offset, (unsigned long long)region->bytes);
+    args->region = region->driver_region;
+    args->offset_bytes = mapping->offset;
+    args->layout = layout;
+    uint64_t first = mapping->offset + (uint64_t)layout->lower_bytes;
+    unit->token.landing = mapping->region_address + first;
+    if (region->attached)
+        return 0;
+    return segment_populate(region->base + first,
+                            (uint64_t)(layout->upper_bytes - layout->lower_bytes));
+}
+
+static int make_landing(struct tca *session, struct unit *unit, const struct parts *parts,
+                        const Tca__Mapping *mapping, uint8_t blob[LANDING_MAX_BYTES],
+                        size_t *ret_blob_bytes)
+{
+    struct driver_landing_args args = {.notify = parts->notify != NULL,
+                                       .token = (uint64_t)(uintptr_t)&unit->token};
+    int r = parts->put ? place(session, unit, parts->put, mapping, &args) : 0;
+    if (r == 0 && parts->notify)
+        r = mapping_counter(session, mapping, parts->notify->notification.slot,
+                            &unit->token.counter);
+    if (r < 0)
+        return r;
+    r = session->shm->ops->landing_new(session->shm, &args, &unit->landing, blob, ret_blob_bytes);
+    return r < 0 ? error_set(r, "cannot prepare a landing: %s", tca_strerror(r)) : 0;
+}
+
+/* Memory that cannot be mapped here. */
+static int attach(struct unit *unit, const struct step *put, const Tca__Mapping *mapping)
+{
+    struct handle handle;
+    int r = handle_decode(put->put.handle, &handle);
+    const struct attached attached = {.pid = (pid_t)mapping->pid,
+                                      .name_address = mapping->name_address,
+                                      .name = {handle.incarnation, handle.region},
+                                      .layout = put->put.target_layout->program};
+    if (r == 0)
+        r = shm_put_attached(unit->put, &attached, put->put.source_layout->program);
+    return r < 0 ? error_set(r, "cannot prepare a put: %s", tca_strerror(r)) : 0;
+}
+
+/* The receiver has a part in the copying. Where that cannot be arranged, this process copies alone.
+ */
+static void share(struct tca *session, struct unit *unit, const struct step *put,
+                  const Tca__Mapping *mapping)
+{
+    struct mapped_segment *segment;
+    if (mapping_segment(session, mapping, &segment) == 0 &&
+        process_map_lane(unit->process, segment->segment) == 0)
+        shm_put_share(unit->put, (enum way)mapping->way, &session->way_costs, mapping->share,
+                      put->put.target_layout->program, put->put.source_layout->program);
+}
+
+static int make_unit(struct tca_plan *plan, struct unit *unit, const struct parts *parts,
+                     const Tca__Mapping *mapping)
+{
+    struct tca *session = plan->session;
+    uint8_t blob[LANDING_MAX_BYTES];
+    struct driver_put_args args = {.landing = blob, .flow = parts->flow};
+    struct driver_put_info info;
+    int r = make_landing(session, unit, parts, mapping, blob, &args.landing_bytes);
+    if (r == 0)
+        r = process_find(session, parts->put ? mapping->owner : mapping->session, &unit->process);
+    if (r < 0)
+        return r;
+    args.peer = unit->process->peer;
+    if (parts->put) {
+        args.region = parts->put->put.source->mapped.driver_region;
+        args.offset_bytes = parts->put->put.source_offset_bytes;
+        args.layout = parts->put->put.source_layout->program;
+        args.target_layout = parts->put->put.target_layout->program;
+        plan->client_bytes += args.layout->size_bytes;
+    }
+    r = session->shm->ops->put_prepare(session->shm, &args, &unit->put, &info);
+    if (r < 0)
+        return error_set(r, "cannot prepare a put: %s", tca_strerror(r));
+    plan->client_descriptors += info.descriptors;
+    if (parts->put && unit->region->attached && !unit->region->own &&
+        (r = attach(unit, parts->put, mapping)) < 0)
+        return r;
+    if (parts->put && mapping->share)
+        share(session, unit, parts->put, mapping);
+    if (!plan->first_put && parts->put)
+        plan->first_put = unit->put;
+    return 0;
+}
+
+static bool landed(void *context, const struct chain_step *step)
+{
+    return lane_landed(context, step->wait.rank) > 0;
+}
+
+/* What a chain is made of. */
+struct chain_steps {
+    struct chain_step *list;
+    uint32_t count, room;
+};
+
+static int add_step(struct chain_steps *steps, const struct chain_step *step)
+{
+    if (steps->count == steps->room) {
+        const uint32_t room = 2 * steps->room + 8;
+        struct chain_step *list = reallocarray(steps->list, room, sizeof(*list));
+        if (!list)
+            return error_static(-ENOMEM, "out of memory");
+        steps->list = list;
+        steps->room = room;
+    }
+    steps->list[steps->count++] = *step;
+    return 0;
+}
+
+static int add_wait(struct tca_plan *plan, const struct step *step, struct chain_steps *steps)
+{
+    struct tca *session = plan->session;
+    uint32_t rank = step->notification.rank, slot = step->notification.slot;
+    return add_step(
+        steps, &(struct chain_step){
+                   .kind = CHAIN_WAIT,
+                   .wait = {.line = notify_line_of(session->notify, rank, slot),
+                            .taken = notify_taken_of(session->notify, session->sources, rank, slot),
+                            .count = step->notification.count,
+                            .may_take = landed,
+                            .context = session,
+                            .rank = rank}});
+}
+
+static bool is_asked(const struct chain_steps *steps, uint32_t first,
+                     const struct driver_peer *peer)
+{
+    for (uint32_t i = first; i < steps->count; i++)
+        if (steps->list[i].flush.peer == peer)
+            return true;
+    return false;
+}
+
+/* What other processes copy in their time has landed: each that the chain has put to so far is
+ * asked. */
+static int add_flushes(struct tca_plan *plan, const struct unit *first_unit,
+                       const struct unit *end_unit, struct chain_steps *steps)
+{
+    const uint32_t first = steps->count;
+    int r = 0;
+    for (const struct unit *unit = first_unit; unit < end_unit && r == 0; unit++)
+        if (unit->region && !is_asked(steps, first, unit->process->peer))
+            r = add_step(steps,
+                         &(struct chain_step){.kind = CHAIN_FLUSH,
+                                              .fence = steps->count == first,
+                                              .flush = {plan->session->shm, unit->process->peer}});
+    return r;
+}
+
+/* tcad has compared what the steps of the chain read and write. */
+static int add_unit(struct tca_plan *plan, const struct unit *first, const struct unit *unit,
+                    const Tca__Mapping *mapping, struct chain_steps *steps)
+{
+    int r = mapping->landed ? add_flushes(plan, first, unit, steps) : 0;
+    if (r < 0)
+        return r;
+    return add_step(steps, &(struct chain_step){.kind = CHAIN_PUT,
+                                                .fence = mapping->waits,
+                                                .put = {plan->session->shm, unit->put}});
+}
+
+static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
+                      const Tca__ChainCommitted *committed, struct chain_steps *steps)
+{
+    const struct unit *first = &plan->units[plan->unit_count];
+    uint32_t end = plan_chain_end(plan, number);
+    size_t mapping = 0;
+    int r;
+    steps->count = 0;
+    for (uint32_t i = plan->chain_first[number]; i < end; i++) {
+        const struct step *step = &plan->steps[i];
+        if (step->kind == STEP_WAIT) {
+            if ((r = add_wait(plan, step, steps)) < 0)
+                return r;
+            continue;
+        }
+        struct parts parts = {.put = step->kind == STEP_PUT ? step : NULL,
+                              .notify = step->kind == STEP_NOTIFY ? step : NULL,
+                              .flow = (uint64_t)plan_id * PLAN_CHAINS_MAX + number};
+        uint32_t at = i;
+        if (plan_fused(plan, i, end))
+            parts.notify = &plan->steps[++i];
+        if (mapping == committed->n_mappings)
+            return error_set(-EPROTO, "tcad named only %zu places for chain %u", mapping, number);
+        struct unit *unit = &plan->units[plan->unit_count++];
+        const Tca__Mapping *there = committed->mappings[mapping++];
+        if ((r = make_unit(plan, unit, &parts, there)) < 0)
+            return error_prefix(r, "step %u of chain %u: ", at - plan->chain_first[number], number);
+        if ((r = add_unit(plan, first, unit, there, steps)) < 0)
+            return r;
+    }
+    if (mapping != committed->n_mappings)
+        return error_set(-EPROTO, "tcad named %zu places for the %zu of chain %u",
+                         committed->n_mappings, mapping, number);
+    r = chain_new(steps->list, steps->count, &plan->chains[plan->client_count]);
+    if (r < 0)
+        return error_set(r, "cannot make chain %u: %s", number, tca_strerror(r));
+    plan->client_count++;
+    return 0;
+}
+
+int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed)
+{
+    struct chain_steps steps = {0};
+    plan->units = calloc(plan->step_count + 1, sizeof(*plan->units)); /* as in commit.c */
+    plan->chains = calloc(plan->chain_count + 1, sizeof(struct chain *));
+    int r = 0;
+    if (!plan->units || !plan->chains)
+        r = error_static(-ENOMEM, "out of memory");
+    for (uint32_t i = 0; r == 0 && i < plan->chain_count; i++)
+        if (committed->chains[i]->seat == SEAT_CLIENT)
+            r = bind_chain(plan, i, committed->plan, committed->chains[i], &steps);
+    for (uint32_t i = 0; r == 0 && plan->client_bytes > DEFER_BYTES && i < plan->unit_count; i++)
+        if (plan->units[i].region)
+            shm_put_defer(plan->units[i].put);
+    free(steps.list);
+    if (r < 0)
+        plan_unbind(plan);
+    return r;
+}
+
+void plan_unbind(struct tca_plan *plan)
+{
+    struct tca *session = plan->session;
+    for (uint32_t i = 0; i < plan->client_count; i++)
+        chain_free(plan->chains[i]);
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        struct unit *unit = &plan->units[i];
+        if (unit->put)
+            session->shm->ops->put_release(session->shm, unit->put);
+        if (unit->landing)
+            session->shm->ops->landing_free(session->shm, unit->landing);
+        if (unit->region)
+            mapping_unuse(session, unit->region);
+    }
+    free(plan->chains);
+    free(plan->units);
+    plan->chains = NULL;
+    plan->units = NULL;
+    plan->client_count = plan->unit_count = 0;
+    plan->client_bytes = plan->client_descriptors = 0;
+    plan->first_put = NULL;
+}

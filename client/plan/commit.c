@@ -1,0 +1,210 @@
+/* A plan as a message, and what the daemon makes of it. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "client/core/clock.h"
+#include "client/core/error.h"
+#include "client/core/session.h"
+#include "client/layout/layout.h"
+#include "client/plan/plan.h"
+
+/* The message and everything in it, in one piece each. */
+struct draft {
+    Tca__PlanCommit commit;
+    Tca__Chain chains[PLAN_CHAINS_MAX];
+    Tca__Chain *chain_pointers[PLAN_CHAINS_MAX];
+    struct draft_step {
+        Tca__Step step;
+        union {
+            Tca__Put put;
+            Tca__Notify notify;
+            Tca__Wait wait;
+        };
+    } * steps;
+    Tca__Step **step_pointers;
+};
+
+static void draft_deinit(struct draft *draft)
+{
+    free(draft->steps);
+    free(draft->step_pointers);
+}
+
+static ProtobufCBinaryData layout_data(const struct layout *layout)
+{
+    return (ProtobufCBinaryData){.len = layout_bytes(layout), .data = (uint8_t *)layout};
+}
+
+static void draft_step(struct draft_step *draft, const struct step *step)
+{
+    tca__step__init(&draft->step);
+    switch (step->kind) {
+    case STEP_PUT:
+        tca__put__init(&draft->put);
+        draft->put.source_region = step->put.source->mapped.id;
+        draft->put.source_offset = step->put.source_offset_bytes;
+        draft->put.source_layout = layout_data(step->put.source_layout->program);
+        draft->put.handle =
+            (ProtobufCBinaryData){.len = HANDLE_BYTES, .data = (uint8_t *)step->put.handle};
+        draft->put.target_offset = step->put.target_offset_bytes;
+        if (step->put.target_layout != step->put.source_layout) /* else one is enough */
+            draft->put.target_layout = layout_data(step->put.target_layout->program);
+        draft->step.step_case = TCA__STEP__STEP_PUT;
+        draft->step.put = &draft->put;
+        break;
+    case STEP_NOTIFY:
+        tca__notify__init(&draft->notify);
+        draft->notify.rank = step->notification.rank;
+        draft->notify.slot = step->notification.slot;
+        draft->step.step_case = TCA__STEP__STEP_NOTIFY;
+        draft->step.notify = &draft->notify;
+        break;
+    case STEP_WAIT:
+        tca__wait__init(&draft->wait);
+        draft->wait.rank = step->notification.rank;
+        draft->wait.slot = step->notification.slot;
+        draft->wait.count = step->notification.count;
+        draft->step.step_case = TCA__STEP__STEP_WAIT;
+        draft->step.wait = &draft->wait;
+        break;
+    }
+}
+
+static int draft_init(struct draft *draft, const struct tca_plan *plan)
+{
+    draft->steps = calloc(plan->step_count + 1, sizeof(*draft->steps)); /* + 1: never of 0 bytes */
+    draft->step_pointers = calloc(plan->step_count + 1, sizeof(*draft->step_pointers));
+    if (!draft->steps || !draft->step_pointers) {
+        draft_deinit(draft);
+        return error_static(-ENOMEM, "out of memory");
+    }
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        draft_step(&draft->steps[i], &plan->steps[i]);
+        draft->step_pointers[i] = &draft->steps[i].step;
+    }
+    for (uint32_t i = 0; i < plan->chain_count; i++) {
+        tca__chain__init(&draft->chains[i]);
+        draft->chains[i].steps = draft->step_pointers + plan->chain_first[i];
+        draft->chains[i].n_steps = plan_chain_end(plan, i) - plan->chain_first[i];
+        draft->chain_pointers[i] = &draft->chains[i];
+    }
+    tca__plan_commit__init(&draft->commit);
+    draft->commit.name = (char *)plan->name;
+    draft->commit.channel = plan->channel;
+    draft->commit.rail = (uint32_t)plan->rail;
+    draft->commit.seat = (uint32_t)plan->seat;
+    draft->commit.way = (uint32_t)plan->session->settings.way;
+    draft->commit.landed = plan->flags & TCA_PLAN_LANDED;
+    draft->commit.prefer = plan->flags & TCA_PLAN_PREFER;
+    draft->commit.chains = draft->chain_pointers;
+    draft->commit.n_chains = plan->chain_count;
+    return 0;
+}
+
+static bool plan_waits(const struct tca_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        if (plan->steps[i].kind == STEP_WAIT)
+            return true;
+    return false;
+}
+
+static int ask(struct tca_plan *plan, int64_t timeout_ns, struct answer *ret_answer)
+{
+    /* from before the engine can know of the plan */
+    int waits = plan_waits(plan) ? plan_let_engine_take(plan, clock_end(timeout_ns)) : 0;
+    if (waits < 0)
+        return waits;
+
+    Tca__Message question = TCA__MESSAGE__INIT;
+    struct draft draft;
+    int r = draft_init(&draft, plan);
+    if (r < 0)
+        return r;
+    draft.commit.timeout_ns = session_wire_timeout(timeout_ns);
+    question.body_case = TCA__MESSAGE__BODY_PLAN_COMMIT;
+    question.plan_commit = &draft.commit;
+    r = session_ask_patiently(plan->session, &question, TCA__MESSAGE__BODY_PLAN_COMMITTED,
+                              timeout_ns, ret_answer);
+    draft_deinit(&draft);
+    return r;
+}
+
+static int check_answer(const struct tca_plan *plan, const Tca__PlanCommitted *committed)
+{
+    if (committed->plan >= PLANS_PER_SESSION_MAX || plan->session->plans_by_id[committed->plan] ||
+        committed->n_chains != plan->chain_count)
+        return error_set(
+            -EPROTO,
+            "tcad committed plan %u with %zu chains: the number is taken, or there are %u chains",
+            committed->plan, committed->n_chains, plan->chain_count);
+    for (size_t i = 0; i < committed->n_chains; i++) {
+        const Tca__ChainCommitted *chain = committed->chains[i];
+        if (chain->rail >= RAIL_COUNT || (chain->seat != SEAT_CLIENT && chain->seat != SEAT_DAEMON))
+            return error_set(-EPROTO, "tcad put chain %zu on rail %u in seat %u", i, chain->rail,
+                             chain->seat);
+    }
+    return 0;
+}
+
+static bool daemon_waits(const struct tca_plan *plan, const Tca__PlanCommitted *committed)
+{
+    for (uint32_t i = 0; i < plan->chain_count; i++)
+        for (uint32_t j = plan->chain_first[i]; j < plan_chain_end(plan, i); j++)
+            if (plan->steps[j].kind == STEP_WAIT && committed->chains[i]->seat != SEAT_CLIENT)
+                return true;
+    return false;
+}
+
+/* Becomes startable. */
+static void settle(struct tca_plan *plan, const Tca__PlanCommitted *committed)
+{
+    struct tca *session = plan->session;
+    plan->id = committed->plan;
+    if (plan->chain_count > 0) {
+        plan->first_rail = (enum rail)committed->chains[0]->rail;
+        plan->first_seat = (enum seat)committed->chains[0]->seat;
+    }
+    plan->daemon_count = plan->chain_count - plan->client_count;
+    plan->client_starts = &session->segment->client_starts[plan->id];
+    plan->submit = &session->submit[plan->channel];
+    plan->slow = plan->daemon_count > 0 || (plan->flags & TCA_PLAN_TIMED) || plan_waits(plan);
+    session->plans_by_id[plan->id] = plan;
+    if (!daemon_waits(plan, committed))
+        plan_stop_engine(plan);
+    plan->state = PLAN_IDLE;
+}
+
+int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)
+{
+    struct tca *session = plan->session;
+    struct answer answer;
+    char name[PLAN_TEXT_BYTES];
+    int r = session_timeout(session, timeout_ns, &timeout_ns);
+    if (r < 0)
+        return r;
+    if (plan->state != PLAN_BUILDING)
+        return error_set(-EINVAL, "%s was committed already", plan_text(plan, name));
+    if ((r = ask(plan, timeout_ns, &answer)) < 0) {
+        plan_stop_engine(plan);
+        return plan->name[0] ? error_prefix(r, "%s: ", plan_text(plan, name)) : r;
+    }
+
+    const Tca__PlanCommitted *committed = answer.message->plan_committed;
+    if ((r = mapping_adopt(session, committed, answer.frame)) == 0 &&
+        (r = check_answer(plan, committed)) == 0)
+        r = plan_bind(plan, committed);
+    if (r == 0) {
+        settle(plan, committed);
+    } else {
+        plan_stop_engine(plan);
+        Tca__PlanRelease body = TCA__PLAN_RELEASE__INIT;
+        Tca__Message message = TCA__MESSAGE__INIT;
+        body.plan = committed->plan;
+        message.body_case = TCA__MESSAGE__BODY_PLAN_RELEASE;
+        message.plan_release = &body;
+        control_tell(&session->control, &message);
+    }
+    answer_free(&answer);
+    return r;
+}

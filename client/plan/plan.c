@@ -1,0 +1,388 @@
+/* Building a plan. */
+#include "client/plan/plan.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/core/clock.h"
+#include "client/core/error.h"
+#include "client/core/session.h"
+#include "client/layout/layout.h"
+#include "client/memory/lane.h"
+#include "drivers/shm/share.h"
+
+static int check_args(const struct tca_plan_args *args)
+{
+    if (args->name && strlen(args->name) >= NAME_MAX_BYTES)
+        return error_set(-EINVAL, "a plan's name has at most %d bytes, not %zu", NAME_MAX_BYTES - 1,
+                         strlen(args->name));
+    if (args->rail != TCA_RAIL_ANY && args->rail != TCA_RAIL_SHM && args->rail != TCA_RAIL_OFI &&
+        args->rail != TCA_RAIL_PEACH2)
+        return error_set(
+            -EINVAL,
+            "rail %d: there are TCA_RAIL_ANY, TCA_RAIL_SHM, TCA_RAIL_OFI and TCA_RAIL_PEACH2",
+            (int)args->rail);
+    if (args->seat != TCA_SEAT_ANY && args->seat != TCA_SEAT_CLIENT &&
+        args->seat != TCA_SEAT_DAEMON)
+        return error_set(-EINVAL,
+                         "seat %d: there are TCA_SEAT_ANY, TCA_SEAT_CLIENT and TCA_SEAT_DAEMON",
+                         (int)args->seat);
+    if (args->channel >= CHANNELS)
+        return error_set(-EINVAL, "channel %u: they go from 0 to %d", args->channel, CHANNELS - 1);
+    if (args->flags & ~(uint32_t)(TCA_PLAN_TIMED | TCA_PLAN_LANDED | TCA_PLAN_PREFER))
+        return error_set(-EINVAL,
+                         "flags 0x%x of a plan: only TCA_PLAN_TIMED, TCA_PLAN_LANDED and "
+                         "TCA_PLAN_PREFER are known",
+                         args->flags);
+    if (args->flags & TCA_PLAN_PREFER && args->rail == TCA_RAIL_ANY)
+        return error_static(-EINVAL, "TCA_PLAN_PREFER without a rail to prefer");
+    return 0;
+}
+
+int tca_plan_new(struct tca *session, const struct tca_plan_args *args, struct tca_plan **ret_plan)
+{
+    static const struct tca_plan_args nothing;
+    if (!args)
+        args = &nothing;
+    int r = check_args(args);
+    if (r < 0)
+        return r;
+    struct tca_plan *plan = calloc(1, sizeof(*plan));
+    if (!plan)
+        return error_static(-ENOMEM, "out of memory");
+    plan->session = session;
+    plan->state = PLAN_BUILDING;
+    plan->flags = args->flags;
+    plan->channel = args->channel;
+    plan->rail = args->rail;
+    if (session->settings.rail != TCA_RAIL_ANY &&
+        (plan->rail == TCA_RAIL_ANY || plan->flags & TCA_PLAN_PREFER)) {
+        plan->rail = session->settings.rail; /* TCA_RAIL is a demand */
+        plan->flags &= ~(uint32_t)TCA_PLAN_PREFER;
+    }
+    plan->seat = args->seat != TCA_SEAT_ANY ? args->seat : session->settings.seat;
+    plan->begin_chain = true;
+    if (args->name)
+        strcpy(plan->name, args->name); /* check_args() has measured it */
+    plan->next = session->plans;
+    if (plan->next)
+        plan->next->previous = plan;
+    session->plans = plan;
+    *ret_plan = plan;
+    return 0;
+}
+
+const char *plan_text(const struct tca_plan *plan, char text[PLAN_TEXT_BYTES])
+{
+    char id[32] = "";
+    if (plan->state != PLAN_BUILDING)
+        snprintf(id, sizeof(id), "%llu.%u", (unsigned long long)plan->session->id, plan->id);
+    if (plan->name[0])
+        snprintf(text, PLAN_TEXT_BYTES, "plan %s%s\"%s\"", id, id[0] ? " " : "", plan->name);
+    else
+        snprintf(text, PLAN_TEXT_BYTES, "plan %s", id[0] ? id : "without a name");
+    return text;
+}
+
+static int check_building(const struct tca_plan *plan)
+{
+    if (plan->state == PLAN_BUILDING)
+        return 0;
+    char name[PLAN_TEXT_BYTES];
+    return error_set(-EINVAL, "%s was committed: no steps can be added; make another plan",
+                     plan_text(plan, name));
+}
+
+int tca_plan_chain(struct tca_plan *plan)
+{
+    int r = check_building(plan);
+    if (r < 0)
+        return r;
+    if (!plan->begin_chain && plan->chain_count == PLAN_CHAINS_MAX)
+        return error_set(-EINVAL, "a plan has at most %d chains", PLAN_CHAINS_MAX);
+    plan->begin_chain = true;
+    return 0;
+}
+
+/* Room for one more step, not yet counted. */
+static int reserve_step(struct tca_plan *plan, struct step **ret_step)
+{
+    int r = check_building(plan);
+    if (r < 0)
+        return r;
+    if (plan->step_count == PLAN_STEPS_MAX)
+        return error_set(-EINVAL, "a plan has at most %d steps", PLAN_STEPS_MAX);
+    if (plan->step_count == plan->step_room) {
+        uint32_t room = plan->step_room ? plan->step_room * 2 : 8;
+        struct step *steps = realloc(plan->steps, room * sizeof(*steps));
+        if (!steps)
+            return error_static(-ENOMEM, "out of memory");
+        plan->steps = steps;
+        plan->step_room = room;
+    }
+    *ret_step = &plan->steps[plan->step_count];
+    return 0;
+}
+
+/* The step that was reserved is complete. */
+static void add_step(struct tca_plan *plan)
+{
+    if (plan->begin_chain)
+        plan->chain_first[plan->chain_count++] = plan->step_count;
+    plan->begin_chain = false;
+    plan->step_count++;
+}
+
+/* Plain bytes match anything. */
+static bool same_types(const struct layout *a, const struct layout *b)
+{
+    return a->signature == b->signature || a->signature == 0 || b->signature == 0;
+}
+
+static int explain_types(const struct tca_put *put)
+{
+    char source[TYPES_TEXT_BYTES + 32], target[TYPES_TEXT_BYTES + 32];
+    types_say(&put->source_layout->types, source, sizeof(source));
+    types_say(&put->target_layout->types, target, sizeof(target));
+    return error_set(-EINVAL,
+                     "the types of source and target differ: the source has %s; the target has %s",
+                     source, target);
+}
+
+/* A reference to it, or, if there is none, so many bytes. */
+static int layout_or_bytes(const struct tca_layout *given, uint64_t bytes,
+                           struct tca_layout **ret_layout)
+{
+    if (!given)
+        return tca_layout_contiguous(bytes, ret_layout);
+    *ret_layout = layout_ref(given);
+    return 0;
+}
+
+/* References to the layouts of both sides, as the rules of struct tca_put have it. */
+static int take_layouts(const struct tca_put *put, struct tca_layout **ret_source,
+                        struct tca_layout **ret_target)
+{
+    const struct layout *given_source = layout_of(put->source_layout),
+                        *given_target = layout_of(put->target_layout);
+    struct tca_layout *source, *target;
+    uint64_t bytes = given_source   ? given_source->size_bytes
+                     : given_target ? given_target->size_bytes
+                                    : put->bytes;
+    if (given_source && given_target && given_source->size_bytes != given_target->size_bytes)
+        return error_set(
+            -EINVAL, "the source layout has %llu bytes, the target layout %llu: they must be equal",
+            (unsigned long long)given_source->size_bytes,
+            (unsigned long long)given_target->size_bytes);
+    if (given_source && given_target && !same_types(given_source, given_target))
+        return explain_types(put);
+    if (put->bytes != 0 && put->bytes != bytes)
+        return error_set(
+            -EINVAL,
+            "a put of %llu `bytes` whose layout has %llu: leave `bytes` out, or give no "
+            "layout to put a part only",
+            (unsigned long long)put->bytes, (unsigned long long)bytes);
+    if (bytes == 0)
+        return error_static(
+            -EINVAL, "a put of 0 bytes: give layouts or `bytes` (a notification needs no put)");
+    int r = layout_or_bytes(put->source_layout, bytes, &source);
+    if (r < 0)
+        return r;
+    if ((r = layout_or_bytes(put->target_layout, bytes, &target)) < 0) {
+        tca_layout_free(source);
+        return r;
+    }
+    *ret_source = source;
+    *ret_target = target;
+    return 0;
+}
+
+static int check_fits(const struct layout *layout, uint64_t offset_bytes, uint64_t length_bytes,
+                      const char *side)
+{
+    if (layout_fits(layout, offset_bytes, length_bytes))
+        return 0;
+    return error_set(-EINVAL,
+                     "the %s layout touches bytes %lld to %lld from offset %llu on: outside of the "
+                     "%llu bytes there",
+                     side, (long long)layout->lower_bytes, (long long)layout->upper_bytes,
+                     (unsigned long long)offset_bytes, (unsigned long long)length_bytes);
+}
+
+/* Finds the region of a source that was given by its address. */
+static int place_source(struct tca *session, struct tca_put *put)
+{
+    if (put->source_address && put->source)
+        return error_static(-EINVAL, "the source of a put is a region or an address, not both");
+    if (put->source_address) {
+        uint64_t offset;
+        int r = tca_region_of(session, put->source_address, &put->source, &offset);
+        if (r < 0)
+            return r;
+        if (__builtin_add_overflow(offset, put->source_offset_bytes, &put->source_offset_bytes))
+            return error_static(-EINVAL, "the source of a put lies outside of its region");
+    }
+    if (!put->source || put->source->session != session)
+        return error_static(-EINVAL,
+                            "the source of a put must be a region of the plan's own session, or an "
+                            "address in one");
+    return 0;
+}
+
+int tca_plan_put(struct tca_plan *plan, const struct tca_put *put)
+{
+    struct tca_layout *source = NULL, *target = NULL;
+    struct step *step = NULL;
+    int r = reserve_step(plan, &step);
+    if (r < 0)
+        return r;
+    struct tca_put placed = *put;
+    if ((r = place_source(plan->session, &placed)) < 0)
+        return r;
+    put = &placed;
+    int64_t length_bytes = tca_handle_bytes(&put->target);
+    if (length_bytes < 0)
+        return (int)length_bytes;
+    if ((r = take_layouts(put, &source, &target)) < 0)
+        return r;
+    if ((r = check_fits(source->program, put->source_offset_bytes, put->source->mapped.bytes,
+                        "source")) < 0 ||
+        (r = check_fits(target->program, put->target_offset_bytes, (uint64_t)length_bytes,
+                        "target")) < 0) {
+        tca_layout_free(source);
+        tca_layout_free(target);
+        return r;
+    }
+    *step = (struct step){.kind = STEP_PUT,
+                          .put = {.source = put->source,
+                                  .source_offset_bytes = put->source_offset_bytes,
+                                  .source_layout = source,
+                                  .target_offset_bytes = put->target_offset_bytes,
+                                  .target_layout = target}};
+    memcpy(step->put.handle, put->target.bytes, sizeof(step->put.handle));
+    put->source->mapped.uses++;
+    add_step(plan);
+    return 0;
+}
+
+static int add_notification(struct tca_plan *plan, enum step_kind kind, uint32_t rank,
+                            uint32_t slot, uint64_t count)
+{
+    struct step *step = NULL;
+    int r = reserve_step(plan, &step);
+    if (r < 0)
+        return r;
+    if (rank >= plan->session->identity.size)
+        return error_set(-EINVAL, "rank %u: the group's ranks go from 0 to %u", rank,
+                         plan->session->identity.size - 1);
+    if (slot >= SLOTS_PER_SOURCE)
+        return error_set(-EINVAL, "slot %u: they go from 0 to %d", slot, SLOTS_PER_SOURCE - 1);
+    *step =
+        (struct step){.kind = kind, .notification = {.rank = rank, .slot = slot, .count = count}};
+    add_step(plan);
+    return 0;
+}
+
+int tca_plan_notify(struct tca_plan *plan, uint32_t rank, uint32_t slot)
+{
+    return add_notification(plan, STEP_NOTIFY, rank, slot, 0);
+}
+
+int tca_plan_wait(struct tca_plan *plan, uint32_t rank, uint32_t slot, uint64_t count)
+{
+    if (count == 0)
+        return error_static(-EINVAL, "a wait for 0 notifications: it would wait for nothing");
+    return add_notification(plan, STEP_WAIT, rank, slot, count);
+}
+
+/* ---- the end ---- */
+
+int plan_release(struct tca *session, uint32_t id)
+{
+    Tca__PlanRelease body = TCA__PLAN_RELEASE__INIT;
+    Tca__Message question = TCA__MESSAGE__INIT;
+    body.plan = id;
+    question.body_case = TCA__MESSAGE__BODY_PLAN_RELEASE;
+    question.plan_release = &body;
+    return session_ask(session, &question, TCA__MESSAGE__BODY_DONE, NULL);
+}
+
+int plan_let_engine_take(struct tca_plan *plan, uint64_t end_ns)
+{
+    struct tca *session = plan->session;
+    plan->engine_takes = true;
+    session->engine_takes++;
+    return lanes_strict(session, end_ns);
+}
+
+void plan_stop_engine(struct tca_plan *plan)
+{
+    struct tca *session = plan->session;
+    if (!plan->engine_takes)
+        return;
+    plan->engine_takes = false;
+    if (--session->engine_takes == 0)
+        lanes_lenient(session);
+}
+
+/* What it has put may still wait for the receiver: then we do it, for the receiver will know
+ * nothing of it any more. */
+static void settle(const struct tca_plan *plan)
+{
+    uint64_t end_ns = clock_end(plan->session->settings.timeout_ns);
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        while (plan->units[i].process && !shm_peer_settled(plan->units[i].process->peer) &&
+               clock_left(end_ns) > 0)
+            sched_yield();
+}
+
+static void unlink_plan(struct tca_plan *plan)
+{
+    if (plan->previous)
+        plan->previous->next = plan->next;
+    else
+        plan->session->plans = plan->next;
+    if (plan->next)
+        plan->next->previous = plan->previous;
+}
+
+void plan_destroy(struct tca_plan *plan)
+{
+    struct tca *session = plan->session;
+    if (plan->state == PLAN_RUNNING)
+        plan_abandon(plan, -ECANCELED);
+    plan_unbind(plan);
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        struct step *step = &plan->steps[i];
+        if (step->kind != STEP_PUT)
+            continue;
+        step->put.source->mapped.uses--;
+        tca_layout_free(step->put.source_layout);
+        tca_layout_free(step->put.target_layout);
+    }
+    if (plan->state != PLAN_BUILDING)
+        session->plans_by_id[plan->id] = NULL;
+    unlink_plan(plan);
+    free(plan->steps);
+    free(plan);
+}
+
+struct tca_plan *tca_plan_free(struct tca_plan *plan)
+{
+    if (!plan)
+        return NULL;
+    struct tca *session = plan->session;
+    if (plan->state == PLAN_RUNNING)
+        tca_wait(plan, TCA_DEFAULT);
+    if (plan->state != PLAN_BUILDING) {
+        settle(plan);
+        plan_release(session, plan->id); /* if that fails, the session is lost, or ends it */
+        session_progress(session);       /* completions of starts that the release has ended */
+        plan_stop_engine(plan);
+    }
+    plan_destroy(plan);
+    return NULL;
+}

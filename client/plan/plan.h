@@ -1,0 +1,180 @@
+/*
+ * A plan: the steps that the caller gave, and what a commit made of them.
+ *
+ *   BUILDING --commit--> IDLE --start--> RUNNING --everything complete--> IDLE
+ *
+ * `broken` says in any state after BUILDING that no start is possible any more; a running one is
+ * then ended with it.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "client/core/process.h"
+#include "client/include/tca.h"
+#include "client/memory/mapping.h"
+#include "client/memory/region.h"
+#include "drivers/chain.h"
+#include "proto/layout.h"
+#include "proto/segment.h"
+
+enum plan_state {
+    PLAN_IDLE = 0,
+    PLAN_RUNNING = 1,
+    PLAN_BUILDING = 2,
+};
+
+enum step_kind {
+    STEP_PUT,
+    STEP_NOTIFY,
+    STEP_WAIT,
+};
+
+struct step {
+    enum step_kind kind;
+    union {
+        struct {
+            struct tca_region *source;
+            uint64_t source_offset_bytes;
+            struct tca_layout *source_layout; /* a reference */
+            uint8_t handle[HANDLE_BYTES];
+            uint64_t target_offset_bytes;
+            struct tca_layout *target_layout; /* a reference */
+        } put;
+        struct {
+            uint32_t rank;
+            uint32_t slot;
+            uint64_t count; /* WAIT */
+        } notification;
+    };
+};
+
+/* What a notification raises, and where its data was put: the token of a landing. */
+struct notify_token {
+    struct notify_counter *counter;
+    uint64_t landing; /* in the owner's addresses: a hint for its prefetch */
+};
+
+/* One driver put of a client-seat chain. */
+struct unit {
+    struct mapped_region *region; /* it writes; NULL: a notification alone */
+    struct driver_landing *landing;
+    struct driver_put *put;
+    struct notify_token token;
+    struct process *process; /* that it goes to */
+};
+
+struct plan_times {
+    uint64_t start_ns;
+    uint64_t done_ns;
+    uint64_t seen_ns;
+};
+
+struct tca_plan {
+    /* what a start needs */
+    struct tca *session;
+    enum plan_state state;
+    int broken;     /* 0, or why it cannot be started */
+    int ending;     /* 0, or what ends the start that runs, once session->ending is looked at */
+    bool slow;      /* a start is more than copies that end in it */
+    uint32_t flags; /* TCA_PLAN_* */
+    uint32_t id;
+    uint32_t client_count; /* chains in the client seat */
+    uint32_t daemon_count; /* chains in the daemon seat */
+    uint64_t starts;
+    _Atomic uint64_t *client_starts; /* in the session's segment, for the daemon's displays */
+    struct ring *submit;             /* of its channel */
+    struct chain **chains;           /* in the client seat */
+    /* of the current start */
+    uint64_t client_left; /* bit by chain: those that are not complete */
+    bool daemon_left;
+    int status; /* 0, or the first error */
+    uint64_t start_ns;
+    uint64_t client_done_ns;
+    bool engine_takes;             /* counted in session->engine_takes */
+    struct tca_plan *next_running; /* while client_left != 0: in session->running */
+
+    /* of the last complete start, for the receipt */
+    int last_status;
+    uint64_t last_starts; /* 0: none yet */
+    struct plan_times last;
+    struct complete_entry entry;
+
+    /* cold */
+    struct tca_plan *next; /* in session->plans */
+    struct tca_plan *previous;
+    char name[NAME_MAX_BYTES];
+    char why[160]; /* it is broken */
+    uint32_t channel;
+    enum tca_rail rail;
+    enum tca_seat seat;
+    struct step *steps;
+    uint32_t step_count;
+    uint32_t step_room;
+    uint32_t chain_first[PLAN_CHAINS_MAX]; /* index in steps */
+    uint32_t chain_count;                  /* each has steps */
+    bool begin_chain;                      /* the next step begins one */
+    struct unit *units;
+    uint32_t unit_count;
+    enum rail first_rail; /* of the first chain */
+    enum seat first_seat;
+    struct driver_put *first_put; /* in the client's seat */
+    uint64_t client_bytes;
+    uint32_t client_descriptors;
+};
+
+/* As errors name it: "plan 5.2 "halo"", where 5.2 is its id in tcactl plans. Returns text. */
+enum { PLAN_TEXT_BYTES = NAME_MAX_BYTES + 48 };
+const char *plan_text(const struct tca_plan *plan, char text[PLAN_TEXT_BYTES]);
+
+static inline uint32_t plan_chain_end(const struct tca_plan *plan, uint32_t chain)
+{
+    return chain + 1 < plan->chain_count ? plan->chain_first[chain + 1] : plan->step_count;
+}
+
+/* Whether a notify step goes with the put before it, as one put with a notification. */
+static inline bool plan_fused(const struct tca_plan *plan, uint32_t step, uint32_t chain_end)
+{
+    return plan->steps[step].kind == STEP_PUT && step + 1 < chain_end &&
+           plan->steps[step + 1].kind == STEP_NOTIFY;
+}
+
+/* Makes the client-seat chains of an answer to a commit. Undone by plan_unbind(). */
+int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed);
+void plan_unbind(struct tca_plan *plan);
+
+/* From now on the daemon may take notifications for this plan, instead of this process. -ETIMEDOUT,
+ * or why what came before cannot be had here. */
+int plan_let_engine_take(struct tca_plan *plan, uint64_t end_ns);
+/* Not any more. */
+void plan_stop_engine(struct tca_plan *plan);
+
+/* Tells the daemon to forget an id. */
+int plan_release(struct tca *session, uint32_t id);
+/* Frees all of it here; it does not run. */
+void plan_destroy(struct tca_plan *plan);
+
+/* ---- running (progress.c) ---- */
+
+/* Moves every plan of the session on that runs, as far as it goes now. */
+void session_progress(struct tca *session);
+
+/* Notes that the client-seat chains did not complete in the start itself. */
+void plan_run_later(struct tca_plan *plan);
+
+/* The start is over in both seats. */
+void plan_finish(struct tca_plan *plan);
+
+/* No start works from now on; text NULL: the usual words. The next session_progress() ends a start
+ * that runs, but for what the daemon has yet to report. */
+void plan_break(struct tca_plan *plan, int error, const char *text);
+
+/* wait.c: before the session is closed: waits until no plan runs any more, at most so long. At a
+ * wait step whose notifications have not come, a start ends now. */
+void plans_settle(struct tca *session, int64_t timeout_ns);
+
+/* Ends the current start here, whatever the daemon may still say of it. */
+void plan_abandon(struct tca_plan *plan, int error);
+
+/* ---- events.c ---- */
+void session_event(void *context, const Tca__Event *event, struct frame *frame);

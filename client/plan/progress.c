@@ -1,0 +1,177 @@
+/* What goes on between the start of a plan and its end. */
+#include "client/plan/progress.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+
+#include "client/core/clock.h"
+#include "client/core/error.h"
+#include "client/plan/plan.h"
+#include "drivers/shm/share.h"
+#include "proto/status.h"
+
+enum {
+    PIECES = 4
+}; /* looks at puts that are copied in pieces or wait for their receivers, each some microseconds,
+      before others have their turn */
+
+void plan_finish(struct tca_plan *plan)
+{
+    plan->state = PLAN_IDLE;
+    plan->last_status = plan->status;
+    plan->last_starts = plan->starts;
+    plan->last = (struct plan_times){0};
+    if (plan->daemon_count == 0 && !(plan->flags & TCA_PLAN_TIMED))
+        return;
+    plan->last.start_ns = plan->start_ns;
+    plan->last.done_ns = plan->client_done_ns;
+    if (plan->daemon_count > 0 && plan->entry.done_ns > plan->last.done_ns)
+        plan->last.done_ns = plan->entry.done_ns;
+    plan->last.seen_ns = clock_now_ns();
+}
+
+static void note_error(struct tca_plan *plan, int error)
+{
+    if (error < 0 && plan->status == 0)
+        plan->status = error;
+}
+
+/* ---- the daemon's part ---- */
+
+/* A completion of a plan that was released meanwhile, or of a start that was given up, is nobody's.
+ */
+static void take_completion(struct tca *session, const struct complete_entry *entry)
+{
+    if (session->in_flight > 0)
+        session->in_flight--;
+    struct tca_plan *plan =
+        entry->plan < PLANS_PER_SESSION_MAX ? session->plans_by_id[entry->plan] : NULL;
+    if (!plan || !plan->daemon_left || entry->sequence != (uint32_t)plan->starts)
+        return;
+    plan->daemon_left = false;
+    plan->entry = *entry;
+    note_error(plan, status_from_wire(entry->status));
+    if (!plan->client_left)
+        plan_finish(plan);
+}
+
+static void take_completions(struct tca *session)
+{
+    struct complete_entry entry;
+    int r;
+    while ((r = ring_pop(&session->complete, &entry)) > 0)
+        take_completion(session, &entry);
+    if (r < 0 && !session->control.lost)
+        control_lose(&session->control, -EPROTO);
+}
+
+/* ---- the client's part ---- */
+
+void plan_run_later(struct tca_plan *plan)
+{
+    plan->next_running = plan->session->running;
+    plan->session->running = plan;
+}
+
+/* True when its chains are complete. */
+static bool run_chains(struct tca_plan *plan)
+{
+    for (uint64_t left = plan->client_left; left; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(left);
+        int r = chain_run(plan->chains[i]);
+        if (r == 0)
+            continue;
+        plan->client_left &= ~(1ull << i);
+        note_error(plan, r);
+    }
+    return plan->client_left == 0;
+}
+
+static void run_plans(struct tca *session)
+{
+    session->copying = session->running && session->shm->ops->progress(session->shm, PIECES) > 0;
+    for (struct tca_plan **link = &session->running; *link;) {
+        struct tca_plan *plan = *link;
+        if (!run_chains(plan)) {
+            link = &plan->next_running;
+            continue;
+        }
+        *link = plan->next_running;
+        if (plan->flags & TCA_PLAN_TIMED)
+            plan->client_done_ns = clock_now_ns();
+        if (!plan->daemon_left)
+            plan_finish(plan);
+    }
+}
+
+/* ---- bad ends ---- */
+
+static void cancel_chains(struct tca_plan *plan, int error)
+{
+    for (uint64_t left = plan->client_left; left; left &= left - 1)
+        chain_cancel(plan->chains[__builtin_ctzll(left)], error);
+}
+
+/* No other plan of the session is moved: this may be a child that was forked. */
+static void end_chains(struct tca_plan *plan, int error)
+{
+    struct tca *session = plan->session;
+    cancel_chains(plan, error);
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        shm_put_cancel(session->shm, plan->units[i].put, error);
+    run_chains(plan);
+    assert(!plan->client_left);
+    struct tca_plan **link = &session->running;
+    while (*link != plan)
+        link = &(*link)->next_running;
+    *link = plan->next_running;
+}
+
+void plan_abandon(struct tca_plan *plan, int error)
+{
+    if (plan->state != PLAN_RUNNING)
+        return;
+    note_error(plan, error);
+    plan->daemon_left = false;
+    if (plan->client_left)
+        end_chains(plan, error);
+    plan_finish(plan);
+}
+
+void plan_break(struct tca_plan *plan, int error, const char *text)
+{
+    if (plan->state == PLAN_BUILDING || error >= 0)
+        return;
+    if (plan->broken == 0) {
+        plan->broken = error;
+        snprintf(plan->why, sizeof(plan->why), "%s", text && text[0] ? text : status_text(error));
+    }
+    if (plan->state == PLAN_RUNNING) {
+        plan->ending = error;
+        plan->session->ending = true;
+    }
+}
+
+/* The news may have come in the middle of a chain's step. What had arrived before them counts. */
+static void end_broken(struct tca *session)
+{
+    session->ending = false;
+    run_plans(session);
+    for (struct tca_plan *plan = session->plans; plan; plan = plan->next) {
+        if (plan->ending && session->control.lost)
+            plan_abandon(plan, plan->ending);
+        else if (plan->ending)
+            cancel_chains(plan, plan->ending); /* they end when they are run the next time */
+        plan->ending = 0;
+    }
+    run_plans(session);
+}
+
+void session_progress(struct tca *session)
+{
+    take_completions(session);
+    run_plans(session);
+    while (__builtin_expect(session->ending, 0))
+        end_broken(session);
+}

@@ -1,0 +1,44 @@
+#include <errno.h>
+
+#include "client/core/error.h"
+#include "client/core/session.h"
+#include "client/plan/plan.h"
+#include "drivers/shm/share.h"
+
+int tca_plan_receipt(const struct tca_plan *plan, struct tca_receipt *ret_receipt)
+{
+    if (plan->last_starts == 0)
+        return error_static(-ENODATA, "no start of this plan was complete yet");
+    bool succeeded = plan->last_status == 0;
+    struct tca_receipt receipt = {
+        .rail = (enum tca_rail)plan->first_rail,
+        .seat = (enum tca_seat)plan->first_seat,
+        .way = plan->first_put ? (enum tca_way)shm_put_way(plan->first_put) : TCA_WAY_NONE,
+        .status = plan->last_status,
+        .descriptors = plan->client_descriptors,
+        .bytes = succeeded ? plan->client_bytes : 0,
+        .starts = plan->last_starts,
+        .start_ns = plan->last.start_ns,
+        .done_ns = plan->last.done_ns,
+        .seen_ns = plan->last.seen_ns,
+        .posted_ns = plan->client_count > 0 ? plan->last.done_ns : 0,
+    };
+    if (plan->state != PLAN_RUNNING)
+        for (uint32_t i = 0; i < plan->client_count; i++)
+            receipt.retries += chain_retries(plan->chains[i]);
+    if (plan->daemon_count > 0) {
+        const struct complete_entry *entry = &plan->entry;
+        receipt.descriptors += entry->descriptors;
+        receipt.bytes += succeeded ? entry->bytes : 0;
+        receipt.retries += entry->retries;
+        receipt.hops = entry->hops;
+        receipt.taken_ns = entry->taken_ns;
+        if (entry->posted_ns > receipt.posted_ns || plan->client_count == 0)
+            receipt.posted_ns = entry->posted_ns;
+        if (plan->first_seat == SEAT_DAEMON && entry->rail > RAIL_NONE && entry->rail < RAIL_COUNT)
+            receipt.rail =
+                (enum tca_rail)entry->rail; /* another than at the commit, if it was re-bound */
+    }
+    *ret_receipt = receipt;
+    return 0;
+}

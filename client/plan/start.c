@@ -1,0 +1,125 @@
+/* Starting a plan: the path that has to be short. */
+#include <errno.h>
+
+#include "client/core/clock.h"
+#include "client/core/error.h"
+#include "client/core/session.h"
+#include "client/plan/plan.h"
+#include "client/plan/progress.h"
+
+#define unlikely(condition) __builtin_expect((condition), 0)
+
+/* It is not idle, or broken. 0: it is idle after all, its last start was complete and nobody had
+ * looked. */
+static __attribute__((noinline, cold)) int look_closer(struct tca_plan *plan)
+{
+    char name[PLAN_TEXT_BYTES];
+    if (plan->state == PLAN_RUNNING)
+        session_progress(plan->session);
+    if (plan->state == PLAN_RUNNING)
+        return error_static(-EBUSY,
+                            "the plan's last start still runs: tca_wait() or tca_test() first");
+    if (plan->state == PLAN_BUILDING)
+        return error_set(-EINVAL, "%s was not committed", plan_text(plan, name));
+    if (plan->broken)
+        return error_set(plan->broken, "%s cannot be started any more: %s", plan_text(plan, name),
+                         plan->why);
+    return 0;
+}
+
+static __attribute__((noinline, cold)) int say_full(int error)
+{
+    if (error == -EAGAIN)
+        return error_static(
+            -EAGAIN,
+            "the submission ring is full, or too many starts are in flight: wait for earlier ones");
+    return error_static(error, "the session's submission ring was overwritten by somebody");
+}
+
+/* Into the ring of its channel. */
+static inline int submit(struct tca_plan *plan)
+{
+    struct tca *session = plan->session;
+    if (unlikely(session->in_flight >= COMPLETE_ENTRIES)) {
+        session_progress(session);
+        if (session->in_flight >= COMPLETE_ENTRIES)
+            return say_full(-EAGAIN);
+    }
+    plan->start_ns = clock_now_ns();
+    struct submit_entry entry = {
+        .plan = plan->id, .sequence = (uint32_t)plan->starts + 1, .start_ns = plan->start_ns};
+    int r = ring_push(plan->submit, &entry);
+    if (unlikely(r < 0))
+        return say_full(r);
+    session->in_flight++;
+    plan->daemon_left = true;
+    session_ring_engine(session, &session->segment->engine_armed);
+    return 0;
+}
+
+static inline void run_client_chains(struct tca_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->client_count; i++) {
+        int r = chain_start(plan->chains[i]);
+        if (r == 0)
+            plan->client_left |= 1ull << i;
+        else if (unlikely(r < 0) && plan->status == 0)
+            plan->status = r;
+    }
+    /* Nobody but us writes it, and nobody orders anything by it. */
+    atomic_store_explicit(plan->client_starts, plan->starts, memory_order_relaxed);
+}
+
+/* Times are asked for, the daemon has a part in it, or it waits for a notification. */
+static __attribute__((noinline)) int start_slowly(struct tca_plan *plan)
+{
+    plan->status = 0;
+    if (plan->daemon_count > 0) {
+        int r = submit(plan);
+        if (r < 0)
+            return r;
+    } else if (plan->flags & TCA_PLAN_TIMED) {
+        plan->start_ns = clock_now_ns();
+    }
+    plan->starts++;
+    plan->state = PLAN_RUNNING;
+    if (plan->client_count > 0 || plan->daemon_count == 0) { /* also what has no steps is counted */
+        run_client_chains(plan);
+        if (plan->client_left)
+            plan_run_later(plan);
+        else if (plan->flags & TCA_PLAN_TIMED)
+            plan->client_done_ns = clock_now_ns();
+    }
+    if (!plan->client_left && !plan->daemon_left)
+        plan_finish(plan);
+    return 0;
+}
+
+int tca_start(struct tca_plan *plan)
+{
+    struct tca *session = plan->session;
+    /* relaxed: it only says that the socket is worth a look; the events themselves come through the
+     * kernel */
+    if (unlikely(atomic_load_explicit(&session->segment->events, memory_order_relaxed) !=
+                 session->events_seen))
+        session_drain(session);
+    if (unlikely(plan->state != PLAN_IDLE || plan->broken)) {
+        int r = look_closer(plan);
+        if (r < 0)
+            return r;
+    }
+    if (plan->slow)
+        return start_slowly(plan);
+
+    plan->starts++;
+    plan->status = 0;
+    run_client_chains(plan);
+    if (unlikely(plan->client_left != 0)) {
+        plan->state = PLAN_RUNNING;
+        plan_run_later(plan);
+        return 0;
+    }
+    plan->last_status = plan->status;
+    plan->last_starts = plan->starts;
+    return 0;
+}
