@@ -10,14 +10,15 @@
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/worker.h"
+#include "daemon/control/calibration.h"
 #include "daemon/control/metrics.h"
 #include "daemon/control/server.h"
 #include "daemon/engine/engine.h"
 #include "daemon/groups/group.h"
 #include "daemon/peers/peer.h"
 #include "daemon/plans/binding.h"
+#include "daemon/plans/lane.h"
 #include "daemon/plans/plan.h"
-#include "daemon/rails/calibration.h"
 #include "daemon/rails/exposure.h"
 #include "daemon/rails/fabric.h"
 #include "daemon/rails/link.h"
@@ -148,6 +149,26 @@ static void peer_down(void *context, uint32_t node, int error, const char *text)
     groups_node_down(tcad->groups, node);
 }
 
+/* ---- what sessions tell ---- */
+
+/* First the group, so that peers hear of a death and not only of freed memory. */
+static void session_gone(struct session *session)
+{
+    struct tcad *tcad = session->tcad;
+    group_session_gone(session);
+    plans_session_gone(tcad, tcad->node, session->id, -EOWNERDEAD);
+    bindings_session_gone(tcad, session);
+}
+
+static const struct session_hooks session_hooks = {
+    .bytes = group_place_bytes,
+    .joined = plans_members_known,
+    .ending = plans_release_all,
+    .gone = session_gone,
+    .freed = lanes_drop,
+    .region_gone = plans_region_gone,
+};
+
 /* ---- making ---- */
 
 static void say_failed(const struct tcad_conf *conf, enum rail rail, int error, char *text,
@@ -258,6 +279,7 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
     const struct tcad_conf *conf = tcad->conf;
     int r = 0;
 
+    tcad->session_hooks = &session_hooks;
     tcad->since_ns = clock_now_ns();
     tcad->node = conf->node.id;
     tcad->cluster = conf->cluster;

@@ -20,6 +20,7 @@ struct loop_timer;
 struct peers;
 struct server;
 struct session;
+struct session_hooks;
 struct worker;
 struct metrics;
 struct regions;
@@ -68,6 +69,7 @@ struct tcad {
     struct bindings *bindings;
     struct links *links;
 
+    const struct session_hooks *session_hooks;
     struct session *sessions;
     struct table session_ids;
     struct users users;

@@ -11,6 +11,7 @@
 #include "daemon/control/metrics.h"
 #include "daemon/control/reload.h"
 #include "daemon/control/server.h"
+#include "daemon/sessions/client.h"
 #include "daemon/tcad.h"
 
 enum { LATER_MAX = 16 }; /* answers that one client may wait for */

@@ -13,6 +13,7 @@
 #include "daemon/peers/peer.h"
 #include "daemon/plans/plan.h"
 #include "daemon/rails/exposure.h"
+#include "daemon/sessions/client.h"
 #include "daemon/sessions/guard.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"

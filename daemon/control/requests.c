@@ -5,6 +5,7 @@
 #include "daemon/control/server.h"
 #include "daemon/groups/group.h"
 #include "daemon/plans/plan.h"
+#include "daemon/sessions/client.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"

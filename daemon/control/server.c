@@ -1,4 +1,5 @@
 #include "daemon/control/server.h"
+#include "daemon/sessions/client.h"
 
 #include <errno.h>
 #include <inttypes.h>

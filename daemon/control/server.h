@@ -1,19 +1,16 @@
-/* The UNIX socket: accepts clients, reads their frames, answers them. A protocol error ends that
+/* The UNIX socket: accepts clients and reads their frames. A protocol error ends that
  * connection and nothing else. */
 #pragma once
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/sessions/user.h"
 #include "proto/tca.pb-c.h"
 
-struct client;
+struct client; /* sessions/client.h */
 struct server;
-struct session;
 struct tcad;
 
 /* fd: a listening socket from socket activation, or -1: one is made where the configuration says.
@@ -25,47 +22,6 @@ struct server *server_free(struct server *server);
 void server_drop_clients(struct server *server);
 /* By its id; NULL: it has gone. */
 struct client *server_client(const struct server *server, uint64_t id);
-
-struct client {
-    struct client *next, **link;
-    struct server *server;
-    uint64_t id;
-    struct tcad *tcad;
-    int fd;
-    struct loop_io *io;
-    pid_t pid;
-    uid_t uid;
-    gid_t gid;
-    bool admin;
-    bool doomed;             /* to be dropped when the present frame has been dealt with */
-    struct session *session; /* after its hello */
-    uint64_t since_ns;
-    struct outgoing *queue, **queue_end; /* frames that the socket had no room for */
-    uint32_t queued, queued_fds;
-    size_t queued_bytes;
-    struct charge charge; /* of these */
-    uint32_t later;       /* answers of an admin_reply that it waits for */
-};
-
-/* Sends a message; queues it while the socket is full. A client that lets too much pile up is
- * dropped. */
-void client_send(struct client *client, uint32_t tag, const Tca__Message *message, const int *fds,
-                 size_t fd_count);
-void client_fail(struct client *client, uint32_t tag, int error, const char *format,
-                 va_list arguments);
-void client_failf(struct client *client, uint32_t tag, int error, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-/* Who it is, for the log: log_info(client_fields(client).text, ...). */
-struct client_fields {
-    char text[96];
-};
-struct client_fields client_fields(const struct client *client);
-/* Says why in the log, and drops the client in a moment: may be called from anywhere in a request.
- */
-void client_doom(struct client *client, const char *why);
-/* The socket has room again: sends what waits. */
-void client_flush(struct client *client);
-void client_queue_free(struct client *client);
 
 /* requests.c: deals with one message. */
 void request(struct client *client, uint32_t tag, const Tca__Message *message);

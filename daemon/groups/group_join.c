@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "daemon/groups/group_internal.h"
-#include "daemon/plans/plan.h"
 #include "daemon/tcad.h"
 
 static void answer_members(struct session *session, uint32_t tag)
@@ -123,7 +122,7 @@ void join_members(struct request *request, struct session *session, struct place
     session->root = place->root;
     session->joined = true;
     place->joined = true;
-    plans_members_known(session);
+    session->tcad->session_hooks->joined(session);
     request->kind = REQUEST_BARRIER;
     request_gather(request, place->rank, GROUP_JOIN_SEQUENCE, (ProtobufCBinaryData){0});
     mark_early(session, place);

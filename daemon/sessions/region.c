@@ -13,7 +13,6 @@
 
 #include "daemon/base/worker.h"
 #include "daemon/engine/engine.h"
-#include "daemon/plans/plan.h"
 #include "daemon/sessions/session.h"
 #include "daemon/sessions/space.h"
 #include "daemon/tcad.h"
@@ -190,7 +189,7 @@ void region_end(struct region *region)
     region_uncharge(region);
     session->region_count--;
     region->session = NULL;
-    plans_region_gone(region);
+    tcad->session_hooks->region_gone(region);
     region_unref(region);
 }
 

@@ -15,12 +15,8 @@
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/remedy.h"
-#include "daemon/control/server.h"
 #include "daemon/engine/engine.h"
-#include "daemon/groups/group.h"
-#include "daemon/plans/binding.h"
-#include "daemon/plans/lane.h"
-#include "daemon/plans/plan.h"
+#include "daemon/sessions/client.h"
 #include "daemon/sessions/region.h"
 #include "daemon/tcad.h"
 #include "proto/notify.h"
@@ -112,7 +108,7 @@ static void session_destroy(struct session *session)
         close(session->notify_fd);
     if (session->engine_fd >= 0)
         close(session->engine_fd);
-    lanes_drop(session);
+    session->tcad->session_hooks->freed(session);
     charge_drop(&session->charge);
     free(session->members);
     free(session->plans);
@@ -228,10 +224,10 @@ static bool may_open(struct tcad *tcad, struct client *client, uint32_t tag,
 }
 
 /* All that grows with the group is there from the beginning. */
-static uint64_t bytes_of_session(uint32_t sources)
+static uint64_t bytes_of_session(const struct tcad *tcad, uint32_t sources)
 {
     return sizeof(struct session) + sizeof(struct session_segment) + notify_segment_bytes(sources) +
-           sources * sizeof(struct session_member) + group_place_bytes(sources) +
+           sources * sizeof(struct session_member) + tcad->session_hooks->bytes(sources) +
            2 * PLANS_PER_SESSION_MAX * sizeof(struct plan *);
 }
 
@@ -243,7 +239,7 @@ struct session *session_new(struct tcad *tcad, struct client *client, uint32_t t
     char text[512];
     struct charge charge = {0};
     int r = charge_take(tcad, &charge, client->uid, USER_SESSIONS,
-                        bytes_of_session(hello->group_size), "a session", text, sizeof text);
+                        bytes_of_session(tcad, hello->group_size), "a session", text, sizeof text);
     if (r < 0) {
         client_failf(client, tag, r, "%s", text);
         return NULL;
@@ -323,22 +319,19 @@ void session_unnotified(struct session *session)
     go_on_ending(session);
 }
 
-/* Tells everybody that it is gone. First the group, so that peers hear of a death and not only of
- * freed memory. */
+/* Tells everybody that it is gone. */
 static void announce(void *context)
 {
     struct session *session = context;
-    struct tcad *tcad = session->tcad;
+    const struct session_hooks *hooks = session->tcad->session_hooks;
     if (session->announced)
         return;
     session->announced = true;
     session->last_call = loop_timer_free(session->last_call);
-    group_session_gone(session);
-    plans_session_gone(tcad, tcad->node, session->id, -EOWNERDEAD);
-    bindings_session_gone(tcad, session);
+    hooks->gone(session);
     for (struct region *region = session->regions, *next; region; region = next) {
         next = region->next_of_session;
-        plans_region_gone(region);
+        hooks->region_gone(region);
     }
     session_unnotified(session);
 }
@@ -384,7 +377,7 @@ void session_end(struct session *session, const char *why)
     }
     session->notified_by++; /* not freed before it was announced */
     engine_bounces_end(session->engine);
-    plans_release_all(session);
+    session->tcad->session_hooks->ending(session);
     /* What it has put is still to land before the others hear of its end. */
     if (session->plan_count == 0 ||
         loop_timer_new(session->tcad->loop, announce, session, &session->last_call) < 0)

@@ -11,7 +11,7 @@
 #include "proto/segment.h"
 #include "proto/tca.pb-c.h"
 
-struct client; /* server.h */
+struct client; /* client.h */
 struct loop_timer;
 struct engine_session;
 struct plan;
@@ -76,6 +76,17 @@ struct session {
     struct lane_record *lanes_to;  /* from others */
     uint32_t notified_by; /* bindings that raise its counters or bounce into its memory: its
                              segments stay until they have gone */
+};
+
+/* What the rooms above this one do when something happens to a session or to what it owns: plans,
+ * bindings, lanes, groups. setup.c fills it in. */
+struct session_hooks {
+    uint64_t (*bytes)(uint32_t sources); /* of memory that they use for a session of that size */
+    void (*joined)(struct session *session); /* all members of its group are known */
+    void (*ending)(struct session *session); /* releases its plans: session_plan_gone() for each */
+    void (*gone)(struct session *session);   /* tells everybody */
+    void (*freed)(struct session *session);  /* frees what they keep in it */
+    void (*region_gone)(struct region *region); /* fails the plans that use it */
 };
 
 /* Makes one for a client that said hello: answers it with Welcome, or fails. NULL: failed. */

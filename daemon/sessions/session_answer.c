@@ -1,7 +1,7 @@
 /* What a session's client is told: answers to what it asked, and events that it did not ask for. */
 #include <stdarg.h>
 
-#include "daemon/control/server.h"
+#include "daemon/sessions/client.h"
 #include "daemon/sessions/session.h"
 #include "proto/notify.h"
 #include "proto/wait.h"

@@ -5,7 +5,7 @@
 #include "tools/tcactl/doc.h"
 #include "tools/tcactl/tcactl.h"
 
-enum { PINGS_MAX = 1000 }; /* as in daemon/peers/ping.c */
+enum { PINGS_MAX = 1000 }; /* as in daemon/control/ping.c */
 
 const struct verb verbs[] = {
     {"status", "[--strict]", "the daemon, its cluster and its rails", .run = run_status,

@@ -44,9 +44,11 @@ struct session *session_find_any(const struct tcad *tcad, uint64_t id)
     return NULL;
 }
 
-void plans_members_known(struct session *session)
+static void members_known(struct session *session)
 {
 }
+
+static const struct session_hooks hooks = {.joined = members_known};
 
 void session_answer(struct session *session, uint32_t tag, const Tca__Message *answer,
                     const int *fds, size_t fd_count)
@@ -149,6 +151,7 @@ static inline void start(unsigned id)
 {
     struct node *node = node_init(id);
     node->conf.control.security = CONF_SECURITY_PLAIN;
+    node->tcad.session_hooks = &hooks;
     cr_assert_eq(groups_new(&node->tcad, &node->tcad.groups), 0);
     Tca__PeerHello hello = node_hello(node);
     node_open_as(node, &hello, &group_events);

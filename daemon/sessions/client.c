@@ -11,7 +11,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/base/message.h"
 #include "daemon/base/remedy.h"
-#include "daemon/control/server.h"
+#include "daemon/sessions/client.h"
 #include "proto/frame.h"
 #include "proto/status.h"
 
