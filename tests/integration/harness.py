@@ -40,13 +40,14 @@ def raise_descriptor_limit():
 
 def own_network():
     """Moves the test and all that it starts into a network of its own, where nobody else reaches its daemons. Where that is not
-    permitted the machine's does, with an address of our own."""
+    permitted the machine's does, with an address of our own. Returns whether it has one."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(0x40000000) != 0:  # CLONE_NEWNET
         print("no network of our own:", os.strerror(ctypes.get_errno()), file=sys.stderr)
-        return
+        return False
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, 0x8914, struct.pack("16sh22x", b"lo", 1))  # SIOCSIFFLAGS: IFF_UP
+    return True
 
 
 class Node:
@@ -250,6 +251,8 @@ class Cluster:
 class Case(unittest.TestCase):
     """A test with clusters."""
 
+    has_own_network = False
+
     def setUp(self):
         self.logs = []
 
@@ -300,6 +303,5 @@ class Refusal:
 
 def main():
     raise_descriptor_limit()
-    if os.geteuid() == 0:
-        own_network()
+    Case.has_own_network = os.geteuid() == 0 and own_network()
     unittest.main(verbosity=2)

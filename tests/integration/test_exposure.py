@@ -3,9 +3,13 @@
 they said, nowhere else."""
 
 import os
+import re
 import resource
+import shutil
 import socket
 import struct
+import subprocess
+import unittest
 
 import harness
 from harness import Stream, until
@@ -46,6 +50,19 @@ def connects(source, target, seconds=1.0):
         connection.close()
         return None
     return connection
+
+
+def connects_as(uid, source, target, seconds=harness.DEADLINE_S):
+    """Whether a user's process is let through: True, or False when it is refused or hears nothing."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setuid(uid)
+            with connects(source, target, seconds) as connection:
+                os._exit(0 if connection else 1)
+        except (OSError, TypeError, AttributeError):
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 class Exposure(harness.Case):
@@ -158,6 +175,33 @@ class Exposure(harness.Case):
         self.assertIn("nobody new may connect", node.log_text())
         metrics = node.tcactl("stats")
         self.assertEqual(next(f["samples"][0]["value"] for f in metrics["families"] if f["name"] == "tcad_descriptors_limit"), limit)
+
+    @unittest.skipUnless(shutil.which("nft"), "needs nftables")
+    def test_the_firewall_rule_of_the_manual(self):
+        """The rule in tcad(8) lets daemons through and keeps local users out."""
+        ports = [next(harness.PORTS) for _ in range(2)]
+        with open(os.path.join(os.environ["TCA_TEST_SOURCE"], "tools/man/tcad.8.scd"), encoding="utf-8") as manual:
+            rule = re.search(r"^table inet tcad \{.*?^\}$", manual.read(), re.MULTILINE | re.DOTALL).group(0)
+        for old, new in (("dport 7081", f"dport {{ {ports[0]}, {ports[1]} }}"), ("10.0.0.0/24", f"{harness.ADDRESS}/32"),
+                         ("skuid != tcad", "skuid != root")):
+            self.assertEqual(rule.count(old), 2 if old == "dport 7081" else 1)
+            rule = rule.replace(old, new)
+        if not self.has_own_network:
+            self.skipTest("needs a network of its own")
+        cluster = self.configured({}, node0={"rails.ofi_port": ports[0]}, node1={"rails.ofi_port": ports[1]})
+        until(lambda: cluster[0].ping(cluster[1]), "they are connected")
+        address = f"{harness.ADDRESS}:{ports[0]}"
+        self.assertTrue(connects_as(0, harness.ADDRESS, address))
+        self.assertTrue(connects_as(65534, harness.ADDRESS, address), "anybody, without the rule")
+        subprocess.run(["nft", "-f", "-"], input=rule, text=True, check=True)
+        self.addCleanup(subprocess.run, ["nft", "delete", "table", "inet", "tcad"], check=True)
+        self.assertTrue(connects_as(0, harness.ADDRESS, address))
+        self.assertFalse(connects_as(65534, harness.ADDRESS, address, 1), "another user")
+        self.assertFalse(connects_as(0, "127.0.0.1", address, 1), "another host")
+        for shape in ("8", "1048576", "64x32x128"):
+            stream = self.far(cluster, rail="ofi", shape=shape, target_shape=shape)
+            self.assertEqual(stream.run(3), 3)
+            cluster.kill_actors([stream.sender, stream.receiver])
 
     def test_a_port_that_is_taken(self):
         cluster = self.cluster(2)
