@@ -186,7 +186,8 @@ static void plan_lines(const json_t *doc, const struct screen *screen)
     screen_text(screen, text);
     fputs(screen_end(screen, screen_color_of(state)), screen->to);
     fprintf(screen->to, ", %s a start, ", units_bytes(doc_number(doc, "bytes")).text);
-    fprintf(screen->to, "%s starts", units_count(doc_number(doc, "starts")).text);
+    fprintf(screen->to, "%s start%s", units_count(doc_number(doc, "starts")).text,
+            units_plural((long long)doc_number(doc, "starts")));
     if (doc_integer(doc, "errors"))
         fprintf(screen->to, ", %s%lld failed%s", screen_begin(screen, COLOR_BAD),
                 doc_integer(doc, "errors"), screen_end(screen, COLOR_BAD));

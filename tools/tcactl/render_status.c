@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "tools/tcactl/doc.h"
 #include "tools/tcactl/render.h"
 #include "tools/tcactl/units.h"
@@ -105,14 +107,26 @@ static void rail_lines(const json_t *doc, const struct screen *screen)
     }
 }
 
-/* Texts of the daemon's, one in a line, below everything else. */
+static void engine_counts(const json_t *doc, const struct screen *screen)
+{
+    static const char *const names[] = {"starts", "completions", "errors", "sleeps"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "engine.%s", names[i]);
+        const double count = doc_number(doc, path);
+        fprintf(screen->to, ", %s %.*s", units_count(count).text,
+                (int)strlen(names[i]) - (count == 1), names[i]);
+    }
+    fputc('\n', screen->to);
+}
+
+/* The daemon's warnings, each on lines of its own, below everything else. */
 static void warning_lines(const json_t *doc, const struct screen *screen)
 {
     for (size_t i = 0; i < doc_count(doc, "warnings"); i++) {
-        fprintf(screen->to, "%swarning:%s ", screen_begin(screen, COLOR_BAD),
+        fprintf(screen->to, "%swarning:%s", screen_begin(screen, COLOR_BAD),
                 screen_end(screen, COLOR_BAD));
-        screen_text(screen, doc_text(doc_at(doc, "warnings", i), ""));
-        fputc('\n', screen->to);
+        screen_wrapped(screen, doc_text(doc_at(doc, "warnings", i), ""), strlen("warning:"));
     }
 }
 
@@ -133,12 +147,7 @@ void render_status(const json_t *doc, const struct screen *screen)
             groups == 1 ? "s" : "");
     label(screen, "engine");
     state(screen, doc_text(doc, "engine.state"));
-    fprintf(screen->to, ", %s starts, %s completions, ",
-            units_count(doc_number(doc, "engine.starts")).text,
-            units_count(doc_number(doc, "engine.completions")).text);
-    fprintf(screen->to, "%s errors, %s sleeps\n",
-            units_count(doc_number(doc, "engine.errors")).text,
-            units_count(doc_number(doc, "engine.sleeps")).text);
+    engine_counts(doc, screen);
     rail_lines(doc, screen);
     label(screen, "calibration");
     state(screen, doc_text(doc, "calibration.state"));

@@ -86,3 +86,21 @@ unsigned screen_text(const struct screen *screen, const char *text)
     }
     return columns;
 }
+
+void screen_wrapped(const struct screen *screen, const char *text, unsigned indent)
+{
+    char *words = strdup(text), *rest = words;
+    unsigned column = indent;
+
+    for (char *word; (word = strsep(&rest, " "));) {
+        const unsigned length = (unsigned)strlen(word); /* at least as many as columns */
+        if (screen->columns && column > indent && column + 1 + length > screen->columns) {
+            fprintf(screen->to, "\n%*s", (int)indent, "");
+            column = indent;
+        }
+        fputc(' ', screen->to);
+        column += 1 + screen_text(screen, word);
+    }
+    free(words);
+    fputc('\n', screen->to);
+}

@@ -28,3 +28,7 @@ enum screen_color screen_color_of(const char *state);
  * so that no name can take over the terminal; without UTF-8 other characters become '?' too.
  * Returns the columns that it takes. */
 unsigned screen_text(const struct screen *screen, const char *text);
+
+/* The same with line breaks between words where the terminal's line would end; ends with a newline.
+ * indent: columns that the line has already, and what further lines are indented by, too. */
+void screen_wrapped(const struct screen *screen, const char *text, unsigned indent);

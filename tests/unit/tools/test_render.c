@@ -37,6 +37,45 @@ Test(render, status)
         "socket       /run/tcad/tcad.sock\n");
 }
 
+Test(render, status_of_one_of_each)
+{
+    expect_render(
+        render_status,
+        "{\"daemon\":{\"version\":\"0.1.0\",\"pid\":42,\"uptime_s\":1,\"node\":0,\"name\":\"n0\","
+        "\"state\":\"ready\",\"user\":\"me\",\"socket\":\"/s\"},"
+        "\"cluster\":{\"name\":\"c\",\"nodes\":1,\"connected\":0,\"unknown\":0,\"down\":0,"
+        "\"down_nodes\":[],\"ready\":true,\"security\":\"tls\"},"
+        "\"sessions\":1,\"groups\":1,\"regions\":{\"count\":1,\"bytes\":1,\"bytes_max\":2},"
+        "\"plans\":1,\"engine\":{\"state\":\"asleep\",\"starts\":1,\"completions\":1,\"errors\":1,"
+        "\"sleeps\":1},\"rails\":[],\"calibration\":{\"state\":\"off\",\"path\":\"\"}}",
+        "tcad         ready, started 1s ago, node 0 (n0)\n"
+        "             version 0.1.0, pid 42 of me\n"
+        "cluster      ready, c: 1 node, 0 connected, 0 down\n"
+        "             security tls\n"
+        "sessions     1, 1 region (1 B of 2 B), 1 plan; 1 group meets here\n"
+        "engine       asleep, 1 start, 1 completion, 1 error, 1 sleep\n"
+        "rails        none\n"
+        "calibration  off\n"
+        "socket       /s\n");
+}
+
+Test(render, wrapped_text)
+{
+    static const char text[] = "one two three\033 four a-word-that-is-longer-than-lines five";
+    struct shown *shown = shown_begin(false, false);
+    shown->screen.columns = 20;
+    screen_wrapped(&shown->screen, text, 4);
+    screen_wrapped(&shown->screen, "", 4);
+    shown->screen.columns = 0;
+    screen_wrapped(&shown->screen, text, 4);
+    expect(shown, " one two three?\n"
+                  "     four\n"
+                  "     a-word-that-is-longer-than-lines\n"
+                  "     five\n"
+                  " \n"
+                  " one two three? four a-word-that-is-longer-than-lines five\n");
+}
+
 Test(render, nodes)
 {
     expect_render(
