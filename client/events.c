@@ -68,6 +68,7 @@ void session_event(void *context, const Tca__Event *event, struct frame *frame)
         plan = plan_of(session, event->plan);
         if (plan) {
             int error = status_from_wire(event->status);
+            plan->lossy |= event->lost;
             plan_break(plan, error < 0 ? error : -EPROTO, event->text);
         }
         break;

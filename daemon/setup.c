@@ -74,6 +74,14 @@ static void session_broken(void *context, uint64_t id, const char *why)
         session_end(session, why);
 }
 
+static void rail_puts_lost(void *context, struct driver_peer *peer, uint64_t flow, uint32_t count)
+{
+    struct tcad *tcad = context;
+    const struct link *link = links_of_peer(tcad->links, peer);
+    if (link)
+        plans_puts_lost(tcad, link, flow, count);
+}
+
 static void rail_peer_down(void *context, struct driver_peer *peer, int error)
 {
     struct tcad *tcad = context;
@@ -228,7 +236,11 @@ static int make_engine(struct tcad *tcad, char *text, size_t text_bytes)
         .cpus = conf->engine.cpus,
     };
     struct engine_events events = {
-        .session_broken = session_broken, .peer_down = rail_peer_down, .context = tcad};
+        .session_broken = session_broken,
+        .puts_lost = rail_puts_lost,
+        .peer_down = rail_peer_down,
+        .context = tcad,
+    };
     int r = engine_new(tcad->loop, &config, &events, &tcad->engine);
     if (r == 0)
         r = open_rails(tcad, text, text_bytes);

@@ -40,6 +40,10 @@ struct driver_events {
     /* A put with a notification has landed: its data is visible. token: as given to landing_new().
      */
     void (*notified)(void *context, uint64_t token);
+    /* Comes before peer_down(), once for each flow concerned. So many puts of this flow were done
+     * here, and nobody knows whether they have landed: the last of what was put there may be
+     * missing. Drivers whose puts are done when they have landed never call it. */
+    void (*puts_lost)(void *context, struct driver_peer *peer, uint64_t flow, uint32_t count);
     /* A peer cannot be reached any more (error: -EHOSTDOWN, -ENETDOWN): every put in flight to it
      * has been or will be completed with that error. */
     void (*peer_down)(void *context, struct driver_peer *peer, int error);

@@ -13,7 +13,7 @@
  *   -EINVAL       an argument makes no sense            -ESTALE      the handle's region is gone (freed, or its daemon restarted)
  *   -ETIMEDOUT    not within the time allowed           -EOWNERDEAD  a process that this call needs has ended
  *   -EACCES       not yours: wrong key, other user      -EHOSTDOWN   a node cannot be reached, or its daemon has gone
- *   -EDQUOT       a quota of the configuration is full  -ENETDOWN    no rail leads there any more
+ *   -EDQUOT       a quota of the configuration is full  -ENETDOWN    no rail leads there any more, or it was lost with data on it
  *   -EBUSY        still running or in use; node drains  -EAGAIN      a ring is full: wait for earlier starts first
  *   -ENOMEM       no memory here                        -ECONNREFUSED  no tcad answers at the socket
  *   -EOVERFLOW    offsets beyond 63 bits                -E2BIG       a layout with too many parts
@@ -503,7 +503,13 @@ TCA_API int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns);
  *
  * When a rail to a node is lost and another one leads there, the plan moves to that one by itself,
  * unless it has asked for the first. A start that runs then ends with -ENETDOWN or the like, for
- * nobody knows what of it has landed; later ones go on, and their receipts say over which rail. */
+ * nobody knows what of it has landed; later ones go on, and their receipts say over which rail.
+ *
+ * A start that is complete here may still be on its way (TCA_PLAN_LANDED waits for that). If the
+ * rail is lost first and nobody knows whether it has arrived, every plan of the session that puts to
+ * that node over this rail on the same channel breaks: starting, testing or waiting for it gives
+ * -ENETDOWN, and the text names node, rail and number of puts. Nothing that is started later
+ * overtakes what was lost. A plan that was freed meanwhile cannot tell: the daemon's log does. */
 TCA_API int tca_start(struct tca_plan *plan);
 
 /* Whether the last start is complete here (the source may be written again, and see

@@ -76,6 +76,7 @@ struct tca_plan {
     enum plan_state state;
     int broken;     /* 0, or why it cannot be started */
     int ending;     /* 0, or what ends the start that runs, once session->ending is looked at */
+    bool lossy;     /* broken, and what its last start has put may not have landed */
     bool slow;      /* a start is more than copies that end in it */
     uint32_t flags; /* TCA_PLAN_* */
     uint32_t id;

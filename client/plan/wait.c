@@ -143,12 +143,12 @@ static int look_once(struct tca *session, const struct patience *patience)
  * puts to has gone, and only that. */
 static int result_of(const struct tca_plan *plan)
 {
-    if (plan->last_status == 0)
-        return 1;
     if (has_events(plan->session))
         session_drain(plan->session);
+    if (plan->last_status == 0 && !plan->lossy)
+        return 1;
     char fault[256] = "", name[PLAN_TEXT_BYTES];
-    if (plan->daemon_count > 0)
+    if (plan->daemon_count > 0 && !plan->lossy)
         driver_fault_text((enum rail)plan->entry.rail, plan->entry.fault, fault, sizeof(fault));
     return error_set(
         plan->broken ? plan->broken : plan->last_status, "start %llu of %s failed: %s%s%s",

@@ -22,48 +22,6 @@ enum {
     ROUSE_MAX = 64,  /* sessions that are looked at again when something has woken us */
 };
 
-/* ---- landing of notifications, loss of peers: called by drivers on the engine's thread ---- */
-
-struct peer_down_post {
-    struct engine *engine;
-    struct driver_peer *peer;
-    int error;
-};
-
-static void loss_known(struct engine *engine, void *context)
-{
-    engine->losses--;
-}
-
-static void peer_down_on_loop(void *context)
-{
-    struct peer_down_post *post = context;
-    struct engine *engine = post->engine;
-    engine->events.peer_down(engine->events.context, post->peer, post->error);
-    free(post);
-    if (engine->running) /* behind the orders about its plans */
-        engine_call(engine, loss_known, NULL, NULL);
-}
-
-static void driver_peer_down(void *context, struct driver_peer *peer, int error)
-{
-    struct engine *engine = context;
-    struct peer_down_post *post = malloc(sizeof *post);
-    if (!post)
-        return; /* its plans fail one by one instead */
-    *post = (struct peer_down_post){engine, peer, error};
-    if (loop_post(engine->loop, peer_down_on_loop, post) < 0)
-        free(post);
-    else
-        engine->losses++;
-}
-
-/* The token of every landing in the daemon is the notification that it raises. */
-static void driver_notified(void *context, uint64_t token)
-{
-    engine_landed((struct engine_landing *)(uintptr_t)token);
-}
-
 /* ---- calls from the loop ---- */
 
 static void call_done(void *context)
@@ -289,11 +247,7 @@ int engine_add_driver(struct engine *engine, const struct driver_ops *ops,
                       const struct driver_config *config)
 {
     struct engine_driver *slot = &engine->drivers[ops->rail];
-    struct driver_events events = {
-        .notified = driver_notified,
-        .peer_down = driver_peer_down,
-        .context = engine,
-    };
+    const struct driver_events events = engine_driver_events(engine);
     assert(!engine->running && !slot->driver);
     int r = ops->probe(config, &slot->caps);
     if (r < 0)

@@ -32,6 +32,8 @@ struct engine_config {
 struct engine_events {
     /* A client broke the rules of its rings: why is static. */
     void (*session_broken)(void *context, uint64_t session, const char *why);
+    /* As in drivers/driver.h; before peer_down(), and no start is taken in between. */
+    void (*puts_lost)(void *context, struct driver_peer *peer, uint64_t flow, uint32_t count);
     /* A driver has lost a peer. */
     void (*peer_down)(void *context, struct driver_peer *peer, int error);
     void *context;

@@ -97,6 +97,9 @@ bool engine_session_detach_step(struct engine_session *session);
 /* It has broken the rules: why is static. */
 void engine_session_break(struct engine_session *session, const char *why);
 
+/* engine_events.c */
+struct driver_events engine_driver_events(struct engine *engine);
+
 /* engine_bounce.c */
 unsigned engine_bounces_poll(struct engine_session *session);
 void engine_landed(struct engine_landing *landing);

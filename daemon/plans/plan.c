@@ -115,6 +115,7 @@ static void tell_broken(struct plan *plan)
     event.plan = plan->id;
     event.status = status_to_wire(plan->error);
     event.text = plan->error_text;
+    event.lost = plan->lossy;
     session_event(plan->session, &event);
 }
 

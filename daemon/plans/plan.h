@@ -27,6 +27,7 @@
 #include "drivers/driver.h"
 #include "proto/handle.h"
 #include "proto/lane.h"
+#include "proto/segment.h"
 #include "proto/tca.pb-c.h"
 
 struct binding;
@@ -163,6 +164,7 @@ struct plan {
     enum seat wanted_seat;
     enum way wanted_way;
     bool landed; /* a start is complete when its puts have landed */
+    bool lossy;  /* broken because puts of former starts are lost */
     uint64_t timeout_ns;
 
     uint32_t chain_count, step_count, unit_count;
@@ -217,6 +219,14 @@ void plans_remote_region_gone(struct tcad *tcad, uint32_t node, uint64_t region)
 void plans_session_gone(struct tcad *tcad, uint32_t node, uint64_t session, int error);
 void plans_node_gone(struct tcad *tcad, uint32_t node);
 void plans_link_gone(struct tcad *tcad, uint32_t node, enum rail rail, int error);
+/* The link is about to be lost, and of what was put over it in this flow so many puts that were
+ * complete here. Plans that could overtake these on another rail break, whichever of them it was. */
+void plans_puts_lost(struct tcad *tcad, const struct link *link, uint64_t flow, uint32_t count);
+/* The flow of a driver that puts of a session on this channel are in. */
+static inline uint64_t plan_flow(uint64_t session, uint32_t channel)
+{
+    return session * CHANNELS + channel;
+}
 
 void plan_break(struct plan *plan, int error, const char *text);
 /* Of a plan with an error: it is broken from now on. */

@@ -20,7 +20,7 @@ static int prepare_unit(struct plan *plan, struct plan_unit *unit)
     enum rail rail = unit->driver->ops->rail;
     struct driver_put_args args = {
         .peer = unit->link->peer,
-        .flow = plan->session_id * CHANNELS + plan->channel,
+        .flow = plan_flow(plan->session_id, plan->channel),
         .region = unit->source ? unit->source->on[rail] : NULL,
         .offset_bytes = unit->source_offset,
         .layout = unit->source_layout,

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/base/log.h"
 #include "daemon/plans/binding.h"
 #include "daemon/plans/plan.h"
 #include "daemon/sessions/region.h"
@@ -185,6 +186,36 @@ static bool lose_link(const struct news *news, void *user)
              news->key.node);
     plan_break(plan, news->error, text);
     return true;
+}
+
+static bool puts_over(const struct plan *plan, const struct link *link)
+{
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        if (plan->units[i].node == link->node && plan->units[i].link &&
+            plan->units[i].link->rail == link->rail)
+            return true;
+    return false;
+}
+
+void plans_puts_lost(struct tcad *tcad, const struct link *link, uint64_t flow, uint32_t count)
+{
+    const uint64_t id = flow / CHANNELS;
+    const uint32_t channel = (uint32_t)(flow % CHANNELS);
+    struct session *session = session_find(tcad, id);
+    char text[128];
+    snprintf(text, sizeof text,
+             "rail %s to node %" PRIu32 " was lost with %" PRIu32 " puts of channel %" PRIu32
+             " that were complete and may not have arrived",
+             rail_name(link->rail), link->node, count, channel);
+    log_warning(NULL, "session %" PRIu64 ": %s", id, text);
+    for (struct plan *plan = session ? session->plan_list : NULL; plan;
+         plan = plan->next_of_session) {
+        if (plan->channel != channel || !plan->committed || plan->error < 0 ||
+            !puts_over(plan, link))
+            continue;
+        plan->lossy = true;
+        plan_break(plan, -ENETDOWN, text);
+    }
 }
 
 void plans_region_gone(struct region *region)

@@ -227,6 +227,18 @@ void links_down(struct links *links, uint32_t node)
     }
 }
 
+const struct link *links_of_peer(const struct links *links, const struct driver_peer *peer)
+{
+    const struct link *link = links->ending; /* that one, and not another at the same place since */
+    while (link && link->peer != peer)
+        link = link->next;
+    if (link)
+        return link;
+    for (link = links->first; link && link->peer != peer;)
+        link = link->next;
+    return link;
+}
+
 int links_lost(struct links *links, const struct driver_peer *peer, enum rail *ret_rail)
 {
     for (const struct link *link = links->ending; link; link = link->next)

@@ -46,6 +46,8 @@ const char *links_why_not(const struct tcad *tcad, enum rail rail, uint32_t node
 void links_up(struct links *links, uint32_t node, size_t rail_count,
               Tca__RailAddress *const *rails);
 void links_down(struct links *links, uint32_t node);
+/* The link that a driver's peer belongs to: NULL, or one that may be dead and about to go. */
+const struct link *links_of_peer(const struct links *links, const struct driver_peer *peer);
 /* The link that a driver's peer belongs to is dead from now on: its node, or -1 when it was so
  * already. */
 int links_lost(struct links *links, const struct driver_peer *peer, enum rail *ret_rail);

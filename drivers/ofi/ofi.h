@@ -20,8 +20,8 @@
  * A connection that breaks takes with it what was on its way: when the provider says so, or no count
  * has come for a while, the sender asks for it (SYNC), and sends again what comes after it. The
  * answer says all, because by then no earlier connection can deliver anything: a provider has one at
- * a time between two endpoints, and what it reports is in the order of the arrival. A peer that is
- * given up takes with it, unsaid, what was complete and not yet counted.
+ * a time between two endpoints, and what it reports is in the order of the arrival. When a peer is
+ * given up, its owner is told how many puts of which flows were complete and not yet counted.
  *
  * Order: the puts of one flow to a peer are posted in order, and the receiver works on units in
  * order, so a notification never overtakes data as long as the provider keeps writes in order. Where

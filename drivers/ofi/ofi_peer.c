@@ -157,6 +157,34 @@ void ofi_peer_doom(struct ofi_driver *ofi, struct ofi_peer *peer, int error)
     ofi_peer_activate(ofi, peer);
 }
 
+/* Of the flow of this unit, from it on. Each is told of once. */
+static uint32_t take_lost(struct ofi_link *link, uint64_t first)
+{
+    const uint64_t flow = link->units[first % OFI_WINDOW].flow;
+    uint32_t count = 0;
+    for (uint64_t at = first; at != link->sent; at++) {
+        struct ofi_unit *unit = &link->units[at % OFI_WINDOW];
+        if (!unit->done || unit->flow != flow)
+            continue;
+        unit->done = false;
+        count++;
+    }
+    return count;
+}
+
+/* An owner that has given the peer up itself knows. */
+static void tell_lost(struct ofi_driver *ofi, struct ofi_peer *peer)
+{
+    const struct driver_events *events = &ofi->driver.events;
+    struct ofi_link *link = &peer->link;
+    for (uint64_t at = link->counted; at != link->sent && !peer->told && events->puts_lost; at++) {
+        const struct ofi_unit *unit = &link->units[at % OFI_WINDOW];
+        if (unit->done)
+            events->puts_lost(events->context, (struct driver_peer *)peer, unit->flow,
+                              take_lost(link, at));
+    }
+}
+
 static void forget_units(struct ofi_link *link, int error)
 {
     for (uint64_t at = link->counted; at != link->sent; at++) {
@@ -178,6 +206,7 @@ void ofi_peer_bury(struct ofi_driver *ofi, struct ofi_peer *peer)
 {
     struct ofi_put *put;
     orphan_writes(peer);
+    tell_lost(ofi, peer);
     forget_units(&peer->link, peer->error);
     while ((put = ofi_put_next(peer))) {
         flows_remove(&peer->flows, &put->place);

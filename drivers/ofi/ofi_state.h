@@ -130,6 +130,8 @@ struct ofi_unit {
     uint32_t length_bytes;
     uint32_t offset; /* SEGMENT: in the ring and in the mirror */
     bool piece;
+    bool done;     /* the last one of a put that is done already */
+    uint64_t flow; /* of that put */
 };
 
 /* The sender's side of a link. */

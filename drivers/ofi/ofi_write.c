@@ -253,8 +253,11 @@ static int send_last(struct ofi_driver *ofi, struct ofi_put *put, uint64_t left)
     segment->landing_key = put->landing_key;
     segment->position_bytes = length > 0 ? put->posted_bytes : 0;
     segment->landing = put->landing;
-    if (length == left)
+    if (length == left) {
         segment->flags = OFI_SEGMENT_LAST | (unit.put ? OFI_SEGMENT_ASK : 0);
+        unit.done = !unit.put;
+        unit.flow = put->place.flow;
+    }
     if (put->packer && length > 0)
         copy_program_pack(put->packer, segment + 1, put->base, put->posted_bytes, length);
     else if (copied && length > 0)

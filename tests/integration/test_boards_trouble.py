@@ -11,7 +11,7 @@ import tempfile
 import time
 
 import harness
-from boards import Boards
+from boards import COSTS, Boards
 from harness import Stream, until
 
 DESCRIPTORS = 1024
@@ -175,17 +175,6 @@ class StuckNeighbour(Boards):
             self.goes_on()
         self.assertIsNone(self.ring_of_two[0].end())
         self.assertNotEqual(self.calibrating.wait(harness.DEADLINE_S), 0)
-
-
-COSTS = """tcad-cost 5
-shm.client.latency_ns = 1
-shm.client.hop_ns = 0
-peach2.daemon.latency_ns = 4000
-peach2.daemon.hop_ns = 3000
-ofi.daemon.latency_ns = 9000
-ofi.daemon.hop_ns = 0
-""" + "".join(f"{way}.{name} = 1\n" for way in ("shm.client", "peach2.daemon", "ofi.daemon")
-              for name in ("descriptor_ns", "block_ns", "small_bytes_per_ns", "large_bytes_per_ns"))
 
 
 class Far(Boards):

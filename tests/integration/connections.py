@@ -1,0 +1,49 @@
+"""Connections of other processes, in the hand of a test."""
+
+import ctypes
+import os
+import socket
+import struct
+
+PIDFD_OPEN, PIDFD_GETFD = 434, 438
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def sockets_of(pid):
+    """Its sockets, as ours."""
+    pidfd = LIBC.syscall(PIDFD_OPEN, pid, 0)
+    try:
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            try:
+                if os.readlink(f"/proc/{pid}/fd/{name}").startswith("socket:"):
+                    fd = LIBC.syscall(PIDFD_GETFD, pidfd, int(name), 0)
+                    if fd >= 0:
+                        with socket.socket(fileno=fd) as own:
+                            yield own
+            except FileNotFoundError:
+                pass
+    finally:
+        os.close(pidfd)
+
+
+def reset(connection):
+    """Its process finds it at an end, and closes it: the other end is told by a RST, and what was on its way either way is lost."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.shutdown(socket.SHUT_RD)
+
+
+def rail_port(node):
+    """Where its ofi rail listens."""
+    rail = next(rail for rail in node.tcactl("status")["rails"] if rail["rail"] == "ofi")
+    return int(rail["address"].rsplit(":", 1)[1])
+
+
+def connections_of(node, ports):
+    """Its connections to these ports, and from them."""
+    for each in sockets_of(node.process.pid):
+        try:
+            ends = (each.getsockname(), each.getpeername()) if each.family == socket.AF_INET else ()
+        except OSError:
+            continue  # it listens, or has ended meanwhile
+        if any(end[1] in ports for end in ends):
+            yield each
