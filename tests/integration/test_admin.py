@@ -83,5 +83,23 @@ class Versions(harness.Case):
         self.assertIn("another release", said)
 
 
+class Reload(harness.Case):
+    def test_the_age_of_an_added_node(self):
+        """It has none before it was first spoken to, and never the daemon's."""
+        node = self.cluster(1)[0]
+        harness.until(lambda: node.tcactl("status")["daemon"]["uptime_s"] > 2, "the daemon has an age")
+        with open(node.cluster.file, "a", encoding="ascii") as file:
+            file.write(f"late id=1 address={harness.ADDRESS}:{next(harness.PORTS)} subcluster=s0\n")
+        before = node.tcactl("status")["daemon"]["uptime_s"]
+        node.tcactl("reload")
+        ages = []
+        for _ in range(2):
+            ages += [entry["since_s"] for entry in node.tcactl("nodes")["nodes"] if entry["name"] == "late"]
+            self.assertNotEqual(node.tcactl_raw("ping", "late").returncode, 0, "nobody is there")
+        after = node.tcactl("status")["daemon"]["uptime_s"]
+        self.assertIsNone(ages[0])
+        self.assertLessEqual(ages[1], after - before)
+
+
 if __name__ == "__main__":
     harness.main()
