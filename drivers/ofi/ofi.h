@@ -79,6 +79,10 @@ uint64_t ofi_memory_remote(const struct ofi_driver *ofi, const struct ofi_memory
 /* Memory of our own, registered; fd < 0: anonymous, else a mapping of that. */
 int ofi_region_new(struct ofi_driver *ofi, int fd, uint64_t length_bytes, uint64_t access,
                    struct ofi_region **ret_region);
+/* It ends: its key is not known any more. */
+void ofi_region_forget(struct ofi_driver *ofi, struct ofi_region *region);
+/* Whether a region has this key that somebody was told of. */
+bool ofi_region_known(struct ofi_driver *ofi, uint64_t key);
 int ofi_region_add(struct driver *driver, const struct driver_memory *memory,
                    struct driver_region **ret_region);
 void ofi_region_remove(struct driver *driver, struct driver_region *region);

@@ -56,6 +56,7 @@ void ofi_bury(struct ofi_driver *ofi, struct ofi_region *region)
     struct ofi_grave *grave;
     if (!region)
         return;
+    ofi_region_forget(ofi, region);
     while (!(grave = malloc(sizeof(*grave))))
         sched_yield();
     /* Replacing a mapping by one of the same kind needs no memory but for its own description. */
@@ -276,8 +277,7 @@ void ofi_revoke(struct ofi_driver *ofi, const struct ofi_message *message)
     struct ofi_message answer = {
         .type = OFI_REVOKED, .to = message->from.cookie, .number = message->number};
     struct ofi_name *name;
-    const uint32_t count =
-        message->key_count < OFI_MESSAGE_KEYS ? message->key_count : OFI_MESSAGE_KEYS;
+    const uint32_t count = ofi_message_keys(message);
     for (uint32_t i = 0; i < count; i++)
         ofi_puts_revoke(ofi, &message->from.cookie, message->keys[i]);
     for (uint32_t index = 0; index < OFI_LINKS_MAX; index++) {

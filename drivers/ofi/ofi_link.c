@@ -78,8 +78,8 @@ void ofi_link_broken(struct ofi_driver *ofi, struct ofi_peer *peer)
     ofi_peer_activate(ofi, peer);
 }
 
-/* Something was lost. Some providers drop the connection when a key is not good: it will not become
- * so, and what is first is not tried for ever. */
+/* Something was lost. Some providers drop the connection when a place is not good although its key
+ * is: it will not become so, and what is first is not tried for ever. */
 static void count_break(struct ofi_driver *ofi, struct ofi_peer *peer)
 {
     struct ofi_link *link = &peer->link;
@@ -114,6 +114,22 @@ static int say_hello(struct ofi_driver *ofi, struct ofi_peer *peer)
     return ofi_message_send(ofi, peer->name, &hello);
 }
 
+/* Some providers drop the connection when a key is not good: the first ones that it may have been. */
+static void name_keys(const struct ofi_link *link, struct ofi_message *sync)
+{
+    for (uint64_t at = link->counted; at != link->sent && sync->key_count < OFI_MESSAGE_KEYS;
+         at++) {
+        const struct ofi_unit *unit = &link->units[at % OFI_WINDOW];
+        uint32_t i = 0;
+        if (!unit->piece || unit->put->stale)
+            continue;
+        while (i < sync->key_count && sync->keys[i] != unit->put->key)
+            i++;
+        if (i == sync->key_count)
+            sync->keys[sync->key_count++] = unit->put->key;
+    }
+}
+
 static int ask(struct ofi_driver *ofi, struct ofi_peer *peer)
 {
     struct ofi_link *link = &peer->link;
@@ -127,6 +143,7 @@ static int ask(struct ofi_driver *ofi, struct ofi_peer *peer)
         .number = link->question,
         .secret = link->secret,
     };
+    name_keys(link, &sync);
     return ofi_message_send(ofi, peer->name, &sync);
 }
 
@@ -307,6 +324,8 @@ void ofi_link_synced(struct ofi_driver *ofi, const struct ofi_message *message)
     heard(peer);
     peer->blocked = OFI_RUNNING;
     count(ofi, peer, message->count);
+    for (uint32_t i = 0; i < ofi_message_keys(message); i++)
+        ofi_puts_revoke(ofi, &peer->address.cookie, message->keys[i]);
     if (link->again != link->sent)
         count_break(ofi, peer);
 }

@@ -115,6 +115,37 @@ static int map(int fd, struct ofi_region *region, uint64_t length_bytes)
     return 0;
 }
 
+static void remember(struct ofi_driver *ofi, struct ofi_region *region)
+{
+    struct ofi_region **first = &ofi->regions[ofi_key_bucket(fi_mr_key(region->memory.mr))];
+    pthread_mutex_lock(&ofi->regions_lock);
+    region->link_of_key = first;
+    region->next_of_key = *first;
+    if (*first)
+        (*first)->link_of_key = &region->next_of_key;
+    *first = region;
+    pthread_mutex_unlock(&ofi->regions_lock);
+}
+
+void ofi_region_forget(struct ofi_driver *ofi, struct ofi_region *region)
+{
+    pthread_mutex_lock(&ofi->regions_lock);
+    *region->link_of_key = region->next_of_key;
+    if (region->next_of_key)
+        region->next_of_key->link_of_key = region->link_of_key;
+    pthread_mutex_unlock(&ofi->regions_lock);
+}
+
+bool ofi_region_known(struct ofi_driver *ofi, uint64_t key)
+{
+    pthread_mutex_lock(&ofi->regions_lock);
+    const struct ofi_region *region = ofi->regions[ofi_key_bucket(key)];
+    while (region && (!region->told || fi_mr_key(region->memory.mr) != key))
+        region = region->next_of_key;
+    pthread_mutex_unlock(&ofi->regions_lock);
+    return region;
+}
+
 int ofi_region_new(struct ofi_driver *ofi, int fd, uint64_t length_bytes, uint64_t access,
                    struct ofi_region **ret_region)
 {
@@ -134,6 +165,7 @@ int ofi_region_new(struct ofi_driver *ofi, int fd, uint64_t length_bytes, uint64
         free(region);
         return r;
     }
+    remember(ofi, region);
     *ret_region = region;
     return 0;
 }

@@ -225,6 +225,7 @@ int ofi_open_driver(const struct driver_config *config, const struct driver_even
     ofi->graves_last = &ofi->graves;
     pthread_mutex_init(&ofi->graves_lock, NULL);
     pthread_mutex_init(&ofi->names_lock, NULL);
+    pthread_mutex_init(&ofi->regions_lock, NULL);
     getrandom(ofi->link_epochs, sizeof(ofi->link_epochs), 0);
     getrandom(ofi->source_epochs, sizeof(ofi->source_epochs), 0);
 
@@ -292,6 +293,7 @@ void ofi_close(struct driver *driver)
     free(ofi->landings.entries);
     ofi_filter_deinit(ofi);
     pthread_mutex_destroy(&ofi->names_lock);
+    pthread_mutex_destroy(&ofi->regions_lock);
     pthread_mutex_destroy(&ofi->graves_lock);
     free(ofi);
 }

@@ -54,18 +54,12 @@ static uint32_t descriptors(const struct ofi_driver *ofi, const struct ofi_put *
 
 /* ---- what leads to memory that the peer may free ---- */
 
-static struct ofi_put **bucket(struct ofi_driver *ofi, uint64_t key)
-{
-    return &ofi->keys[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 52];
-}
-static_assert(OFI_KEY_BUCKETS == 1 << 12, "bits of the hash");
-
 static void enlist(struct ofi_driver *ofi, struct ofi_put *put)
 {
     const struct ofi_link *link = &put->peer->link;
     for (unsigned i = 0; i < OFI_REVOKED_KEPT; i++)
         put->stale |= link->revoked[i] == put->key && put->key != 0;
-    put->link_of_key = bucket(ofi, put->key);
+    put->link_of_key = &ofi->keys[ofi_key_bucket(put->key)];
     put->next_of_key = *put->link_of_key;
     if (put->next_of_key)
         put->next_of_key->link_of_key = &put->next_of_key;
@@ -84,7 +78,7 @@ static void delist(struct ofi_put *put)
 /* What is wholly posted has gone, and may have arrived: it ends as it would. */
 void ofi_puts_revoke(struct ofi_driver *ofi, const struct ofi_secret *cookie, uint64_t key)
 {
-    for (struct ofi_put *put = *bucket(ofi, key); put; put = put->next_of_key) {
+    for (struct ofi_put *put = ofi->keys[ofi_key_bucket(key)]; put; put = put->next_of_key) {
         if (put->key != key || !ofi_same(&put->peer->address.cookie, cookie))
             continue;
         put->stale = true;

@@ -136,23 +136,26 @@ static int welcome(struct ofi_driver *ofi, struct ofi_source *source)
     return r;
 }
 
-/* Best effort: who does not hear it asks again, or gives up after a while. */
-static void answer(struct ofi_driver *ofi, const struct ofi_message *question, uint16_t type,
-                   int error, uint64_t count)
+static struct ofi_message answer_to(const struct ofi_message *question, uint16_t type, int error)
 {
-    struct ofi_name *name;
-    struct ofi_message message = {
+    return (struct ofi_message){
         .type = type,
         .to = question->from.cookie,
         .link = question->link,
         .link_epoch = question->link_epoch,
         .number = question->number,
         .status = status_to_wire(error),
-        .count = count,
     };
+}
+
+/* Best effort: who does not hear it asks again, or gives up after a while. */
+static void answer(struct ofi_driver *ofi, const struct ofi_message *question,
+                   const struct ofi_message *message)
+{
+    struct ofi_name *name;
     if (ofi_name_take(ofi, &question->from, &name) < 0)
         return;
-    ofi_message_send(ofi, name, &message);
+    ofi_message_send(ofi, name, message);
     ofi_name_give(ofi, name);
 }
 
@@ -173,7 +176,8 @@ void ofi_source_hello(struct ofi_driver *ofi, const struct ofi_message *message)
         r = source_new(ofi, message, (uint32_t)place, &source);
     }
     if (r < 0) {
-        answer(ofi, message, OFI_WELCOME, r, 0);
+        const struct ofi_message refusal = answer_to(message, OFI_WELCOME, r);
+        answer(ofi, message, &refusal);
         return;
     }
     ofi_ghosts_gone(ofi, &message->from);
@@ -199,7 +203,12 @@ void ofi_source_bye(struct ofi_driver *ofi, const struct ofi_message *message)
 void ofi_source_sync(struct ofi_driver *ofi, const struct ofi_message *message)
 {
     const struct ofi_source *source = find(ofi, message);
-    answer(ofi, message, OFI_SYNCED, source ? 0 : -ESTALE, source ? source->counted : 0);
+    struct ofi_message synced = answer_to(message, OFI_SYNCED, source ? 0 : -ESTALE);
+    synced.count = source ? source->counted : 0;
+    for (uint32_t i = 0; source && i < ofi_message_keys(message); i++)
+        if (!ofi_region_known(ofi, message->keys[i]))
+            synced.keys[synced.key_count++] = message->keys[i];
+    answer(ofi, message, &synced);
 }
 
 /* ---- credits ---- */

@@ -29,8 +29,9 @@ struct ofi_memory {
 struct ofi_region {
     struct ofi_memory memory;
     uint64_t mapped_bytes;
-    bool others; /* it is a mapping of theirs */
-    bool told;   /* somebody may know the key */
+    bool others;                                   /* it is a mapping of theirs */
+    bool told;                                     /* somebody may know the key */
+    struct ofi_region *next_of_key, **link_of_key; /* until it has ended; in the driver's table */
 };
 
 /* A region that has ended. */
@@ -310,7 +311,9 @@ struct ofi_driver {
     bool wide_data;          /* remote completion data has 64 bits */
     _Atomic uint64_t forged; /* completions and messages that no peer can have sent */
     struct ofi_put *keys[OFI_KEY_BUCKETS];
-    struct ofi_peer active; /* head of the list */
+    pthread_mutex_t regions_lock;
+    struct ofi_region *regions[OFI_KEY_BUCKETS]; /* by key; under the lock */
+    struct ofi_peer active;                      /* head of the list */
 
     /* Freed memory. */
     pthread_mutex_t graves_lock;
@@ -322,6 +325,12 @@ struct ofi_driver {
     struct ofi_source *ghosts;
     _Atomic uint64_t grave_count, grave_bytes;
 };
+
+static inline unsigned ofi_key_bucket(uint64_t key)
+{
+    return (unsigned)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 52);
+}
+static_assert(OFI_KEY_BUCKETS == 1 << 12, "bits of the hash");
 
 static inline struct ofi_driver *ofi_of(struct driver *driver)
 {

@@ -160,8 +160,9 @@ enum {
     OFI_HELLO = 1,
     OFI_WELCOME = 2,
     OFI_BYE = 3,
-    OFI_SYNC = 4,    /* how many units of this link do you have? */
-    OFI_SYNCED = 5,  /* so many: what came before the question has been worked on, or is lost */
+    OFI_SYNC = 4,    /* how many units of this link do you have, and do you know these keys? */
+    OFI_SYNCED = 5,  /* so many: what came before the question has been worked on, or is lost; and
+                        these keys are not known */
     OFI_REVOKE = 6,  /* nothing more to where these keys lead, please */
     OFI_REVOKED = 7, /* nothing will come behind this */
     OFI_MESSAGE_KEYS = 8,
@@ -178,13 +179,18 @@ struct ofi_message {
     uint32_t ring_bytes;             /* WELCOME */
     uint32_t segment_bytes;          /* WELCOME: the largest, header and payload */
     uint32_t status;                 /* WELCOME, SYNCED: wire status */
-    uint32_t key_count;              /* REVOKE */
+    uint32_t key_count;              /* SYNC, SYNCED, REVOKE */
     uint64_t number;                 /* SYNC, SYNCED, REVOKE, REVOKED: the asker's */
     uint64_t count;                  /* SYNCED */
     uint64_t address;                /* HELLO: of the link's mail; WELCOME: of the ring */
     uint64_t key;                    /* likewise */
     struct ofi_secret secret;        /* HELLO: of the mail; WELCOME, BYE, SYNC: of the ring */
-    uint64_t keys[OFI_MESSAGE_KEYS]; /* REVOKE */
+    uint64_t keys[OFI_MESSAGE_KEYS]; /* likewise */
     struct ofi_address from;         /* of the sender of this message */
 };
 static_assert(sizeof(struct ofi_message) == 336, "wire format");
+
+static inline uint32_t ofi_message_keys(const struct ofi_message *message)
+{
+    return message->key_count < OFI_MESSAGE_KEYS ? message->key_count : OFI_MESSAGE_KEYS;
+}

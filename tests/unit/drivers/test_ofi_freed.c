@@ -145,6 +145,84 @@ Test(ofi_freed, while_a_peer_puts, .timeout = 300)
         side_close(&sides[i]);
 }
 
+/* ---- a key that leads nowhere ---- */
+
+/* To the beginning of the region, with this bit of the key changed. */
+static struct driver_put *put_to(struct driver_landing **ret_landing, const struct layout *layout,
+                                 uint64_t wrong)
+{
+    uint8_t bytes[LANDING_MAX_BYTES];
+    struct ofi_blob blob;
+    size_t count;
+    struct driver_put *put;
+    struct driver_put_info info;
+    struct driver_landing_args landing_args = {
+        .region = sides[1].region, .layout = layout, .notify = true, .token = wrong};
+    struct driver *from = sides[0].driver, *to = sides[1].driver;
+    cr_assert(to->ops->landing_new(to, &landing_args, ret_landing, bytes, &count) == 0);
+    memcpy(&blob, bytes, sizeof(blob));
+    blob.key ^= wrong;
+    struct driver_put_args args = {.peer = peer,
+                                   .flow = wrong,
+                                   .region = sides[0].region,
+                                   .layout = layout,
+                                   .landing = &blob,
+                                   .landing_bytes = sizeof(blob),
+                                   .target_layout = layout};
+    cr_assert(from->ops->put_prepare(from, &args, &put, &info) == 0);
+    return put;
+}
+
+Test(ofi_freed, unknown_key, .timeout = 120)
+{
+    enum { BYTES = 3 << 20, PUTS = 4 };
+    uint8_t address[ADDRESS_MAX_BYTES];
+    struct driver_landing *landings[PUTS];
+    struct driver_put *puts[PUTS];
+    struct op ops[PUTS];
+    struct layout *layout;
+    for (unsigned i = 0; i < 2; i++)
+        cr_assert(side_open(&sides[i], "ofi", 0, BYTES) == 0);
+    size_t bytes = (size_t)sides[1].driver->ops->address(sides[1].driver, address);
+    cr_assert(sides[0].driver->ops->peer_connect(sides[0].driver, address, bytes, &peer) == 0);
+    cr_assert(layout_contiguous(BYTES, &layout) == 0);
+    memset(sides[0].memory, 0xbb, BYTES);
+    for (unsigned i = 0; i < PUTS; i++)
+        puts[i] = put_to(&landings[i], layout, i % 2);
+    for (unsigned round = 0; round < 3; round++) {
+        sides[1].notified_count = 0;
+        for (unsigned i = 0; i < PUTS; i++) {
+            op_init(&ops[i]);
+            const int r = post(&sides[0], &sides[1], puts[i], &ops[i]);
+            cr_assert(r == (i % 2 && round > 0 ? -ESTALE : 0), "round %u, put %u: %d", round, i, r);
+        }
+        for (unsigned i = 0; i < PUTS; i++) {
+            if (i % 2 && round > 0)
+                continue;
+            cr_assert(pump_until(&sides[0], &sides[1], &ops[i].done, 1), "put %u hangs", i);
+            cr_assert(ops[i].status == (i % 2 ? -ESTALE : 0), "put %u: %d", i, ops[i].status);
+            /* What goes with the connection is sent once more, not time and again. */
+            cr_assert(ops[i].op.retries <= 2 * BYTES / OFI_PIECE_BYTES, "put %u: %u retries", i,
+                      ops[i].op.retries);
+        }
+        cr_assert(pump_until(&sides[0], &sides[1], &sides[1].notified_count, PUTS / 2));
+        pump_rounds(&sides[0], &sides[1], 1000);
+        cr_assert(sides[1].notified_count == PUTS / 2, "notified of what is not there");
+    }
+    for (unsigned i = 0; i < BYTES; i++)
+        cr_assert(sides[1].memory[i] == 0xbb);
+    cr_assert(sides[0].downs == 0);
+    for (unsigned i = 0; i < PUTS; i++) {
+        sides[0].driver->ops->put_release(sides[0].driver, puts[i]);
+        sides[1].driver->ops->landing_free(sides[1].driver, landings[i]);
+    }
+    sides[0].driver->ops->peer_disconnect(sides[0].driver, peer);
+    pump_rounds(&sides[0], &sides[1], 100);
+    for (unsigned i = 0; i < 2; i++)
+        side_close(&sides[i]);
+    free(layout);
+}
+
 /* ---- one that sends half a write, and the rest when somebody else has memory ---- */
 
 /* The connection of the attacker, whose writes are stopped half way by a full socket. */
