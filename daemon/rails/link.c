@@ -126,7 +126,7 @@ static void fail_work(struct engine *engine, void *context)
     driver->ops->peer_fail(driver, failure->peer, -EHOSTDOWN);
 }
 
-static void bury(struct link **at)
+static void end_link(struct link **at)
 {
     struct link *link = *at;
     struct failure *failure = link->peer ? malloc(sizeof *failure) : NULL;
@@ -144,7 +144,7 @@ static void bury(struct link **at)
 void links_end(struct links *links)
 {
     while (links && links->first)
-        bury(&links->first);
+        end_link(&links->first);
 }
 
 struct links *links_free(struct links *links)
@@ -221,7 +221,7 @@ void links_down(struct links *links, uint32_t node)
 {
     for (struct link **at = &links->first; *at;) {
         if ((*at)->node == node)
-            bury(at);
+            end_link(at);
         else
             at = &(*at)->next;
     }
@@ -261,7 +261,7 @@ int links_lost(struct links *links, const struct driver_peer *peer, enum rail *r
             link->dead = true;
             link_unref(link);
         } else {
-            bury(at);
+            end_link(at);
         }
         return node;
     }

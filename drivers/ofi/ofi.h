@@ -29,7 +29,7 @@
  * delivered, and caps.ordered is false. Flows take turns, piece by piece, and a long put has only a
  * few pieces in flight.
  *
- * Memory that was freed: ofi_grave.c.
+ * Memory that was freed: ofi_quarantine.c.
  *
  * Threads: as in driver.h. Registering memory and inserting addresses may happen in any thread; the
  * endpoint is opened FI_THREAD_SAFE, and the list of addresses has a lock. Everything else belongs
@@ -87,21 +87,21 @@ int ofi_region_add(struct driver *driver, const struct driver_memory *memory,
                    struct driver_region **ret_region);
 void ofi_region_remove(struct driver *driver, struct driver_region *region);
 
-/* ofi_grave.c */
-int ofi_graves_init(struct ofi_driver *ofi);
+/* ofi_quarantine.c */
+int ofi_quarantine_init(struct ofi_driver *ofi);
 /* Before the endpoint is closed, and after it. */
-void ofi_graves_close(struct ofi_driver *ofi);
-void ofi_graves_deinit(struct ofi_driver *ofi);
+void ofi_quarantine_close(struct ofi_driver *ofi);
+void ofi_quarantine_deinit(struct ofi_driver *ofi);
 /* Any thread. Nothing is written to this memory any more: what the provider still writes goes into
  * other memory at the same address, until none can come. NULL is fine. */
-void ofi_bury(struct ofi_driver *ofi, struct ofi_region *region);
+void ofi_region_quarantine(struct ofi_driver *ofi, struct ofi_region *region);
 /* Frees what it can, and asks those whom it waits for: how many it freed. */
-int ofi_graves_settle(struct ofi_driver *ofi);
-bool ofi_graves_waiting(const struct ofi_driver *ofi);
+int ofi_quarantine_run(struct ofi_driver *ofi);
+bool ofi_quarantine_waiting(const struct ofi_driver *ofi);
 /* The source leaves the table, and may still write. It takes over the source. */
-void ofi_ghost_new(struct ofi_driver *ofi, struct ofi_source *source);
-/* A connection from this name stands that is younger than what its ghosts had. */
-void ofi_ghosts_gone(struct ofi_driver *ofi, const struct ofi_address *address);
+void ofi_departed_new(struct ofi_driver *ofi, struct ofi_source *source);
+/* A connection from this name stands that is younger than what those that were dropped had. */
+void ofi_departed_gone(struct ofi_driver *ofi, const struct ofi_address *address);
 /* Messages. */
 void ofi_revoke(struct ofi_driver *ofi, const struct ofi_message *message);
 void ofi_revoked(struct ofi_driver *ofi, const struct ofi_message *message);
@@ -143,9 +143,9 @@ void ofi_peer_fail(struct driver *driver, struct driver_peer *peer, int error);
 void ofi_peer_activate(struct ofi_driver *ofi, struct ofi_peer *peer);
 void ofi_peer_deactivate(struct ofi_peer *peer);
 /* Marks it; its puts are completed by the next progress(). */
-void ofi_peer_doom(struct ofi_driver *ofi, struct ofi_peer *peer, int error);
+void ofi_peer_mark_failed(struct ofi_driver *ofi, struct ofi_peer *peer, int error);
 /* Completes everything of a peer that is down, and tells the owner. */
-void ofi_peer_bury(struct ofi_driver *ofi, struct ofi_peer *peer);
+void ofi_peer_complete_failed(struct ofi_driver *ofi, struct ofi_peer *peer);
 
 /* ofi_link.c: the sender's side of links */
 /* Sends what its state calls for: HELLO, SYNC; gives up what says nothing for too long. */

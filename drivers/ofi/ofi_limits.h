@@ -47,8 +47,8 @@ enum {
 
     /* Memory that was freed and that the provider may still write to: so many places, so many GiB of
      * addresses (the pages are there only when they are written to). */
-    OFI_GRAVES_MAX = 16384,
-    OFI_GRAVES_MAX_GIB = 4096,
+    OFI_QUARANTINE_MAX = 16384,
+    OFI_QUARANTINE_MAX_GIB = 4096,
     /* Senders are asked to stop after so long: their owners are told at once, by another way and
      * with the reason. */
     OFI_REVOKE_MS = 1000,

@@ -42,7 +42,7 @@ static int take_index(struct ofi_driver *ofi, struct ofi_peer *peer)
             peer->link = (struct ofi_link){
                 .index = index,
                 .epoch = ++ofi->link_epochs[index],
-                .patience_ns = OFI_AGAIN_MS * MS,
+                .count_within_ns = OFI_AGAIN_MS * MS,
             };
             struct ofi_mail *mail = mail_of(ofi, &peer->link);
             mail->count = 0;
@@ -85,7 +85,7 @@ static void count_break(struct ofi_driver *ofi, struct ofi_peer *peer)
     struct ofi_link *link = &peer->link;
     struct ofi_unit *first = &link->units[link->counted % OFI_WINDOW];
     if (++link->breaks > OFI_BREAKS_MAX)
-        ofi_peer_doom(ofi, peer, -EHOSTDOWN);
+        ofi_peer_mark_failed(ofi, peer, -EHOSTDOWN);
     else if (link->breaks > OFI_BREAKS_STALE && first->piece && first->put)
         first->put->stale = true;
 }
@@ -162,12 +162,12 @@ static void send_question(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_
         /* Each try may be a connection: a dead peer must not cost the living much. */
         link->again_ns = now_ns + age_ns / 8;
     } else {
-        ofi_peer_doom(ofi, peer, -EHOSTDOWN);
+        ofi_peer_mark_failed(ofi, peer, -EHOSTDOWN);
     }
 }
 
 /* The provider connects again by itself, for ever, and says -EAGAIN meanwhile. */
-static bool hopeless(const struct ofi_peer *peer, uint64_t now_ns)
+static bool has_timed_out(const struct ofi_peer *peer, uint64_t now_ns)
 {
     const struct ofi_link *link = &peer->link;
     if (link->trouble_ns == 0)
@@ -185,7 +185,7 @@ void ofi_link_tend(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t now_n
             return;
         int r = take_index(ofi, peer);
         if (r < 0) {
-            ofi_peer_doom(ofi, peer, r);
+            ofi_peer_mark_failed(ofi, peer, r);
             return;
         }
         begin(link, OFI_LINK_ASKING, now_ns);
@@ -199,12 +199,12 @@ void ofi_link_tend(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t now_n
             return;
         }
         if (peer->requests.next != &peer->requests ||
-            (!refused && now_ns - link->heard_ns < link->patience_ns))
+            (!refused && now_ns - link->heard_ns < link->count_within_ns))
             return;
         begin_sync(peer, now_ns);
     }
-    if (hopeless(peer, now_ns)) {
-        ofi_peer_doom(ofi, peer, -EHOSTDOWN);
+    if (has_timed_out(peer, now_ns)) {
+        ofi_peer_mark_failed(ofi, peer, -EHOSTDOWN);
         return;
     }
     /* What the provider still has could overtake the question. */
@@ -247,7 +247,7 @@ void ofi_link_welcome(struct ofi_driver *ofi, const struct ofi_message *message)
     if (r == 0)
         r = ofi_region_new(ofi, -1, message->ring_bytes, FI_WRITE, &link->mirror);
     if (r < 0) {
-        ofi_peer_doom(ofi, peer, r);
+        ofi_peer_mark_failed(ofi, peer, r);
         return;
     }
     link->state = OFI_LINK_READY;
@@ -269,7 +269,7 @@ static void count(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t counte
     if (counted == link->counted)
         return;
     link->breaks = 0;
-    link->patience_ns = OFI_AGAIN_MS * MS;
+    link->count_within_ns = OFI_AGAIN_MS * MS;
     if (link->again < counted)
         link->again = counted;
     if (peer->blocked == OFI_BLOCKED_LINK)
@@ -314,13 +314,13 @@ void ofi_link_synced(struct ofi_driver *ofi, const struct ofi_message *message)
         return;
     struct ofi_link *link = &peer->link;
     if (message->status != 0 || message->count - link->counted > link->sent - link->counted) {
-        ofi_peer_doom(ofi, peer, -EHOSTDOWN); /* what has arrived cannot be known any more */
+        ofi_peer_mark_failed(ofi, peer, -EHOSTDOWN); /* what has arrived cannot be known any more */
         return;
     }
     link->state = OFI_LINK_READY;
     link->again = message->count;
-    if (link->again == link->sent && link->patience_ns < OFI_AGAIN_MAX_MS * MS)
-        link->patience_ns *= 2;
+    if (link->again == link->sent && link->count_within_ns < OFI_AGAIN_MAX_MS * MS)
+        link->count_within_ns *= 2;
     heard(peer);
     peer->blocked = OFI_RUNNING;
     count(ofi, peer, message->count);
@@ -346,7 +346,7 @@ void ofi_link_close(struct ofi_driver *ofi, struct ofi_peer *peer)
     }
     if (link->state != OFI_LINK_NONE)
         ofi->links[link->index] = NULL;
-    ofi_bury(ofi, link->mirror);
+    ofi_region_quarantine(ofi, link->mirror);
     link->mirror = NULL;
     link->state = OFI_LINK_NONE;
 }

@@ -72,7 +72,7 @@ uint64_t ofi_memory_remote(const struct ofi_driver *ofi, const struct ofi_memory
     return (uint64_t)(place - memory->base);
 }
 
-/* ---- memory that ends with ofi_bury() ---- */
+/* ---- memory that ends with ofi_region_quarantine() ---- */
 
 enum { ALIGN_BYTES = 2 << 20 }; /* so that huge pages fit */
 
@@ -149,9 +149,9 @@ bool ofi_region_known(struct ofi_driver *ofi, uint64_t key)
 int ofi_region_new(struct ofi_driver *ofi, int fd, uint64_t length_bytes, uint64_t access,
                    struct ofi_region **ret_region)
 {
-    if (atomic_load_explicit(&ofi->grave_count, memory_order_relaxed) > OFI_GRAVES_MAX ||
-        atomic_load_explicit(&ofi->grave_bytes, memory_order_relaxed) > (uint64_t)OFI_GRAVES_MAX_GIB
-                                                                            << 30)
+    if (atomic_load_explicit(&ofi->quarantine_count, memory_order_relaxed) > OFI_QUARANTINE_MAX ||
+        atomic_load_explicit(&ofi->quarantine_bytes, memory_order_relaxed) >
+            (uint64_t)OFI_QUARANTINE_MAX_GIB << 30)
         return -EBUSY; /* who wrote to what was freed does not say that it has stopped */
     struct ofi_region *region = calloc(1, sizeof(*region));
     if (!region)
@@ -181,5 +181,5 @@ int ofi_region_add(struct driver *driver, const struct driver_memory *memory,
 
 void ofi_region_remove(struct driver *driver, struct driver_region *driver_region)
 {
-    ofi_bury(ofi_of(driver), (struct ofi_region *)driver_region);
+    ofi_region_quarantine(ofi_of(driver), (struct ofi_region *)driver_region);
 }

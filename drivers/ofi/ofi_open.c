@@ -220,10 +220,10 @@ int ofi_open_driver(const struct driver_config *config, const struct driver_even
     ofi->event_fd = ofi->timer_fd = ofi->filter.fd = -1;
     ofi->landings.first_free = ofi->landings.last_free = UINT32_MAX;
     ofi->active.next_active = ofi->active.previous_active = &ofi->active;
-    ofi->dug_fd = -1;
-    ofi->dug_last = &ofi->dug;
-    ofi->graves_last = &ofi->graves;
-    pthread_mutex_init(&ofi->graves_lock, NULL);
+    ofi->freed_fd = -1;
+    ofi->freed_last = &ofi->freed;
+    ofi->quarantined_last = &ofi->quarantined;
+    pthread_mutex_init(&ofi->freed_lock, NULL);
     pthread_mutex_init(&ofi->names_lock, NULL);
     pthread_mutex_init(&ofi->regions_lock, NULL);
     getrandom(ofi->link_epochs, sizeof(ofi->link_epochs), 0);
@@ -243,7 +243,7 @@ int ofi_open_driver(const struct driver_config *config, const struct driver_even
     if (r == 0 && config->guarded)
         ofi_filter_init(ofi);
     if (r == 0)
-        r = ofi_graves_init(ofi);
+        r = ofi_quarantine_init(ofi);
     if (r == 0)
         r = ofi_region_new(ofi, -1, OFI_LINKS_MAX * sizeof(struct ofi_mail), FI_REMOTE_WRITE,
                            &ofi->mails);
@@ -267,13 +267,13 @@ void ofi_close(struct driver *driver)
 {
     struct ofi_driver *ofi = ofi_of(driver);
     ofi_sources_drop(ofi, NULL);
-    ofi_bury(ofi, ofi->mails);
-    ofi_graves_close(ofi);
+    ofi_region_quarantine(ofi, ofi->mails);
+    ofi_quarantine_close(ofi);
     /* First the endpoint: nothing is written or completed after this. Registrations that are bound
      * to it go with it. */
     ofi_memory_close(&ofi->sink);
     close_fid(ofi->endpoint);
-    ofi_graves_deinit(ofi);
+    ofi_quarantine_deinit(ofi);
     ofi_requests_deinit(ofi);
     close_fid(ofi->cq);
     close_fid(ofi->av);
@@ -294,6 +294,6 @@ void ofi_close(struct driver *driver)
     ofi_filter_deinit(ofi);
     pthread_mutex_destroy(&ofi->names_lock);
     pthread_mutex_destroy(&ofi->regions_lock);
-    pthread_mutex_destroy(&ofi->graves_lock);
+    pthread_mutex_destroy(&ofi->freed_lock);
     free(ofi);
 }

@@ -149,7 +149,7 @@ void ofi_peer_deactivate(struct ofi_peer *peer)
     peer->next_active->previous_active = peer->previous_active;
 }
 
-void ofi_peer_doom(struct ofi_driver *ofi, struct ofi_peer *peer, int error)
+void ofi_peer_mark_failed(struct ofi_driver *ofi, struct ofi_peer *peer, int error)
 {
     if (peer->error == 0)
         peer->error = error;
@@ -202,7 +202,7 @@ static void forget_units(struct ofi_link *link, int error)
     }
 }
 
-void ofi_peer_bury(struct ofi_driver *ofi, struct ofi_peer *peer)
+void ofi_peer_complete_failed(struct ofi_driver *ofi, struct ofi_peer *peer)
 {
     struct ofi_put *put;
     orphan_writes(peer);
@@ -226,5 +226,5 @@ void ofi_peer_fail(struct driver *driver, struct driver_peer *driver_peer, int e
 {
     struct ofi_peer *peer = (struct ofi_peer *)driver_peer;
     peer->told = peer->given_up = true;
-    ofi_peer_doom(ofi_of(driver), peer, error);
+    ofi_peer_mark_failed(ofi_of(driver), peer, error);
 }

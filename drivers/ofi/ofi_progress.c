@@ -196,7 +196,7 @@ static int pump_peers(struct ofi_driver *ofi, unsigned budget)
         more = peer != end;
         if (peer->error <
             0) { /* its owner is told, who may disconnect any: the list is not ours any more */
-            ofi_peer_bury(ofi, peer);
+            ofi_peer_complete_failed(ofi, peer);
             return moved + 1;
         }
         int posted = 0;
@@ -241,8 +241,8 @@ int ofi_progress(struct driver *driver, unsigned budget)
         moved += pump_peers(ofi, budget);
     if (ofi->owed)
         moved += ofi_sources_settle(ofi, moved == 0);
-    if (ofi_graves_waiting(ofi))
-        moved += ofi_graves_settle(ofi);
+    if (ofi_quarantine_waiting(ofi))
+        moved += ofi_quarantine_run(ofi);
     return moved;
 }
 
@@ -269,7 +269,7 @@ static uint64_t wake_after_ms(const struct ofi_driver *ofi)
     if (ofi->requests.recvs || !ofi->cq_has_fd || ofi_sources_hurry(ofi))
         return OFI_RETRY_MS;
     uint64_t after_ms = ofi->owed ? OFI_CREDIT_MS : 0;
-    if (after_ms == 0 && ofi_graves_waiting(ofi))
+    if (after_ms == 0 && ofi_quarantine_waiting(ofi))
         after_ms = OFI_AGAIN_MS;
     for (const struct ofi_peer *peer = ofi->active.next_active; peer != &ofi->active;
          peer = peer->next_active) {
@@ -308,7 +308,7 @@ int ofi_arm(struct driver *driver)
             (peer->link.state == OFI_LINK_READY && peer->link.again != peer->link.sent &&
              peer->blocked == OFI_RUNNING))
             return -EAGAIN;
-    if (atomic_load_explicit(&ofi->dug_any, memory_order_relaxed))
+    if (atomic_load_explicit(&ofi->freed_any, memory_order_relaxed))
         return -EAGAIN;
     set_timer(ofi, wake_after_ms(ofi));
 

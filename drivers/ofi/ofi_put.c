@@ -197,7 +197,7 @@ int ofi_put_post(struct driver *driver, struct driver_put *driver_put, struct dr
         return 0;
     }
     if (r < 0 && r != -EAGAIN)
-        ofi_peer_doom(ofi, peer, -EHOSTDOWN);
+        ofi_peer_mark_failed(ofi, peer, -EHOSTDOWN);
     flows_push(&peer->flows, &put->place);
     return 0;
 }
@@ -229,7 +229,7 @@ static int pump_again(struct ofi_driver *ofi, struct ofi_peer *peer, unsigned bu
         if (r == -EAGAIN)
             break;
         if (r < 0) {
-            ofi_peer_doom(ofi, peer, -EHOSTDOWN);
+            ofi_peer_mark_failed(ofi, peer, -EHOSTDOWN);
             break;
         }
         posted++;
@@ -247,7 +247,7 @@ static enum ofi_blocked pump_ask(struct ofi_driver *ofi, struct ofi_peer *peer)
     if (r == -EAGAIN)
         return peer->blocked;
     if (r < 0)
-        ofi_peer_doom(ofi, peer, -EHOSTDOWN);
+        ofi_peer_mark_failed(ofi, peer, -EHOSTDOWN);
     return OFI_RUNNING;
 }
 
@@ -275,7 +275,7 @@ int ofi_peer_pump(struct ofi_driver *ofi, struct ofi_peer *peer, unsigned budget
             continue;
         }
         if (r < 0) {
-            ofi_peer_doom(ofi, peer, -EHOSTDOWN);
+            ofi_peer_mark_failed(ofi, peer, -EHOSTDOWN);
             return posted;
         }
         posted++;

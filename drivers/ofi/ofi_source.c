@@ -36,11 +36,11 @@ static void source_end(struct ofi_driver *ofi, struct ofi_source *source, bool s
         ofi->sources_end--;
     if (source->ring) {
         source->ring->told = !silent;
-        ofi_bury(ofi, source->ring);
+        ofi_region_quarantine(ofi, source->ring);
         source->ring = NULL;
     }
     if (!silent && source->name) {
-        ofi_ghost_new(ofi, source);
+        ofi_departed_new(ofi, source);
         return;
     }
     if (source->name)
@@ -98,7 +98,7 @@ static int source_new(struct ofi_driver *ofi, const struct ofi_message *message,
     source->mail_key = message->key;
     source->mail_secret = message->secret;
     /* It may know the keys of what is not yet free again. */
-    source->clear = ofi->graves ? ofi->graves->number - 1 : ofi->last_grave;
+    source->clear = ofi->quarantined ? ofi->quarantined->number - 1 : ofi->last_quarantined;
     ofi->sources[place] = source;
     if (ofi->sources_end <= place)
         ofi->sources_end = place + 1;
@@ -180,7 +180,7 @@ void ofi_source_hello(struct ofi_driver *ofi, const struct ofi_message *message)
         answer(ofi, message, &refusal);
         return;
     }
-    ofi_ghosts_gone(ofi, &message->from);
+    ofi_departed_gone(ofi, &message->from);
     welcome(ofi, source);
     if (source->welcome)
         owe(ofi, source);

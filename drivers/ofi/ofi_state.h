@@ -25,7 +25,7 @@ struct ofi_memory {
 };
 
 /* Memory of our own, or a mapping of our own of others': the provider may have it when they think
- * that it is gone. It ends with ofi_bury(). */
+ * that it is gone. It ends with ofi_region_quarantine(). */
 struct ofi_region {
     struct ofi_memory memory;
     uint64_t mapped_bytes;
@@ -35,8 +35,8 @@ struct ofi_region {
 };
 
 /* A region that has ended. */
-struct ofi_grave {
-    struct ofi_grave *next;
+struct ofi_quarantined {
+    struct ofi_quarantined *next;
     struct ofi_region region;
     uint64_t number; /* counting from 1 */
     uint64_t ask_ns; /* not before */
@@ -151,14 +151,14 @@ struct ofi_link {
     uint32_t head;             /* of the ring: where the next segment goes */
     struct ofi_unit units[OFI_WINDOW];
 
-    uint64_t question;    /* number of the last SYNC */
-    bool asked;           /* HELLO or SYNC has been sent, once at least */
-    bool refused;         /* the provider did not take the last of them */
-    unsigned breaks;      /* since something was counted */
-    uint64_t again_ns;    /* ask again then */
-    uint64_t patience_ns; /* a count is to come within it, or we ask */
-    uint64_t heard_ns;    /* of a count, or since it could come */
-    uint64_t trouble_ns;  /* since then it is not as it should be; 0: it is */
+    uint64_t question;        /* number of the last SYNC */
+    bool asked;               /* HELLO or SYNC has been sent, once at least */
+    bool refused;             /* the provider did not take the last of them */
+    unsigned breaks;          /* since something was counted */
+    uint64_t again_ns;        /* ask again then */
+    uint64_t count_within_ns; /* a count is to come within it, or we ask */
+    uint64_t heard_ns;        /* of a count, or since it could come */
+    uint64_t trouble_ns;      /* since then it is not as it should be; 0: it is */
 
     uint64_t revoked[OFI_REVOKED_KEPT]; /* keys, the last ones */
     unsigned revoked_next;
@@ -223,11 +223,11 @@ struct ofi_source {
     uint64_t refused_ns; /* since then the provider takes nothing; 0: it does */
     uint64_t retry_ns;   /* not before */
 
-    /* Freed memory (ofi_grave.c): until which grave it has said that nothing more will come */
+    /* Freed memory (ofi_quarantine.c): until which entry it has said that nothing more will come */
     uint64_t clear, asked_clear;
     uint64_t ask_clear_ns;
-    struct ofi_source *next_ghost; /* of those that were dropped and may still write */
-    uint64_t ghost_period_ns;
+    struct ofi_source *next_departed; /* of those that were dropped and may still write */
+    uint64_t probe_period_ns;
 };
 
 struct ofi_landing {
@@ -316,14 +316,14 @@ struct ofi_driver {
     struct ofi_peer active;                      /* head of the list */
 
     /* Freed memory. */
-    pthread_mutex_t graves_lock;
-    struct ofi_grave *dug, **dug_last; /* under the lock: by any thread */
-    _Atomic bool dug_any;
-    int dug_fd;                              /* an eventfd */
-    struct ofi_grave *graves, **graves_last; /* in the order of their numbers */
-    uint64_t last_grave;
-    struct ofi_source *ghosts;
-    _Atomic uint64_t grave_count, grave_bytes;
+    pthread_mutex_t freed_lock;
+    struct ofi_quarantined *freed, **freed_last; /* under the lock: by any thread */
+    _Atomic bool freed_any;
+    int freed_fd;                                            /* an eventfd */
+    struct ofi_quarantined *quarantined, **quarantined_last; /* in the order of their numbers */
+    uint64_t last_quarantined;
+    struct ofi_source *departed;
+    _Atomic uint64_t quarantine_count, quarantine_bytes;
 };
 
 static inline unsigned ofi_key_bucket(uint64_t key)

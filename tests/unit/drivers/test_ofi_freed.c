@@ -60,10 +60,10 @@ static void check_canary(const struct memory *memory)
             cr_assert_fail("byte %zu of somebody else's memory was written", i);
 }
 
-static bool graves_gone(struct side *a, struct side *b)
+static bool quarantine_empty(struct side *a, struct side *b)
 {
     const uint64_t give_up_ns = clock_now_ns() + UINT64_C(30000000000);
-    while (instance(a)->grave_count > 0) {
+    while (instance(a)->quarantine_count > 0) {
         pump_rounds(a, b, 10);
         if (clock_now_ns() > give_up_ns)
             return false;
@@ -136,9 +136,9 @@ Test(ofi_freed, while_a_peer_puts, .timeout = 300)
     for (unsigned i = 0; i < frees; i++)
         free_under_way(i, (size_t)4096 << i % 13);
     cr_assert(sides[0].downs == 0, "a free has cost the peer");
-    cr_assert(graves_gone(&sides[1], &sides[0]), "%zu places are kept for ever",
-              (size_t)instance(&sides[1])->grave_count);
-    cr_assert(instance(&sides[1])->grave_bytes == 0);
+    cr_assert(quarantine_empty(&sides[1], &sides[0]), "%zu places are kept for ever",
+              (size_t)instance(&sides[1])->quarantine_count);
+    cr_assert(instance(&sides[1])->quarantine_bytes == 0);
     sides[0].driver->ops->peer_disconnect(sides[0].driver, peer);
     pump_rounds(&sides[0], &sides[1], 100);
     for (unsigned i = 0; i < 2; i++)
@@ -282,7 +282,7 @@ Test(ofi_freed, half_a_write, .timeout = 120)
     for (unsigned i = 0; i < 8; i++)
         check_canary(&next[i]);
     /* It does not say that it has stopped: the place is nobody's. */
-    cr_assert(instance(&victim)->grave_count == 1);
+    cr_assert(instance(&victim)->quarantine_count == 1);
     for (unsigned i = 0; i < 8; i++)
         memory_free(&victim, &next[i]);
     fi_close(&mr->fid);
@@ -305,7 +305,7 @@ Test(ofi_freed, the_dead_do_not_answer, .timeout = 120)
     bytes = (size_t)sides[0].driver->ops->address(sides[0].driver, address);
     cr_assert(sides[1].driver->ops->peer_connect(sides[1].driver, address, bytes, &back) == 0);
     free_under_way(0, 1 << 20);
-    cr_assert(graves_gone(&sides[1], &sides[0]));
+    cr_assert(quarantine_empty(&sides[1], &sides[0]));
 
     struct memory told;
     uint8_t blob[LANDING_MAX_BYTES];
@@ -319,18 +319,19 @@ Test(ofi_freed, the_dead_do_not_answer, .timeout = 120)
     to->ops->landing_free(to, landing);
     memory_free(&sides[1], &told);
     pump_rounds(&sides[1], &sides[1], 1000);
-    cr_assert(instance(&sides[1])->grave_count == 1, "freed before the peer has said anything");
+    cr_assert(instance(&sides[1])->quarantine_count == 1,
+              "freed before the peer has said anything");
 
     /* Its owner says that it is gone, but the connection stands: it may still write. */
     to->ops->peer_fail(to, back, -EHOSTDOWN);
     pump_rounds(&sides[1], &sides[1], 100);
     to->ops->peer_disconnect(to, back);
     pump_rounds(&sides[1], &sides[1], 1000);
-    cr_assert(instance(&sides[1])->grave_count >= 1, "freed while the connection stands");
+    cr_assert(instance(&sides[1])->quarantine_count >= 1, "freed while the connection stands");
 
     side_close(&sides[0]);
     struct side none = {0};
-    cr_assert(graves_gone(&sides[1], &none), "kept though nobody is there");
+    cr_assert(quarantine_empty(&sides[1], &none), "kept though nobody is there");
     side_close(&sides[1]);
     free(layout);
 }

@@ -1,0 +1,301 @@
+/*
+ * Memory that has been freed, and that the provider may still write to: a software provider looks
+ * for the key when a write begins to arrive, and copies the rest of it to the same address whenever
+ * that comes, whether or not the registration has been closed since. (With hardware, closing the
+ * registration is enough, and what follows does no harm.)
+ *
+ * So each region is a mapping of the driver's own. When it ends, other memory takes its place, empty
+ * and nobody's, in one step; what still comes lands there. Its addresses are given to nobody else,
+ * and the registration stays (a write with an unknown key would cost the connection, and with it
+ * what others have on their way), until nothing can come: every sender that may know the key has
+ * been asked to stop (REVOKE), and its answer has come behind all that it had sent.
+ *
+ * A sender that we have dropped, or that was killed, does not answer. It is kept as departed until
+ * the provider says that no connection with it stands, or until it says HELLO again: a provider has
+ * one connection between two endpoints at a time, so the earlier one has been closed by then.
+ *
+ * Writes of ours that were given up (a peer went down) may read memory that ends later: it also
+ * waits for these.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "drivers/ofi/ofi.h"
+#include "proto/wait.h"
+
+#define MS UINT64_C(1000000)
+
+int ofi_quarantine_init(struct ofi_driver *ofi)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    ofi->freed_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return ofi->freed_fd < 0 || epoll_ctl(ofi->event_fd, EPOLL_CTL_ADD, ofi->freed_fd, &event) < 0
+               ? -errno
+               : 0;
+}
+
+static void destroy(struct ofi_driver *ofi, struct ofi_quarantined *entry)
+{
+    struct ofi_region *region = &entry->region;
+    void *base = region->memory.base;
+    ofi_memory_close(&region->memory);
+    munmap(base, region->mapped_bytes);
+    atomic_fetch_sub_explicit(&ofi->quarantine_bytes, region->mapped_bytes, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&ofi->quarantine_count, 1, memory_order_relaxed);
+    free(entry);
+}
+
+void ofi_region_quarantine(struct ofi_driver *ofi, struct ofi_region *region)
+{
+    struct ofi_quarantined *entry;
+    if (!region)
+        return;
+    ofi_region_forget(ofi, region);
+    while (!(entry = malloc(sizeof(*entry))))
+        sched_yield();
+    /* Replacing a mapping by one of the same kind needs no memory but for its own description. */
+    while (region->others &&
+           mmap(region->memory.base, region->mapped_bytes, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+        sched_yield();
+    *entry = (struct ofi_quarantined){.region = *region};
+    free(region);
+    atomic_fetch_add_explicit(&ofi->quarantine_bytes, entry->region.mapped_bytes,
+                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&ofi->quarantine_count, 1, memory_order_relaxed);
+    pthread_mutex_lock(&ofi->freed_lock);
+    *ofi->freed_last = entry;
+    ofi->freed_last = &entry->next;
+    atomic_store_explicit(&ofi->freed_any, true,
+                          memory_order_relaxed); /* the lock orders the list */
+    pthread_mutex_unlock(&ofi->freed_lock);
+    eventfd_write(ofi->freed_fd, 1);
+}
+
+/* Whether a write that was posted by then is still the provider's. */
+static bool is_read(const struct ofi_driver *ofi, uint64_t posted)
+{
+    for (size_t i = 0; i < ofi->requests.count; i++)
+        if (ofi->requests.all[i].busy && ofi->requests.all[i].number <= posted)
+            return true;
+    return false;
+}
+
+static void take_freed(struct ofi_driver *ofi)
+{
+    eventfd_t ignored;
+    eventfd_read(ofi->freed_fd, &ignored);
+    pthread_mutex_lock(&ofi->freed_lock);
+    struct ofi_quarantined *freed = ofi->freed;
+    ofi->freed = NULL;
+    ofi->freed_last = &ofi->freed;
+    atomic_store_explicit(&ofi->freed_any, false, memory_order_relaxed);
+    pthread_mutex_unlock(&ofi->freed_lock);
+    const uint64_t ask_ns = clock_now_ns() + OFI_REVOKE_MS * MS;
+    for (struct ofi_quarantined *next; freed; freed = next) {
+        next = freed->next;
+        freed->next = NULL;
+        freed->posted = ofi->posted;
+        if (!freed->region.told && !is_read(ofi, freed->posted)) {
+            destroy(ofi, freed);
+            continue;
+        }
+        freed->number = ++ofi->last_quarantined;
+        freed->ask_ns = ask_ns;
+        *ofi->quarantined_last = freed;
+        ofi->quarantined_last = &freed->next;
+    }
+}
+
+void ofi_quarantine_close(struct ofi_driver *ofi)
+{
+    if (ofi->freed_fd >= 0)
+        take_freed(ofi);
+    for (struct ofi_quarantined *entry = ofi->quarantined; entry; entry = entry->next) {
+        fi_close(&entry->region.memory.mr->fid);
+        entry->region.memory.mr = NULL;
+    }
+}
+
+void ofi_quarantine_deinit(struct ofi_driver *ofi)
+{
+    while (ofi->quarantined) {
+        struct ofi_quarantined *entry = ofi->quarantined;
+        ofi->quarantined = entry->next;
+        destroy(ofi, entry);
+    }
+    while (ofi->departed) {
+        struct ofi_source *departed = ofi->departed;
+        ofi->departed = departed->next_departed;
+        free(departed);
+    }
+    if (ofi->freed_fd >= 0)
+        close(ofi->freed_fd);
+}
+
+bool ofi_quarantine_waiting(const struct ofi_driver *ofi)
+{
+    return ofi->quarantined || ofi->departed ||
+           atomic_load_explicit(&ofi->freed_any, memory_order_relaxed);
+}
+
+/* ---- senders ---- */
+
+static void ask(struct ofi_driver *ofi, struct ofi_source *source, uint64_t now_ns)
+{
+    struct ofi_message message = {.type = OFI_REVOKE, .to = source->address.cookie};
+    for (const struct ofi_quarantined *entry = ofi->quarantined; entry; entry = entry->next) {
+        if (entry->number <= source->clear)
+            continue;
+        if (entry->ask_ns > now_ns)
+            break;
+        if (entry->region.told && message.key_count == OFI_MESSAGE_KEYS)
+            break;
+        if (entry->region.told)
+            message.keys[message.key_count++] = fi_mr_key(entry->region.memory.mr);
+        message.number = entry->number;
+    }
+    source->ask_clear_ns = now_ns + OFI_AGAIN_MS * MS;
+    if (message.key_count == 0) {
+        if (message.number > 0)
+            source->clear = message.number;
+    } else if (ofi_message_send(ofi, source->name, &message) == 0) {
+        source->asked_clear = message.number;
+    }
+}
+
+void ofi_revoked(struct ofi_driver *ofi, const struct ofi_message *message)
+{
+    for (uint32_t index = 0; index < ofi->sources_end; index++) {
+        struct ofi_source *source = ofi->sources[index];
+        if (!source || !ofi_same(&source->address.cookie, &message->from.cookie) ||
+            message->number > source->asked_clear || message->number <= source->clear)
+            continue;
+        source->clear = message->number;
+        source->ask_clear_ns = 0;
+    }
+}
+
+void ofi_departed_new(struct ofi_driver *ofi, struct ofi_source *source)
+{
+    source->ask_clear_ns = 0;
+    source->probe_period_ns = OFI_AGAIN_MS * MS;
+    source->next_departed = ofi->departed;
+    ofi->departed = source;
+}
+
+static void departed_free(struct ofi_driver *ofi, struct ofi_source **at)
+{
+    struct ofi_source *departed = *at;
+    *at = departed->next_departed;
+    ofi_name_give(ofi, departed->name);
+    free(departed);
+}
+
+void ofi_departed_gone(struct ofi_driver *ofi, const struct ofi_address *address)
+{
+    for (struct ofi_source **at = &ofi->departed; *at;) {
+        if (memcmp((*at)->address.name, address->name, sizeof(address->name)) == 0)
+            departed_free(ofi, at);
+        else
+            at = &(*at)->next_departed;
+    }
+}
+
+static void probe_departed(struct ofi_driver *ofi, uint64_t now_ns)
+{
+    for (struct ofi_source **at = &ofi->departed; *at;) {
+        struct ofi_source *departed = *at;
+        if (now_ns < departed->ask_clear_ns) {
+            at = &departed->next_departed;
+        } else if (ofi_write_probe(ofi, departed->name, &departed->address) < 0) {
+            departed_free(ofi, at);
+        } else {
+            departed->ask_clear_ns = now_ns + departed->probe_period_ns;
+            if (departed->probe_period_ns < OFI_AGAIN_MAX_MS * MS)
+                departed->probe_period_ns *= 2;
+            at = &departed->next_departed;
+        }
+    }
+}
+
+/* ---- freeing ---- */
+
+/* The last entry that every sender is clear of. */
+static uint64_t clear_of_all(const struct ofi_driver *ofi)
+{
+    uint64_t clear = UINT64_MAX;
+    for (uint32_t index = 0; index < ofi->sources_end; index++)
+        if (ofi->sources[index] && ofi->sources[index]->clear < clear)
+            clear = ofi->sources[index]->clear;
+    for (const struct ofi_source *departed = ofi->departed; departed;
+         departed = departed->next_departed)
+        if (departed->clear < clear)
+            clear = departed->clear;
+    return clear;
+}
+
+static int release_clear(struct ofi_driver *ofi)
+{
+    const uint64_t clear = clear_of_all(ofi);
+    int freed = 0;
+    while (ofi->quarantined && ofi->quarantined->number <= clear &&
+           !is_read(ofi, ofi->quarantined->posted)) {
+        struct ofi_quarantined *entry = ofi->quarantined;
+        ofi->quarantined = entry->next;
+        if (!ofi->quarantined)
+            ofi->quarantined_last = &ofi->quarantined;
+        destroy(ofi, entry);
+        freed++;
+    }
+    return freed;
+}
+
+int ofi_quarantine_run(struct ofi_driver *ofi)
+{
+    if (atomic_load_explicit(&ofi->freed_any, memory_order_relaxed))
+        take_freed(ofi);
+    const uint64_t now_ns = clock_now_ns();
+    if (ofi->departed)
+        probe_departed(ofi, now_ns);
+    if (!ofi->quarantined)
+        return 0;
+    for (uint32_t index = 0; index < ofi->sources_end; index++) {
+        struct ofi_source *source = ofi->sources[index];
+        if (source && source->clear < ofi->last_quarantined && now_ns >= source->ask_clear_ns)
+            ask(ofi, source, now_ns);
+    }
+    return release_clear(ofi);
+}
+
+/* ---- the other side: who puts there stops ---- */
+
+/* Behind it comes what was posted before, and nothing to these places after it. */
+void ofi_revoke(struct ofi_driver *ofi, const struct ofi_message *message)
+{
+    struct ofi_message answer = {
+        .type = OFI_REVOKED, .to = message->from.cookie, .number = message->number};
+    struct ofi_name *name;
+    const uint32_t count = ofi_message_keys(message);
+    for (uint32_t i = 0; i < count; i++)
+        ofi_puts_revoke(ofi, &message->from.cookie, message->keys[i]);
+    for (uint32_t index = 0; index < OFI_LINKS_MAX; index++) {
+        struct ofi_peer *peer = ofi->links[index];
+        if (!peer || !ofi_same(&peer->address.cookie, &message->from.cookie))
+            continue;
+        for (uint32_t i = 0; i < count; i++) {
+            struct ofi_link *link = &peer->link;
+            link->revoked[link->revoked_next++ % OFI_REVOKED_KEPT] = message->keys[i];
+        }
+    }
+    if (ofi_name_take(ofi, &message->from, &name) < 0)
+        return;
+    ofi_message_send(ofi, name, &answer); /* who does not hear it asks again */
+    ofi_name_give(ofi, name);
+}
