@@ -1,7 +1,7 @@
 /*
- * tca-api.h: the TCA API, as programs for PEACH2 boards (HA-PACS/TCA) use it. Link with
- * -ltcacomm -ltca (pkg-config tcacomm); -ltca alone will do without tcaCreateHandleList(). One
- * libtcacomm serves Open MPI and MPICH alike: it uses the MPI that the program is linked with.
+ * tca-api.h: the TCA API of programs for PEACH2 boards (HA-PACS/TCA). Link with -ltcacomm -ltca
+ * (pkg-config tcacomm); programs that do not call tcaCreateHandleList() can link with -ltca alone.
+ * libtcacomm supports both Open MPI and MPICH: it uses the MPI that the program is linked with.
  */
 #ifndef TCA_API_H
 #define TCA_API_H
@@ -29,82 +29,84 @@ extern "C" {
 
 /* -------------------------------------------------------------- compatible */
 /*
- * A layer over tca.h for programs that exist. They begin with MPI and tcaInit(), get memory and
- * handles, exchange the handles as bytes through MPI, load chains of descriptors into DMA channels,
- * start these again and again, and wait for notifications. Underneath a chain is a plan, a channel
- * the plan that was loaded last. New programs are better off with tca.h.
+ * A compatibility layer over tca.h for existing programs. Such a program calls MPI_Init() and
+ * tcaInit(), allocates memory, creates handles, exchanges them as bytes through MPI, loads chains
+ * of descriptors into DMA channels, starts the channels repeatedly, and waits for notifications. A
+ * chain is implemented as a plan, a channel as the plan loaded last. New programs should use tca.h.
  *
- * Every call returns TCA_SUCCESS or why not; tcaGetErrorString() then says what was wrong and what
- * to do.
+ * Every call returns TCA_SUCCESS or an error, for which tcaGetErrorString() returns the cause and
+ * the remedy.
  *
- * Nodes: the original had one process per node, and a node's number stood for its process. Here it
- * is the process that a handle names, and a notification comes from: several processes may share a
- * node, each with notifications of its own. All processes of a job (mpirun, srun, tca-cluster run)
- * call tcaInit(), also those that put nothing.
+ * Nodes: the original API had one process per node, identified by the node number. Here handles and
+ * notifications identify processes: several processes can share a node, each with notifications of
+ * its own. All processes of a job (mpirun, srun, tca-cluster run) call tcaInit(), including those
+ * that put nothing.
  *
- * GPU memory: where a process finds a GPU (libcuda.so.1 is loaded when it runs), tcaMemoryGPU is
- * memory of the GPU whose context is current in tcaMalloc(), of the first one when none is; with a
- * CUDA runtime before 12 call cudaFree(0) after cudaSetDevice(). What comes from cudaMalloc() may
- * have handles, too, as tcaMemoryGPU. Elsewhere it is host memory, and everything else is the same;
- * a job may have both. What goes to or from GPU memory is copied in tcaStartDMADesc(), which
- * returns when that is done; kernels run on. Within a node it goes straight into the other
- * process's memory where the driver lets memory be exported (what tcaMalloc() gave, if one GPU
- * reaches the other), else through host memory of both sides, and by a thread that each process
- * with a GPU has for this. Of a chain, what goes to GPU memory goes first. Without such memory
- * nothing of CUDA is touched. TCA_CUDA=off: host memory; on: tcaInit() fails when there is no GPU;
- * auto, the default: tells standard error when there is a driver that cannot be used. A job with
- * GPUs has at most 4096 processes and processes with a GPU together.
+ * GPU memory: if the process finds a GPU (libcuda.so.1 is loaded at run time), tcaMemoryGPU is
+ * memory of the GPU whose context is current in tcaMalloc(), or of the first GPU if there is no
+ * current context. With a CUDA runtime before 12, call cudaFree(0) after cudaSetDevice(). Memory
+ * from cudaMalloc() can have handles too, as tcaMemoryGPU. Without a GPU, tcaMemoryGPU is host
+ * memory with the same semantics; processes of both kinds can belong to one job. Data to or from
+ * GPU memory is copied in tcaStartDMADesc(), which returns when the copy is complete; running
+ * kernels are not affected. Within a node the data goes directly to the other process's memory if
+ * the driver can export it (memory from tcaMalloc(), if one GPU can access the other); otherwise
+ * through host memory on both sides, copied by a thread that each process with a GPU has. Within a
+ * chain, transfers to GPU memory go first. Programs without GPU memory make no CUDA calls.
+ * TCA_CUDA=off selects host memory; with on, tcaInit() fails if there is no GPU; auto, the default,
+ * reports an unusable driver on standard error. In a job with GPUs, the number of processes plus
+ * the number of processes with a GPU is at most 4096.
  *
- * Rails: between nodes a program of the TCA API takes PEACH2 boards where a cable leads (rail
- * peach2), whatever they cost, and otherwise the cheapest rail; on one node shared memory. It moves
- * to another rail when the boards are lost, and back. TCA_RAIL in the environment asks for one rail
- * alone. tcactl plans shows which one each chain is on.
+ * Rails: between nodes, programs of the TCA API use PEACH2 boards where a cable leads (rail
+ * peach2), regardless of predicted cost, and otherwise the rail with the lowest predicted cost;
+ * within a node, shared memory. They move to another rail when the boards fail, and back. TCA_RAIL
+ * in the environment restricts them to one rail. tcactl plans shows the rail of each chain.
  *
- * Order: a chain runs from its first descriptor to its last: each reads and overwrites what those
- * before it have put, here and elsewhere; those with no bytes in common may run at the same time. A
- * notification comes after all data before it that go to the notified node, and after all sources
- * before it were read. A descriptor of at most 64 bytes without a notification is a flag that
- * somebody polls, here or elsewhere: it comes after all data before it, wherever they go. A channel that is idle has put everything.
+ * Order: the descriptors of a chain run in order: each reads and overwrites what earlier ones have
+ * put, on any node; descriptors that have no bytes in common may run concurrently. A notification
+ * follows all earlier data to the notified node, and the reading of all earlier sources. A
+ * descriptor of at most 64 bytes without a notification counts as a flag that a receiver polls: it
+ * becomes visible after all earlier data, on any node. When a channel is idle, all its data is
+ * visible.
  *
- * Writing again: what a descriptor puts from, when tcaWaitDMAC() returns. What it puts into, when
- * the process that reads it has said that it has: by a notification back, by MPI_Barrier(), or, with
- * two buffers that take turns, by its notification of the next exchange. A chain that is started
- * earlier overwrites what is still being read.
+ * When memory may be written again: the source of a descriptor when tcaWaitDMAC() returns. The
+ * target when the process that reads it has confirmed the read by a notification, by MPI_Barrier(),
+ * or, with two alternating buffers, by its notification of the next exchange. A chain started
+ * earlier overwrites data that is still being read.
  *
- * What the hardware asked for (sizes a multiple of 4, equal lower address bits) is not asked for
- * here: sizes and offsets are free.
+ * The restrictions of the hardware (sizes that are multiples of 4, equal low address bits) do not
+ * apply: sizes and offsets are arbitrary.
  *
- * Threads: as many as there are; their calls go one by one, and one that waits for a notification
- * lets the others go on. Fork: a child must not use it.
+ * Threads: any thread may call any function. Calls are serialized, but a call that waits for a
+ * notification does not block others. Fork: a child process must not use the API.
  */
 
-/* What a call returns. */
+/* Result of a call. */
 typedef int tcaresult;
 enum {
     TCA_SUCCESS = 0,
-    TCA_ERROR_INVALID_VALUE = 1, /* an argument makes no sense, or names what is gone */
-    TCA_ERROR_OUT_OF_MEMORY = 2, /* no memory, or a quota of the configuration is full */
+    TCA_ERROR_INVALID_VALUE = 1, /* invalid argument, or a handle of memory that was freed */
+    TCA_ERROR_OUT_OF_MEMORY = 2, /* no memory, or a quota of tcad.conf is exhausted */
     TCA_ERROR_NOT_SUPPORTED = 3,
-    TCA_ERROR_NOT_INITIALIZED = 4, /* tcaInit() comes first */
-    TCA_ERROR_NOT_READY = 5,       /* tcaTestDMARecvDesc(): not yet */
-    TCA_ERROR_PEER_LOST = 6,       /* the other process has ended, or its node cannot be reached */
-    TCA_ERROR_SYSTEM = 7           /* no tcad answers, or something else outside of the program */
+    TCA_ERROR_NOT_INITIALIZED = 4, /* tcaInit() was not called */
+    TCA_ERROR_NOT_READY = 5,       /* tcaTestDMARecvDesc(): no notification yet */
+    TCA_ERROR_PEER_LOST = 6,       /* the other process has ended, or its node is unreachable */
+    TCA_ERROR_SYSTEM = 7           /* no tcad answers, or another error outside the program */
 };
 
 enum tcaMemoryType { tcaMemoryGPU = 0, tcaMemoryCPU = 1 };
 
-/* Of a descriptor, ORed. */
+/* Flags of a descriptor, ORed. */
 typedef int tcaDMAFlag;
 enum {
-    tcaDMANotify = 1 << 0,      /* an event where the data goes, once it is there */
-    tcaDMANotifySelf = 1 << 1,  /* an event here, once the data is there */
-    tcaDMAUseInternal = 1 << 2, /* accepted; where descriptors are kept is the driver's affair */
-    tcaDMAUseNotifyInternal = 1 << 3, /* accepted, likewise */
-    tcaDMAPipeline = 1 << 4,          /* accepted: a hint */
-    tcaDMAContinue = 1 << 5           /* older calls: the chain goes on with the next descriptor */
+    tcaDMANotify = 1 << 0,            /* notifies the target's process when the data is visible */
+    tcaDMANotifySelf = 1 << 1,        /* notifies this process when the data is visible there */
+    tcaDMAUseInternal = 1 << 2,       /* accepted and ignored: the driver places descriptors */
+    tcaDMAUseNotifyInternal = 1 << 3, /* accepted and ignored */
+    tcaDMAPipeline = 1 << 4,          /* accepted and ignored: a hint */
+    tcaDMAContinue = 1 << 5           /* older calls: the next descriptor belongs to the chain */
 };
 
-/* value >> 8 is the size in bytes, the low byte the index. */
+/* value >> 8 is the size in bytes; the low byte is the index. */
 typedef enum tcaDataType {
     TCA_CHAR = sizeof(char) << 8 | 0,
     TCA_SIGNED_CHAR = sizeof(signed char) << 8 | 1,
@@ -137,139 +139,140 @@ typedef enum tcaOp {
     TCA_OP_NOOP
 } tcaOp;
 
-/* Connects this process to the tcad of its node (TCA_SOCKET, TCA_NODE, see tca(7)) and meets the
- * other processes of the job. After MPI_Init(). Again: does nothing. There is no end: what a
- * process leaves behind goes with it; at exit() chains that still run are let finish. Where the
- * others have not come within half a second it returns, and they meet while the program goes on
- * (others may be waiting for that); the next call waits until they have, at most a minute, or
- * TCA_TIMEOUT, and says if they have not. */
+/* Connects this process to the tcad of its node (TCA_SOCKET, TCA_NODE, see tca(7)) and joins the
+ * other processes of the job. Call it after MPI_Init(). Further calls have no effect. There is no
+ * counterpart: tcad releases everything when the process ends, and exit() lets running chains
+ * finish. If the other processes have not joined within half a second, it returns and joining
+ * continues while the program runs, because they may be waiting for this process; the next call
+ * that needs them waits at most one minute, or TCA_TIMEOUT, and fails if they have not joined. */
 TCA_API tcaresult tcaInit(void);
 
-/* What a result means; of the last call of this thread that failed, with what was wrong. Valid
- * until the next call that fails. */
+/* Returns the meaning of a result; for the last call of this thread that failed, also the cause.
+ * Valid until the next call that fails. */
 TCA_API const char *tcaGetErrorString(tcaresult result);
 
-/* Memory that others may put into, of type tcaMemoryGPU or tcaMemoryCPU; page aligned. A size of 0
- * is as good as any other. Zeroed, unless it is a GPU's. */
+/* Allocates memory that other processes can put into, of type tcaMemoryGPU or tcaMemoryCPU.
+ * Page-aligned; host memory is zeroed. A size of 0 is allowed. */
 TCA_API tcaresult tcaMalloc(void **ret_memory, size_t size, int type);
 
-/* Gives it back: handles to it become stale; channels that were loaded with chains from it finish,
- * and are empty. Returns why such a start failed, if one did: the memory is freed all the same.
- * NULL is fine.
+/* Frees the memory. Its handles become stale. Channels with chains that use it finish and are
+ * emptied; if such a start failed, its error is returned, and the memory is freed all the same.
+ * NULL is a no-op.
  *
- * A process may free memory that others put into as soon as it has the notification of the last put
- * that it expects there: their starts succeed. */
+ * A process may free memory that others put into as soon as it has received the notification of the
+ * last put that it expects there: the starts of the others succeed. */
 TCA_API tcaresult tcaFree(void *memory, int type);
 
-/* Names memory anywhere in the job: plain data, to be copied as bytes. Best of what tcaMalloc() gave,
- * or a part of it; or of a GPU's from cudaMalloc(); or any host memory of the process (malloc(),
- * stack, globals), which a thread of the library then copies from and to, for others have no part
- * in it: that costs a copy on each side, and as many bytes of the user's quota in tcad. Such memory
- * is known by its address: what was freed may not be put into any more, and when there is other
- * memory there, old handles name that. */
+/* Names memory anywhere in the job: plain data, to be exchanged as bytes. The memory is from
+ * tcaMalloc() (fastest) or part of it, GPU memory from cudaMalloc(), or any host memory of the
+ * process (malloc(), stack, globals). As tcad cannot access the latter, a thread of the library
+ * copies it: this costs one copy on each side, and the same number of bytes of the user's quota in
+ * tcad. Such memory is identified by its address: do not put into it after it was freed, because
+ * its handles then name whatever is allocated there next. */
 typedef struct tcaHandle {
     uint64_t opaque[16];
 } tcaHandle;
 TCA_API tcaresult tcaCreateHandle(tcaHandle *ret_handle, void *memory, size_t size, int type);
-/* Only forgets it; need not be called. Host memory that is not from tcaMalloc() may be let go of when
- * none of the handles that were made of it is left: others may not use copies then. */
+/* Invalidates this handle; optional. Host memory that is not from tcaMalloc() is released when all
+ * handles created from it were destroyed; copies of them must not be used any more. */
 TCA_API tcaresult tcaDestroyHandle(tcaHandle *handle);
 
-/* A chain of descriptors, empty at first. NULL when there is no memory. */
+/* Creates an empty chain of descriptors. NULL: out of memory. */
 typedef struct tcaDesc tcaDesc;
 TCA_API tcaDesc *tcaDescNew(void);
-/* Channels that it was loaded into keep what they have. NULL is fine. */
+/* Frees the chain. Channels into which it was loaded are not affected. NULL is a no-op. */
 TCA_API tcaresult tcaDescFree(tcaDesc *desc);
 
-/* Appends: size bytes from src + src_off of this process to dst + dst_off, wherever that is. With
- * tcaDMANotify the process of dst is notified: (this process, slot, tag) there; with
- * tcaDMANotifySelf this one: (this process, slot, tag) here. slot: 0 or more; tag: any. The handles
- * are copied. Size 0: the notifications alone. */
+/* Appends a copy of size bytes from src + src_off, in this process, to dst + dst_off, on any node.
+ * tcaDMANotify notifies the process of dst, tcaDMANotifySelf this process, both of (this process,
+ * slot, tag). slot: 0 or more; tag: any. The handles are copied. size 0: only the notifications. */
 TCA_API tcaresult tcaDescSetMemcpy(tcaDesc *desc, const tcaHandle *dst, off_t dst_off,
                                    const tcaHandle *src, off_t src_off, size_t size, int flags,
                                    int slot, int tag);
 
-/* Appends: height rows of width bytes, dst_pitch and src_pitch bytes apart (at least width). One
- * notification for all. */
+/* Appends a copy of height rows of width bytes that are dst_pitch and src_pitch bytes apart (at
+ * least width), with one notification for all rows. */
 TCA_API tcaresult tcaDescSetMemcpy2D(tcaDesc *desc, const tcaHandle *dst, off_t dst_off,
                                      size_t dst_pitch, const tcaHandle *src, off_t src_off,
                                      size_t src_pitch, size_t width, size_t height, int flags,
                                      int slot, int tag);
 
-/* Loads the chain, as it is now, into a DMA channel (0 to 3), in place of what was there. A chain
- * that still runs there finishes. At most 32768 descriptors with their notifications.
- * TCA_ERROR_NOT_SUPPORTED: a descriptor takes into GPU memory what one before it puts into this
- * process's host memory. */
+/* Loads the current contents of the chain into a DMA channel (0 to 3) and replaces the previous
+ * chain, which finishes if it is running. At most 32768 descriptors with their notifications.
+ * TCA_ERROR_NOT_SUPPORTED: a descriptor copies to GPU memory what an earlier one puts into host
+ * memory of this process. */
 TCA_API tcaresult tcaDescSet(tcaDesc *desc, int channel);
 
-/* Starts what is loaded; on a channel that is busy, when that has finished. The channels run side
- * by side; but chains that notify the same process with the same slot and tag run one after the
- * other, for it could not tell one notification from the other. Where the start before has failed and tcaWaitDMAC() has not said so, this does, and
- * starts nothing. */
+/* Starts the chain loaded into the channel; if the channel is busy, as soon as it is idle. Channels
+ * run concurrently, except that chains that notify the same process with the same slot and tag run
+ * one after the other, because their notifications cannot be distinguished. If the previous start
+ * failed and tcaWaitDMAC() has not reported it, returns that error and starts nothing. */
 TCA_API tcaresult tcaStartDMADesc(int channel);
 
-/* Waits until the channel is idle, which it is when it was never started: everything it has put can
- * be seen where it was put, and what it has put from may change. That others have sent theirs does
- * not say so. Returns why the last start failed, if it did. TCA_ERROR_PEER_LOST may mean that a
- * rail was given up in the middle of it: what of it has arrived nobody knows, and it is not sent
- * again by itself: start the same chain again, then it goes by the next rail, if there is one, and
- * who is notified hears once of both. Whoever starts another chain instead takes nothing back: a
- * notification that has arrived counts, and one that has not does not. A start that fails after the
- * program has stopped asking is told by the next call for its channel, by tcaFree(), tcaReset(), or
- * on stderr when the program exits. */
+/* Waits until the channel is idle: all its data is visible at the targets, and its sources may be
+ * written again. A channel that was never started is idle. Does not tell whether data of other
+ * processes has arrived. Returns the error of the last start, if it failed.
+ *
+ * TCA_ERROR_PEER_LOST can mean that a rail failed during the start. It is then unknown which data
+ * has arrived, and nothing is repeated automatically. Start the same chain again: it uses the next
+ * rail, if there is one, and the notified process receives one notification for both starts. If
+ * another chain is started instead, notifications that have arrived remain, and the others are
+ * lost. If a start fails that the program does not wait for, the error is returned by the next call
+ * for its channel, by tcaFree() or tcaReset(), or printed to standard error when the program
+ * exits. */
 TCA_API tcaresult tcaWaitDMAC(int channel);
 
-/* Waits for one notification of the process that a handle names (which memory of it does not
- * matter), and takes it. They are counters: one that is not waited for is there for a later wait.
- * Waiting for oneself (tcaDMANotifySelf) when no start that would notify is under way:
- * TCA_ERROR_INVALID_VALUE. */
+/* Waits for a notification of (process, slot, tag) and takes it; the process is that of the handle,
+ * whichever of its memory the handle names. Notifications are counted: one that is not waited for
+ * remains for a later wait. Waiting for this process itself (tcaDMANotifySelf) when no start in
+ * flight would notify it: TCA_ERROR_INVALID_VALUE. */
 TCA_API tcaresult tcaWaitDMARecvDesc(const tcaHandle *handle, int slot, int tag);
-/* Takes one if it is there, else TCA_ERROR_NOT_READY. */
+/* Takes a notification if one has arrived, else TCA_ERROR_NOT_READY. */
 TCA_API tcaresult tcaTestDMARecvDesc(const tcaHandle *handle, int slot, int tag);
 
-/* A part of remote memory to store into by the CPU: plain data. TCA_ERROR_NOT_SUPPORTED: it is a
- * GPU's. */
+/* A part of remote memory for stores by the processor (PIO): plain data. TCA_ERROR_NOT_SUPPORTED:
+ * GPU memory. */
 typedef struct tcaPIOHandle {
     uint64_t opaque[20];
 } tcaPIOHandle;
 TCA_API tcaresult tcaSetPIORegion(tcaPIOHandle *ret_pio, const tcaHandle *remote, off_t off,
                                   size_t size);
 
-/* Stores size bytes of any memory, off bytes from the part's beginning: within the memory that its
- * handle names, also behind the part. What one process stores at another appears there in order,
- * and the last 8 bytes of a store (from an address divisible by 8 on) at once and after the rest: a
- * receiver may poll a mark there. src may be written again when it returns.
+/* Stores size bytes from any memory at offset off of the part; off may lie beyond the part, within
+ * the memory that its handle names. Stores from one process to another become visible in order. The
+ * last 8 bytes of a store (if aligned to 8) become visible at once, after the rest: a receiver can
+ * poll a flag there. src may be written again when the call returns.
  *
- * When the rail that carries a store is given up (a board that has died, cables that are out, for
- * three seconds), nobody knows whether that store has arrived. It is sent again by the next rail,
- * before those behind it, also while the program does nothing but poll: nothing is lost, but the
- * same bytes may come twice. A place that the receiver writes to itself, or that another process
- * stores to, may so get back what was there before: let each place have one who writes to it, and
- * marks values that differ (1, 2, 3, ... rather than 1, cleared, 1). While the first rail does not
- * lead there each call returns when its store has landed.
+ * When the rail fails (a dead board, or cables unplugged, for three seconds), it is unknown whether
+ * the last store has arrived. It is sent again on the next rail, before the stores that follow it,
+ * even while the program only polls: no store is lost, but the same bytes may be written twice.
+ * This can undo what the receiver or a third process has written to the same location meanwhile.
+ * Therefore let only one process write to each location, and give flags distinct values (1, 2, 3,
+ * ... rather than 1, cleared, 1). While the first rail does not lead there, each call returns when
+ * its data is visible.
  *
- * TCA_ERROR_PEER_LOST: no rail leads there; this store, and perhaps the one before it, was not
- * made, and can be once one does. Or the rail was libfabric's, which cannot say what of the stores
- * before the last has landed: told once, and this store was not made. */
+ * TCA_ERROR_PEER_LOST: no rail leads there. This store, and possibly the previous one, was not made
+ * and can be repeated once a rail does. On rail ofi, which cannot tell which of the stores before
+ * the last have arrived, the error is reported once, and this store was not made. */
 TCA_API tcaresult tcaSendPIO(const tcaPIOHandle *pio, off_t off, const void *src, size_t size);
 
-/* Returns when what was stored is on its way. Not needed for it to arrive. Errors are those of
- * tcaSendPIO(), of the last store to any process. */
+/* Returns when all stores have been handed to the rail. Stores also arrive without this call.
+ * Returns the errors of tcaSendPIO() for the last store to any process. */
 TCA_API tcaresult tcaSendPIOCommit(void);
 
-/* Not of the original: what _mm_pause() is, where this header was included (on x86), in loops that
- * poll a mark. It pauses, as ever; called many times without another call of this API it gives the
- * core to others, if there are any: with more processes than cores they are those that the loop
- * waits for. The plain one: (_mm_pause)(), or #undef _mm_pause, or TCA_PLAIN_PAUSE defined before
- * this header. */
+/* Extension: replaces _mm_pause() (x86) in files that include this header, for loops that poll a
+ * flag. It pauses the processor; called many times without another call of this API, it yields the
+ * core to other runnable threads, among which, with more processes than cores, is the one that the
+ * loop waits for. For the original, write (_mm_pause)(), #undef _mm_pause, or define
+ * TCA_PLAIN_PAUSE before including this header. */
 TCA_API void tcaPollPause(void);
 #if defined(__SSE__) && !defined(TCA_PLAIN_PAUSE)
 #define _mm_pause() tcaPollPause()
 #endif
 
-/* The older names. A table of descriptors (1,024 of the board's own, or made by
- * tcaCreateDMADesc()), each set by number; the next free number is returned. A chain is a
- * descriptor and, while it has tcaDMAContinue, the one after it. */
+/* Older calls. They set descriptors by number in a table (the board's own, with 1,024 descriptors,
+ * or one from tcaCreateDMADesc()) and return the next free number. A chain is a descriptor and, as
+ * long as tcaDMAContinue is set, the next one. */
 TCA_API tcaresult tcaDMADescInt_Init(void);
 TCA_API tcaresult tcaSetDMADescInt_Memcpy(int number, int *ret_next, const tcaHandle *dst,
                                           off_t dst_off, const tcaHandle *src, off_t src_off,
@@ -288,24 +291,24 @@ TCA_API tcaresult tcaSetDMADesc_Memcpy2D(int table, int number, int *ret_next, c
                                          off_t dst_off, size_t dst_pitch, const tcaHandle *src,
                                          off_t src_off, size_t src_pitch, size_t width,
                                          size_t height, int flags, int slot, int tag);
-/* From descriptor 0 on. */
+/* Loads the chain that starts at descriptor 0. */
 TCA_API tcaresult tcaSetDMAChain(int channel, int table);
 TCA_API tcaresult tcaDestroyDMADesc(int table);
 
-/* Not of the original: the session of tca.h underneath (a struct tca; this header leaves the name
- * tca to programs), for programs that move there step by step; NULL before tcaInit(). It has the
- * notification slots 0 to 2 for its own use. */
+/* Extension: returns the underlying session of tca.h (a struct tca *; this header does not declare
+ * the name tca), for programs that migrate step by step. NULL before tcaInit(). The API itself uses
+ * the notification slots 0 to 2. */
 TCA_API void *tcaGetSession(void);
 
-/* Lets the channels finish and empties them. Notifications that have come stay,
- * also those to oneself (tcaDMANotifySelf), until they are waited for. Returns why a start
- * failed, if one did that the program was not told of. Before tcaInit(): does nothing. */
+/* Waits for all channels and empties them. Notifications that have arrived remain until they are
+ * taken, including those to this process (tcaDMANotifySelf). Returns the error of a start that
+ * failed and was not reported. Before tcaInit(): no effect. */
 TCA_API tcaresult tcaReset(void);
 
-/* In libtcacomm. Makes a GPU handle of bytes bytes at buf and gathers those of the first n
- * processes of the job, in the order of their ranks in MPI_COMM_WORLD; every process calls it. The
- * list is the caller's to free(); behind the last process's handle there are zeroes. What goes
- * wrong is said on standard error, and ends the process. */
+/* In libtcacomm. Creates a GPU handle for bytes bytes at buf and gathers the handles of the first n
+ * processes of the job in the order of their ranks in MPI_COMM_WORLD. Collective: all processes
+ * call it. The caller frees the list with free(); entries after the last process's handle are zero.
+ * Errors are printed to standard error and end the process. */
 TCA_API void tcaCreateHandleList(tcaHandle **ret_list, int n, double *buf, size_t bytes);
 
 #ifdef __cplusplus
