@@ -145,6 +145,17 @@ uint64_t engine_histogram_quantile(const struct engine_histogram *histogram, dou
 
 /* Filled in by daemon/plan, then attached. Plain numbers below `counters` may be read from the
  * loop's thread. */
+/* What happens to a start that the client asks for. */
+enum engine_plan_state {
+    ENGINE_PLAN_OPEN,    /* it is taken */
+    ENGINE_PLAN_RESTING, /* one runs; pauses when that is done: engine_plan_rest() */
+    ENGINE_PLAN_PAUSED,  /* it is held until engine_plan_resume() */
+    ENGINE_PLAN_BROKEN,  /* it fails with `error` */
+    ENGINE_PLAN_LEAVING, /* it is refused: the plan is being detached */
+    ENGINE_PLAN_STATES,
+};
+bool engine_plan_legal(enum engine_plan_state from, enum engine_plan_state to);
+
 struct engine_plan {
     uint32_t id;
     uint32_t channel;
@@ -171,15 +182,16 @@ struct engine_plan {
     uint64_t holding;    /* likewise: those that keep later starts on the channel waiting */
     int status;
     uint32_t fault; /* driver_op.fault of what failed first */
-    int broken;     /* every start fails with it */
-    bool paused;    /* a start waits: in `entry`, once it is there */
-    bool held;
-    struct submit_entry entry;
+    enum engine_plan_state state;
+    int error;                 /* BROKEN, LEAVING */
+    bool held;                 /* a start waits in `entry` while the plan is paused */
+    struct submit_entry entry; /* of the start that runs or is held */
     uint64_t taken_ns;
-    bool forget;                  /* once quiet: detached */
-    void (*quiet)(void *context); /* posted to the loop once nothing is in flight */
+    /* Posted to the loop once nothing is in flight. Either belongs to one order: */
+    void (*quiet)(void *context); /* to pause, break or detach it */
     void *quiet_context;
-    void (*rested)(void *context); /* posted when it rests, or will not: see engine_plan_rest() */
+    void (*rested)(
+        void *context); /* to let it rest; also posted when another order ends that one */
     void *rested_context;
 };
 

@@ -7,10 +7,36 @@
 #include "proto/notify.h"
 #include "proto/status.h"
 
+/* ---- states ---- */
+
+/* From (row) to: a bit per state. PAUSED to PAUSED: the loop paused it before it heard that it
+ * rests. */
+static const unsigned legal[ENGINE_PLAN_STATES] = {
+    [ENGINE_PLAN_OPEN] = 1u << ENGINE_PLAN_RESTING | 1u << ENGINE_PLAN_PAUSED |
+                         1u << ENGINE_PLAN_BROKEN | 1u << ENGINE_PLAN_LEAVING,
+    [ENGINE_PLAN_RESTING] =
+        1u << ENGINE_PLAN_PAUSED | 1u << ENGINE_PLAN_BROKEN | 1u << ENGINE_PLAN_LEAVING,
+    [ENGINE_PLAN_PAUSED] = 1u << ENGINE_PLAN_OPEN | 1u << ENGINE_PLAN_PAUSED |
+                           1u << ENGINE_PLAN_BROKEN | 1u << ENGINE_PLAN_LEAVING,
+    [ENGINE_PLAN_BROKEN] = 1u << ENGINE_PLAN_LEAVING,
+    [ENGINE_PLAN_LEAVING] = 0,
+};
+
+bool engine_plan_legal(enum engine_plan_state from, enum engine_plan_state to)
+{
+    return from < ENGINE_PLAN_STATES && to < ENGINE_PLAN_STATES && (legal[from] & (1u << to));
+}
+
+static void set_state(struct engine_plan *plan, enum engine_plan_state state)
+{
+    assert(engine_plan_legal(plan->state, state));
+    plan->state = state;
+}
+
 /* ---- running ---- */
 
 static void quiet(struct engine_plan *plan);
-static void end_rest(struct engine_plan *plan, bool rests);
+static void tell_rested(struct engine_plan *plan);
 
 static void push_completion(struct engine_session *session, const struct complete_entry *entry)
 {
@@ -67,7 +93,10 @@ static void complete(struct engine_plan *plan)
     engine_plan_list(plan, NULL);
     if (!session->detaching)
         push_completion(session, &entry);
-    end_rest(plan, true);
+    if (plan->state == ENGINE_PLAN_RESTING) {
+        set_state(plan, ENGINE_PLAN_PAUSED);
+        tell_rested(plan);
+    }
     quiet(plan);
 }
 
@@ -141,27 +170,26 @@ void engine_plan_start(struct engine_session *session, const struct submit_entry
         refuse(session, entry, -ENOENT);
         return;
     }
-    if (plan->unfinished || plan->held || plan->forget) {
+    if (plan->unfinished || plan->held || plan->state == ENGINE_PLAN_LEAVING) {
         refuse(session, entry, -EBUSY);
         return;
     }
-    if (plan->broken) {
+    if (plan->state == ENGINE_PLAN_BROKEN) {
         engine_count(&plan->errors, 1);
-        refuse(session, entry, plan->broken);
+        refuse(session, entry, plan->error);
         return;
     }
     plan->entry = *entry;
     session->on_channel[plan->channel] = plan;
-    if (plan->paused) {
+    if (plan->state == ENGINE_PLAN_PAUSED)
         plan->held = true;
-        return;
-    }
-    start(plan);
+    else
+        start(plan);
 }
 
 void engine_plan_resume(struct engine_plan *plan)
 {
-    plan->paused = false;
+    set_state(plan, ENGINE_PLAN_OPEN);
     if (!plan->held)
         return;
     plan->held = false;
@@ -210,20 +238,19 @@ static void quiet(struct engine_plan *plan)
     if (!done)
         return;
     plan->quiet = NULL;
-    if (plan->forget)
+    if (plan->state == ENGINE_PLAN_LEAVING)
         session->plans[plan->id] = NULL;
     while (loop_post(session->engine->loop, done, context) < 0)
         sched_yield();
 }
 
 /* It rests from now on, or another order has come in between. */
-static void end_rest(struct engine_plan *plan, bool rests)
+static void tell_rested(struct engine_plan *plan)
 {
     void (*done)(void *context) = plan->rested;
     if (!done)
         return;
     plan->rested = NULL;
-    plan->paused = rests;
     while (loop_post(plan->session->engine->loop, done, plan->rested_context) < 0)
         sched_yield();
 }
@@ -266,13 +293,17 @@ struct plan_order {
 
 static void order_work(struct engine *engine, void *context)
 {
+    static const enum engine_plan_state states[] = {[PLAN_BREAK] = ENGINE_PLAN_BROKEN,
+                                                    [PLAN_DETACH] = ENGINE_PLAN_LEAVING,
+                                                    [PLAN_PAUSE] = ENGINE_PLAN_PAUSED};
     struct plan_order *order = context;
     struct engine_plan *plan = order->plan;
     if (order->verb == PLAN_REST) {
         plan->rested = order->done;
         plan->rested_context = order->context;
+        set_state(plan, plan->unfinished ? ENGINE_PLAN_RESTING : ENGINE_PLAN_PAUSED);
         if (plan->unfinished == 0)
-            end_rest(plan, true);
+            tell_rested(plan);
         return;
     }
     engine_session_wake(order->session);
@@ -281,14 +312,13 @@ static void order_work(struct engine *engine, void *context)
         lose(plan, order->error);
         return;
     }
-    end_rest(plan, false);
-    if (order->verb == PLAN_PAUSE)
-        plan->paused = true;
-    else if (plan->broken == 0)
-        plan->broken = order->error;
-    if (order->verb != PLAN_PAUSE)
+    set_state(plan, states[order->verb]);
+    tell_rested(plan);
+    if (order->verb != PLAN_PAUSE) {
+        if (plan->error == 0)
+            plan->error = order->error;
         refuse_held(plan, order->error);
-    plan->forget = order->verb == PLAN_DETACH;
+    }
     plan->quiet = order->done;
     plan->quiet_context = order->context;
     if (order->verb == PLAN_BREAK)

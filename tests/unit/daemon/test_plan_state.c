@@ -31,6 +31,22 @@ Test(plan_state, every_pair)
     }
 }
 
+/* A row of letters per state, in their order: what it may become. */
+Test(plan_state, every_pair_in_the_engine)
+{
+    static const char *const becomes[ENGINE_PLAN_STATES] = {
+        [ENGINE_PLAN_OPEN] = ".RPBL",    [ENGINE_PLAN_RESTING] = "..PBL",
+        [ENGINE_PLAN_PAUSED] = "O.PBL",  [ENGINE_PLAN_BROKEN] = "....L",
+        [ENGINE_PLAN_LEAVING] = ".....",
+    };
+    for (int from = 0; from <= ENGINE_PLAN_STATES; from++)
+        for (int to = 0; to <= ENGINE_PLAN_STATES; to++)
+            cr_assert_eq(engine_plan_legal(from, to),
+                         from < ENGINE_PLAN_STATES && to < ENGINE_PLAN_STATES &&
+                             becomes[from][to] != '.',
+                         "%d to %d", from, to);
+}
+
 Test(plan_state, names)
 {
     for (int state = 0; state < PLAN_STATES; state++)
