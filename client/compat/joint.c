@@ -1,7 +1,8 @@
 /*
  * Descriptors that follow each other, to the same memory of one process and with nothing to be
- * notified of in between, go as one put: every put of a plan is a question to the other node when
- * it is committed, and chains of a thousand small descriptors are not rare. What they touch there
+ * notified of in between, go as one put: a rail packs the small pieces of one put into few messages,
+ * and sends a message for each put; and each put into memory that was attached is copied there, and
+ * waited for, on its own. Chains of a thousand small descriptors are not rare. What they touch there
  * must not overlap, for a layout has no order then; each one's bytes stay in the order of the
  * chain.
  */
@@ -13,8 +14,8 @@
 
 enum {
     JOINT_MAX = 1024,        /* descriptors */
-    ALONE_BYTES = 64 * 1024, /* from here on the question does not matter, and some rails take apart
-                                what has gaps */
+    ALONE_BYTES = 64 * 1024, /* from here on one message more does not matter, and some rails take
+                                apart what has gaps */
 };
 
 /* From the first byte of the target's memory that it touches to the one behind the last. */
