@@ -2,7 +2,7 @@
 #pragma once
 
 #ifndef PROTO_VERSION   /* tests build other ones */
-#define PROTO_VERSION 2 /* of the frames and of every shared structure */
+#define PROTO_VERSION 3 /* of the frames and of every shared structure */
 #endif
 
 enum {
@@ -19,6 +19,7 @@ enum {
     PLANS_PER_SESSION_MAX = 4096, /* plan ids of a session are below this */
     PLAN_CHAINS_MAX = 64,
     PLAN_STEPS_MAX = 65536, /* of all chains of a plan */
+    BIND_PUTS_MAX = 256,    /* of one PeerBind */
     LAYOUT_OPS_MAX = 1 << 20,
     LAYOUT_DEPTH_MAX = 16,   /* nested loops */
     ADDRESS_MAX_BYTES = 256, /* a driver's own address, opaque */

@@ -271,18 +271,20 @@ void peers_tell(struct peers *peers, uint32_t node, const Tca__Message *message)
 
 /* ---- answering ---- */
 
-/* A binding that came after its time-out: the other node would keep it for as long as the asking
+/* Bindings that came after their time-out: the other node would keep them for as long as the asking
  * session lives. */
 static void give_back(struct peers *peers, uint32_t node, const Tca__PeerBound *bound)
 {
-    uint64_t binding = bound->binding;
+    uint64_t bindings[BIND_PUTS_MAX];
     Tca__PeerUnbind unbind = TCA__PEER_UNBIND__INIT;
     Tca__Message message = TCA__MESSAGE__INIT;
-    unbind.n_bindings = 1;
-    unbind.bindings = &binding;
+    for (size_t i = 0; i < bound->n_puts && i < BIND_PUTS_MAX; i++)
+        bindings[unbind.n_bindings++] = bound->puts[i]->binding;
+    unbind.bindings = bindings;
     message.body_case = TCA__MESSAGE__BODY_PEER_UNBIND;
     message.peer_unbind = &unbind;
-    peers_tell(peers, node, &message);
+    if (unbind.n_bindings > 0)
+        peers_tell(peers, node, &message);
 }
 
 void question_answered(struct peers *peers, uint32_t node, uint32_t tag, const Tca__Message *answer)

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "daemon/base/log.h"
-#include "daemon/base/worker.h"
 #include "daemon/peers/peer.h"
 #include "daemon/sessions/bounce.h"
 #include "daemon/sessions/region.h"
@@ -64,7 +63,7 @@ static void hang_on(struct binding *binding, unsigned which, struct subject_key 
         sched_yield();
 }
 
-static void link_binding(struct binding *binding)
+void binding_link(struct binding *binding)
 {
     struct bindings *bindings = binding->tcad->bindings;
     binding->id = ++bindings->last_id;
@@ -110,44 +109,7 @@ struct bindings *bindings_free(struct bindings *bindings)
     return NULL;
 }
 
-/* ---- making: registration on the worker, landings on the engine, the answer on the loop ---- */
-
-static void register_work(void *context)
-{
-    struct binding *binding = context;
-    for (int rail = 0; binding->region && rail < RAIL_COUNT; rail++) {
-        if (!(binding->rails & (1u << rail)))
-            continue;
-        int r = region_register(binding->region, engine_driver(binding->tcad->engine, rail));
-        if (r < 0) {
-            binding->rails &= ~(1u << rail);
-            binding->error = r;
-        }
-    }
-}
-
-static void land_work(struct engine *engine, void *context)
-{
-    struct binding *binding = context;
-    for (int rail = 0; rail < RAIL_COUNT; rail++) {
-        if (!(binding->rails & (1u << rail)))
-            continue;
-        struct driver *driver = engine_driver(engine, rail);
-        struct driver_landing_args args = {
-            .region = binding->region ? binding->region->on[rail] : NULL,
-            .offset_bytes = binding->offset_bytes,
-            .layout = binding->layout,
-            .notify = binding->target.line != NULL || binding->target.bounce,
-            .token = (uint64_t)(uintptr_t)&binding->target,
-        };
-        int r = driver->ops->landing_new(driver, &args, &binding->on[rail], binding->blob[rail],
-                                         &binding->blob_bytes[rail]);
-        if (r < 0) {
-            binding->rails &= ~(1u << rail);
-            binding->error = r;
-        }
-    }
-}
+/* ---- letting go ---- */
 
 static void released(void *context)
 {
@@ -191,7 +153,7 @@ static void stop(struct binding *binding)
     use_drop(uses, &binding->uses[BINDING_OF_NOTIFIED]);
     if (binding->region)
         binding->region->bindings--;
-    if (!binding->making) /* else land_done() goes on */
+    if (!binding->making) /* else binding_unmake() goes on */
         engine_call(binding->tcad->engine, release_work, NULL, binding);
 }
 
@@ -205,43 +167,12 @@ void binding_end(struct binding *binding)
         free(binding);
 }
 
-static void land_done(void *context)
+void binding_unmake(struct binding *binding)
 {
-    struct binding *binding = context;
-    const bool ended = binding->ended;
-    char text[256];
-    int status = 0;
-
-    binding->making = false;
-    if (ended) {
-        snprintf(text, sizeof text, "the memory or process at node %" PRIu32 " has just gone",
-                 binding->tcad->node);
-        status = binding->region && !binding->region->session ? -ESTALE : -EOWNERDEAD;
-    } else if (!binding->rails) {
-        snprintf(text, sizeof text, "node %" PRIu32 " could not prepare a landing: %s",
-                 binding->tcad->node,
-                 region_register_text(binding->error ? binding->error : -ENETDOWN));
-        status = binding->error ? binding->error : -ENETDOWN;
-    }
-    binding->made(binding->context, status, status < 0 ? NULL : binding, status < 0 ? text : "");
-    if (ended)
+    if (binding->ended) /* while it was made */
         engine_call(binding->tcad->engine, release_work, NULL, binding);
-    else if (status < 0)
+    else
         binding_end(binding);
-}
-
-static void register_done(void *context)
-{
-    struct binding *binding = context;
-    int r = 0;
-    if (binding->bounces && binding->rails && !binding->ended)
-        r = bounce_new(binding->region, BOUNCE_IN, binding->offset_bytes, binding->layout,
-                       &binding->target.bounce);
-    if (r < 0) {
-        binding->rails = 0;
-        binding->error = r;
-    }
-    engine_call(binding->tcad->engine, land_work, land_done, binding);
 }
 
 int binding_charge(struct tcad *tcad, struct binding_args *args, char *text, size_t text_bytes)
@@ -252,60 +183,6 @@ int binding_charge(struct tcad *tcad, struct binding_args *args, char *text, siz
                        sizeof(struct binding) + RAIL_COUNT * LANDING_BYTES +
                            (args->layout ? layout_bytes(args->layout) : 0),
                        "what a put needs where it lands", text, text_bytes);
-}
-
-static void nothing(struct engine *engine, void *context)
-{
-}
-
-static void not_registered(void *context)
-{
-    struct binding *binding = context;
-    binding->rails = 0;
-    binding->error = -ENOMEM;
-    engine_call(binding->tcad->engine, nothing, land_done, binding);
-}
-
-void binding_new(struct tcad *tcad, const struct binding_args *args,
-                 void (*made)(void *context, int status, struct binding *binding, const char *text),
-                 void *context)
-{
-    struct binding *binding;
-    while (!(binding = calloc(1, sizeof *binding)))
-        sched_yield();
-    binding->tcad = tcad;
-    binding->node = args->node;
-    binding->asker = args->asker;
-    binding->owned = args->owned;
-    binding->layout = args->layout;
-    binding->offset_bytes = args->offset_bytes;
-    binding->charge = args->charge;
-    binding->made = made;
-    binding->context = context;
-    for (int rail = 0; rail < RAIL_COUNT; rail++)
-        if ((args->rails & (1u << rail)) && engine_driver(tcad->engine, rail) &&
-            !engine_driver_error(tcad->engine, rail))
-            binding->rails |= 1u << rail;
-    if (args->region) {
-        binding->region = region_ref(args->region);
-        binding->region->bindings++;
-    }
-    if (args->notify) {
-        binding->notify = args->notify;
-        args->notify->notified_by++;
-        binding->target.segment = args->notify->notify;
-        binding->target.line = notify_line_of(args->notify->notify, args->rank, args->slot);
-        binding->target.session = args->notify->engine;
-    }
-    if (args->region && args->region->attached) {
-        binding->bounces = args->region->session;
-        binding->bounces->notified_by++;
-        binding->target.session = binding->bounces->engine;
-    }
-    binding->making = true;
-    link_binding(binding);
-    if (worker_submit(tcad->worker, register_work, register_done, not_registered, binding) < 0)
-        not_registered(binding);
 }
 
 /* ---- ending ---- */

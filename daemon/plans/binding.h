@@ -65,22 +65,34 @@ struct binding {
     bool forgotten;                     /* its asker has let go of it */
     struct binding_question *questions; /* that wait until it is released */
     int error;
-    void (*made)(void *context, int status, struct binding *binding, const char *text);
-    void *context;
 };
 
 int bindings_new(struct tcad *tcad, struct bindings **ret_bindings);
 struct bindings *bindings_free(struct bindings *bindings);
 
-/* made() is called once, never from within this call; binding is NULL on failure. A binding that
- * could not be had on one rail but on others is made. */
-void binding_new(struct tcad *tcad, const struct binding_args *args,
-                 void (*made)(void *context, int status, struct binding *binding, const char *text),
-                 void *context);
+/* Of those that were not made: their layouts and charges. */
+void binding_args_drop(struct binding_args *args, size_t count);
+
+struct bindings_made {
+    int status;                      /* 0, or why none was made */
+    struct binding *const *bindings; /* of args in the same order; NULL: see status */
+    size_t which;                    /* of the args cannot be had */
+    const char *text;
+};
+typedef void bindings_done(void *context, const struct bindings_made *made);
+/* binding_make.c: all of them or none. done() is called once, never from within this call. A binding
+ * that could not be had on one rail but on others is made. -ENOMEM: nothing was begun, and args were
+ * dropped. */
+int bindings_make(struct tcad *tcad, struct binding_args *args, size_t count, bindings_done *done,
+                  void *context);
 /* Nothing lands any more after this and the engine's next turn. The region's memory stays until
  * then. */
 void binding_end(struct binding *binding);
 struct binding *binding_find(struct tcad *tcad, uint64_t id);
+/* For binding_make.c: found by its id and by what it hangs on from now on; and an end before anybody
+ * has heard of it. */
+void binding_link(struct binding *binding);
+void binding_unmake(struct binding *binding);
 /* binding_settle.c: it is released. */
 void binding_answer_questions(struct binding *binding);
 

@@ -13,55 +13,105 @@
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
+#include "proto/status.h"
 
 struct question {
     struct tcad *tcad;
     uint32_t node, tag;
+    size_t count;
 };
 
-static void answer(void *context, int status, struct binding *binding, const char *text)
-{
-    struct question *question = context;
-    struct tcad *tcad = question->tcad;
-    Tca__PeerBound bound = TCA__PEER_BOUND__INIT;
-    Tca__Landing landings[RAIL_COUNT], *pointers[RAIL_COUNT];
-    Tca__Message message = TCA__MESSAGE__INIT;
+/* ---- answering ---- */
 
-    if (status < 0) {
-        peers_fail(tcad->peers, question->node, question->tag, status, "%s", text);
-        free(question);
-        return;
-    }
+struct draft {
+    Tca__BoundPut put;
+    Tca__Landing landings[RAIL_COUNT], *list[RAIL_COUNT];
+};
+
+static void draft_init(struct draft *draft, struct binding *binding)
+{
+    Tca__BoundPut *put = &draft->put;
+    tca__bound_put__init(put);
+    put->binding = binding->id;
+    put->owner = binding->region ? binding->region->session_id : 0;
+    put->attached = binding->bounces != NULL;
+    put->address = binding->region ? binding->region->address : 0;
+    put->landings = draft->list;
     for (int rail = 0; rail < RAIL_COUNT; rail++) {
         if (!(binding->rails & (1u << rail)))
             continue;
-        Tca__Landing *landing = &landings[bound.n_landings];
+        Tca__Landing *landing = &draft->landings[put->n_landings];
         tca__landing__init(landing);
         landing->driver = (char *)rail_name(rail);
         landing->blob = (ProtobufCBinaryData){binding->blob_bytes[rail], binding->blob[rail]};
-        pointers[bound.n_landings++] = landing;
+        draft->list[put->n_landings++] = landing;
     }
-    bound.binding = binding->id;
-    bound.owner = binding->region ? binding->region->session_id : 0;
-    bound.attached = binding->bounces != NULL;
-    bound.address = binding->region ? binding->region->address : 0;
-    bound.landings = pointers;
+}
+
+static void answer(const struct question *question, Tca__PeerBound *bound)
+{
+    Tca__Message message = TCA__MESSAGE__INIT;
     message.body_case = TCA__MESSAGE__BODY_PEER_BOUND;
-    message.peer_bound = &bound;
-    peers_answer(tcad->peers, question->node, question->tag, &message);
+    message.peer_bound = bound;
+    peers_answer(question->tcad->peers, question->node, question->tag, &message);
+}
+
+static void answer_failure(const struct question *question, size_t which, int error,
+                           const char *text)
+{
+    Tca__PeerBound bound = TCA__PEER_BOUND__INIT;
+    Tca__Failure failure = TCA__FAILURE__INIT;
+    failure.status = status_to_wire(error);
+    failure.text = (char *)text;
+    bound.failure = &failure;
+    bound.failed = (uint32_t)which;
+    answer(question, &bound);
+}
+
+static void answer_bound(const struct question *question, struct binding *const *bindings)
+{
+    Tca__PeerBound bound = TCA__PEER_BOUND__INIT;
+    struct draft *drafts = calloc(question->count, sizeof *drafts);
+    Tca__BoundPut *list[BIND_PUTS_MAX];
+    if (!drafts) {
+        for (size_t i = 0; i < question->count; i++)
+            binding_end(bindings[i]);
+        answer_failure(question, 0, -ENOMEM, "no memory for an answer");
+        return;
+    }
+    for (size_t i = 0; i < question->count; i++) {
+        draft_init(&drafts[i], bindings[i]);
+        list[i] = &drafts[i].put;
+    }
+    bound.n_puts = question->count;
+    bound.puts = list;
+    answer(question, &bound);
+    free(drafts);
+}
+
+static void made(void *context, const struct bindings_made *made)
+{
+    struct question *question = context;
+    if (made->status < 0)
+        answer_failure(question, made->which, made->status, made->text);
+    else
+        answer_bound(question, made->bindings);
     free(question);
 }
+
+/* ---- checking ---- */
 
 /* Whether that session may be notified by the asker: the same user, the same group, and the rank is
  * the asker's. */
 static int check_notified(struct tcad *tcad, uint32_t node, const Tca__PeerBind *bind,
-                          struct session **ret_session, char *text, size_t text_bytes)
+                          const Tca__BindPut *put, struct session **ret_session, char *text,
+                          size_t text_bytes)
 {
-    struct session *session = session_find(tcad, bind->notify_session);
+    struct session *session = session_find(tcad, put->notify_session);
     if (!session) {
         snprintf(text, text_bytes,
                  "session %" PRIu64 " of node %" PRIu32 ", to be notified, has ended",
-                 bind->notify_session, tcad->node);
+                 put->notify_session, tcad->node);
         return -EOWNERDEAD;
     }
     if (session->uid != bind->user || strcmp(session->group, bind->group) != 0 ||
@@ -79,8 +129,8 @@ static int check_notified(struct tcad *tcad, uint32_t node, const Tca__PeerBind 
                  bind->session, node, bind->rank, bind->group);
         return -EACCES;
     }
-    if (bind->notify_slot >= SLOTS_PER_SOURCE) {
-        snprintf(text, text_bytes, "slot %u: 0 to %d are possible", bind->notify_slot,
+    if (put->notify_slot >= SLOTS_PER_SOURCE) {
+        snprintf(text, text_bytes, "slot %u: 0 to %d are possible", put->notify_slot,
                  SLOTS_PER_SOURCE - 1);
         return -EINVAL;
     }
@@ -88,40 +138,40 @@ static int check_notified(struct tcad *tcad, uint32_t node, const Tca__PeerBind 
     return 0;
 }
 
-static int check_target(struct tcad *tcad, const Tca__PeerBind *bind, struct binding_args *args,
-                        char *text, size_t text_bytes)
+static int check_target(struct tcad *tcad, uid_t user, const Tca__BindPut *put,
+                        struct binding_args *args, char *text, size_t text_bytes)
 {
     struct region *region;
     struct handle handle;
     const char *why;
 
-    int r = region_resolve(tcad, bind->handle.data, bind->handle.len, bind->user, &region, &handle,
-                           text, text_bytes);
+    int r = region_resolve(tcad, put->handle.data, put->handle.len, user, &region, &handle, text,
+                           text_bytes);
     if (r < 0)
         return r;
     r = bounce_admit(region, BOUNCE_IN, text, text_bytes);
     if (r < 0)
         return r;
-    struct layout *layout = malloc(bind->layout.len ? bind->layout.len : 1);
+    struct layout *layout = malloc(put->layout.len ? put->layout.len : 1);
     if (!layout) {
-        snprintf(text, text_bytes, "no memory for a layout of %zu bytes", bind->layout.len);
+        snprintf(text, text_bytes, "no memory for a layout of %zu bytes", put->layout.len);
         return -ENOMEM;
     }
-    if (bind->layout.len > 0) /* empty ones have no data at all */
-        memcpy(layout, bind->layout.data, bind->layout.len);
+    if (put->layout.len > 0) /* empty ones have no data at all */
+        memcpy(layout, put->layout.data, put->layout.len);
     args->layout = layout; /* freed by the caller on failure */
-    r = layout_check(layout, bind->layout.len, &why);
+    r = layout_check(layout, put->layout.len, &why);
     if (r < 0) {
         snprintf(text, text_bytes, "target layout: %s", why);
         return r;
     }
-    if (!layout_fits(layout, bind->offset, handle.length_bytes)) {
+    if (!layout_fits(layout, put->offset, handle.length_bytes)) {
         char description[128];
         layout_describe(layout, description, sizeof description);
         snprintf(text, text_bytes,
                  "target layout %s at offset %" PRIu64 " does not fit the %" PRIu64
                  " bytes of the handle",
-                 description, bind->offset, handle.length_bytes);
+                 description, put->offset, handle.length_bytes);
         return -EINVAL;
     }
     if (layout->size_bytes > handle.length_bytes) {
@@ -132,49 +182,93 @@ static int check_target(struct tcad *tcad, const Tca__PeerBind *bind, struct bin
         return -EINVAL;
     }
     args->region = region;
-    args->offset_bytes = handle.offset_bytes + bind->offset;
+    args->offset_bytes = handle.offset_bytes + put->offset;
     return 0;
+}
+
+static int check_put(struct tcad *tcad, uint32_t node, const Tca__PeerBind *bind,
+                     const Tca__BindPut *put, struct binding_args *args, char *text,
+                     size_t text_bytes)
+{
+    int r = 0;
+    if (!put->handle.len && !put->notify) {
+        snprintf(text, text_bytes, "a binding needs a handle or a notification");
+        return -EINVAL;
+    }
+    if (put->handle.len)
+        r = check_target(tcad, bind->user, put, args, text, text_bytes);
+    if (r == 0 && put->notify)
+        r = check_notified(tcad, node, bind, put, &args->notify, text, text_bytes);
+    return r < 0 ? r : binding_charge(tcad, args, text, text_bytes);
+}
+
+static int check_rails(struct tcad *tcad, uint32_t node, const Tca__PeerBind *bind,
+                       unsigned *ret_rails, char *text, size_t text_bytes)
+{
+    unsigned rails = 0;
+    for (size_t i = 0; i < bind->n_drivers; i++) {
+        const struct driver_ops *ops = driver_find(bind->drivers[i]);
+        if (ops && links_possible(tcad, ops->rail, node))
+            rails |= 1u << ops->rail;
+    }
+    if (!rails) {
+        const char *off = exposure_off(tcad, RAIL_OFI);
+        snprintf(text, text_bytes,
+                 "node %" PRIu32 " has none of the rails that node %" PRIu32 " offers%s%s%s%s",
+                 tcad->node, node, off ? "; its rail ofi is " : "", off ? off : "", off ? ": " : "",
+                 off ? exposure_remedy(tcad) : "");
+        return -ENETDOWN;
+    }
+    *ret_rails = rails;
+    return 0;
+}
+
+/* args: of the puts so far, to be dropped on failure; *ret_count of them. */
+static int check(struct tcad *tcad, uint32_t node, const Tca__PeerBind *bind,
+                 struct binding_args *args, size_t *ret_count, char *text, size_t text_bytes)
+{
+    unsigned rails;
+    int r = check_rails(tcad, node, bind, &rails, text, text_bytes);
+    for (size_t i = 0; i < bind->n_puts && r == 0; i++) {
+        const Tca__BindPut *put = bind->puts[i];
+        args[i] = (struct binding_args){.node = node,
+                                        .asker = bind->session,
+                                        .rank = bind->rank,
+                                        .slot = put->notify_slot,
+                                        .rails = rails};
+        *ret_count = i + 1;
+        r = check_put(tcad, node, bind, put, &args[i], text, text_bytes);
+    }
+    return r;
 }
 
 void bindings_asked(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__PeerBind *bind)
 {
-    struct binding_args args = {
-        .node = node, .asker = bind->session, .rank = bind->rank, .slot = bind->notify_slot};
-    char text[512] = "a binding needs a handle or a notification";
-    int r = bind->handle.len || bind->notify ? 0 : -EINVAL;
+    struct question asked = {tcad, node, tag, bind->n_puts}, *question;
+    struct binding_args args[BIND_PUTS_MAX];
+    char text[512];
+    size_t count = 0;
 
-    if (r == 0 && bind->handle.len)
-        r = check_target(tcad, bind, &args, text, sizeof text);
-    if (r == 0 && bind->notify)
-        r = check_notified(tcad, node, bind, &args.notify, text, sizeof text);
-    for (size_t i = 0; i < bind->n_drivers; i++) {
-        const struct driver_ops *ops = driver_find(bind->drivers[i]);
-        if (ops && links_possible(tcad, ops->rail, node))
-            args.rails |= 1u << ops->rail;
-    }
-    if (r == 0 && !args.rails) {
-        const char *off = exposure_off(tcad, RAIL_OFI);
-        snprintf(text, sizeof text,
-                 "node %" PRIu32 " has none of the rails that node %" PRIu32 " offers%s%s%s%s",
-                 tcad->node, node, off ? "; its rail ofi is " : "", off ? off : "", off ? ": " : "",
-                 off ? exposure_remedy(tcad) : "");
-        r = -ENETDOWN;
-    }
-    if (r == 0)
-        r = binding_charge(tcad, &args, text, sizeof text);
-    struct question *question = r == 0 ? malloc(sizeof *question) : NULL;
-    if (r == 0 && !question) {
-        snprintf(text, sizeof text, "no memory");
-        r = -ENOMEM;
-    }
-    if (r < 0) {
-        free(args.layout);
-        charge_drop(&args.charge);
-        peers_fail(tcad->peers, node, tag, r, "%s", text);
+    if (bind->n_puts == 0 || bind->n_puts > BIND_PUTS_MAX) {
+        peers_fail(tcad->peers, node, tag, -EPROTO, "%zu puts to bind: 1 to %d are possible",
+                   bind->n_puts, BIND_PUTS_MAX);
         return;
     }
-    *question = (struct question){tcad, node, tag};
-    binding_new(tcad, &args, answer, question);
+    int r = check(tcad, node, bind, args, &count, text, sizeof text);
+    if (r < 0) {
+        binding_args_drop(args, count);
+        answer_failure(&asked, count ? count - 1 : 0, r, text);
+        return;
+    }
+    question = malloc(sizeof *question);
+    if (question)
+        *question = asked;
+    else
+        binding_args_drop(args, count);
+    if (!question || bindings_make(tcad, args, count, made, question) < 0) {
+        free(question);
+        answer_failure(&asked, 0, -ENOMEM, "no memory");
+    }
 }
 
 void bindings_unbind(struct tcad *tcad, uint32_t node, const Tca__PeerUnbind *unbind)

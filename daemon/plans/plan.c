@@ -65,6 +65,14 @@ int plan_fail(struct plan *plan, int error, const char *format, ...)
     return error;
 }
 
+int plan_fail_unit(struct plan *plan, const struct plan_unit *unit, int error, const char *text)
+{
+    if (plan->chain_count > 1)
+        return plan_fail(plan, error, "chain %" PRIu32 ", step %" PRIu32 ": %s", unit->chain,
+                         unit->step, text);
+    return plan_fail(plan, error, "step %" PRIu32 ": %s", unit->step, text);
+}
+
 uint64_t plan_starts(const struct plan *plan)
 {
     uint64_t daemon = atomic_load_explicit(&plan->run.starts, memory_order_relaxed), client = 0;
@@ -102,6 +110,7 @@ void plan_free(struct plan *plan)
     free(plan->chains);
     free(plan->steps);
     free(plan->units);
+    free(plan->asks);
     charge_drop(&plan->charge);
     free(plan);
 }

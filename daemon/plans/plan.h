@@ -67,6 +67,7 @@ struct plan_settling {
 
 struct plan_unit {
     struct plan *plan;
+    uint32_t chain, step; /* as the client gave it; a notification that joined it comes behind */
     /* source; NULL: a notification alone */
     struct region *source;
     uint64_t source_offset;
@@ -148,6 +149,11 @@ struct plan_chain {
     struct plan_candidate candidates[PLAN_CANDIDATES_MAX];
 };
 
+/* What has to be bound, and where; those of a node follow each other. */
+struct plan_ask {
+    uint32_t node, unit;
+};
+
 struct plan {
     struct tcad *tcad;
     struct session *session; /* NULL once it has gone */
@@ -172,6 +178,9 @@ struct plan {
     struct plan_step *steps;
     struct plan_unit *units;
     struct plan_use *uses;
+    struct plan_ask *asks; /* BINDING */
+    uint32_t ask_count, asked;
+    struct loop_job job;
     uint64_t bytes;        /* put by one start */
     uint64_t memory_bytes; /* against the quota */
     struct charge charge;
@@ -258,10 +267,14 @@ void plan_answer(struct plan *plan);
 void plan_set_state(struct plan *plan, enum plan_state state);
 int plan_fail(struct plan *plan, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The text names the step. */
+int plan_fail_unit(struct plan *plan, const struct plan_unit *unit, int error, const char *text);
 void plan_free(struct plan *plan);
-/* plan_bind.c: binds what a chain puts and notifies, as far as plan->error allows; each answer
+/* plan_bind.c: begins to bind what it puts and notifies, as far as plan->error allows; each answer
  * takes one from plan->pending. */
-void plan_bind(struct plan *plan, struct plan_chain *chain);
+void plan_bind(struct plan *plan);
+/* plan_ask.c: asks for what plan->asks says. */
+void plan_ask(struct plan *plan);
 /* Everything that it puts and notifies is on this node. */
 bool plan_chain_is_local(const struct plan *plan, const struct plan_chain *chain);
 /* plan_commit.c: goes on when nothing is pending. */

@@ -48,6 +48,8 @@ static void not_registered(void *context)
 /* Picks every daemon-seat unit's driver and link. */
 static int choose(struct plan *plan)
 {
+    free(plan->asks);
+    plan->asks = NULL;
     plan->client_part = plan->chain_count == 0;
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         struct plan_chain *chain = &plan->chains[i];
@@ -218,8 +220,7 @@ void plan_commit(struct session *session, uint32_t tag, const Tca__PlanCommit *c
     }
     plan_set_state(plan, PLAN_BINDING);
     plan->pending++;
-    for (uint32_t i = 0; i < plan->chain_count && plan->error == 0; i++)
-        plan_bind(plan, &plan->chains[i]);
+    plan_bind(plan);
     plan->pending--;
     plan_advance(plan);
 }

@@ -140,6 +140,8 @@ static int parse_chain(struct plan *plan, const Tca__Chain *from, struct plan_ch
         int r;
 
         unit->plan = plan;
+        unit->chain = (uint32_t)(chain - plan->chains);
+        unit->step = (uint32_t)i;
         switch (step->step_case) {
         case TCA__STEP__STEP_PUT:
             plan->unit_count++; /* from now on plan_free() takes care of it */

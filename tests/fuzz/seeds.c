@@ -99,6 +99,51 @@ static void plan_seed(void)
     message_seed("plan-commit", &message);
 }
 
+static void bind_seeds(void)
+{
+    Tca__BindPut puts[] = {TCA__BIND_PUT__INIT, TCA__BIND_PUT__INIT},
+                 *put_list[] = {puts, puts + 1};
+    Tca__PeerBind bind = TCA__PEER_BIND__INIT;
+    Tca__Landing landing = TCA__LANDING__INIT, *landings[] = {&landing};
+    Tca__BoundPut bounds[] = {TCA__BOUND_PUT__INIT, TCA__BOUND_PUT__INIT},
+                  *bound_list[] = {bounds, bounds + 1};
+    Tca__PeerBound bound = TCA__PEER_BOUND__INIT;
+    Tca__Failure failure = TCA__FAILURE__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    char *drivers[] = {(char *)"ofi"};
+    puts[0].handle = blob("handle");
+    puts[0].layout = blob("layout");
+    puts[0].offset = 4096;
+    puts[1].notify = true;
+    puts[1].notify_session = 3;
+    bind.group = (char *)"job";
+    bind.n_drivers = 1;
+    bind.drivers = drivers;
+    bind.n_puts = 2;
+    bind.puts = put_list;
+    message.body_case = TCA__MESSAGE__BODY_PEER_BIND;
+    message.peer_bind = &bind;
+    message_seed("peer-bind", &message);
+
+    landing.driver = (char *)"ofi";
+    landing.blob = blob("blob");
+    bounds[0].binding = 7;
+    bounds[0].n_landings = 1;
+    bounds[0].landings = landings;
+    bound.n_puts = 2;
+    bound.puts = bound_list;
+    message.body_case = TCA__MESSAGE__BODY_PEER_BOUND;
+    message.peer_bound = &bound;
+    message_seed("peer-bound", &message);
+
+    failure.status = 23;
+    failure.text = (char *)"region 3 of node 1 was freed: get a new handle";
+    bound.n_puts = 0;
+    bound.failure = &failure;
+    bound.failed = 1;
+    message_seed("peer-not-bound", &message);
+}
+
 static void message_seeds(void)
 {
     Tca__Message message = TCA__MESSAGE__INIT;
@@ -150,6 +195,7 @@ static void message_seeds(void)
     message.body_case = TCA__MESSAGE__BODY_PEER_UNBIND;
     message.peer_unbind = &unbind;
     message_seed("peer-unbind", &message);
+    bind_seeds();
     plan_seed();
 }
 

@@ -300,7 +300,7 @@ for verb in ("reload", "calibrate", "drain"):
     refused(wire.admin(verb, "on"))
 """).splitlines()
             for line in out[:6]:
-                self.assertRegex(line, "^-EACCES region [0-9]+ of node [01] belongs to another user|^-ENETDOWN.*another node")
+                self.assertRegex(line, "^-EACCES step 0: region [0-9]+ of node [01] belongs to another user|^-ENETDOWN.*another node")
             self.assertEqual(sum("belongs to another user (0, not 65534)" in line for line in out[:6]), 5, out)
             for line in out[6:8]:
                 self.assertRegex(line, "^-EINVAL .*none of")

@@ -1,0 +1,253 @@
+/* Making bindings: what they need is registered on the worker, landings are made on the engine, and
+ * the loop hears of it. Those of one request go this way together. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/base/worker.h"
+#include "daemon/plans/binding.h"
+#include "daemon/sessions/bounce.h"
+#include "daemon/sessions/region.h"
+#include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
+
+struct making {
+    struct tcad *tcad;
+    bindings_done *done;
+    void *context;
+    size_t count;
+    struct binding *bindings[];
+};
+
+/* ---- on the worker ---- */
+
+static void register_one(struct binding *binding)
+{
+    for (int rail = 0; binding->region && rail < RAIL_COUNT; rail++) {
+        if (!(binding->rails & (1u << rail)))
+            continue;
+        int r = region_register(binding->region, engine_driver(binding->tcad->engine, rail));
+        if (r < 0) {
+            binding->rails &= ~(1u << rail);
+            binding->error = r;
+        }
+    }
+}
+
+static void register_work(void *context)
+{
+    const struct making *making = context;
+    for (size_t i = 0; i < making->count; i++)
+        register_one(making->bindings[i]);
+}
+
+/* ---- on the engine ---- */
+
+static void land_one(struct engine *engine, struct binding *binding)
+{
+    for (int rail = 0; rail < RAIL_COUNT; rail++) {
+        if (!(binding->rails & (1u << rail)))
+            continue;
+        struct driver *driver = engine_driver(engine, rail);
+        struct driver_landing_args args = {
+            .region = binding->region ? binding->region->on[rail] : NULL,
+            .offset_bytes = binding->offset_bytes,
+            .layout = binding->layout,
+            .notify = binding->target.line != NULL || binding->target.bounce,
+            .token = (uint64_t)(uintptr_t)&binding->target,
+        };
+        int r = driver->ops->landing_new(driver, &args, &binding->on[rail], binding->blob[rail],
+                                         &binding->blob_bytes[rail]);
+        if (r < 0) {
+            binding->rails &= ~(1u << rail);
+            binding->error = r;
+        }
+    }
+}
+
+static void land_work(struct engine *engine, void *context)
+{
+    const struct making *making = context;
+    for (size_t i = 0; i < making->count; i++)
+        land_one(engine, making->bindings[i]);
+}
+
+/* ---- on the loop ---- */
+
+static int status_of(const struct binding *binding, char *text, size_t text_bytes)
+{
+    if (binding->ended) {
+        snprintf(text, text_bytes, "the memory or process at node %" PRIu32 " has just gone",
+                 binding->tcad->node);
+        return binding->region && !binding->region->session ? -ESTALE : -EOWNERDEAD;
+    }
+    if (!binding->rails) {
+        const int error = binding->error ? binding->error : -ENETDOWN;
+        snprintf(text, text_bytes, "node %" PRIu32 " could not prepare a landing: %s",
+                 binding->tcad->node, region_register_text(error));
+        return error;
+    }
+    return 0;
+}
+
+static void land_done(void *context)
+{
+    struct making *making = context;
+    struct bindings_made made = {.bindings = making->bindings};
+    char text[256] = "";
+    for (size_t i = 0; i < making->count; i++) {
+        making->bindings[i]->making = false;
+        if (made.status < 0)
+            continue;
+        made.status = status_of(making->bindings[i], text, sizeof text);
+        made.which = i;
+    }
+    made.text = text;
+    for (size_t i = 0; made.status < 0 && i < making->count; i++)
+        binding_unmake(making->bindings[i]);
+    if (made.status < 0)
+        made.bindings = NULL;
+    making->done(making->context, &made);
+    free(making);
+}
+
+static void bounce(struct binding *binding)
+{
+    int r = 0;
+    if (binding->bounces && binding->rails && !binding->ended)
+        r = bounce_new(binding->region, BOUNCE_IN, binding->offset_bytes, binding->layout,
+                       &binding->target.bounce);
+    if (r < 0) {
+        binding->rails = 0;
+        binding->error = r;
+    }
+}
+
+static void land(struct making *making)
+{
+    for (size_t i = 0; i < making->count; i++)
+        bounce(making->bindings[i]);
+    engine_call(making->tcad->engine, land_work, land_done, making);
+}
+
+static void register_done(void *context)
+{
+    struct making *making = context;
+    for (size_t i = 0; i < making->count; i++)
+        if (making->bindings[i]->region)
+            making->bindings[i]->region->registered |= making->bindings[i]->rails;
+    land(making);
+}
+
+static void nothing(struct engine *engine, void *context)
+{
+}
+
+static void not_registered(void *context)
+{
+    struct making *making = context;
+    for (size_t i = 0; i < making->count; i++) {
+        making->bindings[i]->rails = 0;
+        making->bindings[i]->error = -ENOMEM;
+    }
+    engine_call(making->tcad->engine, nothing, land_done, making);
+}
+
+/* Then nothing is left for the worker to do. */
+static bool is_registered(const struct making *making)
+{
+    for (size_t i = 0; i < making->count; i++) {
+        const struct binding *binding = making->bindings[i];
+        if (binding->region && (binding->rails & ~binding->region->registered))
+            return false;
+    }
+    return true;
+}
+
+/* ---- their beginning ---- */
+
+static void aim(struct binding *binding, const struct binding_args *args)
+{
+    if (args->region) {
+        binding->region = region_ref(args->region);
+        binding->region->bindings++;
+    }
+    if (args->notify) {
+        binding->notify = args->notify;
+        args->notify->notified_by++;
+        binding->target.segment = args->notify->notify;
+        binding->target.line = notify_line_of(args->notify->notify, args->rank, args->slot);
+        binding->target.session = args->notify->engine;
+    }
+    if (args->region && args->region->attached) {
+        binding->bounces = args->region->session;
+        binding->bounces->notified_by++;
+        binding->target.session = binding->bounces->engine;
+    }
+}
+
+static void begin(struct tcad *tcad, struct binding *binding, const struct binding_args *args)
+{
+    binding->tcad = tcad;
+    binding->node = args->node;
+    binding->asker = args->asker;
+    binding->owned = args->owned;
+    binding->layout = args->layout;
+    binding->offset_bytes = args->offset_bytes;
+    binding->charge = args->charge;
+    binding->making = true;
+    for (int rail = 0; rail < RAIL_COUNT; rail++)
+        if ((args->rails & (1u << rail)) && engine_driver(tcad->engine, rail) &&
+            !engine_driver_error(tcad->engine, rail))
+            binding->rails |= 1u << rail;
+    aim(binding, args);
+    binding_link(binding);
+}
+
+static struct making *making_free(struct making *making)
+{
+    for (size_t i = 0; making && i < making->count; i++)
+        free(making->bindings[i]);
+    free(making);
+    return NULL;
+}
+
+static struct making *making_new(size_t count)
+{
+    struct making *making = calloc(1, sizeof *making + count * sizeof making->bindings[0]);
+    if (!making)
+        return NULL;
+    for (; making->count < count; making->count++)
+        if (!(making->bindings[making->count] = calloc(1, sizeof(struct binding))))
+            return making_free(making);
+    return making;
+}
+
+void binding_args_drop(struct binding_args *args, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(args[i].layout);
+        charge_drop(&args[i].charge);
+    }
+}
+
+int bindings_make(struct tcad *tcad, struct binding_args *args, size_t count, bindings_done *done,
+                  void *context)
+{
+    struct making *making = making_new(count);
+    if (!making) {
+        binding_args_drop(args, count);
+        return -ENOMEM;
+    }
+    making->tcad = tcad;
+    making->done = done;
+    making->context = context;
+    for (size_t i = 0; i < count; i++)
+        begin(tcad, making->bindings[i], &args[i]);
+    if (is_registered(making))
+        land(making);
+    else if (worker_submit(tcad->worker, register_work, register_done, not_registered, making) < 0)
+        not_registered(making);
+    return 0;
+}

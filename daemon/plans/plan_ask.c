@@ -1,0 +1,301 @@
+/* BINDING: what the puts of a plan need where they land is asked for, up to BIND_PUTS_MAX at a time:
+ * of this node's bindings (binding_make.c), or of another daemon. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/peers/peer.h"
+#include "daemon/plans/binding.h"
+#include "daemon/plans/plan.h"
+#include "daemon/rails/exposure.h"
+#include "daemon/rails/link.h"
+#include "daemon/sessions/bounce.h"
+#include "daemon/sessions/region.h"
+#include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
+#include "proto/status.h"
+
+enum { REQUEST_BYTES_MAX = 1 << 20 }; /* of layouts, unless one alone is longer */
+
+/* Of asks that follow each other, all to one node. */
+struct request {
+    struct plan *plan;
+    uint32_t first, count;
+};
+
+static struct plan_unit *unit_of(const struct request *request, uint32_t i)
+{
+    const struct plan *plan = request->plan;
+    return &plan->units[plan->asks[request->first + i].unit];
+}
+
+static void answered(struct request *request)
+{
+    struct plan *plan = request->plan;
+    free(request);
+    plan->pending--;
+    plan_advance(plan);
+}
+
+/* ---- on this node ---- */
+
+static void bound_here(void *context, const struct bindings_made *made)
+{
+    struct request *request = context;
+    if (made->status < 0)
+        plan_fail_unit(request->plan, unit_of(request, (uint32_t)made->which), made->status,
+                       made->text);
+    for (uint32_t i = 0; made->status == 0 && i < request->count; i++) {
+        struct plan_unit *unit = unit_of(request, i);
+        const struct binding *binding = made->bindings[i];
+        unit->binding = made->bindings[i];
+        unit->rails = binding->rails;
+        memcpy(unit->blob, binding->blob, sizeof unit->blob);
+        memcpy(unit->blob_bytes, binding->blob_bytes, sizeof unit->blob_bytes);
+    }
+    answered(request);
+}
+
+/* Those that lead to other nodes and to this one. */
+static unsigned rails_of_both(const struct tcad *tcad)
+{
+    unsigned rails = 0;
+    for (int rail = 0; rail < RAIL_COUNT; rail++) {
+        const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
+        rails |= caps && caps->same_node && caps->other_nodes ? 1u << rail : 0;
+    }
+    return rails;
+}
+
+static int fill_args(struct plan *plan, const struct plan_unit *unit, struct binding_args *args)
+{
+    char text[512];
+    int r = unit->has_target ? bounce_admit(unit->region, BOUNCE_IN, text, sizeof text) : 0;
+    const enum rail rail = plan->chains[unit->chain].rail;
+    *args = (struct binding_args){
+        .node = plan->tcad->node,
+        .asker = plan->session->id,
+        .rank = plan->session->rank,
+        .region = unit->region,
+        .notify = unit->notify ? session_find(plan->tcad, unit->notify_session) : NULL,
+        .slot = unit->slot,
+        .rails = rail ? 1u << rail : rails_of_both(plan->tcad),
+        .owned = true,
+    };
+    if (r == 0 && unit->notify && !args->notify) {
+        snprintf(text, sizeof text, "rank %" PRIu32 ", to be notified, has ended", unit->rank);
+        r = -EOWNERDEAD;
+    }
+    if (r == 0 && unit->has_target) {
+        args->offset_bytes = unit->handle.offset_bytes + unit->target_offset;
+        r = layout_dup(unit->target_layout, &args->layout);
+        if (r < 0)
+            snprintf(text, sizeof text, "no memory for a layout");
+    }
+    if (r == 0)
+        r = binding_charge(plan->tcad, args, text, sizeof text);
+    return r < 0 ? plan_fail_unit(plan, unit, r, text) : 0;
+}
+
+/* 0: bound_here() follows. */
+static int ask_here(struct request *request)
+{
+    struct plan *plan = request->plan;
+    struct binding_args args[BIND_PUTS_MAX];
+    int r = 0;
+    for (uint32_t i = 0; i < request->count; i++) {
+        if ((r = fill_args(plan, unit_of(request, i), &args[i])) == 0)
+            continue;
+        binding_args_drop(args, i + 1);
+        return r;
+    }
+    r = bindings_make(plan->tcad, args, request->count, bound_here, request);
+    return r < 0 ? plan_fail(plan, r, "no memory for what puts need where they land") : 0;
+}
+
+/* ---- of another daemon ---- */
+
+static void take_landings(struct plan_unit *unit, const Tca__BoundPut *bound)
+{
+    unit->remote_binding = bound->binding;
+    unit->owner = bound->owner;
+    unit->attached = bound->attached;
+    unit->address = bound->address;
+    for (size_t i = 0; i < bound->n_landings; i++) {
+        const Tca__Landing *landing = bound->landings[i];
+        enum rail rail = rail_from_name(landing->driver);
+        if (rail == RAIL_NONE || landing->blob.len > LANDING_MAX_BYTES)
+            continue;
+        unit->rails |= 1u << rail;
+        unit->blob_bytes[rail] = landing->blob.len;
+        memcpy(unit->blob[rail], landing->blob.data, landing->blob.len);
+    }
+}
+
+static void take_bound(struct request *request, const Tca__PeerBound *bound)
+{
+    struct plan *plan = request->plan;
+    if (bound->failure && bound->failed < request->count) {
+        const int status = status_from_wire(bound->failure->status);
+        plan_fail_unit(plan, unit_of(request, bound->failed), status < 0 ? status : -EPROTO,
+                       bound->failure->text);
+        return;
+    }
+    for (uint32_t i = 0; i < request->count && i < bound->n_puts; i++) {
+        struct plan_unit *unit = unit_of(request, i);
+        take_landings(unit, bound->puts[i]);
+        if (!unit->rails)
+            plan_fail_unit(plan, unit, -EPROTO, "its node has bound it on no rail of ours");
+        plan_use_owner(plan, unit);
+    }
+    if (bound->failure || bound->n_puts != request->count)
+        plan_fail(plan, -EPROTO,
+                  "node %" PRIu32 " was asked to bind %" PRIu32 " puts, and bound %zu",
+                  unit_of(request, 0)->node, request->count, bound->n_puts);
+}
+
+static void bound_there(void *context, int status, const Tca__Message *answer, const char *text)
+{
+    struct request *request = context;
+    if (status < 0)
+        plan_fail(request->plan, status, "%s", text);
+    else if (answer->body_case != TCA__MESSAGE__BODY_PEER_BOUND)
+        plan_fail(request->plan, -EPROTO, "node %" PRIu32 " answered a bind with something else",
+                  unit_of(request, 0)->node);
+    else
+        take_bound(request, answer->peer_bound);
+    answered(request);
+}
+
+/* Says of each rail that could be meant why it does not lead to the unit's node. */
+static int no_rail(struct plan *plan, const struct plan_unit *unit)
+{
+    static const enum rail rails[] = {RAIL_PEACH2, RAIL_OFI};
+    const size_t count = plan->wanted_rail ? 1 : sizeof rails / sizeof rails[0];
+    const char *remedy = "";
+    char text[320] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < count && used < sizeof text; i++) {
+        const enum rail rail = plan->wanted_rail ? plan->wanted_rail : rails[i];
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s: %s", i ? "; " : "",
+                                 rail_name(rail), links_why_not(plan->tcad, rail, unit->node));
+        if (exposure_off(plan->tcad, rail))
+            remedy = exposure_remedy(plan->tcad);
+    }
+    return plan_fail(plan, -ENETDOWN, "no rail of ours leads to node %" PRIu32 ": %s%s%s",
+                     unit->node, text, *remedy ? ": " : "", remedy);
+}
+
+static void fill_put(struct plan_unit *unit, Tca__BindPut *put)
+{
+    tca__bind_put__init(put);
+    if (unit->has_target) {
+        put->handle = (ProtobufCBinaryData){sizeof unit->handle_bytes, unit->handle_bytes};
+        put->offset = unit->target_offset;
+        put->layout = (ProtobufCBinaryData){layout_bytes(unit->target_layout),
+                                            (uint8_t *)unit->target_layout};
+    }
+    put->notify = unit->notify;
+    put->notify_session = unit->notify_session;
+    put->notify_slot = unit->slot;
+}
+
+/* 0: bound_there() follows. */
+static int ask_peer(struct request *request)
+{
+    struct plan *plan = request->plan;
+    const uint32_t node = unit_of(request, 0)->node;
+    Tca__PeerBind bind = TCA__PEER_BIND__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    Tca__BindPut puts[BIND_PUTS_MAX], *list[BIND_PUTS_MAX];
+    char *drivers[RAIL_COUNT];
+
+    bind.user = plan->session->uid;
+    bind.session = plan->session->id;
+    bind.group = plan->session->group;
+    bind.rank = plan->session->rank;
+    bind.drivers = drivers;
+    for (int rail = 0; rail < RAIL_COUNT; rail++) {
+        if (links_possible(plan->tcad, rail, node) &&
+            (!plan->wanted_rail || plan->wanted_rail == (enum rail)rail))
+            drivers[bind.n_drivers++] = (char *)rail_name(rail);
+    }
+    if (bind.n_drivers == 0)
+        return no_rail(plan, unit_of(request, 0));
+    for (uint32_t i = 0; i < request->count; i++) {
+        fill_put(unit_of(request, i), &puts[i]);
+        list[i] = &puts[i];
+    }
+    bind.n_puts = request->count;
+    bind.puts = list;
+    message.body_case = TCA__MESSAGE__BODY_PEER_BIND;
+    message.peer_bind = &bind;
+    peers_ask(plan->tcad->peers, node, &message, plan->timeout_ns, bound_there, request);
+    return 0;
+}
+
+/* ---- all of them ---- */
+
+static int compare_asks(const void *a, const void *b)
+{
+    const struct plan_ask *one = a, *other = b;
+    if (one->node != other->node)
+        return one->node < other->node ? -1 : 1;
+    return (one->unit > other->unit) - (one->unit < other->unit);
+}
+
+/* How many of the next asks go together. */
+static uint32_t next_count(const struct plan *plan)
+{
+    const struct plan_ask *asks = plan->asks + plan->asked;
+    const uint32_t left = plan->ask_count - plan->asked;
+    size_t bytes = 0;
+    uint32_t count = 0;
+    while (count < left && count < BIND_PUTS_MAX && asks[count].node == asks[0].node) {
+        const struct plan_unit *unit = &plan->units[asks[count].unit];
+        bytes += unit->has_target ? layout_bytes(unit->target_layout) : 0;
+        if (count > 0 && bytes > REQUEST_BYTES_MAX)
+            break;
+        count++;
+    }
+    return count;
+}
+
+static void ask_next(struct plan *plan)
+{
+    struct request *request = malloc(sizeof *request);
+    if (!request) {
+        plan_fail(plan, -ENOMEM, "no memory to bind puts");
+        return;
+    }
+    *request = (struct request){plan, plan->asked, next_count(plan)};
+    plan->asked += request->count;
+    plan->pending++;
+    if ((unit_of(request, 0)->node == plan->tcad->node ? ask_here(request) : ask_peer(request)) ==
+        0)
+        return;
+    plan->pending--;
+    free(request);
+}
+
+static bool ask_some(void *context)
+{
+    struct plan *plan = context;
+    while (plan->asked < plan->ask_count && plan->error == 0 && plan->session) {
+        ask_next(plan);
+        if (loop_slice_over(plan->tcad->loop))
+            return true;
+    }
+    plan->pending--;
+    plan_advance(plan);
+    return false;
+}
+
+void plan_ask(struct plan *plan)
+{
+    qsort(plan->asks, plan->ask_count, sizeof plan->asks[0], compare_asks);
+    plan->pending++;
+    loop_job_begin(plan->tcad->loop, &plan->job, ask_some, plan);
+}

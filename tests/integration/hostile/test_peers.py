@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""A daemon of the cluster that asks and answers what no daemon of ours would: about what puts need where they land."""
+
+import socket
+import threading
+
+import hostile
+import wire
+import harness  # the path to it is set by hostile
+from test_network import control_port, frame, peer_hello
+
+PUTS, MOST = 1000, 256  # of a plan, of one request
+
+
+class FalseNode:
+    """Takes the place of a node that was up: greets, and leaves the rest to answer(number, tag, body)."""
+
+    def __init__(self, cluster, number, answer):
+        self.answer, self.bound, self.unbound, self.asked, self.answers = answer, [], [], [], {}
+        self.changed = threading.Condition()
+        port = control_port(cluster, number)
+        cluster[number].kill()
+        self.listener = socket.create_server((harness.ADDRESS, port))
+        self.number = number
+        self.peer = None
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        try:
+            while True:
+                self.peer = self.listener.accept()[0]
+                self.serve()
+        except OSError:
+            return
+
+    def receive(self):
+        head = self.peer.recv(16, socket.MSG_WAITALL)
+        length, tag = int.from_bytes(head[8:12], "little"), int.from_bytes(head[12:16], "little")
+        payload = self.peer.recv(length, socket.MSG_WAITALL) if length else b""
+        if len(head) < 16 or len(payload) < length:
+            raise ConnectionResetError
+        (kind, values), = wire.fields(payload).items()
+        return tag, kind, wire.fields(values[0])
+
+    def send(self, payload, tag=0):
+        self.peer.sendall(frame(payload, tag))
+
+    def serve(self):
+        rails = wire.blob(6, wire.blob(1, "ofi") + wire.blob(2, b"nowhere"))
+        self.send(peer_hello(node=self.number, name=f"node{self.number}", rails=rails))
+        try:
+            while True:
+                tag, kind, body = self.receive()
+                if kind == wire.PEER_HELLO:
+                    self.send(wire.blob(wire.DONE, b""))
+                elif kind == wire.PEER_PING:
+                    self.send(wire.blob(wire.PEER_PONG, wire.number(1, body[1][0])), tag)
+                else:
+                    self.take(tag, kind, body)
+        except ConnectionResetError:
+            pass
+
+    def take(self, tag, kind, body):
+        with self.changed:
+            if kind == wire.PEER_BIND:
+                self.asked.append(len(body[12]))
+                self.send(self.answer(self, len(self.asked) - 1, len(body[12])), tag)
+            elif kind == wire.PEER_UNBIND:
+                at, data = 0, body[1][0]
+                while at < len(data):  # packed
+                    value = shift = 0
+                    while True:
+                        value, shift, at = value | (data[at] & 0x7F) << shift, shift + 7, at + 1
+                        if data[at - 1] < 0x80:
+                            break
+                    self.unbound.append(value)
+            else:
+                self.answers[tag] = kind, body
+            self.changed.notify_all()
+
+    def ask(self, payload, tag):
+        self.send(payload, tag)
+        with self.changed:
+            assert self.changed.wait_for(lambda: tag in self.answers, 60)
+            return self.answers.pop(tag)
+
+    def bind(self, count, landings=b""):
+        """So many bindings, each with these landings."""
+        first = len(self.bound) + 1
+        self.bound += range(first, first + count)
+        return wire.blob(wire.PEER_BOUND, b"".join(wire.blob(6, wire.number(1, number) + landings) for number in
+                                                   range(first, first + count)))
+
+    def close(self):
+        self.listener.close()
+        if self.peer:
+            self.peer.close()
+
+
+def failure(which, status=11, text="none of that"):
+    return wire.blob(wire.PEER_BOUND, wire.blob(7, wire.number(1, status) + wire.blob(2, text)) + wire.number(8, which))
+
+
+class Peers(hostile.HostileCase):
+    def setting(self, answer):
+        """Of a node and a false one: the false one, a client of the first, and its commit of many puts to the other."""
+        cluster = self.cluster(2, options={"control.security": "plain", "control.request_timeout": "10s"})
+        there = self.open(cluster[1])
+        handle = there.alloc(1 << 20)[2]
+        self.assertTrue(cluster[0].ping(cluster[1]))
+        node = FalseNode(cluster, 1, answer)
+        self.addCleanup(node.close)
+        harness.until(lambda: cluster[0].ping(cluster[1]), "the false node is up")
+        client = self.open(cluster[0])
+        region = client.alloc(1 << 20)[0]
+        put = wire.put(region, handle, wire.contiguous(8), b"")
+        return cluster, node, client, [put] * PUTS
+
+    def refused(self, answer):
+        """The commit fails, and what had been bound is given back."""
+        cluster, node, client, puts = self.setting(answer)
+        with self.fails("-EPROTO"):
+            client.ask(wire.commit(puts))
+        with node.changed:
+            self.assertTrue(node.changed.wait_for(lambda: set(node.unbound) >= set(node.bound[:MOST - 1]), 60))
+        self.assertEqual(len(set(node.unbound)), len(node.unbound))
+        self.assert_well(cluster[0])
+
+    def test_few_questions(self):
+        """A plan asks a node for hundreds of puts at a time."""
+        _, node, client, puts = self.setting(lambda node, number, count: node.bind(count))
+        with self.fails("-EPROTO", "step 0", "no rail of ours"):  # there are no landings
+            client.ask(wire.commit(puts))
+        self.assertEqual(node.asked, [MOST] * (PUTS // MOST) + [PUTS % MOST])
+        node.asked.clear()
+        long = wire.program([wire.op(wire.BLOCK, count=1, offset=2 * i) for i in range(12000)], size=12000, blocks=12000, upper=23999,
+                            ub=23999)
+        region, handle = client.alloc(1 << 20)[0], wire.fields(wire.fields(puts[0])[1][0])[4][0]
+        with self.fails("-EPROTO", "step 0", "no rail of ours"):
+            client.ask(wire.commit([wire.put(region, handle, long, b"")] * 8))
+        self.assertEqual(node.asked, [2] * 4)  # no more than 1 MiB of layouts, each of 384 kB
+
+    def test_the_put_is_named(self):
+        """Which step of which chain cannot be had, and the others of its request and of the other ones are given back."""
+        landing = wire.blob(2, wire.blob(1, "ofi") + wire.blob(2, b"here"))
+        _, node, client, puts = self.setting(lambda node, number, count: failure(7) if number == 2 else node.bind(count, landing))
+        for steps, name in (([puts], f"step {2 * MOST + 7}: none of that"),
+                            ([puts[:1], [wire.wait(0, 0)] + puts], f"chain 1, step {2 * MOST + 7}: none of that")):
+            with self.fails("-EINVAL", name):
+                client.ask(wire.commit(*steps))
+            with node.changed:
+                self.assertTrue(node.changed.wait_for(lambda: len(node.unbound) == len(node.bound), 60))
+            self.assertEqual(sorted(node.unbound), sorted(node.bound))
+            self.assertGreater(len(node.bound), 2 * MOST - 1)
+            node.asked.clear()
+
+    def test_another_number(self):
+        for more in (-1, 1):
+            with self.subTest(more=more):
+                self.refused(lambda node, number, count, more=more: node.bind(count + more))
+
+    def test_failures_that_are_none(self):
+        for payload in (failure(MOST), failure((1 << 32) - 1), failure(0, status=0), failure(0, status=4711),
+                        wire.blob(wire.PEER_BOUND, b""), wire.blob(wire.DONE, b"")):
+            with self.subTest(payload=payload):
+                self.refused(lambda node, number, count, payload=payload: payload)
+
+    def test_questions(self):
+        """Requests without puts, with too many, and with one among them that cannot be had: nothing is left of them."""
+        cluster, node, client, _ = self.setting(lambda node, number, count: node.bind(count))
+        handle = client.alloc(1 << 20)[2]
+
+        def ask(puts, tag):
+            body = wire.number(2, 99) + wire.blob(3, "") + wire.blob(11, "ofi") + b"".join(wire.blob(12, put) for put in puts)
+            return node.ask(wire.blob(wire.PEER_BIND, body), tag)
+
+        good = wire.blob(1, handle) + wire.blob(3, wire.contiguous(8))
+        for puts in ([], [good] * (MOST + 1)):
+            kind, body = ask(puts, 7)
+            self.assertEqual((kind, wire.STATUS[body[1][0]]), (wire.FAILURE, "-EPROTO"))
+        bads = (b"", wire.blob(1, handle), wire.blob(1, handle[:63]) + wire.blob(3, wire.contiguous(8)),
+                wire.blob(1, handle) + wire.blob(3, wire.contiguous(1 << 21)), wire.number(4, 1) + wire.number(5, 1 << 40),
+                wire.blob(1, handle) + wire.number(2, (1 << 64) - 1) + wire.blob(3, wire.contiguous(8)))
+        for number, bad in enumerate(bads):
+            at = (0, 100, MOST - 1)[number % 3]
+            kind, body = ask([good] * at + [bad] + [good] * (MOST - 1 - at), 8)
+            self.assertEqual((kind, 6 in body, body.get(8, [0])), (wire.PEER_BOUND, False, [at]))
+            self.assertIn(wire.STATUS[wire.fields(body[7][0])[1][0]], ("-EINVAL", "-EOWNERDEAD", "-EPROTO"))
+        harness.until(lambda: self.held(cluster[0]) == 0, "nothing is bound")
+        kind, body = ask([good] * MOST, 9)
+        self.assertEqual((kind, len(body[6])), (wire.PEER_BOUND, MOST))
+        self.assertGreater(self.held(cluster[0]), 0)
+        node.peer.close()  # whoever asked has gone
+        harness.until(lambda: self.held(cluster[0]) == 0, "nothing is bound")
+        self.assert_well(cluster[0])
+
+    @staticmethod
+    def held(node):
+        families = {family["name"]: family for family in node.tcactl("stats")["families"]}
+        return sum(sample["value"] for sample in families.get("tcad_user_bytes", {"samples": []})["samples"]
+                   if sample["labels"]["kind"] == "bindings")
+
+
+if __name__ == "__main__":
+    harness.main()
