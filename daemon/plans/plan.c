@@ -28,8 +28,9 @@ static const char *const state_names[PLAN_STATES] = {
 /* From (row) to: a bit per state. */
 static const unsigned legal[PLAN_STATES] = {
     [PLAN_NEW] = 1u << PLAN_BINDING | 1u << PLAN_RELEASING,
-    [PLAN_BINDING] = 1u << PLAN_REGISTERING | 1u << PLAN_READY | 1u << PLAN_RELEASING,
-    [PLAN_REGISTERING] = 1u << PLAN_PREPARING | 1u << PLAN_BROKEN | 1u << PLAN_RELEASING,
+    [PLAN_BINDING] = 1u << PLAN_REGISTERING | 1u << PLAN_RELEASING,
+    [PLAN_REGISTERING] =
+        1u << PLAN_PREPARING | 1u << PLAN_READY | 1u << PLAN_BROKEN | 1u << PLAN_RELEASING,
     [PLAN_PREPARING] = 1u << PLAN_READY | 1u << PLAN_BROKEN | 1u << PLAN_RELEASING,
     [PLAN_READY] = 1u << PLAN_REBINDING | 1u << PLAN_BROKEN | 1u << PLAN_RELEASING,
     [PLAN_REBINDING] = 1u << PLAN_REGISTERING | 1u << PLAN_BROKEN | 1u << PLAN_RELEASING,

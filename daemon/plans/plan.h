@@ -1,9 +1,10 @@
 /*
  * Plans: what a session has committed. A commit goes through these states, each of which may wait for others:
  *
- *   BINDING   every put and notification is bound at the node where it lands (here: binding.c, elsewhere: PeerBind)
- *   CHOOSING  the cost model picks rail and seat of each chain (plan_route.c)
- *   REGISTERING  the sources are registered with the chosen rails, links are connected (worker)
+ *   BINDING   every put and notification is bound at the node where it lands (plan_ask.c); then the cost model picks rail
+ *             and seat of each chain (plan_route.c)
+ *   REGISTERING  the sources are registered with the chosen rails, links are connected, long chains are ordered (worker,
+ *                unless all of it is done already)
  *   PREPARING    puts are compiled, chains made, the plan attached (engine)
  *   READY     starts are taken
  *   REBINDING    a rail that it uses was lost, or a better one is back (plan_return.c): its chains move to others (plan_rebind.c),
@@ -141,6 +142,7 @@ struct plan_chain {
     uint32_t step_count;
     struct plan_step *steps; /* in plan->steps */
     bool moving;             /* while re-binding: to another rail */
+    bool unordered;          /* plan_order_rest() is to come */
     enum rail rail;
     enum seat seat;
     uint64_t predicted_ns;
@@ -250,8 +252,9 @@ int plan_parse(struct plan *plan, const Tca__PlanCommit *commit);
  * then) and after. */
 int plan_route(struct plan *plan, struct plan_chain *chain);
 /* plan_order.c: which steps of a chain wait for earlier ones, once its rail and seat are chosen and
- * it is bound. */
-int plan_order(struct plan *plan, const struct plan_chain *chain);
+ * it is bound: of a short one now, of a long one on the worker. */
+int plan_order_soon(struct plan *plan, struct plan_chain *chain);
+int plan_order_rest(struct plan *plan); /* worker: of those that are left */
 /* plan_way.c: how the client should copy a put of a client-seat chain. */
 enum way plan_way(const struct plan *plan, const struct plan_unit *unit);
 /* plan_uses.c: what it needs as far as it is known: before BINDING (targets, who is notified and

@@ -17,6 +17,8 @@
 static void register_work(void *context)
 {
     struct plan *plan = context;
+    if (plan_order_rest(plan) < 0)
+        return;
     for (uint32_t i = 0; i < plan->unit_count; i++) {
         struct plan_unit *unit = &plan->units[i];
         if (!unit->driver)
@@ -45,6 +47,36 @@ static void not_registered(void *context)
     settled(context);
 }
 
+static void registered(void *context)
+{
+    struct plan *plan = context;
+    for (uint32_t i = 0; i < plan->unit_count && plan->error == 0; i++) {
+        struct plan_unit *unit = &plan->units[i];
+        if (!unit->driver)
+            continue;
+        unit->link->connected = true;
+        if (unit->source)
+            unit->source->registered |= 1u << unit->driver->ops->rail;
+    }
+    settled(plan);
+}
+
+/* Then nothing is left for the worker to do. */
+static bool is_registered(const struct plan *plan)
+{
+    for (uint32_t i = 0; i < plan->chain_count; i++)
+        if (plan->chains[i].unordered)
+            return false;
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        const struct plan_unit *unit = &plan->units[i];
+        if (unit->driver &&
+            (!unit->link->connected ||
+             (unit->source && !(unit->source->registered & 1u << unit->driver->ops->rail))))
+            return false;
+    }
+    return true;
+}
+
 /* Picks every daemon-seat unit's driver and link. */
 static int choose(struct plan *plan)
 {
@@ -57,7 +89,7 @@ static int choose(struct plan *plan)
         if (r < 0)
             return r;
         plan_note_unreached(plan, chain);
-        r = plan_order(plan, chain);
+        r = plan_order_soon(plan, chain);
         if (r < 0)
             return r;
         if (chain->seat == SEAT_CLIENT) {
@@ -79,13 +111,15 @@ static int choose(struct plan *plan)
 void plan_register(struct plan *plan)
 {
     if (!plan->run.chains)
-        plan->run.chains = calloc(plan->run.chain_count, sizeof *plan->run.chains);
+        plan->run.chains = calloc(plan->run.chain_count + 1, sizeof *plan->run.chains);
     if (!plan->run.chains) {
         plan_fail(plan, -ENOMEM, "no memory for %" PRIu32 " chains", plan->run.chain_count);
         return;
     }
     plan_set_state(plan, PLAN_REGISTERING);
-    if (worker_submit(plan->tcad->worker, register_work, settled, not_registered, plan) < 0)
+    if (is_registered(plan))
+        return;
+    if (worker_submit(plan->tcad->worker, register_work, registered, not_registered, plan) < 0)
         plan_fail(plan, -ENOMEM, "no memory");
     else
         plan->pending++;
@@ -119,13 +153,16 @@ void plan_advance(struct plan *plan)
     case PLAN_BINDING:
         if (choose(plan) < 0)
             break;
-        if (plan->run.chain_count > 0) {
-            plan_register(plan);
+        plan_register(plan);
+        if (plan->error < 0)
             break;
-        }
-        become_ready(plan);
+        plan_advance(plan);
         return;
     case PLAN_REGISTERING:
+        if (plan->run.chain_count == 0) { /* the client runs all of it */
+            become_ready(plan);
+            return;
+        }
         if (plan_bounce_tell(plan) < 0)
             break;
         plan_set_state(plan, PLAN_PREPARING);

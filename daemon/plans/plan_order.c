@@ -8,6 +8,8 @@
 #include "daemon/sessions/region.h"
 #include "daemon/tcad.h"
 
+enum { STEPS_AT_ONCE = 256 }; /* ordered on the loop */
+
 static bool is_contiguous(const struct layout *layout)
 {
     struct layout_strided strided;
@@ -78,7 +80,7 @@ static void take_answer(struct plan_unit *unit, const struct order_step *step)
     unit->fence = step->waits;
 }
 
-int plan_order(struct plan *plan, const struct plan_chain *chain)
+static int order_chain(struct plan *plan, const struct plan_chain *chain)
 {
     const bool client = chain->seat == SEAT_CLIENT;
     const struct order_rules rules = {
@@ -97,4 +99,21 @@ int plan_order(struct plan *plan, const struct plan_chain *chain)
     return r < 0 ? plan_fail(plan, r, "no memory to order a chain of %" PRIu32 " steps",
                              chain->step_count)
                  : 0;
+}
+
+int plan_order_soon(struct plan *plan, struct plan_chain *chain)
+{
+    chain->unordered = chain->step_count > STEPS_AT_ONCE;
+    return chain->unordered ? 0 : order_chain(plan, chain);
+}
+
+int plan_order_rest(struct plan *plan)
+{
+    int r = 0;
+    for (uint32_t i = 0; i < plan->chain_count && r == 0; i++) {
+        struct plan_chain *chain = &plan->chains[i];
+        r = chain->unordered ? order_chain(plan, chain) : 0;
+        chain->unordered = false;
+    }
+    return r;
 }

@@ -109,7 +109,7 @@ static int move_chain(struct plan *plan, struct plan_chain *chain)
     }
     r = plan_take_links(plan, chain);
     if (r == 0)
-        r = plan_order(plan, chain);
+        r = plan_order_soon(plan, chain);
     if (r == 0)
         log_info(NULL, "plan %" PRIu64 ".%" PRIu32 ", chain %u: %s, it goes on over %s",
                  plan->session_id, plan->id, (unsigned)(chain - plan->chains), why,

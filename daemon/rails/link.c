@@ -256,6 +256,7 @@ int links_lost(struct links *links, const struct driver_peer *peer, enum rail *r
             *fresh = *link;
             fresh->refs = 1;
             fresh->peer = NULL;
+            fresh->connected = false;
             comeback_lost(&fresh->comeback, clock_now_ns());
             *at = fresh;
             link->dead = true;

@@ -27,6 +27,7 @@ struct link {
     size_t address_bytes;
     uint8_t address[ADDRESS_MAX_BYTES];
     struct driver_peer *peer; /* NULL until link_connect() */
+    bool connected;           /* the loop knows of that */
     struct held *held;        /* see link_hold() */
     struct comeback comeback;
 };
