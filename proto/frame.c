@@ -15,16 +15,16 @@ int frame_header_check(const struct frame_header *header, const char **ret_why)
     int r;
 
     if (header->magic != FRAME_MAGIC) {
-        why = "not a frame of tcad (wrong magic)";
+        why = "not a tcad frame (wrong magic number)";
         r = -EPROTO;
     } else if (header->version != PROTO_VERSION) {
-        why = "another protocol version: both ends must run the same release of tcad";
+        why = "protocol version mismatch: both ends must run the same tcad release";
         r = -EPROTONOSUPPORT;
     } else if (header->flags & ~FRAME_IN_MEMFD) {
         why = "unknown frame flags";
         r = -EPROTO;
     } else if (header->length_bytes > FRAME_PAYLOAD_MAX) {
-        why = "frame longer than the limit of 64 MiB";
+        why = "frame payload exceeds the limit of 64 MiB";
         r = -EMSGSIZE;
     } else {
         return 0;
@@ -33,7 +33,7 @@ int frame_header_check(const struct frame_header *header, const char **ret_why)
         *ret_why = why;
     return r;
 }
-static_assert(FRAME_PAYLOAD_MAX == 64 << 20, "the text above says so");
+static_assert(FRAME_PAYLOAD_MAX == 64 << 20, "the error text above names the limit");
 
 void frame_header_fill(struct frame_header *ret_header, uint32_t tag, uint32_t length_bytes)
 {
@@ -122,11 +122,13 @@ int frame_send_memfd(int socket_fd, uint32_t tag, int memfd, size_t bytes, const
 
 enum { RIGHTS_MAX = 253 }; /* descriptors that the kernel lets one message carry (SCM_MAX_FD) */
 
-/* Of the sender's making: one that lingers must not make us wait for its other end. */
+/* Closes a descriptor received from outside. SO_LINGER of zero keeps close() from blocking on a
+ * socket that the sender has set to linger. */
 static void close_foreign(int fd)
 {
     const struct linger at_once = {0};
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once); /* most are no sockets */
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once,
+               sizeof at_once); /* fails harmlessly on non-sockets */
     close(fd);
 }
 
@@ -146,8 +148,8 @@ union any_control {
     char bytes[CMSG_SPACE(RIGHTS_MAX * sizeof(int))];
 };
 
-/* Takes the message that waits on the socket away, with its descriptors: one that was refused must
- * not be seen again. As recvmsg(). */
+/* Receives and discards the next message on the socket, and closes its descriptors, so that a
+ * refused message is not seen again. Returns as recvmsg(). */
 static ssize_t drop_message(int socket_fd)
 {
     union any_control control;
@@ -176,7 +178,7 @@ void frame_discard(int socket_fd)
         ;
 }
 
-/* Looks at the header of the waiting message. Its length, or negative errno. */
+/* Peeks at the header of the next message. Returns the message's length or a negative errno. */
 static ssize_t peek_message(int socket_fd, struct frame_header *ret_header)
 {
     ssize_t n;
@@ -188,8 +190,8 @@ static ssize_t peek_message(int socket_fd, struct frame_header *ret_header)
     return n > 0 ? n : -ECONNRESET;
 }
 
-/* Moves the descriptors of a received message to the frame, which closes them when it is freed;
- * those that it has no room for are closed here. */
+/* Moves the descriptors of a received message to the frame, which owns them from then on. Closes
+ * those beyond FRAME_FDS_MAX and returns -EPROTO. */
 static int take_fds(struct frame *frame, struct msghdr *message)
 {
     int r = 0;
@@ -211,7 +213,8 @@ static int take_fds(struct frame *frame, struct msghdr *message)
     return r;
 }
 
-/* Receives the waiting message into the frame, whose header says what length to expect. */
+/* Receives the next message into the frame, whose header was peeked before and gives the expected
+ * length. */
 static int receive_message(int socket_fd, struct frame *frame)
 {
     bool inside = !(frame->header.flags & FRAME_IN_MEMFD);
@@ -237,15 +240,16 @@ static int receive_message(int socket_fd, struct frame *frame)
     int r = take_fds(frame, &message);
     if (r < 0)
         return r;
-    if (message.msg_flags & MSG_CTRUNC) /* there was no room in our descriptor table */
+    if (message.msg_flags & MSG_CTRUNC) /* our descriptor table is full */
         return -EMFILE;
     if ((message.msg_flags & MSG_TRUNC) || (size_t)n != sizeof header + bytes ||
-        memcmp(&header, &frame->header, sizeof header) != 0) /* not the one that was checked */
+        memcmp(&header, &frame->header, sizeof header) !=
+            0) /* differs from the header that was checked */
         return -EPROTO;
     return 0;
 }
 
-/* Replaces the first descriptor by its content. */
+/* Reads the payload from the first descriptor, then closes and removes that descriptor. */
 static int unpack_memfd(struct frame *frame)
 {
     if (frame->fd_count == 0)

@@ -1,10 +1,10 @@
 /*
- * Frames: what one protobuf-c message travels in.
+ * A frame carries one protobuf-c message.
  *
- * Between client and daemon a frame is one SOCK_SEQPACKET message: header, payload, descriptors by
- * SCM_RIGHTS. A payload longer than FRAME_INLINE_MAX goes in a sealed memfd, which is then the
- * first descriptor (FRAME_IN_MEMFD). Between daemons the same header and payload go over a stream,
- * without descriptors.
+ * Between client and daemon, a frame is one SOCK_SEQPACKET message: header, payload, and
+ * descriptors passed by SCM_RIGHTS. A payload longer than FRAME_INLINE_MAX is passed in a sealed
+ * memfd, the first descriptor (FRAME_IN_MEMFD). Between daemons, the same header and payload are
+ * sent over a stream, without descriptors.
  */
 #pragma once
 
@@ -26,11 +26,11 @@ struct frame_header {
     uint16_t version;
     uint16_t flags;
     uint32_t length_bytes; /* of the payload */
-    uint32_t tag; /* chosen by the asker, repeated in the answer; 0: an event nobody asked for */
+    uint32_t tag; /* chosen by the requester, repeated in the reply; 0: an unsolicited event */
 };
 static_assert(sizeof(struct frame_header) == 16, "wire format");
 
-/* A received frame. Whoever takes a descriptor sets its entry to -1. */
+/* A received frame. Code that takes ownership of a descriptor sets its entry to -1. */
 struct frame {
     struct frame_header header;
     uint8_t *payload; /* length_bytes bytes */
@@ -38,53 +38,55 @@ struct frame {
     size_t fd_count;
 };
 
-/* Checks a header from outside: 0, -EPROTO (no frame, or unknown flags), -EPROTONOSUPPORT (another
- * version), -EMSGSIZE (longer than FRAME_PAYLOAD_MAX). *ret_why (may be NULL) says which,
- * statically. */
+/* Checks an untrusted header. Returns 0, -EPROTO (not a frame, or unknown flags), -EPROTONOSUPPORT
+ * (version mismatch) or -EMSGSIZE (payload longer than FRAME_PAYLOAD_MAX). On failure, *ret_why
+ * (ret_why may be NULL) is a static text that names the reason. */
 int frame_header_check(const struct frame_header *header, const char **ret_why);
 
 void frame_header_fill(struct frame_header *ret_header, uint32_t tag, uint32_t length_bytes);
 
-/* Sends one frame on a SOCK_SEQPACKET socket. 0, -EAGAIN (would block, nothing sent), -EMSGSIZE,
- * -EPIPE, ... Never raises SIGPIPE; the descriptors stay the caller's. */
+/* Sends one frame on a SOCK_SEQPACKET socket. Returns 0, -EAGAIN (would block, nothing was sent),
+ * -EMSGSIZE, -EPIPE or another negative errno. Never raises SIGPIPE. The caller keeps ownership of
+ * the descriptors. */
 int frame_send(int socket_fd, uint32_t tag, const void *payload, size_t bytes, const int *fds,
                size_t fd_count);
 
-/* The same with a payload that lies in a sealed memfd already, so many bytes of it; that stays the
- * caller's, too. -E2BIG: one descriptor fewer fits. */
+/* As frame_send(), with a payload of `bytes` bytes that is already in a sealed memfd. The caller
+ * keeps ownership of the memfd. -E2BIG: more than FRAME_FDS_MAX - 1 further descriptors. */
 int frame_send_memfd(int socket_fd, uint32_t tag, int memfd, size_t bytes, const int *fds,
                      size_t fd_count);
 
-/* Packs a message and sends it. What is in a long one is copied once, into the memfd. As
- * frame_send(), and -ENOMEM. */
+/* Packs a message and sends it. A long message is packed straight into the memfd. Returns as
+ * frame_send(), or -ENOMEM. */
 int frame_send_message(int socket_fd, uint32_t tag, const ProtobufCMessage *message, const int *fds,
                        size_t fd_count);
 
-/* Receives one frame. 0 and a frame for frame_free(), -EAGAIN (none there), -ECONNRESET (end of
- * connection), or the errors of frame_header_check() and -EPROTO for a length that does not match
- * or a memfd that is not sealed. */
+/* Receives one frame. Returns 0 and a frame to be released with frame_free(), -EAGAIN (no frame is
+ * waiting), -ECONNRESET (end of connection), an error of frame_header_check(), or -EPROTO (the
+ * length does not match, or the memfd is not sealed). */
 int frame_recv(int socket_fd, struct frame **ret_frame);
 
-/* The same; *ret_header is the header of what was there, refused or not (all zero: there was none).
- */
+/* As frame_recv(), and sets *ret_header to the received header even if the frame is refused; all
+ * zero if nothing was received. */
 int frame_recv_any(int socket_fd, struct frame_header *ret_header, struct frame **ret_frame);
 
-/* The answer to a frame of another version, in that version, so that its sender can read it: a
- * Failure. As frame_send(). */
+/* Replies to a frame of another version with a Failure in that version, so that its sender can read
+ * it. Returns as frame_send(). */
 int frame_refuse(int socket_fd, const struct frame_header *refused, const char *text);
 
-/* For such an answer: "the library (version 1) is older than tcad (version 2)". */
+/* Writes the text for such a reply: "OTHER (protocol version 1) is older than OWN (protocol version
+ * 2)". */
 void frame_compare(const char *other, unsigned other_version, const char *own, char *ret_text,
                    size_t text_bytes);
 
-/* Before a connection is closed: takes what still waits there away, so that closing it does not
- * close descriptors of the other side's making, which may take as long as it likes. Nothing can be
- * received after this. */
+/* Shuts a connection down before it is closed and discards its unread messages. Otherwise close()
+ * would close the descriptors in them, and a descriptor made by the other side can block close()
+ * indefinitely. Nothing can be received afterwards. */
 void frame_discard(int socket_fd);
 
-/* Closes the descriptors that nobody took. NULL is fine; returns NULL. */
+/* Frees a frame and closes the descriptors that were not taken. NULL is a no-op. Returns NULL. */
 struct frame *frame_free(struct frame *frame);
 
-/* A sealed memfd with a copy of these bytes (no writes, no change of size): the descriptor, or
- * negative errno. */
+/* Returns a sealed memfd (no writes, no change of size) with a copy of these bytes, or a negative
+ * errno. */
 int frame_memfd(const char *name, const void *data, size_t bytes);

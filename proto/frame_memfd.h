@@ -1,15 +1,15 @@
-/* Long payloads. Shared by the files of frame.h only. */
+/* Memfds for long payloads. Internal to the implementation of frame.h. */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* An empty memfd that can be sealed: the descriptor, or negative errno. */
+/* Returns an empty memfd that can be sealed, or a negative errno. */
 int memfd_new(const char *name);
-/* Appends to it. 0 or negative errno. */
+/* Appends to the memfd. 0 or negative errno. */
 int memfd_write(int fd, const void *data, size_t bytes);
-/* From now on nobody can write to it or change its size. 0 or negative errno. */
+/* Seals the memfd against writes and changes of size, permanently. 0 or negative errno. */
 int memfd_seal(int fd);
-/* Copies a memfd of exactly that many bytes, which nobody can change or shrink under us. 0, -EPROTO
- * (it is another, or not sealed), or negative errno. */
+/* Copies the content of a sealed memfd of exactly `bytes` bytes. Returns 0, -EPROTO (another size,
+ * not a regular file, or not sealed), or a negative errno. */
 int memfd_read(int fd, uint8_t *ret_data, size_t bytes);

@@ -1,5 +1,5 @@
-/* From a message to a frame. Short ones are packed into memory; layouts with lists make long ones,
- * whose parts go into the memfd from where they are. */
+/* Packs messages into frames. Short messages are packed in memory. Long ones (layouts with lists)
+ * are written to a memfd part by part, without an intermediate copy. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +15,9 @@
 struct sink {
     ProtobufCBuffer buffer;
     int memfd;
-    int error; /* of a write; what comes after it is lost */
+    int error; /* of the first failed write; later data is dropped */
     size_t gathered_bytes;
-    uint8_t gathered[4096]; /* small parts, until they are worth a call */
+    uint8_t gathered[4096]; /* collects small parts for one write() */
 };
 
 static void flush(struct sink *sink)
@@ -77,7 +77,7 @@ int frame_send_message(int socket_fd, uint32_t tag, const ProtobufCMessage *mess
     return r;
 }
 
-/* ---- to another version ---- */
+/* ---- replies to another version ---- */
 
 int frame_refuse(int socket_fd, const struct frame_header *refused, const char *text)
 {

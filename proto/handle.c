@@ -12,8 +12,8 @@ static_assert(CHECK_OFFSET == 12, "wire format");
 static_assert(offsetof(struct handle, incarnation) == 16, "wire format");
 static_assert(offsetof(struct handle, length_bytes) == 56, "wire format");
 
-/* CRC-32C (Castagnoli), reflected. Handles are made and looked at when plans are committed, never
- * when they start: no table. */
+/* CRC-32C (Castagnoli), reflected. Without a table: handles are made and checked when plans are
+ * committed, never when they start. */
 static uint32_t crc32c(uint32_t crc, const uint8_t *bytes, size_t count)
 {
     crc = ~crc;
@@ -32,7 +32,7 @@ static uint32_t check_of(const uint8_t bytes[HANDLE_BYTES])
     return crc32c(crc, bytes + behind, HANDLE_BYTES - behind);
 }
 
-/* Between this machine's order and little endian; the same both ways. */
+/* Converts between host and little-endian byte order; its own inverse. */
 static void swap(struct handle *handle)
 {
     handle->magic = htole32(handle->magic);
@@ -84,7 +84,8 @@ int handle_decode(const uint8_t bytes[HANDLE_BYTES], struct handle *ret_handle)
     struct handle handle;
     memcpy(&handle, bytes, HANDLE_BYTES);
     swap(&handle);
-    /* Every version has its check in the same place: garbled is told from foreign. */
+    /* The check is at the same offset in every version, which distinguishes a corrupt handle from
+     * one of another version. */
     if (handle.magic != HANDLE_MAGIC || handle.check != check_of(bytes))
         return -EINVAL;
     if (handle.version != HANDLE_VERSION)
@@ -102,6 +103,7 @@ const char *handle_fault(const uint8_t bytes[HANDLE_BYTES])
 {
     static const uint8_t unset[HANDLE_BYTES];
     return memcmp(bytes, unset, HANDLE_BYTES) == 0
-               ? "is not set (64 zero bytes): take one from tca_region_handle() of its owner"
-               : "is no handle, or was garbled on its way";
+               ? "is not set (64 zero bytes): get one from tca_region_handle() in the process that "
+                 "owns the region"
+               : "is not a handle, or was corrupted in transit";
 }

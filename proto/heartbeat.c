@@ -56,6 +56,6 @@ bool heartbeat_is_signed(const uint8_t bytes[static HEARTBEAT_BYTES], const uint
     uint64_t signature[2];
     memcpy(&datagram, bytes, sizeof datagram);
     signature_of(&datagram, key, signature);
-    /* Both halves whatever the first says: how long it takes tells nothing. */
+    /* Constant time: both halves are compared whatever the first yields. */
     return ((signature[0] ^ datagram.signature[0]) | (signature[1] ^ datagram.signature[1])) == 0;
 }

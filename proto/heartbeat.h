@@ -1,7 +1,7 @@
 /*
- * Heartbeats between daemons: datagrams that say that the sender lives. Each side of a connection
- * gives the other, in its greeting, a secret for what that sends; with it every datagram is signed.
- * None counts twice: their numbers grow.
+ * Heartbeats between daemons: datagrams that show that the sender is alive. In its greeting, each
+ * side of a connection gives the other a secret key, with which the other signs every datagram it
+ * sends. Sequence numbers increase, so that a replayed datagram does not count.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ struct heartbeat {
 
 void heartbeat_sign(const struct heartbeat *heartbeat, const uint64_t key[2],
                     uint8_t ret_bytes[static HEARTBEAT_BYTES]);
-/* What these bytes say they are; -EPROTO when they cannot be a heartbeat. Nothing of it is to be
- * believed before heartbeat_is_signed(). */
+/* Decodes a datagram; -EPROTO if it is not a heartbeat. Do not trust the result before
+ * heartbeat_is_signed(). */
 int heartbeat_parse(const void *bytes, size_t count, struct heartbeat *ret_heartbeat);
 bool heartbeat_is_signed(const uint8_t bytes[static HEARTBEAT_BYTES], const uint64_t key[2]);

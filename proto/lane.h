@@ -1,19 +1,25 @@
 /*
- * A lane: how two sessions of a node share the copying of puts from one to the other. The sender describes what is still to be done
- * in entries; whoever is free does it, in order: usually the receiver, while it waits for the notification that follows; else the
- * sender itself, so that nothing depends on the receiver's help. An entry is either
- *   STAGED  bytes that lie packed in the entry's slot, to be unpacked into the target, or
- *   DIRECT  bytes to be copied from the source to the target, which both have mapped.
+ * A lane lets two sessions of a node share the copying of puts from one to the other. The sender
+ * publishes the remaining work as entries, and whichever end is free processes them in order:
+ * usually the receiver, while it waits for the notification that follows; otherwise the sender, so
+ * that progress never depends on the receiver. An entry is either
+ *   STAGED  bytes packed in the entry's slot, to be unpacked into the target, or
+ *   DIRECT  bytes to be copied from the source to the target, which both ends have mapped.
  *
- * A memfd made and sealed by the daemon, all zero at first; both ends write all of it, so each copies an entry once and checks it.
+ * The lane is a memfd that the daemon creates (all zero) and seals. Both ends can write all of it,
+ * so each end copies an entry once and then checks the copy.
  *
- *   - An entry and its slot belong to the sender until it stores `sequence` (its number from 0 on, plus 1), then to the lane until `head`
- *     has passed it: a receiver may write to the slot, too.
- *   - Who does an entry's work holds `drainer` meanwhile: exchanged from LANE_NOBODY to its own name, stored back afterwards. `head`
- *     is stored by the holder only. A sender that has ended cannot give it back: the receiver takes it over, and does the entry again.
- *   - A notification is raised after the entries of the puts before it were published. Whoever takes one drains the lane first:
- *     that is all that makes data visible before its notification. Who cannot (its daemon takes notifications for it) says so
- *     in notify_segment.strict; the sender looks there after publishing, and drains the lane itself before it raises.
+ *   - The sender owns an entry and its slot until it stores `sequence` (the entry's number, counted
+ *     from 0, plus 1). Then the lane owns them until `head` has passed the entry; the receiver may
+ *     write to the slot, too.
+ *   - `drainer` is a lock: an end exchanges LANE_NOBODY for its own name before it processes an
+ *     entry, and stores LANE_NOBODY afterwards. Only the holder stores `head`. If a sender ends
+ *     while it holds the lock, the receiver takes the lock over and processes the entry again.
+ *   - The sender raises a notification after it has published the entries of the puts before it. A
+ *     receiver drains the lane before it takes a notification: this alone makes data visible before
+ *     its notification. A receiver whose daemon takes notifications for it cannot do so and sets
+ *     notify_segment.strict; the sender checks it after publishing and then drains the lane itself
+ *     before it raises the notification.
  */
 #pragma once
 
@@ -21,8 +27,8 @@
 
 enum {
     LANE_ENTRIES = 16,
-    LANE_SLOT_BYTES = 8 * 1024, /* so that all slots stay in a second-level cache */
-    LANE_PUTS_MAX = 4096,       /* puts that may use a lane at a time; the low bits of their ids */
+    LANE_SLOT_BYTES = 8 * 1024, /* all slots together fit in a second-level cache */
+    LANE_PUTS_MAX = 4096,       /* concurrent puts of a lane; a put's index is its id modulo this */
 };
 
 enum lane_kind {
@@ -38,10 +44,10 @@ enum lane_drainer {
 
 struct lane_entry {
     _Alignas(LINE_BYTES) _Atomic uint64_t sequence;
-    /* atomic, for a compiler must not read them twice: who writes here may be hostile */
-    _Atomic uint32_t put; /* id that the daemon gave it: low bits a place below LANE_PUTS_MAX */
+    /* atomic, so that the compiler reads each once: the writer may be hostile */
+    _Atomic uint32_t put; /* id, assigned by the daemon */
     _Atomic uint32_t kind;
-    _Atomic uint64_t position_bytes; /* in packed bytes of the put */
+    _Atomic uint64_t position_bytes; /* packed position in the put */
     _Atomic uint64_t length_bytes;
 };
 static_assert(sizeof(struct lane_entry) == LINE_BYTES, "shared format");
@@ -53,17 +59,16 @@ struct lane_segment {
     _Alignas(4096) uint8_t slots[LANE_ENTRIES][LANE_SLOT_BYTES];
 };
 
-/* The ways to copy a put, where the client itself does it. */
+/* Copy mode of a put in the client seat. */
 enum way {
     WAY_NONE = 0,
     WAY_PUSH = 1, /* the sender copies */
     WAY_PULL = 2, /* the receiver copies */
-    WAY_HALF = 3, /* each copies a half, at the same time */
-    WAY_RING =
-        4, /* through the slots of the lane, piece by piece: each touches its own side only */
+    WAY_HALF = 3, /* each copies one half, concurrently */
+    WAY_RING = 4, /* staged through the lane's slots: each end touches its own side only */
     WAY_COUNT,
 };
 
-/* "push" ... and back; NULL or WAY_NONE for what nobody knows. */
+/* Converts to and from "push", "pull", "half", "ring". Unknown: NULL or WAY_NONE. */
 const char *way_name(enum way way);
 enum way way_from_name(const char *name);

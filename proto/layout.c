@@ -12,7 +12,7 @@ size_t layout_bytes(const struct layout *layout)
 
 /* ---- what a program yields ---- */
 
-/* Adds the block, or all that lies between two bounds, to a sum. */
+/* Adds a block, or several blocks within two bounds, to a sum. */
 static bool sum_add(struct layout_sum *sum, uint64_t size, uint64_t blocks, int64_t lower,
                     int64_t upper)
 {
@@ -24,7 +24,7 @@ static bool sum_add(struct layout_sum *sum, uint64_t size, uint64_t blocks, int6
            !__builtin_add_overflow(sum->block_count, blocks, &sum->block_count);
 }
 
-/* No block is longer than 63 bits, so that lengths may be taken for distances. */
+/* Limits the length of a block to 63 bits, so that lengths can be used as signed distances. */
 static bool sum_block(struct layout_sum *sum, int64_t offset, uint64_t length)
 {
     int64_t upper;
@@ -32,22 +32,22 @@ static bool sum_block(struct layout_sum *sum, int64_t offset, uint64_t length)
            sum_add(sum, length, 1, offset, upper);
 }
 
-/* All iterations of a loop whose body yields `body`. */
+/* Adds all iterations of a loop whose body yields `body`. */
 static bool sum_loop(struct layout_sum *sum, const struct layout_op *loop,
                      const struct layout_sum *body)
 {
     uint64_t size, blocks;
-    int64_t first_lower, first_upper, way, last_lower, last_upper;
+    int64_t first_lower, first_upper, span, last_lower, last_upper;
     if (__builtin_mul_overflow(body->size_bytes, loop->count, &size) ||
         __builtin_mul_overflow(body->block_count, loop->count, &blocks) ||
-        __builtin_mul_overflow(loop->stride_bytes, loop->count - 1, &way) ||
+        __builtin_mul_overflow(loop->stride_bytes, loop->count - 1, &span) ||
         __builtin_add_overflow(body->lower_bytes, loop->offset_bytes, &first_lower) ||
         __builtin_add_overflow(body->upper_bytes, loop->offset_bytes, &first_upper) ||
-        __builtin_add_overflow(first_lower, way, &last_lower) ||
-        __builtin_add_overflow(first_upper, way, &last_upper))
+        __builtin_add_overflow(first_lower, span, &last_lower) ||
+        __builtin_add_overflow(first_upper, span, &last_upper))
         return false;
-    return sum_add(sum, size, blocks, way < 0 ? last_lower : first_lower,
-                   way < 0 ? first_upper : last_upper);
+    return sum_add(sum, size, blocks, span < 0 ? last_lower : first_lower,
+                   span < 0 ? first_upper : last_upper);
 }
 
 static int refuse(int error, const char *why, const char **ret_why)
@@ -56,7 +56,7 @@ static int refuse(int error, const char *why, const char **ret_why)
     return error;
 }
 
-/* A tight loop: lists may have a million pairs. */
+/* A tight loop, because lists can have a million pairs. */
 static int sum_list(struct layout_sum *sum, const struct layout_op *list,
                     const struct layout_pair *pairs, const char **ret_why)
 {
@@ -69,9 +69,9 @@ static int sum_list(struct layout_sum *sum, const struct layout_op *list,
         const uint64_t length = pair->length_bytes;
         int64_t first, last;
         if (length == 0)
-            return refuse(-EINVAL, "an empty block in a list", ret_why);
+            return refuse(-EINVAL, "a list has an empty block", ret_why);
         if (each != 0 && length != each)
-            return refuse(-EINVAL, "a block in a list of equal blocks that is not equal", ret_why);
+            return refuse(-EINVAL, "a list of equal blocks has a block of another length", ret_why);
         if (length > INT64_MAX || __builtin_add_overflow(base, pair->offset_bytes, &first) ||
             __builtin_add_overflow(first, length, &last) ||
             __builtin_add_overflow(size, length, &size))
@@ -84,16 +84,16 @@ static int sum_list(struct layout_sum *sum, const struct layout_op *list,
     return 0;
 }
 
-/* The state of layout_sum(). Level 0 is the whole program, each other level a loop that is being
- * summed up. */
+/* The state of layout_sum(). Level 0 is the whole program; each further level is a loop in
+ * progress. */
 struct summing {
     const struct layout_pair *pairs;
     uint32_t pair_count;
-    uint32_t pairs_used; /* each list has its own pairs, in order: the work is linear */
+    uint32_t pairs_used; /* lists own consecutive pairs, which keeps the work linear */
     uint32_t depth, depth_most;
     struct {
         const struct layout_op *loop;
-        uint32_t end; /* index behind its body */
+        uint32_t end; /* index after its body */
         struct layout_sum sum;
     } levels[LAYOUT_DEPTH_MAX + 1];
 };
@@ -102,10 +102,10 @@ static int enter_loop(struct summing *s, const struct layout_op *op, uint32_t fi
                       const char **ret_why)
 {
     if (op->body == 0 || op->body > s->levels[s->depth].end - first)
-        return refuse(-EINVAL, "a loop whose body is empty or does not end inside its surroundings",
+        return refuse(-EINVAL, "the body of a loop is empty or extends beyond the enclosing loop",
                       ret_why);
     if (s->depth == LAYOUT_DEPTH_MAX)
-        return refuse(-E2BIG, "loops are nested too deep", ret_why);
+        return refuse(-E2BIG, "loops are nested more than 16 deep", ret_why);
     s->depth++;
     if (s->depth > s->depth_most)
         s->depth_most = s->depth;
@@ -125,26 +125,26 @@ static int leave_loop(struct summing *s, const char **ret_why)
     return 0;
 }
 
-/* One operation; `next` is the index of the one behind it. */
+/* Adds one operation; `next` is the index of the one after it. */
 static int sum_op(struct summing *s, const struct layout_op *op, uint32_t next,
                   const char **ret_why)
 {
     struct layout_sum *sum = &s->levels[s->depth].sum;
     if (op->count == 0)
-        return refuse(-EINVAL, "an operation that yields nothing", ret_why);
+        return refuse(-EINVAL, "an operation has a count of zero", ret_why);
     if (op->kind == LAYOUT_LOOP)
         return enter_loop(s, op, next, ret_why);
     if (op->kind != LAYOUT_BLOCK && op->kind != LAYOUT_LIST)
-        return refuse(-EINVAL, "an unknown kind of operation", ret_why);
+        return refuse(-EINVAL, "an operation is of an unknown kind", ret_why);
     if (op->kind == LAYOUT_BLOCK) {
         if (op->body != 0 || op->stride_bytes != 0)
-            return refuse(-EINVAL, "a block with a body or a stride", ret_why);
+            return refuse(-EINVAL, "a block has a body or a stride", ret_why);
         if (!sum_block(sum, op->offset_bytes, op->count))
             return refuse(-EOVERFLOW, "size or bounds of a block overflow", ret_why);
         return 0;
     }
     if (op->body != s->pairs_used || op->count > s->pair_count - s->pairs_used)
-        return refuse(-EINVAL, "a list that does not have the next pairs of the table", ret_why);
+        return refuse(-EINVAL, "a list does not refer to the next pairs of the table", ret_why);
     s->pairs_used += (uint32_t)op->count;
     return sum_list(sum, op, s->pairs, ret_why);
 }
@@ -161,7 +161,7 @@ int layout_sum(const struct layout_op *ops, uint32_t op_count, const struct layo
         i += !at_end;
     }
     if (s.pairs_used != pair_count)
-        return refuse(-EINVAL, "pairs that no list uses", ret_why);
+        return refuse(-EINVAL, "no list uses some of the pairs", ret_why);
     *ret = s.levels[0].sum;
     ret->depth = (uint16_t)s.depth_most;
     return 0;
@@ -169,7 +169,7 @@ int layout_sum(const struct layout_op *ops, uint32_t op_count, const struct layo
 
 /* ---- checks ---- */
 
-/* The distance from lb to ub, padded; false when that is beyond 63 bits. */
+/* The distance from lb to ub, padded to the alignment; false if it does not fit in 63 bits. */
 static bool extent(const struct layout *layout, int64_t *ret)
 {
     int64_t span, padded;
@@ -187,7 +187,7 @@ static bool extent(const struct layout *layout, int64_t *ret)
 int64_t layout_extent(const struct layout *layout)
 {
     int64_t bytes = 0;
-    extent(layout, &bytes); /* whoever made or checked the layout has seen that this works */
+    extent(layout, &bytes); /* cannot fail: checked when the layout was made or received */
     return bytes;
 }
 
@@ -201,15 +201,17 @@ bool layout_type_valid(const struct layout *layout)
 static int check(const struct layout *layout, size_t bytes, const char **ret_why)
 {
     if ((uintptr_t)layout % _Alignof(struct layout) != 0)
-        return refuse(-EINVAL, "program not aligned in memory", ret_why);
+        return refuse(-EINVAL, "the program is not aligned in memory", ret_why);
     if (bytes < sizeof *layout || layout->magic != LAYOUT_MAGIC)
-        return refuse(-EINVAL, "not a layout program", ret_why);
+        return refuse(-EINVAL, "the data is not a layout program (wrong magic number or too short)",
+                      ret_why);
     if (layout->version != PROTO_VERSION)
-        return refuse(-EPROTO, "layout program of another version", ret_why);
+        return refuse(-EPROTO, "the layout program is of another protocol version", ret_why);
     if (layout->op_count > LAYOUT_OPS_MAX || layout->pair_count > LAYOUT_OPS_MAX)
-        return refuse(-E2BIG, "more than 1048576 operations or pairs", ret_why);
+        return refuse(-E2BIG, "the program has more than 1048576 operations or pairs", ret_why);
     if (bytes != layout_bytes(layout))
-        return refuse(-EINVAL, "length does not match the counts of operations and pairs", ret_why);
+        return refuse(-EINVAL, "the length does not match the numbers of operations and pairs",
+                      ret_why);
 
     struct layout_sum sum;
     int r = layout_sum(layout->ops, layout->op_count, layout_pairs(layout), layout->pair_count,
@@ -219,13 +221,13 @@ static int check(const struct layout *layout, size_t bytes, const char **ret_why
     if (sum.depth != layout->depth || sum.size_bytes != layout->size_bytes ||
         sum.block_count != layout->block_count || sum.lower_bytes != layout->lower_bytes ||
         sum.upper_bytes != layout->upper_bytes)
-        return refuse(-EINVAL, "depth, size, blocks or bounds are not what the operations yield",
+        return refuse(-EINVAL, "depth, size, blocks or bounds do not match the operations",
                       ret_why);
     if (!layout_type_valid(layout))
-        return refuse(-EINVAL, "bounds or alignment of its type make no sense", ret_why);
+        return refuse(-EINVAL, "the bounds or the alignment of the type are invalid", ret_why);
     return 0;
 }
-static_assert(LAYOUT_OPS_MAX == 1048576, "the text above says so");
+static_assert(LAYOUT_OPS_MAX == 1048576 && LAYOUT_DEPTH_MAX == 16, "error texts name the limits");
 
 int layout_check(const void *data, size_t bytes, const char **ret_why)
 {
@@ -259,7 +261,7 @@ bool layout_as_strided(const struct layout *layout, struct layout_strided *ret)
                                        .stride_bytes = (int64_t)loop->count,
                                        .offset_bytes = loop->offset_bytes};
     } else if (layout->op_count == 2 && loop->kind == LAYOUT_LOOP && block->kind == LAYOUT_BLOCK) {
-        /* unsigned: the sum is in bounds, only its parts might not be */
+        /* unsigned, because only the sum is known to be in bounds */
         uint64_t offset = (uint64_t)loop->offset_bytes + (uint64_t)block->offset_bytes;
         *ret = (struct layout_strided){.count = loop->count,
                                        .block_bytes = block->count,

@@ -1,4 +1,4 @@
-/* The constructors: programs of programs. */
+/* The constructors. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 
 /* ---- from builder to layout ---- */
 
-/* The pairs' memory becomes the program's: with many, every page that is not touched anew counts.
- */
+/* Reuses the memory of the pairs for the program: large tables would otherwise fault in new
+ * pages. */
 static int assemble(struct builder *b, const struct layout *header, struct layout **ret)
 {
     const size_t op_bytes = b->op_count * sizeof *b->ops,

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 enum {
-    RUN_LONG = 16,   /* so many regular blocks among others are a loop of their own */
-    EQUAL_LONG = 64, /* so many blocks of one length among others are a list of their own */
+    RUN_LONG = 16,   /* regular blocks that form a loop of their own among others */
+    EQUAL_LONG = 64, /* blocks of one length that form a list of their own among others */
 };
 
-/* Room for more items in an array that doubles: it is full. */
+/* Doubles the room of a full array. */
 __attribute__((noinline)) static int grow(void **items, uint32_t *room, uint32_t used,
                                           size_t item_bytes)
 {
@@ -68,8 +68,8 @@ static int push_run(struct builder *b, struct layout_pair first, uint64_t count,
     return r < 0 ? r : push_block(b, first);
 }
 
-/* `count` pairs become a list whose pairs begin at index `at`, at or before where they are now. The
- * list lies at its first block. */
+/* Turns `count` pairs into a list and moves them to index `at`, at or before their current index.
+ * The list's offset is that of its first block. */
 static int push_list(struct builder *b, uint32_t at, const struct layout_pair *pairs,
                      uint32_t count)
 {
@@ -90,7 +90,7 @@ static int push_list(struct builder *b, uint32_t at, const struct layout_pair *p
                                          .each_bytes = equal ? length : 0});
 }
 
-/* Whether two or more pairs are a run. */
+/* Whether at least two pairs form a run: equal lengths, constant stride. */
 static bool regular(const struct layout_pair *pairs, uint32_t count, int64_t *ret_stride)
 {
     int64_t stride, next;
@@ -104,8 +104,8 @@ static bool regular(const struct layout_pair *pairs, uint32_t count, int64_t *re
     return true;
 }
 
-/* Pairs from here to there become one operation (a short run: two); *at is where the pairs of the
- * next list go. */
+/* Turns the pairs from .. to into one operation (a short run: into two). *at is the index for the
+ * pairs of the next list. */
 static int push_part(struct builder *b, uint32_t from, uint32_t to, uint32_t *at)
 {
     int64_t stride;
@@ -121,7 +121,7 @@ static int push_part(struct builder *b, uint32_t from, uint32_t to, uint32_t *at
     return r;
 }
 
-/* All pending pairs become operations: lists, cut where long stretches of equal blocks begin and
+/* Turns all pending pairs into operations: lists, split where long runs of equal lengths start and
  * end. */
 static int push_pending(struct builder *b)
 {
@@ -144,7 +144,7 @@ static int push_pending(struct builder *b)
     return r;
 }
 
-/* A long run, and what came before it. */
+/* Turns the pending pairs before the long run, then the run itself, into operations. */
 static int push_long_run(struct builder *b)
 {
     const struct layout_pair first = b->pairs[b->run.first];
@@ -176,7 +176,7 @@ static inline int grow_run(struct builder *b, struct layout_pair block)
     return 0;
 }
 
-/* The open block will not grow any more: counts it into the run, or starts another. */
+/* Closes the open block: adds it to the run, or starts another run. */
 static inline int close_block(struct builder *b)
 {
     const struct layout_pair block = b->open;
@@ -193,7 +193,7 @@ static inline int close_block(struct builder *b)
         return grow_run(b, block);
     }
     if (b->run.count >= RUN_LONG) {
-        alike = false; /* its last block is part of it */
+        alike = false; /* its last block belongs to the loop */
         int r = push_long_run(b);
         if (r < 0)
             return r;
@@ -227,7 +227,7 @@ int builder_add_block(struct builder *b, int64_t offset, uint64_t length)
     return 0;
 }
 
-/* The open block is the next of a long run, and so are `more` that follow. */
+/* Whether the open block continues a long run of this stride. */
 static bool in_long_run(const struct builder *b, int64_t stride)
 {
     if (b->run.count < RUN_LONG || b->run.stride_bytes != stride)
@@ -240,20 +240,20 @@ static bool in_long_run(const struct builder *b, int64_t stride)
 int builder_add_run(struct builder *b, int64_t offset, uint64_t length, uint64_t count,
                     int64_t stride)
 {
-    int64_t way, last;
+    int64_t span, last;
     uint64_t bytes;
     if (count == 0)
         return 0;
     if (stride >= 0 && (uint64_t)stride == length)
         return __builtin_mul_overflow(length, count, &bytes) ? -EOVERFLOW
                                                              : builder_add_block(b, offset, bytes);
-    if (__builtin_mul_overflow(stride, count - 1, &way) || add(offset, way, &last) < 0)
+    if (__builtin_mul_overflow(stride, count - 1, &span) || add(offset, span, &last) < 0)
         return -EOVERFLOW;
     for (uint64_t i = 0; i < count; i++) {
         int r = builder_add_block(b, offset + (int64_t)i * stride, length);
         if (r < 0)
             return r;
-        if (in_long_run(b, stride)) { /* and so are all that follow */
+        if (in_long_run(b, stride)) { /* the remaining blocks continue it, too */
             b->run.count += count - 1 - i;
             b->open.offset_bytes = last;
             break;
@@ -279,10 +279,10 @@ static int add_list(struct builder *b, const struct layout_pair *pairs, uint64_t
 {
     int r = 0;
     for (uint64_t i = 0; i < count && r == 0; i++) {
-        int64_t place;
-        r = add(pairs[i].offset_bytes, offset, &place);
+        int64_t at;
+        r = add(pairs[i].offset_bytes, offset, &at);
         if (r == 0)
-            r = builder_add_block(b, place, pairs[i].length_bytes);
+            r = builder_add_block(b, at, pairs[i].length_bytes);
     }
     return r;
 }
@@ -293,26 +293,26 @@ int builder_add_ops(struct builder *b, const struct layout_op *ops, uint32_t cou
     int r = 0;
     for (uint32_t i = 0; i < count && r == 0; i++) {
         const struct layout_op *op = &ops[i];
-        int64_t place;
-        if (add(op->offset_bytes, offset, &place) < 0)
+        int64_t at;
+        if (add(op->offset_bytes, offset, &at) < 0)
             return -EOVERFLOW;
         if (op->kind == LAYOUT_BLOCK) {
-            r = builder_add_block(b, place, op->count);
+            r = builder_add_block(b, at, op->count);
         } else if (op->kind == LAYOUT_LIST) {
-            r = add_list(b, pairs + op->body, op->count, place);
+            r = add_list(b, pairs + op->body, op->count, at);
         } else {
-            r = builder_add_loop(b, op + 1, op->body, pairs, op->count, op->stride_bytes, place);
+            r = builder_add_loop(b, op + 1, op->body, pairs, op->count, op->stride_bytes, at);
             i += op->body;
         }
     }
     return r;
 }
 
-/* All of a finished program behind what is there, its outermost operations moved by offset. */
+/* Appends a finished program, with its outermost operations moved by offset. */
 static int append(struct builder *b, const struct builder *part, int64_t offset)
 {
     const uint32_t first_pair = b->pair_count;
-    uint32_t top = 0; /* the next operation that is in no loop of the part */
+    uint32_t top = 0; /* index of the next outermost operation of the part */
     int r = 0;
     for (uint32_t i = 0; i < part->op_count && r == 0; i++) {
         struct layout_op op = part->ops[i];
@@ -331,29 +331,29 @@ static int append(struct builder *b, const struct builder *part, int64_t offset)
     return r;
 }
 
-/* A loop around a finished body, in its simplest form. */
+/* Adds a loop around a finished body, in normal form. */
 static int add_loop_around(struct builder *b, struct builder *body, uint64_t count, int64_t stride,
                            int64_t offset)
 {
     struct layout_op *first = body->ops;
-    int64_t place, span;
+    int64_t at, span;
     if (body->op_count == 0)
         return 0;
-    if (add(offset, first->offset_bytes, &place) < 0)
+    if (add(offset, first->offset_bytes, &at) < 0)
         return -EOVERFLOW;
     if (first->kind == LAYOUT_BLOCK && body->op_count == 1)
-        return builder_add_run(b, place, first->count, count, stride);
+        return builder_add_run(b, at, first->count, count, stride);
     if (first->kind == LAYOUT_LOOP && first->body == body->op_count - 1 &&
         !__builtin_mul_overflow(first->stride_bytes, first->count, &span) &&
-        span == stride) { /* the next iteration goes on where this one stops */
+        span == stride) { /* the next iteration continues where this one ends */
         if (__builtin_mul_overflow(first->count, count, &first->count))
             return -EOVERFLOW;
         if (body->op_count == 2 && first[1].kind == LAYOUT_BLOCK)
-            return builder_add_run(b, place, first[1].count, first->count, first->stride_bytes);
+            return builder_add_run(b, at, first[1].count, first->count, first->stride_bytes);
         int r = builder_flush(b);
         return r < 0 ? r : append(b, body, offset);
     }
-    /* the place of the body's first operation becomes the loop's */
+    /* the offset of the body's first operation becomes the loop's */
     if (first->offset_bytes == INT64_MIN)
         return -EOVERFLOW;
     int r = builder_flush(b);
@@ -361,12 +361,12 @@ static int add_loop_around(struct builder *b, struct builder *body, uint64_t cou
         r = push_op(b, (struct layout_op){.kind = LAYOUT_LOOP,
                                           .body = body->op_count,
                                           .count = count,
-                                          .offset_bytes = place,
+                                          .offset_bytes = at,
                                           .stride_bytes = stride});
     return r < 0 ? r : append(b, body, -first->offset_bytes);
 }
 
-/* Recursion is at most LAYOUT_DEPTH_MAX deep: the program was checked. */
+/* The recursion is at most LAYOUT_DEPTH_MAX deep because the program was checked. */
 int builder_add_loop(struct builder *b, const struct layout_op *body, uint32_t body_count,
                      const struct layout_pair *pairs, uint64_t count, int64_t stride,
                      int64_t offset)
@@ -374,10 +374,10 @@ int builder_add_loop(struct builder *b, const struct layout_op *body, uint32_t b
     if (count == 1)
         return builder_add_ops(b, body, body_count, pairs, offset);
     if (body_count == 1 && body->kind == LAYOUT_BLOCK) {
-        int64_t place;
-        return add(offset, body->offset_bytes, &place) < 0
+        int64_t at;
+        return add(offset, body->offset_bytes, &at) < 0
                    ? -EOVERFLOW
-                   : builder_add_run(b, place, body->count, count, stride);
+                   : builder_add_run(b, at, body->count, count, stride);
     }
     struct builder inside = {0};
     int r = builder_add_ops(&inside, body, body_count, pairs, 0);

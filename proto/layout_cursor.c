@@ -1,9 +1,7 @@
 #include "proto/layout_internal.h"
 
-/*
- * Places are added up in unsigned arithmetic: the program was checked, so every block lies within
- * its bounds, but offsets on the way to it may cancel each other from beyond 63 bits.
- */
+/* Unsigned arithmetic: the program was checked, so every block lies within its bounds, but
+ * intermediate sums of offsets may overflow 63 bits and cancel out. */
 static int64_t plus(int64_t a, uint64_t b)
 {
     return (int64_t)((uint64_t)a + b);
@@ -29,7 +27,8 @@ static uint64_t op_size(const struct layout *layout, uint32_t op)
     return size;
 }
 
-/* One iteration. Recursion is at most LAYOUT_DEPTH_MAX deep: the program was checked. */
+/* The size of one iteration. The recursion is at most LAYOUT_DEPTH_MAX deep because the program was
+ * checked. */
 static uint64_t body_size(const struct layout *layout, uint32_t loop)
 {
     uint64_t size = 0;
@@ -49,7 +48,7 @@ static void enter_loop(struct layout_cursor *cursor, uint64_t iteration)
     cursor->op++;
 }
 
-/* Moves the cursor from the start of the program to a place inside it, `skip` bytes on. */
+/* Moves the cursor from the start of the program forward by `skip` packed bytes. */
 static void seek(struct layout_cursor *cursor, uint64_t skip)
 {
     const struct layout *layout = cursor->layout;
@@ -80,7 +79,7 @@ void layout_cursor_init(struct layout_cursor *cursor, const struct layout *layou
         seek(cursor, position_bytes);
 }
 
-/* From the end of a block to the operation that comes next. */
+/* Moves the cursor from the end of a block to the next one. */
 static void advance(struct layout_cursor *cursor)
 {
     const struct layout *layout = cursor->layout;
@@ -101,9 +100,9 @@ static void advance(struct layout_cursor *cursor)
             cursor->op = loop_op + 1;
             return;
         }
-        uint64_t way =
+        uint64_t span =
             (uint64_t)loop->offset_bytes + (loop->count - 1) * (uint64_t)loop->stride_bytes;
-        cursor->base_bytes = plus(cursor->base_bytes, -way);
+        cursor->base_bytes = plus(cursor->base_bytes, -span);
         cursor->depth--;
     }
 }

@@ -1,4 +1,4 @@
-/* A layout as one line for people. */
+/* One-line descriptions of layouts. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -6,7 +6,7 @@
 
 struct text {
     char *at;
-    size_t room; /* with the NUL */
+    size_t room; /* including the NUL */
 };
 
 __attribute__((format(printf, 2, 3))) static void say(struct text *text, const char *format, ...)
@@ -20,7 +20,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct text *text, const c
     text->room -= used;
 }
 
-/* "16 KiB": in the largest unit that divides it, to one digit when none does. */
+/* "16 KiB": in the largest unit not above the size, with one decimal unless it is a multiple. */
 static void say_size(struct text *text, uint64_t bytes)
 {
     static const char units[] = "KMGTPE";
@@ -38,7 +38,7 @@ static void say_size(struct text *text, uint64_t bytes)
         say(text, "%llu %ciB", (unsigned long long)(bytes >> shift), units[unit]);
 }
 
-/* True when the program is loops around loops around one block. */
+/* Whether the program is one block in nested loops. */
 static bool is_chain(const struct layout *layout)
 {
     for (uint32_t i = 0; i + 1 < layout->op_count; i++)

@@ -1,4 +1,4 @@
-/* Blocks anywhere, and boxes in arrays. */
+/* Constructors: blocks at arbitrary offsets, and boxes in arrays. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@ static uint64_t length_of(const struct layout_blocks *blocks, uint64_t i)
     return blocks->lengths ? blocks->lengths[i] : blocks->length;
 }
 
-/* Each block of its own layout. */
+/* Adds blocks that each have their own layout. */
 static int add_parts(struct builder *b, struct type *type, const struct layout_blocks *blocks)
 {
     int r = 0;
@@ -35,7 +35,7 @@ static int add_parts(struct builder *b, struct type *type, const struct layout_b
     return r;
 }
 
-/* All blocks of one layout: first and last copy of all say what the bounds are. */
+/* Adds blocks of one layout. The lowest and highest copies determine the bounds. */
 static int add_blocks(struct builder *b, struct type *type, const struct layout_blocks *blocks)
 {
     const struct layout *inner = blocks->inner;
@@ -47,12 +47,12 @@ static int add_blocks(struct builder *b, struct type *type, const struct layout_
     int r = 0;
     for (uint64_t i = 0; i < blocks->count && r == 0; i++) {
         const uint64_t length = length_of(blocks, i);
-        int64_t first, last, way;
+        int64_t first, last, span;
         if (length == 0)
             continue;
         if (__builtin_mul_overflow(blocks->offsets[i], blocks->unit_bytes, &first) ||
-            __builtin_mul_overflow(length - 1, extent, &way) ||
-            __builtin_add_overflow(first, way, &last) ||
+            __builtin_mul_overflow(length - 1, extent, &span) ||
+            __builtin_add_overflow(first, span, &last) ||
             __builtin_add_overflow(copies, length, &copies))
             return -EOVERFLOW;
         low = first < low ? first : low;
@@ -77,8 +77,8 @@ static int add_blocks(struct builder *b, struct type *type, const struct layout_
     return 0;
 }
 
-/* All blocks are alike and their starts the same distance apart; worth to be found here only where
- * a block is more than a block of bytes. */
+/* Whether all blocks are equal and start a constant stride apart. Blocks of plain bytes are left to
+ * the builder, which finds runs of them by itself. */
 static bool even(const struct layout_blocks *blocks, int64_t *ret_stride)
 {
     if (!blocks->inner || blocks->inner->op_count < 2 || blocks->count < 2)
@@ -121,17 +121,17 @@ int layout_indexed(const struct layout_blocks *blocks, struct layout **ret)
 
 /* ---- boxes in arrays ---- */
 
-/* `count` of `size` places of the array so far, *layout, which is replaced; the first at `start`.
- * Moves on to the whole dimension. */
+/* Replaces *layout by `count` copies of it, the first at index `start`, and advances *stride from
+ * one element to the whole dimension of `size` elements. */
 static int add_dimension(struct layout **layout, int64_t *stride, int64_t *offset, uint64_t size,
                          uint64_t count, uint64_t start)
 {
     struct layout *next;
-    int64_t way;
+    int64_t skipped;
     if (count > size || start > size - count)
         return -EINVAL;
-    if (__builtin_mul_overflow(*stride, start, &way) ||
-        __builtin_add_overflow(*offset, way, offset))
+    if (__builtin_mul_overflow(*stride, start, &skipped) ||
+        __builtin_add_overflow(*offset, skipped, offset))
         return -EOVERFLOW;
     int r = layout_repeat(*layout, count, *stride, &next);
     if (r < 0)

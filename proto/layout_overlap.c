@@ -2,7 +2,7 @@
 
 #include "proto/layout.h"
 
-/* Blocks of one length, their starts a positive stride apart. */
+/* Blocks of one length, starting a positive stride apart. */
 struct run {
     int64_t first;
     int64_t block_bytes;
@@ -14,11 +14,11 @@ struct run {
 struct side {
     const struct layout *layout;
     int64_t base;
-    bool regular; /* a run */
+    bool regular; /* block-stride: `run` is set */
     struct run run;
 };
 
-/* Only the sum is known to be in bounds. */
+/* Unsigned, because only the sum is known to be in bounds. */
 static int64_t at(int64_t base, int64_t offset)
 {
     return (int64_t)((uint64_t)base + (uint64_t)offset);
@@ -35,14 +35,14 @@ static struct side side_of(const struct layout *layout, uint64_t base)
     run->block_bytes = (int64_t)strided.block_bytes;
     run->first = at(side.base, layout->lower_bytes);
     run->count = run->stride_bytes = 1;
-    if (strided.count > 1 && strided.stride_bytes != 0) { /* else the same block over and over */
+    if (strided.count > 1 && strided.stride_bytes != 0) { /* else all blocks coincide */
         run->count = (int64_t)strided.count;
         run->stride_bytes = strided.stride_bytes < 0 ? -strided.stride_bytes : strided.stride_bytes;
     }
     return side;
 }
 
-/* The first block that ends behind `low`; run->count when there is none. */
+/* The index of the first block that ends after `low`; run->count if none does. */
 static int64_t first_behind(const struct run *run, int64_t low)
 {
     const int64_t past = low - run->first - run->block_bytes;
@@ -92,9 +92,9 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return a;
 }
 
-/* Two blocks meet when the distance of their starts, a's from b's, is more than -b's and less than
- * a's length. All distances are that of the first blocks plus a multiple of the strides' common
- * divisor. */
+/* Two blocks overlap if b's start minus a's start is greater than minus b's length and less than
+ * a's length. Each such distance is that of the first two blocks plus a multiple of the greatest
+ * common divisor of the strides. */
 static bool strides_may_meet(const struct run *a, const struct run *b)
 {
     const int64_t divisor = common_divisor(a->stride_bytes, b->stride_bytes);
@@ -104,7 +104,7 @@ static bool strides_may_meet(const struct run *a, const struct run *b)
     return least < a->block_bytes || divisor - least < b->block_bytes;
 }
 
-/* Only those of a's blocks count that lie where b's do. */
+/* Compares only those blocks of a that lie within the bounds of b. */
 static bool runs_meet(const struct run *a, const struct run *b, unsigned *budget)
 {
     const int64_t end = b->first + (b->count - 1) * b->stride_bytes + b->block_bytes;

@@ -3,9 +3,9 @@
 #include <errno.h>
 
 /*
- * A signature is a polynomial in SIGNATURE_BASE, modulo 2^64: an element type contributes its own
- * number times the base to the power of how many bytes follow it. So the signature of parts put
- * together follows from the parts, however they were made; plain bytes count nothing.
+ * A signature is a polynomial in SIGNATURE_BASE modulo 2^64. Each element contributes its type
+ * number times the base to the power of the number of bytes that follow it. So the signature of a
+ * whole follows from those of its parts, however they were constructed. Plain bytes contribute 0.
  */
 #define SIGNATURE_BASE 0x9e3779b97f4a7c15ull
 
@@ -19,7 +19,7 @@ static uint64_t signature_shift(uint64_t size)
     return shift;
 }
 
-/* By doubling. */
+/* Geometric sum by repeated doubling. */
 uint64_t signature_repeat(uint64_t signature, uint64_t size, uint64_t count)
 {
     if (signature == 0)

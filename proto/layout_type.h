@@ -1,11 +1,11 @@
-/* What a layout is besides its program: bounds and element types, and how those of parts go
- * together. */
+/* The type map of a layout apart from its program: bounds, alignment and element types, and how to
+ * combine those of its parts. */
 #pragma once
 
 #include "proto/layout_builder.h"
 
 struct type {
-    bool empty; /* no element and no mark: bounds mean nothing */
+    bool empty; /* no elements and no marks: the bounds are undefined */
     bool marked;
     int64_t lb, ub;
     uint32_t alignment;
@@ -15,15 +15,16 @@ struct type {
 static const struct type type_nothing = {.empty = true, .alignment = 1};
 
 struct type type_of(const struct layout *layout);
-/* The bounds of `count` > 0 copies, stride apart, the first moved by offset. 0 or -EOVERFLOW. */
+/* Extends the bounds to `count` > 0 copies, stride apart, the first moved by offset. 0 or
+ * -EOVERFLOW. */
 int type_spread(struct type *type, int64_t offset_bytes, uint64_t count, int64_t stride_bytes);
-/* Bounds and alignment of both together: where one has marks, only they count. */
+/* Joins bounds and alignment. If only one of the two has marks, its bounds win. */
 void type_join(struct type *sum, const struct type *part);
 
-/* Of `count` copies of `size` bytes, one after the other. */
+/* The signature of `count` consecutive copies of `size` bytes, and of one part after another. */
 uint64_t signature_repeat(uint64_t signature, uint64_t size_bytes, uint64_t count);
 uint64_t signature_append(uint64_t signature, uint64_t behind, uint64_t behind_bytes);
 
-/* Makes the layout (layout_build.c), unless r says that adding to it failed. Releases the builder
- * in any case. */
+/* Makes the layout unless r, the result of adding its parts, is negative. Always releases the
+ * builder. */
 int layout_finish(struct builder *b, int r, const struct type *type, struct layout **ret);

@@ -20,7 +20,7 @@ static const char *const ways[WAY_COUNT] = {
     [WAY_RING] = "ring",
 };
 
-/* The index of a name; 0, which has none, when nobody knows it. */
+/* The index of a name; 0 if unknown (entry 0 has no name). */
 static unsigned find(const char *const *names, unsigned count, const char *name)
 {
     for (unsigned i = 1; name && i < count; i++)

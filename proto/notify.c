@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Not FUTEX_PRIVATE_FLAG: the words are in memfds that several processes map. */
+/* Without FUTEX_PRIVATE_FLAG: several processes map the words. */
 
 void futex_wake_all(_Atomic uint32_t *word)
 {
@@ -27,7 +27,7 @@ int futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)
 void notify_wake_slow(struct notify_segment *segment)
 {
     if (atomic_exchange_explicit(&segment->sleeping, 0, memory_order_acq_rel) == 0)
-        return; /* somebody else rings */
+        return; /* another process wakes the owner */
     /* release: pairs with notify_prepare_sleep's acquire */
     atomic_fetch_add_explicit(&segment->doorbell, 1, memory_order_release);
     futex_wake_all(&segment->doorbell);

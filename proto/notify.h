@@ -1,5 +1,5 @@
-/* Notifications: how a counter is raised, seen and consumed, and how its owner is woken. The shared
- * words and their rules are in segment.h. */
+/* Raises, reads and consumes notification counters, and wakes their owner. segment.h describes the
+ * shared words and their rules. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,23 +8,22 @@
 
 /* futex(2) on a word in shared memory. */
 void futex_wake_all(_Atomic uint32_t *word);
-/* Waits while *word is expected, at most timeout_ns (< 0: forever). 0, -EAGAIN (it was not),
- * -ETIMEDOUT, -EINTR. */
+/* Waits while *word == expected, at most timeout_ns (< 0: forever). Returns 0, -EAGAIN (*word
+ * differed), -ETIMEDOUT or -EINTR. */
 int futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns);
 
-/* Wakes the owner if it sleeps. The caller has stored what the owner looks for. One load when
- * nobody sleeps. */
+/* Wakes the owner if it sleeps. The caller has already stored what the owner waits for. Costs a
+ * fence and one load if the owner is awake. */
 void notify_wake_slow(struct notify_segment *segment);
 static inline void notify_wake(struct notify_segment *segment)
 {
-    atomic_thread_fence(
-        memory_order_seq_cst); /* our store before the load of `sleeping`: see segment.h */
+    atomic_thread_fence(memory_order_seq_cst); /* pairs with notify_prepare_sleep() */
     if (__builtin_expect(atomic_load_explicit(&segment->sleeping, memory_order_relaxed) != 0, 0))
         notify_wake_slow(segment);
 }
 
-/* The notifying process itself raises the counter; `value` is its private count of what it has sent
- * on this line. */
+/* Raises a counter from the notifying process itself. `value` is the total number of notifications
+ * that it has sent on this line. */
 static inline void notify_raise_direct(struct notify_line *line, uint64_t value, uint64_t landing)
 {
     atomic_store_explicit(&line->landing, landing, memory_order_relaxed);
@@ -32,14 +31,14 @@ static inline void notify_raise_direct(struct notify_line *line, uint64_t value,
     atomic_store_explicit(&line->direct, value, memory_order_release);
 }
 
-/* The owner's daemon raises it. */
+/* Raises a counter from the owner's daemon. */
 static inline void notify_raise_routed(struct notify_line *line, uint64_t count, uint64_t now_ns)
 {
     atomic_store_explicit(&line->arrived_ns, now_ns, memory_order_relaxed);
     atomic_fetch_add_explicit(&line->routed, count, memory_order_release);
 }
 
-/* How many have arrived since the segment was made (wraps). */
+/* The number of notifications since the segment was created (wraps around). */
 static inline uint64_t notify_arrived(const struct notify_line *line)
 {
     /* acquire: pairs with the releases above */
@@ -47,7 +46,7 @@ static inline uint64_t notify_arrived(const struct notify_line *line)
            atomic_load_explicit(&line->routed, memory_order_acquire);
 }
 
-/* The same for an owner that knows that nobody else takes: without a locked instruction. */
+/* As notify_take(), without a locked instruction, for an owner that is the only consumer. */
 static inline bool notify_take_alone(const struct notify_line *line, _Atomic uint64_t *taken,
                                      uint64_t count)
 {
@@ -58,8 +57,8 @@ static inline bool notify_take_alone(const struct notify_line *line, _Atomic uin
     return true;
 }
 
-/* Consumes `count` if that many are there. The owner and its engine may both try: the exchange
- * decides. */
+/* Consumes `count` notifications if that many have arrived. Owner and engine may race: the
+ * compare-exchange decides. */
 static inline bool notify_take(const struct notify_line *line, _Atomic uint64_t *taken,
                                uint64_t count)
 {
@@ -73,23 +72,22 @@ static inline bool notify_take(const struct notify_line *line, _Atomic uint64_t 
 }
 
 /*
- * How the owner sleeps. One thread at a time:
+ * How the owner sleeps; one thread at a time:
  *
  *     uint32_t doorbell = notify_prepare_sleep(segment);
- *     if (what I wait for is there)                 // the second look: nothing that comes later is missed
+ *     if (the condition holds)  // checks again: later changes wake us
  *         notify_cancel_sleep(segment);
  *     else
  *         notify_sleep(segment, doorbell, timeout_ns);
  */
 static inline uint32_t notify_prepare_sleep(struct notify_segment *segment)
 {
-    /* acquire: the doorbell is read before `sleeping` is set. Whoever takes our 1 rings after this
-     * value, so a wake-up that comes for something else than we look for cannot be slept through
-     * with `sleeping` at 0. */
+    /* acquire: read the doorbell before setting `sleeping`. A waker that clears `sleeping` bumps
+     * the doorbell beyond the value read here, so futex_wait() returns at once. Otherwise we could
+     * sleep with `sleeping` at 0, where nobody wakes us. */
     uint32_t doorbell = atomic_load_explicit(&segment->doorbell, memory_order_acquire);
     atomic_store_explicit(&segment->sleeping, 1, memory_order_relaxed);
-    atomic_thread_fence(
-        memory_order_seq_cst); /* our store before the second look: pairs with notify_wake's */
+    atomic_thread_fence(memory_order_seq_cst); /* pairs with notify_wake() */
     return doorbell;
 }
 
@@ -98,7 +96,7 @@ static inline void notify_cancel_sleep(struct notify_segment *segment)
     atomic_store_explicit(&segment->sleeping, 0, memory_order_relaxed);
 }
 
-/* Sleeps until the doorbell differs from what notify_prepare_sleep() returned; afterwards nobody is
- * asleep any more. 0 (woken, perhaps for nothing: look again), -ETIMEDOUT, -EINTR. timeout_ns < 0:
- * forever. */
+/* Sleeps until the doorbell differs from what notify_prepare_sleep() returned, at most timeout_ns
+ * (< 0: forever), then clears `sleeping`. Returns 0 (woken, perhaps spuriously: check again),
+ * -ETIMEDOUT or -EINTR. */
 int notify_sleep(struct notify_segment *segment, uint32_t doorbell, int64_t timeout_ns);

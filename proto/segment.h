@@ -1,8 +1,8 @@
 /*
- * The two shared segments of a session. Both are memfds made and sealed (no shrinking, no growing)
- * by the daemon. Everything in them can be written by the client, the notification segment also by
- * its peers on the node: readers copy a value once, then check it, and take the geometry from the
- * constants below, never from the memory.
+ * The two shared segments of a session. Both are memfds that the daemon creates and seals against
+ * changes of size. The client can write all of both, and its peers on the node all of the
+ * notification segment. So readers copy a value once and then check the copy, and take the geometry
+ * from the constants below, never from the memory.
  *
  * Their version is PROTO_VERSION.
  */
@@ -23,7 +23,7 @@ enum {
 /* ---- submission and completion: between one client and its daemon ---- */
 
 struct submit_entry {  /* client -> daemon, 16 bytes: four in a line */
-    uint32_t plan;     /* id from the daemon's answer to the commit */
+    uint32_t plan;     /* id from the daemon's reply to the commit */
     uint32_t sequence; /* counts the starts of this plan */
     uint64_t start_ns; /* CLOCK_MONOTONIC when the client wrote it */
 };
@@ -31,81 +31,82 @@ static_assert(sizeof(struct submit_entry) == 16, "shared format");
 
 struct complete_entry { /* daemon -> client, one line */
     uint32_t plan;
-    uint32_t sequence; /* of the start that it answers */
+    uint32_t sequence; /* of the completed start */
     uint32_t status;   /* wire status */
     uint8_t rail;      /* enum rail */
-    uint8_t hops;      /* cables that it crossed, at most; 0: its rail has none */
+    uint8_t hops;      /* most cables that one of its puts crossed; 0: the rail has none */
     uint16_t retries;
     uint64_t bytes;
     uint32_t descriptors;
-    uint32_t fault;     /* what the rail's device said of an error: driver_op.fault */
+    uint32_t fault;     /* device-specific cause of an error: driver_op.fault */
     uint64_t start_ns;  /* as submitted */
-    uint64_t taken_ns;  /* the engine took it from the ring */
+    uint64_t taken_ns;  /* the engine popped it from the ring */
     uint64_t posted_ns; /* the last descriptor was given to the driver */
-    uint64_t done_ns;   /* all of them were complete */
+    uint64_t done_ns;   /* all descriptors were complete */
 };
 static_assert(sizeof(struct complete_entry) == LINE_BYTES, "shared format");
 
 /*
- * Memory that the process has attached (tca_region_attach): its daemon has no part in it. There is
- * bounce memory beside it, as long, that both have mapped; a bounce is one layout in both, known to
- * both by its id. The process copies between the two, on a thread of its own (client/memory/bounce.c), as
- * the daemon asks for it in two rings of ids: OUT before a put from there, IN after one has landed
- * there, before its notification. An entry is taken when its copying is done: `head` says so. Id 0
- * is nothing to copy.
+ * The daemon cannot access memory that the process has attached (tca_region_attach). For such a
+ * region there is staging ("bounce") memory of the same length, mapped by both. A bounce is a
+ * layout at the same offset in both memories, identified by its id. A helper thread of the process
+ * (client/memory/bounce.c) copies between the two as the daemon requests in two rings of ids: OUT
+ * before a put from the region, IN after a put into it has completed and before its notification.
+ * The thread pops an entry, and so advances `head`, when the copy is complete. Id 0 copies nothing.
  */
 enum bounce_way { BOUNCE_OUT = 0, BOUNCE_IN = 1, BOUNCE_WAYS = 2 };
 enum { BOUNCE_ENTRIES = 256 };
 
-/* Producer's and consumer's indexes on lines of their own; they count up freely and are masked on
- * use. */
+/* The producer's and the consumer's index, on separate cache lines. They count up freely and are
+ * masked on use. */
 struct ring_indexes {
     _Alignas(LINE_BYTES) _Atomic uint32_t tail; /* written by the producer only */
     _Alignas(LINE_BYTES) _Atomic uint32_t head; /* written by the consumer only */
 };
 
 /*
- * Who is asleep. Legal transitions: the engine sets `engine_armed` before it stops looking at this
- * session's rings and looks at them once more; the client, after it has moved a tail, exchanges it
- * for 0 and, if it was 1, writes the engine's eventfd. (tests/model/ring.pml shows that no wake-up
- * is lost.)
+ * Wake-up of the engine: it sets `engine_armed` before it stops polling this session's rings, and
+ * then checks them once more. After the client has advanced a tail, it exchanges engine_armed for 0
+ * and, if it was 1, writes to the engine's eventfd. tests/model/ring.pml proves that no wake-up is
+ * lost.
  */
 struct session_segment {
     uint32_t magic;
     uint32_t version;
-    _Alignas(LINE_BYTES) _Atomic uint32_t engine_armed; /* 1: ring the eventfd */
+    _Alignas(LINE_BYTES) _Atomic uint32_t engine_armed; /* 1: write to the eventfd */
     _Alignas(LINE_BYTES) _Atomic uint32_t
-        events; /* bumped by the daemon after it has sent an Event frame */
+        events; /* incremented by the daemon after it has sent an Event frame */
     _Alignas(LINE_BYTES) struct ring_indexes submit[CHANNELS];
     struct ring_indexes complete;
-    /* Starts in the client seat, by plan id: stored by the client, read by the daemon for its
-     * displays only. */
+    /* Starts in the client seat, by plan id. Stored by the client; the daemon only displays
+     * them. */
     _Alignas(LINE_BYTES) _Atomic uint64_t client_starts[PLANS_PER_SESSION_MAX];
     _Alignas(LINE_BYTES) struct submit_entry submit_entries[CHANNELS][SUBMIT_ENTRIES];
     _Alignas(LINE_BYTES) struct complete_entry complete_entries[COMPLETE_ENTRIES];
     struct ring_indexes bounce[BOUNCE_WAYS];
     _Alignas(LINE_BYTES) uint32_t bounce_entries[BOUNCE_WAYS][BOUNCE_ENTRIES];
     _Alignas(LINE_BYTES) _Atomic uint32_t
-        bounce_bell; /* a futex: bumped by whoever has something for the process's bounce thread */
+        bounce_bell; /* futex, incremented to wake the process's bounce thread */
 };
 
-/* ---- notifications: written by everybody who may notify this session ---- */
+/* ---- notifications: written by every process that may notify this session ---- */
 
 /*
- * One line per (rank that notifies, slot). Two counters, so that each has a single kind of writer:
- * `direct` is stored by the notifying process itself (plain stores: it is the only one), `routed`
- * is added to by this node's daemon. The sum is what has arrived, `taken` what the owner (client,
- * or engine for its plans) has consumed; all count up freely.
+ * One line per (notifying rank, slot). It has two counters, each with one kind of writer: the
+ * notifying process stores `direct` (plain stores, because it is the only writer), and this node's
+ * daemon adds to `routed`. Their sum is the number of notifications that have arrived; `taken` is
+ * the number that the owner (the client, or the engine for its plans) has consumed. All of them
+ * wrap around.
  *
- * `landing` is where the last data before the notification went, in the owner's addresses: a waiter
- * prefetches it while it polls, so that data and counter cross between the cores at the same time.
- * It is a hint and never dereferenced.
+ * `landing` is the owner's address of the last data before the notification. A waiter prefetches it
+ * while it polls, so that data and counter are transferred between the cores concurrently. It is a
+ * hint and never dereferenced.
  */
 struct notify_line {
     _Alignas(LINE_BYTES) _Atomic uint64_t direct;
     _Atomic uint64_t landing;
     _Atomic uint64_t routed;
-    _Atomic uint64_t arrived_ns; /* when the daemon last added to routed (CLOCK_MONOTONIC) */
+    _Atomic uint64_t arrived_ns; /* when the daemon last added to `routed` (CLOCK_MONOTONIC) */
     uint64_t reserved[4];
 };
 static_assert(sizeof(struct notify_line) == LINE_BYTES, "shared format");
@@ -117,21 +118,21 @@ enum source_state { /* of each rank, written by the owner's daemon */
 };
 
 /*
- * The owner sleeps on `doorbell` (a futex): it sets `sleeping`, looks at its counters and its
- * completion ring once more, and waits until doorbell changes. Whoever has stored a counter or a
- * completion orders that before a load of `sleeping` (a full fence on both sides); if it is set, it
- * is exchanged for 0 and whoever got the 1 bumps doorbell and wakes. `engine_armed` does the same
- * for the owner's daemon, while a plan of this session runs in the daemon seat.
+ * The owner sleeps on `doorbell` (a futex): it sets `sleeping`, checks its counters and its
+ * completion ring once more, and waits until doorbell changes. A writer orders its store of a
+ * counter or a completion before a load of `sleeping` (a full fence on both sides). If `sleeping`
+ * is set, it exchanges it for 0; the writer that got the 1 increments doorbell and wakes the owner.
+ * `engine_armed` does the same for the owner's daemon while a plan of this session runs in the
+ * daemon seat.
  */
 struct notify_segment {
     uint32_t magic;
     uint32_t version;
-    uint32_t sources; /* ranks; lines[sources][SLOTS_PER_SOURCE] follow. Information only: readers
-                         know it already. */
+    /* ranks; lines[sources][SLOTS_PER_SOURCE] follow. Informational: readers know it already. */
+    uint32_t sources;
     _Alignas(LINE_BYTES) _Atomic uint32_t sleeping;
     _Atomic uint32_t engine_armed;
-    _Atomic uint32_t strict; /* by the owner: its daemon takes notifications, so data lands before
-                                they are raised (lane.h) */
+    _Atomic uint32_t strict; /* set by the owner if its daemon takes notifications: see lane.h */
     _Alignas(LINE_BYTES) _Atomic uint32_t doorbell;
     _Alignas(LINE_BYTES) _Atomic uint8_t source_state[GROUP_SIZE_MAX]; /* enum source_state */
     _Alignas(LINE_BYTES) struct notify_line lines[];
@@ -139,7 +140,7 @@ struct notify_segment {
 
 static inline size_t notify_segment_bytes(uint32_t sources)
 {
-    /* `taken` counters live behind the lines: only the owner and its daemon touch them. */
+    /* The `taken` counters follow the lines; only the owner and its daemon use them. */
     return sizeof(struct notify_segment) +
            (size_t)sources * SLOTS_PER_SOURCE * (sizeof(struct notify_line) + sizeof(uint64_t));
 }
@@ -176,7 +177,7 @@ enum seat {
     SEAT_COUNT,
 };
 
-/* "shm", "client", ... and back; NULL or RAIL_NONE / SEAT_NONE for what nobody knows. */
+/* Converts to and from "shm", "client", ... Unknown: NULL, RAIL_NONE or SEAT_NONE. */
 const char *rail_name(enum rail rail);
 enum rail rail_from_name(const char *name);
 const char *seat_name(enum seat seat);

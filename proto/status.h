@@ -1,16 +1,13 @@
-/* Status codes as they cross a wire: errno values differ between systems, these do not. */
+/* Status codes on the wire, which unlike errno values are the same on every system. */
 #pragma once
 
 #include <stdint.h>
 
-/* A negative errno to the code that stands for it on the wire (0 for success); unknown ones become
- * "I/O error". */
+/* The wire code of a negative errno or of 0 (success). Unknown errors become "I/O error". */
 uint32_t status_to_wire(int error);
 
-/* The negative errno of this machine for a code from the wire; 0 for success, -EPROTO for a code
- * nobody knows. */
+/* The local negative errno of a wire code; 0 for success, -EPROTO for an unknown code. */
 int status_from_wire(uint32_t code);
 
-/* A word for a negative errno as this project uses it ("stale handle", "owner died"); never NULL.
- */
+/* A description of a negative errno in the terms of this project ("stale handle"); never NULL. */
 const char *status_text(int error);

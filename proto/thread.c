@@ -7,7 +7,7 @@ int thread_begin(pthread_t *ret_thread, const char *name, void *(*run)(void *arg
 {
     sigset_t all, before;
     sigfillset(&all);
-    sigdelset(&all, SIGBUS); /* of its own doing: blocked, it would be the end at once */
+    sigdelset(&all, SIGBUS); /* raised by its own accesses; if blocked, it would kill the process */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = pthread_create(ret_thread, NULL, run, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -1,9 +1,10 @@
-/* Threads of tcad's own, in the daemon and in programs. */
+/* Helper threads, in the daemon and in libtca. */
 #pragma once
 
 #include <pthread.h>
 
-/* Begins one that takes no signals: they are for the loop's thread, or the program's. The name, at
- * most 15 bytes, is for debuggers and ps(1). 0 or a negative errno. */
+/* Starts a thread with all signals but SIGBUS blocked, which leaves them to the event loop's or the
+ * program's threads. The name, at most 15 bytes, is shown by debuggers and ps(1). 0 or a negative
+ * errno. */
 int thread_begin(pthread_t *ret_thread, const char *name, void *(*run)(void *argument),
                  void *argument);

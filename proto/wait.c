@@ -5,13 +5,13 @@
 #include <time.h>
 
 enum {
-    CLOCK_EVERY = 32,       /* rounds of spinning between two looks at the clock */
-    CHECK_EVERY_NS = 20000, /* WAITER_CHECK about that often */
-    YIELD_FREE_NS = 1000,   /* what a free yield costs, before any was measured */
-    YIELD_LONG_NS = 100000, /* a yield that took longer gave the core to somebody who computes */
-    WAKE_UP_NS = 25000,     /* about what sleeping costs */
-    SLEEPS_MAX = 256,       /* waits without a yield after a long one */
-    SPIN_PARTS = 64,        /* one part of so many of the maximum is the least; else none */
+    CLOCK_EVERY = 32,       /* spin rounds between two reads of the clock */
+    CHECK_EVERY_NS = 20000, /* approximate period of WAITER_CHECK */
+    YIELD_FREE_NS = 1000,   /* initial estimate of an uncontended yield */
+    YIELD_LONG_NS = 100000, /* a longer yield gave the core to a thread that computes */
+    WAKE_UP_NS = 25000,     /* approximate cost of a sleep and a wake-up */
+    SLEEPS_MAX = 256,       /* most waits that skip yielding after a long yield */
+    SPIN_PARTS = 64,        /* spin_ns is at least 1/64 of the maximum, or 0 */
 };
 
 uint64_t clock_now_ns(void)
@@ -35,7 +35,7 @@ static void shrink_spin(struct waiter *waiter)
 {
     uint32_t least = waiter->spin_ns_max / SPIN_PARTS;
     if (waiter->shrunk)
-        return; /* once a wait */
+        return; /* at most once per wait */
     waiter->shrunk = true;
     waiter->spin_ns = waiter->spin_ns / 2 > least ? waiter->spin_ns / 2 : 0;
 }
@@ -48,24 +48,25 @@ static void grow_spin(struct waiter *waiter)
     waiter->spin_ns += step < room ? step : room;
 }
 
-/* How often this thread has lost its core without going to sleep. */
+/* The number of involuntary context switches of this thread. */
 static long times_displaced(void)
 {
     struct rusage usage;
     return getrusage(RUSAGE_THREAD, &usage) < 0 ? 0 : usage.ru_nivcsw;
 }
 
-/* Others were on this core a moment ago: that a slow yield went to them is believed without asking
- * the kernel, which would delay the look at what we wait for. */
+/* Whether other threads have recently run on this core. Then a slow yield is attributed to them
+ * without a getrusage() call, which would delay the next check. */
 static bool shares_core(const struct waiter *waiter)
 {
     return waiter->shrunk || (waiter->spin_ns == 0 && waiter->spin_ns_max > 0);
 }
 
 /*
- * Did the yield hand the core to somebody? A quick one cannot have. A slow one may only have met an
- * interrupt or the hypervisor (1 in 500 on a quiet virtual machine, and a client that believed each
- * would soon always sleep): the kernel's count tells.
+ * Whether the yield handed the core to another thread. A quick yield did not. A slow one may only
+ * have been interrupted, or descheduled by the hypervisor (1 in 500 on an idle virtual machine;
+ * counting those would soon make a client always sleep), so the kernel's count of context switches
+ * decides.
  */
 static bool gave_core_away(struct waiter *waiter, uint64_t took_ns)
 {
@@ -81,7 +82,7 @@ static bool gave_core_away(struct waiter *waiter, uint64_t took_ns)
     return away;
 }
 
-/* What a yield has shown about who else wants this core. True: no more yields in this wait. */
+/* Adapts the limits to the duration of a yield. True: stop yielding in this wait. */
 static bool learn(struct waiter *waiter, uint64_t took_ns, bool first_of_wait)
 {
     if (!gave_core_away(waiter, took_ns)) {
@@ -92,7 +93,8 @@ static bool learn(struct waiter *waiter, uint64_t took_ns, bool first_of_wait)
     shrink_spin(waiter);
     if (took_ns <= YIELD_LONG_NS)
         return false;
-    /* As many sleeps as cost what this yield did: whatever comes, that is within twice the best. */
+    /* As many sleeps as together cost what this yield did: at most twice the optimum in any
+     * case. */
     uint64_t sleeps = took_ns / WAKE_UP_NS;
     waiter->sleeps_left = sleeps < SLEEPS_MAX ? (uint32_t)sleeps : SLEEPS_MAX;
     return true;
@@ -118,7 +120,7 @@ static void begin_yields(struct waiter *waiter, uint64_t now_ns)
     waiter->shrunk = false;
     if (waiter->sleeps_left > 0) {
         waiter->sleeps_left--;
-        waiter->yielded_ns += waiter->yield_ns_max; /* none */
+        waiter->yielded_ns += waiter->yield_ns_max; /* skip yielding */
     } else if (!shares_core(waiter)) {
         waiter->displaced = times_displaced();
     }
@@ -143,7 +145,7 @@ enum waiter_advice waiter_step_dear(struct waiter *waiter)
     waiter->yielded_ns = clock_now_ns();
     if (learn(waiter, waiter->yielded_ns - before_ns, first))
         waiter->yielded_ns =
-            waiter->yields_from_ns + waiter->yield_ns_max; /* sleep, after one more look */
+            waiter->yields_from_ns + waiter->yield_ns_max; /* sleep after one more check */
     return look_again(waiter, waiter->yielded_ns);
 }
 

@@ -1,12 +1,15 @@
 /*
- * How to wait: spin, then yield, then sleep. On a node with a core for every waiter, spinning is best (a wake-up costs 25 us);
- * with more waiters than cores it is ruinous (whoever has the data cannot run: 4 ms). Nobody can tell a process which of the two
- * it is in, but sched_yield() can:
- *   - it comes back at once: nobody else wants the core. Spin longer next time.
- *   - it hands the core to somebody, shortly: others wait on this core, too. Spin shorter, in the end not at all, and go on
- *     yielding, that hands the core round in microseconds: whoever looks twice before it yields keeps all others waiting.
- *   - it hands it over for long: somebody computes, and a yield costs a whole slice of theirs. Sleep, a wake-up takes the core back
- *     at once; and so in the next waits, for as many as cost together what the yield did.
+ * Adaptive waiting: spin, then yield, then sleep. With a core for every waiter, spinning is best (a
+ * wake-up costs 25 us). With more waiters than cores, spinning is ruinous: the thread that has the
+ * data cannot run (4 ms). A process cannot know which case applies, but the duration of
+ * sched_yield() shows it:
+ *   - It returns at once: no other thread wants the core. Spin longer next time.
+ *   - It returns after a short time: other waiters share the core. Spin less, in the end not at
+ *     all, and keep yielding, which passes the core around within microseconds; each additional
+ *     check before a yield delays all other waiters.
+ *   - It returns after a long time: another thread computes, and each yield costs one of its time
+ *     slices. Sleep, because a wake-up preempts that thread; and sleep in the following waits, too,
+ *     until together they have cost as much as the yield.
  */
 #pragma once
 
@@ -14,39 +17,36 @@
 #include <stdint.h>
 
 struct waiter {
-    /* limits, in ns; from TCA_SPIN and TCA_YIELD in clients, from tcad.conf in the engine */
+    /* limits: from TCA_SPIN and TCA_YIELD in clients, from tcad.conf in the engine */
     uint32_t spin_ns_max;
     uint32_t yield_ns_max;
     /* learnt */
     uint32_t spin_ns;       /* 1/64 of the maximum to the maximum; 0: others want this core */
-    uint32_t yield_free_ns; /* the shortest yield so far: what one costs when nobody else wants the
-                               core */
-    long displaced; /* how often others had been given this thread's core, when the kernel was last
-                       asked */
-    uint32_t sleeps_left; /* waits to come that go to sleep without a yield */
+    uint32_t yield_free_ns; /* the shortest yield so far: the cost of an uncontended one */
+    long displaced;         /* involuntary context switches when last read */
+    uint32_t sleeps_left;   /* further waits that sleep without yielding first */
     /* of the current wait */
     uint32_t rounds;
-    uint64_t started_ns;     /* first look at the clock; 0: none yet */
+    uint64_t started_ns;     /* first read of the clock; 0: not yet */
     uint64_t checked_ns;     /* last WAITER_CHECK */
     uint64_t yields_from_ns; /* end of spinning; 0: still spinning */
     uint64_t yielded_ns;     /* end of the last yield */
-    bool shrunk;             /* a yield of this wait has shown somebody else */
+    bool shrunk;             /* a yield of this wait handed the core over */
 };
 
 enum waiter_advice {
-    WAITER_AGAIN, /* look again at what you wait for */
-    WAITER_CHECK, /* look again, and also at what is rarer: peers' deaths, the socket, the time-out
-                   */
-    WAITER_SLEEP, /* arm, look once more, sleep */
+    WAITER_AGAIN, /* check the awaited condition again */
+    WAITER_CHECK, /* also check rarer conditions: dead peers, the socket, the time-out */
+    WAITER_SLEEP, /* arm, check once more, sleep */
 };
 
-/* Lets the core do something else for some ten nanoseconds: the other thread of it, or nothing. */
+/* Pauses for some ten nanoseconds, in favour of the core's other hardware thread. */
 static inline void core_pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
-    __asm__ volatile("isb" ::: "memory"); /* `yield` is no delay on most cores */
+    __asm__ volatile("isb" ::: "memory"); /* `yield` does not delay on most cores */
 #else
     __asm__ volatile("" ::: "memory");
 #endif
@@ -54,8 +54,7 @@ static inline void core_pause(void)
 
 void waiter_init(struct waiter *waiter, uint32_t spin_ns_max, uint32_t yield_ns_max);
 
-/* At the start of each wait, and in an engine whenever it found work. Inline: it is on the fast
- * path. */
+/* Call at the start of each wait, and in an engine after each check that found work. */
 static inline void waiter_begin(struct waiter *waiter)
 {
     waiter->rounds = 0;
@@ -63,12 +62,12 @@ static inline void waiter_begin(struct waiter *waiter)
     waiter->yields_from_ns = 0;
 }
 
-/* After each look that found nothing, where a look costs more than one at the clock: system calls,
- * many sessions. */
+/* Call after each check that found nothing, if a check costs more than reading the clock (system
+ * calls, many sessions). */
 enum waiter_advice waiter_step_dear(struct waiter *waiter);
-enum waiter_advice waiter_step_cheap(struct waiter *waiter); /* called by waiter_step() */
+enum waiter_advice waiter_step_cheap(struct waiter *waiter); /* internal to waiter_step() */
 
-/* After each look that found nothing. The first rounds cost nothing but the look. */
+/* Call after each check that found nothing. The first rounds add no cost to the check. */
 static inline enum waiter_advice waiter_step(struct waiter *waiter)
 {
     if (++waiter->rounds < 64)

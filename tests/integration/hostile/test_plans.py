@@ -45,19 +45,19 @@ class Plans(HostileCase):
             "length": [wire.program(block, op_count=2, **size), wire.program(block, pair_count=1, **size),
                        wire.program(block, op_count=0, **size)],
             "more than": [wire.program(block, op_count=0xFFFFFFFF, **size), wire.program(block, pair_count=1 << 21, **size)],
-            "what the operations yield": [wire.program(block, size=9, blocks=1, upper=8), wire.program(block, depth=1, **size),
-                                          wire.program(block, size=8, blocks=2, upper=8),
-                                          wire.program(block, size=8, blocks=1, upper=4),
-                                          wire.program(block, size=8, blocks=1, lower=-1, upper=8)],
+            "match the operations": [wire.program(block, size=9, blocks=1, upper=8), wire.program(block, depth=1, **size),
+                                     wire.program(block, size=8, blocks=2, upper=8),
+                                     wire.program(block, size=8, blocks=1, upper=4),
+                                     wire.program(block, size=8, blocks=1, lower=-1, upper=8)],
             "unknown kind": [wire.program([wire.op(9, count=8)], **size), wire.program([wire.op(0, count=8)], **size)],
-            "yields nothing": [wire.program([wire.op(wire.BLOCK)]), wire.program([wire.op(wire.LOOP, body=1), block[0]])],
+            "count of zero": [wire.program([wire.op(wire.BLOCK)]), wire.program([wire.op(wire.LOOP, body=1), block[0]])],
             "body": [wire.program([wire.op(wire.LOOP, count=2)]), wire.program([wire.op(wire.LOOP, body=5, count=2), block[0]]),
                      wire.program([wire.op(wire.BLOCK, body=1, count=8)], **size)],
             "overflow": [wire.program([wire.op(wire.BLOCK, count=1 << 63)]),
                          wire.program([wire.op(wire.BLOCK, count=2, offset=top)]),
                          wire.program([wire.op(wire.LOOP, body=1, count=1 << 62, stride=1 << 62), block[0]]),
                          wire.program([wire.op(wire.LOOP, body=1, count=1 << 63, stride=0), block[0]])],
-            "nested too deep": [wire.program([wire.op(wire.LOOP, body=17 - i, count=2, stride=8) for i in range(17)] + block)],
+            "nested more than 16 deep": [wire.program([wire.op(wire.LOOP, body=17 - i, count=2, stride=8) for i in range(17)] + block)],
             "next pairs": [wire.program([wire.op(wire.LIST, body=5, count=1)], pairs=[(0, 8)]),
                            wire.program([wire.op(wire.LIST, count=2)], pairs=[(0, 8)])],
             "no list uses": [wire.program(block, pairs=[(0, 8)], **size)],
@@ -158,7 +158,7 @@ class Plans(HostileCase):
         """Each field changed, and the check made good again."""
         # a region's number may become that of another's region, which has another key
         expected = {
-            "magic": ("-EINVAL", "no handle"), "version": ("-EINVAL", "no handle"), "flags": ("-EINVAL", "no handle"),
+            "magic": ("-EINVAL", "not a handle"), "version": ("-EINVAL", "not a handle"), "flags": ("-EINVAL", "not a handle"),
             "node": ("-EINVAL", "cluster file does not name"), "incarnation": ("-ESTALE", "started anew"),
             "region": ("-EACCES", "region"), "key0": ("-EACCES", "key is not that of bytes"),
             "key1": ("-EACCES", "key is not that of bytes"),
@@ -190,9 +190,9 @@ class Plans(HostileCase):
             both = wire.with_field(wire.with_field(part, "offset", 0), "length", MIB)
             self.refused("-EACCES", "key is not that of bytes", steps=[self.put(both)])
             wrapped = wire.with_field(wire.with_field(self.handle, "offset", (1 << 64) - 8), "length", 16)
-            self.refused("-EINVAL", "no handle", steps=[self.put(wrapped)])
+            self.refused("-EINVAL", "not a handle", steps=[self.put(wrapped)])
             for garbled in (self.handle[:12] + bytes([self.handle[12] ^ 1]) + self.handle[13:], b"\xff" * 64):
-                self.refused("-EINVAL", "no handle", "garbled", steps=[self.put(garbled)])
+                self.refused("-EINVAL", "not a handle", "corrupt", steps=[self.put(garbled)])
             for other in (self.handle[:63], self.handle + b"x", b"short"):
                 self.refused("-EINVAL", "no handle", f"{len(other)} bytes", steps=[self.put(other)])
             self.refused("-EINVAL", "not set", steps=[self.put(bytes(64))])

@@ -124,7 +124,7 @@ Test(layout_check, every_bit)
 Test(layout_check, header)
 {
     CHANGED(header.magic, 0, -EINVAL, "not a layout program");
-    CHANGED(header.version, PROTO_VERSION + 1, -EPROTO, "another version");
+    CHANGED(header.version, PROTO_VERSION + 1, -EPROTO, "another protocol version");
     CHANGED(header.depth, 1, -EINVAL, "depth");
     CHANGED(header.depth, 3, -EINVAL, "depth");
     CHANGED(header.size_bytes, 87, -EINVAL, "size");
@@ -163,10 +163,10 @@ Test(layout_check, operations)
     CHANGED(ops[0].body, UINT32_MAX, -EINVAL, "body");
     CHANGED(ops[1].body, 3, -EINVAL, "body");
     CHANGED(ops[1].body, 2, -EINVAL, "size"); /* good in itself, another program */
-    CHANGED(ops[0].count, 0, -EINVAL, "yields nothing");
-    CHANGED(ops[2].count, 0, -EINVAL, "yields nothing");
-    CHANGED(ops[3].count, 0, -EINVAL, "yields nothing");
-    CHANGED(ops[2].body, 1, -EINVAL, "block with a body");
+    CHANGED(ops[0].count, 0, -EINVAL, "count of zero");
+    CHANGED(ops[2].count, 0, -EINVAL, "count of zero");
+    CHANGED(ops[3].count, 0, -EINVAL, "count of zero");
+    CHANGED(ops[2].body, 1, -EINVAL, "block has a body");
     CHANGED(ops[2].stride_bytes, 1, -EINVAL, "stride");
 }
 
@@ -176,7 +176,7 @@ Test(layout_check, lists)
     CHANGED(ops[3].count, 4, -EINVAL, "next pairs");
     CHANGED(ops[3].count, UINT64_MAX, -EINVAL, "next pairs");
     CHANGED(ops[3].count, 2, -EINVAL, "no list uses");
-    CHANGED(ops[3].each_bytes, 1, -EINVAL, "not equal");
+    CHANGED(ops[3].each_bytes, 1, -EINVAL, "another length");
     CHANGED(pairs[1].length_bytes, 0, -EINVAL, "empty block");
     CHANGED(pairs[1].length_bytes, UINT64_MAX, -EINVAL, "overflow");
     CHANGED(pairs[1].offset_bytes, INT64_MAX, -EINVAL, "overflow");
@@ -257,7 +257,7 @@ Test(layout_check, depth)
     for (uint32_t i = 0; i <= LAYOUT_DEPTH_MAX; i++)
         p.ops[i] = (struct layout_op)LOOP(LAYOUT_DEPTH_MAX + 1 - i, 2, 0);
     p.ops[LAYOUT_DEPTH_MAX + 1] = (struct layout_op)BLOCK(1, 0);
-    expect(&p, -E2BIG, "too deep");
+    expect(&p, -E2BIG, "16 deep");
 }
 
 /* The largest program that is allowed, looping for ever: checked and sought in no time. */
