@@ -2,7 +2,7 @@
 import json
 import tempfile
 
-from peers.launch import MPI_NAMES, Cluster, mpi_command, mpi_compile, mpi_environment, needs, run, stream
+from peers.launch import MPI_NAMES, Cluster, mpi_command, mpi_compile, mpi_environment, run, stream
 
 COMMON = ["arguments.c", "form.c", "measure.c", "pattern.c", "patterns_ddtbench.c", "patterns_plain.c", "pieces.c", "side.c"]
 
@@ -23,11 +23,10 @@ class Ours(Program):
     key, name = "tcad", "tcad"
 
     def __init__(self, build):
-        here = build / "tests" / "bench" / "ddtbench"
-        self.list = str(here / "ddt_list")
-        needs(here / "ddt_tca")
-        self.cluster = Cluster(build, 1)
-        self.command = self.cluster.command(1, 2, "--bind") + [str(here / "ddt_tca")]
+        here = "tests/bench/ddtbench"
+        self.list = str(build / here / "ddt_list")
+        self.cluster = Cluster(build, 1, f"{here}/ddt_list", f"{here}/ddt_tca")
+        self.command = self.cluster.command(1, 2, "--bind") + [str(build / here / "ddt_tca")]
         self.environment = None
 
     def patterns(self):

@@ -1,10 +1,15 @@
 """How programs are run for comparisons: ours on an emulated cluster, MPI's by Open MPI or MPICH, on pinned processors."""
 import contextlib
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import threading
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+DAEMON = ["daemon/tcad", "drivers/peach2/board/tca-peach2", "tools/tca-cluster", "tools/tcactl"]
 
 PATIENCE_S = 30
 
@@ -102,13 +107,34 @@ def mpi_compile(mpi, program, root, sources, *flags):
     return str(program)
 
 
-class Cluster:
-    """An emulated cluster, in a directory that the caller has put into TCA_CLUSTER_DIR."""
+def build_programs(build, *programs):
+    """Builds these (paths in the build directory) and all that a cluster needs; configures the directory if that was not done."""
+    try:
+        if not (build / "build.ninja").exists():
+            print(f"configuring {build}", file=sys.stderr, flush=True)
+            subprocess.run(["meson", "setup", "--buildtype=release", build, ROOT], stdout=subprocess.DEVNULL, check=True)
+        with subprocess.Popen(["ninja", "-C", build, *DAEMON, *programs], stdout=subprocess.PIPE, text=True) as ninja:
+            output = []
+            for line in ninja.stdout:
+                output.append(line)
+                if sys.stderr.isatty():
+                    print(f"\r\033[K{line.rstrip()[:78]}", end="", file=sys.stderr, flush=True)
+        if sys.stderr.isatty():
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Skip(f"tcad: cannot be built: {error} (tools/setup)") from error
+    if ninja.returncode:
+        raise Skip(f"tcad: cannot be built in {build}:\n{''.join(output[-20:])}")
 
-    def __init__(self, build, nodes):
+
+class Cluster:
+    """An emulated cluster, in a directory that the caller has put into TCA_CLUSTER_DIR. programs: to run on it, paths in the build
+    directory; they are built first."""
+
+    def __init__(self, build, nodes, *programs):
         self.program = str(build / "tools" / "tca-cluster")
         self.nodes = nodes
-        needs(self.program)
+        build_programs(build, *programs)
 
     def up(self):
         run([self.program, "up", "-q", "-n", str(self.nodes)])
@@ -119,8 +145,3 @@ class Cluster:
     def command(self, nodes, per_node, *options):
         """What comes before the program."""
         return [self.program, "run", "-q", "-n", str(nodes), "--ppn", str(per_node), *options, "--"]
-
-
-def needs(program):
-    if not os.access(program, os.X_OK):
-        raise Skip(f"tcad: {program} is not there: build it first, or give --build")

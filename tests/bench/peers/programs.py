@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import time
 
-from peers.launch import MPI_NAMES, Cluster, Skip, mpi_command, mpi_compile, mpi_environment, needs, run
+from peers.launch import MPI_NAMES, Cluster, Skip, mpi_command, mpi_compile, mpi_environment, run
 
 ALL_SIZES = [8, 64, 512, 4096, 16384, 65536, 262144, 1048576, 4194304]
 QUICK_SIZES = [8, 4096, 65536, 1048576]
@@ -60,13 +60,11 @@ class Ours:
     name = "tcad"
 
     def __init__(self, build, quick):
-        self.cluster = Cluster(build, 2)
-        self.bench = str(build / "tools" / "tca-bench" / "tca-bench")
-        self.himeno = str(build / "client" / "examples" / "himeno" / "himeno")
+        bench, himeno = "tools/tca-bench/tca-bench", "client/examples/himeno/himeno"
+        self.cluster = Cluster(build, 2, bench, himeno)
+        self.bench, self.himeno = str(build / bench), str(build / himeno)
         self.seconds = "0.03" if quick else "0.05"
         self.all_jobs = [job for place in jobs(quick).values() for job in place]
-        needs(self.bench)
-        needs(self.himeno)
 
     def up(self):
         self.cluster.up()
