@@ -1,4 +1,5 @@
-/* Addresses as text: "10.0.0.7:7080", "[2001:db8::7]:7080", "node7" (with a default port). */
+/* Addresses as people write them: "10.0.0.7:7080", "[2001:db8::7]:7080", "node7" (the port has a
+ * default). */
 #pragma once
 
 #include <stdbool.h>
@@ -17,11 +18,11 @@ struct config_address {
     uint16_t port;
 };
 
-/* default_port 0: the text must contain the port. 0, or -EINVAL with the reason in why. */
+/* default_port 0: the port must be written. 0, or -EINVAL and in why what is wrong. */
 int config_address_parse(const char *text, uint16_t default_port,
                          struct config_address *ret_address, char *why, size_t why_bytes);
 
-/* A text that parses to the same address; "" for no address. */
+/* The text that parses to it again; "" for no address. */
 void config_address_format(const struct config_address *address,
                            char text[static CONFIG_ADDRESS_TEXT_MAX]);
 

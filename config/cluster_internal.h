@@ -1,4 +1,4 @@
-/* Shared by the cluster*.c files only. */
+/* What the files that make up struct cluster share. Nobody else includes this. */
 #pragma once
 
 #include "config/cluster.h"

@@ -1,4 +1,4 @@
-/* Writes, compares and reloads configurations. */
+/* A configuration as text, and compared with another. */
 #include <stdlib.h>
 #include <string.h>
 

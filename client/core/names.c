@@ -1,4 +1,4 @@
-/* Names and version for programs to print. */
+/* Names and numbers that programs print. */
 #include <assert.h>
 
 #include "client/include/tca.h"

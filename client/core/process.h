@@ -1,5 +1,5 @@
-/* Processes of this node to which this one puts. Each is a peer of the shm driver, and may have a
- * lane (proto/lane.h). */
+/* Processes of this node that this one puts to: each is a peer of the shm driver, perhaps with a
+ * lane to it (proto/lane.h). */
 #pragma once
 
 #include <stdbool.h>
@@ -15,22 +15,23 @@ struct process {
     struct driver_peer *peer;
     int lane_fd; /* until it is mapped, else -1 */
     bool has_lane;
-    struct lane lane; /* the sender's end */
+    struct lane lane; /* our end: the sender's */
     struct process *next;
 };
 
-/* Finds the process with this session, or creates it. Session 0 stands for any owner. */
+/* The process with this session (0: the owner does not matter), made when it is met the first time.
+ */
 int process_find(struct tca *session, uint64_t id, struct process **ret_process);
 
-/* Stores the lane's descriptor, unless the process has one, and then sets *fd to -1. */
+/* The lane to it has come: takes the descriptor. */
 int process_adopt_lane(struct tca *session, uint64_t id, int *fd);
-/* Maps the lane if it is not mapped; `segment` is the process's notification segment. */
+/* Maps it, unless it is; `segment` is the process's. */
 int process_map_lane(struct process *process, struct notify_segment *segment);
 
-/* The process has ended: fails everything in flight to it with this error. */
+/* A process has ended: what is in flight to it ends with this error. */
 void process_gone(struct tca *session, uint64_t id, int error);
 
-/* Waits until the entries in all lanes are copied, at most until end_ns. */
-void process_drain_all(struct tca *session, uint64_t end_ns);
-/* The session ends: frees all processes. */
+/* The session ends: first settles what still waits in lanes, until end_ns; then everything is let
+ * go. */
+void process_settle_all(struct tca *session, uint64_t end_ns);
 void process_clear(struct tca *session);

@@ -7,7 +7,7 @@
 
 enum { PATH_BYTES = 1024 };
 
-/* Reads the number after the key, in the first line of the file that starts with the key. */
+/* The number in the first line of the file that begins with the key. */
 static bool read_number(const char *path, const char *key, uint64_t *ret_number)
 {
     char line[256];
@@ -22,7 +22,7 @@ static bool read_number(const char *path, const char *key, uint64_t *ret_number)
     return found;
 }
 
-/* Names in /proc/self/cgroup and of the files, for both versions of control groups. */
+/* What the two versions of control groups call the same: in /proc/self/cgroup, and their files. */
 static const struct version {
     const char *controller, *mount;
     const char *limit, *used, *cache;
@@ -32,8 +32,7 @@ static const struct version {
      "total_inactive_file "},
 };
 
-/* Returns the path in a line such as "4:memory:/slurm/job_7" or, for version 2, "0::/user.slice";
- * NULL: another controller. */
+/* "4:memory:/slurm/job_7", or "0::/user.slice" of version 2: the path in it, or NULL. */
 static char *match(char *line, const struct version *version)
 {
     char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
@@ -63,11 +62,11 @@ static bool read_file(const char *group, const char *file, const char *key, uint
     return read_number(path, key, ret_number);
 }
 
-/* Inactive page cache counts as available: the kernel reclaims it at the limit. */
+/* Page cache that nobody uses would be dropped before the limit hurts. */
 static uint64_t left_in(const struct version *version, const char *group)
 {
     uint64_t most, used, cache = 0;
-    if (!read_file(group, version->limit, "", &most) || /* "max": no limit */
+    if (!read_file(group, version->limit, "", &most) || /* "max" is no number */
         !read_file(group, version->used, "", &used))
         return UINT64_MAX;
     read_file(group, "memory.stat", version->cache, &cache);
@@ -75,7 +74,7 @@ static uint64_t left_in(const struct version *version, const char *group)
     return used < most ? most - used : 0;
 }
 
-/* The least of all groups up to the root: a job's limit applies to its steps. */
+/* The limit may be further up: a job's, where the process is in one of its steps. */
 static uint64_t left_in_all(const struct version *version)
 {
     char group[PATH_BYTES];

@@ -105,6 +105,10 @@ void stream_set_limit(struct stream *stream, size_t payload_bytes);
 /* Queues a frame; -ENOTCONN before ready() and after closed(); -ENOBUFS when the other side has not
  * read for long and the queue is full. */
 int stream_send(struct stream *stream, uint32_t tag, const void *payload, size_t bytes);
+/* After ready(): the connection ends when what was sent has not arrived for so long. */
+void stream_set_send_timeout(struct stream *stream, uint64_t timeout_ns);
+/* What was queued and the kernel has not taken yet. */
+size_t stream_queued_bytes(const struct stream *stream);
 /* All that has arrived, also of frames that are not complete yet. */
 uint64_t stream_received_bytes(const struct stream *stream);
 /* Where the other side is; -ENOTCONN. */

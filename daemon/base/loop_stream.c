@@ -170,6 +170,19 @@ uint64_t stream_received_bytes(const struct stream *stream)
            (stream->bev ? evbuffer_get_length(bufferevent_get_input(stream->bev)) : 0);
 }
 
+void stream_set_send_timeout(struct stream *stream, uint64_t timeout_ns)
+{
+    const unsigned milliseconds = (unsigned)(timeout_ns / 1000000);
+    /* Without it, silence counts alone. */
+    (void)!setsockopt(bufferevent_getfd(stream->bev), IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds,
+                      sizeof milliseconds);
+}
+
+size_t stream_queued_bytes(const struct stream *stream)
+{
+    return stream->bev ? evbuffer_get_length(bufferevent_get_output(stream->bev)) : 0;
+}
+
 int stream_peer_address(const struct stream *stream, struct sockaddr_storage *ret_address,
                         socklen_t *ret_bytes)
 {
@@ -214,7 +227,8 @@ static void on_error(struct stream *stream, int socket_error)
 
     if (tls_error) {
         int error = tls_explain(tls_error, &text);
-        end(stream, error, text);
+        /* After the handshake, what breaks TLS is not the other side's doing. */
+        end(stream, stream->ready ? -ECONNRESET : error, text);
         return;
     }
     if (socket_error == 0)

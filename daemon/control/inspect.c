@@ -75,7 +75,7 @@ static json_t *rails(struct tcad *tcad, bool *ret_degraded)
 /* Peers that are down are the cluster's trouble, not this node's: they degrade nobody else. */
 static json_t *cluster_summary(struct tcad *tcad)
 {
-    size_t connected = 0, down = 0, unknown = 0;
+    size_t connected = 0, reconnecting = 0, down = 0, unknown = 0;
     json_t *names = json_array();
     for (size_t i = 0; i < tcad->cluster->count; i++) {
         struct peer_info info;
@@ -83,6 +83,7 @@ static json_t *cluster_summary(struct tcad *tcad)
             continue;
         connected += strcmp(info.state, "up") == 0;
         unknown += strcmp(info.state, "idle") == 0 || strcmp(info.state, "connecting") == 0;
+        reconnecting += strcmp(info.state, "reconnecting") == 0;
         if (strcmp(info.state, "down") != 0)
             continue;
         if (down++ < DOWN_NAMES_MAX)
@@ -91,10 +92,11 @@ static json_t *cluster_summary(struct tcad *tcad)
     const char *security = tcad->cluster->count < 2                            ? "none"
                            : tcad->conf->control.security == CONF_SECURITY_TLS ? "tls"
                                                                                : "plain";
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:o, s:b, s:s}", "name", tcad->cluster->name,
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:b, s:s}", "name", tcad->cluster->name,
                      "nodes", (json_int_t)tcad->cluster->count, "connected", (json_int_t)connected,
-                     "unknown", (json_int_t)unknown, "down", (json_int_t)down, "down_nodes", names,
-                     "ready", down == 0, "security", security);
+                     "reconnecting", (json_int_t)reconnecting, "unknown", (json_int_t)unknown,
+                     "down", (json_int_t)down, "down_nodes", names, "ready", down == 0, "security",
+                     security);
 }
 
 /* Asked for once: the answer may come from another machine. */
@@ -125,19 +127,19 @@ json_t *inspect_status(struct tcad *tcad, bool *ret_degraded)
         tcad->conf->node.runtime_dir);
     *ret_degraded |= tcad->draining; /* it takes nobody: a script wants to know */
     return json_pack(
-        "{s:o, s:o, s:I, s:I, s:{s:I, s:I, s:I, s:I}, s:I, s:{s:s, s:I, s:I, s:I, s:I, s:I}, s:o, "
+        "{s:o, s:o, s:I, s:I, s:{s:I, s:I, s:I}, s:I, s:{s:s, s:I, s:I, s:I, s:I, s:I}, s:o, "
         "s:{s:s, "
         "s:s}, s:o}",
         "daemon", daemon, "cluster", cluster, "sessions", (json_int_t)tcad->session_count, "groups",
         (json_int_t)groups_count(tcad->groups), "regions", "count",
         (json_int_t)regions_count(tcad->regions), "bytes", (json_int_t)tcad->users.memory_bytes,
-        "bytes_quarantined", (json_int_t)tcad->users.quarantined_bytes, "bytes_max",
-        (json_int_t)tcad->conf->memory.region_bytes, "plans", (json_int_t)plan_count(tcad),
-        "engine", "state", stats.asleep ? "asleep" : "busy", "starts", (json_int_t)stats.starts,
-        "completions", (json_int_t)stats.completions, "errors", (json_int_t)stats.errors, "bytes",
-        (json_int_t)stats.bytes, "sleeps", (json_int_t)stats.sleeps, "rails", rail_list,
-        "calibration", "state", tcad->calibrated ? "measured" : "none", "path",
-        tcad->conf->rails.calibration_file, "warnings", exposure_warnings(tcad));
+        "bytes_max", (json_int_t)tcad->conf->memory.region_bytes, "plans",
+        (json_int_t)plan_count(tcad), "engine", "state", stats.asleep ? "asleep" : "busy", "starts",
+        (json_int_t)stats.starts, "completions", (json_int_t)stats.completions, "errors",
+        (json_int_t)stats.errors, "bytes", (json_int_t)stats.bytes, "sleeps",
+        (json_int_t)stats.sleeps, "rails", rail_list, "calibration", "state",
+        tcad->calibrated ? "measured" : "none", "path", tcad->conf->rails.calibration_file,
+        "warnings", exposure_warnings(tcad));
 }
 
 json_t *inspect_nodes(struct tcad *tcad)
@@ -158,14 +160,15 @@ json_t *inspect_nodes(struct tcad *tcad)
                 json_array_append_new(rail_list, json_string(rail_name(rail)));
         json_array_append_new(
             list,
-            json_pack("{s:I, s:s, s:s, s:s, s:s, s:o, s:f, s:s, s:o, s:I, s:I, s:o, s:s}", "id",
-                      (json_int_t)node->id, "name", node->name, "address", text, "subcluster",
+            json_pack("{s:I, s:s, s:s, s:s, s:s, s:o, s:f, s:s, s:o, s:I, s:I, s:o, s:s, s:I, s:s}",
+                      "id", (json_int_t)node->id, "name", node->name, "address", text, "subcluster",
                       node->subcluster, "state", info.state, "since_s",
                       info.since_ns ? json_real(since_s(info.since_ns)) : json_null(), "rtt_us",
                       (double)info.rtt_ns / 1e3, "daemon_version", info.version, "incarnation",
                       hex(info.incarnation), "sent_bytes", (json_int_t)info.sent_bytes,
                       "received_bytes", (json_int_t)info.received_bytes, "rails", rail_list,
-                      "last_error", info.last_error));
+                      "last_error", info.last_error, "reconnects", (json_int_t)info.reconnects,
+                      "last_reconnect", info.last_loss));
     }
     return json_pack("{s:o}", "nodes", list);
 }

@@ -94,13 +94,12 @@ static void add_user(void *context, void *owner)
                             json_integer((json_int_t)user->bytes[kind]));
     json_array_append_new(
         to->list,
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "uid",
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "uid",
                   (json_int_t)user->uid, "sessions", (json_int_t)user->count[USER_SESSIONS],
                   "regions", (json_int_t)user->count[USER_REGIONS], "plans",
                   (json_int_t)user->count[USER_PLANS], "descriptors", (json_int_t)user->descriptors,
                   "region_bytes", (json_int_t)user->memory_bytes, "region_bytes_freed",
-                  (json_int_t)user->freed_bytes, "region_bytes_quarantined",
-                  (json_int_t)user->quarantined_bytes, "region_bytes_max",
+                  (json_int_t)user->freed_bytes, "region_bytes_max",
                   (json_int_t)conf->memory.region_bytes_per_user, "bytes", (json_int_t)user->total,
                   "bytes_max", (json_int_t)conf->limits.bytes_per_user, "kinds", kinds));
 }
@@ -224,17 +223,24 @@ static void node_families(struct tcad *tcad, json_t *families)
 {
     json_t *up =
         family(families, "tcad_node_up", "gauge", "",
-               "1 when the node is connected, 0 when it is down; absent when nothing is known.");
+               "1 when the node is connected or being reconnected, 0 when it is down; absent when "
+               "nothing is known.");
     json_t *rtt = family(families, "tcad_node_rtt_seconds", "gauge", "seconds",
                          "Round trip of the last heartbeat.");
+    json_t *reconnects =
+        family(families, "tcad_node_reconnects", "counter", "",
+               "Connections to the node that ended, and were resumed without a loss.");
     for (size_t i = 0; i < tcad->cluster->count; i++) {
         const struct cluster_node *node = &tcad->cluster->nodes[i];
         struct peer_info info;
         if (peers_info(tcad->peers, node->id, &info) < 0)
             continue;
-        bool is_up = strcmp(info.state, "up") == 0, is_down = strcmp(info.state, "down") == 0;
+        bool is_up = strcmp(info.state, "up") == 0 || strcmp(info.state, "reconnecting") == 0,
+             is_down = strcmp(info.state, "down") == 0;
         if (is_up || is_down)
             sample(up, json_pack("{s:s}", "node", node->name), is_up);
+        if (is_up || is_down)
+            sample(reconnects, json_pack("{s:s}", "node", node->name), (double)info.reconnects);
         if (is_up && info.rtt_ns)
             sample(rtt, json_pack("{s:s}", "node", node->name), (double)info.rtt_ns / 1e9);
     }
@@ -273,9 +279,6 @@ json_t *inspect_stats(struct tcad *tcad)
     one(families, "tcad_regions", "gauge", "", "Regions.", (double)regions_count(tcad->regions));
     one(families, "tcad_region_bytes", "gauge", "bytes", "Bytes of all regions.",
         (double)tcad->users.memory_bytes);
-    one(families, "tcad_region_quarantined_bytes", "gauge", "bytes",
-        "Of these: freed, and kept by a rail until no peer can write there.",
-        (double)tcad->users.quarantined_bytes);
     one(families, "tcad_region_limit_bytes", "gauge", "bytes",
         "What all regions may hold (memory.region_bytes).",
         (double)tcad->conf->memory.region_bytes);
@@ -292,6 +295,11 @@ json_t *inspect_stats(struct tcad *tcad)
     one(families, "tcad_ofi_forged", "counter", "",
         "Completions and messages of the rail ofi that no peer can have sent.",
         (double)exposure_forged(tcad, RAIL_OFI));
+    one(families, "tcad_refused_resumes", "counter", "",
+        "Connections of other nodes that wanted to resume an earlier one, and could not prove that "
+        "it "
+        "was theirs.",
+        (double)peers_refused_resumes(tcad->peers));
     one(families, "tcad_regions_cut_off", "counter", "",
         "Mappings of regions that were given up because a client took their memory away.",
         (double)guard_replaced());

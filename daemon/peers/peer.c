@@ -40,6 +40,7 @@ static struct peer *peer_free(struct peer *peer)
     connection_free(peer->connection);
     resolve_cancel(peer->resolve);
     pulse_free(peer->pulse);
+    link_end(peer);
     free(peer->name);
     free(peer->address);
     free(peer);
@@ -234,6 +235,29 @@ struct peers *peers_free(struct peers *peers)
     return NULL;
 }
 
+/* ---- the end ---- */
+
+void peers_leave(struct peers *peers)
+{
+    Tca__PeerLeave leave = TCA__PEER_LEAVE__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_PEER_LEAVE;
+    message.peer_leave = &leave;
+    peers->leaving = true;
+    peers->listener = listener_free(peers->listener);
+    for (struct peer *peer = peers->first; peer; peer = peer->next)
+        if (peer->state == PEER_UP)
+            connection_send(peer->connection, 0, &message);
+}
+
+bool peers_have_left(const struct peers *peers)
+{
+    for (const struct peer *peer = peers->first; peer; peer = peer->next)
+        if (peer->connection && stream_queued_bytes(peer->connection->stream) > 0)
+            return false;
+    return true;
+}
+
 /* ---- the cluster file has changed ---- */
 
 static void drop(struct peer *peer, const char *why)
@@ -263,7 +287,7 @@ void peers_reload(struct peers *peers)
         peers->by_node[peer->node] = NULL;
         peer_free(peer);
     }
-    if (open_up(peers, text, sizeof text) < 0)
+    if (!peers->leaving && open_up(peers, text, sizeof text) < 0)
         log_error(NULL, "other nodes cannot connect: %s", text);
 }
 
@@ -272,7 +296,12 @@ void peers_reload(struct peers *peers)
 bool peers_is_up(const struct peers *peers, uint32_t node)
 {
     const struct peer *peer = peer_find(peers, node);
-    return peer ? peer->state == PEER_UP : node == peers->tcad->node;
+    return peer ? peer_has_link(peer) : node == peers->tcad->node;
+}
+
+uint64_t peers_refused_resumes(const struct peers *peers)
+{
+    return peers->refused_resumes;
 }
 
 int peers_info(const struct peers *peers, uint32_t node, struct peer_info *ret_info)
@@ -286,7 +315,8 @@ int peers_info(const struct peers *peers, uint32_t node, struct peer_info *ret_i
                                        .since_ns = tcad->since_ns,
                                        .incarnation = tcad->incarnation,
                                        .version = TCAD_VERSION,
-                                       .last_error = ""};
+                                       .last_error = "",
+                                       .last_loss = ""};
     else if (peer)
         *ret_info = (struct peer_info){
             .node = node,
@@ -296,6 +326,8 @@ int peers_info(const struct peers *peers, uint32_t node, struct peer_info *ret_i
             .incarnation = peer->incarnation,
             .version = peer->version,
             .last_error = peer->last_error,
+            .reconnects = peer->reconnects,
+            .last_loss = peer->last_loss,
             .sent_bytes = peer->sent_bytes,
             .received_bytes = peer->received_bytes,
         };
@@ -303,7 +335,8 @@ int peers_info(const struct peers *peers, uint32_t node, struct peer_info *ret_i
         *ret_info = (struct peer_info){.node = node,
                                        .state = "idle", /* since nobody knows when */
                                        .version = "",
-                                       .last_error = ""};
+                                       .last_error = "",
+                                       .last_loss = ""};
     else
         return -EINVAL;
     return 0;

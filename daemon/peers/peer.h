@@ -6,8 +6,13 @@
  * heartbeat time-out is down. A node that was down is asked again when somebody next needs it (not
  * more often than once a second).
  *
- * States of a peer: idle -> connecting -> greeting -> up -> down -> connecting ...; the legal
- * transitions are a table in peer_state.c.
+ * A connection that ends without a goodbye is no news: both sides connect again, and go on with the
+ * message after the last that has arrived. The node is down when it refuses the connection (no
+ * daemon listens there), when another daemon answers or this one has given up what was between the
+ * two, or when the heartbeat time-out is over.
+ *
+ * States of a peer: idle -> connecting -> greeting -> up -> down -> connecting ..., and between up
+ * and up: lost -> reconnecting -> resuming. The legal transitions are a table in peer_state.c.
  */
 #pragma once
 
@@ -42,6 +47,10 @@ struct peers_events {
 int peers_new(struct tcad *tcad, const Tca__PeerHello *hello, const struct peers_events *events,
               char *text, size_t text_bytes, struct peers **ret_peers);
 struct peers *peers_free(struct peers *peers);
+/* The daemon ends: tells the others, and takes no new connections. */
+void peers_leave(struct peers *peers);
+/* What was sent last has left: the loop may stop. */
+bool peers_have_left(const struct peers *peers);
 
 /* Asks a node; also the own node: then `asked` is called from the loop with the same message, and
  * everything is as with others. answered() is called exactly once, never from within this call:
@@ -64,12 +73,16 @@ void peers_reload(struct peers *peers);
 /* For displays. */
 struct peer_info {
     uint32_t node;
-    const char *state;      /* self, idle, connecting, up, down */
+    const char *state;      /* self, idle, connecting, up, reconnecting, down */
     uint64_t since_ns;      /* CLOCK_MONOTONIC of the last change */
     uint64_t rtt_ns;        /* of the last heartbeat; 0: none yet */
     uint64_t incarnation;   /* 0: never met */
     const char *version;    /* of its daemon; "" */
     const char *last_error; /* "" */
+    uint64_t reconnects;    /* connections that ended and went on */
+    const char *last_loss;  /* why the last one ended; "" */
     uint64_t sent_bytes, received_bytes;
 };
 int peers_info(const struct peers *peers, uint32_t node, struct peer_info *ret_info);
+/* Connections that wanted to resume a link and did not know its key, or said what cannot be. */
+uint64_t peers_refused_resumes(const struct peers *peers);

@@ -1,7 +1,7 @@
 /*
- * A connection: both sides say hello; each checks the other's, then says Done, or Failure with the
- * reason; who has both, their hello and their Done, is up. From then on it carries questions,
- * answers and pings.
+ * A connection: both sides say hello; each checks the other's, then says PeerWelcome, or Failure
+ * with the reason; who has both, their hello and their welcome, is up. From then on it carries the
+ * messages of the link, and heartbeats.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -73,8 +73,7 @@ struct connection *connection_free(struct connection *connection)
     return NULL;
 }
 
-/* It is over, but what was said last should still get out: takes it from its peer. */
-static struct peer *let_linger(struct connection *connection)
+struct peer *connection_detach(struct connection *connection)
 {
     struct peer *peer = connection->peer;
 
@@ -100,11 +99,11 @@ void connection_fail(struct connection *connection, int error, const char *text)
     if (!peer)
         connection_complain(peers, connection->from, text);
     if (error == -EPROTONOSUPPORT)
-        let_linger(connection); /* it still has to hear which version ours is */
+        connection_detach(connection); /* it still has to hear which version ours is */
     else if (!peer)
         connection_free(connection);
     if (peer)
-        peer_move(peer, PEER_DOWN, error, where);
+        peer_disconnected(peer, error, where);
 }
 
 /* ---- sending ---- */
@@ -112,7 +111,8 @@ void connection_fail(struct connection *connection, int error, const char *text)
 int connection_send_bytes(struct connection *connection, uint32_t tag, const void *bytes,
                           size_t count)
 {
-    int r = stream_send(connection->stream, tag, bytes, count);
+    /* Behind a message that is missing, no other may go out. */
+    int r = connection->broken ? -ENOTCONN : stream_send(connection->stream, tag, bytes, count);
     if (r < 0) {
         connection->broken = true;
         peers_tick_soon(connection->peers);
@@ -153,9 +153,9 @@ void connection_refuse(struct connection *connection, int error, char *text)
 
     if (!connection->ours && error != -EALREADY)
         connection_complain(peers, connection->from, text);
-    struct peer *peer = let_linger(connection);
+    struct peer *peer = connection_detach(connection);
     if (peer)
-        peer_move(peer, PEER_DOWN, error, text);
+        peer_disconnected(peer, error, text);
 }
 
 /* ---- what the stream tells ---- */
@@ -163,8 +163,10 @@ void connection_refuse(struct connection *connection, int error, char *text)
 static void on_ready(void *context)
 {
     struct connection *connection = context;
+    struct peer *peer = connection->peer;
+
     if (connection->ours)
-        peer_move(connection->peer, PEER_GREETING, 0, NULL);
+        peer_move(peer, peer_has_link(peer) ? PEER_RESUMING : PEER_GREETING, 0, NULL);
     connection_send_hello(connection);
 }
 
@@ -181,12 +183,11 @@ static void on_frame(void *context, uint32_t tag, const void *payload, size_t by
         return;
     }
     if (peer) {
-        peer->heard_ns = peer_now_ns();
         peer->received_bytes += bytes + sizeof(struct frame_header);
     }
     bool taken = false;
     if (peer && peer->state == PEER_UP)
-        connection_message(connection, tag, message);
+        connection_message(connection, tag, message, bytes);
     else
         taken = connection_greeting(connection, message);
     if (!taken)

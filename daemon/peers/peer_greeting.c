@@ -52,13 +52,16 @@ static int check_rails(const Tca__PeerHello *theirs, char *text, size_t text_byt
 {
     const size_t key = theirs->heartbeat_key.len;
     bool fine = theirs->incarnation != 0 && theirs->n_rails <= RAILS_MAX &&
-                theirs->heartbeat_port <= UINT16_MAX && (key == 0 || key == HEARTBEAT_KEY_BYTES);
+                theirs->heartbeat_port <= UINT16_MAX && (key == 0 || key == HEARTBEAT_KEY_BYTES) &&
+                theirs->link_key.len == LINK_KEY_BYTES &&
+                (theirs->resume_key.len == 0 || theirs->resume_key.len == LINK_KEY_BYTES);
     for (size_t i = 0; i < theirs->n_rails && fine; i++)
         fine = theirs->rails[i]->address.len <= ADDRESS_MAX_BYTES &&
                strlen(theirs->rails[i]->driver) < NAME_MAX_BYTES;
     if (!fine)
         snprintf(text, text_bytes,
-                 "a hello without incarnation, or with rails or a heartbeat beyond the limits");
+                 "a hello without incarnation, or with rails, a heartbeat or a link beyond the "
+                 "limits");
     return fine ? 0 : -EPROTO;
 }
 
@@ -80,40 +83,132 @@ int greeting_check(const struct peers *peers, const Tca__PeerHello *theirs,
     return r < 0 ? r : check_rails(theirs, text, text_bytes);
 }
 
+/* ---- resuming ---- */
+
+static bool is_key(const uint8_t own[static LINK_KEY_BYTES], const ProtobufCBinaryData *said)
+{
+    uint8_t differs = said->len != LINK_KEY_BYTES;
+    /* All of it whatever its beginning says: how long it takes tells nothing. */
+    for (size_t i = 0; i < LINK_KEY_BYTES && said->len == LINK_KEY_BYTES; i++)
+        differs |= own[i] ^ said->data[i];
+    return !differs;
+}
+
+static int refuse_resume(struct peers *peers, int error, const char *why, char *text,
+                         size_t text_bytes)
+{
+    peers->refused_resumes++;
+    if (why != text)
+        snprintf(text, text_bytes, "%s", why);
+    return error;
+}
+
+/* The link has ended for the other side: for us too. A connection of ours stays. */
+static void end_link(struct connection *connection, struct peer *peer, const char *why)
+{
+    if (peer->connection == connection)
+        peer->connection = NULL;
+    connection->peer = NULL;
+    connection->resumes = false;
+    peer_move(peer, PEER_DOWN, -ECONNRESET, why);
+    connection->peer = peer;
+}
+
+/* Of what the news of its end has begun, nothing is needed: this connection is there. */
+static void take_place(struct connection *connection, struct peer *peer)
+{
+    peer->connection = connection_free(peer->connection);
+    peer->resolve = resolve_cancel(peer->resolve);
+    peer->connection = connection;
+}
+
+static const char restarted[] = "its daemon has restarted";
+
+/* Their hello over the connection that we have made. */
+static void choose_ours(struct connection *connection, struct peer *peer)
+{
+    if (!peer_has_link(peer))
+        return;
+    connection->resumes = connection->incarnation == peer->incarnation;
+    if (!connection->resumes) {
+        end_link(connection, peer, restarted);
+        take_place(connection, peer);
+    }
+}
+
 /*
  * An inbound connection from a peer that we have one with, or are making one.
  *
  * A daemon makes a second connection only after the first has died for it. So one that came up goes
  * when the other side has another incarnation or made both; and when the other side has the lower
  * id, for then it cannot be one that crossed ours. Else it might be: ours is tried with a ping,
- * which ends it at once if it is dead.
+ * which ends it at once if it is dead, and the next attempt takes its place: none but the first can
+ * have crossed it.
  *
  * Of two that cross before either is up, the lower node's stays, once it has got as far as
  * greeting.
  */
-int greeting_choose(struct connection *connection, struct peer *peer, char *text, size_t text_bytes)
+int greeting_choose(struct connection *connection, struct peer *peer, const Tca__PeerHello *hello,
+                    char *text, size_t text_bytes)
 {
-    uint32_t self = peer->peers->tcad->node;
+    struct peers *peers = peer->peers;
+    const bool linked = peer_has_link(peer), lower = peers->tcad->node < peer->node,
+               same = connection->incarnation == peer->incarnation,
+               resumes = linked && same && hello->resume_key.len > 0;
+    struct connection *former = peer->connection;
 
-    if (connection->ours)
+    if (connection->ours) {
+        choose_ours(connection, peer);
         return 0;
-    if (peer->state == PEER_UP) {
-        bool anew = connection->incarnation != peer->connection->incarnation;
-        if (!anew && peer->connection->ours && self < peer->node) {
-            peer_ping(peer, peer_now_ns());
-            snprintf(text, text_bytes,
-                     "it has a connection to this node already, which it is trying now");
-            return -EBUSY;
-        }
-        peer_move(peer, PEER_DOWN, -ECONNRESET,
-                  anew ? "its daemon has restarted" : "it has connected anew");
     }
-    if (peer->connection && peer->connection->ours && self < peer->node &&
-        peer->state == PEER_GREETING) {
+    if (resumes && !is_key(peer->link.own_key, &hello->resume_key))
+        return refuse_resume(peers, -EACCES, "it does not have the key of the link to resume", text,
+                             text_bytes);
+    if (peer->state == PEER_UP && same && former->ours && lower && !former->contested) {
+        former->contested = true;
+        peer_ping(peer, peer_now_ns());
+        snprintf(text, text_bytes,
+                 "it has a connection to this node already, which it is trying now");
+        return -EBUSY;
+    }
+    if (former && former->ours && lower &&
+        (peer->state == PEER_GREETING || (peer->state == PEER_RESUMING && resumes))) {
         snprintf(text, text_bytes, "it is connecting to this node already");
         return -EALREADY;
     }
-    peer->connection = connection_free(peer->connection);
-    peer->resolve = resolve_cancel(peer->resolve);
+    if (resumes && peer->state == PEER_UP)
+        peer_move(peer, PEER_LOST, -ECONNRESET, "it has connected again");
+    else if (linked && !resumes)
+        end_link(connection, peer,
+                 same ? "it has given up the link to this node and connected anew" : restarted);
+    connection->resumes = resumes;
+    take_place(connection, peer);
+    return 0;
+}
+
+int greeting_welcomed(struct connection *connection, const Tca__PeerWelcome *welcome, char *text,
+                      size_t text_bytes)
+{
+    struct peer *peer = connection->peer;
+    struct peers *peers = peer->peers;
+
+    if (!connection->resumes && welcome->resume_key.len > 0)
+        return refuse_resume(peers, -EPROTO, "it resumes a link that there is not", text,
+                             text_bytes);
+    if (!connection->resumes)
+        return 0;
+    if (welcome->resume_key.len == 0) {
+        end_link(connection, peer, "it has given up the link to this node");
+        take_place(connection, peer);
+        peer_move(peer, PEER_GREETING, 0, NULL);
+        return 0;
+    }
+    if (!is_key(peer->link.own_key, &welcome->resume_key))
+        return refuse_resume(peers, -EACCES, "it does not have the key of the link to resume", text,
+                             text_bytes);
+    if (outbox_acknowledge(&peer->link.outbox, welcome->received) < 0) {
+        link_explain(&peer->link.outbox, welcome->received, text, text_bytes);
+        return refuse_resume(peers, -EPROTO, text, text, text_bytes);
+    }
     return 0;
 }

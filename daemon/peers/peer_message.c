@@ -10,12 +10,17 @@
 
 /* ---- greeting ---- */
 
-static void send_done(struct connection *connection)
+static void send_welcome(struct connection *connection)
 {
-    Tca__Done done = TCA__DONE__INIT;
+    struct peer_link *link = &connection->peer->link;
+    Tca__PeerWelcome welcome = TCA__PEER_WELCOME__INIT;
     Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_DONE;
-    message.done = &done;
+    message.body_case = TCA__MESSAGE__BODY_PEER_WELCOME;
+    message.peer_welcome = &welcome;
+    if (connection->resumes) {
+        welcome.resume_key = (ProtobufCBinaryData){LINK_KEY_BYTES, link->other_key};
+        welcome.received = link_tell(link);
+    }
     connection_send(connection, 0, &message);
 }
 
@@ -24,6 +29,7 @@ void connection_send_hello(struct connection *connection)
     Tca__Message *hello = connection->peers->hello;
     char *configured = hello->peer_hello->cluster;
     struct pulses *pulses = connection->peers->pulses;
+    struct peer *peer = connection->peer;
 
     if (pulses && getrandom(connection->heartbeat_key, sizeof connection->heartbeat_key,
                             GRND_NONBLOCK) == sizeof connection->heartbeat_key) {
@@ -31,9 +37,16 @@ void connection_send_hello(struct connection *connection)
         hello->peer_hello->heartbeat_key = (ProtobufCBinaryData){
             sizeof connection->heartbeat_key, (uint8_t *)connection->heartbeat_key};
     }
+    /* It cannot fail: the daemon's incarnation came from there. */
+    (void)!getrandom(connection->link_key, sizeof connection->link_key, 0);
+    hello->peer_hello->link_key = (ProtobufCBinaryData){LINK_KEY_BYTES, connection->link_key};
+    if (peer && peer_has_link(peer))
+        hello->peer_hello->resume_key = (ProtobufCBinaryData){LINK_KEY_BYTES, peer->link.other_key};
     hello->peer_hello->cluster =
         connection->peers->tcad->cluster->name; /* a reload may have changed it */
     connection_send(connection, 0, hello);
+    hello->peer_hello->link_key = (ProtobufCBinaryData){0};
+    hello->peer_hello->resume_key = (ProtobufCBinaryData){0};
     hello->peer_hello->cluster = configured;
     hello->peer_hello->heartbeat_port = 0;
     hello->peer_hello->heartbeat_key = (ProtobufCBinaryData){0};
@@ -58,7 +71,7 @@ static bool handle_hello(struct connection *connection, Tca__Message *message)
         r = peer_get(peers, hello->node, &peer);
     }
     if (r == 0)
-        r = greeting_choose(connection, peer, text, sizeof text);
+        r = greeting_choose(connection, peer, hello, text, sizeof text);
     if (r < 0) {
         connection_refuse(connection, r, text);
         return false;
@@ -69,10 +82,32 @@ static bool handle_hello(struct connection *connection, Tca__Message *message)
     connection->hello = message;
     peer->connection = connection;
     stream_set_limit(connection->stream, FRAME_PAYLOAD_MAX);
-    if (peer->state != PEER_GREETING)
-        peer_move(peer, PEER_GREETING, 0, NULL);
-    send_done(connection);
+    const enum peer_state greeting = connection->resumes ? PEER_RESUMING : PEER_GREETING;
+    if (peer->state != greeting)
+        peer_move(peer, greeting, 0, NULL);
+    send_welcome(connection);
     return true;
+}
+
+static void handle_welcome(struct connection *connection, const Tca__PeerWelcome *welcome)
+{
+    char text[PEER_TEXT_MAX];
+
+    if (!connection->accepted) {
+        connection_fail(connection, -EPROTO, "a greeting in the wrong order");
+        return;
+    }
+    int r = greeting_welcomed(connection, welcome, text, sizeof text);
+    if (r < 0)
+        connection_refuse(connection, r, text);
+    else
+        peer_move(connection->peer, PEER_UP, 0, NULL);
+}
+
+/* Another connection is on the way or being tried, or there will be memory again. */
+static bool is_passing(int status)
+{
+    return status == -EALREADY || status == -EBUSY || status == -ENOMEM;
 }
 
 static void handle_refusal(struct connection *connection, const Tca__Failure *failure)
@@ -81,13 +116,17 @@ static void handle_refusal(struct connection *connection, const Tca__Failure *fa
     int status = status_from_wire(failure->status);
     char text[PEER_TEXT_MAX];
 
-    if (peer && status == -EALREADY) { /* its own connection to us is on the way: wait for that */
-        peer->connection = connection_free(connection);
-        return;
-    }
     snprintf(text, sizeof text, "it refuses: %s", failure->text);
     peer_clean(text);
-    connection_fail(connection, status < 0 ? status : -EPROTO, text);
+    if (peer && peer_has_link(peer) && is_passing(status)) {
+        peer_lose(peer, status, text);
+    } else if (peer && peer_has_link(peer)) {
+        peer_move(peer, PEER_DOWN, status, text);
+    } else if (peer && status == -EALREADY) { /* its own connection to us is on the way */
+        peer->connection = connection_free(connection);
+    } else {
+        connection_fail(connection, status < 0 ? status : -EPROTO, text);
+    }
 }
 
 bool connection_greeting(struct connection *connection, Tca__Message *message)
@@ -95,11 +134,8 @@ bool connection_greeting(struct connection *connection, Tca__Message *message)
     switch (message->body_case) {
     case TCA__MESSAGE__BODY_PEER_HELLO:
         return handle_hello(connection, message);
-    case TCA__MESSAGE__BODY_DONE:
-        if (connection->accepted)
-            peer_move(connection->peer, PEER_UP, 0, NULL);
-        else
-            connection_fail(connection, -EPROTO, "a greeting in the wrong order");
+    case TCA__MESSAGE__BODY_PEER_WELCOME:
+        handle_welcome(connection, message->peer_welcome);
         return false;
     case TCA__MESSAGE__BODY_FAILURE:
         handle_refusal(connection, message->failure);
@@ -114,34 +150,57 @@ bool connection_greeting(struct connection *connection, Tca__Message *message)
 
 static void handle_ping(struct connection *connection, uint32_t tag, const Tca__PeerPing *ping)
 {
+    struct peer *peer = connection->peer;
     Tca__PeerPong pong = TCA__PEER_PONG__INIT;
     pong.sequence = ping->sequence;
     Tca__Message message = TCA__MESSAGE__INIT;
     message.body_case = TCA__MESSAGE__BODY_PEER_PONG;
     message.peer_pong = &pong;
-    connection_send(connection, tag, &message);
+    if (tag != 0) { /* somebody's question */
+        link_send(peer, tag, &message);
+    } else if (link_acknowledged(connection, ping->received) == 0) {
+        pong.received = link_tell(&peer->link);
+        connection_send(connection, 0, &message);
+    }
 }
 
-static void handle_pong(struct peer *peer, const Tca__PeerPong *pong)
+static void handle_pong(struct connection *connection, const Tca__PeerPong *pong)
 {
-    if (peer->ping_ns && pong->sequence == peer->ping_sequence) {
+    struct peer *peer = connection->peer;
+
+    if (link_acknowledged(connection, pong->received) == 0 && peer->ping_ns &&
+        pong->sequence == peer->ping_sequence) {
         peer->rtt_ns = peer_now_ns() - peer->ping_ns;
         peer->ping_ns = 0;
     }
 }
 
-void connection_message(struct connection *connection, uint32_t tag, const Tca__Message *message)
+/* All the others are part of the link. */
+static bool is_heartbeat(uint32_t tag, const Tca__Message *message)
+{
+    return tag == 0 && (message->body_case == TCA__MESSAGE__BODY_PEER_PING ||
+                        message->body_case == TCA__MESSAGE__BODY_PEER_PONG);
+}
+
+void connection_message(struct connection *connection, uint32_t tag, const Tca__Message *message,
+                        size_t bytes)
 {
     struct peers *peers = connection->peers;
     struct peer *peer = connection->peer;
 
+    peer->heard_ns = peer_now_ns();
+    if (!is_heartbeat(tag, message))
+        link_received(peer, bytes);
     switch (message->body_case) {
+    case TCA__MESSAGE__BODY_PEER_LEAVE:
+        peer_move(peer, PEER_DOWN, -ECONNRESET, "its daemon has ended");
+        return;
     case TCA__MESSAGE__BODY_PEER_PING:
         handle_ping(connection, tag, message->peer_ping);
         return;
     case TCA__MESSAGE__BODY_PEER_PONG:
         if (tag == 0)
-            handle_pong(peer, message->peer_pong);
+            handle_pong(connection, message->peer_pong);
         else
             question_answered(peers, peer->node, tag, message);
         return;

@@ -202,9 +202,7 @@ static struct question *question_new(struct peers *peers, uint32_t node, uint64_
 
 static void question_send(struct peer *peer, struct question *question)
 {
-    if (connection_send_bytes(peer->connection, question->tag, question->bytes, question->count) <
-        0)
-        return; /* that is the connection's end, and then the question's */
+    link_send_bytes(peer, question->tag, question->bytes, question->count);
     free(question->bytes);
     question->bytes = NULL;
 }
@@ -238,7 +236,7 @@ static void ask_peer(struct peers *peers, struct question *question)
         }
     }
     list_append(&peer->questions, question);
-    if (peer->state == PEER_UP)
+    if (peer_has_link(peer))
         question_send(peer, question);
 }
 
@@ -265,8 +263,8 @@ void peers_ask(struct peers *peers, uint32_t node, const Tca__Message *message, 
 void peers_tell(struct peers *peers, uint32_t node, const Tca__Message *message)
 {
     struct peer *peer = peer_find(peers, node);
-    if (peer && peer->state == PEER_UP)
-        connection_send(peer->connection, 0, message);
+    if (peer && peer_has_link(peer))
+        link_send(peer, 0, message);
 }
 
 /* ---- answering ---- */
@@ -307,8 +305,8 @@ void peers_answer(struct peers *peers, uint32_t node, uint32_t tag, const Tca__M
         return;
     }
     struct peer *peer = peer_find(peers, node);
-    if (peer && peer->state == PEER_UP)
-        connection_send(peer->connection, tag, answer);
+    if (peer && peer_has_link(peer))
+        link_send(peer, tag, answer);
 }
 
 void peers_fail(struct peers *peers, uint32_t node, uint32_t tag, int error, const char *format,

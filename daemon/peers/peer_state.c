@@ -15,7 +15,10 @@ static const bool legal[PEER_STATE_COUNT][PEER_STATE_COUNT] = {
     [PEER_IDLE] = {[PEER_CONNECTING] = true, [PEER_GREETING] = true},
     [PEER_CONNECTING] = {[PEER_GREETING] = true, [PEER_DOWN] = true},
     [PEER_GREETING] = {[PEER_UP] = true, [PEER_DOWN] = true},
-    [PEER_UP] = {[PEER_DOWN] = true},
+    [PEER_UP] = {[PEER_LOST] = true, [PEER_DOWN] = true},
+    [PEER_LOST] = {[PEER_RECONNECTING] = true, [PEER_RESUMING] = true, [PEER_DOWN] = true},
+    [PEER_RECONNECTING] = {[PEER_LOST] = true, [PEER_RESUMING] = true, [PEER_DOWN] = true},
+    [PEER_RESUMING] = {[PEER_LOST] = true, [PEER_UP] = true, [PEER_DOWN] = true},
     [PEER_DOWN] = {[PEER_CONNECTING] = true, [PEER_GREETING] = true},
 };
 
@@ -27,8 +30,13 @@ bool peer_may(enum peer_state from, enum peer_state to)
 const char *peer_state_name(enum peer_state state)
 {
     static const char *const names[PEER_STATE_COUNT] = {
-        [PEER_IDLE] = "idle",           [PEER_CONNECTING] = "connecting",
-        [PEER_GREETING] = "connecting", [PEER_UP] = "up",
+        [PEER_IDLE] = "idle",
+        [PEER_CONNECTING] = "connecting",
+        [PEER_GREETING] = "connecting",
+        [PEER_UP] = "up",
+        [PEER_LOST] = "reconnecting",
+        [PEER_RECONNECTING] = "reconnecting",
+        [PEER_RESUMING] = "reconnecting",
         [PEER_DOWN] = "down",
     };
     return names[state];
@@ -60,6 +68,22 @@ static void begin_pulse(struct peer *peer, const Tca__PeerHello *hello)
     pulse_new(peers->pulses, &args, &peer->pulse); /* without memory the connection must do */
 }
 
+/* What is the same for a new link and for one that goes on. */
+static void begin_watching(struct peer *peer)
+{
+    struct connection *connection = peer->connection;
+
+    peer->heard_ns = peer->since_ns;
+    peer->heard_bytes = stream_received_bytes(connection->stream);
+    peer->ping_ns = 0;
+    peer->rtt_ns = 0;
+    peer->pulse = pulse_free(peer->pulse);
+    begin_pulse(peer, connection->hello->peer_hello);
+    /* An end that is not noticed otherwise leaves time to reconnect. */
+    stream_set_send_timeout(connection->stream,
+                            peer->peers->tcad->conf->control.heartbeat_timeout_ns / 2);
+}
+
 static void go_up(struct peer *peer)
 {
     struct connection *connection = peer->connection;
@@ -71,11 +95,8 @@ static void go_up(struct peer *peer)
     snprintf(peer->version, sizeof peer->version, "%s", hello->daemon_version);
     peer_clean(peer->version);
     peer->last_error[0] = '\0';
-    peer->heard_ns = peer->since_ns;
-    peer->heard_bytes = stream_received_bytes(connection->stream);
-    peer->ping_ns = 0;
-    peer->rtt_ns = 0;
-    begin_pulse(peer, hello);
+    begin_watching(peer);
+    link_begin(peer);
     snprintf(fields, sizeof fields, "TCAD_NODE=%u", peer->node);
     log_info(fields, "node %s (id %u) is up", peer->name, peer->node);
 
@@ -84,8 +105,38 @@ static void go_up(struct peer *peer)
     connection->hello = NULL;
     peers->events.up(peers->events.context, peer->node, peer->incarnation, message->peer_hello);
     tca__message__free_unpacked(message, NULL);
-    if (peer->state == PEER_UP)
+    if (peer_has_link(peer))
         questions_send(peer);
+}
+
+static void go_on(struct peer *peer)
+{
+    peer->last_error[0] = '\0';
+    begin_watching(peer);
+    tca__message__free_unpacked(peer->connection->hello, NULL);
+    peer->connection->hello = NULL;
+    link_resume(peer);
+}
+
+static void disconnect(struct peer *peer)
+{
+    peer->connection = connection_free(peer->connection);
+    peer->resolve = resolve_cancel(peer->resolve);
+    peer->ping_ns = 0;
+}
+
+/* Its heartbeats go on: they tell whether it lives. */
+static void go_missing(struct peer *peer, int error, const char *text)
+{
+    char fields[48];
+
+    disconnect(peer);
+    if (error != -ETIMEDOUT) /* that is silence, and not the end of it */
+        peer->heard_ns = peer->since_ns;
+    snprintf(peer->last_loss, sizeof peer->last_loss, "%s", text);
+    snprintf(fields, sizeof fields, "TCAD_NODE=%u", peer->node);
+    log_warning(fields, "node %s (id %u): the connection has ended, reconnecting: %s", peer->name,
+                peer->node, peer->last_loss);
 }
 
 static void go_down(struct peer *peer, bool was_up, int error, const char *text)
@@ -93,34 +144,51 @@ static void go_down(struct peer *peer, bool was_up, int error, const char *text)
     struct peers *peers = peer->peers;
     char fields[48], failure[PEER_TEXT_MAX + 128];
 
-    peer->connection = connection_free(peer->connection);
-    peer->resolve = resolve_cancel(peer->resolve);
+    disconnect(peer);
     peer->pulse = pulse_free(peer->pulse);
+    link_end(peer);
     snprintf(peer->last_error, sizeof peer->last_error, "%s", text);
     snprintf(failure, sizeof failure, "node %s (id %u) is down: %s", peer->name, peer->node,
              peer->last_error);
     snprintf(fields, sizeof fields, "TCAD_NODE=%u", peer->node);
-    log_warning(fields, "%s", failure);
+    if (!peers->leaving) /* else it is no news, but what we have asked for */
+        log_warning(fields, "%s", failure);
 
     questions_fail(peer, -EHOSTDOWN, failure);
     if (was_up)
         peers->events.down(peers->events.context, peer->node, error, failure);
 }
 
+/* How long an attempt to connect may take. With a link there is time for another one. */
+static uint64_t attempt_ns(const struct peer *peer)
+{
+    const struct tcad_conf *conf = peer->peers->tcad->conf;
+    return peer_has_link(peer) ? conf->control.heartbeat_timeout_ns / 2
+                               : conf->control.request_timeout_ns;
+}
+
 void peer_move(struct peer *peer, enum peer_state to, int error, const char *text)
 {
     enum peer_state from = peer->state;
+    bool had_link = peer_has_link(peer);
 
     assert(peer_may(from, to));
     peer->state = to;
     peer->since_ns = peer_now_ns();
-    if (to == PEER_CONNECTING || to == PEER_GREETING) {
-        peer->deadline_ns = peer->since_ns + peer->peers->tcad->conf->control.request_timeout_ns;
+    if (to == PEER_CONNECTING || to == PEER_GREETING || to == PEER_RECONNECTING ||
+        to == PEER_RESUMING) {
+        peer->deadline_ns = peer->since_ns + attempt_ns(peer);
         peers_tick_soon(peer->peers);
+    } else if (to == PEER_UP && had_link) {
+        go_on(peer);
     } else if (to == PEER_UP) {
         go_up(peer);
+    } else if (to == PEER_LOST && from == PEER_UP) {
+        go_missing(peer, error, text);
+    } else if (to == PEER_LOST) {
+        disconnect(peer);
     } else if (to == PEER_DOWN) {
-        go_down(peer, from == PEER_UP, error, text);
+        go_down(peer, had_link, error, text);
     }
 }
 
@@ -138,24 +206,30 @@ void peer_resolved(struct peer *peer, int error, const struct sockaddr *address,
     }
     if (error < 0) {
         snprintf(why, sizeof why, "%s:%u: %s", peer->address, peer->port, text);
-        peer_move(peer, PEER_DOWN, error, why);
+        peer_disconnected(peer, error, why);
     }
+}
+
+void peer_dial(struct peer *peer)
+{
+    struct sockaddr_storage address;
+    socklen_t bytes;
+
+    int r = resolve_start(peer, &address, &bytes);
+    if (r > 0)
+        peer_resolved(peer, 0, (struct sockaddr *)&address, bytes, NULL);
+    else if (r < 0)
+        peer_resolved(peer, r, NULL, 0, "cannot look up its address");
 }
 
 int peer_connect(struct peer *peer)
 {
-    struct sockaddr_storage address;
-    socklen_t bytes;
     uint64_t now = peer_now_ns();
 
     if (peer->attempt_ns && now - peer->attempt_ns < RETRY_MS * MS)
         return -EAGAIN;
     peer->attempt_ns = now;
     peer_move(peer, PEER_CONNECTING, 0, NULL);
-    int r = resolve_start(peer, &address, &bytes);
-    if (r > 0)
-        peer_resolved(peer, 0, (struct sockaddr *)&address, bytes, NULL);
-    else if (r < 0)
-        peer_resolved(peer, r, NULL, 0, "cannot look up its address");
+    peer_dial(peer);
     return 0;
 }

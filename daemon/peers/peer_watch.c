@@ -35,7 +35,7 @@ void peers_tick_soon(struct peers *peers)
  * Whoever is late itself cannot tell a node that has gone from one that is as late: where too many
  * want the processors, on emulated nodes most of all, a daemon waits seconds for its turn.
  */
-static uint64_t allowance_ns(const struct peers *peers)
+uint64_t peers_allowance_ns(const struct peers *peers)
 {
     return LATE_TIMES * peers->late_ns;
 }
@@ -53,6 +53,7 @@ void peer_ping(struct peer *peer, uint64_t now_ns)
 {
     Tca__PeerPing ping = TCA__PEER_PING__INIT;
     ping.sequence = ++peer->ping_sequence;
+    ping.received = link_tell(&peer->link);
     Tca__Message message = TCA__MESSAGE__INIT;
     message.body_case = TCA__MESSAGE__BODY_PEER_PING;
     message.peer_ping = &ping;
@@ -66,27 +67,34 @@ static bool is_busy(const struct peer *peer, uint64_t silent_ns, uint64_t now_ns
     const uint64_t heard_ns = peer->pulse ? pulse_heard_ns(peer->pulse) : 0,
                    limit_ns = peer->peers->tcad->conf->control.heartbeat_timeout_ns;
     return heard_ns && silent_ns < PULSE_STUCK_NS + limit_ns &&
-           now_ns < heard_ns + limit_ns + allowance_ns(peer->peers);
+           now_ns < heard_ns + limit_ns + peers_allowance_ns(peer->peers);
+}
+
+bool peer_is_silent(const struct peer *peer, uint64_t now_ns, uint64_t *ret_silent_ns)
+{
+    const uint64_t limit_ns = peer->peers->tcad->conf->control.heartbeat_timeout_ns;
+    uint64_t silent_ns = now_ns - peer->heard_ns;
+
+    *ret_silent_ns = silent_ns;
+    return silent_ns >= limit_ns + peers_allowance_ns(peer->peers) &&
+           !is_busy(peer, silent_ns, now_ns);
 }
 
 static void watch_up(struct peer *peer, uint64_t now_ns)
 {
     const struct tcad_conf *conf = peer->peers->tcad->conf;
-    uint64_t bytes = stream_received_bytes(peer->connection->stream);
+    uint64_t bytes = stream_received_bytes(peer->connection->stream), silent_ns;
     char text[PEER_TEXT_MAX];
 
     if (peer->connection->broken) {
-        peer_move(peer, PEER_DOWN, -ENOBUFS,
-                  "it does not take what is sent to it: the queue of its connection is full");
+        peer_lose(peer, -ENOBUFS, "a message could not be sent: out of memory");
         return;
     }
     if (bytes != peer->heard_bytes) {
         peer->heard_bytes = bytes;
         peer->heard_ns = now_ns;
     }
-    uint64_t silent_ns = now_ns - peer->heard_ns;
-    if (silent_ns >= conf->control.heartbeat_timeout_ns + allowance_ns(peer->peers) &&
-        !is_busy(peer, silent_ns, now_ns)) {
+    if (peer_is_silent(peer, now_ns, &silent_ns)) {
         snprintf(text, sizeof text,
                  "it has been silent for %.1f s (control.heartbeat_timeout is %.1f s)",
                  (double)silent_ns / 1e9, (double)conf->control.heartbeat_timeout_ns / 1e9);
@@ -97,18 +105,34 @@ static void watch_up(struct peer *peer, uint64_t now_ns)
     }
 }
 
+static void watch_attempt(struct peer *peer, uint64_t now_ns)
+{
+    char text[PEER_TEXT_MAX];
+
+    if (now_ns < peer->deadline_ns + peers_allowance_ns(peer->peers))
+        return;
+    snprintf(text, sizeof text, "%s:%u has not answered within %.1f s (control.request_timeout)",
+             peer->address, peer->port,
+             (double)peer->peers->tcad->conf->control.request_timeout_ns / 1e9);
+    peer_move(peer, PEER_DOWN, -ETIMEDOUT, text);
+}
+
 static void watch_peer(struct peer *peer, uint64_t now_ns)
 {
     char text[PEER_TEXT_MAX];
 
-    if (peer->state == PEER_UP) {
-        watch_up(peer, now_ns);
-    } else if ((peer->state == PEER_CONNECTING || peer->state == PEER_GREETING) &&
-               now_ns >= peer->deadline_ns + allowance_ns(peer->peers)) {
+    if (peer->link.overrun) {
         snprintf(text, sizeof text,
-                 "%s:%u has not answered within %.1f s (control.request_timeout)", peer->address,
-                 peer->port, (double)peer->peers->tcad->conf->control.request_timeout_ns / 1e9);
-        peer_move(peer, PEER_DOWN, -ETIMEDOUT, text);
+                 "messages of %zu MiB wait for it to acknowledge them, and no more than %d MiB "
+                 "can be kept",
+                 peer->link.outbox.bytes >> 20, OUTBOX_MAX_BYTES >> 20);
+        peer_move(peer, PEER_DOWN, -ENOBUFS, text);
+    } else if (peer->state == PEER_UP) {
+        watch_up(peer, now_ns);
+    } else if (peer_has_link(peer)) {
+        peer_watch_lost(peer, now_ns);
+    } else if (peer->state == PEER_CONNECTING || peer->state == PEER_GREETING) {
+        watch_attempt(peer, now_ns);
     }
 }
 
@@ -117,7 +141,8 @@ static void watch_ungreeted(struct peers *peers, uint64_t now_ns)
     struct connection *next;
     for (struct connection *connection = peers->ungreeted; connection; connection = next) {
         next = connection->next;
-        if (now_ns < connection->deadline_ns + (connection->refused ? 0 : allowance_ns(peers)))
+        if (now_ns <
+            connection->deadline_ns + (connection->refused ? 0 : peers_allowance_ns(peers)))
             continue;
         if (!connection->refused)
             connection_complain(peers, connection->from, "it has not greeted in time");
@@ -130,9 +155,10 @@ static void plan_tick(struct peers *peers)
     bool busy = peers->questions.count > 0 || peers->ungreeted_count > 0, up = false;
 
     for (struct peer *peer = peers->first; peer && !busy; peer = peer->next) {
-        busy = peer->state == PEER_CONNECTING || peer->state == PEER_GREETING ||
-               (peer->state == PEER_UP && peer->connection->broken);
-        up = up || peer->state == PEER_UP;
+        bool still = peer->state == PEER_IDLE || peer->state == PEER_DOWN;
+        bool calm = peer->state == PEER_UP && !peer->connection->broken && !peer->link.overrun;
+        busy = !still && !calm;
+        up = up || calm;
     }
     if (busy)
         set_tick(peers, soon_ns(peers));

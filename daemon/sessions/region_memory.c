@@ -95,11 +95,8 @@ int region_register(struct region *region, struct driver *driver)
         r = -EFAULT;
     if (r < 0)
         return r;
-    struct driver_memory memory = {.base = region->base,
-                                   .length_bytes = region->bytes,
-                                   .fd = region->fd,
-                                   .gone = region_rail_lets_go,
-                                   .context = region};
+    struct driver_memory memory = {
+        .base = region->base, .length_bytes = region->bytes, .fd = region->fd};
     return driver->ops->region_add(driver, &memory, &region->on[rail]);
 }
 

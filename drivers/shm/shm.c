@@ -61,18 +61,13 @@ static int shm_region_add(struct driver *driver, const struct driver_memory *mem
     struct shm_region *region = malloc(sizeof(*region));
     if (!region)
         return -ENOMEM;
-    *region = (struct shm_region){.base = memory->base,
-                                  .length_bytes = memory->length_bytes,
-                                  .gone = memory->gone,
-                                  .context = memory->context};
+    *region = (struct shm_region){.base = memory->base, .length_bytes = memory->length_bytes};
     *ret_region = (struct driver_region *)region;
     return 0;
 }
 
-static void shm_region_remove(struct driver *driver, struct driver_region *driver_region)
+static void shm_region_remove(struct driver *driver, struct driver_region *region)
 {
-    struct shm_region *region = (struct shm_region *)driver_region;
-    driver_memory_gone(region->gone, region->context);
     free(region);
 }
 

@@ -144,6 +144,29 @@ static void bind_seeds(void)
     message_seed("peer-not-bound", &message);
 }
 
+static void link_seeds(void)
+{
+    Tca__Message message = TCA__MESSAGE__INIT;
+
+    Tca__PeerWelcome welcome = TCA__PEER_WELCOME__INIT;
+    welcome.resume_key = blob("that of the link");
+    welcome.received = 300;
+    message.body_case = TCA__MESSAGE__BODY_PEER_WELCOME;
+    message.peer_welcome = &welcome;
+    message_seed("peer-welcome", &message);
+
+    Tca__PeerPong pong = TCA__PEER_PONG__INIT;
+    pong.received = UINT64_MAX;
+    message.body_case = TCA__MESSAGE__BODY_PEER_PONG;
+    message.peer_pong = &pong;
+    message_seed("peer-pong", &message);
+
+    Tca__PeerLeave leave = TCA__PEER_LEAVE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_PEER_LEAVE;
+    message.peer_leave = &leave;
+    message_seed("peer-leave", &message);
+}
+
 static void message_seeds(void)
 {
     Tca__Message message = TCA__MESSAGE__INIT;
@@ -184,6 +207,8 @@ static void message_seeds(void)
     peer.cluster = (char *)"test";
     peer.n_rails = 1;
     peer.rails = rails;
+    peer.link_key = blob("the key of a new");
+    peer.resume_key = blob("that of the link");
     message.body_case = TCA__MESSAGE__BODY_PEER_HELLO;
     message.peer_hello = &peer;
     message_seed("peer-hello", &message);
@@ -196,6 +221,7 @@ static void message_seeds(void)
     message.peer_unbind = &unbind;
     message_seed("peer-unbind", &message);
     bind_seeds();
+    link_seeds();
     plan_seed();
 }
 

@@ -18,13 +18,12 @@ class Failed(Exception):
 
 
 class Actor:
-    """A client process that does what it is told. uid: of another user, for tests that run as root."""
+    """A client process that does what it is told."""
 
-    def __init__(self, node, environment, name="actor", uid=None):
+    def __init__(self, node, environment, name="actor"):
         self.node, self.killed, self.asked = node, False, None
-        user = {} if uid is None else {"user": uid, "group": uid, "extra_groups": []}
         self.process = subprocess.Popen([program(name)], env={**os.environ, "TCA_SOCKET": node.socket, **environment},
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, preexec_fn=die_with_us, **user)
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, preexec_fn=die_with_us)
         self.buffer = b""
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.process.stdout, selectors.EVENT_READ)

@@ -6,6 +6,7 @@ import socket
 import struct
 
 PIDFD_OPEN, PIDFD_GETFD = 434, 438
+SO_ATTACH_FILTER = 26
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -32,6 +33,22 @@ def reset(connection):
     connection.shutdown(socket.SHUT_RD)
 
 
+def finish(connection):
+    """Both ends find it at an end."""
+    connection.shutdown(socket.SHUT_RDWR)
+
+
+def garble(connection):
+    """The other end gets what its process has not sent."""
+    connection.send(bytes(range(64)), socket.MSG_DONTWAIT)
+
+
+def swallow(connection):
+    """Nothing that is sent to it arrives any more, acknowledgements neither, and nobody is told."""
+    drop = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # BPF: return 0
+    connection.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HxxxxxxP", 1, ctypes.addressof(drop)))
+
+
 def rail_port(node):
     """Where its ofi rail listens."""
     rail = next(rail for rail in node.tcactl("status")["rails"] if rail["rail"] == "ofi")
@@ -42,7 +59,7 @@ def connections_of(node, ports):
     """Its connections to these ports, and from them."""
     for each in sockets_of(node.process.pid):
         try:
-            ends = (each.getsockname(), each.getpeername()) if each.family == socket.AF_INET else ()
+            ends = (each.getsockname(), each.getpeername()) if each.family == socket.AF_INET and each.type == socket.SOCK_STREAM else ()
         except OSError:
             continue  # it listens, or has ended meanwhile
         if any(end[1] in ports for end in ends):

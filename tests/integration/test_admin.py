@@ -48,8 +48,8 @@ class Draining(harness.Case):
 class Versions(harness.Case):
     """A library of another protocol than the daemon's: both ways, the user is told which is older, and what to do."""
 
-    TOLD = {"1": ("this program's libtca", "version 1", "is older than tcad", "version 2", "start the program with the libtca"),
-            "3": ("this program's libtca", "version 3", "is newer than tcad", "version 2", "restart it")}
+    TOLD = {"1": ("this program's libtca", "version 1", "is older than tcad", "version 4", "start the program with the libtca"),
+            "5": ("this program's libtca", "version 5", "is newer than tcad", "version 4", "restart it")}
 
     def open_with(self, node, version):
         result = subprocess.run([os.environ["TCA_TEST_MEMBER"] + "-" + version], env={**os.environ, "TCA_SOCKET": node.socket},
@@ -79,7 +79,7 @@ class Versions(harness.Case):
                 connection.recv(65536)
                 connection.close()
                 said = member.communicate(timeout=harness.DEADLINE_S)[1]
-        self.assertIn("closed the connection without a reply", said)
+        self.assertIn("closed the connection without an answer", said)
         self.assertIn("another release", said)
 
 

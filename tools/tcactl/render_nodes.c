@@ -9,6 +9,18 @@
 static const char *const node_titles[] = {">ID",  "NAME",  "SUB-CLUSTER", "STATE", ">SINCE",
                                           ">RTT", "RAILS", "ADDRESS",     "NOTE",  NULL};
 
+/* What went wrong, or has gone wrong and was put right. */
+static void add_note(struct table *table, const json_t *node, const char *error)
+{
+    long long reconnects = doc_integer(node, "reconnects");
+
+    if (*error || reconnects == 0)
+        table_add(table, "%s", error);
+    else
+        table_add(table, "%lld reconnect%s, last: %s", reconnects, units_plural(reconnects),
+                  doc_text(node, "last_reconnect"));
+}
+
 void render_nodes(const json_t *doc, const struct screen *screen)
 {
     struct table table;
@@ -32,7 +44,7 @@ void render_nodes(const json_t *doc, const struct screen *screen)
         table_add(&table, "%s", measured ? units_ns(1e3 * doc_number(node, "rtt_us")).text : "-");
         table_add(&table, "%s", rails);
         table_add(&table, "%s", doc_text(node, "address"));
-        table_add(&table, "%s", error ? error : "");
+        add_note(&table, node, error ? error : "");
         free(rails);
     }
     table_print(&table, screen, 0, "no nodes");

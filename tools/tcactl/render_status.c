@@ -59,6 +59,8 @@ static void cluster_line(const json_t *doc, const struct screen *screen)
     screen_text(screen, doc_text(doc, "cluster.name"));
     fprintf(screen->to, ": %lld node%s, %lld connected, ", nodes, units_plural(nodes),
             doc_integer(doc, "cluster.connected"));
+    if (doc_integer(doc, "cluster.reconnecting") > 0)
+        fprintf(screen->to, "%lld reconnecting, ", doc_integer(doc, "cluster.reconnecting"));
     if (doc_integer(doc, "cluster.unknown") > 0) /* not asked: neither up nor down */
         fprintf(screen->to, "%lld not contacted, ", doc_integer(doc, "cluster.unknown"));
     fprintf(screen->to, "%s%lld down", screen_begin(screen, down ? COLOR_BAD : COLOR_NONE), down);
@@ -145,11 +147,6 @@ void render_status(const json_t *doc, const struct screen *screen)
             units_bytes(doc_number(doc, "regions.bytes_max")).text, doc_integer(doc, "plans"),
             units_plural(doc_integer(doc, "plans")), groups, units_plural(groups),
             groups == 1 ? "s" : "");
-    if (doc_number(doc, "regions.bytes_quarantined") > 0) {
-        label(screen, "quarantined");
-        fprintf(screen->to, "%s of freed regions, until no peer can write there\n",
-                units_bytes(doc_number(doc, "regions.bytes_quarantined")).text);
-    }
     label(screen, "engine");
     state(screen, doc_text(doc, "engine.state"));
     engine_counts(doc, screen);

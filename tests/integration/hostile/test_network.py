@@ -64,9 +64,11 @@ def send(peer, data):
         pass
 
 
-def peer_hello(version=wire.VERSION, node=1, name="node1", incarnation=7, cluster="test", rails=b"", daemon="9.9"):
+def peer_hello(version=wire.VERSION, node=1, name="node1", incarnation=7, cluster="test", rails=b"", daemon="9.9", link=bytes(16),
+               resume=b""):
     return wire.blob(wire.PEER_HELLO, wire.number(1, version) + wire.number(2, node) + wire.blob(3, name) +
-                     wire.fixed(4, incarnation) + wire.blob(5, cluster) + rails + wire.blob(7, daemon))
+                     wire.fixed(4, incarnation) + wire.blob(5, cluster) + rails + wire.blob(7, daemon) + wire.blob(10, link) +
+                     wire.blob(11, resume))
 
 
 def frame(payload, tag=0, **arguments):
@@ -158,6 +160,7 @@ class Ports(HostileCase):
         cluster = self.cluster(2, options={"control.security": "plain", "control.request_timeout": "2s"})
         streams = self.bystanders(cluster, (0, 1), ("any",))
         rails = wire.blob(6, wire.blob(1, "ofi") + wire.blob(2, bytes(257)))
+        incarnation = int(cluster[1].tcactl("status")["daemon"]["incarnation"], 16)
         with self.undisturbed(cluster, streams):
             for hello, name, *texts in (
                     (peer_hello(version=9), "-EPROTONOSUPPORT", "node1", "version 9", "tcad 9.9", f"version {wire.VERSION}", "same release"),
@@ -168,6 +171,9 @@ class Ports(HostileCase):
                     (peer_hello(name="eve"), "-EINVAL", "id 1", "eve", "node1"),
                     (peer_hello(incarnation=0), "-EPROTO", "incarnation"),
                     (peer_hello(rails=rails), "-EPROTO", "limits"),
+                    (peer_hello(link=bytes(15)), "-EPROTO", "link"),
+                    (peer_hello(resume=bytes(17)), "-EPROTO", "link"),
+                    (peer_hello(incarnation=incarnation, resume=bytes(16)), "-EACCES", "does not have the key of the link"),
                     (peer_hello(rails=wire.blob(6, wire.blob(1, "r" * 70)) * 20), "-EPROTO", "limits")):
                 with self.subTest(texts=texts):
                     peer = connect(control_port(cluster, 0))
@@ -182,12 +188,16 @@ class Ports(HostileCase):
                         self.assertIn(text, answers[wire.FAILURE][2][0].decode())
                     peer.close()
             for payload in (wire.hello(), wire.blob(wire.PEER_BIND, b""), wire.blob(wire.DONE, b""), wire.admin("status"),
+                            wire.blob(wire.PEER_WELCOME, wire.blob(1, bytes(16))), wire.blob(wire.PEER_LEAVE, b""),
                             b"\xff" * 20, wire.blob(wire.PEER_PING, b"")):
                 peer = connect(control_port(cluster, 0))
                 peer.sendall(frame(payload))
                 self.assertTrue(ended(peer))
                 peer.close()
             self.assertEqual(cluster[0].state_of(cluster[1]), "up")
+            metrics = cluster[0].tcactl_raw("stats", "--openmetrics").stdout
+            self.assertIn("tcad_refused_resumes_total 1\n", metrics)
+            self.assertIn('tcad_node_reconnects_total{node="node1"} 0\n', metrics)
 
 
 class Settings(HostileCase):

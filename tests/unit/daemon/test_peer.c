@@ -7,12 +7,15 @@ TestSuite(peer, .init = test_setup, .fini = test_teardown, .timeout = 100);
 Test(peer, only_these_moves_are_legal)
 {
     static const char *const table[] = {
-        /* to: idle, connecting, greeting, up, down */
-        ".xx..", /* from idle */
-        "..x.x", /* connecting */
-        "...xx", /* greeting */
-        "....x", /* up */
-        ".xx..", /* down */
+        /* to: idle, connecting, greeting, up, lost, reconnecting, resuming, down */
+        ".xx.....", /* from idle */
+        "..x....x", /* connecting */
+        "...x...x", /* greeting */
+        "....x..x", /* up */
+        ".....xxx", /* lost */
+        "....x.xx", /* reconnecting */
+        "...xx..x", /* resuming */
+        ".xx.....", /* down */
     };
     for (unsigned from = 0; from < PEER_STATE_COUNT; from++)
         for (unsigned to = 0; to < PEER_STATE_COUNT; to++)

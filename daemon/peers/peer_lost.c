@@ -1,0 +1,91 @@
+/* A connection that has ended without a goodbye, while the link goes on: reconnecting. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "daemon/peers/peer_internal.h"
+#include "daemon/tcad.h"
+
+enum { REDIAL_MS = 100 };
+
+/*
+ * Whether connecting again may help.
+ *
+ * Where a connection is refused, no daemon listens, so none runs: the kernel takes connections in
+ * for one that is stopped, busy or out of descriptors. All else may pass: as long as there is no
+ * connection, anybody on the way can have sent it. Over a connection, what breaks the protocol or
+ * does not fit the cluster file will do so again.
+ */
+static bool may_come_back(const struct peer *peer, int error)
+{
+    if (!peer_has_link(peer) || peer->peers->leaving)
+        return false;
+    if (peer->state == PEER_RECONNECTING)
+        return error != -ECONNREFUSED;
+    switch (error) {
+    case -EPROTO:
+    case -EMSGSIZE:
+    case -EPROTONOSUPPORT:
+    case -EINVAL:
+    case -EEXIST:
+    case -ENOENT:
+        return false;
+    default:
+        return true;
+    }
+}
+
+static void redial(struct peer *peer, uint64_t now_ns)
+{
+    peer->redial_ns = now_ns;
+    peer_move(peer, PEER_RECONNECTING, 0, NULL);
+    peer_dial(peer);
+}
+
+void peer_lose(struct peer *peer, int error, const char *text)
+{
+    uint64_t now = peer_now_ns();
+
+    if (peer->state != PEER_UP)
+        snprintf(peer->last_error, sizeof peer->last_error, "%s", text);
+    peer_move(peer, PEER_LOST, error, text);
+    peers_tick_soon(peer->peers);
+    if (now - peer->redial_ns >= REDIAL_MS * MS)
+        redial(peer, now);
+}
+
+void peer_disconnected(struct peer *peer, int error, const char *text)
+{
+    char both[2 * PEER_TEXT_MAX];
+
+    if (may_come_back(peer, error)) {
+        peer_lose(peer, error, text);
+        return;
+    }
+    if (peer->state == PEER_RECONNECTING || peer->state == PEER_RESUMING) {
+        snprintf(both, sizeof both, "%.100s; reconnecting failed: %s", peer->last_loss, text);
+        text = both;
+    }
+    peer_move(peer, PEER_DOWN, error, text);
+}
+
+void peer_watch_lost(struct peer *peer, uint64_t now_ns)
+{
+    char text[2 * PEER_TEXT_MAX];
+    uint64_t silent_ns;
+
+    if (peer_is_silent(peer, now_ns, &silent_ns)) {
+        snprintf(
+            text, sizeof text,
+            "%.100s; not reached again within %.1f s (control.heartbeat_timeout is %.1f s)%s%s",
+            peer->last_loss, (double)silent_ns / 1e9,
+            (double)peer->peers->tcad->conf->control.heartbeat_timeout_ns / 1e9,
+            peer->last_error[0] ? ": " : "", peer->last_error);
+        peer_move(peer, PEER_DOWN, -EHOSTDOWN, text);
+    } else if (peer->state != PEER_LOST &&
+               now_ns >= peer->deadline_ns + peers_allowance_ns(peer->peers)) {
+        snprintf(text, sizeof text, "%s:%u has not answered", peer->address, peer->port);
+        peer_lose(peer, -ETIMEDOUT, text);
+    } else if (peer->state == PEER_LOST && now_ns - peer->redial_ns >= REDIAL_MS * MS) {
+        redial(peer, now_ns);
+    }
+}
