@@ -167,11 +167,8 @@ void place_leave(struct groups *groups, struct place *place)
 {
     if (!place)
         return;
-    if (place->group[0]) {
-        for (const struct own *own = place->published; own; own = own->next)
-            share_withdraw(groups, place->root, place->user, place->group, own->name);
+    if (place->group[0])
         tell_gone(groups, place);
-    }
     place_free(groups, place);
 }
 

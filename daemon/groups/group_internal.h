@@ -56,19 +56,21 @@ struct member {
     uint64_t since_ns, deadline_ns; /* of that */
     bool gathering;
     uint8_t *blob; /* of its gather */
+    struct published *published;
 };
 
 struct published {
     struct published *next, **link;
     struct table_entry entry; /* in group->names */
-    uint32_t node;
+    uint32_t rank;
     char name[NAME_MAX_BYTES];
     uint8_t handle[HANDLE_BYTES];
 };
 
 struct lookup {
-    struct lookup *next;
-    uint32_t node, tag;
+    struct lookup *next, **link;
+    struct table_entry entry; /* in group->sought */
+    uint32_t rank, tag;
     uint64_t since_ns, deadline_ns;
     char name[NAME_MAX_BYTES];
 };
@@ -89,11 +91,9 @@ struct group {
     uint64_t sequence;
     size_t blob_bytes;
 
-    struct published *published;
-    struct table names; /* of these, by table_text() */
-    uint32_t published_count;
+    struct table names; /* published, by table_text() */
     struct lookup *lookups;
-    uint32_t lookup_count;
+    struct table sought;  /* by these, likewise */
     struct charge charge; /* of all this, to the user */
 };
 
@@ -144,8 +144,8 @@ void group_fail_gather(struct root *root, struct group *group, int error, const 
 bool group_joins_expire(struct root *root, struct group *group, uint64_t now_ns);
 bool group_gather_expire(struct root *root, struct group *group, uint64_t now_ns);
 bool group_lookups_expire(struct root *root, struct group *group, uint64_t now_ns);
-/* What a node has published here and waits for. */
-void group_drop_node(struct group *group, uint32_t node);
+/* What a rank has published and waits for. */
+void group_drop_rank(struct group *group, uint32_t rank);
 void group_drop_all(struct group *group);
 
 /* ---- group_name.c ---- */
@@ -164,7 +164,7 @@ uint64_t group_deadline(uint64_t now_ns, uint64_t timeout_ns);
 
 /* ---- group.c: the member's side ---- */
 
-/* What a session has published, to be withdrawn when it ends. */
+/* What a session has published. */
 struct own {
     struct own *next, **link;
     struct table_entry entry; /* in place->names */
@@ -261,10 +261,6 @@ void join_failed(struct request *request, struct session *session, struct place 
 
 /* ---- group_share.c ---- */
 
-/* The root has taken, or let go, what was published. The session may have ended meanwhile (NULL).
- */
+/* The root has taken, or let go, what was published. */
 void share_published(struct request *request, struct session *session, struct place *place);
-/* Withdraws without an answer. */
-void share_withdraw(struct groups *groups, uint32_t root, uint32_t user, const char *group,
-                    const char *name);
 void place_drop_published(struct place *place);

@@ -26,26 +26,34 @@ static void drop(struct group *group, struct published *published)
     if (published->next)
         published->next->link = published->link;
     table_remove(&group->names, &published->entry);
-    group->published_count--;
     charge_lower(&group->charge, sizeof *published);
     free(published);
 }
 
-/* The group, when this node has a member in it and the name is one; else the question is failed. */
+static void drop_lookup(struct group *group, struct lookup *lookup)
+{
+    *lookup->link = lookup->next;
+    if (lookup->next)
+        lookup->next->link = lookup->link;
+    table_remove(&group->sought, &lookup->entry);
+    charge_lower(&group->charge, sizeof *lookup);
+    free(lookup);
+}
+
+/* The group, when the rank is in it, on that node, and the name is one; else the question is failed.
+ */
 static struct group *check(struct root *root, uint32_t node, uint32_t tag, uint32_t user,
-                           const char *group_name, const char *name)
+                           const char *group_name, uint32_t rank, const char *name)
 {
     struct peers *peers = root->tcad->peers;
     struct group *group = root_find(root, user, group_name);
-    bool member = false;
 
-    for (uint32_t rank = 0; group && group->complete && rank < group->size && !member; rank++)
-        member = group->members[rank].node == node && group->members[rank].state == MEMBER_IN;
-    if (!member) {
+    if (!group || !group->complete || rank >= group->size || group->members[rank].node != node ||
+        group->members[rank].state != MEMBER_IN) {
         peers_fail(
             peers, node, tag, -ENOENT,
-            "group %.*s: node %s knows no member of it at node %s; has it been restarted since?",
-            NAME_MAX_BYTES, group_name, group_node_name(root->tcad, root->tcad->node),
+            "group %.*s: node %s knows no rank %u of it at node %s; has it been restarted since?",
+            NAME_MAX_BYTES, group_name, group_node_name(root->tcad, root->tcad->node), rank,
             group_node_name(root->tcad, node));
         return NULL;
     }
@@ -80,41 +88,45 @@ static void answer_done(struct root *root, uint32_t node, uint32_t tag)
     peers_answer(root->tcad->peers, node, tag, &message);
 }
 
-static int withdraw(struct root *root, struct group *group, uint32_t node, const char *name,
+static int withdraw(struct root *root, struct group *group, const Tca__PeerPublish *publish,
                     char *text, size_t text_bytes)
 {
-    struct published *published = find(group, name);
+    struct published *published = find(group, publish->name);
+    char who[160];
     if (!published) {
-        snprintf(text, text_bytes, "group %s has nothing published as \"%s\"", group->name, name);
+        snprintf(text, text_bytes, "group %s has nothing published as \"%s\"", group->name,
+                 publish->name);
         return -ENOENT;
     }
-    if (published->node != node) {
-        snprintf(text, text_bytes, "\"%s\" was published by node %s: only it can withdraw it", name,
-                 group_node_name(root->tcad, published->node));
+    if (published->rank != publish->rank) {
+        group_who(root, group, published->rank, who, sizeof who);
+        snprintf(text, text_bytes, "\"%s\" was published by %s: only it can withdraw it",
+                 publish->name, who);
         return -EPERM;
     }
     drop(group, published);
     return 0;
 }
 
-static int add(struct root *root, struct group *group, uint32_t node,
-               const Tca__PeerPublish *publish, char *text, size_t text_bytes)
+static int add(struct root *root, struct group *group, const Tca__PeerPublish *publish, char *text,
+               size_t text_bytes)
 {
     const uint32_t limit = root->tcad->conf->limits.published_per_group;
     struct published *published = find(group, publish->name);
+    char who[160];
 
-    if (published && publish->replace && published->node == node) {
+    if (published && published->rank == publish->rank) {
         memcpy(published->handle, publish->handle.data, HANDLE_BYTES);
         return 0;
     }
     if (published) {
-        snprintf(
-            text, text_bytes,
-            "group %s has \"%s\" published by node %s already: withdraw it, or take another name",
-            group->name, publish->name, group_node_name(root->tcad, published->node));
+        group_who(root, group, published->rank, who, sizeof who);
+        snprintf(text, text_bytes,
+                 "group %s has \"%s\" published by %s already: withdraw it, or take another name",
+                 group->name, publish->name, who);
         return -EEXIST;
     }
-    if (group->published_count >= limit) {
+    if (group->names.count >= limit) {
         snprintf(text, text_bytes,
                  "group %s has %u handles published, the limit (limits.published_per_group): "
                  "withdraw some, or "
@@ -131,50 +143,53 @@ static int add(struct root *root, struct group *group, uint32_t node,
         snprintf(text, text_bytes, "no memory for a published handle");
         return -ENOMEM;
     }
-    published->node = node;
+    published->rank = publish->rank;
     strcpy(published->name, publish->name); /* was checked to fit */
     memcpy(published->handle, publish->handle.data, HANDLE_BYTES);
-    published->next = group->published;
-    published->link = &group->published;
+    published->link = &group->members[publish->rank].published;
+    published->next = *published->link;
     if (published->next)
         published->next->link = &published->next;
-    group->published = published;
+    *published->link = published;
     table_add(&group->names, &published->entry, table_text(published->name), published);
-    group->published_count++;
     return 0;
+}
+
+static struct lookup *find_lookup(const struct group *group, const char *name)
+{
+    for (const struct table_entry *entry = table_first(&group->sought, table_text(name)); entry;
+         entry = table_again(entry)) {
+        struct lookup *lookup = entry->owner;
+        if (strcmp(lookup->name, name) == 0)
+            return lookup;
+    }
+    return NULL;
 }
 
 /* Whoever has waited for this name. */
 static void serve_lookups(struct root *root, struct group *group, const char *name)
 {
     const struct published *published = find(group, name);
-
-    for (struct lookup **at = &group->lookups; published && *at;) {
-        struct lookup *lookup = *at;
-        if (strcmp(lookup->name, name) != 0) {
-            at = &lookup->next;
-            continue;
-        }
-        *at = lookup->next;
-        group->lookup_count--;
-        charge_lower(&group->charge, sizeof *lookup);
-        answer_found(root, lookup->node, lookup->tag, published);
-        free(lookup);
+    struct lookup *lookup;
+    while (published && (lookup = find_lookup(group, name))) {
+        answer_found(root, group->members[lookup->rank].node, lookup->tag, published);
+        drop_lookup(group, lookup);
     }
 }
 
 void root_publish(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerPublish *publish)
 {
     char text[GROUP_TEXT_MAX * 2];
-    struct group *group = check(root, node, tag, publish->user, publish->group, publish->name);
+    struct group *group =
+        check(root, node, tag, publish->user, publish->group, publish->rank, publish->name);
     if (!group)
         return;
 
     int r;
     if (publish->handle.len == 0) {
-        r = withdraw(root, group, node, publish->name, text, sizeof text);
+        r = withdraw(root, group, publish, text, sizeof text);
     } else if (publish->handle.len == HANDLE_BYTES) {
-        r = add(root, group, node, publish, text, sizeof text);
+        r = add(root, group, publish, text, sizeof text);
     } else {
         snprintf(text, sizeof text, "a handle has %d bytes, not %zu", HANDLE_BYTES,
                  publish->handle.len);
@@ -193,7 +208,8 @@ void root_publish(struct root *root, uint32_t node, uint32_t tag, const Tca__Pee
 void root_lookup(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerLookup *question)
 {
     struct peers *peers = root->tcad->peers;
-    struct group *group = check(root, node, tag, question->user, question->group, question->name);
+    struct group *group =
+        check(root, node, tag, question->user, question->group, question->rank, question->name);
     if (!group)
         return;
     const struct published *published = find(group, question->name);
@@ -212,70 +228,65 @@ void root_lookup(struct root *root, uint32_t node, uint32_t tag, const Tca__Peer
         peers_fail(peers, node, tag, r, "%s", text);
         return;
     }
-    struct lookup *lookup = group->lookup_count < LOOKUPS_MAX ? calloc(1, sizeof *lookup) : NULL;
+    struct lookup *lookup = group->sought.count < LOOKUPS_MAX ? calloc(1, sizeof *lookup) : NULL;
     if (!lookup) {
         charge_lower(&group->charge, sizeof *lookup);
-        peers_fail(peers, node, tag, -ENOMEM, "group %s: no room for a lookup beside %u that wait",
-                   group->name, group->lookup_count);
+        peers_fail(peers, node, tag, -ENOMEM, "group %s: no room for a lookup beside %zu that wait",
+                   group->name, group->sought.count);
         return;
     }
-    lookup->node = node;
+    lookup->rank = question->rank;
     lookup->tag = tag;
     lookup->since_ns = group_now_ns();
     lookup->deadline_ns = group_deadline(lookup->since_ns, question->timeout_ns);
     strcpy(lookup->name, question->name); /* was checked to fit */
     lookup->next = group->lookups;
+    lookup->link = &group->lookups;
+    if (lookup->next)
+        lookup->next->link = &lookup->next;
     group->lookups = lookup;
-    group->lookup_count++;
+    table_add(&group->sought, &lookup->entry, table_text(lookup->name), lookup);
     root_wait(root);
 }
 
 bool group_lookups_expire(struct root *root, struct group *group, uint64_t now_ns)
 {
-    for (struct lookup **at = &group->lookups; *at;) {
-        struct lookup *lookup = *at;
-        if (lookup->deadline_ns > now_ns) {
-            at = &lookup->next;
+    for (struct lookup *lookup = group->lookups, *next; lookup; lookup = next) {
+        next = lookup->next;
+        if (lookup->deadline_ns > now_ns)
             continue;
-        }
-        *at = lookup->next;
-        group->lookup_count--;
-        charge_lower(&group->charge, sizeof *lookup);
-        peers_fail(root->tcad->peers, lookup->node, lookup->tag, -ETIMEDOUT,
+        peers_fail(root->tcad->peers, group->members[lookup->rank].node, lookup->tag, -ETIMEDOUT,
                    "group %s: nobody has published \"%s\" within %.3g s", group->name, lookup->name,
                    (double)(now_ns - lookup->since_ns) / 1e9);
-        free(lookup);
+        drop_lookup(group, lookup);
     }
     return group->lookups != NULL;
 }
 
 /* ---- ends ---- */
 
-void group_drop_node(struct group *group, uint32_t node)
+static void drop_published(struct group *group, uint32_t rank)
 {
-    for (struct published *published = group->published, *next; published; published = next) {
-        next = published->next;
-        if (published->node == node)
-            drop(group, published);
-    }
-    for (struct lookup **at = &group->lookups; *at;) {
-        struct lookup *lookup = *at;
-        if (lookup->node != node) {
-            at = &lookup->next;
-            continue;
-        }
-        *at = lookup->next;
-        group->lookup_count--;
-        charge_lower(&group->charge, sizeof *lookup);
-        free(lookup); /* nobody is there to hear */
+    while (group->members[rank].published)
+        drop(group, group->members[rank].published);
+}
+
+void group_drop_rank(struct group *group, uint32_t rank)
+{
+    drop_published(group, rank);
+    for (struct lookup *lookup = group->lookups, *next; lookup; lookup = next) {
+        next = lookup->next;
+        if (lookup->rank == rank)
+            drop_lookup(group, lookup); /* nobody is there to hear */
     }
 }
 
 void group_drop_all(struct group *group)
 {
-    while (group->published)
-        drop(group, group->published);
-    table_deinit(&group->names);
+    for (uint32_t rank = 0; rank < group->size; rank++)
+        drop_published(group, rank);
     while (group->lookups)
-        group_drop_node(group, group->lookups->node); /* their sessions have all gone */
+        drop_lookup(group, group->lookups); /* their sessions have all gone */
+    table_deinit(&group->names);
+    table_deinit(&group->sought);
 }

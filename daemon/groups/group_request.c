@@ -108,9 +108,7 @@ static void on_answer(void *context, int status, const Tca__Message *answer, con
         status = -EPROTO;
         text = "the group's root has answered something else than was asked";
     }
-    if (status == 0 && request->kind == REQUEST_PUBLISH) {
-        share_published(request, session, place);
-    } else if (!session || !place) {
+    if (!session || !place) {
         ; /* its process has gone: the others know from its place */
     } else if (status < 0) {
         fail(request, session, place, status, text);
@@ -119,7 +117,7 @@ static void on_answer(void *context, int status, const Tca__Message *answer, con
         return;
     } else if (request->kind == REQUEST_BARRIER) {
         join_done(request, session, place);
-    } else if (request->kind == REQUEST_WITHDRAW) {
+    } else if (request->kind == REQUEST_PUBLISH || request->kind == REQUEST_WITHDRAW) {
         share_published(request, session, place);
     } else {
         session_answer(session, request->tag, answer, NULL,

@@ -170,6 +170,7 @@ static void member_gone(struct root *root, struct group *group, uint32_t rank, i
         member->state = MEMBER_GONE;
         member->gone = error;
         group->in--;
+        group_drop_rank(group, rank);
         group_fail_gather(root, group, error, text);
         relay(root, group, rank);
     }
@@ -190,7 +191,6 @@ void root_session_gone(struct root *root, uint32_t node, const Tca__PeerSessionG
 /* May end the group. */
 static void group_lost_node(struct root *root, struct group *group, uint32_t node)
 {
-    group_drop_node(group, node);
     for (uint32_t rank = 0; rank < group->size; rank++) {
         struct member *member = &group->members[rank];
         if (member->node != node || (member->state != MEMBER_JOINING && member->state != MEMBER_IN))

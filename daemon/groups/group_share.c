@@ -132,8 +132,6 @@ static int publish_alone(struct session *session, struct place *place, const Tca
     return own_set(session->tcad, place, publish->name, publish->handle.data, text, text_bytes);
 }
 
-/* A session may withdraw only what it has published itself: to the root, all sessions of a node
- * look alike. */
 static int check_publish(const struct place *place, const Tca__Publish *publish, char *text,
                          size_t text_bytes)
 {
@@ -151,36 +149,33 @@ static int check_publish(const struct place *place, const Tca__Publish *publish,
     return 0;
 }
 
-void share_withdraw(struct groups *groups, uint32_t root, uint32_t user, const char *group,
-                    const char *name)
+/* Without an answer. */
+static void withdraw(struct groups *groups, const struct place *place, const char *name)
 {
     Tca__PeerPublish body = TCA__PEER_PUBLISH__INIT;
-    body.group = (char *)group;
-    body.user = user;
+    body.group = (char *)place->group;
+    body.user = place->user;
+    body.rank = place->rank;
     body.name = (char *)name;
     Tca__Message message = TCA__MESSAGE__INIT;
     message.body_case = TCA__MESSAGE__BODY_PEER_PUBLISH;
     message.peer_publish = &body;
-    if (root == groups->tcad->node)
-        root_publish(groups->root, root, 0, &body);
+    if (place->root == groups->tcad->node)
+        root_publish(groups->root, place->root, 0, &body);
     else
-        peers_tell(groups->tcad->peers, root, &message);
+        peers_tell(groups->tcad->peers, place->root, &message);
 }
 
 void share_published(struct request *request, struct session *session, struct place *place)
 {
     char text[512];
-    int r;
-    if (request->kind == REQUEST_WITHDRAW) {
+    int r = 0;
+    if (request->kind == REQUEST_WITHDRAW)
         own_remove(place, request->name);
-        answer_done(session, request->tag);
-    } else if (!session || !place) { /* nobody else would withdraw it */
-        share_withdraw(request->groups, request->root, request->user, request->group,
-                       request->name);
-    } else if ((r = own_set(session->tcad, place, request->name, request->handle, text,
-                            sizeof text)) < 0) {
-        share_withdraw(request->groups, request->root, request->user, request->group,
-                       request->name);
+    else
+        r = own_set(session->tcad, place, request->name, request->handle, text, sizeof text);
+    if (r < 0) {
+        withdraw(request->groups, place, request->name);
         session_fail(session, request->tag, r, "%s", text);
     } else {
         answer_done(session, request->tag);
@@ -205,14 +200,14 @@ void group_publish(struct session *session, uint32_t tag, const Tca__Publish *pu
         answer_done(session, tag);
         return;
     }
-    bool withdraw = publish->handle.len == 0;
+    const bool gives_up = publish->handle.len == 0;
     struct request *request =
-        request_new(session, place, withdraw ? REQUEST_WITHDRAW : REQUEST_PUBLISH, tag,
+        request_new(session, place, gives_up ? REQUEST_WITHDRAW : REQUEST_PUBLISH, tag,
                     session->tcad->conf->control.request_timeout_ns);
     if (!request)
         return;
     snprintf(request->name, sizeof request->name, "%s", publish->name);
-    if (!withdraw)
+    if (!gives_up)
         memcpy(request->handle, publish->handle.data, HANDLE_BYTES);
 
     Tca__PeerPublish body = TCA__PEER_PUBLISH__INIT;
@@ -220,7 +215,7 @@ void group_publish(struct session *session, uint32_t tag, const Tca__Publish *pu
     body.user = place->user;
     body.name = publish->name;
     body.handle = publish->handle;
-    body.replace = own_find(place, publish->name) != NULL;
+    body.rank = place->rank;
     Tca__Message message = TCA__MESSAGE__INIT;
     message.body_case = TCA__MESSAGE__BODY_PEER_PUBLISH;
     message.peer_publish = &body;
@@ -265,6 +260,7 @@ void group_lookup(struct session *session, uint32_t tag, const Tca__Lookup *look
     body.user = place->user;
     body.name = lookup->name;
     body.timeout_ns = lookup->timeout_ns;
+    body.rank = place->rank;
     Tca__Message message = TCA__MESSAGE__INIT;
     message.body_case = TCA__MESSAGE__BODY_PEER_LOOKUP;
     message.peer_lookup = &body;

@@ -294,7 +294,12 @@ static inline bool two_gather(void)
     return root_group() && root_group()->gathering == 2;
 }
 
+static inline bool one_published(void)
+{
+    return root_group() && root_group()->names.count == 1;
+}
+
 static inline bool nothing_published(void)
 {
-    return root_group() && root_group()->published_count == 0;
+    return root_group() && root_group()->names.count == 0;
 }

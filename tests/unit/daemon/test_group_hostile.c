@@ -62,6 +62,10 @@ Test(group_hostile, the_root_believes_nothing)
     ask_publish.handle = (ProtobufCBinaryData){.len = 63, .data = blob};
     expect_reply(2, &message, -ENOENT);
     ask_publish.user = 1000;
+    expect_reply(2, &message, -ENOENT); /* rank 0 is not of that node */
+    ask_publish.rank = UINT32_MAX;
+    expect_reply(2, &message, -ENOENT);
+    ask_publish.rank = 2;
     expect_reply(2, &message, -EINVAL);
     ask_publish.handle.len = 64;
     ask_publish.name = (char *)"";

@@ -109,7 +109,7 @@ Test(group_share, what_is_published_is_found)
     cr_assert_eq(published_at(1), 1);
     publish(&fakes[2], "halo", 8);
     await(1);
-    expect_fail(&fakes[2], -EEXIST, "published by node n1 already");
+    expect_fail(&fakes[2], -EEXIST, "published by rank 1 (session ");
     publish(&fakes[2], "halo", 0);
     await(1);
     expect_fail(&fakes[2], -ENOENT, "this session has nothing published");
@@ -138,6 +138,57 @@ Test(group_share, a_group_publishes_so_much)
     }
     expect_fail(&fakes[1], -EDQUOT,
                 "group g has 3 handles published, the limit (limits.published_per_group)");
+}
+
+/* The root knows whose they are. */
+Test(group_share, the_end_of_a_session_withdraws_its_names_with_one_message)
+{
+    enum { NAMES = 500 };
+    struct peer_info before, after;
+    char name[16];
+    make_group(3);
+    test.nodes[0].conf.limits.published_per_group = NAMES + 1;
+    for (unsigned i = 0; i < NAMES; i++) {
+        snprintf(name, sizeof name, "h%u", i);
+        publish(&fakes[1], name, 1);
+        await(1);
+    }
+    publish(&fakes[2], "other", 3);
+    await(1);
+    cr_assert_eq(root_group()->names.count, NAMES + 1);
+    cr_assert_eq(peers_info(test.nodes[1].tcad.peers, 0, &before), 0);
+    die(&fakes[1]);
+    run_until(one_published);
+    cr_assert_eq(peers_info(test.nodes[1].tcad.peers, 0, &after), 0);
+    cr_assert_lt(after.sent_bytes - before.sent_bytes, NAMES);
+    look_up(&fakes[2], "h7", 0);
+    await(1);
+    expect_fail(&fakes[2], -ENOENT, "\"h7\"");
+    look_up(&fakes[0], "other", 0);
+    await(1);
+    cr_assert_eq(fakes[0].answer->found->handle.data[0], 3);
+}
+
+/* Sought by many, and served by one look. */
+Test(group_share, whoever_waits_for_a_name_is_found_among_others)
+{
+    enum { ROUNDS = 60 };
+    char name[16];
+    make_group(3);
+    test.nodes[0].conf.limits.published_per_group = ROUNDS;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        snprintf(name, sizeof name, "h%u", i);
+        look_up(&fakes[0], name, LONG);
+        look_up(&fakes[2], name, LONG);
+    }
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        snprintf(name, sizeof name, "h%u", i);
+        publish(&fakes[1], name, (uint8_t)(i + 1));
+        await(3);
+        cr_assert_eq(fakes[0].answer->found->handle.data[0], i + 1);
+        cr_assert_eq(fakes[2].answer->found->handle.data[0], i + 1);
+    }
+    cr_assert_eq(root_group()->sought.count, 0);
 }
 
 Test(group_share, what_a_session_published_goes_with_it)
