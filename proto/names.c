@@ -3,14 +3,14 @@
 #include <string.h>
 
 static const char *const rails[RAIL_COUNT] = {
-    [RAIL_SHM] = "shm",       [RAIL_OFI] = "ofi",           [RAIL_HCA] = "hca",
-    [RAIL_PEACH2] = "peach2", [RAIL_MANYCORE] = "manycore",
+    [RAIL_SHM] = "shm",
+    [RAIL_OFI] = "ofi",
+    [RAIL_PEACH2] = "peach2",
 };
 
 static const char *const seats[SEAT_COUNT] = {
     [SEAT_CLIENT] = "client",
     [SEAT_DAEMON] = "daemon",
-    [SEAT_HARDWARE] = "hardware",
 };
 
 static const char *const ways[WAY_COUNT] = {
@@ -24,7 +24,7 @@ static const char *const ways[WAY_COUNT] = {
 static unsigned find(const char *const *names, unsigned count, const char *name)
 {
     for (unsigned i = 1; name && i < count; i++)
-        if (strcmp(names[i], name) == 0)
+        if (names[i] && strcmp(names[i], name) == 0)
             return i;
     return 0;
 }

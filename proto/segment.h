@@ -163,9 +163,7 @@ enum rail {
     RAIL_NONE = 0,
     RAIL_SHM = 1,
     RAIL_OFI = 2,
-    RAIL_HCA = 3,
-    RAIL_PEACH2 = 4,
-    RAIL_MANYCORE = 5,
+    RAIL_PEACH2 = 4, /* 3: reserved */
     RAIL_COUNT,
 };
 
@@ -173,7 +171,6 @@ enum seat {
     SEAT_NONE = 0,
     SEAT_CLIENT = 1,
     SEAT_DAEMON = 2,
-    SEAT_HARDWARE = 3,
     SEAT_COUNT,
 };
 

@@ -186,7 +186,7 @@ int plan_parse(struct plan *plan, const Tca__PlanCommit *commit)
     if (commit->channel >= CHANNELS)
         return plan_fail(plan, -EINVAL, "channel %u: 0 to %d are possible", commit->channel,
                          CHANNELS - 1);
-    if (commit->rail >= RAIL_COUNT || commit->seat > SEAT_DAEMON)
+    if ((commit->rail != RAIL_NONE && !rail_name(commit->rail)) || commit->seat > SEAT_DAEMON)
         return plan_fail(plan, -EINVAL, "rail %u or seat %u: there is none such", commit->rail,
                          commit->seat);
     if (commit->way >= WAY_COUNT)
