@@ -1,15 +1,15 @@
 /*
- * The contract of a driver: what moves bytes to a peer over one rail.
+ * The contract of drivers. A driver moves bytes to peers over one rail.
  *
- * A driver knows memory, peers, landings and puts; it knows nothing of sessions, plans, users or
- * libevent, and no driver knows another. The daemon's engine drives one instance of each; libtca
- * drives an instance of shm inside the client.
+ * A driver deals with memory, peers, landings (targets prepared by a receiver) and puts. It is
+ * independent of sessions, plans, users, libevent and other drivers. The daemon's engine runs one
+ * instance of each driver; libtca runs an instance of shm in the client.
  *
- * Threads: open and close where nothing else runs. region_add, region_remove may be called from any
- * thread (they may be slow: pinning), peer_connect likewise. Everything else is called by the one
- * thread that polls the driver.
+ * Threads: open and close must not run concurrently with other calls. region_add, region_remove and
+ * peer_connect may be called from any thread; they can be slow (pinning memory). All other
+ * functions, unless noted, are called by the one thread that polls the driver.
  *
- * Errors: negative errno. ret_ parameters are written only on success.
+ * Functions return a negative errno on failure and write ret_ parameters only on success.
  */
 #pragma once
 
@@ -21,141 +21,151 @@
 #include "proto/layout.h"
 #include "proto/segment.h"
 
-struct driver; /* an open driver; each implementation begins its own struct with this one */
+struct driver; /* an open driver: the first member of each implementation's own struct */
 struct driver_region;
 struct driver_peer;
 struct driver_landing;
 struct driver_put;
 
-/* Memory of one region as this process has it mapped. */
+/* The memory of one region, as mapped in this process. */
 struct driver_memory {
     void *base;
     uint64_t length_bytes;
-    int fd; /* the memfd; the driver does not keep it */
+    int fd; /* the memfd, owned by the caller */
 };
 
-/* Called by the driver from within progress(), put_post() (a driver whose receiver is in the same
- * process), or never. */
+/* Callbacks. The driver calls them only from within progress(), or put_post() if the receiver is in
+ * the same process. */
 struct driver_events {
-    /* A put with a notification has landed: its data is visible. token: as given to landing_new().
-     */
+    /* The data of a put with a notification is visible. token: as passed to landing_new(). */
     void (*notified)(void *context, uint64_t token);
     /* Comes before peer_down(), once for each flow concerned. So many puts of this flow were done
      * here, and nobody knows whether they have landed: the last of what was put there may be
      * missing. Drivers whose puts are done when they have landed never call it. */
     void (*puts_lost)(void *context, struct driver_peer *peer, uint64_t flow, uint32_t count);
-    /* A peer cannot be reached any more (error: -EHOSTDOWN, -ENETDOWN): every put in flight to it
-     * has been or will be completed with that error. */
+    /* A peer has become unreachable (error: -EHOSTDOWN, -ENETDOWN). Every put in flight to it has
+     * been or will be completed with that error. */
     void (*peer_down)(void *context, struct driver_peer *peer, int error);
     void *context;
 };
 
 struct driver_config {
-    const char *provider; /* ofi: libfabric provider name ("tcp"); NULL: the best there is */
+    const char *provider; /* ofi: libfabric provider name ("tcp"); NULL: the best available */
     const char *address;  /* ofi: local address, host name or interface to bind to; NULL: any */
-    uint16_t port;        /* ofi: to listen on; 0: any that is free */
-    bool unprotected; /* ofi: also where anybody who reaches the port may talk to us; else -EPERM */
-    bool guarded;     /* ofi: only hosts that were admitted may connect, where that can be had */
-    const char *runtime_dir; /* a directory of the daemon's, for sockets and the like */
+    uint16_t port;        /* ofi: port to listen on; 0: any free port */
+    /* ofi: accept a provider without access control on its port; false: -EPERM for such a one */
+    bool unprotected;
+    bool guarded;            /* ofi: only admitted hosts may connect, if the provider supports it */
+    const char *runtime_dir; /* the daemon's directory for sockets */
     uint64_t segment_bytes;  /* size of a gathered piece; 0: the driver's default */
-    const char *board;       /* peach2: control socket of this node's board; NULL: there is none */
-    /* peach2: nodes of the sub-cluster; 0: as many as a sub-cluster can have */
-    uint32_t board_nodes;
-    /* peach2: cabled as one ring, or two; 0: as the number of nodes suggests */
-    uint32_t board_rings;
+    const char *board;       /* peach2: control socket of this node's board; NULL: no board */
+    uint32_t board_nodes;    /* peach2: nodes of the sub-cluster; 0: the maximum */
+    uint32_t board_rings;    /* peach2: cabled as 1 or 2 rings; 0: by the number of nodes */
 };
 
-/* What a probe finds, and what the cost model may take for granted. */
+/* Properties of a driver on this machine, as found by probe(). */
 struct driver_caps {
-    bool same_node; /* reaches the own node */
+    bool same_node; /* reaches this node */
     bool other_nodes;
-    bool subcluster;       /* but only those of the own sub-cluster */
-    bool single;           /* a device that only one instance can have */
-    bool strided;          /* moves block-stride layouts without gathering */
-    bool ordered;          /* puts of one flow to one peer land in the order they were posted */
-    bool unprotected;      /* whoever reaches its port may talk to it */
-    uint32_t inline_bytes; /* contiguous puts of at most so many bytes are done before they land,
-                              and may land after longer ones that were posted later */
-    uint32_t peers_max;    /* 0: no limit */
-    char detail[64];       /* for people: "tcp;ofi_rxm over lo" */
+    bool subcluster;  /* other nodes: only those of the same sub-cluster */
+    bool single;      /* the device supports only one instance */
+    bool ordered;     /* puts of one flow to one peer complete remotely in the order of posting */
+    bool unprotected; /* its port has no access control */
+    /* Contiguous puts of at most this size complete before their remote completion, and longer puts
+     * that were posted later may overtake them. */
+    uint32_t inline_bytes;
+    char detail[64]; /* for display: "tcp;ofi_rxm over lo" */
 };
 
-/* A cable of a network without switches; ends are places (below), ports letters for people. */
+/* A cable of a network without switches. */
 struct driver_cable {
-    unsigned places[2];
-    char ports[2];
-    bool in; /* and not unplugged, nor a board at an end of it gone */
+    unsigned places[2]; /* its ends: see driver_fabric_ops */
+    char ports[2];      /* letters, for display */
+    bool in;            /* plugged in, and the boards at both ends work */
 };
 
-/* How a driver that listens on a network can be reached, and what it has turned away. */
+/* The listening address of a driver, and what it has rejected. */
 struct driver_door {
-    char address[64]; /* "10.0.0.1:7081"; "": not of a kind that people would know */
+    char address[64]; /* "10.0.0.1:7081"; "": not an IP address */
     bool guarded;     /* only admitted hosts may connect */
     uint64_t forged;  /* completions and messages that no peer can have sent */
 };
 
-/* What this node's device has complained of, for people, and how often that was noticed. */
+/* An error reported by this node's device, for display, and how often it was seen. */
 struct driver_fault {
     char text[128];
     uint64_t count;
 };
 
-/* One start of a put. The owner embeds it; the driver uses it from put_post() until done() is
- * called. */
+/* One operation: a start of a put, or a flush. The owner embeds it. The driver uses it from
+ * put_post() or peer_flush() until it calls done(). */
 struct driver_op {
-    /* Called exactly once when the put has completed here: the source may be written again (status
-     * 0), or it failed. */
+    /* Called exactly once on local completion: the source may be written again (status 0), or the
+     * operation failed (negative errno). */
     void (*done)(struct driver_op *op, int status);
     uint32_t retries; /* counted by the driver */
-    /* set by the driver when its last descriptor was handed over (0: at once) */
+    /* set by the driver when its last descriptor was handed over (0: immediately) */
     uint64_t posted_ns;
-    /* likewise, by drivers that have cables(): how many it crosses; else left as it is, 0 */
-    uint32_t hops;
-    /* what the device said, set by the driver before done() with an error; 0: nothing. In words:
-     * driver_fault_text(). */
-    uint32_t fault;
-    void *driver_private[3]; /* the driver's while it has the op */
-    void *owner;             /* the owner's */
+    uint32_t hops;  /* set by drivers with a `fabric`: cables that it crosses */
+    uint32_t fault; /* set by the driver before done() with an error: see driver_fault_text() */
+    void *owner;    /* for use by the owner */
 };
 
-/* Where puts of one peer land. */
+/* The target of one peer's puts. */
 struct driver_landing_args {
-    struct driver_region *region; /* NULL: a notification alone */
+    struct driver_region *region; /* NULL: a notification without data */
     uint64_t offset_bytes;        /* of the layout's base in the region */
-    const struct layout *layout;  /* checked, and known to fit; must live as long as the landing */
+    const struct layout *layout;  /* checked; must outlive the landing */
     bool notify;
-    uint64_t token; /* handed to notified() */
+    uint64_t token; /* passed to notified() */
 };
 
 struct driver_put_args {
     struct driver_peer *peer;
-    /* puts of different flows need no order: a long one does not hold up the others' */
+    /* puts of different flows are not ordered, and a long one does not delay other flows */
     uint64_t flow;
-    struct driver_region *region; /* source; NULL: a notification alone */
+    struct driver_region *region; /* source; NULL: a notification without data */
     uint64_t offset_bytes;
-    const struct layout *layout; /* as above */
-    const void *landing;         /* the blob of the receiver's landing */
+    const struct layout *layout; /* checked; must outlive the put */
+    const void *landing;         /* the blob from the receiver's landing_new() */
     size_t landing_bytes;
-    const struct layout *target_layout; /* the receiver's, for drivers that write it themselves */
+    const struct layout *target_layout; /* for drivers whose sender writes the target layout */
 };
 
 struct driver_put_info {
-    uint32_t descriptors; /* that one start costs */
-    bool gathered;        /* packed on the way */
+    uint32_t descriptors; /* per start */
+    bool gathered;        /* packed in transit */
+};
+
+/* Networks without switches. A place is a node's position in the sub-cluster, counted from 0. Any
+ * thread. */
+struct driver_fabric_ops {
+    unsigned (*place)(const struct driver *driver); /* this node's */
+    /* Whether a path to the place exists, as far as this node knows. */
+    bool (*reaches)(const struct driver *driver, unsigned place);
+    /* Cables on the current path to the place; 0: it is this node's place, or no path exists. */
+    unsigned (*hops)(const struct driver *driver, unsigned place);
+    unsigned (*cables)(const struct driver *driver, struct driver_cable *ret_cables, unsigned max);
+    unsigned (*faults)(const struct driver *driver, struct driver_fault *ret_faults, unsigned max);
+    /* A landing blob for put_prepare() for `bytes` bytes of scratch memory in the peer's device, to
+     * measure the path to it. Returns the size of the blob, or -EMSGSIZE: the scratch memory is
+     * smaller. */
+    int (*scratch_landing)(struct driver *driver, struct driver_peer *peer, uint64_t bytes,
+                           void *ret_blob);
 };
 
 struct driver_ops {
     const char *name;
     enum rail rail;
 
-    /* Whether this driver can work on this machine: 0, or -ENODEV and the like. Cheap; opens
+    /* Whether this driver can work on this machine: 0, -ENODEV or another error. Cheap; opens
      * nothing. */
     int (*probe)(const struct driver_config *config, struct driver_caps *ret_caps);
     int (*open)(const struct driver_config *config, const struct driver_events *events,
                 struct driver **ret_driver);
-    /* Everything that was made from it has been released. */
+    /* All objects made from the driver must have been released. */
     void (*close)(struct driver *driver);
-    /* This instance's own address, for peer_connect() elsewhere: bytes written, at most
+    /* Writes this instance's address, for peer_connect() elsewhere. Returns its size, at most
      * ADDRESS_MAX_BYTES. */
     int (*address)(struct driver *driver, void *ret_address);
 
@@ -163,68 +173,56 @@ struct driver_ops {
                       struct driver_region **ret_region);
     void (*region_remove)(struct driver *driver, struct driver_region *region);
 
-    /* Lazy: may return before a connection stands; then the first put makes it. */
+    /* Can return before the connection is established; the first put then establishes it. */
     int (*peer_connect)(struct driver *driver, const void *address, size_t address_bytes,
                         struct driver_peer **ret_peer);
-    /* No put is in flight and none is prepared. */
+    /* No put to the peer may be prepared or in flight. */
     void (*peer_disconnect)(struct driver *driver, struct driver_peer *peer);
-    /* The owner knows that the peer is gone (its heartbeats have stopped): the next progress()
-     * completes every put in flight to it with this error, further ones are refused with it.
-     * peer_down() is not called. What is left to do with it is peer_disconnect(), which then also
-     * frees what this instance keeps for the peer's puts to us. */
+    /* The owner has detected that the peer is gone (its heartbeats have stopped). The next
+     * progress() completes every put in flight to it with this error; further puts are refused with
+     * it. peer_down() is not called. The only call allowed afterwards is peer_disconnect(), which
+     * then also frees the resources for the peer's puts to this instance. */
     void (*peer_fail)(struct driver *driver, struct driver_peer *peer, int error);
 
-    /* Receiver: prepare for puts, and say in a blob (at most LANDING_MAX_BYTES) what the sender has
-     * to know. */
+    /* Receiver: prepares a target for puts. The blob, at most LANDING_MAX_BYTES, describes it to
+     * the sender. */
     int (*landing_new)(struct driver *driver, const struct driver_landing_args *args,
                        struct driver_landing **ret_landing, void *ret_blob, size_t *ret_blob_bytes);
     void (*landing_free)(struct driver *driver, struct driver_landing *landing);
 
-    /* Sender: compile one put. Fails with -EMSGSIZE when the two layouts' sizes differ. */
+    /* Sender: compiles one put. -EMSGSIZE: the sizes of the two layouts differ. */
     int (*put_prepare)(struct driver *driver, const struct driver_put_args *args,
                        struct driver_put **ret_put, struct driver_put_info *ret_info);
     void (*put_release)(struct driver *driver, struct driver_put *put);
-    /* Starts it. 0: done() will be called (perhaps already was); -EAGAIN: nothing happened, try
-     * again after progress(). A put is started again only after its done(). */
+    /* Starts a put. 0: done() will be or has been called; -EAGAIN: not started, try again after
+     * progress(). A put may be started again only after its done(). */
     int (*put_post)(struct driver *driver, struct driver_put *put, struct driver_op *op);
 
-    /* done() is called when every put to the peer that is done here has landed there: its data is
-     * in place, its notification has been raised. Before a landing may be freed whose sender has
-     * completed its puts, for one. 0, -EAGAIN (nothing happened, try again after progress()), or
-     * why the peer cannot be asked; done() gets -ETIMEDOUT when it does not answer. */
+    /* Calls done() on the remote completion of all puts to the peer that have completed locally:
+     * their data is visible and their notifications have been raised. Needed, for example, before a
+     * receiver may free a landing. Returns 0, -EAGAIN (try again after progress()), or why the peer
+     * cannot be reached. done() gets -ETIMEDOUT if the peer does not reply. */
     int (*peer_flush)(struct driver *driver, struct driver_peer *peer, struct driver_op *op);
 
-    /* Moves everything on, at most about `budget` pieces: how many it moved (0: nothing to do), or
-     * negative: this driver is broken. */
+    /* Advances all operations by at most about `budget` pieces. Returns the number of pieces (0: no
+     * work), or a negative errno if the driver is broken. */
     int (*progress)(struct driver *driver, unsigned budget);
-    /* A descriptor that becomes readable when there is work after arm(), or -1: never (progress
-     * does nothing). */
+    /* A descriptor that becomes readable when there is work after arm(), or -1: work never arrives
+     * by itself. */
     int (*event_fd)(struct driver *driver);
-    /* Before sleeping on event_fd: 0, or -EAGAIN: there is work already, do not sleep. */
+    /* Call before sleeping on event_fd. 0, or -EAGAIN: work is pending, do not sleep. */
     int (*arm)(struct driver *driver);
 
-    /* Drivers that listen on a network; NULL in others. Any thread. */
+    /* The next three only in drivers that listen on a network; else NULL. Any thread. */
     void (*door)(const struct driver *driver, struct driver_door *ret_door);
-    /* The host of the instance with this address may connect from now on, or not any more; as often
-     * not as it may. Where nobody is kept out nothing happens. */
+    /* Allows (come) or no longer allows the host of the instance with this address to connect.
+     * Calls are counted: as many with `come` false as with true withdraw it. No effect unless
+     * guarded. */
     int (*admit)(struct driver *driver, const void *address, size_t address_bytes, bool come);
-    /* Nobody may connect for now; connections that stand are left alone. */
+    /* Refuses all new connections while shut; existing connections stay. */
     void (*shut)(struct driver *driver, bool shut);
 
-    /* Networks without switches; NULL in others. Any thread; places are counted from 0 within the
-     * sub-cluster. */
-    unsigned (*place)(const struct driver *driver); /* our own */
-    /* Whether a way leads there, as far as is known here. */
-    bool (*reaches)(const struct driver *driver, unsigned place);
-    /* Cables that what we put there crosses now; 0: none (our own place), or no way leads there. */
-    unsigned (*hops)(const struct driver *driver, unsigned place);
-    unsigned (*cables)(const struct driver *driver, struct driver_cable *ret_cables, unsigned max);
-    unsigned (*faults)(const struct driver *driver, struct driver_fault *ret_faults, unsigned max);
-    /* What put_prepare() takes for the landing of so many bytes in memory of the peer's device that
-     * is nobody's: to measure the way there. Bytes of the blob, or -EMSGSIZE: it is smaller than
-     * that. */
-    int (*scratch_landing)(struct driver *driver, struct driver_peer *peer, uint64_t bytes,
-                           void *ret_blob);
+    const struct driver_fabric_ops *fabric; /* NULL: not a network without switches */
 };
 
 struct driver {
@@ -232,10 +230,9 @@ struct driver {
     struct driver_events events;
 };
 
-/* Every driver that was built in, NULL at the end. */
+/* The built-in drivers, terminated by NULL. */
 extern const struct driver_ops *const drivers_all[];
 const struct driver_ops *driver_find(const char *name);
 const struct driver_ops *driver_of_rail(enum rail rail);
-/* What the device of a rail meant by driver_op.fault; "": nothing. Also where that driver was not
- * built in. */
+/* Describes driver_op.fault of a rail; "" if it is 0. Works also if that driver is not built in. */
 void driver_fault_text(enum rail rail, uint32_t fault, char *ret_text, size_t text_bytes);

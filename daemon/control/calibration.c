@@ -39,7 +39,7 @@ static int measure(struct run *run, enum rail rail, struct cost_parameters *ret_
     struct calibrate_shared shared = {engine, engine_driver(engine, rail), run->own[rail]->peer,
                                       NULL};
     struct link *neighbour = run->neighbour[rail];
-    if (neighbour && shared.driver->ops->scratch_landing && link_connect(neighbour) == 0)
+    if (neighbour && shared.driver->ops->fabric && link_connect(neighbour) == 0)
         shared.neighbour = neighbour->peer;
     return calibrate_driver(driver_of_rail(rail), &run->config, &shared, ret_parameters);
 }

@@ -241,8 +241,8 @@ static int64_t prepare_landing(struct bench *bench, uint8_t blob[LANDING_MAX_BYT
         .token = bench->shared ? (uint64_t)(uintptr_t)&bench->landing : 0};
     size_t bytes;
     if (bench->far)
-        return bench->ops->scratch_landing(bench->sender.driver, bench->shared->neighbour,
-                                           bench->target->size_bytes, blob);
+        return bench->ops->fabric->scratch_landing(bench->sender.driver, bench->shared->neighbour,
+                                                   bench->target->size_bytes, blob);
     int r = bench->ops->landing_new(bench->receiver.driver, &args, &bench->prepared, blob, &bytes);
     return r < 0 ? r : (int64_t)bytes;
 }

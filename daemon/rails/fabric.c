@@ -40,23 +40,25 @@ static unsigned place_of(const struct tcad *tcad, uint32_t id)
 bool fabric_reaches(const struct tcad *tcad, enum rail rail, uint32_t node)
 {
     const struct driver *driver = engine_driver(tcad->engine, rail);
-    return !driver || !driver->ops->reaches || driver->ops->reaches(driver, place_of(tcad, node));
+    return !driver || !driver->ops->fabric ||
+           driver->ops->fabric->reaches(driver, place_of(tcad, node));
 }
 
 unsigned fabric_hops(const struct tcad *tcad, enum rail rail, uint32_t node)
 {
     const struct driver *driver = engine_driver(tcad->engine, rail);
-    return driver && driver->ops->hops ? driver->ops->hops(driver, place_of(tcad, node)) : 0;
+    return driver && driver->ops->fabric ? driver->ops->fabric->hops(driver, place_of(tcad, node))
+                                         : 0;
 }
 
 int fabric_neighbour(const struct tcad *tcad, enum rail rail)
 {
     struct driver_cable cables[CABLES_MAX];
     const struct driver *driver = engine_driver(tcad->engine, rail);
-    if (!driver || !driver->ops->cables)
+    if (!driver || !driver->ops->fabric)
         return -1;
-    const unsigned own = driver->ops->place(driver),
-                   count = driver->ops->cables(driver, cables, CABLES_MAX);
+    const unsigned own = driver->ops->fabric->place(driver),
+                   count = driver->ops->fabric->cables(driver, cables, CABLES_MAX);
     for (unsigned i = 0; i < count; i++) {
         const unsigned *ends = cables[i].places, far = ends[0] == own ? ends[1] : ends[0];
         const struct cluster_node *node = node_at(tcad, far);
@@ -70,15 +72,15 @@ int fabric_check(const struct tcad *tcad, char *text, size_t text_bytes)
 {
     for (int rail = 1; rail < RAIL_COUNT; rail++) {
         const struct driver *driver = engine_driver(tcad->engine, rail);
-        if (!driver || !driver->ops->place ||
-            driver->ops->place(driver) == place_of(tcad, tcad->node))
+        if (!driver || !driver->ops->fabric ||
+            driver->ops->fabric->place(driver) == place_of(tcad, tcad->node))
             continue;
         snprintf(
             text, text_bytes,
             "rail %s: our board says that it is number %u of its sub-cluster, and by the cluster "
             "file this node is number %u: "
             "give each board the place that its node has there (tca-peach2 --node), counted from 0",
-            rail_name(rail), driver->ops->place(driver), place_of(tcad, tcad->node));
+            rail_name(rail), driver->ops->fabric->place(driver), place_of(tcad, tcad->node));
         return -EPROTO;
     }
     return 0;
@@ -90,8 +92,9 @@ static json_t *boards(const struct tcad *tcad, const struct driver *driver)
     json_t *list = json_array();
     for (unsigned place = 0; (node = node_at(tcad, place)); place++)
         json_array_append_new(
-            list, json_pack("{s:I, s:i, s:s}", "node", (json_int_t)node->id, "place", (int)place,
-                            "state", driver->ops->reaches(driver, place) ? "up" : "cut off"));
+            list,
+            json_pack("{s:I, s:i, s:s}", "node", (json_int_t)node->id, "place", (int)place, "state",
+                      driver->ops->fabric->reaches(driver, place) ? "up" : "cut off"));
     return list;
 }
 
@@ -100,9 +103,9 @@ json_t *fabric_cut_off(const struct tcad *tcad, enum rail rail)
     const struct driver *driver = engine_driver(tcad->engine, rail);
     const struct cluster_node *node;
     json_t *list = json_array();
-    for (unsigned place = 0; driver && driver->ops->reaches && (node = node_at(tcad, place));
+    for (unsigned place = 0; driver && driver->ops->fabric && (node = node_at(tcad, place));
          place++)
-        if (!driver->ops->reaches(driver, place))
+        if (!driver->ops->fabric->reaches(driver, place))
             json_array_append_new(list, json_string(node->name));
     return list;
 }
@@ -111,7 +114,7 @@ static json_t *cables(const struct tcad *tcad, const struct driver *driver)
 {
     struct driver_cable cables[CABLES_MAX];
     json_t *list = json_array();
-    unsigned count = driver->ops->cables(driver, cables, CABLES_MAX);
+    unsigned count = driver->ops->fabric->cables(driver, cables, CABLES_MAX);
     for (unsigned i = 0; i < count; i++) {
         const struct cluster_node *from = node_at(tcad, cables[i].places[0]),
                                   *to = node_at(tcad, cables[i].places[1]);
@@ -130,7 +133,7 @@ static json_t *faults(const struct driver *driver)
 {
     struct driver_fault faults[FAULTS_MAX];
     json_t *list = json_array();
-    unsigned count = driver->ops->faults(driver, faults, FAULTS_MAX);
+    unsigned count = driver->ops->fabric->faults(driver, faults, FAULTS_MAX);
     for (unsigned i = 0; i < count; i++)
         json_array_append_new(list, json_pack("{s:s, s:I}", "text", faults[i].text, "count",
                                               (json_int_t)faults[i].count));
@@ -142,7 +145,7 @@ json_t *fabric_document(const struct tcad *tcad)
     json_t *list = json_array();
     for (int rail = 1; rail < RAIL_COUNT; rail++) {
         const struct driver *driver = engine_driver(tcad->engine, rail);
-        if (driver && driver->ops->cables)
+        if (driver && driver->ops->fabric)
             json_array_append_new(list,
                                   json_pack("{s:s, s:s, s:o, s:o, s:o}", "rail", rail_name(rail),
                                             "shape", engine_driver_caps(tcad->engine, rail)->detail,

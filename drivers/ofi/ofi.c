@@ -24,7 +24,6 @@ static int ofi_probe(const struct driver_config *config, struct driver_caps *ret
         .ordered = ofi_info_ordered(info),
         .inline_bytes = OFI_INLINE_BYTES,
         .unprotected = ofi_info_unprotected(info),
-        .peers_max = OFI_LINKS_MAX,
     };
     snprintf(ret_caps->detail, sizeof(ret_caps->detail), "%s over %s", info->fabric_attr->prov_name,
              info->domain_attr->name);

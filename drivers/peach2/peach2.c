@@ -22,7 +22,6 @@ static int peach2_probe(const struct driver_config *config, struct driver_caps *
         .other_nodes = true,
         .subcluster = true,
         .single = true,
-        .strided = true,
         .ordered = true,
     };
     if (topology.rings == 1)
@@ -43,6 +42,15 @@ static int peach2_address(struct driver *driver, void *ret_address)
     memcpy(ret_address, &address, sizeof(address));
     return sizeof(address);
 }
+
+static const struct driver_fabric_ops fabric_ops = {
+    .place = peach2_place,
+    .reaches = peach2_reaches,
+    .hops = peach2_hops_to,
+    .cables = peach2_cables,
+    .faults = peach2_faults,
+    .scratch_landing = peach2_scratch_landing,
+};
 
 const struct driver_ops peach2_driver_ops = {
     .name = "peach2",
@@ -65,10 +73,5 @@ const struct driver_ops peach2_driver_ops = {
     .progress = peach2_progress,
     .event_fd = peach2_event_fd,
     .arm = peach2_arm,
-    .place = peach2_place,
-    .reaches = peach2_reaches,
-    .hops = peach2_hops_to,
-    .cables = peach2_cables,
-    .faults = peach2_faults,
-    .scratch_landing = peach2_scratch_landing,
+    .fabric = &fabric_ops,
 };

@@ -1,7 +1,6 @@
 /*
- * The shm driver: regions are memory that this process has mapped, a put is a copy. A landing is
- * good only inside the process (and the driver instance) that made it; the blob of another one is
- * -ESTALE.
+ * The shm driver: regions are memory mapped in this process, and a put is a copy. A landing is
+ * valid only in the driver instance that made it; the blob of another instance is -ESTALE.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +15,6 @@ static int shm_probe(const struct driver_config *config, struct driver_caps *ret
 {
     *ret_caps = (struct driver_caps){
         .same_node = true,
-        .strided = true,
         .ordered = true,
     };
     snprintf(ret_caps->detail, sizeof(ret_caps->detail), "load and store");
@@ -49,7 +47,7 @@ static void shm_close(struct driver *driver)
     free(shm);
 }
 
-/* There is nothing to say: both ends are here. */
+/* Empty: both ends are in this process. */
 static int shm_address(struct driver *driver, void *ret_address)
 {
     return 0;
@@ -114,7 +112,7 @@ static int shm_landing_new(struct driver *driver, const struct driver_landing_ar
     }
     memcpy(ret_blob, &blob, sizeof(blob));
     *ret_blob_bytes = sizeof(blob);
-    *ret_landing = (struct driver_landing *)driver; /* all there is to know is in the blob */
+    *ret_landing = (struct driver_landing *)driver; /* the blob has all the data */
     return 0;
 }
 
@@ -122,7 +120,7 @@ static void shm_landing_free(struct driver *driver, struct driver_landing *landi
 {
 }
 
-/* Nobody but the caller can give it work. */
+/* Only the caller adds work. */
 static int shm_event_fd(struct driver *driver)
 {
     return -1;
