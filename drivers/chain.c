@@ -9,21 +9,21 @@ struct chain_slot {
     struct chain_step step;
     struct driver_op op;
     struct chain *chain;
-    bool refused; /* -EAGAIN at least once in this start */
+    bool refused; /* posting it returned -EAGAIN at least once in this start */
 };
 
 struct chain {
-    uint32_t next;      /* step to run */
-    uint32_t in_flight; /* puts that were posted and are not done */
+    uint32_t next;      /* index of the step to run */
+    uint32_t in_flight; /* operations that were posted and are not done */
     uint32_t step_count;
-    uint32_t tail; /* behind the last put and the last wait: what follows only asks about them */
+    uint32_t tail; /* index after the last put or wait; later steps only wait for these */
     bool running;
-    bool refused;   /* some slot was */
-    int lost;       /* what a wait fails with whose notifier is gone */
-    int hurry;      /* 0, or what a start fails with that would have to wait */
-    int error;      /* the first of this start; no step is posted after it */
-    uint32_t fault; /* what the device said of it */
-    int result;     /* of the last start: what chain_run() says once it is over */
+    bool refused;   /* a slot was refused */
+    int lost;       /* error of a wait whose notifier is gone */
+    int hurry;      /* 0, or the error of a start that would have to wait */
+    int error;      /* first error of this start; no step is posted after it */
+    uint32_t fault; /* driver_op.fault of that error */
+    int result;     /* of the last start: the result of chain_run() after its end */
     struct chain_slot slots[];
 };
 
@@ -33,7 +33,7 @@ static __attribute__((cold)) void note_failure(struct chain *chain, struct drive
         chain->error = error;
         chain->fault = op->fault;
     }
-    op->fault = 0; /* another failure may have none */
+    op->fault = 0; /* drivers set it only with some errors */
 }
 
 static void put_done(struct driver_op *op, int status)
@@ -88,15 +88,15 @@ static int post_other(const struct chain_step *step, struct driver_op *op)
     return step->flush.driver->ops->peer_flush(step->flush.driver, step->flush.peer, op);
 }
 
-/* 0, or -EAGAIN: not now. Any other failure ends the chain. */
+/* Posts a step. 0, or -EAGAIN: try again later. Any other error ends the chain. */
 static inline int post(struct chain *chain, struct chain_slot *slot)
 {
     const struct chain_step *step = &slot->step;
 
     if (step->fence && chain->in_flight > 0)
         return -EAGAIN;
-    slot->op.retries = 0; /* a driver that says -EAGAIN has counted nothing */
-    chain->in_flight++;   /* done() may come before put_post() returns */
+    slot->op.retries = 0; /* drivers count no retries before -EAGAIN */
+    chain->in_flight++;   /* done() may be called before put_post() returns */
     int r = __builtin_expect(step->kind == CHAIN_PUT, 1)
                 ? step->put.driver->ops->put_post(step->put.driver, step->put.put, &slot->op)
                 : post_other(step, &slot->op);
@@ -134,7 +134,8 @@ static bool is_gone(const struct chain_step *step)
     return step->gone && atomic_load_explicit(step->gone, memory_order_relaxed);
 }
 
-/* At a wait whose notifications have not arrived: whether they may still do so. */
+/* Whether to go on waiting for notifications that have not arrived. If not, sets the chain's
+ * error. */
 static __attribute__((noinline)) bool may_wait(struct chain *chain, const struct chain_step *step)
 {
     int error = chain->hurry;

@@ -5,10 +5,9 @@
 enum {
     SMALL_BYTES = 64 << 10,
     LARGE_BYTES = 4 << 20
-}; /* what the two bandwidths were measured with */
+}; /* put sizes with which the two bandwidths are measured */
 
-/* Between the two sizes the time of a byte goes over from one to the other with the logarithm of
- * the size. */
+/* Between the two sizes, interpolates the time per byte over the logarithm of the size. */
 static double bytes_per_ns(const struct cost_parameters *parameters, uint64_t bytes)
 {
     if (bytes <= SMALL_BYTES)

@@ -1,5 +1,5 @@
-/* The cost table as text: "rail.seat.parameter = value", six lines for each rail and seat that was
- * measured, and "ways.parameter = value", five lines or none. */
+/* The cost table as text: six lines "rail.seat.parameter = value" for each measured rail and seat,
+ * and all or no lines "ways.parameter = value". */
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -18,7 +18,7 @@
 static const struct {
     const char *name;
     size_t offset;
-    double least; /* greater than 0 means: and not 0 */
+    double least;
 } fields[] = {
     {"latency_ns", offsetof(struct cost_parameters, latency_ns), 0},
     {"hop_ns", offsetof(struct cost_parameters, hop_ns), 0},
@@ -30,7 +30,7 @@ static const struct {
 enum { FIELDS = sizeof(fields) / sizeof(fields[0]), ALL_FIELDS = (1 << FIELDS) - 1 };
 
 struct seen {
-    unsigned at[RAIL_COUNT][SEAT_COUNT]; /* a bit for each field */
+    unsigned at[RAIL_COUNT][SEAT_COUNT]; /* one bit per field */
     unsigned ways;
 };
 enum { ALL_WAYS = (1 << WAY_COST_FIELDS) - 1 };
@@ -58,9 +58,9 @@ static const char *read_way(const char *name, const char *number, struct cost_ta
     while (field < WAY_COST_FIELDS && strcmp(way_cost_fields[field].name, name) != 0)
         field++;
     if (field == WAY_COST_FIELDS)
-        return "unknown parameter of the ways";
+        return "unknown parameter of the copy modes";
     if (seen->ways & 1u << field)
-        return "parameter given twice";
+        return "duplicate parameter";
     if (!read_number(number, &value))
         return "not a number";
     if (!way_cost_valid(field, value))
@@ -70,7 +70,7 @@ static const char *read_way(const char *name, const char *number, struct cost_ta
     return NULL;
 }
 
-/* Takes one line of the file: NULL, or what is wrong with it. */
+/* Parses one line of the file. NULL, or a text that names the fault. */
 static const char *read_line(const char *line, struct cost_table *table, struct seen *seen)
 {
     char rail_text[32], seat_text[32], field_text[32];
@@ -80,7 +80,7 @@ static const char *read_line(const char *line, struct cost_table *table, struct 
     if (sscanf(line, " %31[a-z0-9_].%31[a-z0-9_].%31[a-z0-9_] = %n", rail_text, seat_text,
                field_text, &used) != 3 ||
         used == 0)
-        return "not of the form rail.seat.parameter = value";
+        return "not a line of the form rail.seat.parameter = value";
 
     enum rail rail = rail_from_name(rail_text);
     enum seat seat = seat_from_name(seat_text);
@@ -94,7 +94,7 @@ static const char *read_line(const char *line, struct cost_table *table, struct 
     if (field == FIELDS)
         return "unknown parameter";
     if (seen->at[rail][seat] & 1u << field)
-        return "parameter given twice";
+        return "duplicate parameter";
 
     double value;
     if (!read_number(line + used, &value))
@@ -111,12 +111,12 @@ static const char *finish_table(struct cost_table *table, const struct seen *see
     for (int rail = 0; rail < RAIL_COUNT; rail++) {
         for (int seat = 0; seat < SEAT_COUNT; seat++) {
             if (seen->at[rail][seat] != 0 && seen->at[rail][seat] != ALL_FIELDS)
-                return "some parameters of a rail are missing";
+                return "parameters of a rail are missing";
             table->at[rail][seat].valid = seen->at[rail][seat] == ALL_FIELDS;
         }
     }
     if (seen->ways != 0 && seen->ways != ALL_WAYS)
-        return "some parameters of the ways are missing";
+        return "parameters of the copy modes are missing";
     table->ways_valid = seen->ways == ALL_WAYS;
     return NULL;
 }
@@ -139,11 +139,11 @@ static const char *read_file(FILE *file, struct cost_table *table, unsigned *lin
         if (why)
             return why;
     }
-    return ferror(file) ? "cannot be read" : finish_table(table, &seen);
+    return ferror(file) ? "read error" : finish_table(table, &seen);
 }
 
-/* Numbers with a point, whatever locale the application has set. (locale_t)0 when there is no
- * memory. */
+/* Switches to the C locale, so that numbers have a decimal point whatever locale the application
+ * has set. (locale_t)0: out of memory. */
 static locale_t use_c_locale(locale_t *ret_before)
 {
     locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -237,7 +237,7 @@ int cost_write(const char *path, const struct cost_table *table)
     char *temporary;
     struct stat there;
     if (lstat(path, &there) == 0 && !S_ISREG(there.st_mode))
-        return -EEXIST; /* a device or a link of that name is not ours to replace */
+        return -EEXIST; /* do not replace a device or a link */
     if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
         return -ENOMEM;
     int r = 0, fd = mkostemp(temporary, O_CLOEXEC);

@@ -7,8 +7,8 @@ static bool same_flow(const struct flow_put *a, const struct flow_put *b)
     return a->peer == b->peer && a->flow == b->flow;
 }
 
-/* The first of a flow that stands before this put's flow in the ring; NULL: nothing of that flow
- * waits. */
+/* The head of the flow before this put's flow in the ring; NULL: this put's flow has no waiting
+ * puts. */
 static struct flow_put *before(const struct flows *flows, const struct flow_put *put)
 {
     struct flow_put *at = flows->served;
@@ -44,7 +44,8 @@ void flows_push(struct flows *flows, struct flow_put *put)
     flows->served = put;
 }
 
-/* The first of the flow after `at`: the next one of the flow takes its place. */
+/* Removes the head of the flow after `at`. The second put of that flow, if any, becomes its
+ * head. */
 static void remove_first(struct flows *flows, struct flow_put *at)
 {
     struct flow_put *first = at->next_flow, *second = first->next;

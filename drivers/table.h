@@ -1,4 +1,4 @@
-/* The tables of the drivers, for the two lists of drivers_all[]. */
+/* The drivers' tables of operations, for the two definitions of drivers_all[]. */
 #pragma once
 
 #include "drivers/driver.h"

@@ -1,4 +1,4 @@
-/* What is built into tcad. */
+/* The drivers of tcad. */
 #include "drivers/table.h"
 
 const struct driver_ops *const drivers_all[] = {&shm_driver_ops, &peach2_driver_ops,

@@ -1,4 +1,4 @@
-/* What is built into libtca. */
+/* The drivers of libtca. */
 #include "drivers/table.h"
 
 const struct driver_ops *const drivers_all[] = {&shm_driver_ops, NULL};

@@ -1,4 +1,4 @@
-/* Which set of kernels runs here. */
+/* Selects the set of kernels for this processor. */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static bool runs_here(const char *name)
 
 static _Atomic(const struct copy_kernels *) chosen;
 
-/* Two threads that come here at once find the same. */
+/* Concurrent callers choose the same set. */
 const struct copy_kernels *copy_kernels(void)
 {
     const struct copy_kernels *set = atomic_load_explicit(&chosen, memory_order_relaxed);

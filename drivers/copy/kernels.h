@@ -1,9 +1,9 @@
 /*
- * The loops that move bytes, and which of them this processor has.
+ * The loops that move bytes, and their selection for this processor.
  *
- * The same sources are compiled once for each instruction set; copy_kernels() is the best set that
- * runs here. Source and target may overlap (both are a user's): the bytes are then unspecified, and
- * nothing else happens. No kernel touches a byte outside the blocks that it was given.
+ * The sources are compiled once for each instruction set; copy_kernels() returns the best set that
+ * this processor supports. If source and target overlap, the bytes are unspecified, with no other
+ * effect. No kernel touches a byte outside the blocks that it was given.
  */
 #pragma once
 
@@ -13,16 +13,16 @@
 /* `rows` times `count` blocks of block_bytes; strides of any sign. */
 struct copy_nest {
     uint64_t block_bytes;
-    uint64_t count; /* the inner loop */
+    uint64_t count; /* iterations of the inner loop */
     int64_t target_stride_bytes;
     int64_t source_stride_bytes;
-    uint64_t rows; /* the outer one */
+    uint64_t rows; /* iterations of the outer loop */
     int64_t target_row_bytes;
     int64_t source_row_bytes;
 };
 typedef void copy_nest_kernel(uint8_t *target, const uint8_t *source, const struct copy_nest *nest);
 
-/* Blocks at places of their own. A side without places is packed. */
+/* Blocks at arbitrary offsets. A side without offsets (NULL) is packed. */
 struct copy_list {
     const int32_t *target_places; /* relative to the side's base */
     const int32_t *source_places;
@@ -46,15 +46,14 @@ typedef void copy_list_kernel(uint8_t *target, const uint8_t *source, const stru
 
 struct copy_kernels {
     const char *name;
-    /* the kernel for this shape; the nest may still have fewer rows, or blocks in a row, when it
-     * runs */
+    /* The kernel for this shape. It may be run with fewer rows or blocks per row. */
     copy_nest_kernel *(*nest)(const struct copy_nest *nest);
-    /* For rows that share lines of the target while blocks of a row share those of the source;
-     * NULL: none for that size. */
+    /* For rows that share cache lines of the target while the blocks of a row share those of the
+     * source; NULL: no such kernel for this block size. */
     copy_nest_kernel *(*nest_transpose)(const struct copy_nest *nest);
     copy_list_kernel *(*list)(const struct copy_list *list);
-    /* The same with stores past the caches; NULL when that is nothing for this shape. stream_end()
-     * behind the last. */
+    /* The same with streaming stores; NULL: not worthwhile for this shape. Call stream_end() after
+     * the last. */
     copy_nest_kernel *(*nest_stream)(const struct copy_nest *nest);
     copy_list_kernel *(*list_stream)(const struct copy_list *list);
     void (*stream)(uint8_t *target, const uint8_t *source, uint64_t bytes);
@@ -62,8 +61,8 @@ struct copy_kernels {
 };
 
 const struct copy_kernels *copy_kernels(void);
-/* For tests and measurements: from now on that set for new programs. False when the processor lacks
- * it. */
+/* For tests and measurements: selects the set for new programs. False: this processor does not
+ * support it. */
 bool copy_kernels_use(const char *name);
-/* The names there are, best first; NULL behind the last. */
+/* The names of the sets, best first; NULL after the last. */
 const char *copy_kernels_name(unsigned index);

@@ -2,7 +2,7 @@
 #include "drivers/copy/moves.h"
 #include "drivers/copy/variant.h"
 
-/* Places of block i on each side, by which of the sides are packed. */
+/* The offset of block i on a side that is listed or packed. */
 #define LISTED(side) side##_places[i]
 #define PACKED(side) ((int64_t)(i * block))
 
@@ -43,7 +43,7 @@ LISTS(pair_16, MOVE_PAIR_16)
 LISTS(pair_32, MOVE_PAIR_32)
 LISTS(any, MOVE_ANY)
 
-/* Blocks of many lengths. */
+/* Blocks of various lengths. */
 static void mixed(uint8_t *target, const uint8_t *source, const struct copy_list *list,
                   uint64_t first, uint64_t count)
 {

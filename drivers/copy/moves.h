@@ -1,5 +1,5 @@
-/* Moves of a few bytes, for the kernels. Compiled for each instruction set: vectors wider than the
- * processor's become several of its own. */
+/* Moves of a few bytes, for the kernels. Compiled for each instruction set; the compiler splits
+ * vectors that are wider than the processor's. */
 #pragma once
 
 #include <stdint.h>
@@ -34,7 +34,7 @@ typedef struct {
         STORE(width, (to) + (bytes) - (width), tail_);                                             \
     } while (0)
 
-/* Any length that is not worth a call. */
+/* Moves that are too short for a function call. */
 static inline void move_bytes(uint8_t *to, const uint8_t *from, uint64_t bytes)
 {
     if (bytes >= 64) {

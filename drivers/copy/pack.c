@@ -1,4 +1,4 @@
-/* Between a layout and packed bytes. */
+/* Copies between a layout and packed bytes, without a compiled program. */
 #include "drivers/copy/copy.h"
 
 #include <string.h>
@@ -10,15 +10,15 @@ enum direction {
     UNPACK,
 };
 
-static inline void move(enum direction direction, uint8_t *place, uint8_t *packed, uint64_t bytes)
+static inline void move(enum direction direction, uint8_t *memory, uint8_t *packed, uint64_t bytes)
 {
     if (direction == PACK)
-        memmove(packed, place, bytes);
+        memmove(packed, memory, bytes);
     else
-        memmove(place, packed, bytes);
+        memmove(memory, packed, bytes);
 }
 
-static inline void move_blocks(enum direction direction, uint8_t *place,
+static inline void move_blocks(enum direction direction, uint8_t *memory,
                                const struct layout_strided *strided, uint8_t *packed,
                                uint64_t count)
 {
@@ -28,34 +28,34 @@ static inline void move_blocks(enum direction direction, uint8_t *place,
         nest.target_stride_bytes = (int64_t)nest.block_bytes;
         nest.source_stride_bytes = strided->stride_bytes;
         kernel = copy_kernels()->nest(&nest);
-        kernel(packed, place, &nest);
+        kernel(packed, memory, &nest);
     } else {
         nest.target_stride_bytes = strided->stride_bytes;
         nest.source_stride_bytes = (int64_t)nest.block_bytes;
         kernel = copy_kernels()->nest(&nest);
-        kernel(place, packed, &nest);
+        kernel(memory, packed, &nest);
     }
 }
 
-static inline void transfer_strided(enum direction direction, uint8_t *place,
+static inline void transfer_strided(enum direction direction, uint8_t *memory,
                                     const struct layout_strided *strided, uint64_t position,
                                     uint8_t *packed, uint64_t length)
 {
     const uint64_t block = strided->block_bytes;
     uint64_t inside = position % block;
-    place += strided->offset_bytes + (int64_t)(position / block) * strided->stride_bytes;
+    memory += strided->offset_bytes + (int64_t)(position / block) * strided->stride_bytes;
 
     if (inside > 0) {
         uint64_t rest = block - inside < length ? block - inside : length;
-        move(direction, place + inside, packed, rest);
-        place += strided->stride_bytes;
+        move(direction, memory + inside, packed, rest);
+        memory += strided->stride_bytes;
         packed += rest;
         length -= rest;
     }
     uint64_t whole = length / block;
-    move_blocks(direction, place, strided, packed, whole);
+    move_blocks(direction, memory, strided, packed, whole);
     if (length > whole * block)
-        move(direction, place + (int64_t)whole * strided->stride_bytes, packed + whole * block,
+        move(direction, memory + (int64_t)whole * strided->stride_bytes, packed + whole * block,
              length - whole * block);
 }
 

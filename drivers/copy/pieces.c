@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* A block of this length is worth an operation of its own. */
+/* A block of at least this length becomes an operation of its own. */
 enum { ALONE_BYTES = 64 << 10 };
 
 static int make_room(struct copy_pieces *pieces, uint64_t room)
@@ -43,13 +43,13 @@ void copy_pieces_deinit(struct copy_pieces *pieces)
     *pieces = (struct copy_pieces){0};
 }
 
-static bool is_near(uint64_t place, uint64_t base)
+static bool is_near(uint64_t offset, uint64_t base)
 {
-    return (int64_t)(place - base) == (int32_t)(place - base);
+    return (int64_t)(offset - base) == (int32_t)(offset - base);
 }
 
-/* The divisor of all lengths so far (0: there are none) and one more. Most are the same, or a power
- * of two and its multiples. */
+/* The greatest common divisor of a length and all previous ones (0: none yet). Fast for equal
+ * lengths and for multiples of a power of two. */
 static uint64_t common_divisor(uint64_t divisor, uint64_t length)
 {
     if (divisor == length ||
@@ -63,7 +63,7 @@ static uint64_t common_divisor(uint64_t divisor, uint64_t length)
     return length;
 }
 
-/* What a list will be like. */
+/* The properties of a list to be made. */
 struct plan {
     uint64_t pieces;
     uint64_t bytes;
@@ -72,9 +72,9 @@ struct plan {
     bool target_packed, source_packed;
 };
 
-/* As many pieces as fit into one list: places of 32 bits, from the first one on. Lists whose blocks
- * have one length have the faster kernels: a block that is twice or three times as long as the
- * others (neighbours that were merged) is cut up, unless too many are. */
+/* Plans a list of as many pieces as fit, with 32-bit offsets from the first one. Lists of equal
+ * blocks have faster kernels, so a block two or three times as long as the others (merged
+ * neighbours) is split, unless too many are. */
 static struct plan make_plan(const struct copy_piece *pieces, uint64_t count)
 {
     const uint64_t target = pieces->target, source = pieces->source;
@@ -109,11 +109,11 @@ static void fill_places(int32_t *places, const struct copy_piece *pieces, const 
     const uint64_t base = is_target ? pieces->target : pieces->source;
     uint64_t at = 0;
     for (uint64_t i = 0; i < plan->pieces; i++) {
-        uint64_t place = (is_target ? pieces[i].target : pieces[i].source) - base;
-        places[at++] = (int32_t)place;
+        uint64_t offset = (is_target ? pieces[i].target : pieces[i].source) - base;
+        places[at++] = (int32_t)offset;
         for (uint64_t inside = plan->block_bytes; inside < pieces[i].length && inside > 0;
              inside += plan->block_bytes)
-            places[at++] = (int32_t)(place + inside);
+            places[at++] = (int32_t)(offset + inside);
     }
 }
 

@@ -1,5 +1,4 @@
-/* Blocks that lie side by side in one body of a copy tree, on their way to become operations of it.
- */
+/* Sibling blocks in one body of a copy tree, before they become operations of it. */
 #pragma once
 
 #include "drivers/copy/tree.h"
@@ -13,11 +12,11 @@ struct copy_pieces {
     struct copy_piece *all;
     uint64_t count, room;
 };
-/* Appends one, or makes the last longer where both sides go on. 0 or -ENOMEM. */
+/* Appends a piece, or extends the last one if both sides are adjacent. 0 or -ENOMEM. */
 int copy_pieces_add(struct copy_pieces *pieces, uint64_t target, uint64_t source, uint64_t length);
-/* Room for so many more. 0 or -ENOMEM. */
+/* Makes room for `count` more. 0 or -ENOMEM. */
 int copy_pieces_reserve(struct copy_pieces *pieces, uint64_t count);
-/* As copy_pieces_add(), where there is room. */
+/* As copy_pieces_add(), into reserved room. */
 static inline void copy_pieces_put(struct copy_pieces *pieces, uint64_t target, uint64_t source,
                                    uint64_t length)
 {
@@ -27,8 +26,8 @@ static inline void copy_pieces_put(struct copy_pieces *pieces, uint64_t target, 
     else
         pieces->all[pieces->count++] = (struct copy_piece){target, source, length};
 }
-/* The pieces from *first on that go into one operation: a block or a list. Moves *first behind
- * them. The list's arrays are from malloc. 0 or -ENOMEM. */
+/* Makes one operation, a block or a list, of as many pieces from *first on as fit, and moves *first
+ * past them. The caller releases it with copy_op_deinit(). 0 or -ENOMEM. */
 int copy_pieces_op(const struct copy_pieces *pieces, uint64_t *first, struct copy_op *ret_op);
-void copy_pieces_clear(struct copy_pieces *pieces); /* keeps the room for the next */
+void copy_pieces_clear(struct copy_pieces *pieces); /* keeps the room */
 void copy_pieces_deinit(struct copy_pieces *pieces);

@@ -1,5 +1,4 @@
-/* A pair of layouts, compiled: once from one to the other, and each side from and to packed bytes.
- */
+/* Compiles two layouts: from one to the other, and each to or from packed bytes. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -8,24 +7,24 @@
 #include "drivers/copy/pieces.h"
 #include "drivers/copy/tree.h"
 
-/* Where two layouts have no loops in common, bytes go through so much memory that stays in the
- * first cache. */
-enum { BOUNCE_BYTES = 8 << 10 };
+/* Two layouts without common loops are copied through a staging buffer of this size, which stays in
+ * the first-level cache. */
+enum { STAGING_BYTES = 8 << 10 };
 
 struct copy_program {
     struct copy_tree pack;   /* source to packed */
     struct copy_tree unpack; /* packed to target */
-    struct copy_tree both;   /* from layout to layout; empty where one of them is packed */
-    /* How to run: `both`, or one of the others, with the packed side moved by that; NULL: through a
-     * bounce. */
+    struct copy_tree both;   /* from layout to layout; empty if one of them is packed */
+    /* The tree to run: `both`, or one of the others with its packed side moved by these offsets;
+     * NULL: through a staging buffer. */
     const struct copy_tree *run;
     int64_t target_offset_bytes;
     int64_t source_offset_bytes;
-    bool complete; /* pack and unpack are there, whatever run is */
+    bool complete; /* `pack` and `unpack` are both compiled */
     const struct copy_kernels *kernels;
 };
 
-/* A side that is packed, but for an offset. */
+/* Whether a side is packed, apart from an offset. */
 static bool is_packed(const struct layout *layout, int64_t *ret_offset)
 {
     struct layout_strided strided;
@@ -62,7 +61,7 @@ static int compile_packed(struct copy_program *program, const struct layout *tar
     return r;
 }
 
-/* What a program is good for, besides running. */
+/* The uses of a program, each including those before it. */
 enum uses { USE_RUN, USE_UNPACK, USE_ALL };
 
 static int compile(struct copy_program *program, const struct layout *target,
@@ -85,7 +84,7 @@ int copy_program_complete(struct copy_program *program, const struct layout *tar
     struct copy_pieces pieces = {0};
     if (program->complete)
         return 0;
-    copy_tree_deinit(&program->pack); /* of a try that failed, or of lesser use */
+    copy_tree_deinit(&program->pack); /* from a failed attempt, or only one of them */
     copy_tree_deinit(&program->unpack);
     int r = compile_packed(program, target, source, &pieces);
     copy_pieces_deinit(&pieces);
@@ -138,19 +137,19 @@ struct copy_program *copy_program_free(struct copy_program *program)
     return NULL;
 }
 
-/* The tree counts packed bytes from position 0: where the buffer would begin then. */
+/* Trees count packed bytes from position 0: the address that position 0 would have. */
 static uint8_t *packed_base(const void *buffer, uint64_t position_bytes)
 {
     return (uint8_t *)((uintptr_t)buffer - position_bytes);
 }
 
-static void run_bounce(const struct copy_program *program, const struct copy_kernels *stream,
+static void run_staged(const struct copy_program *program, const struct copy_kernels *stream,
                        uint8_t *target, const uint8_t *source, uint64_t position, uint64_t length)
 {
-    uint8_t bounce[BOUNCE_BYTES];
+    uint8_t staging[STAGING_BYTES];
     while (length > 0) {
-        uint64_t piece = length < BOUNCE_BYTES ? length : BOUNCE_BYTES;
-        uint8_t *packed = packed_base(bounce, position);
+        uint64_t piece = length < STAGING_BYTES ? length : STAGING_BYTES;
+        uint8_t *packed = packed_base(staging, position);
         copy_tree_run(&program->pack, NULL, packed, source, position, piece);
         copy_tree_run(&program->unpack, stream, target, packed, position, piece);
         position += piece;
@@ -165,7 +164,7 @@ static void run(const struct copy_program *program, const struct copy_kernels *s
         copy_tree_run(program->run, stream, target + program->target_offset_bytes,
                       source + program->source_offset_bytes, position, length);
     else
-        run_bounce(program, stream, target, source, position, length);
+        run_staged(program, stream, target, source, position, length);
 }
 
 void copy_program_run(const struct copy_program *program, void *target_base,

@@ -1,24 +1,24 @@
-/* Stores past the caches: lines that another processor holds need not be fetched from it first.
- * Only whole lines are stored so, what is left at both ends is stored as usual. */
+/* Streaming stores, which need not fetch a line that another core holds. Used for whole lines only;
+ * the bytes at both ends of a block are stored as usual. */
 #include "drivers/copy/moves.h"
 #include "drivers/copy/variant.h"
 
 enum {
     LINE = 64,
-    SHORT = 512, /* bytes of a block that is not all whole lines, from which on it pays */
+    SHORT = 512, /* blocks that are not whole lines must be at least this long to benefit */
 };
 
 #ifdef __x86_64__
 #include <emmintrin.h>
 
-/* Narrower stores fill the same line just as fast. */
+/* 16-byte stores fill a line as fast as wider ones. */
 static inline void stream_line(uint8_t *to, const uint8_t *from)
 {
     for (unsigned i = 0; i < LINE / 16; i++)
         _mm_stream_si128((__m128i *)to + i, _mm_loadu_si128((const __m128i *)from + i));
 }
 
-/* Such stores are not ordered with those that follow: with a notification, say. */
+/* Orders streaming stores before later stores, for example of a notification. */
 void copy_stream_end(void)
 {
     _mm_sfence();
@@ -53,8 +53,8 @@ void copy_stream(uint8_t *target, const uint8_t *source, uint64_t bytes)
     move_bytes(target, source, bytes);
 }
 
-/* Where the lines at both ends of a block are stored as usual, short blocks take up to three times
- * as long as without. */
+/* Short blocks with partial lines at their ends would take up to three times as long with streaming
+ * stores as without. */
 static inline void stream_block(uint8_t *to, const uint8_t *from, uint64_t bytes)
 {
     if (bytes >= SHORT || ((uintptr_t)to | bytes) % LINE == 0)

@@ -4,7 +4,7 @@
 #include "drivers/copy/moves.h"
 #include "drivers/copy/variant.h"
 
-/* Four blocks at a time: their loads do not wait for each other's stores. */
+/* Four blocks at a time, so that loads do not wait for the stores of other blocks. */
 #define ROW(LOAD_BLOCK, STORE_BLOCK, type)                                                         \
     do {                                                                                           \
         uint64_t left = count;                                                                     \
@@ -61,7 +61,7 @@
 #define LOAD_64(value, from) value = LOAD(64, from)
 #define STORE_64(to, value)  STORE(64, to, value)
 
-/* Blocks that one move does. */
+/* Blocks copied by one move. */
 #define SINGLE(width) NEST(single_##width, ROW(LOAD_##width, STORE_##width, word##width))
 SINGLE(1)
 SINGLE(2)
@@ -71,7 +71,7 @@ SINGLE(16)
 SINGLE(32)
 SINGLE(64)
 
-/* Blocks that two moves do, which overlap. */
+/* Blocks copied by two overlapping moves. */
 #define PAIR(width)                                                                                \
     struct pair_of_##width {                                                                       \
         word##width head, tail;                                                                    \
@@ -109,7 +109,7 @@ PAIR(64)
 NEST(medium, ROW_OF_LONG(move_bytes))
 NEST(large, ROW_OF_LONG(memmove))
 
-/* From here on the library's copy is faster. */
+/* From this size on, memmove() is faster. */
 enum { LARGE_BYTES = 2048 };
 
 copy_nest_kernel *copy_nest_choose(const struct copy_nest *nest)

@@ -1,7 +1,7 @@
-/* Nests whose two sides lie in opposite orders: rows are near each other in the target, blocks of a
- * row in the source. As many rows as share a line of the target are copied at once: each line of it
- * is written in one go, from as many streams of the source. (Square tiles are no faster, and slower
- * for small blocks; nor does prefetching help.) */
+/* Transposing nests: rows are adjacent in the target, the blocks of a row in the source. The rows
+ * that share a cache line of the target are copied together, so that each target line is written at
+ * once, from as many source streams. (Square tiles are not faster, and slower for small blocks;
+ * prefetching does not help either.) */
 #include <stddef.h>
 
 #include "drivers/copy/moves.h"

@@ -9,7 +9,7 @@ static uint64_t distance(int64_t stride)
     return stride < 0 ? -(uint64_t)stride : (uint64_t)stride;
 }
 
-/* A loop around a block: its iterations are the inner loop of the kernel. */
+/* Chooses the kernel of a loop around a block: its iterations become the kernel's inner loop. */
 static void choose_row(struct copy_op *loop, const struct copy_op *block)
 {
     loop->swapped = true;
@@ -26,14 +26,16 @@ static void choose_row(struct copy_op *loop, const struct copy_op *block)
     loop->loop.stream_kernel = copy_kernels()->nest_stream(&loop->loop.nest);
 }
 
-/* What a step costs, roughly: a part of a line, at most one line, at most one page. */
+/* Rough cost of a stride: proportional up to one cache line, then slightly growing up to one
+ * page. */
 static uint64_t step_cost(uint64_t bytes)
 {
     enum { LINE = 64, PAGE = 4096 };
     return (bytes < LINE ? bytes : LINE) * PAGE + (bytes < PAGE ? bytes : PAGE);
 }
 
-/* The loops may change places when both sides together then take the smaller steps more often. */
+/* Whether to swap the two loops, so that the inner one has the smaller strides, both sides
+ * together. */
 static bool is_better_swapped(const struct copy_op *outer, const struct copy_op *inner)
 {
     return step_cost(distance(outer->target_stride_bytes)) +
@@ -42,7 +44,8 @@ static bool is_better_swapped(const struct copy_op *outer, const struct copy_op 
                step_cost(distance(inner->source_stride_bytes));
 }
 
-/* Each of the two loops goes along the lines of another side. */
+/* Whether one loop walks along the cache lines of the target, and the other along those of the
+ * source. */
 static bool is_transpose(const struct copy_op *along_target, const struct copy_op *along_source)
 {
     enum { LINE = 64 };
@@ -72,7 +75,7 @@ static void set_plane(struct copy_op *outer, const struct copy_op *inner,
     };
 }
 
-/* A loop around a loop around a block. */
+/* Chooses the kernel of a loop around a loop around a block. */
 static void choose_plane(struct copy_op *outer, const struct copy_op *inner,
                          const struct copy_op *block)
 {

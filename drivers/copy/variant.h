@@ -1,5 +1,4 @@
-/* The sources of the kernels are compiled once for each instruction set: COPY_VARIANT is its name.
- */
+/* The kernels are compiled once for each instruction set, whose name is COPY_VARIANT. */
 #pragma once
 
 #include "drivers/copy/kernels.h"

@@ -8,7 +8,7 @@ static uint32_t op_end(const struct layout *layout, uint32_t op)
     return op + 1 + (layout->ops[op].kind == LAYOUT_LOOP ? layout->ops[op].body : 0);
 }
 
-/* Those of a loop's body are known already. */
+/* The packed size of an operation. The sizes of a loop's body have already been computed. */
 static uint64_t op_size(const struct copy_side *side, uint32_t at)
 {
     const struct layout_op *op = &side->layout->ops[at];

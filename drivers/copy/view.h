@@ -1,7 +1,6 @@
 /*
- * One side of a copy while it is compiled: a layout that is taken apart from its front. Offsets are
- * summed up in unsigned arithmetic: the layout was checked, but offsets on the way to a block may
- * cancel each other from beyond 63 bits.
+ * One side of a copy during compilation: a layout that is consumed from its front. Offsets are
+ * unsigned: the layout was checked, but intermediate sums may overflow 63 bits and cancel out.
  */
 #pragma once
 
@@ -13,12 +12,12 @@
 struct copy_side {
     const struct layout *layout; /* NULL: packed bytes */
     const struct layout_pair *pairs;
-    uint64_t *sizes; /* packed, of each operation with all its iterations */
+    uint64_t *sizes; /* packed size of each operation, with all iterations */
 };
 int copy_side_init(struct copy_side *side, const struct layout *layout);
 void copy_side_deinit(struct copy_side *side);
 
-/* What is left of an operation. */
+/* The rest of an operation. */
 struct copy_item {
     enum layout_kind kind;
     uint32_t op;
@@ -27,10 +26,10 @@ struct copy_item {
     uint64_t offset;
     uint64_t stride;
     uint64_t pair; /* LIST: index of the next one */
-    uint64_t done; /* bytes that were taken already, of that pair or of a loop's first iteration */
+    uint64_t done; /* bytes already taken from that pair or from a loop's first iteration */
 };
 
-/* What is left of the body of a loop, or of the program: an item, then operations. */
+/* The rest of the body of a loop or of the program: an item, followed by operations. */
 struct copy_view {
     bool has_head;
     struct copy_item head;
@@ -38,11 +37,12 @@ struct copy_view {
     uint32_t end_op;
 };
 struct copy_view copy_view_all(const struct copy_side *side, uint64_t size_bytes);
-/* Makes the head the next item; false at the end. */
+/* Loads the next item into the head unless it has one; false at the end. */
 bool copy_view_next(const struct copy_side *side, struct copy_view *view);
-/* True when the head can be taken block by block: it is no loop, or one around a single block. */
+/* Whether the head can be taken block by block: it is not a loop, or a loop around a single
+ * block. */
 bool copy_view_has_pieces(const struct copy_side *side, const struct copy_view *view);
-/* The contiguous bytes at the front of such a head. */
+/* The length and offset of the first block of such a head. */
 static inline uint64_t copy_view_piece(const struct copy_side *side, const struct copy_view *view,
                                        uint64_t *ret_offset)
 {
@@ -59,7 +59,7 @@ static inline uint64_t copy_view_piece(const struct copy_side *side, const struc
     return pair->length_bytes - head->done;
 }
 
-/* How many times `unit` bytes can be taken from the head as iterations of one loop. */
+/* How many iterations of `unit` bytes can be taken from the head as one loop. */
 uint64_t copy_view_iterations(const struct copy_side *side, const struct copy_view *view,
                               uint64_t unit);
 static inline void take_from_pair(const struct copy_side *side, struct copy_item *head,
@@ -73,7 +73,7 @@ static inline void take_from_pair(const struct copy_side *side, struct copy_item
     }
 }
 
-/* Takes bytes from the head: of a piece, or of whole iterations. */
+/* Takes bytes from the head: within a block, or whole iterations. */
 static inline void copy_view_take(const struct copy_side *side, struct copy_view *view,
                                   uint64_t bytes)
 {
@@ -96,7 +96,7 @@ static inline void copy_view_take(const struct copy_side *side, struct copy_view
     view->has_head = head->count > 0;
 }
 
-/* The first `unit` bytes of the head as the body of a loop: what its iterations consist of, where
- * the first one is and how far they are apart. copy_view_iterations() was not 0. */
+/* The first `unit` bytes of the head as the body of a loop, with the offset of the first iteration
+ * and the stride. copy_view_iterations() must not be 0. */
 struct copy_view copy_view_body(const struct copy_side *side, const struct copy_view *view,
                                 uint64_t unit, uint64_t *ret_offset, uint64_t *ret_stride);

@@ -1,41 +1,40 @@
-/* Runs a copy tree from any packed position on. */
+/* Runs a copy tree from any packed position. */
 #include <string.h>
 
 #include "drivers/copy/tree.h"
 
-/* A place of a byte on each side. Addresses are numbers: on the way to a block they may lie outside
- * of its memory. */
-struct place {
+/* An address on each side, as a number: intermediate addresses may be outside of the memory. */
+struct position {
     uintptr_t target, source;
 };
 
-/* What does not change on the way. */
+/* The constants of a run. */
 struct walk {
     const struct copy_op *ops;
     const struct copy_kernels *stream; /* NULL: ordinary stores */
 };
 
-static inline struct place place_add(struct place place, int64_t target, int64_t source,
-                                     uint64_t times)
+static inline struct position position_add(struct position at, int64_t target, int64_t source,
+                                           uint64_t times)
 {
-    return (struct place){place.target + (uint64_t)target * times,
-                          place.source + (uint64_t)source * times};
+    return (struct position){at.target + (uint64_t)target * times,
+                             at.source + (uint64_t)source * times};
 }
 
-static inline uint8_t *target_of(struct place place)
+static inline uint8_t *target_of(struct position at)
 {
-    return (uint8_t *)place.target;
+    return (uint8_t *)at.target;
 }
 
-static inline const uint8_t *source_of(struct place place)
+static inline const uint8_t *source_of(struct position at)
 {
-    return (const uint8_t *)place.source;
+    return (const uint8_t *)at.source;
 }
 
-static void run_op(const struct walk *walk, const struct copy_op *op, struct place at,
+static void run_op(const struct walk *walk, const struct copy_op *op, struct position at,
                    uint64_t skip, uint64_t length);
 
-/* The last child that starts at or before a position. */
+/* The last child that starts at or before packed position `skip`. */
 static const struct copy_op *find_child(const struct copy_op *children, uint32_t count,
                                         uint64_t skip)
 {
@@ -51,8 +50,8 @@ static const struct copy_op *find_child(const struct copy_op *children, uint32_t
     return children;
 }
 
-/* Part of one iteration, or all of it. */
-static void run_children(const struct walk *walk, const struct copy_op *op, struct place at,
+/* Runs part of one iteration, or all of it. */
+static void run_children(const struct walk *walk, const struct copy_op *op, struct position at,
                          uint64_t skip, uint64_t length)
 {
     const struct copy_op *child = find_child(&walk->ops[op->first_child], op->children, skip);
@@ -65,7 +64,7 @@ static void run_children(const struct walk *walk, const struct copy_op *op, stru
     }
 }
 
-static void run_iterations(const struct walk *walk, const struct copy_op *op, struct place at,
+static void run_iterations(const struct walk *walk, const struct copy_op *op, struct position at,
                            uint64_t count)
 {
     if (count == 0)
@@ -73,44 +72,44 @@ static void run_iterations(const struct walk *walk, const struct copy_op *op, st
     if (op->loop.kernel) {
         struct copy_nest nest = op->loop.nest;
         *(op->swapped ? &nest.count : &nest.rows) = count;
-        at = place_add(at, op->loop.target_offset_bytes, op->loop.source_offset_bytes, 1);
+        at = position_add(at, op->loop.target_offset_bytes, op->loop.source_offset_bytes, 1);
         (walk->stream && op->loop.stream_kernel ? op->loop.stream_kernel : op->loop.kernel)(
             target_of(at), source_of(at), &nest);
         return;
     }
     for (; count > 0; count--) {
         run_children(walk, op, at, 0, op->unit_bytes);
-        at = place_add(at, op->target_stride_bytes, op->source_stride_bytes, 1);
+        at = position_add(at, op->target_stride_bytes, op->source_stride_bytes, 1);
     }
 }
 
-/* From anywhere inside an iteration: the rest of that one, the whole ones, the beginning of the
+/* Runs a loop from any position: the rest of an iteration, whole iterations, the start of the
  * last. */
-static void run_loop(const struct walk *walk, const struct copy_op *op, struct place at,
+static void run_loop(const struct walk *walk, const struct copy_op *op, struct position at,
                      uint64_t skip, uint64_t length)
 {
     const uint64_t unit = op->unit_bytes;
     if (skip >= unit) {
-        at = place_add(at, op->target_stride_bytes, op->source_stride_bytes, skip / unit);
+        at = position_add(at, op->target_stride_bytes, op->source_stride_bytes, skip / unit);
         skip %= unit;
     }
     if (skip > 0) {
         uint64_t take = unit - skip < length ? unit - skip : length;
         run_children(walk, op, at, skip, take);
-        at = place_add(at, op->target_stride_bytes, op->source_stride_bytes, 1);
+        at = position_add(at, op->target_stride_bytes, op->source_stride_bytes, 1);
         length -= take;
     }
     uint64_t whole = length == op->size_bytes ? op->count : length / unit;
     run_iterations(walk, op, at, whole);
     if (length > whole * unit)
         run_children(walk, op,
-                     place_add(at, op->target_stride_bytes, op->source_stride_bytes, whole), 0,
+                     position_add(at, op->target_stride_bytes, op->source_stride_bytes, whole), 0,
                      length - whole * unit);
 }
 
-static void run_block(const struct walk *walk, struct place at, uint64_t skip, uint64_t length)
+static void run_block(const struct walk *walk, struct position at, uint64_t skip, uint64_t length)
 {
-    at = place_add(at, 1, 1, skip);
+    at = position_add(at, 1, 1, skip);
     if (walk->stream)
         walk->stream->stream(target_of(at), source_of(at), length);
     else
@@ -119,8 +118,7 @@ static void run_block(const struct walk *walk, struct place at, uint64_t skip, u
 
 /* ---- lists ---- */
 
-/* The block that a packed position is in, which is not before block `first` nor in `end` or behind.
- */
+/* The block from first .. end - 1 that contains a packed position. */
 static uint64_t bisect(const uint32_t *starts, uint64_t first, uint64_t end, uint64_t position)
 {
     while (end - first > 1) {
@@ -138,7 +136,7 @@ static uint64_t find_block(const struct copy_list *list, uint64_t count, uint64_
     return list->starts ? bisect(list->starts, 0, count, position) : position / list->block_bytes;
 }
 
-/* The same, not far behind `first`. */
+/* The same for a position at or after block `first`: fast if it is near. */
 static uint64_t find_end(const struct copy_list *list, uint64_t first, uint64_t count,
                          uint64_t position)
 {
@@ -152,17 +150,17 @@ static uint64_t find_end(const struct copy_list *list, uint64_t first, uint64_t 
     return bisect(list->starts, first, step < count - first ? first + step : count, position);
 }
 
-/* Part of one block. */
-static void run_part(const struct walk *walk, const struct copy_list *list, struct place at,
+/* Runs part of one block. */
+static void run_part(const struct walk *walk, const struct copy_list *list, struct position at,
                      uint64_t block, uint64_t skip, uint64_t length)
 {
     int64_t start = copy_list_start(list, block);
-    at = place_add(at, list->target_places ? list->target_places[block] : start,
-                   list->source_places ? list->source_places[block] : start, 1);
+    at = position_add(at, list->target_places ? list->target_places[block] : start,
+                      list->source_places ? list->source_places[block] : start, 1);
     run_block(walk, at, skip, length);
 }
 
-static void run_list(const struct walk *walk, const struct copy_op *op, struct place at,
+static void run_list(const struct walk *walk, const struct copy_op *op, struct position at,
                      uint64_t skip, uint64_t length)
 {
     const struct copy_list *list = &op->list.list;
@@ -189,10 +187,10 @@ static void run_list(const struct walk *walk, const struct copy_op *op, struct p
 
 /* ---- all ---- */
 
-static void run_op(const struct walk *walk, const struct copy_op *op, struct place at,
+static void run_op(const struct walk *walk, const struct copy_op *op, struct position at,
                    uint64_t skip, uint64_t length)
 {
-    at = place_add(at, op->target_offset_bytes, op->source_offset_bytes, 1);
+    at = position_add(at, op->target_offset_bytes, op->source_offset_bytes, 1);
     switch (op->kind) {
     case COPY_BLOCK:
         run_block(walk, at, skip, length);
@@ -211,6 +209,6 @@ void copy_tree_run(const struct copy_tree *tree, const struct copy_kernels *stre
 {
     const struct walk walk = {tree->ops, stream};
     if (length_bytes > 0)
-        run_op(&walk, tree->top, (struct place){(uintptr_t)target, (uintptr_t)source},
+        run_op(&walk, tree->top, (struct position){(uintptr_t)target, (uintptr_t)source},
                position_bytes, length_bytes);
 }

@@ -1,5 +1,5 @@
-/* Compiles two layouts into a copy tree: walks through both at once and finds the loops that they
- * have in common. */
+/* Compiles two layouts into a copy tree: walks through both in parallel and finds their common
+ * loops. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 #include "drivers/copy/tree.h"
 #include "drivers/copy/view.h"
 
-/* A block of a list that covers so many iterations of the other side may become a loop. */
+/* A list's block becomes a loop if it covers at least this many iterations of the other side. */
 enum { LOOP_OF_LIST_MIN = 8 };
 
 /* A loop whose body is still to be compiled. */
@@ -23,7 +23,7 @@ struct zip {
     struct task *tasks; /* a stack */
     uint64_t task_count, task_room;
     struct copy_pieces *pieces;
-    uint64_t work_left; /* operations and pieces: two hostile layouts must not multiply */
+    uint64_t work_left; /* operations and pieces: bounds the work for hostile layouts */
 };
 
 static int reserve(void *array, uint64_t *room, uint64_t used, size_t item_bytes)
@@ -64,7 +64,7 @@ static int push_task(struct zip *zip, const struct task *task)
     return r;
 }
 
-/* The pieces so far become operations; *start is the packed position of the next. */
+/* Turns the collected pieces into operations. *start is the packed position of the next one. */
 static int flush_pieces(struct zip *zip, uint64_t *start)
 {
     int r = 0;
@@ -94,7 +94,7 @@ static int take_piece(struct zip *zip, struct task *task)
     return copy_pieces_add(zip->pieces, to, from, length);
 }
 
-/* A list against a block that is as long: nothing has to be cut. */
+/* Takes a whole list against a block that is at least as long, so that no pair is split. */
 static int take_list(struct zip *zip, struct copy_view *list, const struct copy_side *side,
                      struct copy_view *block, bool list_is_target)
 {
@@ -106,9 +106,9 @@ static int take_list(struct zip *zip, struct copy_view *list, const struct copy_
         return r;
     const struct layout_pair *pair = &side->pairs[list->head.pair];
     for (uint64_t i = 0; i < count; i++, pair++) {
-        const uint64_t place = list->head.offset + (uint64_t)pair->offset_bytes;
-        copy_pieces_put(zip->pieces, list_is_target ? place : block->head.offset,
-                        list_is_target ? block->head.offset : place, pair->length_bytes);
+        const uint64_t offset = list->head.offset + (uint64_t)pair->offset_bytes;
+        copy_pieces_put(zip->pieces, list_is_target ? offset : block->head.offset,
+                        list_is_target ? block->head.offset : offset, pair->length_bytes);
         block->head.offset += pair->length_bytes;
         block->head.count -= pair->length_bytes;
     }
@@ -118,7 +118,7 @@ static int take_list(struct zip *zip, struct copy_view *list, const struct copy_
     return 0;
 }
 
-/* So many pairs are left, and of the first so many bytes are taken. */
+/* Reduces a list to its last `count` pairs, with `done` bytes of the first taken. */
 static void rest_of_list(struct copy_view *list, uint64_t count, uint64_t done)
 {
     list->head.pair += list->head.count - count;
@@ -127,11 +127,11 @@ static void rest_of_list(struct copy_view *list, uint64_t count, uint64_t done)
     list->has_head = count > 0;
 }
 
-/* Two lists: what is left of one pair, or of the other's, until one list ends. */
+/* Takes pieces from two lists until one ends; each piece ends a pair. */
 static int take_lists(struct zip *zip, struct task *task)
 {
     struct copy_item *target = &task->target.head, *source = &task->source.head;
-    const uint64_t most = target->count + source->count; /* each piece ends a pair */
+    const uint64_t most = target->count + source->count;
     int r = spend(zip, most);
     if (r == 0)
         r = copy_pieces_reserve(zip->pieces, most);
@@ -164,7 +164,7 @@ static bool whole_list(const struct copy_side *side, const struct copy_view *lis
            block->head.kind == LAYOUT_BLOCK && side->sizes[list->head.op] <= block->head.count;
 }
 
-/* As many as there are in two heads that stay what they are: lists may be long. */
+/* Takes as many pieces as possible from the two heads, because lists can be long. */
 static int take_pieces(struct zip *zip, struct task *task)
 {
     int r;
@@ -182,7 +182,7 @@ static int take_pieces(struct zip *zip, struct task *task)
     return r;
 }
 
-/* Packed bytes of one iteration of the loop that both sides may have here. */
+/* Packed bytes of one iteration of a common loop. */
 static uint64_t common_unit(const struct task *task)
 {
     const struct copy_item *target = &task->target.head, *source = &task->source.head;
@@ -230,7 +230,8 @@ static int take_loop(struct zip *zip, struct task *task, uint64_t *start)
     return r < 0 ? r : push_task(zip, &body);
 }
 
-/* Block by block: where there is no loop, and where a loop of blocks meets a list, or did. */
+/* Whether to copy block by block: if neither side is a loop, or if a loop of blocks meets or has
+ * met a list. */
 static bool wants_pieces(const struct zip *zip, const struct task *task)
 {
     const struct copy_item *target = &task->target.head, *source = &task->source.head;

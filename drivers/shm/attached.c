@@ -6,8 +6,8 @@
 
 enum { VECTORS = 256 };
 
-/* Numbers of processes are used again, and mean something else in a container: the right one has
- * the region's name. */
+/* Process ids are reused and differ between containers, so the process must prove itself by the
+ * region's name in its memory. */
 static int check_process(const struct attached *attached)
 {
     uint64_t name[2];

@@ -1,7 +1,7 @@
 /*
- * Memory of another process that cannot be mapped: it is stored to by cross-memory attach
- * (process_vm_writev), where the kernel permits that, with vectors built from the layout. Dear by
- * the block (half a microsecond each), so only for what nobody else does.
+ * Stores to memory of another process that cannot be mapped, by cross-memory attach
+ * (process_vm_writev()) where the kernel permits it, with vectors built from the layout. Expensive
+ * (half a microsecond per block), so a last resort.
  */
 #pragma once
 
@@ -12,14 +12,14 @@
 
 struct attached {
     pid_t pid;
-    uint64_t name_address; /* where the process keeps: */
-    uint64_t name[2];      /* of the region: its daemon's incarnation, and its number */
-    uint64_t address;      /* of the layout's base, there */
-    struct layout *layout; /* owned by whoever made this */
+    uint64_t name_address; /* where the process keeps the region's name */
+    uint64_t name[2];      /* the region's name: its daemon's incarnation, and its id */
+    uint64_t address;      /* of the layout's base in the process */
+    struct layout *layout; /* owned by the creator of this struct */
 };
 
-/* Packed bytes position .. position + length into the layout. 0, -EPERM (not permitted), -ESRCH,
- * -EOWNERDEAD (the process has gone, or that number is another one's by now), -EFAULT (nothing is
- * there). */
+/* Stores packed bytes position .. position + length to the layout. Returns 0, -EPERM (not
+ * permitted), -ESRCH, -EOWNERDEAD (the process has ended, perhaps its id was reused) or -EFAULT
+ * (the memory is not mapped there). */
 int attached_write(const struct attached *attached, uint64_t position_bytes, const void *packed,
                    uint64_t length_bytes);

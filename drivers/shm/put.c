@@ -1,5 +1,5 @@
-/* Puts of the shm driver: a copy, at once where it is short, in pieces where others would have to
- * wait for it. */
+/* Puts of the shm driver: copied immediately if short, or in pieces if other puts would have to
+ * wait. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static int read_blob(const struct shm_driver *shm, const struct driver_put_args 
     return 0;
 }
 
-/* Contiguous on both sides needs no program where ordinary stores will do. */
+/* Two contiguous layouts need no copy program, unless streaming stores are better. */
 static int choose_kind(struct shm_put *put, const struct driver_put_args *args)
 {
     struct layout_strided target, source;
@@ -61,7 +61,7 @@ int shm_put_prepare(struct driver *driver, const struct driver_put_args *args,
         .notify = blob.notify,
         .token = blob.token,
         .peer = (struct shm_peer *)args->peer,
-        .place = {.peer = args->peer, .flow = args->flow},
+        .queued = {.peer = args->peer, .flow = args->flow},
     };
     if (blob.size_bytes > 0) {
         put->target = (uint8_t *)(uintptr_t)blob.address;
@@ -128,16 +128,16 @@ static void enqueue(struct shm_driver *shm, struct shm_put *put, struct driver_o
     put->op = op;
     put->peer->waiting++;
     put->peer->detour = true;
-    flows_push(&shm->flows, &put->place);
+    flows_push(&shm->flows, &put->queued);
 }
 
-/* Copies it at once. 1: it is complete; 0: that cannot be now. */
+/* Copies a put immediately. 1 (complete), 0 (not possible now) or a negative errno. */
 static int copy_at_once(struct shm_driver *shm, struct shm_put *put)
 {
     struct shm_peer *peer = put->peer;
     if (put->share)
         return shm_share_advance(shm, put);
-    if (!shm_lane_settled(peer))
+    if (!shm_lane_drained(peer))
         return 0;
     peer->detour = peer->waiting > 0;
     if (put->attached) {
@@ -151,7 +151,8 @@ static int copy_at_once(struct shm_driver *shm, struct shm_put *put)
     return 1;
 }
 
-/* Not a simple copy: it is long, others may be before it, or the receiver has a part in it. */
+/* Posts a put that may not be a simple copy: it is long, other puts precede it, or the receiver
+ * shares its copying. */
 static __attribute__((noinline)) int post_detour(struct shm_driver *shm, struct shm_put *put,
                                                  struct driver_op *op)
 {
@@ -160,7 +161,7 @@ static __attribute__((noinline)) int post_detour(struct shm_driver *shm, struct 
         return put->peer->error;
     put->position_bytes = 0;
     if (!put->deferred && put->size_bytes <= shm->segment_bytes &&
-        shm->at_once <= shm->at_once_max && !flows_busy(&shm->flows, &put->place))
+        shm->at_once <= shm->at_once_max && !flows_busy(&shm->flows, &put->queued))
         r = copy_at_once(shm, put);
     if (r > 0)
         op->done(op, 0);
@@ -183,23 +184,23 @@ int shm_put_post(struct driver *driver, struct driver_put *driver_put, struct dr
     return 0;
 }
 
-/* It waits no more: false when it did not. */
+/* Removes a put from the queue; false if it was not queued. */
 static bool leave_queue(struct shm_driver *shm, struct shm_put *put)
 {
     struct shm_peer *peer = put->peer;
-    if (!flows_remove(&shm->flows, &put->place))
+    if (!flows_remove(&shm->flows, &put->queued))
         return false;
     if (--peer->waiting == 0)
         peer->detour = peer->error < 0 || (peer->lane && peer->lane->next != peer->lane->head);
     return true;
 }
 
-/* 1: that was the last piece of it; 0: not yet; or why there will be none. */
+/* Copies the next piece. 1 (that was the last), 0 (not the last) or a negative errno. */
 static int copy_piece(struct shm_driver *shm, struct shm_put *put)
 {
     if (put->share)
         return shm_share_advance(shm, put);
-    if (put->position_bytes == 0 && !shm_lane_settled(put->peer))
+    if (put->position_bytes == 0 && !shm_lane_drained(put->peer))
         return 0;
     uint64_t left = put->size_bytes - put->position_bytes;
     uint64_t piece = left < shm->piece_bytes ? left : shm->piece_bytes;
@@ -214,11 +215,11 @@ static int copy_piece(struct shm_driver *shm, struct shm_put *put)
     return piece == left;
 }
 
-/* One piece of the put whose turn it is: how many bytes it moved on, and 1 when it is done. */
+/* Copies one piece of the next put. Returns the bytes copied, plus 1 if the put is done. */
 static uint64_t move_piece(struct shm_driver *shm)
 {
     struct shm_put *put =
-        (struct shm_put *)((char *)flows_next(&shm->flows) - offsetof(struct shm_put, place));
+        (struct shm_put *)((char *)flows_next(&shm->flows) - offsetof(struct shm_put, queued));
     const uint64_t before = put->position_bytes;
     const int error = put->peer->error < 0 ? put->peer->error : copy_piece(shm, put);
     const uint64_t moved = put->position_bytes - before;
@@ -228,11 +229,11 @@ static uint64_t move_piece(struct shm_driver *shm)
         return moved;
     }
     leave_queue(shm, put);
-    /* last: it may post, or release the put */
+    /* last, because done() may post or release the put */
     if (error < 0)
         put->op->done(put->op, error);
     else if (put->share)
-        put->op->done(put->op, 0); /* it has notified */
+        put->op->done(put->op, 0); /* already notified */
     else
         complete(shm, put, put->op);
     return moved + 1;
@@ -248,7 +249,7 @@ void shm_put_cancel(struct driver *driver, struct driver_put *driver_put, int er
     put->op->done(put->op, error);
 }
 
-/* At most a long piece in all, so that what came meanwhile is looked at soon. */
+/* At most one long piece per call, so that the caller can check for new work soon. */
 int shm_progress(struct driver *driver, unsigned budget)
 {
     struct shm_driver *shm = (struct shm_driver *)driver;
@@ -264,13 +265,13 @@ int shm_progress(struct driver *driver, unsigned budget)
     return (int)moved;
 }
 
-/* A put that is done has landed, unless it waits in the lane for its receiver. */
+/* Only puts in the lane complete locally before they complete at the receiver. */
 int shm_peer_flush(struct driver *driver, struct driver_peer *driver_peer, struct driver_op *op)
 {
     struct shm_peer *peer = (struct shm_peer *)driver_peer;
     if (peer->error < 0)
         return peer->error;
-    if (!shm_lane_settled(peer))
+    if (!shm_lane_drained(peer))
         return -EAGAIN;
     op->done(op, 0);
     return 0;

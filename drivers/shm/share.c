@@ -1,7 +1,7 @@
 /*
- * Puts whose copying the receiver shares. What of a start is left to it is published in the lane;
- * when it does not take it up within a moment, the sender does that, too: so a start never depends
- * on where the receiver is.
+ * Puts whose copying the receiver shares. The sender publishes the receiver's part of a start in
+ * the lane. If the receiver does not begin within a moment, the sender does that part, too, so that
+ * a start never depends on the receiver.
  */
 #include "drivers/shm/share.h"
 
@@ -9,35 +9,25 @@
 #include <stdlib.h>
 
 #include "drivers/shm/shm.h"
+#include "proto/wait.h"
 
 enum {
-    LOOKS = 200, /* at the receiver's line, some 10 to 100 ns each, before it is taken for absent */
-    DIRECT_MIN =
-        16 *
-        1024, /* bytes of a direct entry, but the last: not so few that taking turns costs more */
-    DIRECT_ENTRIES = 4,                   /* of a put */
-    DEFERRED_PIECE = 2 * SHM_PIECE_BYTES, /* of a deferred put, both halves: few enough that what
-                                             else goes to the receiver need not wait long */
+    LOOKS = 200, /* polls of the receiver's line, 10 to 100 ns each, until it counts as absent */
+    DIRECT_MIN = 16 * 1024, /* bytes of a direct entry, except the last: amortises the locking */
+    DIRECT_ENTRIES = 4,     /* of a put */
+    /* of a deferred put, both halves: bounds the delay of other puts to the same receiver */
+    DEFERRED_PIECE = 2 * SHM_PIECE_BYTES,
 };
 
-static inline void relax(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
-/* Waits a moment for the backlog to become at most `most`. True: it is. False: the receiver is at
- * work, still; ask again. When it is not at work, the sender is: for a lane full at most, for
- * `head` may be set back again and again. */
+/* Waits a moment for the backlog to fall to `most`. True: it has. False: the receiver is still
+ * working; try again. If the receiver is absent, processes entries itself, at most as many as the
+ * lane holds, because a hostile receiver can reset `head` repeatedly. */
 static bool wait_backlog(struct lane *lane, uint64_t most)
 {
     uint64_t seen = lane_backlog(lane);
     unsigned done = 0;
     for (unsigned looks = 0; seen > most;) {
-        relax();
+        core_pause();
         uint64_t backlog = lane_backlog(lane);
         if (backlog < seen) {
             seen = backlog;
@@ -48,25 +38,23 @@ static bool wait_backlog(struct lane *lane, uint64_t most)
                 return false;
             backlog = lane_backlog(lane);
             if (r == 0 && backlog == seen)
-                return true; /* somebody has overwritten `head`: nothing more can be known */
+                return true; /* `head` was overwritten: the backlog is unknown */
             seen = backlog;
-            looks = LOOKS - 1; /* nobody else is there: go on at once */
+            looks = LOOKS - 1; /* the receiver is absent: continue immediately */
         }
     }
     return true;
 }
 
-bool shm_lane_settled(struct shm_peer *peer)
+bool shm_lane_drained(struct shm_peer *peer)
 {
     return !peer->lane || wait_backlog(peer->lane, 0);
 }
 
-/* The receiver's daemon may take what it gets before the receiver does: then everything lands
- * first. */
+/* If the receiver's daemon takes notifications, the lane must be drained before a notification. */
 static bool may_notify(struct lane *lane)
 {
-    atomic_thread_fence(memory_order_seq_cst); /* our entries before the load: pairs with
-                                                  lanes_strict()'s in client/memory/lane.c */
+    atomic_thread_fence(memory_order_seq_cst); /* pairs with lanes_strict() */
     return !atomic_load_explicit(&lane->receiver->strict, memory_order_relaxed) ||
            wait_backlog(lane, 0);
 }
@@ -83,7 +71,7 @@ static bool notify(struct shm_driver *shm, struct shm_put *put)
     return true;
 }
 
-/* Where it stops for now. */
+/* The position at which to pause. */
 static uint64_t stop_at(const struct shm_put *put)
 {
     const uint64_t left = put->size_bytes - put->position_bytes;
@@ -91,8 +79,8 @@ static uint64_t stop_at(const struct shm_put *put)
                                                   : put->size_bytes;
 }
 
-/* Through the slots. Once the receiver is taken for absent, and the slots are empty again, the rest
- * is copied straight. */
+/* Stages the put through the slots. Once the receiver counts as absent and the slots are empty,
+ * copies the rest directly. */
 static int advance_ring(struct shm_driver *shm, struct shm_put *put)
 {
     struct shm_share *share = put->share;
@@ -115,10 +103,10 @@ static int advance_ring(struct shm_driver *shm, struct shm_put *put)
         lane_publish(lane, share->put.id, LANE_STAGED, put->position_bytes, piece);
         put->position_bytes += piece;
     }
-    return stop == put->size_bytes && notify(shm, put); /* the source is free: all of it was read */
+    return stop == put->size_bytes && notify(shm, put); /* the whole source has been read */
 }
 
-/* The receiver's part. */
+/* Publishes the receiver's part. */
 static void publish_direct(struct shm_put *put, uint64_t position, uint64_t end)
 {
     struct shm_share *share = put->share;
@@ -140,7 +128,7 @@ static int advance_half(struct shm_driver *shm, struct shm_put *put)
     struct shm_share *share = put->share;
     struct lane *lane = put->peer->lane;
     if (!share->begun) {
-        /* what was staged before must not land after what we copy now */
+        /* earlier staged data must not overwrite what is copied now */
         if (lane->next != lane->head && !wait_backlog(lane, 0))
             return 0;
         share->begun = true;
@@ -188,13 +176,13 @@ int shm_share_advance(struct shm_driver *shm, struct shm_put *put)
 
 int shm_attached_copy(const struct shm_put *put, uint64_t position, uint64_t length)
 {
-    uint8_t bounce[LANE_SLOT_BYTES];
+    uint8_t staging[LANE_SLOT_BYTES];
     const uint64_t end = position + length;
     int r = 0;
     for (uint64_t piece; position < end && r == 0; position += piece) {
-        piece = end - position < sizeof(bounce) ? end - position : sizeof(bounce);
-        copy_program_pack(put->program, bounce, put->base_source, position, piece);
-        r = attached_write(put->attached, position, bounce, piece);
+        piece = end - position < sizeof(staging) ? end - position : sizeof(staging);
+        copy_program_pack(put->program, staging, put->base_source, position, piece);
+        r = attached_write(put->attached, position, staging, piece);
     }
     return r;
 }
@@ -298,5 +286,5 @@ enum way shm_put_way(const struct driver_put *driver_put)
 bool shm_peer_settled(struct driver_peer *driver_peer)
 {
     struct shm_peer *peer = (struct shm_peer *)driver_peer;
-    return peer->error < 0 || shm_lane_settled(peer);
+    return peer->error < 0 || shm_lane_drained(peer);
 }

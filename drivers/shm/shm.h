@@ -1,4 +1,4 @@
-/* Inside the shm driver: both ends of a put are mapped in this process. */
+/* Internal to the shm driver. */
 #pragma once
 
 #include "drivers/copy/copy.h"
@@ -10,10 +10,9 @@
 struct shm_put;
 
 enum {
-    SHM_PUT_COST = 256,        /* of a put in itself, in bytes that could be copied meanwhile */
-    SHM_AT_ONCE_SEGMENTS = 16, /* of at_once_max */
-    SHM_PIECE_BYTES =
-        128 * 1024, /* of a put that is copied in pieces, where the configuration does not say */
+    SHM_PUT_COST = 256,           /* fixed cost of a put, in bytes of copying */
+    SHM_AT_ONCE_SEGMENTS = 16,    /* of at_once_max */
+    SHM_PIECE_BYTES = 128 * 1024, /* default piece of a put that is copied in pieces */
 };
 
 struct shm_region {
@@ -22,28 +21,28 @@ struct shm_region {
 };
 
 struct shm_peer {
-    bool detour; /* puts must not be copied at once without a look: some wait, there is an error, or
-                    something in the lane */
-    bool self;   /* this process itself */
-    int error;   /* not 0: it has failed */
-    uint32_t waiting;  /* puts, in the driver's queues */
-    struct lane *lane; /* the sender's end of the lane to it; NULL: none */
+    /* puts take the slow path: some are queued, the peer has failed, or the lane is not empty */
+    bool detour;
+    bool self;         /* this process itself */
+    int error;         /* not 0: the peer has failed */
+    uint32_t waiting;  /* queued puts */
+    struct lane *lane; /* the sender's end of the lane to it, or NULL */
 };
 
 struct shm_driver {
     struct driver driver;
-    uint64_t cookie;        /* of this instance: tells its landings from any other bytes */
-    uint64_t piece_bytes;   /* what is copied in one go of a put that is not copied at once */
-    uint64_t segment_bytes; /* up to so many a put is copied at once. UINT64_MAX: any, but for those
-                               that are deferred */
-    /* What may be copied at once between two progress(), all puts together: a chain of many short
-     * ones must not hold up everybody else either. UINT64_MAX: anything. */
+    uint64_t cookie;      /* random: identifies the landings of this instance */
+    uint64_t piece_bytes; /* piece of a queued put */
+    /* puts of at most this size, unless deferred, are copied immediately; UINT64_MAX: no limit */
+    uint64_t segment_bytes;
+    /* limit of what is copied immediately between two calls of progress(), so that a chain of many
+     * short puts does not delay others; UINT64_MAX: no limit */
     uint64_t at_once_max;
-    uint64_t at_once;   /* since the last progress() */
-    struct flows flows; /* puts that are being copied in pieces, or wait for that */
+    uint64_t at_once;   /* copied since the last progress() */
+    struct flows flows; /* queued puts */
 };
 
-/* What a landing blob holds. */
+/* The content of a landing blob. */
 struct shm_blob {
     uint64_t cookie;
     uint64_t address;
@@ -52,10 +51,10 @@ struct shm_blob {
     uint32_t notify;
     uint32_t reserved;
 };
-static_assert(sizeof(struct shm_blob) <= LANDING_MAX_BYTES, "fits");
+static_assert(sizeof(struct shm_blob) <= LANDING_MAX_BYTES, "fits into a blob");
 
 enum shm_kind {
-    SHM_NOTHING, /* to copy: a notification alone */
+    SHM_NOTHING, /* a notification without data */
     SHM_WORD,    /* eight contiguous bytes */
     SHM_BYTES,   /* contiguous */
     SHM_PROGRAM,
@@ -65,11 +64,11 @@ enum shm_kind {
 struct shm_share {
     enum way way;
     struct lane_put put;
-    struct copy_program *program; /* its own, when the put needs none */
+    struct copy_program *program; /* if the put has none */
     struct way_choice choice;     /* of WAY_NONE */
-    enum way now;                 /* of the current start, once it has begun */
-    enum way last;                /* of the one before */
-    uint64_t published; /* of the current start: the lane's entries up to this one are to be done */
+    enum way now;                 /* of the current start; WAY_NONE: none */
+    enum way last;                /* of the last start */
+    uint64_t published;           /* the current start ends when the lane's head reaches this */
     bool begun;
     bool notified;
 };
@@ -77,36 +76,36 @@ struct shm_share {
 struct shm_put {
     enum shm_kind kind;
     bool notify;
-    bool stream;   /* past the caches */
-    bool detour;   /* it is not simply copied at once: too long, deferred, shared or attached */
-    bool deferred; /* copied by progress() only */
+    bool stream;                  /* with streaming stores, which bypass the caches */
+    bool detour;                  /* takes the slow path: too long, deferred, shared or attached */
+    bool deferred;                /* copied by progress() only */
     struct copy_program *program; /* SHM_PROGRAM */
-    uint8_t *target;              /* the layout's base; contiguous: the bytes themselves */
+    uint8_t *target;              /* the layout's base; SHM_WORD, SHM_BYTES: the first byte */
     const uint8_t *source;
-    uint8_t *base_target; /* the layouts' bases in any case */
+    uint8_t *base_target; /* always the layouts' bases */
     const uint8_t *base_source;
     uint64_t size_bytes;
     uint64_t token;
     struct shm_peer *peer;
     struct shm_share *share;   /* NULL: the sender copies it */
-    struct attached *attached; /* NULL, or the target is memory that cannot be mapped */
+    struct attached *attached; /* not NULL: the target is memory that cannot be mapped */
     /* while it is queued */
     struct driver_op *op;
     uint64_t position_bytes;
-    struct flow_put place;
+    struct flow_put queued;
 };
 
 /* put.c */
 void shm_copy(const struct shm_put *put, uint64_t position, uint64_t length);
-/* share.c: moves a shared put on: 1 it is complete, 0 not yet. Notifies. */
+/* share.c: advances a shared put and notifies. 1 (complete) or 0 (not yet). */
 int shm_share_advance(struct shm_driver *shm, struct shm_put *put);
-/* Into memory that is not mapped here, by the kernel. */
+/* Copies into attached memory. 0 or a negative errno. */
 int shm_attached_copy(const struct shm_put *put, uint64_t position, uint64_t length);
-void shm_share_end(struct shm_share *share); /* of a start */
+void shm_share_end(struct shm_share *share); /* ends a start */
 void shm_share_free(struct shm_put *put);
-/* Whether the lane to the peer has been drained: true without a lane. Tries for a moment, and
- * helps. */
-bool shm_lane_settled(struct shm_peer *peer);
+/* Whether the lane to the peer is drained (true without a lane). Waits for a moment and helps to
+ * drain it. */
+bool shm_lane_drained(struct shm_peer *peer);
 
 int shm_put_prepare(struct driver *driver, const struct driver_put_args *args,
                     struct driver_put **ret_put, struct driver_put_info *ret_info);

@@ -6,16 +6,14 @@
 #include "proto/segment.h"
 
 enum {
-    SHARE_LINES_MIN = 24, /* fewer are stored before the receiver could have taken up anything */
+    SHARE_LINES_MIN = 24, /* the sender stores fewer before the receiver can react */
     STREAM_MIN = 32 * 1024,
     STREAM_BLOCK_MIN = 8192,
-    HALF_MIN =
-        512 *
-        1024, /* bytes from which on source and target are more than a second-level cache holds */
+    HALF_MIN = 512 * 1024, /* source and target together exceed a second-level cache */
 };
 
-/* Where half costs what the ring does there is nothing to lose: rather beyond it, for what is near
- * is not always measured so. */
+/* At the distance where HALF and RING cost the same, either will do. Stays with HALF somewhat
+ * beyond it, because near receivers are sometimes measured as farther away. */
 #define WOBBLE 1.25
 
 const struct way_costs way_costs_default = {
@@ -23,17 +21,17 @@ const struct way_costs way_costs_default = {
     .ring_line_ns = 8,
 };
 
-/* Wide: a machine ten times as slow or as fast as any of today is still inside. */
+/* Generous limits: they include machines ten times slower or faster than today's. */
 const struct way_cost_field way_cost_fields[WAY_COST_FIELDS] = {
-    {"half_line", offsetof(struct way_costs, half_line), 1e-2,
-     1}, /* more: the distance was not measured well */
+    /* above 1, the distance was measured badly */
+    {"half_line", offsetof(struct way_costs, half_line), 1e-2, 1},
     {"ring_line_ns", offsetof(struct way_costs, ring_line_ns), 1e-2, 1e5},
 };
 
 bool way_cost_valid(unsigned field, double value)
 {
     return value >= way_cost_fields[field].least &&
-           value <= way_cost_fields[field].most; /* no NaN is */
+           value <= way_cost_fields[field].most; /* false for NaN */
 }
 
 bool way_costs_valid(const struct way_costs *costs)
@@ -45,7 +43,7 @@ bool way_costs_valid(const struct way_costs *costs)
     return true;
 }
 
-/* On the average: a block begins where its elements may. */
+/* The expected number of cache lines, if blocks start at any offset that their alignment allows. */
 static double lines_touched(const struct layout *layout)
 {
     uint64_t block = layout->size_bytes / layout->block_count, align = layout->alignment;
@@ -55,8 +53,8 @@ static double lines_touched(const struct layout *layout)
     return lines < span ? lines : span;
 }
 
-/* Whether what follows in the packed order lies on other lines, and comes back to these much later:
- * a transpose. In pieces, each line would be had again and again. */
+/* Whether consecutive packed bytes are on different lines to which the layout returns much later,
+ * as in a transpose. Copied in pieces, each line would be fetched many times. */
 static bool crosses_lines(const struct layout *layout)
 {
     for (uint32_t i = 0; i + 1 < layout->op_count; i++) {
@@ -89,7 +87,7 @@ struct way_choice way_choose(const struct way_costs *costs, const struct layout 
     const uint64_t blocks =
         target->block_count > source->block_count ? target->block_count : source->block_count;
     const bool whole_lines =
-        target->size_bytes / LINE_BYTES >= blocks; /* else the ring stores fewer */
+        target->size_bytes / LINE_BYTES >= blocks; /* else RING stores fewer lines */
     return (struct way_choice){
         .near = target->size_bytes >= HALF_MIN && whole_lines ? WAY_HALF : WAY_RING,
         .far = way_streams(target, source) ? WAY_PUSH : WAY_RING,

@@ -1,14 +1,18 @@
 /*
- * Which way to copy a put that the receiver may share in. What is dear is to store to a line that another processor has read last: that
- * one must be told first, which takes the longer the farther the two are from each other. After measurement:
+ * Chooses the copy mode of a put whose copying the receiver can share. The expensive operation is a
+ * store to a line that another core has last read: that core's copy must be invalidated first,
+ * which takes longer the farther apart the two cores are. Measurements show:
  *
- *   RING  is the best nearly everywhere: the receiver hands the lines of the slots back (lane.c), and each process touches its own
- *         memory only, however the bytes are scattered there. What a line costs hardly depends on the distance.
- *   HALF  is better near, for what has left the nearer caches before it is touched again, in blocks of a line or more; and for transposes
- *         anywhere, which in pieces would have each line again and again. Far, the sender must have back each line of its source that the receiver has read.
- *   PUSH  past the caches is better far, for large puts of large blocks, and needs no help.
+ *   RING  is best in nearly all cases: the receiver hands the slots' lines back (lane.c), and each
+ *         process touches only its own memory, however scattered. The cost per line hardly depends
+ *         on the distance.
+ *   HALF  is better near, for data that leaves the inner caches between uses, in blocks of a line
+ *         or more; and for transposes at any distance, which in pieces would fetch each line many
+ *         times. Far, the sender must get back each line of its source that the receiver has read.
+ *   PUSH  with streaming stores is better far, for large puts of large blocks, and needs no help.
  *
- * The distance is measured while plans run (lane_probe()): processes move. The rest comes from the node's calibration.
+ * The distance is measured while plans run (lane_probe()), because processes migrate. The other
+ * parameters come from the node's calibration.
  */
 #pragma once
 
@@ -19,16 +23,16 @@
 #include "proto/lane.h"
 #include "proto/layout.h"
 
-/* What a calibration finds: of a large contiguous put, one way. */
+/* The result of a calibration with a large contiguous put, one-way. */
 struct way_costs {
-    double half_line;    /* of the distance, for each line */
-    double ring_line_ns; /* for each line */
+    double half_line;    /* HALF: cost per line, as a fraction of the distance */
+    double ring_line_ns; /* RING: cost per line */
 };
 
-/* Before a calibration: of a small EPYC machine. */
+/* Used before a calibration; measured on a small EPYC machine. */
 extern const struct way_costs way_costs_default;
 
-/* Each of them, by name, with what it can be at all. */
+/* The fields of struct way_costs, with their names and valid ranges. */
 enum { WAY_COST_FIELDS = 2 };
 struct way_cost_field {
     const char *name;
@@ -42,12 +46,11 @@ static inline double *way_cost_at(struct way_costs *costs, unsigned field)
     return (double *)((char *)costs + way_cost_fields[field].offset);
 }
 
-/* Whether this number can be of that field, and whether all of them can be right: to be asked by
- * whoever got them from elsewhere. */
+/* Whether a value, or all values, are within the valid ranges. Check values from outside. */
 bool way_cost_valid(unsigned field, double value);
 bool way_costs_valid(const struct way_costs *costs);
 
-/* Up to a distance of up_to_ns `near` is the best way, beyond it `far`. They may be the same. */
+/* `near` is the best mode up to a distance of up_to_ns, `far` beyond it. They may be equal. */
 struct way_choice {
     enum way near, far;
     uint32_t up_to_ns;
@@ -55,22 +58,21 @@ struct way_choice {
 struct way_choice way_choose(const struct way_costs *costs, const struct layout *target,
                              const struct layout *source);
 
-/* Whether a push goes past the caches: what is large, and in large blocks, for each of them may
- * open a page of memory. */
+/* Whether a push uses streaming stores: for large puts in large blocks only, because each block may
+ * open a memory page. */
 bool way_streams(const struct layout *target, const struct layout *source);
 
-/* Whether sharing may pay at all, wherever the receiver is. */
+/* Whether sharing can pay off at any distance. */
 bool way_share_pays(const struct layout *target, const struct layout *source);
 
-/* What a calibration measures: WAY_LARGE_BYTES, contiguous, until the receiver has read what it
- * got. */
+/* The measurements of a calibration: WAY_LARGE_BYTES contiguous bytes, until the receiver has read
+ * them. */
 enum { WAY_LARGE_BYTES = 512 << 10 };
 struct way_samples {
     double distance_ns;
-    double touch_ns; /* of each way the part that is no copying: to write what is sent, to read what
-                        has come */
+    double touch_ns; /* share without copying: writing the source, reading the target */
     double half_ns, ring_ns;
 };
 
-/* The costs that explain these samples: 0, or -ERANGE, when none do. */
+/* Computes the costs from these samples. 0, or -ERANGE: they are inconsistent. */
 int way_costs_fit(const struct way_samples *samples, struct way_costs *ret_costs);
