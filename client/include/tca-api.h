@@ -260,13 +260,13 @@ TCA_API tcaresult tcaSendPIO(const tcaPIOHandle *pio, off_t off, const void *src
  * Returns the errors of tcaSendPIO() for the last store to any process. */
 TCA_API tcaresult tcaSendPIOCommit(void);
 
-/* Extension: replaces _mm_pause() (x86) in files that include this header, for loops that poll a
- * flag. It pauses the processor; called many times without another call of this API, it yields the
- * core to other runnable threads, among which, with more processes than cores, is the one that the
- * loop waits for. For the original, write (_mm_pause)(), #undef _mm_pause, or define
- * TCA_PLAIN_PAUSE before including this header. */
+/* Extension: for loops that poll a flag, in place of _mm_pause(). It pauses the processor; called
+ * many times without another call of this API, it yields the core to other runnable threads, among
+ * which, with more processes than cores, is the one that the loop waits for. Define TCA_POLL_PAUSE
+ * before including this header (cc -DTCA_POLL_PAUSE) to make every _mm_pause() of a file this call;
+ * x86 only. */
 TCA_API void tcaPollPause(void);
-#if defined(__SSE__) && !defined(TCA_PLAIN_PAUSE)
+#if defined(__SSE__) && defined(TCA_POLL_PAUSE)
 #define _mm_pause() tcaPollPause()
 #endif
 
