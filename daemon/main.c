@@ -147,6 +147,14 @@ static void forget_signals(struct handlers *handlers)
     loop_timer_free(handlers->watchdog);
 }
 
+/* Before libfabric reads it, at its first call. Its rxm keeps thousands of buffers for messages, by
+ * default of 16 KiB each (70 MB in all); the messages of the ofi driver are short, longer data is
+ * written to where it belongs. The user's own setting stands. */
+static void limit_libfabric(void)
+{
+    setenv("FI_OFI_RXM_BUFFER_SIZE", "1024", 0);
+}
+
 static int serve(struct tcad *tcad)
 {
     char text[1024] = "";
@@ -210,6 +218,7 @@ int main(int argc, char **argv)
         free(text);
     }
     if (!arguments.check && !arguments.show) {
+        limit_libfabric();
         signal(SIGPIPE, SIG_IGN);
         signal(SIGXFSZ,
                SIG_IGN); /* regions are files: who asks for one beyond LimitFSIZE= is told */

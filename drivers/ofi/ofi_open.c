@@ -78,17 +78,6 @@ static int getinfo(const struct driver_config *config, const char *provider, int
     return r;
 }
 
-/*
- * Read by libfabric at the first fi_getinfo() of the process; what the user has set stands. rxm
- * keeps thousands of buffers for messages, each of 16 KiB (70 MB in all): ours are short,
- * everything else is written to where it belongs. (Of the FI_TCP_* settings none was found to
- * help.)
- */
-static void tune(void)
-{
-    setenv("FI_OFI_RXM_BUFFER_SIZE", "1024", 0);
-}
-
 /* Best are providers that let us choose the key (it is then a secret) and that keep writes in
  * order. */
 static int getinfo_of(const struct driver_config *config, const char *provider,
@@ -109,7 +98,6 @@ static int getinfo_of(const struct driver_config *config, const char *provider,
  */
 int ofi_getinfo(const struct driver_config *config, struct fi_info **ret_info)
 {
-    tune();
     if (config->provider && strcmp(config->provider, "tcp") == 0 &&
         getinfo_of(config, "net", ret_info) == 0)
         return 0;
