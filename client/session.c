@@ -24,7 +24,7 @@ enum {
     POPULATE_MAX_BYTES = 1 << 20, /* the notifications of a small group are made present at once */
 };
 
-/* ---- time-outs and questions ---- */
+/* ---- time-outs and requests ---- */
 
 int session_timeout(const struct tca *session, int64_t timeout_ns, int64_t *ret_timeout_ns)
 {
@@ -52,27 +52,27 @@ static void look_for_owed(struct tca *session)
             atomic_load_explicit(&session->segment->events, memory_order_relaxed) - 1;
 }
 
-static int ask(struct tca *session, const Tca__Message *question, Tca__Message__BodyCase expected,
-               uint64_t end_ns, struct answer *ret_answer)
+static int ask(struct tca *session, const Tca__Message *request, Tca__Message__BodyCase expected,
+               uint64_t end_ns, struct reply *ret_reply)
 {
-    int r = control_ask(&session->control, question, expected, end_ns, ret_answer);
+    int r = control_request(&session->control, request, expected, end_ns, ret_reply);
     look_for_owed(session);
     return r;
 }
 
-int session_ask(struct tca *session, const Tca__Message *question, Tca__Message__BodyCase expected,
-                struct answer *ret_answer)
+int session_request(struct tca *session, const Tca__Message *request,
+                    Tca__Message__BodyCase expected, struct reply *ret_reply)
 {
-    return ask(session, question, expected, clock_end(session->settings.timeout_ns), ret_answer);
+    return ask(session, request, expected, clock_end(session->settings.timeout_ns), ret_reply);
 }
 
-int session_ask_patiently(struct tca *session, const Tca__Message *question,
+int session_request_timed(struct tca *session, const Tca__Message *request,
                           Tca__Message__BodyCase expected, int64_t timeout_ns,
-                          struct answer *ret_answer)
+                          struct reply *ret_reply)
 {
     uint64_t end_ns = clock_end(timeout_ns);
-    return ask(session, question, expected, end_ns == END_NEVER ? end_ns : end_ns + GRACE_NS,
-               ret_answer);
+    return ask(session, request, expected, end_ns == END_NEVER ? end_ns : end_ns + GRACE_NS,
+               ret_reply);
 }
 
 /* ---- what comes unasked ---- */
@@ -95,29 +95,29 @@ void session_lose(struct tca *session, int error)
     control_lose(&session->control, nonsense ? -EPROTO : -ENOMEM);
 }
 
-/* What a late answer grants is given back. */
+/* What a late reply grants is given back. */
 static void late(void *context, const Tca__Message *message, struct frame *frame)
 {
     struct tca *session = context;
-    Tca__Message answer = TCA__MESSAGE__INIT;
+    Tca__Message reply = TCA__MESSAGE__INIT;
     Tca__RegionFree region_free = TCA__REGION_FREE__INIT;
     Tca__PlanRelease plan_release = TCA__PLAN_RELEASE__INIT;
     switch (message->body_case) {
     case TCA__MESSAGE__BODY_REGION_GRANTED:
         region_free.region = message->region_granted->region;
-        answer.body_case = TCA__MESSAGE__BODY_REGION_FREE;
-        answer.region_free = &region_free;
+        reply.body_case = TCA__MESSAGE__BODY_REGION_FREE;
+        reply.region_free = &region_free;
         break;
     case TCA__MESSAGE__BODY_PLAN_COMMITTED:
         mapping_adopt(session, message->plan_committed, frame); /* they are not sent again */
         plan_release.plan = message->plan_committed->plan;
-        answer.body_case = TCA__MESSAGE__BODY_PLAN_RELEASE;
-        answer.plan_release = &plan_release;
+        reply.body_case = TCA__MESSAGE__BODY_PLAN_RELEASE;
+        reply.plan_release = &plan_release;
         break;
     default:
         return;
     }
-    control_tell(&session->control, &answer);
+    control_send(&session->control, &reply);
 }
 
 /* The daemon is gone: what it had already reported counts, the rest is over. */
@@ -201,19 +201,19 @@ static void init_rings(struct tca *session)
 
 static int greet(struct tca *session, const char *name, uint64_t end_ns)
 {
-    struct answer answer;
-    int r = hello_ask(&session->control, name, session->identity.size, end_ns, &answer);
+    struct reply reply;
+    int r = hello_ask(&session->control, name, session->identity.size, end_ns, &reply);
     if (r < 0)
         return r;
-    const Tca__Welcome *welcome = answer.message->welcome;
+    const Tca__Welcome *welcome = reply.message->welcome;
     session->sources = session->identity.size;
     session->id = welcome->session;
     session->node = welcome->node;
     session->way_costs = hello_way_costs(welcome);
     session->node_name = strdup(welcome->node_name);
-    r = session->node_name ? map_segments(session, welcome, answer.frame)
+    r = session->node_name ? map_segments(session, welcome, reply.frame)
                            : error_static(-ENOMEM, "out of memory");
-    answer_free(&answer);
+    reply_free(&reply);
     if (r < 0)
         return r;
     init_rings(session);
@@ -275,10 +275,10 @@ static void settle(struct tca *session)
     message.body_case = TCA__MESSAGE__BODY_SESSION_CLOSE;
     message.session_close = &close;
     if (session->plans) {
-        control_tell(&session->control, &message);
-        plans_settle(session, left_of(end_ns));
+        control_send(&session->control, &message);
+        plans_drain(session, left_of(end_ns));
     }
-    process_settle_all(session, end_ns);
+    process_drain_all(session, end_ns);
 }
 
 struct tca *tca_close(struct tca *session)
@@ -326,7 +326,7 @@ int tca_dispatch(struct tca *session)
     return r;
 }
 
-/* ---- questions about it ---- */
+/* ---- requests about it ---- */
 
 uint32_t tca_rank(const struct tca *session)
 {

@@ -29,7 +29,7 @@ static int parse_port(const char *text, uint16_t *ret_port)
     return 0;
 }
 
-/* Letters, digits, dots and dashes; what is all digits and dots must be an IPv4 address. */
+/* Letters, digits and - _ .; a host of only digits and dots must be an IPv4 address. */
 static bool host_name_valid(const char *host)
 {
     struct in_addr ip4;
@@ -58,15 +58,15 @@ int config_address_parse(const char *text, uint16_t default_port,
     if (ip6 && *rest++ != ']')
         return complain(why, why_bytes, "the bracket around the IPv6 address is not closed");
     if (host_bytes == 0)
-        return complain(why, why_bytes, "there is no host before the port");
+        return complain(why, why_bytes, "the host before the port is missing");
     if (host_bytes >= sizeof(address.host))
         return complain(why, why_bytes, "the host is longer than 253 characters");
     memcpy(address.host, text, host_bytes);
 
     if (!ip6 && *rest && strchr(rest + 1, ':'))
-        return complain(why, why_bytes, "an IPv6 address goes in brackets: [2001:db8::7]:7080");
+        return complain(why, why_bytes, "write an IPv6 address in brackets: [2001:db8::7]:7080");
     if (ip6 && inet_pton(AF_INET6, address.host, &ignored) != 1)
-        return complain(why, why_bytes, "what is in brackets is not an IPv6 address");
+        return complain(why, why_bytes, "the text in brackets is not an IPv6 address");
     if (!ip6 && !host_name_valid(address.host))
         return complain(why, why_bytes, "the host is neither an IPv4 address nor a host name");
     if (*rest && *rest != ':')

@@ -1,5 +1,4 @@
-/* Addresses as people write them: "10.0.0.7:7080", "[2001:db8::7]:7080", "node7" (the port has a
- * default). */
+/* Addresses as text: "10.0.0.7:7080", "[2001:db8::7]:7080", "node7" (with a default port). */
 #pragma once
 
 #include <stdbool.h>
@@ -18,11 +17,11 @@ struct config_address {
     uint16_t port;
 };
 
-/* default_port 0: the port must be written. 0, or -EINVAL and in why what is wrong. */
+/* default_port 0: the text must contain the port. 0, or -EINVAL with the reason in why. */
 int config_address_parse(const char *text, uint16_t default_port,
                          struct config_address *ret_address, char *why, size_t why_bytes);
 
-/* The text that parses to it again; "" for no address. */
+/* A text that parses to the same address; "" for no address. */
 void config_address_format(const struct config_address *address,
                            char text[static CONFIG_ADDRESS_TEXT_MAX]);
 

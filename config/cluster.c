@@ -23,7 +23,7 @@ struct cluster *cluster_free(struct cluster *cluster)
     return NULL;
 }
 
-/* Equal ids stay in the order of the file: the duplicate is reported where it comes second. */
+/* Equal ids stay in the order of the file: the error is reported on the second. */
 static int compare_id(const void *a, const void *b)
 {
     const struct cluster_node *x = a, *y = b;

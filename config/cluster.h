@@ -1,14 +1,14 @@
 /*
- * The cluster file: which nodes there are.
+ * The cluster file: the nodes of a cluster.
  *
  *   cluster = hapacs
  *   node[1-4] id=1-4 address=10.0.0.[1-4]:7080 subcluster=a
  *   node7 id=7 address=[2001:db8::7]:7080 subcluster=b
  *   emulated[0-3] address=127.0.0.1:[7001-7004]
  *
- * A line names one node or a hostlist of them; id and address are then hostlists of as many. Left
- * out: id is the node's place in the file, from 0; address is the name, port 7080; subcluster is
- * "main".
+ * A line names one node or a hostlist; id and address are then hostlists of the same length.
+ * Defaults: id is the node's position in the file, from 0; address is the name, port 7080;
+ * subcluster is "main".
  */
 #pragma once
 
@@ -23,7 +23,7 @@ enum { CLUSTER_NODES_MAX = 65536 };
 struct cluster_node {
     uint32_t id; /* 0 .. 65535 */
     uint16_t port;
-    unsigned line; /* in the cluster file; 0: made without one */
+    unsigned line; /* in the cluster file; 0: made by cluster_single() */
     char *name;
     char *address;    /* numeric or a host name; IPv6 without brackets */
     char *subcluster; /* nodes with the same one share a low-latency network */
@@ -36,22 +36,22 @@ struct cluster {
     struct cluster_node **by_name; /* ordered by name */
 };
 
-/* 0, -ENOMEM, or -EINVAL: errors says everything that is wrong. A file without nodes is wrong. */
+/* 0, -ENOMEM, or -EINVAL with all errors in errors. A file without nodes is an error. */
 int cluster_load(const char *path, struct cluster **ret_cluster, struct config_errors *errors);
-/* The same for text in memory; file: how errors call it. */
+/* The same for text in memory; file: its name in errors. */
 int cluster_parse(const char *file, const char *text, size_t bytes, struct cluster **ret_cluster,
                   struct config_errors *errors);
-/* A cluster of one node, named like it. address "": nobody else connects (then port is 0). 0 or
- * -ENOMEM. */
+/* A cluster of one node, with the node's name. address "": no other daemon can connect (then port is
+ * 0). 0 or -ENOMEM. */
 int cluster_single(uint32_t id, const char *name, const char *address, uint16_t port,
                    struct cluster **ret_cluster);
 struct cluster *cluster_free(struct cluster *cluster);
 
-/* NULL: there is none. */
+/* NULL: no such node. */
 const struct cluster_node *cluster_by_id(const struct cluster *cluster, uint32_t id);
 const struct cluster_node *cluster_by_name(const struct cluster *cluster, const char *name);
 
-/* All names as a hostlist, for people; from malloc, NULL: no memory. */
+/* All names as a hostlist, from malloc; NULL: out of memory. */
 char *cluster_fold(const struct cluster *cluster);
 
 enum cluster_change_kind {
@@ -65,7 +65,7 @@ struct cluster_change {
     const struct cluster_node *before, *after; /* in the clusters compared */
 };
 
-/* What changed, ordered by id; an id with another name is a node removed and then one added. 0 and
- * a list from malloc (NULL when it is empty), or -ENOMEM. */
+/* The changes, ordered by id; an id with a new name counts as a removed and an added node. 0 and a
+ * list from malloc (NULL if empty), or -ENOMEM. */
 int cluster_diff(const struct cluster *before, const struct cluster *after,
                  struct cluster_change **ret_changes, size_t *ret_count);

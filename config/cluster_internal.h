@@ -1,4 +1,4 @@
-/* What the files that make up struct cluster share. Nobody else includes this. */
+/* Shared by the cluster*.c files only. */
 #pragma once
 
 #include "config/cluster.h"

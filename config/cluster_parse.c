@@ -1,4 +1,4 @@
-/* The cluster file: its lines, and what only all of them together can get wrong. */
+/* Parses the cluster file: its lines, then checks across lines. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,10 +17,10 @@ struct parser {
     struct config_lines lines;
     struct cluster *cluster;
     size_t room;        /* of cluster->nodes */
-    unsigned name_line; /* where the cluster got its name; 0: not yet */
+    unsigned name_line; /* that named the cluster; 0: none so far */
 };
 
-/* One line: a hostlist of nodes, and what is said of them. */
+/* One line: a hostlist of nodes and their properties. */
 struct entry {
     struct hostlist names, ids, addresses; /* ids and addresses: empty, or as many as names */
     const char *subcluster;
@@ -29,7 +29,7 @@ struct entry {
 #define complain(p, ...)                                                                           \
     config_errors_add((p)->lines.errors, (p)->lines.file, (p)->lines.line, __VA_ARGS__)
 
-/* 0, -ENOMEM, or -EINVAL, which was reported. */
+/* 0, -ENOMEM, or -EINVAL, which has been reported. */
 static int expand(struct parser *p, const char *what, const char *text, struct hostlist *ret_list)
 {
     struct hostlist_problem problem;
@@ -49,7 +49,7 @@ static int expand_ids(struct parser *p, const char *value, struct hostlist *ret_
     return expand(p, "id", text, ret_list);
 }
 
-/* Brackets around an IPv6 address are no range: hides them from the expansion as < and >. */
+/* Brackets around an IPv6 address do not delimit a range: hides them from the expansion as < and >. */
 static void hide_ip6_brackets(char *text)
 {
     for (char *open = text; *open; open++) {
@@ -86,7 +86,7 @@ static int expand_addresses(struct parser *p, const char *value, struct hostlist
     char text[CONFIG_LINE_MAX_BYTES + 1];
 
     if (strpbrk(value, "<>")) {
-        complain(p, "address \"%s\" has a < or >; write HOST:PORT", value);
+        complain(p, "address \"%s\" contains < or >; write HOST:PORT", value);
         return -EINVAL;
     }
     snprintf(text, sizeof(text), "%s", value);
@@ -102,8 +102,8 @@ static int check_count(struct parser *p, const struct entry *entry, const char *
 {
     if (list->count == 0 || list->count == entry->names.count)
         return 0;
-    complain(p, "the line has %zu nodes but %zu %s; write as many of them", entry->names.count,
-             list->count, what);
+    complain(p, "the line has %zu nodes but %zu %s; write the same number of both",
+             entry->names.count, list->count, what);
     return -EINVAL;
 }
 
@@ -120,7 +120,7 @@ static int parse_property(struct parser *p, struct entry *entry, char *word)
                  (strcmp(word, "address") == 0 && entry->addresses.count) ||
                  (strcmp(word, "subcluster") == 0 && entry->subcluster);
     if (again) {
-        complain(p, "%s= stands twice in the line; remove one of them", word);
+        complain(p, "%s= occurs twice in the line; remove one of them", word);
         return -EINVAL;
     }
     if (strcmp(word, "id") == 0)
@@ -129,10 +129,7 @@ static int parse_property(struct parser *p, struct entry *entry, char *word)
         return expand_addresses(p, value, &entry->addresses);
     if (strcmp(word, "subcluster") == 0) {
         if (!config_name_valid(value)) {
-            complain(p,
-                     "subcluster=%s: is not a name; write at most 63 letters, digits, and - _ . "
-                     "behind the first",
-                     value);
+            complain(p, "subcluster=%s: is not a name; " CONFIG_NAME_RULE, value);
             return -EINVAL;
         }
         entry->subcluster = value;
@@ -191,14 +188,11 @@ static int add_node(struct parser *p, const struct entry *entry, size_t i)
     char why[160];
 
     if (p->cluster->count == CLUSTER_NODES_MAX) {
-        complain(p, "more than %d nodes", CLUSTER_NODES_MAX);
+        complain(p, "the file has more than %d nodes; remove some", CLUSTER_NODES_MAX);
         return -EINVAL;
     }
     if (!config_name_valid(name)) {
-        complain(p,
-                 "\"%s\" is not a node name; write at most 63 letters, digits, and - _ . behind "
-                 "the first",
-                 name);
+        complain(p, "\"%s\" is not a node name; " CONFIG_NAME_RULE, name);
         return -EINVAL;
     }
     if (entry->ids.count && parse_id(p, entry->ids.names[i], &id) < 0)
@@ -229,10 +223,7 @@ static int parse_cluster_name(struct parser *p, char *value)
     }
     p->name_line = p->lines.line;
     if (!config_name_valid(value)) {
-        complain(p,
-                 "cluster = %s: is not a name; write at most 63 letters, digits, and - _ . behind "
-                 "the first",
-                 value);
+        complain(p, "cluster = %s: is not a name; " CONFIG_NAME_RULE, value);
         return -EINVAL;
     }
     free(p->cluster->name);
@@ -244,7 +235,7 @@ static int parse_nodes(struct parser *p, char *text)
 {
     struct entry entry = {0};
     char *next = NULL, *word = strtok_r(text, " \t", &next);
-    bool bad = false; /* go on: all errors of the line are to be reported */
+    bool bad = false; /* continues after an error, to report all errors of the line */
     int r = expand(p, "nodes", word, &entry.names);
 
     while (r != -ENOMEM && (word = strtok_r(NULL, " \t", &next))) {
@@ -287,7 +278,7 @@ static int compare_address(const void *a, const void *b)
     return order ? order : (x->line > y->line) - (x->line < y->line);
 }
 
-/* The second of the two lines is where the error is. */
+/* Reports the error on the later of the two lines. */
 static void report_twice(struct parser *p, const struct cluster_node *a,
                          const struct cluster_node *b, const char *what, const char *value)
 {
@@ -369,7 +360,7 @@ int cluster_load(const char *path, struct cluster **ret_cluster, struct config_e
     int r = config_text_read(path, &text, &bytes, errors);
 
     if (r == -ENOENT)
-        config_errors_add(errors, path, 0, "there is no such file");
+        config_errors_add(errors, path, 0, "does not exist");
     if (r < 0)
         return r == -ENOMEM ? r : -EINVAL;
     r = cluster_parse(path, text, bytes, ret_cluster, errors);

@@ -1,5 +1,4 @@
-/* Defaults that are not constants, the cluster file, and what only several values together can get
- * wrong. */
+/* Derived defaults, the cluster file, and checks of values against each other. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,7 +17,7 @@ struct completion {
     struct tcad_conf *conf;
     struct config_errors *errors;
     bool system;
-    bool others; /* this node found itself in a cluster file, and it is not the only one */
+    bool others; /* the cluster file contains this node and others */
 };
 
 #define KEY_AT(field) config_key_at(offsetof(struct tcad_conf, field))
@@ -28,7 +27,7 @@ static bool given(const struct tcad_conf *conf, const struct config_key *key)
     return conf->origins->keys[key - config_keys].given;
 }
 
-/* Takes the text (from malloc, NULL: there was no memory) as the default of a key. */
+/* Sets the default of a key. Takes ownership of the text, which is NULL if out of memory. */
 static int set_default(struct completion *c, const struct config_key *key, char *text,
                        const char *source)
 {
@@ -37,9 +36,9 @@ static int set_default(struct completion *c, const struct config_key *key, char 
         text ? config_value_parse(key, text, conf_field(c->conf, key), why, sizeof(why)) : -ENOMEM;
 
     if (r == -EINVAL) {
-        config_errors_add(
-            c->errors, source, 0, "default of [%s] %s = %s: %s; or set it in the configuration",
-            key->section, key->name, config_text_clean(text, strlen(text)) ? text : "?", why);
+        config_errors_add(c->errors, source, 0,
+                          "default of [%s] %s = %s: %s; or set the key in the file", key->section,
+                          key->name, config_text_clean(text, strlen(text)) ? text : "?", why);
         r = 0;
     }
     free(text);
@@ -60,8 +59,8 @@ static char *format(const char *pattern, ...)
     return text;
 }
 
-/* A directory from the environment: NULL unless it is absolute, as the XDG specification wants it.
- * systemd's variables may list several: the first counts. */
+/* A directory from the environment: NULL unless it is absolute, as the XDG specification requires.
+ * systemd's variables may list several: the first is used. */
 static char *environment_path(const char *variable, const char *below)
 {
     const char *value = getenv(variable);
@@ -71,8 +70,8 @@ static char *environment_path(const char *variable, const char *below)
     return format("%.*s%s", (int)strcspn(value, ":"), value, below);
 }
 
-/* The first that is set: systemd's variable; in a user's session, XDG's; below the home. NULL:
- * none, or no memory. */
+/* The first that is set: systemd's variable; for a user, XDG's; below the home directory. NULL:
+ * none, or out of memory. */
 static char *find_directory(bool system, const char *systemd, const char *at_system,
                             const char *xdg, const char *at_home)
 {
@@ -99,10 +98,10 @@ char *tcad_conf_default_path(bool system)
 char *tcad_conf_good(const struct tcad_conf *conf, bool system)
 {
     if (conf->file)
-        return format("%s: good", conf->file);
+        return format("%s: valid", conf->file);
     char *path = tcad_conf_default_path(system);
     char *text =
-        format("%s is not there: the defaults apply, and are good", path ? path : "tcad.conf");
+        format("%s does not exist: the defaults apply and are valid", path ? path : "tcad.conf");
     free(path);
     return text;
 }
@@ -122,13 +121,12 @@ static int default_state_dir(struct completion *c)
     char *path = find_directory(c->system, "STATE_DIRECTORY", "/var/lib/tcad", "XDG_STATE_HOME",
                                 "/.local/state/tcad");
 
-    if (!path) { /* no home: state lives as long as the machine does not restart */
+    if (!path) /* no home directory: the state is lost when the machine restarts */
         path = format("%s/state", c->conf->node.runtime_dir);
-    }
     return set_default(c, KEY_AT(node.state_dir), path, "environment");
 }
 
-/* The host's name; when that is too long for a node's, up to its first dot. */
+/* The host name; if it is not a valid node name, only up to its first dot. */
 static int default_name(struct completion *c)
 {
     char name[256] = "";
@@ -140,21 +138,21 @@ static int default_name(struct completion *c)
     return set_default(c, KEY_AT(node.name), strdup(name), "host name");
 }
 
-/* So many quarters of the machine's memory. */
-static uint64_t quarters(const struct config_key *key, unsigned count)
+/* parts / of of the machine's memory. */
+static uint64_t share(const struct config_key *key, unsigned parts, unsigned of)
 {
     uint64_t bytes =
-        (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 4 * count;
+        (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / of * parts;
 
     bytes -= bytes % key->min;
     return bytes < key->min ? key->min : bytes > key->max ? key->max : bytes;
 }
 
-/* Who says that a user may have more means the node, too. */
+/* A larger limit that was given for a user also raises the default of the node. */
 static int default_region_bytes(struct completion *c)
 {
     const struct config_key *user = KEY_AT(memory.region_bytes_per_user);
-    uint64_t bytes = quarters(KEY_AT(memory.region_bytes), 3);
+    uint64_t bytes = share(KEY_AT(memory.region_bytes), 3, 4);
 
     if (given(c->conf, user) && c->conf->memory.region_bytes_per_user > bytes)
         bytes = c->conf->memory.region_bytes_per_user;
@@ -164,7 +162,7 @@ static int default_region_bytes(struct completion *c)
 
 static int default_region_bytes_per_user(struct completion *c)
 {
-    uint64_t bytes = quarters(KEY_AT(memory.region_bytes_per_user), 2);
+    uint64_t bytes = share(KEY_AT(memory.region_bytes_per_user), 1, 2);
 
     c->conf->memory.region_bytes_per_user =
         bytes < c->conf->memory.region_bytes ? bytes : c->conf->memory.region_bytes;
@@ -177,24 +175,15 @@ static int default_region_bytes_per_session(struct completion *c)
     return 0;
 }
 
-/* This share of the machine's memory. */
-static uint64_t share(const struct config_key *key, unsigned parts)
-{
-    uint64_t bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / parts;
-
-    bytes -= bytes % key->min;
-    return bytes < key->min ? key->min : bytes > key->max ? key->max : bytes;
-}
-
 static int default_user_bytes(struct completion *c)
 {
-    c->conf->limits.bytes_per_user = share(KEY_AT(limits.bytes_per_user), 16);
+    c->conf->limits.bytes_per_user = share(KEY_AT(limits.bytes_per_user), 1, 16);
     return 0;
 }
 
 static int default_all_bytes(struct completion *c)
 {
-    c->conf->limits.bytes = share(KEY_AT(limits.bytes), 8);
+    c->conf->limits.bytes = share(KEY_AT(limits.bytes), 1, 8);
     return 0;
 }
 
@@ -221,7 +210,7 @@ static bool is_wildcard(const char *host)
     return strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
 }
 
-/* Never all interfaces unless the file says so: control.listen may name them all. */
+/* Never all interfaces, which control.listen may name, unless the file says so for libfabric, too. */
 static int default_ofi_address(struct completion *c)
 {
     const char *host = c->conf->control.listen.host;
@@ -245,13 +234,6 @@ static int set_constants(struct completion *c)
     return r;
 }
 
-/* Without a cluster file: a cluster of this node. */
-static int be_alone(struct tcad_conf *conf)
-{
-    return cluster_single(conf->node.id, conf->node.name, conf->control.listen.host,
-                          conf->control.listen.port, &conf->cluster);
-}
-
 static void blame_absent(struct completion *c, const struct config_key *key)
 {
     const struct cluster *cluster = c->conf->cluster;
@@ -265,7 +247,7 @@ static void blame_absent(struct completion *c, const struct config_key *key)
     free(why);
 }
 
-/* Given both id and name, they must name the same node. */
+/* If both id and name are given, they must identify the same node. */
 static const struct cluster_node *find_by_id(struct completion *c)
 {
     const struct tcad_conf *conf = c->conf;
@@ -278,14 +260,14 @@ static const struct cluster_node *find_by_id(struct completion *c)
     }
     if (!given(conf, name) || strcmp(node->name, conf->node.name) == 0)
         return node;
-    char *why = format("does not agree with %s, where node %u is %s; remove id or name",
+    char *why = format("contradicts %s, where node %u is %s; remove id or name",
                        conf->node.cluster_file, node->id, node->name);
-    conf_blame(conf, name, c->errors, why ? why : "does not agree with the cluster file");
+    conf_blame(conf, name, c->errors, why ? why : "contradicts the cluster file");
     free(why);
     return NULL;
 }
 
-/* The host's name may be in the cluster file as it is, or up to its first dot. */
+/* The cluster file may contain the full host name, or its part before the first dot. */
 static const struct cluster_node *find_by_name(struct completion *c)
 {
     const struct tcad_conf *conf = c->conf;
@@ -308,7 +290,8 @@ static int join_cluster(struct completion *c)
     int r;
 
     if (!conf->node.cluster_file)
-        return be_alone(conf);
+        return cluster_single(conf->node.id, conf->node.name, conf->control.listen.host,
+                              conf->control.listen.port, &conf->cluster);
     r = cluster_load(conf->node.cluster_file, &conf->cluster, c->errors);
     if (r < 0)
         return r == -ENOMEM ? r : 0;
@@ -333,7 +316,7 @@ static void check_socket(struct completion *c)
     if (strlen(c->conf->control.socket) <= max)
         return;
     snprintf(why, sizeof(why),
-             "has %zu bytes, a socket path at most %zu; choose a shorter runtime_dir or socket",
+             "has %zu bytes, but the limit is %zu; choose a shorter runtime_dir or socket",
              strlen(c->conf->control.socket), max);
     conf_blame(c->conf, KEY_AT(control.socket), c->errors, why);
 }
@@ -349,7 +332,7 @@ static void check_key_file(struct completion *c)
         if (c->others)
             conf_blame(
                 c->conf, key, c->errors,
-                "tls with other nodes needs the cluster key; set key_file, or security = plain");
+                "tls with other nodes requires the cluster key; set key_file, or security = plain");
         return;
     }
     int fd = config_secret_open(c->conf->control.key_file, why, sizeof(why));
@@ -381,22 +364,23 @@ static void check_together(struct completion *c)
     if (conf->control.heartbeat_timeout_ns / 2 < conf->control.heartbeat_interval_ns)
         conf_blame(
             conf, KEY_AT(control.heartbeat_timeout_ns), c->errors,
-            "must be at least twice heartbeat_interval, or nodes that are well count as down");
+            "is less than twice heartbeat_interval; raise it, or healthy nodes count as down");
     if (conf->limits.sessions_per_user > conf->limits.sessions)
         conf_blame(conf, KEY_AT(limits.sessions_per_user), c->errors,
-                   "is more than sessions allows; lower it or raise sessions");
+                   "is more than sessions; lower it or raise sessions");
     if (conf->memory.region_bytes_per_user > conf->memory.region_bytes)
         conf_blame(conf, KEY_AT(memory.region_bytes_per_user), c->errors,
-                   "is more than region_bytes, what the node has; lower it or raise region_bytes");
+                   "is more than region_bytes, the node's limit; lower it or raise region_bytes");
     if (conf->memory.region_bytes_per_session > conf->memory.region_bytes_per_user)
         conf_blame(conf, KEY_AT(memory.region_bytes_per_session), c->errors,
                    "is more than region_bytes_per_user; lower it or raise region_bytes_per_user");
     if (conf->memory.base + conf->memory.reserved_bytes > address_end)
         conf_blame(conf, KEY_AT(memory.reserved_bytes), c->errors,
-                   "base and reserved reach beyond 0x7f0000000000; lower one of them");
+                   "base + reserved exceeds 0x7f0000000000; lower one of them");
     if (c->others && !conf->control.listen.host[0])
-        conf_blame(conf, KEY_AT(control.listen), c->errors,
-                   "the other nodes of the cluster file could not connect; leave it out or set it");
+        conf_blame(
+            conf, KEY_AT(control.listen), c->errors,
+            "the other nodes of the cluster file cannot connect; remove it or set an address");
     check_socket(c);
     check_key_file(c);
     check_cpus(c);
@@ -405,7 +389,7 @@ static void check_together(struct completion *c)
 int conf_complete(struct tcad_conf *conf, bool system, struct config_errors *errors)
 {
     struct completion c = {.conf = conf, .errors = errors, .system = system};
-    /* In this order: later ones are derived from earlier ones. */
+    /* In this order, because later defaults are derived from earlier ones. */
     static const struct {
         size_t offset;
         int (*set)(struct completion *c);
@@ -430,7 +414,7 @@ int conf_complete(struct tcad_conf *conf, bool system, struct config_errors *err
         if (!given(conf, config_key_at(derived[i].offset))) {
             r = derived[i].set(&c);
             if (r == 0 && config_errors_total(errors) > before)
-                return -EINVAL; /* what follows would be derived from nothing */
+                return -EINVAL; /* later defaults depend on this one */
         }
     if (r == 0)
         r = join_cluster(&c);

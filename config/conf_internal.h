@@ -1,4 +1,4 @@
-/* What the files that make up struct tcad_conf share. Nobody else includes this. */
+/* Shared by the files that implement struct tcad_conf only. */
 #pragma once
 
 #include <stdbool.h>
@@ -6,7 +6,7 @@
 #include "config/keys.h"
 #include "config/tcad_conf.h"
 
-/* Where the value of each key came from, for errors that are found later. */
+/* The origin of each value, for errors that later checks find. */
 struct tcad_conf_origins {
     struct {
         bool given;    /* by the file or an override, else it is a default */
@@ -25,10 +25,10 @@ static inline const void *conf_field_const(const struct tcad_conf *conf,
     return (const char *)conf + key->offset;
 }
 
-/* Defaults for what was not given, the cluster file, and the checks of values against each other.
- * 0, -ENOMEM, or -EINVAL with errors. */
+/* Sets the defaults, loads the cluster file, and checks values against each other. 0, -ENOMEM, or
+ * -EINVAL with errors. */
 int conf_complete(struct tcad_conf *conf, bool system, struct config_errors *errors);
 
-/* An error about the value of a key: knows where it came from. */
+/* Adds an error about the value of a key, with the file and line of the value. */
 void conf_blame(const struct tcad_conf *conf, const struct config_key *key,
                 struct config_errors *errors, const char *what);

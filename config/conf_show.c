@@ -1,4 +1,4 @@
-/* A configuration as text, and compared with another. */
+/* Writes, compares and reloads configurations. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -26,7 +26,7 @@ struct expansion {
     struct hostlist list;
     size_t room; /* of list.names */
     char name[HOSTLIST_NAME_MAX_BYTES];
-    unsigned dimensions; /* open brackets of the name at hand */
+    unsigned dimensions; /* open brackets of the current name */
     struct hostlist_problem problem;
 };
 
@@ -67,7 +67,7 @@ static int emit(struct expansion *x, size_t length, const char *at)
 
 struct range {
     uint64_t first, last;
-    int width; /* digits at least: zeros are put in front */
+    int width; /* minimum number of digits, padded with zeros */
 };
 
 static const char *digits_end(const char *at)
@@ -95,7 +95,7 @@ static int parse_number(struct expansion *x, const char **at, uint64_t *ret_valu
     return 0;
 }
 
-/* "7" or "1-3"; *at moves behind it. */
+/* "7" or "1-3"; advances *at past it. */
 static int parse_range(struct expansion *x, const char **at, struct range *ret)
 {
     const char *first = *at;
@@ -113,12 +113,12 @@ static int parse_range(struct expansion *x, const char **at, struct range *ret)
         if (r < 0)
             return r;
         if (range.last < range.first)
-            return fail(x, first, -EINVAL, "the range %" PRIu64 "-%" PRIu64 " runs backwards",
+            return fail(x, first, -EINVAL, "the range %" PRIu64 "-%" PRIu64 " is descending",
                         range.first, range.last);
         bool padded = (*first == '0' && first_digits > 1) || (*last == '0' && last_digits > 1);
         if (padded && first_digits != last_digits)
             return fail(x, first, -EINVAL,
-                        "with leading zeros both ends of a range need the same number of digits");
+                        "with leading zeros, both ends of a range need the same number of digits");
         if (!padded)
             range.width = 1;
     }
@@ -126,8 +126,8 @@ static int parse_range(struct expansion *x, const char **at, struct range *ret)
     return 0;
 }
 
-/* Expands what starts at `at` behind the `length` characters that are there already; *ret_end: the
- * comma or end behind it. */
+/* Expands the text from `at` on, appended to the `length` characters that x->name already has.
+ * *ret_end: the comma or the end that follows. */
 static int expand_rest(struct expansion *x, const char *at, size_t length, const char **ret_end);
 
 static int expand_range(struct expansion *x, const struct range *range, const char *rest,
@@ -180,7 +180,7 @@ static int expand_rest(struct expansion *x, const char *at, size_t length, const
         if (*at == '[')
             return expand_bracket(x, at, length, ret_end);
         if (*at == ']')
-            return fail(x, at, -EINVAL, "the bracket was not opened");
+            return fail(x, at, -EINVAL, "the bracket has no opening bracket");
         if (isspace((unsigned char)*at))
             return fail(x, at, -EINVAL, "white space inside a name");
         if (length + 1 == sizeof(x->name))

@@ -1,9 +1,9 @@
 /*
- * Hostlists: many names in few characters, as Slurm and pdsh write them.
+ * Hostlists: a compact notation for many names, as in Slurm and pdsh.
  *
  *   node[1-3,7]          node1 node2 node3 node7
- *   rack[01-04]n[1-2]    rack01n1 rack01n2 rack02n1 ...: the last range runs fastest, leading zeros
- *                        are kept
+ *   rack[01-04]n[1-2]    rack01n1 rack01n2 rack02n1 ...: the last range varies fastest, leading
+ *                        zeros are kept
  *   login,node[1-2]      login node1 node2
  */
 #pragma once
@@ -30,12 +30,12 @@ struct hostlist_problem {
 };
 
 /* 0, -EINVAL (syntax) or -E2BIG (more than max names), both with *ret_problem (may be NULL), or
- * -ENOMEM. The names come in the order in which they are written; the same name may come twice.
- * max: at most HOSTLIST_NAMES_MAX. */
+ * -ENOMEM. Keeps the order of the text; a name may occur more than once. max: at most
+ * HOSTLIST_NAMES_MAX. */
 int hostlist_expand(const char *text, size_t max, struct hostlist *ret_list,
                     struct hostlist_problem *ret_problem);
 
-/* The way back: a text (the caller frees it) that expands to just these names in just this order;
- * the more neighbours differ in one number only, the shorter. "" for none. -EINVAL for names that
- * hostlist_expand() could not yield. */
+/* The inverse: a text (the caller frees it) that expands to exactly these names in this order. It
+ * combines neighbours that differ in one number. "" for no names. -EINVAL for names that
+ * hostlist_expand() cannot produce. */
 int hostlist_fold(const char *const *names, size_t count, char **ret_text);

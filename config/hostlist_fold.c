@@ -1,4 +1,4 @@
-/* Folding: pass k joins neighbours that differ in nothing but the k-th number from the right. */
+/* Folding: pass k joins neighbours that differ only in the k-th number from the right. */
 #include "config/hostlist.h"
 
 #include <ctype.h>
@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where a number stands in an item. */
+/* The position of a number in an item. */
 struct number {
     size_t start, digits;
 };
 
-/* The k-th number (0: the last) of an item, counting what is in brackets already. False: there is
- * none, or it is too long. */
+/* The k-th number (0: the last) of an item, counting each bracket as one. False: it does not exist,
+ * is a bracket, or is too long. */
 static bool find_number(const char *item, unsigned k, struct number *ret)
 {
     size_t i = strlen(item);
@@ -58,8 +58,7 @@ static bool continues(const char *first, struct number nf, const char *a, struct
     return vb == va + 1 && (!padded || nf.digits == nb.digits);
 }
 
-/* items[0 .. count - 1] are the same but for the k-th number: the one item that stands for all of
- * them, or NULL. */
+/* Joins items that differ only in the k-th number into one. NULL: out of memory. */
 static char *join(char *const *items, size_t count, unsigned k)
 {
     char *text = NULL;
@@ -92,7 +91,7 @@ static char *join(char *const *items, size_t count, unsigned k)
     return text;
 }
 
-/* One pass, in place: how many items are left, or -ENOMEM. */
+/* One pass, in place: the number of items left, or -ENOMEM. */
 static long fold_pass(char **items, size_t count, unsigned k)
 {
     size_t kept = 0;

@@ -1,5 +1,4 @@
-/* The table of all keys of tcad.conf: parsing, checks, defaults, help, JSON and reload all read it.
- */
+/* The table of all keys of tcad.conf, used by parsing, checks, defaults, help, JSON and reload. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,7 +7,7 @@
 
 enum { CONFIG_KEYS_MAX = 64 };
 
-/* How a value is written, and what it is in struct tcad_conf. */
+/* The syntax of a value, and its type in struct tcad_conf. */
 enum config_type {
     CONFIG_NUMBER,   /* uint32_t; 4096, 64K (1024 each) */
     CONFIG_MODE,     /* uint32_t; octal */
@@ -34,10 +33,10 @@ struct config_key {
     enum config_type type;
     size_t offset;     /* in struct tcad_conf */
     uint64_t min, max; /* of numbers, in the unit of the field */
-    uint16_t port;     /* of addresses: the default one; 0: it must be written */
+    uint16_t port;     /* of addresses: the default; 0: the port is required */
     uint64_t multiple; /* of numbers: 0, or what they must be a multiple of */
     const struct config_choice *choices;
-    const char *initial; /* the default, as written; NULL: derived, and default_help says how */
+    const char *initial; /* the default, as text; NULL: derived as default_help says */
     const char *default_help;
     bool optional; /* an empty value, "none" or "off" is legal and means none */
     bool reloadable;
@@ -47,7 +46,7 @@ struct config_key {
 extern const struct config_key config_keys[];
 extern const size_t config_key_count;
 
-/* NULL: there is none. */
+/* NULL: no such key. */
 const struct config_key *config_key_find(const char *section, const char *name);
 /* The key of the field at that offset of struct tcad_conf. */
 const struct config_key *config_key_at(size_t offset);

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* NULL: the file may be trusted to be secret. */
+/* NULL: the file is secret. */
 static const char *find_fault(const struct stat *st)
 {
     uid_t self = geteuid();
@@ -15,9 +15,9 @@ static const char *find_fault(const struct stat *st)
     if (!S_ISREG(st->st_mode))
         return "is not a regular file";
     if (st->st_uid != 0 && st->st_uid != self && self != 0)
-        return "belongs to somebody else; it must be yours or root's";
+        return "belongs to another user; make it yours or root's";
     if (st->st_mode & (st->st_uid == 0 ? 0027 : 0077))
-        return "can be read or written by others; chmod it to 0600";
+        return "is accessible to other users; chmod it to 0600";
     if (st->st_size == 0)
         return "is empty";
     return NULL;

@@ -42,7 +42,7 @@ void conf_blame(const struct tcad_conf *conf, const struct config_key *key,
     free(value);
 }
 
-/* An unknown key: what may have been meant, or where it belongs, or what there is. */
+/* Reports an unknown key, with its section if it belongs to another one, or a suggestion. */
 static void report_unknown(const char *section, const char *name, const char *file, unsigned line,
                            struct config_errors *errors)
 {
@@ -84,14 +84,14 @@ static void report_section(const char *section, const char *file, unsigned line,
     for (size_t i = 0; i < config_key_count; i++)
         config_guess_try(&guess, config_keys[i].section);
     if (guess.best)
-        config_errors_add(errors, file, line, "there is no section [%s]; did you mean [%s]?",
-                          section, guess.best);
+        config_errors_add(errors, file, line, "unknown section [%s]; did you mean [%s]?", section,
+                          guess.best);
     else
-        config_errors_add(errors, file, line, "there is no section [%s]; tcad.conf(5) lists them",
+        config_errors_add(errors, file, line, "unknown section [%s]; tcad.conf(5) lists them",
                           section);
 }
 
-/* line 0: an override, which replaces what the file says. */
+/* line 0: an override, which replaces the value in the file. */
 static int set_value(struct tcad_conf *conf, const char *section, const char *name,
                      const char *value, unsigned line, struct config_errors *errors)
 {
@@ -120,7 +120,7 @@ static int set_value(struct tcad_conf *conf, const char *section, const char *na
     return 0;
 }
 
-/* "[name]" in place; false: it is no section, and was reported. */
+/* Parses "[name]" in place; false: an error, which has been reported. */
 static bool parse_section(char *text, const char *file, unsigned line, struct config_errors *errors,
                           const char **ret_section)
 {
@@ -140,13 +140,13 @@ static bool parse_section(char *text, const char *file, unsigned line, struct co
     return true;
 }
 
-/* Parses text over what conf has so far. 0, or -ENOMEM; what is wrong is in errors. */
+/* Adds the values in text to conf. 0, or -ENOMEM; other errors go to errors. */
 static int conf_parse(struct tcad_conf *conf, const char *text, size_t bytes,
                       struct config_errors *errors)
 {
     struct config_lines lines;
     char section[64] = "";
-    bool skip = false; /* the keys of a section that is wrong already */
+    bool skip = false; /* the keys of an unknown section */
     int r = 0;
 
     config_lines_init(&lines, conf_file(conf), text, bytes, errors);
@@ -164,8 +164,8 @@ static int conf_parse(struct tcad_conf *conf, const char *text, size_t bytes,
         } else if (skip) {
             continue;
         } else if (!section[0]) {
-            config_errors_add(errors, lines.file, lines.line,
-                              "\"%s\" stands before the first [section]", lines.text);
+            config_errors_add(errors, lines.file, lines.line, "\"%s\" precedes the first [section]",
+                              lines.text);
         } else {
             *equals = '\0';
             r = set_value(conf, section, config_trim(lines.text), config_trim(equals + 1),
@@ -187,7 +187,7 @@ static int apply_override(struct tcad_conf *conf, const char *override,
     char *equals = strchr(text, '='), *dot = strchr(text, '.');
     if (!config_text_clean(text, strlen(text))) {
         config_errors_add(errors, override_file, 0,
-                          "an override has control characters or bytes that are not UTF-8");
+                          "an override contains control characters or invalid UTF-8");
     } else if (!equals || !dot || dot > equals) {
         config_errors_add(errors, override_file, 0,
                           "\"%s\" is not an override; write section.key=value", override);
@@ -220,7 +220,7 @@ static int read_file(struct tcad_conf *conf, const char *path, bool system,
         return 0;
     }
     if (r == -ENOENT)
-        config_errors_add(errors, path, 0, "there is no such file");
+        config_errors_add(errors, path, 0, "does not exist");
     if (r == 0)
         r = conf_parse(conf, text, bytes, errors);
     free(text);
@@ -241,7 +241,7 @@ int tcad_conf_load(const char *path, bool system, const char *const *overrides,
     r = read_file(conf, path, system, errors);
     for (; r == 0 && overrides && *overrides; overrides++)
         r = apply_override(conf, *overrides, errors);
-    /* With wrong values, what they should be checked against is a guess. */
+    /* Checks of values against each other need valid values. */
     if (r == 0 && config_errors_total(errors) == before)
         r = conf_complete(conf, system, errors);
     if (r == 0 && config_errors_total(errors) > before)

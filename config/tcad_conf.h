@@ -1,13 +1,12 @@
 /*
  * The daemon's configuration: tcad.conf, the -o overrides of the command line, defaults, and the
- * cluster file it names.
+ * cluster file.
  *
  *   [section]
  *   key = value     # comment
  *
- * keys.c has the one table of all keys from which this is parsed, checked, shown and documented;
- * tcad.conf(5) says the same in prose. A loaded configuration has been checked as a whole: its user
- * needs no further checks and no defaults.
+ * keys.c has the table of all keys; tcad.conf(5) documents them. A loaded configuration is complete
+ * and has been checked: its user needs no further checks and no defaults.
  */
 #pragma once
 
@@ -44,7 +43,7 @@ struct tcad_conf {
     struct {
         char *socket; /* never NULL; fits a sockaddr_un */
         uint32_t socket_mode;
-        uint32_t is_private;          /* bool: users are shown only what is their own */
+        uint32_t is_private;          /* bool: users see only their own objects */
         struct config_address listen; /* for other daemons; none: alone */
         uint32_t security;            /* enum conf_security */
         char *key_file; /* of the cluster key; never NULL when TLS is needed. Read it through
@@ -70,7 +69,7 @@ struct tcad_conf {
         uint32_t groups_per_user;
         uint32_t published_per_group;
         uint64_t plan_bytes_per_session;
-        uint64_t bytes_per_user; /* in the daemon, besides the memory of regions */
+        uint64_t bytes_per_user; /* in the daemon, without the memory of regions */
         uint64_t bytes;          /* of all users */
     } limits;
     struct {
@@ -80,12 +79,12 @@ struct tcad_conf {
     } engine;
     struct {
         uint32_t enable;          /* set of enum conf_rails */
-        char *ofi_provider;       /* NULL: the best there is */
+        char *ofi_provider;       /* NULL: libfabric's first choice */
         char *ofi_address;        /* NULL: any */
-        uint32_t ofi_port;        /* 0: any that is free */
-        uint32_t ofi_unprotected; /* bool: providers that anybody may talk to are allowed */
+        uint32_t ofi_port;        /* 0: any free port */
+        uint32_t ofi_unprotected; /* bool: allow providers without authentication */
         char *peach2_board;       /* control socket; never NULL */
-        uint32_t peach2_rings;    /* that the sub-cluster is cabled as; 0: as its size suggests */
+        uint32_t peach2_rings;    /* rings of the sub-cluster; 0: chosen by its size */
         uint32_t calibration;     /* enum conf_calibration */
         char *calibration_file;   /* never NULL; may not exist yet */
         uint64_t segment_bytes;
@@ -101,7 +100,7 @@ struct tcad_conf {
 
     /* owned, never NULL; without a cluster file, one with this node only */
     struct cluster *cluster;
-    char *file; /* that was read; NULL: none, all defaults */
+    char *file; /* the file that was read; NULL: none, all defaults */
     struct tcad_conf_origins *origins;
 };
 
@@ -109,40 +108,38 @@ struct tcad_conf {
  * Loads and checks everything: the file, then the overrides ("section.key=value"; NULL at the end,
  * the list may be NULL), then defaults.
  *
- * path NULL: tcad.conf in $CONFIGURATION_DIRECTORY (systemd sets it), else in /etc/tcad (system;
- * whatever the prefix is: systemd looks nowhere else) or ~/.config/tcad; it need not exist there. system: the defaults of the whole machine's daemon, not
- * of a user's own.
+ * path NULL: tcad.conf in $CONFIGURATION_DIRECTORY (set by systemd), else in /etc/tcad (system, with
+ * any installation prefix: systemd looks nowhere else) or ~/.config/tcad; it need not exist.
+ * system: use the defaults of the system's daemon instead of a user's own.
  *
- * 0, -ENOMEM, or -EINVAL: errors says everything that is wrong. Reads the environment (HOME, XDG_*,
- * *_DIRECTORY): not while another thread changes it.
+ * 0, -ENOMEM, or -EINVAL with all errors in errors. Reads the environment (HOME, XDG_*,
+ * *_DIRECTORY): no other thread may change it meanwhile.
  */
 int tcad_conf_load(const char *path, bool system, const char *const *overrides,
                    struct tcad_conf **ret_conf, struct config_errors *errors);
 struct tcad_conf *tcad_conf_free(struct tcad_conf *conf);
 
-/* The name of the file that tcad_conf_load(NULL, ...) reads, from malloc; NULL: no memory, or no
- * home. */
+/* The name of the file that tcad_conf_load(NULL, ...) reads, from malloc; NULL: out of memory, or no
+ * home directory. */
 char *tcad_conf_default_path(bool system);
 
-/* For who asked whether it is good: the file and that it is, from malloc; NULL: no memory. */
+/* The message of a successful check, with the name of the file, from malloc; NULL: out of memory. */
 char *tcad_conf_good(const struct tcad_conf *conf, bool system);
 
-/* The configuration as a commented file that can be loaded again: of a default one, this is the
- * manual. */
+/* Writes the configuration as a commented file that can be loaded again. */
 void tcad_conf_write(const struct tcad_conf *conf, FILE *to);
-/* The value of one key as one would write it in the file, from malloc; NULL: no memory. */
+/* The value of one key as text for the file, from malloc; NULL: out of memory. */
 char *tcad_conf_value(const struct tcad_conf *conf, const struct config_key *key);
 
-/* The keys whose values differ, in the order of the table: how many. ret_keys has room for
- * CONFIG_KEYS_MAX. Each says whether a reload can apply it. The clusters are compared by
- * cluster_diff(). */
+/* Stores the keys whose values differ in ret_keys, which has room for CONFIG_KEYS_MAX, in the order
+ * of the table, and returns their number. Does not compare the clusters: see cluster_diff(). */
 size_t tcad_conf_diff(const struct tcad_conf *before, const struct tcad_conf *after,
                       const struct config_key **ret_keys);
 
-/* Where a value came from: "default", "file" or "command line". */
+/* The origin of a value: "default", "file" or "command line". */
 const char *tcad_conf_origin(const struct tcad_conf *conf, const struct config_key *key);
 
-/* A reload: moves the values of all reloadable keys, and the cluster, from next to running, and the
- * former ones back: then next->cluster is the one before, and next is to be freed. The cluster
- * stays when this node would be another one in it (node.id or node.name differs). */
+/* A reload: swaps the values of all reloadable keys, and the cluster, between running and next. The
+ * caller frees next, whose cluster is now the former one. The cluster is not swapped if this node's
+ * id or name differs. */
 void tcad_conf_adopt(struct tcad_conf *running, struct tcad_conf *next);

@@ -67,7 +67,7 @@ int config_text_read(const char *path, char **ret_text, size_t *ret_bytes,
     return r;
 }
 
-/* Bytes of the UTF-8 sequence at text, 0 when it is none, or a control character. */
+/* The length of the UTF-8 sequence at text; 0: invalid, or a control character. */
 static size_t sequence_bytes(const unsigned char *text, size_t bytes)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -158,7 +158,7 @@ bool config_lines_next(struct config_lines *lines)
         if (!config_text_clean(start, bytes)) {
             config_errors_add(
                 lines->errors, lines->file, lines->line,
-                "the line has control characters or bytes that are not UTF-8; write plain text");
+                "the line contains control characters or invalid UTF-8; write plain text");
             continue;
         }
         memcpy(lines->text, start, bytes);

@@ -1,5 +1,4 @@
-/* Configuration text: reading it with bounds, going through its lines, guessing what a wrong word
- * was meant to be. */
+/* Configuration text: bounded reading, lines, and suggestions for misspelt words. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,14 +12,14 @@ enum {
     CONFIG_LINE_MAX_BYTES = 4096,
 };
 
-/* Reads a regular file as a whole. 0 and a NUL-terminated text (the caller frees it), or a negative
- * errno; every failure but -ENOENT is also in errors: whether a missing file is one, only the
- * caller knows. */
+/* Reads a whole regular file. 0 and a NUL-terminated text (the caller frees it), or a negative
+ * errno. Adds every failure except -ENOENT to errors: the caller decides whether the file may be
+ * missing. */
 int config_text_read(const char *path, char **ret_text, size_t *ret_bytes,
                      struct config_errors *errors);
 
-/* True when text is UTF-8 without control characters (tabs are fine): it can be shown on a terminal
- * and put into JSON. */
+/* Whether text is UTF-8 without control characters except tabs, so that it can be shown on a
+ * terminal and put into JSON. */
 bool config_text_clean(const char *text, size_t bytes);
 
 struct config_lines {
@@ -33,14 +32,14 @@ struct config_lines {
 
 void config_lines_init(struct config_lines *lines, const char *file, const char *text, size_t bytes,
                        struct config_errors *errors);
-/* The next line that says something, in lines->text: trimmed, without its comment (a # at the start
- * or after white space). Lines that cannot be text are reported and skipped. False at the end. */
+/* Stores the next non-empty line in lines->text, trimmed and without its comment (a # at the start
+ * or after white space). Reports and skips lines that are not text. False at the end. */
 bool config_lines_next(struct config_lines *lines);
 
-/* Cuts white space off both ends, in place. */
+/* Removes white space at both ends, in place. */
 char *config_trim(char *text);
 
-/* The candidate nearest to a word, if any is near enough to have been meant. */
+/* The candidate most similar to a word, if any is similar enough. */
 struct config_guess {
     const char *word;
     const char *best; /* NULL: none */

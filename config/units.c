@@ -28,8 +28,8 @@ static unsigned digit_value(char c)
     return 16;
 }
 
-/* The digits at *text, which moves behind them; at least one. Goes on after an overflow: -EINVAL is
- * found first. */
+/* Parses at least one digit and advances *text. Continues after an overflow, because -EINVAL takes
+ * precedence. */
 static int parse_digits(const char **text, unsigned base, uint64_t *ret_value)
 {
     uint64_t value = 0;

@@ -1,5 +1,4 @@
-/* Numbers with units, as people write them. All return 0, -EINVAL (not such a number) or -ERANGE
- * (does not fit). */
+/* Numbers with units as text. The parsers return 0, -EINVAL (syntax) or -ERANGE (does not fit). */
 #pragma once
 
 #include <stdint.h>

@@ -28,7 +28,7 @@ static int complain(char *why, size_t why_bytes, const char *format, ...)
     return -EINVAL;
 }
 
-/* Like complain(), with what is legal behind it. */
+/* Like complain(), and appends the legal values. */
 static int complain_range(const struct config_key *key, char *why, size_t why_bytes,
                           const char *what)
 {
@@ -64,7 +64,7 @@ static int parse_number(const struct config_key *key, const char *text, void *fi
     if (value < key->min)
         return complain_range(key, why, why_bytes, "is too small");
     if (key->multiple && value % key->multiple)
-        return complain_range(key, why, why_bytes, "lies between two steps");
+        return complain_range(key, why, why_bytes, "is not a multiple of the step");
 
     if (key->type == CONFIG_NUMBER || key->type == CONFIG_MODE)
         *(uint32_t *)field = (uint32_t)value;
@@ -86,7 +86,7 @@ static int no_choice(const struct config_key *key, const char *name, char *why, 
     struct config_guess guess;
     char what[160] = "";
 
-    /* Of several words, say which; a longer one is no slip and was not meant to be any of them. */
+    /* In a list, name the word; one that is too long for a message is not a misspelt choice. */
     if (key->type == CONFIG_CHOICES && strlen(name) <= 40)
         snprintf(what, sizeof(what), "\"%s\" ", name);
     config_guess_init(&guess, name);
@@ -153,14 +153,11 @@ static int check_string(const struct config_key *key, const char *text, char *wh
     switch (key->type) {
     case CONFIG_NAME:
         if (!config_name_valid(text))
-            return complain(
-                why, why_bytes,
-                "is not a node name; write letters, digits, and - _ . behind the first, at most %d",
-                NAME_MAX_BYTES - 1);
+            return complain(why, why_bytes, "is not a node name; " CONFIG_NAME_RULE);
         return 0;
     case CONFIG_PATH:
         if (text[0] != '/')
-            return complain(why, why_bytes, "is not an absolute path; write all of it, from /");
+            return complain(why, why_bytes, "is not an absolute path; begin with /");
         if (strlen(text) >= PATH_MAX_BYTES)
             return complain(why, why_bytes, "is longer than %d bytes", PATH_MAX_BYTES - 1);
         return 0;
@@ -168,7 +165,7 @@ static int check_string(const struct config_key *key, const char *text, char *wh
         for (const char *p = text; *p; p++)
             if (!isalnum((unsigned char)*p) && !strchr("-_.:;/%", *p))
                 return complain(why, why_bytes,
-                                "has a \"%c\"; write letters, digits, - _ . : ; / %%", *p);
+                                "contains \"%c\"; write letters, digits, - _ . : ; / %%", *p);
         if (strlen(text) >= ADDRESS_MAX_BYTES)
             return complain(why, why_bytes, "is longer than %d characters", ADDRESS_MAX_BYTES - 1);
         return 0;
@@ -204,12 +201,12 @@ static int parse_cpus(const char *text, cpu_set_t *field, char *why, size_t why_
     if (r == -ENOMEM)
         return r;
     if (r < 0)
-        return complain(why, why_bytes, "is not a list of processors; write it like 0-3,8");
+        return complain(why, why_bytes, "is not a list of processors; write a list such as 0-3,8");
     for (size_t i = 0; i < list.count; i++) {
         unsigned long cpu = strtoul(list.names[i], NULL, 10);
         if (cpu >= CPU_SETSIZE) {
             hostlist_deinit(&list);
-            return complain(why, why_bytes, "has processor %lu; the last possible is %d", cpu,
+            return complain(why, why_bytes, "contains processor %lu; the largest number is %d", cpu,
                             CPU_SETSIZE - 1);
         }
         CPU_SET(cpu, &cpus);
@@ -223,7 +220,7 @@ int config_value_parse(const struct config_key *key, const char *text, void *fie
                        size_t why_bytes)
 {
     if (!config_text_clean(text, strlen(text)))
-        return complain(why, why_bytes, "has control characters or bytes that are not UTF-8");
+        return complain(why, why_bytes, "contains control characters or invalid UTF-8");
     if (!*text || (key->optional && (strcmp(text, "none") == 0 || strcmp(text, "off") == 0))) {
         if (!key->optional)
             return complain_range(key, why, why_bytes, "has no value");

@@ -1,4 +1,4 @@
-/* The other direction: values as text and JSON, and the handling of fields by type. */
+/* Values as text, and operations on fields by type. */
 #include <inttypes.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -182,7 +182,7 @@ void config_value_write_range(const struct config_key *key, FILE *to)
         fputs("HOST:PORT", to);
         break;
     case CONFIG_CPUS:
-        fputs("a list like 0-3,8", to);
+        fputs("a list such as 0-3,8", to);
         break;
     default:
         write_limit(key, key->min, to);

@@ -12,6 +12,7 @@
 #include "daemon/base/worker.h"
 #include "daemon/control/calibration.h"
 #include "daemon/control/metrics.h"
+#include "daemon/control/peer_requests.h"
 #include "daemon/control/server.h"
 #include "daemon/engine/engine.h"
 #include "daemon/groups/group.h"
@@ -94,53 +95,6 @@ static void rail_peer_down(void *context, struct driver_peer *peer, int error)
 }
 
 /* ---- what the peers tell ---- */
-
-static void answer_done(struct tcad *tcad, uint32_t node, uint32_t tag)
-{
-    Tca__Done done = TCA__DONE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_DONE;
-    message.done = &done;
-    peers_answer(tcad->peers, node, tag, &message);
-}
-
-static void peer_asked(void *context, uint32_t node, uint32_t tag, const Tca__Message *question)
-{
-    struct tcad *tcad = context;
-    switch (question->body_case) {
-    case TCA__MESSAGE__BODY_PEER_BIND:
-        bindings_asked(tcad, node, tag, question->peer_bind);
-        return;
-    case TCA__MESSAGE__BODY_PEER_UNBIND:
-        bindings_unbind(tcad, node, question->peer_unbind);
-        return;
-    case TCA__MESSAGE__BODY_PEER_SETTLE:
-        bindings_settle(tcad, node, tag, question->peer_settle);
-        return;
-    case TCA__MESSAGE__BODY_PEER_SESSION_GONE: {
-        const Tca__PeerSessionGone *gone = question->peer_session_gone;
-        uint32_t home =
-            gone->about ? gone->about - 1 : node; /* a root tells again what it was told */
-        if (groups_session_gone(tcad->groups, node, gone)) {
-            plans_session_gone(tcad, home, gone->session,
-                               gone->node_down ? -EHOSTDOWN : -EOWNERDEAD);
-            bindings_asker_gone(tcad, home, gone->session);
-        }
-        answer_done(tcad, node, tag);
-        return;
-    }
-    case TCA__MESSAGE__BODY_PEER_REGION_GONE:
-        plans_remote_region_gone(tcad, node, question->peer_region_gone->region);
-        return;
-    case TCA__MESSAGE__BODY_PEER_PING: /* our own: peers answer each other's without us */
-        answer_done(tcad, node, tag);
-        return;
-    default:
-        if (!groups_asked(tcad->groups, node, tag, question))
-            peers_fail(tcad->peers, node, tag, -EPROTO, "node %u does not know this question",
-                       tcad->node);
-    }
-}
 
 static void peer_up(void *context, uint32_t node, uint64_t incarnation, const Tca__PeerHello *hello)
 {
@@ -257,7 +211,7 @@ static int make_peers(struct tcad *tcad, char *text, size_t text_bytes)
     Tca__RailAddress addresses[RAIL_COUNT], *list[RAIL_COUNT];
     uint8_t bytes[RAIL_COUNT][ADDRESS_MAX_BYTES];
     struct peers_events events = {
-        .asked = peer_asked, .up = peer_up, .down = peer_down, .context = tcad};
+        .asked = peer_request, .up = peer_up, .down = peer_down, .context = tcad};
 
     hello.version = PROTO_VERSION;
     hello.node = tcad->node;

@@ -32,7 +32,17 @@ struct driver_memory {
     void *base;
     uint64_t length_bytes;
     int fd; /* the memfd, owned by the caller */
+    /* NULL, or called once after region_remove(), in any thread, when the driver keeps nothing of
+     * the region any more. Until then it may have to keep its addresses, for what peers still write
+     * there, and the pages that this makes. Not later than at the end of close(). */
+    void (*gone)(void *context);
+    void *context;
 };
+static inline void driver_memory_gone(void (*gone)(void *context), void *context)
+{
+    if (gone)
+        gone(context);
+}
 
 /* Callbacks. The driver calls them only from within progress(), or put_post() if the receiver is in
  * the same process. */
@@ -171,6 +181,7 @@ struct driver_ops {
 
     int (*region_add)(struct driver *driver, const struct driver_memory *memory,
                       struct driver_region **ret_region);
+    /* The memory is the owner's again at once: nothing is read or written there any more. */
     void (*region_remove)(struct driver *driver, struct driver_region *region);
 
     /* Can return before the connection is established; the first put then establishes it. */

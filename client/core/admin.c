@@ -18,7 +18,7 @@ struct tca_admin {
 int tca_admin_open(const char *socket, int64_t timeout_ns, struct tca_admin **ret_admin)
 {
     struct settings settings;
-    struct answer answer;
+    struct reply reply;
     int r = environment_settings(&settings);
     if (r < 0)
         return r;
@@ -33,12 +33,12 @@ int tca_admin_open(const char *socket, int64_t timeout_ns, struct tca_admin **re
     uint64_t end_ns = clock_end(timeout_ns);
     r = control_open(&admin->control, socket, end_ns, NULL, NULL);
     if (r == 0)
-        r = hello_ask(&admin->control, NULL, 0, end_ns, &answer);
+        r = hello_ask(&admin->control, NULL, 0, end_ns, &reply);
     if (r < 0) {
         tca_admin_close(admin);
         return r;
     }
-    answer_free(&answer);
+    reply_free(&reply);
     *ret_admin = admin;
     return 0;
 }
@@ -54,22 +54,20 @@ struct tca_admin *tca_admin_close(struct tca_admin *admin)
 int tca_admin_ask(struct tca_admin *admin, const char *verb, const char *argument, char **ret_text)
 {
     Tca__Admin body = TCA__ADMIN__INIT;
-    Tca__Message question = TCA__MESSAGE__INIT;
-    struct answer answer;
+    const Tca__Message request = REQUEST(ADMIN, admin, &body);
+    struct reply reply;
     if (!verb)
-        return error_static(-EINVAL, "no verb to ask for");
+        return error_static(-EINVAL, "the verb is NULL");
     body.verb = (char *)verb;
     if (argument)
         body.argument = (char *)argument;
-    question.body_case = TCA__MESSAGE__BODY_ADMIN;
-    question.admin = &body;
-    int r = control_ask(&admin->control, &question, TCA__MESSAGE__BODY_DOCUMENT,
-                        clock_end(admin->timeout_ns), &answer);
+    int r = control_request(&admin->control, &request, TCA__MESSAGE__BODY_DOCUMENT,
+                            clock_end(admin->timeout_ns), &reply);
     if (r < 0)
         return r;
-    char *text = strdup(answer.message->document->text);
-    r = answer.message->document->degraded ? 1 : 0;
-    answer_free(&answer);
+    char *text = strdup(reply.message->document->text);
+    r = reply.message->document->degraded ? 1 : 0;
+    reply_free(&reply);
     if (!text)
         return error_static(-ENOMEM, "out of memory");
     *ret_text = text;

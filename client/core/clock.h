@@ -1,4 +1,4 @@
-/* Points in time at which patience ends: CLOCK_MONOTONIC ns, END_NEVER for none. */
+/* Deadlines (end_ns): CLOCK_MONOTONIC in ns, END_NEVER for none. */
 #pragma once
 
 #include <stdint.h>
@@ -9,7 +9,7 @@
 
 #define END_NEVER UINT64_MAX
 
-/* timeout_ns >= 0 or TCA_FOREVER. */
+/* The deadline after timeout_ns, which is >= 0 or TCA_FOREVER. */
 static inline uint64_t clock_end(int64_t timeout_ns)
 {
     return timeout_ns < 0 ? END_NEVER : clock_now_ns() + (uint64_t)timeout_ns;
@@ -21,6 +21,6 @@ static inline uint64_t clock_left(uint64_t end_ns)
     return now_ns < end_ns ? end_ns - now_ns : 0;
 }
 
-/* Polls a descriptor: 1 ready (or broken: the next call says how), 0 the end has come. Goes on
- * after signals. */
+/* Polls a descriptor: 1 ready, or failed (the next call on it returns the error); 0 the deadline
+ * has passed. Continues after signals. */
 int clock_poll(int fd, short events, uint64_t end_ns);

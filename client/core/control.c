@@ -21,38 +21,37 @@ void control_close(struct control *control)
     control->fd = -1;
 }
 
-void answer_free(struct answer *answer)
+void reply_free(struct reply *reply)
 {
-    if (answer->message)
-        tca__message__free_unpacked(answer->message, NULL);
-    frame_free(answer->frame);
-    *answer = (struct answer){0};
+    if (reply->message)
+        tca__message__free_unpacked(reply->message, NULL);
+    frame_free(reply->frame);
+    *reply = (struct reply){0};
 }
 
-static int say_lost(const struct control *control)
+static int set_lost_error(const struct control *control)
 {
     char which[160];
     switch (control->lost) {
     case -EHOSTDOWN:
         if (!control->heard)
             return error_set(control->lost,
-                             "the tcad at %s closed the connection without an answer: it was just "
-                             "ended, or is of another release than this libtca (%s); compare tcad "
-                             "--version",
+                             "the tcad at %s closed the connection without a reply: it was just "
+                             "stopped, or is of another release than this libtca (%s); compare "
+                             "tcad --version",
                              control->path, tca_version());
         return error_set(
             control->lost,
             control_is_session(control)
-                ? "the tcad at %s has gone: close the session and open another once it is back"
-                : "the tcad at %s has gone while it was asked: systemctl status tcad, or "
-                  "tca-cluster "
-                  "status, says how it is",
+                ? "the tcad at %s has ended: close the session and open another once it is back"
+                : "the tcad at %s ended during the request: systemctl status tcad, or tca-cluster "
+                  "status, shows its status",
             control->path);
     case -EPROTONOSUPPORT:
         frame_compare("it", control->version, "this libtca", which, sizeof(which));
         return error_set(control->lost,
                          "the tcad at %s speaks another version than libtca %s: %s; install the "
-                         "same release of both, and restart what was replaced",
+                         "same release of both, and restart what you replaced",
                          control->path, tca_version(), which);
     case -EMFILE:
     case -ENOMEM:
@@ -63,7 +62,7 @@ static int say_lost(const struct control *control)
     default:
         return error_set(
             control->lost,
-            "the tcad at %s sent something that is no valid message: is it of another version?",
+            "the tcad at %s sent an invalid message (version mismatch?); compare tcad --version",
             control->path);
     }
 }
@@ -74,7 +73,7 @@ int control_lose(struct control *control, int error)
         switch (error) {
         case -EPROTONOSUPPORT:
         case -EPROTO:
-        case -EMFILE: /* the frame is gone, and with it what we have to know */
+        case -EMFILE: /* the frame is discarded, and its contents with it */
         case -ENOMEM:
             control->lost = error;
             break;
@@ -87,15 +86,15 @@ int control_lose(struct control *control, int error)
         if (control->ops && control->ops->lost)
             control->ops->lost(control->context, control->lost);
     }
-    return say_lost(control);
+    return set_lost_error(control);
 }
 
-/* 0 and a message, -EAGAIN: none there, or why the connection is lost. */
-static int receive(struct control *control, struct answer *ret_answer)
+/* 0 and a message; -EAGAIN: none received; else the error with which the connection was lost. */
+static int receive(struct control *control, struct reply *ret_reply)
 {
-    struct answer answer = {0};
+    struct reply reply = {0};
     struct frame_header header;
-    int r = frame_recv_any(control->fd, &header, &answer.frame);
+    int r = frame_recv_any(control->fd, &header, &reply.frame);
     if (r == -EAGAIN)
         return r;
     if (r == -EPROTONOSUPPORT)
@@ -103,126 +102,125 @@ static int receive(struct control *control, struct answer *ret_answer)
     if (r < 0)
         return control_lose(control, r);
     control->heard = true;
-    answer.message =
-        tca__message__unpack(NULL, answer.frame->header.length_bytes, answer.frame->payload);
-    if (!answer.message) {
-        frame_free(answer.frame);
+    reply.message =
+        tca__message__unpack(NULL, reply.frame->header.length_bytes, reply.frame->payload);
+    if (!reply.message) {
+        frame_free(reply.frame);
         return control_lose(control, -EPROTO);
     }
-    *ret_answer = answer;
+    *ret_reply = reply;
     return 0;
 }
 
-/* For what was not asked, or was asked too long ago. */
-static void dispatch(struct control *control, struct answer *answer)
+/* Handles an event or a late reply. */
+static void dispatch(struct control *control, struct reply *reply)
 {
     const struct control_ops *ops = control->ops;
-    if (answer->frame->header.tag == 0) {
-        if (answer->message->body_case == TCA__MESSAGE__BODY_EVENT && ops && ops->event)
-            ops->event(control->context, answer->message->event, answer->frame);
+    if (reply->frame->header.tag == 0) {
+        if (reply->message->body_case == TCA__MESSAGE__BODY_EVENT && ops && ops->event)
+            ops->event(control->context, reply->message->event, reply->frame);
     } else {
         if (control->owed > 0)
             control->owed--;
         if (ops && ops->late)
-            ops->late(control->context, answer->message, answer->frame);
+            ops->late(control->context, reply->message, reply->frame);
     }
-    answer_free(answer);
+    reply_free(reply);
 }
 
 int control_drain(struct control *control)
 {
-    struct answer answer;
+    struct reply reply;
     int r;
     if (control->lost)
-        return say_lost(control);
-    while ((r = receive(control, &answer)) == 0)
-        dispatch(control, &answer);
-    if (control->lost) /* by what came, perhaps */
-        return say_lost(control);
+        return set_lost_error(control);
+    while ((r = receive(control, &reply)) == 0)
+        dispatch(control, &reply);
+    if (control->lost) /* a callback may have lost it */
+        return set_lost_error(control);
     return r == -EAGAIN ? 0 : r;
 }
 
-static int send_question(struct control *control, uint32_t tag, const Tca__Message *question,
-                         uint64_t end_ns)
+static int send_request(struct control *control, uint32_t tag, const Tca__Message *request,
+                        uint64_t end_ns)
 {
     int r;
-    while ((r = frame_send_message(control->fd, tag, &question->base, NULL, 0)) == -EAGAIN ||
+    while ((r = frame_send_message(control->fd, tag, &request->base, NULL, 0)) == -EAGAIN ||
            r == -EINTR)
         if (!clock_poll(control->fd, POLLOUT, end_ns))
             break;
     if (r == -EAGAIN || r == -EINTR)
-        return control_overdue(control, question);
+        return control_overdue(control, request);
     if (r == -EMSGSIZE)
         return error_set(-E2BIG,
-                         "a message of %zu bytes to tcad: at most %d go in one; make smaller plans",
-                         tca__message__get_packed_size(question), FRAME_PAYLOAD_MAX);
-    if (r == -EMFILE || r == -ENFILE || r == -ENOMEM ||
-        r == -ENOBUFS) /* of ours; the daemon heard nothing */
+                         "a message of %zu bytes to tcad exceeds %d bytes: make smaller plans",
+                         tca__message__get_packed_size(request), FRAME_PAYLOAD_MAX);
+    if (r == -EMFILE || r == -ENFILE || r == -ENOMEM || r == -ENOBUFS) /* nothing was sent */
         return error_set(r, "cannot send %zu bytes to tcad: %s",
-                         tca__message__get_packed_size(question), tca_strerror(r));
-    if (r == -EPIPE) /* what it said before it closed is still to be heard: receive() tells */
+                         tca__message__get_packed_size(request), tca_strerror(r));
+    if (r == -EPIPE) /* receive() reads what the daemon sent before it closed */
         return 0;
     return r < 0 ? control_lose(control, r) : 0;
 }
 
-static int receive_answer(struct control *control, uint32_t tag, const Tca__Message *question,
-                          uint64_t end_ns, struct answer *ret_answer)
+static int receive_reply(struct control *control, uint32_t tag, const Tca__Message *request,
+                         uint64_t end_ns, struct reply *ret_reply)
 {
-    struct answer answer;
+    struct reply reply;
     for (;;) {
-        int r = receive(control, &answer);
+        int r = receive(control, &reply);
         if (r == -EAGAIN) {
             if (clock_poll(control->fd, POLLIN, end_ns))
                 continue;
             control->owed++;
-            return control_overdue(control, question);
+            return control_overdue(control, request);
         }
         if (r < 0)
             return r;
-        if (answer.frame->header.tag == tag) {
-            *ret_answer = answer;
+        if (reply.frame->header.tag == tag) {
+            *ret_reply = reply;
             return 0;
         }
-        dispatch(control, &answer);
+        dispatch(control, &reply);
     }
 }
 
 static uint32_t next_tag(struct control *control)
 {
     if (++control->tag == 0)
-        control->tag = 1; /* 0 is for events */
+        control->tag = 1; /* 0 marks events */
     return control->tag;
 }
 
-int control_ask(struct control *control, const Tca__Message *question,
-                Tca__Message__BodyCase expected, uint64_t end_ns, struct answer *ret_answer)
+int control_request(struct control *control, const Tca__Message *request,
+                    Tca__Message__BodyCase expected, uint64_t end_ns, struct reply *ret_reply)
 {
-    struct answer answer;
+    struct reply reply;
     if (getpid() != control->pid)
         return error_set(
-            -EINVAL, "this session belongs to process %d, which forked this one: open another here",
+            -EINVAL, "this session belongs to the parent process %d: open another in this process",
             (int)control->pid);
     if (control->lost)
-        return say_lost(control);
+        return set_lost_error(control);
     uint32_t tag = next_tag(control);
-    int r = send_question(control, tag, question, end_ns);
+    int r = send_request(control, tag, request, end_ns);
     if (r == 0)
-        r = receive_answer(control, tag, question, end_ns, &answer);
+        r = receive_reply(control, tag, request, end_ns, &reply);
     if (r < 0)
         return r;
-    if (answer.message->body_case == TCA__MESSAGE__BODY_FAILURE)
-        r = error_wire(answer.message->failure);
-    else if (answer.message->body_case != expected)
+    if (reply.message->body_case == TCA__MESSAGE__BODY_FAILURE)
+        r = error_wire(reply.message->failure);
+    else if (reply.message->body_case != expected)
         r = control_lose(control, -EPROTO);
-    if (r < 0 || !ret_answer)
-        answer_free(&answer);
+    if (r < 0 || !ret_reply)
+        reply_free(&reply);
     else
-        *ret_answer = answer;
+        *ret_reply = reply;
     return r;
 }
 
-void control_tell(struct control *control, const Tca__Message *message)
+void control_send(struct control *control, const Tca__Message *message)
 {
     if (!control->lost)
-        send_question(control, next_tag(control), message, 0);
+        send_request(control, next_tag(control), message, 0);
 }

@@ -1,10 +1,9 @@
 /*
- * The connection to the daemon: one question at a time, its answer, and the events that come of
- * their own accord.
+ * The connection to the daemon: one request at a time, its reply, and unsolicited events.
  *
- * States: open, then lost (lost != 0): the daemon is gone or talks nonsense, and every later call
- * says so. A daemon that does not answer in time leaves it open; the answer that comes too late is
- * recognised by its tag.
+ * States: open, then lost (lost != 0) once the daemon has ended or broken the protocol; every later
+ * call then fails with this error. When a request times out the connection stays open, and the late
+ * reply is recognized by its tag.
  */
 #pragma once
 
@@ -17,66 +16,70 @@
 
 struct control;
 
-/* What a session makes of messages that are no answer to its question. NULL: nothing. */
+/* A session's callbacks for messages other than the awaited reply; each may be NULL. event and late
+ * may take descriptors from the frame (and set them to -1). */
 struct control_ops {
-    /* The frame's descriptors may be taken. */
     void (*event)(void *context, const Tca__Event *event, struct frame *frame);
-    /* An answer that came too late, to give back what it grants. The frame's descriptors may be
-     * taken. */
+    /* The reply to a request that timed out: gives back what it grants. */
     void (*late)(void *context, const Tca__Message *message, struct frame *frame);
-    /* Once, when the connection is lost: error is what every call fails with from now on. */
+    /* Called once, when the connection is lost. Every later call fails with this error. */
     void (*lost)(void *context, int error);
 };
 
 struct control {
-    int lost; /* 0, -EHOSTDOWN (gone), -EPROTO (nonsense), -EPROTONOSUPPORT (another version),
-                 -EMFILE, -ENOMEM */
+    int lost; /* 0, -EHOSTDOWN (daemon ended), -EPROTO (invalid message), -EPROTONOSUPPORT, -EMFILE,
+                 -ENOMEM */
     int fd;
-    uint32_t tag;     /* of the last question */
-    bool heard;       /* at least one answer or event has come */
-    uint16_t version; /* that the daemon speaks instead (-EPROTONOSUPPORT) */
-    uint32_t owed;    /* answers that were given up: they are still to come */
-    pid_t pid;        /* who opened it: a child must not use it */
+    uint32_t tag;     /* of the last request */
+    bool heard;       /* a reply or event was received */
+    uint16_t version; /* of the daemon, for -EPROTONOSUPPORT */
+    uint32_t owed;    /* late replies still to come: their requests timed out */
+    pid_t pid;        /* process that opened it: a forked child must not use it */
     const struct control_ops *ops;
     void *context;
     char path[SOCKET_PATH_BYTES];
 };
 
-/* Else an operator's tool asks, who has no session to close. */
+/* False for an administrative connection (tca-admin.h). */
 static inline bool control_is_session(const struct control *control)
 {
     return control->ops != NULL;
 }
 
-/* Connects; `control` stays where it is. */
+/* Connects. `control` must not move afterwards: the callbacks may refer to it. */
 int control_open(struct control *control, const char *socket, uint64_t end_ns,
                  const struct control_ops *ops, void *context);
 void control_close(struct control *control);
 
-/* An answer: the message points into itself, the descriptors are in the frame. */
-struct answer {
+/* A reply: the message, and the frame with its descriptors. */
+struct reply {
     Tca__Message *message;
     struct frame *frame;
 };
-void answer_free(struct answer *answer);
+void reply_free(struct reply *reply);
 
-/*
- * Asks and waits for the answer until end_ns. An answer of another kind than `expected` is -EPROTO;
- * a Failure is its status and text. ret_answer NULL: nobody wants to know more than whether it
- * worked.
- */
-int control_ask(struct control *control, const Tca__Message *question,
-                Tca__Message__BodyCase expected, uint64_t end_ns, struct answer *ret_answer);
+/* Initializer of a Tca__Message: REQUEST(REGION_FREE, region_free, &body). */
+#define REQUEST(CASE, member, pointer)                                                             \
+    {                                                                                              \
+        .base = PROTOBUF_C_MESSAGE_INIT(&tca__message__descriptor),                                \
+        .body_case = TCA__MESSAGE__BODY_##CASE, .member = (pointer)                                \
+    }
 
-/* question.c: -ETIMEDOUT, with a text that says what was asked for. */
-int control_overdue(const struct control *control, const Tca__Message *question)
+/* Sends a request and waits for its reply until end_ns. A reply other than `expected` is -EPROTO; a
+ * Failure returns its status and sets its text. ret_reply may be NULL. */
+int control_request(struct control *control, const Tca__Message *request,
+                    Tca__Message__BodyCase expected, uint64_t end_ns, struct reply *ret_reply);
+
+/* request.c: -ETIMEDOUT, with a text that says what was asked for. */
+int control_overdue(const struct control *control, const Tca__Message *request)
     __attribute__((cold));
 
-/* Says something whose answer does not matter. Best effort. */
-void control_tell(struct control *control, const Tca__Message *message);
+/* Sends a request whose reply is ignored. Best effort: errors are not reported. */
+void control_send(struct control *control, const Tca__Message *message);
 
-/* Gives the connection up: returns what every later call fails with, and says why. */
+/* Marks the connection lost. Returns the error of every later call and sets its text. */
 int control_lose(struct control *control, int error);
 
-/* Handles what has come without waiting: 0, or why the connection is lost. */
+/* Processes all received messages without waiting. 0, or the error with which the connection was
+ * lost. */
 int control_drain(struct control *control);

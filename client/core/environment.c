@@ -9,7 +9,7 @@
 #include "client/include/tca-admin.h"
 #include "proto/segment.h"
 
-/* The defaults are parsed by the same code as what users write. */
+/* Defaults are parsed like values. */
 static const struct tca_variable variables[VARIABLE_COUNT + 1] = {
     [VARIABLE_SOCKET] = {"TCA_SOCKET", "", "socket of the tcad to use"},
     [VARIABLE_NODE] =
@@ -17,23 +17,25 @@ static const struct tca_variable variables[VARIABLE_COUNT + 1] = {
          "number of the emulated node to use (tca-cluster), when TCA_SOCKET is unset"},
     [VARIABLE_CLUSTER_DIR] = {"TCA_CLUSTER_DIR",
                               "$XDG_RUNTIME_DIR/tca-cluster, else /tmp/tca-cluster-UID",
-                              "where tca-cluster keeps its nodes"},
+                              "directory of tca-cluster's nodes"},
     [VARIABLE_GROUP] = {"TCA_GROUP", "the launcher's job", "name of the group, NAME or NAME@NODE"},
     [VARIABLE_RANK] = {"TCA_RANK", "the launcher's rank", "rank of this process in its group"},
     [VARIABLE_SIZE] = {"TCA_SIZE", "the launcher's size, else 1",
                        "number of processes in the group"},
     [VARIABLE_TIMEOUT] = {"TCA_TIMEOUT", "10s",
-                          "time-out of calls that talk to daemons: with a unit: ns, us, ms, s"},
-    [VARIABLE_RAIL] = {"TCA_RAIL", "any", "rail of plans that name none: any, shm, ofi, peach2"},
-    [VARIABLE_SEAT] = {"TCA_SEAT", "any", "seat of plans that name none: any, client, daemon"},
+                          "time-out of calls that talk to daemons, with a unit: ns, us, ms, s"},
+    [VARIABLE_RAIL] = {"TCA_RAIL", "any",
+                       "rail of plans that do not name one: any, shm, ofi, peach2"},
+    [VARIABLE_SEAT] = {"TCA_SEAT", "any",
+                       "seat of plans that do not name one: any, client, daemon"},
     [VARIABLE_COPY] = {"TCA_COPY", "any",
-                       "how puts are copied in the client's seat: any, push, pull, half, ring"},
+                       "copy mode in the client's seat: any, push, pull, half, ring"},
     [VARIABLE_SPIN] = {"TCA_SPIN", "50us",
-                       "how long a wait spins at most, with a unit: ns, us, ms"},
+                       "maximum time that a wait spins, with a unit: ns, us, ms"},
     [VARIABLE_YIELD] = {"TCA_YIELD", "1ms",
-                        "how long it then yields before it sleeps, with a unit: ns, us, ms"},
+                        "time that it then yields before it sleeps, with a unit: ns, us, ms"},
     [VARIABLE_CUDA] = {"TCA_CUDA", "auto",
-                       "whether GPU memory of the TCA API is a GPU's: auto, on, off"},
+                       "whether tcaMemoryGPU of the TCA API is GPU memory: auto, on, off"},
 };
 
 const struct tca_variable *tca_variables(void)
@@ -47,8 +49,7 @@ const char *variable_text(enum variable variable)
     return text && text[0] ? text : NULL;
 }
 
-/* The digits at *text: false when there are none, or when they exceed max. Moves *text behind them.
- */
+/* Parses the digits at *text and advances *text past them. False: no digits, or more than max. */
 static bool parse_digits(const char **text, uint64_t max, uint64_t *ret_number)
 {
     uint64_t number = 0;
@@ -81,7 +82,8 @@ int variable_number(enum variable variable, uint64_t min, uint64_t max, uint64_t
     return 1;
 }
 
-/* 0: it is none. A bare number is: it meant seconds in one variable and microseconds in another. */
+/* Nanoseconds of a unit; 0: not a unit. Bare numbers are refused, because their unit would depend
+ * on the variable. */
 static uint64_t parse_unit(const char *text)
 {
     static const struct {
@@ -111,7 +113,7 @@ int variable_duration(enum variable variable, uint64_t min_ns, uint64_t max_ns, 
         return 0;
     }
     if (is_number && !*rest)
-        return error_set(-EINVAL, "%s is \"%s\": it needs a unit (ns, us, ms or s), as in %s",
+        return error_set(-EINVAL, "%s is \"%s\": add a unit (ns, us, ms or s), as in %s",
                          variables[variable].name, text, variables[variable].default_value);
     return error_set(-EINVAL, "%s is \"%s\": it must be a time from %lluns to %llus, such as %s",
                      variables[variable].name, text, (unsigned long long)min_ns,

@@ -1,4 +1,4 @@
-/* Everything this library reads from its environment, checked once. */
+/* The TCA_* variables of the environment, checked when read. */
 #pragma once
 
 #include <stdint.h>
@@ -24,26 +24,26 @@ enum variable {
     VARIABLE_COUNT,
 };
 
-/* Its value; NULL when it is unset or empty. */
+/* Value of the variable; NULL when it is unset or empty. */
 const char *variable_text(enum variable variable);
 
-/* 1 and a number from min to max, 0 when it is unset, -EINVAL. */
+/* 1 and a number from min to max; 0: unset; -EINVAL. */
 int variable_number(enum variable variable, uint64_t min, uint64_t max, uint64_t *ret_number);
 
-/* Its value, or its default, as a time: a whole number and ns, us, ms or s (0 needs none). 0 or
- * -EINVAL. */
+/* The value, or else the default, as a time: a whole number with the unit ns, us, ms or s (optional
+ * for 0). 0 or -EINVAL. */
 int variable_duration(enum variable variable, uint64_t min_ns, uint64_t max_ns, uint64_t *ret_ns);
 
-/* TCA_SPIN's and TCA_YIELD's. */
+/* Limit of TCA_SPIN and TCA_YIELD. */
 #define SPIN_NS_MOST UINT64_C(4000000000)
 
-/* What a session takes from there. */
+/* Settings of a session. */
 struct settings {
     int64_t timeout_ns;
     uint32_t spin_ns;
     uint32_t yield_ns;
     enum tca_rail rail;
     enum tca_seat seat;
-    enum way way; /* WAY_NONE: the daemon's cost model chooses */
+    enum way way; /* copy mode; WAY_NONE: selected by predicted cost */
 };
 int environment_settings(struct settings *ret_settings);

@@ -1,4 +1,4 @@
-/* Meeting the others: joining, gathering, publishing. */
+/* Groups: join, allgather, barrier, publish and lookup. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "client/core/error.h"
 #include "client/core/session.h"
 
-/* Every rank exactly once. */
+/* Checks that the list has every rank exactly once. */
 static int read_members(struct tca *session, const Tca__GroupMembers *list)
 {
     uint32_t size = session->identity.size;
@@ -32,21 +32,19 @@ static int read_members(struct tca *session, const Tca__GroupMembers *list)
 
 int group_join(struct tca *session, int64_t timeout_ns)
 {
-    struct answer answer;
+    struct reply reply;
     Tca__GroupJoin body = TCA__GROUP_JOIN__INIT;
-    Tca__Message question = TCA__MESSAGE__INIT;
+    const Tca__Message request = REQUEST(GROUP_JOIN, group_join, &body);
     body.name = session->identity.group;
     body.rank = session->identity.rank;
     body.size = session->identity.size;
     body.timeout_ns = session_wire_timeout(timeout_ns);
-    question.body_case = TCA__MESSAGE__BODY_GROUP_JOIN;
-    question.group_join = &body;
-    int r = session_ask_patiently(session, &question, TCA__MESSAGE__BODY_GROUP_MEMBERS, timeout_ns,
-                                  &answer);
+    int r = session_request_timed(session, &request, TCA__MESSAGE__BODY_GROUP_MEMBERS, timeout_ns,
+                                  &reply);
     if (r < 0)
         return r;
-    r = read_members(session, answer.message->group_members);
-    answer_free(&answer);
+    r = read_members(session, reply.message->group_members);
+    reply_free(&reply);
     if (r == 0)
         session->grouped = true;
     return r;
@@ -62,7 +60,8 @@ static int read_blobs(const struct tca *session, const Tca__Gathered *gathered, 
     for (uint32_t rank = 0; rank < size; rank++)
         if (gathered->blobs[rank].len != blob_bytes)
             return error_set(-EINVAL,
-                             "rank %u gave %zu bytes, this rank %zu: all have to give the same",
+                             "rank %u contributed %zu bytes, this rank %zu: all must contribute "
+                             "the same number",
                              rank, gathered->blobs[rank].len, blob_bytes);
     for (uint32_t rank = 0; rank < size && blob_bytes > 0; rank++)
         memcpy(ret_all + rank * blob_bytes, gathered->blobs[rank].data, blob_bytes);
@@ -72,13 +71,14 @@ static int read_blobs(const struct tca *session, const Tca__Gathered *gathered, 
 int tca_allgather(struct tca *session, const void *blob, size_t blob_bytes, void *ret_all,
                   int64_t timeout_ns)
 {
-    struct answer answer;
+    struct reply reply;
     int r = session_timeout(session, timeout_ns, &timeout_ns);
     if (r < 0)
         return r;
     if (blob_bytes > BLOB_MAX_BYTES || (blob_bytes > 0 && (!blob || !ret_all)))
         return error_set(-EINVAL,
-                         "an allgather of %zu bytes a rank: at most %d, with memory on both sides",
+                         "allgather of %zu bytes per rank: at most %d, with memory for both "
+                         "arguments",
                          blob_bytes, BLOB_MAX_BYTES);
     if (!session->grouped) {
         if (blob_bytes > 0)
@@ -86,18 +86,16 @@ int tca_allgather(struct tca *session, const void *blob, size_t blob_bytes, void
         return 0;
     }
     Tca__Gather body = TCA__GATHER__INIT;
-    Tca__Message question = TCA__MESSAGE__INIT;
+    const Tca__Message request = REQUEST(GATHER, gather, &body);
     body.sequence = session->collectives;
     body.blob = (ProtobufCBinaryData){.len = blob_bytes, .data = (uint8_t *)blob};
     body.timeout_ns = session_wire_timeout(timeout_ns);
-    question.body_case = TCA__MESSAGE__BODY_GATHER;
-    question.gather = &body;
-    r = session_ask_patiently(session, &question, TCA__MESSAGE__BODY_GATHERED, timeout_ns, &answer);
+    r = session_request_timed(session, &request, TCA__MESSAGE__BODY_GATHERED, timeout_ns, &reply);
     if (r < 0)
         return r;
-    session->collectives++; /* a call that failed is made again under the same number */
-    r = read_blobs(session, answer.message->gathered, blob_bytes, ret_all);
-    answer_free(&answer);
+    session->collectives++; /* not after a failure: the repeated call has the same number */
+    r = read_blobs(session, reply.message->gathered, blob_bytes, ret_all);
+    reply_free(&reply);
     return r;
 }
 
@@ -121,39 +119,35 @@ int tca_publish(struct tca *session, const char *name, const struct tca_handle *
     if (r < 0)
         return r;
     Tca__Publish body = TCA__PUBLISH__INIT;
-    Tca__Message question = TCA__MESSAGE__INIT;
+    const Tca__Message request = REQUEST(PUBLISH, publish, &body);
     body.name = (char *)name;
     if (handle)
         body.handle =
             (ProtobufCBinaryData){.len = sizeof(handle->bytes), .data = (uint8_t *)handle->bytes};
-    question.body_case = TCA__MESSAGE__BODY_PUBLISH;
-    question.publish = &body;
-    return session_ask(session, &question, TCA__MESSAGE__BODY_DONE, NULL);
+    return session_request(session, &request, TCA__MESSAGE__BODY_DONE, NULL);
 }
 
 int tca_lookup(struct tca *session, const char *name, int64_t timeout_ns,
                struct tca_handle *ret_handle)
 {
-    struct answer answer;
+    struct reply reply;
     int r = check_name(name);
     if (r == 0)
         r = session_timeout(session, timeout_ns, &timeout_ns);
     if (r < 0)
         return r;
     Tca__Lookup body = TCA__LOOKUP__INIT;
-    Tca__Message question = TCA__MESSAGE__INIT;
+    const Tca__Message request = REQUEST(LOOKUP, lookup, &body);
     body.name = (char *)name;
     body.timeout_ns = session_wire_timeout(timeout_ns);
-    question.body_case = TCA__MESSAGE__BODY_LOOKUP;
-    question.lookup = &body;
-    r = session_ask_patiently(session, &question, TCA__MESSAGE__BODY_FOUND, timeout_ns, &answer);
+    r = session_request_timed(session, &request, TCA__MESSAGE__BODY_FOUND, timeout_ns, &reply);
     if (r < 0)
         return r;
-    if (answer.message->found->handle.len == sizeof(ret_handle->bytes))
-        memcpy(ret_handle->bytes, answer.message->found->handle.data, sizeof(ret_handle->bytes));
+    if (reply.message->found->handle.len == sizeof(ret_handle->bytes))
+        memcpy(ret_handle->bytes, reply.message->found->handle.data, sizeof(ret_handle->bytes));
     else
         r = error_set(-EPROTO, "tcad found a handle of %zu bytes",
-                      answer.message->found->handle.len);
-    answer_free(&answer);
+                      reply.message->found->handle.len);
+    reply_free(&reply);
     return r;
 }

@@ -5,7 +5,7 @@
 
 #include "client/core/error.h"
 
-static int say_version(const struct control *control, uint32_t version, const char *release)
+static int set_version_error(const struct control *control, uint32_t version, const char *release)
 {
     return error_set(
         -EPROTONOSUPPORT,
@@ -16,39 +16,37 @@ static int say_version(const struct control *control, uint32_t version, const ch
 
 struct way_costs hello_way_costs(const Tca__Welcome *welcome)
 {
-    const Tca__WayCosts *told = welcome->way_costs;
-    if (!told)
+    const Tca__WayCosts *measured = welcome->way_costs;
+    if (!measured)
         return way_costs_default;
     const struct way_costs costs = {
-        .half_line = told->half_line,
-        .ring_line_ns = told->ring_line_ns,
+        .half_line = measured->half_line,
+        .ring_line_ns = measured->ring_line_ns,
     };
     return way_costs_valid(&costs) ? costs : way_costs_default;
 }
 
 int hello_ask(struct control *control, const char *name, uint32_t group_size, uint64_t end_ns,
-              struct answer *ret_answer)
+              struct reply *ret_reply)
 {
     char short_name[NAME_MAX_BYTES];
-    struct answer answer;
+    struct reply reply;
     Tca__Hello body = TCA__HELLO__INIT;
-    Tca__Message question = TCA__MESSAGE__INIT;
+    const Tca__Message request = REQUEST(HELLO, hello, &body);
     snprintf(short_name, sizeof(short_name), "%s", name ? name : program_invocation_short_name);
     body.version = PROTO_VERSION;
     body.admin = group_size == 0;
     body.name = short_name;
     body.group_size = group_size;
-    question.body_case = TCA__MESSAGE__BODY_HELLO;
-    question.hello = &body;
-    int r = control_ask(control, &question, TCA__MESSAGE__BODY_WELCOME, end_ns, &answer);
+    int r = control_request(control, &request, TCA__MESSAGE__BODY_WELCOME, end_ns, &reply);
     if (r < 0)
         return r;
-    const Tca__Welcome *welcome = answer.message->welcome;
+    const Tca__Welcome *welcome = reply.message->welcome;
     if (welcome->version != PROTO_VERSION) {
-        r = say_version(control, welcome->version, welcome->daemon_version);
-        answer_free(&answer);
+        r = set_version_error(control, welcome->version, welcome->daemon_version);
+        reply_free(&reply);
         return r;
     }
-    *ret_answer = answer;
+    *ret_reply = reply;
     return 0;
 }

@@ -1,14 +1,14 @@
-/* The first question of every connection. */
+/* The first request on every connection. */
 #pragma once
 
 #include "client/core/control.h"
 #include "drivers/shm/ways.h"
 
-/* group_size 0: for administration. name NULL: the program's. The answer is a Welcome of our
- * version. */
+/* group_size 0: an administrative connection. name NULL: the program's name. The reply is a Welcome
+ * of this library's protocol version. */
 int hello_ask(struct control *control, const char *name, uint32_t group_size, uint64_t end_ns,
-              struct answer *ret_answer);
+              struct reply *ret_reply);
 
-/* What the daemon has measured of the ways of copying; the defaults where it says nothing, or
- * nonsense. */
+/* Costs of the copy modes as the daemon has measured them; the defaults if they are missing or
+ * invalid. */
 struct way_costs hello_way_costs(const Tca__Welcome *welcome);

@@ -1,7 +1,7 @@
 /*
- * Hydra keeps the name of its job to itself. But each rank has a proxy at the other end of PMI_FD,
- * and every proxy of a job, on every node, was told where the one mpiexec listens: host and port,
- * which nobody else has while the job runs.
+ * Hydra does not publish a job name. But the peer of each rank's PMI_FD is a proxy, and every proxy
+ * of a job, on every node, has the host and port of its mpiexec among its arguments; they are
+ * unique while the job runs.
  */
 #include "client/core/hydra.h"
 
@@ -23,7 +23,8 @@ pid_t hydra_proxy(void)
     return proxy.pid;
 }
 
-/* The bytes of its arguments, each with a NUL at its end; 0: they cannot be read. */
+/* Reads the process's arguments, each terminated by NUL. Returns the bytes read; 0: not
+ * readable. */
 static size_t read_arguments(pid_t pid, char *ret_text, size_t text_bytes)
 {
     char path[64];
@@ -62,7 +63,7 @@ void hydra_job_name(const char *size, char ret_name[NAME_MAX_BYTES])
     pid_t proxy = hydra_proxy();
     if (proxy > 0 && control_port(proxy, ret_name))
         return;
-    if (proxy > 0 && local && strcmp(local, size) == 0) /* all ranks have this one */
+    if (proxy > 0 && local && strcmp(local, size) == 0) /* all ranks share this proxy */
         snprintf(ret_name, NAME_MAX_BYTES, "pmi-%d", (int)proxy);
     else
         snprintf(ret_name, NAME_MAX_BYTES, "pmi");

@@ -18,7 +18,7 @@ static int read_number(const struct launcher *launcher, const char *name, uint32
     unsigned long number = strtoul(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end || number > max)
         return error_set(-EINVAL,
-                         "%s is \"%s\": %s should give a number from 0 to %u; set TCA_GROUP, "
+                         "%s is \"%s\": %s must set it to a number from 0 to %u; set TCA_GROUP, "
                          "TCA_RANK and TCA_SIZE",
                          name, text, launcher->title, max);
     *ret_number = (uint32_t)number;
@@ -34,13 +34,14 @@ static int name_job(const struct launcher *launcher, char ret_name[NAME_MAX_BYTE
     const char *first = launcher_variable(launcher->job[0]);
     const char *second = launcher->job[1] ? launcher_variable(launcher->job[1]) : "";
     if (!first || !second)
-        return error_set(-EINVAL, "%s gives a rank but no %s: set TCA_GROUP", launcher->title,
+        return error_set(-EINVAL, "%s sets a rank but not %s: set TCA_GROUP", launcher->title,
                          first ? launcher->job[1] : launcher->job[0]);
     int length = snprintf(ret_name, NAME_MAX_BYTES, "%s%s%s", first, second[0] ? "." : "", second);
     if (length < 0 || length >= NAME_MAX_BYTES || strchr(ret_name, '@'))
         return error_set(
             -EINVAL,
-            "%s names its job \"%s\", which is no group name (63 bytes without @): set TCA_GROUP",
+            "%s names its job \"%s\", which is not a valid group name (at most 63 bytes, without "
+            "@): set TCA_GROUP",
             launcher->title, first);
     return 0;
 }
@@ -51,13 +52,14 @@ static int copy_group(const char *name, const char *from, char ret_group[NAME_MA
     if (length >= NAME_MAX_BYTES || name[0] == '@')
         return error_set(
             -EINVAL,
-            "%s \"%s\" is %zu bytes long: a group's name has 1 to %d, before @NODE at least one",
+            "%s \"%s\" has %zu bytes: a group name has at most %d, at least one of them before "
+            "@NODE",
             from, name, length, NAME_MAX_BYTES - 1);
     memcpy(ret_group, name, length + 1);
     return 0;
 }
 
-/* Each of the three from TCA_*, else from the launcher. */
+/* Takes group, rank and size each from TCA_*, else from the launcher. */
 static int from_environment(struct identity *ret_identity)
 {
     const struct launcher *launcher = launcher_find();
@@ -83,9 +85,8 @@ static int from_environment(struct identity *ret_identity)
     if (!launcher && have_rank + have_size + (group != NULL) != 0 &&
         have_rank + have_size + (group != NULL) != 3)
         return error_set(-EINVAL,
-                         "%s is set, %s is not: TCA_GROUP, TCA_RANK and TCA_SIZE go together when "
-                         "no launcher is "
-                         "there",
+                         "%s is set, %s is not: without a launcher, set all of TCA_GROUP, TCA_RANK "
+                         "and TCA_SIZE",
                          group       ? "TCA_GROUP"
                          : have_rank ? "TCA_RANK"
                                      : "TCA_SIZE",
@@ -102,7 +103,7 @@ static int from_environment(struct identity *ret_identity)
     return 0;
 }
 
-/* A caller that gives rank and size may still leave the name to the environment. */
+/* Rank and size from the arguments; the name may still come from the environment. */
 static int from_arguments(const struct tca_open_args *args, struct identity *ret_identity)
 {
     const struct launcher *launcher = launcher_find();
@@ -113,7 +114,7 @@ static int from_arguments(const struct tca_open_args *args, struct identity *ret
         r = copy_group(group, args->group ? "group" : "TCA_GROUP", identity.group);
     else if (args->size > 1)
         r = launcher ? name_job(launcher, identity.group)
-                     : error_set(-EINVAL, "a group of %u needs a name: give one, or set TCA_GROUP",
+                     : error_set(-EINVAL, "a group of %u needs a name: pass one, or set TCA_GROUP",
                                  args->size);
     if (r < 0)
         return r;
@@ -126,7 +127,7 @@ int identity_find(const struct tca_open_args *args, struct identity *ret_identit
     struct identity identity;
     if (args->size == 0 && (args->group || args->rank != 0))
         return error_set(-EINVAL,
-                         "a group or rank was given without a size: give all three or none");
+                         "a group or rank was passed without a size: pass all three or none");
     int r = args->size > 0 ? from_arguments(args, &identity) : from_environment(&identity);
     if (r < 0)
         return r;

@@ -1,4 +1,4 @@
-/* Which group this process belongs to, and its rank there. */
+/* The group of this process, and its rank. */
 #pragma once
 
 #include "client/include/tca.h"
@@ -10,6 +10,6 @@ struct identity {
     uint32_t size;
 };
 
-/* From the arguments, else TCA_GROUP, TCA_RANK and TCA_SIZE, else what a launcher says, else alone.
- * -EINVAL. */
+/* From the arguments, else from TCA_GROUP, TCA_RANK and TCA_SIZE, else from the launcher's
+ * variables, else a group of one. -EINVAL. */
 int identity_find(const struct tca_open_args *args, struct identity *ret_identity);

@@ -15,7 +15,7 @@ static pid_t slurm_task(void)
     return text ? (pid_t)strtol(text, NULL, 10) : 0;
 }
 
-/* 0: unknown, or there is none. */
+/* 0: unknown or none. */
 static pid_t parent_of(pid_t pid)
 {
     char path[64], text[512];
@@ -25,7 +25,7 @@ static pid_t parent_of(pid_t pid)
     if (!file)
         return 0;
     if (fgets(text, sizeof(text), file)) {
-        const char *behind = strrchr(text, ')'); /* the name before may have any character */
+        const char *behind = strrchr(text, ')'); /* the name before it may contain any character */
         if (!behind || sscanf(behind, ") %*c %d", &parent) != 1)
             parent = 0;
     }
@@ -45,9 +45,9 @@ static pid_t hydra_task(void)
     return 0;
 }
 
-/* In the order in which they are asked where innermost() does not know. SLURM_STEP_NUM_TASKS, not
- * SLURM_NTASKS: a batch script has the latter too, but is alone. Slurm's PMI_* and PMIX_* say what
- * its own variables say. */
+/* In order of preference where innermost() cannot decide. SLURM_STEP_NUM_TASKS, not SLURM_NTASKS: a
+ * batch script has the latter too, but is a single process. Slurm's PMI_* and PMIX_* have the same
+ * values as its own variables. */
 static const struct launcher launchers[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", {"PMIX_NAMESPACE"}},
     {"PMIx", "PMIX_RANK", "PMIX_SIZE", {"PMIX_NAMESPACE"}},
@@ -74,8 +74,8 @@ static bool present(const struct launcher *launcher)
            (!launcher->mark || launcher_variable(launcher->mark));
 }
 
-/* What a process was given at its start, "NAME=value", each with a NUL at its end, then an empty
- * one. NULL: it may not be read, or there is no such process. */
+/* The initial environment of a process: "NAME=value" strings, each terminated by NUL, and an empty
+ * string at the end. The caller frees it. NULL: not readable, or no such process. */
 static char *environment_of(pid_t pid)
 {
     char path[64], *text = NULL;
@@ -106,7 +106,7 @@ static char *environment_of(pid_t pid)
     return text;
 }
 
-/* It has the variable, with our value. */
+/* Whether the environment has the variable with this process's value. */
 static bool has_ours(const char *environment, const char *name)
 {
     const char *ours = getenv(name);
@@ -118,8 +118,8 @@ static bool has_ours(const char *environment, const char *name)
 }
 
 /*
- * A launcher is inside another when the process that it started was given the other's rank already.
- * 1: this one is inside all others that are present; 0: one of them is inside it; -1: unknown.
+ * A launcher runs inside another if the process that it started already had the other's rank in its
+ * environment. 1: this one is inside all others present; 0: one of them is inside it; -1: unknown.
  */
 static int innermost(const struct launcher *launcher)
 {
@@ -151,7 +151,7 @@ const struct launcher *launcher_find(void)
             continue;
         int r = innermost(&launchers[i]);
         if (r > 0)
-            known = &launchers[i]; /* two: Slurm in MPICH, whose PMI_* it has replaced by its own */
+            known = &launchers[i]; /* the last one: Slurm inside MPICH replaces MPICH's PMI_* */
         else if (r < 0 && !guess)
             guess = &launchers[i];
     }

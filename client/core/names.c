@@ -1,4 +1,4 @@
-/* Names and numbers that programs print. */
+/* Names and version for programs to print. */
 #include <assert.h>
 
 #include "client/include/tca.h"

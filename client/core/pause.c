@@ -1,4 +1,4 @@
-/* Waiting for memory that others store into, where nobody wakes whoever waits. */
+/* tca_pause(): waiting for a store to memory, without a wake-up. */
 #include <stdbool.h>
 #include <time.h>
 
@@ -7,14 +7,14 @@
 #include "proto/wait.h"
 
 enum {
-    YIELD_NS = 2000000000,    /* where yields are free nobody misses the core; */
-    YIELD_CROWDED_NS = 50000, /* where they hand it round, those who only look are in the way */
+    YIELD_NS = 2000000000,    /* time of yields on an idle core, which disturb no one */
+    YIELD_CROWDED_NS = 50000, /* time of yields on a shared core, where polling delays others */
     NAP_LEAST_NS = 20000,
     NAP_MOST_NS = 1000000,
-    NAP_PART = 8, /* of the wait so far: how much later than at once one learns of the store */
+    NAP_PART = 8, /* a nap is this part of the wait so far, which bounds the relative delay */
 };
 
-/* What each thread has learnt about who else wants its core. */
+/* Per thread: its wait, and whether other threads want its core. */
 static _Thread_local struct {
     struct waiter waiter;
     bool known;
@@ -26,7 +26,7 @@ static void begin(void)
     uint64_t spin_ns;
     if (!pausing.known) {
         if (variable_duration(VARIABLE_SPIN, 0, SPIN_NS_MOST, &spin_ns) < 0)
-            spin_ns = 0; /* tca_open() has said so, or will */
+            spin_ns = 0; /* tca_open() reports the error */
         waiter_init(&pausing.waiter, (uint32_t)spin_ns, YIELD_NS);
         pausing.known = true;
     }
@@ -34,14 +34,14 @@ static void begin(void)
     pausing.crowded = false;
 }
 
-/* Whether yields have shown others who want the core, for long enough. */
+/* Whether yields have shown for long enough that other threads want the core. */
 static bool is_crowded(const struct waiter *waiter)
 {
     return waiter->yields_from_ns != 0 && waiter->shrunk &&
            waiter->yielded_ns - waiter->yields_from_ns >= YIELD_CROWDED_NS;
 }
 
-/* Instead of the sleep that somebody would end. */
+/* Sleeps for a time, as no one will wake this thread. */
 static void nap(const struct waiter *waiter)
 {
     uint64_t nap_ns = (clock_now_ns() - waiter->started_ns) / NAP_PART;

@@ -86,7 +86,7 @@ void process_gone(struct tca *session, uint64_t id, int error)
         session->shm->ops->peer_fail(session->shm, process->peer, error);
 }
 
-void process_settle_all(struct tca *session, uint64_t end_ns)
+void process_drain_all(struct tca *session, uint64_t end_ns)
 {
     for (struct process *process = session->processes; process; process = process->next)
         while (!shm_peer_settled(process->peer) && clock_left(end_ns) > 0)

@@ -1,5 +1,5 @@
-/* Processes of this node that this one puts to: each is a peer of the shm driver, perhaps with a
- * lane to it (proto/lane.h). */
+/* Processes of this node to which this one puts. Each is a peer of the shm driver, and may have a
+ * lane (proto/lane.h). */
 #pragma once
 
 #include <stdbool.h>
@@ -15,23 +15,22 @@ struct process {
     struct driver_peer *peer;
     int lane_fd; /* until it is mapped, else -1 */
     bool has_lane;
-    struct lane lane; /* our end: the sender's */
+    struct lane lane; /* the sender's end */
     struct process *next;
 };
 
-/* The process with this session (0: the owner does not matter), made when it is met the first time.
- */
+/* Finds the process with this session, or creates it. Session 0 stands for any owner. */
 int process_find(struct tca *session, uint64_t id, struct process **ret_process);
 
-/* The lane to it has come: takes the descriptor. */
+/* Stores the lane's descriptor, unless the process has one, and then sets *fd to -1. */
 int process_adopt_lane(struct tca *session, uint64_t id, int *fd);
-/* Maps it, unless it is; `segment` is the process's. */
+/* Maps the lane if it is not mapped; `segment` is the process's notification segment. */
 int process_map_lane(struct process *process, struct notify_segment *segment);
 
-/* A process has ended: what is in flight to it ends with this error. */
+/* The process has ended: fails everything in flight to it with this error. */
 void process_gone(struct tca *session, uint64_t id, int error);
 
-/* The session ends: first settles what still waits in lanes, until end_ns; then everything is let
- * go. */
-void process_settle_all(struct tca *session, uint64_t end_ns);
+/* Waits until the entries in all lanes are copied, at most until end_ns. */
+void process_drain_all(struct tca *session, uint64_t end_ns);
+/* The session ends: frees all processes. */
 void process_clear(struct tca *session);

@@ -14,13 +14,13 @@ static int check(int fd, uint64_t bytes, const char *what)
 {
     struct stat status;
     if (fstat(fd, &status) < 0)
-        return error_set(-EPROTO, "tcad sent a descriptor for %s that is none", what);
+        return error_set(-EPROTO, "tcad sent an invalid descriptor for %s", what);
     if (bytes == 0 || status.st_size < 0 || (uint64_t)status.st_size < bytes)
-        return error_set(-EPROTO, "tcad said that %s has %llu bytes; it has %lld", what,
-                         (unsigned long long)bytes, (long long)status.st_size);
+        return error_set(-EPROTO, "%s has %lld bytes; tcad announced %llu", what,
+                         (long long)status.st_size, (unsigned long long)bytes);
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || !(seals & F_SEAL_SHRINK))
-        return error_set(-EPROTO, "tcad sent %s unsealed: it could shrink under us", what);
+        return error_set(-EPROTO, "tcad sent %s without a seal against shrinking", what);
     return 0;
 }
 
@@ -47,12 +47,11 @@ int segment_populate(void *base, uint64_t bytes)
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t begin = (uintptr_t)base & ~(page - 1);
     uintptr_t end = ((uintptr_t)base + bytes + page - 1) & ~(page - 1);
-    /* A kernel before 5.14 does not know it (EINVAL): then the pages come when they are touched. */
+    /* EINVAL: a kernel before 5.14, which allocates the pages on access. */
     if (madvise((void *)begin, end - begin, MADV_POPULATE_WRITE) == 0 || errno == EINVAL)
         return 0;
     return error_set(-ENOMEM,
                      "no memory for %llu bytes of shared memory: /dev/shm or the memory limit of "
-                     "this user, service or "
-                     "container is full",
+                     "this user, service or container is exhausted",
                      (unsigned long long)bytes);
 }

@@ -1,14 +1,13 @@
-/* Mapping descriptors from others. */
+/* Maps shared memory from descriptors of the daemon. */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Checks that the memfd is that long at least and cannot shrink, and maps it to be read and
- * written: at `address`, when that is not 0 and free, else anywhere. `what` names it in errors.
- * -EPROTO, -ENOMEM. */
+/* Checks that the memfd has at least `bytes` bytes and cannot shrink, and maps it for reading and
+ * writing: at `address` if that is not 0 and is free, else at any address. `what` names it in
+ * errors. -EPROTO, -ENOMEM. */
 int segment_map(int fd, uint64_t address, uint64_t bytes, const char *what, void **ret_base);
 
-/* Makes its pages be there now rather than at the first touch. -ENOMEM when there is no memory for
- * them. */
+/* Allocates the pages now rather than at the first access. -ENOMEM. */
 int segment_populate(void *base, uint64_t bytes);

@@ -1,4 +1,4 @@
-/* Inside libtca: a session and what hangs on it. */
+/* The session, struct tca, and its objects. */
 #pragma once
 
 #include "client/core/control.h"
@@ -16,27 +16,27 @@ struct member {
 };
 
 struct tca {
-    /* Looked at by every start and every look at a notification. */
+    /* Read by every start and every test for a notification. */
     struct session_segment *segment;
     struct notify_segment *notify;
-    uint32_t events_seen; /* of segment->events: what is newer has not been read from the socket */
-    uint32_t in_flight;   /* starts in the daemon seat that were not seen complete, at most
+    uint32_t events_seen; /* segment->events when the socket was last read */
+    uint32_t in_flight;   /* starts in the daemon's seat whose completions were not read, at most
                              COMPLETE_ENTRIES */
-    struct tca_plan *running; /* plans whose client-seat chains have not come to their end yet */
-    bool copying;             /* for some of them there is something to do here, at once */
-    bool deaf;   /* what notifications stand for cannot be had any more: the session is lost */
-    bool ending; /* some plan's start is to be ended: plan->ending */
-    uint32_t engine_takes; /* plans whose waits may run in the daemon seat: it takes notifications,
-                              too */
-    struct bounces *bounces;   /* NULL: none were asked for */
-    struct lane_in **lanes_in; /* by rank: what it shares with us; NULL: nobody does */
+    struct tca_plan *running; /* plans with client-seat chains in progress */
+    bool copying;             /* some of these can be advanced now */
+    bool deaf;   /* data of notifications cannot be fetched any more: the session is lost */
+    bool ending; /* plan->ending is set in some plan */
+    uint32_t engine_takes; /* plans whose waits may run in the daemon's seat, where the engine takes
+                              notifications too */
+    struct bounces *bounces;   /* staging of attached regions; NULL: not used */
+    struct lane_in **lanes_in; /* by rank: lanes to this session; NULL: none */
     int engine_fd;             /* eventfd of the engine that serves this session */
     uint32_t heard;            /* the rank that tca_notified_wait_any() found last */
-    uint32_t sources; /* ranks that `notify` has room for: our own copy, not the shared one */
+    uint32_t sources;          /* ranks in `notify`; a private copy, as that one is shared */
     struct ring submit[CHANNELS];
     struct ring complete;
     struct waiter waiter;
-    uint64_t polled_ns; /* when the socket was last looked at in a wait */
+    uint64_t polled_ns; /* when a wait last read the socket */
 
     struct control control;
     struct settings settings;
@@ -44,44 +44,45 @@ struct tca {
     struct identity identity;
     bool grouped;           /* has joined a group at the daemon */
     struct member *members; /* by rank */
-    uint64_t collectives;   /* how many of this group are over */
+    uint64_t collectives;   /* completed collective calls of the group */
 
     uint64_t id;
     uint32_t node;
     char *node_name;
     size_t notify_bytes;
 
-    struct driver *shm;        /* copies for plans in the client seat */
-    struct process *processes; /* that this one puts to, itself among them */
+    struct driver *shm;        /* copies for plans in the client's seat */
+    struct process *processes; /* that this one puts to, including itself */
     struct tca_region *regions;
-    struct heap *heap;                    /* tca_alloc()'s; NULL: not used yet */
+    struct heap *heap;                    /* of tca_alloc(); NULL: not used yet */
     struct mapped_region *mapped_regions; /* own and peers' */
     struct mapped_segment *mapped_segments;
     struct tca_plan *plans;
     struct tca_plan *plans_by_id[PLANS_PER_SESSION_MAX];
 };
 
-/* 0 and a timeout that is >= 0 or TCA_FOREVER; -EINVAL. */
+/* Resolves TCA_DEFAULT: *ret_timeout_ns is >= 0 or TCA_FOREVER. 0 or -EINVAL. */
 int session_timeout(const struct tca *session, int64_t timeout_ns, int64_t *ret_timeout_ns);
 
-/* As the wire has it, where forever is a very long time. */
+/* The time-out as sent to the daemon: TCA_FOREVER becomes a year. */
 uint64_t session_wire_timeout(int64_t timeout_ns);
 
-/* Asks with the session's own time-out. */
-int session_ask(struct tca *session, const Tca__Message *question, Tca__Message__BodyCase expected,
-                struct answer *ret_answer);
+/* Sends a request with the session's time-out. */
+int session_request(struct tca *session, const Tca__Message *request,
+                    Tca__Message__BodyCase expected, struct reply *ret_reply);
 
-/* Asks for something that may take its time at the daemon, which is told how long: it answers by
- * then, and with a better text than we could, so it is given a little longer here. */
-int session_ask_patiently(struct tca *session, const Tca__Message *question,
+/* Sends a request that contains its time-out. The daemon replies by then, with a more precise error
+ * than this library could give; this library therefore waits a little longer. */
+int session_request_timed(struct tca *session, const Tca__Message *request,
                           Tca__Message__BodyCase expected, int64_t timeout_ns,
-                          struct answer *ret_answer);
+                          struct reply *ret_reply);
 
-/* Reads the events that have come. Returns session->control.lost. */
+/* Processes pending events. Returns session->control.lost. */
 int session_drain(struct tca *session);
 
-/* What comes cannot be taken up, for that reason: notifications cannot be trusted any more. */
+/* Loses the session: an event could not be processed for this reason, so that later notifications
+ * might precede their data. */
 void session_lose(struct tca *session, int error);
 
-/* Joins the group that session->identity names. */
+/* Joins the group of session->identity. */
 int group_join(struct tca *session, int64_t timeout_ns);

@@ -28,13 +28,13 @@ __attribute__((format(printf, 3, 4))) static int print_path(char *ret_path, size
     if (length < 0 || length >= SOCKET_PATH_BYTES || (size_t)length >= path_bytes)
         return error_set(
             -ENAMETOOLONG,
-            "socket path \"%s...\" has %d bytes; there is room for %zu: use a shorter directory",
-            path, length, path_bytes < SOCKET_PATH_BYTES ? path_bytes - 1 : SOCKET_PATH_BYTES - 1);
+            "socket path \"%s...\" has %d bytes, the limit is %zu: use a shorter directory", path,
+            length, path_bytes < SOCKET_PATH_BYTES ? path_bytes - 1 : SOCKET_PATH_BYTES - 1);
     memcpy(ret_path, path, (size_t)length + 1);
     return 0;
 }
 
-/* $XDG_RUNTIME_DIR, where the user has one. */
+/* $XDG_RUNTIME_DIR, or NULL. */
 static const char *runtime_base(void)
 {
     const char *directory = getenv("XDG_RUNTIME_DIR");
@@ -54,14 +54,15 @@ static int emulated_path(uint64_t node, char *ret_path, size_t path_bytes)
                       (unsigned)getuid(), (unsigned)node);
 }
 
-/* Whether there is a socket of ours: in /tmp others could have put one. */
+/* Whether the path is a socket of this user: in /tmp others could have created one. */
 static bool is_own_socket(const char *path)
 {
     struct stat status;
     return lstat(path, &status) == 0 && S_ISSOCK(status.st_mode) && status.st_uid == getuid();
 }
 
-/* In /tmp others could have made it, or a link; or write there. */
+/* Whether the path is a directory of this user that others cannot write to: in /tmp others could
+ * have created it, or a link. */
 static bool is_own_directory(const char *path)
 {
     struct stat status;
@@ -113,8 +114,8 @@ int tca_socket_path(const char *socket, char *ret_path, size_t path_bytes, const
     return 0;
 }
 
-/* Nobody said which, and there is none where one would be: whoever has brought emulated nodes up
- * means these. */
+/* Whether neither argument nor environment names a tcad, and emulated nodes are up: the user most
+ * likely wants one of these. */
 static bool nodes_are_meant(const char *why)
 {
     char emulated[SOCKET_PATH_BYTES];
@@ -122,20 +123,19 @@ static bool nodes_are_meant(const char *why)
            emulated_path(0, emulated, sizeof(emulated)) == 0 && is_own_socket(emulated);
 }
 
-/* Other nodes of that emulated cluster may be up. */
+/* The remedy if no tcad answers. Other nodes of the emulated cluster may be up. */
 static const char *remedy(const char *why)
 {
     char emulated[SOCKET_PATH_BYTES];
     const bool first = emulated_path(0, emulated, sizeof(emulated)) == 0 && is_own_socket(emulated);
     if (strcmp(why, "TCA_NODE") == 0)
-        return first
-                   ? "the emulated cluster is up, but this node of it is not: tca-cluster status "
-                     "shows which are, tca-cluster restart starts it again"
-                   : "no emulated cluster is up there: tca-cluster up starts one, TCA_CLUSTER_DIR "
-                     "says where";
+        return first ? "the emulated cluster is up, but this node is not: tca-cluster status lists "
+                       "its nodes, tca-cluster restart restarts one"
+                     : "no emulated cluster is up there: start one with tca-cluster up, or set "
+                       "TCA_CLUSTER_DIR";
     if (first && nodes_are_meant(why))
-        return "tca-cluster has emulated nodes up: set TCA_NODE=0 (tcactl -N 0), or start the "
-               "program with tca-cluster run, one of MPI with tca-cluster mpirun";
+        return "emulated nodes are up: set TCA_NODE=0 (tcactl -N 0), or start the program with "
+               "tca-cluster run (an MPI program with tca-cluster mpirun)";
     return "start one with systemctl start tcad.socket, tcad or tca-cluster up, or set TCA_SOCKET";
 }
 
@@ -148,25 +148,23 @@ static int explain(int error, const char *path, const char *why)
         return error_set(-ECONNREFUSED, "no tcad answers at %s (%s): %s", path, why, remedy(why));
     case EACCES:
     case EPERM:
-        return error_set(
-            -EACCES,
-            "the socket %s (%s) is not open to user %u: its owner or group has to allow it", path,
-            why, (unsigned)getuid());
+        return error_set(-EACCES,
+                         "user %u may not connect to %s (%s): its owner or group must permit it",
+                         (unsigned)getuid(), path, why);
     case EAGAIN:
         return error_set(
             -ETIMEDOUT,
-            "the tcad at %s (%s) accepts nobody: it is stopped, or has too many to serve", path,
+            "the tcad at %s (%s) does not accept connections: it is stopped or overloaded", path,
             why);
     case EPROTOTYPE:
-        return error_set(-ECONNREFUSED, "%s (%s) is the socket of something else than tcad", path,
-                         why);
+        return error_set(-ECONNREFUSED, "%s (%s) is not a tcad's socket", path, why);
     default:
         return error_set(-error, "cannot connect to %s (%s): %s", path, why,
                          strerrordesc_np(error));
     }
 }
 
-/* Whoever else runs a daemon under a name that is ours by convention shall not get our data. */
+/* At a conventional path, refuses a daemon of another user (except root): it would get our data. */
 static int check_owner(int fd, const char *path, const char *why)
 {
     struct ucred daemon;
@@ -174,11 +172,11 @@ static int check_owner(int fd, const char *path, const char *why)
     if (strcmp(why, "user") != 0 && strcmp(why, "TCA_NODE") != 0)
         return 0;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &daemon, &length) < 0)
-        return error_set(-errno, "cannot tell who runs the tcad at %s", path);
+        return error_set(-errno, "cannot determine the user of the tcad at %s", path);
     if (daemon.uid != 0 && daemon.uid != getuid())
         return error_set(-EACCES,
-                         "the tcad at %s (%s) is run by user %u, not by you (%u): name it by "
-                         "TCA_SOCKET if you trust it",
+                         "the tcad at %s (%s) is run by user %u, not by you (%u): if you trust it, "
+                         "set TCA_SOCKET",
                          path, why, (unsigned)daemon.uid, (unsigned)getuid());
     return 0;
 }
@@ -197,12 +195,11 @@ int socket_connect(const char *socket_path, uint64_t end_ns, int *ret_fd,
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return error_set(-errno, "cannot make a socket: %s", strerrordesc_np(errno));
-    /* connect() blocks while the daemon's backlog is full; at most so long. (0 would mean forever.)
-     */
+    /* Limits the time that connect() blocks on a full backlog; 0 means no limit. */
     uint64_t left_ns = end_ns == END_NEVER ? 0 : clock_left(end_ns) + 1000;
-    struct timeval patience = {.tv_sec = (time_t)(left_ns / 1000000000),
-                               .tv_usec = (suseconds_t)(left_ns % 1000000000 / 1000)};
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    struct timeval timeout = {.tv_sec = (time_t)(left_ns / 1000000000),
+                              .tv_usec = (suseconds_t)(left_ns % 1000000000 / 1000)};
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
     do
         r = connect(fd, (struct sockaddr *)&address, sizeof(address));
     while (r < 0 && errno == EINTR);

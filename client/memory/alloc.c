@@ -1,4 +1,4 @@
-/* tca_alloc(): a heap in regions, and what an address belongs to. */
+/* tca_alloc(): a heap in regions; and finding the region of an address. */
 #include "client/memory/alloc.h"
 
 #include <errno.h>
@@ -52,16 +52,17 @@ int tca_alloc(struct tca *session, uint64_t bytes, void **ret_memory)
 {
     struct heap *heap = NULL;
     if (bytes == 0)
-        return error_static(-EINVAL, "an allocation of 0 bytes: it needs at least 1");
+        return error_static(-EINVAL, "cannot allocate 0 bytes: the minimum is 1");
     int r = heap_of(session, &heap);
     if (r < 0)
         return r;
     r = heap_alloc(heap, bytes, ret_memory);
-    if (r == -ENOMEM) /* of the region, or of what describes it */
+    if (r == -ENOMEM) /* for the region or for its bookkeeping */
         return error_set(r, "no memory to allocate %llu bytes", (unsigned long long)bytes);
     if (r == -EOVERFLOW)
-        return error_set(-ENOMEM, "no region is as long as %llu bytes", (unsigned long long)bytes);
-    return r < 0 ? error_prefix(r, "to allocate %llu bytes: ", (unsigned long long)bytes) : 0;
+        return error_set(-ENOMEM, "%llu bytes exceed the size of any region",
+                         (unsigned long long)bytes);
+    return r < 0 ? error_prefix(r, "allocating %llu bytes: ", (unsigned long long)bytes) : 0;
 }
 
 int tca_free(struct tca *session, void *memory)
@@ -78,7 +79,7 @@ int tca_free(struct tca *session, void *memory)
 
 /* ---- addresses ---- */
 
-/* The region of this session that an address lies in; NULL: in none. */
+/* The region of this session that contains an address, or NULL. */
 static struct tca_region *region_find(struct tca *session, const void *address)
 {
     struct heap_page *page = session->heap ? heap_find(session->heap, address) : NULL;
@@ -98,7 +99,7 @@ int tca_region_of(struct tca *session, const void *address, struct tca_region **
     struct tca_region *region = region_find(session, address);
     if (!region)
         return error_set(-EINVAL,
-                         "%p lies in no region of this session: use tca_region_alloc() or "
+                         "no region of this session contains %p: use tca_region_alloc() or "
                          "tca_alloc()",
                          address);
     *ret_region = region;

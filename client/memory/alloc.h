@@ -2,5 +2,5 @@
 
 struct tca;
 
-/* The session ends: forgets what tca_alloc() knew. Its regions go with the others. */
+/* The session ends: frees the heap of tca_alloc(). region_clear() frees its regions. */
 void heap_clear(struct tca *session);

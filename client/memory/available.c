@@ -7,7 +7,7 @@
 
 enum { PATH_BYTES = 1024 };
 
-/* The number in the first line of the file that begins with the key. */
+/* Reads the number after the key, in the first line of the file that starts with the key. */
 static bool read_number(const char *path, const char *key, uint64_t *ret_number)
 {
     char line[256];
@@ -22,7 +22,7 @@ static bool read_number(const char *path, const char *key, uint64_t *ret_number)
     return found;
 }
 
-/* What the two versions of control groups call the same: in /proc/self/cgroup, and their files. */
+/* Names in /proc/self/cgroup and of the files, for both versions of control groups. */
 static const struct version {
     const char *controller, *mount;
     const char *limit, *used, *cache;
@@ -32,7 +32,8 @@ static const struct version {
      "total_inactive_file "},
 };
 
-/* "4:memory:/slurm/job_7", or "0::/user.slice" of version 2: the path in it, or NULL. */
+/* Returns the path in a line such as "4:memory:/slurm/job_7" or, for version 2, "0::/user.slice";
+ * NULL: another controller. */
 static char *match(char *line, const struct version *version)
 {
     char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
@@ -62,11 +63,11 @@ static bool read_file(const char *group, const char *file, const char *key, uint
     return read_number(path, key, ret_number);
 }
 
-/* Page cache that nobody uses would be dropped before the limit hurts. */
+/* Inactive page cache counts as available: the kernel reclaims it at the limit. */
 static uint64_t left_in(const struct version *version, const char *group)
 {
     uint64_t most, used, cache = 0;
-    if (!read_file(group, version->limit, "", &most) || /* "max" is no number */
+    if (!read_file(group, version->limit, "", &most) || /* "max": no limit */
         !read_file(group, version->used, "", &used))
         return UINT64_MAX;
     read_file(group, "memory.stat", version->cache, &cache);
@@ -74,7 +75,7 @@ static uint64_t left_in(const struct version *version, const char *group)
     return used < most ? most - used : 0;
 }
 
-/* The limit may be further up: a job's, where the process is in one of its steps. */
+/* The least of all groups up to the root: a job's limit applies to its steps. */
 static uint64_t left_in_all(const struct version *version)
 {
     char group[PATH_BYTES];

@@ -1,13 +1,12 @@
-/* How much memory this process may still take. */
+/* The memory that this process can still allocate. */
 #pragma once
 
 #include <stdint.h>
 
 /*
- * What can be taken now without the kernel having to kill somebody: of the machine, and of the
- * control groups that this process is in, where they have a limit. The kernel does not say so
- * itself: memory behind a memfd is not accounted before it is touched, and then the OOM killer
- * takes whom it likes. *ret_limit is what sets that bound, for people: static. UINT64_MAX when
- * nothing is known.
+ * Bytes that can be allocated without invoking the OOM killer, given the machine's memory and the
+ * limits of this process's control groups. The kernel does not refuse a larger memfd: its memory is
+ * only accounted when it is accessed, and the OOM killer may then end any process. *ret_limit
+ * describes the limit that applies (static). UINT64_MAX: unknown.
  */
 uint64_t available_bytes(const char **ret_limit);

@@ -18,10 +18,10 @@
 
 enum {
     BUCKETS = 256,
-    PIECE_BYTES = 1 << 20, /* copied in one go: for so long who frees a region waits */
+    PIECE_BYTES = 1 << 20, /* copied under the mutex, for which freeing a region waits */
 };
 
-/* One layout in a region, and in its bounce memory. */
+/* One layout in an attached region and in its staging memory. */
 struct bounce {
     struct bounce *next; /* in its bucket */
     uint32_t id;
@@ -32,7 +32,7 @@ struct bounce {
     const uint8_t *from;
 };
 
-/* The bounce memory of a region. */
+/* The staging memory of an attached region. */
 struct bounce_memory {
     struct bounce_memory *next;
     uint64_t region;
@@ -43,20 +43,20 @@ struct bounce_memory {
 struct bounces {
     pthread_t thread;
     _Atomic bool stop;
-    struct bounce_memory *memories; /* the session's thread only */
-    /* the bounce thread's */
+    struct bounce_memory *memories; /* session's thread only */
+    /* bounce thread only */
     struct ring rings[BOUNCE_WAYS];
     _Atomic uint32_t *bell;
     int engine_fd;
     /* under the mutex */
     pthread_mutex_t mutex;
     struct bounce *buckets[BUCKETS];
-    uint32_t newest; /* id that was heard of */
+    uint32_t newest; /* id of the newest bounce added */
 };
 
 static void ring_bell(struct bounces *bounces)
 {
-    /* release: what was changed before; pairs with the thread's acquire */
+    /* release: earlier changes; pairs with the acquire in bounce_main() */
     atomic_fetch_add_explicit(bounces->bell, 1, memory_order_release);
     futex_wake_all(bounces->bell);
 }
@@ -71,8 +71,8 @@ static struct bounce **find(struct bounces *bounces, uint32_t id)
     return at;
 }
 
-/* Copies one from *position_bytes on, as far as goes in one go, and moves that on: 1 to its end, or
- * it is not there any more; 0 not yet; -EAGAIN: it has not been heard of yet. */
+/* Copies the next piece of a bounce and advances *position_bytes. 1: complete, or the bounce was
+ * removed; 0: more to copy; -EAGAIN: the bounce was not added yet. */
 static int copy_piece(struct bounces *bounces, uint32_t id, uint64_t *position_bytes)
 {
     int r = 1;
@@ -91,7 +91,7 @@ static int copy_piece(struct bounces *bounces, uint32_t id, uint64_t *position_b
     return r;
 }
 
-/* The next one that is asked for: whether it is done. */
+/* Serves the next request of a ring. False: none, or not possible yet. */
 static bool serve(struct bounces *bounces, enum bounce_way way)
 {
     struct ring *ring = &bounces->rings[way];
@@ -99,7 +99,7 @@ static bool serve(struct bounces *bounces, enum bounce_way way)
     uint64_t position_bytes = 0;
     int r = ring_peek(ring, &id);
     if (r <= 0)
-        return false; /* nobody but a daemon gone mad writes there: it will be noticed elsewhere */
+        return false; /* only the daemon writes here; other checks detect a corrupt one */
     for (r = id == 0; r == 0;)
         r = copy_piece(bounces, id, &position_bytes);
     if (r < 0)
@@ -113,7 +113,7 @@ static void *bounce_main(void *argument)
 {
     struct bounces *bounces = argument;
     while (!atomic_load_explicit(&bounces->stop, memory_order_relaxed)) {
-        /* acquire: pairs with whoever rings */
+        /* acquire: pairs with the release in ring_bell() and in the daemon */
         const uint32_t bell = atomic_load_explicit(bounces->bell, memory_order_acquire);
         const bool out = serve(bounces, BOUNCE_OUT), in = serve(bounces, BOUNCE_IN);
         if (!out && !in && !atomic_load_explicit(&bounces->stop, memory_order_relaxed))
@@ -160,7 +160,7 @@ static uint64_t round_up(uint64_t bytes, uint32_t pages)
     return (bytes + page - 1) / page * page;
 }
 
-/* Bounce memory comes with the first bounce of its region. */
+/* The staging memory of a region. Its descriptor comes with the region's first bounce. */
 static int take_memory(struct bounces *bounces, const Tca__Bounce *told,
                        const struct mapped_region *region, struct frame *frame, uint8_t **ret_base)
 {
@@ -173,10 +173,10 @@ static int take_memory(struct bounces *bounces, const Tca__Bounce *told,
             return -ENOMEM;
         *memory = (struct bounce_memory){.region = told->region,
                                          .bytes = round_up(region->bytes, told->pages)};
-        int r =
-            segment_map(frame->fds[told->fd - 1], 0, memory->bytes, "bounce memory", &memory->base);
+        int r = segment_map(frame->fds[told->fd - 1], 0, memory->bytes, "staging memory",
+                            &memory->base);
         if (r == 0 && (r = region_memory_make(frame->fds[told->fd - 1], memory->base, memory->bytes,
-                                              told->pages, "memory beside an attached region")) < 0)
+                                              told->pages, "staging memory")) < 0)
             munmap(memory->base, memory->bytes);
         if (r < 0) {
             free(memory);
@@ -199,7 +199,7 @@ static int compile(const Tca__Bounce *told, const struct mapped_region *region, 
                    struct bounce *bounce)
 {
     const struct layout *layout =
-        (const struct layout *)told->layout.data; /* from malloc, as the parts of a message */
+        (const struct layout *)told->layout.data; /* aligned: protobuf-c allocates it */
     if (layout_check(layout, told->layout.len, NULL) < 0 ||
         !layout_fits(layout, told->offset, region->bytes))
         return -EPROTO;
@@ -217,8 +217,7 @@ static int add(struct tca *session, const Tca__Bounce *told, struct frame *frame
     const struct mapped_region *region = mapping_own(session, told->region);
     uint8_t *memory;
     int r = session->bounces ? 0 : begin(session);
-    if (r < 0 || !region ||
-        !region->attached) /* freed meanwhile: whoever puts there hears of that */
+    if (r < 0 || !region || !region->attached) /* freed: the daemon informs those who put there */
         return r;
     struct bounce *bounce = calloc(1, sizeof(*bounce));
     if (!bounce)
@@ -238,8 +237,8 @@ static int add(struct tca *session, const Tca__Bounce *told, struct frame *frame
     return 0;
 }
 
-/* One that cannot be had cannot be passed over either: somebody would be told of data that are not
- * there. */
+/* On an error the session is lost: without this copy, a later notification would precede its data.
+ */
 void bounce_add(struct tca *session, const Tca__Bounce *told, struct frame *frame)
 {
     int r = add(session, told, frame);
@@ -300,7 +299,7 @@ void bounce_forget(struct tca *session, uint64_t region)
     drop_of(bounces, region);
     pthread_mutex_unlock(&bounces->mutex);
     drop_memory(at);
-    ring_bell(bounces); /* what was asked for of it is passed over */
+    ring_bell(bounces); /* pending requests for it are skipped */
 }
 
 void bounces_clear(struct tca *session)

@@ -1,8 +1,9 @@
 /*
- * Bounces (proto/segment.h): memory that this process has attached is copied to and from memory
- * that its daemon has, too, when the daemon asks for that, for puts in its seat and of other nodes.
- * A thread does that, begun with the first bounce: the process may be computing meanwhile. It
- * sleeps otherwise, takes no signals, and touches nothing of the session but what is named here.
+ * Staging of attached memory (proto/segment.h). For puts in the daemon's seat and by other nodes,
+ * the daemon requests copies between attached memory of this process and staging memory that both
+ * have mapped. A thread of this process makes them while the process computes. It starts with the
+ * first bounce, that is, the first layout to be staged; it sleeps when there is nothing to copy,
+ * blocks all signals, and accesses only struct bounces of the session.
  */
 #pragma once
 
@@ -12,12 +13,12 @@
 struct bounces;
 struct tca;
 
-/* Events of the daemon. The frame's descriptors may be taken. */
+/* Events of the daemon. May take descriptors from the frame. */
 void bounce_add(struct tca *session, const Tca__Bounce *bounce, struct frame *frame);
 void bounce_remove(struct tca *session, const Tca__Bounce *bounce);
 
-/* Memory that was attached is not ours from now on: it is touched no more. */
+/* An attached region is freed: when this returns, the thread no longer accesses its memory. */
 void bounce_forget(struct tca *session, uint64_t region);
 
-/* The session ends. In a child that was forked there is no thread to end. */
+/* The session ends: stops the thread, which a forked child does not have, and frees everything. */
 void bounces_clear(struct tca *session);

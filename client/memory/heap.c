@@ -8,12 +8,12 @@
 struct heap_slab {
     uint8_t *base;
     uint32_t block_bytes;
-    uint32_t reciprocal; /* 2^32 / block_bytes, rounded up: any offset in a slab times it, without
-                            the low half, is the index */
+    uint32_t reciprocal; /* 2^32 / block_bytes, rounded up: the upper half of its product with an
+                            offset in the slab is the block's index */
     uint16_t count;      /* of blocks */
     uint16_t free;
     uint8_t class;
-    uint8_t hint; /* no free block in a word before this */
+    uint8_t hint; /* words before this one have no free block */
     struct heap_page *first;
     uint32_t pages;
     struct heap_slab *next, *previous; /* in heap->partial while free > 0 */
@@ -46,7 +46,7 @@ static void partial_remove(struct heap *heap, struct heap_slab *slab)
         slab->next->previous = slab->previous;
 }
 
-/* Eight blocks at least, and no more than there are bits. */
+/* Gives a slab at least eight blocks, and no more blocks than bits. */
 static uint32_t slab_pages(uint32_t block_bytes)
 {
     return block_bytes <= 2048 ? 16384 / HEAP_PAGE_BYTES : 65536 / HEAP_PAGE_BYTES;
@@ -125,7 +125,7 @@ static int small_free(struct heap *heap, struct heap_slab *slab, const uint8_t *
         partial_insert(heap, slab);
     heap->used_bytes -= slab->block_bytes;
     if (slab->free == slab->count && (slab->next || slab->previous))
-        slab_free(heap, slab); /* its class has another one with room */
+        slab_free(heap, slab); /* its class has another slab with free blocks */
     return 0;
 }
 

@@ -10,19 +10,19 @@
 #include "client/core/segment.h"
 #include "client/memory/mapping.h"
 
-/* A put that was offered: what its copying needs, held as long as it stands. */
+/* A put that a sender shares, with what copying it needs. */
 struct lane_offer {
     struct lane_put put;
     struct copy_program *program;
     struct mapped_region *source;
     uint64_t target_region;
-    bool withdrawn; /* goes with its last entry */
+    bool withdrawn; /* freed with its last entry */
     struct lane_offer *next;
 };
 
-/* ---- taking up ---- */
+/* ---- accepting an offer ---- */
 
-/* A layout of a message, checked. */
+/* The checked layout in a message; NULL: invalid. */
 static const struct layout *layout_in(const ProtobufCBinaryData *data)
 {
     return layout_check(data->data, data->len, NULL) == 0 ? (const struct layout *)data->data
@@ -40,8 +40,8 @@ static int map_source(struct tca *session, const Tca__Share *share, struct frame
     return mapping_share_region(session, &mapping, frame, ret_region);
 }
 
-/* Compiles it from the layouts, which are not needed any more then. What is from malloc, as the
- * parts of a message, is aligned. */
+/* Compiles the copy program from the layouts, which are aligned, because protobuf-c allocates them,
+ * and which are not needed afterwards. */
 static int compile(struct lane_offer *offer, const Tca__Share *share,
                    const struct mapped_region *target)
 {
@@ -67,19 +67,20 @@ static int compile(struct lane_offer *offer, const Tca__Share *share,
     return r;
 }
 
-/* ---- what cannot be taken up ---- */
+/* ---- refusing an offer ---- */
 
 static void be_strict(struct tca *session)
 {
     atomic_store_explicit(&session->notify->strict, 1, memory_order_relaxed);
     atomic_thread_fence(
-        memory_order_seq_cst); /* before the look at the lanes: pairs with share.c's may_notify() */
+        memory_order_seq_cst); /* before the lanes are read: pairs with may_notify() in share.c */
 }
 
-/* The sender does it: it looks at `strict`. But for what it may have left to us already. */
+/* Makes the senders copy alone from now on: they read `strict`. Entries already left to this
+ * process fail. */
 static void refuse(struct tca *session, struct lane_in *in, int error)
 {
-    session->engine_takes++; /* for good */
+    session->engine_takes++; /* never decremented: strict until the session ends */
     be_strict(session);
     in->error = error;
     in->ours_end = lane_published(&in->lane);
@@ -93,12 +94,12 @@ static void offer_free(struct tca *session, struct lane_offer *offer)
     free(offer);
 }
 
-/* With what can be had of it: a put that we can do nothing for is known, too. */
+/* Adds the offer even if it cannot be compiled, so that its entries in the lane are recognized. */
 static int add(struct tca *session, struct lane_in *in, const Tca__Share *share,
                struct frame *frame, struct lane_offer *offer)
 {
     const struct mapped_region *target = mapping_own(session, share->target_region);
-    if (!target) { /* freed meanwhile: whoever puts there will hear of it */
+    if (!target) { /* freed: the daemon informs the sender */
         lane_skip(&in->lane, share->id);
         return -ESTALE;
     }
@@ -115,8 +116,8 @@ static int add(struct tca *session, struct lane_in *in, const Tca__Share *share,
     return r;
 }
 
-static void take_up(struct tca *session, struct lane_in *in, const Tca__Share *share,
-                    struct frame *frame)
+static void accept_offer(struct tca *session, struct lane_in *in, const Tca__Share *share,
+                         struct frame *frame)
 {
     struct lane_offer *offer = calloc(1, sizeof(*offer));
     if (!offer) {
@@ -172,7 +173,7 @@ void lane_share(struct tca *session, const Tca__Share *share, struct frame *fram
     if (r < 0)
         session_lose(session, r);
     else
-        take_up(session, lane_in_of(session, share->rank), share, frame);
+        accept_offer(session, lane_in_of(session, share->rank), share, frame);
 }
 
 static void drop_offer(struct tca *session, struct lane_in *in, struct lane_offer **at)
@@ -194,11 +195,11 @@ static void drop_withdrawn(struct tca *session, struct lane_in *in)
     }
 }
 
-/* As lane_drain(), also after the end of a sender that was at it. */
+/* As lane_drain(); takes over the entry that a dead sender was copying. */
 static int drain(struct tca *session, struct lane_in *in)
 {
     int r = lane_drain(&in->lane);
-    /* acquire: nothing comes from it after its daemon has written its end */
+    /* acquire: its daemon writes the state after the sender's last store */
     if (r == -EAGAIN && atomic_load_explicit(&session->notify->source_state[in->rank],
                                              memory_order_acquire) != SOURCE_ALIVE) {
         lane_take_over(&in->lane);
@@ -216,7 +217,7 @@ void lane_unshare(struct tca *session, const Tca__Share *share)
         if (offer->put.id != share->id)
             continue;
         offer->withdrawn = in->withdrawn = true;
-        drain(session, in); /* of a sender that was killed, too */
+        drain(session, in); /* the sender may have been killed */
         return;
     }
 }
@@ -237,12 +238,12 @@ void lane_forget_target(struct tca *session, uint64_t region)
 int lane_in_drain(struct tca *session, struct lane_in *in)
 {
     int r = drain(session, in);
-    if (r == -ENOENT) { /* the daemon has sent it before the sender could know */
+    if (r == -ENOENT) { /* its offer is pending: the daemon sends it before the sender uses it */
         session_drain(session);
         r = drain(session, in);
     }
     if (r == -ENXIO && (int64_t)(in->ours_end - in->lane.next) > 0)
-        return error_set(in->error, "what rank %u has put cannot be fetched: %s", in->rank,
+        return error_set(in->error, "cannot copy data that rank %u has put: %s", in->rank,
                          tca_strerror(in->error));
     return r == 0;
 }
@@ -250,15 +251,14 @@ int lane_in_drain(struct tca *session, struct lane_in *in)
 int lanes_strict(struct tca *session, uint64_t end_ns)
 {
     be_strict(session);
-    session_drain(session); /* lanes that we have not heard of */
+    session_drain(session); /* learns of new lanes */
     for (uint32_t rank = 0; session->lanes_in && rank < session->sources; rank++) {
         struct lane_in *in = session->lanes_in[rank];
         int r = 0;
         while (in && lane_pending(&in->lane) && (r = lane_in_drain(session, in)) == 0) {
             if (clock_left(end_ns) == 0)
-                return error_set(-ETIMEDOUT,
-                                 "what rank %u has put does not land: is its process stopped?",
-                                 rank);
+                return error_set(
+                    -ETIMEDOUT, "rank %u does not complete its put: is its process stopped?", rank);
             sched_yield();
         }
         if (r < 0)

@@ -1,4 +1,5 @@
-/* Lanes to this session (proto/lane.h): what others of its group on this node share with it. */
+/* Lanes to this session (proto/lane.h), through which processes of its group on this node share the
+ * copying of their puts with it. */
 #pragma once
 
 #include "client/core/control.h"
@@ -8,30 +9,30 @@
 struct lane_offer;
 
 struct lane_in {
-    struct lane lane; /* our end: the receiver's */
+    struct lane lane; /* the receiver's end */
     uint32_t rank;
     struct lane_offer *offers;
-    bool withdrawn;    /* some offers were, with entries perhaps in the lane still */
-    int error;         /* a put could not be taken up: */
-    uint64_t ours_end; /* what waits for entries before this one fails with that; the sender does
-                          the others, see lanes_strict() */
+    bool withdrawn;    /* some offers were withdrawn; the lane may still have entries of them */
+    int error;         /* a put could not be accepted: */
+    uint64_t ours_end; /* waits for entries before this one fail with it; the sender copies the
+                          later ones, see lanes_strict() */
 };
 
-/* Events of the daemon. The frame's descriptors may be taken. */
+/* Events of the daemon. May take descriptors from the frame. */
 void lane_share(struct tca *session, const Tca__Share *share, struct frame *frame);
 void lane_unshare(struct tca *session, const Tca__Share *share);
 
-/* Own memory is about to be freed: puts into it are passed over from now on. */
+/* A region of this session is about to be freed: skips puts into it from now on. */
 void lane_forget_target(struct tca *session, uint64_t region);
 
-/* Drains the lane from this rank: 1 all that was published has landed, 0 not yet, or why it cannot.
- */
+/* Copies the pending entries of a lane. 1: all published entries are copied; 0: not yet; negative:
+ * an entry cannot be copied. */
 int lane_in_drain(struct tca *session, struct lane_in *in);
 
-/* From now on others land what they put before they notify. Waits for what they have left to us
- * until now. -ETIMEDOUT: one of them is in the middle of it. */
+/* Makes senders complete their copies before they notify, instead of leaving the rest to this
+ * process, and completes those that they have left to it. -ETIMEDOUT: a sender is still copying. */
 int lanes_strict(struct tca *session, uint64_t end_ns);
-/* They may leave it to us again. */
+/* Permits senders to leave copies to this process again. */
 void lanes_lenient(struct tca *session);
 
 void lanes_clear(struct tca *session);
@@ -41,11 +42,11 @@ static inline struct lane_in *lane_in_of(const struct tca *session, uint32_t ran
     return __builtin_expect(session->lanes_in != NULL, 0) ? session->lanes_in[rank] : NULL;
 }
 
-/* Before a notification from this rank is taken, once it has arrived: its data must have landed. As
- * lane_in_drain(). */
+/* Called when a notification from this rank has arrived, before it is taken: completes the copies
+ * of its data. Returns as lane_in_drain(). */
 static inline int lane_landed(struct tca *session, uint32_t rank)
 {
-    /* What the daemon has said before the sender could start: that there is a lane at all. */
+    /* The event that announces the lane precedes the sender's first start. */
     if (__builtin_expect(atomic_load_explicit(&session->segment->events, memory_order_relaxed) !=
                              session->events_seen,
                          0) &&

@@ -66,19 +66,19 @@ int mapping_insert_own_segment(struct tca *session)
 
 /* ---- descriptors ---- */
 
-/* Takes the descriptor of this index (counted from 1) out of the frame. */
+/* Takes a descriptor, by its index from 1, out of the frame. */
 static int take_fd(struct frame *frame, uint32_t index)
 {
     if (index > frame->fd_count || frame->fds[index - 1] < 0)
-        return error_set(-EPROTO, "tcad named descriptor %u of a frame with %zu", index,
+        return error_set(-EPROTO, "tcad used descriptor %u of a frame with %zu", index,
                          frame->fd_count);
     int fd = frame->fds[index - 1];
     frame->fds[index - 1] = -1;
     return fd;
 }
 
-/* The same descriptor may serve several mappings, and come again with later plans: what is here
- * already stays as it is, and the frame closes what nobody took. */
+/* A descriptor may serve several mappings, and may be sent again with later plans. Known regions
+ * are kept, and descriptors not taken are closed with the frame. */
 static int adopt_region(struct tca *session, const Tca__Mapping *mapping, struct frame *frame)
 {
     if (find_region(session, mapping->region))
@@ -165,7 +165,7 @@ static int map_region(struct tca *session, struct mapped_region *region)
 {
     struct driver_memory memory = {.length_bytes = region->bytes, .fd = region->fd};
     int r = 0;
-    if (region->attached) /* its address is only ever named */
+    if (region->attached) /* the address in its owner, not dereferenced here */
         memory.base = (void *)(uintptr_t)region->address;
     else
         r = segment_map(region->fd, region->address, region->bytes, "a peer's region",
@@ -176,7 +176,7 @@ static int map_region(struct tca *session, struct mapped_region *region)
     if (r < 0) {
         if (!region->attached)
             munmap(memory.base, region->bytes);
-        return error_static(r, "no memory to use a peer's region");
+        return error_static(r, "out of memory for a peer's region");
     }
     region->base = memory.base;
     if (region->fd >= 0)
@@ -190,7 +190,7 @@ int mapping_region(struct tca *session, const Tca__Mapping *mapping,
 {
     struct mapped_region *region = find_region(session, mapping->region);
     if (!region)
-        return error_set(-EPROTO, "tcad named region %llu, which it never sent",
+        return error_set(-EPROTO, "tcad refers to region %llu without having sent it",
                          (unsigned long long)mapping->region);
     if (region->gone)
         return error_set(-ESTALE, "region %llu was freed, or its process has ended",
@@ -225,7 +225,7 @@ int mapping_segment(struct tca *session, const Tca__Mapping *mapping,
     if (mapping->session == 0)
         return error_static(-EOWNERDEAD, "the rank to be notified has ended");
     if (!segment)
-        return error_set(-EPROTO, "tcad named session %llu, which it never sent",
+        return error_set(-EPROTO, "tcad refers to session %llu without having sent it",
                          (unsigned long long)mapping->session);
     int r = segment->segment ? 0 : map_segment(session, segment);
     if (r == 0)
@@ -242,7 +242,7 @@ int mapping_counter(struct tca *session, const Tca__Mapping *mapping, uint32_t s
     if (r < 0)
         return r;
     if (rank >= segment->sources)
-        return error_set(-EPROTO, "session %llu has room for %u ranks; this one is %u",
+        return error_set(-EPROTO, "session %llu has counters for %u ranks, not for rank %u",
                          (unsigned long long)mapping->session, segment->sources, rank);
     struct notify_counter *counter = &segment->counters[slot];
     if (!counter->line) {
@@ -257,7 +257,7 @@ int mapping_counter(struct tca *session, const Tca__Mapping *mapping, uint32_t s
     return 0;
 }
 
-/* What cannot be had is missed, and said, when the plan's answer comes. */
+/* Errors are ignored here: processing the reply fails on what is missing. */
 void mapping_adopt_early(struct tca *session, const Tca__Event *event, struct frame *frame)
 {
     for (size_t i = 0; i < event->n_mappings; i++) {
@@ -266,8 +266,8 @@ void mapping_adopt_early(struct tca *session, const Tca__Event *event, struct fr
         struct mapped_segment *segment;
         if (adopt(session, mapping, frame) < 0)
             continue;
-        if (mapping->region) /* at once: a process has not as many descriptors as a plan may have
-                                places */
+        if (mapping->region) /* mapped at once, which closes the descriptor: a plan may refer to
+                                more regions than a process can have descriptors */
             mapping_region(session, mapping, &region);
         if (mapping->session)
             mapping_segment(session, mapping, &segment);

@@ -1,8 +1,8 @@
 /*
- * Memory of others on this node, mapped once per session: regions and notification segments, by id.
- * The daemon sends each descriptor once, so what has been adopted stays until the session ends, or,
- * for a region, until it is gone and no plan uses it. Own regions and the own notification segment
- * are in the same lists.
+ * Regions and notification segments of other processes on this node, by id; each session maps them
+ * once. The daemon sends each descriptor once, so an adopted object remains until the session ends
+ * or, if it is a region, until it is gone and unused. The session's own regions and notification
+ * segment are in the same lists.
  */
 #pragma once
 
@@ -17,20 +17,20 @@ struct tca;
 struct mapped_region {
     uint64_t id;
     uint64_t bytes;
-    uint64_t address; /* where its owner has it */
-    uint8_t *base;    /* here; NULL: not mapped yet */
-    int fd;           /* until it is mapped, else -1 */
-    bool own;         /* struct tca_region owns this */
-    bool attached; /* memory of its process, there before the region was: never mapped or unmapped;
-                      a peer's is not here at all */
-    bool gone;     /* freed, or its process has ended */
-    bool shared_only; /* no plan has ever asked for it */
-    uint32_t uses;    /* by steps of plans, and by what others share with us */
+    uint64_t address; /* in its owner */
+    uint8_t *base;    /* in this process; NULL: not mapped yet */
+    int fd;           /* until it is mapped, then -1 */
+    bool own;         /* part of a struct tca_region */
+    bool attached;    /* existing memory of its process: never mapped or unmapped; a peer's cannot
+                         be accessed at `base` */
+    bool gone;        /* freed, or its process has ended */
+    bool shared_only; /* no plan has used it, only lane offers */
+    uint32_t uses;    /* by steps of plans and by lane offers */
     struct driver_region *driver_region;
     struct mapped_region *next;
 };
 
-/* What this session has notified on one slot of another (or of itself). */
+/* The notifications that this session has sent to one slot of another session, or of itself. */
 struct notify_counter {
     struct notify_line *line; /* NULL: not used yet */
     struct notify_segment *segment;
@@ -41,48 +41,47 @@ struct mapped_segment {
     uint64_t session;
     uint64_t bytes;
     uint32_t sources;
-    int fd; /* until it is mapped, else -1 */
+    int fd; /* until it is mapped, then -1 */
     bool own;
     struct notify_segment *segment;
     struct notify_counter counters[SLOTS_PER_SOURCE];
     struct mapped_segment *next;
 };
 
-/* Takes the descriptors that an answer to a commit carries. -EPROTO, -ENOMEM. */
+/* Takes the descriptors from the reply to a commit. -EPROTO, -ENOMEM. */
 int mapping_adopt(struct tca *session, const Tca__PlanCommitted *committed, struct frame *frame);
-/* Those for which there is no room in the answer come before it. */
+/* The same for an event that precedes the reply with the descriptors that do not fit into it. */
 void mapping_adopt_early(struct tca *session, const Tca__Event *event, struct frame *frame);
 
-/* The notification segment of a mapping's session, mapped. */
+/* Maps the notification segment of a mapping's session. */
 int mapping_segment(struct tca *session, const Tca__Mapping *mapping,
                     struct mapped_segment **ret_segment);
 
-/* The region or segment of a mapping, mapped. -ESTALE: it is gone already. */
+/* Map the region or counter of a mapping. -ESTALE: the region is gone. */
 int mapping_region(struct tca *session, const Tca__Mapping *mapping,
                    struct mapped_region **ret_region);
 int mapping_counter(struct tca *session, const Tca__Mapping *mapping, uint32_t slot,
                     struct notify_counter **ret_counter);
 
-/* One of the session's own, or NULL. */
+/* The session's own region with this id, or NULL. */
 struct mapped_region *mapping_own(const struct tca *session, uint64_t id);
 
-/* Own memory joins and leaves the lists. */
+/* Add to and remove from the lists. */
 void mapping_insert(struct tca *session, struct mapped_region *region);
 void mapping_remove(struct tca *session, struct mapped_region *region);
 int mapping_insert_own_segment(struct tca *session);
 
-/* One use of a region less: unmaps a peer's that is gone, or was only shared with us, when it was
- * the last. */
+/* Drops one use of a region. The last one unmaps a peer's region that is gone or shared_only. */
 void mapping_unuse(struct tca *session, struct mapped_region *region);
 
-/* A region that others share with us, mapped, and one use of it more; its descriptor comes in every
- * such frame. If nothing else has mapped it, it is not kept after its last use: nobody would tell
- * us of its end. */
+/* Maps the source of a lane offer and adds a use; the frame of each offer has its descriptor. The
+ * region is shared_only unless a plan uses it, because the daemon reports the end of regions only
+ * to sessions with such plans. */
 int mapping_share_region(struct tca *session, const Tca__Mapping *mapping, struct frame *frame,
                          struct mapped_region **ret_region);
 
-/* The region is gone: NULL when it is none that was ever mapped. */
+/* Marks a region as gone. NULL: it is not known, or was unused and has been unmapped. */
 struct mapped_region *mapping_gone(struct tca *session, uint64_t id);
 
-/* The session ends: every plan has been released. */
+/* The session ends: unmaps everything. All plans must be released. */
 void mapping_clear(struct tca *session);

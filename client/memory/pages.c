@@ -7,7 +7,7 @@
 
 /* ---- free runs ---- */
 
-/* The bin that holds runs of this length: all of them are as long as its step at least. */
+/* The bin for runs of this length. All runs in a bin have at least the size of its step. */
 static unsigned bin_of(uint32_t pages)
 {
     return heap_step((uint64_t)pages + 1) - 1;
@@ -44,7 +44,7 @@ static void bin_remove(struct heap *heap, struct heap_page *first)
 
 static uint32_t chunk_index(const struct heap *heap, const void *address)
 {
-    uint32_t low = 0, high = heap->chunk_count; /* how many begin at or before the address */
+    uint32_t low = 0, high = heap->chunk_count; /* number of chunks at or before the address */
     while (low < high) {
         uint32_t middle = (low + high) / 2;
         if ((const uint8_t *)address < heap->chunks[middle]->base)
@@ -76,7 +76,7 @@ static struct heap_chunk *chunk_free(struct heap_chunk *chunk)
     return NULL;
 }
 
-/* With the descriptions of so many of its pages. */
+/* Allocates a chunk, with bookkeeping for `pages` pages. */
 static int chunk_new(struct heap *heap, uint64_t bytes, uint32_t pages,
                      struct heap_chunk **ret_chunk)
 {
@@ -132,7 +132,7 @@ int heap_take_chunk(struct heap *heap, uint64_t bytes, struct heap_page **ret_fi
     return 0;
 }
 
-/* Another chunk of free pages; when that is refused, a shorter one that will do. */
+/* Adds a chunk of free pages; if that fails, a shorter one that is still sufficient. */
 static int grow(struct heap *heap, uint32_t pages)
 {
     uint64_t least = (uint64_t)pages * HEAP_PAGE_BYTES, bytes = heap->next_chunk_bytes;
@@ -174,7 +174,7 @@ struct heap_page *heap_find(struct heap *heap, const void *address)
 
 int heap_take_pages(struct heap *heap, uint32_t count, struct heap_page **ret_first)
 {
-    const uint64_t fit = ~0ull << heap_step(count); /* bins whose runs are all long enough */
+    const uint64_t fit = ~0ull << heap_step(count); /* bins in which every run is long enough */
     if (!(heap->bin_bits & fit)) {
         int r = grow(heap, (uint32_t)heap_step_size(heap_step(count)));
         if (r < 0)
@@ -190,7 +190,7 @@ int heap_take_pages(struct heap *heap, uint32_t count, struct heap_page **ret_fi
     return 0;
 }
 
-/* Whether another chunk has nothing in use. */
+/* Whether another chunk is empty. */
 static bool another_empty(const struct heap *heap, const struct heap_chunk *chunk)
 {
     for (uint32_t i = 0; i < heap->chunk_count; i++)
@@ -216,7 +216,7 @@ void heap_give_pages(struct heap *heap, struct heap_page *first, uint32_t count)
     bin_insert(heap, first, count);
     if (chunk->used_pages == 0 && another_empty(heap, chunk)) {
         bin_remove(heap, first);
-        if (heap_give_chunk(heap, chunk) < 0) /* a plan still uses it */
+        if (heap_give_chunk(heap, chunk) < 0) /* in use by a plan */
             bin_insert(heap, first, count);
     }
 }

@@ -36,21 +36,17 @@ void region_clear(struct tca *session)
 static int free_at_daemon(struct tca *session, uint64_t id)
 {
     Tca__RegionFree body = TCA__REGION_FREE__INIT;
-    Tca__Message question = TCA__MESSAGE__INIT;
+    const Tca__Message request = REQUEST(REGION_FREE, region_free, &body);
     body.region = id;
-    question.body_case = TCA__MESSAGE__BODY_REGION_FREE;
-    question.region_free = &body;
-    return session_ask(session, &question, TCA__MESSAGE__BODY_DONE, NULL);
+    return session_request(session, &request, TCA__MESSAGE__BODY_DONE, NULL);
 }
 
-static int ask_for(struct tca *session, uint64_t bytes, struct answer *ret_answer)
+static int request_alloc(struct tca *session, uint64_t bytes, struct reply *ret_reply)
 {
     Tca__RegionAlloc body = TCA__REGION_ALLOC__INIT;
-    Tca__Message question = TCA__MESSAGE__INIT;
+    const Tca__Message request = REQUEST(REGION_ALLOC, region_alloc, &body);
     body.bytes = bytes;
-    question.body_case = TCA__MESSAGE__BODY_REGION_ALLOC;
-    question.region_alloc = &body;
-    return session_ask(session, &question, TCA__MESSAGE__BODY_REGION_GRANTED, ret_answer);
+    return session_request(session, &request, TCA__MESSAGE__BODY_REGION_GRANTED, ret_reply);
 }
 
 static int take_handle(struct tca_region *region, const Tca__RegionGranted *granted)
@@ -62,13 +58,13 @@ static int take_handle(struct tca_region *region, const Tca__RegionGranted *gran
                : -EPROTO;
 }
 
-/* Maps what was granted and lets the driver know it. */
-static int map(struct tca_region *region, uint64_t asked_bytes, const struct answer *answer)
+/* Maps the granted memory and adds it to the driver. */
+static int map(struct tca_region *region, uint64_t asked_bytes, const struct reply *reply)
 {
     struct tca *session = region->session;
-    const Tca__RegionGranted *granted = answer->message->region_granted;
+    const Tca__RegionGranted *granted = reply->message->region_granted;
     struct driver_memory memory = {.length_bytes = granted->bytes,
-                                   .fd = answer->frame->fd_count > 0 ? answer->frame->fds[0] : -1};
+                                   .fd = reply->frame->fd_count > 0 ? reply->frame->fds[0] : -1};
 
     if (granted->bytes < asked_bytes || memory.fd < 0 || take_handle(region, granted) < 0)
         return error_static(-EPROTO, "tcad granted a region without memory or handle");
@@ -90,29 +86,29 @@ static int map(struct tca_region *region, uint64_t asked_bytes, const struct ans
 
 int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_region **ret_region)
 {
-    struct answer answer;
+    struct reply reply;
     if (bytes == 0)
-        return error_static(-EINVAL, "a region of 0 bytes: it needs at least 1");
+        return error_static(-EINVAL, "cannot allocate a region of 0 bytes: the minimum is 1");
     struct tca_region *region = calloc(1, sizeof(*region));
     if (!region)
         return error_static(-ENOMEM, "out of memory");
     region->session = session;
-    int r = ask_for(session, bytes, &answer);
+    int r = request_alloc(session, bytes, &reply);
     if (r < 0) {
         free(region);
         return r;
     }
-    r = map(region, bytes, &answer);
+    r = map(region, bytes, &reply);
     if (r < 0) {
         char text[512];
         strncpy(text, tca_error_text(), sizeof(text) - 1);
         text[sizeof(text) - 1] = 0;
-        free_at_daemon(session, answer.message->region_granted->region);
-        answer_free(&answer);
+        free_at_daemon(session, reply.message->region_granted->region);
+        reply_free(&reply);
         unmap(region);
         return error_set(r, "%s", text);
     }
-    answer_free(&answer);
+    reply_free(&reply);
     mapping_insert(session, &region->mapped);
     region->next = session->regions;
     session->regions = region;
@@ -120,23 +116,21 @@ int tca_region_alloc(struct tca *session, uint64_t bytes, struct tca_region **re
     return 0;
 }
 
-static int ask_attach(struct tca_region *region, void *address, uint64_t bytes)
+static int request_attach(struct tca_region *region, void *address, uint64_t bytes)
 {
     struct tca *session = region->session;
     Tca__RegionAlloc body = TCA__REGION_ALLOC__INIT;
-    Tca__Message question = TCA__MESSAGE__INIT;
+    const Tca__Message request = REQUEST(REGION_ALLOC, region_alloc, &body);
     struct driver_memory memory = {.base = address, .length_bytes = bytes, .fd = -1};
-    struct answer answer;
+    struct reply reply;
     body.bytes = bytes;
     body.flags = REGION_ATTACHED;
     body.address = (uint64_t)(uintptr_t)address;
     body.name_address = (uint64_t)(uintptr_t)&region->handle.incarnation;
-    question.body_case = TCA__MESSAGE__BODY_REGION_ALLOC;
-    question.region_alloc = &body;
-    int r = session_ask(session, &question, TCA__MESSAGE__BODY_REGION_GRANTED, &answer);
+    int r = session_request(session, &request, TCA__MESSAGE__BODY_REGION_GRANTED, &reply);
     if (r < 0)
         return r;
-    const Tca__RegionGranted *granted = answer.message->region_granted;
+    const Tca__RegionGranted *granted = reply.message->region_granted;
     if (take_handle(region, granted) < 0)
         r = error_static(-EPROTO, "tcad granted a region without a handle");
     region->mapped = (struct mapped_region){.id = granted->region,
@@ -146,7 +140,7 @@ static int ask_attach(struct tca_region *region, void *address, uint64_t bytes)
                                             .fd = -1,
                                             .own = true,
                                             .attached = true};
-    answer_free(&answer);
+    reply_free(&reply);
     if (r == 0)
         r = session->shm->ops->region_add(session->shm, &memory, &region->mapped.driver_region);
     if (r < 0)
@@ -158,12 +152,12 @@ int tca_region_attach(struct tca *session, void *address, uint64_t bytes,
                       struct tca_region **ret_region)
 {
     if (!address || bytes == 0)
-        return error_static(-EINVAL, "memory to attach needs an address and at least 1 byte");
+        return error_static(-EINVAL, "attaching memory needs an address and at least 1 byte");
     struct tca_region *region = calloc(1, sizeof(*region));
     if (!region)
         return error_static(-ENOMEM, "out of memory");
     region->session = session;
-    int r = ask_attach(region, address, bytes);
+    int r = request_attach(region, address, bytes);
     if (r < 0) {
         free(region);
         return r;
@@ -180,7 +174,7 @@ int tca_region_free(struct tca_region *region)
     if (!region)
         return 0;
     if (region->heap)
-        return error_set(-EINVAL, "region %llu belongs to tca_alloc(): it is not yours to free",
+        return error_set(-EINVAL, "region %llu belongs to tca_alloc(): use tca_free()",
                          (unsigned long long)region->mapped.id);
     return region_free(region);
 }
@@ -191,10 +185,10 @@ int region_free(struct tca_region *region)
     if (region->mapped.uses > 0)
         return error_set(
             -EBUSY,
-            "region %llu is used by %u steps of plans of this session: free the plans first",
+            "region %llu is in use by %u steps of this session's plans: free the plans first",
             (unsigned long long)region->mapped.id, region->mapped.uses);
     int r = free_at_daemon(session, region->mapped.id);
-    if (r < 0 && !session->control.lost) /* with the daemon gone, so is the region */
+    if (r < 0 && !session->control.lost) /* a lost daemon has freed the region */
         return r;
     lane_forget_target(session, region->mapped.id);
     if (region->mapped.attached)
@@ -224,13 +218,12 @@ int tca_region_handle(const struct tca_region *region, uint64_t offset_bytes, ui
     struct handle handle = region->handle;
     uint64_t bytes = region->mapped.bytes;
     if (offset_bytes > bytes)
-        return error_set(-EINVAL, "offset %llu lies outside of the region's %llu bytes",
+        return error_set(-EINVAL, "offset %llu is outside the region's %llu bytes",
                          (unsigned long long)offset_bytes, (unsigned long long)bytes);
     if (length_bytes == TCA_ALL)
         length_bytes = bytes - offset_bytes;
     if (length_bytes > bytes - offset_bytes)
-        return error_set(-EINVAL,
-                         "%llu bytes from offset %llu on are more than the region's %llu bytes",
+        return error_set(-EINVAL, "%llu bytes from offset %llu exceed the region's %llu bytes",
                          (unsigned long long)length_bytes, (unsigned long long)offset_bytes,
                          (unsigned long long)bytes);
     handle.offset_bytes += offset_bytes;

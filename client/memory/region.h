@@ -7,13 +7,13 @@
 struct tca_region {
     struct tca *session;
     struct mapped_region mapped;
-    struct handle handle; /* of all of it */
-    uint64_t secret[2];   /* for handles of parts */
-    bool heap;            /* a chunk of tca_alloc()'s */
+    struct handle handle; /* of the whole region */
+    uint64_t secret[2];   /* signs handles of parts */
+    bool heap;            /* a chunk of tca_alloc() */
     struct tca_region *next;
 };
 
-/* As tca_region_free(), of a heap's region too. */
+/* As tca_region_free(), also for regions of tca_alloc(). */
 int region_free(struct tca_region *region);
 
 /* The session ends: unmaps all of its regions. The daemon frees them. */

@@ -13,12 +13,12 @@
 #include "proto/wait.h"
 
 #ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25 /* Linux 6.1; older kernels say -EINVAL */
+#define MADV_COLLAPSE 25 /* Linux 6.1; older kernels return EINVAL */
 #endif
 
 enum {
     HUGE_BYTES = 2 << 20,
-    PIECE_BYTES = 32 * HUGE_BYTES, /* between two looks at what is available */
+    PIECE_BYTES = 32 * HUGE_BYTES, /* between two checks of the available memory */
     HUGE_MOST_NS = 500000000,
 };
 
@@ -29,8 +29,8 @@ struct making {
     uint64_t huge_until_ns;
 };
 
-/* A first page in each place for a huge one: where none is, the kernel refuses to make one. */
-static bool sow(int fd, uint64_t from, uint64_t to)
+/* Allocates the first small page of each huge one: without it MADV_COLLAPSE fails. */
+static bool allocate_first_pages(int fd, uint64_t from, uint64_t to)
 {
     for (uint64_t at = from; at < to; at += HUGE_BYTES)
         if (fallocate(fd, 0, (off_t)at, 1) < 0)
@@ -39,19 +39,19 @@ static bool sow(int fd, uint64_t from, uint64_t to)
 }
 
 /*
- * Asks the kernel for huge pages outright: scattered data otherwise waits for address translation
- * more than for itself. And before the other pages are there: then it has 2 MiB to clear, in a tenth
- * of a millisecond; of 512 pages that are there it copies and frees each, in six. Many at once,
- * because each question waits for all processors. What does not come in time stays as it is.
+ * Requests huge pages explicitly, because scattered data otherwise waits longer for address
+ * translation than for the data itself. Before the other pages exist: the kernel then only clears 2
+ * MiB, which takes 0.1 ms; copying and freeing 512 existing pages takes 6 ms. Many at once, because
+ * each request synchronizes all processors. After HUGE_MOST_NS the remaining pages stay small.
  */
 static void make_huge(struct making *making, uint64_t at, uint64_t bytes)
 {
     bytes -= bytes % HUGE_BYTES;
     if (bytes == 0 || clock_now_ns() > making->huge_until_ns)
         return;
-    if (!sow(making->fd, at, at + bytes) ||
+    if (!allocate_first_pages(making->fd, at, at + bytes) ||
         (madvise(making->base + at, bytes, MADV_COLLAPSE) < 0 && errno != EAGAIN))
-        making->huge_until_ns = 0; /* this kernel never will */
+        making->huge_until_ns = 0; /* not supported: do not try again */
 }
 
 static int make_piece(struct making *making, uint64_t at, uint64_t bytes)
@@ -60,13 +60,13 @@ static int make_piece(struct making *making, uint64_t at, uint64_t bytes)
         make_huge(making, at, bytes);
     if (madvise(making->base + at, bytes, MADV_POPULATE_WRITE) == 0)
         return 0;
-    if (errno == EINVAL) /* a kernel before 5.14 does not know it */
+    if (errno == EINVAL) /* a kernel before 5.14 */
         return fallocate(making->fd, 0, (off_t)at, (off_t)bytes) < 0 ? -errno : 0;
     return -errno;
 }
 
-/* Reserved huge pages are not taken from what is available. A sixteenth is left to those who are
- * not asked. */
+/* Keeps a sixteenth of the available memory for other processes. Reserved huge pages do not count
+ * as available memory and need no check. */
 static int check_available(const struct making *making, uint64_t bytes, uint64_t total_bytes,
                            const char *what)
 {
@@ -79,7 +79,7 @@ static int check_available(const struct making *making, uint64_t bytes, uint64_t
     return error_set(
         -ENOMEM,
         "%s of %llu bytes: %llu are available (%s), of which a sixteenth is kept: free "
-        "memory, ask for less, or have the limit raised",
+        "memory, request less, or have the limit raised",
         what, (unsigned long long)total_bytes, (unsigned long long)available, limit);
 }
 
@@ -91,7 +91,7 @@ int region_memory_make(int fd, void *base, uint64_t bytes, uint32_t pages, const
         madvise(base, bytes, MADV_HUGEPAGE);
     for (uint64_t at = 0; r == 0 && at < bytes; at += PIECE_BYTES) {
         uint64_t piece = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
-        /* Others may be at it, too. */
+        /* other processes may be allocating, too */
         if (at > 0 && (r = check_available(&making, piece, bytes, what)) < 0)
             return r;
         int error = make_piece(&making, at, piece);
@@ -99,7 +99,7 @@ int region_memory_make(int fd, void *base, uint64_t bytes, uint32_t pages, const
             r = error_set(-ENOMEM, "no memory for %s of %llu bytes: %s", what,
                           (unsigned long long)bytes,
                           pages == REGION_PAGES_HUGE
-                              ? "the reserved huge pages have run out: raise vm.nr_hugepages"
+                              ? "the reserved huge pages are exhausted: raise vm.nr_hugepages"
                               : strerrordesc_np(-error));
     }
     return r;

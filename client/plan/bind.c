@@ -10,6 +10,8 @@
 #include "client/memory/lane.h"
 #include "client/plan/plan.h"
 #include "drivers/shm/share.h"
+#include "proto/handle.h"
+#include "proto/steps.h"
 
 /* Bytes of a plan in this seat from which on a start leaves the copying to the calls that follow
  * it. */
@@ -200,6 +202,17 @@ static int add_unit(struct tca_plan *plan, const struct unit *first, const struc
                                                 .put = {plan->session->shm, unit->put}});
 }
 
+/* Whether the step after a put goes with it. */
+static bool next_joins(const struct tca_plan *plan, uint32_t put, uint32_t chain_end)
+{
+    const struct step *notify = &plan->steps[put + 1];
+    struct handle handle;
+    return put + 1 < chain_end && notify->kind == STEP_NOTIFY &&
+           handle_decode(plan->steps[put].put.handle, &handle) == 0 &&
+           notify_joins_put(true, handle.node,
+                            (uint32_t)tca_node_of(plan->session, notify->notification.rank));
+}
+
 static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
                       const Tca__ChainCommitted *committed, struct chain_steps *steps)
 {
@@ -219,7 +232,7 @@ static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
                               .notify = step->kind == STEP_NOTIFY ? step : NULL,
                               .flow = (uint64_t)plan_id * PLAN_CHAINS_MAX + number};
         uint32_t at = i;
-        if (plan_fused(plan, i, end))
+        if (parts.put && next_joins(plan, i, end))
             parts.notify = &plan->steps[++i];
         if (mapping == committed->n_mappings)
             return error_set(-EPROTO, "tcad named only %zu places for chain %u", mapping, number);

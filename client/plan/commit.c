@@ -109,28 +109,28 @@ static bool plan_waits(const struct tca_plan *plan)
     return false;
 }
 
-static int ask(struct tca_plan *plan, int64_t timeout_ns, struct answer *ret_answer)
+static int ask(struct tca_plan *plan, int64_t timeout_ns, struct reply *ret_reply)
 {
     /* from before the engine can know of the plan */
     int waits = plan_waits(plan) ? plan_let_engine_take(plan, clock_end(timeout_ns)) : 0;
     if (waits < 0)
         return waits;
 
-    Tca__Message question = TCA__MESSAGE__INIT;
+    Tca__Message request = TCA__MESSAGE__INIT;
     struct draft draft;
     int r = draft_init(&draft, plan);
     if (r < 0)
         return r;
     draft.commit.timeout_ns = session_wire_timeout(timeout_ns);
-    question.body_case = TCA__MESSAGE__BODY_PLAN_COMMIT;
-    question.plan_commit = &draft.commit;
-    r = session_ask_patiently(plan->session, &question, TCA__MESSAGE__BODY_PLAN_COMMITTED,
-                              timeout_ns, ret_answer);
+    request.body_case = TCA__MESSAGE__BODY_PLAN_COMMIT;
+    request.plan_commit = &draft.commit;
+    r = session_request_timed(plan->session, &request, TCA__MESSAGE__BODY_PLAN_COMMITTED,
+                              timeout_ns, ret_reply);
     draft_deinit(&draft);
     return r;
 }
 
-static int check_answer(const struct tca_plan *plan, const Tca__PlanCommitted *committed)
+static int check_reply(const struct tca_plan *plan, const Tca__PlanCommitted *committed)
 {
     if (committed->plan >= PLANS_PER_SESSION_MAX || plan->session->plans_by_id[committed->plan] ||
         committed->n_chains != plan->chain_count)
@@ -178,21 +178,21 @@ static void settle(struct tca_plan *plan, const Tca__PlanCommitted *committed)
 int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)
 {
     struct tca *session = plan->session;
-    struct answer answer;
+    struct reply reply;
     char name[PLAN_TEXT_BYTES];
     int r = session_timeout(session, timeout_ns, &timeout_ns);
     if (r < 0)
         return r;
     if (plan->state != PLAN_BUILDING)
         return error_set(-EINVAL, "%s was committed already", plan_text(plan, name));
-    if ((r = ask(plan, timeout_ns, &answer)) < 0) {
+    if ((r = ask(plan, timeout_ns, &reply)) < 0) {
         plan_stop_engine(plan);
         return plan->name[0] ? error_prefix(r, "%s: ", plan_text(plan, name)) : r;
     }
 
-    const Tca__PlanCommitted *committed = answer.message->plan_committed;
-    if ((r = mapping_adopt(session, committed, answer.frame)) == 0 &&
-        (r = check_answer(plan, committed)) == 0)
+    const Tca__PlanCommitted *committed = reply.message->plan_committed;
+    if ((r = mapping_adopt(session, committed, reply.frame)) == 0 &&
+        (r = check_reply(plan, committed)) == 0)
         r = plan_bind(plan, committed);
     if (r == 0) {
         settle(plan, committed);
@@ -203,8 +203,8 @@ int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)
         body.plan = committed->plan;
         message.body_case = TCA__MESSAGE__BODY_PLAN_RELEASE;
         message.plan_release = &body;
-        control_tell(&session->control, &message);
+        control_send(&session->control, &message);
     }
-    answer_free(&answer);
+    reply_free(&reply);
     return r;
 }

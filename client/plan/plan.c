@@ -303,11 +303,11 @@ int tca_plan_wait(struct tca_plan *plan, uint32_t rank, uint32_t slot, uint64_t 
 int plan_release(struct tca *session, uint32_t id)
 {
     Tca__PlanRelease body = TCA__PLAN_RELEASE__INIT;
-    Tca__Message question = TCA__MESSAGE__INIT;
+    Tca__Message request = TCA__MESSAGE__INIT;
     body.plan = id;
-    question.body_case = TCA__MESSAGE__BODY_PLAN_RELEASE;
-    question.plan_release = &body;
-    return session_ask(session, &question, TCA__MESSAGE__BODY_DONE, NULL);
+    request.body_case = TCA__MESSAGE__BODY_PLAN_RELEASE;
+    request.plan_release = &body;
+    return session_request(session, &request, TCA__MESSAGE__BODY_DONE, NULL);
 }
 
 int plan_let_engine_take(struct tca_plan *plan, uint64_t end_ns)

@@ -133,14 +133,7 @@ static inline uint32_t plan_chain_end(const struct tca_plan *plan, uint32_t chai
     return chain + 1 < plan->chain_count ? plan->chain_first[chain + 1] : plan->step_count;
 }
 
-/* Whether a notify step goes with the put before it, as one put with a notification. */
-static inline bool plan_fused(const struct tca_plan *plan, uint32_t step, uint32_t chain_end)
-{
-    return plan->steps[step].kind == STEP_PUT && step + 1 < chain_end &&
-           plan->steps[step + 1].kind == STEP_NOTIFY;
-}
-
-/* Makes the client-seat chains of an answer to a commit. Undone by plan_unbind(). */
+/* Creates the client-seat chains from the reply to a commit. Undone by plan_unbind(). */
 int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed);
 void plan_unbind(struct tca_plan *plan);
 
@@ -172,7 +165,7 @@ void plan_break(struct tca_plan *plan, int error, const char *text);
 
 /* wait.c: before the session is closed: waits until no plan runs any more, at most so long. At a
  * wait step whose notifications have not come, a start ends now. */
-void plans_settle(struct tca *session, int64_t timeout_ns);
+void plans_drain(struct tca *session, int64_t timeout_ns);
 
 /* Ends the current start here, whatever the daemon may still say of it. */
 void plan_abandon(struct tca_plan *plan, int error);

@@ -217,7 +217,7 @@ static int look_idle(struct tca *session, void *subject)
     return 1;
 }
 
-void plans_settle(struct tca *session, int64_t timeout_ns)
+void plans_drain(struct tca *session, int64_t timeout_ns)
 {
     struct patience patience = {
         .look = look_idle, .hopeless = hopeless_plan, .timeout_ns = timeout_ns};

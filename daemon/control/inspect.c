@@ -127,19 +127,19 @@ json_t *inspect_status(struct tcad *tcad, bool *ret_degraded)
         tcad->conf->node.runtime_dir);
     *ret_degraded |= tcad->draining; /* it takes nobody: a script wants to know */
     return json_pack(
-        "{s:o, s:o, s:I, s:I, s:{s:I, s:I, s:I}, s:I, s:{s:s, s:I, s:I, s:I, s:I, s:I}, s:o, "
+        "{s:o, s:o, s:I, s:I, s:{s:I, s:I, s:I, s:I}, s:I, s:{s:s, s:I, s:I, s:I, s:I, s:I}, s:o, "
         "s:{s:s, "
         "s:s}, s:o}",
         "daemon", daemon, "cluster", cluster, "sessions", (json_int_t)tcad->session_count, "groups",
         (json_int_t)groups_count(tcad->groups), "regions", "count",
         (json_int_t)regions_count(tcad->regions), "bytes", (json_int_t)tcad->users.memory_bytes,
-        "bytes_max", (json_int_t)tcad->conf->memory.region_bytes, "plans",
-        (json_int_t)plan_count(tcad), "engine", "state", stats.asleep ? "asleep" : "busy", "starts",
-        (json_int_t)stats.starts, "completions", (json_int_t)stats.completions, "errors",
-        (json_int_t)stats.errors, "bytes", (json_int_t)stats.bytes, "sleeps",
-        (json_int_t)stats.sleeps, "rails", rail_list, "calibration", "state",
-        tcad->calibrated ? "measured" : "none", "path", tcad->conf->rails.calibration_file,
-        "warnings", exposure_warnings(tcad));
+        "bytes_quarantined", (json_int_t)tcad->users.quarantined_bytes, "bytes_max",
+        (json_int_t)tcad->conf->memory.region_bytes, "plans", (json_int_t)plan_count(tcad),
+        "engine", "state", stats.asleep ? "asleep" : "busy", "starts", (json_int_t)stats.starts,
+        "completions", (json_int_t)stats.completions, "errors", (json_int_t)stats.errors, "bytes",
+        (json_int_t)stats.bytes, "sleeps", (json_int_t)stats.sleeps, "rails", rail_list,
+        "calibration", "state", tcad->calibrated ? "measured" : "none", "path",
+        tcad->conf->rails.calibration_file, "warnings", exposure_warnings(tcad));
 }
 
 json_t *inspect_nodes(struct tcad *tcad)

@@ -94,12 +94,13 @@ static void add_user(void *context, void *owner)
                             json_integer((json_int_t)user->bytes[kind]));
     json_array_append_new(
         to->list,
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "uid",
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "uid",
                   (json_int_t)user->uid, "sessions", (json_int_t)user->count[USER_SESSIONS],
                   "regions", (json_int_t)user->count[USER_REGIONS], "plans",
                   (json_int_t)user->count[USER_PLANS], "descriptors", (json_int_t)user->descriptors,
                   "region_bytes", (json_int_t)user->memory_bytes, "region_bytes_freed",
-                  (json_int_t)user->freed_bytes, "region_bytes_max",
+                  (json_int_t)user->freed_bytes, "region_bytes_quarantined",
+                  (json_int_t)user->quarantined_bytes, "region_bytes_max",
                   (json_int_t)conf->memory.region_bytes_per_user, "bytes", (json_int_t)user->total,
                   "bytes_max", (json_int_t)conf->limits.bytes_per_user, "kinds", kinds));
 }
@@ -279,6 +280,9 @@ json_t *inspect_stats(struct tcad *tcad)
     one(families, "tcad_regions", "gauge", "", "Regions.", (double)regions_count(tcad->regions));
     one(families, "tcad_region_bytes", "gauge", "bytes", "Bytes of all regions.",
         (double)tcad->users.memory_bytes);
+    one(families, "tcad_region_quarantined_bytes", "gauge", "bytes",
+        "Of these: freed, and kept by a rail until no peer can write there.",
+        (double)tcad->users.quarantined_bytes);
     one(families, "tcad_region_limit_bytes", "gauge", "bytes",
         "What all regions may hold (memory.region_bytes).",
         (double)tcad->conf->memory.region_bytes);

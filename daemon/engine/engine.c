@@ -315,6 +315,7 @@ struct engine *engine_free(struct engine *engine)
         if (driver)
             driver->ops->close(driver);
     }
+    loop_finish_posts(engine->loop); /* what the drivers have let go of */
     if (engine->epoll_fd >= 0)
         close(engine->epoll_fd);
     if (engine->call_fd >= 0)

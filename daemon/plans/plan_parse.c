@@ -9,6 +9,7 @@
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
+#include "proto/steps.h"
 
 /* A layout may be megabytes: it is taken out of the message, whose parts are from malloc. */
 static int take_layout(struct plan *plan, uint32_t step, const char *side,
@@ -108,7 +109,7 @@ static int check_place(struct plan *plan, uint32_t step, uint32_t rank, uint32_t
     return 0;
 }
 
-/* A notification joins the put right before it when both go to the same node. */
+/* before: the put right before it; NULL: there is none. */
 static int parse_notify(struct plan *plan, uint32_t step, const Tca__Notify *notify,
                         struct plan_unit *before, struct plan_unit *fresh, bool *ret_joined)
 {
@@ -116,15 +117,14 @@ static int parse_notify(struct plan *plan, uint32_t step, const Tca__Notify *not
     if (r < 0)
         return r;
     const struct session_member *member = &plan->session->members[notify->rank];
-    struct plan_unit *unit =
-        before && before->has_target && !before->notify && before->node == member->node ? before
-                                                                                        : fresh;
+    const bool joins = notify_joins_put(before, before ? before->node : 0, member->node);
+    struct plan_unit *unit = joins ? before : fresh;
     unit->notify = true;
     unit->rank = notify->rank;
     unit->slot = notify->slot;
     unit->notify_session = member->session;
     unit->node = member->node;
-    *ret_joined = unit == before;
+    *ret_joined = joins;
     return 0;
 }
 

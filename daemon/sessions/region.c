@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "daemon/base/loop.h"
 #include "daemon/base/worker.h"
 #include "daemon/engine/engine.h"
 #include "daemon/sessions/session.h"
@@ -139,15 +141,32 @@ static void give_back(void *context)
         close(region->fd);
 }
 
+static void kept_no_more(void *context)
+{
+    struct region *region = context;
+    if (--region->keepers > 0)
+        return;
+    charge_drop(&region->charge);
+    region_allocs_look(region->tcad);
+    free(region);
+}
+
+void region_rail_lets_go(void *context)
+{
+    struct region *region = context;
+    while (loop_post(region->tcad->loop, kept_no_more, region) < 0)
+        sched_yield();
+}
+
 static void forget(void *context)
 {
     struct region *region = context;
     if (!region->attached && region->address)
         space_give(region->tcad->regions->space, region->address);
-    charge_drop(&region->charge);
-    region_allocs_look(region->tcad);
     explicit_bzero(region->secret, sizeof region->secret);
-    free(region);
+    if (region->charge.user)
+        charge_memory_quarantined(&region->charge);
+    kept_no_more(region);
 }
 
 static void give_back_now(void *region)
@@ -159,6 +178,9 @@ static void give_back_now(void *region)
 static void region_destroy(struct region *region)
 {
     struct worker *worker = region->tcad->worker;
+    region->keepers = 1;
+    for (int rail = 0; rail < RAIL_COUNT; rail++)
+        region->keepers += region->on[rail] != NULL;
     if (!worker || !region->base || region->memory_bytes < LONG_BYTES ||
         worker_submit(worker, give_back, forget, give_back_now, region) < 0)
         give_back_now(region);

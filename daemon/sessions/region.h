@@ -50,6 +50,7 @@ struct region {
     /* Registrations, made on the worker when a rail first needs them; kept until the end. */
     struct driver_region *on[RAIL_COUNT];
     unsigned registered;  /* the loop knows of: bit per enum rail */
+    uint32_t keepers; /* at its end: rails that keep some of it, and the one that gives it back */
     struct charge charge; /* of what is known of it, not of its memory */
 };
 
@@ -106,6 +107,8 @@ int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t
 /* Worker thread: registers it with a rail's driver unless it is already. One that was attached has
  * been admitted (bounce.h). -EFAULT: its process has not made all of its pages. */
 int region_register(struct region *region, struct driver *driver);
+/* Any thread: at its end, a rail that it was registered with keeps nothing of it any more. */
+void region_rail_lets_go(void *region);
 /* What its errors mean, for people. */
 const char *region_register_text(int error);
 

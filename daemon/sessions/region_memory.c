@@ -95,8 +95,11 @@ int region_register(struct region *region, struct driver *driver)
         r = -EFAULT;
     if (r < 0)
         return r;
-    struct driver_memory memory = {
-        .base = region->base, .length_bytes = region->bytes, .fd = region->fd};
+    struct driver_memory memory = {.base = region->base,
+                                   .length_bytes = region->bytes,
+                                   .fd = region->fd,
+                                   .gone = region_rail_lets_go,
+                                   .context = region};
     return driver->ops->region_add(driver, &memory, &region->on[rail]);
 }
 

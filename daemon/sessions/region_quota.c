@@ -14,7 +14,7 @@ static bool fits(uint64_t bytes, uint64_t used, uint64_t freed, uint64_t limit, 
     if (bytes <= limit && used <= limit - bytes)
         return true;
     if (freed > 0)
-        snprintf(still, sizeof still, ", %" PRIu64 " of it freed but still in use by plans", freed);
+        snprintf(still, sizeof still, ", %" PRIu64 " of it freed but still in use", freed);
     snprintf(text, text_bytes,
              "%s has %" PRIu64 " of %" PRIu64
              " (memory.%s)%s: free regions or have the limit raised",

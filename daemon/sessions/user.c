@@ -150,6 +150,16 @@ void charge_memory_freed(struct charge *charge)
     charge->user->users->freed_bytes += bytes;
 }
 
+void charge_memory_quarantined(struct charge *charge)
+{
+    const uint64_t bytes = charge->freed_bytes - charge->quarantined_bytes;
+    charge->user->descriptors -= charge->descriptors;
+    charge->descriptors = 0;
+    charge->quarantined_bytes += bytes;
+    charge->user->quarantined_bytes += bytes;
+    charge->user->users->quarantined_bytes += bytes;
+}
+
 void charge_descriptors(struct charge *charge, uint32_t count)
 {
     charge->descriptors += count;
@@ -164,6 +174,8 @@ void charge_drop(struct charge *charge)
     charge_lower(charge, charge->bytes);
     user->memory_bytes -= charge->memory_bytes;
     user->freed_bytes -= charge->freed_bytes;
+    user->quarantined_bytes -= charge->quarantined_bytes;
+    user->users->quarantined_bytes -= charge->quarantined_bytes;
     user->users->memory_bytes -= charge->memory_bytes;
     user->users->freed_bytes -= charge->freed_bytes;
     user->descriptors -= charge->descriptors;

@@ -39,13 +39,14 @@ struct user {
     uint64_t total;
     uint64_t memory_bytes; /* of regions */
     uint64_t freed_bytes;  /* of these: in regions that were freed, and that something still uses */
+    uint64_t quarantined_bytes; /* of these: that a rail keeps until no peer can write there */
     uint32_t descriptors;
 };
 
 struct users {
     struct table by_uid;
     uint64_t total;
-    uint64_t memory_bytes, freed_bytes;
+    uint64_t memory_bytes, freed_bytes, quarantined_bytes;
 };
 
 void users_deinit(struct users *users); /* nothing is charged to anybody */
@@ -56,7 +57,7 @@ struct charge {
     struct user *user; /* NULL: none */
     enum user_kind kind;
     uint64_t bytes;
-    uint64_t memory_bytes, freed_bytes;
+    uint64_t memory_bytes, freed_bytes, quarantined_bytes;
     uint32_t descriptors;
 };
 /* 0; or -EDQUOT (or -ENOMEM), and the text says who has what, which limit, and what to do. A charge
@@ -69,6 +70,8 @@ void charge_lower(struct charge *charge, uint64_t bytes);
  * and counts until the charge is dropped. */
 void charge_memory(struct charge *charge, uint64_t bytes);
 void charge_memory_freed(struct charge *charge);
+/* Only rails keep some of it; its descriptors are closed. */
+void charge_memory_quarantined(struct charge *charge);
 void charge_descriptors(struct charge *charge, uint32_t count);
 /* All of it. One that was never taken stays so. */
 void charge_drop(struct charge *charge);

@@ -173,10 +173,16 @@ int ofi_region_new(struct ofi_driver *ofi, int fd, uint64_t length_bytes, uint64
 int ofi_region_add(struct driver *driver, const struct driver_memory *memory,
                    struct driver_region **ret_region)
 {
-    return memory->fd < 0
-               ? -EBADF
-               : ofi_region_new(ofi_of(driver), memory->fd, memory->length_bytes,
-                                FI_WRITE | FI_REMOTE_WRITE, (struct ofi_region **)ret_region);
+    struct ofi_region *region;
+    int r = memory->fd < 0 ? -EBADF
+                           : ofi_region_new(ofi_of(driver), memory->fd, memory->length_bytes,
+                                            FI_WRITE | FI_REMOTE_WRITE, &region);
+    if (r < 0)
+        return r;
+    region->gone = memory->gone;
+    region->context = memory->context;
+    *ret_region = (struct driver_region *)region;
+    return 0;
 }
 
 void ofi_region_remove(struct driver *driver, struct driver_region *driver_region)

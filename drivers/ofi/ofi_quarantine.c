@@ -8,7 +8,11 @@
  * and nobody's, in one step; what still comes lands there. Its addresses are given to nobody else,
  * and the registration stays (a write with an unknown key would cost the connection, and with it
  * what others have on their way), until nothing can come: every sender that may know the key has
- * been asked to stop (REVOKE), and its answer has come behind all that it had sent.
+ * been asked to stop (REVOKE), and its answer has come behind all that it had sent. Senders are all
+ * that have said HELLO: a driver writes to a key only over a link. Who writes without one has the key
+ * from a daemon of the cluster and is no driver; nobody can ask him, or believe his answer.
+ *
+ * The owner hears when it is over (driver_memory.gone), for until then pages may be made there.
  *
  * A sender that we have dropped, or that was killed, does not answer. It is kept as departed until
  * the provider says that no connection with it stands, or until it says HELLO again: a provider has
@@ -48,6 +52,7 @@ static void destroy(struct ofi_driver *ofi, struct ofi_quarantined *entry)
     munmap(base, region->mapped_bytes);
     atomic_fetch_sub_explicit(&ofi->quarantine_bytes, region->mapped_bytes, memory_order_relaxed);
     atomic_fetch_sub_explicit(&ofi->quarantine_count, 1, memory_order_relaxed);
+    driver_memory_gone(region->gone, region->context);
     free(entry);
 }
 

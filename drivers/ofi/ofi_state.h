@@ -29,8 +29,10 @@ struct ofi_memory {
 struct ofi_region {
     struct ofi_memory memory;
     uint64_t mapped_bytes;
-    bool others;                                   /* it is a mapping of theirs */
-    bool told;                                     /* somebody may know the key */
+    bool others;                 /* it is a mapping of theirs */
+    bool told;                   /* somebody may know the key */
+    void (*gone)(void *context); /* struct driver_memory */
+    void *context;
     struct ofi_region *next_of_key, **link_of_key; /* until it has ended; in the driver's table */
 };
 

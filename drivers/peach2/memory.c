@@ -111,7 +111,10 @@ int peach2_region_add(struct driver *driver, const struct driver_memory *memory,
     struct region *region = malloc(sizeof(*region));
     if (!region)
         return -ENOMEM;
-    *region = (struct region){.base = memory->base, .length_bytes = memory->length_bytes};
+    *region = (struct region){.base = memory->base,
+                              .length_bytes = memory->length_bytes,
+                              .gone = memory->gone,
+                              .context = memory->context};
     int r = memory_map(peach2, memory->length_bytes, memory->fd, 0, &region->mapping);
     if (r < 0) {
         free(region);
@@ -126,6 +129,7 @@ void peach2_region_remove(struct driver *driver, struct driver_region *driver_re
 {
     struct region *region = (struct region *)driver_region;
     memory_unmap(peach2_of(driver), region->mapping);
+    driver_memory_gone(region->gone, region->context);
     free(region);
 }
 

@@ -27,6 +27,8 @@ struct region {
     uint8_t *base;
     uint64_t bus;
     uint64_t length_bytes;
+    void (*gone)(void *context); /* struct driver_memory */
+    void *context;
 };
 
 struct landing {

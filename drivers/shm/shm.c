@@ -59,13 +59,18 @@ static int shm_region_add(struct driver *driver, const struct driver_memory *mem
     struct shm_region *region = malloc(sizeof(*region));
     if (!region)
         return -ENOMEM;
-    *region = (struct shm_region){.base = memory->base, .length_bytes = memory->length_bytes};
+    *region = (struct shm_region){.base = memory->base,
+                                  .length_bytes = memory->length_bytes,
+                                  .gone = memory->gone,
+                                  .context = memory->context};
     *ret_region = (struct driver_region *)region;
     return 0;
 }
 
-static void shm_region_remove(struct driver *driver, struct driver_region *region)
+static void shm_region_remove(struct driver *driver, struct driver_region *driver_region)
 {
+    struct shm_region *region = (struct shm_region *)driver_region;
+    driver_memory_gone(region->gone, region->context);
     free(region);
 }
 

@@ -16,6 +16,8 @@ enum {
 };
 
 struct shm_region {
+    void (*gone)(void *context); /* struct driver_memory */
+    void *context;
     uint8_t *base;
     uint64_t length_bytes;
 };

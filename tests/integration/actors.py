@@ -18,12 +18,13 @@ class Failed(Exception):
 
 
 class Actor:
-    """A client process that does what it is told."""
+    """A client process that does what it is told. uid: of another user, for tests that run as root."""
 
-    def __init__(self, node, environment, name="actor"):
+    def __init__(self, node, environment, name="actor", uid=None):
         self.node, self.killed, self.asked = node, False, None
+        user = {} if uid is None else {"user": uid, "group": uid, "extra_groups": []}
         self.process = subprocess.Popen([program(name)], env={**os.environ, "TCA_SOCKET": node.socket, **environment},
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, preexec_fn=die_with_us)
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, preexec_fn=die_with_us, **user)
         self.buffer = b""
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.process.stdout, selectors.EVENT_READ)

@@ -218,14 +218,14 @@ class Cluster:
     def __getitem__(self, number):
         return self.nodes[number]
 
-    def actor(self, node=0, **environment):
-        actor = Actor(self.nodes[node], environment)
+    def actor(self, node=0, uid=None, **environment):
+        actor = Actor(self.nodes[node], environment, uid=uid)
         self.actors.append(actor)
         return actor
 
-    def group(self, places, name="job", **environment):
+    def group(self, places, name="job", uid=None, **environment):
         """A group of actors, one per entry of places (its node), by rank."""
-        actors = [self.actor(node, **environment) for node in places]
+        actors = [self.actor(node, uid, **environment) for node in places]
         for rank, actor in enumerate(actors):
             actor.tell(f"open {name} {rank} {len(actors)} -2")
         for actor in actors:
@@ -243,6 +243,11 @@ class Cluster:
         wrong = [complaint for actor in self.actors if (complaint := actor.end())]
         wrong += [complaint for node in self.nodes if (complaint := node.end())]
         return wrong
+
+    def admit_users(self):
+        """Lets processes of other users reach the sockets."""
+        for directory in (self.directory, *(node.directory for node in self.nodes)):
+            os.chmod(directory, 0o755)
 
     def remove(self):
         shutil.rmtree(self.directory, ignore_errors=True)

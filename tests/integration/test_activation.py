@@ -258,7 +258,7 @@ class Check(Place):
 
     def test_good(self):
         result = self.check("[node]\nid = 7\n")
-        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, f"{self.path('tcad.conf')}: good\n", ""))
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, f"{self.path('tcad.conf')}: valid\n", ""))
 
     def test_bad(self):
         """All that is wrong, with file and line, not only the first."""

@@ -79,7 +79,7 @@ class Versions(harness.Case):
                 connection.recv(65536)
                 connection.close()
                 said = member.communicate(timeout=harness.DEADLINE_S)[1]
-        self.assertIn("closed the connection without an answer", said)
+        self.assertIn("closed the connection without a reply", said)
         self.assertIn("another release", said)
 
 

@@ -10,7 +10,7 @@ import random
 import time
 
 import harness
-from harness import Stream
+from harness import Stream, until
 
 TIMES = int(os.environ.get("TCA_TEST_FREED", "0")) or 13
 CANARY = 0x5a
@@ -22,11 +22,22 @@ def shape(size, number):
     return f"256x{size // 512}x{size // 256}" if number % 3 == 2 else str(size)
 
 
+USERS = (64001, 64002)  # nobody else's
+
+
+def skip_without_root(case):
+    if os.geteuid() != 0:
+        case.skipTest("only root can start programs of two users")
+
+
 class Freed(harness.Case):
+    owner, stranger = None, None  # users; None: who runs the test
+
     def setUp(self):
         super().setUp()
         self.random = random.Random(1)
         self.nodes = self.cluster(2)
+        self.nodes.admit_users()
         self.bystander = Stream(*self.nodes.group([0, 1], name="bystander"), rail="ofi", shape="64x1024x4096")
         self.bystander.begin()
         self.before = [node.counts() for node in self.nodes.nodes]
@@ -38,7 +49,7 @@ class Freed(harness.Case):
 
     def job(self, number):
         size = SIZES[number % len(SIZES)]
-        sender, receiver = self.nodes.group([0, 1], name=f"job{number}")
+        sender, receiver = self.nodes.group([0, 1], name=f"job{number}", uid=self.owner)
         source, _ = sender.alloc(size)
         target, _ = receiver.alloc(size)
         sender.ask(f"set {source} 0 {size} 0xbb")
@@ -62,7 +73,7 @@ class Freed(harness.Case):
     def rounds(self, end_target, error):
         for number in range(TIMES):
             with self.subTest(number=number):
-                self.other = self.nodes.actor(1)
+                self.other = self.nodes.actor(1, uid=self.stranger)
                 self.other.ask("open - 0 1 -2")
                 size, sender, receiver, target = self.job(number)
                 half_way = number // 3 % 2 == 0  # the rest of a write comes when somebody else has memory
@@ -84,13 +95,62 @@ class Freed(harness.Case):
         self.check_nothing_is_left()
 
     def check_nothing_is_left(self):
-        harness.until(lambda: [node.counts() for node in self.nodes.nodes] == self.before, "what they held is freed")
+        until(lambda: [node.counts() for node in self.nodes.nodes] == self.before, "what they held is freed")
 
     def test_receivers_are_killed(self):
         self.rounds(lambda receiver, _: receiver.kill(), "-EOWNERDEAD")
 
     def test_targets_are_freed(self):
         self.rounds(lambda receiver, target: receiver.ask(f"free {target}"), "-ESTALE")
+
+
+class FreedByAnotherUser(Freed):
+    owner, stranger = USERS
+
+    def setUp(self):
+        skip_without_root(self)
+        super().setUp()
+
+
+class Quarantined(harness.Case):
+    """What peers may still write to counts against its user, and nobody else, until they have said that they have stopped."""
+
+    BYTES = 4 << 20
+
+    def setUp(self):
+        super().setUp()
+        skip_without_root(self)
+        self.nodes = self.cluster(2, options={"memory.region_bytes_per_user": "8M"})
+        self.nodes.admit_users()
+
+    def held(self, uid):
+        """Of its user, of the node, and the metric: quarantined bytes."""
+        users = {user["uid"]: user["region_bytes_quarantined"] for user in self.nodes[1].tcactl("users")["users"]}
+        metric, = (line for line in self.nodes[1].tcactl_raw("stats", "--openmetrics").stdout.splitlines()
+                   if line.startswith("tcad_region_quarantined_bytes "))
+        return users.get(uid, 0), self.nodes[1].tcactl("status")["regions"]["bytes_quarantined"], int(float(metric.split(" ")[1]))
+
+    def test_quota(self):
+        sender, receiver = self.nodes.group([0, 1], uid=USERS[0])
+        source, _ = sender.alloc(self.BYTES)
+        target, _ = receiver.alloc(self.BYTES)
+        plan = sender.plan(f"put {source} 0 {self.BYTES} {receiver.handle(target)} 0 {self.BYTES}", "notify 1 0", rail="ofi", seat="daemon")
+        sender.ask(f"start {plan}")
+        sender.ask(f"wait {plan} -1")
+        receiver.ask("notified_wait 0 0 -1")
+        self.assertEqual(self.held(USERS[0]), (0, 0, 0))
+        self.nodes[0].pause()
+        receiver.ask(f"free {target}")
+        until(lambda: self.held(USERS[0]) == (self.BYTES,) * 3, "what was freed is quarantined")
+        with self.refused("-EDQUOT", "region_bytes_per_user", "still in use"):
+            receiver.alloc(2 * self.BYTES)
+        stranger = self.nodes.actor(1, uid=USERS[1])
+        stranger.ask("open - 0 1 -2")
+        stranger.alloc(2 * self.BYTES)
+        self.assertEqual(self.held(USERS[1]), (0, self.BYTES, self.BYTES))
+        self.nodes[0].resume()
+        until(lambda: self.held(USERS[0]) == (0, 0, 0), "the sender says that it has stopped")
+        receiver.alloc(2 * self.BYTES)
 
 
 if __name__ == "__main__":

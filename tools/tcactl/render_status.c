@@ -147,6 +147,11 @@ void render_status(const json_t *doc, const struct screen *screen)
             units_bytes(doc_number(doc, "regions.bytes_max")).text, doc_integer(doc, "plans"),
             units_plural(doc_integer(doc, "plans")), groups, units_plural(groups),
             groups == 1 ? "s" : "");
+    if (doc_number(doc, "regions.bytes_quarantined") > 0) {
+        label(screen, "quarantined");
+        fprintf(screen->to, "%s of freed regions, until no peer can write there\n",
+                units_bytes(doc_number(doc, "regions.bytes_quarantined")).text);
+    }
     label(screen, "engine");
     state(screen, doc_text(doc, "engine.state"));
     engine_counts(doc, screen);

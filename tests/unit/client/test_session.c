@@ -123,7 +123,7 @@ Test(session, a_silent_daemon_is_told_with_the_question)
     kit_init(&kit, FAKE_SILENT_COMMIT);
     cr_assert_eq(tca_plan_new(kit.session, &(struct tca_plan_args){.name = "collect"}, &plan), 0);
     cr_assert_eq(tca_plan_commit(plan, 0), -ETIMEDOUT);
-    EXPECT_WORDS("plan \"collect\"", "committed", kit.fake.address.sun_path);
+    EXPECT_WORDS("plan \"collect\"", "committing", kit.fake.address.sun_path);
     kit_deinit(&kit);
 }
 

@@ -20,9 +20,9 @@ static const struct {
 static const struct {
     const char *text, *why;
 } bad[] = {
-    {"", "there is no host before the port"},
-    {":7080", "there is no host before the port"},
-    {"[]:7080", "there is no host before the port"},
+    {"", "the host before the port is missing"},
+    {":7080", "the host before the port is missing"},
+    {"[]:7080", "the host before the port is missing"},
     {"10.0.0.7:", "the port is not a number from 1 to 65535"},
     {"10.0.0.7:0", "the port is not a number from 1 to 65535"},
     {"10.0.0.7:65536", "the port is not a number from 1 to 65535"},
@@ -33,10 +33,10 @@ static const struct {
     {"10.0.0", "the host is neither an IPv4 address nor a host name"},
     {"-node", "the host is neither an IPv4 address nor a host name"},
     {"no de", "the host is neither an IPv4 address nor a host name"},
-    {"2001:db8::7", "an IPv6 address goes in brackets: [2001:db8::7]:7080"},
+    {"2001:db8::7", "write an IPv6 address in brackets: [2001:db8::7]:7080"},
     {"[2001:db8::7", "the bracket around the IPv6 address is not closed"},
     {"[2001:db8::7]7080", "only a colon and the port may follow the bracket"},
-    {"[10.0.0.7]:7080", "what is in brackets is not an IPv6 address"},
+    {"[10.0.0.7]:7080", "the text in brackets is not an IPv6 address"},
 };
 
 Test(address, good)

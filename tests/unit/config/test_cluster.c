@@ -91,35 +91,35 @@ static const struct {
     {"", "c: has no nodes; write at least one line like: node[1-4] address=10.0.0.[1-4]\n"},
     {"# nothing\ncluster = a\n",
      "c: has no nodes; write at least one line like: node[1-4] address=10.0.0.[1-4]\n"},
-    {"cluster = a b\nn\n", "c:1: cluster = a b: is not a name; write at most 63 letters, digits, "
-                           "and - _ . behind the first\n"},
+    {"cluster = a b\nn\n", "c:1: cluster = a b: is not a name; write at most 63 letters, digits, - "
+                           "_ . and begin with none of - .\n"},
     {"cluster = a\ncluster = a\nn\n",
      "c:2: the cluster's name was already set in line 1; remove one of them\n"},
     {"n[1-2\n", "c:1: nodes \"n[1-2\", character 2: the bracket is not closed\n"},
-    {"n/1\n", "c:1: \"n/1\" is not a node name; write at most 63 letters, digits, and - _ . behind "
-              "the first\n"},
+    {"n/1\n", "c:1: \"n/1\" is not a node name; write at most 63 letters, digits, - _ . and begin "
+              "with none of - .\n"},
     {"n1 id\n", "c:1: \"id\" is not a property; write id=, address= or subcluster=\n"},
     {"n1 adress=n1\n", "c:1: nodes have no property \"adress\"; did you mean \"address\"?\n"},
     {"n1 rack=7\n", "c:1: nodes have no property \"rack\"; write id=, address= or subcluster=\n"},
-    {"n1 id=1 id=2\n", "c:1: id= stands twice in the line; remove one of them\n"},
+    {"n1 id=1 id=2\n", "c:1: id= occurs twice in the line; remove one of them\n"},
     {"n1 subcluster=a subcluster=a\n",
-     "c:1: subcluster= stands twice in the line; remove one of them\n"},
+     "c:1: subcluster= occurs twice in the line; remove one of them\n"},
     {"n1 id=\n", "c:1: id \"[]\", character 2: a number is missing; ranges are written [1-3,7]\n"},
     {"n1 id=65536\n", "c:1: id=65536: is not a number from 0 to 65535\n"},
     {"n1 id=x[1]\n", "c:1: id=x1: is not a number from 0 to 65535\n"},
-    {"n[1-3] id=1-2\n", "c:1: the line has 3 nodes but 2 ids; write as many of them\n"},
+    {"n[1-3] id=1-2\n", "c:1: the line has 3 nodes but 2 ids; write the same number of both\n"},
     {"n[1-2] address=10.0.0.1\n",
-     "c:1: the line has 2 nodes but 1 addresses; write as many of them\n"},
+     "c:1: the line has 2 nodes but 1 addresses; write the same number of both\n"},
     {"n1 address=\n", "c:1: address \"\", character 1: a name is missing\n"},
     {"n1 address=10.0.0.1:0\n",
      "c:1: address=10.0.0.1:0: the port is not a number from 1 to 65535\n"},
     {"n1 address=2001:db8::7\n",
-     "c:1: address=2001:db8::7: an IPv6 address goes in brackets: [2001:db8::7]:7080\n"},
+     "c:1: address=2001:db8::7: write an IPv6 address in brackets: [2001:db8::7]:7080\n"},
     {"n1 address=[2001:db8::7\n",
      "c:1: address \"[2001:db8::7\", character 1: the bracket is not closed\n"},
-    {"n1 address=<::1>\n", "c:1: address \"<::1>\" has a < or >; write HOST:PORT\n"},
-    {"n1 subcluster=\n", "c:1: subcluster=: is not a name; write at most 63 letters, digits, and - "
-                         "_ . behind the first\n"},
+    {"n1 address=<::1>\n", "c:1: address \"<::1>\" contains < or >; write HOST:PORT\n"},
+    {"n1 subcluster=\n", "c:1: subcluster=: is not a name; write at most 63 letters, digits, - _ . "
+                         "and begin with none of - .\n"},
     {"n1 id=3\n\nn2 id=3\n", "c:3: id 3 was already used in line 1; every node needs its own\n"},
     {"n1\nn2 id=0\n", "c:2: id 0 was already used in line 1; every node needs its own\n"},
     {"n1\nn[1-2] address=a,b\n",
@@ -128,11 +128,11 @@ static const struct {
      "c:2: address a:1 was already used in line 1; every node needs its own\n"},
     {"n[1-2] address=[::1],[::1]\n",
      "c:1: address [::1]:7080 was already used in line 1; every node needs its own\n"},
-    {"n[0-65535]\nm\n", "c:2: more than 65536 nodes\n"},
+    {"n[0-65535]\nm\n", "c:2: the file has more than 65536 nodes; remove some\n"},
     {"n[1\nn2 foo\nn3 id=3 id=4 address=:\nn4\n",
      "c:1: nodes \"n[1\", character 2: the bracket is not closed\n"
      "c:2: \"foo\" is not a property; write id=, address= or subcluster=\n"
-     "c:3: id= stands twice in the line; remove one of them\n"},
+     "c:3: id= occurs twice in the line; remove one of them\n"},
 };
 
 Test(cluster, bad)

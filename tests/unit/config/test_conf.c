@@ -263,7 +263,7 @@ Test(conf, a_secret_is_opened_only_when_it_is_one)
     cr_expect_str_eq(why, "is not a regular file");
     cr_expect_eq(config_secret_open(load_file("key", "", 0600), why, sizeof(why)), -EPERM);
     cr_expect_str_eq(why, "is empty");
-    cr_expect_eq(config_secret_open("/nonexistent", why, sizeof(why)), -ENOENT);
+    cr_expect_eq(config_secret_open("/proc/nonexistent", why, sizeof(why)), -ENOENT);
 }
 
 Test(conf, the_table_is_sound)

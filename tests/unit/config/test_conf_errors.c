@@ -36,15 +36,15 @@ Test(conf_errors, syntax)
 {
     static const struct row rows[] = {
         {"[log\n", "tcad.conf:1: \"[log\" is not a section; write [name]\n"},
-        {"level = info\n", "tcad.conf:1: \"level = info\" stands before the first [section]\n"},
+        {"level = info\n", "tcad.conf:1: \"level = info\" precedes the first [section]\n"},
         {"[log]\nlevel\n", "tcad.conf:2: \"level\" is neither [section] nor key = value\n"},
         {"[log]\n= info\n", "tcad.conf:2: \"= info\" is neither [section] nor key = value\n"},
-        {"[]\n", "tcad.conf:1: there is no section []; tcad.conf(5) lists them\n"},
+        {"[]\n", "tcad.conf:1: unknown section []; tcad.conf(5) lists them\n"},
         {"[limit]\nsessions = 0\n",
-         "tcad.conf:1: there is no section [limit]; did you mean [limits]?\n"},
-        {"[zebra]\n", "tcad.conf:1: there is no section [zebra]; tcad.conf(5) lists them\n"},
-        {"[log]\nlevel = \x01\n", "tcad.conf:2: the line has control characters or bytes that are "
-                                  "not UTF-8; write plain text\n"},
+         "tcad.conf:1: unknown section [limit]; did you mean [limits]?\n"},
+        {"[zebra]\n", "tcad.conf:1: unknown section [zebra]; tcad.conf(5) lists them\n"},
+        {"[log]\nlevel = \x01\n",
+         "tcad.conf:2: the line contains control characters or invalid UTF-8; write plain text\n"},
     };
     CHECK_ALL(rows);
 }
@@ -83,8 +83,8 @@ Test(conf_errors, numbers)
                                       "(65536, 64K, 0x10000); write 1 to 65536\n"},
         {"[node]\nid = 65536\n",
          "tcad.conf:2: [node] id = 65536: is too large; write 0 to 65535\n"},
-        {"[rails]\nsegment = 5000\n", "tcad.conf:2: [rails] segment = 5000: lies between two "
-                                      "steps; write 4K to 16M in steps of 4K\n"},
+        {"[rails]\nsegment = 5000\n", "tcad.conf:2: [rails] segment = 5000: is not a multiple of "
+                                      "the step; write 4K to 16M in steps of 4K\n"},
         {"[rails]\nsegment = 99999999999T\n", "tcad.conf:2: [rails] segment = 99999999999T: is too "
                                               "large; write 4K to 16M in steps of 4K\n"},
         {"[memory]\nbase = 0x1000\n", "tcad.conf:2: [memory] base = 0x1000: is too small; write "
@@ -112,21 +112,20 @@ Test(conf_errors, words)
                                         "known; write one or more of shm, ofi, peach2\n"},
         {"[rails]\nenable = ,\n",
          "tcad.conf:2: [rails] enable = ,: is empty; write one or more of shm, ofi, peach2\n"},
-        {"[node]\nname = a/b\n",
-         "tcad.conf:2: [node] name = a/b: is not a node name; write letters, digits, and - _ . "
-         "behind the first, at most 63\n"},
-        {"[node]\nstate_dir = here\n", "tcad.conf:2: [node] state_dir = here: is not an absolute "
-                                       "path; write all of it, from /\n"},
+        {"[node]\nname = a/b\n", "tcad.conf:2: [node] name = a/b: is not a node name; write at "
+                                 "most 63 letters, digits, - _ . and begin with none of - .\n"},
+        {"[node]\nstate_dir = here\n",
+         "tcad.conf:2: [node] state_dir = here: is not an absolute path; begin with /\n"},
         {"[control]\nlisten = 10.0.0.1:99999\n", "tcad.conf:2: [control] listen = 10.0.0.1:99999: "
                                                  "the port is not a number from 1 to 65535\n"},
         {"[metrics]\nlisten = localhost\n",
          "tcad.conf:2: [metrics] listen = localhost: the port is missing: write HOST:PORT\n"},
-        {"[engine]\ncpu = 0-\n",
-         "tcad.conf:2: [engine] cpu = 0-: is not a list of processors; write it like 0-3,8\n"},
+        {"[engine]\ncpu = 0-\n", "tcad.conf:2: [engine] cpu = 0-: is not a list of processors; "
+                                 "write a list such as 0-3,8\n"},
         {"[engine]\ncpu = 1024\n",
-         "tcad.conf:2: [engine] cpu = 1024: has processor 1024; the last possible is 1023\n"},
-        {"[rails]\nofi_provider = tcp!\n", "tcad.conf:2: [rails] ofi_provider = tcp!: has a \"!\"; "
-                                           "write letters, digits, - _ . : ; / %\n"},
+         "tcad.conf:2: [engine] cpu = 1024: contains processor 1024; the largest number is 1023\n"},
+        {"[rails]\nofi_provider = tcp!\n", "tcad.conf:2: [rails] ofi_provider = tcp!: contains "
+                                           "\"!\"; write letters, digits, - _ . : ; / %\n"},
     };
     CHECK_ALL(rows);
 }
@@ -135,7 +134,7 @@ Test(conf_errors, all_of_them_are_reported)
 {
     check("[limits]\nsessions = 0\n[lgo]\nlevel = x\n[log]\nlevel = x\nlevel = y\ntarget\n", NULL,
           "tcad.conf:2: [limits] sessions = 0: is too small; write 1 to 65536\n"
-          "tcad.conf:3: there is no section [lgo]; did you mean [log]?\n"
+          "tcad.conf:3: unknown section [lgo]; did you mean [log]?\n"
           "tcad.conf:6: [log] level = x: is not known; write error, warning, info or debug\n"
           "tcad.conf:7: [log] level was already set in line 6; remove one of them\n"
           "tcad.conf:8: \"target\" is neither [section] nor key = value\n");
@@ -145,30 +144,28 @@ Test(conf_errors, values_that_do_not_go_together)
 {
     static const struct row rows[] = {
         {"[control]\nheartbeat_timeout = 1s\n",
-         "tcad.conf:2: [control] heartbeat_timeout = 1s: must be at least twice "
-         "heartbeat_interval, or nodes that are "
-         "well count as down\n"},
+         "tcad.conf:2: [control] heartbeat_timeout = 1s: is less than twice heartbeat_interval; "
+         "raise it, or healthy nodes count as down\n"},
         {"[control]\nheartbeat_interval = 3s\n",
-         "tcad.conf: [control] heartbeat_timeout = 4s: must be at least twice heartbeat_interval, "
-         "or nodes that are well "
-         "count as down\n"},
+         "tcad.conf: [control] heartbeat_timeout = 4s: is less than twice heartbeat_interval; "
+         "raise it, or healthy nodes count as down\n"},
         {"[limits]\nsessions = 5\nsessions_per_user = 6\n",
-         "tcad.conf:3: [limits] sessions_per_user = 6: is more than sessions allows; lower it or "
+         "tcad.conf:3: [limits] sessions_per_user = 6: is more than sessions; lower it or "
          "raise sessions\n"},
-        {"[memory]\nbase = 0x700000000000\n",
-         "tcad.conf: [memory] reserved = 32T: base and reserved reach beyond "
-         "0x7f0000000000; lower one of them\n"},
+        {"[memory]\nbase = 0x700000000000\n", "tcad.conf: [memory] reserved = 32T: base + reserved "
+                                              "exceeds 0x7f0000000000; lower one of them\n"},
         {"[node]\nruntime_dir = "
          "/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/"
          "0123456789\n",
          "tcad.conf: [control] socket = "
          "/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/"
-         "0123456789/0123456789/tcad.sock: has 109 bytes, a socket path at most 107; choose a "
+         "0123456789/0123456789/tcad.sock: has 109 bytes, but the limit is 107; choose a "
          "shorter runtime_dir or "
          "socket\n"},
-        {"[control]\nkey_file = /nonexistent\n", "tcad.conf:2: [control] key_file = /nonexistent: "
-                                                 "cannot be opened: No such file or directory\n"},
-        {"[node]\ncluster_file = /nonexistent\n", "/nonexistent: there is no such file\n"},
+        {"[control]\nkey_file = /proc/nonexistent\n",
+         "tcad.conf:2: [control] key_file = /proc/nonexistent: "
+         "cannot be opened: No such file or directory\n"},
+        {"[node]\ncluster_file = /proc/nonexistent\n", "/proc/nonexistent: does not exist\n"},
     };
     CHECK_ALL(rows);
 }
@@ -194,15 +191,15 @@ Test(conf_errors, overrides)
          "command line: \"level=info\" is not an override; write section.key=value\n"},
         {"level=in.fo",
          "command line: \"level=in.fo\" is not an override; write section.key=value\n"},
-        {"lgo.level=info", "command line: there is no section [lgo]; did you mean [log]?\n"},
+        {"lgo.level=info", "command line: unknown section [lgo]; did you mean [log]?\n"},
         {"log.levle=info", "command line: [log] has no key \"levle\"; did you mean \"level\"?\n"},
         {"log.level=x",
          "command line: [log] level = x: is not known; write error, warning, info or debug\n"},
         {"log.level=\x01",
-         "command line: an override has control characters or bytes that are not UTF-8\n"},
+         "command line: an override contains control characters or invalid UTF-8\n"},
         {"control.heartbeat_timeout=1s",
-         "command line: [control] heartbeat_timeout = 1s: must be at least twice "
-         "heartbeat_interval, or nodes that are well count as down\n"},
+         "command line: [control] heartbeat_timeout = 1s: is less than twice heartbeat_interval; "
+         "raise it, or healthy nodes count as down\n"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -231,22 +228,22 @@ Test(conf_errors, clusters)
                      "tcad.conf:3: [node] name = node3: is not in cluster.conf, which has 2 nodes: "
                      "node[1-2]; set name or id in [node]\n");
     check_in_cluster("name = node1\nid = 2\n[control]\nsecurity = plain\n",
-                     "tcad.conf:3: [node] name = node1: does not agree with cluster.conf, where "
+                     "tcad.conf:3: [node] name = node1: contradicts cluster.conf, where "
                      "node 2 is node2; remove "
                      "id or name\n");
     check_in_cluster(
         "id = 1\n",
-        "tcad.conf: [control] key_file = none: tls with other nodes needs the cluster key; set "
+        "tcad.conf: [control] key_file = none: tls with other nodes requires the cluster key; set "
         "key_file, or security = plain\n");
     check_in_cluster("id = 1\n[control]\nsecurity = plain\nlisten = none\n",
                      "tcad.conf:6: [control] listen = none: the other nodes of the cluster file "
-                     "could not connect; leave "
-                     "it out or set it\n");
+                     "cannot connect; remove it or set an address\n");
     load_file("key", "secret", 0644);
     char text[128];
     snprintf(text, sizeof(text), "id = 1\n[control]\nkey_file = %s/key\n", load_dir);
-    check_in_cluster(text, "tcad.conf:5: [control] key_file = key: can be read or written by "
-                           "others; chmod it to 0600\n");
+    check_in_cluster(
+        text,
+        "tcad.conf:5: [control] key_file = key: is accessible to other users; chmod it to 0600\n");
 }
 
 Test(conf_errors, files)
@@ -254,11 +251,10 @@ Test(conf_errors, files)
     struct config_errors errors = {0};
     struct tcad_conf *conf = NULL;
 
-    cr_expect_eq(tcad_conf_load("/nonexistent", false, NULL, &conf, &errors), -EINVAL);
+    cr_expect_eq(tcad_conf_load("/proc/nonexistent", false, NULL, &conf, &errors), -EINVAL);
     cr_expect_eq(tcad_conf_load("/dev/null", false, NULL, &conf, &errors), -EINVAL);
     char *got = load_errors(&errors);
-    cr_expect_str_eq(got,
-                     "/nonexistent: there is no such file\n/dev/null: is not a regular file\n");
+    cr_expect_str_eq(got, "/proc/nonexistent: does not exist\n/dev/null: is not a regular file\n");
     free(got);
     cr_expect_null(conf);
     config_errors_deinit(&errors);
@@ -273,9 +269,8 @@ Test(conf_errors, an_environment_that_cannot_be_used)
     cr_expect_eq(tcad_conf_load(load_file("tcad.conf", "", 0644), false, NULL, &conf, &errors),
                  -EINVAL);
     char *got = load_errors(&errors);
-    cr_expect_str_eq(got, "environment: default of [node] runtime_dir = ?: has control characters "
-                          "or bytes that are not "
-                          "UTF-8; or set it in the configuration\n");
+    cr_expect_str_eq(got, "environment: default of [node] runtime_dir = ?: contains control "
+                          "characters or invalid UTF-8; or set the key in the file\n");
     free(got);
     config_errors_deinit(&errors);
 }

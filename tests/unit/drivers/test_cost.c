@@ -129,7 +129,7 @@ Test(cost_file, is_not_there)
     const char *why;
     unsigned line;
     cr_assert(cost_read(path, &table, &why, &line) == -ENOENT);
-    cr_assert(cost_write("/nonexistent/cost", &table) == -ENOENT);
+    cr_assert(cost_write("/proc/nonexistent/cost", &table) == -ENOENT);
 }
 
 #define HEAD "tcad-cost 5\n"

@@ -1,0 +1,60 @@
+/* What other daemons, and this one, may ask: one line per message. */
+#include "daemon/control/peer_requests.h"
+
+#include <errno.h>
+
+#include "daemon/groups/group.h"
+#include "daemon/peers/peer.h"
+#include "daemon/plans/binding.h"
+#include "daemon/plans/plan.h"
+#include "daemon/tcad.h"
+
+static void answer_done(struct tcad *tcad, uint32_t node, uint32_t tag)
+{
+    Tca__Done done = TCA__DONE__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_DONE;
+    message.done = &done;
+    peers_answer(tcad->peers, node, tag, &message);
+}
+
+static void session_gone(struct tcad *tcad, uint32_t node, uint32_t tag,
+                         const Tca__PeerSessionGone *gone)
+{
+    /* a root tells again what it was told */
+    const uint32_t home = gone->about ? gone->about - 1 : node;
+    if (groups_session_gone(tcad->groups, node, gone)) {
+        plans_session_gone(tcad, home, gone->session, gone->node_down ? -EHOSTDOWN : -EOWNERDEAD);
+        bindings_asker_gone(tcad, home, gone->session);
+    }
+    answer_done(tcad, node, tag);
+}
+
+void peer_request(void *context, uint32_t node, uint32_t tag, const Tca__Message *question)
+{
+    struct tcad *tcad = context;
+    switch (question->body_case) {
+    case TCA__MESSAGE__BODY_PEER_BIND:
+        bindings_asked(tcad, node, tag, question->peer_bind);
+        return;
+    case TCA__MESSAGE__BODY_PEER_UNBIND:
+        bindings_unbind(tcad, node, question->peer_unbind);
+        return;
+    case TCA__MESSAGE__BODY_PEER_SETTLE:
+        bindings_settle(tcad, node, tag, question->peer_settle);
+        return;
+    case TCA__MESSAGE__BODY_PEER_SESSION_GONE:
+        session_gone(tcad, node, tag, question->peer_session_gone);
+        return;
+    case TCA__MESSAGE__BODY_PEER_REGION_GONE:
+        plans_remote_region_gone(tcad, node, question->peer_region_gone->region);
+        return;
+    case TCA__MESSAGE__BODY_PEER_PING: /* our own: peers answer each other's without us */
+        answer_done(tcad, node, tag);
+        return;
+    default:
+        if (!groups_asked(tcad->groups, node, tag, question))
+            peers_fail(tcad->peers, node, tag, -EPROTO, "node %u does not know this question",
+                       tcad->node);
+    }
+}
