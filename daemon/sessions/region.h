@@ -49,7 +49,7 @@ struct region {
     uint32_t bindings;  /* plans that put into it */
     /* Registrations, made on the worker when a rail first needs them; kept until the end. */
     struct driver_region *on[RAIL_COUNT];
-    unsigned registered;  /* the loop knows of: bit per enum rail */
+    unsigned registered; /* the loop knows of: bit per enum rail */
     uint32_t keepers; /* at its end: rails that keep some of it, and the one that gives it back */
     struct charge charge; /* of what is known of it, not of its memory */
 };
