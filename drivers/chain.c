@@ -47,8 +47,9 @@ static void put_done(struct driver_op *op, int status)
 
 int chain_new(const struct chain_step *steps, uint32_t step_count, struct chain **ret_chain)
 {
-    struct chain *chain;
-    chain = calloc(1, sizeof(*chain) + step_count * sizeof(chain->slots[0]));
+    if (step_count > CHAIN_STEPS_MAX)
+        return -E2BIG;
+    struct chain *chain = calloc(1, sizeof(*chain) + step_count * sizeof(chain->slots[0]));
     if (!chain)
         return -ENOMEM;
     chain->step_count = step_count;

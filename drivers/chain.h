@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "drivers/driver.h"
+#include "proto/limits.h"
 
 enum chain_step_kind {
     CHAIN_PUT = 1,   /* one driver put: data, a notification, or both */
@@ -55,7 +56,11 @@ struct chain_step {
 
 struct chain;
 
-/* Makes a chain with a copy of the steps. The caller owns the puts, which must outlive it. */
+/* Steps of a plan, and up to eight calls and flushes for each (daemon/plans/plan_prepare.c). */
+enum { CHAIN_STEPS_MAX = 9 * PLAN_STEPS_MAX };
+
+/* Makes a chain with a copy of the steps. The caller owns the puts, which must outlive it. -E2BIG,
+ * -ENOMEM. */
 int chain_new(const struct chain_step *steps, uint32_t step_count, struct chain **ret_chain);
 /* The chain must not be running. NULL is a no-op. Returns NULL. */
 struct chain *chain_free(struct chain *chain);

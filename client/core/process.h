@@ -16,6 +16,7 @@ struct process {
     int lane_fd; /* until it is mapped, else -1 */
     bool has_lane;
     struct lane lane; /* the sender's end */
+    uint64_t flush;   /* the last that asks it (client/plan/bind.c) */
     struct process *next;
 };
 

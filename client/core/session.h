@@ -22,6 +22,7 @@ struct tca {
     uint32_t events_seen; /* segment->events when the socket was last read */
     uint32_t in_flight;   /* starts in the daemon's seat whose completions were not read, at most
                              COMPLETE_ENTRIES */
+    uint64_t last_flush;  /* flush points in plans so far (client/plan/bind.c) */
     struct tca_plan *running; /* plans with client-seat chains in progress */
     bool copying;             /* some of these can be advanced now */
     bool deaf;   /* data of notifications cannot be fetched any more: the session is lost */

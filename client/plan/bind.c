@@ -165,38 +165,35 @@ static int add_wait(struct tca_plan *plan, const struct step *step, struct chain
                             .rank = rank}});
 }
 
-static bool is_asked(const struct chain_steps *steps, uint32_t first,
-                     const struct driver_peer *peer)
+/* What other processes copy in their time has landed: each that these units put to is asked, once. */
+static int add_flushes(struct tca_plan *plan, const struct unit *first, const struct unit *end,
+                       struct chain_steps *steps)
 {
-    for (uint32_t i = first; i < steps->count; i++)
-        if (steps->list[i].flush.peer == peer)
-            return true;
-    return false;
-}
-
-/* What other processes copy in their time has landed: each that the chain has put to so far is
- * asked. */
-static int add_flushes(struct tca_plan *plan, const struct unit *first_unit,
-                       const struct unit *end_unit, struct chain_steps *steps)
-{
-    const uint32_t first = steps->count;
+    const uint32_t begin = steps->count;
+    const uint64_t mark = ++plan->session->last_flush;
     int r = 0;
-    for (const struct unit *unit = first_unit; unit < end_unit && r == 0; unit++)
-        if (unit->region && !is_asked(steps, first, unit->process->peer))
-            r = add_step(steps,
-                         &(struct chain_step){.kind = CHAIN_FLUSH,
-                                              .fence = steps->count == first,
-                                              .flush = {plan->session->shm, unit->process->peer}});
+    for (const struct unit *unit = first; unit < end && r == 0; unit++) {
+        if (!unit->region || unit->process->flush == mark)
+            continue;
+        unit->process->flush = mark;
+        r = add_step(steps,
+                     &(struct chain_step){.kind = CHAIN_FLUSH,
+                                          .fence = steps->count == begin,
+                                          .flush = {plan->session->shm, unit->process->peer}});
+    }
     return r;
 }
 
-/* tcad has compared what the steps of the chain read and write. */
-static int add_unit(struct tca_plan *plan, const struct unit *first, const struct unit *unit,
+/* tcad has compared what the steps of the chain read and write. *first: units before it have landed
+ * when this one is posted. */
+static int add_unit(struct tca_plan *plan, const struct unit **first, const struct unit *unit,
                     const Tca__Mapping *mapping, struct chain_steps *steps)
 {
-    int r = mapping->landed ? add_flushes(plan, first, unit, steps) : 0;
+    int r = mapping->landed ? add_flushes(plan, *first, unit, steps) : 0;
     if (r < 0)
         return r;
+    if (mapping->landed && mapping->waits)
+        *first = unit;
     return add_step(steps, &(struct chain_step){.kind = CHAIN_PUT,
                                                 .fence = mapping->waits,
                                                 .put = {plan->session->shm, unit->put}});
@@ -240,7 +237,7 @@ static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
         const Tca__Mapping *there = committed->mappings[mapping++];
         if ((r = make_unit(plan, unit, &parts, there)) < 0)
             return error_prefix(r, "step %u of chain %u: ", at - plan->chain_first[number], number);
-        if ((r = add_unit(plan, first, unit, there, steps)) < 0)
+        if ((r = add_unit(plan, &first, unit, there, steps)) < 0)
             return r;
     }
     if (mapping != committed->n_mappings)

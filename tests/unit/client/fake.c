@@ -139,6 +139,10 @@ static void map(struct fake *fake, const Tca__Put *put, Tca__Mapping *mapping)
     case FAKE_OFFSET:
         mapping->offset = fake->region_bytes - 1;
         break;
+    case FAKE_ORDERED:
+        mapping->owner = 1000 + mapping->offset;
+        mapping->waits = mapping->landed = true;
+        break;
     case FAKE_SEGMENT_SOURCES:
         mapping->session = 99;
         mapping->session_fd = 1;

@@ -37,6 +37,7 @@ enum fake_lie {
     FAKE_DAEMON_SEAT,      /* no lie: chains go to the daemon seat, and nobody runs them */
     FAKE_MIXED_SEATS,      /* no lie: every other chain goes to the daemon seat */
     FAKE_LATE_COMMIT,      /* answers once `go` is set */
+    FAKE_ORDERED,          /* no lie: each put is to another process, and after all before it */
     FAKE_LIES,
 };
 

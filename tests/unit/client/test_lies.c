@@ -48,6 +48,7 @@ static const struct expectation expectations[] = {
     {FAKE_DAEMON_SEAT, {0, 0, 0}},
     {FAKE_MIXED_SEATS, {0, 0, 0}},
     {FAKE_LATE_COMMIT, {0, 0, -ETIMEDOUT}},
+    {FAKE_ORDERED, {0, 0, 0}},
     {FAKE_VERSION, {-EPROTONOSUPPORT, 1, 1}},
     {FAKE_FRAME_VERSION, {-EPROTONOSUPPORT, 1, 1}},
     {FAKE_NO_DESCRIPTORS, {-EPROTO, 1, 1}},

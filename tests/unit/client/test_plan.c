@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "client/core/session.h"
 #include "client/include/tca.h"
 #include "proto/limits.h"
 #include "tests/unit/client/fake.h"
@@ -236,6 +237,50 @@ Test(plan, one_without_steps_does_nothing)
         cr_expect_eq(receipt.done_ns != 0, flags[i] != 0);
         tca_plan_free(plan);
     }
+}
+
+static unsigned flushes;
+
+static int count_flush(struct driver *shm, struct driver_peer *peer, struct driver_op *op)
+{
+    flushes++;
+    return driver_of_rail(RAIL_SHM)->peer_flush(shm, peer, op);
+}
+
+/* What an earlier step has waited for is not asked for again: else a long chain takes the square of
+ * its steps. */
+Test(plan, each_put_is_asked_for_once)
+{
+    enum { PUTS = 16 };
+    struct fake ordered;
+    struct tca *tca;
+    struct tca_plan *plan;
+    fake_start(&ordered, FAKE_ORDERED);
+    cr_assert_eq(
+        tca_open(&(struct tca_open_args){.socket = ordered.address.sun_path, .size = 1}, &tca), 0);
+    struct tca_region *memory;
+    cr_assert_eq(tca_region_alloc(tca, 4096, &memory), 0);
+    cr_assert_eq(tca_region_handle(memory, 0, 4096, &handle), 0);
+    struct driver_ops counting = *tca->shm->ops;
+    counting.peer_flush = count_flush;
+    tca->shm->ops = &counting;
+    cr_assert_eq(tca_plan_new(tca, NULL, &plan), 0);
+    for (unsigned i = 0; i < PUTS; i++)
+        cr_assert_eq(tca_plan_put(plan, &(struct tca_put){.source = memory,
+                                                          .source_offset_bytes = 2048 + 8 * i,
+                                                          .target = handle,
+                                                          .target_offset_bytes = 8 * i,
+                                                          .bytes = 8}),
+                     0);
+    cr_assert_eq(tca_plan_commit(plan, TCA_DEFAULT), 0, "%s", tca_error_text());
+    for (unsigned starts = 1; starts <= 2; starts++) {
+        cr_assert_eq(tca_start(plan), 0);
+        cr_assert_eq(tca_wait(plan, TCA_FOREVER), 0);
+        cr_expect_eq(flushes, starts * (PUTS - 1), "%u", flushes);
+    }
+    tca_plan_free(plan);
+    tca_close(tca);
+    fake_stop(&ordered);
 }
 
 Test(plan, chains_without_steps_are_none)

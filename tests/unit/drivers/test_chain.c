@@ -404,3 +404,12 @@ Test(chain, in_a_hurry_waits_for_nothing)
     cr_assert(chain_run(chain) == 1 && script[2].posted == 1);
     chain_free(chain);
 }
+
+Test(chain, too_many_steps)
+{
+    struct chain *chain = NULL;
+    const struct chain_step none = {0};
+    cr_assert(chain_new(&none, CHAIN_STEPS_MAX + 1, &chain) == -E2BIG);
+    cr_assert(chain_new(&none, UINT32_MAX, &chain) == -E2BIG);
+    cr_assert(chain == NULL);
+}
