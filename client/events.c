@@ -1,4 +1,4 @@
-/* What the daemon tells of its own accord. */
+/* Events from the daemon. */
 #include <errno.h>
 
 #include "client/core/session.h"
@@ -56,7 +56,7 @@ void session_event(void *context, const Tca__Event *event, struct frame *frame)
     struct tca *session = context;
     struct tca_plan *plan;
     if (!session->notify)
-        return; /* while it opens it has nothing that an event could be about */
+        return; /* still opening: there is nothing that an event could refer to */
     switch (event->kind) {
     case TCA__EVENT__KIND__RANK_GONE:
         rank_gone(session, event);

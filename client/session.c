@@ -19,9 +19,9 @@
 #include "client/plan/progress.h"
 
 enum {
-    GRACE_NS =
-        250 * 1000 * 1000, /* for a daemon that was told our time-out to say what did not happen */
-    POPULATE_MAX_BYTES = 1 << 20, /* the notifications of a small group are made present at once */
+    /* for the daemon, which knows the time-out, to report it with a more precise error */
+    GRACE_NS = 250 * 1000 * 1000,
+    POPULATE_MAX_BYTES = 1 << 20, /* notification segments up to this size are populated at once */
 };
 
 /* ---- time-outs and requests ---- */
@@ -31,7 +31,8 @@ int session_timeout(const struct tca *session, int64_t timeout_ns, int64_t *ret_
     if (timeout_ns == TCA_DEFAULT)
         timeout_ns = session->settings.timeout_ns;
     if (timeout_ns < TCA_FOREVER)
-        return error_set(-EINVAL, "time-out %lld ns: it is 0 or more, TCA_FOREVER or TCA_DEFAULT",
+        return error_set(-EINVAL,
+                         "time-out %lld ns: it must be 0 or more, TCA_FOREVER or TCA_DEFAULT",
                          (long long)timeout_ns);
     *ret_timeout_ns = timeout_ns;
     return 0;
@@ -43,27 +44,29 @@ uint64_t session_wire_timeout(int64_t timeout_ns)
     return timeout_ns < 0 || (uint64_t)timeout_ns > forever_ns ? forever_ns : (uint64_t)timeout_ns;
 }
 
-/* Answers that were given up do not count as events: as long as one is owed, every look at the
- * events finds something. And who is deaf is told so at each. */
-static void look_for_owed(struct tca *session)
+/* The daemon does not count late replies as events. As long as one is owed, pretends that there are
+ * events, so that the socket is read; likewise for a deaf session, so that every call reports
+ * it. */
+static void expect_owed(struct tca *session)
 {
     if (session->control.owed > 0 || session->deaf)
         session->events_seen =
             atomic_load_explicit(&session->segment->events, memory_order_relaxed) - 1;
 }
 
-static int ask(struct tca *session, const Tca__Message *request, Tca__Message__BodyCase expected,
-               uint64_t end_ns, struct reply *ret_reply)
+static int request_until(struct tca *session, const Tca__Message *request,
+                         Tca__Message__BodyCase expected, uint64_t end_ns, struct reply *ret_reply)
 {
     int r = control_request(&session->control, request, expected, end_ns, ret_reply);
-    look_for_owed(session);
+    expect_owed(session);
     return r;
 }
 
 int session_request(struct tca *session, const Tca__Message *request,
                     Tca__Message__BodyCase expected, struct reply *ret_reply)
 {
-    return ask(session, request, expected, clock_end(session->settings.timeout_ns), ret_reply);
+    return request_until(session, request, expected, clock_end(session->settings.timeout_ns),
+                         ret_reply);
 }
 
 int session_request_timed(struct tca *session, const Tca__Message *request,
@@ -71,69 +74,67 @@ int session_request_timed(struct tca *session, const Tca__Message *request,
                           struct reply *ret_reply)
 {
     uint64_t end_ns = clock_end(timeout_ns);
-    return ask(session, request, expected, end_ns == END_NEVER ? end_ns : end_ns + GRACE_NS,
-               ret_reply);
+    return request_until(session, request, expected,
+                         end_ns == END_NEVER ? end_ns : end_ns + GRACE_NS, ret_reply);
 }
 
-/* ---- what comes unasked ---- */
+/* ---- events and late replies ---- */
 
 int session_drain(struct tca *session)
 {
-    /* read first: what is sent while we drain makes them differ again. acquire: pairs with the
-     * daemon's bump after its send */
+    /* read first, so that events sent during the drain are noticed. acquire: pairs with the
+     * daemon's increment after its send */
     uint32_t events = atomic_load_explicit(&session->segment->events, memory_order_acquire);
     int r = control_drain(&session->control);
     session->events_seen = events;
-    look_for_owed(session);
+    expect_owed(session);
     return r;
 }
 
 void session_lose(struct tca *session, int error)
 {
-    const bool nonsense = error == -EPROTO || error == -EEXIST || error == -EINVAL;
+    const bool invalid = error == -EPROTO || error == -EEXIST || error == -EINVAL;
     session->deaf = true;
-    control_lose(&session->control, nonsense ? -EPROTO : -ENOMEM);
+    control_lose(&session->control, invalid ? -EPROTO : -ENOMEM);
 }
 
-/* What a late reply grants is given back. */
+/* Gives back what a late reply grants. */
 static void late(void *context, const Tca__Message *message, struct frame *frame)
 {
     struct tca *session = context;
-    Tca__Message reply = TCA__MESSAGE__INIT;
     Tca__RegionFree region_free = TCA__REGION_FREE__INIT;
     Tca__PlanRelease plan_release = TCA__PLAN_RELEASE__INIT;
+    const Tca__Message free_region = REQUEST(REGION_FREE, region_free, &region_free),
+                       release_plan = REQUEST(PLAN_RELEASE, plan_release, &plan_release);
     switch (message->body_case) {
     case TCA__MESSAGE__BODY_REGION_GRANTED:
         region_free.region = message->region_granted->region;
-        reply.body_case = TCA__MESSAGE__BODY_REGION_FREE;
-        reply.region_free = &region_free;
+        control_send(&session->control, &free_region);
         break;
     case TCA__MESSAGE__BODY_PLAN_COMMITTED:
-        mapping_adopt(session, message->plan_committed, frame); /* they are not sent again */
+        mapping_adopt(session, message->plan_committed, frame); /* the daemon sends them once */
         plan_release.plan = message->plan_committed->plan;
-        reply.body_case = TCA__MESSAGE__BODY_PLAN_RELEASE;
-        reply.plan_release = &plan_release;
+        control_send(&session->control, &release_plan);
         break;
     default:
-        return;
+        break;
     }
-    control_send(&session->control, &reply);
 }
 
-/* The daemon is gone: what it had already reported counts, the rest is over. */
+/* The daemon has ended: breaks all plans; completions already reported still count. */
 static void lost(void *context, int error)
 {
     struct tca *session = context;
     for (struct tca_plan *plan = session->plans; plan; plan = plan->next)
-        plan_break(plan, error, "its tcad has gone");
+        plan_break(plan, error, "its tcad has ended");
 }
 
 static const struct control_ops session_control_ops = {
     .event = session_event, .late = late, .lost = lost};
 
-/* ---- the own copies ---- */
+/* ---- the shm driver ---- */
 
-/* A client-seat put with a notification has been copied. */
+/* Driver event: a client-seat put with a notification was copied. */
 static void notified(void *context, uint64_t token)
 {
     struct tca *session = context;
@@ -142,8 +143,8 @@ static void notified(void *context, uint64_t token)
     struct notify_segment *segment = counter->segment;
     notify_raise_direct(counter->line, ++counter->value, target->landing);
     notify_wake(segment);
-    /* Its daemon, which is ours, may have plans that wait for it. notify_wake() has ordered our
-     * store before this load. */
+    /* Plans in the daemon's seat may wait for it. notify_wake() orders the store before this
+     * load. */
     if (__builtin_expect(atomic_load_explicit(&segment->engine_armed, memory_order_relaxed) != 0,
                          0))
         session_ring_engine(session, &segment->engine_armed);
@@ -220,7 +221,7 @@ static int greet(struct tca *session, const char *name, uint64_t end_ns)
     return mapping_insert_own_segment(session);
 }
 
-/* The time that is left of the time-out for opening. */
+/* The remaining time-out. */
 static int64_t left_of(uint64_t end_ns)
 {
     return end_ns == END_NEVER ? TCA_FOREVER : (int64_t)clock_left(end_ns);
@@ -250,7 +251,7 @@ static int open_all(struct tca *session, const struct tca_open_args *args)
 int tca_open(const struct tca_open_args *args, struct tca **ret_session)
 {
     static const struct tca_open_args nothing;
-    /* its rings and the waiter are on lines that nobody else writes */
+    /* keeps its rings and its waiter on cache lines of their own */
     struct tca *session =
         aligned_alloc(LINE_BYTES, (sizeof(*session) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES);
     if (!session)
@@ -266,14 +267,12 @@ int tca_open(const struct tca_open_args *args, struct tca **ret_session)
     return 0;
 }
 
-/* What this process has put is to arrive: what runs in either seat, and what its receivers copy. */
-static void settle(struct tca *session)
+/* Waits until the data of all starts has arrived, including what its receivers copy. */
+static void drain_starts(struct tca *session)
 {
     const uint64_t end_ns = clock_end(session->settings.timeout_ns);
-    Tca__SessionClose close = TCA__SESSION_CLOSE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_SESSION_CLOSE;
-    message.session_close = &close;
+    Tca__SessionClose body = TCA__SESSION_CLOSE__INIT;
+    const Tca__Message message = REQUEST(SESSION_CLOSE, session_close, &body);
     if (session->plans) {
         control_send(&session->control, &message);
         plans_drain(session, left_of(end_ns));
@@ -285,10 +284,10 @@ struct tca *tca_close(struct tca *session)
 {
     if (!session)
         return NULL;
-    /* Also when a child that was forked holds the socket; but not for our parent when we are the
-     * child: nor are its lanes ours. */
+    /* shutdown() works even if a forked child has the socket open. A child that closes its parent's
+     * session must neither end it nor touch its lanes. */
     if (session->control.fd >= 0 && session->control.pid == getpid()) {
-        settle(session);
+        drain_starts(session);
         shutdown(session->control.fd, SHUT_RDWR);
     }
     while (session->plans)
@@ -326,7 +325,7 @@ int tca_dispatch(struct tca *session)
     return r;
 }
 
-/* ---- requests about it ---- */
+/* ---- properties ---- */
 
 uint32_t tca_rank(const struct tca *session)
 {

@@ -1,4 +1,4 @@
-/* The public face of proto/layout.h, and the names of the types in a layout. */
+/* The public layout functions, on top of proto/layout.h. */
 #include "client/layout/layout.h"
 
 #include <errno.h>
@@ -15,18 +15,19 @@ static int explain(int code)
     case -ENOMEM:
         return error_static(code, "layout: out of memory");
     case -EOVERFLOW:
-        return error_static(code, "layout: the bytes it touches do not fit 63-bit offsets");
+        return error_static(code, "layout: an offset needs more than 63 bits");
     case -E2BIG:
         return error_set(code,
-                         "layout: more than %d loops nested, or more than %d operations or "
-                         "irregular blocks: make several layouts of it",
+                         "layout: more than %d nested loops, or more than %d operations or "
+                         "irregular blocks: divide it into several layouts",
                          LAYOUT_DEPTH_MAX, LAYOUT_OPS_MAX);
     default:
-        return error_static(code, "layout: blocks that make no sense");
+        return error_static(code, "layout: invalid blocks");
     }
 }
 
-/* Wraps what a constructor of proto/layout.h said: r, or the program, which is taken over. */
+/* Wraps the result of a constructor of proto/layout.h: the error r, or the program, of which it
+ * takes ownership. */
 static int wrap(int r, struct layout *program, const struct types *types,
                 struct tca_layout **ret_layout)
 {
@@ -42,7 +43,7 @@ static int wrap(int r, struct layout *program, const struct types *types,
     return 0;
 }
 
-/* The same of `copies` copies of inner. */
+/* The same, for a program of `copies` copies of inner. */
 static int wrap_copies(int r, struct layout *program, const struct tca_layout *inner,
                        uint64_t copies, struct tca_layout **ret_layout)
 {
@@ -58,7 +59,7 @@ int tca_layout_element(enum tca_type type, struct tca_layout **ret_layout)
 {
     const struct type_info *info = type_info(type);
     if (!info)
-        return error_set(-EINVAL, "layout: there is no element type %d", (int)type);
+        return error_set(-EINVAL, "layout: invalid element type %d", (int)type);
     struct layout *program = NULL;
     struct types types = types_of(type, 1);
     int r = layout_element((uint32_t)type, info->size_bytes, info->alignment, &program);
@@ -198,12 +199,12 @@ static int check_box(uint32_t dimensions, const uint64_t *sizes, const uint64_t 
                      const uint64_t *starts)
 {
     if (dimensions == 0)
-        return error_static(-EINVAL, "layout: a subarray of no dimension");
+        return error_static(-EINVAL, "layout: a subarray without dimensions");
     for (uint32_t i = 0; i < dimensions; i++)
         if (subsizes[i] > sizes[i] || starts[i] > sizes[i] - subsizes[i])
             return error_set(-EINVAL,
-                             "layout: a subarray of %llu from index %llu on, in dimension %u of an "
-                             "array that has %llu there",
+                             "layout: a subarray of %llu elements from index %llu on exceeds "
+                             "dimension %u of an array, which has %llu",
                              (unsigned long long)subsizes[i], (unsigned long long)starts[i], i,
                              (unsigned long long)sizes[i]);
     return 0;
@@ -217,7 +218,7 @@ int tca_layout_subarray(const struct tca_layout *inner, uint32_t dimensions, con
     if (r < 0)
         return r;
     if (order != TCA_ORDER_C && order != TCA_ORDER_FORTRAN)
-        return error_set(-EINVAL, "layout: order %d: there are TCA_ORDER_C and TCA_ORDER_FORTRAN",
+        return error_set(-EINVAL, "layout: order %d: it must be TCA_ORDER_C or TCA_ORDER_FORTRAN",
                          (int)order);
     struct layout *program = NULL;
     uint64_t copies = 1;
@@ -255,7 +256,7 @@ int tca_layout_dup(const struct tca_layout *layout, struct tca_layout **ret_layo
 
 struct tca_layout *tca_layout_free(struct tca_layout *layout)
 {
-    /* release what this thread has read of it; acquire what all others have */
+    /* release: this thread's reads of it; acquire: those of all other threads */
     if (layout && atomic_fetch_sub_explicit(&layout->refs, 1, memory_order_acq_rel) == 1) {
         copy_program_free(layout->packer);
         copy_program_free(layout->unpacker);
@@ -297,7 +298,7 @@ void tca_layout_describe(const struct tca_layout *layout, char *text, size_t tex
     if (layout->program->signature == 0)
         return;
     char types[TYPES_TEXT_BYTES + 32];
-    types_say(&layout->types, types, sizeof(types));
+    types_describe(&layout->types, types, sizeof(types));
     size_t used = text_bytes > 0 ? strlen(text) : 0;
     snprintf(text + used, text_bytes - used, ": %s", types);
 }

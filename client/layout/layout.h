@@ -1,5 +1,4 @@
-/* Inside libtca: a public layout is a program of proto/layout.h, and what its elements are called.
- */
+/* A public layout: a program of proto/layout.h and the names of its element types. */
 #pragma once
 
 #include <stdatomic.h>
@@ -11,30 +10,29 @@
 enum { TYPES_TEXT_BYTES = 120 };
 
 /*
- * The types of the elements in packed order, for people: "3 x (1 x int32, 4 x double), 7 x float".
- * What is compared is the program's signature. The last run of one type is kept as a number, so
- * that it may grow.
+ * The element types in packed order, for messages: "3 x (1 x int32, 4 x double), 7 x float".
+ * Comparisons use the program's signature instead. The last run of one type is stored as a count,
+ * so that it can grow.
  */
 struct types {
-    char text[TYPES_TEXT_BYTES]; /* what comes before the last run */
-    enum tca_type type;          /* the last run */
-    uint64_t count;              /* 0: there is none */
+    char text[TYPES_TEXT_BYTES]; /* before the last run */
+    enum tca_type type;          /* of the last run */
+    uint64_t count;              /* of the last run; 0: none */
 };
 
 struct copy_program;
 
 struct tca_layout {
     struct layout *program;
-    atomic_uint refs; /* the caller's, and one for each plan's step that has it: it never changes */
+    atomic_uint refs; /* held by the caller and by steps of plans; the layout is immutable */
     struct types types;
-    /* Compiled when tca_pack() or tca_unpack() are called again, by whichever thread is first; NULL
-     * before. */
+    /* Compiled at the second call of tca_pack() or tca_unpack(), by any thread; NULL before. */
     _Atomic(struct copy_program *) packer;
     _Atomic(struct copy_program *) unpacker;
     atomic_bool packed, unpacked;
 };
 
-/* Another reference, for tca_layout_free(), in any thread. */
+/* Adds a reference, which tca_layout_free() drops. Any thread. */
 static inline struct tca_layout *layout_ref(const struct tca_layout *layout)
 {
     struct tca_layout *counted = (struct tca_layout *)layout;
@@ -57,9 +55,9 @@ struct type_info {
 /* NULL: no such type. */
 const struct type_info *type_info(enum tca_type type);
 
-/* One run; of 0 elements: nothing. */
+/* A single run; count 0: empty. */
 struct types types_of(enum tca_type type, uint64_t count);
-/* `count` > 0 times `behind` goes behind what is there. */
+/* Appends `count` > 0 copies of `behind`. */
 void types_append(struct types *types, const struct types *behind, uint64_t count);
-/* All of it, ending in "..." where it does not fit. */
-void types_say(const struct types *types, char *text, size_t text_bytes);
+/* Formats the types; ends in "..." if truncated. */
+void types_describe(const struct types *types, char *text, size_t text_bytes);

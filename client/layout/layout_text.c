@@ -1,4 +1,4 @@
-/* Element types: what there is, and how a sequence of them is written. */
+/* The element types, and formatting a sequence of them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ struct types types_of(enum tca_type type, uint64_t count)
     return (struct types){.type = type, .count = count};
 }
 
-/* Puts more behind a text; where it does not fit, the text ends in "..." and grows no more. */
+/* Appends to a text. Where it does not fit, the text ends in "..." and does not grow any more. */
 static void put(char *text, size_t text_bytes, const char *more)
 {
     static const char dots[] = "...";
@@ -60,8 +60,8 @@ static void put_run(char *text, size_t text_bytes, enum tca_type type, uint64_t 
     put(text, text_bytes, run);
 }
 
-/* The last run becomes text. */
-static void settle(struct types *sum)
+/* Moves the last run to the text. */
+static void flush_run(struct types *sum)
 {
     put_run(sum->text, sizeof(sum->text), sum->type, sum->count);
     sum->count = 0;
@@ -70,7 +70,7 @@ static void settle(struct types *sum)
 static void append_run(struct types *sum, enum tca_type type, uint64_t count)
 {
     if (sum->count > 0 && sum->type != type)
-        settle(sum);
+        flush_run(sum);
     sum->type = type;
     sum->count += count;
 }
@@ -87,10 +87,10 @@ void types_append(struct types *sum, const struct types *behind, uint64_t count)
         snprintf(item, sizeof(item), "%s", behind->text);
     } else {
         struct types inner = *behind;
-        settle(&inner);
+        flush_run(&inner);
         snprintf(item, sizeof(item), "%llu x (%s)", (unsigned long long)count, inner.text);
     }
-    settle(sum);
+    flush_run(sum);
     if (sum->text[0])
         put(sum->text, sizeof(sum->text), ", ");
     put(sum->text, sizeof(sum->text), item);
@@ -98,7 +98,7 @@ void types_append(struct types *sum, const struct types *behind, uint64_t count)
         append_run(sum, behind->type, behind->count);
 }
 
-void types_say(const struct types *sum, char *text, size_t text_bytes)
+void types_describe(const struct types *sum, char *text, size_t text_bytes)
 {
     if (text_bytes < sizeof("..."))
         return;

@@ -1,4 +1,4 @@
-/* Between a layout and a buffer. */
+/* tca_pack() and tca_unpack(). */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -16,8 +16,7 @@ static int check_room(const struct layout *layout, uint64_t buffer_bytes, uint64
 {
     if (position <= buffer_bytes && layout->size_bytes <= buffer_bytes - position)
         return 0;
-    return error_set(-ENOSPC,
-                     "%s: %llu bytes from position %llu on are more than the buffer's %llu bytes",
+    return error_set(-ENOSPC, "%s: %llu bytes from position %llu exceed the buffer's %llu bytes",
                      direction == PACK ? "pack" : "unpack", (unsigned long long)layout->size_bytes,
                      (unsigned long long)position, (unsigned long long)buffer_bytes);
 }
@@ -37,8 +36,8 @@ static struct copy_program *compile(const struct layout *layout, enum direction 
 }
 
 /*
- * The compiled way, or NULL: the first time, because to compile costs more than to copy once, and
- * where there is no memory for it. Layouts belong to no thread: the first to have one keeps it.
+ * The compiled program. NULL: at the first call, as compiling costs more than a single copy, and
+ * when out of memory. Several threads may compile it; the first to store it wins.
  */
 static const struct copy_program *compiled(const struct tca_layout *layout,
                                            enum direction direction)
@@ -47,7 +46,7 @@ static const struct copy_program *compiled(const struct tca_layout *layout,
     _Atomic(struct copy_program *) *place =
         direction == PACK ? &mutable->packer : &mutable->unpacker;
     atomic_bool *again = direction == PACK ? &mutable->packed : &mutable->unpacked;
-    /* acquire: the release in the exchange below, by whichever thread made it */
+    /* acquire: pairs with the release in the exchange below */
     struct copy_program *program = atomic_load_explicit(place, memory_order_acquire);
     if (program)
         return program;

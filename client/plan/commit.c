@@ -1,4 +1,4 @@
-/* A plan as a message, and what the daemon makes of it. */
+/* Committing a plan: the request and its reply. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 #include "client/layout/layout.h"
 #include "client/plan/plan.h"
 
-/* The message and everything in it, in one piece each. */
+/* The message and its parts, in one array of each kind. */
 struct draft {
     Tca__PlanCommit commit;
     Tca__Chain chains[PLAN_CHAINS_MAX];
@@ -47,7 +47,7 @@ static void draft_step(struct draft_step *draft, const struct step *step)
         draft->put.handle =
             (ProtobufCBinaryData){.len = HANDLE_BYTES, .data = (uint8_t *)step->put.handle};
         draft->put.target_offset = step->put.target_offset_bytes;
-        if (step->put.target_layout != step->put.source_layout) /* else one is enough */
+        if (step->put.target_layout != step->put.source_layout) /* else it is sent once */
             draft->put.target_layout = layout_data(step->put.target_layout->program);
         draft->step.step_case = TCA__STEP__STEP_PUT;
         draft->step.put = &draft->put;
@@ -72,7 +72,7 @@ static void draft_step(struct draft_step *draft, const struct step *step)
 
 static int draft_init(struct draft *draft, const struct tca_plan *plan)
 {
-    draft->steps = calloc(plan->step_count + 1, sizeof(*draft->steps)); /* + 1: never of 0 bytes */
+    draft->steps = calloc(plan->step_count + 1, sizeof(*draft->steps)); /* + 1: not 0 bytes */
     draft->step_pointers = calloc(plan->step_count + 1, sizeof(*draft->step_pointers));
     if (!draft->steps || !draft->step_pointers) {
         draft_deinit(draft);
@@ -109,21 +109,19 @@ static bool plan_waits(const struct tca_plan *plan)
     return false;
 }
 
-static int ask(struct tca_plan *plan, int64_t timeout_ns, struct reply *ret_reply)
+static int request_commit(struct tca_plan *plan, int64_t timeout_ns, struct reply *ret_reply)
 {
-    /* from before the engine can know of the plan */
+    /* before the engine can know the plan */
     int waits = plan_waits(plan) ? plan_let_engine_take(plan, clock_end(timeout_ns)) : 0;
     if (waits < 0)
         return waits;
 
-    Tca__Message request = TCA__MESSAGE__INIT;
     struct draft draft;
+    const Tca__Message request = REQUEST(PLAN_COMMIT, plan_commit, &draft.commit);
     int r = draft_init(&draft, plan);
     if (r < 0)
         return r;
     draft.commit.timeout_ns = session_wire_timeout(timeout_ns);
-    request.body_case = TCA__MESSAGE__BODY_PLAN_COMMIT;
-    request.plan_commit = &draft.commit;
     r = session_request_timed(plan->session, &request, TCA__MESSAGE__BODY_PLAN_COMMITTED,
                               timeout_ns, ret_reply);
     draft_deinit(&draft);
@@ -136,12 +134,12 @@ static int check_reply(const struct tca_plan *plan, const Tca__PlanCommitted *co
         committed->n_chains != plan->chain_count)
         return error_set(
             -EPROTO,
-            "tcad committed plan %u with %zu chains: the number is taken, or there are %u chains",
+            "tcad committed plan %u with %zu chains: the id is in use, or the plan has %u chains",
             committed->plan, committed->n_chains, plan->chain_count);
     for (size_t i = 0; i < committed->n_chains; i++) {
         const Tca__ChainCommitted *chain = committed->chains[i];
         if (chain->rail >= RAIL_COUNT || (chain->seat != SEAT_CLIENT && chain->seat != SEAT_DAEMON))
-            return error_set(-EPROTO, "tcad put chain %zu on rail %u in seat %u", i, chain->rail,
+            return error_set(-EPROTO, "tcad bound chain %zu to rail %u and seat %u", i, chain->rail,
                              chain->seat);
     }
     return 0;
@@ -156,8 +154,8 @@ static bool daemon_waits(const struct tca_plan *plan, const Tca__PlanCommitted *
     return false;
 }
 
-/* Becomes startable. */
-static void settle(struct tca_plan *plan, const Tca__PlanCommitted *committed)
+/* Makes the plan startable. */
+static void finish_commit(struct tca_plan *plan, const Tca__PlanCommitted *committed)
 {
     struct tca *session = plan->session;
     plan->id = committed->plan;
@@ -185,7 +183,7 @@ int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)
         return r;
     if (plan->state != PLAN_BUILDING)
         return error_set(-EINVAL, "%s was committed already", plan_text(plan, name));
-    if ((r = ask(plan, timeout_ns, &reply)) < 0) {
+    if ((r = request_commit(plan, timeout_ns, &reply)) < 0) {
         plan_stop_engine(plan);
         return plan->name[0] ? error_prefix(r, "%s: ", plan_text(plan, name)) : r;
     }
@@ -195,15 +193,12 @@ int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)
         (r = check_reply(plan, committed)) == 0)
         r = plan_bind(plan, committed);
     if (r == 0) {
-        settle(plan, committed);
+        finish_commit(plan, committed);
     } else {
         plan_stop_engine(plan);
         Tca__PlanRelease body = TCA__PLAN_RELEASE__INIT;
-        Tca__Message message = TCA__MESSAGE__INIT;
         body.plan = committed->plan;
-        message.body_case = TCA__MESSAGE__BODY_PLAN_RELEASE;
-        message.plan_release = &body;
-        control_send(&session->control, &message);
+        control_send(&session->control, &(Tca__Message)REQUEST(PLAN_RELEASE, plan_release, &body));
     }
     reply_free(&reply);
     return r;

@@ -17,7 +17,7 @@ static double seconds(const struct tca *session, int64_t timeout_ns)
 
 /* ---- a start ---- */
 
-/* The wait step that a chain of this process is at: NULL if there is none. */
+/* The wait step at which a client-seat chain of the plan is blocked, or NULL. */
 static const struct step *wait_step_of(const struct tca_plan *plan)
 {
     const struct tca *session = plan->session;
@@ -34,14 +34,14 @@ static const struct step *wait_step_of(const struct tca_plan *plan)
     return NULL;
 }
 
-static void say_what_is_left(const struct tca_plan *plan, char text[TEXT_BYTES])
+static void describe_remaining(const struct tca_plan *plan, char text[TEXT_BYTES])
 {
     const struct step *wait = wait_step_of(plan);
     if (wait)
         snprintf(text, TEXT_BYTES, "it waits for rank %u to notify slot %u",
                  wait->notification.rank, wait->notification.slot);
     else if (plan->daemon_left)
-        snprintf(text, TEXT_BYTES, "tcad has not reported its end (tcactl plan explain %llu.%u)",
+        snprintf(text, TEXT_BYTES, "tcad has not reported completion (tcactl plan explain %llu.%u)",
                  (unsigned long long)plan->session->id, plan->id);
     else
         snprintf(text, TEXT_BYTES, "the receiver has not copied its part");
@@ -52,8 +52,8 @@ int overdue_plan(const struct tca_plan *plan, int64_t timeout_ns)
     char name[PLAN_TEXT_BYTES], left[TEXT_BYTES];
     if (timeout_ns == 0)
         return error_static(-ETIMEDOUT, "the start is not complete yet");
-    say_what_is_left(plan, left);
-    return error_set(-ETIMEDOUT, "start %llu of %s is not complete within %.3g s: %s",
+    describe_remaining(plan, left);
+    return error_set(-ETIMEDOUT, "start %llu of %s did not complete within %.3g s: %s",
                      (unsigned long long)plan->starts, plan_text(plan, name),
                      seconds(plan->session, timeout_ns), left);
 }
@@ -67,15 +67,15 @@ static uint64_t pending(const struct tca *session, uint32_t rank, uint32_t slot)
            atomic_load_explicit(taken, memory_order_relaxed);
 }
 
-/* Which slot somebody should have looked at instead, perhaps. */
-static void say_other_slots(const struct tca *session, uint32_t rank, char text[TEXT_BYTES])
+/* Names a slot with notifications that were not taken: the caller may have meant that one. */
+static void describe_other_slots(const struct tca *session, uint32_t rank, char text[TEXT_BYTES])
 {
     text[0] = '\0';
     for (uint32_t slot = 0; slot < SLOTS_PER_SOURCE; slot++) {
         uint64_t count = pending(session, rank, slot);
         if (count == 0)
             continue;
-        snprintf(text, TEXT_BYTES, "; its slot %u has %llu that nobody has taken", slot,
+        snprintf(text, TEXT_BYTES, "; its slot %u has %llu that were not taken", slot,
                  (unsigned long long)count);
         return;
     }
@@ -86,17 +86,17 @@ int overdue_notification(const struct tca *session, uint32_t rank, uint32_t slot
 {
     char others[TEXT_BYTES];
     if (timeout_ns == 0)
-        return error_static(-ETIMEDOUT, "the notification is not there yet");
+        return error_static(-ETIMEDOUT, "the notification has not arrived yet");
     double limit = seconds(session, timeout_ns);
     if (pending(session, rank, slot) > 0)
         return error_set(-ETIMEDOUT,
-                         "rank %u has notified slot %u, but its data was not copied within %.3g s: "
+                         "rank %u notified slot %u, but its data was not copied within %.3g s: "
                          "is its process stopped?",
                          rank, slot, limit);
-    say_other_slots(session, rank, others);
+    describe_other_slots(session, rank, others);
     return error_set(
-        -ETIMEDOUT, "rank %u has not notified slot %u within %.3g s; %llu were taken before%s",
-        rank, slot, limit,
+        -ETIMEDOUT, "rank %u did not notify slot %u within %.3g s; %llu were taken before%s", rank,
+        slot, limit,
         (unsigned long long)atomic_load_explicit(
             notify_taken_of(session->notify, session->sources, rank, slot), memory_order_relaxed),
         others);
@@ -105,7 +105,7 @@ int overdue_notification(const struct tca *session, uint32_t rank, uint32_t slot
 int overdue_any(const struct tca *session, uint32_t slot, int64_t timeout_ns)
 {
     if (timeout_ns == 0)
-        return error_static(-ETIMEDOUT, "the notification is not there yet");
-    return error_set(-ETIMEDOUT, "none of %u ranks has notified slot %u within %.3g s",
+        return error_static(-ETIMEDOUT, "the notification has not arrived yet");
+    return error_set(-ETIMEDOUT, "none of %u ranks notified slot %u within %.3g s",
                      session->sources, slot, seconds(session, timeout_ns));
 }

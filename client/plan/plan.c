@@ -23,22 +23,23 @@ static int check_args(const struct tca_plan_args *args)
         args->rail != TCA_RAIL_PEACH2)
         return error_set(
             -EINVAL,
-            "rail %d: there are TCA_RAIL_ANY, TCA_RAIL_SHM, TCA_RAIL_OFI and TCA_RAIL_PEACH2",
+            "rail %d: it must be TCA_RAIL_ANY, TCA_RAIL_SHM, TCA_RAIL_OFI or TCA_RAIL_PEACH2",
             (int)args->rail);
     if (args->seat != TCA_SEAT_ANY && args->seat != TCA_SEAT_CLIENT &&
         args->seat != TCA_SEAT_DAEMON)
         return error_set(-EINVAL,
-                         "seat %d: there are TCA_SEAT_ANY, TCA_SEAT_CLIENT and TCA_SEAT_DAEMON",
+                         "seat %d: it must be TCA_SEAT_ANY, TCA_SEAT_CLIENT or TCA_SEAT_DAEMON",
                          (int)args->seat);
     if (args->channel >= CHANNELS)
-        return error_set(-EINVAL, "channel %u: they go from 0 to %d", args->channel, CHANNELS - 1);
+        return error_set(-EINVAL, "channel %u: it must be from 0 to %d", args->channel,
+                         CHANNELS - 1);
     if (args->flags & ~(uint32_t)(TCA_PLAN_TIMED | TCA_PLAN_LANDED | TCA_PLAN_PREFER))
         return error_set(-EINVAL,
-                         "flags 0x%x of a plan: only TCA_PLAN_TIMED, TCA_PLAN_LANDED and "
-                         "TCA_PLAN_PREFER are known",
+                         "plan flags 0x%x: only TCA_PLAN_TIMED, TCA_PLAN_LANDED and "
+                         "TCA_PLAN_PREFER are valid",
                          args->flags);
     if (args->flags & TCA_PLAN_PREFER && args->rail == TCA_RAIL_ANY)
-        return error_static(-EINVAL, "TCA_PLAN_PREFER without a rail to prefer");
+        return error_static(-EINVAL, "TCA_PLAN_PREFER needs a rail other than TCA_RAIL_ANY");
     return 0;
 }
 
@@ -60,13 +61,13 @@ int tca_plan_new(struct tca *session, const struct tca_plan_args *args, struct t
     plan->rail = args->rail;
     if (session->settings.rail != TCA_RAIL_ANY &&
         (plan->rail == TCA_RAIL_ANY || plan->flags & TCA_PLAN_PREFER)) {
-        plan->rail = session->settings.rail; /* TCA_RAIL is a demand */
+        plan->rail = session->settings.rail; /* TCA_RAIL is a requirement */
         plan->flags &= ~(uint32_t)TCA_PLAN_PREFER;
     }
     plan->seat = args->seat != TCA_SEAT_ANY ? args->seat : session->settings.seat;
     plan->begin_chain = true;
     if (args->name)
-        strcpy(plan->name, args->name); /* check_args() has measured it */
+        strcpy(plan->name, args->name); /* check_args() has checked its length */
     plan->next = session->plans;
     if (plan->next)
         plan->next->previous = plan;
@@ -83,7 +84,7 @@ const char *plan_text(const struct tca_plan *plan, char text[PLAN_TEXT_BYTES])
     if (plan->name[0])
         snprintf(text, PLAN_TEXT_BYTES, "plan %s%s\"%s\"", id, id[0] ? " " : "", plan->name);
     else
-        snprintf(text, PLAN_TEXT_BYTES, "plan %s", id[0] ? id : "without a name");
+        snprintf(text, PLAN_TEXT_BYTES, "%s%s", id[0] ? "plan " : "the plan", id);
     return text;
 }
 
@@ -92,7 +93,7 @@ static int check_building(const struct tca_plan *plan)
     if (plan->state == PLAN_BUILDING)
         return 0;
     char name[PLAN_TEXT_BYTES];
-    return error_set(-EINVAL, "%s was committed: no steps can be added; make another plan",
+    return error_set(-EINVAL, "%s was committed: no steps can be added; create another plan",
                      plan_text(plan, name));
 }
 
@@ -107,7 +108,7 @@ int tca_plan_chain(struct tca_plan *plan)
     return 0;
 }
 
-/* Room for one more step, not yet counted. */
+/* Returns room for one more step; add_step() then counts it. */
 static int reserve_step(struct tca_plan *plan, struct step **ret_step)
 {
     int r = check_building(plan);
@@ -127,7 +128,6 @@ static int reserve_step(struct tca_plan *plan, struct step **ret_step)
     return 0;
 }
 
-/* The step that was reserved is complete. */
 static void add_step(struct tca_plan *plan)
 {
     if (plan->begin_chain)
@@ -136,7 +136,7 @@ static void add_step(struct tca_plan *plan)
     plan->step_count++;
 }
 
-/* Plain bytes match anything. */
+/* Signature 0, untyped bytes, matches any types. */
 static bool same_types(const struct layout *a, const struct layout *b)
 {
     return a->signature == b->signature || a->signature == 0 || b->signature == 0;
@@ -145,14 +145,15 @@ static bool same_types(const struct layout *a, const struct layout *b)
 static int explain_types(const struct tca_put *put)
 {
     char source[TYPES_TEXT_BYTES + 32], target[TYPES_TEXT_BYTES + 32];
-    types_say(&put->source_layout->types, source, sizeof(source));
-    types_say(&put->target_layout->types, target, sizeof(target));
+    types_describe(&put->source_layout->types, source, sizeof(source));
+    types_describe(&put->target_layout->types, target, sizeof(target));
     return error_set(-EINVAL,
-                     "the types of source and target differ: the source has %s; the target has %s",
+                     "the element types of source and target differ: the source has %s; the target "
+                     "has %s",
                      source, target);
 }
 
-/* A reference to it, or, if there is none, so many bytes. */
+/* A reference to `given`, or, if it is NULL, a layout of contiguous bytes. */
 static int layout_or_bytes(const struct tca_layout *given, uint64_t bytes,
                            struct tca_layout **ret_layout)
 {
@@ -162,7 +163,7 @@ static int layout_or_bytes(const struct tca_layout *given, uint64_t bytes,
     return 0;
 }
 
-/* References to the layouts of both sides, as the rules of struct tca_put have it. */
+/* References to the layouts of both sides, by the rules of struct tca_put. */
 static int take_layouts(const struct tca_put *put, struct tca_layout **ret_source,
                         struct tca_layout **ret_target)
 {
@@ -182,12 +183,12 @@ static int take_layouts(const struct tca_put *put, struct tca_layout **ret_sourc
     if (put->bytes != 0 && put->bytes != bytes)
         return error_set(
             -EINVAL,
-            "a put of %llu `bytes` whose layout has %llu: leave `bytes` out, or give no "
-            "layout to put a part only",
+            "a put with `bytes` %llu and a layout of %llu bytes: set `bytes` to 0, or pass no "
+            "layout to put only a part",
             (unsigned long long)put->bytes, (unsigned long long)bytes);
     if (bytes == 0)
         return error_static(
-            -EINVAL, "a put of 0 bytes: give layouts or `bytes` (a notification needs no put)");
+            -EINVAL, "a put of 0 bytes: pass layouts or `bytes` (a notification needs no put)");
     int r = layout_or_bytes(put->source_layout, bytes, &source);
     if (r < 0)
         return r;
@@ -206,28 +207,28 @@ static int check_fits(const struct layout *layout, uint64_t offset_bytes, uint64
     if (layout_fits(layout, offset_bytes, length_bytes))
         return 0;
     return error_set(-EINVAL,
-                     "the %s layout touches bytes %lld to %lld from offset %llu on: outside of the "
-                     "%llu bytes there",
+                     "the %s layout touches bytes %lld to %lld from offset %llu on, which are "
+                     "outside its %llu bytes of memory",
                      side, (long long)layout->lower_bytes, (long long)layout->upper_bytes,
                      (unsigned long long)offset_bytes, (unsigned long long)length_bytes);
 }
 
-/* Finds the region of a source that was given by its address. */
-static int place_source(struct tca *session, struct tca_put *put)
+/* Finds the region of a source that is specified by its address. */
+static int resolve_source(struct tca *session, struct tca_put *put)
 {
     if (put->source_address && put->source)
-        return error_static(-EINVAL, "the source of a put is a region or an address, not both");
+        return error_static(-EINVAL, "the source of a put is either a region or an address");
     if (put->source_address) {
         uint64_t offset;
         int r = tca_region_of(session, put->source_address, &put->source, &offset);
         if (r < 0)
             return r;
         if (__builtin_add_overflow(offset, put->source_offset_bytes, &put->source_offset_bytes))
-            return error_static(-EINVAL, "the source of a put lies outside of its region");
+            return error_static(-EINVAL, "the source of a put is outside its region");
     }
     if (!put->source || put->source->session != session)
         return error_static(-EINVAL,
-                            "the source of a put must be a region of the plan's own session, or an "
+                            "the source of a put must be a region of the plan's session, or an "
                             "address in one");
     return 0;
 }
@@ -239,10 +240,10 @@ int tca_plan_put(struct tca_plan *plan, const struct tca_put *put)
     int r = reserve_step(plan, &step);
     if (r < 0)
         return r;
-    struct tca_put placed = *put;
-    if ((r = place_source(plan->session, &placed)) < 0)
+    struct tca_put resolved = *put;
+    if ((r = resolve_source(plan->session, &resolved)) < 0)
         return r;
-    put = &placed;
+    put = &resolved;
     int64_t length_bytes = tca_handle_bytes(&put->target);
     if (length_bytes < 0)
         return (int)length_bytes;
@@ -279,7 +280,7 @@ static int add_notification(struct tca_plan *plan, enum step_kind kind, uint32_t
         return error_set(-EINVAL, "rank %u: the group's ranks go from 0 to %u", rank,
                          plan->session->identity.size - 1);
     if (slot >= SLOTS_PER_SOURCE)
-        return error_set(-EINVAL, "slot %u: they go from 0 to %d", slot, SLOTS_PER_SOURCE - 1);
+        return error_set(-EINVAL, "slot %u: it must be from 0 to %d", slot, SLOTS_PER_SOURCE - 1);
     *step =
         (struct step){.kind = kind, .notification = {.rank = rank, .slot = slot, .count = count}};
     add_step(plan);
@@ -294,7 +295,7 @@ int tca_plan_notify(struct tca_plan *plan, uint32_t rank, uint32_t slot)
 int tca_plan_wait(struct tca_plan *plan, uint32_t rank, uint32_t slot, uint64_t count)
 {
     if (count == 0)
-        return error_static(-EINVAL, "a wait for 0 notifications: it would wait for nothing");
+        return error_static(-EINVAL, "a wait for 0 notifications: the minimum is 1");
     return add_notification(plan, STEP_WAIT, rank, slot, count);
 }
 
@@ -303,10 +304,8 @@ int tca_plan_wait(struct tca_plan *plan, uint32_t rank, uint32_t slot, uint64_t 
 int plan_release(struct tca *session, uint32_t id)
 {
     Tca__PlanRelease body = TCA__PLAN_RELEASE__INIT;
-    Tca__Message request = TCA__MESSAGE__INIT;
+    const Tca__Message request = REQUEST(PLAN_RELEASE, plan_release, &body);
     body.plan = id;
-    request.body_case = TCA__MESSAGE__BODY_PLAN_RELEASE;
-    request.plan_release = &body;
     return session_request(session, &request, TCA__MESSAGE__BODY_DONE, NULL);
 }
 
@@ -328,9 +327,9 @@ void plan_stop_engine(struct tca_plan *plan)
         lanes_lenient(session);
 }
 
-/* What it has put may still wait for the receiver: then we do it, for the receiver will know
- * nothing of it any more. */
-static void settle(const struct tca_plan *plan)
+/* Completes the puts whose copying is left to the receivers: after the release the receivers do not
+ * know them any more. */
+static void drain_puts(const struct tca_plan *plan)
 {
     uint64_t end_ns = clock_end(plan->session->settings.timeout_ns);
     for (uint32_t i = 0; i < plan->unit_count; i++)
@@ -378,9 +377,9 @@ struct tca_plan *tca_plan_free(struct tca_plan *plan)
     if (plan->state == PLAN_RUNNING)
         tca_wait(plan, TCA_DEFAULT);
     if (plan->state != PLAN_BUILDING) {
-        settle(plan);
-        plan_release(session, plan->id); /* if that fails, the session is lost, or ends it */
-        session_progress(session);       /* completions of starts that the release has ended */
+        drain_puts(plan);
+        plan_release(session, plan->id); /* on failure it is released with the session */
+        session_progress(session);       /* takes completions of starts that the release ended */
         plan_stop_engine(plan);
     }
     plan_destroy(plan);

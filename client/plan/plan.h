@@ -1,10 +1,10 @@
 /*
- * A plan: the steps that the caller gave, and what a commit made of them.
+ * A plan: the caller's steps and their compiled form.
  *
- *   BUILDING --commit--> IDLE --start--> RUNNING --everything complete--> IDLE
+ *   BUILDING --commit--> IDLE --start--> RUNNING --all chains complete--> IDLE
  *
- * `broken` says in any state after BUILDING that no start is possible any more; a running one is
- * then ended with it.
+ * In any state after BUILDING, `broken` means that no further start is possible; a running start
+ * ends with this error.
  */
 #pragma once
 
@@ -36,10 +36,10 @@ struct step {
         struct {
             struct tca_region *source;
             uint64_t source_offset_bytes;
-            struct tca_layout *source_layout; /* a reference */
+            struct tca_layout *source_layout; /* holds a reference */
             uint8_t handle[HANDLE_BYTES];
             uint64_t target_offset_bytes;
-            struct tca_layout *target_layout; /* a reference */
+            struct tca_layout *target_layout; /* holds a reference */
         } put;
         struct {
             uint32_t rank;
@@ -49,19 +49,19 @@ struct step {
     };
 };
 
-/* What a notification raises, and where its data was put: the token of a landing. */
+/* Token of a landing: the counter of its notification. */
 struct notify_token {
     struct notify_counter *counter;
-    uint64_t landing; /* in the owner's addresses: a hint for its prefetch */
+    uint64_t landing; /* address of the data in its owner, as a hint for prefetching */
 };
 
 /* One driver put of a client-seat chain. */
 struct unit {
-    struct mapped_region *region; /* it writes; NULL: a notification alone */
+    struct mapped_region *region; /* target; NULL: a notification without data */
     struct driver_landing *landing;
     struct driver_put *put;
     struct notify_token token;
-    struct process *process; /* that it goes to */
+    struct process *process; /* target */
 };
 
 struct plan_times {
@@ -74,20 +74,20 @@ struct tca_plan {
     /* what a start needs */
     struct tca *session;
     enum plan_state state;
-    int broken;     /* 0, or why it cannot be started */
-    int ending;     /* 0, or what ends the start that runs, once session->ending is looked at */
-    bool lossy;     /* broken, and what its last start has put may not have landed */
-    bool slow;      /* a start is more than copies that end in it */
+    int broken;     /* 0, or the error of every further start */
+    int ending;     /* 0, or the error that ends the running start, see session->ending */
+    bool lossy;     /* broken, and data of the last start may have been lost */
+    bool slow;      /* a start is more than copies that complete in tca_start() */
     uint32_t flags; /* TCA_PLAN_* */
     uint32_t id;
     uint32_t client_count; /* chains in the client seat */
     uint32_t daemon_count; /* chains in the daemon seat */
     uint64_t starts;
-    _Atomic uint64_t *client_starts; /* in the session's segment, for the daemon's displays */
+    _Atomic uint64_t *client_starts; /* in the session segment, for status displays */
     struct ring *submit;             /* of its channel */
     struct chain **chains;           /* in the client seat */
     /* of the current start */
-    uint64_t client_left; /* bit by chain: those that are not complete */
+    uint64_t client_left; /* bit by chain: not complete */
     bool daemon_left;
     int status; /* 0, or the first error */
     uint64_t start_ns;
@@ -105,7 +105,7 @@ struct tca_plan {
     struct tca_plan *next; /* in session->plans */
     struct tca_plan *previous;
     char name[NAME_MAX_BYTES];
-    char why[160]; /* it is broken */
+    char why[160]; /* text for `broken` */
     uint32_t channel;
     enum tca_rail rail;
     enum tca_seat seat;
@@ -113,8 +113,8 @@ struct tca_plan {
     uint32_t step_count;
     uint32_t step_room;
     uint32_t chain_first[PLAN_CHAINS_MAX]; /* index in steps */
-    uint32_t chain_count;                  /* each has steps */
-    bool begin_chain;                      /* the next step begins one */
+    uint32_t chain_count;                  /* no chain is empty */
+    bool begin_chain;                      /* the next step begins a chain */
     struct unit *units;
     uint32_t unit_count;
     enum rail first_rail; /* of the first chain */
@@ -124,7 +124,8 @@ struct tca_plan {
     uint32_t client_descriptors;
 };
 
-/* As errors name it: "plan 5.2 "halo"", where 5.2 is its id in tcactl plans. Returns text. */
+/* The plan's name for errors: "plan 5.2 "halo"", where 5.2 is its id in tcactl plans. Returns text.
+ */
 enum { PLAN_TEXT_BYTES = NAME_MAX_BYTES + 48 };
 const char *plan_text(const struct tca_plan *plan, char text[PLAN_TEXT_BYTES]);
 
@@ -137,37 +138,38 @@ static inline uint32_t plan_chain_end(const struct tca_plan *plan, uint32_t chai
 int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed);
 void plan_unbind(struct tca_plan *plan);
 
-/* From now on the daemon may take notifications for this plan, instead of this process. -ETIMEDOUT,
- * or why what came before cannot be had here. */
+/* Lets the daemon take notifications for this plan, instead of this process. -ETIMEDOUT, or the
+ * error with which earlier data cannot be copied here (lanes_strict()). */
 int plan_let_engine_take(struct tca_plan *plan, uint64_t end_ns);
-/* Not any more. */
+/* Undoes plan_let_engine_take(), if it was called. */
 void plan_stop_engine(struct tca_plan *plan);
 
-/* Tells the daemon to forget an id. */
+/* Releases the plan with this id in the daemon. */
 int plan_release(struct tca *session, uint32_t id);
-/* Frees all of it here; it does not run. */
+/* Frees the plan in this process; abandons a running start. */
 void plan_destroy(struct tca_plan *plan);
 
 /* ---- running (progress.c) ---- */
 
-/* Moves every plan of the session on that runs, as far as it goes now. */
+/* Advances all running plans of the session as far as possible without waiting. */
 void session_progress(struct tca *session);
 
-/* Notes that the client-seat chains did not complete in the start itself. */
+/* Adds the plan to session->running: its client-seat chains did not complete in tca_start(). */
 void plan_run_later(struct tca_plan *plan);
 
-/* The start is over in both seats. */
+/* The start is complete in both seats. */
 void plan_finish(struct tca_plan *plan);
 
-/* No start works from now on; text NULL: the usual words. The next session_progress() ends a start
- * that runs, but for what the daemon has yet to report. */
+/* Breaks the plan: no further start is possible. text NULL: that of the error code. The next
+ * session_progress() ends a running start, except for chains whose completion the daemon has yet to
+ * report. */
 void plan_break(struct tca_plan *plan, int error, const char *text);
 
-/* wait.c: before the session is closed: waits until no plan runs any more, at most so long. At a
- * wait step whose notifications have not come, a start ends now. */
+/* wait.c: called before the session is closed. Waits until no plan runs, at most timeout_ns. Starts
+ * that are blocked at a wait step end at once. */
 void plans_drain(struct tca *session, int64_t timeout_ns);
 
-/* Ends the current start here, whatever the daemon may still say of it. */
+/* Ends the running start; later completions from the daemon are ignored. */
 void plan_abandon(struct tca_plan *plan, int error);
 
 /* ---- events.c ---- */

@@ -1,4 +1,4 @@
-/* What goes on between the start of a plan and its end. */
+/* Advances starts from tca_start() to completion. */
 #include "client/plan/progress.h"
 
 #include <assert.h>
@@ -11,10 +11,9 @@
 #include "drivers/shm/share.h"
 #include "proto/status.h"
 
-enum {
-    PIECES = 4
-}; /* looks at puts that are copied in pieces or wait for their receivers, each some microseconds,
-      before others have their turn */
+/* Steps of a few microseconds each on puts that are copied piecewise or wait for their receivers,
+ * in one call of the driver. */
+enum { PIECES = 4 };
 
 void plan_finish(struct tca_plan *plan)
 {
@@ -37,10 +36,9 @@ static void note_error(struct tca_plan *plan, int error)
         plan->status = error;
 }
 
-/* ---- the daemon's part ---- */
+/* ---- chains in the daemon's seat ---- */
 
-/* A completion of a plan that was released meanwhile, or of a start that was given up, is nobody's.
- */
+/* Ignores completions of plans that were released and of starts that were abandoned. */
 static void take_completion(struct tca *session, const struct complete_entry *entry)
 {
     if (session->in_flight > 0)
@@ -66,7 +64,7 @@ static void take_completions(struct tca *session)
         control_lose(&session->control, -EPROTO);
 }
 
-/* ---- the client's part ---- */
+/* ---- chains in the client's seat ---- */
 
 void plan_run_later(struct tca_plan *plan)
 {
@@ -74,7 +72,7 @@ void plan_run_later(struct tca_plan *plan)
     plan->session->running = plan;
 }
 
-/* True when its chains are complete. */
+/* True when all client-seat chains are complete. */
 static bool run_chains(struct tca_plan *plan)
 {
     for (uint64_t left = plan->client_left; left; left &= left - 1) {
@@ -105,7 +103,7 @@ static void run_plans(struct tca *session)
     }
 }
 
-/* ---- bad ends ---- */
+/* ---- failures ---- */
 
 static void cancel_chains(struct tca_plan *plan, int error)
 {
@@ -113,7 +111,7 @@ static void cancel_chains(struct tca_plan *plan, int error)
         chain_cancel(plan->chains[__builtin_ctzll(left)], error);
 }
 
-/* No other plan of the session is moved: this may be a child that was forked. */
+/* Does not advance other plans of the session: this process may be a forked child. */
 static void end_chains(struct tca_plan *plan, int error)
 {
     struct tca *session = plan->session;
@@ -153,7 +151,8 @@ void plan_break(struct tca_plan *plan, int error, const char *text)
     }
 }
 
-/* The news may have come in the middle of a chain's step. What had arrived before them counts. */
+/* Ends the starts of broken plans. Called outside of chain steps, in which the event may have been
+ * processed. Notifications that arrived before the event still count. */
 static void end_broken(struct tca *session)
 {
     session->ending = false;
@@ -162,7 +161,7 @@ static void end_broken(struct tca *session)
         if (plan->ending && session->control.lost)
             plan_abandon(plan, plan->ending);
         else if (plan->ending)
-            cancel_chains(plan, plan->ending); /* they end when they are run the next time */
+            cancel_chains(plan, plan->ending); /* run_plans() ends them */
         plan->ending = 0;
     }
     run_plans(session);

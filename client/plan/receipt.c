@@ -8,7 +8,7 @@
 int tca_plan_receipt(const struct tca_plan *plan, struct tca_receipt *ret_receipt)
 {
     if (plan->last_starts == 0)
-        return error_static(-ENODATA, "no start of this plan was complete yet");
+        return error_static(-ENODATA, "no start of this plan has completed yet");
     bool succeeded = plan->last_status == 0;
     struct tca_receipt receipt = {
         .rail = (enum tca_rail)plan->first_rail,
@@ -37,7 +37,7 @@ int tca_plan_receipt(const struct tca_plan *plan, struct tca_receipt *ret_receip
             receipt.posted_ns = entry->posted_ns;
         if (plan->first_seat == SEAT_DAEMON && entry->rail > RAIL_NONE && entry->rail < RAIL_COUNT)
             receipt.rail =
-                (enum tca_rail)entry->rail; /* another than at the commit, if it was re-bound */
+                (enum tca_rail)entry->rail; /* differs from the commit's after a re-binding */
     }
     *ret_receipt = receipt;
     return 0;

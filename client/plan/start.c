@@ -1,4 +1,4 @@
-/* Starting a plan: the path that has to be short. */
+/* Starting a plan: the fast path. */
 #include <errno.h>
 
 #include "client/core/clock.h"
@@ -9,16 +9,16 @@
 
 #define unlikely(condition) __builtin_expect((condition), 0)
 
-/* It is not idle, or broken. 0: it is idle after all, its last start was complete and nobody had
- * looked. */
-static __attribute__((noinline, cold)) int look_closer(struct tca_plan *plan)
+/* The plan is not idle, or broken. 0: it is idle after all, because its last start has
+ * completed. */
+static __attribute__((noinline, cold)) int check_startable(struct tca_plan *plan)
 {
     char name[PLAN_TEXT_BYTES];
     if (plan->state == PLAN_RUNNING)
         session_progress(plan->session);
     if (plan->state == PLAN_RUNNING)
-        return error_static(-EBUSY,
-                            "the plan's last start still runs: tca_wait() or tca_test() first");
+        return error_static(
+            -EBUSY, "the plan's last start is still running: call tca_wait() or tca_test()");
     if (plan->state == PLAN_BUILDING)
         return error_set(-EINVAL, "%s was not committed", plan_text(plan, name));
     if (plan->broken)
@@ -27,30 +27,30 @@ static __attribute__((noinline, cold)) int look_closer(struct tca_plan *plan)
     return 0;
 }
 
-static __attribute__((noinline, cold)) int say_full(int error)
+static __attribute__((noinline, cold)) int set_ring_error(int error)
 {
     if (error == -EAGAIN)
         return error_static(
             -EAGAIN,
             "the submission ring is full, or too many starts are in flight: wait for earlier ones");
-    return error_static(error, "the session's submission ring was overwritten by somebody");
+    return error_static(error, "the session's submission ring is corrupt");
 }
 
-/* Into the ring of its channel. */
+/* Submits the start to the ring of its channel. */
 static inline int submit(struct tca_plan *plan)
 {
     struct tca *session = plan->session;
     if (unlikely(session->in_flight >= COMPLETE_ENTRIES)) {
         session_progress(session);
         if (session->in_flight >= COMPLETE_ENTRIES)
-            return say_full(-EAGAIN);
+            return set_ring_error(-EAGAIN);
     }
     plan->start_ns = clock_now_ns();
     struct submit_entry entry = {
         .plan = plan->id, .sequence = (uint32_t)plan->starts + 1, .start_ns = plan->start_ns};
     int r = ring_push(plan->submit, &entry);
     if (unlikely(r < 0))
-        return say_full(r);
+        return set_ring_error(r);
     session->in_flight++;
     plan->daemon_left = true;
     session_ring_engine(session, &session->segment->engine_armed);
@@ -66,11 +66,11 @@ static inline void run_client_chains(struct tca_plan *plan)
         else if (unlikely(r < 0) && plan->status == 0)
             plan->status = r;
     }
-    /* Nobody but us writes it, and nobody orders anything by it. */
+    /* relaxed: only this process writes it, and readers order nothing by it */
     atomic_store_explicit(plan->client_starts, plan->starts, memory_order_relaxed);
 }
 
-/* Times are asked for, the daemon has a part in it, or it waits for a notification. */
+/* Starts a plan with times, chains in the daemon's seat, or wait steps. */
 static __attribute__((noinline)) int start_slowly(struct tca_plan *plan)
 {
     plan->status = 0;
@@ -83,7 +83,7 @@ static __attribute__((noinline)) int start_slowly(struct tca_plan *plan)
     }
     plan->starts++;
     plan->state = PLAN_RUNNING;
-    if (plan->client_count > 0 || plan->daemon_count == 0) { /* also what has no steps is counted */
+    if (plan->client_count > 0 || plan->daemon_count == 0) { /* counts plans without steps, too */
         run_client_chains(plan);
         if (plan->client_left)
             plan_run_later(plan);
@@ -98,13 +98,12 @@ static __attribute__((noinline)) int start_slowly(struct tca_plan *plan)
 int tca_start(struct tca_plan *plan)
 {
     struct tca *session = plan->session;
-    /* relaxed: it only says that the socket is worth a look; the events themselves come through the
-     * kernel */
+    /* relaxed: a hint to read the socket, through which the events themselves come */
     if (unlikely(atomic_load_explicit(&session->segment->events, memory_order_relaxed) !=
                  session->events_seen))
         session_drain(session);
     if (unlikely(plan->state != PLAN_IDLE || plan->broken)) {
-        int r = look_closer(plan);
+        int r = check_startable(plan);
         if (r < 0)
             return r;
     }

@@ -1,7 +1,5 @@
-/*
- * Waiting: spin, yield, sleep (proto/wait.h), for the end of a start or for a notification.
- * Meanwhile everything of the session that can go on does.
- */
+/* Waiting for starts and notifications: spin, yield, sleep (proto/wait.h). A wait also advances all
+ * running starts of the session. */
 #include <errno.h>
 #include <limits.h>
 
@@ -14,32 +12,31 @@
 #include "proto/notify.h"
 
 enum {
-    SLICE_NS = 100 * 1000 * 1000, /* how long a sleeper trusts that somebody would wake it */
-    HELPED_SLICE_NS = 100 * 1000,
+    SLICE_NS = 100 * 1000 * 1000, /* longest sleep without a wake-up */
+    HELPED_SLICE_NS = 100 * 1000, /* the same while a receiver copies, which does not wake us */
 };
 
-/* The time is over: what did not happen is for the caller to say. */
+/* Internal result: the caller describes what timed out (overdue.h). */
 enum { TIMED_OUT = INT_MIN };
 
-/* What is waited for: > 0 it is there, 0 not yet, < 0 it failed. */
-typedef int look_fn(struct tca *session, void *subject);
+/* > 0: ready; 0: not yet; < 0: failed. */
+typedef int check_fn(struct tca *session, void *subject);
 
-struct patience {
-    look_fn *look;
-    look_fn *hopeless; /* 0, or why it will never come */
+struct wait_spec {
+    check_fn *ready;
+    check_fn *failed; /* < 0: it can never become ready. NULL: `ready` reports this itself */
     void *subject;
-    int64_t timeout_ns; /* from the start of the wait, or from the end of copying in it */
+    int64_t timeout_ns; /* from the start of the wait or, if it copies, from the end of copying */
 };
 
-/* The daemon has sent some that were not read yet. */
+/* Whether the daemon has sent events that were not read yet. */
 static bool has_events(const struct tca *session)
 {
     return atomic_load_explicit(&session->segment->events, memory_order_relaxed) !=
            session->events_seen;
 }
 
-/* The socket is looked at when the daemon says that it sent something, and now and then, for its
- * end. */
+/* Reads the socket if there are events and, to detect the daemon's end, every SLICE_NS. */
 static void check_socket(struct tca *session, uint64_t now_ns)
 {
     if (!has_events(session) && now_ns - session->polled_ns < SLICE_NS)
@@ -48,81 +45,78 @@ static void check_socket(struct tca *session, uint64_t now_ns)
     session_drain(session);
 }
 
-/* Everything but what is waited for: 0 go on waiting, else the result. */
-static int check_rest(struct tca *session, const struct patience *patience)
+/* One step of a wait off the fast path. 0: continue waiting, else the result. */
+static int check_rest(struct tca *session, const struct wait_spec *spec)
 {
     uint64_t now_ns = clock_now_ns();
     check_socket(session, now_ns);
     session_progress(session);
-    int hopeless = patience->hopeless(session, patience->subject);
-    int r = patience->look(
-        session,
-        patience->subject); /* after the look for its sender's end: it may have come just before */
-    if (r != 0 || hopeless < 0)
-        return r != 0 ? r : hopeless;
-    if (patience->timeout_ns >= 0 &&
-        now_ns - session->waiter.started_ns >= (uint64_t)patience->timeout_ns)
+    int failure = spec->failed ? spec->failed(session, spec->subject) : 0;
+    /* after the check for failure: it may have become ready just before its sender's end */
+    int r = spec->ready(session, spec->subject);
+    if (r != 0 || failure < 0)
+        return r != 0 ? r : failure;
+    if (spec->timeout_ns >= 0 && now_ns - session->waiter.started_ns >= (uint64_t)spec->timeout_ns)
         return TIMED_OUT;
     return 0;
 }
 
-static int sleep_slice(struct tca *session, const struct patience *patience)
+static int sleep_slice(struct tca *session, const struct wait_spec *spec)
 {
     uint32_t doorbell = notify_prepare_sleep(session->notify);
-    session->polled_ns = 0; /* look at the socket before each sleep */
-    int r = check_rest(session, patience);
+    session->polled_ns = 0; /* read the socket before each sleep */
+    int r = check_rest(session, spec);
     if (r != 0) {
         notify_cancel_sleep(session->notify);
         return r;
     }
-    /* A receiver that is at work for us does not know that we sleep. */
     bool helped = session->running && session->shm->ops->arm(session->shm) == -EAGAIN;
     int64_t slice_ns = helped ? HELPED_SLICE_NS : SLICE_NS;
-    if (patience->timeout_ns >= 0) {
+    if (spec->timeout_ns >= 0) {
         int64_t left_ns =
-            (int64_t)clock_left(session->waiter.started_ns + (uint64_t)patience->timeout_ns);
+            (int64_t)clock_left(session->waiter.started_ns + (uint64_t)spec->timeout_ns);
         slice_ns = left_ns < slice_ns ? left_ns : slice_ns;
     }
-    notify_sleep(session->notify, doorbell, slice_ns); /* whatever it says: look again */
+    notify_sleep(session->notify, doorbell, slice_ns); /* in any case the caller checks again */
     return 0;
 }
 
-/* There is something to do: long puts go on, and nobody sleeps or yields as long as they do. */
-static __attribute__((noinline)) int copy_on(struct tca *session, struct patience *patience)
+/* Copies long puts, without sleeping or yielding, until nothing is left to copy. */
+static __attribute__((noinline)) int continue_copying(struct tca *session, struct wait_spec *spec)
 {
     struct waiter *waiter = &session->waiter;
     int r;
     if (waiter->started_ns == 0)
         waiter->started_ns = clock_now_ns();
     do
-        r = check_rest(session, patience);
+        r = check_rest(session, spec);
     while (r == 0 && session->copying);
-    if (patience->timeout_ns >= 0) {
-        int64_t left_ns = (int64_t)clock_left(waiter->started_ns + (uint64_t)patience->timeout_ns);
-        patience->timeout_ns = left_ns > 0 ? left_ns : 0;
+    if (spec->timeout_ns >= 0) {
+        int64_t left_ns = (int64_t)clock_left(waiter->started_ns + (uint64_t)spec->timeout_ns);
+        spec->timeout_ns = left_ns > 0 ? left_ns : 0;
     }
     waiter_begin(waiter);
     return r;
 }
 
 static __attribute__((always_inline)) inline int wait_until(struct tca *session,
-                                                            struct patience *patience)
+                                                            struct wait_spec *spec)
 {
     waiter_begin(&session->waiter);
     for (;;) {
-        int r = patience->look(session, patience->subject);
+        int r = spec->ready(session, spec->subject);
         if (r != 0)
             return r;
-        if (__builtin_expect(session->copying, 0) && (r = copy_on(session, patience)) != 0)
+        if (__builtin_expect(session->copying, 0) && (r = continue_copying(session, spec)) != 0)
             return r;
         switch (waiter_step(&session->waiter)) {
         case WAITER_AGAIN:
             break;
         case WAITER_CHECK:
-            r = check_rest(session, patience);
+            r = check_rest(session, spec);
             break;
         case WAITER_SLEEP:
-            r = sleep_slice(session, patience);
+            r = sleep_slice(session, spec);
             break;
         }
         if (r != 0)
@@ -130,17 +124,20 @@ static __attribute__((always_inline)) inline int wait_until(struct tca *session,
     }
 }
 
-/* A time-out of 0: one careful look. */
-static int look_once(struct tca *session, const struct patience *patience)
+/* Waits; with a time-out of 0, checks once. */
+static __attribute__((always_inline)) inline int wait_for(struct tca *session,
+                                                          struct wait_spec *spec)
 {
+    if (spec->timeout_ns != 0)
+        return wait_until(session, spec);
     session->waiter.started_ns = 0;
-    return check_rest(session, patience);
+    return check_rest(session, spec);
 }
 
-/* ---- a start's end ---- */
+/* ---- completion of a start ---- */
 
-/* Why the plan is broken is why its start failed, too: a rail may have noticed first that what it
- * puts to has gone, and only that. */
+/* Prefers the reason why the plan is broken to its start's status, because a rail that fails first
+ * reports a less specific error. */
 static int result_of(const struct tca_plan *plan)
 {
     if (has_events(plan->session))
@@ -156,22 +153,19 @@ static int result_of(const struct tca_plan *plan)
         plan->broken ? plan->why : tca_strerror(plan->last_status), fault[0] ? ": " : "", fault);
 }
 
-static int look_plan(struct tca *session, void *subject)
+static int plan_ready(struct tca *session, void *subject)
 {
     struct tca_plan *plan = subject;
     session_progress(session);
     return plan->state == PLAN_RUNNING ? 0 : result_of(plan);
 }
 
-/* Who breaks a plan also ends its start. */
-static int hopeless_plan(struct tca *session, void *subject)
-{
-    return 0;
-}
-
-static int not_committed(const struct tca_plan *plan)
+/* The result of a plan that is not running. */
+static int idle_result(const struct tca_plan *plan)
 {
     char name[PLAN_TEXT_BYTES];
+    if (plan->state == PLAN_IDLE)
+        return result_of(plan);
     return error_set(-EINVAL, "%s was not committed", plan_text(plan, name));
 }
 
@@ -183,32 +177,29 @@ int tca_test(struct tca_plan *plan)
             session_drain(session);
         session_progress(session);
     }
-    if (plan->state == PLAN_RUNNING)
-        return 0;
-    return plan->state == PLAN_IDLE ? result_of(plan) : not_committed(plan);
+    return plan->state == PLAN_RUNNING ? 0 : idle_result(plan);
 }
 
 int tca_wait(struct tca_plan *plan, int64_t timeout_ns)
 {
     struct tca *session = plan->session;
-    struct patience patience = {.look = look_plan, .hopeless = hopeless_plan, .subject = plan};
+    struct wait_spec spec = {.ready = plan_ready, .subject = plan};
     int r;
     if (plan->state != PLAN_RUNNING) {
-        r = plan->state == PLAN_IDLE ? result_of(plan) : not_committed(plan);
+        r = idle_result(plan);
     } else {
-        r = session_timeout(session, timeout_ns, &patience.timeout_ns);
+        r = session_timeout(session, timeout_ns, &spec.timeout_ns);
         if (r == 0)
-            r = patience.timeout_ns == 0 ? look_once(session, &patience)
-                                         : wait_until(session, &patience);
+            r = wait_for(session, &spec);
         if (r == TIMED_OUT)
             r = overdue_plan(plan, timeout_ns);
     }
     return r < 0 ? r : 0;
 }
 
-/* ---- the end of all starts ---- */
+/* ---- completion of all starts ---- */
 
-static int look_idle(struct tca *session, void *subject)
+static int plans_idle(struct tca *session, void *subject)
 {
     session_progress(session);
     for (const struct tca_plan *plan = session->plans; plan; plan = plan->next)
@@ -219,15 +210,14 @@ static int look_idle(struct tca *session, void *subject)
 
 void plans_drain(struct tca *session, int64_t timeout_ns)
 {
-    struct patience patience = {
-        .look = look_idle, .hopeless = hopeless_plan, .timeout_ns = timeout_ns};
+    struct wait_spec spec = {.ready = plans_idle, .timeout_ns = timeout_ns};
     for (struct tca_plan *plan = session->plans; plan; plan = plan->next)
         for (uint32_t i = 0; i < plan->client_count; i++)
             chain_hurry(plan->chains[i], -ECANCELED);
-    wait_until(session, &patience);
+    wait_until(session, &spec);
 }
 
-/* ---- a notification ---- */
+/* ---- notifications ---- */
 
 struct awaited {
     struct notify_line *line;
@@ -235,7 +225,8 @@ struct awaited {
     uint32_t rank;
 };
 
-static int find(struct tca *session, uint32_t rank, uint32_t slot, struct awaited *ret_awaited)
+static int find_counter(struct tca *session, uint32_t rank, uint32_t slot,
+                        struct awaited *ret_awaited)
 {
     if (__builtin_expect(rank >= session->sources || slot >= SLOTS_PER_SOURCE, 0))
         return error_set(-EINVAL, "rank %u, slot %u: ranks go from 0 to %u, slots to %d", rank,
@@ -247,7 +238,7 @@ static int find(struct tca *session, uint32_t rank, uint32_t slot, struct awaite
     return 0;
 }
 
-static inline int look_notified(struct tca *session, void *subject)
+static inline int take_notification(struct tca *session, void *subject)
 {
     struct awaited *awaited = subject;
     if (notify_arrived(awaited->line) !=
@@ -263,8 +254,8 @@ static inline int look_notified(struct tca *session, void *subject)
     struct lane_in *in = lane_in_of(session, awaited->rank);
     if (__builtin_expect(in && lane_pending(&in->lane), 0))
         lane_drain(&in->lane);
-    /* Where the data will be next time, most likely: lets it cross between the cores together with
-     * the counter. Whoever wrote a wrong address only spoils our guess. */
+    /* The data will most likely be there next time: prefetching moves it between the cores together
+     * with the counter. An invalid address is harmless. */
     uint64_t landing = atomic_load_explicit(&awaited->line->landing, memory_order_relaxed);
     if (landing)
         __builtin_prefetch((const void *)(uintptr_t)landing);
@@ -273,20 +264,20 @@ static inline int look_notified(struct tca *session, void *subject)
     return 0;
 }
 
-static int hopeless_notified(struct tca *session, void *subject)
+static int rank_failed(struct tca *session, void *subject)
 {
     const struct awaited *awaited = subject;
-    /* acquire: what a rank notified before its daemon wrote its end is seen by the look that
-     * follows */
+    /* acquire: the check that follows sees all notifications from before its daemon wrote the state
+     */
     switch (
         atomic_load_explicit(&session->notify->source_state[awaited->rank], memory_order_acquire)) {
     case SOURCE_ALIVE:
         break;
     case SOURCE_NODE_DOWN:
-        return error_set(-EHOSTDOWN, "rank %u will not notify any more: its node cannot be reached",
+        return error_set(-EHOSTDOWN, "rank %u cannot notify any more: its node is unreachable",
                          awaited->rank);
     default:
-        return error_set(-EOWNERDEAD, "rank %u will not notify any more: its process has ended",
+        return error_set(-EOWNERDEAD, "rank %u cannot notify any more: its process has ended",
                          awaited->rank);
     }
     return session->control.lost ? session_drain(session) : 0;
@@ -295,50 +286,49 @@ static int hopeless_notified(struct tca *session, void *subject)
 int tca_notified(struct tca *session, uint32_t rank, uint32_t slot)
 {
     struct awaited awaited = {0};
-    int r = find(session, rank, slot, &awaited);
+    int r = find_counter(session, rank, slot, &awaited);
     if (r < 0)
         return r;
-    if ((r = look_notified(session, &awaited)) != 0)
+    if ((r = take_notification(session, &awaited)) != 0)
         return r;
-    if (atomic_load_explicit(&session->segment->events, memory_order_relaxed) !=
-        session->events_seen)
+    if (has_events(session))
         session_drain(session);
-    int hopeless = hopeless_notified(session, &awaited);
-    if (__builtin_expect(hopeless == 0, 1))
+    int failure = rank_failed(session, &awaited);
+    if (__builtin_expect(failure == 0, 1))
         return 0;
-    return look_notified(session, &awaited) ? 1 : hopeless;
+    return take_notification(session, &awaited) ? 1 : failure;
 }
 
 int tca_notified_wait(struct tca *session, uint32_t rank, uint32_t slot, int64_t timeout_ns)
 {
     struct awaited awaited = {0};
-    struct patience patience = {
-        .look = look_notified, .hopeless = hopeless_notified, .subject = &awaited};
-    int r = find(session, rank, slot, &awaited);
-    if (r < 0 || (r = session_timeout(session, timeout_ns, &patience.timeout_ns)) < 0)
+    struct wait_spec spec = {
+        .ready = take_notification, .failed = rank_failed, .subject = &awaited};
+    int r = find_counter(session, rank, slot, &awaited);
+    if (r < 0 || (r = session_timeout(session, timeout_ns, &spec.timeout_ns)) < 0)
         return r;
-    r = patience.timeout_ns == 0 ? look_once(session, &patience) : wait_until(session, &patience);
+    r = wait_for(session, &spec);
     if (__builtin_expect(r < 0, 0))
         return r == TIMED_OUT ? overdue_notification(session, rank, slot, timeout_ns) : r;
     return 0;
 }
 
-/* ---- from any rank ---- */
+/* ---- notifications from any rank ---- */
 
 struct awaited_any {
     uint32_t slot;
-    uint32_t rank; /* the one that was heard last: the others are looked at before it */
+    uint32_t rank; /* the rank found last: checked after all others */
 };
 
-/* Who has died in the middle of a put is passed over. */
-static int look_any(struct tca *session, void *subject)
+/* Skips ranks that died during a put. */
+static int take_any(struct tca *session, void *subject)
 {
     struct awaited_any *any = subject;
     for (uint32_t i = 1; i <= session->sources; i++) {
         struct awaited awaited = {0};
         uint32_t rank = (any->rank + i) % session->sources;
-        find(session, rank, any->slot, &awaited);
-        if (look_notified(session, &awaited) > 0) {
+        find_counter(session, rank, any->slot, &awaited);
+        if (take_notification(session, &awaited) > 0) {
             any->rank = rank;
             return 1;
         }
@@ -346,7 +336,7 @@ static int look_any(struct tca *session, void *subject)
     return 0;
 }
 
-static int hopeless_any(struct tca *session, void *subject)
+static int session_failed(struct tca *session, void *subject)
 {
     return session->control.lost ? session_drain(session) : 0;
 }
@@ -356,11 +346,11 @@ int tca_notified_wait_any(struct tca *session, uint32_t slot, int64_t timeout_ns
 {
     struct awaited first = {0};
     struct awaited_any any = {.slot = slot, .rank = session->heard};
-    struct patience patience = {.look = look_any, .hopeless = hopeless_any, .subject = &any};
-    int r = find(session, 0, slot, &first);
-    if (r < 0 || (r = session_timeout(session, timeout_ns, &patience.timeout_ns)) < 0)
+    struct wait_spec spec = {.ready = take_any, .failed = session_failed, .subject = &any};
+    int r = find_counter(session, 0, slot, &first);
+    if (r < 0 || (r = session_timeout(session, timeout_ns, &spec.timeout_ns)) < 0)
         return r;
-    r = patience.timeout_ns == 0 ? look_once(session, &patience) : wait_until(session, &patience);
+    r = wait_for(session, &spec);
     if (r < 0)
         return r == TIMED_OUT ? overdue_any(session, slot, timeout_ns) : r;
     *ret_rank = session->heard = any.rank;
@@ -370,19 +360,18 @@ int tca_notified_wait_any(struct tca *session, uint32_t slot, int64_t timeout_ns
 uint64_t tca_notified_count(struct tca *session, uint32_t rank, uint32_t slot)
 {
     struct awaited awaited = {0};
-    if (find(session, rank, slot, &awaited) < 0)
+    if (find_counter(session, rank, slot, &awaited) < 0)
         return 0;
-    if (atomic_load_explicit(&session->segment->events, memory_order_relaxed) !=
-        session->events_seen)
-        session_drain(session); /* it may be the only call that is made until something has arrived,
-                                   which may depend on them (bounce.h) */
+    if (has_events(session))
+        session_drain(session); /* a program may only call this function until a notification
+                                   arrives, which may require processing events (bounce.h) */
     return notify_arrived(awaited.line) - atomic_load_explicit(awaited.taken, memory_order_relaxed);
 }
 
 uint64_t tca_notified_ns(struct tca *session, uint32_t rank, uint32_t slot)
 {
     struct awaited awaited = {0};
-    if (find(session, rank, slot, &awaited) < 0)
+    if (find_counter(session, rank, slot, &awaited) < 0)
         return 0;
     return atomic_load_explicit(&awaited.line->arrived_ns, memory_order_relaxed);
 }
