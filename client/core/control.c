@@ -198,7 +198,8 @@ int control_request(struct control *control, const Tca__Message *request,
     struct reply reply;
     if (getpid() != control->pid)
         return error_set(
-            -EINVAL, "this session belongs to the parent process %d: open another in this process",
+            -EINVAL,
+            "the session belongs to process %d, which forked this one: open another session",
             (int)control->pid);
     if (control->lost)
         return set_lost_error(control);

@@ -9,7 +9,7 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* With its parents. */
+/* Creates a directory with its parents. */
 static int make_path(const char *path, mode_t mode)
 {
     char part[PATH_BYTES];
@@ -23,7 +23,7 @@ static int make_path(const char *path, mode_t mode)
     return mkdir(part, mode) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-/* The directory, never through a symbolic link that another user made: -ELOOP. */
+/* Opens the directory. -ELOOP: the path is a symbolic link of another user. */
 static int open_directory(const char *path)
 {
     const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
@@ -45,15 +45,15 @@ static int check(int fd, const char *path, const char *key, char *text, size_t t
         return -errno;
     if (status.st_uid != geteuid() && geteuid() != 0) {
         snprintf(text, text_bytes,
-                 "%s: it belongs to user %u, not to us, %u (%s): somebody may have put it there; "
-                 "name another",
+                 "%s: it belongs to user %u, but tcad runs as user %u (%s): set another directory",
                  path, status.st_uid, geteuid(), key);
         return -EACCES;
     }
     if (status.st_mode & (S_IWGRP | S_IWOTH)) {
         snprintf(text, text_bytes,
-                 "%s: others can write there (%s, mode %04o): chmod go-w it, or name another", path,
-                 key, status.st_mode & 07777);
+                 "%s: other users can write there (%s, mode %04o): chmod go-w it, or set another "
+                 "directory",
+                 path, key, status.st_mode & 07777);
         return -EACCES;
     }
     if (faccessat(fd, ".", R_OK | W_OK | X_OK, AT_EACCESS) < 0) {
@@ -67,7 +67,7 @@ static int check(int fd, const char *path, const char *key, char *text, size_t t
 
 int directory_make(const char *path, mode_t mode, const char *key, char *text, size_t text_bytes)
 {
-    char plain[PATH_BYTES]; /* a slash at the end would follow a link */
+    char plain[PATH_BYTES]; /* without trailing slashes, which would follow a link */
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/')
         length--;
@@ -77,11 +77,9 @@ int directory_make(const char *path, mode_t mode, const char *key, char *text, s
     int fd = r < 0 ? r : open_directory(plain);
     if (fd == -ELOOP)
         snprintf(text, text_bytes,
-                 "%s: another user's symbolic link (%s): somebody may have put it there; name "
-                 "another",
-                 path, key);
+                 "%s: this is another user's symbolic link (%s): set another directory", path, key);
     else if (fd < 0)
-        snprintf(text, text_bytes, "%s: %s (%s): make it, or name one that this user can write",
+        snprintf(text, text_bytes, "%s: %s (%s): create it, or set one that this user can write",
                  path, strerror(-fd), key);
     if (fd < 0)
         return fd;

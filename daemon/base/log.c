@@ -24,7 +24,8 @@ void log_init(enum log_level level, const char *target)
                                   (strcmp(target, "auto") == 0 && notify_stderr_is_journal()));
 }
 
-/* Names that clients choose end up here: one message stays one line, whatever they contain. */
+/* Replaces control characters, as messages contain names chosen by clients: a message is one
+ * line. */
 static void make_line(char *text, int wanted)
 {
     for (char *c = text; *c; c++)
@@ -60,8 +61,7 @@ static void write_stderr(enum log_level level, const char *text)
     size_t at = strftime(line, sizeof line, "%Y-%m-%dT%H:%M:%S", &parts);
     int n = snprintf(line + at, sizeof line - at, ".%06ldZ %s: %s\n", now.tv_nsec / 1000,
                      level_name(level), text);
-    /* One write: the lines of two threads do not mix. Where stderr does not take it, there is
-     * nobody left to tell. */
+    /* A single write keeps the lines of different threads apart. An error cannot be reported. */
     (void)!write(STDERR_FILENO, line, at + (size_t)n);
 }
 

@@ -1,5 +1,5 @@
-/* The daemon's log: the journal with fields when it is there, else stderr with time and level. Any
- * thread. */
+/* The daemon's log: the journal, with fields, if it is available, else stderr, with time and level.
+ * Any thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -18,17 +18,17 @@ void log_message(enum log_level level, const char *fields, const char *format, .
     __attribute__((format(printf, 3, 4)));
 
 /*
- * What others can make us say as often as they like, clients or whoever reaches a port: so many
- * messages in a while, and the first one after it says how many were suppressed. One for each kind
- * of message, of zeroes, of one thread.
+ * Rate limit for messages that clients, or anybody who reaches a port, can trigger at will:
+ * LOG_LIMIT_BURST messages per LOG_LIMIT_WHILE_NS; the next message reports how many were
+ * suppressed. One limit, initially zero, for each kind of message; one thread.
  */
 enum { LOG_LIMIT_BURST = 5 };
 #define LOG_LIMIT_WHILE_NS UINT64_C(10000000000)
 struct log_limit {
-    uint64_t since_ns; /* 0: nothing was said yet */
+    uint64_t since_ns; /* 0: no message yet */
     uint32_t said, suppressed;
 };
-/* Whether to say it now, and how many were not said before. */
+/* Whether to log now, and the number of messages suppressed before. */
 bool log_limit_pass(struct log_limit *limit, uint64_t now_ns, uint32_t *ret_suppressed);
 void log_limited(struct log_limit *limit, enum log_level level, const char *fields,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));

@@ -27,7 +27,7 @@ static struct timeval loop_timeval(uint64_t ns)
 static void posted(int fd, short what, void *context)
 {
     uint64_t count;
-    (void)!read(fd, &count, sizeof count); /* non-blocking; only there to be reset */
+    (void)!read(fd, &count, sizeof count); /* non-blocking; resets the eventfd */
     loop_awake(context);
     loop_run_posts(context);
     loop_run_jobs(context);
@@ -38,8 +38,8 @@ static struct event_base *base_new(void)
     struct event_config *config = event_config_new();
     if (!config)
         return NULL;
-    /* Only our own thread calls libevent; and a timer set late in a long callback must not count
-     * from the callback's start. */
+    /* One thread calls libevent. Without a cached time, a timer set in a long callback counts from
+     * that call and not from the start of the callback. */
     event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
     event_config_set_flag(config, EVENT_BASE_FLAG_NO_CACHE_TIME);
     struct event_base *base = event_base_new_with_config(config);
@@ -138,7 +138,7 @@ int loop_io_set(struct loop_io *io, unsigned events)
                          ((events & LOOP_WRITE) ? EV_WRITE : 0));
     if (event_assign(io->event, io->loop->base, io->fd, what, io_ready, io) < 0 ||
         event_add(io->event, NULL) < 0)
-        return -EINVAL; /* a descriptor that epoll does not take */
+        return -EINVAL; /* a descriptor that epoll does not support */
     io->events = events;
     return 0;
 }
@@ -187,7 +187,7 @@ static void timer_expired(int fd, short what, void *context)
     loop_awake(timer->loop);
     if (timer->interval_ns) {
         struct timeval interval = loop_timeval(timer->interval_ns);
-        event_add(timer->event, &interval); /* has its place already: cannot fail */
+        event_add(timer->event, &interval); /* cannot fail: its entry in the heap is reserved */
     }
     timer->expired(timer->context);
 }

@@ -1,7 +1,7 @@
 /*
- * The daemon's event loop. The only room that knows libevent: everybody else sees descriptors,
- * timers, deferred calls, message streams and a small HTTP responder. Everything runs on the loop's
- * thread; only loop_post() may be called from others.
+ * The daemon's event loop, and the only user of libevent: it offers descriptors, timers, deferred
+ * calls, message streams and a small HTTP responder. Everything runs on the loop's thread; other
+ * threads may only call loop_post() and the functions marked as such.
  */
 #pragma once
 
@@ -23,19 +23,18 @@ struct loop *loop_free(struct loop *loop);
 int loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
 
-/* Any thread: for how long the turn of the loop that is under way has run (0: it waits for events),
- * and the longest turn so far: so long nobody was answered. */
+/* Any thread: the duration of the current turn of the loop (0: it waits for events), and of the
+ * longest turn so far. No other event is processed during a turn. */
 uint64_t loop_busy_ns(const struct loop *loop);
 uint64_t loop_longest_ns(const struct loop *loop);
-/* Slices of jobs so far. */
+/* Any thread: number of slices of jobs so far. */
 uint64_t loop_slices(const struct loop *loop);
 
 /*
- * Long work in slices: step(context) does some of it, until loop_slice_over(), and returns whether
- * there is more; then it is called again in the next turn, after everybody else who was ready. A
- * step always does something, and it may free the job when it returns false. The first slice is
- * done at once, unless others wait for theirs or this turn has been long: what is short is over when
- * this returns.
+ * Long work in slices: step(context) works until loop_slice_over() and returns whether there is
+ * more; it is then called again in the next turn, after all other ready events. A step always makes
+ * progress. It may free the job if it returns false. The first slice runs at once, unless other
+ * jobs are queued or the turn has been long: short work is complete when loop_job_begin() returns.
  */
 struct loop_job {
     struct loop_job *next;
@@ -46,27 +45,27 @@ void loop_job_begin(struct loop *loop, struct loop_job *job, bool (*step)(void *
                     void *context);
 bool loop_slice_over(const struct loop *loop);
 
-/* From any thread: call(context) runs on the loop's thread, in the order of the posts. -ENOMEM. */
+/* Any thread: runs call(context) on the loop's thread, in the order of the posts. -ENOMEM. */
 int loop_post(struct loop *loop, void (*call)(void *context), void *context);
-/* After loop_run(), once no other thread posts any more: runs what was posted, and what that posts.
- */
+/* After loop_run(), when no other thread posts any more: runs all posted calls, and those that they
+ * post. */
 void loop_finish_posts(struct loop *loop);
 
 enum {
     LOOP_READ = 1 << 0,
     LOOP_WRITE = 1 << 1,
 };
-/* Calls back whenever the descriptor is ready for one of `events` (level triggered). The descriptor
- * stays the caller's. */
+/* Calls back whenever the descriptor is ready for one of `events` (level-triggered). The caller
+ * keeps the descriptor. */
 int loop_io_new(struct loop *loop, int fd, unsigned events,
                 void (*ready)(void *context, unsigned events), void *context,
                 struct loop_io **ret_io);
-int loop_io_set(struct loop_io *io, unsigned events); /* 0: none for now */
+int loop_io_set(struct loop_io *io, unsigned events); /* 0: suspends it */
 struct loop_io *loop_io_free(struct loop_io *io);     /* allowed from within its own callback */
 
 int loop_timer_new(struct loop *loop, void (*expired)(void *context), void *context,
                    struct loop_timer **ret_timer);
-/* Once after delay_ns, then every interval_ns (0: only once). Setting again replaces. */
+/* Expires after delay_ns, then every interval_ns (0: only once). Replaces an earlier setting. */
 int loop_timer_set(struct loop_timer *timer, uint64_t delay_ns, uint64_t interval_ns);
 void loop_timer_stop(struct loop_timer *timer);
 struct loop_timer *loop_timer_free(struct loop_timer *timer);
@@ -81,37 +80,37 @@ struct stream;
 struct tls; /* tls.h */
 
 struct stream_events {
-    void (*ready)(void *context); /* connected, and TLS is up */
-    /* A whole frame; the payload is valid during the call. */
+    void (*ready)(void *context); /* connected; the TLS handshake is complete */
+    /* A complete frame. The payload is valid during the call. */
     void (*frame)(void *context, uint32_t tag, const void *payload, size_t bytes);
-    /* It is over (end, error, protocol error: text says what); no further call. The stream is still
-     * to be freed. */
+    /* The stream has ended (end of file, error or protocol error, which text describes). The last
+     * call; the owner must still free the stream. */
     void (*closed)(void *context, int error, const char *text);
     void *context;
 };
 
-/* Bytes not yet taken by the kernel: one frame of any length, and some. */
+/* Limit of the bytes not yet accepted by the kernel: one frame of any length, and some more. */
 enum { STREAM_QUEUE_MAX_BYTES = FRAME_PAYLOAD_MAX + (16 << 20) };
 
-/* tls NULL: plain. Connecting is asynchronous: ready() or closed() comes later. */
+/* tls NULL: unencrypted. Connecting is asynchronous: ready() or closed() is called later. */
 int stream_connect(struct loop *loop, struct tls *tls, const struct sockaddr *address,
                    socklen_t address_bytes, const struct stream_events *events,
                    struct stream **ret_stream);
-/* Takes fd over. */
+/* Takes ownership of fd. */
 int stream_accept(struct loop *loop, struct tls *tls, int fd, const struct stream_events *events,
                   struct stream **ret_stream);
-/* The longest payload that is taken from the other side; FRAME_INLINE_MAX until this is called. */
+/* Sets the longest payload that is accepted; FRAME_INLINE_MAX until then. */
 void stream_set_limit(struct stream *stream, size_t payload_bytes);
-/* Queues a frame; -ENOTCONN before ready() and after closed(); -ENOBUFS when the other side has not
- * read for long and the queue is full. */
+/* Queues a frame. -ENOTCONN before ready() and after closed(); -ENOBUFS: the queue is full, because
+ * the peer does not read. */
 int stream_send(struct stream *stream, uint32_t tag, const void *payload, size_t bytes);
-/* After ready(): the connection ends when what was sent has not arrived for so long. */
+/* After ready(): ends the connection if sent data is not acknowledged for this long. */
 void stream_set_send_timeout(struct stream *stream, uint64_t timeout_ns);
-/* What was queued and the kernel has not taken yet. */
+/* Number of bytes queued and not yet accepted by the kernel. */
 size_t stream_queued_bytes(const struct stream *stream);
-/* All that has arrived, also of frames that are not complete yet. */
+/* Number of bytes received, including those of incomplete frames. */
 uint64_t stream_received_bytes(const struct stream *stream);
-/* Where the other side is; -ENOTCONN. */
+/* Address of the peer; -ENOTCONN. */
 int stream_peer_address(const struct stream *stream, struct sockaddr_storage *ret_address,
                         socklen_t *ret_bytes);
 struct stream *stream_free(struct stream *stream); /* allowed from within its own callbacks */
@@ -119,26 +118,27 @@ struct stream *stream_free(struct stream *stream); /* allowed from within its ow
 /* ---- listening sockets ---- */
 
 struct listener;
-/* Listens on TCP; accepted(context, fd, peer address text) owns fd. */
+/* Listens on TCP. accepted(context, fd, peer's address as text) owns fd. */
 int listener_tcp(struct loop *loop, const struct sockaddr *address, socklen_t address_bytes,
                  void (*accepted)(void *context, int fd, const char *from), void *context,
                  struct listener **ret);
-/* On a listening descriptor that exists already (UNIX socket made by us, or socket activation). */
+/* Accepts on an existing listening descriptor: the daemon's UNIX socket, or socket activation. */
 int listener_fd(struct loop *loop, int fd,
                 void (*accepted)(void *context, int fd, const char *from), void *context,
                 struct listener **ret);
-/* Who connects while there are no descriptors left waits until there are. With this, it is handed to
- * refused() instead, with the error, which closes it before it returns: a descriptor is kept for
- * that. more() comes before: whether some could be given up. */
+/* Without descriptors, connections wait until there are some. With these callbacks, they are passed
+ * to refused() instead, with the error; it must close fd before it returns, because a single spare
+ * descriptor serves all of them. more() is called first, and returns whether it has freed some
+ * descriptors. */
 void listener_when_full(struct listener *listener, bool (*more)(void *context),
                         void (*refused)(void *context, int fd, int error));
 struct listener *listener_free(struct listener *listener); /* closes its descriptor */
 int listener_port(const struct listener *listener);        /* the TCP port in use */
 
-/* ---- HTTP, for metrics: GET only, few connections at a time, and each of them short ---- */
+/* ---- HTTP, for metrics: GET only, few and short connections ---- */
 
 struct http;
-/* answer() returns a text from malloc (or NULL: 404) and its content type. */
+/* answer() returns a text from malloc() (NULL: 404) and its content type. */
 int http_new(struct loop *loop, const char *address, uint16_t port,
              char *(*answer)(void *context, const char *path, const char **ret_type), void *context,
              struct http **ret);

@@ -1,7 +1,6 @@
 /*
- * Just enough HTTP/1.1 for a scraper: one GET per connection, bounded in size, time and number.
- * Nothing here is worth the surface of a full HTTP server inside a daemon that owns everybody's
- * memory.
+ * A minimal HTTP/1.1 responder for scrapers: one GET per connection, limited in size, time and
+ * number. A full HTTP server would needlessly increase the attack surface of the daemon.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -76,7 +75,7 @@ static void respond_error(struct connection *connection, const char *status)
     respond(connection, status, "text/plain; charset=utf-8", body);
 }
 
-/* "GET /path?query HTTP/1.1": the path, or the status that says what is wrong. */
+/* Parses "GET /path?query HTTP/1.1": NULL and the path, or the status of the error response. */
 static const char *parse_request(const char *line, char ret_path[static PATH_MAX_BYTES])
 {
     const char *at = line;
@@ -131,13 +130,13 @@ static void on_written(struct bufferevent *bev, void *context)
         connection_free(connection);
 }
 
-/* The end, an error, or too slow. */
+/* End of file, an error, or a time-out. */
 static void on_event(struct bufferevent *bev, short what, void *context)
 {
     connection_free(context);
 }
 
-/* Whoever dawdles makes room for the next. */
+/* Makes room for a new connection. */
 static void drop_oldest(struct http *http)
 {
     struct connection *connection = http->connections;

@@ -22,22 +22,22 @@ struct loop {
     struct post *first, **last; /* under the mutex */
 
     /* the loop's thread only */
-    struct post *taken, **last_taken; /* from there, in their order */
+    struct post *taken, **last_taken; /* taken from `first`, in order */
     struct loop_job *jobs, **last_job;
     uint64_t slice_end_ns;
 
     /* written by the loop's thread, read by all */
-    _Atomic uint64_t turn_since_ns; /* 0: it waits for events */
+    _Atomic uint64_t turn_since_ns; /* 0: waits for events */
     _Atomic uint64_t longest_ns;
     _Atomic uint64_t slices;
 };
 
 struct event_base *loop_base(struct loop *loop);
-/* Every callback of libevent begins with this: a turn has begun, unless one is under way. */
+/* Must be called first in every callback of libevent: begins a turn, unless one has begun. */
 void loop_awake(struct loop *loop);
-/* All that was ready has been called: it waits for events from now on. */
+/* Ends the turn: all ready events were processed. */
 void loop_turn_over(struct loop *loop);
-/* For a slice each; what is left comes in the next turn. */
+/* Run for one slice each, and continue in the next turn. */
 void loop_run_posts(struct loop *loop);
 void loop_run_jobs(struct loop *loop);
 void loop_drop_posts(struct loop *loop);

@@ -27,7 +27,7 @@ struct listener {
     int spare_fd;
     void (*accepted)(void *context, int fd, const char *from);
     bool (*more)(void *context);
-    void (*refused)(void *context, int fd, int error); /* NULL: let them wait */
+    void (*refused)(void *context, int fd, int error); /* NULL: connections wait */
     void *context;
 };
 
@@ -59,7 +59,7 @@ static void on_accept(struct evconnlistener *connections, int fd, struct sockadd
     listener->accepted(listener->context, fd, from);
 }
 
-/* Out of descriptors, most likely: the connection waits on, and we must not spin on it. */
+/* Most likely out of descriptors: pauses, as the pending connection would wake the loop again. */
 static void on_error(struct evconnlistener *connections, void *context)
 {
     struct listener *listener = context;
@@ -81,15 +81,15 @@ static int take_spare(void)
     return open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* Whoever waits, as long as there is still no descriptor but the spare one. They have had the pause
- * to say who they are. */
+/* Refuses all pending connections as long as there is no descriptor except the spare one. The pause
+ * has given clients the time to send their first request. */
 static void refuse_all(struct listener *listener)
 {
     const int fd = evconnlistener_get_fd(listener->connections);
     for (int i = 0; i < BACKLOG && listener->spare_fd >= 0; i++) {
         struct pollfd one = {.fd = fd, .events = POLLIN};
         int free_fd = take_spare();
-        if (free_fd >= 0) { /* there are some again */
+        if (free_fd >= 0) { /* descriptors are available again */
             close(free_fd);
             return;
         }

@@ -1,9 +1,9 @@
 /*
- * Streams of frames. A stream waits for its connection by itself, then gives the descriptor to a
+ * Streams of frames. A stream first waits until it is connected, then passes its descriptor to a
  * bufferevent.
  *
- * Callbacks may free the stream: `calls` counts the callbacks under way, and the last one out frees
- * what was freed meanwhile.
+ * Callbacks may free the stream: `calls` counts active callbacks, and the last one destroys a
+ * stream that was freed.
  */
 #include <errno.h>
 #include <event2/buffer.h>
@@ -22,7 +22,7 @@
 #include "daemon/base/tls.h"
 #include "proto/frame.h"
 
-enum { READ_MAX = 256 << 10 }; /* at a time */
+enum { READ_MAX = 256 << 10 }; /* bytes per read or write */
 
 struct stream {
     struct loop *loop;
@@ -32,7 +32,7 @@ struct stream {
     struct event *start; /* waits until connected */
     struct bufferevent *bev;
     size_t limit;         /* of a payload */
-    uint64_t taken_bytes; /* in frames that were handed on */
+    uint64_t taken_bytes; /* of frames passed to events.frame() */
     bool ready;
     bool over; /* closed() was called */
     bool freed;
@@ -73,8 +73,8 @@ static void leave(struct stream *stream)
         destroy(stream);
 }
 
-/* Ends it, once. What is queued is still sent until the stream is freed, so that the other side
- * learns why. */
+/* Ends the stream, once. Queued frames are still sent until it is freed, so that the peer learns
+ * the reason. */
 static void end(struct stream *stream, int error, const char *text)
 {
     if (stream->over || stream->freed)
@@ -88,7 +88,7 @@ static void end(struct stream *stream, int error, const char *text)
 
 /* ---- frames ---- */
 
-/* What came instead of a frame. */
+/* Ends the stream because of an invalid header, and describes the likely cause. */
 static int refuse_header(struct stream *stream, const struct frame_header *header, int error,
                          const char *why)
 {
@@ -102,16 +102,15 @@ static int refuse_header(struct stream *stream, const struct frame_header *heade
             "run the same release of tcad",
             header->version, PROTO_VERSION, header->version < PROTO_VERSION ? "it" : "this one");
     else if (!stream->tls && bytes[0] == 0x16 && bytes[1] == 0x03) /* a TLS record */
-        snprintf(
-            text, sizeof text,
-            "it speaks TLS, this daemon is set to plain: compare control.security of both nodes");
+        snprintf(text, sizeof text,
+                 "it uses TLS, this daemon does not: compare control.security of both nodes");
     else
         snprintf(text, sizeof text, "%s", why);
     end(stream, error, text);
     return error;
 }
 
-/* Takes one frame off the input: 1, 0 when none is complete, negative when the stream has ended. */
+/* Takes a frame from the input. 1: taken; 0: none is complete; negative: the stream has ended. */
 static int take_frame(struct stream *stream, struct evbuffer *input)
 {
     struct frame_header header;
@@ -123,10 +122,10 @@ static int take_frame(struct stream *stream, struct evbuffer *input)
     const char *why;
     int r = frame_header_check(&header, &why);
     if (r == 0 && header.flags & FRAME_IN_MEMFD) {
-        why = "a frame with descriptors on a stream";
+        why = "it sent a frame with descriptors on a TCP connection";
         r = -EPROTO;
     } else if (r == 0 && header.length_bytes > stream->limit) {
-        why = "a frame longer than 64 KiB before the greeting";
+        why = "it sent a frame of more than 64 KiB before its greeting";
         r = -EMSGSIZE;
     }
     if (r < 0)
@@ -145,7 +144,7 @@ static int take_frame(struct stream *stream, struct evbuffer *input)
     stream->taken_bytes += bytes;
     stream->events.frame(stream->events.context, header.tag, frame + sizeof header,
                          header.length_bytes);
-    evbuffer_drain(input, bytes); /* the buffer lives until leave() */
+    evbuffer_drain(input, bytes); /* even if freed, the stream exists until leave() */
     return 1;
 }
 
@@ -203,7 +202,7 @@ int stream_send(struct stream *stream, uint32_t tag, const void *payload, size_t
         return -ENOBUFS;
 
     frame_header_fill(&header, tag, (uint32_t)bytes);
-    /* Room for both first: half a frame in the queue would be the end of the connection. */
+    /* Reserves room for both, as a partial frame would corrupt the stream. */
     if (evbuffer_expand(output, sizeof header + bytes) < 0 ||
         evbuffer_add(output, &header, sizeof header) < 0 ||
         evbuffer_add(output, payload, bytes) < 0)
@@ -249,7 +248,7 @@ static void on_event(struct bufferevent *bev, short what, void *context)
         if (tls_proven(bufferevent_openssl_get_ssl(bev)))
             become_ready(stream);
         else
-            end(stream, -EACCES, "it has not proven that it has the cluster key");
+            end(stream, -EACCES, "it did not authenticate with the cluster key");
     } else if (what & BEV_EVENT_EOF)
         end(stream, -ECONNRESET,
             stream->ready ? "it closed the connection"
@@ -265,14 +264,14 @@ static int make_bufferevent(struct stream *stream)
         struct ssl_st *session = tls_session_new(stream->tls, stream->accepting);
         if (!session)
             return -ENOMEM;
-        /* Takes the session over, also when it fails. */
+        /* takes ownership of the session, even if it fails */
         stream->bev = bufferevent_openssl_socket_new(loop_base(stream->loop), stream->fd, session,
                                                      stream->accepting ? BUFFEREVENT_SSL_ACCEPTING
                                                                        : BUFFEREVENT_SSL_CONNECTING,
                                                      BEV_OPT_CLOSE_ON_FREE);
         if (stream->bev)
             bufferevent_openssl_set_allow_dirty_shutdown(
-                stream->bev, 1); /* frames have lengths: none can be cut short */
+                stream->bev, 1); /* safe: frames have lengths, so truncation is detected */
     } else {
         stream->bev =
             bufferevent_socket_new(loop_base(stream->loop), stream->fd, BEV_OPT_CLOSE_ON_FREE);
@@ -286,7 +285,7 @@ static int make_bufferevent(struct stream *stream)
     return 0;
 }
 
-/* The connection stands, or not. */
+/* The connection is established, or has failed. */
 static void on_start(int fd, short what, void *context)
 {
     struct stream *stream = context;
@@ -299,7 +298,7 @@ static void on_start(int fd, short what, void *context)
     if (error) {
         end(stream, -error, strerrordesc_np(error));
     } else {
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* not worth failing for */
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* best effort */
         if (make_bufferevent(stream) < 0)
             end(stream, -ENOMEM, "out of memory for a connection");
         else if (!stream->tls)
@@ -308,7 +307,7 @@ static void on_start(int fd, short what, void *context)
     leave(stream);
 }
 
-/* Takes fd over when it succeeds. */
+/* Takes ownership of fd on success only. */
 static int stream_new(struct loop *loop, struct tls *tls, bool accepting, int fd,
                       const struct stream_events *events, struct stream **ret_stream)
 {

@@ -1,7 +1,7 @@
 /*
- * A turn of the loop: everything that is ready is called once. What was posted, and jobs, get a
- * slice of it each and go on in the next turn, so that who else is ready waits for milliseconds
- * only, however much there is to do.
+ * A turn of the loop processes every ready event once. Posted calls and jobs get one slice each and
+ * continue in the next turn, so that other events wait only milliseconds, however much there is to
+ * do.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static uint64_t load(const _Atomic uint64_t *value)
     return atomic_load_explicit(value, memory_order_relaxed);
 }
 
-/* One writer. */
+/* Only the loop's thread writes. */
 static void store(_Atomic uint64_t *value, uint64_t to)
 {
     atomic_store_explicit(value, to, memory_order_relaxed);
@@ -74,10 +74,10 @@ uint64_t loop_slices(const struct loop *loop)
     return load(&loop->slices);
 }
 
-/* Comes back here in the next turn. */
+/* Makes posted() run in the next turn. */
 static void wake(struct loop *loop)
 {
-    eventfd_write(loop->posted_fd, 1); /* cannot fail: it is read before it is near its limit */
+    eventfd_write(loop->posted_fd, 1); /* cannot fail: it is reset long before it overflows */
 }
 
 /* ---- posts ---- */
@@ -108,7 +108,7 @@ static struct post *next_post(struct loop *loop)
 void loop_run_posts(struct loop *loop)
 {
     struct post *post = NULL;
-    take_posts(loop); /* what these calls post in turn comes in the next one */
+    take_posts(loop); /* calls posted by these run in the next turn */
     begin_slice(loop);
     while (!loop_slice_over(loop) && (post = next_post(loop))) {
         post->call(post->context);
@@ -171,7 +171,7 @@ static void queue(struct loop *loop, struct loop_job *job)
 static void step(struct loop *loop, struct loop_job *job)
 {
     store(&loop->slices, load(&loop->slices) + 1);
-    if (job->step(job->context)) /* else it may be gone */
+    if (job->step(job->context)) /* else the job may have been freed */
         queue(loop, job);
 }
 
@@ -185,8 +185,8 @@ void loop_job_begin(struct loop *loop, struct loop_job *job, bool (*step_of)(voi
         step(loop, job);
 }
 
-/* All of them in turn, for one slice together: the first goes behind the others when it has had
- * its own. */
+/* Runs the jobs round robin for one slice in total. A job that uses the whole slice is queued
+ * behind the others. */
 void loop_run_jobs(struct loop *loop)
 {
     begin_slice(loop);

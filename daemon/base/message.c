@@ -5,11 +5,11 @@
 #include "proto/status.h"
 
 enum {
-    BYTES_MIN = 16 << 20, /* what any message may grow to in memory, and */
-    FACTOR = 4,           /* that many times its length on top */
+    BYTES_MIN = 16 << 20, /* memory for any message, */
+    FACTOR = 4,           /* and for each of its bytes */
 };
 
-/* What a message may take in memory: a short frame can hold millions of empty parts. */
+/* Limits the memory of a message: a short frame can contain millions of empty parts. */
 static void *limited_alloc(void *context, size_t bytes)
 {
     size_t *left = context;

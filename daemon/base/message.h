@@ -1,13 +1,13 @@
-/* Messages: those from outside are unpacked within limits; the one that everybody may have to send. */
+/* Unpacks messages within limits, and makes failure messages. */
 #pragma once
 
 #include <stddef.h>
 
 #include "proto/tca.pb-c.h"
 
-/* NULL: none, or one that would take more memory than its length can justify. Freed by
+/* NULL: invalid, or its memory is out of proportion to its length. Freed by
  * tca__message__free_unpacked(message, NULL). */
 Tca__Message *message_unpack(const void *payload, size_t bytes);
 
-/* Makes a message that says failure; it points to `failure` and `text`. */
+/* Makes a Failure message, which points to `failure` and `text`. */
 void message_failure(Tca__Message *message, Tca__Failure *failure, int error, char *text);

@@ -23,9 +23,8 @@ int notify_listen_fd(void)
             continue;
         }
         log_warning(NULL,
-                    "descriptor %d of socket activation is not used and closed: one listening UNIX "
-                    "socket is "
-                    "expected, ListenSequentialPacket= in the socket unit",
+                    "descriptor %d of socket activation is closed: only one listening UNIX socket "
+                    "is expected, ListenSequentialPacket= in the socket unit",
                     fd);
         close(fd);
     }
@@ -67,8 +66,7 @@ void notify_watchdog(void)
 
 bool notify_stderr_is_journal(void)
 {
-    const char *stream =
-        getenv("JOURNAL_STREAM"); /* "device:inode" of the stream that systemd gave us */
+    const char *stream = getenv("JOURNAL_STREAM"); /* "device:inode" of the stream from systemd */
     unsigned long long device, inode;
     struct stat st;
 

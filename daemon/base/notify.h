@@ -1,23 +1,23 @@
-/* What systemd is told, and what it hands over. The only room that knows libsystemd; all of it does
- * nothing without systemd. */
+/* Communication with systemd, and the only user of libsystemd. Without systemd the functions have
+ * no effect. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The SOCK_SEQPACKET listening socket of socket activation, or -1: none was passed. Other
- * descriptors are closed with a warning. */
+/* The SOCK_SEQPACKET listening socket passed by socket activation, or -1. Closes other passed
+ * descriptors with a warning. */
 int notify_listen_fd(void);
-/* status: for people; NULL leaves what it was. */
+/* status: shown by systemctl; NULL: unchanged. */
 void notify_ready(const char *status);
 void notify_reloading(void);
 void notify_stopping(void);
-/* How often to call notify_watchdog() (half of what the watchdog allows; 0: never). */
+/* Interval for notify_watchdog(), half of the watchdog's limit; 0: no watchdog. */
 uint64_t notify_watchdog_ns(void);
 void notify_watchdog(void);
 
-/* For log.c. True when what we write to stderr ends up in the journal anyway, so that we had better
- * write there ourselves. */
+/* For log.c: whether stderr is connected to the journal, so that it is better to use the journal
+ * directly. */
 bool notify_stderr_is_journal(void);
-/* level: of syslog. fields: "A=1 B=2", NULL for none. Any thread. 0 or negative errno. */
+/* level: as in syslog. fields: "A=1 B=2", NULL for none. Any thread. 0 or a negative errno. */
 int notify_journal(int level, const char *fields, const char *text);

@@ -16,7 +16,7 @@
 #include "proto/thread.h"
 #include "proto/wait.h"
 
-enum { BURST_MAX = 64 }; /* datagrams that are read before it looks what is to be sent */
+enum { BURST_MAX = 64 }; /* datagrams read before due heartbeats are sent */
 
 struct pulse {
     struct pulse *next;
@@ -24,7 +24,7 @@ struct pulse {
     uint32_t node;
     uint64_t key_in[2], key_out[2];
     uint64_t interval_ns, due_ns;
-    uint64_t sequence; /* of the last that came */
+    uint64_t sequence; /* of the last heartbeat received */
     struct sockaddr_storage address;
     socklen_t address_bytes; /* 0: not known yet */
     _Atomic uint64_t heard_ns;
@@ -38,7 +38,7 @@ struct pulses {
     pthread_t thread;
     bool running;
     _Atomic bool stop;
-    pthread_mutex_t mutex; /* of what follows; held for as long as a list takes */
+    pthread_mutex_t mutex; /* protects the list; held only while it is traversed or changed */
     struct pulse *first;
 };
 
@@ -59,7 +59,7 @@ static void take(struct pulses *pulses, const uint8_t *bytes, size_t count,
     pulse->sequence = heartbeat.sequence;
     atomic_store_explicit(&pulse->heard_ns, clock_now_ns(), memory_order_relaxed);
     if (pulse->address_bytes == 0)
-        pulse->due_ns = 0; /* it waits for ours */
+        pulse->due_ns = 0; /* reply at once: the peer waits for it */
     memcpy(&pulse->address, from, from_bytes);
     pulse->address_bytes = from_bytes;
 }
@@ -67,13 +67,13 @@ static void take(struct pulses *pulses, const uint8_t *bytes, size_t count,
 static void receive(struct pulses *pulses)
 {
     for (int i = 0; i < BURST_MAX; i++) {
-        uint8_t bytes[HEARTBEAT_BYTES + 1]; /* one too long shows */
+        uint8_t bytes[HEARTBEAT_BYTES + 1]; /* + 1: detects longer datagrams */
         struct sockaddr_storage from;
         socklen_t from_bytes = sizeof from;
         ssize_t count =
             recvfrom(pulses->fd, bytes, sizeof bytes, 0, (struct sockaddr *)&from, &from_bytes);
         if (count < 0)
-            return; /* nothing there, or what was sent earlier met a closed port */
+            return; /* no datagram, or an earlier one of ours reached a closed port */
         take(pulses, bytes, (size_t)count, &from, from_bytes);
     }
 }
@@ -83,12 +83,12 @@ static void send_one(const struct pulses *pulses, struct pulse *pulse, uint64_t 
     uint8_t bytes[HEARTBEAT_BYTES];
     heartbeat_sign(&(struct heartbeat){pulses->node, pulse->node, now_ns}, pulse->key_out, bytes);
     pulse->due_ns = now_ns + pulse->interval_ns;
-    /* One that is lost is followed by the next. */
+    /* errors are ignored: the next heartbeat follows */
     (void)!sendto(pulses->fd, bytes, sizeof bytes, 0, (struct sockaddr *)&pulse->address,
                   pulse->address_bytes);
 }
 
-/* Sends what is due. Returns when to come back; UINT64_MAX: nobody is there. */
+/* Sends all due heartbeats. Returns when the next is due; UINT64_MAX: none. */
 static uint64_t send_due(const struct pulses *pulses)
 {
     const bool stuck = loop_busy_ns(pulses->loop) >= PULSE_STUCK_NS;

@@ -14,7 +14,7 @@ const char *remedy_of(int error)
     case -ENFILE:
         return "the system has no file descriptors left: raise fs.file-max, or end some processes";
     case -EFBIG:
-        return "tcad may not make files of that length: raise its LimitFSIZE= (ulimit -f)";
+        return "tcad may not create files of this size: raise its LimitFSIZE= (ulimit -f)";
     default:
         return NULL;
     }

@@ -1,7 +1,9 @@
-/* What to do about an error that a limit of the system causes, for people. */
+/* Remedies for errors caused by limits of the system. */
 #pragma once
 
-/* "tcad has no ...: raise ..." for negative errnos that say which limit it was; NULL for others. */
+/* "tcad has no ...: raise ..." for negative errnos that identify the limit; NULL for others.
+ * Static. */
 const char *remedy_of(int error);
-/* "Too many open files: tcad has no ...", or just what the errno means. */
+/* "Too many open files; tcad has no ...", or only the description of the errno. Valid until the
+ * next call in this thread. */
 const char *remedy_text(int error);

@@ -1,4 +1,4 @@
-/* Measured times in order, for a median or another share of them. */
+/* Sorts measured times, for a median or another quantile. */
 #pragma once
 
 #include <stddef.h>

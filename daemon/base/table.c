@@ -11,7 +11,7 @@ enum {
     BITS_MAX = 30,
 };
 
-/* Ids count up, or are hashes already: either way they spread over the buckets after this. */
+/* Distributes ids, which are counters or hashes, over the buckets. */
 static uint64_t spread(uint64_t value)
 {
     value = (value ^ value >> 33) * UINT64_C(0xff51afd7ed558ccd);
@@ -29,7 +29,7 @@ uint64_t table_text(const char *text)
     static uint64_t key[2];
     uint64_t hash[2];
     if (!key[0] && getrandom(key, sizeof key, 0) != sizeof key)
-        key[0] = 1; /* there is no early boot here in which it could fail */
+        key[0] = 1; /* not reached: getrandom() only fails during early boot */
     siphash_128(key, text, strlen(text), hash);
     return hash[0];
 }
@@ -46,7 +46,7 @@ void table_deinit(struct table *table)
     *table = (struct table){0};
 }
 
-/* Without memory it stays as it is, and is slower. */
+/* If out of memory, the table remains as it is and becomes slower. */
 static void grow(struct table *table)
 {
     const unsigned bits = table->buckets ? table->bits + 2 : BITS_MIN;

@@ -1,5 +1,5 @@
-/* Things found by a number, in constant time: a hash table that grows with what is in it. What is in
- * it has its entry inside itself, so that adding cannot fail. */
+/* A hash table that finds objects by a number. It grows with its contents. Entries are members of
+ * the objects, so that adding cannot fail. */
 #pragma once
 
 #include <stddef.h>
@@ -12,26 +12,26 @@ struct table_entry {
 };
 
 struct table {
-    struct table_entry **buckets; /* NULL: `first` is the only one */
+    struct table_entry **buckets; /* NULL: `first` is the only bucket */
     struct table_entry *first;
     unsigned bits; /* of the number of buckets */
     size_t count;
 };
 
-/* A table of zeroes is an empty one. Frees what the table has, not what was in it. */
+/* A zeroed table is empty. Frees the table's memory, not the objects. */
 void table_deinit(struct table *table);
 void table_add(struct table *table, struct table_entry *entry, uint64_t id, void *owner);
 void table_remove(struct table *table, struct table_entry *entry);
-/* The owner, or NULL. Of several of one id, any. */
+/* The owner with this id, or NULL; if there are several, any of them. */
 void *table_find(const struct table *table, uint64_t id);
-/* The first entry of this id, or NULL; and the next one of the same. */
+/* The first entry with this id, and the next one with the same id; NULL: none. */
 struct table_entry *table_first(const struct table *table, uint64_t id);
 struct table_entry *table_again(const struct table_entry *entry);
-/* Every owner; each() may remove and free the one that it is given, and no other. */
+/* Calls each() for every owner; it may remove and free that owner, but no other. */
 void table_each(const struct table *table, void (*each)(void *context, void *owner), void *context);
 
-/* A number for several together. */
+/* Combines two numbers into an id. */
 uint64_t table_mix(uint64_t a, uint64_t b);
-/* One for a text, different in each process: whoever chooses the texts cannot make them meet. From
- * the loop's thread. */
+/* Hashes a text, with a key per process, so that nobody can choose texts that collide. Loop's
+ * thread only. */
 uint64_t table_text(const char *text);

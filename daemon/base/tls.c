@@ -20,7 +20,7 @@ enum {
 };
 
 static const char identity[] = "tcad";
-/* What the key is turned into serves this one purpose and no other. */
+/* Binds the derived key to this purpose. */
 static const char label[] = "tcad cluster key, TLS 1.3 external PSK, version 1";
 static const unsigned char cipher_id[] = {0x13, 0x01}; /* TLS_AES_128_GCM_SHA256 */
 
@@ -31,7 +31,7 @@ struct tls {
 
 /* ---- the key ---- */
 
-/* White space at the ends does not count: an editor may add a line end. */
+/* Ignores white space at both ends: an editor may add a newline. */
 static void trim(const unsigned char **key, size_t *bytes)
 {
     while (*bytes > 0 && isspace((*key)[*bytes - 1]))
@@ -61,7 +61,7 @@ static int derive(const unsigned char *key, size_t bytes, const char *path,
     return 0;
 }
 
-/* Reads it whole: a prefix of a long file would be another key. */
+/* Reads the whole file: a prefix would be a different key. */
 static int read_content(int fd, unsigned char *ret_content, size_t room, size_t *ret_bytes)
 {
     size_t bytes = 0;
@@ -82,7 +82,7 @@ static int read_content(int fd, unsigned char *ret_content, size_t room, size_t 
 static int read_key(const char *path, unsigned char ret_psk[static PSK_BYTES], char *text,
                     size_t text_bytes)
 {
-    unsigned char content[KEY_MAX_BYTES + 128]; /* white space does not count */
+    unsigned char content[KEY_MAX_BYTES + 128]; /* with room for white space */
     char why[160];
     size_t bytes = 0;
 
@@ -121,23 +121,22 @@ static SSL_SESSION *psk_session(SSL *ssl)
     return NULL;
 }
 
-/* As the side that connects. */
+/* Callback of the connecting side. */
 static int use_psk(SSL *ssl, const EVP_MD *digest, const unsigned char **ret_id,
                    size_t *ret_id_bytes, SSL_SESSION **ret_session)
 {
     *ret_session = psk_session(ssl);
     *ret_id = (const unsigned char *)identity;
     *ret_id_bytes = sizeof identity - 1;
-    return *ret_session !=
-           NULL; /* only one cipher suite is offered: the digest is always the right one */
+    return *ret_session != NULL; /* there is one cipher suite, so its digest always matches */
 }
 
-/* As the side that accepts. */
+/* Callback of the accepting side. */
 static int find_psk(SSL *ssl, const unsigned char *id, size_t id_bytes, SSL_SESSION **ret_session)
 {
     *ret_session = NULL;
     if (id_bytes != sizeof identity - 1 || memcmp(id, identity, id_bytes) != 0)
-        return 1; /* goes on without: there is no certificate, so it fails with a proper alert */
+        return 1; /* continues without a key and fails with an alert, as there is no certificate */
     *ret_session = psk_session(ssl);
     return *ret_session != NULL;
 }
@@ -154,7 +153,7 @@ static int configure(SSL_CTX *context)
     SSL_CTX_set_options(context,
                         SSL_OP_NO_TICKET | SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_NO_RENEGOTIATION);
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
-    /* No certificate is ever trusted: without the key there is no way in, whoever asks. */
+    /* No certificate is trusted: only the key authenticates. */
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     SSL_CTX_set_psk_use_session_callback(context, use_psk);
     SSL_CTX_set_psk_find_session_callback(context, find_psk);
@@ -204,8 +203,8 @@ struct ssl_st *tls_session_new(struct tls *tls, bool accept)
 
 bool tls_proven(const struct ssl_st *session)
 {
-    return SSL_session_reused(session); /* so OpenSSL calls a handshake on a pre-shared key; there
-                                           are no other sessions */
+    return SSL_session_reused(session); /* true for handshakes with a pre-shared key; session
+                                           resumption is disabled */
 }
 
 int tls_explain(unsigned long error, const char **ret_text)
@@ -226,7 +225,7 @@ int tls_explain(unsigned long error, const char **ret_text)
     case SSL_R_HTTPS_PROXY_REQUEST:
     case SSL_R_BAD_RECORD_TYPE:
     case SSL_R_RECORD_LENGTH_MISMATCH:
-        *ret_text = "it does not speak TLS: compare control.security of both nodes";
+        *ret_text = "it does not use TLS: compare control.security of both nodes";
         return -EPROTO;
     case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:
     case SSL_R_NO_SHARED_CIPHER:
@@ -234,7 +233,7 @@ int tls_explain(unsigned long error, const char **ret_text)
     case SSL_R_CERTIFICATE_VERIFY_FAILED:
     case SSL_R_UNSUPPORTED_PROTOCOL:
     case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
-        *ret_text = "it speaks TLS, but not with a cluster key as tcad does";
+        *ret_text = "it uses TLS without a cluster key, unlike tcad";
         return -EACCES;
     default:
         *ret_text = ERR_reason_error_string(error);

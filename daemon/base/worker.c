@@ -24,7 +24,7 @@ struct worker {
     pthread_cond_t wake;
     struct job *first, **last; /* under the mutex */
     bool stop;
-    uint64_t under_way; /* the loop's thread: submitted, and not done */
+    uint64_t under_way; /* loop's thread only: submitted and not complete */
 };
 
 static void job_done(void *context)
@@ -52,7 +52,7 @@ static void *worker_main(void *argument)
         pthread_mutex_unlock(&worker->mutex);
         job->work(job->context);
         while (loop_post(worker->loop, job_done, job) < 0)
-            sched_yield(); /* out of memory for a few bytes: somebody waits for this answer */
+            sched_yield(); /* out of memory: retries, as done() must be called */
         pthread_mutex_lock(&worker->mutex);
     }
     pthread_mutex_unlock(&worker->mutex);
@@ -87,7 +87,7 @@ struct worker *worker_free(struct worker *worker)
     pthread_cond_signal(&worker->wake);
     pthread_mutex_unlock(&worker->mutex);
     pthread_join(worker->thread, NULL);
-    loop_finish_posts(worker->loop); /* job_done() counts here */
+    loop_finish_posts(worker->loop); /* includes job_done() */
     while (worker->first) {
         struct job *job = worker->first;
         worker->first = job->next;
