@@ -41,8 +41,8 @@ int cluster_load(const char *path, struct cluster **ret_cluster, struct config_e
 /* The same for text in memory; file: its name in errors. */
 int cluster_parse(const char *file, const char *text, size_t bytes, struct cluster **ret_cluster,
                   struct config_errors *errors);
-/* A cluster of one node, with the node's name. address "": no other daemon can connect (then port is
- * 0). 0 or -ENOMEM. */
+/* A cluster of one node, with the node's name. address "": no other daemon can connect (then port
+ * is 0). 0 or -ENOMEM. */
 int cluster_single(uint32_t id, const char *name, const char *address, uint16_t port,
                    struct cluster **ret_cluster);
 struct cluster *cluster_free(struct cluster *cluster);

@@ -49,7 +49,8 @@ static int expand_ids(struct parser *p, const char *value, struct hostlist *ret_
     return expand(p, "id", text, ret_list);
 }
 
-/* Brackets around an IPv6 address do not delimit a range: hides them from the expansion as < and >. */
+/* Brackets around an IPv6 address do not delimit a range: hides them from the expansion as < and
+ * >. */
 static void hide_ip6_brackets(char *text)
 {
     for (char *open = text; *open; open++) {

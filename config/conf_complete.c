@@ -210,7 +210,8 @@ static bool is_wildcard(const char *host)
     return strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
 }
 
-/* Never all interfaces, which control.listen may name, unless the file says so for libfabric, too. */
+/* Never all interfaces, which control.listen may name, unless the file says so for libfabric,
+ * too. */
 static int default_ofi_address(struct completion *c)
 {
     const char *host = c->conf->control.listen.host;

@@ -108,8 +108,8 @@ struct tcad_conf {
  * Loads and checks everything: the file, then the overrides ("section.key=value"; NULL at the end,
  * the list may be NULL), then defaults.
  *
- * path NULL: tcad.conf in $CONFIGURATION_DIRECTORY (set by systemd), else in /etc/tcad (system, with
- * any installation prefix: systemd looks nowhere else) or ~/.config/tcad; it need not exist.
+ * path NULL: tcad.conf in $CONFIGURATION_DIRECTORY (set by systemd), else in /etc/tcad (system,
+ * with any installation prefix: systemd looks nowhere else) or ~/.config/tcad; it need not exist.
  * system: use the defaults of the system's daemon instead of a user's own.
  *
  * 0, -ENOMEM, or -EINVAL with all errors in errors. Reads the environment (HOME, XDG_*,
@@ -119,11 +119,12 @@ int tcad_conf_load(const char *path, bool system, const char *const *overrides,
                    struct tcad_conf **ret_conf, struct config_errors *errors);
 struct tcad_conf *tcad_conf_free(struct tcad_conf *conf);
 
-/* The name of the file that tcad_conf_load(NULL, ...) reads, from malloc; NULL: out of memory, or no
- * home directory. */
+/* The name of the file that tcad_conf_load(NULL, ...) reads, from malloc; NULL: out of memory, or
+ * no home directory. */
 char *tcad_conf_default_path(bool system);
 
-/* The message of a successful check, with the name of the file, from malloc; NULL: out of memory. */
+/* The message of a successful check, with the name of the file, from malloc; NULL: out of
+ * memory. */
 char *tcad_conf_good(const struct tcad_conf *conf, bool system);
 
 /* Writes the configuration as a commented file that can be loaded again. */

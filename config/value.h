@@ -1,5 +1,5 @@
-/* Parsing, writing and comparing values of every type in the table of keys. A field is the member of
- * struct tcad_conf that holds the value. */
+/* Parsing, writing and comparing values of every type in the table of keys. A field is the member
+ * of struct tcad_conf that holds the value. */
 #pragma once
 
 #include <assert.h>

@@ -39,7 +39,7 @@ static int try_in(const char *directory, size_t bytes, const char *below, const 
 
 int find_program(const char *name, char ret_path[static PATH_MAX])
 {
-    /* In the build tree this is build/tools/, the daemon build/daemon/tcad, and so on. */
+    /* As built (build/tools/, build/daemon/) and as installed. */
     static const char *const beside[] = {"",         "../daemon/",  "../drivers/peach2/board/",
                                          "../sbin/", "../libexec/", "../libexec/tcad/"};
     char own[PATH_MAX];

@@ -1,10 +1,9 @@
-/* Where a program that belongs to us is: beside this one, as built or as installed, else in PATH.
- */
+/* Finds a program of this project: near this program, as built or as installed, else in PATH. */
 #pragma once
 
 #include <limits.h>
 
-/* "tcad" or "tca-peach2". 0, or -ENOENT. */
+/* name: such as "tcad". 0, or -ENOENT. */
 int find_program(const char *name, char ret_path[static PATH_MAX]);
-/* The directory of this program's own binary: 0 or negative errno. */
+/* The directory of this program's binary. 0 or negative errno. */
 int find_own_directory(char ret_path[static PATH_MAX]);

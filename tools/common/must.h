@@ -1,5 +1,5 @@
-/* For programs that a person has started: without memory there is nothing left to do but say so. */
+/* Handles out-of-memory errors in interactive programs: prints an error and exits. */
 #pragma once
 
-/* The pointer, or the end of the program when it is NULL. */
+/* Returns the pointer; exits with status 1 if it is NULL. */
 void *must(void *pointer);

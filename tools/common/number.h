@@ -1,8 +1,8 @@
-/* Numbers of the command line. */
+/* Numbers on the command line. */
 #pragma once
 
 #include <stdbool.h>
 
-/* False: it is none from least to most, and that was said. */
+/* False: not a number from least to most; prints an error that names the option. */
 bool number_parse(const char *option, const char *text, unsigned least, unsigned most,
                   unsigned *ret_number);

@@ -15,7 +15,7 @@
 
 enum { REACH_MS = 60000, CABLES_MAX = 3 };
 
-/* A sub-cluster: nodes one after the other, and how its boards are cabled. */
+/* A sub-cluster: consecutive nodes, and the number of rings that cable their boards. */
 struct fabric {
     unsigned first, nodes, rings;
 };
@@ -44,13 +44,13 @@ int boards_check(unsigned nodes, unsigned subclusters, unsigned rings)
         struct fabric fabric = fabric_of(nodes, subclusters, rings, i);
         if (fabric.nodes > BOARDS_MAX)
             return complain(EINVAL,
-                            "%u nodes in a sub-cluster: boards join at most %d; give fewer nodes, "
-                            "or more --subclusters",
+                            "%u nodes in a sub-cluster: boards support at most %d; use fewer "
+                            "nodes, or more --subclusters",
                             fabric.nodes, BOARDS_MAX);
         if (fabric.rings == 2 && fabric.nodes % 4 != 0)
             return complain(EINVAL,
-                            "%u nodes in a sub-cluster: two rings take 4, 8, 12 or 16; give "
-                            "--rings 1, or so many nodes",
+                            "%u nodes in a sub-cluster: two rings need 4, 8, 12 or 16; use one of "
+                            "these, or --rings 1",
                             fabric.nodes);
     }
     return 0;
@@ -68,7 +68,7 @@ struct path boards_shape(const struct cluster *cluster)
         else
             snprintf(one.text, sizeof(one.text), "ring of %u", fabric.nodes);
         size_t used = strlen(shape.text);
-        if (strcmp(one.text, before.text) != 0) /* neighbours that are alike are said once */
+        if (strcmp(one.text, before.text) != 0) /* lists equal neighbours once */
             snprintf(shape.text + used, sizeof(shape.text) - used, "%s%.40s", used ? ", " : "",
                      one.text);
         before = one;
@@ -78,8 +78,8 @@ struct path boards_shape(const struct cluster *cluster)
 
 /* ---- cables ---- */
 
-/* The node in a column of a sub-cluster's ring. Two rings are folded so that no cable is long: up
- * one side, down the other, and rungs join the nodes of a pair. */
+/* The node at a position of a sub-cluster's ring. Two rings are folded, which keeps all cables
+ * short: up one side and down the other, with rungs between the nodes of a pair. */
 static unsigned node_in_column(const struct fabric *fabric, unsigned ring, unsigned column)
 {
     unsigned columns = fabric->nodes / fabric->rings;
@@ -90,7 +90,7 @@ static unsigned node_in_column(const struct fabric *fabric, unsigned ring, unsig
     return fabric->first + 2 * pair + ring;
 }
 
-/* The cables that a node's board connects: E to its neighbour's W, and of a pair the first S to
+/* The cables specified at a node's board: E to its neighbour's W, and, at the first of a pair, S to
  * S. */
 static unsigned cables_of(const struct cluster *cluster, unsigned node,
                           char cables[CABLES_MAX][PATH_MAX])
@@ -149,7 +149,7 @@ static int wait_reachable(const struct cluster *cluster, unsigned node)
     for (int waited_ms = 0; !reachable(socket.text); waited_ms += 5) {
         struct process process = boards_process(cluster, node);
         if (process_state(&process) == PROCESS_GONE)
-            return complain(ECHILD, "tca-peach2 of node%u ended at its start: see %s", node,
+            return complain(ECHILD, "tca-peach2 of node%u ended while starting: see %s", node,
                             cluster_node_path(cluster->dir, node, "peach2.log").text);
         if (waited_ms >= REACH_MS)
             return complain(ETIMEDOUT, "the board of node%u cannot be reached at %s", node,
@@ -164,7 +164,7 @@ static int find_board_program(char ret_program[static PATH_MAX])
     if (find_program("tca-peach2", ret_program) == 0)
         return 0;
     return complain(ENOENT, "tca-peach2 is neither beside tca-cluster nor in PATH: install it, "
-                            "extend PATH, or give --no-boards");
+                            "extend PATH, or use --no-boards");
 }
 
 int boards_start_one(const struct cluster *cluster, unsigned node)

@@ -18,7 +18,7 @@ struct path cluster_path(const char *dir, const char *name)
 {
     struct path path;
 
-    /* cluster_directory() has left room for the names used here. */
+    /* cluster_directory() has reserved room for the names used here. */
     snprintf(path.text, sizeof(path.text), "%s/%s", dir, name);
     return path;
 }
@@ -36,7 +36,7 @@ int cluster_directory(const char *argument, char ret_dir[static PATH_MAX])
     const char *chosen = argument ? argument : getenv("TCA_CLUSTER_DIR");
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     char dir[PATH_MAX], cwd[PATH_MAX];
-    /* The longest name in a socket's address, which has a short limit. */
+    /* The longest name of a socket, because socket addresses have a short limit. */
     const size_t room =
         sizeof(((struct sockaddr_un *)0)->sun_path) - sizeof("/node1023/peach2.sock");
     int n;
@@ -55,18 +55,18 @@ int cluster_directory(const char *argument, char ret_dir[static PATH_MAX])
     if (n < 0 || (size_t)n > room)
         return complain(
             ENAMETOOLONG,
-            "the directory %.80s... has %d bytes; sockets in it allow %zu: give a shorter --dir",
+            "the directory %.80s... has %d bytes, but sockets in it allow %zu: use a shorter --dir",
             dir, n, room);
     for (const char *p = dir; *p; p++)
         if ((unsigned char)*p <= ' ' || *p == '#' || *p == 0x7f)
             return complain(
-                EINVAL, "the directory \"%s\" has blanks or a '#' in its name: give another --dir",
+                EINVAL, "the directory \"%s\" has blanks or a '#' in its name: use another --dir",
                 dir);
     memcpy(ret_dir, dir, (size_t)n + 1);
     return 0;
 }
 
-/* Ours alone: others could have made it in /tmp, to get at what we write. */
+/* The directory must be ours: in /tmp, another user could have made it to read what we write. */
 static int check_owner(const char *dir, int fd)
 {
     struct stat st;
@@ -74,10 +74,10 @@ static int check_owner(const char *dir, int fd)
     if (fstat(fd, &st) < 0)
         return complain(errno, "cannot examine %s: %s", dir, strerror(errno));
     if (st.st_uid != geteuid())
-        return complain(EACCES, "%s belongs to user %u, not to you: give another --dir", dir,
+        return complain(EACCES, "%s belongs to user %u, not to you: use another --dir", dir,
                         (unsigned)st.st_uid);
     if (st.st_mode & 022)
-        return complain(EACCES, "%s may be written by others: chmod go-w it, or give another --dir",
+        return complain(EACCES, "other users can write to %s: chmod go-w it, or use another --dir",
                         dir);
     return 0;
 }
@@ -91,7 +91,7 @@ int cluster_lock(const char *dir, bool create)
         int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
         if (fd < 0 && errno == ENOENT) {
             if (create)
-                continue; /* somebody's down removed it just now */
+                continue; /* another tca-cluster has removed it meanwhile */
             return -ENOENT;
         }
         if (fd < 0)
@@ -102,12 +102,12 @@ int cluster_lock(const char *dir, bool create)
             return r;
         }
         if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
-            say("waiting for another tca-cluster that works on %s", dir);
+            say("waiting for another tca-cluster that uses %s", dir);
             flock(fd, LOCK_EX);
         }
         if (fstat(fd, &locked) == 0 && stat(dir, &named) == 0 && locked.st_ino == named.st_ino)
             return fd;
-        close(fd); /* whoever had the lock removed it: look again */
+        close(fd); /* removed by the former owner of the lock: try again */
     }
 }
 
@@ -130,8 +130,8 @@ int cluster_load(const char *dir, struct cluster *ret_cluster)
     fclose(from);
     if (n != 8 || cluster.nodes < 1 || cluster.nodes > CLUSTER_NODES_LIMIT ||
         cluster.subclusters < 1 || cluster.subclusters > cluster.nodes || cluster.rings > 2)
-        return complain(EINVAL, "%s is damaged: end what runs there, then remove %s", path.text,
-                        dir);
+        return complain(EINVAL, "%s is damaged: end the processes of this cluster, then remove %s",
+                        path.text, dir);
     cluster.plain = strcmp(security, "plain") == 0;
     cluster.private_network = strcmp(network, "private") == 0;
     cluster.boards = boards > 0;
@@ -140,7 +140,7 @@ int cluster_load(const char *dir, struct cluster *ret_cluster)
     return 0;
 }
 
-/* Whoever reads it without the lock finds the whole of it, or none. */
+/* Replaces the file atomically, for readers without the lock. */
 int cluster_save(const struct cluster *cluster)
 {
     struct path path = cluster_path(cluster->dir, "state");
@@ -193,7 +193,7 @@ static bool is_ours(const char *name)
         if (strcmp(name, names[i]) == 0)
             return true;
     if (strncmp(name, "calibration", strlen("calibration")) == 0)
-        return true; /* also what an interrupted daemon has left of writing it */
+        return true; /* including temporary files of an interrupted daemon */
     size_t prefix = strncmp(name, "node", 4) == 0 || strncmp(name, "run.", 4) == 0 ? 4 : 0;
     return prefix && name[prefix] && strspn(name + prefix, "0123456789") == strlen(name + prefix);
 }
@@ -214,6 +214,6 @@ int cluster_remove(const char *dir)
     }
     closedir(entries);
     if (r == 0 && rmdir(dir) < 0 && errno == ENOTEMPTY)
-        say("%s stays: other files are in it", dir);
+        say("%s is kept: other files are in it", dir);
     return r;
 }

@@ -11,7 +11,7 @@
 #include "tools/tca-cluster/say.h"
 #include "tools/tca-cluster/up.h"
 
-/* A run gives its ranks, its daemons and its boards a grace each. */
+/* A run waits for this time for its ranks, its daemons and its boards, in turn. */
 enum { GRACE_MS = 5000, RUN_GRACE_MS = 30000, KILL_MS = 5000 };
 
 static size_t end_within(const struct process *processes, size_t count, const char *what,
@@ -19,7 +19,7 @@ static size_t end_within(const struct process *processes, size_t count, const ch
 {
     for (size_t i = 0; i < count; i++) {
         process_signal(&processes[i], SIGTERM);
-        process_signal(&processes[i], SIGCONT); /* a stopped one cannot hear */
+        process_signal(&processes[i], SIGCONT); /* a stopped process does not see signals */
     }
     size_t left = process_wait_gone(processes, count, grace_ms);
     if (left == 0)
@@ -35,7 +35,7 @@ size_t end_processes(const struct process *processes, size_t count, const char *
     return end_within(processes, count, what, GRACE_MS);
 }
 
-/* The runs that use the cluster, but for this process. The caller frees the list. */
+/* The runs that use the cluster, except this process. The caller frees the list. */
 static size_t find_runs(const char *dir, struct process **ret_runs)
 {
     struct process *runs = NULL;
@@ -62,7 +62,7 @@ static size_t end_and_reap(const struct process *processes, size_t count, const 
 
     for (size_t i = 0; i < count; i++)
         if (processes[i].pid > 0)
-            waitpid(processes[i].pid, NULL, WNOHANG); /* of our own children a zombie stays */
+            waitpid(processes[i].pid, NULL, WNOHANG); /* reaps our own children */
     return left;
 }
 
@@ -84,8 +84,8 @@ int cluster_down(const struct cluster *cluster)
     left += end_and_reap(processes, cluster->nodes, "board(s)");
     free(processes);
     if (left > 0)
-        return complain(
-            EBUSY, "%zu process(es) of %s could not be ended: they stay, and so does the directory",
-            left, cluster->dir);
+        return complain(EBUSY,
+                        "%zu process(es) of %s could not be ended; they and the directory remain",
+                        left, cluster->dir);
     return cluster_remove(cluster->dir);
 }

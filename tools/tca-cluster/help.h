@@ -1,4 +1,4 @@
-/* What --help says. */
+/* Prints the text of --help. */
 #pragma once
 
 void help(void);

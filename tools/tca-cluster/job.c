@@ -20,16 +20,16 @@
 #include "tools/tca-cluster/signals.h"
 #include "tools/tca-cluster/tag.h"
 
-enum { GRACE_MS = 3000 }; /* between asking a process to end and making it */
+enum { GRACE_MS = 3000 }; /* between SIGTERM and SIGKILL */
 
 struct running {
     const struct job *job;
-    pid_t *pids; /* 0: ended. Each leads a process group of its own */
+    pid_t *pids; /* 0: ended. Each leads its own process group */
     struct tag (*tags)[2];
     size_t left;
-    int code; /* of the first failure; 0: none yet */
+    int code; /* of the first failure; 0: none so far */
     bool ending;
-    int64_t kill_ms; /* when ending: from then on by force */
+    int64_t kill_ms; /* when ending: SIGKILL from then on */
 };
 
 static int64_t now_ms(void)
@@ -53,7 +53,7 @@ int job_check_program(const char *program)
     char name[PATH_MAX];
 
     if (strchr(program, '/'))
-        return is_program(program) ? 0 : complain(ENOENT, "there is no program %s", program);
+        return is_program(program) ? 0 : complain(ENOENT, "program %s not found", program);
     for (const char *p = path ? path : ""; *p; p += strspn(p, ":")) {
         size_t n = strcspn(p, ":");
         snprintf(name, sizeof(name), "%.*s/%s", (int)n, p, program);
@@ -61,7 +61,7 @@ int job_check_program(const char *program)
             return 0;
         p += n;
     }
-    return complain(ENOENT, "there is no program %s in PATH", program);
+    return complain(ENOENT, "program %s not found in PATH", program);
 }
 
 static _Noreturn void become(const struct job *job, size_t rank, const int outputs[2], pid_t parent)
@@ -70,10 +70,10 @@ static _Noreturn void become(const struct job *job, size_t rank, const int outpu
 
     signals_reset();
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, job->name ? SIGTERM : SIGKILL); /* mpirun has ranks of its own to end */
+    prctl(PR_SET_PDEATHSIG, job->name ? SIGTERM : SIGKILL); /* mpirun ends its ranks itself */
     if (getppid() != parent)
         _exit(1);
-    /* The terminal belongs to our process group; a file or pipe goes to rank 0. */
+    /* Rank 0 reads a file or pipe; the terminal belongs to our process group. */
     if (rank > 0 || isatty(STDIN_FILENO)) {
         int in = open("/dev/null", O_RDONLY);
         if (in >= 0)
@@ -116,7 +116,7 @@ static int start_one(struct running *running, size_t rank)
     }
     if (pid < 0)
         return complain(error, "cannot start rank %zu: %s", rank, strerror(error));
-    setpgid(pid, pid); /* here too: whoever comes first */
+    setpgid(pid, pid); /* in parent and child, whichever runs first */
     running->pids[rank] = pid;
     running->left++;
     return 0;
@@ -129,7 +129,7 @@ static void signal_all(const struct running *running, int number)
             kill(-running->pids[rank], number);
 }
 
-/* Asks the rest to end; whoever does not is made to. */
+/* Ends the remaining processes: SIGTERM now, SIGKILL later. */
 static void begin_end(struct running *running, int number)
 {
     signal_all(running, number);
@@ -169,12 +169,12 @@ static void ended(struct running *running, size_t rank, int status)
         return;
     running->code = code;
     if (running->ending)
-        return; /* as it was told to */
+        return; /* by our signal */
     complain_of(running, rank, status);
     begin_end(running, SIGTERM);
 }
 
-/* One that is no rank: a daemon or a board, when the cluster is up for this run only. */
+/* A child that is not a rank: a daemon or a board of a cluster that is up for this run only. */
 static void other_ended(struct running *running, pid_t pid, int status)
 {
     for (unsigned node = 0; node < running->job->cluster->nodes; node++) {
@@ -195,8 +195,8 @@ static void reap(struct running *running)
         int status;
         while (rank < running->job->count && running->pids[rank] != info.si_pid)
             rank++;
-        /* While its leader is not reaped, nobody else can get the group's number: whatever it has
-         * left behind ends here. */
+        /* The group's id is not reused before its leader is reaped: kills processes that the leader
+         * has left behind. */
         if (rank < running->job->count)
             kill(-info.si_pid, SIGKILL);
         waitpid(info.si_pid, &status, 0);

@@ -1,4 +1,4 @@
-/* tca-cluster: any number of tcads on one machine, and programs on them. See tca-cluster(1). */
+/* tca-cluster: emulates a cluster of tcads on one machine and runs programs on it. */
 #include <errno.h>
 #include <getopt.h>
 #include <locale.h>
@@ -37,7 +37,7 @@ enum {
     LONG_HOST_NETWORK,
 };
 
-/* What the command line says, for all commands. */
+/* The command line, for all commands. */
 struct arguments {
     char dir[PATH_MAX];
     bool json;
@@ -51,7 +51,7 @@ struct arguments {
 
 static int usage(void)
 {
-    fputs("tca-cluster --help says how to use it\n", stderr);
+    fputs("see tca-cluster --help\n", stderr);
     return EXIT_USAGE;
 }
 
@@ -60,7 +60,7 @@ static bool append(const char *option, char *text, const char *form, char ***lis
     const char *equals = strchr(text, '=');
 
     if (!equals || equals == text) {
-        complain(EINVAL, "%s %s: give %s", option, text, form);
+        complain(EINVAL, "%s %s: write %s", option, text, form);
         return false;
     }
     *list = must(realloc(*list, (*count + 2) * sizeof(**list)));
@@ -69,7 +69,7 @@ static bool append(const char *option, char *text, const char *form, char ***lis
     return true;
 }
 
-/* Which options a command has: the letters of the short ones, and of the long ones these sets. */
+/* Sets of commands, for the options that each accepts. */
 enum {
     OF_UP = 1 << 0,
     OF_RUN = 1 << 1,
@@ -117,7 +117,7 @@ static bool belongs(int value, unsigned command)
     return true;
 }
 
-/* False: the value of the option makes no sense, as has been said. */
+/* False: an invalid value, after an error message. */
 static bool take_option(struct arguments *a, int option)
 {
     struct up_options *up = &a->run.up;
@@ -151,7 +151,7 @@ static bool take_option(struct arguments *a, int option)
     case LONG_MAP:
         a->run.cyclic = strcmp(optarg, "node") == 0;
         if (!a->run.cyclic && strcmp(optarg, "rank") != 0)
-            complain(EINVAL, "--map %s: give rank or node", optarg);
+            complain(EINVAL, "--map %s: write rank or node", optarg);
         return a->run.cyclic || strcmp(optarg, "rank") == 0;
     case LONG_JSON:
         a->json = true;
@@ -171,12 +171,12 @@ static bool take_option(struct arguments *a, int option)
     }
 }
 
-/* -1: go on; else the exit code. */
+/* -1: continue; else the exit code. */
 static int parse(struct arguments *a, unsigned command, int argc, char **argv)
 {
     struct option long_options[OPTION_COUNT + 1] = {0};
     const char *dir = NULL;
-    /* What follows a program's name is the program's. */
+    /* +: options after the name of a program belong to the program. */
     const char *letters = command & (OF_RUN | OF_MPIRUN | OF_EXEC) ? "+n:o:e:qhV" : "n:o:e:qhV";
 
     for (size_t i = 0; i < OPTION_COUNT; i++)
@@ -193,7 +193,7 @@ static int parse(struct arguments *a, unsigned command, int argc, char **argv)
             return 0;
         }
         if (!belongs(option, command)) {
-            complain(EINVAL, "%s has no such option: %s", argv[0], argv[optind - 1]);
+            complain(EINVAL, "%s does not have the option %s", argv[0], argv[optind - 1]);
             return usage();
         }
         if (option == LONG_DIR)
@@ -212,28 +212,28 @@ static int parse(struct arguments *a, unsigned command, int argc, char **argv)
 
 static int no_cluster(const char *dir)
 {
-    complain(ENOENT, "no cluster is up in %s: tca-cluster up starts one", dir);
+    complain(ENOENT, "no cluster is up in %s: start one with tca-cluster up", dir);
     return EXIT_NOT_RUNNING;
 }
 
-/* Whether options are there for what others refuse, or do not ask for. */
+/* Whether --rings comes with boards. */
 static bool check_rings(const struct up_options *up, bool boards)
 {
     if (up->rings == 0 || boards)
         return true;
-    complain(EINVAL, "--rings %u says how boards are cabled: give --boards as well", up->rings);
+    complain(EINVAL, "--rings %u has no effect without boards: add --boards", up->rings);
     return false;
 }
 
-/* Whether -n and --subclusters fit each other. */
+/* Whether -n, --subclusters and --rings fit together. */
 static bool check_shape(const struct up_options *up)
 {
     if (!check_rings(up, up->boards == BOARDS_YES))
         return false;
     if (up->subclusters <= up->nodes)
         return true;
-    complain(EINVAL, "%u sub-clusters of %u nodes: give as many nodes at least", up->subclusters,
-             up->nodes);
+    complain(EINVAL, "%u sub-clusters need at least as many nodes, not %u: raise -n",
+             up->subclusters, up->nodes);
     return false;
 }
 
@@ -252,7 +252,7 @@ static int command_up(struct arguments *a)
         cluster.boards ? boards_shape(&cluster).text : "");
     char usual[sizeof a->dir] = "";
     bool here = cluster_directory(NULL, usual) == 0 && strcmp(usual, a->dir) == 0;
-    say("%s%s%slook with tcactl -N 0 status, end it with tca-cluster down",
+    say("%s%s%ssee tcactl -N 0 status; end with tca-cluster down",
         here ? "" : "export TCA_CLUSTER_DIR=", here ? "" : a->dir, here ? "" : ", ");
     return 0;
 }
@@ -319,7 +319,7 @@ static int command_env(struct arguments *a)
     return 0;
 }
 
-/* Becomes the program, where the daemons' ports are. */
+/* Runs the program in place of this process, in the daemons' network. */
 static int command_exec(struct arguments *a)
 {
     struct cluster cluster;
@@ -356,8 +356,8 @@ static int command_mpirun(struct arguments *a)
     return run_mpirun(a->dir, &a->run, a->rest);
 }
 
-#define A_NODE    "a node is missing after it, by its number"
-#define A_PROGRAM "a program is missing after it, as in \"-- ./program\""
+#define A_NODE    "the number of a node is missing"
+#define A_PROGRAM "a program is missing, as in \"-- ./program\""
 
 static const struct {
     const char *name;
@@ -391,11 +391,11 @@ int main(int argc, char **argv)
         return usage();
     }
     if (i == count) {
-        if (argv[1][0] == '-') { /* only --help and --version make sense without a command */
+        if (argv[1][0] == '-') { /* only --help and --version work without a command */
             int code = parse(&a, OF_OTHER, argc, argv);
             return code >= 0 ? code : usage();
         }
-        complain(EINVAL, "there is no command \"%s\"", argv[1]);
+        complain(EINVAL, "unknown command \"%s\"", argv[1]);
         return usage();
     }
     int code = parse(&a, commands[i].options, argc - 1, argv + 1);

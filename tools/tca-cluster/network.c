@@ -22,7 +22,7 @@ static int write_file(const char *path, const char *text)
     return r;
 }
 
-/* The user stays who he is: daemons and clients know each other by their uid. */
+/* Maps the user to itself: daemons and clients identify each other by uid. */
 static int map_ids(uid_t uid, gid_t gid)
 {
     char text[64];
@@ -51,7 +51,7 @@ static int loopback_up(void)
     return r;
 }
 
-/* Without privilege, a user namespace is what gives the right to make a network. */
+/* Without privilege, a user namespace provides the permission to make a network namespace. */
 static int create_network(void)
 {
     const uid_t uid = geteuid();
@@ -81,7 +81,7 @@ int network_possible(const char **ret_why)
     return -WEXITSTATUS(status);
 }
 
-/* Joins the network of a process; -ESRCH: it has ended. */
+/* Joins the network of a process; -ESRCH: the process has ended. */
 static int join(const struct process *process)
 {
     int fd = process->pid > 0 ? pidfd_open(process->pid, 0) : -1;
@@ -89,7 +89,7 @@ static int join(const struct process *process)
 
     if (fd < 0)
         return -ESRCH;
-    /* Opened first, looked at second: what the descriptor means cannot change afterwards. */
+    /* Opens before checking, because the descriptor stays bound to this process. */
     if (process_state(process) == PROCESS_GONE)
         r = -ESRCH;
     else if (setns(fd, CLONE_NEWNET) < 0) {

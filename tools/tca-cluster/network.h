@@ -1,16 +1,17 @@
 /*
- * The network of an emulated cluster: a namespace of its own with nothing but a loopback, so that
- * no other user of the machine reaches the ports of its daemons. Nobody keeps it: it lives as long
- * as a daemon of the cluster does, and a daemon that is started again joins those that live.
+ * The network of an emulated cluster: a private namespace with only a loopback interface, where no
+ * other user of the machine can reach the ports of the daemons. It exists as long as a daemon of
+ * the cluster does; a restarted daemon joins the others.
  */
 #pragma once
 
 #include "tools/tca-cluster/cluster.h"
 
-/* Whether this user may make such a namespace here; else -errno, and ret_why says what for. */
+/* 0 if this user can create such a namespace here; else a negative errno, with the reason in
+ * ret_why. */
 int network_possible(const char **ret_why);
 
-/* Moves this process into the cluster's network, which is made when no daemon lives, or fails with
- * -ESRCH if `create` is false. Nothing is done when the cluster uses the host's. 0 or negative
- * errno. The process must have one thread. */
+/* Moves this process into the cluster's network. If no daemon runs, creates the network, or returns
+ * -ESRCH if `create` is false. Does nothing if the cluster uses the machine's network. 0 or
+ * negative errno. The process must have one thread. */
 int network_enter(const struct cluster *cluster, bool create);

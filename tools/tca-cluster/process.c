@@ -23,8 +23,8 @@ static int read_stat(pid_t pid, char *ret_state, unsigned long long *ret_start)
     if (n <= 0)
         return -ESRCH;
     text[n] = '\0';
-    /* The name, field 2, may hold anything; fields after its last parenthesis are plain. Start time
-     * is field 22. */
+    /* The name, field 2, may contain any character: parses after its closing parenthesis. The start
+     * time is field 22. */
     const char *after = strrchr(text, ')');
     if (!after ||
         sscanf(after,
@@ -58,7 +58,7 @@ enum process_state process_state(const struct process *process)
 
 int process_signal(const struct process *process, int number)
 {
-    /* Opened first, looked at second: what the descriptor means cannot change afterwards. */
+    /* Opens before checking, because the descriptor stays bound to this process. */
     int fd = process->pid > 0 ? pidfd_open(process->pid, 0) : -1;
     int r = 0;
 

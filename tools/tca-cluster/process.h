@@ -1,5 +1,5 @@
-/* Processes that were started by somebody else, perhaps long ago: known by id and start time, so
- * that none is ever mistaken for another that got its id later. */
+/* Processes that an earlier command may have started, identified by id and start time, so that a
+ * process that reuses the id is not mistaken for one of them. */
 #pragma once
 
 #include <stddef.h>
@@ -7,18 +7,18 @@
 
 struct process {
     pid_t pid;                /* 0: none */
-    unsigned long long start; /* clock ticks since boot, as /proc says */
+    unsigned long long start; /* clock ticks since boot, as in /proc */
 };
 
 enum process_state { PROCESS_GONE, PROCESS_STOPPED, PROCESS_RUNNING };
 
-/* The process that has this id now. 0 or -ESRCH. */
+/* The process that currently has this id. 0 or -ESRCH. */
 int process_find(pid_t pid, struct process *ret_process);
-/* A zombie is gone: it does nothing any more. */
+/* A zombie counts as ended. */
 enum process_state process_state(const struct process *process);
-/* 0, -ESRCH: gone, or another negative errno. */
+/* 0, -ESRCH (ended) or another negative errno. */
 int process_signal(const struct process *process, int number);
-/* Waits until all are gone, at most so long. How many are left. */
+/* Waits until all have ended or the time is over. The number of those left. */
 size_t process_wait_gone(const struct process *processes, size_t count, int timeout_ms);
 
 /* One line of a file. 0 or negative errno. */

@@ -6,7 +6,7 @@
 #include "tools/tca-cluster/boards.h"
 #include "tools/tca-cluster/say.h"
 
-/* TCA_RAIL of the ranks: -e, or what they inherit. */
+/* TCA_RAIL of the ranks: from -e or inherited. */
 static const char *demanded_rail(const struct run_options *options)
 {
     static const char name[] = "TCA_RAIL=";
@@ -23,7 +23,7 @@ static const char *why_no_boards(const struct cluster *cluster, const struct run
     if (options->up.boards == BOARDS_NO)
         return "--no-boards";
     if (cluster->nodes > BOARDS_MAX)
-        return "boards join at most 16 nodes";
+        return "boards support at most 16 nodes";
     return "the cluster was brought up without boards";
 }
 
@@ -34,12 +34,11 @@ void rails_say(const struct cluster *cluster, const struct run_options *options)
     if (cluster->nodes == 1 && !rail)
         say("rail shm: all ranks are on one node");
     else if (rail)
-        say("rail %s between nodes: TCA_RAIL asks for it", rail);
+        say("rail %s between nodes: requested by TCA_RAIL", rail);
     else if (!cluster->boards)
         say("rail ofi between nodes: %s", why_no_boards(cluster, options));
     else
         say("rail peach2 between nodes%s for programs of the TCA API, which prefer boards (%s); "
-            "for "
-            "others the cheapest, as measured: TCA_RAIL=peach2 for boards",
+            "others use the cheapest rail as measured, or boards with TCA_RAIL=peach2",
             cluster->subclusters > 1 ? " of one sub-cluster" : "", boards_shape(cluster).text);
 }

@@ -26,8 +26,8 @@ int ready_open(const char *path)
     return fd;
 }
 
-/* One message: the sender when it says READY=1, 0 when it says something else, -1 when there is
- * none. */
+/* Receives one message: the sender's pid if it is READY=1, 0 for other messages, -1 if none is
+ * pending. */
 static pid_t receive(int fd)
 {
     char text[4096 + 1];
@@ -53,7 +53,7 @@ static pid_t receive(int fd)
             memcpy(&sender, CMSG_DATA(c), sizeof(sender));
         for (size_t i = 0;
              c->cmsg_type == SCM_RIGHTS && CMSG_LEN((i + 1) * sizeof(int)) <= c->cmsg_len; i++) {
-            int passed; /* systemd's protocol allows descriptors; nobody here wants one */
+            int passed; /* systemd's protocol allows descriptors; closes them */
             memcpy(&passed, CMSG_DATA(c) + i * sizeof(int), sizeof(passed));
             close(passed);
         }

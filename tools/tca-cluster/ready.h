@@ -1,9 +1,9 @@
-/* The notifications that daemons send when they are ready (sd_notify(3)). */
+/* Readiness notifications of daemons (sd_notify(3)). */
 #pragma once
 
 #include <sys/types.h>
 
-/* A bound socket for them; negative errno after a complaint. */
+/* A bound socket for them; negative errno after an error message. */
 int ready_open(const char *path);
-/* The process that said READY=1, 0 when none has now. */
+/* The next process that has sent READY=1, 0 if no message is pending. */
 pid_t ready_next(int fd);

@@ -18,7 +18,7 @@
 
 enum { NODES_DEFAULT = 4 };
 
-/* A cluster in use: up before, or for this run only. */
+/* The cluster of a run: up before, or for this run only. */
 struct use {
     struct cluster cluster;
     bool own;
@@ -30,7 +30,7 @@ static int exit_code(int r)
     return r == -EINTR ? 130 : r == -EINVAL ? 2 : 1;
 }
 
-/* Says that a run is here, so that down can end it. */
+/* Records this run, so that down can end it. */
 static int mark(struct use *use)
 {
     struct process self;
@@ -43,8 +43,7 @@ static int mark(struct use *use)
     return r < 0 ? complain(-r, "cannot write %s: %s", use->mark.text, strerror(-r)) : 0;
 }
 
-/* A directory of its own for a run beside another run's cluster, which will go when that run ends.
- */
+/* A separate directory, if another run's cluster is there, which ends with that run. */
 static int own_directory(const char *dir, char ret_dir[static PATH_MAX])
 {
     char name[PATH_MAX];
@@ -72,15 +71,15 @@ static bool is_left_over(const struct cluster *cluster)
            process_state(&cluster->owner) == PROCESS_GONE;
 }
 
-/* A run that was killed may leave daemons that have not heard of it yet. */
+/* A killed run may leave daemons that have not yet noticed its end. */
 static int end_leftovers(const char *dir)
 {
     struct cluster cluster;
     int lock_fd = cluster_lock(dir, false);
     int r = lock_fd < 0 ? lock_fd : cluster_load(dir, &cluster);
 
-    if (r == 0 && is_left_over(&cluster)) { /* nobody else has done it meanwhile */
-        say("ending what a run that was killed has left in %s", dir);
+    if (r == 0 && is_left_over(&cluster)) { /* no other process has done it meanwhile */
+        say("ending the remains of a killed run in %s", dir);
         r = cluster_down(&cluster);
     }
     if (lock_fd >= 0)
@@ -88,7 +87,7 @@ static int end_leftovers(const char *dir)
     return r == -ENOENT ? 0 : r;
 }
 
-/* -EEXIST: another cluster has come up there meanwhile. */
+/* -EEXIST: another cluster has come up in the directory meanwhile. */
 static int use_try(struct use *use, const char *dir, const struct run_options *options,
                    unsigned nodes)
 {
@@ -177,7 +176,7 @@ static void free_list(char **list)
     free(list);
 }
 
-/* The n-th of the processors that this process may use, round and round. */
+/* The n-th of the processors that this process may use, modulo their number. */
 static int nth_cpu(size_t n)
 {
     cpu_set_t set;
@@ -201,7 +200,7 @@ static int run_ranks(const struct cluster *cluster, const struct run_options *op
     uint32_t unique = 0;
 
     if (getrandom(&unique, sizeof(unique), 0) < 0)
-        unique = 0; /* the process id tells runs of one time apart */
+        unique = 0; /* the process id distinguishes simultaneous runs */
     job.processes = must(calloc(count, sizeof(*job.processes)));
     for (size_t rank = 0; rank < count; rank++) {
         struct job_process *process = &job.processes[rank];
@@ -236,10 +235,9 @@ int run_program(const char *dir, const struct run_options *options, char *const 
     if (!use.own)
         nodes = options->nodes ? options->nodes : use.cluster.nodes;
     if (nodes > use.cluster.nodes) {
-        complain(
-            EINVAL,
-            "the cluster in %s has %u node%s, not %u: give a smaller -n, or take it down first",
-            use.cluster.dir, use.cluster.nodes, use.cluster.nodes == 1 ? "" : "s", nodes);
+        complain(EINVAL,
+                 "the cluster in %s has %u node%s, not %u: use a smaller -n, or take it down first",
+                 use.cluster.dir, use.cluster.nodes, use.cluster.nodes == 1 ? "" : "s", nodes);
         code = 2;
     } else {
         code = run_ranks(&use.cluster, options, nodes, command);
@@ -250,7 +248,7 @@ int run_program(const char *dir, const struct run_options *options, char *const 
 
 /* ---- mpirun ---- */
 
-/* Each rank finds its node from the number that its launcher gave it, then becomes the program. */
+/* Each rank derives its node from the rank that the launcher has set, then runs the program. */
 static char *rank_script(unsigned nodes, unsigned ranks)
 {
     return text("r=${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK:?no rank from mpirun}}}\n"
@@ -279,15 +277,15 @@ static int mpirun_job(const struct cluster *cluster, const struct run_options *o
     line[words++] = "tca-rank";
     memcpy(line + words, command, arguments * sizeof(*line));
 
-    /* We may be a rank of an outer launcher, say a step of Slurm's: its number is not the ranks'. */
+    /* tca-cluster may itself be a rank of an outer launcher, such as a Slurm step: removes that
+     * rank. */
     unsetenv("OMPI_COMM_WORLD_RANK");
     unsetenv("PMIX_RANK");
     unsetenv("PMI_RANK");
 
     struct job_process process = {.cpu = -1, .environment = environment(options->variables, 4)};
     append(process.environment, text("TCA_CLUSTER_DIR=%s", cluster->dir));
-    /* An emulated cluster has more ranks than processors, and is where root may do what root
-     * should not do elsewhere; only Open MPI minds. */
+    /* Open MPI refuses more ranks than processors, and root, unless told otherwise. */
     append(process.environment, text("OMPI_MCA_rmaps_base_oversubscribe=1"));
     append(process.environment, text("OMPI_ALLOW_RUN_AS_ROOT=1"));
     append(process.environment, text("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"));
@@ -305,7 +303,7 @@ static int mpirun_job(const struct cluster *cluster, const struct run_options *o
     return code;
 }
 
-/* Its first word is a program. */
+/* Its first word must be a program. */
 static int check_launcher(const char *launcher)
 {
     char *words = must(strdup(launcher)), *rest = words, *word;
@@ -313,7 +311,7 @@ static int check_launcher(const char *launcher)
         word = strsep(&rest, " ");
     while (word && !*word);
     int r = word ? job_check_program(word)
-                 : complain(EINVAL, "--launcher names no program: mpirun.mpich would be one");
+                 : complain(EINVAL, "--launcher names no program: write one, such as mpirun.mpich");
     free(words);
     return r;
 }
@@ -329,7 +327,7 @@ int run_mpirun(const char *dir, const struct run_options *options, char *const *
 
     if (r == 0)
         r = check_launcher(options->launcher);
-    /* What people run this way are programs for PEACH2. */
+    /* MPI programs that use tcad are mostly written for PEACH2. */
     if (options->up.boards == BOARDS_UNSAID && nodes <= BOARDS_MAX)
         with_boards.up.boards = BOARDS_YES;
     if (r == 0)

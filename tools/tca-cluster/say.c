@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 static bool is_quiet;
-static bool step_open; /* a step stands on the terminal's last line */
+static bool step_open; /* the terminal's last line is a step */
 
 void say_quiet(bool quiet)
 {

@@ -1,14 +1,12 @@
-/* What tca-cluster tells people: all of it on stderr, stdout belongs to the answers and to the
- * programs it runs. */
+/* Messages to the user, all on stderr: stdout is for results and for the programs that it runs. */
 #pragma once
 
 #include <stdbool.h>
 
-/* Errors: always. Gives back -error, for "return complain(EINVAL, ...)". */
+/* An error, printed even if quiet. Returns -error, for "return complain(EINVAL, ...)". */
 int complain(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Progress; nothing when quiet. A step replaces the last one on a terminal, and is a line
- * elsewhere. */
+/* Progress, not printed if quiet. On a terminal, a step replaces the previous one. */
 void say_quiet(bool quiet);
 void say_step(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* A line that stays. */
+/* A line that no step replaces. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -14,7 +14,7 @@
 
 enum { EXIT_NOT_RUNNING = 3, EXIT_DEGRADED = 5 };
 
-/* The status document of a node's daemon; NULL: it does not answer. */
+/* The status document of a node's daemon; NULL: the daemon does not respond. */
 static json_t *ask(const char *socket)
 {
     struct tca_admin *admin = NULL;
@@ -45,8 +45,8 @@ static json_t *board_document(const struct cluster *cluster, unsigned node)
                           "socket", cluster_node_path(cluster->dir, node, "peach2.sock").text));
 }
 
-/* {"node", "pid", "state", "socket", "sessions", "uptime_s", "connected", "board", "log"}; what is
- * not known is null. */
+/* {"node", "pid", "state", "socket", "sessions", "uptime_s", "connected", "board", "log"}; unknown
+ * values are null. */
 static json_t *node_document(const struct cluster *cluster, unsigned node)
 {
     struct process process = cluster_daemon(cluster, node);

@@ -18,8 +18,7 @@ int signals_open(void)
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
         sigaddset(&set, numbers[i]);
-        signal(numbers[i],
-               SIG_DFL); /* an ignored one (nohup, "&" in a script) would never be seen */
+        signal(numbers[i], SIG_DFL); /* ignored signals (nohup, "&" in a script) would not arrive */
     }
     sigprocmask(SIG_BLOCK, &set, NULL);
     signals_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -1,11 +1,11 @@
-/* Signals as events: blocked here, read from a descriptor, and back to normal in the programs that
- * we start. */
+/* Signals as events: blocked in this process, read from a descriptor, and restored in programs that
+ * it starts. */
 #pragma once
 
-/* Blocks SIGCHLD, SIGINT, SIGTERM, SIGHUP and SIGQUIT and gives a descriptor (the same every time)
- * to poll for them. */
+/* Blocks SIGCHLD, SIGINT, SIGTERM, SIGHUP and SIGQUIT and returns a descriptor to poll for them
+ * (the same on every call). */
 int signals_open(void);
-/* The next signal, 0 when there is none now. */
+/* The next signal, 0 if none is pending. */
 int signals_next(void);
-/* In a child before exec. */
+/* To be called in a child before exec. */
 void signals_reset(void);

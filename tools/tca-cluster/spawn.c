@@ -14,7 +14,7 @@
 #include "tools/tca-cluster/say.h"
 #include "tools/tca-cluster/signals.h"
 
-/* What was meant for us, or for a service manager's service, means nothing to what we start. */
+/* Variables for tca-cluster itself, or for a service, which the processes must not inherit. */
 static void clean_environment(const struct cluster *cluster)
 {
     static const char *const foreign[] = {
@@ -39,8 +39,9 @@ static void clean_environment(const struct cluster *cluster)
     setenv("NOTIFY_SOCKET", cluster_path(cluster->dir, "notify").text, 1);
 }
 
-/* Becomes the program, apart from the terminal, its output in nodeN/LOG; its pid is in nodeN/PID
- * before `parent` goes on. Daemons enter the cluster's network; boards are reached by UNIX sockets. */
+/* In the child: detaches from the terminal, sends output to nodeN/LOG, writes nodeN/PID before
+ * `parent` continues, and executes the program. Daemons enter the cluster's network; boards use
+ * UNIX sockets only. */
 static _Noreturn void become(const struct cluster *cluster, unsigned node, const char *log_name,
                              const char *pid_name, const char *const *command, pid_t parent)
 {
@@ -51,7 +52,7 @@ static _Noreturn void become(const struct cluster *cluster, unsigned node, const
 
     signals_reset();
     setsid();
-    /* Before our pid is on file: others will join us. */
+    /* Before the pid file exists, because other daemons then join this one's network. */
     int entered = daemon ? network_enter(cluster, true) : 0;
     if (cluster->owner.pid == parent) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -71,7 +72,7 @@ static _Noreturn void become(const struct cluster *cluster, unsigned node, const
         fprintf(stderr, "tca-cluster: cannot write %s\n", pid.text);
         _exit(1);
     }
-    close_range(3, ~0u, 0); /* also the pipe, for which the parent waits */
+    close_range(3, ~0u, 0); /* including the pipe that the parent waits for */
     clean_environment(cluster);
     execv(command[0], (char **)command);
     fprintf(stderr, "tca-cluster: cannot execute %s: %s\n", command[0], strerror(errno));
@@ -92,7 +93,7 @@ static pid_t spawn(const struct cluster *cluster, unsigned node, const char *log
         become(cluster, node, log_name, pid_name, command, parent);
     int error = errno;
     close(saved[1]);
-    /* Until the child has closed its end, which is when its pid is on file. */
+    /* Waits until the child has closed its end, after it has written the pid file. */
     while (pid > 0 && read(saved[0], &none, 1) < 0 && errno == EINTR)
         ;
     close(saved[0]);

@@ -8,7 +8,7 @@
 
 #include "tools/common/must.h"
 
-enum { LINE_MAX_BYTES = 64 * 1024 }; /* longer ones are passed on in pieces */
+enum { LINE_MAX_BYTES = 64 * 1024 }; /* longer lines are split */
 
 void tag_init(struct tag *tag, int fd, FILE *to, size_t rank)
 {

@@ -1,20 +1,20 @@
-/* Lines of several processes on one output: whole lines only, each with its rank before it. */
+/* Merges the output of several processes by whole lines, each prefixed with its rank. */
 #pragma once
 
 #include <stddef.h>
 #include <stdio.h>
 
 struct tag {
-    int fd; /* what the process writes arrives here; -1: it has ended */
+    int fd; /* the process's output; -1: it has ended */
     FILE *to;
     size_t rank;
-    char *text; /* of a line that is not complete */
+    char *text; /* of an incomplete line */
     size_t bytes;
 };
 
-/* Takes fd over. */
+/* Takes ownership of fd. */
 void tag_init(struct tag *tag, int fd, FILE *to, size_t rank);
-/* Passes on what has arrived. */
+/* Prints the lines that have arrived. */
 void tag_pump(struct tag *tag);
-/* The rest, and the end. */
+/* Prints the rest and closes fd. */
 void tag_finish(struct tag *tag);

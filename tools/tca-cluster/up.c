@@ -31,7 +31,7 @@ static int64_t now_ms(void)
     return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
 }
 
-/* The last lines of a node's log, for whoever wonders why it did not start. */
+/* Prints the last lines of a node's log, to show why it did not start. */
 static void show_tail(const struct cluster *cluster, unsigned node)
 {
     struct path path = cluster_node_path(cluster->dir, node, "tcad.log");
@@ -47,7 +47,7 @@ static void show_tail(const struct cluster *cluster, unsigned node)
     free(line);
     if (from)
         fclose(from);
-    fprintf(stderr, "--- the end of %s%s\n", path.text, count == 0 ? ": nothing" : "");
+    fprintf(stderr, "--- end of %s%s\n", path.text, count == 0 ? ": empty" : "");
     for (size_t i = 0; i < TAIL_LINES; i++) {
         char *text = lines[(count + i) % TAIL_LINES];
         if (text)
@@ -56,7 +56,7 @@ static void show_tail(const struct cluster *cluster, unsigned node)
     }
 }
 
-/* What is known of the daemons while they start. */
+/* The state of the daemons while they start. */
 struct start {
     const struct cluster *cluster;
     pid_t *pids; /* 0: not started, or ready */
@@ -83,7 +83,7 @@ static void collect_ready(struct start *start, int fd)
     }
 }
 
-/* A daemon that has ended; one that was ready counts too. */
+/* Reports a daemon that has ended, even if it was ready before. */
 static int collect_ended(const struct start *start)
 {
     int status;
@@ -94,7 +94,7 @@ static int collect_ended(const struct start *start)
     for (unsigned node = 0; node < start->cluster->nodes; node++) {
         if (cluster_daemon(start->cluster, node).pid != pid && start->pids[node] != pid)
             continue;
-        complain(ECHILD, "tcad of node%u ended at its start (%s %d)", node,
+        complain(ECHILD, "tcad of node%u ended while starting (%s %d)", node,
                  WIFEXITED(status) ? "exit code" : "signal",
                  WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
         show_tail(start->cluster, node);
@@ -114,7 +114,7 @@ static int complain_of_silence(const struct start *start, int timeout_s)
     return -ETIMEDOUT;
 }
 
-/* A signal that asks us to end, or a daemon that has ended: negative. */
+/* Negative: a signal requests the end, or a daemon has ended. */
 static int handle_signals(const struct start *start)
 {
     for (int number; (number = signals_next());) {
@@ -158,8 +158,8 @@ static int start_node(struct start *start, const char *tcad, char *const *overri
     return 0;
 }
 
-/* The first node measures the rails, undisturbed; the others find its result. Not being able to
- * measure is no failure to start. */
+/* The first node measures the rails before the others start; they use its result. A failed
+ * measurement does not fail the start. */
 static int wait_calibrated(struct start *start, const struct up_options *options)
 {
     struct path path = cluster_path(start->cluster->dir, "calibration");
@@ -168,8 +168,8 @@ static int wait_calibrated(struct start *start, const struct up_options *options
 
     for (char *const *o = options->overrides; o && *o; o++)
         if (strncmp(*o, "rails.calibration", strlen("rails.calibration")) == 0)
-            return 0; /* somebody knows better: off, or another file */
-    say_step("node0 measures the rails");
+            return 0; /* configured otherwise: off, or another file */
+    say_step("measuring the rails on node0");
     while (access(path.text, F_OK) < 0 && now_ms() < end_ms) {
         int r = poll(&signals, 1, 20) > 0 ? handle_signals(start) : 0;
         if (r < 0)
@@ -208,7 +208,7 @@ static int start_all(const struct cluster *cluster, const struct up_options *opt
     return r;
 }
 
-/* A former cluster whose daemons have all ended is no obstacle. 1: it was removed, perhaps with the
+/* Removes a former cluster whose daemons have all ended. 1: removed, possibly with the
  * directory. */
 static int clear_place(const char *dir, bool quiet)
 {
@@ -223,15 +223,15 @@ static int clear_place(const char *dir, bool quiet)
         return -EEXIST;
     if (cluster_alive(&former) > 0)
         return complain(EEXIST,
-                        "a cluster of %u nodes is up in %s already: tca-cluster down --dir %s "
-                        "first, or give another --dir",
+                        "a cluster of %u nodes is up in %s already: run tca-cluster down --dir %s "
+                        "first, or use another --dir",
                         former.nodes, dir, dir);
-    say("removing what is left of a former cluster in %s", dir);
+    say("removing the remains of a former cluster in %s", dir);
     r = cluster_remove(dir);
     return r < 0 ? r : 1;
 }
 
-/* Where the daemons may not have a network of their own the cluster comes up all the same. */
+/* Without permission for a private network, the cluster uses the machine's. */
 static void choose_network(struct cluster *cluster, const struct up_options *options)
 {
     const char *why = "--host-network";
@@ -239,10 +239,11 @@ static void choose_network(struct cluster *cluster, const struct up_options *opt
     cluster->private_network = !options->host_network && network_possible(&why) == 0;
     if (cluster->private_network)
         return;
-    say("warning: the daemons use this machine's network (%s): every user of it can reach their "
+    say("warning: the daemons use this machine's network (%s): any of its users can reach their "
         "ofi ports, crash them, forge notifications and alter data in transit; see NETWORK in "
         "tca-cluster(1)%s",
-        why, options->host_network ? "" : ", or -o rails.ofi_unprotected=no to do without ofi");
+        why,
+        options->host_network ? "" : ", or use -o rails.ofi_unprotected=no to run without ofi");
 }
 
 static int bring_up(struct cluster *cluster, const struct up_options *options)

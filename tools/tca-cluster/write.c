@@ -16,11 +16,11 @@
 #include "tools/common/must.h"
 #include "tools/tca-cluster/say.h"
 
-/* Below what Linux gives to outgoing connections (from 32768), so that none of those takes a port
- * before its daemon does. */
+/* Below the range that Linux uses for outgoing connections (from 32768), so that none of them takes
+ * a port before its daemon does. */
 enum { PORT_FIRST = 20000, PORT_END = 32000 };
 
-/* A socket bound to the port on the loopback; negative: the port is not free. */
+/* A socket bound to the port on the loopback; negative: the port is in use. */
 static int bind_port(uint16_t port)
 {
     struct sockaddr_in address = {
@@ -34,7 +34,7 @@ static int bind_port(uint16_t port)
     return fd;
 }
 
-/* Distinct free ports. Two clusters that come up at once look from different places. */
+/* Distinct free ports. Clusters that come up at the same time begin at different ports. */
 static int find_ports(unsigned count, uint16_t *ports)
 {
     int *fds = must(malloc(count * sizeof(*fds)));
@@ -53,10 +53,10 @@ static int find_ports(unsigned count, uint16_t *ports)
         close(fds[i]);
     free(fds);
     if (found < count)
-        return complain(
-            EADDRINUSE,
-            "only %u ports from %d to %d are free on 127.0.0.1, and %u nodes need one each", found,
-            PORT_FIRST, PORT_END - 1, count);
+        return complain(EADDRINUSE,
+                        "only %u ports from %d to %d are free on 127.0.0.1, but %u nodes need one "
+                        "each: use a smaller -n",
+                        found, PORT_FIRST, PORT_END - 1, count);
     return 0;
 }
 
@@ -130,8 +130,8 @@ static int write_node(const struct cluster *cluster, unsigned node)
             cluster->plain ? "plain" : "tls");
     if (!cluster->plain)
         fprintf(to, "key_file = %s/cluster.key\n", cluster->dir);
-    /* A daemon that ends is noticed by its connections; one that is silent here waits for one of the
-     * processors that all nodes share. */
+    /* Nodes that share the processors of one machine may be silent for long. The end of a daemon
+     * closes its connections, which is noticed at once. */
     fputs("heartbeat_timeout = 30s\n", to);
     fprintf(to, "\n[rails]\ncalibration_file = %s/calibration\nofi_unprotected = yes\n",
             cluster->dir);
@@ -165,7 +165,7 @@ int write_overrides(const struct cluster *cluster, char *const *overrides)
         return -EIO;
     for (; overrides && *overrides; overrides++)
         fwrite(*overrides, 1, strlen(*overrides) + 1,
-               to); /* with the NUL: values may have line breaks */
+               to); /* includes the NUL, because values may contain line breaks */
     return finish(to, path.text);
 }
 

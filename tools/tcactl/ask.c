@@ -26,7 +26,7 @@ int tcactl_failed(const struct tcactl *tcactl, int error)
     fprintf(stderr, "tcactl: %s: %s\n", tcactl->verb, *text ? text : tca_strerror(error));
     switch (error) {
     case -ENOENT:
-        /* Of a connection: no socket. Of a question: no such plan, no such node. */
+        /* While connecting: no socket. For a request: no such plan or node. */
         return tcactl->admin ? EXIT_FAILED : EXIT_NOT_RUNNING;
     case -ECONNREFUSED:
         return EXIT_NOT_RUNNING;
@@ -46,7 +46,7 @@ json_t *tcactl_parse(const struct tcactl *tcactl, const char *text)
     json_t *doc = json_loads(text, 0, &error);
 
     if (!doc)
-        fprintf(stderr, "tcactl: %s: the daemon's answer is not JSON: %s\n", tcactl->verb,
+        fprintf(stderr, "tcactl: %s: the daemon's reply is not valid JSON: %s\n", tcactl->verb,
                 error.text);
     return doc;
 }
@@ -68,24 +68,20 @@ void tcactl_print_json(const struct tcactl *tcactl, const char *text)
 }
 
 int tcactl_show(struct tcactl *tcactl, const char *verb, const char *argument,
-                render_function *render)
+                render_function *render, judge_function *judge)
 {
     char *text = NULL;
     int r = tcactl_ask(tcactl, verb, argument, &text);
 
     if (r < 0)
         return tcactl_failed(tcactl, r);
-    int code = r > 0 ? EXIT_DEGRADED : EXIT_OK;
-    if (tcactl->json) {
+    json_t *doc = tcactl_parse(tcactl, text);
+    int code = !doc ? EXIT_FAILED : judge ? judge(tcactl, doc) : EXIT_OK;
+    if (tcactl->json)
         tcactl_print_json(tcactl, text);
-    } else {
-        json_t *doc = tcactl_parse(tcactl, text);
-        if (doc)
-            render(doc, &tcactl->screen);
-        else
-            code = EXIT_FAILED;
-        json_decref(doc);
-    }
+    else if (doc)
+        render(doc, &tcactl->screen);
+    json_decref(doc);
     free(text);
-    return code;
+    return code == EXIT_OK && r > 0 ? EXIT_DEGRADED : code;
 }

@@ -9,7 +9,7 @@
 #include "tools/tcactl/doc.h"
 #include "tools/tcactl/tcactl.h"
 
-/* Runs it and says what it said; the JSON form is {"ok", "tcad", "messages": [lines]}. */
+/* Runs tcad and prints its output; as JSON: {"ok", "tcad", "messages": [lines]}. */
 static int run_tcad(const struct tcactl *tcactl, const char *const *command)
 {
     struct child child;
@@ -52,9 +52,8 @@ static int check_file(const struct tcactl *tcactl, const char *file, const char 
     int n = 0;
 
     if (find_program("tcad", tcad) < 0) {
-        fputs("tcactl: config check: tcad, which does the checking, is neither beside tcactl nor "
-              "in PATH: "
-              "install it or extend PATH\n",
+        fputs("tcactl: config check: tcad, which checks the file, is neither beside tcactl nor in "
+              "PATH: install it or extend PATH\n",
               stderr);
         return EXIT_FAILED;
     }
@@ -76,7 +75,7 @@ static int check_file(const struct tcactl *tcactl, const char *file, const char 
     return code;
 }
 
-/* The daemon knows which file it reads, as whom, and what its command line adds. */
+/* The daemon knows its file, its user and its command line. */
 static int check_daemon(struct tcactl *tcactl, const char *cluster_file)
 {
     char *text = NULL, path[PATH_MAX];
@@ -88,10 +87,9 @@ static int check_daemon(struct tcactl *tcactl, const char *cluster_file)
         if (r < 0)
             return tcactl_failed(tcactl, r);
         if (strcmp(why, "user") == 0 || strcmp(why, "system") == 0)
-            return check_file(tcactl, NULL,
-                              cluster_file); /* what a daemon started now would read */
+            return check_file(tcactl, NULL, cluster_file); /* what a new daemon would read */
         fprintf(stderr,
-                "tcactl: config check: no tcad answers at %s, so its configuration is not known: "
+                "tcactl: config check: no tcad answers at %s, so its configuration is unknown: "
                 "name the file, as in \"tcactl config check FILE\"\n",
                 path);
         return EXIT_NOT_RUNNING;
@@ -115,12 +113,11 @@ int run_check(struct tcactl *tcactl, const char *file)
     const char *cluster_file = tcactl->cluster_file ? tcactl->cluster_file : "";
 
     if (file && (tcactl->socket || tcactl->node_chosen)) {
-        fprintf(stderr, "tcactl: config check: give a file or a daemon, not both: %s or %s\n", file,
+        fprintf(stderr, "tcactl: config check: use a file or a daemon, not both: %s or %s\n", file,
                 tcactl->socket ? "--socket" : "--node");
         return EXIT_USAGE;
     }
-    /* The daemon wants absolute names, people do not. What does not exist is its business to
-     * report. */
+    /* The daemon requires an absolute name. It reports a file that does not exist. */
     if (*cluster_file && realpath(cluster_file, path))
         cluster_file = path;
     return file ? check_file(tcactl, file, cluster_file) : check_daemon(tcactl, cluster_file);

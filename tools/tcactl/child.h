@@ -1,4 +1,4 @@
-/* Running another program and reading what it writes. */
+/* Runs another program and reads its output. */
 #pragma once
 
 #include <stdio.h>
@@ -11,6 +11,6 @@ struct child {
 
 /* A program that cannot be executed exits with 127. 0 or negative errno. */
 int child_start(struct child *child, char *const *command);
-/* Closes the pipe and waits: the exit status, 128 and the signal when one ended it, or a negative
- * errno. */
+/* Closes the pipe and waits: the exit status, 128 plus the number of the signal that ended the
+ * program, or a negative errno. */
 int child_wait(struct child *child);

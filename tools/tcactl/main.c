@@ -1,4 +1,4 @@
-/* tcactl: looks into a tcad and tells it what to do. See tcactl(1). */
+/* tcactl: inspects and controls a tcad. See tcactl(1). */
 #include <errno.h>
 #include <getopt.h>
 #include <locale.h>
@@ -53,8 +53,8 @@ static const struct {
 static void help(void)
 {
     puts("Usage: tcactl [OPTIONS] VERB [ARGUMENTS]\n\n"
-         "Looks into the tcad of a node and tells it what to do.\n\nVerbs (any unique beginning "
-         "will do):");
+         "Inspects and controls the tcad of a node.\n\nVerbs (can be abbreviated to a unique "
+         "prefix):");
     for (const struct verb *verb = verbs; verb->name; verb++) {
         char left[64];
         snprintf(left, sizeof(left), "%s %s", verb->name, verb->arguments);
@@ -62,24 +62,23 @@ static void help(void)
     }
     puts("\nOptions:\n"
          "  -s, --socket PATH      the daemon's socket (TCA_SOCKET)\n"
-         "  -N, --node N           the emulated node N of tca-cluster (TCA_NODE)\n"
-         "  -t, --timeout SECONDS  how long to wait for an answer (TCA_TIMEOUT)\n"
-         "      --json             the document itself, for programs\n"
-         "      --no-color         no colours (NO_COLOR)\n"
-         "  -h, --help             this text\n"
-         "  -V, --version          the version\n\n"
-         "Exit codes: 0 good, 1 failed, 2 usage, 3 tcad is not running, 4 not permitted, 5 "
-         "degraded,\n"
-         "6 no answer in time. See tcactl(1).");
+         "  -N, --node N           node N of tca-cluster (TCA_NODE)\n"
+         "  -t, --timeout SECONDS  how long to wait for a reply (TCA_TIMEOUT)\n"
+         "      --json             print the document as JSON\n"
+         "      --no-color         print without colours (NO_COLOR)\n"
+         "  -h, --help             print this text\n"
+         "  -V, --version          print the version\n\n"
+         "Exit codes: 0 success, 1 failure, 2 usage error, 3 tcad is not running,\n"
+         "4 not permitted, 5 degraded, 6 no reply in time. See tcactl(1).");
 }
 
 static int usage(void)
 {
-    fputs("tcactl --help lists verbs and options\n", stderr);
+    fputs("see tcactl --help\n", stderr);
     return EXIT_USAGE;
 }
 
-/* The verb of that name, or the only one that begins so; NULL after a message. */
+/* The verb with this name, or the only one with this prefix; NULL after an error message. */
 static const struct verb *find_verb(const char *word)
 {
     const struct verb *found = NULL;
@@ -87,7 +86,7 @@ static const struct verb *find_verb(const char *word)
 
     for (const struct verb *verb = verbs; verb->name; verb++) {
         if (!verb->run && !verb->render)
-            continue; /* a line of the help only */
+            continue; /* only a line of the help */
         if (strcmp(verb->name, word) == 0)
             return verb;
         if (*word && strncmp(verb->name, word, strlen(word)) == 0) {
@@ -98,11 +97,11 @@ static const struct verb *find_verb(const char *word)
     if (matches == 1)
         return found;
     if (matches == 0) {
-        fprintf(stderr, "tcactl: there is no verb \"%s\"\n", word);
+        fprintf(stderr, "tcactl: unknown verb \"%s\"\n", word);
         usage();
         return NULL;
     }
-    fprintf(stderr, "tcactl: \"%s\" can be", word);
+    fprintf(stderr, "tcactl: \"%s\" is ambiguous:", word);
     const char *between = " ";
     for (const struct verb *verb = verbs; verb->name; verb++) {
         if ((verb->run || verb->render) && strncmp(verb->name, word, strlen(word)) == 0) {
@@ -120,15 +119,14 @@ static bool parse_seconds(const char *option, const char *text, double least, do
     double value = strtod(text, &end);
 
     if (end == text || *end || !(value >= least && value <= 1e6)) {
-        fprintf(stderr, "tcactl: %s %s: give seconds from %g to 1000000\n", option, text, least);
+        fprintf(stderr, "tcactl: %s %s: write seconds from %g to 1000000\n", option, text, least);
         return false;
     }
     *ret_seconds = value;
     return true;
 }
 
-/* An emulated node is chosen through the environment; what the environment said before goes second.
- */
+/* Selects an emulated node through the environment, with precedence over TCA_SOCKET. */
 static bool choose_node(const char *text)
 {
     unsigned node;
@@ -143,7 +141,8 @@ static int check_options(const struct tcactl *tcactl, const struct verb *verb, i
 {
     for (size_t i = 0; i < sizeof(option_names) / sizeof(*option_names); i++)
         if (tcactl->given & ~verb->options & option_names[i].bit) {
-            fprintf(stderr, "tcactl: %s has no option %s\n", verb->name, option_names[i].name);
+            fprintf(stderr, "tcactl: %s does not have the option %s\n", verb->name,
+                    option_names[i].name);
             return usage();
         }
     if (count < verb->min_arguments || count > verb->max_arguments) {
@@ -154,7 +153,7 @@ static int check_options(const struct tcactl *tcactl, const struct verb *verb, i
     return EXIT_OK;
 }
 
-/* -1: go on; else the exit code. */
+/* -1: continue; else the exit code. */
 static int parse_options(struct tcactl *tcactl, bool *ret_no_color, int argc, char **argv)
 {
     double seconds;
@@ -251,10 +250,10 @@ int main(int argc, char **argv)
     if (verb->run)
         code = verb->run(&tcactl, argc - optind, argv + optind);
     else
-        code = tcactl_show(&tcactl, verb->name, NULL, verb->render);
+        code = tcactl_show(&tcactl, verb->name, NULL, verb->render, NULL);
     tcactl_disconnect(&tcactl);
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "tcactl: cannot write the answer: %s\n", strerror(errno));
+        fprintf(stderr, "tcactl: cannot write the output: %s\n", strerror(errno));
         return EXIT_FAILED;
     }
     return code;

@@ -8,17 +8,17 @@
 #include "tools/tcactl/doc.h"
 
 enum {
-    EDGE = 16,    /* pixels around panels, and around what is in one */
+    EDGE = 16,    /* pixels around panels and around their contents */
     HEADING = 34, /* of a panel, and of the picture */
-    FOOTING = 40, /* of the picture: two lines that explain it */
+    FOOTING = 40, /* of the picture: two lines of explanation */
     LINE = 15,    /* from one line of text to the next */
     PAD = 8,      /* from a box's border to its text */
     GAP = 18,     /* between boxes, without cables */
     GAP_COLUMNS = 76,
-    GAP_ROWS = 60, /* with cables, which have labels at their ends */
-    AROUND = 44,   /* room for a cable that goes around */
+    GAP_ROWS = 60, /* with cables, which are labelled at their ends */
+    AROUND = 44,   /* room for a cable around the boxes */
 };
-static const double SHAPE = 1.5; /* of grids and of the whole picture: width through height */
+static const double SHAPE = 1.5; /* width / height of grids and of the whole picture */
 
 /* ---- panels */
 
@@ -76,7 +76,7 @@ static void add_cables(struct picture *picture)
     }
 }
 
-/* ---- sizes and places */
+/* ---- sizes and positions */
 
 static void measure_boxes(struct picture *picture)
 {
@@ -92,11 +92,11 @@ static void measure_boxes(struct picture *picture)
         }
         lines = (int)node->line_count > lines ? (int)node->line_count : lines;
     }
-    picture->box_width = (width + 2 * PAD + 1) & ~1; /* even, for cables begin at the middle */
+    picture->box_width = (width + 2 * PAD + 1) & ~1; /* even, because cables begin in the middle */
     picture->box_height = (lines * LINE + PAD + 5) & ~1;
 }
 
-/* The columns of a plain grid: no row shorter than others where there is a way. */
+/* The columns of a plain grid, with rows of equal length if possible. */
 static unsigned grid_columns(const struct picture *picture, unsigned nodes)
 {
     double wide = picture->box_width + GAP, high = picture->box_height + GAP;
@@ -131,7 +131,7 @@ static void count_undrawn(struct picture *picture)
 {
     for (size_t i = 0; i < picture->cable_count; i++) {
         const struct picture_cable *cable = &picture->cables[i];
-        if (cable->way == WAY_UNDRAWN && cable->from)
+        if (cable->route == ROUTE_UNDRAWN && cable->from)
             picture->panels[cable->from->panel].undrawn++;
     }
 }
@@ -159,7 +159,7 @@ static void measure_panel(const struct picture *picture, struct picture_panel *p
                     (panel->cabled ? 2 * AROUND - EDGE : EDGE) + (int)panel->undrawn * LINE;
 }
 
-/* Row after row, as wide as makes the whole look best. */
+/* Arranges panels in rows, with the width that brings the picture closest to its aspect ratio. */
 static void place_panels(struct picture *picture)
 {
     double area = 0;
@@ -203,7 +203,7 @@ static void place_boxes(struct picture *picture)
     }
 }
 
-/* ---- all of it */
+/* ---- the whole picture */
 
 struct picture_node *picture_node(const struct picture *picture, long long id)
 {

@@ -1,11 +1,11 @@
 /*
- * A topology document laid out as a picture: which node is where, what its box says, which way a
- * cable runs. In pixels, whole ones: their text is the same in every locale.
+ * Lays out a topology document as a picture: positions of nodes, texts of boxes, routes of cables.
+ * All coordinates are whole pixels, which are written the same in every locale.
  *
- * Each sub-cluster is a panel. Where its cables are known and form one ring, the nodes stand around
- * a rectangle; where they form two rings with rungs, on a grid of two rows, whose last column is
- * joined to the first around the outside. Elsewhere they stand on a plain grid. Rails join this
- * daemon's node with every other one, so they are words in the box of that one, not lines.
+ * Each sub-cluster is a panel. If its cables are known and form one ring, the nodes are placed
+ * around a rectangle; if they form two rings with rungs, on a grid of two rows whose last column is
+ * joined to the first around the outside; otherwise on a plain grid. Rails join this daemon's node
+ * with every other node, so they are text in the box of that node, not lines.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ enum {
     PICTURE_LINE_COLUMNS = 22,
     PICTURE_LINES = 12,
     PICTURE_POINTS = 6,
-    PICTURE_FOOTING_COLUMNS = 52, /* the most that is said below the panels, in each of two lines */
+    PICTURE_FOOTING_COLUMNS = 52, /* the longest of the two lines below the panels */
 
     PICTURE_FONT = 11, /* pixels; headings and names are larger */
     PICTURE_FONT_NAME = 13,
@@ -35,18 +35,18 @@ struct picture_line {
     enum screen_color color;
 };
 
-enum picture_way {
-    WAY_UNDRAWN,
-    WAY_STRAIGHT, /* its ends stand beside each other */
-    WAY_CORNER,   /* along the row of one, then the column of the other */
-    WAY_OVER,     /* around the outside, over the row or under it */
-    WAY_UNDER,
+enum picture_route {
+    ROUTE_UNDRAWN,
+    ROUTE_STRAIGHT, /* its ends are adjacent */
+    ROUTE_CORNER,   /* along the row of one end, then the column of the other */
+    ROUTE_OVER,     /* around the outside, above or below the row */
+    ROUTE_UNDER,
 };
 
 struct picture_cable {
     const json_t *doc;
     struct picture_node *from, *to;
-    enum picture_way way;
+    enum picture_route route;
     unsigned count; /* of points; 0: not drawn */
     struct picture_point points[PICTURE_POINTS];
 };
@@ -57,10 +57,10 @@ struct picture_node {
     size_t panel;
     unsigned column, row; /* in its panel */
     bool placed, cut_off;
-    struct picture_line lines[PICTURE_LINES]; /* first the name's */
+    struct picture_line lines[PICTURE_LINES]; /* the name's come first */
     unsigned line_count, name_count;
-    struct picture_cable *east, *south; /* that leave it there */
-    struct picture_point at;            /* the box's upper left corner */
+    struct picture_cable *east, *south; /* whose cables leave on that side */
+    struct picture_point at;            /* the upper left corner of the box */
 };
 
 enum { PICTURE_CAPTION_BYTES = 512 };
@@ -68,10 +68,10 @@ enum { PICTURE_CAPTION_BYTES = 512 };
 struct picture_panel {
     const char *name;
     char caption[PICTURE_CAPTION_BYTES];
-    const json_t *fabric; /* NULL: its cables are not known */
+    const json_t *fabric; /* NULL: its cables are unknown */
     unsigned nodes, columns, rows;
-    bool cabled;      /* there is room between the boxes */
-    unsigned undrawn; /* cables that are listed below the boxes instead */
+    bool cabled;      /* leaves room for cables between the boxes */
+    unsigned undrawn; /* cables listed as text below the boxes */
     struct picture_point at;
     int width, height;
 };
@@ -90,22 +90,22 @@ struct picture {
 void picture_init(struct picture *picture, const json_t *doc);
 void picture_deinit(struct picture *picture);
 
-/* NULL: there is no such node. */
+/* NULL: no such node. */
 struct picture_node *picture_node(const struct picture *picture, long long id);
 
 /* ---- picture_words.c */
 
-/* What the boxes and headings say. */
+/* Writes the texts of boxes and headings. */
 void picture_say(struct picture *picture);
-/* Most pixels that so many columns of text take, whatever monospaced font is there. */
+/* The maximum width in pixels of this many columns of text in any monospaced font. */
 int picture_text_width(size_t columns, int font);
-/* As a viewer shows the text: every character beyond ASCII may take two columns. */
+/* The columns of a text in a viewer, where a character beyond ASCII may take two. */
 size_t picture_text_columns(const char *text);
 
 /* ---- picture_cables.c */
 
-/* Gives the nodes of a panel their cells as its cables ask for; false: they form no shape that is
- * known here, and nothing was changed. */
+/* Places the nodes of a panel according to its cables; false: the cables form no known shape, and
+ * nothing was changed. */
 bool picture_place_cabled(struct picture *picture, size_t panel);
-/* Finds the points of all cables, once everything has its place. */
+/* Finds the points of all cables, after everything has been placed. */
 void picture_route(struct picture *picture);

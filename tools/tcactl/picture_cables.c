@@ -5,7 +5,7 @@
 #include "tools/tcactl/doc.h"
 #include "tools/tcactl/picture.h"
 
-enum { AROUND = 22 }; /* pixels from a box to a cable that goes around it */
+enum { AROUND = 22 }; /* pixels from a box to a cable around it */
 
 /* ---- rings */
 
@@ -35,7 +35,7 @@ static void find_ends(struct picture *picture, size_t panel)
     }
 }
 
-/* Follows E from a node until it is there again: so many nodes; 0: it does not come back. */
+/* Follows E from a node back to the node: the number of nodes; 0: it does not lead back. */
 static size_t follow(struct picture_node *first, struct picture_node **ret_nodes, size_t room)
 {
     struct picture_node *node = first;
@@ -65,8 +65,7 @@ static bool rungs_fit(const struct rings *rings)
     return true;
 }
 
-/* One ring of all the nodes that have cables, or two of the same length with a rung at each column.
- */
+/* One ring of all nodes that have cables, or two of the same length with a rung at each column. */
 static bool find_rings(const struct picture *picture, size_t panel, struct rings *rings)
 {
     struct picture_node *first = NULL;
@@ -101,8 +100,7 @@ static void put(struct picture_node *node, unsigned column, unsigned row)
     node->placed = true;
 }
 
-/* Columns of the rectangle on whose border so many cells are, which looks best when it is somewhat
- * wider than high. */
+/* The columns of a rectangle with this many cells on its border, somewhat wider than high. */
 static unsigned best_columns(const struct picture *picture, unsigned cells)
 {
     unsigned sum = cells / 2 + 2, best = 2; /* of columns and rows */
@@ -120,7 +118,7 @@ static unsigned best_columns(const struct picture *picture, unsigned cells)
     return best;
 }
 
-/* Clockwise around the border, from the upper left corner on. */
+/* Clockwise around the border, from the upper left corner. */
 static void border_cell(unsigned columns, unsigned rows, unsigned index, unsigned *ret_column,
                         unsigned *ret_row)
 {
@@ -133,8 +131,8 @@ static void border_cell(unsigned columns, unsigned rows, unsigned index, unsigne
                                : rows - 1 - (index - left);
 }
 
-/* An odd number of nodes leaves the last cell empty, in the first column: the last cable goes
- * through it. */
+/* An odd number of nodes leaves the last cell, in the first column, empty: the last cable crosses
+ * it. */
 static void place_around(const struct picture *picture, struct picture_panel *panel,
                          const struct rings *rings)
 {
@@ -145,10 +143,10 @@ static void place_around(const struct picture *picture, struct picture_panel *pa
         unsigned column, row;
         border_cell(columns, rows, i, &column, &row);
         put(rings->nodes[i], column, row);
-        rings->nodes[i]->east->way = WAY_STRAIGHT;
+        rings->nodes[i]->east->route = ROUTE_STRAIGHT;
     }
     if (cells > length && rows == 2)
-        rings->nodes[length - 1]->east->way = WAY_CORNER;
+        rings->nodes[length - 1]->east->route = ROUTE_CORNER;
     panel->columns = columns;
     panel->rows = rows;
 }
@@ -162,15 +160,15 @@ static void place_rows(struct picture_panel *panel, const struct rings *rings)
             struct picture_node *node = rings->nodes[ring * length + column];
             bool last = column + 1 == length;
             put(node, column, ring);
-            node->east->way = !last ? WAY_STRAIGHT : ring == 0 ? WAY_OVER : WAY_UNDER;
+            node->east->route = !last ? ROUTE_STRAIGHT : ring == 0 ? ROUTE_OVER : ROUTE_UNDER;
             if (rings->count == 2 && ring == 0)
-                node->south->way = WAY_STRAIGHT;
+                node->south->route = ROUTE_STRAIGHT;
         }
     panel->columns = length;
     panel->rows = (unsigned)rings->count;
 }
 
-/* Those without a cable stand below the others. */
+/* Nodes without a cable are placed below the others. */
 static void place_rest(struct picture *picture, size_t index)
 {
     struct picture_panel *panel = &picture->panels[index];
@@ -203,7 +201,7 @@ bool picture_place_cabled(struct picture *picture, size_t index)
     return known;
 }
 
-/* ---- ways */
+/* ---- routes of cables */
 
 static void add(struct picture_cable *cable, int x, int y)
 {
@@ -221,7 +219,7 @@ static struct picture_point middle(const struct picture *picture, const struct p
                                   node->at.y + picture->box_height / 2};
 }
 
-/* The middle of the side that looks to a point, which lies straight in one of four directions. */
+/* The middle of the side that faces a point straight above, below, left or right. */
 static void add_side(const struct picture *picture, struct picture_cable *cable,
                      const struct picture_node *node, struct picture_point to)
 {
@@ -237,23 +235,24 @@ static void route(const struct picture *picture, struct picture_cable *cable)
     int box_width = picture->box_width, box_height = picture->box_height, outside;
     struct picture_point corner;
 
-    switch (cable->way) {
-    case WAY_UNDRAWN:
+    switch (cable->route) {
+    case ROUTE_UNDRAWN:
         return;
-    case WAY_STRAIGHT:
+    case ROUTE_STRAIGHT:
         add_side(picture, cable, from, middle(picture, to));
         add_side(picture, cable, to, middle(picture, from));
         return;
-    case WAY_CORNER:
+    case ROUTE_CORNER:
         corner.x = middle(picture, to).x;
         corner.y = middle(picture, from).y;
         add_side(picture, cable, from, corner);
         add(cable, corner.x, corner.y);
         add_side(picture, cable, to, corner);
         return;
-    case WAY_OVER:
-    case WAY_UNDER:
-        outside = cable->way == WAY_OVER ? from->at.y - AROUND : from->at.y + box_height + AROUND;
+    case ROUTE_OVER:
+    case ROUTE_UNDER:
+        outside =
+            cable->route == ROUTE_OVER ? from->at.y - AROUND : from->at.y + box_height + AROUND;
         add(cable, from->at.x + box_width, from->at.y + box_height / 2);
         add(cable, from->at.x + box_width + AROUND, from->at.y + box_height / 2);
         add(cable, from->at.x + box_width + AROUND, outside);

@@ -34,7 +34,7 @@ size_t picture_text_columns(const char *text)
     return columns;
 }
 
-/* ---- what is written in a box */
+/* ---- the text of a box */
 
 static struct picture_line *add_line(struct picture_node *node, enum screen_color color)
 {
@@ -60,7 +60,7 @@ say(struct picture_node *node, enum screen_color color, const char *format, ...)
     va_end(values);
 }
 
-/* Bytes of the characters that fit. */
+/* The bytes of the characters that fit. */
 static int fit(const char *text, size_t most_columns)
 {
     size_t bytes = 0;
@@ -75,7 +75,7 @@ static int fit(const char *text, size_t most_columns)
     return (int)bytes;
 }
 
-/* A name that is too long for a line is broken after a dot or dash, where it has one. */
+/* Breaks a name that is too long for a line, after a dot or dash if it has one. */
 static int line_bytes(const char *name)
 {
     int bytes = fit(name, PICTURE_LINE_COLUMNS), broken = bytes;
@@ -94,12 +94,12 @@ static void say_name(struct picture_node *node)
         say(node, COLOR_HEAD, "%.*s", bytes, name);
         name += bytes;
     }
-    if (*name) /* longer than any that a cluster file may have */
+    if (*name) /* longer than any name in a cluster file */
         snprintf(node->lines[NAME_LINES - 1].text, sizeof(node->lines->text), "...");
     node->name_count = node->line_count;
 }
 
-/* The rails that lead from this daemon's node to the others. */
+/* The rails from this daemon's node to the others. */
 static void say_rails(struct picture *picture)
 {
     long long self = doc_integer(picture->doc, "self");
@@ -135,7 +135,7 @@ static void say_boards(struct picture *picture)
 
 /* ---- headings */
 
-/* Cut only where no cluster file allows such a name. */
+/* Every valid name fits. */
 __attribute__((format(printf, 2, 3))) static void caption(char *to, const char *format, ...)
 {
     va_list values;

@@ -1,6 +1,6 @@
 /*
- * Documents of the daemon as text for people. tcactl(1) describes their shapes. Nothing here talks
- * to a daemon, so that tests can feed it.
+ * Renders the daemon's documents as text. tcactl(1) describes the documents. Nothing here talks to
+ * a daemon, so that tests can supply documents.
  */
 #pragma once
 
@@ -28,13 +28,13 @@ render_function render_drain;
 render_function render_check; /* of a configuration */
 render_function render_env;   /* tcactl's own document, see env.c */
 
-/* Only families whose names contain the word, NULL: all. False: there is none. */
+/* Renders the families whose names contain the word; NULL: all. False: no such family. */
 bool render_stats(const json_t *doc, const char *word, const struct screen *screen);
 
-/* What has happened between two moments, seconds apart: {"status", "sessions", "stats"}, as the
- * daemon gave them. before may be NULL: no rates then. */
+/* Renders the rates between two samples taken `seconds` apart: {"status", "sessions", "stats"}, as
+ * received. before NULL: no rates. */
 void render_watch(const json_t *before, const json_t *now, double seconds,
                   const struct screen *screen);
-/* The same as lines, one for the daemon, each session and each rail, after the time. */
+/* The same as lines, one for the daemon, each session and each rail, which begin with the time. */
 void render_watch_lines(const json_t *before, const json_t *now, double seconds, const char *time,
                         const struct screen *screen);

@@ -1,4 +1,4 @@
-/* What the verbs that change something answer, the configuration, and the environment. */
+/* Renders the replies of verbs that change something, the configuration, and the environment. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "tools/tcactl/table.h"
 #include "tools/tcactl/units.h"
 
-/* A value of any type, as one would write it; the caller frees it. */
+/* A value of any type as text; the caller frees it. */
 static char *value_text(const json_t *value)
 {
     if (json_is_string(value))
@@ -92,17 +92,17 @@ void render_reload(const json_t *doc, const struct screen *screen)
         fputs("nothing has changed\n", screen->to);
 }
 
-/* How puts in the client's seat are copied: what half and ring cost, in the words of tcactl(1). */
-static void ways(const json_t *ways, const struct screen *screen)
+/* The costs of the copy modes half and ring in the client seat; see tcactl(1). */
+static void copy_costs(const json_t *costs, const struct screen *screen)
 {
-    const char *error = json_string_value(doc_get(ways, "error"));
-    if (!ways)
+    const char *error = json_string_value(doc_get(costs, "error"));
+    if (!costs)
         return;
-    fprintf(screen->to, "copying by half: %.3f of the distance a line; ",
-            doc_number(ways, "half_line"));
-    fprintf(screen->to, "by ring: %s a line\n", units_ns(doc_number(ways, "ring_line_ns")).text);
-    if (!doc_true(ways, "valid") && error) {
-        fputs("these are defaults: ", screen->to);
+    fprintf(screen->to, "copy mode half: %.3f x the distance per line; ",
+            doc_number(costs, "half_line"));
+    fprintf(screen->to, "ring: %s per line\n", units_ns(doc_number(costs, "ring_line_ns")).text);
+    if (!doc_true(costs, "valid") && error) {
+        fputs("not measured, using defaults: ", screen->to);
         screen_text(screen, error);
         fputc('\n', screen->to);
     }
@@ -144,8 +144,8 @@ void render_calibrate(const json_t *doc, const struct screen *screen)
         }
     }
     table_print(&table, screen, 0, "no rails");
-    ways(doc_get(doc, "ways"), screen);
-    fputs("kept in ", screen->to);
+    copy_costs(doc_get(doc, "ways"), screen);
+    fputs("stored in ", screen->to);
     screen_text(screen, doc_text(doc, "path"));
     fputc('\n', screen->to);
     table_deinit(&table);

@@ -38,7 +38,7 @@ void render_nodes(const json_t *doc, const struct screen *screen)
         table_add(&table, "%s",
                   doc_is_number(node, "since_s") ? units_age(doc_number(node, "since_s")).text
                                                  : "-");
-        /* The round trip of one that is down is a memory. */
+        /* The round-trip time of a node that is down is outdated. */
         bool measured =
             doc_number(node, "rtt_us") > 0 && strcmp(doc_text(node, "state"), "up") == 0;
         table_add(&table, "%s", measured ? units_ns(1e3 * doc_number(node, "rtt_us")).text : "-");

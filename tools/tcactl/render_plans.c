@@ -15,7 +15,7 @@ static const char *const plan_titles[] = {"ID",    ">PID",    "NAME",   "STATE",
                                           "?SEAT", "TO",      ">BYTES", ">STARTS", ">MEDIAN",
                                           "?>P99", ">ERRORS", NULL};
 
-/* "running" is a ready plan's other state; ret_text: and for how long, when it is worth a word. */
+/* "running" for a ready plan with a running start; ret_text: with its duration, from 1 s on. */
 static const char *state_of(const json_t *plan, char *ret_text, size_t text_bytes)
 {
     const char *state = doc_text(plan, "state");
@@ -29,7 +29,7 @@ static const char *state_of(const json_t *plan, char *ret_text, size_t text_byte
     return state;
 }
 
-/* Where it puts: "1 2 5", the first few of many. */
+/* The target nodes: "1 2 5", only the first few of many. */
 static void add_nodes(struct table *table, const json_t *plan)
 {
     enum { SHOWN_MAX = 4 };
@@ -80,26 +80,26 @@ static void end_of_put(const json_t *end, const struct screen *screen)
     screen_text(screen, doc_text(end, "layout"));
 }
 
-static void way(const json_t *copy, size_t index, const struct screen *screen)
+static void copy_mode(const json_t *copy, size_t index, const struct screen *screen)
 {
     const char *name = json_string_value(json_array_get(doc_get(copy, "ways"), index));
     screen_text(screen, name ? name : "-");
 }
 
-static void ways(const json_t *copy, const struct screen *screen)
+static void copy_modes(const json_t *copy, const struct screen *screen)
 {
     if (doc_count(copy, "ways") == 0)
         return;
-    fputs("\n         copied by ", screen->to);
-    way(copy, 0, screen);
+    fputs("\n         copy mode ", screen->to);
+    copy_mode(copy, 0, screen);
     if (doc_count(copy, "ways") > 1) {
-        fprintf(screen->to, " up to %lld ns of distance, else by ",
+        fprintf(screen->to, " up to %lld ns of distance, else ",
                 doc_integer(copy, "first_up_to_ns"));
-        way(copy, 1, screen);
+        copy_mode(copy, 1, screen);
     }
 }
 
-/* Of a way that does not lead there now: what runs waits for it. */
+/* A rail that currently does not lead to the node: a running start waits for it. */
 static void broken_link(const json_t *step, long long node, const struct screen *screen)
 {
     const char *state = json_string_value(doc_get(step, "link"));
@@ -134,7 +134,7 @@ static void step(const json_t *step, const struct screen *screen)
         if (json_is_integer(doc_get(step, "after")))
             fprintf(screen->to, "\n         after step %lld, which uses some of the same bytes",
                     doc_integer(step, "after"));
-        ways(doc_get(step, "copy"), screen);
+        copy_modes(doc_get(step, "copy"), screen);
         broken_link(step, doc_integer(step, "target.node"), screen);
     } else if (doc_get(step, "rank")) {
         fprintf(screen->to, " rank %lld, slot %lld", doc_integer(step, "rank"),
@@ -185,14 +185,14 @@ static void plan_lines(const json_t *doc, const struct screen *screen)
             doc_integer(doc, "channel"), screen_begin(screen, screen_color_of(state)));
     screen_text(screen, text);
     fputs(screen_end(screen, screen_color_of(state)), screen->to);
-    fprintf(screen->to, ", %s a start, ", units_bytes(doc_number(doc, "bytes")).text);
+    fprintf(screen->to, ", %s per start, ", units_bytes(doc_number(doc, "bytes")).text);
     fprintf(screen->to, "%s start%s", units_count(doc_number(doc, "starts")).text,
             units_plural((long long)doc_number(doc, "starts")));
     if (doc_integer(doc, "errors"))
         fprintf(screen->to, ", %s%lld failed%s", screen_begin(screen, COLOR_BAD),
                 doc_integer(doc, "errors"), screen_end(screen, COLOR_BAD));
     fputc('\n', screen->to);
-    if (doc_number(doc, "median_ns") > 0) { /* only the daemon's engine measures */
+    if (doc_number(doc, "median_ns") > 0) { /* measured in the daemon seat only */
         fprintf(screen->to, "measured in the daemon seat: median %s, ",
                 units_ns(doc_number(doc, "median_ns")).text);
         fprintf(screen->to, "p99 %s\n", units_ns(doc_number(doc, "p99_ns")).text);

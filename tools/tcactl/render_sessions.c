@@ -12,7 +12,7 @@ static const char *const session_titles[] = {">ID",    ">PID",      "USER",    "
                                              ">RANK",  "?>REGIONS", ">MEMORY", ">PLANS", "?>STARTS",
                                              ">BYTES", ">AGE",      NULL};
 
-/* The user's name; a number that has none here stays a number. */
+/* The user's name, or the uid if it has no name here. */
 static void add_user(struct table *table, long long uid)
 {
     const struct passwd *user = uid >= 0 && uid < UINT32_MAX ? getpwuid((uid_t)uid) : NULL;
@@ -69,7 +69,7 @@ void render_users(const json_t *doc, const struct screen *screen)
         table_add(&table, "%s", units_bytes(doc_number(user, "bytes_max")).text);
         table_add(&table, "%lld", doc_integer(user, "descriptors"));
     }
-    table_print(&table, screen, 0, "nobody holds anything");
+    table_print(&table, screen, 0, "no users");
     table_deinit(&table);
 }
 

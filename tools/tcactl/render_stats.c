@@ -62,7 +62,7 @@ bool render_stats(const json_t *doc, const char *word, const struct screen *scre
         }
     }
     table_print(&table, screen, 0,
-                word ? "no statistics with that word in their name: \"tcactl stats\" lists all"
+                word ? "no statistics contain the word in their name: \"tcactl stats\" lists all"
                      : "no statistics");
     table_deinit(&table);
     return any || !word;

@@ -35,7 +35,7 @@ static void daemon_line(const json_t *doc, const struct screen *screen)
     fputc('\n', screen->to);
 }
 
-/* " (node2, node3, ...)": those of the list, which may have been cut. */
+/* " (node2, node3, ...)": the names in the list, which may be truncated. */
 static void names(const json_t *doc, const char *path, long long of, const struct screen *screen)
 {
     long long count = (long long)doc_count(doc, path);
@@ -61,7 +61,7 @@ static void cluster_line(const json_t *doc, const struct screen *screen)
             doc_integer(doc, "cluster.connected"));
     if (doc_integer(doc, "cluster.reconnecting") > 0)
         fprintf(screen->to, "%lld reconnecting, ", doc_integer(doc, "cluster.reconnecting"));
-    if (doc_integer(doc, "cluster.unknown") > 0) /* not asked: neither up nor down */
+    if (doc_integer(doc, "cluster.unknown") > 0) /* neither up nor down */
         fprintf(screen->to, "%lld not contacted, ", doc_integer(doc, "cluster.unknown"));
     fprintf(screen->to, "%s%lld down", screen_begin(screen, down ? COLOR_BAD : COLOR_NONE), down);
     names(doc, "cluster.down_nodes", down, screen);
@@ -122,7 +122,7 @@ static void engine_counts(const json_t *doc, const struct screen *screen)
     fputc('\n', screen->to);
 }
 
-/* The daemon's warnings, each on lines of its own, below everything else. */
+/* The daemon's warnings, below everything else. */
 static void warning_lines(const json_t *doc, const struct screen *screen)
 {
     for (size_t i = 0; i < doc_count(doc, "warnings"); i++) {
@@ -140,13 +140,12 @@ void render_status(const json_t *doc, const struct screen *screen)
     daemon_line(doc, screen);
     cluster_line(doc, screen);
     label(screen, "sessions");
-    fprintf(screen->to, "%lld, %lld region%s (%s of %s), %lld plan%s; %lld group%s meet%s here\n",
+    fprintf(screen->to, "%lld, %lld region%s (%s of %s), %lld plan%s; %lld group%s rooted here\n",
             doc_integer(doc, "sessions"), doc_integer(doc, "regions.count"),
             units_plural(doc_integer(doc, "regions.count")),
             units_bytes(doc_number(doc, "regions.bytes")).text,
             units_bytes(doc_number(doc, "regions.bytes_max")).text, doc_integer(doc, "plans"),
-            units_plural(doc_integer(doc, "plans")), groups, units_plural(groups),
-            groups == 1 ? "s" : "");
+            units_plural(doc_integer(doc, "plans")), groups, units_plural(groups));
     if (doc_number(doc, "regions.bytes_quarantined") > 0) {
         label(screen, "quarantined");
         fprintf(screen->to, "%s of freed regions, until no peer can write there\n",

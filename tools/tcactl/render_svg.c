@@ -4,7 +4,7 @@
 #include "tools/tcactl/picture.h"
 #include "tools/tcactl/render.h"
 
-/* Blue and vermilion can be told apart by everybody; no state is told by its colour alone. */
+/* Blue and vermilion are distinguishable with any colour vision; colour is never the only sign. */
 static const char *color_of(enum screen_color color)
 {
     switch (color) {
@@ -21,7 +21,7 @@ static const char *color_of(enum screen_color color)
     }
 }
 
-/* Text that somebody else chose, as XML has it. */
+/* Untrusted text, escaped for XML. */
 static void escaped(FILE *to, const char *text)
 {
     for (; *text; text++)
@@ -92,7 +92,7 @@ static void panel_parts(FILE *to, const struct picture *picture, const struct pi
     fputs("</g>\n", to);
 }
 
-/* A port's name beside the end of its cable, which leaves towards the next point. */
+/* The name of a port, beside the end of its cable, which continues to the next point. */
 static void port(FILE *to, const struct picture_point *end, const struct picture_point *next,
                  const char *name)
 {
@@ -103,7 +103,7 @@ static void port(FILE *to, const struct picture_point *end, const struct picture
         text(to, end->x + 5, end->y + (next->y > end->y ? 13 : -5), "", COLOR_NONE, name);
 }
 
-/* Beside the middle of the longest piece. */
+/* Beside the middle of the longest segment. */
 static void cable_state(FILE *to, const struct picture_cable *cable, const char *state)
 {
     unsigned longest = 0;
@@ -171,7 +171,7 @@ static void node_parts(FILE *to, const struct picture *picture, const struct pic
     fputs("</g>\n", to);
 }
 
-/* What is not plain from the picture. */
+/* The legend. */
 static void legend(FILE *to, const struct picture *picture)
 {
     bool drawn = false;
@@ -179,10 +179,10 @@ static void legend(FILE *to, const struct picture *picture)
     for (size_t i = 0; i < picture->cable_count; i++)
         drawn |= picture->cables[i].count > 0;
     text(to, 16, picture->height - 30, "", COLOR_NONE,
-         "The node with the thick border sees these states.");
+         "States as seen by the node with the thick border.");
     if (drawn)
         text(to, 16, picture->height - 14, "", COLOR_NONE,
-             "Lines are cables, from port to port. Dashed: out.");
+             "Lines are cables between ports; dashed: unplugged.");
 }
 
 void render_topology_svg(const json_t *doc, const struct screen *screen)

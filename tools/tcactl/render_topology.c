@@ -6,7 +6,7 @@
 #include "tools/tcactl/render.h"
 #include "tools/tcactl/units.h"
 
-/* Nodes grouped by sub-cluster, both in the order of the document. */
+/* Nodes grouped by sub-cluster, in the order of the document. */
 struct forest {
     const json_t *doc;
     const char **names; /* of sub-clusters */
@@ -33,7 +33,7 @@ static void forest_deinit(struct forest *forest)
     free(forest->names);
 }
 
-/* The next node of a sub-cluster at or after `from`; the number of nodes when there is none. */
+/* The next node of a sub-cluster at or after `from`; the number of nodes if there is none. */
 static size_t forest_next(const struct forest *forest, size_t subcluster, size_t from)
 {
     size_t nodes = doc_count(forest->doc, "nodes");
@@ -66,7 +66,7 @@ static void word(const struct screen *screen, const char *text)
     fputs(screen_end(screen, color), screen->to);
 }
 
-/* The rails that lead from this daemon's node to another. */
+/* The rails from this daemon's node to another. */
 static void links(const struct forest *forest, long long id, const struct screen *screen)
 {
     long long self = doc_integer(forest->doc, "self");
@@ -211,7 +211,7 @@ static const char *dot_color(const char *state)
     }
 }
 
-/* Cables as thick lines; a node whose board is cut off says so. */
+/* Cables as thick lines; nodes are marked if their board is cut off. */
 static void dot_fabric(const json_t *doc, const struct screen *screen)
 {
     for (size_t i = 0; i < doc_count(doc, "boards"); i++) {

@@ -5,7 +5,7 @@
 #include "tools/tcactl/table.h"
 #include "tools/tcactl/units.h"
 
-/* A rate; negative: not known yet. A counter that fell belongs to another incarnation. */
+/* A rate; negative: unknown. A counter that has decreased belongs to another incarnation. */
 static double rate(double before, double now, double seconds)
 {
     return seconds > 0 && now >= before ? (now - before) / seconds : -1;
@@ -46,7 +46,7 @@ static struct rates session_rates(const json_t *before, const json_t *session, d
                           rate(doc_number(then, "bytes"), doc_number(session, "bytes"), seconds)};
 }
 
-/* The sum of a counter's samples for a rail; negative: there is no such counter. */
+/* The sum of a counter's samples for a rail; negative: no such counter. */
 static double rail_counter(const json_t *doc, const char *name, const char *rail)
 {
     double sum = -1;
@@ -132,7 +132,7 @@ void render_watch(const json_t *before, const json_t *now, double seconds,
     rails_table(before, now, seconds, screen);
 }
 
-/* key=value with the value plain, so that programs can read it; "-" while it is not known. */
+/* key=value with a plain number for programs; "-": unknown. */
 static void number(const struct screen *screen, const char *key, double value)
 {
     if (value < 0)

@@ -66,15 +66,16 @@ unsigned screen_text(const struct screen *screen, const char *text)
         size_t n = 1;
         bool shown = *p >= 0x20 && *p != 0x7f;
 
-        if (*p >= 0x80) { /* jansson lets only valid UTF-8 through; others are shown byte by byte */
+        if (*p >= 0x80) { /* jansson accepts only valid UTF-8; shows anything else byte by byte */
             while ((p[n] & 0xc0) == 0x80 && n < 4)
                 n++;
             bool control = n == 2 && p[0] == 0xc2 && p[1] < 0xa0;
-            bool turns = n == 3 &&
-                         p[0] == 0xe2 && /* directions: U+200E, 200F, 2028-202E, 2066-2069 */
-                         ((p[1] == 0x80 &&
-                           ((p[2] >= 0x8e && p[2] <= 0x8f) || (p[2] >= 0xa8 && p[2] <= 0xae))) ||
-                          (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9));
+            bool turns =
+                n == 3 &&
+                p[0] == 0xe2 && /* controls text direction: U+200E, 200F, 2028-202E, 2066-2069 */
+                ((p[1] == 0x80 &&
+                  ((p[2] >= 0x8e && p[2] <= 0x8f) || (p[2] >= 0xa8 && p[2] <= 0xae))) ||
+                 (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9));
             shown = screen->utf8 && n > 1 && !control && !turns;
         }
         if (shown)
@@ -93,7 +94,7 @@ void screen_wrapped(const struct screen *screen, const char *text, unsigned inde
     unsigned column = indent;
 
     for (char *word; (word = strsep(&rest, " "));) {
-        const unsigned length = (unsigned)strlen(word); /* at least as many as columns */
+        const unsigned length = (unsigned)strlen(word); /* at least the number of columns */
         if (screen->columns && column > indent && column + 1 + length > screen->columns) {
             fprintf(screen->to, "\n%*s", (int)indent, "");
             column = indent;

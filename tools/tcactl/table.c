@@ -60,7 +60,7 @@ void table_add_state(struct table *table, const char *state)
     add(table, must(strdup(state)), screen_color_of(state));
 }
 
-/* Columns that screen_text() will use. */
+/* The columns that screen_text() uses. */
 static unsigned width_of(const char *text)
 {
     unsigned width = 0;
@@ -70,7 +70,7 @@ static unsigned width_of(const char *text)
     return width;
 }
 
-/* Blanks are owed until something follows them: no line ends with any. */
+/* Writes blanks only before text, so that no line ends with blanks. */
 static void print_cell(const struct table *table, const struct screen *screen, size_t column,
                        const char *text, enum screen_color color, unsigned width, unsigned *owed)
 {
@@ -88,19 +88,19 @@ static void print_cell(const struct table *table, const struct screen *screen, s
     }
 }
 
-/* Where the last column begins when the table is wider than the terminal; room 0: it fits, or the
- * last column is one of numbers. */
+/* Where the last column is wrapped if the table is wider than the terminal; room 0: it is not,
+ * because it fits or contains numbers. */
 struct wrap {
     unsigned at, room;
     bool below;
 };
 
 enum {
-    ROOM_MIN = 24, /* less than this beside the other columns is no pleasure to read */
+    ROOM_MIN = 24, /* with less room beside the other columns, wraps below the row */
     BELOW_INDENT = 4,
 };
 
-/* hidden: columns that were left out. */
+/* hidden: columns that are omitted. */
 static unsigned width_before_last(const struct table *table, unsigned indent,
                                   const unsigned *widths, const bool *hidden)
 {
@@ -127,7 +127,7 @@ static struct wrap wrap_of(const struct table *table, const struct screen *scree
     };
 }
 
-/* The bytes of the words that fit, and of the blanks behind them: at least one word. */
+/* The bytes of the words that fit, at least one, and of the blanks that follow. */
 static size_t line_of(const char *text, unsigned room, size_t *ret_blanks)
 {
     size_t end = 0, at = 0;
@@ -201,7 +201,7 @@ void table_print(const struct table *table, const struct screen *screen, unsigne
     find_widths(table, widths);
     hide(table, screen, indent, widths, hidden);
     const struct wrap wrap = wrap_of(table, screen, indent, widths, hidden);
-    for (size_t i = 0; i < table->columns + table->count; i++) { /* the titles first */
+    for (size_t i = 0; i < table->columns + table->count; i++) { /* titles first */
         size_t c = i % table->columns;
         struct table_cell cell = i < table->columns
                                      ? (struct table_cell){(char *)table->titles[c], COLOR_HEAD}

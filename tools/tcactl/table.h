@@ -1,7 +1,6 @@
-/* Tables: columns as wide as they need to be, numbers to the right, a header, nothing else. Where the
- * terminal is too narrow, columns that one can do without are left out, the last of them first; then
- * words of the last column go on in further lines: below each other, or, when the others leave too
- * little beside them, all below the row. */
+/* Tables with a header; column widths fit the contents, numbers are right-aligned. If the terminal
+ * is too narrow, optional columns are omitted, the last one first; then the last column is wrapped,
+ * in its column or, if that leaves too little room, below the row. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,22 +16,21 @@ struct table {
     size_t columns;
     const char *titles[TABLE_COLUMNS_MAX];
     bool right[TABLE_COLUMNS_MAX];
-    bool spare[TABLE_COLUMNS_MAX]; /* left out first */
+    bool spare[TABLE_COLUMNS_MAX]; /* optional columns */
     struct table_cell *cells;      /* row by row */
     size_t count, room;
 };
 
-/* titles: NULL at the end; one that begins with '>' stands over a column of numbers, one that begins
- * with '?' (then perhaps '>') over one that may be left out, not the last. They must outlive the
- * table. */
+/* titles: end with NULL and must outlive the table. '>' before a title marks a column of numbers,
+ * '?' (before '>') an optional column, which cannot be the last. */
 void table_init(struct table *table, const char *const *titles);
 void table_deinit(struct table *table);
 
-/* Fills the next cell: rows from the left, then downwards. */
+/* Fills the next cell, row by row. */
 void table_add(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same for a word that says how something is; it gets the colour that it deserves. */
+/* The same for a state, in its colour. */
 void table_add_state(struct table *table, const char *state);
 
-/* Prints it, each line after `indent` spaces; for a table without rows only the text. */
+/* Prints the table, indented by `indent` spaces; without rows only the text `empty`. */
 void table_print(const struct table *table, const struct screen *screen, unsigned indent,
                  const char *empty);

@@ -1,4 +1,4 @@
-/* What the verbs of tcactl share: the command line, the connection, exit codes. */
+/* Shared by the verbs: the command line, the connection, exit codes. */
 #pragma once
 
 #include <jansson.h>
@@ -19,7 +19,7 @@ enum exit_code {
     EXIT_TIMEOUT = 6,
 };
 
-/* Options that belong to some verbs only; a verb's set of them says which. */
+/* Options that only some verbs accept. */
 enum option_bit {
     OPTION_COUNT = 1 << 0,    /* -c, -n */
     OPTION_INTERVAL = 1 << 1, /* -i */
@@ -31,8 +31,8 @@ enum option_bit {
 };
 
 struct tcactl {
-    const char *socket; /* NULL: where the library looks */
-    bool node_chosen;   /* by -N, which has set TCA_NODE */
+    const char *socket; /* NULL: the library's default */
+    bool node_chosen;   /* by -N, which sets TCA_NODE */
     bool json;
     int64_t timeout_ns; /* TCA_DEFAULT unless given */
     struct screen screen;
@@ -52,27 +52,29 @@ struct verb {
     const char *summary;
     int min_arguments, max_arguments;
     unsigned options;
-    /* What most verbs do: ask for the document of the same name, and render it. */
+    /* For most verbs: asks for the document with the verb's name and renders it. */
     render_function *render;
-    /* Those that do more; the exit code. */
+    /* For other verbs; the exit code. */
     int (*run)(struct tcactl *tcactl, int count, char **arguments);
 };
 
-extern const struct verb verbs[]; /* NULL name at the end */
+extern const struct verb verbs[]; /* ends with a NULL name */
 
-/* Asks the daemon, connecting first when need be. 0 good, 1 degraded, or a negative errno, of which
- * nothing has been said. */
+/* Sends a request, connecting first if necessary. 0 good, 1 degraded, or a negative errno without
+ * an error message. */
 int tcactl_ask(struct tcactl *tcactl, const char *verb, const char *argument, char **ret_text);
 void tcactl_disconnect(struct tcactl *tcactl);
-/* Says on stderr what went wrong, and gives the exit code for it. */
+/* Prints the error to stderr and returns the exit code for it. */
 int tcactl_failed(const struct tcactl *tcactl, int error);
-/* The document in the text; NULL, after a message, when it is none. */
+/* Parses a document; NULL after an error message. */
 json_t *tcactl_parse(const struct tcactl *tcactl, const char *text);
-/* Prints a document as JSON: as it is, but for people on a terminal with line breaks. */
+/* Prints a document as JSON: unchanged, or with line breaks on a terminal. */
 void tcactl_print_json(const struct tcactl *tcactl, const char *text);
-/* Asks, prints, and gives the exit code. */
+/* An exit code for the contents of a document. */
+typedef int judge_function(const struct tcactl *tcactl, const json_t *doc);
+/* Sends a request, prints the reply, and returns the exit code; judge may be NULL. */
 int tcactl_show(struct tcactl *tcactl, const char *verb, const char *argument,
-                render_function *render);
+                render_function *render, judge_function *judge);
 
 int run_status(struct tcactl *tcactl, int count, char **arguments);
 int run_topology(struct tcactl *tcactl, int count, char **arguments);
@@ -85,5 +87,5 @@ int run_drain(struct tcactl *tcactl, int count, char **arguments);
 int run_calibrate(struct tcactl *tcactl, int count, char **arguments);
 int run_env(struct tcactl *tcactl, int count, char **arguments);
 int run_config(struct tcactl *tcactl, int count, char **arguments);
-/* "config check": of the file if there is one, else of the daemon. */
+/* "config check": checks the file, or, if it is NULL, the daemon's configuration. */
 int run_check(struct tcactl *tcactl, const char *file);

@@ -32,7 +32,8 @@ int run_topology(struct tcactl *tcactl, int count, char **arguments)
         return EXIT_USAGE;
     }
     if (!(forms & OPTION_SVG))
-        return tcactl_show(tcactl, "topology", NULL, forms ? render_topology_dot : render_topology);
+        return tcactl_show(tcactl, "topology", NULL, forms ? render_topology_dot : render_topology,
+                           NULL);
 
     int r = tcactl_ask(tcactl, "topology", NULL, &text);
     if (r < 0)

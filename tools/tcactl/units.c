@@ -9,7 +9,7 @@ static struct units_text scale(double value, double step, const char *const *uni
     struct units_text out;
     size_t i = 0;
 
-    /* The limit is where three digits would round up to the next unit. */
+    /* The limit at which three digits would round up to the next unit. */
     while (i + 1 < count && fabs(value) >= step * 0.9995) {
         value /= step;
         i++;

@@ -10,31 +10,31 @@ enum { PINGS_MAX = 1000 }; /* as in daemon/control/ping.c */
 const struct verb verbs[] = {
     {"status", "[--strict]", "the daemon, its cluster and its rails", .run = run_status,
      .options = OPTION_STRICT},
-    {"nodes", "", "the nodes of the cluster, as this one sees them", .render = render_nodes},
+    {"nodes", "", "the nodes of the cluster, as seen from this one", .render = render_nodes},
     {"topology", "[--dot | --svg FILE]", "nodes, links and this machine", .run = run_topology,
      .options = OPTION_DOT | OPTION_SVG},
     {"sessions", "", "connected processes", .render = render_sessions},
-    {"users", "", "what each user holds, of what limit", .render = render_users},
-    {"regions", "", "memory they have registered", .render = render_regions},
-    {"plans", "", "transfers they have planned", .render = render_plans},
-    {"plan", "[explain] SESSION.PLAN", "one plan: its steps, and why it runs on that rail",
+    {"users", "", "resources of each user, and their limits", .render = render_users},
+    {"regions", "", "registered memory", .render = render_regions},
+    {"plans", "", "planned transfers", .render = render_plans},
+    {"plan", "[explain] SESSION.PLAN", "one plan: its steps, and the choice of its rail",
      .min_arguments = 1, .max_arguments = 2, .run = run_plan},
-    {"stats", "[WORD | --openmetrics]", "counters and gauges, those with WORD in their name",
+    {"stats", "[WORD | --openmetrics]", "counters and gauges whose name contains WORD",
      .max_arguments = 1, .run = run_stats, .options = OPTION_OPENMETRICS},
-    {"watch", "[-i SECONDS] [-n COUNT]", "status and rates, over and over", .run = run_watch,
+    {"watch", "[-i SECONDS] [-n COUNT]", "status and rates, repeatedly", .run = run_watch,
      .options = OPTION_INTERVAL | OPTION_COUNT},
-    {"ping", "NODE [-c COUNT]", "the time to another node's daemon and back", .min_arguments = 1,
+    {"ping", "NODE [-c COUNT]", "the round-trip time to another node's daemon", .min_arguments = 1,
      .max_arguments = 1, .run = run_ping, .options = OPTION_COUNT},
-    {"reload", "", "read the configuration again", .run = run_reload},
-    {"drain", "on|off", "refuse new sessions, or take them again", .min_arguments = 1,
+    {"reload", "", "reload the configuration", .run = run_reload},
+    {"drain", "on|off", "refuse new sessions, or accept them again", .min_arguments = 1,
      .max_arguments = 1, .run = run_drain},
     {"calibrate", "", "measure the rails again", .run = run_calibrate},
     {"env", "", "environment variables, and the socket in use", .run = run_env},
-    {"config", "", "the configuration in force", .max_arguments = 2, .run = run_config,
+    {"config", "", "the effective configuration", .max_arguments = 2, .run = run_config,
      .options = OPTION_CLUSTER},
     {.name = "config check",
      .arguments = "[FILE] [--cluster FILE]",
-     .summary = "whether a configuration is good: the daemon's, or a FILE"},
+     .summary = "check a configuration: the daemon's, or a FILE"},
     {0},
 };
 
@@ -43,35 +43,24 @@ int run_plan(struct tcactl *tcactl, int count, char **arguments)
     size_t n = strlen(arguments[0]);
 
     if (count == 2 && n > 0 && strncmp(arguments[0], "explain", n) == 0)
-        return tcactl_show(tcactl, "plan", arguments[1], render_plan);
+        return tcactl_show(tcactl, "plan", arguments[1], render_plan, NULL);
     if (count == 1 && strspn(arguments[0], "0123456789.") == n)
-        return tcactl_show(tcactl, "plan", arguments[0], render_plan);
-    fprintf(
-        stderr,
-        "tcactl: plan: give the plan as SESSION.PLAN, as in \"tcactl plan explain 3.0\"; \"tcactl "
-        "plans\" lists them\n");
+        return tcactl_show(tcactl, "plan", arguments[0], render_plan, NULL);
+    fprintf(stderr, "tcactl: plan: write SESSION.PLAN, as in \"tcactl plan explain 3.0\"; \"tcactl "
+                    "plans\" lists the plans\n");
     return EXIT_USAGE;
 }
 
-/* A health check of this node: peers that are down count only when they are asked for. */
+/* A health check of this node: other nodes count only with --strict. */
+static int judge_status(const struct tcactl *tcactl, const json_t *doc)
+{
+    bool strict = tcactl->given & OPTION_STRICT;
+    return strict && !doc_true(doc, "cluster.ready") ? EXIT_DEGRADED : EXIT_OK;
+}
+
 int run_status(struct tcactl *tcactl, int count, char **arguments)
 {
-    char *text = NULL;
-    int r = tcactl_ask(tcactl, "status", NULL, &text);
-
-    if (r < 0)
-        return tcactl_failed(tcactl, r);
-    json_t *doc = tcactl_parse(tcactl, text);
-    int code = !doc ? EXIT_FAILED : r > 0 ? EXIT_DEGRADED : EXIT_OK;
-    if (tcactl->json)
-        tcactl_print_json(tcactl, text);
-    else if (doc)
-        render_status(doc, &tcactl->screen);
-    if (code == EXIT_OK && tcactl->given & OPTION_STRICT && !doc_true(doc, "cluster.ready"))
-        code = EXIT_DEGRADED;
-    json_decref(doc);
-    free(text);
-    return code;
+    return tcactl_show(tcactl, "status", NULL, render_status, judge_status);
 }
 
 int run_stats(struct tcactl *tcactl, int count, char **arguments)
@@ -80,9 +69,8 @@ int run_stats(struct tcactl *tcactl, int count, char **arguments)
     bool metrics = tcactl->given & OPTION_OPENMETRICS;
 
     if (metrics && (tcactl->json || count > 0)) {
-        fputs("tcactl: stats: --openmetrics is a format of its own and shows all: use it without "
-              "--json "
-              "and WORD\n",
+        fputs("tcactl: stats: --openmetrics shows all statistics in its own format: use it without "
+              "--json and WORD\n",
               stderr);
         return EXIT_USAGE;
     }
@@ -108,31 +96,9 @@ int run_stats(struct tcactl *tcactl, int count, char **arguments)
     return code;
 }
 
-/* Asks, and when the answer is there, lets `judge` find fault with it. */
-static int show_and_judge(struct tcactl *tcactl, const char *verb, const char *argument,
-                          render_function *render, bool (*judge)(const json_t *doc))
+static int judge_ping(const struct tcactl *tcactl, const json_t *doc)
 {
-    char *text = NULL;
-    int r = tcactl_ask(tcactl, verb, argument, &text);
-
-    if (r < 0)
-        return tcactl_failed(tcactl, r);
-    int code = r > 0 ? EXIT_DEGRADED : EXIT_OK;
-    json_t *doc = tcactl_parse(tcactl, text);
-    if (tcactl->json)
-        tcactl_print_json(tcactl, text);
-    else if (doc)
-        render(doc, &tcactl->screen);
-    if (!doc || !judge(doc))
-        code = EXIT_FAILED;
-    json_decref(doc);
-    free(text);
-    return code;
-}
-
-static bool ping_answered(const json_t *doc)
-{
-    return doc_integer(doc, "lost") < doc_integer(doc, "count");
+    return doc_integer(doc, "lost") < doc_integer(doc, "count") ? EXIT_OK : EXIT_FAILED;
 }
 
 int run_ping(struct tcactl *tcactl, int count, char **arguments)
@@ -141,24 +107,24 @@ int run_ping(struct tcactl *tcactl, int count, char **arguments)
     unsigned times = tcactl->given & OPTION_COUNT ? tcactl->count : 5;
 
     if (times > PINGS_MAX) {
-        fprintf(stderr, "tcactl: ping: -c %u: give a count from 1 to %d\n", times, PINGS_MAX);
+        fprintf(stderr, "tcactl: ping: -c %u: write a count from 1 to %d\n", times, PINGS_MAX);
         return EXIT_USAGE;
     }
     if (asprintf(&argument, "%s %u", arguments[0], times) < 0)
         argument = must(NULL);
-    int code = show_and_judge(tcactl, "ping", argument, render_ping, ping_answered);
+    int code = tcactl_show(tcactl, "ping", argument, render_ping, judge_ping);
     free(argument);
     return code;
 }
 
-static bool reload_without_errors(const json_t *doc)
+static int judge_reload(const struct tcactl *tcactl, const json_t *doc)
 {
-    return doc_count(doc, "errors") == 0;
+    return doc_count(doc, "errors") == 0 ? EXIT_OK : EXIT_FAILED;
 }
 
 int run_reload(struct tcactl *tcactl, int count, char **arguments)
 {
-    return show_and_judge(tcactl, "reload", NULL, render_reload, reload_without_errors);
+    return tcactl_show(tcactl, "reload", NULL, render_reload, judge_reload);
 }
 
 int run_drain(struct tcactl *tcactl, int count, char **arguments)
@@ -167,15 +133,15 @@ int run_drain(struct tcactl *tcactl, int count, char **arguments)
         fprintf(stderr, "tcactl: drain: \"%s\" is neither on nor off\n", arguments[0]);
         return EXIT_USAGE;
     }
-    return tcactl_show(tcactl, "drain", arguments[0], render_drain);
+    return tcactl_show(tcactl, "drain", arguments[0], render_drain, NULL);
 }
 
 int run_calibrate(struct tcactl *tcactl, int count, char **arguments)
 {
-    /* It moves gigabytes over every rail: the time-out of ordinary questions is too short. */
+    /* Calibration moves gigabytes over every rail and takes longer than other requests. */
     if (tcactl->timeout_ns == TCA_DEFAULT)
         tcactl->timeout_ns = 120 * INT64_C(1000000000);
-    return tcactl_show(tcactl, "calibrate", NULL, render_calibrate);
+    return tcactl_show(tcactl, "calibrate", NULL, render_calibrate, NULL);
 }
 
 int run_config(struct tcactl *tcactl, int count, char **arguments)
@@ -185,10 +151,10 @@ int run_config(struct tcactl *tcactl, int count, char **arguments)
     if (n > 0 && strncmp(arguments[0], "check", n) == 0)
         return run_check(tcactl, count == 2 ? arguments[1] : NULL);
     if (count > 0 || tcactl->given & OPTION_CLUSTER) {
-        fputs("tcactl: config: either \"tcactl config\" or \"tcactl config check [FILE] [--cluster "
+        fputs("tcactl: config: use \"tcactl config\" or \"tcactl config check [FILE] [--cluster "
               "FILE]\"\n",
               stderr);
         return EXIT_USAGE;
     }
-    return tcactl_show(tcactl, "config", NULL, render_config);
+    return tcactl_show(tcactl, "config", NULL, render_config, NULL);
 }

@@ -23,7 +23,7 @@ static double now_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Everything that one picture needs; the result as of tcactl_ask(). */
+/* Takes one sample; the result as of tcactl_ask(). */
 static int look(struct tcactl *tcactl, json_t **ret_doc)
 {
     static const char *const parts[] = {"status", "sessions", "stats"};
@@ -66,10 +66,10 @@ static void show(struct tcactl *tcactl, const json_t *before, const json_t *now,
     fflush(screen->to);
 }
 
-/* Sleeps until the moment; false: Ctrl-C, or nobody reads any more. */
+/* Sleeps until the moment; false: Ctrl-C, or the reader has closed the pipe. */
 static bool sleep_until(const struct tcactl *tcactl, double moment_s)
 {
-    /* A pipe without a reader shows as an error; a terminal or file never does. */
+    /* Reports a pipe without a reader as an error; a terminal or file never. */
     struct pollfd reader = {.fd = fileno(tcactl->screen.to)};
 
     for (double left = moment_s - now_s(); left > 0; left = moment_s - now_s()) {
@@ -96,12 +96,12 @@ int run_watch(struct tcactl *tcactl, int count, char **arguments)
             break;
         int r = look(tcactl, &doc);
         double at_s = now_s();
-        if (stopped) { /* then the question was interrupted, which is no failure */
+        if (stopped) { /* the request was interrupted, which is not a failure */
             json_decref(doc);
             break;
         }
         if (r < 0) {
-            /* Whoever watches wants to see it come back: the next round connects again. */
+            /* The next round connects again, to show the daemon's return. */
             code = tcactl_failed(tcactl, r);
             tcactl_disconnect(tcactl);
         } else {
@@ -112,7 +112,7 @@ int run_watch(struct tcactl *tcactl, int count, char **arguments)
         before = doc;
         before_s = at_s;
         if (at_s > next_s + interval_s)
-            next_s = at_s; /* slower than wanted: do not catch up */
+            next_s = at_s; /* too slow: does not catch up */
     }
     json_decref(before);
     return stopped && times == 0 ? EXIT_OK : code;

@@ -28,7 +28,7 @@ Test(render, status)
         "cluster      not ready, lattice: 4 nodes, 2 connected, 1 not contacted, 3 down (n1, n4, "
         "...)\n"
         "             security tls\n"
-        "sessions     1, 2 regions (3.00 MiB of 2.00 GiB), 3 plans; 1 group meets here\n"
+        "sessions     1, 2 regions (3.00 MiB of 2.00 GiB), 3 plans; 1 group rooted here\n"
         "quarantined  1.00 MiB of freed regions, until no peer can write there\n"
         "engine       asleep, 1.23 M starts, 1.23 M completions, 0 errors, 9 sleeps\n"
         "rails        shm up\n"
@@ -53,7 +53,7 @@ Test(render, status_of_one_of_each)
         "             version 0.1.0, pid 42 of me\n"
         "cluster      ready, c: 1 node, 0 connected, 0 down\n"
         "             security tls\n"
-        "sessions     1, 1 region (1 B of 2 B), 1 plan; 1 group meets here\n"
+        "sessions     1, 1 region (1 B of 2 B), 1 plan; 1 group rooted here\n"
         "engine       asleep, 1 start, 1 completion, 1 error, 1 sleep\n"
         "rails        none\n"
         "calibration  off\n"
@@ -197,7 +197,7 @@ Test(render, nothing_there)
 {
     expect_render(render_nodes, "{\"nodes\":[]}", "no nodes\n");
     expect_render(render_sessions, "{\"sessions\":[]}", "no sessions\n");
-    expect_render(render_users, "{\"users\":[]}", "nobody holds anything\n");
+    expect_render(render_users, "{\"users\":[]}", "no users\n");
     expect_render(render_regions, "{\"regions\":[]}", "no regions\n");
     expect_render(render_plans, "{\"plans\":[]}", "no plans\n");
 }

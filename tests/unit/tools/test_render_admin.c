@@ -65,17 +65,17 @@ Test(render_admin, calibrate)
         "shm     client        110 ns        -           20 ns    1.50 ns  12.50 MB/s  5.25 GB/s\n"
         "peach2  daemon       5.00 us   700 ns           20 ns    1.50 ns  10.00 GB/s  5.25 GB/s\n"
         "ofi     daemon  not measured        -               -          -           -          -\n"
-        "kept in /c\n");
+        "stored in /c\n");
 #define WAYS  "\"half_line\":0.155,\"ring_line_ns\":13.9"
-#define SHOWN "no rails\ncopying by half: 0.155 of the distance a line; by ring: 13.9 ns a line\n"
+#define SHOWN "no rails\ncopy mode half: 0.155 x the distance per line; ring: 13.9 ns per line\n"
     expect_render(render_calibrate,
                   "{\"path\":\"/c\",\"rails\":[],\"ways\":{\"valid\":true,\"error\":\"\"," WAYS
                   "}}",
-                  SHOWN "kept in /c\n");
+                  SHOWN "stored in /c\n");
     expect_render(render_calibrate,
                   "{\"path\":\"/c\",\"rails\":[],\"ways\":{\"valid\":false,\"error\":\"busy\"," WAYS
                   "}}",
-                  SHOWN "these are defaults: busy\nkept in /c\n");
+                  SHOWN "not measured, using defaults: busy\nstored in /c\n");
 }
 
 Test(render_admin, env)

@@ -41,7 +41,7 @@ Test(render_plans, plan_says_what_it_waits_for)
         "\"region\":2,\"offset\":0,\"layout\":\"contiguous\"},\"link\":\"cut off\"},{\"kind\":"
         "\"notify\",\"node\":3,\"rank\":1,\"slot\":6,\"link\":\"down\"},{\"kind\":\"notify\","
         "\"node\":4,\"rank\":2,\"slot\":6,\"link\":\"up\"}]}]}",
-        "plan 3.0 (east), session 3, channel 1: running for 12s, 8 B a start, 12 starts, 1 "
+        "plan 3.0 (east), session 3, channel 1: running for 12s, 8 B per start, 12 starts, 1 "
         "failed\n"
         "\n"
         "chain 0: rail peach2, seat daemon; predicted 500 ns\n"
@@ -76,7 +76,7 @@ Test(render_plans, plan_explains_itself)
         "\"chosen\":false,\"why\":\"dearer\"},"
         "{\"rail\":\"ofi\",\"seat\":\"daemon\",\"predicted_ns\":30500,\"hops\":0,"
         "\"chosen\":true,\"why\":\"\"}]}]}",
-        "plan 3.0 (east), session 3, channel 1: ready, 64.0 KiB a start, 12 starts\n"
+        "plan 3.0 (east), session 3, channel 1: ready, 64.0 KiB per start, 12 starts\n"
         "measured in the daemon seat: median 29.0 us, p99 80.0 us\n"
         "\n"
         "chain 0: rail ofi, seat daemon; predicted 30.5 us\n"
@@ -102,7 +102,8 @@ Test(render_plans, plan_explains_itself)
     "\"target\":{\"node\":0,\"region\":2,"                                                         \
     "\"offset\":0,\"layout\":\"contiguous\"},\"notify\":null,\"copy\":" copy "}]}]}"
 #define SHOWN_OF_COPY(copy)                                                                        \
-    "plan 3.0 (-), session 3, channel 0: ready, 8 B a start, 0 starts\n\nchain 0: rail shm, seat " \
+    "plan 3.0 (-), session 3, channel 0: ready, 8 B per start, 0 starts\n\nchain 0: rail shm, "    \
+    "seat "                                                                                        \
     "client; predicted 100 ns\n"                                                                   \
     "    0  put 8 B in 1 block, 1 descriptor\n         from region 1 at 0, contiguous\n"           \
     "         to   node 0 region 2 at 0, contiguous\n" copy                                        \
@@ -112,8 +113,8 @@ Test(render_plans, plan_explains_its_copying)
 {
     expect_render(render_plan, PLAN_OF_COPY("null"), SHOWN_OF_COPY(""));
     expect_render(render_plan, PLAN_OF_COPY("{\"ways\":[\"push\"],\"first_up_to_ns\":null}"),
-                  SHOWN_OF_COPY("         copied by push\n"));
-    expect_render(
-        render_plan, PLAN_OF_COPY("{\"ways\":[\"half\",\"ring\"],\"first_up_to_ns\":130}"),
-        SHOWN_OF_COPY("         copied by half up to 130 ns of distance, else by ring\n"));
+                  SHOWN_OF_COPY("         copy mode push\n"));
+    expect_render(render_plan,
+                  PLAN_OF_COPY("{\"ways\":[\"half\",\"ring\"],\"first_up_to_ns\":130}"),
+                  SHOWN_OF_COPY("         copy mode half up to 130 ns of distance, else ring\n"));
 }

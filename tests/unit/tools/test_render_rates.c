@@ -23,7 +23,7 @@ Test(render_rates, stats)
     expect(shown, "NAME           LABELS  VALUE  MEANING\ntcad_sessions              3  open\n");
     shown = shown_begin(false, false);
     render_stats(doc, "nothing", &shown->screen);
-    expect(shown, "no statistics with that word in their name: \"tcactl stats\" lists all\n");
+    expect(shown, "no statistics contain the word in their name: \"tcactl stats\" lists all\n");
     json_decref(doc);
 }
 
