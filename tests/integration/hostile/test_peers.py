@@ -52,13 +52,13 @@ class FalseNode:
             while True:
                 tag, kind, body = self.receive()
                 if kind == wire.PEER_HELLO:
-                    self.send(wire.blob(wire.DONE, b""))
+                    self.send(wire.blob(wire.PEER_WELCOME, b""))
                 elif kind == wire.PEER_PING:
                     self.send(wire.blob(wire.PEER_PONG, wire.number(1, body[1][0])), tag)
                 else:
                     self.take(tag, kind, body)
         except ConnectionResetError:
-            pass
+            self.peer.close()
 
     def take(self, tag, kind, body):
         with self.changed:
@@ -190,7 +190,7 @@ class Peers(hostile.HostileCase):
         kind, body = ask([good] * MOST, 9)
         self.assertEqual((kind, len(body[6])), (wire.PEER_BOUND, MOST))
         self.assertGreater(self.held(cluster[0]), 0)
-        node.peer.close()  # whoever asked has gone
+        node.peer.shutdown(socket.SHUT_RDWR)  # whoever asked has gone, and has forgotten the link when it comes back
         harness.until(lambda: self.held(cluster[0]) == 0, "nothing is bound")
         self.assert_well(cluster[0])
 
