@@ -90,7 +90,7 @@ struct stream_events {
 };
 
 /* Limit of the bytes not yet accepted by the kernel: one frame of any length, and some more. */
-enum { STREAM_QUEUE_MAX_BYTES = FRAME_PAYLOAD_MAX + (16 << 20) };
+enum { STREAM_QUEUE_MAX_BYTES = FRAME_PAYLOAD_MAX + (32 << 20) };
 
 /* tls NULL: unencrypted. Connecting is asynchronous: ready() or closed() is called later. */
 int stream_connect(struct loop *loop, struct tls *tls, const struct sockaddr *address,

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/loop.h"
 #include "daemon/groups/group_internal.h"
 #include "daemon/tcad.h"
 
@@ -105,14 +104,14 @@ static int check_call(struct root *root, const struct group *group, uint32_t nod
     }
     uint64_t answer_bytes = group->size * (gather->blob.len + GATHERED_OVERHEAD_BYTES);
     if (answer_bytes * group->most_of_a_node >
-        STREAM_QUEUE_MAX_BYTES) { /* it would look like a node that does not read */
+        PEER_BURST_MAX_BYTES) { /* it would look like a node that does not read */
         snprintf(
             text, text_bytes,
             "group %s: a gather of %zu bytes of each rank gives %" PRIu32
             " ranks of one node %" PRIu64 " bytes "
             "each, and a node takes at most %d at a time: gather in smaller parts, or put the data",
             group->name, gather->blob.len, group->most_of_a_node, answer_bytes,
-            STREAM_QUEUE_MAX_BYTES);
+            PEER_BURST_MAX_BYTES);
         return -EMSGSIZE;
     }
     if (group->members[gather->rank].gathering) {

@@ -19,12 +19,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/limits.h"
 #include "proto/tca.pb-c.h"
 
 struct tcad;
 struct peers;
 
-enum { PEER_NODES_MAX = 65536 }; /* node ids are below */
+enum {
+    PEER_NODES_MAX = 65536, /* node ids are below */
+    /* What may be sent to a node at once. It can take more, for what it has not acknowledged yet
+     * and for what others send. */
+    PEER_BURST_MAX_BYTES = FRAME_PAYLOAD_MAX + (16 << 20),
+};
 
 /* status 0: answer is valid during the call. Negative: text says why (never NULL). The answer's
  * Failure is turned into this. */
