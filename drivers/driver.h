@@ -145,7 +145,12 @@ struct driver_put_args {
 struct driver_put_info {
     uint32_t descriptors; /* per start */
     bool gathered;        /* packed in transit */
+    uint64_t
+        memory_bytes; /* that it takes here, besides DRIVER_PUT_BYTES: grows with its layouts */
 };
+
+/* The most that a prepared put or a landing takes, whatever its layouts are. */
+enum { DRIVER_PUT_BYTES = 320, DRIVER_LANDING_BYTES = 320 };
 
 /* Networks without switches. A place is a node's position in the sub-cluster, counted from 0. Any
  * thread. */
@@ -200,6 +205,8 @@ struct driver_ops {
     int (*landing_new)(struct driver *driver, const struct driver_landing_args *args,
                        struct driver_landing **ret_landing, void *ret_blob, size_t *ret_blob_bytes);
     void (*landing_free)(struct driver *driver, struct driver_landing *landing);
+    /* Memory that it takes besides DRIVER_LANDING_BYTES: grows with its layout. */
+    uint64_t (*landing_bytes)(const struct driver_landing *landing);
 
     /* Sender: compiles one put. -EMSGSIZE: the sizes of the two layouts differ. */
     int (*put_prepare)(struct driver *driver, const struct driver_put_args *args,

@@ -177,10 +177,9 @@ void binding_unmake(struct binding *binding)
 
 int binding_charge(struct tcad *tcad, struct binding_args *args, char *text, size_t text_bytes)
 {
-    enum { LANDING_BYTES = 512 }; /* at a driver */
     const uid_t uid = args->region ? args->region->uid : args->notify->uid;
     return charge_take(tcad, &args->charge, uid, USER_BINDINGS,
-                       sizeof(struct binding) + RAIL_COUNT * LANDING_BYTES +
+                       sizeof(struct binding) + RAIL_COUNT * DRIVER_LANDING_BYTES +
                            (args->layout ? layout_bytes(args->layout) : 0),
                        "what a put needs where it lands", text, text_bytes);
 }

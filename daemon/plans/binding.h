@@ -59,6 +59,7 @@ struct binding {
     uint8_t blob[RAIL_COUNT][LANDING_MAX_BYTES];
     size_t blob_bytes[RAIL_COUNT];
     struct charge charge;
+    uint64_t landing_bytes; /* of its landings, besides DRIVER_LANDING_BYTES: when they are made */
     bool making;
     bool ended;                         /* nothing lands there any more */
     bool released;                      /* and nothing is left of what was made for that */

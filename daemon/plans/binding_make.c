@@ -62,6 +62,8 @@ static void land_one(struct engine *engine, struct binding *binding)
         if (r < 0) {
             binding->rails &= ~(1u << rail);
             binding->error = r;
+        } else {
+            binding->landing_bytes += driver->ops->landing_bytes(binding->on[rail]);
         }
     }
 }
@@ -75,7 +77,7 @@ static void land_work(struct engine *engine, void *context)
 
 /* ---- on the loop ---- */
 
-static int status_of(const struct binding *binding, char *text, size_t text_bytes)
+static int finish_one(struct binding *binding, char *text, size_t text_bytes)
 {
     if (binding->ended) {
         snprintf(text, text_bytes, "the memory or process at node %" PRIu32 " has just gone",
@@ -88,7 +90,8 @@ static int status_of(const struct binding *binding, char *text, size_t text_byte
                  binding->tcad->node, region_register_text(error));
         return error;
     }
-    return 0;
+    return charge_take(binding->tcad, &binding->charge, 0, USER_BINDINGS, binding->landing_bytes,
+                       "what a put needs where it lands", text, text_bytes);
 }
 
 static void land_done(void *context)
@@ -100,7 +103,7 @@ static void land_done(void *context)
         making->bindings[i]->making = false;
         if (made.status < 0)
             continue;
-        made.status = status_of(making->bindings[i], text, sizeof text);
+        made.status = finish_one(making->bindings[i], text, sizeof text);
         made.which = i;
     }
     made.text = text;

@@ -186,6 +186,7 @@ struct plan {
     uint64_t bytes;        /* put by one start */
     uint64_t memory_bytes; /* against the quota */
     struct charge charge;
+    uint64_t put_bytes; /* of it: what drivers hold for its puts */
 
     uint32_t tag;            /* of the commit that waits for its answer */
     uint32_t pending;        /* answers that the present state waits for */

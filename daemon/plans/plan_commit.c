@@ -137,6 +137,25 @@ static void become_ready(struct plan *plan)
     plan_watch(plan);
 }
 
+/* What drivers hold for its puts, which they knew only when they had prepared them. */
+static int charge_puts(struct plan *plan)
+{
+    char text[512];
+    uint64_t bytes = 0;
+    int r = 0;
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        bytes += plan->units[i].put ? plan->units[i].info.memory_bytes : 0;
+    if (bytes > plan->put_bytes)
+        r = charge_take(plan->tcad, &plan->charge, plan->session->uid, USER_PLANS,
+                        bytes - plan->put_bytes, "a plan", text, sizeof text);
+    else
+        charge_lower(&plan->charge, plan->put_bytes - bytes);
+    if (r < 0)
+        return plan_fail(plan, r, "%s", text);
+    plan->put_bytes = bytes;
+    return 0;
+}
+
 void plan_advance(struct plan *plan)
 {
     if (plan->pending > 0)
@@ -170,7 +189,10 @@ void plan_advance(struct plan *plan)
         engine_call(plan->tcad->engine, plan_prepare, settled, plan);
         return;
     case PLAN_PREPARING:
-        become_ready(plan);
+        if (charge_puts(plan) < 0)
+            plan_advance(plan);
+        else
+            become_ready(plan);
         return;
     default:
         return;
@@ -182,9 +204,7 @@ void plan_advance(struct plan *plan)
 /* What it will hold until it is released: also on the engine, and while others are asked. */
 static int charge(struct plan *plan)
 {
-    enum {
-        PREPARED_BYTES = 512
-    }; /* of a step: in its chain, at the driver, a question to a peer */
+    enum { PREPARED_BYTES = DRIVER_PUT_BYTES + 256 }; /* of a step: and in its chain */
     char text[512];
     const uint64_t bytes =
         plan->memory_bytes +

@@ -30,6 +30,8 @@ int copy_program_new_unpack(const struct layout *target, const struct layout *so
 /* Completes a program for all uses. The layouts must be those it was made of. 0 or -ENOMEM. */
 int copy_program_complete(struct copy_program *program, const struct layout *target,
                           const struct layout *source);
+/* Memory that it takes; NULL: 0. */
+uint64_t copy_program_bytes(const struct copy_program *program);
 struct copy_program *
 copy_program_free(struct copy_program *program); /* NULL is a no-op; returns NULL */
 /* Copies packed bytes position .. position + length (all: 0, layout->size_bytes) from layout to

@@ -126,6 +126,13 @@ int copy_program_new_unpack(const struct layout *target, const struct layout *so
     return make(target, source, USE_UNPACK, ret_program);
 }
 
+uint64_t copy_program_bytes(const struct copy_program *program)
+{
+    return program ? sizeof(*program) + copy_tree_bytes(&program->both) +
+                         copy_tree_bytes(&program->pack) + copy_tree_bytes(&program->unpack)
+                   : 0;
+}
+
 struct copy_program *copy_program_free(struct copy_program *program)
 {
     if (program) {

@@ -127,6 +127,21 @@ void copy_op_deinit(struct copy_op *op)
     }
 }
 
+uint64_t copy_tree_bytes(const struct copy_tree *tree)
+{
+    uint64_t bytes = tree->op_count * sizeof(*tree->ops);
+    for (uint64_t i = 0; i < tree->op_count; i++) {
+        const struct copy_op *op = &tree->ops[i];
+        const struct copy_list *list = &op->list.list;
+        if (op->kind != COPY_LIST)
+            continue;
+        bytes += op->count * (list->target_places ? sizeof(*list->target_places) : 0);
+        bytes += op->count * (list->source_places ? sizeof(*list->source_places) : 0);
+        bytes += (op->count + 1) * (list->starts ? sizeof(*list->starts) : 0);
+    }
+    return bytes;
+}
+
 void copy_tree_deinit(struct copy_tree *tree)
 {
     for (uint64_t i = 0; i < tree->op_count; i++)

@@ -305,7 +305,8 @@ int copy_tree_init(struct copy_tree *tree, const struct layout *target, const st
         r = copy_side_init(&zip.source, source);
     if (r == 0)
         r = zip_all(&zip, size);
-    *tree = (struct copy_tree){.ops = zip.ops, .op_count = zip.op_count};
+    struct copy_op *ops = r == 0 ? reallocarray(zip.ops, zip.op_count, sizeof(*ops)) : NULL;
+    *tree = (struct copy_tree){.ops = ops ? ops : zip.ops, .op_count = zip.op_count};
     if (r == 0)
         copy_tree_choose(tree);
     else

@@ -62,6 +62,7 @@ const struct driver_ops ofi_driver_ops = {
     .peer_fail = ofi_peer_fail,
     .landing_new = ofi_landing_new,
     .landing_free = ofi_landing_free,
+    .landing_bytes = ofi_landing_bytes,
     .put_prepare = ofi_put_prepare,
     .put_release = ofi_put_release,
     .put_post = ofi_put_post,

@@ -177,6 +177,7 @@ void ofi_sources_drop(struct ofi_driver *ofi, const struct ofi_secret *cookie);
 int ofi_landing_new(struct driver *driver, const struct driver_landing_args *args,
                     struct driver_landing **ret_landing, void *ret_blob, size_t *ret_blob_bytes);
 void ofi_landing_free(struct driver *driver, struct driver_landing *landing);
+uint64_t ofi_landing_bytes(const struct driver_landing *landing);
 /* NULL: there is none, or not any more. */
 struct ofi_landing *ofi_landing_find(const struct ofi_landings *landings, uint32_t id);
 

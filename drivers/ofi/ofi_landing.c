@@ -146,6 +146,15 @@ int ofi_landing_new(struct driver *driver, const struct driver_landing_args *arg
     return 0;
 }
 
+static_assert(sizeof(struct ofi_landing) + 2 * sizeof(struct ofi_landing_entry) <=
+                  DRIVER_LANDING_BYTES,
+              "what a landing is charged as");
+
+uint64_t ofi_landing_bytes(const struct driver_landing *driver_landing)
+{
+    return copy_program_bytes(((const struct ofi_landing *)driver_landing)->unpacker);
+}
+
 void ofi_landing_free(struct driver *driver, struct driver_landing *driver_landing)
 {
     struct ofi_landing *landing = (struct ofi_landing *)driver_landing;

@@ -6,6 +6,8 @@
 #include "drivers/ofi/ofi.h"
 #include "proto/wait.h"
 
+static_assert(sizeof(struct ofi_put) <= DRIVER_PUT_BYTES, "what a put is charged as");
+
 static int read_blob(const struct driver_put_args *args, struct ofi_blob *ret_blob)
 {
     const struct ofi_peer *peer = (const struct ofi_peer *)args->peer;
@@ -127,6 +129,7 @@ int ofi_put_prepare(struct driver *driver, const struct driver_put_args *args,
     *ret_info = (struct driver_put_info){
         .descriptors = descriptors(ofi_of(driver), put),
         .gathered = put->packer || (put->size_bytes > 0 && !straight),
+        .memory_bytes = copy_program_bytes(put->packer),
     };
     return 0;
 }

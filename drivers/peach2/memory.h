@@ -76,6 +76,7 @@ void peach2_region_remove(struct driver *driver, struct driver_region *region);
 int peach2_landing_new(struct driver *driver, const struct driver_landing_args *args,
                        struct driver_landing **ret_landing, void *ret_blob, size_t *ret_blob_bytes);
 void peach2_landing_free(struct driver *driver, struct driver_landing *landing);
+uint64_t peach2_landing_bytes(const struct driver_landing *landing);
 int peach2_scratch_landing(struct driver *driver, struct driver_peer *peer, uint64_t bytes,
                            void *ret_blob);
 struct landing *landing_find(const struct peach2 *peach2, uint64_t id);

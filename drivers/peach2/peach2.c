@@ -66,6 +66,7 @@ const struct driver_ops peach2_driver_ops = {
     .peer_fail = peach2_peer_fail,
     .landing_new = peach2_landing_new,
     .landing_free = peach2_landing_free,
+    .landing_bytes = peach2_landing_bytes,
     .put_prepare = peach2_put_prepare,
     .put_release = peach2_put_release,
     .put_post = peach2_put_post,

@@ -129,6 +129,8 @@ static int compile_put(struct peach2 *peach2, const struct driver_put_args *args
     return r;
 }
 
+static_assert(sizeof(struct put) > DRIVER_PUT_BYTES, "else it is charged as that");
+
 int peach2_put_prepare(struct driver *driver, const struct driver_put_args *args,
                        struct driver_put **ret_put, struct driver_put_info *ret_info)
 {
@@ -165,8 +167,9 @@ int peach2_put_prepare(struct driver *driver, const struct driver_put_args *args
         return r;
     }
     *ret_put = (struct driver_put *)put;
-    *ret_info =
-        (struct driver_put_info){.descriptors = descriptors, .gathered = put->kind == PUT_STAGED};
+    *ret_info = (struct driver_put_info){.descriptors = descriptors,
+                                         .gathered = put->kind == PUT_STAGED,
+                                         .memory_bytes = sizeof(*put) - DRIVER_PUT_BYTES};
     return 0;
 }
 

@@ -76,7 +76,8 @@ int shm_put_prepare(struct driver *driver, const struct driver_put_args *args,
         return r;
     }
     *ret_put = (struct driver_put *)put;
-    *ret_info = (struct driver_put_info){.descriptors = 1};
+    *ret_info = (struct driver_put_info){.descriptors = 1,
+                                         .memory_bytes = copy_program_bytes(put->program)};
     return 0;
 }
 

@@ -121,6 +121,11 @@ static int shm_landing_new(struct driver *driver, const struct driver_landing_ar
     return 0;
 }
 
+static uint64_t shm_landing_bytes(const struct driver_landing *landing)
+{
+    return 0; /* the sender has the layouts */
+}
+
 static void shm_landing_free(struct driver *driver, struct driver_landing *landing)
 {
 }
@@ -150,6 +155,7 @@ const struct driver_ops shm_driver_ops = {
     .peer_fail = shm_peer_fail,
     .landing_new = shm_landing_new,
     .landing_free = shm_landing_free,
+    .landing_bytes = shm_landing_bytes,
     .put_prepare = shm_put_prepare,
     .put_release = shm_put_release,
     .put_post = shm_put_post,

@@ -467,5 +467,29 @@ class Memory(harness.Case):
         return None
 
 
+class Layouts(harness.Case):
+    BLOCKS = 30000
+    PAIR_BYTES = 16  # of a block in an indexed layout (proto/layout.h)
+    COMPILED_BYTES = 4  # of a block at least, in what a driver makes of it to pack or to scatter
+
+    def held(self, node, kind):
+        return sum(user["kinds"][kind] for user in node.tcactl("users")["users"])
+
+    def test_compiled(self):
+        """What drivers make of a layout, at both ends, counts as well as the layout itself."""
+        cluster = self.cluster(2)
+        sender, receiver = cluster.group([0, 1])
+        source, _ = sender.alloc(1 << 20)
+        target, _ = receiver.alloc(1 << 20)
+        before = self.held(cluster[0], "plans"), self.held(cluster[1], "bindings")
+        shape = f"{self.BLOCKS}x8x24i"
+        plan = sender.plan(f"put {source} 0 {shape} {receiver.handle(target)} 0 {shape}", "notify 1 0", rail="ofi", seat="daemon")
+        held = self.held(cluster[0], "plans") - before[0], self.held(cluster[1], "bindings") - before[1]
+        self.assertGreater(held[0], self.BLOCKS * (2 * self.PAIR_BYTES + self.COMPILED_BYTES))
+        self.assertGreater(held[1], self.BLOCKS * (self.PAIR_BYTES + self.COMPILED_BYTES))
+        sender.ask(f"freeplan {plan}")
+        harness.until(lambda: (self.held(cluster[0], "plans"), self.held(cluster[1], "bindings")) == before, "all of it is given back")
+
+
 if __name__ == "__main__":
     harness.main()

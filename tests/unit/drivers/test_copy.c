@@ -1,6 +1,7 @@
 /* Copy kernels against a byte-wise reference that knows the shapes from elsewhere. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -245,4 +246,49 @@ Test(copy, lists_do_not_multiply)
     free(out);
     free(from);
     free(to);
+}
+
+static size_t allocated(void)
+{
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+/* What a program says that it takes is what malloc() has given for it, but for its own overhead. */
+Test(copy, bytes_of_a_program)
+{
+    enum { BLOCKS = 5000 };
+    static int64_t offsets[BLOCKS];
+    static uint64_t lengths[BLOCKS];
+    struct layout *list, *packed, *byte;
+    struct copy_program *program;
+    cr_assert(layout_contiguous(1, &byte) == 0);
+    for (unsigned far = 0; far < 2; far++) { /* far apart, each block is an operation of its own */
+        uint64_t total = 0;
+        for (unsigned i = 0; i < BLOCKS; i++) {
+            offsets[i] = 100 * (int64_t)i + (far && i % 2 ? INT64_C(1) << 33 : 0);
+            lengths[i] = 1 + i % 7;
+            total += lengths[i];
+        }
+        const struct layout_blocks blocks = {.count = BLOCKS,
+                                             .inner = byte,
+                                             .lengths = lengths,
+                                             .offsets = offsets,
+                                             .unit_bytes = 1};
+        cr_assert(layout_indexed(&blocks, &list) == 0);
+        cr_assert(layout_contiguous(total, &packed) == 0);
+        const size_t before = allocated();
+        cr_assert(copy_program_new(list, packed, &program) == 0);
+        const size_t taken = allocated() - before;
+        const uint64_t said = copy_program_bytes(program);
+        cr_assert(said <= taken && said + said / 10 + 16384 >= taken, "%zu bytes, not %zu", taken,
+                  (size_t)said);
+        cr_assert(!far || said > 10 * layout_bytes(list), "%zu bytes for a layout of %zu",
+                  (size_t)said, (size_t)layout_bytes(list));
+        copy_program_free(program);
+        free(list);
+        free(packed);
+    }
+    free(byte);
+    cr_assert(copy_program_bytes(NULL) == 0);
 }
