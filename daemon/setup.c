@@ -327,7 +327,7 @@ void tcad_deinit(struct tcad *tcad)
     if (tcad->server)
         server_drop_clients(tcad->server);
     loop_timer_free(tcad->shut_down_timer);
-    loop_timer_free(tcad->return_timer);
+    plans_watch_end(tcad);
     region_allocs_deinit(tcad);
     exposure_end(tcad);
     if (tcad->session_count > 0 || tcad->bindings == NULL) {

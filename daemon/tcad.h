@@ -7,6 +7,7 @@
 
 #include "config/cluster.h"
 #include "config/tcad_conf.h"
+#include "daemon/base/loop.h"
 #include "daemon/base/table.h"
 #include "daemon/sessions/user.h"
 #include "daemon/sessions/uses.h"
@@ -15,9 +16,8 @@
 
 struct engine;
 struct groups;
-struct loop;
-struct loop_timer;
 struct peers;
+struct plan;
 struct server;
 struct session;
 struct session_hooks;
@@ -42,6 +42,15 @@ struct exposure {
     uint64_t forged;          /* that were logged */
     int spare[256];           /* descriptors that are kept for clients */
     unsigned spare_count;
+};
+
+/* Plans that would go back to rails that they have lost (plan_return.c). */
+struct plans_away {
+    struct plan *first, *last;
+    uint32_t count;
+    uint32_t left; /* still to be looked at, in this look */
+    struct loop_job job;
+    struct loop_timer *timer; /* looks whether they can; runs while there are any */
 };
 
 struct tcad {
@@ -85,8 +94,7 @@ struct tcad {
     struct exposure exposure;
     uint64_t rebound;  /* plans, so far: they lost a rail and have moved to another */
     uint64_t returned; /* and back */
-    bool returning;    /* some plans would go back: return_timer looks whether they can */
-    struct loop_timer *return_timer;
+    struct plans_away plans_away;
     struct waiting_alloc *allocs; /* region_wait.c */
     struct loop_timer *allocs_timer;
 };

@@ -196,14 +196,15 @@ struct plan {
     uint64_t counted_starts; /* of it, in tcad->past */
     int lost_error;          /* REBINDING: why */
     bool returning;          /* REBINDING: not for a loss, but to a better rail */
-    bool away;               /* it has lost rails, and would go back to them */
-    bool resting;            /* until its start has ended, and it can */
-    bool flushed;            /* what it has put has landed */
-    bool breaking;           /* broken, and the engine has not ended its last start yet */
-    bool stripped;           /* broken, and what it held at drivers and elsewhere was let go */
-    bool release_asked;      /* release as soon as nothing is pending */
-    uint32_t release_tag;    /* the PlanRelease to answer; 0: none */
-    struct engine_plan run;  /* the daemon-seat chains */
+    bool away;               /* it has lost rails, and would go back to them: */
+    struct plan *next_away, *previous_away; /* in tcad->plans_away */
+    bool resting;                           /* until its start has ended, and it can */
+    bool flushed;                           /* what it has put has landed */
+    bool breaking;          /* broken, and the engine has not ended its last start yet */
+    bool stripped;          /* broken, and what it held at drivers and elsewhere was let go */
+    bool release_asked;     /* release as soon as nothing is pending */
+    uint32_t release_tag;   /* the PlanRelease to answer; 0: none */
+    struct engine_plan run; /* the daemon-seat chains */
 };
 
 /* Requests of a session. */
@@ -309,6 +310,8 @@ void plan_rebound(struct plan *plan);
 void plan_move(struct plan *plan, int error);
 /* plan_return.c: it is ready; looks after it if it has lost rails. */
 void plan_watch(struct plan *plan);
+void plan_watch_end(struct plan *plan); /* nor when it is freed */
+void plans_watch_end(struct tcad *tcad);
 /* plan_return.c: rails that could carry the chain if a cable led where it puts count as lost. */
 void plan_note_unreached(struct plan *plan, const struct plan_chain *chain);
 /* plan_route.c: the rail that plan_route() would choose now. */

@@ -113,6 +113,7 @@ static void gone(struct plan *plan)
 {
     struct session *session = plan->session;
     plan_count_starts(plan);
+    plan_watch_end(plan);
     /* not when it breaks: until its client has heard of that it may start it, and the receivers
      * must know what comes */
     for (uint32_t i = 0; i < plan->unit_count; i++)

@@ -151,48 +151,98 @@ static void rests(void *context)
         engine_call(plan->tcad->engine, resume_work, NULL, plan);
 }
 
+/* Whether it is still away. */
 static bool try_return(struct plan *plan)
 {
-    if (!plan->away || plan->resting || plan->state != PLAN_READY)
-        return plan->away;
+    if (plan->resting || plan->state != PLAN_READY)
+        return true;
     bool missing = look(plan);
     if (mark(plan)) {
         plan->resting = true;
         engine_plan_rest(plan->session->engine, &plan->run, rests, plan);
         return true;
     }
-    plan->away = missing; /* what is back and not better does not matter */
-    return missing;
+    return missing; /* what is back and not better does not matter */
+}
+
+static void append(struct plans_away *away, struct plan *plan)
+{
+    plan->next_away = NULL;
+    plan->previous_away = away->last;
+    *(away->last ? &away->last->next_away : &away->first) = plan;
+    away->last = plan;
+    plan->away = true;
+    away->count++;
+}
+
+void plan_watch_end(struct plan *plan)
+{
+    struct plans_away *away = &plan->tcad->plans_away;
+    if (!plan->away)
+        return;
+    *(plan->previous_away ? &plan->previous_away->next_away : &away->first) = plan->next_away;
+    *(plan->next_away ? &plan->next_away->previous_away : &away->last) = plan->previous_away;
+    plan->away = false;
+    away->count--;
+}
+
+/* Each of those that were away when this began is looked at once, and goes to the end. */
+static bool look_at_some(void *context)
+{
+    struct tcad *tcad = context;
+    struct plans_away *away = &tcad->plans_away;
+    while (away->left > 0 && away->first) {
+        struct plan *plan = away->first;
+        away->left--;
+        plan_watch_end(plan);
+        if (try_return(plan))
+            append(away, plan);
+        if (loop_slice_over(tcad->loop) && away->left > 0)
+            return true;
+    }
+    away->left = 0;
+    if (!away->first && away->timer)
+        loop_timer_stop(away->timer);
+    return false;
 }
 
 static void look_at_all(void *context)
 {
     struct tcad *tcad = context;
-    bool any = false;
-    for (struct session *session = tcad->sessions; session; session = session->next) {
-        for (struct plan *plan = session->plan_list; plan; plan = plan->next_of_session)
-            any |= try_return(plan);
-    }
-    if (!any)
-        loop_timer_stop(tcad->return_timer);
-    tcad->returning = any;
+    struct plans_away *away = &tcad->plans_away;
+    if (away->left > 0)
+        return; /* the last look has not come to its end */
+    away->left = away->count;
+    loop_job_begin(tcad->loop, &away->job, look_at_some, tcad);
+}
+
+static bool has_lost(const struct plan *plan)
+{
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        if (plan->units[i].lost)
+            return true;
+    return false;
 }
 
 void plan_watch(struct plan *plan)
 {
     struct tcad *tcad = plan->tcad;
-    plan->away = false;
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        plan->away |= plan->units[i].lost != 0;
-    if (!plan->away || tcad->returning || tcad->conf->rails.return_after_ns == 0)
+    struct plans_away *away = &tcad->plans_away;
+    plan_watch_end(plan);
+    if (tcad->conf->rails.return_after_ns == 0 || !has_lost(plan))
         return;
-    if (!tcad->return_timer &&
-        loop_timer_new(tcad->loop, look_at_all, tcad, &tcad->return_timer) < 0) {
+    if (!away->timer && loop_timer_new(tcad->loop, look_at_all, tcad, &away->timer) < 0) {
         log_warning(NULL, "no memory: plans stay on the rails that they have moved to");
         return;
     }
-    tcad->returning = true;
-    loop_timer_set(tcad->return_timer, LOOK_NS, LOOK_NS);
+    if (!away->first)
+        loop_timer_set(away->timer, LOOK_NS, LOOK_NS);
+    append(away, plan);
+}
+
+void plans_watch_end(struct tcad *tcad)
+{
+    tcad->plans_away.timer = loop_timer_free(tcad->plans_away.timer);
 }
 
 void plan_note_unreached(struct plan *plan, const struct plan_chain *chain)
