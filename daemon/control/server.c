@@ -13,6 +13,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/base/message.h"
 #include "daemon/base/remedy.h"
+#include "daemon/base/table.h"
 #include "daemon/control/server_socket.h"
 #include "daemon/rails/exposure.h"
 #include "daemon/sessions/session.h"
@@ -28,8 +29,16 @@ enum {
 
 #define TICK_NS UINT64_C(1000000000)
 
+/* A user and its connections. */
+struct visitor {
+    struct table_entry entry; /* in server->visitors, by uid */
+    uint32_t count, silent_count;
+    struct client *silent, **silent_end; /* the oldest first */
+};
+
 struct server {
     struct tcad *tcad;
+    struct table visitors;
     struct listener *listener;
     struct loop_timer *tick; /* looks for those who say nothing; runs while there are any */
     bool ticking;
@@ -37,6 +46,55 @@ struct server {
     uint64_t last_id;
     struct server_socket socket; /* the one that we made */
 };
+
+/* ---- who is connected ---- */
+
+static struct visitor *visitor_get(struct server *server, uid_t uid)
+{
+    struct visitor *visitor = table_find(&server->visitors, uid);
+    if (visitor)
+        return visitor;
+    visitor = calloc(1, sizeof *visitor);
+    if (!visitor)
+        return NULL;
+    visitor->silent_end = &visitor->silent;
+    table_add(&server->visitors, &visitor->entry, uid, visitor);
+    return visitor;
+}
+
+static void visitor_forget(struct server *server, struct visitor *visitor)
+{
+    if (visitor->count > 0)
+        return;
+    table_remove(&server->visitors, &visitor->entry);
+    free(visitor);
+}
+
+static void begin_silence(struct client *client)
+{
+    struct visitor *visitor = client->visitor;
+    client->silent_link = visitor->silent_end;
+    *visitor->silent_end = client;
+    visitor->silent_end = &client->younger;
+    visitor->silent_count++;
+}
+
+static void end_silence(struct client *client)
+{
+    struct visitor *visitor = client->visitor;
+    if (!client->silent_link)
+        return;
+    *client->silent_link = client->younger;
+    *(client->younger ? &client->younger->silent_link : &visitor->silent_end) = client->silent_link;
+    client->silent_link = NULL;
+    client->younger = NULL;
+    visitor->silent_count--;
+}
+
+static bool is_silent(const struct client *client)
+{
+    return client->silent_link;
+}
 
 /* ---- receiving ---- */
 
@@ -47,6 +105,9 @@ static void client_drop(struct client *client)
     *client->link = client->next;
     if (client->next)
         client->next->link = client->link;
+    end_silence(client);
+    client->visitor->count--;
+    visitor_forget(client->server, client->visitor);
     loop_io_free(client->io);
     frame_discard(client->fd);
     close(client->fd);
@@ -104,6 +165,8 @@ static bool receive(struct client *client)
         client_doom(client, "a frame that is no message");
     } else {
         request(client, frame->header.tag, message);
+        if (client->session || client->admin)
+            end_silence(client);
     }
     if (message)
         tca__message__free_unpacked(message, NULL);
@@ -124,11 +187,6 @@ static void ready(void *context, unsigned events)
 }
 
 /* ---- those who connect and say nothing, or all too often ---- */
-
-static bool is_silent(const struct client *client)
-{
-    return !client->session && !client->admin;
-}
 
 static void tick(void *context)
 {
@@ -154,25 +212,14 @@ static void tick(void *context)
 }
 
 /* Whether one more of this user is welcome. Makes room among its silent ones. */
-static bool has_room(struct server *server, uid_t uid)
+static bool has_room(const struct server *server, const struct visitor *visitor)
 {
-    uint32_t count = 0, silent = 0;
-    struct client *oldest = NULL; /* the list begins with the newest */
-    for (struct client *client = server->clients; client; client = client->next) {
-        if (client->uid != uid)
-            continue;
-        count++;
-        if (is_silent(client)) {
-            silent++;
-            oldest = client;
-        }
-    }
-    if (silent >= SILENT_MAX) {
+    if (visitor->silent_count >= SILENT_MAX) {
+        struct client *oldest = visitor->silent;
         client_doom(oldest, "its user has 64 younger connections that did not say hello either");
-        client_drop(oldest);
-        count--;
+        client_drop(oldest); /* 63 are left, so its user is */
     }
-    return count < server->tcad->conf->limits.sessions_per_user + OTHERS_MAX;
+    return visitor->count < server->tcad->conf->limits.sessions_per_user + OTHERS_MAX;
 }
 
 static void accepted(void *context, int fd, const char *from)
@@ -188,7 +235,12 @@ static void accepted(void *context, int fd, const char *from)
                     client ? strerror(errno) : "no memory");
         goto fail;
     }
-    if (!has_room(server, who.uid)) {
+    struct visitor *visitor = visitor_get(server, who.uid);
+    if (!visitor) {
+        log_limited(&refused, LOG_LEVEL_ERROR, NULL, "a client could not be accepted: no memory");
+        goto fail;
+    }
+    if (!has_room(server, visitor)) {
         log_limited(&refused, LOG_LEVEL_WARNING, NULL,
                     "client pid %d: user %u has %" PRIu32
                     " + %d connections (limits.sessions_per_user): refused",
@@ -197,6 +249,7 @@ static void accepted(void *context, int fd, const char *from)
     }
     *client = (struct client){.server = server,
                               .id = ++server->last_id,
+                              .visitor = visitor,
                               .tcad = server->tcad,
                               .fd = fd,
                               .pid = who.pid,
@@ -206,8 +259,11 @@ static void accepted(void *context, int fd, const char *from)
     client->queue_end = &client->queue;
     if (loop_io_new(server->tcad->loop, fd, LOOP_READ, ready, client, &client->io) < 0) {
         log_limited(&refused, LOG_LEVEL_ERROR, NULL, "a client could not be accepted: no memory");
+        visitor_forget(server, visitor);
         goto fail;
     }
+    visitor->count++;
+    begin_silence(client);
     client->next = server->clients;
     client->link = &server->clients;
     if (client->next)
@@ -289,6 +345,7 @@ struct server *server_free(struct server *server)
     if (!server)
         return NULL;
     server_drop_clients(server);
+    table_deinit(&server->visitors);
     listener_free(server->listener);
     loop_timer_free(server->tick);
     server_socket_remove(&server->socket);

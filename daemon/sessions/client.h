@@ -17,6 +17,9 @@ struct tcad;
 struct client {
     struct client *next, **link;
     struct server *server;
+    struct visitor *visitor; /* its user */
+    struct client *younger,
+        **silent_link; /* among its user's that have not said hello; NULL: it has */
     uint64_t id;
     struct tcad *tcad;
     int fd;

@@ -103,6 +103,26 @@ class Loop(hostile.HostileCase):
         for other in others:
             other.close()
 
+    def test_many_connections(self):
+        """To accept one more costs the same, however many its user has."""
+        node = self.cluster(1, options={"limits.sessions_per_user": "16384", "limits.sessions": "16384"})[0]
+
+        def connect():
+            client = self.connect(node)
+            client.ask(wire.hello(admin=True))
+
+        def batch():
+            for _ in range(300):
+                connect()
+
+        batch()
+        few = self.cost(node, batch)
+        for _ in range(38):
+            batch()
+        many = self.cost(node, batch)
+        print(f"300 connections: {few / 1e6:.1f} ms beside 300, {many / 1e6:.1f} ms beside 12000")
+        self.assertLess(many, 2 * few, "it grows with the connections that are there")
+
     def publisher(self, node, names):
         """A session, the only one of its group, that has published so many names."""
         client = self.open(node)
