@@ -10,7 +10,7 @@ _tca_cluster()
         mapfile -t COMPREPLY < <(compgen -W 'up down restart status run mpirun env exec --help --version' -- "$current")
         return
     fi
-    # Behind "--" stands a program and what it is given.
+    # After "--": a program and its arguments.
     for ((i = 2; i < COMP_CWORD; i++)); do
         if [[ ${COMP_WORDS[i]} == -- ]]; then
             if ((i + 1 == COMP_CWORD)); then
@@ -44,7 +44,7 @@ _tca_cluster()
         status) options+=' --json' ;;
         restart) options+=' --timeout' ;;
     esac
-    # A node of the cluster that is up, unless its directory stands on this command line.
+    # The nodes of the cluster in the default directory.
     if [[ $command == @(restart|env) && $current != -* ]]; then
         local dir=${TCA_CLUSTER_DIR:-${XDG_RUNTIME_DIR:+$XDG_RUNTIME_DIR/tca-cluster}}
         dir=${dir:-/tmp/tca-cluster-$UID}

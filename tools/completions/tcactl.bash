@@ -4,7 +4,7 @@ _tcactl()
     local current=$2 previous=$3 word verb='' second=''
     local verbs='status nodes topology sessions users regions plans plan stats watch ping reload drain calibrate env config'
     local options='--socket --node --timeout --json --no-color --help --version'
-    local -a where=() # the options that say which daemon
+    local -a where=() # the options that select the daemon
     local -i i
 
     COMPREPLY=()

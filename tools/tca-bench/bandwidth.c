@@ -7,7 +7,7 @@
 struct bandwidth {
     struct pair *pair;
     struct tca_plan *plans[WINDOW];
-    struct tca_plan *answer; /* rank 1's */
+    struct tca_plan *answer; /* at rank 1 */
 };
 
 static int send_window(struct bandwidth *bandwidth)
@@ -17,7 +17,7 @@ static int send_window(struct bandwidth *bandwidth)
     for (int n = 0; r >= 0 && n < WINDOW; n++)
         r = tca_start(bandwidth->plans[n]);
     for (int n = 0; r >= 0 && n < WINDOW; n++)
-        r = tca_wait(bandwidth->plans[n], PATIENCE_NS);
+        r = tca_wait(bandwidth->plans[n], TIMEOUT_NS);
     return r < 0 ? r : pair_wait(bandwidth->pair, 1);
 }
 
@@ -29,7 +29,7 @@ static int receive_window(struct bandwidth *bandwidth)
         r = pair_wait(bandwidth->pair, 0);
     if (r >= 0)
         r = tca_start(bandwidth->answer);
-    return r < 0 ? r : tca_wait(bandwidth->answer, PATIENCE_NS);
+    return r < 0 ? r : tca_wait(bandwidth->answer, TIMEOUT_NS);
 }
 
 static int windows(struct bandwidth *bandwidth, uint64_t count, uint64_t *ret_ns)
@@ -43,16 +43,16 @@ static int windows(struct bandwidth *bandwidth, uint64_t count, uint64_t *ret_ns
     return r;
 }
 
-static int prepare(struct bandwidth *bandwidth, const struct way *way, uint64_t bytes)
+static int prepare(struct bandwidth *bandwidth, const struct variant *variant, uint64_t bytes)
 {
-    struct shape shape = pair_shape(way->strided, bytes);
+    struct shape shape = pair_shape(variant->strided, bytes);
     struct shape word = pair_shape(false, 8);
     int r = 0;
 
     if (bandwidth->pair->me == 1)
-        return pair_plan(bandwidth->pair, way, &word, 1, &bandwidth->answer);
+        return pair_plan(bandwidth->pair, variant, &word, 1, &bandwidth->answer);
     for (int n = 0; r >= 0 && n < WINDOW; n++)
-        r = pair_plan(bandwidth->pair, way, &shape, 0, &bandwidth->plans[n]);
+        r = pair_plan(bandwidth->pair, variant, &shape, 0, &bandwidth->plans[n]);
     return r;
 }
 
@@ -78,10 +78,11 @@ static int measure(struct bandwidth *bandwidth, struct row *row)
     return 0;
 }
 
-int bench_bandwidth(struct pair *pair, const struct way *way, uint64_t bytes, struct row *row)
+int bench_bandwidth(struct pair *pair, const struct variant *variant, uint64_t bytes,
+                    struct row *row)
 {
     struct bandwidth bandwidth = {.pair = pair};
-    int r = pair_agree(pair, prepare(&bandwidth, way, bytes));
+    int r = pair_agree(pair, prepare(&bandwidth, variant, bytes));
 
     if (r >= 0)
         r = pair_agree(pair, measure(&bandwidth, row));

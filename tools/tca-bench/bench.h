@@ -1,4 +1,4 @@
-/* bench: the benchmarks, and the rows they give. */
+/* The benchmarks, and the rows that they produce. */
 #pragma once
 
 #include <stdio.h>
@@ -7,12 +7,12 @@
 
 struct row {
     const char *bench;
-    struct way way;
+    struct variant variant;
     uint64_t bytes;
-    double line_ns; /* between the cores, just before */
+    double line_ns; /* between the cores, measured before the row */
     uint64_t samples;
-    double median_ns, p99_ns; /* of what bench says: one way, the whole window, a start, ... */
-    double gbps;              /* Gbit/s; 0 where it makes no sense */
+    double median_ns, p99_ns; /* of the quantity that the benchmark defines */
+    double gbps;              /* Gbit/s; 0: not applicable */
     /* overlap */
     double transfer_ns, compute_ns, hidden;
     /* beside, medians */
@@ -21,21 +21,21 @@ struct row {
     double start_ns, ring_ns, engine_ns, wire_ns, deliver_ns;
 };
 
-/* Each is collective, fills what it measures at rank 0, and leaves the text of its error to
- * tca_error_text(). */
-typedef int bench_run(struct pair *pair, const struct way *way, uint64_t bytes, struct row *row);
+/* Runs one benchmark. Collective; fills its members of the row at rank 0. 0 or negative errno, with
+ * the message in tca_error_text(). */
+typedef int bench_run(struct pair *pair, const struct variant *variant, uint64_t bytes,
+                      struct row *row);
 
-/* half a round trip; both sides write what they send and read what they get */
+/* half a round trip; both sides write all data that they send and read all that they receive */
 bench_run bench_pingpong;
-bench_run bench_bandwidth; /* a window of puts one way, until the receiver says that it has all; the
-                              time of one put */
+/* the time of one put in a window of puts, until the receiver confirms all of them */
+bench_run bench_bandwidth;
 bench_run bench_start;     /* tca_start() alone */
 bench_run bench_overlap;   /* a transfer while the sender computes as long as the transfer takes */
-bench_run bench_beside;    /* half a round trip of 8 bytes while a long put is under way */
-bench_run bench_breakdown; /* where the time of one way goes, by receipts */
+bench_run bench_beside;    /* half a round trip of 8 bytes during a long put */
+bench_run bench_breakdown; /* the parts of one transfer, by receipts */
 
-/* Samples of one row, in picoseconds: batches of many short rounds have fractions of a nanosecond.
- */
+/* Samples of one row, in picoseconds, because batches of short rounds yield fractions of a ns. */
 #define SAMPLES_MAX 2000
 
 struct samples {
@@ -49,17 +49,17 @@ static inline void samples_add(struct samples *samples, uint64_t ns, uint64_t ro
         samples->ps[samples->count++] = ns * 1000 / rounds;
 }
 
-/* Sorts. */
+/* Sorts the samples. */
 double samples_median_ns(struct samples *samples);
 void samples_into(struct samples *samples, struct row *row);
 
-/* How the time for a row is divided: `batches` samples of `rounds` rounds. */
+/* The measurement of a row: `batches` samples of `rounds` rounds each. */
 struct schedule {
     uint64_t rounds, batches;
 };
 
-/* From the time that one round took: at least 11 samples, each long enough for the clock.
- * Collective. */
+/* Derives the schedule from the time of one round: at least 11 samples, each long enough for the
+ * clock's resolution. Collective. */
 int schedule_agree(struct pair *pair, uint64_t round_ns, struct schedule *ret_schedule);
 
 void report_header(FILE *out);

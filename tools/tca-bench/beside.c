@@ -2,20 +2,20 @@
 
 #include "tools/tca-bench/bench.h"
 
-#define LONGS   11 /* long puts, each with ... */
-#define WORDS   8  /* ... so many short ones beside it */
+#define LONGS   11 /* long puts */
+#define WORDS   8  /* round trips during each long put */
 #define WARM_UP 2
 
 /*
- * Eight bytes there and eight back, alone and then while a long put of the same session is under
- * way on another channel. The first round trip is timed from before the long put's start, so that
- * what its tca_start() takes counts; those that end after the long put do not count.
+ * Round trips of eight bytes, alone and then during a long put of the same session on another
+ * channel. The first round trip is timed from before the long put's tca_start(), so that it
+ * includes that call; round trips that end after the long put are discarded.
  */
 struct beside {
     struct pair *pair;
-    struct tca_region *region; /* at both: what the long put is from, and into */
+    struct tca_region *region; /* at both ranks: source and target of the long put */
     struct tca_plan *word;
-    struct tca_plan *long_put; /* rank 0's */
+    struct tca_plan *long_put; /* at rank 0 */
 };
 
 static int round_trip(struct beside *beside)
@@ -31,7 +31,7 @@ static int round_trip(struct beside *beside)
         if (r >= 0)
             r = pair_wait(beside->pair, 1);
     }
-    return r < 0 ? r : tca_wait(beside->word, PATIENCE_NS);
+    return r < 0 ? r : tca_wait(beside->word, TIMEOUT_NS);
 }
 
 static int alone(struct beside *beside, struct samples *samples)
@@ -48,7 +48,7 @@ static int alone(struct beside *beside, struct samples *samples)
     return r;
 }
 
-/* One long put. */
+/* Measures one long put. */
 static int together(struct beside *beside, struct samples *samples, struct samples *longs)
 {
     uint64_t first_ns = now_ns();
@@ -66,7 +66,7 @@ static int together(struct beside *beside, struct samples *samples, struct sampl
             samples_add(samples, took_ns, 2);
     }
     if (r >= 0)
-        r = beside->pair->me == 0 ? tca_wait(beside->long_put, PATIENCE_NS)
+        r = beside->pair->me == 0 ? tca_wait(beside->long_put, TIMEOUT_NS)
                                   : pair_wait(beside->pair, 2);
     samples_add(longs, now_ns() - first_ns, 1);
     return r;
@@ -89,12 +89,12 @@ static int measure(struct beside *beside, struct row *row)
     return 0;
 }
 
-static int prepare(struct beside *beside, const struct way *way, uint64_t bytes)
+static int prepare(struct beside *beside, const struct variant *variant, uint64_t bytes)
 {
     struct pair *pair = beside->pair;
     struct shape word = pair_shape(false, 8);
-    struct shape shape = pair_shape(way->strided, bytes);
-    struct way alone = *way;
+    struct shape shape = pair_shape(variant->strided, bytes);
+    struct variant alone = *variant;
     struct tca_handle own, both[2];
     int r;
 
@@ -112,13 +112,13 @@ static int prepare(struct beside *beside, const struct way *way, uint64_t bytes)
     if (r < 0 || pair->me == 1)
         return r;
     const struct route route = {.source = beside->region, .target = both[1], .channel = 1};
-    return pair_plan_route(pair, way, &route, &shape, 2, &beside->long_put);
+    return pair_plan_route(pair, variant, &route, &shape, 2, &beside->long_put);
 }
 
-int bench_beside(struct pair *pair, const struct way *way, uint64_t bytes, struct row *row)
+int bench_beside(struct pair *pair, const struct variant *variant, uint64_t bytes, struct row *row)
 {
     struct beside beside = {.pair = pair};
-    int r = pair_agree(pair, prepare(&beside, way, bytes));
+    int r = pair_agree(pair, prepare(&beside, variant, bytes));
 
     if (r >= 0)
         r = pair_agree(pair, measure(&beside, row));

@@ -6,10 +6,10 @@
 #define WARM_UP 50
 
 /*
- * One way is cut at the times that somebody looked at the clock: before tca_start(), in it, when
- * the engine took the entry, when it had posted the descriptor, when the peer's daemon raised the
- * notification, when the peer's process saw it. The last two are the peer's, and come back in its
- * answer: that needs one clock under both ranks.
+ * Divides one transfer by time stamps: before tca_start(), in it, when the engine took the entry,
+ * when it had posted the descriptor, when the peer's daemon raised the notification, and when the
+ * peer's process saw it. The peer returns the last two in its reply, so both ranks must share a
+ * clock.
  */
 struct stamps {
     uint64_t raised_ns, seen_ns;
@@ -34,7 +34,7 @@ static int ask(struct pair *pair, struct tca_plan *plan, struct parts *parts)
     if (r >= 0)
         r = pair_wait(pair, 0);
     if (r >= 0)
-        r = tca_wait(plan, PATIENCE_NS);
+        r = tca_wait(plan, TIMEOUT_NS);
     if (r >= 0)
         r = tca_plan_receipt(plan, &receipt);
     if (r < 0 || !parts)
@@ -60,7 +60,7 @@ static int answer(struct pair *pair, struct tca_plan *plan)
     stamps.raised_ns = tca_notified_ns(pair->session, pair->peer, 0);
     __builtin_memcpy(pair->send, &stamps, sizeof(stamps));
     r = tca_start(plan);
-    return r < 0 ? r : tca_wait(plan, PATIENCE_NS);
+    return r < 0 ? r : tca_wait(plan, TIMEOUT_NS);
 }
 
 static int measure(struct pair *pair, struct tca_plan *plan, struct row *row)
@@ -82,12 +82,13 @@ static int measure(struct pair *pair, struct tca_plan *plan, struct row *row)
     return r;
 }
 
-int bench_breakdown(struct pair *pair, const struct way *way, uint64_t bytes, struct row *row)
+int bench_breakdown(struct pair *pair, const struct variant *variant, uint64_t bytes,
+                    struct row *row)
 {
     struct shape shape = pair_shape(false, pair->me == 0 ? bytes : sizeof(struct stamps));
     struct tca_plan *plan = NULL;
-    int r =
-        pair_agree(pair, pair->same_clock ? pair_plan(pair, way, &shape, 0, &plan) : -EOPNOTSUPP);
+    int r = pair_agree(pair,
+                       pair->same_clock ? pair_plan(pair, variant, &shape, 0, &plan) : -EOPNOTSUPP);
 
     if (r >= 0)
         r = pair_agree(pair, measure(pair, plan, row));

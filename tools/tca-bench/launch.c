@@ -32,8 +32,7 @@ bool launched(void)
     return false;
 }
 
-/* Beside this program as installed, or as built (where each of the two has its own directory), else
- * the one in PATH. */
+/* Beside this program, as installed or as built (each in its own directory), else in PATH. */
 static void find_cluster(char ret_path[static PATH_MAX])
 {
     static const char *const places[] = {"tca-cluster", "../tca-cluster"};
@@ -49,8 +48,8 @@ static void find_cluster(char ret_path[static PATH_MAX])
     strcpy(ret_path, "tca-cluster");
 }
 
-/* Exit status; 128 + signal; 127 when it cannot be started. A signal that this process gets goes on
- * to the child. */
+/* The exit status, 128 + signal, or 127 if the command cannot be started. Forwards signals to the
+ * child. */
 static int run(const char *const *command)
 {
     int status;
@@ -70,7 +69,7 @@ static int run(const char *const *command)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* tca-cluster uses the cluster that is up, or brings one up for the run. */
+/* tca-cluster uses a cluster that is up, or brings one up for the run. */
 static int run_ranks(const char *cluster, const char *nodes, const char *per_node, bool boards,
                      char **argv)
 {
@@ -88,7 +87,7 @@ static int run_ranks(const char *cluster, const char *nodes, const char *per_nod
     self[length] = '\0';
     for (char **argument = argv + 1; *argument; argument++) {
         if (count == sizeof(command) / sizeof(command[0]) - 1) {
-            fprintf(stderr, "tca-bench: at most %zu arguments\n", count - 10);
+            fprintf(stderr, "tca-bench: more than %zu arguments: use fewer\n", count - 10);
             return 2;
         }
         command[count++] = *argument;

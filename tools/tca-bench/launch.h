@@ -1,4 +1,4 @@
-/* launch: for who has no job at hand: an emulated cluster. */
+/* Starts the ranks on an emulated cluster. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,6 +8,6 @@ bool launched(void);
 
 /*
  * Runs this program with these arguments under tca-cluster, once with both ranks on one node and
- * once with one on each of two; with boards only the latter. Returns an exit status.
+ * once with one rank on each of two nodes; with boards, only on two nodes. Returns an exit status.
  */
 int launch(char **argv, bool boards);

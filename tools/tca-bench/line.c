@@ -13,7 +13,7 @@
 #define BATCHES 101
 #define ROUNDS  200
 #define STOP    UINT64_MAX
-#define ENOUGH  50000000u /* ns; somebody else keeps the processors busy */
+#define ENOUGH  50000000u /* ns; the processors are busy */
 
 struct cpus cpus_default(void)
 {
@@ -60,13 +60,12 @@ int cpu_pin(int cpu)
 }
 
 struct line {
-    _Alignas(128) _Atomic uint64_t turn; /* even: the asker's, odd: the answerer's */
-    _Alignas(128) int cpu;               /* the answerer's */
+    _Alignas(128) _Atomic uint64_t turn; /* even: the first thread's, odd: the second's */
+    _Alignas(128) int cpu;               /* of the second thread */
 };
 
-/* Acquire and release pair with each other at the two ends of the line: each side's write is what
- * the other waits for. Returns false when the other side has stopped. Yields only when the other
- * side evidently has no processor to run on. */
+/* The acquire of each side pairs with the other side's release. Returns false if the other side has
+ * stopped. Yields only after many spins, when the other side apparently has no processor. */
 static bool pass(struct line *line, uint64_t turn)
 {
     uint64_t seen;
@@ -115,7 +114,7 @@ double line_ns(const struct cpus *wanted)
             pass(&line, turn);
         samples[batches++] = now_ns() - start_ns;
     }
-    /* the answerer's last store comes before: it is its turn to wait */
+    /* the second thread has stored its last turn and waits */
     while (atomic_load_explicit(&line.turn, memory_order_acquire) != turn)
         ;
     atomic_store_explicit(&line.turn, STOP, memory_order_release);

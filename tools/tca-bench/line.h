@@ -1,24 +1,23 @@
-/* line: the two processors themselves: pinning, and how long a cache line takes from one to the
- * other. */
+/* The two processors: pinning, and the time that a cache line takes from one to the other. */
 #pragma once
 
 #include <stdint.h>
 
-/* Which processors the two ranks run on. -1: wherever the system likes. */
+/* The processors of the two ranks. -1: any. */
 struct cpus {
     int cpu[2];
 };
 
-/* The first two that this process may use; the same one twice when there is only one. */
+/* The first two that this process may use; the same one twice if there is only one. */
 struct cpus cpus_default(void);
-/* "2,3", "none"; -EINVAL. */
+/* Parses "2,3" or "none". 0 or -EINVAL. */
 int cpus_parse(const char *text, struct cpus *ret_cpus);
-/* -EINVAL: not one of those this process may use. -1 does nothing. */
+/* -EINVAL: this process may not use the processor. -1 does nothing. */
 int cpu_pin(int cpu);
 
 /*
- * One way of a ping-pong through one cache line between two spinning threads pinned to the two
- * processors, in ns; the median of some hundred short runs. The cores should be idle otherwise. 0:
- * there are no two processors. Takes about two milliseconds.
+ * Half a round trip of one cache line between two spinning threads pinned to the two processors, in
+ * ns; the median of some hundred short runs. The cores should be idle otherwise. 0: there are no
+ * two processors. Takes about two milliseconds.
  */
 double line_ns(const struct cpus *cpus);

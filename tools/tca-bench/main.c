@@ -1,4 +1,4 @@
-/* tca-bench: what plans cost, for every rail and seat. tca-bench(1). */
+/* tca-bench: measures the cost of plans for every rail and seat. See tca-bench(1). */
 #include <errno.h>
 #include <getopt.h>
 #include <stddef.h>
@@ -36,27 +36,22 @@ struct options {
 
 static void usage(FILE *out)
 {
-    fputs(
-        "Usage: tca-bench [OPTION]...\n"
-        "Measures plans between two ranks. Started alone it brings up an emulated cluster of two "
-        "nodes for that;\n"
-        "under tca-cluster run, mpirun or srun it is one of the two ranks.\n"
-        "\n"
-        "  -b, --bench LIST    of pingpong, bandwidth, start, overlap, beside, breakdown (default: "
-        "all)\n"
-        "  -s, --sizes LIST    in bytes, K and M understood, multiples of 8 to 4M, -b beside 256M "
-        "(default: each "
-        "benchmark's own)\n"
-        "  -r, --rail RAIL     shm or ofi only, or peach2 (default: shm and ofi)\n"
-        "  -e, --seat SEAT     client or daemon only\n"
-        "  -l, --layout KIND   contiguous or block-stride only\n"
-        "  -t, --seconds T     about so long for each row (default 0.2)\n"
-        "  -c, --cpus A,B      processors of rank 0 and rank 1, or none (default: the first two)\n"
-        "  -j, --json FILE     add the rows to FILE, one JSON object a line\n"
-        "      --line          only measure the cache line between the two processors, in ns\n"
-        "  -h, --help          this\n"
-        "  -V, --version       the version\n",
-        out);
+    fputs("Usage: tca-bench [OPTION]...\n"
+          "Measures plans between two ranks. Started alone, it runs both ranks on an emulated\n"
+          "cluster; under tca-cluster run, mpirun or srun it is one of the two ranks.\n"
+          "\n"
+          "  -b, --bench LIST    pingpong, bandwidth, start, overlap, beside, breakdown (all)\n"
+          "  -s, --sizes LIST    bytes, with K or M; multiples of 8 up to 4M, -b beside 256M\n"
+          "  -r, --rail RAIL     only shm or ofi, or peach2 (shm and ofi)\n"
+          "  -e, --seat SEAT     only client or daemon\n"
+          "  -l, --layout KIND   only contiguous or block-stride\n"
+          "  -t, --seconds T     approximate time for each row (0.2)\n"
+          "  -c, --cpus A,B      processors of rank 0 and rank 1, or none (the first two)\n"
+          "  -j, --json FILE     append the rows to FILE, one JSON object per line\n"
+          "      --line          measure only the cache line between the two processors, in ns\n"
+          "  -h, --help          print this text\n"
+          "  -V, --version       print the version\n",
+          out);
 }
 
 static int parse_benches(char *list, struct options *options)
@@ -172,11 +167,11 @@ static const char *legal(int option)
     case 't':
         return "seconds, more than 0 and at most 3600";
     default:
-        return "two processors like 0,1, or none";
+        return "two processors such as 0,1, or none";
     }
 }
 
-/* What a benchmark could not do is not left out without a word. */
+/* Rejects sizes that a selected benchmark cannot measure. */
 static int check_sizes(const struct options *options)
 {
     for (size_t i = 0; i < options->size_count; i++)
@@ -185,15 +180,15 @@ static int check_sizes(const struct options *options)
                 options->sizes[i] <= BYTES_MAX)
                 continue;
             fprintf(stderr,
-                    "tca-bench: -s: %llu bytes are more than the 4M of %s: give smaller sizes, or "
-                    "-b beside alone, for up to 256M\n",
+                    "tca-bench: -s: %llu bytes are more than the 4M of %s: use smaller sizes, or "
+                    "-b beside alone for up to 256M\n",
                     (unsigned long long)options->sizes[i], benches[bench].name);
             return -EINVAL;
         }
     return 0;
 }
 
-/* 0, 1: only help was wanted, or -EINVAL after saying why. */
+/* 0; 1: only help or version was requested; or -EINVAL after an error message. */
 static int parse(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {
@@ -222,14 +217,15 @@ static int parse(int argc, char **argv, struct options *options)
         }
         if (option == '?')
             return -EINVAL;
-        snprintf(text, sizeof(text), "%s", optarg ? optarg : ""); /* the ranks get argv as it was */
+        snprintf(text, sizeof(text), "%s",
+                 optarg ? optarg : ""); /* the ranks get the original argv */
         if (parse_one(option, option == 'j' ? optarg : text, options) < 0) {
-            fprintf(stderr, "tca-bench: -%c %s: give %s\n", option, optarg, legal(option));
+            fprintf(stderr, "tca-bench: -%c %s: write %s\n", option, optarg, legal(option));
             return -EINVAL;
         }
     }
     if (optind < argc) {
-        fprintf(stderr, "tca-bench: '%s': no arguments are taken, only options\n", argv[optind]);
+        fprintf(stderr, "tca-bench: unexpected argument '%s': use options only\n", argv[optind]);
         return -EINVAL;
     }
     return check_sizes(options);
@@ -266,32 +262,32 @@ static size_t sizes_of(const struct options *options, size_t bench, bool strided
     return count;
 }
 
-/* Blocks of fewer than 16 bytes in all are one block; a start costs the same for every layout;
- * parts are looked at for 8 bytes. */
-static bool makes_sense(size_t bench, const struct way *way, uint64_t bytes)
+/* Below 16 bytes, a block-stride layout is one block; the cost of a start does not depend on the
+ * layout; breakdown measures 8 bytes. */
+static bool makes_sense(size_t bench, const struct variant *variant, uint64_t bytes)
 {
     bench_run *run = benches[bench].run;
 
-    if (way->strided &&
+    if (variant->strided &&
         (bytes < 16 || run == bench_start || run == bench_overlap || run == bench_breakdown))
         return false;
     if (run == bench_overlap || run == bench_breakdown)
-        return way->seat == TCA_SEAT_DAEMON; /* a client seat copies in tca_start(): nothing to
-                                                hide, no engine */
+        return variant->seat == TCA_SEAT_DAEMON; /* in the client seat, tca_start() itself copies */
     return true;
 }
 
-static int row(struct pair *pair, size_t bench, const struct way *way, uint64_t bytes, FILE *json)
+static int row(struct pair *pair, size_t bench, const struct variant *variant, uint64_t bytes,
+               FILE *json)
 {
-    struct row row = {.bench = benches[bench].name, .way = *way, .bytes = bytes};
+    struct row row = {.bench = benches[bench].name, .variant = *variant, .bytes = bytes};
     int r = pair_line(pair, &row.line_ns);
 
     if (r >= 0)
-        r = benches[bench].run(pair, way, bytes, &row);
+        r = benches[bench].run(pair, variant, bytes, &row);
     if (r < 0) {
         fprintf(stderr, "tca-bench: rank %u: %s, %s/%s, %llu bytes: %s: %s\n", pair->me, row.bench,
-                tca_rail_name(way->rail), tca_seat_name(way->seat), (unsigned long long)bytes,
-                tca_strerror(r), tca_error_text());
+                tca_rail_name(variant->rail), tca_seat_name(variant->seat),
+                (unsigned long long)bytes, tca_strerror(r), tca_error_text());
         return r;
     }
     if (pair->me == 0) {
@@ -304,7 +300,7 @@ static int row(struct pair *pair, size_t bench, const struct way *way, uint64_t 
 
 static int rows(struct pair *pair, const struct options *options, FILE *json)
 {
-    static const struct way ways[] = {
+    static const struct variant variants[] = {
         {TCA_RAIL_SHM, TCA_SEAT_CLIENT, false},    {TCA_RAIL_SHM, TCA_SEAT_CLIENT, true},
         {TCA_RAIL_SHM, TCA_SEAT_DAEMON, false},    {TCA_RAIL_SHM, TCA_SEAT_DAEMON, true},
         {TCA_RAIL_OFI, TCA_SEAT_DAEMON, false},    {TCA_RAIL_OFI, TCA_SEAT_DAEMON, true},
@@ -313,20 +309,21 @@ static int rows(struct pair *pair, const struct options *options, FILE *json)
     int r = 0;
 
     for (size_t bench = 0; bench < BENCHES; bench++)
-        for (size_t w = 0; w < sizeof(ways) / sizeof(ways[0]); w++) {
-            const struct way *way = &ways[w];
+        for (size_t w = 0; w < sizeof(variants) / sizeof(variants[0]); w++) {
+            const struct variant *variant = &variants[w];
             uint64_t sizes[SIZES_ROOM];
-            size_t count = sizes_of(options, bench, way->strided, sizes);
+            size_t count = sizes_of(options, bench, variant->strided, sizes);
 
             if (!options->bench[bench] ||
-                !(way->strided ? options->strided : options->contiguous) ||
-                (options->rail ? options->rail != way->rail : way->rail == TCA_RAIL_PEACH2) ||
-                (options->seat && options->seat != way->seat) ||
-                pair->same_node != (way->rail == TCA_RAIL_SHM))
+                !(variant->strided ? options->strided : options->contiguous) ||
+                (options->rail ? options->rail != variant->rail
+                               : variant->rail == TCA_RAIL_PEACH2) ||
+                (options->seat && options->seat != variant->seat) ||
+                pair->same_node != (variant->rail == TCA_RAIL_SHM))
                 continue;
             for (size_t s = 0; s < count && r >= 0; s++)
-                if (makes_sense(bench, way, sizes[s]))
-                    r = row(pair, bench, way, sizes[s], json);
+                if (makes_sense(bench, variant, sizes[s]))
+                    r = row(pair, bench, variant, sizes[s], json);
         }
     return r;
 }

@@ -4,13 +4,12 @@
 #define WARM_UP 5
 
 /*
- * Each sample is three measurements, one right after the other: the transfer alone, computing for as
- * long as that has taken, and both at once. A transfer is over when the receiver has said that it has everything, so
- * that nothing can hide in a buffer.
+ * Each sample is three consecutive measurements: the transfer alone, computing for the same time,
+ * and both at once. A transfer ends when the receiver confirms that all data has arrived.
  */
 struct overlap {
     struct pair *pair;
-    struct tca_plan *plan; /* rank 0: the data; rank 1: the answer */
+    struct tca_plan *plan; /* rank 0: the data; rank 1: the reply */
     struct samples alone, computing, both;
     double hidden[SAMPLES];
 };
@@ -32,7 +31,7 @@ static int transfer(struct overlap *overlap, uint64_t rounds, uint64_t *ret_ns)
             r = pair_wait(overlap->pair, 1);
     }
     *ret_ns = now_ns() - start_ns;
-    return r < 0 ? r : tca_wait(overlap->plan, PATIENCE_NS);
+    return r < 0 ? r : tca_wait(overlap->plan, TIMEOUT_NS);
 }
 
 static int warm_up(struct overlap *overlap)
@@ -88,12 +87,13 @@ static int measure(struct overlap *overlap, struct row *row)
     return 0;
 }
 
-int bench_overlap(struct pair *pair, const struct way *way, uint64_t bytes, struct row *row)
+int bench_overlap(struct pair *pair, const struct variant *variant, uint64_t bytes, struct row *row)
 {
     static struct overlap overlap;
-    struct shape shape = pair_shape(way->strided, pair->me == 0 ? bytes : 8);
+    struct shape shape = pair_shape(variant->strided, pair->me == 0 ? bytes : 8);
     overlap = (struct overlap){.pair = pair};
-    int r = pair_agree(pair, pair_plan(pair, way, &shape, pair->me == 0 ? 0 : 1, &overlap.plan));
+    int r =
+        pair_agree(pair, pair_plan(pair, variant, &shape, pair->me == 0 ? 0 : 1, &overlap.plan));
 
     if (r >= 0)
         r = pair_agree(pair, measure(&overlap, row));

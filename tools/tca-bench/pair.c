@@ -11,7 +11,7 @@ struct introduction {
     char boot_id[40];
 };
 
-/* Two processes that read the same one share a kernel, and so a clock. */
+/* Processes that read the same id run on one kernel and share its clock. */
 static void read_boot_id(char *ret_id, size_t bytes)
 {
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -52,7 +52,8 @@ int pair_open(const struct cpus *cpus, double seconds, struct pair *ret_pair)
         return r;
     }
     if (tca_size(pair.session) != 2) {
-        fprintf(stderr, "tca-bench: this job has %u ranks, the benchmarks need 2\n",
+        fprintf(stderr,
+                "tca-bench: this job has %u ranks, but the benchmarks need 2: start it with -n 2\n",
                 tca_size(pair.session));
         tca_close(pair.session);
         return -EINVAL;
@@ -69,7 +70,8 @@ int pair_open(const struct cpus *cpus, double seconds, struct pair *ret_pair)
         if (r >= 0) {
             pair.send = tca_region_address(pair.region);
             pair.receive = pair.send + AREA_BYTES;
-            memset(pair.send, 1, 2 * (size_t)AREA_BYTES); /* no first touch while the clock runs */
+            memset(pair.send, 1,
+                   2 * (size_t)AREA_BYTES); /* avoids page faults during measurements */
             r = introduce(&pair);
         }
         if (r < 0)
@@ -98,11 +100,13 @@ struct shape pair_shape(bool strided, uint64_t bytes)
     return (struct shape){.count = bytes / block, .block = block, .stride = 2 * block};
 }
 
-int pair_plan_route(struct pair *pair, const struct way *way, const struct route *route,
+int pair_plan_route(struct pair *pair, const struct variant *variant, const struct route *route,
                     const struct shape *shape, int slot, struct tca_plan **ret_plan)
 {
-    struct tca_plan_args args = {
-        .name = "tca-bench", .rail = way->rail, .seat = way->seat, .channel = route->channel};
+    struct tca_plan_args args = {.name = "tca-bench",
+                                 .rail = variant->rail,
+                                 .seat = variant->seat,
+                                 .channel = route->channel};
     struct tca_layout *layout = NULL;
     struct tca_plan *plan = NULL;
     int r = tca_layout_strided(shape->count, shape->block, (int64_t)shape->stride, &layout);
@@ -133,13 +137,13 @@ int pair_plan_route(struct pair *pair, const struct way *way, const struct route
     return 0;
 }
 
-int pair_plan(struct pair *pair, const struct way *way, const struct shape *shape, int slot,
+int pair_plan(struct pair *pair, const struct variant *variant, const struct shape *shape, int slot,
               struct tca_plan **ret_plan)
 {
     const struct route route = {
         .source = pair->region, .target = pair->target, .target_offset = AREA_BYTES};
 
-    return pair_plan_route(pair, way, &route, shape, slot, ret_plan);
+    return pair_plan_route(pair, variant, &route, shape, slot, ret_plan);
 }
 
 int pair_agree(struct pair *pair, int mine)
@@ -165,7 +169,7 @@ int pair_share(struct pair *pair, uint64_t *number)
 
 int pair_line(struct pair *pair, double *ret_line_ns)
 {
-    /* Rank 1 sleeps in the second barrier, whose other side comes when the measuring is over. */
+    /* Rank 1 sleeps in the second barrier until rank 0 has measured. */
     int r = tca_barrier(pair->session, TCA_DEFAULT);
 
     if (r < 0)
@@ -180,5 +184,5 @@ int pair_line(struct pair *pair, double *ret_line_ns)
 
 int pair_wait(struct pair *pair, uint32_t slot)
 {
-    return tca_notified_wait(pair->session, pair->peer, slot, PATIENCE_NS);
+    return tca_notified_wait(pair->session, pair->peer, slot, TIMEOUT_NS);
 }

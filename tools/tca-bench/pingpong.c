@@ -27,9 +27,8 @@ static int round_trip(struct pingpong *pingpong)
 
     if (r >= 0)
         r = pingpong->pair->me == 0 ? receive_one(pingpong) : send_one(pingpong);
-    /* the source may be written again after this; at rank 0 the answer says so already, it only has
-     * to be seen */
-    return r < 0 ? r : tca_wait(pingpong->plan, PATIENCE_NS);
+    /* the source may be written again after this; at rank 0 the peer's reply implies it */
+    return r < 0 ? r : tca_wait(pingpong->plan, TIMEOUT_NS);
 }
 
 static int rounds(struct pingpong *pingpong, uint64_t count, uint64_t *ret_ns)
@@ -55,7 +54,7 @@ static int measure(struct pingpong *pingpong, struct row *row)
         r = rounds(pingpong, warm_up, &took_ns);
     if (r >= 0)
         r = schedule_agree(pingpong->pair, took_ns / warm_up, &schedule);
-    if (r >= 0) /* the agreement has put the peer to sleep */
+    if (r >= 0) /* the peer may have fallen asleep in pair_agree() */
         r = rounds(pingpong, warm_up, &took_ns);
     for (uint64_t batch = 0; r >= 0 && batch < schedule.batches; batch++) {
         r = rounds(pingpong, schedule.rounds, &took_ns);
@@ -68,10 +67,11 @@ static int measure(struct pingpong *pingpong, struct row *row)
     return 0;
 }
 
-int bench_pingpong(struct pair *pair, const struct way *way, uint64_t bytes, struct row *row)
+int bench_pingpong(struct pair *pair, const struct variant *variant, uint64_t bytes,
+                   struct row *row)
 {
-    struct pingpong pingpong = {.pair = pair, .shape = pair_shape(way->strided, bytes)};
-    int r = pair_agree(pair, pair_plan(pair, way, &pingpong.shape, 0, &pingpong.plan));
+    struct pingpong pingpong = {.pair = pair, .shape = pair_shape(variant->strided, bytes)};
+    int r = pair_agree(pair, pair_plan(pair, variant, &pingpong.shape, 0, &pingpong.plan));
 
     if (r >= 0)
         r = pair_agree(pair, measure(&pingpong, row));

@@ -4,7 +4,7 @@
 
 static const char *layout_name(const struct row *row)
 {
-    return row->way.strided ? "block-stride" : "contiguous";
+    return row->variant.strided ? "block-stride" : "contiguous";
 }
 
 void report_header(FILE *out)
@@ -20,14 +20,14 @@ void report_row(FILE *out, const struct row *row)
     if (row->gbps > 0)
         snprintf(gbps, sizeof(gbps), "%.2f", row->gbps);
     fprintf(out, "%-10s %-5s %-7s %-12s %9" PRIu64 " %12.3f %12.3f %9s %9.1f", row->bench,
-            tca_rail_name(row->way.rail), tca_seat_name(row->way.seat), layout_name(row),
+            tca_rail_name(row->variant.rail), tca_seat_name(row->variant.seat), layout_name(row),
             row->bytes, row->median_ns / 1e3, row->p99_ns / 1e3, gbps, row->line_ns);
     if (row->transfer_ns > 0)
         fprintf(out, "  %.0f %% hidden%s: transfer %.1f us, computing %.1f us", row->hidden * 100,
-                row->hidden < 0 ? " (they hinder each other)" : "", row->transfer_ns / 1e3,
+                row->hidden < 0 ? " (they slow each other down)" : "", row->transfer_ns / 1e3,
                 row->compute_ns / 1e3);
     if (row->alone_ns > 0)
-        fprintf(out, "  of 8 bytes; alone %.3f us; the long put %.0f us", row->alone_ns / 1e3,
+        fprintf(out, " of 8 bytes; alone %.3f us; long put %.0f us", row->alone_ns / 1e3,
                 row->long_ns / 1e3);
     if (row->wire_ns > 0)
         fprintf(out, "  client %.2f, ring %.2f, engine %.2f, wire and engine %.2f, client %.2f us",
@@ -43,7 +43,7 @@ void report_json(FILE *out, const struct row *row)
             "{\"bench\":\"%s\",\"rail\":\"%s\",\"seat\":\"%s\",\"layout\":\"%s\",\"bytes\":%" PRIu64
             ",\"median_ns\":%.3f,\"p99_ns\":%.3f,\"gbps\":%.4f,\"samples\":%" PRIu64
             ",\"line_ns\":%.1f",
-            row->bench, tca_rail_name(row->way.rail), tca_seat_name(row->way.seat),
+            row->bench, tca_rail_name(row->variant.rail), tca_seat_name(row->variant.seat),
             layout_name(row), row->bytes, row->median_ns, row->p99_ns, row->gbps, row->samples,
             row->line_ns);
     if (row->transfer_ns > 0)

@@ -22,7 +22,7 @@ void samples_into(struct samples *samples, struct row *row)
 
 int schedule_agree(struct pair *pair, uint64_t round_ns, struct schedule *ret_schedule)
 {
-    const uint64_t batch_ns = 50000; /* the clock's 50 ns are a thousandth of it */
+    const uint64_t batch_ns = 50000; /* 1000 times the clock's 50 ns */
     struct schedule schedule;
     int r;
 

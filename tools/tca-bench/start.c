@@ -1,9 +1,9 @@
 #include "tools/tca-bench/bench.h"
 
-#define PLANS   8 /* started one after the other, so that the clock's own time is a small part */
+#define PLANS   8 /* consecutive starts, so that reading the clock takes a small part of the time */
 #define BATCHES 500
 
-/* What two looks at the clock say when nothing is between them. */
+/* The time between two consecutive readings of the clock. */
 static uint64_t clock_cost_ns(void)
 {
     uint64_t costs[101];
@@ -25,7 +25,7 @@ static int starts(struct tca_plan **plans, uint64_t *ret_ns)
         r = tca_start(plans[n]);
     *ret_ns = now_ns() - start_ns;
     for (int n = 0; r >= 0 && n < PLANS; n++)
-        r = tca_wait(plans[n], PATIENCE_NS);
+        r = tca_wait(plans[n], TIMEOUT_NS);
     return r;
 }
 
@@ -47,16 +47,16 @@ static int measure(struct tca_plan **plans, struct row *row)
     return r;
 }
 
-int bench_start(struct pair *pair, const struct way *way, uint64_t bytes, struct row *row)
+int bench_start(struct pair *pair, const struct variant *variant, uint64_t bytes, struct row *row)
 {
-    struct shape shape = pair_shape(way->strided, bytes);
+    struct shape shape = pair_shape(variant->strided, bytes);
     struct tca_plan *plans[PLANS] = {0};
     int r = 0;
 
     for (int n = 0; r >= 0 && n < PLANS && pair->me == 0; n++)
-        r = pair_plan(pair, way, &shape, -1, &plans[n]);
+        r = pair_plan(pair, variant, &shape, -1, &plans[n]);
     r = pair_agree(pair, r);
-    if (r >= 0) /* rank 1 sleeps meanwhile in the second agreement */
+    if (r >= 0) /* rank 1 sleeps in the second pair_agree() meanwhile */
         r = pair_agree(pair, pair->me == 0 ? measure(plans, row) : 0);
     for (int n = 0; n < PLANS; n++)
         tca_plan_free(plans[n]);

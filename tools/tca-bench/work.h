@@ -1,6 +1,6 @@
 /*
- * work: what one benchmark iteration does besides communicating. tca-bench and the programs of
- * tests/bench/peers both include it, so that ours and the peers do the same.
+ * The work of a benchmark iteration besides communication. tca-bench and the programs of
+ * tests/bench/peers both include it, so that tcad and its peers do the same work.
  */
 #pragma once
 
@@ -17,7 +17,7 @@ static inline uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* `count` blocks of `block` bytes (a multiple of 8), their starts `stride` bytes apart. */
+/* `count` blocks of `block` bytes (a multiple of 8), which begin `stride` bytes apart. */
 struct shape {
     uint64_t count, block, stride;
 };
@@ -32,8 +32,8 @@ static inline uint64_t shape_span(const struct shape *shape)
     return (shape->count - 1) * shape->stride + shape->block;
 }
 
-/* The sender writes all it sends, the receiver reads all it gets: no ping-pong of lines that nobody
- * looks at. */
+/* The sender writes all data that it sends and the receiver reads all that it receives, as a
+ * program would. */
 static inline void touch_write(char *base, const struct shape *shape, uint64_t value)
 {
     for (uint64_t n = 0; n < shape->count; n++) {
@@ -54,28 +54,28 @@ static inline uint64_t touch_read(const char *base, const struct shape *shape)
         for (uint64_t i = 0; i < shape->block / 8; i++)
             sum += words[i];
     }
-    __asm__ volatile("" : : "r"(sum)); /* somebody might have used it */
+    __asm__ volatile("" : : "r"(sum)); /* keeps the sum from being optimised away */
     return sum;
 }
 
-/* Round trips before the clock counts; few where each takes milliseconds. */
+/* Round trips before the measurement; few if each takes milliseconds. */
 static inline uint64_t warm_up_rounds(const struct shape *shape)
 {
     return shape_bytes(shape) >= 256 * 1024 ? 4 : 30;
 }
 
-/* Computes, in registers only; how long one round takes is for the caller to measure. */
+/* Computes in registers only; compute_rounds() relates rounds to time. */
 static inline void compute(uint64_t rounds)
 {
     uint64_t x = 1;
 
     for (uint64_t n = 0; n < rounds; n++) {
         x = x * 6364136223846793005u + 1442695040888963407u;
-        __asm__ volatile("" : "+r"(x)); /* each round, one after the other */
+        __asm__ volatile("" : "+r"(x)); /* keeps the rounds sequential */
     }
 }
 
-/* Rounds of compute() that take about so long. */
+/* The rounds of compute() that take about this long. */
 static inline uint64_t compute_rounds(uint64_t wanted_ns)
 {
     uint64_t best_ns = UINT64_MAX;
@@ -98,16 +98,16 @@ static inline int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts and picks; count > 0. */
+/* Sorts the values and returns the median; count > 0. */
 static inline uint64_t median_of(uint64_t *values, uint64_t count)
 {
     qsort(values, count, sizeof(*values), by_size);
     return values[count / 2];
 }
 
-/* The share of a transfer that computing beside it hides: 1 all of it, 0 none, as one after the
- * other; negative: they hinder each other and take longer than that. Of one sample: the machine is
- * not as fast from one second to the next, so only what was measured side by side is compared. */
+/* The share of a transfer that simultaneous computing hides: 1: all of it, 0: none, as one after
+ * the other; negative: they slow each other down. The three times must be from one sample, because
+ * the machine's speed changes between samples. */
 static inline double hidden_share(uint64_t transfer_ns, uint64_t compute_ns, uint64_t both_ns)
 {
     return ((double)transfer_ns + (double)compute_ns - (double)both_ns) / (double)transfer_ns;
@@ -121,7 +121,7 @@ static inline int by_share(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts and picks; count > 0. */
+/* Sorts the values and returns the median; count > 0. */
 static inline double median_of_shares(double *shares, uint64_t count)
 {
     qsort(shares, count, sizeof(*shares), by_share);
