@@ -30,17 +30,16 @@ static const char usage[] =
     "\n"
     "  -c, --config FILE            configuration (default: tcad.conf in /etc/tcad, or "
     "~/.config/tcad for users)\n"
-    "  -o, --option SECTION.KEY=VAL set one value; goes before the file; may be repeated\n"
-    "      --check                  check the configuration and the cluster file, say what is "
-    "wrong, and end\n"
-    "      --show-config            print the whole configuration in effect, with explanations, "
-    "and end\n"
-    "  -h, --help                   this\n"
-    "  -V, --version                the version\n"
+    "  -o, --option SECTION.KEY=VAL set one value, overriding the file; may be repeated\n"
+    "      --check                  check the configuration and the cluster file, report errors, "
+    "and exit\n"
+    "      --show-config            print the effective configuration with explanations, and exit\n"
+    "  -h, --help                   print this help and exit\n"
+    "  -V, --version                print the version and exit\n"
     "\n"
-    "It stays in the foreground. SIGHUP reloads the configuration, SIGTERM and SIGINT end it.\n";
+    "tcad runs in the foreground. SIGHUP reloads the configuration; SIGTERM and SIGINT end it.\n";
 
-/* The exit status if the program is to end here, -1 to go on. */
+/* The exit status, or -1 to continue. */
 static int parse(int argc, char **argv, struct arguments *arguments)
 {
     static const struct option options[] = {
@@ -60,7 +59,7 @@ static int parse(int argc, char **argv, struct arguments *arguments)
             break;
         case 'o':
             if (arguments->override_count == OVERRIDES_MAX) {
-                fprintf(stderr, "tcad: more than %d -o\n", OVERRIDES_MAX);
+                fprintf(stderr, "tcad: more than %d options -o\n", OVERRIDES_MAX);
                 return 2;
             }
             arguments->overrides[arguments->override_count++] = optarg;
@@ -77,7 +76,7 @@ static int parse(int argc, char **argv, struct arguments *arguments)
         case 'V':
             puts("tcad " TCAD_VERSION);
             return 0;
-        default: /* getopt has said which */
+        default: /* getopt_long() has reported the error */
             fputs("tcad --help lists the options\n", stderr);
             return 2;
         }
@@ -161,8 +160,8 @@ static int serve(struct tcad *tcad)
     struct handlers handlers = {0};
     sigset_t ours, before;
 
-    /* They wait for our handlers: a network library may bring some that exit() in the middle of
-     * what it loads, and never return. */
+    /* Blocked until tcad's handlers are installed: those of some network libraries call exit(),
+     * which can hang while a library is being loaded. */
     sigemptyset(&ours);
     sigaddset(&ours, SIGTERM);
     sigaddset(&ours, SIGINT);
@@ -191,7 +190,7 @@ int main(int argc, char **argv)
 {
     struct arguments arguments = {0};
     struct config_errors errors = {0};
-    /* The system unit runs it as user tcad and names its runtime directory in /run. */
+    /* The system unit runs tcad as user tcad, with a runtime directory in /run. */
     const char *runtime = getenv("RUNTIME_DIRECTORY");
     struct tcad tcad = {.is_system =
                             geteuid() == 0 || (runtime && strncmp(runtime, "/run/tcad", 9) == 0)};
@@ -220,8 +219,7 @@ int main(int argc, char **argv)
     if (!arguments.check && !arguments.show) {
         limit_libfabric();
         signal(SIGPIPE, SIG_IGN);
-        signal(SIGXFSZ,
-               SIG_IGN); /* regions are files: who asks for one beyond LimitFSIZE= is told */
+        signal(SIGXFSZ, SIG_IGN); /* regions are files: beyond LimitFSIZE= the request fails */
         raise_descriptor_limit();
         if ((r = guard_install()) < 0)
             fprintf(stderr, "tcad: /proc/self/maps: %s\n", strerror(-r));

@@ -1,5 +1,4 @@
-/* The parts of a tcad: made in the order in which they need each other, and what each tells the
- * others. */
+/* Creates the parts of a tcad in the order of their dependencies, and connects their events. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +45,7 @@ const char *tcad_log_target(const struct tcad_conf *conf)
 
 struct driver_config tcad_driver_config(const struct tcad *tcad)
 {
-    /* A node that is alone has nobody to listen to but itself. */
+    /* A single node only needs to listen to itself. */
     const char *address = tcad->conf->rails.ofi_address;
     unsigned boards = 0;
     const struct cluster_node *own = cluster_by_id(tcad->cluster, tcad->node);
@@ -66,7 +65,7 @@ struct driver_config tcad_driver_config(const struct tcad *tcad)
     };
 }
 
-/* ---- what the engine tells ---- */
+/* ---- events of the engine ---- */
 
 static void session_broken(void *context, uint64_t id, const char *why)
 {
@@ -94,7 +93,7 @@ static void rail_peer_down(void *context, struct driver_peer *peer, int error)
     plans_link_gone(tcad, (uint32_t)node, rail, error);
 }
 
-/* ---- what the peers tell ---- */
+/* ---- events of the peers ---- */
 
 static void peer_up(void *context, uint32_t node, uint64_t incarnation, const Tca__PeerHello *hello)
 {
@@ -111,9 +110,9 @@ static void peer_down(void *context, uint32_t node, int error, const char *text)
     groups_node_down(tcad->groups, node);
 }
 
-/* ---- what sessions tell ---- */
+/* ---- events of sessions ---- */
 
-/* First the group, so that peers hear of a death and not only of freed memory. */
+/* The group first, so that peers report the end of the process rather than freed memory. */
 static void session_gone(struct session *session)
 {
     struct tcad *tcad = session->tcad;
@@ -131,7 +130,7 @@ static const struct session_hooks session_hooks = {
     .region_gone = plans_region_gone,
 };
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
 static void say_failed(const struct tcad_conf *conf, enum rail rail, int error, char *text,
                        size_t text_bytes)
@@ -145,10 +144,10 @@ static void say_failed(const struct tcad_conf *conf, enum rail rail, int error, 
             strerror(-error), provider ? provider : "none", address ? address : "none",
             conf->rails.ofi_port,
             error == -EADDRINUSE ? "another program listens there: set another port, or 0 for any"
-                                 : "fi_info lists the providers and addresses that there are");
+                                 : "fi_info lists the available providers and addresses");
     else if (rail == RAIL_PEACH2)
         snprintf(text, text_bytes,
-                 "rail peach2: %s (rails.peach2_board = %s): a board must be there, or its model, "
+                 "rail peach2: %s (rails.peach2_board = %s): it needs a board, or the board model "
                  "tca-peach2",
                  strerror(-error), conf->rails.peach2_board);
     else
@@ -236,7 +235,7 @@ static int make_peers(struct tcad *tcad, char *text, size_t text_bytes)
         address->address = (ProtobufCBinaryData){(size_t)length, bytes[rail]};
         list[hello.n_rails++] = address;
     }
-    links_up(tcad->links, tcad->node, hello.n_rails, hello.rails); /* the way to ourselves */
+    links_up(tcad->links, tcad->node, hello.n_rails, hello.rails); /* the links to this node */
     return peers_new(tcad, &hello, &events, text, text_bytes, &tcad->peers);
 }
 
@@ -286,7 +285,7 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
     return r;
 }
 
-/* ---- letting go ---- */
+/* ---- shutdown ---- */
 
 enum { SHUT_DOWN_TICKS = 100, LEAVE_TICKS = 10 };
 
@@ -332,16 +331,15 @@ void tcad_deinit(struct tcad *tcad)
     exposure_end(tcad);
     if (tcad->session_count > 0 || tcad->bindings == NULL) {
         server_free(tcad->server);
-        /* Something in flight did not end in time (or nothing was set up): the kernel takes it all
-         * back. */
+        /* A session did not end in time, or nothing was set up: the kernel frees everything. */
         return;
     }
     tcad->worker = worker_free(tcad->worker);
-    links_end(tcad->links); /* a calibration that waits for a neighbour waits no more */
+    links_end(tcad->links); /* ends a calibration that waits for a neighbour */
     worker_free(tcad->calibrator);
-    server_free(tcad->server); /* they had answers for its clients */
+    server_free(tcad->server); /* after the workers, which reply to its clients */
     links_free(tcad->links);
-    engine_free(tcad->engine); /* and what it and the worker have handed back is dealt with */
+    engine_free(tcad->engine); /* also runs the calls that it and the worker have posted */
     peers_free(tcad->peers);
     groups_free(tcad->groups);
     bindings_free(tcad->bindings);

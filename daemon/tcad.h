@@ -1,4 +1,4 @@
-/* The daemon: what its parts share. Everything here belongs to the loop's thread. */
+/* State shared by all parts of the daemon. Loop's thread only. */
 #pragma once
 
 #include <stdbool.h>
@@ -27,7 +27,7 @@ struct regions;
 struct bindings;
 struct links;
 
-/* What plans that are gone have done, so that counters do not fall when sessions end. */
+/* Totals of released plans, so that counters do not decrease when sessions end. */
 struct rail_total {
     uint64_t starts, bytes;
 };
@@ -37,28 +37,28 @@ struct exposure {
     enum rail refused; /* RAIL_NONE: none */
     char why[96];
     char remedy[320];
-    struct loop_timer *timer; /* NULL: nothing is watched */
-    bool shut;                /* for want of descriptors nobody new may connect to a rail */
-    uint64_t forged;          /* that were logged */
-    int spare[256];           /* descriptors that are kept for clients */
+    struct loop_timer *timer; /* NULL: nothing is monitored */
+    bool shut;                /* out of descriptors: rails accept no new connections */
+    uint64_t forged;          /* number already logged */
+    int spare[256];           /* descriptors reserved for clients */
     unsigned spare_count;
 };
 
-/* Plans that would go back to rails that they have lost (plan_return.c). */
+/* Plans that wait to move back to rails that they have lost (plan_return.c). */
 struct plans_away {
     struct plan *first, *last;
     uint32_t count;
-    uint32_t left; /* still to be looked at, in this look */
+    uint32_t left; /* not checked yet in this round */
     struct loop_job job;
-    struct loop_timer *timer; /* looks whether they can; runs while there are any */
+    struct loop_timer *timer; /* checks whether they can; runs while there are any */
 };
 
 struct tcad {
     struct tcad_conf *conf;
-    struct cluster *cluster; /* conf->cluster: without a cluster file, one with this node only */
-    const char *conf_path;   /* NULL: the default one */
-    const char *const *overrides; /* of the command line, NULL at the end */
-    bool is_system;               /* the machine's daemon, not a user's own */
+    struct cluster *cluster;      /* conf->cluster; without a cluster file, only this node */
+    const char *conf_path;        /* NULL: the default */
+    const char *const *overrides; /* from the command line; the last one is NULL */
+    bool is_system;               /* the machine's daemon, not a user's */
     uint32_t node;
     uint64_t incarnation; /* random, never 0 */
     uint64_t since_ns;
@@ -68,7 +68,7 @@ struct tcad {
 
     struct loop *loop;
     struct worker *worker;
-    struct worker *calibrator; /* NULL: nothing was measured yet */
+    struct worker *calibrator; /* NULL: no calibration was started */
     struct engine *engine;
     struct peers *peers;
     struct groups *groups;
@@ -82,27 +82,27 @@ struct tcad {
     struct session *sessions;
     struct table session_ids;
     struct users users;
-    struct uses plan_uses; /* what the plans here need */
+    struct uses plan_uses; /* subjects used by this node's plans */
     uint32_t session_count;
     uint64_t next_session;
     uint64_t next_region;
-    uint64_t last_mark; /* of links */
+    uint64_t last_mark; /* see link.mark */
 
     struct cost_table costs;
     bool calibrated;
     struct rail_total past[RAIL_COUNT][SEAT_COUNT];
     struct exposure exposure;
-    uint64_t rebound;  /* plans, so far: they lost a rail and have moved to another */
-    uint64_t returned; /* and back */
+    uint64_t rebound;  /* number of moves of plans from a failed rail to another */
+    uint64_t returned; /* number of moves back */
     struct plans_away plans_away;
     struct waiting_alloc *allocs; /* region_wait.c */
     struct loop_timer *allocs_timer;
 };
 
-/* setup.c: makes the parts, in order, and lets them go again. text: what went wrong. */
+/* setup.c: creates the parts in order, and frees them. text describes an error. */
 int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes);
 void tcad_deinit(struct tcad *tcad);
-/* Asks every session to end, and stops the loop when the last has; or after a second. */
+/* Ends all sessions and stops the loop when the last one is gone, or after a second. */
 void tcad_shut_down(struct tcad *tcad);
 
 struct driver_config tcad_driver_config(const struct tcad *tcad);

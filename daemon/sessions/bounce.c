@@ -9,8 +9,8 @@
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 
-/* Each bounce is a message now and one at its end: so many that a process that computes for long is
- * not taken for one that never reads (server_send.c). */
+/* A bounce takes two messages, at its beginning and its end. The limit keeps the queue of a process
+ * that computes for a long time below that at which clients are dropped (client.c). */
 enum { BACKLOG_MAX = 250 };
 
 int bounce_admit(struct region *region, enum bounce_way way, char *text, size_t text_bytes)
@@ -19,13 +19,12 @@ int bounce_admit(struct region *region, enum bounce_way way, char *text, size_t 
     struct session *session = region->session;
     if (!region->attached)
         return 0;
-    if (way == BOUNCE_IN &&
-        session_backlog(session) >= BACKLOG_MAX) { /* OUT: it waits for the answer to its commit */
+    /* BOUNCE_OUT: its own commit, for whose reply it waits */
+    if (way == BOUNCE_IN && session_backlog(session) >= BACKLOG_MAX) {
         snprintf(text, text_bytes,
-                 "the process that has attached region %" PRIu64 " of node %" PRIu32
-                 " has left %d messages of its tcad "
-                 "unread: it has to call the library (tca_test, tca_notified) before more can be "
-                 "prepared there",
+                 "the process that attached region %" PRIu64 " of node %" PRIu32
+                 " has not read %d messages of its tcad: it must call the library (tca_test, "
+                 "tca_notified) before more puts can be prepared there",
                  region->id, tcad->node, BACKLOG_MAX);
         return -EBUSY;
     }
@@ -36,13 +35,14 @@ int bounce_admit(struct region *region, enum bounce_way way, char *text, size_t 
     if (!region_may_have(session, bytes, why, sizeof why)) {
         snprintf(text, text_bytes,
                  "region %" PRIu64 " of node %" PRIu32
-                 " was attached, so it needs as many bytes beside it, %" PRIu64
-                 ": %s; or attach less, or use tca_region_alloc()",
+                 " was attached and needs staging memory of %" PRIu64
+                 " bytes: %s; or attach less, or use tca_region_alloc()",
                  region->id, tcad->node, bytes, why);
         return -EDQUOT;
     }
     if (!session->bounces && engine_bounces_new(session->engine) < 0) {
-        snprintf(text, text_bytes, "no memory for bounces of session %" PRIu64, session->id);
+        snprintf(text, text_bytes, "out of memory for the staging of session %" PRIu64,
+                 session->id);
         return -ENOMEM;
     }
     session->bounces = true;
@@ -59,7 +59,7 @@ int bounce_new(struct region *region, enum bounce_way way, uint64_t offset_bytes
     if (!session || !session->client)
         return -ESTALE;
     if (++session->last_bounce == 0)
-        session->last_bounce = 1; /* 0 is none */
+        session->last_bounce = 1; /* 0 is not a valid id */
     bounce.id = session->last_bounce;
     bounce.region = region->id;
     bounce.offset = offset_bytes;

@@ -1,7 +1,7 @@
 /*
- * Bounces (proto/segment.h): how memory that a process has attached is put from and into by this
- * daemon, which cannot reach it: beside it there is memory of ours, as long, and the process copies
- * between the two. Rails know only the latter.
+ * Bounces (proto/segment.h). The daemon cannot access memory that a process has attached. It
+ * allocates staging memory of the same size, which rails access, and the process copies between the
+ * two. A bounce is one layout that the process copies.
  */
 #pragma once
 
@@ -14,12 +14,13 @@
 struct region;
 struct session;
 
-/* Before it is registered with a rail (region_register() makes the memory): counts it against the
- * user's quota. 0, also where nothing is to be done, or a negative errno; text says why. */
+/* Call before registration with a rail (region_register() creates the staging memory): charges the
+ * memory to the user's quota. 0, also if nothing is needed, or a negative errno; text describes the
+ * error. */
 int bounce_admit(struct region *region, enum bounce_way way, char *text, size_t text_bytes);
-/* Once it is registered: tells the process what will be asked of it. 0, -ESTALE (it has gone),
+/* Call after registration: announces the bounce to the process. 0, -ESTALE (the process has ended),
  * -ENOMEM. */
 int bounce_new(struct region *region, enum bounce_way way, uint64_t offset_bytes,
                const struct layout *layout, uint32_t *ret_id);
-/* It will not be asked for any more; the engine has none under way. */
+/* Withdraws the bounce; the engine must have no request for it in flight. */
 void bounce_end(struct session *session, uint32_t id);

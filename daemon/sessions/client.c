@@ -1,4 +1,4 @@
-/* Answers to clients: sent at once, or kept while the socket is full, within limits. */
+/* Sends messages to clients, or queues them, within limits, while the socket is full. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,9 +16,9 @@
 #include "proto/status.h"
 
 enum {
-    QUEUE_MAX = 1000,                    /* answers that a client leaves unread */
-    QUEUE_BYTES_MAX = FRAME_PAYLOAD_MAX, /* of all of them, but one may always wait */
-    QUEUE_FDS_MAX = 256,                 /* likewise */
+    QUEUE_MAX = 1000,                    /* messages that a client has not read */
+    QUEUE_BYTES_MAX = FRAME_PAYLOAD_MAX, /* of all of them; a single one may always be queued */
+    QUEUE_FDS_MAX = 256,                 /* of all of them */
 };
 
 struct outgoing {
@@ -53,7 +53,7 @@ void client_doom(struct client *client, const char *why)
                     "client pid %d: %s: dropped", client->pid, why);
     client->doomed = true;
     shutdown(client->fd,
-             SHUT_RDWR); /* wakes ready(), which drops it; what was sent can still be read */
+             SHUT_RDWR); /* wakes ready(), which drops it; sent data can still be read */
 }
 
 static void enqueue(struct client *client, uint32_t tag, const Tca__Message *message,
@@ -99,8 +99,8 @@ static void enqueue(struct client *client, uint32_t tag, const Tca__Message *mes
     loop_io_set(client->io, LOOP_READ | LOOP_WRITE);
 }
 
-/* It waits for an answer that does not get through: it is told so, and dropped, because neither side
- * could say what it has now. */
+/* A reply cannot be sent: reports this to the client and drops it, because the two sides no longer
+ * agree on what the client holds. */
 static void cannot_send(struct client *client, uint32_t tag, int error)
 {
     char text[256];
@@ -122,7 +122,7 @@ void client_send(struct client *client, uint32_t tag, const Tca__Message *messag
                           : frame_send_message(client->fd, tag, &message->base, fds, fd_count);
     if (r == -EAGAIN)
         enqueue(client, tag, message, fds, fd_count);
-    else if (r < 0 && r != -EPIPE && r != -ECONNRESET) /* these two: its end of file comes next */
+    else if (r < 0 && r != -EPIPE && r != -ECONNRESET) /* for these, end of file follows */
         cannot_send(client, tag, r);
 }
 

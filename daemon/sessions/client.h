@@ -1,4 +1,5 @@
-/* A connected client: what it is sent, at once or queued while its socket is full, within limits. */
+/* A connected client. Messages to it are sent at once, or queued, within limits, while its socket
+ * is full. */
 #pragma once
 
 #include <stdarg.h>
@@ -28,32 +29,33 @@ struct client {
     uid_t uid;
     gid_t gid;
     bool admin;
-    bool doomed;             /* to be dropped when the present frame has been dealt with */
+    bool doomed;             /* to be dropped after the current frame is processed */
     struct session *session; /* after its hello */
     uint64_t since_ns;
-    struct outgoing *queue, **queue_end; /* frames that the socket had no room for */
+    struct outgoing *queue, **queue_end; /* frames that did not fit into the socket */
     uint32_t queued, queued_fds;
     size_t queued_bytes;
-    struct charge charge; /* of these */
-    uint32_t later;       /* answers of an admin_reply that it waits for */
+    struct charge charge; /* of the queued frames */
+    uint32_t later;       /* pending replies of an admin_reply */
 };
 
-/* Sends a message; queues it while the socket is full. A client that lets too much pile up is
- * dropped. */
+/* Sends a message, or queues it while the socket is full. Drops a client whose queue exceeds the
+ * limits. */
 void client_send(struct client *client, uint32_t tag, const Tca__Message *message, const int *fds,
                  size_t fd_count);
 void client_fail(struct client *client, uint32_t tag, int error, const char *format,
                  va_list arguments);
 void client_failf(struct client *client, uint32_t tag, int error, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* Who it is, for the log: log_info(client_fields(client).text, ...). */
+/* Fields for the log: log_info(client_fields(client).text, ...). */
 struct client_fields {
     char text[96];
 };
 struct client_fields client_fields(const struct client *client);
-/* Says why in the log, and drops the client in a moment: may be called from anywhere in a request.
+/* Logs the reason and drops the client after the current frame: may be called anywhere in a
+ * request.
  */
 void client_doom(struct client *client, const char *why);
-/* The socket has room again: sends what waits. */
+/* The socket is writable again: sends queued frames. */
 void client_flush(struct client *client);
 void client_queue_free(struct client *client);

@@ -12,11 +12,11 @@
 
 #include "daemon/sessions/region.h"
 
-static int maps_fd = -1; /* of /proc/self/maps: later there may be no descriptor left */
+static int maps_fd = -1; /* /proc/self/maps, opened early while descriptors are available */
 static atomic_flag reading = ATOMIC_FLAG_INIT;
 static _Atomic uint64_t replaced;
 static struct sigaction before;
-static _Thread_local void *last; /* address that this thread's last fault was at */
+static _Thread_local void *last; /* address of this thread's last fault, if it was not handled */
 
 struct range {
     uintptr_t begin, end;
@@ -38,7 +38,7 @@ static const char *parse_number(const char *at, uintptr_t *ret_value)
     return at;
 }
 
-/* Whether a line, which ends with a NUL, is of the mapping around an address, and that of a region. */
+/* Whether a NUL-terminated line describes a region's mapping that contains the address. */
 static bool is_region(const char *line, uintptr_t address, struct range *ret_range)
 {
     struct range range;
@@ -52,7 +52,7 @@ static bool is_region(const char *line, uintptr_t address, struct range *ret_ran
     return true;
 }
 
-/* In a signal handler: system calls, and nothing that allocates or locks. */
+/* Runs in a signal handler: must not allocate or lock. */
 static bool find(uintptr_t address, struct range *ret_range)
 {
     char text[8192];
@@ -67,21 +67,21 @@ static bool find(uintptr_t address, struct range *ret_range)
                 return true;
         }
         if (used == 0)
-            return false; /* a line that does not end is not ours */
+            return false; /* a line of this length is not a region's */
         at += (off_t)used;
     }
     return false;
 }
 
-/* Seldom said, however many there are. */
+/* Reports occurrences 1, 2, 4, 8 and so on. */
 static void count(void)
 {
     static const char text[] =
-        "a client has taken away memory of its region that tcad was using: the region has been "
+        "a client has removed memory of its region that tcad was using: the region has been "
         "cut off (metric tcad_regions_cut_off)\n";
     const uint64_t so_far = atomic_fetch_add_explicit(&replaced, 1, memory_order_relaxed);
     if ((so_far & (so_far + 1)) == 0 && write(STDERR_FILENO, text, sizeof text - 1) < 0)
-        return; /* nobody reads it */
+        return; /* the message is lost */
 }
 
 static void handle(int number, siginfo_t *info, void *context)
@@ -89,7 +89,7 @@ static void handle(int number, siginfo_t *info, void *context)
     const int error = errno;
     struct range range;
     while (atomic_flag_test_and_set_explicit(&reading, memory_order_acquire))
-        ; /* another thread's handler, which clears it */
+        ; /* another thread's handler holds it */
     const bool ours =
         info->si_code == BUS_ADRERR && find((uintptr_t)info->si_addr, &range) &&
         mmap((void *)range.begin, range.end - range.begin, PROT_READ | PROT_WRITE,
@@ -98,8 +98,8 @@ static void handle(int number, siginfo_t *info, void *context)
     if (ours)
         count();
     else if (last == info->si_addr)
-        sigaction(number, &before, NULL); /* it happens again, and ends us as it should */
-    last = ours ? NULL : info->si_addr;   /* another thread may just have mended it: once more */
+        sigaction(number, &before, NULL); /* a second time: the next fault has its default effect */
+    last = ours ? NULL : info->si_addr;   /* the first time: another thread may have replaced it */
     errno = error;
 }
 

@@ -1,15 +1,14 @@
 /*
- * Memory of clients that is not there when this process touches it. Whoever has a region's memfd may
- * punch holes into it; a page of reserved huge pages that was there then comes from what is left of
- * them, and where none is, the kernel raises SIGBUS. That would be the end of the daemon, at any
- * client's wish. Instead the mapping is replaced by memory that is nobody's: what is still to be put
- * there goes nowhere, and only those who share that region miss it.
+ * Protects the daemon from SIGBUS. A process that holds a region's memfd can punch holes into it.
+ * If the region uses reserved huge pages and none are left, the next access raises SIGBUS, with
+ * which any client could end the daemon. The handler replaces the mapping by anonymous memory:
+ * later data for the region is lost, which affects only the processes that share it.
  */
 #pragma once
 
 #include <stdint.h>
 
-/* Once, before other threads begin. 0 or negative errno. */
+/* Call once, before other threads start. 0 or a negative errno. */
 int guard_install(void);
-/* Mappings replaced so far. */
+/* Number of mappings replaced so far. */
 uint64_t guard_replaced(void);

@@ -19,7 +19,7 @@
 #include "daemon/sessions/space.h"
 #include "daemon/tcad.h"
 
-enum { LONG_BYTES = 16 << 20 }; /* to unmap: some milliseconds */
+enum { LONG_BYTES = 16 << 20 }; /* unmapping this much takes milliseconds */
 
 struct regions {
     struct space *space;
@@ -82,7 +82,7 @@ uint64_t region_round(const struct tcad *tcad, uint64_t bytes)
     return (bytes + page - 1) / page * page;
 }
 
-/* ---- from its beginning to its end ---- */
+/* ---- life ---- */
 
 int region_new(struct session *session, uint64_t bytes, struct region **ret_region)
 {
@@ -125,7 +125,7 @@ void region_add(struct session *session, struct region *region)
     session->region_count++;
 }
 
-/* On the worker's thread when it is long: the kernel takes the pages back one by one. */
+/* On the worker's thread if the region is long, because the kernel frees the pages one by one. */
 static void give_back(void *context)
 {
     struct region *region = context;
@@ -233,7 +233,7 @@ __attribute__((format(printf, 4, 5))) static int refuse(char *text, size_t text_
     return error;
 }
 
-/* What a handle says by itself: that it is one, and of this daemon. */
+/* Decodes a handle and checks that it belongs to this daemon. */
 static int decode(const struct tcad *tcad, const uint8_t *bytes, size_t length,
                   struct handle *ret_handle, char *text, size_t text_bytes)
 {
@@ -243,12 +243,12 @@ static int decode(const struct tcad *tcad, const uint8_t *bytes, size_t length,
         return refuse(text, text_bytes, -EINVAL, "the handle %s", handle_fault(bytes));
     if (ret_handle->node != tcad->node)
         return refuse(text, text_bytes, -EINVAL,
-                      "the handle is of node %" PRIu32 ", this is node %" PRIu32, ret_handle->node,
-                      tcad->node);
+                      "the handle belongs to node %" PRIu32 ", this is node %" PRIu32,
+                      ret_handle->node, tcad->node);
     if (ret_handle->incarnation != tcad->incarnation)
         return refuse(text, text_bytes, -ESTALE,
-                      "the handle is from before the daemon of node %" PRIu32
-                      " was started anew: get a new one",
+                      "the handle is from before a restart of the tcad of node %" PRIu32
+                      ": get a new one",
                       ret_handle->node);
     return 0;
 }
@@ -264,8 +264,7 @@ int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t
     struct region *region = table_find(&tcad->regions->ids, handle.region);
     if (!region && handle.region > tcad->next_region)
         return refuse(text, text_bytes, -EACCES,
-                      "region %" PRIu64 " of node %" PRIu32
-                      " has never been: the handle was forged",
+                      "region %" PRIu64 " of node %" PRIu32 " never existed: the handle was forged",
                       handle.region, handle.node);
     if (!region)
         return refuse(text, text_bytes, -ESTALE,
@@ -273,9 +272,9 @@ int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t
                       handle.region, handle.node);
     if (!handle_is_signed(&handle, region->secret))
         return refuse(text, text_bytes, -EACCES,
-                      "the handle's key is not that of bytes %" PRIu64 " + %" PRIu64
+                      "the handle's key does not match bytes %" PRIu64 " + %" PRIu64
                       " of region %" PRIu64 " of node %" PRIu32
-                      ": it was forged; a handle of another part comes from the region's owner",
+                      ": it was forged; get handles of other parts from the region's owner",
                       handle.offset_bytes, handle.length_bytes, handle.region, handle.node);
     if (region->session->closing)
         return refuse(text, text_bytes, -EOWNERDEAD,
@@ -289,7 +288,7 @@ int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t
         handle.length_bytes > region->bytes - handle.offset_bytes)
         return refuse(text, text_bytes, -EACCES,
                       "the handle names bytes %" PRIu64 " + %" PRIu64 " of region %" PRIu64
-                      " of node %" PRIu32 ", which has %" PRIu64,
+                      " of node %" PRIu32 ", which has %" PRIu64 " bytes",
                       handle.offset_bytes, handle.length_bytes, handle.region, handle.node,
                       region->bytes);
     *ret_region = region;

@@ -1,4 +1,4 @@
-/* The memory of a region: a sealed memfd, which its process fills with pages. */
+/* The memory of a region: a sealed memfd, whose pages its process allocates. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -16,7 +16,7 @@
 
 enum { HUGE_BYTES = SPACE_ALIGN_BYTES };
 
-/* Where huge pages fit. NULL and errno on failure. */
+/* Maps it aligned to huge pages. NULL and errno on failure. */
 static void *map_aligned(int fd, uint64_t bytes)
 {
     void *place = mmap(NULL, bytes + HUGE_BYTES, PROT_NONE,
@@ -39,8 +39,8 @@ static void *map_aligned(int fd, uint64_t bytes)
     return base;
 }
 
-/* Nothing of it is touched here: pages count against the memory limit of whoever touches them first,
- * which is to be the process that asked for them (client/memory/region_memory.c). */
+/* Accesses no page: a page counts against the memory limit of the first process to access it, which
+ * must be the one that requested the region (client/memory/region_memory.c). */
 int region_memory_new(struct region *region)
 {
     static const uint32_t pages[] = {[CONF_HUGE_PAGES_OFF] = REGION_PAGES_ANY,
@@ -56,12 +56,12 @@ int region_memory_new(struct region *region)
     region->base = map_aligned(region->fd, region->memory_bytes);
     if (!region->base)
         return -errno;
-    if (region->pages == REGION_PAGES_TRY_HUGE) /* where what is there is huge, it is mapped so */
+    if (region->pages == REGION_PAGES_TRY_HUGE) /* maps existing huge pages as such */
         madvise(region->base, region->memory_bytes, MADV_HUGEPAGE);
     return 0;
 }
 
-/* What could be had of it is given back: another attempt begins anew. */
+/* Undoes a partial allocation on failure, so that it can be tried again. */
 static int make_bounce_memory(struct region *region)
 {
     int r = region_memory_new(region);
@@ -76,8 +76,8 @@ static int make_bounce_memory(struct region *region)
     return r;
 }
 
-/* Whether its process has made all of its pages. Else a rail would, at our expense. Who takes some
- * away again later gets no more by that than its quota. */
+/* Whether its process has allocated all pages. Otherwise a rail would, at the daemon's expense.
+ * Removing pages later gains the process nothing beyond its quota. */
 static bool is_made(const struct region *region)
 {
     struct stat status;
@@ -106,7 +106,7 @@ int region_register(struct region *region, struct driver *driver)
 const char *region_register_text(int error)
 {
     return error == -EFAULT
-               ? "the pages of the region's memory are not there: the process that asked "
-                 "for it has to touch all of them first"
+               ? "the pages of the region's memory are missing: the process that requested it must "
+                 "access all of them first"
                : remedy_text(error);
 }

@@ -1,5 +1,5 @@
-/* What regions may hold: of a session, of a user, and of the node. Only memory of ours counts, with the
- * memory beside an attached region once there is any. */
+/* Limits of region memory per session, user and node. Daemon-allocated memory counts, including the
+ * staging memory of attached regions. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -22,7 +22,7 @@ static bool fits(uint64_t bytes, uint64_t used, uint64_t freed, uint64_t limit, 
     return false;
 }
 
-/* freed: whether what is freed and still in use is over. */
+/* freed: assume that freed memory is no longer in use. */
 static bool may_have(const struct session *session, uint64_t bytes, bool freed, char *text,
                      size_t text_bytes)
 {

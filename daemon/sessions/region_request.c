@@ -1,4 +1,4 @@
-/* What sessions ask for: memory of ours, a name for memory of theirs, the end of either. */
+/* Requests of sessions: allocate, attach and free regions. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -46,10 +46,10 @@ static bool has_place(struct session *session, uint32_t tag)
     return false;
 }
 
-/* Whether its user may make us know one more. */
+/* Charges the bookkeeping of one more region to the user. */
 static bool may_know(struct session *session, uint32_t tag, struct charge *charge)
 {
-    enum { REGISTRATION_BYTES = 1024 }; /* what drivers know of it */
+    enum { REGISTRATION_BYTES = 1024 }; /* bookkeeping in drivers */
     char text[512];
     int r = charge_take(session->tcad, charge, session->uid, USER_REGIONS,
                         sizeof(struct region) + REGISTRATION_BYTES, "a region", text, sizeof text);
@@ -58,9 +58,8 @@ static bool may_know(struct session *session, uint32_t tag, struct charge *charg
     return r == 0;
 }
 
-/* Memory that the process has: nothing is made here but its name. Who it belongs to checks what is
- * put there, with its own page tables: an address that is not there harms nobody but who attached
- * it. */
+/* Attaches existing memory of the process, which needs no memory here. The process accesses it with
+ * its own page tables, so that an invalid address harms only that process. */
 static void attach(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc)
 {
     uint64_t end;
@@ -92,7 +91,7 @@ static void attach(struct session *session, uint32_t tag, const Tca__RegionAlloc
     grant(session, tag, region);
 }
 
-/* With an address and memory. */
+/* Creates a region with an address and memory. */
 static int make(struct session *session, uint64_t bytes, struct region **ret_region)
 {
     struct region *region;
@@ -113,14 +112,13 @@ static int make(struct session *session, uint64_t bytes, struct region **ret_reg
 static const char *remedy(const struct tcad_conf *conf, int error)
 {
     if (error == -ENOSPC)
-        return "the reserved address range (memory.reserved) has no gap as large";
+        return "the reserved address range (memory.reserved) has no gap of this size";
     if (remedy_of(error))
         return remedy_of(error);
     if (conf->memory.huge_pages == CONF_HUGE_PAGES_REQUIRE)
         return "memory.huge_pages is \"require\": reserve huge pages (vm.nr_hugepages) or set it "
-               "to "
-               "\"try\"";
-    return "free memory or ask for less";
+               "to \"try\"";
+    return "free memory or request less";
 }
 
 static void allocate(struct session *session, uint32_t tag, const Tca__RegionAlloc *alloc)
@@ -130,7 +128,8 @@ static void allocate(struct session *session, uint32_t tag, const Tca__RegionAll
 
     if (alloc->bytes == 0 || alloc->bytes > conf->memory.reserved_bytes || alloc->flags) {
         session_fail(session, tag, -EINVAL,
-                     "region of %" PRIu64 " bytes: 1 to %" PRIu64 " (memory.reserved) are possible",
+                     "region of %" PRIu64 " bytes: the size must be from 1 to %" PRIu64
+                     " (memory.reserved)",
                      alloc->bytes, conf->memory.reserved_bytes);
         return;
     }
@@ -179,8 +178,9 @@ void region_free_request(struct session *session, uint32_t tag, const Tca__Regio
 {
     struct region *region = region_of_session(session, request->region);
     if (!region) {
-        session_fail(session, tag, -EINVAL, "region %" PRIu64 " is none of session %" PRIu64,
-                     request->region, session->id);
+        session_fail(session, tag, -EINVAL,
+                     "region %" PRIu64 " does not belong to session %" PRIu64, request->region,
+                     session->id);
         return;
     }
     if (region->puts_from) {

@@ -1,5 +1,5 @@
-/* Allocations that wait for memory that has been freed already: the quota counts it until the engine
- * and others' plans have let go of it, which takes a moment. */
+/* Allocations that wait for freed memory, which the quota counts until the engine and other plans
+ * have released it. */
 #include <stdlib.h>
 
 #include "daemon/base/loop.h"
@@ -8,7 +8,7 @@
 #include "daemon/tcad.h"
 #include "proto/wait.h"
 
-#define PATIENCE_NS UINT64_C(2000000000)
+#define WAIT_MAX_NS UINT64_C(2000000000)
 
 struct waiting_alloc {
     struct waiting_alloc *next;
@@ -18,7 +18,7 @@ struct waiting_alloc {
     uint64_t deadline_ns;
 };
 
-static void look(void *context)
+static void check_all(void *context)
 {
     struct tcad *tcad = context;
     const uint64_t now_ns = clock_now_ns();
@@ -39,7 +39,7 @@ static void look(void *context)
         free(alloc);
     }
     if (tcad->allocs)
-        loop_timer_set(tcad->allocs_timer, PATIENCE_NS / 10, 0);
+        loop_timer_set(tcad->allocs_timer, WAIT_MAX_NS / 10, 0);
 }
 
 bool region_alloc_wait(struct session *session, uint32_t tag, uint64_t bytes)
@@ -48,25 +48,25 @@ bool region_alloc_wait(struct session *session, uint32_t tag, uint64_t bytes)
     if (session->alloc_waits || !region_may_have_soon(session, bytes))
         return false;
     struct waiting_alloc *alloc = malloc(sizeof *alloc);
-    if (!alloc ||
-        (!tcad->allocs_timer && loop_timer_new(tcad->loop, look, tcad, &tcad->allocs_timer) < 0)) {
+    if (!alloc || (!tcad->allocs_timer &&
+                   loop_timer_new(tcad->loop, check_all, tcad, &tcad->allocs_timer) < 0)) {
         free(alloc);
         return false;
     }
     *alloc = (struct waiting_alloc){.session = session->id,
                                     .tag = tag,
                                     .bytes = bytes,
-                                    .deadline_ns = clock_now_ns() + PATIENCE_NS};
+                                    .deadline_ns = clock_now_ns() + WAIT_MAX_NS};
     struct waiting_alloc **last = &tcad->allocs;
     while (*last)
         last = &(*last)->next;
     *last = alloc;
     session->alloc_waits = true;
-    loop_timer_set(tcad->allocs_timer, PATIENCE_NS / 10, 0);
+    loop_timer_set(tcad->allocs_timer, WAIT_MAX_NS / 10, 0);
     return true;
 }
 
-/* Not at once: it is called from within whatever lets a region go. */
+/* Deferred to the timer, because it is called while a region is being released. */
 void region_allocs_look(struct tcad *tcad)
 {
     if (tcad->allocs)

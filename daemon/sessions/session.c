@@ -50,7 +50,7 @@ int session_segment_fd(const char *name, size_t bytes)
     return r;
 }
 
-/* One that is mapped here, too. */
+/* Creates a segment and maps it. Returns its descriptor. */
 static int segment_new(const char *name, size_t bytes, void **ret_base)
 {
     int fd = session_segment_fd(name, bytes);
@@ -167,9 +167,9 @@ bool session_user_may_have(const struct tcad *tcad, uid_t uid, unsigned fds_more
         return true;
     snprintf(text, text_bytes,
              "user %u has %" PRIu64 " of the %" PRIu64
-             " descriptors that tcad gives one user (3/4 of its LimitNOFILE=), one a region (of "
-             "attached memory: once another node puts into it) and %d a session: free some, "
-             "allocate fewer, larger regions, or raise it",
+             " descriptors that tcad grants one user (3/4 of its LimitNOFILE=), 1 per region (if "
+             "attached, once another node puts into it) and %d per session: free some, allocate "
+             "fewer, larger regions, or raise the limit",
              uid, fds, fds_max, FDS_PER_SESSION);
     return false;
 }
@@ -191,7 +191,7 @@ static bool may_open(struct tcad *tcad, struct client *client, uint32_t tag,
     const struct user *user = user_find(tcad, client->uid);
     const uint32_t of_user = user ? user->count[USER_SESSIONS] : 0;
     if (hello->group_size == 0 || hello->group_size > GROUP_SIZE_MAX) {
-        client_failf(client, tag, -EINVAL, "a group of %u: 1 to %d ranks are possible",
+        client_failf(client, tag, -EINVAL, "group size %u: it must be from 1 to %d",
                      hello->group_size, GROUP_SIZE_MAX);
         return false;
     }
@@ -223,7 +223,7 @@ static bool may_open(struct tcad *tcad, struct client *client, uint32_t tag,
     return true;
 }
 
-/* All that grows with the group is there from the beginning. */
+/* Everything that grows with the group is allocated at once. */
 static uint64_t bytes_of_session(const struct tcad *tcad, uint32_t sources)
 {
     return sizeof(struct session) + sizeof(struct session_segment) + notify_segment_bytes(sources) +
@@ -250,7 +250,7 @@ struct session *session_new(struct tcad *tcad, struct client *client, uint32_t t
         free(session);
         free(members);
         charge_drop(&charge);
-        client_failf(client, tag, -ENOMEM, "no memory for a session");
+        client_failf(client, tag, -ENOMEM, "out of memory for a session");
         return NULL;
     }
     charge_descriptors(&charge, FDS_PER_SESSION);
@@ -300,7 +300,8 @@ static void detached(void *context)
     session_destroy(session);
 }
 
-/* The last steps, once nothing in the engine uses what it has: regions, then its rings. */
+/* The last steps, when the engine uses nothing of it any more: frees its regions, then its
+ * rings. */
 static void go_on_ending(struct session *session)
 {
     if (!session->closing || session->plan_count > 0 || session->notified_by > 0 ||
@@ -319,7 +320,7 @@ void session_unnotified(struct session *session)
     go_on_ending(session);
 }
 
-/* Tells everybody that it is gone. */
+/* Informs all others of its end. */
 static void announce(void *context)
 {
     struct session *session = context;
@@ -354,7 +355,7 @@ void session_close_request(struct session *session, uint32_t tag)
     session_answer(session, tag, &message, NULL, 0);
 }
 
-/* What a process that was killed had put is not waited for long: others wait to hear of its death. */
+/* For a killed process the time is short, because others wait to learn of its end. */
 static uint64_t last_call_ns(const struct session *session)
 {
     return session->leaving ? session->tcad->conf->control.request_timeout_ns : LAST_CALL_NS;
@@ -375,10 +376,10 @@ void session_end(struct session *session, const char *why)
         client_doom(session->client, why ? why : "its session has ended");
         session->client = NULL;
     }
-    session->notified_by++; /* not freed before it was announced */
+    session->notified_by++; /* dropped by announce() */
     engine_bounces_end(session->engine);
     session->tcad->session_hooks->ending(session);
-    /* What it has put is still to land before the others hear of its end. */
+    /* Data in flight should arrive before the others learn of its end. */
     if (session->plan_count == 0 ||
         loop_timer_new(session->tcad->loop, announce, session, &session->last_call) < 0)
         announce(session);

@@ -1,4 +1,4 @@
-/* What a session's client is told: answers to what it asked, and events that it did not ask for. */
+/* Replies and events to a session's client. */
 #include <stdarg.h>
 
 #include "daemon/sessions/client.h"

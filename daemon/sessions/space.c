@@ -13,8 +13,7 @@ struct space {
     uint64_t base, bytes;
     struct extent *extents; /* in use, sorted, disjoint */
     size_t count, capacity;
-    size_t hint; /* no gap of SPACE_ALIGN_BYTES before this extent: first fit without a walk from
-                    the start */
+    size_t hint; /* there is no gap before this extent: first fit starts here */
 };
 
 int space_new(uint64_t base, uint64_t bytes, struct space **ret_space)

@@ -1,6 +1,5 @@
-/* The reserved address range: which parts of it the regions of this node's sessions use, so that
- * every process can map each of them at the same address. Bookkeeping only: nothing is mapped here.
- */
+/* Allocates addresses for the regions of this node from a reserved range, so that every process can
+ * map each region at the same address. Bookkeeping only: nothing is mapped here. */
 #pragma once
 
 #include <stdint.h>
@@ -12,7 +11,7 @@ enum { SPACE_ALIGN_BYTES = 2 << 20 }; /* so that huge pages fit */
 int space_new(uint64_t base, uint64_t bytes, struct space **ret_space);
 struct space *space_free(struct space *space);
 
-/* The lowest free place for this many bytes: 0 and its address, or -ENOSPC. */
+/* Allocates the lowest free range of this size. 0, -ENOSPC or -ENOMEM. */
 int space_take(struct space *space, uint64_t bytes, uint64_t *ret_address);
-/* Exactly what was taken there. */
+/* Frees the range allocated at this address. */
 void space_give(struct space *space, uint64_t address);

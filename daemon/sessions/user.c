@@ -52,7 +52,7 @@ static void forget_if_idle(struct user *user)
     free(user);
 }
 
-/* What it holds, the most first: "plans 123, sessions 45". */
+/* Formats the user's holdings, largest first: "plans 123, sessions 45". */
 static void describe(const struct user *user, char *ret_text, size_t text_bytes)
 {
     bool told[USER_KINDS] = {false};
@@ -80,17 +80,18 @@ static int check(const struct tcad *tcad, const struct user *user, uint64_t byte
     if (bytes > of_user || user->total > of_user - bytes) {
         describe(user, held, sizeof held);
         snprintf(text, text_bytes,
-                 "%s needs %" PRIu64 " bytes of tcad, and user %u holds %" PRIu64 " of %" PRIu64
-                 " (limits.bytes_per_user) there%s%s%s: close sessions, release plans, or have the "
-                 "limit raised",
+                 "%s needs %" PRIu64 " bytes of tcad's memory; user %u holds %" PRIu64
+                 " of %" PRIu64
+                 " (limits.bytes_per_user)%s%s%s: close sessions, release plans, or have the limit "
+                 "raised",
                  what, bytes, user->uid, user->total, of_user, held[0] ? " (" : "", held,
                  held[0] ? ")" : "");
         return -EDQUOT;
     }
     if (bytes > of_all || tcad->users.total > of_all - bytes) {
         snprintf(text, text_bytes,
-                 "%s needs %" PRIu64 " bytes of tcad, and all users together hold %" PRIu64
-                 " of %" PRIu64 " (limits.bytes) there: wait for others, or have the limit raised",
+                 "%s needs %" PRIu64 " bytes of tcad's memory; all users hold %" PRIu64
+                 " of %" PRIu64 " (limits.bytes): wait for others, or have the limit raised",
                  what, bytes, tcad->users.total, of_all);
         return -EDQUOT;
     }

@@ -1,11 +1,11 @@
 /*
- * What each user makes the daemon hold: every byte is charged to somebody, here and nowhere else. The
- * memory of regions and descriptors are counted beside the bytes of the daemon itself, because they
- * have limits of their own (region_quota.c, session.c). A charge lies inside the object that causes it and is
- * dropped with it; a user is known for as long as anything is charged to it.
+ * The daemon's memory per user: every byte is charged to a user, and only here. Region memory and
+ * descriptors are counted separately, because they have separate limits (region_quota.c,
+ * session.c). A charge is a member of the object that causes it and is dropped with it. A user
+ * exists as long as anything is charged to it.
  *
- * What is made here for a session of another node (bindings, groups that meet here) is charged to
- * its user too: that is the user of the memory or group in question, or it would have been refused.
+ * Objects for sessions of other nodes (bindings, groups coordinated here) are charged to their
+ * user, which is also the user of the memory or group concerned.
  */
 #pragma once
 
@@ -20,11 +20,11 @@ struct tcad;
 
 enum user_kind {
     USER_SESSIONS, /* segments */
-    USER_REGIONS,  /* what is known of them, not their memory */
+    USER_REGIONS,  /* their bookkeeping, not their memory */
     USER_PLANS,
-    USER_BINDINGS, /* what others' plans and own ones have prepared where they put */
+    USER_BINDINGS, /* targets prepared for plans of this and other nodes */
     USER_GROUPS,   /* members, published names, lookups, gathers */
-    USER_MESSAGES, /* answers that clients leave unread */
+    USER_MESSAGES, /* messages that clients have not read */
     USER_KINDS,
 };
 const char *user_kind_name(enum user_kind kind);
@@ -37,9 +37,9 @@ struct user {
     uint32_t count[USER_KINDS]; /* of charges */
     uint64_t bytes[USER_KINDS];
     uint64_t total;
-    uint64_t memory_bytes; /* of regions */
-    uint64_t freed_bytes;  /* of these: in regions that were freed, and that something still uses */
-    uint64_t quarantined_bytes; /* of these: that a rail keeps until no peer can write there */
+    uint64_t memory_bytes;      /* of regions */
+    uint64_t freed_bytes;       /* part of memory_bytes: of freed regions that are still in use */
+    uint64_t quarantined_bytes; /* part of freed_bytes: kept by a rail while peers can write it */
     uint32_t descriptors;
 };
 
@@ -49,8 +49,8 @@ struct users {
     uint64_t memory_bytes, freed_bytes, quarantined_bytes;
 };
 
-void users_deinit(struct users *users); /* nothing is charged to anybody */
-/* NULL: nothing is charged to it. */
+void users_deinit(struct users *users); /* all charges must be dropped before */
+/* NULL: nothing is charged to this user. */
 const struct user *user_find(const struct tcad *tcad, uid_t uid);
 
 struct charge {
@@ -60,18 +60,18 @@ struct charge {
     uint64_t memory_bytes, freed_bytes, quarantined_bytes;
     uint32_t descriptors;
 };
-/* 0; or -EDQUOT (or -ENOMEM), and the text says who has what, which limit, and what to do. A charge
- * that stands grows. `what` is what it is for: "a session", "a plan". */
+/* Takes a charge, or increases it. -EDQUOT or -ENOMEM: text describes the user's holdings, the
+ * limit and the remedy. `what` names the object: "a session", "a plan". */
 int charge_take(struct tcad *tcad, struct charge *charge, uid_t uid, enum user_kind kind,
                 uint64_t bytes, const char *what, char *text, size_t text_bytes);
-/* So much less of it. */
+/* Decreases a charge. */
 void charge_lower(struct charge *charge, uint64_t bytes);
-/* One that stands has so much memory of a region and so many descriptors besides; the memory is freed,
- * and counts until the charge is dropped. */
+/* Add region memory and descriptors to a charge that was taken. */
 void charge_memory(struct charge *charge, uint64_t bytes);
-void charge_memory_freed(struct charge *charge);
-/* Only rails keep some of it; its descriptors are closed. */
-void charge_memory_quarantined(struct charge *charge);
 void charge_descriptors(struct charge *charge, uint32_t count);
-/* All of it. One that was never taken stays so. */
+/* The memory was freed; it counts until the charge is dropped. */
+void charge_memory_freed(struct charge *charge);
+/* Only rails still keep the freed memory, and its descriptors are closed. */
+void charge_memory_quarantined(struct charge *charge);
+/* Drops the whole charge; no effect if it was not taken. */
 void charge_drop(struct charge *charge);

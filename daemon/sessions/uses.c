@@ -15,7 +15,7 @@ struct telling {
     struct loop_job job;
     struct uses *uses;
     struct news news;
-    struct use *first; /* who has not been told */
+    struct use *first; /* not notified yet */
 };
 
 void uses_deinit(struct uses *uses)

@@ -1,7 +1,7 @@
 /*
- * Who needs what: from a region, a session or a node to those that use it, without looking at the
- * others. When it goes, its users are taken out all together and told one after the other, in slices
- * (loop.h).
+ * An index from a region, session or node (the subject) to its users, such as plans. When the
+ * subject is gone, all its users are removed from the index at once and then notified one by one,
+ * in slices (loop.h).
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 enum subject_kind {
     SUBJECT_REGION,
     SUBJECT_SESSION,
-    SUBJECT_ASKER, /* a session that has asked for what the user is */
+    SUBJECT_ASKER, /* the session that requested the user */
     SUBJECT_NODE,  /* id 0 */
 };
 
@@ -26,10 +26,10 @@ struct subject_key {
 
 struct subject;
 
-/* One user's. Of zeroes: of nothing. */
+/* A member of the user. Zeroed: not in the index. */
 struct use {
     struct use *next, **link;
-    struct subject *subject; /* NULL: it was taken out */
+    struct subject *subject; /* NULL: removed */
     void *user;
 };
 
@@ -38,25 +38,25 @@ struct uses {
     struct table subjects;
 };
 
-void uses_deinit(struct uses *uses); /* everything was dropped */
+void uses_deinit(struct uses *uses); /* all uses must be dropped before */
 /* -ENOMEM. */
 int use_add(struct uses *uses, struct use *use, struct subject_key key, void *user);
-/* What is of nothing stays so. */
+/* No effect if it is not in the index. */
 void use_drop(struct uses *uses, struct use *use);
-/* Whether the last who was added is this one. */
+/* Whether this user was added last. */
 bool uses_last_is(const struct uses *uses, struct subject_key key, const void *user);
 
-/* each() may not change who uses it. */
+/* each() must not add or drop uses of the subject. */
 void uses_each(const struct uses *uses, struct subject_key key,
                void (*each)(void *context, void *user), void *context);
 
-/* Something has happened to a subject. */
+/* An event that concerns all users of a subject. */
 struct news {
     struct subject_key key;
     int error;
     unsigned rail;
-    /* Tells one user; whether it is to stay a user. */
+    /* Notifies one user. Returns whether it remains a user. */
     bool (*tell)(const struct news *news, void *user);
 };
-/* Tells all that are there now, and not those that come meanwhile. */
+/* Notifies all current users, but not those added during the slices. */
 void uses_tell(struct uses *uses, const struct news *news);
