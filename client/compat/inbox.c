@@ -76,61 +76,85 @@ static uint64_t come(const struct seen *seen)
     return seen->count - seen->lost;
 }
 
-/* So many were never notified of: as far as the sender has doubts, they have not come. */
+/*
+ * So many were never notified of: as far as the sender has doubts, they have not come. A doubt is of
+ * a start that has failed, which the sender's program was told.
+ *
+ * What was notified is one count for all places. So of doubts in one place, it is known how many
+ * have come. Of doubts in several places it is not known whose have come, unless all or none have:
+ * then none counts, for a notification of data that is not there would be worse than none for a
+ * start that has failed.
+ */
 static uint64_t settle_doubts(struct inbox *inbox, uint32_t used, uint64_t missing)
 {
-    uint64_t lost = 0;
+    uint64_t open = 0, lost = 0;
+    uint32_t places = 0;
+    for (uint32_t i = 0; i < used; i++) {
+        const struct seen *seen = &inbox->reading[i];
+        open += seen->doubts - seen->settled;
+        places += seen->doubts != seen->settled;
+    }
+    const uint64_t all = missing > open || (missing > 0 && places > 1) ? open : missing;
     for (uint32_t i = 0; i < used; i++) {
         struct seen *seen = &inbox->reading[i];
-        const uint64_t open = seen->doubts - seen->settled, left = missing - lost;
-        const uint64_t here = open < left ? open : left;
+        const uint64_t here = seen->doubts - seen->settled, left = all - lost;
         seen->settled = seen->doubts;
-        seen->lost += here;
-        lost += here;
+        seen->lost += here < left ? here : left;
+        lost += here < left ? here : left;
     }
+    if (lost > missing)
+        inbox->notified -= lost - missing;
     return lost;
 }
 
-/* More was notified than the table says: a start that had failed although it had arrived was
- * repeated. Places that were read in vain, for that, are left out again. */
-static void forget_repeated(struct inbox *inbox, uint64_t sum, uint32_t *used)
-{
-    inbox->notified = sum;
-    while (*used > inbox->used && inbox->reading[*used - 1].key == 0)
-        --*used;
-}
-
 /* Reads the table, as far as it is known to be used, and on until all that was notified is found:
- * places are not used in their order. `whatever`: believe it even if not all of it was notified.
- * Whether it could be believed. */
-static bool collect(struct inbox *inbox, uint32_t rank, bool whatever)
+ * places are not used in their order. To decide doubts, all of it: what was notified may be of any
+ * place. Returns how many notices it says have come. */
+static uint64_t read_table(struct inbox *inbox, uint32_t rank, uint32_t *ret_used, bool *ret_whole)
 {
     const struct notice *notices = notices_from(rank);
     uint64_t sum = 0;
     uint32_t used = 0;
-    bool whole = true;
+    bool doubts = false;
 
-    count_notified(inbox, rank);
-    for (; used < inbox->used || (sum < inbox->notified && used < notices_per_process()); used++) {
+    *ret_whole = true;
+    for (;
+         used < inbox->used || ((sum < inbox->notified || doubts) && used < notices_per_process());
+         used++) {
         struct seen *reading = &inbox->reading[used], *seen = &inbox->places[used];
         if (used >= inbox->used)
             *seen = (struct seen){0};
         if (!read_notice(&notices[used], reading)) {
             *reading = *seen;
-            whole = false;
+            *ret_whole = false;
         }
         reading->taken = seen->taken;
         reading->settled = seen->settled;
         reading->lost = seen->lost;
+        doubts |= reading->doubts != reading->settled;
         sum += come(reading);
     }
+    while (used > inbox->used && inbox->reading[used - 1].key == 0)
+        used--; /* read in vain */
+    *ret_used = used;
+    return sum;
+}
+
+/* `whatever`: believe the table even if not all of it was notified. Whether it could be believed. */
+static bool collect(struct inbox *inbox, uint32_t rank, bool whatever)
+{
+    uint32_t used;
+    bool whole;
+
+    count_notified(inbox, rank);
+    uint64_t sum = read_table(inbox, rank, &used, &whole);
     if (!whatever && (!whole || sum > inbox->notified))
         return false;
     sum -= settle_doubts(inbox, used, sum > inbox->notified ? sum - inbox->notified : 0);
-    if (sum > inbox->notified)
+    /* More was notified than the table says when a start that had failed although it had arrived was
+     * repeated. */
+    if (sum > inbox->notified || whole)
         inbox->notified = sum;
-    else if (whole && sum < inbox->notified)
-        forget_repeated(inbox, sum, &used);
     struct seen *old = inbox->places;
     inbox->places = inbox->reading;
     inbox->reading = old;

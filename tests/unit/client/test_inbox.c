@@ -359,6 +359,49 @@ Test(inbox, doubts_of_one_of_two_places)
     cr_assert(inbox_test(SENDER, SLOT + 1, TAG) == TCA_ERROR_NOT_READY);
 }
 
+/* It cannot be known whose has come: nobody is notified of what may not be there. */
+static void one_of_two_came(bool first)
+{
+    const struct place other = place_of(SLOT + 1, TAG);
+    start(place, A_CHAIN, first ? FAILED_THERE : FAILED_NOT_THERE);
+    start(other, A_CHAIN, first ? FAILED_NOT_THERE : FAILED_THERE);
+    start(place, OTHER_CHAIN, GOOD);
+    start(other, OTHER_CHAIN, GOOD);
+    for (unsigned i = 0; i < 3; i++) { /* and it stays so */
+        check_gets(1);
+        cr_assert(inbox_wait(SENDER, SLOT + 1, TAG) == TCA_SUCCESS);
+        cr_assert(inbox_test(SENDER, SLOT + 1, TAG) == TCA_ERROR_NOT_READY,
+                  "one that did not come");
+        start(place, OTHER_CHAIN, GOOD);
+        start(other, OTHER_CHAIN, GOOD);
+    }
+}
+
+Test(inbox, doubts_of_two_places_the_first_came)
+{
+    one_of_two_came(true);
+}
+
+Test(inbox, doubts_of_two_places_the_second_came)
+{
+    one_of_two_came(false);
+}
+
+Test(inbox, doubts_of_two_places_both_or_none_came)
+{
+    const struct place other = place_of(SLOT + 1, TAG);
+    for (unsigned came = 0; came < 2; came++) {
+        start(place, A_CHAIN, came ? FAILED_THERE : FAILED_NOT_THERE);
+        start(other, A_CHAIN, came ? FAILED_THERE : FAILED_NOT_THERE);
+        start(place, OTHER_CHAIN, GOOD);
+        start(other, OTHER_CHAIN, GOOD);
+        check_gets(1 + came);
+        for (unsigned i = 0; i < 1 + came; i++)
+            cr_assert(inbox_wait(SENDER, SLOT + 1, TAG) == TCA_SUCCESS);
+        cr_assert(inbox_test(SENDER, SLOT + 1, TAG) == TCA_ERROR_NOT_READY);
+    }
+}
+
 /* Once the sender has ended there is nothing to wait for. */
 Test(inbox, sender_has_ended)
 {
