@@ -11,13 +11,13 @@ static struct peach2_channel *registers(const struct peach2 *peach2, const struc
     return &peach2->device.bar0->channels[channel - peach2->channels];
 }
 
-bool channel_room(const struct channel *channel)
+bool peach2_channel_room(const struct channel *channel)
 {
     return channel->start - channel->done < PEACH2_COMMANDS;
 }
 
-bool channel_register(const struct peach2 *peach2, const struct channel *channel,
-                      uint32_t *ret_slot)
+bool peach2_channel_register(const struct peach2 *peach2, const struct channel *channel,
+                             uint32_t *ret_slot)
 {
     /* acquire: pairs with the board's release; it has fetched the descriptors of these commands.
      * The last that had this slot is PEACH2_REGISTER_DESCRIPTORS commands back. */
@@ -28,7 +28,7 @@ bool channel_register(const struct peach2 *peach2, const struct channel *channel
 
 enum { PUT_LOAD = 256 }; /* bytes that a put counts for, however small it is */
 
-unsigned channel_choose(const struct peach2 *peach2, const struct put *put)
+unsigned peach2_channel_choose(const struct peach2 *peach2, const struct put *put)
 {
     const struct peer *peer = put->peer;
     unsigned best = peer->address.node % PEACH2_CHANNELS;
@@ -42,7 +42,8 @@ unsigned channel_choose(const struct peach2 *peach2, const struct put *put)
     return best;
 }
 
-void channel_command(struct peach2 *peach2, const struct put *put, uint32_t fetch, uint64_t first)
+void peach2_channel_command(struct peach2 *peach2, const struct put *put, uint32_t fetch,
+                            uint64_t first)
 {
     struct channel *channel = &peach2->channels[put->channel];
     struct peach2_channel *bar = registers(peach2, channel);
@@ -50,13 +51,13 @@ void channel_command(struct peach2 *peach2, const struct put *put, uint32_t fetc
         (struct peach2_command){.first = first, .fetch = fetch};
     atomic_store_explicit(&bar->start, ++channel->start,
                           memory_order_release); /* pairs with the board's acquire */
-    device_ring(&peach2->device);
+    peach2_device_ring(&peach2->device);
     stream_of(put)->last_command = channel->start;
 }
 
 /* ---- streams ---- */
 
-void stream_add(struct peach2 *peach2, struct put *put)
+void peach2_stream_add(struct peach2 *peach2, struct put *put)
 {
     struct stream *stream = stream_of(put);
     put->next = NULL;
@@ -67,7 +68,7 @@ void stream_add(struct peach2 *peach2, struct put *put)
     peach2->channels[put->channel].load_bytes += put->size_bytes + PUT_LOAD;
 }
 
-void stream_remove(struct peach2 *peach2, struct put *put)
+void peach2_stream_remove(struct peach2 *peach2, struct put *put)
 {
     struct stream *stream = stream_of(put);
     struct put **link = &stream->first;
@@ -87,9 +88,9 @@ void stream_remove(struct peach2 *peach2, struct put *put)
 static enum stage_result hand_over(struct peach2 *peach2, struct put *put)
 {
     if (put->kind == PUT_STAGED)
-        return stage_run(peach2, put);
-    put_number(peach2, put);
-    channel_command(peach2, put, put->fetch, put_first(peach2, put));
+        return peach2_stage_run(peach2, put);
+    peach2_put_number(peach2, put);
+    peach2_channel_command(peach2, put, put->fetch, peach2_put_first(peach2, put));
     return STAGE_END;
 }
 
@@ -99,9 +100,10 @@ static bool may_send(struct peach2 *peach2, const struct peer *peer, unsigned in
     const struct channel *channel = &peach2->channels[index];
     uint32_t slot;
     return peer->state == PEER_OPEN && put && peach2->device.bar0 &&
-           peer->sent - peer->credited < RING_ENTRIES - RING_RESERVE && channel_room(channel) &&
+           peer->sent - peer->credited < RING_ENTRIES - RING_RESERVE &&
+           peach2_channel_room(channel) &&
            (put->kind == PUT_STAGED || put->fetch != PEACH2_FETCH_REGISTERS ||
-            channel_register(peach2, channel, &slot));
+            peach2_channel_register(peach2, channel, &slot));
 }
 
 static unsigned pump(struct peach2 *peach2, struct peer *peer, unsigned index)
@@ -127,7 +129,7 @@ static unsigned pump(struct peach2 *peach2, struct peer *peer, unsigned index)
     return moved;
 }
 
-unsigned channel_pump(struct peach2 *peach2, struct peer *peer)
+unsigned peach2_channel_pump(struct peach2 *peach2, struct peer *peer)
 {
     unsigned moved = 0;
     for (unsigned i = 0; i < PEACH2_CHANNELS; i++)
@@ -142,13 +144,13 @@ static unsigned retire(struct peach2 *peach2, struct stream *stream, uint32_t do
     unsigned moved = 0;
     while (stream->first && stream->first->state == PUT_SENT &&
            (int32_t)(done - stream->first->command) >= 0) {
-        put_done(peach2, stream->first, 0);
+        peach2_put_done(peach2, stream->first, 0);
         moved++;
     }
     return moved;
 }
 
-unsigned channel_look(struct peach2 *peach2, unsigned index)
+unsigned peach2_channel_look(struct peach2 *peach2, unsigned index)
 {
     struct channel *channel = &peach2->channels[index];
     if (channel->done == channel->start || !peach2->device.bar0)
@@ -175,7 +177,7 @@ unsigned channel_look(struct peach2 *peach2, unsigned index)
 
 /* What was given to the board for this peer: nobody knows what became of it, unless the peer does.
  */
-static bool doubt(struct peer *peer)
+static bool mark_unsure(struct peer *peer)
 {
     bool any = false;
     for (unsigned i = 0; i < PEACH2_CHANNELS; i++) {
@@ -191,7 +193,7 @@ static bool doubt(struct peer *peer)
     return any;
 }
 
-static void forget(struct peach2 *peach2)
+static void forget_commands(struct peach2 *peach2)
 {
     for (unsigned i = 0; i < PEACH2_CHANNELS; i++) {
         struct channel *channel = &peach2->channels[i];
@@ -200,29 +202,29 @@ static void forget(struct peach2 *peach2)
     for (unsigned i = 0; i < SEGMENTS; i++)
         peach2->pieces[i].busy = false;
     for (struct peer *peer = peach2->peers; peer; peer = peer->next)
-        if (peer->state != PEER_FAILED && doubt(peer))
-            peer_sync(peach2, peer);
+        if (peer->state != PEER_FAILED && mark_unsure(peer))
+            peach2_peer_sync(peach2, peer);
 }
 
-void channels_reset(struct peach2 *peach2)
+void peach2_channels_reset(struct peach2 *peach2)
 {
     for (unsigned i = 0; i < PEACH2_CHANNELS; i++)
-        channel_look(peach2, i);
+        peach2_channel_look(peach2, i);
     for (unsigned i = 0; i < PEACH2_CHANNELS && peach2->device.bar0; i++)
         if (peach2->channels[i].start != peach2->channels[i].done &&
-            device_abort(&peach2->device, i) < 0) {
-            board_lost(peach2);
+            peach2_device_abort(&peach2->device, i) < 0) {
+            peach2_board_lost(peach2);
             return;
         }
-    forget(peach2);
+    forget_commands(peach2);
 }
 
-void channels_lost(struct peach2 *peach2)
+void peach2_channels_lost(struct peach2 *peach2)
 {
-    forget(peach2);
+    forget_commands(peach2);
     for (struct peer *peer = peach2->peers; peer; peer = peer->next)
         if (peer->state == PEER_OPEN)
-            peer_sync(peach2, peer);
+            peach2_peer_sync(peach2, peer);
 }
 
 /* The put that a command belongs to: the one that it ends, or the first that was not wholly handed
@@ -260,26 +262,26 @@ static bool still_runs(const struct peach2 *peach2, unsigned index, const struct
     return false;
 }
 
-void channel_failed(struct peach2 *peach2, unsigned index)
+void peach2_channel_failed(struct peach2 *peach2, unsigned index)
 {
     /* A reset (see reroute()) may have come between: what stopped then is sent again anyway. */
     const uint32_t error = atomic_load_explicit(&registers(peach2, &peach2->channels[index])->error,
                                                 memory_order_acquire);
     if (error == 0)
         return;
-    fault_stopped(peach2, index, error);
+    peach2_fault_stopped(peach2, index, error);
     const unsigned node = peach2->device.node;
-    channel_look(peach2, index);
+    peach2_channel_look(peach2, index);
     struct put *put = put_of(peach2, index, peach2->channels[index].sent + 1);
-    channels_reset(peach2);
+    peach2_channels_reset(peach2);
     mend_internal_memory(peach2);
     if (put && still_runs(peach2, index, put)) { /* the board may have called it done meanwhile */
         put->op->fault = peach2_fault(node, index, error);
-        put_done(peach2, put, -EIO);
+        peach2_put_done(peach2, put, -EIO);
     }
 }
 
-bool channel_stalled(struct peach2 *peach2, unsigned index, uint64_t now_ns)
+bool peach2_channel_stalled(struct peach2 *peach2, unsigned index, uint64_t now_ns)
 {
     struct channel *channel = &peach2->channels[index];
     uint32_t done = atomic_load_explicit(&registers(peach2, channel)->done, memory_order_relaxed);

@@ -41,7 +41,8 @@ static bool extend(struct builder *builder, uint64_t source, uint64_t destinatio
     return true;
 }
 
-bool builder_add(struct builder *builder, uint64_t source, uint64_t destination, uint32_t bytes)
+bool peach2_builder_add(struct builder *builder, uint64_t source, uint64_t destination,
+                        uint32_t bytes)
 {
     if (builder->count > 0 && extend(builder, source, destination, bytes))
         return true;
@@ -59,9 +60,9 @@ static bool possible(uint64_t source, uint64_t destination, uint64_t bytes)
            (source - destination) % PEACH2_PHASE == 0;
 }
 
-int compile(const struct layout *source, uint64_t source_bus, const struct layout *target,
-            uint64_t target_global, struct peach2_descriptor *ret_descriptors, uint32_t max,
-            uint32_t *ret_count)
+int peach2_compile(const struct layout *source, uint64_t source_bus, const struct layout *target,
+                   uint64_t target_global, struct peach2_descriptor *ret_descriptors, uint32_t max,
+                   uint32_t *ret_count)
 {
     struct builder builder = {.descriptors = ret_descriptors, .max = max};
     struct layout_cursor from, to;
@@ -80,7 +81,7 @@ int compile(const struct layout *source, uint64_t source_bus, const struct layou
                  goes_to = target_global + (uint64_t)to_offset;
         if (!possible(at, goes_to, bytes))
             return -EOPNOTSUPP;
-        if (!builder_add(&builder, at, goes_to, (uint32_t)bytes))
+        if (!peach2_builder_add(&builder, at, goes_to, (uint32_t)bytes))
             return -E2BIG;
         from_bytes -= bytes;
         from_offset += (int64_t)bytes;

@@ -82,12 +82,12 @@ static int hear(int fd, struct peach2_control *ret_message, int ret_fds[PEACH2_C
     return (int)count;
 }
 
-int device_ask(struct device *device, const struct peach2_control *message, int fd)
+int peach2_device_request(struct device *device, const struct peach2_control *message, int fd)
 {
     struct peach2_control answer;
     int fds[PEACH2_CONTROL_FDS];
     int r = say(device->control, message, fd);
-    int count = r < 0 ? r : hear(device->control, &answer, fds, ANSWER_MS);
+    int count = r < 0 ? r : hear(device->control, &answer, fds, REPLY_MS);
     for (int i = 0; i < count; i++)
         close(fds[i]);
     if (count ==
@@ -138,7 +138,7 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-int device_dial(struct device *device)
+int peach2_device_dial(struct device *device)
 {
     const struct peach2_control attach = {.type = PEACH2_ATTACH};
     device->control = dial(device->path);
@@ -150,7 +150,7 @@ int device_dial(struct device *device)
     return r;
 }
 
-int device_attach(struct device *device, int wait_ms)
+int peach2_device_attach(struct device *device, int wait_ms)
 {
     struct peach2_control answer;
     int fds[PEACH2_CONTROL_FDS];
@@ -170,11 +170,11 @@ int device_attach(struct device *device, int wait_ms)
     for (int i = 0; i < count; i++)
         close(fds[i]);
     if (r < 0)
-        device_detach(device);
+        peach2_device_detach(device);
     return r;
 }
 
-void device_detach(struct device *device)
+void peach2_device_detach(struct device *device)
 {
     close_fd(&device->control);
     close_fd(&device->interrupt_fd);
@@ -187,7 +187,7 @@ void device_detach(struct device *device)
     device->bar2 = NULL;
 }
 
-void device_forsake(struct device *device)
+void peach2_device_forsake(struct device *device)
 {
     for (unsigned node = 0; node < PEACH2_NODES; node++)
         atomic_store(&device->bar0->accept_epoch[node], UINT64_MAX);
@@ -195,7 +195,7 @@ void device_forsake(struct device *device)
         atomic_store(&device->bar0->channels[i].control, PEACH2_ABORT);
 }
 
-void device_ring(struct device *device)
+void peach2_device_ring(struct device *device)
 {
     atomic_thread_fence(
         memory_order_seq_cst); /* what was stored before the look: see registers.h */
@@ -219,19 +219,19 @@ static int wait_for(const struct device *device, const _Atomic uint32_t *word, u
     return 0;
 }
 
-int device_commit(struct device *device)
+int peach2_device_commit(struct device *device)
 {
     uint32_t commit = atomic_load(&device->bar0->commit) + 1;
     atomic_store_explicit(&device->bar0->commit, commit,
                           memory_order_release); /* pairs with the board's acquire */
-    device_ring(device);
+    peach2_device_ring(device);
     return wait_for(device, &device->bar0->committed, commit);
 }
 
-int device_abort(struct device *device, unsigned channel)
+int peach2_device_abort(struct device *device, unsigned channel)
 {
     struct peach2_channel *registers = &device->bar0->channels[channel];
     atomic_store_explicit(&registers->control, PEACH2_ABORT, memory_order_release);
-    device_ring(device);
+    peach2_device_ring(device);
     return wait_for(device, &registers->control, 0);
 }

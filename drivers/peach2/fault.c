@@ -6,14 +6,14 @@
 
 #include "drivers/peach2/peach2.h"
 
-void fault_stopped(struct peach2 *peach2, unsigned channel, uint32_t error)
+void peach2_fault_stopped(struct peach2 *peach2, unsigned channel, uint32_t error)
 {
     /* No error that there is: counted as what has no name. */
     atomic_fetch_add_explicit(&peach2->shown_stops[channel][error < PEACH2_ERRORS ? error : 0], 1,
                               memory_order_relaxed);
 }
 
-void fault_discarded(struct peach2 *peach2, uint32_t causes)
+void peach2_fault_discarded(struct peach2 *peach2, uint32_t causes)
 {
     for (unsigned bit = 16; bit < 32 && causes >> bit != 0; bit++) /* the discards are there */
         if (causes & 1u << bit && peach2_discard_text(1u << bit))

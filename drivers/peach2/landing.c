@@ -34,7 +34,7 @@ static int take_slot(struct peach2 *peach2, uint32_t *ret_index)
     return 0;
 }
 
-struct landing *landing_find(const struct peach2 *peach2, uint64_t id)
+struct landing *peach2_landing_find(const struct peach2 *peach2, uint64_t id)
 {
     uint32_t index = (uint32_t)id;
     if (index >= peach2->landing_count)
@@ -49,8 +49,9 @@ static int make_alias(struct peach2 *peach2, const struct driver_landing_args *a
     const struct region *region = (const struct region *)args->region;
     const struct layout *layout = args->layout;
     uint64_t first = args->offset_bytes + (uint64_t)layout->lower_bytes;
-    int r = memory_alias(peach2, region->bus + first,
-                         (uint64_t)(layout->upper_bytes - layout->lower_bytes), &landing->alias);
+    int r =
+        peach2_memory_alias(peach2, region->bus + first,
+                            (uint64_t)(layout->upper_bytes - layout->lower_bytes), &landing->alias);
     if (r == 0)
         *ret_base = landing->alias->bus - (uint64_t)layout->lower_bytes;
     return r;
@@ -75,7 +76,7 @@ int peach2_landing_new(struct driver *driver, const struct driver_landing_args *
         r = make_alias(peach2, args, landing, &blob.bus);
     }
     if (r == 0 && (r = take_slot(peach2, &index)) < 0 && landing->alias)
-        memory_unmap(peach2, landing->alias);
+        peach2_memory_unmap(peach2, landing->alias);
     if (r < 0) {
         free(landing);
         return r;
@@ -112,7 +113,7 @@ void peach2_landing_free(struct driver *driver, struct driver_landing *driver_la
     slot->next_free = peach2->landing_free;
     peach2->landing_free = (uint32_t)landing->id;
     if (landing->alias)
-        memory_unmap(peach2, landing->alias);
+        peach2_memory_unmap(peach2, landing->alias);
     free(landing);
 }
 

@@ -42,7 +42,7 @@ static void say(struct peach2 *peach2)
         atomic_store_explicit(&bar0->scratch[node], peach2->rows[node], memory_order_relaxed);
     atomic_fetch_add_explicit(&bar0->scratch_version, 1,
                               memory_order_release); /* pairs with the board's acquire */
-    device_ring(&peach2->device);
+    peach2_device_ring(&peach2->device);
 }
 
 static void show(struct peach2 *peach2, bool gone)
@@ -54,24 +54,24 @@ static void show(struct peach2 *peach2, bool gone)
                               memory_order_relaxed);
         unsigned hops = peach2_hops(&peach2->topology, &peach2->links, peach2->device.node, node);
         atomic_store_explicit(&peach2->shown_hops[node],
-                              gone || hops == PEACH2_NOBODY ? 0 : (uint8_t)hops,
+                              gone || hops == PEACH2_NO_NODE ? 0 : (uint8_t)hops,
                               memory_order_relaxed);
-        reach |= (uint32_t)(!gone && peach2->ways[node] != PEACH2_DISCARD) << node;
+        reach |= (uint32_t)(!gone && peach2->exits[node] != PEACH2_DISCARD) << node;
     }
     atomic_store_explicit(&peach2->shown_reach, reach, memory_order_relaxed);
 }
 
-void links_none(struct peach2 *peach2)
+void peach2_links_none(struct peach2 *peach2)
 {
     show(peach2, true);
 }
 
-void links_start(struct peach2 *peach2)
+void peach2_links_start(struct peach2 *peach2)
 {
     const unsigned node = peach2->device.node;
     peach2->rows[node] = own_row(peach2);
     peach2->links.up[node] = (uint8_t)peach2->rows[node];
-    peach2_ways(&peach2->topology, &peach2->links, node, peach2->ways);
+    peach2_exits(&peach2->topology, &peach2->links, node, peach2->exits);
     peach2->whole = peach2_links_whole(&peach2->topology, &peach2->links);
     show(peach2, false);
     say(peach2);
@@ -81,25 +81,25 @@ void links_start(struct peach2 *peach2)
  */
 static void reroute(struct peach2 *peach2)
 {
-    uint8_t ways[PEACH2_NODES];
-    peach2_ways(&peach2->topology, &peach2->links, peach2->device.node, ways);
+    uint8_t exits[PEACH2_NODES];
+    peach2_exits(&peach2->topology, &peach2->links, peach2->device.node, exits);
     const bool whole = peach2_links_whole(&peach2->topology, &peach2->links);
-    const bool same_ways = memcmp(ways, peach2->ways, sizeof(ways)) == 0;
-    if (same_ways && whole == peach2->whole)
+    const bool same_exits = memcmp(exits, peach2->exits, sizeof(exits)) == 0;
+    if (same_exits && whole == peach2->whole)
         return;
-    memcpy(peach2->ways, ways, sizeof(ways));
+    memcpy(peach2->exits, exits, sizeof(exits));
     peach2->whole = whole;
-    peach2_routes(ways, whole, peach2->device.bar0->routes);
-    if (device_commit(&peach2->device) < 0) {
-        board_lost(peach2);
+    peach2_routes(exits, whole, peach2->device.bar0->routes);
+    if (peach2_device_commit(&peach2->device) < 0) {
+        peach2_board_lost(peach2);
         return;
     }
-    if (same_ways)
+    if (same_exits)
         return;
-    channels_reset(peach2);
+    peach2_channels_reset(peach2);
     for (struct peer *peer = peach2->peers; peer; peer = peer->next)
-        if (peer->state == PEER_OPEN && ways[peer->address.node] == PEACH2_DISCARD)
-            peer_sync(peach2, peer);
+        if (peer->state == PEER_OPEN && exits[peer->address.node] == PEACH2_DISCARD)
+            peach2_peer_sync(peach2, peer);
 }
 
 static bool look_at_own(struct peach2 *peach2)
@@ -125,7 +125,7 @@ static bool look_at_neighbour(struct peach2 *peach2, unsigned port)
     return news;
 }
 
-void links_look(struct peach2 *peach2)
+void peach2_links_look(struct peach2 *peach2)
 {
     bool news = look_at_own(peach2);
     for (unsigned port = PEACH2_E; port < PEACH2_PORTS; port++)
@@ -175,7 +175,7 @@ unsigned peach2_cables(const struct driver *driver, struct driver_cable *ret_cab
     for (uint8_t node = 0; node < peach2->topology.nodes; node++) {
         for (uint8_t port = PEACH2_E; port < PEACH2_PORTS && count < max; port++) {
             struct peach2_end end = {node, port}, far = peach2->topology.far[node][port];
-            if (far.node == PEACH2_NOBODY || port == PEACH2_W ||
+            if (far.node == PEACH2_NO_NODE || port == PEACH2_W ||
                 (port == PEACH2_S && far.node < node))
                 continue; /* none, or seen from its other end */
             ret_cables[count++] = (struct driver_cable){

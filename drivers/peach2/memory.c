@@ -18,7 +18,7 @@ static int tell(struct peach2 *peach2, const struct mapping *mapping, uint64_t o
                                            .offset = mapping->fd >= 0 ? offset : mapping->of};
     if (peach2->gone)
         return 0; /* it hears of it when it comes back */
-    int r = device_ask(&peach2->device, &message, mapping->fd);
+    int r = peach2_device_request(&peach2->device, &message, mapping->fd);
     return r == -ENODEV ? 0 : r; /* just died: likewise */
 }
 
@@ -64,19 +64,19 @@ static int memory_map(struct peach2 *peach2, uint64_t length_bytes, int fd, uint
     return r;
 }
 
-int memory_alias(struct peach2 *peach2, uint64_t bus, uint64_t length_bytes,
-                 struct mapping **ret_mapping)
+int peach2_memory_alias(struct peach2 *peach2, uint64_t bus, uint64_t length_bytes,
+                        struct mapping **ret_mapping)
 {
     return add(peach2, (struct mapping){.length_bytes = length_bytes, .fd = -1, .of = bus},
                bus % PAGE, 0, ret_mapping);
 }
 
-void memory_unmap(struct peach2 *peach2, struct mapping *mapping)
+void peach2_memory_unmap(struct peach2 *peach2, struct mapping *mapping)
 {
     const struct peach2_control message = {.type = PEACH2_UNMAP, .address = mapping->bus};
     pthread_mutex_lock(&peach2->lock);
     if (!peach2->gone)
-        device_ask(&peach2->device, &message, -1);
+        peach2_device_request(&peach2->device, &message, -1);
     *mapping->link = mapping->next;
     if (mapping->next)
         mapping->next->link = mapping->link;
@@ -87,7 +87,7 @@ void memory_unmap(struct peach2 *peach2, struct mapping *mapping)
 }
 
 /* Oldest first: an alias comes after what it is one of. */
-int memory_tell_all(struct peach2 *peach2)
+int peach2_memory_tell_all(struct peach2 *peach2)
 {
     struct mapping *last = peach2->mappings;
     if (!last)
@@ -128,7 +128,7 @@ int peach2_region_add(struct driver *driver, const struct driver_memory *memory,
 void peach2_region_remove(struct driver *driver, struct driver_region *driver_region)
 {
     struct region *region = (struct region *)driver_region;
-    memory_unmap(peach2_of(driver), region->mapping);
+    peach2_memory_unmap(peach2_of(driver), region->mapping);
     driver_memory_gone(region->gone, region->context);
     free(region);
 }
@@ -148,7 +148,7 @@ static int slots_init(struct slots *slots, uint32_t count)
     return slots->used ? 0 : -ENOMEM;
 }
 
-int arena_make(struct peach2 *peach2)
+int peach2_arena_make(struct peach2 *peach2)
 {
     peach2->arena_bytes = RINGS_BYTES + CHAINS_BYTES + SEGMENT_CHAINS_BYTES +
                           (uint64_t)SEGMENTS * peach2->segment_bytes;
@@ -177,10 +177,10 @@ int arena_make(struct peach2 *peach2)
     return r < 0 ? r : slots_init(&peach2->internal_slots, PEACH2_INTERNAL_DESCRIPTORS);
 }
 
-void arena_free(struct peach2 *peach2)
+void peach2_arena_free(struct peach2 *peach2)
 {
     if (peach2->arena_mapping)
-        memory_unmap(peach2, peach2->arena_mapping);
+        peach2_memory_unmap(peach2, peach2->arena_mapping);
     if (peach2->arena)
         munmap(peach2->arena, peach2->arena_bytes);
     free(peach2->host_slots.used);
@@ -194,7 +194,7 @@ static bool is_used(const struct slots *slots, uint32_t slot)
     return slots->used[slot / 64] >> slot % 64 & 1;
 }
 
-int slots_take(struct slots *slots, uint32_t count, uint32_t *ret_first)
+int peach2_slots_take(struct slots *slots, uint32_t count, uint32_t *ret_first)
 {
     uint32_t run = 0;
     for (uint32_t slot = 0; slot < slots->count; slot++) {
@@ -214,7 +214,7 @@ int slots_take(struct slots *slots, uint32_t count, uint32_t *ret_first)
     return -ENOSPC;
 }
 
-void slots_give(struct slots *slots, uint32_t first, uint32_t count)
+void peach2_slots_give(struct slots *slots, uint32_t first, uint32_t count)
 {
     for (uint32_t i = first; i < first + count; i++)
         slots->used[i / 64] &= ~(UINT64_C(1) << i % 64);

@@ -58,16 +58,16 @@ enum { BLOB_MAGIC = 0x50324c44, BLOB_NOTIFY = 1 };
 
 /* ---- memory.c ---- */
 /* Another address for part of what is mapped, that can be taken back by itself. */
-int memory_alias(struct peach2 *peach2, uint64_t bus, uint64_t length_bytes,
-                 struct mapping **ret_mapping);
-void memory_unmap(struct peach2 *peach2, struct mapping *mapping);
+int peach2_memory_alias(struct peach2 *peach2, uint64_t bus, uint64_t length_bytes,
+                        struct mapping **ret_mapping);
+void peach2_memory_unmap(struct peach2 *peach2, struct mapping *mapping);
 /* Tells a board that is new all that is mapped. Under the lock. */
-int memory_tell_all(struct peach2 *peach2);
-int arena_make(struct peach2 *peach2);
-void arena_free(struct peach2 *peach2);
+int peach2_memory_tell_all(struct peach2 *peach2);
+int peach2_arena_make(struct peach2 *peach2);
+void peach2_arena_free(struct peach2 *peach2);
 /* A run of free slots; -ENOSPC. */
-int slots_take(struct slots *slots, uint32_t count, uint32_t *ret_first);
-void slots_give(struct slots *slots, uint32_t first, uint32_t count);
+int peach2_slots_take(struct slots *slots, uint32_t count, uint32_t *ret_first);
+void peach2_slots_give(struct slots *slots, uint32_t first, uint32_t count);
 int peach2_region_add(struct driver *driver, const struct driver_memory *memory,
                       struct driver_region **ret_region);
 void peach2_region_remove(struct driver *driver, struct driver_region *region);
@@ -79,4 +79,4 @@ void peach2_landing_free(struct driver *driver, struct driver_landing *landing);
 uint64_t peach2_landing_bytes(const struct driver_landing *landing);
 int peach2_scratch_landing(struct driver *driver, struct driver_peer *peer, uint64_t bytes,
                            void *ret_blob);
-struct landing *landing_find(const struct peach2 *peach2, uint64_t id);
+struct landing *peach2_landing_find(const struct peach2 *peach2, uint64_t id);

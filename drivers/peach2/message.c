@@ -20,8 +20,8 @@
 
 enum kind {
     KIND_PUT = 1,
-    KIND_ASK,
-    KIND_ANSWER,
+    KIND_SYNC,
+    KIND_SYNCED,
     KIND_REFUSE,
     KIND_CREDIT,
     KIND_FLUSH,
@@ -36,7 +36,7 @@ static uint64_t word(enum kind kind, uint64_t number)
     return (uint64_t)kind << 56 | (number & NUMBER_MASK);
 }
 
-uint64_t message_put(const struct put *put)
+uint64_t peach2_message_put(const struct put *put)
 {
     return word(KIND_PUT, (uint64_t)put->channel << 32 | put->sequence);
 }
@@ -46,11 +46,11 @@ uint64_t message_put(const struct put *put)
 static bool message_to(struct peach2 *peach2, uint64_t address, uint64_t first, uint64_t second)
 {
     const uint64_t words[2] = {first, second};
-    if (!peach2->device.bar0 || window_room(peach2) < 2)
+    if (!peach2->device.bar0 || peach2_window_room(peach2) < 2)
         return false;
-    window_store(peach2, address, (const uint8_t *)words, sizeof(words));
-    window_push(peach2);
-    device_ring(&peach2->device);
+    peach2_window_store(peach2, address, (const uint8_t *)words, sizeof(words));
+    peach2_window_push(peach2);
+    peach2_device_ring(&peach2->device);
     return true;
 }
 
@@ -60,14 +60,14 @@ static bool say(struct peach2 *peach2, unsigned node, uint64_t first, uint64_t s
                       second);
 }
 
-static bool message_ask(struct peach2 *peach2, const struct peer *peer)
+static bool message_sync(struct peach2 *peach2, const struct peer *peer)
 {
     return message_to(peach2,
                       peach2_global(peer->address.node, PEACH2_INTERNAL | PEACH2_AT_RESTART),
-                      word(KIND_ASK, peach2->cookie), peer->address.cookie);
+                      word(KIND_SYNC, peach2->cookie), peer->address.cookie);
 }
 
-bool message_flush(struct peach2 *peach2, const struct peer *peer, uint32_t number)
+bool peach2_message_flush(struct peach2 *peach2, const struct peer *peer, uint32_t number)
 {
     return say(peach2, peer->address.node, word(KIND_FLUSH, number), 0);
 }
@@ -84,13 +84,13 @@ static unsigned send_to(struct peach2 *peach2, unsigned node)
 {
     struct source *source = &peach2->sources[node];
     unsigned moved = 0;
-    if (source->refuse && say(peach2, node, word(KIND_REFUSE, 0), source->answer_epoch)) {
+    if (source->refuse && say(peach2, node, word(KIND_REFUSE, 0), source->reply_epoch)) {
         source->refuse = false;
         moved++;
     }
-    if (source->answer &&
-        say(peach2, node, word(KIND_ANSWER, expected_of(source)), source->answer_epoch)) {
-        source->answer = false;
+    if (source->reply &&
+        say(peach2, node, word(KIND_SYNCED, expected_of(source)), source->reply_epoch)) {
+        source->reply = false;
         moved++;
     }
     if (source->taken - source->told >= CREDIT_EVERY &&
@@ -110,16 +110,16 @@ static unsigned send_to(struct peach2 *peach2, unsigned node)
     return moved;
 }
 
-unsigned messages_send(struct peach2 *peach2)
+unsigned peach2_messages_send(struct peach2 *peach2)
 {
     unsigned moved = 0;
     for (unsigned node = 0; node < peach2->topology.nodes; node++)
         moved += send_to(peach2, node);
     for (struct peer *peer = peach2->peers; peer; peer = peer->next) {
-        if (!peer->ask || peach2->ways[peer->address.node] == PEACH2_DISCARD ||
-            !message_ask(peach2, peer))
+        if (!peer->request || peach2->exits[peer->address.node] == PEACH2_DISCARD ||
+            !message_sync(peach2, peer))
             continue;
-        peer->ask = false;
+        peer->request = false;
         moved++;
     }
     return moved;
@@ -134,19 +134,19 @@ static void take_put(struct peach2 *peach2, struct source *source, uint64_t numb
         return; /* we have it already */
     *expected = (*expected + 1) & SEQUENCE_MASK;
     source->taken++;
-    const struct landing *landing = landing_find(peach2, id);
+    const struct landing *landing = peach2_landing_find(peach2, id);
     if (landing && landing->notify)
         peach2->driver.events.notified(peach2->driver.events.context, landing->token);
 }
 
-static void take_ask(struct peach2 *peach2, struct source *source, unsigned node, uint64_t cookie,
-                     uint64_t whom, uint64_t epoch)
+static void take_sync(struct peach2 *peach2, struct source *source, unsigned node, uint64_t cookie,
+                      uint64_t whom, uint64_t epoch)
 {
     if (epoch < source->epoch)
         return;
-    source->answer_epoch = epoch;
+    source->reply_epoch = epoch;
     source->refuse = whom != peach2->cookie;
-    source->answer = !source->refuse;
+    source->reply = !source->refuse;
     if (source->refuse || epoch == source->epoch)
         return;
     if (source->cookie != cookie)
@@ -158,12 +158,12 @@ static void take_ask(struct peach2 *peach2, struct source *source, unsigned node
         atomic_store(&peach2->device.bar0->accept_epoch[node], epoch);
 }
 
-static void take_answer(struct peach2 *peach2, unsigned node, uint64_t all, uint64_t epoch)
+static void take_synced(struct peach2 *peach2, unsigned node, uint64_t all, uint64_t epoch)
 {
     uint32_t expected[PEACH2_CHANNELS];
     for (unsigned i = 0; i < PEACH2_CHANNELS; i++)
         expected[i] = (uint32_t)(all >> i * SEQUENCE_BITS) & SEQUENCE_MASK;
-    peer_answered(peach2, node, epoch, expected);
+    peach2_peer_synced(peach2, node, epoch, expected);
 }
 
 static void take(struct peach2 *peach2, unsigned node, const struct peach2_notification *entry)
@@ -175,27 +175,27 @@ static void take(struct peach2 *peach2, unsigned node, const struct peach2_notif
         if (entry->epoch >= source->epoch && source->epoch > 0)
             take_put(peach2, source, number, entry->notify[1]);
         break;
-    case KIND_ASK:
-        take_ask(peach2, source, node, number, entry->notify[1], entry->epoch);
+    case KIND_SYNC:
+        take_sync(peach2, source, node, number, entry->notify[1], entry->epoch);
         break;
-    case KIND_ANSWER:
-        take_answer(peach2, node, number, entry->notify[1]);
+    case KIND_SYNCED:
+        take_synced(peach2, node, number, entry->notify[1]);
         break;
     case KIND_REFUSE:
-        peer_answered(peach2, node, entry->notify[1], NULL);
+        peach2_peer_synced(peach2, node, entry->notify[1], NULL);
         break;
     case KIND_CREDIT:
-        peer_credited(peach2, node, entry->notify[1], (uint32_t)number);
+        peach2_peer_credited(peach2, node, entry->notify[1], (uint32_t)number);
         break;
     case KIND_FLUSH:
         if (source->flushed_count < SOURCE_FLUSHES)
             source->flushed[source->flushed_count++] = (uint32_t)number;
         break;
     case KIND_FLUSHED:
-        flush_answered(peach2, node, (uint32_t)number);
+        peach2_flush_completed(peach2, node, (uint32_t)number);
         break;
     case KIND_GAP:
-        peer_gap(peach2, node, entry->notify[1]);
+        peach2_peer_gap(peach2, node, entry->notify[1]);
         break;
     }
 }
@@ -224,7 +224,7 @@ static unsigned take_ring(struct peach2 *peach2, unsigned node)
     return moved;
 }
 
-unsigned messages_take(struct peach2 *peach2)
+unsigned peach2_messages_take(struct peach2 *peach2)
 {
     unsigned moved = 0;
     for (unsigned node = 0; node < peach2->topology.nodes; node++)

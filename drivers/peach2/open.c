@@ -16,11 +16,11 @@ static int attach(struct device *device)
     const struct timespec nap = {.tv_nsec = 5000000};
     int r;
     for (;;) {
-        r = device_dial(device);
+        r = peach2_device_dial(device);
         if (r == 0)
-            r = device_attach(device, ANSWER_MS);
+            r = peach2_device_attach(device, REPLY_MS);
         if (r == -EAGAIN) {
-            device_detach(device);
+            peach2_device_detach(device);
             r = -ENODEV;
         }
         if ((r != -ENODEV && r != -EBUSY) || clock_now_ns() > deadline_ns)
@@ -45,20 +45,20 @@ static void write_rings(struct peach2 *peach2)
 int peach2_set_up(struct peach2 *peach2)
 {
     struct peach2_registers *bar0 = peach2->device.bar0;
-    int r = memory_tell_all(peach2);
+    int r = peach2_memory_tell_all(peach2);
     if (r < 0)
         return r;
     atomic_store(&bar0->mask, 0);
     write_rings(peach2);
-    links_start(peach2);
-    peach2_routes(peach2->ways, peach2->whole, bar0->routes);
+    peach2_links_start(peach2);
+    peach2_routes(peach2->exits, peach2->whole, bar0->routes);
     memcpy(bar0->descriptors, peach2->internal_descriptors, sizeof(bar0->descriptors));
     atomic_store(&bar0->epoch, peach2->device.epoch);
     for (unsigned i = 0; i < PEACH2_CHANNELS; i++) {
         struct channel *channel = &peach2->channels[i];
         channel->start = channel->sent = channel->done = atomic_load(&bar0->channels[i].start);
     }
-    return device_commit(&peach2->device);
+    return peach2_device_commit(&peach2->device);
 }
 
 static uint32_t segment_bytes(const struct driver_config *config)
@@ -80,19 +80,19 @@ static int start(struct peach2 *peach2, const struct driver_config *config)
     peach2->cookie &= (UINT64_C(1) << 56) - 1; /* it travels in 56 bits */
     peach2_links_all(&peach2->topology, &peach2->links);
     peach2->device.path = strdup(config->board);
-    r = peach2->device.path ? events_open(peach2) : -ENOMEM;
+    r = peach2->device.path ? peach2_events_open(peach2) : -ENOMEM;
     if (r == 0)
         r = attach(&peach2->device);
     if (r == 0 && peach2->device.node >= peach2->topology.nodes)
         r = -ENETUNREACH;
     if (r == 0) {
         peach2->gone = true; /* maps are only written down: set_up() tells them */
-        r = arena_make(peach2);
+        r = peach2_arena_make(peach2);
         peach2->gone = false;
     }
     if (r == 0)
         r = peach2_set_up(peach2);
-    return r < 0 ? r : events_watch(peach2);
+    return r < 0 ? r : peach2_events_watch(peach2);
 }
 
 int peach2_open(const struct driver_config *config, const struct driver_events *events,
@@ -125,9 +125,9 @@ void peach2_close(struct driver *driver)
     struct peach2 *peach2 = peach2_of(driver);
     if (peach2->device.control < 0)
         peach2->gone = true;
-    arena_free(peach2);
-    device_detach(&peach2->device);
-    device_detach(&peach2->coming);
+    peach2_arena_free(peach2);
+    peach2_device_detach(&peach2->device);
+    peach2_device_detach(&peach2->coming);
     if (peach2->event_fd >= 0)
         close(peach2->event_fd);
     if (peach2->timer_fd >= 0)

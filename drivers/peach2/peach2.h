@@ -21,9 +21,9 @@
  * is done, what it has not is sent again. From the question on its board discards packets of
  * earlier epochs, so nothing old arrives late.
  *
- * A walk: put.c peach2_put_post() -> channel.c channel_pump() -> command() -> (board) -> progress.c
+ * A walk: put.c peach2_put_post() -> channel.c peach2_channel_pump() -> command() -> (board) -> progress.c
  * -> channel.c channel_retire() -> done(). At the receiver: (board) -> progress.c -> message.c
- * messages_take() -> notified().
+ * peach2_messages_take() -> notified().
  */
 #pragma once
 
@@ -52,12 +52,13 @@ enum {
     STAGE_BODY_MIN = 64, /* shorter runs with odd ends go through the window as they are */
     BURST_LINES = 80,    /* room in the window for one step of staging */
     BURST_BYTES = 4096,
-    ATTACH_MS = 2000,    /* how long open() waits for its board */
-    CUT_OFF_MS = 3000,   /* how long no way may lead to a peer before it is down, */
-    PATIENCE_MS = 30000, /* and how long it may not answer where one does: it waits for a processor,
+    ATTACH_MS = 2000,  /* how long open() waits for its board */
+    CUT_OFF_MS = 3000, /* how long no way may lead to a peer before it is down, */
+    SYNC_TIMEOUT_MS =
+        30000,      /* and how long it may not answer where one does: it waits for a processor,
                             or its daemon has gone, as ours will notice */
-    STALL_MS = 500,      /* how long nothing may move before we resync */
-    ASK_AGAIN_MS = 50,
+    STALL_MS = 500, /* how long nothing may move before we resync */
+    REQUEST_AGAIN_MS = 50,
     REATTACH_MS = 50,
     TICK_MS = 25,
     FLUSH_MS = 30000,    /* how long a peer that is there may not answer one */
@@ -77,7 +78,7 @@ struct flush {
     struct driver_op *op;
     struct peer *peer;
     uint32_t number;
-    bool asked;
+    bool requested;
     uint64_t again_ns, deadline_ns;
     struct flush *next;
 };
@@ -100,13 +101,13 @@ struct peer {
     bool told;
     uint32_t sent, credited; /* puts since the last sync: ours; those that the peer has taken */
     struct stream streams[PEACH2_CHANNELS];
-    uint64_t ask_epoch;    /* that was new when the sync began */
+    uint64_t sync_epoch;   /* that was new when the sync began */
     uint64_t credit_epoch; /* of the question that was answered */
     uint64_t starved_ns;   /* since when puts wait for credit; 0: they do not */
-    uint64_t ask_again_ns, deadline_ns;
-    uint64_t cut_ns; /* since when no way leads there; 0: one does */
-    bool ask;        /* a question is to be sent (again) */
-    bool doomed;     /* its owner has given it up */
+    uint64_t request_again_ns, deadline_ns;
+    uint64_t cut_ns;   /* since when no way leads there; 0: one does */
+    bool request;          /* a question is to be sent (again) */
+    bool fail_pending; /* its owner has given it up */
     struct peer *next;
 };
 
@@ -118,8 +119,8 @@ struct source {                         /* what we know of a node that sends to 
     uint32_t told;                      /* of them, in the last credit */
     uint64_t epoch;                     /* of its last question: nothing older counts */
     /* messages to be sent there, when there is room */
-    bool answer, refuse, gap;
-    uint64_t answer_epoch;
+    bool reply, refuse, gap;
+    uint64_t reply_epoch;
     uint32_t flushed[SOURCE_FLUSHES];
     uint32_t flushed_count;
 };
@@ -147,7 +148,7 @@ struct peach2 {
     uint64_t next_bus;
     struct peach2_topology topology;
     struct peach2_links links;
-    uint8_t ways[PEACH2_NODES];
+    uint8_t exits[PEACH2_NODES];
     bool whole;                  /* all cables are in */
     uint64_t rows[PEACH2_NODES]; /* of the scratchpad: see links.c; 0: not heard of yet */
     /* For other threads: links.up, which nodes `ways` lead to, and over how many cables. */
@@ -196,58 +197,59 @@ static inline struct stream *stream_of(const struct put *put)
 }
 
 /* ---- channel.c ---- */
-bool channel_room(const struct channel *channel);
+bool peach2_channel_room(const struct channel *channel);
 /* Which of the channel's registers the next command may have for a descriptor; false: it is not
  * free yet. */
-bool channel_register(const struct peach2 *peach2, const struct channel *channel,
-                      uint32_t *ret_slot);
+bool peach2_channel_register(const struct peach2 *peach2, const struct channel *channel,
+                             uint32_t *ret_slot);
 /* By which a put goes. */
-unsigned channel_choose(const struct peach2 *peach2, const struct put *put);
+unsigned peach2_channel_choose(const struct peach2 *peach2, const struct put *put);
 /* A command; the caller has made sure of room. */
-void channel_command(struct peach2 *peach2, const struct put *put, uint32_t fetch, uint64_t first);
+void peach2_channel_command(struct peach2 *peach2, const struct put *put, uint32_t fetch,
+                            uint64_t first);
 /* Hands over what can be: how many steps. */
-unsigned channel_pump(struct peach2 *peach2, struct peer *peer);
+unsigned peach2_channel_pump(struct peach2 *peach2, struct peer *peer);
 /* A put runs from now on, or does not any more. */
-void stream_add(struct peach2 *peach2, struct put *put);
-void stream_remove(struct peach2 *peach2, struct put *put);
+void peach2_stream_add(struct peach2 *peach2, struct put *put);
+void peach2_stream_remove(struct peach2 *peach2, struct put *put);
 /* Looks what the board has done, completes what has landed: how many. */
-unsigned channel_look(struct peach2 *peach2, unsigned channel);
+unsigned peach2_channel_look(struct peach2 *peach2, unsigned channel);
 /* Everything on all of them is forgotten by the board; whose puts these were, resyncs. (Of them
  * all: what is lost of one stream, or may be, mostly concerns the others, too.) */
-void channels_reset(struct peach2 *peach2);
+void peach2_channels_reset(struct peach2 *peach2);
 /* Stopped by an error: the put that it stands at fails, the others are sent again. Descriptors in
  * internal memory are stored anew. */
-void channel_failed(struct peach2 *peach2, unsigned channel);
+void peach2_channel_failed(struct peach2 *peach2, unsigned channel);
 /* Something is under way and nothing has moved for a while. */
-bool channel_stalled(struct peach2 *peach2, unsigned channel, uint64_t now_ns);
+bool peach2_channel_stalled(struct peach2 *peach2, unsigned channel, uint64_t now_ns);
 /* The board is gone: nobody knows what became of anything. */
-void channels_lost(struct peach2 *peach2);
+void peach2_channels_lost(struct peach2 *peach2);
 /* Before its command is given: the descriptor that notifies, the last of its chain, gets the put's
  * number; one that stands alone is stored in the channel's registers. */
-void put_number(struct peach2 *peach2, struct put *put);
-uint64_t put_first(const struct peach2 *peach2, const struct put *put);
+void peach2_put_number(struct peach2 *peach2, struct put *put);
+uint64_t peach2_put_first(const struct peach2 *peach2, const struct put *put);
 
 /* ---- message.c ---- */
-unsigned messages_take(struct peach2 *peach2);
+unsigned peach2_messages_take(struct peach2 *peach2);
 /* Sends what is waiting: how many. */
-unsigned messages_send(struct peach2 *peach2);
-uint64_t message_put(const struct put *put);
+unsigned peach2_messages_send(struct peach2 *peach2);
+uint64_t peach2_message_put(const struct put *put);
 /* At once, if there is room. */
-bool message_flush(struct peach2 *peach2, const struct peer *peer, uint32_t number);
+bool peach2_message_flush(struct peach2 *peach2, const struct peer *peer, uint32_t number);
 
 /* ---- fault.c ---- */
 /* The board has stopped a channel, or discarded packets for these causes. */
-void fault_stopped(struct peach2 *peach2, unsigned channel, uint32_t error);
-void fault_discarded(struct peach2 *peach2, uint32_t causes);
+void peach2_fault_stopped(struct peach2 *peach2, unsigned channel, uint32_t error);
+void peach2_fault_discarded(struct peach2 *peach2, uint32_t causes);
 unsigned peach2_faults(const struct driver *driver, struct driver_fault *ret_faults, unsigned max);
 
 /* ---- links.c ---- */
 /* The board is new: what it says of its ports, and the routes that follow. */
-void links_start(struct peach2 *peach2);
+void peach2_links_start(struct peach2 *peach2);
 /* What has changed, here or elsewhere. */
-void links_look(struct peach2 *peach2);
+void peach2_links_look(struct peach2 *peach2);
 /* The board is gone: nothing leads anywhere. */
-void links_none(struct peach2 *peach2);
+void peach2_links_none(struct peach2 *peach2);
 unsigned peach2_place(const struct driver *driver);
 bool peach2_reaches(const struct driver *driver, unsigned place);
 unsigned peach2_hops_to(const struct driver *driver, unsigned place);
@@ -255,33 +257,34 @@ unsigned peach2_cables(const struct driver *driver, struct driver_cable *ret_cab
 
 /* ---- peer.c ---- */
 /* That node misses something of what we sent. */
-void peer_gap(struct peach2 *peach2, unsigned node, uint64_t epoch);
+void peach2_peer_gap(struct peach2 *peach2, unsigned node, uint64_t epoch);
 int peach2_peer_connect(struct driver *driver, const void *address, size_t address_bytes,
                         struct driver_peer **ret_peer);
 void peach2_peer_disconnect(struct driver *driver, struct driver_peer *peer);
 void peach2_peer_fail(struct driver *driver, struct driver_peer *peer, int error);
 int peach2_peer_flush(struct driver *driver, struct driver_peer *peer, struct driver_op *op);
-void peer_link(struct peach2 *peach2, struct peer *peer);
-void peer_sync(struct peach2 *peach2, struct peer *peer);
-void put_done(struct peach2 *peach2, struct put *put, int status);
+void peach2_peer_link(struct peach2 *peach2, struct peer *peer);
+void peach2_peer_sync(struct peach2 *peach2, struct peer *peer);
+void peach2_put_done(struct peach2 *peach2, struct put *put, int status);
 /* Its question was answered: which sequence is expected, by stream; NULL: refused. */
-void peer_answered(struct peach2 *peach2, unsigned node, uint64_t epoch, const uint32_t *expected);
-void peer_credited(struct peach2 *peach2, unsigned node, uint64_t epoch, uint32_t taken);
+void peach2_peer_synced(struct peach2 *peach2, unsigned node, uint64_t epoch,
+                        const uint32_t *expected);
+void peach2_peer_credited(struct peach2 *peach2, unsigned node, uint64_t epoch, uint32_t taken);
 /* Asks for those that can be asked for. */
-unsigned flushes_run(struct peach2 *peach2, uint64_t now_ns);
-void flush_answered(struct peach2 *peach2, unsigned node, uint32_t number);
+unsigned peach2_flushes_run(struct peach2 *peach2, uint64_t now_ns);
+void peach2_flush_completed(struct peach2 *peach2, unsigned node, uint32_t number);
 /* What time has brought: questions again, flushes, patience. */
-unsigned peers_tick(struct peach2 *peach2, uint64_t now_ns);
-bool peers_waiting(const struct peach2 *peach2);
+unsigned peach2_peers_tick(struct peach2 *peach2, uint64_t now_ns);
+bool peach2_peers_waiting(const struct peach2 *peach2);
 
 /* ---- progress.c ---- */
 int peach2_progress(struct driver *driver, unsigned budget);
 int peach2_event_fd(struct driver *driver);
 int peach2_arm(struct driver *driver);
-int events_open(struct peach2 *peach2);
+int peach2_events_open(struct peach2 *peach2);
 /* The board has died, or does not answer. */
-void board_lost(struct peach2 *peach2);
-int events_watch(struct peach2 *peach2);
+void peach2_board_lost(struct peach2 *peach2);
+int peach2_events_watch(struct peach2 *peach2);
 
 /* ---- open.c ---- */
 int peach2_open(const struct driver_config *config, const struct driver_events *events,

@@ -34,7 +34,7 @@ int peach2_peer_connect(struct driver *driver, const void *data, size_t bytes,
 }
 
 /* On the polling thread, when it first has to do with it. */
-void peer_link(struct peach2 *peach2, struct peer *peer)
+void peach2_peer_link(struct peach2 *peach2, struct peer *peer)
 {
     if (peer->linked)
         return;
@@ -43,7 +43,7 @@ void peer_link(struct peach2 *peach2, struct peer *peer)
     peach2->peers = peer;
     if (peer->error == 0) {
         peer->state = PEER_OPEN;
-        peer_sync(peach2, peer);
+        peach2_peer_sync(peach2, peer);
     }
 }
 
@@ -107,12 +107,12 @@ static void peer_down(struct peach2 *peach2, struct peer *peer, int error)
     if (peer->error == 0)
         peer->error = error;
     peer->state = PEER_FAILED;
-    peer->ask = peer->doomed = false;
+    peer->request = peer->fail_pending = false;
     if (read) /* the board must not read its sources any more; whom that hits as well resyncs */
-        channels_reset(peach2);
+        peach2_channels_reset(peach2);
     for (unsigned i = 0; i < PEACH2_CHANNELS; i++)
         while (peer->streams[i].first)
-            put_done(peach2, peer->streams[i].first, peer->error);
+            peach2_put_done(peach2, peer->streams[i].first, peer->error);
     fail_flushes(peach2, peer, peer->error);
     if (!peer->told && peach2->driver.events.peer_down)
         peach2->driver.events.peer_down(peach2->driver.events.context, (struct driver_peer *)peer,
@@ -127,8 +127,8 @@ void peach2_peer_fail(struct driver *driver, struct driver_peer *driver_peer, in
     if (peer->error == 0)
         peer->error = error;
     peer->told = true;
-    peer->doomed = true;
-    peer_link(peach2, peer);
+    peer->fail_pending = true;
+    peach2_peer_link(peach2, peer);
 }
 
 /* ---- coming to an understanding ---- */
@@ -152,17 +152,17 @@ static uint64_t new_epoch(struct peach2 *peach2)
  * epoch than it was asked under, never an earlier one. So the answer to any question since the sync
  * began is good.
  */
-void peer_sync(struct peach2 *peach2, struct peer *peer)
+void peach2_peer_sync(struct peach2 *peach2, struct peer *peer)
 {
     uint64_t now_ns = clock_now_ns();
     if (peer->state != PEER_SYNCING) {
-        peer->deadline_ns = now_ns + PATIENCE_MS * MS;
+        peer->deadline_ns = now_ns + SYNC_TIMEOUT_MS * MS;
         peer->cut_ns = 0;
     }
     peer->state = PEER_SYNCING;
-    peer->ask_epoch = new_epoch(peach2);
-    peer->ask_again_ns = now_ns + ASK_AGAIN_MS * MS;
-    peer->ask = true;
+    peer->sync_epoch = new_epoch(peach2);
+    peer->request_again_ns = now_ns + REQUEST_AGAIN_MS * MS;
+    peer->request = true;
 }
 
 static bool is_before(uint32_t sequence, uint32_t expected)
@@ -175,7 +175,7 @@ static void resume(struct peach2 *peach2, struct stream *stream, uint32_t expect
 {
     while (stream->first && stream->first->state == PUT_UNSURE &&
            is_before(stream->first->sequence, expected))
-        put_done(peach2, stream->first, 0);
+        peach2_put_done(peach2, stream->first, 0);
     stream->next_sequence = expected;
     for (struct put *put = stream->first; put; put = put->next) {
         if (put->state == PUT_UNSURE)
@@ -186,13 +186,14 @@ static void resume(struct peach2 *peach2, struct stream *stream, uint32_t expect
     stream->turn = stream->first;
 }
 
-void peer_answered(struct peach2 *peach2, unsigned node, uint64_t epoch, const uint32_t *expected)
+void peach2_peer_synced(struct peach2 *peach2, unsigned node, uint64_t epoch,
+                        const uint32_t *expected)
 {
     for (struct peer *peer = peach2->peers, *next; peer; peer = next) {
         next = peer->next;
         if (peer->address.node == node && peer->state == PEER_OPEN && epoch > peer->credit_epoch)
             peer->credit_epoch = epoch; /* we had asked twice */
-        if (peer->address.node != node || peer->state != PEER_SYNCING || epoch < peer->ask_epoch)
+        if (peer->address.node != node || peer->state != PEER_SYNCING || epoch < peer->sync_epoch)
             continue;
         if (!expected) {
             peer_down(peach2, peer, -EHOSTDOWN);
@@ -200,18 +201,18 @@ void peer_answered(struct peach2 *peach2, unsigned node, uint64_t epoch, const u
         }
         peer->sent = peer->credited = 0;
         peer->credit_epoch = epoch;
-        peer->ask = false;
+        peer->request = false;
         peer->starved_ns = 0;
         for (unsigned i = 0; i < PEACH2_CHANNELS; i++) {
             peer->streams[i].last_command = peach2->channels[i].start;
             resume(peach2, &peer->streams[i], expected[i]);
         }
         peer->state = PEER_OPEN;
-        channel_pump(peach2, peer);
+        peach2_channel_pump(peach2, peer);
     }
 }
 
-void peer_credited(struct peach2 *peach2, unsigned node, uint64_t epoch, uint32_t taken)
+void peach2_peer_credited(struct peach2 *peach2, unsigned node, uint64_t epoch, uint32_t taken)
 {
     for (struct peer *peer = peach2->peers; peer; peer = peer->next) {
         if (peer->address.node != node || peer->state != PEER_OPEN || epoch != peer->credit_epoch ||
@@ -223,14 +224,14 @@ void peer_credited(struct peach2 *peach2, unsigned node, uint64_t epoch, uint32_
 }
 
 /* Of the present sync: one that has begun anew meanwhile is not broken again by old news. */
-void peer_gap(struct peach2 *peach2, unsigned node, uint64_t epoch)
+void peach2_peer_gap(struct peach2 *peach2, unsigned node, uint64_t epoch)
 {
     for (struct peer *peer = peach2->peers; peer; peer = peer->next) {
         if (peer->address.node != node || peer->state != PEER_OPEN || epoch != peer->credit_epoch)
             continue;
-        channels_reset(peach2);
+        peach2_channels_reset(peach2);
         if (peer->state == PEER_OPEN)
-            peer_sync(peach2, peer);
+            peach2_peer_sync(peach2, peer);
     }
 }
 
@@ -240,7 +241,7 @@ int peach2_peer_flush(struct driver *driver, struct driver_peer *driver_peer, st
 {
     struct peach2 *peach2 = peach2_of(driver);
     struct peer *peer = (struct peer *)driver_peer;
-    peer_link(peach2, peer);
+    peach2_peer_link(peach2, peer);
     if (peer->error < 0)
         return peer->error;
     struct flush *flush = calloc(1, sizeof(*flush));
@@ -254,11 +255,11 @@ int peach2_peer_flush(struct driver *driver, struct driver_peer *driver_peer, st
     return 0;
 }
 
-void flush_answered(struct peach2 *peach2, unsigned node, uint32_t number)
+void peach2_flush_completed(struct peach2 *peach2, unsigned node, uint32_t number)
 {
     for (struct flush **link = &peach2->flushes; *link; link = &(*link)->next) {
         struct flush *flush = *link;
-        if (flush->number != number || flush->peer->address.node != node || !flush->asked)
+        if (flush->number != number || flush->peer->address.node != node || !flush->requested)
             continue;
         *link = flush->next;
         flush->op->done(flush->op, 0);
@@ -269,18 +270,18 @@ void flush_answered(struct peach2 *peach2, unsigned node, uint32_t number)
 
 /* What is done here has been acknowledged by the peer's board: the peer is asked whether it has
  * noticed. */
-unsigned flushes_run(struct peach2 *peach2, uint64_t now_ns)
+unsigned peach2_flushes_run(struct peach2 *peach2, uint64_t now_ns)
 {
     unsigned moved = 0;
     for (struct flush *flush = peach2->flushes; flush; flush = flush->next) {
-        if (flush->peer->state != PEER_OPEN || (flush->asked && now_ns < flush->again_ns))
+        if (flush->peer->state != PEER_OPEN || (flush->requested && now_ns < flush->again_ns))
             continue;
-        if (!message_flush(peach2, flush->peer, flush->number))
+        if (!peach2_message_flush(peach2, flush->peer, flush->number))
             break;
-        if (!flush->asked)
+        if (!flush->requested)
             flush->deadline_ns = now_ns + FLUSH_MS * MS;
-        flush->asked = true;
-        flush->again_ns = clock_now_ns() + ASK_AGAIN_MS * MS;
+        flush->requested = true;
+        flush->again_ns = clock_now_ns() + REQUEST_AGAIN_MS * MS;
         moved++;
     }
     return moved;
@@ -290,7 +291,7 @@ static unsigned expire_flushes(struct peach2 *peach2, uint64_t now_ns)
 {
     for (struct flush **link = &peach2->flushes; *link; link = &(*link)->next) {
         struct flush *flush = *link;
-        if (!flush->asked || now_ns < flush->deadline_ns)
+        if (!flush->requested || now_ns < flush->deadline_ns)
             continue;
         *link = flush->next;
         flush->op->done(flush->op, -ETIMEDOUT);
@@ -324,11 +325,11 @@ static bool starved(struct peer *peer, uint64_t now_ns)
 }
 
 /* Whether a peer that does not answer has had its time. */
-static bool out_of_patience(const struct peach2 *peach2, struct peer *peer, uint64_t now_ns)
+static bool sync_timed_out(const struct peach2 *peach2, struct peer *peer, uint64_t now_ns)
 {
     if (peer->state != PEER_SYNCING)
         return false;
-    if (!peach2->gone && peach2->ways[peer->address.node] != PEACH2_DISCARD)
+    if (!peach2->gone && peach2->exits[peer->address.node] != PEACH2_DISCARD)
         peer->cut_ns = 0;
     else if (peer->cut_ns == 0)
         peer->cut_ns = now_ns;
@@ -338,32 +339,32 @@ static bool out_of_patience(const struct peach2 *peach2, struct peer *peer, uint
 
 static unsigned tick(struct peach2 *peach2, struct peer *peer, uint64_t now_ns)
 {
-    if (peer->doomed || out_of_patience(peach2, peer, now_ns)) {
+    if (peer->fail_pending || sync_timed_out(peach2, peer, now_ns)) {
         peer_down(peach2, peer, -ENETDOWN);
         return 1;
     }
-    if (peer->state == PEER_SYNCING && now_ns > peer->ask_again_ns) {
-        peer->ask_again_ns = now_ns + ASK_AGAIN_MS * MS;
-        peer->ask = true;
+    if (peer->state == PEER_SYNCING && now_ns > peer->request_again_ns) {
+        peer->request_again_ns = now_ns + REQUEST_AGAIN_MS * MS;
+        peer->request = true;
     }
     if (starved(peer, now_ns))
-        channels_reset(peach2);
+        peach2_channels_reset(peach2);
     if (starved(peer, now_ns)) /* all that it has was done: nothing was in doubt */
-        peer_sync(peach2, peer);
+        peach2_peer_sync(peach2, peer);
     return 0;
 }
 
-bool peers_waiting(const struct peach2 *peach2)
+bool peach2_peers_waiting(const struct peach2 *peach2)
 {
     if (peach2->flushes)
         return true;
     for (const struct peer *peer = peach2->peers; peer; peer = peer->next)
-        if (runs(peer) || peer->doomed || peer->state == PEER_SYNCING)
+        if (runs(peer) || peer->fail_pending || peer->state == PEER_SYNCING)
             return true;
     return false;
 }
 
-unsigned peers_tick(struct peach2 *peach2, uint64_t now_ns)
+unsigned peach2_peers_tick(struct peach2 *peach2, uint64_t now_ns)
 {
     unsigned moved = expire_flushes(peach2, now_ns);
     for (struct peer *peer = peach2->peers, *next; peer; peer = next) {
@@ -371,9 +372,9 @@ unsigned peers_tick(struct peach2 *peach2, uint64_t now_ns)
         moved += tick(peach2, peer, now_ns);
     }
     for (unsigned i = 0; i < PEACH2_CHANNELS && peach2->device.bar0; i++)
-        if (channel_stalled(peach2, i, now_ns)) {
+        if (peach2_channel_stalled(peach2, i, now_ns)) {
             peach2->channels[i].moved_ns = now_ns;
-            channels_reset(peach2);
+            peach2_channels_reset(peach2);
         }
     return moved;
 }

@@ -12,7 +12,7 @@
 
 enum { LOOK_ROUNDS = 4096 }; /* of polling, between two looks whether the board lives */
 
-int events_open(struct peach2 *peach2)
+int peach2_events_open(struct peach2 *peach2)
 {
     struct epoll_event event = {.events = EPOLLIN};
     peach2->event_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -31,7 +31,7 @@ static void events_unwatch(struct peach2 *peach2)
     epoll_ctl(peach2->event_fd, EPOLL_CTL_DEL, peach2->device.control, NULL);
 }
 
-int events_watch(struct peach2 *peach2)
+int peach2_events_watch(struct peach2 *peach2)
 {
     struct epoll_event event = {.events = EPOLLIN};
     if (epoll_ctl(peach2->event_fd, EPOLL_CTL_ADD, peach2->device.interrupt_fd, &event) < 0 ||
@@ -47,24 +47,24 @@ int peach2_event_fd(struct driver *driver)
 
 /* ---- a board that dies, and comes back ---- */
 
-void board_lost(struct peach2 *peach2)
+void peach2_board_lost(struct peach2 *peach2)
 {
     pthread_mutex_lock(&peach2->lock);
     bool was_gone = peach2->gone;
     peach2->gone = true;
     if (!was_gone) {
         events_unwatch(peach2);
-        device_forsake(&peach2->device);
-        device_detach(&peach2->device);
+        peach2_device_forsake(&peach2->device);
+        peach2_device_detach(&peach2->device);
     }
     pthread_mutex_unlock(&peach2->lock);
     if (was_gone)
         return;
-    links_none(peach2);
+    peach2_links_none(peach2);
     peach2->line.mask = 0;
     peach2->reattach_ns = clock_now_ns();
-    messages_take(peach2); /* the rings are ours: what it had delivered counts */
-    channels_lost(peach2);
+    peach2_messages_take(peach2); /* the rings are ours: what it had delivered counts */
+    peach2_channels_lost(peach2);
 }
 
 /* The connection ends with the board. */
@@ -83,10 +83,10 @@ static unsigned look_for_board(struct peach2 *peach2, uint64_t now_ns)
             return 0;
         peach2->reattach_ns = now_ns + (uint64_t)REATTACH_MS * 1000000;
         coming->path = peach2->device.path;
-        if (device_dial(coming) < 0)
+        if (peach2_device_dial(coming) < 0)
             return 0;
     }
-    if (device_attach(coming, 0) < 0) /* nobody waits for one that is stuck */
+    if (peach2_device_attach(coming, 0) < 0) /* nobody waits for one that is stuck */
         return 0;
     const struct device none = {.control = -1, .interrupt_fd = -1, .bell_fd = -1};
     const uint32_t node = peach2->device.node;
@@ -97,10 +97,10 @@ static unsigned look_for_board(struct peach2 *peach2, uint64_t now_ns)
     peach2->gone = false;
     int r = peach2->device.node == node ? peach2_set_up(peach2) : -EPROTO;
     if (r == 0)
-        r = events_watch(peach2);
+        r = peach2_events_watch(peach2);
     if (r < 0) {
         events_unwatch(peach2);
-        device_detach(&peach2->device);
+        peach2_device_detach(&peach2->device);
         peach2->device.node = node;
         peach2->gone = true;
     }
@@ -118,17 +118,17 @@ static unsigned take_cause(struct peach2 *peach2)
         return 0;
     uint32_t bits = atomic_exchange(
         cause, 0); /* before we look at what was stored for them: pairs with the board's fence */
-    fault_discarded(peach2, bits);
+    peach2_fault_discarded(peach2, bits);
     if (bits & PEACH2_CAUSE_NOTIFY)
-        moved += messages_take(peach2);
+        moved += peach2_messages_take(peach2);
     for (unsigned i = 0; i < PEACH2_CHANNELS; i++) {
         if (bits & PEACH2_CAUSE_DONE << i)
-            moved += channel_look(peach2, i);
+            moved += peach2_channel_look(peach2, i);
         if (bits & PEACH2_CAUSE_ERROR << i && peach2->device.bar0)
-            channel_failed(peach2, i);
+            peach2_channel_failed(peach2, i);
     }
     if (bits & (PEACH2_CAUSE_PORT | PEACH2_CAUSE_SCRATCH) && peach2->device.bar0)
-        links_look(peach2);
+        peach2_links_look(peach2);
     if (bits & PEACH2_CAUSE_GAP && peach2->device.bar0)
         for (unsigned i = 0; i < PEACH2_NODES; i++)
             peach2->sources[i].gap |= atomic_load(&peach2->device.bar0->broken) >> i & 1;
@@ -138,21 +138,21 @@ static unsigned take_cause(struct peach2 *peach2)
 static unsigned look_at_time(struct peach2 *peach2)
 {
     uint64_t now_ns = clock_now_ns();
-    unsigned moved = flushes_run(peach2, now_ns);
+    unsigned moved = peach2_flushes_run(peach2, now_ns);
     if (now_ns - peach2->tick_ns < (uint64_t)TICK_MS * 1000000)
         return moved;
     peach2->tick_ns = now_ns;
     if (!peach2->gone && !lives(peach2))
-        board_lost(peach2);
+        peach2_board_lost(peach2);
     if (peach2->gone)
         moved += look_for_board(peach2, now_ns);
-    return moved + peers_tick(peach2, now_ns);
+    return moved + peach2_peers_tick(peach2, now_ns);
 }
 
-static bool doomed(const struct peach2 *peach2)
+static bool fail_pending(const struct peach2 *peach2)
 {
     for (const struct peer *peer = peach2->peers; peer; peer = peer->next)
-        if (peer->doomed)
+        if (peer->fail_pending)
             return true;
     return false;
 }
@@ -164,14 +164,14 @@ int peach2_progress(struct driver *driver, unsigned budget)
     if (peach2->device.bar0)
         moved += take_cause(peach2);
     if (peach2->device.bar0)
-        moved += messages_send(peach2);
+        moved += peach2_messages_send(peach2);
     for (struct peer *peer = peach2->peers, *next; peer; peer = next) {
         next = peer->next;
-        moved += channel_pump(peach2, peer);
+        moved += peach2_channel_pump(peach2, peer);
     }
-    if (doomed(peach2))
+    if (fail_pending(peach2))
         peach2->tick_ns = 0;
-    if (peach2->gone || peers_waiting(peach2) || ++peach2->rounds % LOOK_ROUNDS == 0)
+    if (peach2->gone || peach2_peers_waiting(peach2) || ++peach2->rounds % LOOK_ROUNDS == 0)
         moved += look_at_time(peach2);
     return (int)moved;
 }
@@ -193,14 +193,14 @@ int peach2_arm(struct driver *driver)
     struct peach2 *peach2 = peach2_of(driver);
     eventfd_t ignored;
     if (!peach2->gone && !lives(peach2))
-        board_lost(peach2);
-    set_timer(peach2, peach2->gone || peers_waiting(peach2));
+        peach2_board_lost(peach2);
+    set_timer(peach2, peach2->gone || peach2_peers_waiting(peach2));
     if (peach2->gone)
-        return doomed(peach2) ? -EAGAIN : 0;
+        return fail_pending(peach2) ? -EAGAIN : 0;
     eventfd_read(peach2->device.interrupt_fd, &ignored);
     atomic_store(&peach2->device.bar0->mask, UINT32_MAX);
     atomic_thread_fence(memory_order_seq_cst); /* before the last look: pairs with the board's */
-    if (atomic_load(&peach2->device.bar0->cause) == 0 && !doomed(peach2))
+    if (atomic_load(&peach2->device.bar0->cause) == 0 && !fail_pending(peach2))
         return 0;
     atomic_store(&peach2->device.bar0->mask, 0);
     return -EAGAIN;

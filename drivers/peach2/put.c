@@ -66,10 +66,10 @@ static int place_chain(struct peach2 *peach2, struct put *put, struct peach2_des
     }
     put->fetch = PEACH2_FETCH_INTERNAL;
     if (count <= INTERNAL_CHAIN_MAX)
-        r = slots_take(&peach2->internal_slots, count, &put->first_slot);
+        r = peach2_slots_take(&peach2->internal_slots, count, &put->first_slot);
     if (r < 0) {
         put->fetch = PEACH2_FETCH_HOST;
-        r = slots_take(&peach2->host_slots, count, &put->first_slot);
+        r = peach2_slots_take(&peach2->host_slots, count, &put->first_slot);
     }
     if (r < 0)
         return r;
@@ -83,13 +83,13 @@ static int place_chain(struct peach2 *peach2, struct put *put, struct peach2_des
     return 0;
 }
 
-void put_number(struct peach2 *peach2, struct put *put)
+void peach2_put_number(struct peach2 *peach2, struct put *put)
 {
     struct peach2_descriptor *last = slot_of(peach2, put, put->slot_count - 1);
-    last->notify[0] = message_put(put);
+    last->notify[0] = peach2_message_put(put);
     if (put->fetch == PEACH2_FETCH_REGISTERS) {
         /* free: may_send() has looked */
-        channel_register(peach2, &peach2->channels[put->channel], &put->first_slot);
+        peach2_channel_register(peach2, &peach2->channels[put->channel], &put->first_slot);
         peach2->device.bar0->channels[put->channel].descriptors[put->first_slot] = *last;
     }
     if (put->fetch == PEACH2_FETCH_INTERNAL)
@@ -97,7 +97,7 @@ void put_number(struct peach2 *peach2, struct put *put)
             last->notify[0];
 }
 
-uint64_t put_first(const struct peach2 *peach2, const struct put *put)
+uint64_t peach2_put_first(const struct peach2 *peach2, const struct put *put)
 {
     if (put->fetch == PEACH2_FETCH_REGISTERS)
         return put->first_slot;
@@ -116,8 +116,8 @@ static int compile_put(struct peach2 *peach2, const struct driver_put_args *args
         chain[0] =
             (struct peach2_descriptor){.destination = peach2_global(put->peer->address.node, 0)};
     else
-        r = compile(args->layout, region->bus + args->offset_bytes, args->target_layout,
-                    put->target, chain, PEACH2_CHAIN_MAX, &count);
+        r = peach2_compile(args->layout, region->bus + args->offset_bytes, args->target_layout,
+                           put->target, chain, PEACH2_CHAIN_MAX, &count);
     if (r == 0) {
         struct peach2_descriptor *last = &chain[count - 1];
         last->flags =
@@ -159,7 +159,7 @@ int peach2_put_prepare(struct driver *driver, const struct driver_put_args *args
         put->source_layout = args->layout;
         put->target_layout = args->target_layout;
         put->source = region->base + args->offset_bytes;
-        put->window = stage_uses_window(put, peach2->segment_bytes, &descriptors);
+        put->window = peach2_stage_uses_window(put, peach2->segment_bytes, &descriptors);
         r = 0;
     }
     if (r < 0) {
@@ -181,9 +181,9 @@ void peach2_put_release(struct driver *driver, struct driver_put *driver_put)
         return;
     assert(put->state == PUT_IDLE);
     if (put->slot_count > 0 && put->fetch != PEACH2_FETCH_REGISTERS)
-        slots_give(put->fetch == PEACH2_FETCH_INTERNAL ? &peach2->internal_slots
-                                                       : &peach2->host_slots,
-                   put->first_slot, put->slot_count);
+        peach2_slots_give(put->fetch == PEACH2_FETCH_INTERNAL ? &peach2->internal_slots
+                                                              : &peach2->host_slots,
+                          put->first_slot, put->slot_count);
     free(put);
 }
 
@@ -192,22 +192,22 @@ int peach2_put_post(struct driver *driver, struct driver_put *driver_put, struct
     struct peach2 *peach2 = peach2_of(driver);
     struct put *put = (struct put *)driver_put;
     struct peer *peer = put->peer;
-    peer_link(peach2, peer);
+    peach2_peer_link(peach2, peer);
     if (peer->error < 0)
         return peer->error;
     op->posted_ns = 0;
     put->op = op;
     put->state = PUT_QUEUED;
     put->staging = false;
-    put->channel = channel_choose(peach2, put);
-    stream_add(peach2, put);
-    channel_pump(peach2, peer);
+    put->channel = peach2_channel_choose(peach2, put);
+    peach2_stream_add(peach2, put);
+    peach2_channel_pump(peach2, peer);
     return 0;
 }
 
-void put_done(struct peach2 *peach2, struct put *put, int status)
+void peach2_put_done(struct peach2 *peach2, struct put *put, int status)
 {
-    stream_remove(peach2, put);
+    peach2_stream_remove(peach2, put);
     struct driver_op *op = put->op;
     put->op = NULL;
     put->state = PUT_IDLE;

@@ -70,26 +70,29 @@ struct stream {
 /* ---- compile.c ---- */
 /* Adds a contiguous piece that the hardware can move: false when there is no room for another
  * descriptor. */
-bool builder_add(struct builder *builder, uint64_t source, uint64_t destination, uint32_t bytes);
+bool peach2_builder_add(struct builder *builder, uint64_t source, uint64_t destination,
+                        uint32_t bytes);
 /* 0; -EOPNOTSUPP: not all of it can be done in hardware; -E2BIG: more than max descriptors. */
-int compile(const struct layout *source, uint64_t source_bus, const struct layout *target,
-            uint64_t target_global, struct peach2_descriptor *ret_descriptors, uint32_t max,
-            uint32_t *ret_count);
+int peach2_compile(const struct layout *source, uint64_t source_bus, const struct layout *target,
+                   uint64_t target_global, struct peach2_descriptor *ret_descriptors, uint32_t max,
+                   uint32_t *ret_count);
 
 /* ---- window.c ---- */
 /* Lines that can be stored now. */
-uint32_t window_room(const struct peach2 *peach2);
+uint32_t peach2_window_room(const struct peach2 *peach2);
 /* The caller has made sure of room. What is collected is stored by the next start, message, or
- * window_push(). */
-void window_store(struct peach2 *peach2, uint64_t address, const uint8_t *bytes, uint32_t length);
-void window_push(struct peach2 *peach2);
+ * peach2_window_push(). */
+void peach2_window_store(struct peach2 *peach2, uint64_t address, const uint8_t *bytes,
+                         uint32_t length);
+void peach2_window_push(struct peach2 *peach2);
 
 /* ---- stage.c ---- */
 /* Moves a staged put on. */
 enum stage_result { STAGE_BLOCKED, STAGE_MOVED, STAGE_END };
-enum stage_result stage_run(struct peach2 *peach2, struct put *put);
+enum stage_result peach2_stage_run(struct peach2 *peach2, struct put *put);
 /* Whether any of it goes through the window; descriptors: about. */
-bool stage_uses_window(const struct put *put, uint32_t segment_bytes, uint32_t *ret_descriptors);
+bool peach2_stage_uses_window(const struct put *put, uint32_t segment_bytes,
+                              uint32_t *ret_descriptors);
 
 /* ---- put.c ---- */
 int peach2_put_prepare(struct driver *driver, const struct driver_put_args *args,

@@ -23,7 +23,7 @@ int peach2_topology_init(struct peach2_topology *topology, unsigned nodes, unsig
     if (nodes == 0 || nodes > PEACH2_NODES || rings > 2 || (rings == 2 && (nodes % 4 != 0)))
         return -EINVAL;
     *topology = (struct peach2_topology){.nodes = nodes, .rings = rings};
-    memset(topology->far, PEACH2_NOBODY, sizeof(topology->far));
+    memset(topology->far, PEACH2_NO_NODE, sizeof(topology->far));
     const unsigned columns = nodes / rings;
     for (unsigned ring = 0; ring < rings; ring++) {
         for (unsigned column = 0; columns > 1 && column < columns; column++) {
@@ -43,18 +43,18 @@ void peach2_links_all(const struct peach2_topology *topology, struct peach2_link
     *ret_links = (struct peach2_links){0};
     for (unsigned node = 0; node < topology->nodes; node++)
         for (unsigned port = PEACH2_E; port < PEACH2_PORTS; port++)
-            if (topology->far[node][port].node != PEACH2_NOBODY)
+            if (topology->far[node][port].node != PEACH2_NO_NODE)
                 ret_links->up[node] |= (uint8_t)(1 << port);
 }
 
-/* The node at the other end, or PEACH2_NOBODY: no cable, or it is out. */
+/* The node at the other end, or PEACH2_NO_NODE: no cable, or it is out. */
 static unsigned neighbour(const struct peach2_topology *topology, const struct peach2_links *links,
                           unsigned node, unsigned port)
 {
     struct peach2_end far = topology->far[node][port];
-    if (far.node == PEACH2_NOBODY || !(links->up[node] & 1 << port) ||
+    if (far.node == PEACH2_NO_NODE || !(links->up[node] & 1 << port) ||
         !(links->up[far.node] & 1 << far.port))
-        return PEACH2_NOBODY;
+        return PEACH2_NO_NODE;
     return far.node;
 }
 
@@ -80,7 +80,7 @@ static unsigned distance_east(const struct peach2_topology *topology, unsigned f
     return steps;
 }
 
-static unsigned way_in_whole(const struct peach2_topology *topology, unsigned from, unsigned to)
+static unsigned exit_in_whole(const struct peach2_topology *topology, unsigned from, unsigned to)
 {
     if (from == to)
         return PEACH2_N;
@@ -93,7 +93,7 @@ static unsigned way_in_whole(const struct peach2_topology *topology, unsigned fr
 /* ---- some are not ---- */
 
 struct tree {
-    uint8_t parent[PEACH2_NODES]; /* PEACH2_NOBODY: a root */
+    uint8_t parent[PEACH2_NODES]; /* PEACH2_NO_NODE: a root */
     uint8_t port[PEACH2_NODES];   /* of the parent, that leads here */
     uint8_t up[PEACH2_NODES];     /* own, that leads to the parent */
     bool known[PEACH2_NODES];
@@ -106,13 +106,13 @@ static void grow(const struct peach2_topology *topology, const struct peach2_lin
     uint8_t queue[PEACH2_NODES];
     unsigned first = 0, last = 0;
     tree->known[root] = true;
-    tree->parent[root] = PEACH2_NOBODY;
+    tree->parent[root] = PEACH2_NO_NODE;
     queue[last++] = (uint8_t)root;
     while (first < last) {
         unsigned at = queue[first++];
         for (unsigned port = PEACH2_E; port < PEACH2_PORTS; port++) {
             unsigned next = neighbour(topology, links, at, port);
-            if (next == PEACH2_NOBODY || tree->known[next])
+            if (next == PEACH2_NO_NODE || tree->known[next])
                 continue;
             tree->known[next] = true;
             tree->parent[next] = (uint8_t)at;
@@ -125,25 +125,25 @@ static void grow(const struct peach2_topology *topology, const struct peach2_lin
 
 static unsigned root_of(const struct tree *tree, unsigned node)
 {
-    while (tree->parent[node] != PEACH2_NOBODY)
+    while (tree->parent[node] != PEACH2_NO_NODE)
         node = tree->parent[node];
     return node;
 }
 
-static unsigned way_in_tree(const struct tree *tree, unsigned from, unsigned to)
+static unsigned exit_in_tree(const struct tree *tree, unsigned from, unsigned to)
 {
     if (from == to)
         return PEACH2_N;
     if (root_of(tree, from) != root_of(tree, to))
         return PEACH2_DISCARD;
-    for (unsigned at = to; tree->parent[at] != PEACH2_NOBODY; at = tree->parent[at])
+    for (unsigned at = to; tree->parent[at] != PEACH2_NO_NODE; at = tree->parent[at])
         if (tree->parent[at] == from)
             return tree->port[at]; /* down to where it is */
     return tree->up[from];
 }
 
-void peach2_ways(const struct peach2_topology *topology, const struct peach2_links *links,
-                 unsigned node, uint8_t ret_ports[PEACH2_NODES])
+void peach2_exits(const struct peach2_topology *topology, const struct peach2_links *links,
+                  unsigned node, uint8_t ret_ports[PEACH2_NODES])
 {
     struct tree tree = {0};
     bool whole = peach2_links_whole(topology, links);
@@ -152,8 +152,8 @@ void peach2_ways(const struct peach2_topology *topology, const struct peach2_lin
             grow(topology, links, root, &tree);
     for (unsigned to = 0; to < PEACH2_NODES; to++)
         ret_ports[to] = to >= topology->nodes ? PEACH2_DISCARD
-                        : whole               ? (uint8_t)way_in_whole(topology, node, to)
-                                              : (uint8_t)way_in_tree(&tree, node, to);
+                        : whole               ? (uint8_t)exit_in_whole(topology, node, to)
+                                              : (uint8_t)exit_in_tree(&tree, node, to);
 }
 
 unsigned peach2_hops(const struct peach2_topology *topology, const struct peach2_links *links,
@@ -162,9 +162,9 @@ unsigned peach2_hops(const struct peach2_topology *topology, const struct peach2
     uint8_t ports[PEACH2_NODES];
     unsigned hops = 0;
     for (unsigned at = from; at != to; hops++) {
-        peach2_ways(topology, links, at, ports);
+        peach2_exits(topology, links, at, ports);
         if (ports[to] == PEACH2_DISCARD)
-            return PEACH2_NOBODY;
+            return PEACH2_NO_NODE;
         at = topology->far[at][ports[to]].node;
     }
     return hops;

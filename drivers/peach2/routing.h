@@ -24,12 +24,12 @@ struct peach2_end { /* of a cable */
     uint8_t node, port;
 };
 
-enum { PEACH2_NOBODY = 0xff };
+enum { PEACH2_NO_NODE = 0xff };
 
 struct peach2_topology {
     unsigned nodes;
     unsigned rings;                                    /* 1 or 2 */
-    struct peach2_end far[PEACH2_NODES][PEACH2_PORTS]; /* node PEACH2_NOBODY: no cable */
+    struct peach2_end far[PEACH2_NODES][PEACH2_PORTS]; /* node PEACH2_NO_NODE: no cable */
 };
 
 /* rings 0: two where there are 8 or 16 nodes, else one. 0, or -EINVAL (none, more than
@@ -45,9 +45,9 @@ bool peach2_links_whole(const struct peach2_topology *topology, const struct pea
 
 /* The port by which packets of `node` for each node leave: PEACH2_N for itself, PEACH2_DISCARD
  * where no way leads. */
-void peach2_ways(const struct peach2_topology *topology, const struct peach2_links *links,
-                 unsigned node, uint8_t ret_ports[PEACH2_NODES]);
-/* How many cables a packet crosses that goes by these ways; 0: it is there, PEACH2_NOBODY: no way
+void peach2_exits(const struct peach2_topology *topology, const struct peach2_links *links,
+                  unsigned node, uint8_t ret_ports[PEACH2_NODES]);
+/* How many cables a packet crosses that goes by these ways; 0: it is there, PEACH2_NO_NODE: no way
  * leads. */
 unsigned peach2_hops(const struct peach2_topology *topology, const struct peach2_links *links,
                      unsigned from, unsigned to);

@@ -48,7 +48,8 @@ static void stage_begin(struct put *put)
     put->staging = true;
 }
 
-bool stage_uses_window(const struct put *put, uint32_t segment_bytes, uint32_t *ret_descriptors)
+bool peach2_stage_uses_window(const struct put *put, uint32_t segment_bytes,
+                              uint32_t *ret_descriptors)
 {
     struct layout_cursor cursor;
     int64_t offset;
@@ -82,7 +83,7 @@ static void through_window(struct peach2 *peach2, struct put *put, uint64_t addr
     if (bytes == 0)
         return;
     gather(put, buffer, bytes);
-    window_store(peach2, address, buffer, bytes);
+    peach2_window_store(peach2, address, buffer, bytes);
 }
 
 /* A segment that no command reads any more, or -1. */
@@ -112,7 +113,8 @@ static bool fill(struct peach2 *peach2, struct put *put, struct work *work)
         int64_t offset;
         uint32_t bytes;
         if (work->filled + BURST_BYTES + PEACH2_PHASE > work->size ||
-            work->builder.count + 1 >= work->builder.max || window_room(peach2) < BURST_LINES)
+            work->builder.count + 1 >= work->builder.max ||
+            peach2_window_room(peach2) < BURST_LINES)
             return false;
         if (!next_run(put, &offset, &bytes))
             return true;
@@ -123,7 +125,7 @@ static bool fill(struct peach2 *peach2, struct put *put, struct work *work)
             continue;
         work->filled += (uint32_t)((address + cut.head - work->filled) % PEACH2_PHASE);
         gather(put, work->memory + work->filled, cut.body);
-        builder_add(&work->builder, work->bus + work->filled, address + cut.head, cut.body);
+        peach2_builder_add(&work->builder, work->bus + work->filled, address + cut.head, cut.body);
         work->filled += cut.body;
         through_window(peach2, put, address + cut.head + cut.body, cut.tail);
     }
@@ -139,23 +141,23 @@ static void hand_over(struct peach2 *peach2, struct put *put, struct piece *piec
         builder->descriptors[builder->count++] = (struct peach2_descriptor){
             .destination = peach2_global(put->peer->address.node, 0),
             .flags = PEACH2_NOTIFY | PEACH2_ACKNOWLEDGE | (put->notify ? 0 : PEACH2_QUIET),
-            .notify = {message_put(put), put->id},
+            .notify = {peach2_message_put(put), put->id},
         };
     const uint64_t first =
         peach2->arena_bus + (uint64_t)((uint8_t *)builder->descriptors - peach2->arena);
     for (uint32_t i = 0; i < builder->count; i++)
         builder->descriptors[i].next = first + (i + 1) * sizeof(builder->descriptors[0]);
     builder->descriptors[builder->count - 1].flags |= PEACH2_END;
-    channel_command(peach2, put, PEACH2_FETCH_HOST, first);
+    peach2_channel_command(peach2, put, PEACH2_FETCH_HOST, first);
     *piece = (struct piece){
         .busy = true, .command = stream_of(put)->last_command, .channel = put->channel};
 }
 
-enum stage_result stage_run(struct peach2 *peach2, struct put *put)
+enum stage_result peach2_stage_run(struct peach2 *peach2, struct put *put)
 {
     const struct channel *channel = &peach2->channels[put->channel];
     int index = free_piece(peach2);
-    if (index < 0 || !channel_room(channel) || window_room(peach2) < BURST_LINES)
+    if (index < 0 || !peach2_channel_room(channel) || peach2_window_room(peach2) < BURST_LINES)
         return STAGE_BLOCKED;
     /* A store through the window would overtake what earlier chains have not sent yet. */
     if (!put->staging && put->window && (int32_t)(channel->sent - stream_of(put)->last_command) < 0)
@@ -170,11 +172,11 @@ enum stage_result stage_run(struct peach2 *peach2, struct put *put)
     };
     work.bus = peach2->arena_bus + (uint64_t)(work.memory - peach2->arena);
     bool end = fill(peach2, put, &work);
-    window_push(peach2);
+    peach2_window_push(peach2);
     if (end || work.builder.count > 0)
         hand_over(peach2, put, &peach2->pieces[index], &work, end);
     else
-        device_ring(&peach2->device);
+        peach2_device_ring(&peach2->device);
     put->staging = !end;
     return end ? STAGE_END : STAGE_MOVED;
 }

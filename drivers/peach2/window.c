@@ -11,7 +11,7 @@
 
 #include "drivers/peach2/peach2.h"
 
-uint32_t window_room(const struct peach2 *peach2)
+uint32_t peach2_window_room(const struct peach2 *peach2)
 {
     const struct peach2_window *bar2 = peach2->device.bar2;
     /* acquire: pairs with the board's release; it has done with those lines */
@@ -20,7 +20,7 @@ uint32_t window_room(const struct peach2 *peach2)
     return held < PEACH2_PIO_LINES ? PEACH2_PIO_LINES - held : 0;
 }
 
-void window_push(struct peach2 *peach2)
+void peach2_window_push(struct peach2 *peach2)
 {
     struct peach2_window *bar2 = peach2->device.bar2;
     if (peach2->line.mask == 0)
@@ -32,7 +32,8 @@ void window_push(struct peach2 *peach2)
                           memory_order_release); /* pairs with the board's acquire */
 }
 
-void window_store(struct peach2 *peach2, uint64_t address, const uint8_t *bytes, uint32_t length)
+void peach2_window_store(struct peach2 *peach2, uint64_t address, const uint8_t *bytes,
+                         uint32_t length)
 {
     while (length > 0) {
         uint64_t line = address & ~(uint64_t)(PEACH2_PIO_BYTES - 1);
@@ -40,7 +41,7 @@ void window_store(struct peach2 *peach2, uint64_t address, const uint8_t *bytes,
         uint32_t piece = PEACH2_PIO_BYTES - first < length ? PEACH2_PIO_BYTES - first : length;
         uint64_t mask = piece == 64 ? ~UINT64_C(0) : ((UINT64_C(1) << piece) - 1) << first;
         if (peach2->line.mask != 0 && (peach2->line.address != line || (peach2->line.mask & mask)))
-            window_push(peach2);
+            peach2_window_push(peach2);
         peach2->line.address = line;
         peach2->line.mask |= mask;
         memcpy(peach2->line.bytes + first, bytes, piece);

@@ -205,7 +205,8 @@ static uint32_t compiled(int64_t stride)
     struct layout *layout = shape_layout(&shape);
     struct peach2_descriptor descriptors[2];
     uint32_t count = 0;
-    cr_assert(compile(layout, PAGE, layout, peach2_global(1, PAGE), descriptors, 2, &count) == 0);
+    cr_assert(
+        peach2_compile(layout, PAGE, layout, peach2_global(1, PAGE), descriptors, 2, &count) == 0);
     free(layout);
     return count;
 }

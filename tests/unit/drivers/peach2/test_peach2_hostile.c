@@ -334,7 +334,7 @@ Test(peach2_hostile, waits_for_a_cable_for_ever, .timeout = 60)
     check_works(0, 1);
     cr_assert(atomic_load(&rig.boards[1].bar0->cause) & PEACH2_CAUSE_HELD);
     rig_plug(&rig, 1, PEACH2_E, true);
-    rig_wait_cables(&rig, PEACH2_NOBODY);
+    rig_wait_cables(&rig, PEACH2_NO_NODE);
     rig_abort(board, 0);
     rig_restart(&rig, 0, 2);
     check_works(0, 2);

@@ -149,7 +149,7 @@ Test(peach2_ports, a_board_killed_and_restarted, .timeout = 120)
 
         rig_start(&rig, 2);
         rig_attach(&rig, 2);
-        rig_wait_cables(&rig, PEACH2_NOBODY);
+        rig_wait_cables(&rig, PEACH2_NO_NODE);
         peach2_links_all(&rig.topology, &links);
         rig_route(&rig, &links);
         for (unsigned node = 0; node < 4; node++) { /* its packets are counted from 0 again */

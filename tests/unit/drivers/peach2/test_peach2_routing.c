@@ -33,7 +33,7 @@ static struct peach2_route look_up(const struct peach2_route *routes, uint64_t a
 static bool plugged(unsigned node, unsigned port)
 {
     struct peach2_end far = topology.far[node][port];
-    return far.node != PEACH2_NOBODY && links.up[node] & 1 << port &&
+    return far.node != PEACH2_NO_NODE && links.up[node] & 1 << port &&
            links.up[far.node] & 1 << far.port;
 }
 
@@ -45,7 +45,7 @@ static int walk(unsigned from, unsigned to)
     for (unsigned at = from;; hops++) {
         uint8_t ports[PEACH2_NODES];
         struct peach2_route routes[PEACH2_ROUTES];
-        peach2_ways(&topology, &links, at, ports);
+        peach2_exits(&topology, &links, at, ports);
         peach2_routes(ports, peach2_links_whole(&topology, &links), routes);
         const struct peach2_route route = look_up(routes, peach2_global(to, 0x123456780));
         if (route.port == PEACH2_N)
@@ -81,7 +81,7 @@ static void check_all_pairs(bool shortest_too)
             cr_assert((fewest < 0) == (hops < 0), "%u to %u: %d, could be %d", from, to, hops,
                       fewest);
             cr_assert_eq(peach2_hops(&topology, &links, from, to),
-                         hops < 0 ? PEACH2_NOBODY : (unsigned)hops);
+                         hops < 0 ? PEACH2_NO_NODE : (unsigned)hops);
             if (shortest_too)
                 cr_assert(hops == fewest, "%u to %u: %d, could be %d", from, to, hops, fewest);
         }
@@ -136,7 +136,7 @@ Test(peach2_routing, a_rung_is_crossed_first)
     for (unsigned at = 0; at < 16; at++) {
         uint8_t ports[PEACH2_NODES];
         struct peach2_route routes[PEACH2_ROUTES];
-        peach2_ways(&topology, &links, at, ports);
+        peach2_exits(&topology, &links, at, ports);
         peach2_routes(ports, true, routes);
         cr_assert_eq(look_up(routes, peach2_global(at ^ 1, 0)).port, PEACH2_S);
         cr_assert_eq(look_up(routes, peach2_global(at ^ 1, 0)).turns, 1u << PEACH2_N);
@@ -146,7 +146,7 @@ Test(peach2_routing, a_rung_is_crossed_first)
             bool in_ring = false;
             for (unsigned at = from; at != to;) {
                 uint8_t ports[PEACH2_NODES];
-                peach2_ways(&topology, &links, at, ports);
+                peach2_exits(&topology, &links, at, ports);
                 cr_assert(!(in_ring && ports[to] == PEACH2_S));
                 in_ring |= ports[to] != PEACH2_S;
                 at = topology.far[at][ports[to]].node;
