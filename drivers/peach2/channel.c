@@ -1,4 +1,4 @@
-/* Channels: commands to the board, and what became of them. */
+/* Channels: issues commands to the board and tracks their completion. */
 #include <errno.h>
 #include <string.h>
 
@@ -20,13 +20,13 @@ bool peach2_channel_register(const struct peach2 *peach2, const struct channel *
                              uint32_t *ret_slot)
 {
     /* acquire: pairs with the board's release; it has fetched the descriptors of these commands.
-     * The last that had this slot is PEACH2_REGISTER_DESCRIPTORS commands back. */
+     * The last command with this slot is PEACH2_REGISTER_DESCRIPTORS commands back. */
     uint32_t sent = atomic_load_explicit(&registers(peach2, channel)->sent, memory_order_acquire);
     *ret_slot = channel->start % PEACH2_REGISTER_DESCRIPTORS;
     return channel->start - sent < PEACH2_REGISTER_DESCRIPTORS;
 }
 
-enum { PUT_LOAD = 256 }; /* bytes that a put counts for, however small it is */
+enum { PUT_LOAD = 256 }; /* load of a put in addition to its size, in bytes */
 
 unsigned peach2_channel_choose(const struct peach2 *peach2, const struct put *put)
 {
@@ -84,7 +84,7 @@ void peach2_stream_remove(struct peach2 *peach2, struct put *put)
 
 /* ---- handing over ---- */
 
-/* The put whose turn it is: whether all of it was handed over. */
+/* Hands the next put, or part of it, to the board. */
 static enum stage_result hand_over(struct peach2 *peach2, struct put *put)
 {
     if (put->kind == PUT_STAGED)
@@ -155,12 +155,12 @@ unsigned peach2_channel_look(struct peach2 *peach2, unsigned index)
     struct channel *channel = &peach2->channels[index];
     if (channel->done == channel->start || !peach2->device.bar0)
         return 0;
-    /* acquire: pairs with the board's release; it has done with the sources, and everything has
-     * landed */
+    /* acquire: pairs with the board's release; it no longer reads the sources, and all data has
+     * arrived */
     uint32_t done = atomic_load_explicit(&registers(peach2, channel)->done, memory_order_acquire);
     uint32_t sent = atomic_load_explicit(&registers(peach2, channel)->sent, memory_order_acquire);
     if (channel->start - done > PEACH2_COMMANDS || channel->start - sent > PEACH2_COMMANDS)
-        return 0; /* not what a board says */
+        return 0; /* invalid values: not written by the board */
     channel->sent = sent;
     if (done == channel->done)
         return 0;
@@ -175,8 +175,8 @@ unsigned peach2_channel_look(struct peach2 *peach2, unsigned index)
 
 /* ---- when something goes wrong ---- */
 
-/* What was given to the board for this peer: nobody knows what became of it, unless the peer does.
- */
+/* Marks this peer's puts that were given to the board as unsure: only the peer knows whether they
+ * have arrived. Returns whether there are any. */
 static bool mark_unsure(struct peer *peer)
 {
     bool any = false;
@@ -227,8 +227,8 @@ void peach2_channels_lost(struct peach2 *peach2)
             peach2_peer_sync(peach2, peer);
 }
 
-/* The put that a command belongs to: the one that it ends, or the first that was not wholly handed
- * over then. */
+/* The put that a command belongs to: the first one sent that ends with it or a later command, or
+ * else the one being staged. */
 static struct put *put_of(struct peach2 *peach2, unsigned index, uint32_t command)
 {
     struct put *best = NULL;
@@ -245,8 +245,9 @@ static struct put *put_of(struct peach2 *peach2, unsigned index, uint32_t comman
     return best;
 }
 
-/* What we store there raises no error: somebody else has written to it. Nothing is fetched now. */
-static void mend_internal_memory(struct peach2 *peach2)
+/* Restores the descriptors, because only another writer can have caused an error there. The board
+ * is not fetching any now. */
+static void restore_internal_memory(struct peach2 *peach2)
 {
     if (peach2->device.bar0)
         memcpy(peach2->device.bar0->descriptors, peach2->internal_descriptors,
@@ -264,7 +265,8 @@ static bool still_runs(const struct peach2 *peach2, unsigned index, const struct
 
 void peach2_channel_failed(struct peach2 *peach2, unsigned index)
 {
-    /* A reset (see reroute()) may have come between: what stopped then is sent again anyway. */
+    /* The channel may have been reset meanwhile (see reroute()); then its puts are sent again
+     * anyway. */
     const uint32_t error = atomic_load_explicit(&registers(peach2, &peach2->channels[index])->error,
                                                 memory_order_acquire);
     if (error == 0)
@@ -274,8 +276,8 @@ void peach2_channel_failed(struct peach2 *peach2, unsigned index)
     peach2_channel_look(peach2, index);
     struct put *put = put_of(peach2, index, peach2->channels[index].sent + 1);
     peach2_channels_reset(peach2);
-    mend_internal_memory(peach2);
-    if (put && still_runs(peach2, index, put)) { /* the board may have called it done meanwhile */
+    restore_internal_memory(peach2);
+    if (put && still_runs(peach2, index, put)) { /* it may have completed meanwhile */
         put->op->fault = peach2_fault(node, index, error);
         peach2_put_done(peach2, put, -EIO);
     }

@@ -1,4 +1,4 @@
-/* Layouts to descriptors: as few as the hardware's block-stride allows. */
+/* Compiles layouts to as few descriptors as the hardware's block-stride allows. */
 #include <errno.h>
 
 #include "drivers/peach2/put.h"
@@ -8,8 +8,8 @@ static bool fits_gap(int64_t gap)
     return gap >= INT32_MIN && gap <= INT32_MAX && gap % PEACH2_ALIGN == 0;
 }
 
-/* The last descriptor grows by a piece: contiguous behind its only block, or one more block of its
- * stride. */
+/* Extends the last descriptor by a piece: one that is adjacent to its only block, or one more block
+ * of its stride. */
 static bool extend(struct builder *builder, uint64_t source, uint64_t destination, uint32_t bytes)
 {
     struct peach2_descriptor *last = &builder->descriptors[builder->count - 1];

@@ -1,4 +1,4 @@
-/* The board: its control socket, its registers, its doorbell. */
+/* Access to the board: control socket, registers, doorbell. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -21,7 +21,7 @@ static int dial(const char *path)
     if (strlen(path) >= sizeof(name.sun_path))
         return -ENAMETOOLONG;
     strcpy(name.sun_path, path);
-    /* not blocking: a board that is stuck accepts nobody, and its queue may be full */
+    /* non-blocking, because a stuck board does not accept connections and its queue may be full */
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
@@ -32,7 +32,7 @@ static int dial(const char *path)
     return fd;
 }
 
-static int say(int fd, const struct peach2_control *message, int passed)
+static int send_message(int fd, const struct peach2_control *message, int passed)
 {
     union {
         char bytes[CMSG_SPACE(sizeof(int))];
@@ -52,9 +52,10 @@ static int say(int fd, const struct peach2_control *message, int passed)
     return sendmsg(fd, &header, MSG_NOSIGNAL) == sizeof(*message) ? 0 : -ENODEV;
 }
 
-/* The answer, with at most PEACH2_CONTROL_FDS descriptors; how many. -ETIMEDOUT: not yet. */
-static int hear(int fd, struct peach2_control *ret_message, int ret_fds[PEACH2_CONTROL_FDS],
-                int wait_ms)
+/* Receives a reply with at most PEACH2_CONTROL_FDS descriptors. Returns their number; -ETIMEDOUT:
+ * no reply yet. */
+static int receive(int fd, struct peach2_control *ret_message, int ret_fds[PEACH2_CONTROL_FDS],
+                   int wait_ms)
 {
     union {
         char bytes[CMSG_SPACE(PEACH2_CONTROL_FDS * sizeof(int))];
@@ -84,21 +85,20 @@ static int hear(int fd, struct peach2_control *ret_message, int ret_fds[PEACH2_C
 
 int peach2_device_request(struct device *device, const struct peach2_control *message, int fd)
 {
-    struct peach2_control answer;
+    struct peach2_control reply;
     int fds[PEACH2_CONTROL_FDS];
-    int r = say(device->control, message, fd);
-    int count = r < 0 ? r : hear(device->control, &answer, fds, REPLY_MS);
+    int r = send_message(device->control, message, fd);
+    int count = r < 0 ? r : receive(device->control, &reply, fds, REPLY_MS);
     for (int i = 0; i < count; i++)
         close(fds[i]);
-    if (count ==
-        -ETIMEDOUT) { /* its answer would be taken for that of the next question: no more */
+    if (count == -ETIMEDOUT) { /* disconnect: a late reply would be mistaken for the next one */
         shutdown(device->control, SHUT_RDWR);
         return -ENODEV;
     }
-    return count < 0 ? count : answer.status;
+    return count < 0 ? count : reply.status;
 }
 
-/* All of it is there, and stays: a board of another version may have less. */
+/* Checks size and seals first, because a board of another version may have a smaller BAR. */
 static int map_bar(int fd, size_t bytes, void **ret_bar)
 {
     struct stat stat;
@@ -144,7 +144,7 @@ int peach2_device_dial(struct device *device)
     device->control = dial(device->path);
     if (device->control < 0)
         return device->control;
-    int r = say(device->control, &attach, -1);
+    int r = send_message(device->control, &attach, -1);
     if (r < 0)
         close_fd(&device->control);
     return r;
@@ -152,20 +152,20 @@ int peach2_device_dial(struct device *device)
 
 int peach2_device_attach(struct device *device, int wait_ms)
 {
-    struct peach2_control answer;
+    struct peach2_control reply;
     int fds[PEACH2_CONTROL_FDS];
-    int count = hear(device->control, &answer, fds, wait_ms);
+    int count = receive(device->control, &reply, fds, wait_ms);
     if (count == -ETIMEDOUT)
         return -EAGAIN;
     int r = count < 0                     ? count
-            : answer.status < 0           ? answer.status
+            : reply.status < 0            ? reply.status
             : count != PEACH2_CONTROL_FDS ? -EPROTO
                                           : 0;
     if (r == 0) {
         r = map_bars(device, fds[0], fds[1]);
         device->interrupt_fd = fds[2];
         device->bell_fd = fds[3];
-        count = 2; /* still to be closed */
+        count = 2; /* the BARs' descriptors are closed below */
     }
     for (int i = 0; i < count; i++)
         close(fds[i]);
@@ -187,7 +187,7 @@ void peach2_device_detach(struct device *device)
     device->bar2 = NULL;
 }
 
-void peach2_device_forsake(struct device *device)
+void peach2_device_disable(struct device *device)
 {
     for (unsigned node = 0; node < PEACH2_NODES; node++)
         atomic_store(&device->bar0->accept_epoch[node], UINT64_MAX);
@@ -198,13 +198,13 @@ void peach2_device_forsake(struct device *device)
 void peach2_device_ring(struct device *device)
 {
     atomic_thread_fence(
-        memory_order_seq_cst); /* what was stored before the look: see registers.h */
+        memory_order_seq_cst); /* orders earlier stores before the load: see registers.h */
     if (atomic_load_explicit(&device->bar0->bell_armed, memory_order_relaxed) != 0 &&
         atomic_exchange(&device->bar0->bell_armed, 0) != 0)
         eventfd_write(device->bell_fd, 1);
 }
 
-/* Waits for a register of the board's; it takes microseconds, or the board has a problem. */
+/* Waits for a register to have a value; this takes microseconds unless the board is stuck. */
 static int wait_for(const struct device *device, const _Atomic uint32_t *word, uint32_t value)
 {
     const uint64_t deadline_ns = clock_now_ns() + (uint64_t)ABORT_MS * 1000000;

@@ -1,6 +1,6 @@
 /*
- * What the board complains of, kept for people: whoever's puts fail is told by them (fault.h), but
- * what is discarded here may have come from anywhere.
+ * Counts errors reported by the board, for display. Failed puts also carry their error (fault.h),
+ * but discarded packets may be from any node.
  */
 #include <stdio.h>
 
@@ -8,14 +8,14 @@
 
 void peach2_fault_stopped(struct peach2 *peach2, unsigned channel, uint32_t error)
 {
-    /* No error that there is: counted as what has no name. */
+    /* An unknown error counts as number 0. */
     atomic_fetch_add_explicit(&peach2->shown_stops[channel][error < PEACH2_ERRORS ? error : 0], 1,
                               memory_order_relaxed);
 }
 
 void peach2_fault_discarded(struct peach2 *peach2, uint32_t causes)
 {
-    for (unsigned bit = 16; bit < 32 && causes >> bit != 0; bit++) /* the discards are there */
+    for (unsigned bit = 16; bit < 32 && causes >> bit != 0; bit++) /* discards start at bit 16 */
         if (causes & 1u << bit && peach2_discard_text(1u << bit))
             atomic_fetch_add_explicit(&peach2->shown_discards[bit], 1, memory_order_relaxed);
 }

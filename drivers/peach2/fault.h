@@ -1,4 +1,4 @@
-/* An error of a channel, as driver_op.fault carries it to whoever started the put. */
+/* An error of a channel, as reported in driver_op.fault. */
 #pragma once
 
 #include <stdint.h>

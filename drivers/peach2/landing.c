@@ -1,5 +1,4 @@
-/* Where puts land: each through a bus address of its own, so that nothing lands there any more once
- * it is freed. */
+/* Targets of puts. Each has its own bus address, which is revoked when the landing is freed. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,7 +116,7 @@ void peach2_landing_free(struct driver *driver, struct driver_landing *driver_la
     free(landing);
 }
 
-/* The board's own memory for anything. No landing has this id, so nobody is notified. */
+/* Uses the board's general-purpose memory. No landing has this id, so no notification is raised. */
 int peach2_scratch_landing(struct driver *driver, struct driver_peer *peer, uint64_t bytes,
                            void *ret_blob)
 {

@@ -1,12 +1,12 @@
 /*
- * Which cables are in: every driver writes into its board's scratchpad what it sees of its own
- * ports, and what it has read of others in its neighbours' scratchpads. So news travels from
- * neighbour to neighbour without a route, past all traffic, and cannot be lost; all then compute
- * the same routes. What is on its way while they change may be lost or overtaken: the boards notice
- * (see accept_epoch), and the senders resync.
+ * The state of all cables. Each driver writes the state of its own ports, and the states that it
+ * has read in its neighbours' scratchpads, to its board's scratchpad. So changes spread from
+ * neighbour to neighbour without routes, bypass all traffic, and cannot be lost; all drivers then
+ * compute the same routes. Packets in flight during a change may be lost or overtaken: the boards
+ * detect it (see accept_epoch), and the senders resync.
  *
- * A row of the scratchpad is when its node said so (nanoseconds, the last eight bits cut off) and
- * which of its ports are up: a greater row is newer.
+ * A row of the scratchpad combines the time of its node's last change (nanoseconds, without the
+ * lowest eight bits) with the ports that are up: a greater row is newer.
  */
 #include <string.h>
 #include <time.h>
@@ -24,7 +24,7 @@ static uint8_t own_ports(const struct peach2 *peach2)
     return up;
 }
 
-/* Later than any that this node has said before, in this life or an earlier one. */
+/* Greater than any previous row of this node, also before a restart. */
 static uint64_t own_row(const struct peach2 *peach2)
 {
     struct timespec now;
@@ -35,7 +35,7 @@ static uint64_t own_row(const struct peach2 *peach2)
     return (time > last ? time : last + ROW_PORTS + 1) | own_ports(peach2);
 }
 
-static void say(struct peach2 *peach2)
+static void publish_rows(struct peach2 *peach2)
 {
     struct peach2_registers *bar0 = peach2->device.bar0;
     for (unsigned node = 0; node < PEACH2_NODES; node++)
@@ -74,11 +74,11 @@ void peach2_links_start(struct peach2 *peach2)
     peach2_exits(&peach2->topology, &peach2->links, node, peach2->exits);
     peach2->whole = peach2_links_whole(&peach2->topology, &peach2->links);
     show(peach2, false);
-    say(peach2);
+    publish_rows(peach2);
 }
 
-/* Peers that are out of reach are not asked; with the others, whatever was on its way begins anew.
- */
+/* Commits the new routes. Then resets the channels, which resyncs the peers with puts in flight,
+ * and resyncs unreachable peers, which are not sent requests. */
 static void reroute(struct peach2 *peach2)
 {
     uint8_t exits[PEACH2_NODES];
@@ -135,12 +135,12 @@ void peach2_links_look(struct peach2 *peach2)
     for (unsigned node = 0; node < peach2->topology.nodes; node++)
         if (peach2->rows[node] > 0)
             peach2->links.up[node] = (uint8_t)peach2->rows[node];
-    say(peach2);
+    publish_rows(peach2);
     reroute(peach2);
     show(peach2, peach2->gone);
 }
 
-/* ---- for people ---- */
+/* ---- for display ---- */
 
 unsigned peach2_place(const struct driver *driver)
 {
@@ -177,7 +177,7 @@ unsigned peach2_cables(const struct driver *driver, struct driver_cable *ret_cab
             struct peach2_end end = {node, port}, far = peach2->topology.far[node][port];
             if (far.node == PEACH2_NO_NODE || port == PEACH2_W ||
                 (port == PEACH2_S && far.node < node))
-                continue; /* none, or seen from its other end */
+                continue; /* no cable, or listed from its other end */
             ret_cables[count++] = (struct driver_cable){
                 .places = {node, far.node},
                 .ports = {names[port], names[far.port]},

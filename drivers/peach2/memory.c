@@ -1,4 +1,4 @@
-/* Memory of the board's: what is mapped for it, and our own share: rings, chains, segments. */
+/* Memory that is mapped for the board: regions, landings, and the driver's own (the arena). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@ static int tell(struct peach2 *peach2, const struct mapping *mapping, uint64_t o
                                            .length = mapping->length_bytes,
                                            .offset = mapping->fd >= 0 ? offset : mapping->of};
     if (peach2->gone)
-        return 0; /* it hears of it when it comes back */
+        return 0; /* set_up() maps it when the board returns */
     int r = peach2_device_request(&peach2->device, &message, mapping->fd);
-    return r == -ENODEV ? 0 : r; /* just died: likewise */
+    return r == -ENODEV ? 0 : r; /* just lost: as above */
 }
 
 static int add(struct peach2 *peach2, struct mapping mapping, uint64_t phase, uint64_t offset,
@@ -33,8 +33,8 @@ static int add(struct peach2 *peach2, struct mapping mapping, uint64_t phase, ui
     own->bus = peach2->next_bus + phase;
     int r = tell(peach2, own, offset);
     if (r == 0) {
-        /* A page between two: nothing runs from one into the next. Addresses are not used again:
-         * 2^39 are enough. */
+        /* A guard page between mappings stops overruns. Addresses are not reused: 2^39 are
+         * enough. */
         peach2->next_bus = ((own->bus + own->length_bytes + PAGE - 1) & ~(PAGE - 1)) + PAGE;
         own->next = peach2->mappings;
         own->link = &peach2->mappings;
@@ -86,7 +86,7 @@ void peach2_memory_unmap(struct peach2 *peach2, struct mapping *mapping)
     free(mapping);
 }
 
-/* Oldest first: an alias comes after what it is one of. */
+/* Oldest first, because an alias needs its mapping. */
 int peach2_memory_tell_all(struct peach2 *peach2)
 {
     struct mapping *last = peach2->mappings;

@@ -1,4 +1,4 @@
-/* What is mapped for the board: regions, landings, and memory of our own (the arena). */
+/* Memory that is mapped for the board: regions, landings, and the driver's own (the arena). */
 #pragma once
 
 #include <stdbool.h>
@@ -8,17 +8,17 @@
 
 struct peach2;
 
-/* A bitmap of slots of some memory. */
+/* A bitmap allocator of slots. */
 struct slots {
     uint64_t *used;
     uint32_t count;
 };
 
-/* What is mapped for the board: kept, so that a board that comes back gets it again. */
+/* A mapping for the board, kept to restore it in a board that was restarted. */
 struct mapping {
     uint64_t bus, length_bytes;
-    int fd;      /* ours; -1: an alias */
-    uint64_t of; /* alias: bus address of what it is one of */
+    int fd;      /* owned; -1: an alias */
+    uint64_t of; /* alias: bus address of the underlying memory */
     struct mapping *next, **link;
 };
 
@@ -32,7 +32,7 @@ struct region {
 };
 
 struct landing {
-    struct mapping *alias; /* NULL: no data */
+    struct mapping *alias; /* NULL: a notification without data */
     uint64_t id;
     bool notify;
     uint64_t token;
@@ -44,7 +44,7 @@ struct landing_slot {
     uint32_t next_free;
 };
 
-/* What a sender has to know of a landing. */
+/* The description of a landing for the sender. */
 struct blob {
     uint32_t magic;
     uint32_t flags;
@@ -53,19 +53,19 @@ struct blob {
     uint64_t size_bytes;
     uint64_t id;
 };
-static_assert(sizeof(struct blob) <= LANDING_MAX_BYTES, "fits");
+static_assert(sizeof(struct blob) <= LANDING_MAX_BYTES, "fits into a blob");
 enum { BLOB_MAGIC = 0x50324c44, BLOB_NOTIFY = 1 };
 
 /* ---- memory.c ---- */
-/* Another address for part of what is mapped, that can be taken back by itself. */
+/* Maps another address, which can be unmapped separately, for part of a mapping. */
 int peach2_memory_alias(struct peach2 *peach2, uint64_t bus, uint64_t length_bytes,
                         struct mapping **ret_mapping);
 void peach2_memory_unmap(struct peach2 *peach2, struct mapping *mapping);
-/* Tells a board that is new all that is mapped. Under the lock. */
+/* Maps everything in a new board. Call with the lock held. */
 int peach2_memory_tell_all(struct peach2 *peach2);
 int peach2_arena_make(struct peach2 *peach2);
 void peach2_arena_free(struct peach2 *peach2);
-/* A run of free slots; -ENOSPC. */
+/* Allocates a run of slots; -ENOSPC. */
 int peach2_slots_take(struct slots *slots, uint32_t count, uint32_t *ret_first);
 void peach2_slots_give(struct slots *slots, uint32_t first, uint32_t count);
 int peach2_region_add(struct driver *driver, const struct driver_memory *memory,

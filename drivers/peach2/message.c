@@ -1,18 +1,18 @@
 /*
- * Messages between drivers: 16 bytes each, in the notification rings. A put's comes at the end of
- * its chain and is counted with its packets; the others go through the window and are not: they are
- * asked for again when they are lost.
+ * Messages between drivers: 16 bytes each, in the notification rings. The message of a put is at
+ * the end of its chain and numbered with its packets. The others are sent through the window
+ * without numbers and repeated if they are lost.
  *
  *            first word: kind << 56 | ...    second word
  *   PUT      stream << 32 | sequence         landing
- *   ASK      cookie of who asks              cookie of who is asked
- *                                            (to PEACH2_AT_RESTART: under a new epoch)
- *   ANSWER   sequences expected, by stream   epoch of the question
- *   REFUSE   epoch of the question: that instance is not here any more
- *   CREDIT   puts taken since the question   its epoch
+ *   SYNC     cookie of the sender            cookie of the receiver
+ *                                            (to PEACH2_AT_RESTART, with a new epoch)
+ *   SYNCED   sequences expected, by stream   epoch of the SYNC
+ *   REFUSE                                   epoch of the SYNC: no such instance here
+ *   CREDIT   puts taken since the SYNC       its epoch
  *   FLUSH    number
  *   FLUSHED  number
- *   GAP                                      what you sent is not complete: resync
+ *   GAP                                      packets are missing: resync
  */
 #include <string.h>
 
@@ -54,7 +54,7 @@ static bool message_to(struct peach2 *peach2, uint64_t address, uint64_t first, 
     return true;
 }
 
-static bool say(struct peach2 *peach2, unsigned node, uint64_t first, uint64_t second)
+static bool send_to_node(struct peach2 *peach2, unsigned node, uint64_t first, uint64_t second)
 {
     return message_to(peach2, peach2_global(node, PEACH2_INTERNAL | PEACH2_AT_MESSAGE), first,
                       second);
@@ -69,7 +69,7 @@ static bool message_sync(struct peach2 *peach2, const struct peer *peer)
 
 bool peach2_message_flush(struct peach2 *peach2, const struct peer *peer, uint32_t number)
 {
-    return say(peach2, peer->address.node, word(KIND_FLUSH, number), 0);
+    return send_to_node(peach2, peer->address.node, word(KIND_FLUSH, number), 0);
 }
 
 static uint64_t expected_of(const struct source *source)
@@ -84,26 +84,27 @@ static unsigned send_to(struct peach2 *peach2, unsigned node)
 {
     struct source *source = &peach2->sources[node];
     unsigned moved = 0;
-    if (source->refuse && say(peach2, node, word(KIND_REFUSE, 0), source->reply_epoch)) {
+    if (source->refuse && send_to_node(peach2, node, word(KIND_REFUSE, 0), source->reply_epoch)) {
         source->refuse = false;
         moved++;
     }
     if (source->reply &&
-        say(peach2, node, word(KIND_SYNCED, expected_of(source)), source->reply_epoch)) {
+        send_to_node(peach2, node, word(KIND_SYNCED, expected_of(source)), source->reply_epoch)) {
         source->reply = false;
         moved++;
     }
     if (source->taken - source->told >= CREDIT_EVERY &&
-        say(peach2, node, word(KIND_CREDIT, source->taken), source->epoch)) {
+        send_to_node(peach2, node, word(KIND_CREDIT, source->taken), source->epoch)) {
         source->told = source->taken;
         moved++;
     }
-    if (source->gap && say(peach2, node, word(KIND_GAP, 0), source->epoch)) {
+    if (source->gap && send_to_node(peach2, node, word(KIND_GAP, 0), source->epoch)) {
         source->gap = false;
         moved++;
     }
     while (source->flushed_count > 0 &&
-           say(peach2, node, word(KIND_FLUSHED, source->flushed[source->flushed_count - 1]), 0)) {
+           send_to_node(peach2, node,
+                        word(KIND_FLUSHED, source->flushed[source->flushed_count - 1]), 0)) {
         source->flushed_count--;
         moved++;
     }
@@ -131,7 +132,7 @@ static void take_put(struct peach2 *peach2, struct source *source, uint64_t numb
 {
     uint32_t *expected = &source->expected[(number >> 32) % PEACH2_CHANNELS];
     if ((uint32_t)number != *expected)
-        return; /* we have it already */
+        return; /* a duplicate */
     *expected = (*expected + 1) & SEQUENCE_MASK;
     source->taken++;
     const struct landing *landing = peach2_landing_find(peach2, id);
@@ -207,8 +208,7 @@ static unsigned take_ring(struct peach2 *peach2, unsigned node)
     unsigned moved = 0;
     for (;; moved++) {
         const struct peach2_notification *entry = &ring[source->head % RING_ENTRIES];
-        /* acquire: pairs with the board's release; the entry is complete, and all data before it is
-         * there */
+        /* acquire: pairs with the board's release; the entry and all data before it are visible */
         if (atomic_load_explicit(&entry->serial, memory_order_acquire) != source->head + 1)
             break;
         const struct peach2_notification copy = {.notify = {entry->notify[0], entry->notify[1]},

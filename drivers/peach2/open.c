@@ -1,4 +1,4 @@
-/* Opening: the board is found, its memory mapped, its registers written. */
+/* Opens the driver: attaches to the board, maps its memory, writes its registers. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "drivers/peach2/peach2.h"
 #include "proto/wait.h"
 
-/* The board may be starting, too, or still be letting go of the driver before us. */
+/* Retries, because the board may still be starting, or detaching from a previous driver. */
 static int attach(struct device *device)
 {
     const uint64_t deadline_ns = clock_now_ns() + (uint64_t)ATTACH_MS * 1000000;
@@ -77,7 +77,7 @@ static int start(struct peach2 *peach2, const struct driver_config *config)
         return r;
     if (getrandom(&peach2->cookie, sizeof(peach2->cookie), 0) != sizeof(peach2->cookie))
         return -EIO;
-    peach2->cookie &= (UINT64_C(1) << 56) - 1; /* it travels in 56 bits */
+    peach2->cookie &= (UINT64_C(1) << 56) - 1; /* messages have 56 bits for it */
     peach2_links_all(&peach2->topology, &peach2->links);
     peach2->device.path = strdup(config->board);
     r = peach2->device.path ? peach2_events_open(peach2) : -ENOMEM;
@@ -86,7 +86,7 @@ static int start(struct peach2 *peach2, const struct driver_config *config)
     if (r == 0 && peach2->device.node >= peach2->topology.nodes)
         r = -ENETUNREACH;
     if (r == 0) {
-        peach2->gone = true; /* maps are only written down: set_up() tells them */
+        peach2->gone = true; /* only record the mappings: peach2_set_up() maps them */
         r = peach2_arena_make(peach2);
         peach2->gone = false;
     }

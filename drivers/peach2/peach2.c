@@ -1,4 +1,4 @@
-/* The peach2 driver: the table. What it does is said in peach2.h. */
+/* The table of the peach2 driver, which peach2.h describes. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

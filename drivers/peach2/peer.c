@@ -1,4 +1,4 @@
-/* Peers: how we come to an understanding with one, and how we lose it. */
+/* Peers: connecting, synchronising, failing, flushing. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ int peach2_peer_connect(struct driver *driver, const void *data, size_t bytes,
     if (address.version != PROTO_VERSION)
         return -EPROTONOSUPPORT;
     if (address.node >= peach2->topology.nodes)
-        return -ENETUNREACH; /* of another sub-cluster, or not cabled as we think */
+        return -ENETUNREACH; /* in another sub-cluster, or the configured cabling is wrong */
     struct peer *peer = calloc(1, sizeof(*peer));
     if (!peer)
         return -ENOMEM;
@@ -33,7 +33,7 @@ int peach2_peer_connect(struct driver *driver, const void *data, size_t bytes,
     return 0;
 }
 
-/* On the polling thread, when it first has to do with it. */
+/* Adds the peer to the list at its first use on the polling thread. */
 void peach2_peer_link(struct peach2 *peach2, struct peer *peer)
 {
     if (peer->linked)
@@ -47,8 +47,8 @@ void peach2_peer_link(struct peach2 *peach2, struct peer *peer)
     }
 }
 
-/* Whether any put does. */
-static bool runs(const struct peer *peer)
+/* Whether the peer has puts. */
+static bool has_puts(const struct peer *peer)
 {
     for (unsigned i = 0; i < PEACH2_CHANNELS; i++)
         if (peer->streams[i].first)
@@ -60,7 +60,7 @@ void peach2_peer_disconnect(struct driver *driver, struct driver_peer *driver_pe
 {
     struct peach2 *peach2 = peach2_of(driver);
     struct peer *peer = (struct peer *)driver_peer;
-    assert(!runs(peer));
+    assert(!has_puts(peer));
     for (struct peer **link = &peach2->peers; peer->linked; link = &(*link)->next) {
         if (*link != peer)
             continue;
@@ -70,7 +70,7 @@ void peach2_peer_disconnect(struct driver *driver, struct driver_peer *driver_pe
     free(peer);
 }
 
-/* ---- losing one ---- */
+/* ---- failure ---- */
 
 static void fail_flushes(struct peach2 *peach2, const struct peer *peer, int error)
 {
@@ -83,11 +83,11 @@ static void fail_flushes(struct peach2 *peach2, const struct peer *peer, int err
         *link = flush->next;
         flush->op->done(flush->op, error);
         free(flush);
-        link = &peach2->flushes; /* done() may have led to anything */
+        link = &peach2->flushes; /* done() may have changed the list */
     }
 }
 
-/* Whether the board may be reading something of it. */
+/* Whether the board may be reading sources of puts to this peer. */
 static bool is_read(const struct peer *peer)
 {
     bool read = false;
@@ -100,7 +100,7 @@ static bool is_read(const struct peer *peer)
     return read;
 }
 
-/* Every put and flush of it fails. */
+/* Fails all puts and flushes of a peer. */
 static void peer_down(struct peach2 *peach2, struct peer *peer, int error)
 {
     const bool read = is_read(peer);
@@ -108,7 +108,7 @@ static void peer_down(struct peach2 *peach2, struct peer *peer, int error)
         peer->error = error;
     peer->state = PEER_FAILED;
     peer->request = peer->fail_pending = false;
-    if (read) /* the board must not read its sources any more; whom that hits as well resyncs */
+    if (read) /* stops the board from reading the sources; other peers that this affects resync */
         peach2_channels_reset(peach2);
     for (unsigned i = 0; i < PEACH2_CHANNELS; i++)
         while (peer->streams[i].first)
@@ -131,10 +131,10 @@ void peach2_peer_fail(struct driver *driver, struct driver_peer *driver_peer, in
     peach2_peer_link(peach2, peer);
 }
 
-/* ---- coming to an understanding ---- */
+/* ---- synchronisation ---- */
 
-/* Epochs only grow, also over boards and daemons that were restarted: they are times, pushed on
- * where those stand still. */
+/* Epochs always increase, also over restarts of boards and daemons: an epoch is the time, or the
+ * last epoch plus 1 if the time has not advanced. */
 static uint64_t new_epoch(struct peach2 *peach2)
 {
     struct timespec now;
@@ -147,10 +147,10 @@ static uint64_t new_epoch(struct peach2 *peach2)
 }
 
 /*
- * Every question has an epoch of its own. The board stamps packets when it makes them, and the
- * lines of BAR 2 that were stored before may still be there: a question's packet can carry a later
- * epoch than it was asked under, never an earlier one. So the answer to any question since the sync
- * began is good.
+ * Each sync request has a new epoch. The board stamps packets when it creates them, possibly after
+ * the lines of BAR 2 have waited, so the packet of a request can carry a later epoch than that of
+ * the request, but never an earlier one. So the reply to any request since the start of the sync is
+ * valid.
  */
 void peach2_peer_sync(struct peach2 *peach2, struct peer *peer)
 {
@@ -192,7 +192,7 @@ void peach2_peer_synced(struct peach2 *peach2, unsigned node, uint64_t epoch,
     for (struct peer *peer = peach2->peers, *next; peer; peer = next) {
         next = peer->next;
         if (peer->address.node == node && peer->state == PEER_OPEN && epoch > peer->credit_epoch)
-            peer->credit_epoch = epoch; /* we had asked twice */
+            peer->credit_epoch = epoch; /* reply to a repeated request */
         if (peer->address.node != node || peer->state != PEER_SYNCING || epoch < peer->sync_epoch)
             continue;
         if (!expected) {
@@ -223,7 +223,7 @@ void peach2_peer_credited(struct peach2 *peach2, unsigned node, uint64_t epoch, 
     }
 }
 
-/* Of the present sync: one that has begun anew meanwhile is not broken again by old news. */
+/* Only a report on the current sync counts: an old one must not start another sync. */
 void peach2_peer_gap(struct peach2 *peach2, unsigned node, uint64_t epoch)
 {
     for (struct peer *peer = peach2->peers; peer; peer = peer->next) {
@@ -268,8 +268,8 @@ void peach2_flush_completed(struct peach2 *peach2, unsigned node, uint32_t numbe
     }
 }
 
-/* What is done here has been acknowledged by the peer's board: the peer is asked whether it has
- * noticed. */
+/* The peer's board has acknowledged all completed puts; a flush asks the peer's driver to process
+ * their notifications. */
 unsigned peach2_flushes_run(struct peach2 *peach2, uint64_t now_ns)
 {
     unsigned moved = 0;
@@ -301,9 +301,9 @@ static unsigned expire_flushes(struct peach2 *peach2, uint64_t now_ns)
     return 0;
 }
 
-/* ---- time ---- */
+/* ---- timers ---- */
 
-static bool waits(const struct peer *peer)
+static bool has_queued(const struct peer *peer)
 {
     for (unsigned i = 0; i < PEACH2_CHANNELS; i++)
         if (peer->streams[i].turn)
@@ -311,10 +311,10 @@ static bool waits(const struct peer *peer)
     return false;
 }
 
-/* Puts wait for credit that does not come: it may have been lost. */
+/* Whether puts have waited for credit for too long: a credit message may have been lost. */
 static bool starved(struct peer *peer, uint64_t now_ns)
 {
-    if (peer->state != PEER_OPEN || !waits(peer) ||
+    if (peer->state != PEER_OPEN || !has_queued(peer) ||
         peer->sent - peer->credited < RING_ENTRIES - RING_RESERVE) {
         peer->starved_ns = 0;
         return false;
@@ -324,7 +324,7 @@ static bool starved(struct peer *peer, uint64_t now_ns)
     return now_ns - peer->starved_ns > STALL_MS * MS;
 }
 
-/* Whether a peer that does not answer has had its time. */
+/* Whether a peer has not replied to sync requests, or has been unreachable, for too long. */
 static bool sync_timed_out(const struct peach2 *peach2, struct peer *peer, uint64_t now_ns)
 {
     if (peer->state != PEER_SYNCING)
@@ -349,7 +349,7 @@ static unsigned tick(struct peach2 *peach2, struct peer *peer, uint64_t now_ns)
     }
     if (starved(peer, now_ns))
         peach2_channels_reset(peach2);
-    if (starved(peer, now_ns)) /* all that it has was done: nothing was in doubt */
+    if (starved(peer, now_ns)) /* nothing was unsure, so the reset did not start a sync */
         peach2_peer_sync(peach2, peer);
     return 0;
 }
@@ -359,7 +359,7 @@ bool peach2_peers_waiting(const struct peach2 *peach2)
     if (peach2->flushes)
         return true;
     for (const struct peer *peer = peach2->peers; peer; peer = peer->next)
-        if (runs(peer) || peer->fail_pending || peer->state == PEER_SYNCING)
+        if (has_puts(peer) || peer->fail_pending || peer->state == PEER_SYNCING)
             return true;
     return false;
 }

@@ -1,4 +1,4 @@
-/* What the board has done, what time has brought, and sleep. */
+/* Processes interrupts and timers, and prepares to sleep. */
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -10,7 +10,7 @@
 #include "drivers/peach2/peach2.h"
 #include "proto/wait.h"
 
-enum { LOOK_ROUNDS = 4096 }; /* of polling, between two looks whether the board lives */
+enum { LOOK_ROUNDS = 4096 }; /* polling rounds between two checks of the board's connection */
 
 int peach2_events_open(struct peach2 *peach2)
 {
@@ -23,8 +23,8 @@ int peach2_events_open(struct peach2 *peach2)
     return 0;
 }
 
-/* Closed, they would leave by themselves only where the board is dead: the interrupt is its, too.
- */
+/* Removes the descriptors explicitly, because the board has a duplicate of the interrupt: closing
+ * ours would not remove it from the epoll set while the board lives. */
 static void events_unwatch(struct peach2 *peach2)
 {
     epoll_ctl(peach2->event_fd, EPOLL_CTL_DEL, peach2->device.interrupt_fd, NULL);
@@ -45,7 +45,7 @@ int peach2_event_fd(struct driver *driver)
     return peach2_of(driver)->event_fd;
 }
 
-/* ---- a board that dies, and comes back ---- */
+/* ---- loss and return of the board ---- */
 
 void peach2_board_lost(struct peach2 *peach2)
 {
@@ -54,7 +54,7 @@ void peach2_board_lost(struct peach2 *peach2)
     peach2->gone = true;
     if (!was_gone) {
         events_unwatch(peach2);
-        peach2_device_forsake(&peach2->device);
+        peach2_device_disable(&peach2->device);
         peach2_device_detach(&peach2->device);
     }
     pthread_mutex_unlock(&peach2->lock);
@@ -63,11 +63,11 @@ void peach2_board_lost(struct peach2 *peach2)
     peach2_links_none(peach2);
     peach2->line.mask = 0;
     peach2->reattach_ns = clock_now_ns();
-    peach2_messages_take(peach2); /* the rings are ours: what it had delivered counts */
+    peach2_messages_take(peach2); /* what the board has delivered to our rings counts */
     peach2_channels_lost(peach2);
 }
 
-/* The connection ends with the board. */
+/* Whether the board lives: the connection ends with it. */
 static bool lives(const struct peach2 *peach2)
 {
     char byte;
@@ -86,7 +86,7 @@ static unsigned look_for_board(struct peach2 *peach2, uint64_t now_ns)
         if (peach2_device_dial(coming) < 0)
             return 0;
     }
-    if (peach2_device_attach(coming, 0) < 0) /* nobody waits for one that is stuck */
+    if (peach2_device_attach(coming, 0) < 0) /* without waiting, in case it is stuck */
         return 0;
     const struct device none = {.control = -1, .interrupt_fd = -1, .bell_fd = -1};
     const uint32_t node = peach2->device.node;
@@ -117,7 +117,7 @@ static unsigned take_cause(struct peach2 *peach2)
     if (atomic_load_explicit(cause, memory_order_relaxed) == 0)
         return 0;
     uint32_t bits = atomic_exchange(
-        cause, 0); /* before we look at what was stored for them: pairs with the board's fence */
+        cause, 0); /* before reading what was stored for them: pairs with the board's fence */
     peach2_fault_discarded(peach2, bits);
     if (bits & PEACH2_CAUSE_NOTIFY)
         moved += peach2_messages_take(peach2);
@@ -182,7 +182,7 @@ static void set_timer(struct peach2 *peach2, bool on)
                                     .it_value.tv_nsec = on ? TICK_MS * 1000000 : 0};
     uint64_t ignored;
     ssize_t r = read(peach2->timer_fd, &ignored, sizeof(ignored));
-    (void)r; /* it had not run out */
+    (void)r; /* fails if it has not expired */
     if (on != peach2->timer_on)
         timerfd_settime(peach2->timer_fd, 0, &tick, NULL);
     peach2->timer_on = on;
@@ -199,7 +199,7 @@ int peach2_arm(struct driver *driver)
         return fail_pending(peach2) ? -EAGAIN : 0;
     eventfd_read(peach2->device.interrupt_fd, &ignored);
     atomic_store(&peach2->device.bar0->mask, UINT32_MAX);
-    atomic_thread_fence(memory_order_seq_cst); /* before the last look: pairs with the board's */
+    atomic_thread_fence(memory_order_seq_cst); /* before the last check: pairs with the board's */
     if (atomic_load(&peach2->device.bar0->cause) == 0 && !fail_pending(peach2))
         return 0;
     atomic_store(&peach2->device.bar0->mask, 0);

@@ -1,11 +1,12 @@
-/* Puts: what can be compiled is compiled here, once. */
+/* Puts, compiled once where the hardware supports their layouts. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "drivers/peach2/peach2.h"
 
-/* All of it is memory of the peer's: an offset of the sender's making leads to no other node. */
+/* Whether the whole target is in the peer's window: hostile offsets must not lead to other
+ * nodes. */
 static bool lands_at_peer(const struct blob *blob, const struct layout *layout)
 {
     const uint64_t first = blob->bus + (uint64_t)layout->lower_bytes,
@@ -51,9 +52,8 @@ static uint64_t slot_name(const struct peach2 *peach2, const struct put *put, ui
                      (uint64_t)((const uint8_t *)&peach2->host_descriptors[slot] - peach2->arena);
 }
 
-/* Internal memory first: it is fetched faster; long chains would use up what is there for many
- * short ones. One that stands alone needs no place: it is as long as what a start stores anyway, a
- * line. */
+/* Internal memory is fetched faster, but long chains would use up the slots of many short ones. A
+ * single descriptor needs no slot: it is one cache line, stored at each start. */
 static int place_chain(struct peach2 *peach2, struct put *put, struct peach2_descriptor *chain,
                        uint32_t count)
 {
@@ -88,7 +88,7 @@ void peach2_put_number(struct peach2 *peach2, struct put *put)
     struct peach2_descriptor *last = slot_of(peach2, put, put->slot_count - 1);
     last->notify[0] = peach2_message_put(put);
     if (put->fetch == PEACH2_FETCH_REGISTERS) {
-        /* free: may_send() has looked */
+        /* cannot fail: checked by may_send() */
         peach2_channel_register(peach2, &peach2->channels[put->channel], &put->first_slot);
         peach2->device.bar0->channels[put->channel].descriptors[put->first_slot] = *last;
     }

@@ -1,4 +1,4 @@
-/* Puts: compiled to chains of descriptors, or staged and stored through the window. */
+/* Puts: compiled to chains of descriptors, or staged. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,7 +9,7 @@
 struct peach2;
 struct peer;
 
-/* Descriptors being put together: see compile.c. */
+/* A chain under construction: see compile.c. */
 struct builder {
     struct peach2_descriptor *descriptors;
     uint32_t count, max;
@@ -17,8 +17,8 @@ struct builder {
     uint32_t blocks;
 };
 
-struct piece {        /* a segment at work */
-    uint32_t command; /* of the channel: free once that was sent */
+struct piece {        /* a staging segment */
+    uint32_t command; /* of the channel; the segment is free once it was sent */
     uint32_t channel;
     bool busy;
 };
@@ -27,9 +27,9 @@ enum put_kind { PUT_CHAIN, PUT_STAGED, PUT_NOTHING };
 
 enum put_state {
     PUT_IDLE,
-    PUT_QUEUED, /* waits for its turn, or is being handed over */
+    PUT_QUEUED, /* waits, or is being handed to the board */
     PUT_SENT,   /* waits for its acknowledgement */
-    PUT_UNSURE, /* which will not come: only the peer knows */
+    PUT_UNSURE, /* the acknowledgement will not arrive: only the peer knows its state */
 };
 
 struct put {
@@ -45,52 +45,52 @@ struct put {
     uint32_t first_slot, slot_count;
     struct peach2_descriptor alone; /* PEACH2_FETCH_REGISTERS: stored with each start */
     /* PUT_STAGED */
-    bool window; /* some of it goes through the window: earlier puts must have left */
+    bool window; /* uses the window: all earlier commands must have been sent */
     const struct layout *source_layout, *target_layout;
     const uint8_t *source;
     uint64_t target; /* global address of the layout's base */
     struct layout_cursor source_cursor, target_cursor;
-    bool staging; /* the cursors stand somewhere */
+    bool staging; /* in progress: the cursors are valid */
     /* while it runs */
     struct driver_op *op;
     unsigned channel;
     uint32_t sequence;
-    uint32_t command; /* the last of it: number behind it */
+    uint32_t command; /* number after its last command */
     struct put *next;
 };
 
-/* Puts that run to one peer by one channel, in order. */
+/* The puts to one peer on one channel, in order. */
 struct stream {
     struct put *first, **last;
-    struct put *turn;       /* the first that was not wholly handed over; NULL: none */
-    uint32_t next_sequence; /* of the next put that is sent */
-    uint32_t last_command;  /* of the channel, for it */
+    struct put *turn;       /* the first not completely handed to the board, or NULL */
+    uint32_t next_sequence; /* of the next put to be sent */
+    uint32_t last_command;  /* number after its last command on the channel */
 };
 
 /* ---- compile.c ---- */
-/* Adds a contiguous piece that the hardware can move: false when there is no room for another
- * descriptor. */
+/* Adds a contiguous piece that the hardware can move. False: no room for another descriptor. */
 bool peach2_builder_add(struct builder *builder, uint64_t source, uint64_t destination,
                         uint32_t bytes);
-/* 0; -EOPNOTSUPP: not all of it can be done in hardware; -E2BIG: more than max descriptors. */
+/* 0, -EOPNOTSUPP (the hardware does not support the layouts) or -E2BIG (more than max
+ * descriptors). */
 int peach2_compile(const struct layout *source, uint64_t source_bus, const struct layout *target,
                    uint64_t target_global, struct peach2_descriptor *ret_descriptors, uint32_t max,
                    uint32_t *ret_count);
 
 /* ---- window.c ---- */
-/* Lines that can be stored now. */
+/* The number of lines that can be stored now. */
 uint32_t peach2_window_room(const struct peach2 *peach2);
-/* The caller has made sure of room. What is collected is stored by the next start, message, or
- * peach2_window_push(). */
+/* Adds bytes to the current line and pushes full ones; peach2_window_push() pushes the last. The
+ * caller has checked peach2_window_room(). */
 void peach2_window_store(struct peach2 *peach2, uint64_t address, const uint8_t *bytes,
                          uint32_t length);
 void peach2_window_push(struct peach2 *peach2);
 
 /* ---- stage.c ---- */
-/* Moves a staged put on. */
+/* Advances a staged put. */
 enum stage_result { STAGE_BLOCKED, STAGE_MOVED, STAGE_END };
 enum stage_result peach2_stage_run(struct peach2 *peach2, struct put *put);
-/* Whether any of it goes through the window; descriptors: about. */
+/* Whether a put uses the window. *ret_descriptors is an estimate. */
 bool peach2_stage_uses_window(const struct put *put, uint32_t segment_bytes,
                               uint32_t *ret_descriptors);
 

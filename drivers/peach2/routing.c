@@ -10,7 +10,7 @@ static void cable(struct peach2_topology *topology, unsigned a, unsigned a_port,
     topology->far[b][b_port] = (struct peach2_end){.node = (uint8_t)a, .port = (uint8_t)a_port};
 }
 
-/* Which pair of nodes stands in a column of two rings: up one side, down the other. */
+/* The pair of nodes in a column of two folded rings. */
 static unsigned pair_in_column(unsigned columns, unsigned column)
 {
     return column < columns / 2 ? column : columns - 1 - (column - columns / 2);
@@ -47,7 +47,7 @@ void peach2_links_all(const struct peach2_topology *topology, struct peach2_link
                 ret_links->up[node] |= (uint8_t)(1 << port);
 }
 
-/* The node at the other end, or PEACH2_NO_NODE: no cable, or it is out. */
+/* The node at the other end, or PEACH2_NO_NODE: no cable, or it is unplugged. */
 static unsigned neighbour(const struct peach2_topology *topology, const struct peach2_links *links,
                           unsigned node, unsigned port)
 {
@@ -68,9 +68,9 @@ bool peach2_links_whole(const struct peach2_topology *topology, const struct pea
     return true;
 }
 
-/* ---- all cables in ---- */
+/* ---- all cables plugged in ---- */
 
-/* Steps from one node to another along E; PEACH2_NODES: not in the same ring. */
+/* Hops from one node to another along E; PEACH2_NODES: not in the same ring. */
 static unsigned distance_east(const struct peach2_topology *topology, unsigned from, unsigned to)
 {
     unsigned steps = 0;
@@ -90,16 +90,16 @@ static unsigned exit_in_whole(const struct peach2_topology *topology, unsigned f
     return 2 * east <= topology->nodes / topology->rings ? PEACH2_E : PEACH2_W;
 }
 
-/* ---- some are not ---- */
+/* ---- some cables unplugged ---- */
 
 struct tree {
     uint8_t parent[PEACH2_NODES]; /* PEACH2_NO_NODE: a root */
-    uint8_t port[PEACH2_NODES];   /* of the parent, that leads here */
-    uint8_t up[PEACH2_NODES];     /* own, that leads to the parent */
+    uint8_t port[PEACH2_NODES];   /* of the parent, to this node */
+    uint8_t up[PEACH2_NODES];     /* of this node, to the parent */
     bool known[PEACH2_NODES];
 };
 
-/* Breadth first from each node that no earlier one reaches: all nodes compute the same trees. */
+/* Grows a breadth-first tree. Deterministic, so that all nodes compute the same trees. */
 static void grow(const struct peach2_topology *topology, const struct peach2_links *links,
                  unsigned root, struct tree *tree)
 {
@@ -138,7 +138,7 @@ static unsigned exit_in_tree(const struct tree *tree, unsigned from, unsigned to
         return PEACH2_DISCARD;
     for (unsigned at = to; tree->parent[at] != PEACH2_NO_NODE; at = tree->parent[at])
         if (tree->parent[at] == from)
-            return tree->port[at]; /* down to where it is */
+            return tree->port[at]; /* down, towards `to` */
     return tree->up[from];
 }
 
@@ -170,7 +170,7 @@ unsigned peach2_hops(const struct peach2_topology *topology, const struct peach2
     return hops;
 }
 
-/* A whole ring is not left for a rung, and nobody turns back. */
+/* A packet does not leave a complete ring for a rung, and does not turn back. */
 static uint32_t turns_to(unsigned port, bool whole)
 {
     const uint32_t all = (1 << PEACH2_PORTS) - 1;

@@ -1,13 +1,13 @@
 /*
- * Staged puts: what the hardware's alignment forbids. Runs of the target are gathered into segments
- * whose phase fits, and put from there; their first and last bytes, where they are no multiples of
- * 4, and short runs that have such, go through the window.
+ * Staged puts, for layouts that violate the hardware's alignment. Runs of the target are gathered
+ * into segments of matching phase and put from there. Unaligned bytes at their ends, and short
+ * unaligned runs, are stored through the window.
  */
 #include <string.h>
 
 #include "drivers/peach2/peach2.h"
 
-/* A run of the target, cut in three. */
+/* A run of the target, split into an aligned body and its ends. */
 struct cut {
     uint32_t head, body, tail;
 };
@@ -24,8 +24,7 @@ static struct cut cut_run(uint64_t address, uint32_t bytes)
     return (struct cut){.head = head, .body = body, .tail = tail};
 }
 
-/* The next run: at most what one step may take. A longer one is parted where the next part has no
- * edge. */
+/* The next run, at most BURST_BYTES. A longer run is split at an aligned address. */
 static bool next_run(struct put *put, int64_t *ret_offset, uint32_t *ret_bytes)
 {
     const struct layout_cursor before = put->target_cursor;
@@ -86,7 +85,7 @@ static void through_window(struct peach2 *peach2, struct put *put, uint64_t addr
     peach2_window_store(peach2, address, buffer, bytes);
 }
 
-/* A segment that no command reads any more, or -1. */
+/* The index of a free segment, or -1. */
 static int free_piece(struct peach2 *peach2)
 {
     for (int i = 0; i < SEGMENTS; i++) {
@@ -106,7 +105,7 @@ struct work { /* on one segment */
     struct builder builder;
 };
 
-/* Steps until the segment, the window or the put is at its end: true: the put is. */
+/* Fills the segment until it or the window is full (false), or the put ends (true). */
 static bool fill(struct peach2 *peach2, struct put *put, struct work *work)
 {
     while (put->target_cursor.position_bytes < put->target_layout->size_bytes) {
@@ -132,7 +131,7 @@ static bool fill(struct peach2 *peach2, struct put *put, struct work *work)
     return true;
 }
 
-/* What is in the segment becomes a command. At the end of the put, one more descriptor notifies. */
+/* Issues a command for the segment. At the end of the put, adds a descriptor that notifies. */
 static void hand_over(struct peach2 *peach2, struct put *put, struct piece *piece,
                       struct work *work, bool end)
 {
@@ -159,7 +158,7 @@ enum stage_result peach2_stage_run(struct peach2 *peach2, struct put *put)
     int index = free_piece(peach2);
     if (index < 0 || !peach2_channel_room(channel) || peach2_window_room(peach2) < BURST_LINES)
         return STAGE_BLOCKED;
-    /* A store through the window would overtake what earlier chains have not sent yet. */
+    /* A store through the window would overtake earlier chains that have not been sent yet. */
     if (!put->staging && put->window && (int32_t)(channel->sent - stream_of(put)->last_command) < 0)
         return STAGE_BLOCKED;
     if (!put->staging)

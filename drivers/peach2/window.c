@@ -1,11 +1,10 @@
 /*
- * The PIO window: bytes collected into lines, as a processor's write-combining buffers would.
+ * The PIO window: collects bytes into lines, as a processor's write-combining buffers would.
  *
- * It is the driver's alone, and no client maps it: a line may name any address that any node of the
- * sub-cluster has mapped, nobody acknowledges it, and a board discards it when a resync comes
- * between (another client's cable is enough). The driver knows both: it stores only what a put of
- * its own covers, whose number is sent again until it is acknowledged. So stores of clients are
- * small puts of plans, which come here where the hardware's alignment asks for it.
+ * Only the driver uses it; clients cannot map it, for two reasons: a line can address any memory
+ * mapped in the sub-cluster, and lines are not acknowledged, and lost in a resync. The driver
+ * stores only data of its own puts, which it repeats until they are acknowledged. A client's store
+ * is a small put of a plan, which uses the window if the hardware's alignment requires it.
  */
 #include <string.h>
 
@@ -14,7 +13,7 @@
 uint32_t peach2_window_room(const struct peach2 *peach2)
 {
     const struct peach2_window *bar2 = peach2->device.bar2;
-    /* acquire: pairs with the board's release; it has done with those lines */
+    /* acquire: pairs with the board's release; it has consumed those lines */
     uint32_t held = atomic_load_explicit(&bar2->tail, memory_order_relaxed) -
                     atomic_load_explicit(&bar2->head, memory_order_acquire);
     return held < PEACH2_PIO_LINES ? PEACH2_PIO_LINES - held : 0;

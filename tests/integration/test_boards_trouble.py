@@ -57,14 +57,14 @@ class Overwritten(Boards):
         chain = memory.used()
         self.assertEqual(len(chain), 3)
         self.assertEqual(cluster.fabric(cluster[0])["faults"], [])
-        for what, why in (({"flags": 0, "next": chain[0], "length": 0, "block": 0}, "a chain of descriptors leads back into itself"),
-                          ({"flags": 0, "next": chain[0]}, "a chain of descriptors leads back into itself"),
-                          ({"source": 0}, "a descriptor's source is not memory that is mapped for it"),
+        for what, why in (({"flags": 0, "next": chain[0], "length": 0, "block": 0}, "a chain of descriptors is too long or has a loop"),
+                          ({"flags": 0, "next": chain[0]}, "a chain of descriptors is too long or has a loop"),
+                          ({"source": 0}, "a descriptor's source is not mapped for the board"),
                           ({"destination": 0}, "no route leads to a descriptor's destination"),
-                          ({"flags": 1 << 9}, "a descriptor has flags that there are not"),
+                          ({"flags": 1 << 9}, "a descriptor has unknown flags"),
                           ({"source": memory.read(chain[0])["source"] + 4}, "a descriptor's addresses, lengths or gaps are not aligned"),
-                          ({"length": 1 << 21}, "a descriptor's length is over 1 MiB, or no multiple of its block"),
-                          ({"flags": 0, "next": DESCRIPTORS}, "no descriptor there: no such slot, or memory not mapped for it")):
+                          ({"length": 1 << 21}, "a descriptor's length exceeds 1 MiB or is not a multiple of its block"),
+                          ({"flags": 0, "next": DESCRIPTORS}, "a descriptor's address is not a slot, or not memory mapped for the board")):
             with self.subTest(what):
                 for slot in chain:
                     memory.write(slot, **what)
@@ -81,7 +81,7 @@ class Overwritten(Boards):
         memory.write(chain[0], destination=1 << 56 | 1 << 40)  # node 1's bus address 0
         self.start(sender, plan)
         astray, = until(lambda: cluster.fabric(cluster[1])["faults"], "node1's board complains")
-        self.assertEqual(astray["text"], "packets discarded for memory that is not mapped for it")
+        self.assertEqual(astray["text"], "packets discarded because their destination was not mapped")
 
 
 class CutInTwo(Boards):

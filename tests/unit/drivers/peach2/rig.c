@@ -21,7 +21,7 @@
 
 extern char **environ;
 
-static bool sync_timed_out(uint64_t since_ns)
+static bool timed_out(uint64_t since_ns)
 {
     usleep(20);
     return clock_now_ns() - since_ns > PATIENCE_NS;
@@ -36,7 +36,7 @@ int rig_dial(const char *path)
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     for (uint64_t since_ns = clock_now_ns();
          connect(fd, (struct sockaddr *)&name, sizeof(name)) < 0;)
-        cr_assert(!sync_timed_out(since_ns), "no board at %s", path);
+        cr_assert(!timed_out(since_ns), "no board at %s", path);
     return fd;
 }
 
@@ -192,7 +192,7 @@ void rig_wait_cables(struct rig *rig, unsigned without)
             unsigned far = rig->topology.far[node][port].node;
             bool up = far != PEACH2_NO_NODE && far != without;
             while (atomic_load(&rig->boards[node].bar0->ports[port].up) != up)
-                cr_assert(!sync_timed_out(since_ns), "port %u of node %u", port, node);
+                cr_assert(!timed_out(since_ns), "port %u of node %u", port, node);
         }
     }
 }
@@ -285,7 +285,7 @@ void rig_commit(struct rig_board *board)
     uint32_t commit = atomic_fetch_add(&board->bar0->commit, 1) + 1;
     rig_ring(board);
     for (uint64_t since_ns = clock_now_ns(); atomic_load(&board->bar0->committed) != commit;)
-        cr_assert(!sync_timed_out(since_ns), "not committed");
+        cr_assert(!timed_out(since_ns), "not committed");
 }
 
 void rig_command(struct rig_board *board, unsigned channel, uint32_t fetch, uint64_t first)
@@ -293,7 +293,7 @@ void rig_command(struct rig_board *board, unsigned channel, uint32_t fetch, uint
     struct peach2_channel *registers = &board->bar0->channels[channel];
     for (uint64_t since_ns = clock_now_ns();
          board->starts[channel] - atomic_load(&registers->done) >= PEACH2_COMMANDS;)
-        cr_assert(!sync_timed_out(since_ns), "channel %u is stuck", channel);
+        cr_assert(!timed_out(since_ns), "channel %u is stuck", channel);
     registers->commands[board->starts[channel] % PEACH2_COMMANDS] =
         (struct peach2_command){.first = first, .fetch = fetch};
     atomic_store_explicit(&registers->start, ++board->starts[channel], memory_order_release);
@@ -305,7 +305,7 @@ bool rig_done(struct rig_board *board, unsigned channel)
     struct peach2_channel *registers = &board->bar0->channels[channel];
     for (uint64_t since_ns = clock_now_ns();
          atomic_load(&registers->done) != board->starts[channel];)
-        if (atomic_load(&registers->error) != 0 || sync_timed_out(since_ns))
+        if (atomic_load(&registers->error) != 0 || timed_out(since_ns))
             return false;
     return true;
 }
@@ -314,7 +314,7 @@ uint32_t rig_error(struct rig_board *board, unsigned channel)
 {
     for (uint64_t since_ns = clock_now_ns();
          atomic_load(&board->bar0->channels[channel].error) == 0;)
-        if (sync_timed_out(since_ns))
+        if (timed_out(since_ns))
             return 0;
     return atomic_load(&board->bar0->channels[channel].error);
 }
@@ -325,7 +325,7 @@ void rig_abort(struct rig_board *board, unsigned channel)
     atomic_store(&registers->control, PEACH2_ABORT);
     rig_ring(board);
     for (uint64_t since_ns = clock_now_ns(); atomic_load(&registers->control) != 0;)
-        cr_assert(!sync_timed_out(since_ns), "not aborted");
+        cr_assert(!timed_out(since_ns), "not aborted");
     board->starts[channel] = atomic_load(&registers->start);
 }
 
@@ -337,7 +337,7 @@ bool rig_notified(struct rig_board *board, unsigned from, uint64_t ret_notify[2]
     const struct peach2_notification *entry = &ring[board->notified[from] % RIG_RING];
     for (uint64_t since_ns = clock_now_ns();
          atomic_load_explicit(&entry->serial, memory_order_acquire) != board->notified[from] + 1;)
-        if (sync_timed_out(since_ns))
+        if (timed_out(since_ns))
             return false;
     memcpy(ret_notify, entry->notify, sizeof(entry->notify));
     cr_assert(entry->node == from);
@@ -351,7 +351,7 @@ void rig_pio(struct rig_board *board, uint64_t address, uint64_t mask, const uin
     uint32_t tail = atomic_load(&board->bar2->tail);
     for (uint64_t since_ns = clock_now_ns();
          tail - atomic_load(&board->bar2->head) >= PEACH2_PIO_LINES;)
-        cr_assert(!sync_timed_out(since_ns), "the window is stuck");
+        cr_assert(!timed_out(since_ns), "the window is stuck");
     struct peach2_pio_line *line = &board->bar2->lines[tail % PEACH2_PIO_LINES];
     line->address = address;
     line->mask = mask;
