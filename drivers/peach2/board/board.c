@@ -1,4 +1,4 @@
-/* What every part of the board uses: causes and interrupts, memory, the routes, reset. */
+/* Shared by all parts of the board: causes and interrupts, memory, routes, reset. */
 #include <string.h>
 #include <sys/eventfd.h>
 
@@ -7,14 +7,14 @@
 void board_cause(struct board *board, uint32_t bits)
 {
     struct peach2_registers *bar0 = board->bar0;
-    /* Already set and not taken by the driver: it has been, or will be, interrupted for it. The
-     * fence orders what was stored for this cause before the look: a driver takes the bit away
-     * before it looks at what was stored. */
+    /* If the bits are already set, the driver has been or will be interrupted for them. The fence
+     * orders earlier stores for this cause before the load: a driver clears the bit before it reads
+     * them. */
     atomic_thread_fence(memory_order_seq_cst);
     if ((atomic_load_explicit(&bar0->cause, memory_order_relaxed) & bits) != bits)
         atomic_fetch_or(&bar0->cause, bits);
-    /* Whatever it has when it is taken: who stored that is told, even if this cause is not in it.
-     */
+    /* The mask may have changed before the exchange: interrupt in any case, as registers.h
+     * requires. */
     if ((atomic_load_explicit(&bar0->mask, memory_order_relaxed) & bits) &&
         atomic_exchange(&bar0->mask, 0) != 0)
         eventfd_write(board->interrupt_fd, 1);
@@ -86,7 +86,7 @@ void board_show(struct board *board)
         show_port(&board->bar0->ports[i], &board->ports[i]);
 }
 
-/* The driver is gone, or has not come yet. Routes stay: the neighbours' packets go on. */
+/* No driver is attached. Routes stay, so that the neighbours' packets are still forwarded. */
 void board_reset(struct board *board)
 {
     struct peach2_registers *bar0 = board->bar0;
@@ -95,7 +95,7 @@ void board_reset(struct board *board)
         channel_reset(board, i);
         atomic_store(&bar0->channels[i].control, 0);
     }
-    /* Lines that were stored are complete, and are still sent. */
+    /* Stored lines of BAR 2 are complete and still sent. */
     iommu_clear(&board->iommu);
     board->notify_base = 0;
     board->notify_entries = 0;

@@ -1,4 +1,4 @@
-/* The control socket: what a slot, an IOMMU and a hand on the cable are to a real board. */
+/* The control socket: see registers.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -72,7 +72,7 @@ void control_accept(struct board *board)
     close(fd);
 }
 
-static void see_off(struct board *board, struct visitor *visitor)
+static void disconnect(struct board *board, struct visitor *visitor)
 {
     close(visitor->fd);
     if (visitor->driver)
@@ -88,16 +88,16 @@ static bool has_driver(const struct board *board)
     return false;
 }
 
-static int attach(struct board *board, struct visitor *visitor, struct peach2_control *answer)
+static int attach(struct board *board, struct visitor *visitor, struct peach2_control *reply)
 {
     const int fds[] = {board->bar0_fd, board->bar2_fd, board->interrupt_fd, board->bell_fd};
     if (has_driver(board)) {
-        answer->status = -EBUSY;
-        return control_send(visitor->fd, answer, NULL, 0);
+        reply->status = -EBUSY;
+        return control_send(visitor->fd, reply, NULL, 0);
     }
     visitor->driver = true;
-    answer->node = board->node;
-    return control_send(visitor->fd, answer, fds, 4);
+    reply->node = board->node;
+    return control_send(visitor->fd, reply, fds, 4);
 }
 
 static int set_plug(struct board *board, unsigned port, bool unplugged)
@@ -111,41 +111,41 @@ static int set_plug(struct board *board, unsigned port, bool unplugged)
     return 0;
 }
 
-/* 0: answered; 1: the connection is a cable from now on; negative: it ends. */
+/* Executes a request. 0: replied; 1: the connection has become a cable; negative: disconnect. */
 static int serve(struct board *board, struct visitor *visitor, const struct peach2_control *message,
                  int *fds, unsigned fd_count)
 {
-    struct peach2_control answer = {.type = message->type};
+    struct peach2_control reply = {.type = message->type};
     switch (message->type) {
     case PEACH2_ATTACH:
-        return attach(board, visitor, &answer);
+        return attach(board, visitor, &reply);
     case PEACH2_MAP:
-        answer.status = !visitor->driver || fd_count != 1
-                            ? -EINVAL
-                            : iommu_map(&board->iommu, message->address, message->length, fds[0],
-                                        message->offset);
+        reply.status = !visitor->driver || fd_count != 1
+                           ? -EINVAL
+                           : iommu_map(&board->iommu, message->address, message->length, fds[0],
+                                       message->offset);
         break;
     case PEACH2_ALIAS:
-        answer.status = visitor->driver ? iommu_alias(&board->iommu, message->address,
-                                                      message->length, message->offset)
-                                        : -EINVAL;
+        reply.status = visitor->driver ? iommu_alias(&board->iommu, message->address,
+                                                     message->length, message->offset)
+                                       : -EINVAL;
         break;
     case PEACH2_UNMAP:
-        answer.status = visitor->driver ? iommu_unmap(&board->iommu, message->address) : -EINVAL;
+        reply.status = visitor->driver ? iommu_unmap(&board->iommu, message->address) : -EINVAL;
         break;
     case PEACH2_PLUG:
     case PEACH2_UNPLUG:
-        answer.status = set_plug(board, message->port, message->type == PEACH2_UNPLUG);
+        reply.status = set_plug(board, message->port, message->type == PEACH2_UNPLUG);
         break;
     case PEACH2_LINK:
-        answer.status = port_accept(board, visitor->fd, message, fds, fd_count);
-        if (answer.status == 0)
+        reply.status = port_accept(board, visitor->fd, message, fds, fd_count);
+        if (reply.status == 0)
             return 1;
         break;
     default:
         return -EPROTO;
     }
-    return control_send(visitor->fd, &answer, NULL, 0);
+    return control_send(visitor->fd, &reply, NULL, 0);
 }
 
 void control_readable(struct board *board, struct visitor *visitor)
@@ -163,5 +163,5 @@ void control_readable(struct board *board, struct visitor *visitor)
     if (r > 0)
         *visitor = (struct visitor){.fd = -1};
     else if (r < 0)
-        see_off(board, visitor);
+        disconnect(board, visitor);
 }

@@ -1,4 +1,4 @@
-/* Descriptors: fetched from one of their three homes, and checked before anything of them moves. */
+/* Fetches descriptors from one of their three locations, and checks them. */
 #include <string.h>
 
 #include "drivers/peach2/board/board.h"
@@ -34,8 +34,7 @@ static bool misaligned(const struct peach2_descriptor *descriptor)
                          0;
 }
 
-/* Every block is looked up again when it is read; this is for the first, so that a chain with
- * nothing good in it says so early. */
+/* Checks the first block only, to report errors early; every block is checked when it is read. */
 static int check(struct board *board, const struct peach2_descriptor *descriptor)
 {
     if (descriptor->flags & ~(uint32_t)PEACH2_FLAGS)
@@ -54,8 +53,8 @@ static int check(struct board *board, const struct peach2_descriptor *descriptor
     return 0;
 }
 
-/* A chain stays in its home, so one that has more than fit there is a loop; host memory could hold
- * any number. */
+/* A chain stays in its location. In internal memory and registers, one longer than the number of
+ * slots has a loop; host memory needs a limit. */
 static uint32_t longest_chain(uint32_t fetch)
 {
     return fetch == PEACH2_FETCH_INTERNAL    ? PEACH2_INTERNAL_DESCRIPTORS

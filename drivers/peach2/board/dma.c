@@ -1,4 +1,4 @@
-/* The four channels: commands in order, descriptors cut into packets. */
+/* The four channels: run commands in order and split descriptors into packets. */
 #include <string.h>
 
 #include "drivers/peach2/board/board.h"
@@ -52,7 +52,7 @@ static uint64_t tag_of(const struct board *board, unsigned index)
            ((board->channels[index].begun - 1) & 0xffff);
 }
 
-/* Anything may come here: a tag of an earlier life, of a start that was aborted, of nobody. */
+/* The tag is untrusted: it can be from before a restart, of an aborted command, or invalid. */
 void channel_acknowledged(struct board *board, uint64_t tag)
 {
     unsigned index = (unsigned)(tag >> 16) & 0xffff;
@@ -67,12 +67,12 @@ void channel_acknowledged(struct board *board, uint64_t tag)
     retire(board, index);
 }
 
-/* New commands; false: there are none, or they may not begin yet. */
+/* Starts the next command; false: there is none, or it may not start yet. */
 static bool begin(struct board *board, unsigned index)
 {
     struct channel *channel = &board->channels[index];
-    /* acquire: pairs with the driver's release; the command is complete, and the lines of BAR 2
-     * that were stored before it count */
+    /* acquire: pairs with the driver's release; the command, and earlier lines of BAR 2, are
+     * complete */
     uint32_t start = atomic_load_explicit(&registers(board, index)->start, memory_order_acquire);
     if (start != channel->start) {
         channel->start = start;
@@ -129,7 +129,7 @@ static void advance(struct channel *channel, uint32_t bytes)
     channel->block_left = descriptor->block;
 }
 
-/* The next packet of data. 1: sent, 0: not now, negative: -enum peach2_error. */
+/* Sends the next packet of data. 1 (sent), 0 (try again later) or negative: -enum peach2_error. */
 static int send_data(struct board *board, unsigned index)
 {
     struct channel *channel = &board->channels[index];
@@ -140,7 +140,7 @@ static int send_data(struct board *board, unsigned index)
     if (!from)
         return -PEACH2_BAD_SOURCE;
     if ((channel->destination ^ channel->descriptor.destination) & ~PEACH2_OFFSET_MASK)
-        return -PEACH2_BAD_DESTINATION; /* a gap has led out of the node's window */
+        return -PEACH2_BAD_DESTINATION; /* a gap crosses into another node's window */
     struct packet_header header = {.address = channel->destination, .length = (uint16_t)bytes};
     bool last = channel->moved_bytes + bytes == channel->descriptor.length;
     if (!send(board, index, &header, from, last && !(channel->descriptor.flags & PEACH2_NOTIFY)))
@@ -151,7 +151,7 @@ static int send_data(struct board *board, unsigned index)
     return 1;
 }
 
-/* What comes behind the data, or stands alone. */
+/* Sends the notification or the acknowledgement request after the data, if any. */
 static int send_end(struct board *board, unsigned index)
 {
     struct channel *channel = &board->channels[index];
@@ -172,7 +172,7 @@ static int send_end(struct board *board, unsigned index)
     return 1;
 }
 
-static void follow(struct board *board, unsigned index)
+static void next_descriptor(struct board *board, unsigned index)
 {
     struct channel *channel = &board->channels[index];
     channel->loaded = false;
@@ -186,7 +186,7 @@ static void follow(struct board *board, unsigned index)
     retire(board, index);
 }
 
-/* One step: 1, 0: not now, negative: -enum peach2_error. */
+/* Advances a command by one packet. 1, 0 (try again later) or negative: -enum peach2_error. */
 static int step(struct board *board, unsigned index)
 {
     struct channel *channel = &board->channels[index];
@@ -199,7 +199,7 @@ static int step(struct board *board, unsigned index)
             : channel->notified                               ? 1
                                                               : send_end(board, index);
     if (r > 0 && channel->moved_bytes == channel->descriptor.length && channel->notified)
-        follow(board, index);
+        next_descriptor(board, index);
     return r;
 }
 

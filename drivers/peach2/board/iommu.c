@@ -1,4 +1,4 @@
-/* What of the host's memory a board may touch. */
+/* The host memory that the board may access. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 
 enum { BUS_PAGE = 4096 };
 
-/* The first mapping that ends behind bus. */
-static uint32_t place(const struct iommu *iommu, uint64_t bus)
+/* The index of the first mapping that ends after `bus`. */
+static uint32_t find_index(const struct iommu *iommu, uint64_t bus)
 {
     uint32_t low = 0, high = iommu->count;
     while (low < high) {
@@ -27,7 +27,7 @@ static uint32_t place(const struct iommu *iommu, uint64_t bus)
 
 static int check_room(const struct iommu *iommu, uint64_t bus, uint64_t length_bytes)
 {
-    uint32_t at = place(iommu, bus);
+    uint32_t at = find_index(iommu, bus);
     if (at < iommu->count && iommu->mappings[at].bus < bus + length_bytes)
         return -EEXIST;
     return iommu->count < PEACH2_MAPPINGS_MAX ? 0 : -ENOSPC;
@@ -41,7 +41,7 @@ static int check(const struct iommu *iommu, uint64_t bus, uint64_t length_bytes,
         bus > PEACH2_INTERNAL - length_bytes || bus % BUS_PAGE != 0 || offset % BUS_PAGE != 0 ||
         offset > INT64_MAX - length_bytes)
         return -EINVAL;
-    /* A file that its owner can shorten under us would be the board's death. */
+    /* If the owner shortened the file, accesses would kill the board. */
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || !(seals & F_SEAL_SHRINK))
         return -EPERM;
@@ -65,10 +65,10 @@ static int grow(struct iommu *iommu)
     return 0;
 }
 
-/* There is room. */
+/* The caller has called grow(). */
 static void insert(struct iommu *iommu, struct mapping mapping)
 {
-    uint32_t at = place(iommu, mapping.bus);
+    uint32_t at = find_index(iommu, mapping.bus);
     memmove(&iommu->mappings[at + 1], &iommu->mappings[at],
             (iommu->count - at) * sizeof(iommu->mappings[0]));
     iommu->mappings[at] = mapping;
@@ -120,7 +120,7 @@ static void drop_aliases(struct iommu *iommu, const struct mapping *of)
 
 int iommu_unmap(struct iommu *iommu, uint64_t bus)
 {
-    uint32_t at = place(iommu, bus);
+    uint32_t at = find_index(iommu, bus);
     if (at == iommu->count || iommu->mappings[at].bus != bus)
         return -ENOENT;
     const struct mapping mapping = iommu->mappings[at];
@@ -159,7 +159,7 @@ uint8_t *iommu_find(struct iommu *iommu, uint64_t bus, uint64_t length_bytes)
     uint8_t *found = inside(&iommu->mappings[iommu->last], bus, length_bytes);
     if (found)
         return found;
-    uint32_t at = place(iommu, bus);
+    uint32_t at = find_index(iommu, bus);
     if (at == iommu->count)
         return NULL;
     iommu->last = at;

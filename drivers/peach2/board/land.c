@@ -1,4 +1,4 @@
-/* Where packets end: memory, notification rings, acknowledgements. Nothing here waits. */
+/* Delivers packets for this node: memory, notification rings, acknowledgements. Never waits. */
 #include <string.h>
 
 #include "drivers/peach2/board/board.h"
@@ -12,7 +12,7 @@ static void set_broken(struct board *board, unsigned node, bool broken)
         atomic_fetch_and(&board->bar0->broken, ~(1u << node));
 }
 
-/* False: it is lost, and its sender must not think otherwise. */
+/* Appends a notification. False: it is lost, and must not be acknowledged. */
 static bool notify(struct board *board, const struct packet_header *header, const uint8_t *payload,
                    unsigned in, bool restart)
 {
@@ -46,7 +46,7 @@ static bool notify(struct board *board, const struct packet_header *header, cons
     entry->port = (uint8_t)in;
     entry->restart = restart;
     board->notify_serial[node] = ++serial;
-    /* release: pairs with the driver's acquire; the entry, and all data before it, is visible */
+    /* release: pairs with the driver's acquire; the entry and all data before it are visible */
     atomic_store_explicit(&entry->serial, serial, memory_order_release);
     if (!(header->flags & PACKET_QUIET) || unread >= board->notify_entries / 2)
         board_cause(board, PEACH2_CAUSE_NOTIFY);
@@ -58,12 +58,12 @@ static void put(struct board *board, uint64_t bus, const struct packet_header *h
 {
     uint8_t *memory = board_memory(board, bus, header->length, true);
     if (memory)
-        memmove(memory, payload, header->length); /* of a put to itself: they may overlap */
+        memmove(memory, payload, header->length); /* in a put to this node, they may overlap */
     else
         board_discard(board, PEACH2_CAUSE_UNMAPPED);
 }
 
-/* The answer goes to the board that made the packet. */
+/* Queues an acknowledgement for the board that created the packet. */
 static void acknowledge(struct board *board, const struct packet_header *header)
 {
     if (board->ack_count == BOARD_ACKS) {
@@ -80,7 +80,7 @@ static bool stale(struct board *board)
     return false;
 }
 
-/* Whether its turn has come: see accept_epoch. */
+/* Whether to accept a packet: see accept_epoch. */
 static bool due(struct board *board, const struct packet_header *header, bool restart)
 {
     unsigned node = header->node;
@@ -112,12 +112,11 @@ void board_land(struct board *board, const struct packet_header *header, const u
     const uint64_t bus = header->address & PEACH2_OFFSET_MASK;
     const unsigned node = peach2_node_of(header->address);
     const bool restart = bus == (PEACH2_INTERNAL | PEACH2_AT_RESTART);
-    if (node != board->node) { /* a route that leads here by mistake */
+    if (node != board->node) { /* misrouted */
         board_discard(board, PEACH2_CAUSE_UNROUTED);
         return;
     }
-    if (bus ==
-        (PEACH2_INTERNAL | PEACH2_AT_ACKNOWLEDGE)) { /* they have their own tags against old ones */
+    if (bus == (PEACH2_INTERNAL | PEACH2_AT_ACKNOWLEDGE)) { /* tags tell old ones apart */
         uint64_t tag = 0;
         if (header->length == sizeof(tag))
             memcpy(&tag, payload, sizeof(tag));
@@ -160,7 +159,7 @@ unsigned acks_run(struct board *board)
         if (send_ack(board, &ack)) {
             board->ack_count--;
             sent++;
-        } else { /* their order means nothing: one that cannot go does not hold up the others */
+        } else { /* order does not matter: a blocked acknowledgement does not delay the others */
             board->acks[(board->ack_first + board->ack_count - 1) % BOARD_ACKS] = ack;
         }
     }

@@ -1,4 +1,4 @@
-/* Packets over cables: the two rings of each port. The rules are in link.h. */
+/* Packets over cables: the two rings of each port. link.h has the rules. */
 #include <sys/eventfd.h>
 
 #include "drivers/peach2/board/board.h"
@@ -6,9 +6,9 @@
 struct packet *link_slot(struct port *port, uint32_t need)
 {
     if (LINK_SLOTS - (port->out_tail - port->out_head) < need) {
-        /* acquire: pairs with the receiver's release; it has done with the slots */
+        /* acquire: pairs with the receiver's release; it has consumed the slots */
         uint64_t head = atomic_load_explicit(&port->out->head, memory_order_acquire);
-        if (port->out_tail - head <= LINK_SLOTS) /* else it is no head of this ring */
+        if (port->out_tail - head <= LINK_SLOTS) /* else it is invalid */
             port->out_head = head;
         if (LINK_SLOTS - (port->out_tail - port->out_head) < need)
             return NULL;
@@ -30,7 +30,7 @@ void link_publish(struct port *port)
         show(port);
 }
 
-/* Makes the packet at in_head ours. False: there is none, or the cable is coming out. */
+/* Claims the packet at in_head. False: there is none, or the cable is being unplugged. */
 static bool claim(struct port *port)
 {
     if (port->claimed)
@@ -38,7 +38,7 @@ static bool claim(struct port *port)
     if (port->in_head == port->in_tail)
         /* acquire: pairs with the sender's release; the packets are complete */
         port->in_tail = atomic_load_explicit(&port->in->tail, memory_order_acquire);
-    if (port->in_tail - port->in_head > LINK_SLOTS) /* no tail of this ring */
+    if (port->in_tail - port->in_head > LINK_SLOTS) /* invalid */
         port->in_tail = port->in_head;
     if (port->in_tail == port->in_head)
         return false;
@@ -51,20 +51,21 @@ static bool claim(struct port *port)
     return true;
 }
 
-/* A store to a line that another processor has read last waits for it; where that one has written it
- * since, they go on side by side (drivers/shm/lane.c). So we write to each line of a slot that we
- * have read, before the neighbour does again. */
+/* A store to a line that another core has last read waits for that core; if that core has last
+ * written it, such stores overlap (drivers/shm/lane.c). So write to each line of a slot after
+ * reading it, before the neighbour stores to it again. */
 static void take_lines(struct packet *packet, uint32_t length)
 {
     for (uint32_t i = 0; i < sizeof(packet->header) + length; i += 64)
         ((uint8_t *)packet)[i] = 0;
 }
 
-/* True: it is gone. */
+/* Passes a received packet on. True: it was consumed. */
 static bool pass_on(struct board *board, unsigned index, struct packet *packet)
 {
     struct port *port = &board->ports[index];
-    const struct packet_header header = packet->header; /* the neighbour could still change it */
+    const struct packet_header header =
+        packet->header; /* copied, because the neighbour could change it */
     if (header.length > PEACH2_PAYLOAD_MAX) {
         board_discard(board, PEACH2_CAUSE_MALFORMED);
         return true;
@@ -115,7 +116,7 @@ void link_wake(struct port *port)
     if (port->out_shown != port->out_tail)
         show(port);
     atomic_thread_fence(
-        memory_order_seq_cst); /* our tail and head before the looks: pairs with link_arm's */
+        memory_order_seq_cst); /* our tail and head before the loads: pairs with link_arm() */
     if (port->sent)
         wake(port, &port->out->armed);
     if (port->taken)
@@ -130,5 +131,5 @@ void link_arm(struct port *port, bool armed)
     bool full = LINK_SLOTS - (port->out_tail - port->out_head) < 2;
     atomic_store_explicit(&port->in->armed, armed, memory_order_relaxed);
     atomic_store_explicit(&port->out->starved, armed && full, memory_order_relaxed);
-    atomic_thread_fence(memory_order_seq_cst); /* before the last look: pairs with link_wake's */
+    atomic_thread_fence(memory_order_seq_cst); /* before the last check: pairs with link_wake() */
 }

@@ -1,18 +1,18 @@
 /*
  * A cable between two boards on one machine: a memfd with a ring for each direction, a doorbell for
- * each end, and the connection over which they were exchanged. The cable is in as long as the
- * connection stands, so the kernel tells a board of its neighbour's death. Every plugging makes new
- * rings.
+ * each end, and the connection over which they were exchanged. The cable is plugged in while the
+ * connection exists, so the kernel informs a board of its neighbour's end. Each time a cable is
+ * plugged in, new rings are created.
  *
- * Who plugs: the end that was given the other's path (--cable). It connects to the neighbour's
- * control socket and sends PEACH2_LINK (port: at the neighbour; length: its own port; node: itself)
- * with the memfd and its doorbell; the answer carries the neighbour's node and doorbell. Ring 0
- * runs from the one who plugs to the other.
+ * The end with the other's path (--cable) connects to the neighbour's control socket and sends
+ * PEACH2_LINK (port: the neighbour's; length: its own port; node: its own) with the memfd and its
+ * doorbell. The reply has the neighbour's node and doorbell. Ring 0 is from the connecting end to
+ * the other.
  *
- * Nothing is lost or doubled on the way: a packet belongs to whoever has it in `claimed`. The
- * receiver claims a packet before it looks at it; the sender, when the cable comes out, sets
- * LINK_CLOSED in `claimed`, and everything that was not claimed by then is its own again. What a
- * board had claimed when it was killed is lost with it.
+ * Packets are neither lost nor duplicated: `claimed` decides who owns a packet. The receiver claims
+ * a packet before it reads it. When the cable is unplugged, the sender sets LINK_CLOSED in
+ * `claimed` and takes back all unclaimed packets. If a board is killed, the packets that it has
+ * claimed are lost.
  */
 #pragma once
 
@@ -33,12 +33,12 @@ enum { PACKET_ACKNOWLEDGE = 1 << 0, PACKET_QUIET = 1 << 1 };
 
 struct packet_header {
     uint64_t address; /* global */
-    uint64_t tag;     /* of whoever wants to hear that it has landed */
+    uint64_t tag;     /* PACKET_ACKNOWLEDGE: identifies the command to acknowledge */
     uint64_t epoch;
-    uint32_t number; /* among the packets of its maker to that node */
+    uint32_t number; /* among the packets from its creator to that node */
     uint16_t length; /* of the payload */
-    uint8_t node;    /* that made it */
-    uint8_t hops;    /* links that it may still cross */
+    uint8_t node;    /* its creator */
+    uint8_t hops;    /* remaining hops */
     uint8_t flags;
     uint8_t reserved[7];
 };
@@ -54,14 +54,14 @@ struct link_slot {
     _Alignas(64) struct packet packet;
 };
 
-/* The indexes count up freely. */
+/* The indexes wrap around. */
 struct link_ring {
     _Alignas(64) _Atomic uint64_t tail;    /* sender: packets put in */
     _Alignas(64) _Atomic uint64_t claimed; /* receiver: packets taken; sender: LINK_CLOSED */
-    _Atomic uint64_t head;                 /* receiver: slots that may be used again */
+    _Atomic uint64_t head;                 /* receiver: slots that may be reused */
     _Alignas(64) _Atomic uint32_t armed;   /* receiver is asleep: see bell_armed */
-    _Atomic uint32_t starved;              /* sender is asleep and has found the ring full */
-    _Atomic uint32_t scratch_version;      /* sender: of what follows */
+    _Atomic uint32_t starved;              /* sender is asleep, and the ring was full */
+    _Atomic uint32_t scratch_version;      /* sender: incremented after changes of scratch[] */
     _Atomic uint64_t scratch[PEACH2_NODES];
     struct link_slot slots[LINK_SLOTS];
 };

@@ -1,4 +1,4 @@
-/* The board's one thread: rounds while there is work, then sleep. */
+/* The board's only thread: rounds while there is work, then sleep. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -43,7 +43,7 @@ static int listen_at(const char *path)
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
-    /* What a board that was killed has left behind. A living one answers. */
+    /* A killed board leaves its socket behind; connecting succeeds only if a board is alive. */
     if (connect(fd, (struct sockaddr *)&name, sizeof(name)) == 0) {
         close(fd);
         return -EADDRINUSE;
@@ -120,24 +120,24 @@ void board_deinit(struct board *board)
 
 /* ---- rounds ---- */
 
-static unsigned visit(struct board *board, unsigned door)
+static unsigned serve(struct board *board, unsigned source)
 {
-    if (door < PEACH2_CHANNELS)
-        return channel_run(board, door);
-    if (door < PEACH2_CHANNELS + 3)
-        return link_run(board, door - PEACH2_CHANNELS + PEACH2_E);
-    return door == PEACH2_CHANNELS + 3 ? pio_run(board) : acks_run(board);
+    if (source < PEACH2_CHANNELS)
+        return channel_run(board, source);
+    if (source < PEACH2_CHANNELS + 3)
+        return link_run(board, source - PEACH2_CHANNELS + PEACH2_E);
+    return source == PEACH2_CHANNELS + 3 ? pio_run(board) : acks_run(board);
 }
 
 unsigned board_round(struct board *board)
 {
-    const unsigned doors = PEACH2_CHANNELS + 3 + 2;
+    const unsigned sources = PEACH2_CHANNELS + 3 + 2;
     unsigned moved = 0;
     board_take_commit(board);
     moved += scratch_run(board) + replay_run(board);
-    for (unsigned i = 0; i < doors; i++)
-        moved += visit(board, (board->turn + i) % doors);
-    board->turn = (board->turn + 1) % doors;
+    for (unsigned i = 0; i < sources; i++)
+        moved += serve(board, (board->turn + i) % sources);
+    board->turn = (board->turn + 1) % sources;
     for (unsigned i = PEACH2_E; i < PEACH2_PORTS; i++)
         link_wake(&board->ports[i]);
     return moved;
@@ -145,7 +145,7 @@ unsigned board_round(struct board *board)
 
 /* ---- sleep ---- */
 
-/* Something may be waiting for a port that is down: its time has to be looked at. */
+/* Whether packets may be waiting for a port that is down, so that hold_ms must be checked. */
 static bool holding(const struct board *board)
 {
     bool down = false,
@@ -161,7 +161,7 @@ static bool holding(const struct board *board)
     return down && work;
 }
 
-static int look_at_sockets(struct board *board, int signal_fd, int timeout_ms)
+static int poll_sockets(struct board *board, int signal_fd, int timeout_ms)
 {
     struct pollfd watched[WATCHED_MAX];
     unsigned who[WATCHED_MAX], n = 0;
@@ -187,7 +187,7 @@ static int look_at_sockets(struct board *board, int signal_fd, int timeout_ms)
     if (watched[1].revents)
         eventfd_read(board->bell_fd, &ignored);
     for (unsigned i = ports_from; i < n;
-         i++) /* first: a visitor may bring a new cable to the same port */
+         i++) /* first, because a new connection can replace the cable of a port */
         if (watched[i].revents)
             port_readable(board, who[i]);
     for (unsigned i = 3; i < ports_from; i++)
@@ -203,7 +203,7 @@ static void arm(struct board *board, bool armed)
     atomic_store_explicit(&board->bar0->bell_armed, armed, memory_order_relaxed);
     for (unsigned i = PEACH2_E; i < PEACH2_PORTS; i++)
         link_arm(&board->ports[i], armed);
-    atomic_thread_fence(memory_order_seq_cst); /* before the last look: pairs with the doorbell's */
+    atomic_thread_fence(memory_order_seq_cst); /* before the last check: pairs with the doorbell */
 }
 
 static int sleep_once(struct board *board, int signal_fd)
@@ -216,8 +216,8 @@ static int sleep_once(struct board *board, int signal_fd)
         uint64_t ms = redial_ns / 1000000 + 1;
         if (holding(board) && ms > HELD_POLL_MS)
             ms = HELD_POLL_MS;
-        r = look_at_sockets(board, signal_fd,
-                            redial_ns == UINT64_MAX && ms > HELD_POLL_MS ? -1 : (int)ms);
+        r = poll_sockets(board, signal_fd,
+                         redial_ns == UINT64_MAX && ms > HELD_POLL_MS ? -1 : (int)ms);
     }
     arm(board, false);
     return r;
@@ -239,7 +239,7 @@ int board_run(struct board *board, uint32_t spin_us, int signal_fd)
         if (++rounds % BOARD_LOOK_ROUNDS == 0 && r == 0) {
             board_show(board);
             ports_dial(board);
-            r = look_at_sockets(board, signal_fd, 0);
+            r = poll_sockets(board, signal_fd, 0);
         }
     }
     return r < 0 ? r : 0;

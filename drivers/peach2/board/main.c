@@ -1,4 +1,4 @@
-/* tca-peach2: a board, or a hand on one's cables. */
+/* tca-peach2: runs a board, or plugs and unplugs the cables of one. */
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
@@ -17,21 +17,21 @@ static const char usage[] =
     "usage: tca-peach2 --node 0..15 --socket PATH [--cable PORT=PATH:PORT]... [--spin US] [--die]\n"
     "       tca-peach2 --socket PATH --unplug PORT | --plug PORT\n"
     "\n"
-    "Models a PEACH2 board until SIGTERM. --socket is where its driver, its neighbours and you "
-    "find it.\n"
-    "  --node N          its place in the sub-cluster\n"
-    "  --cable E=PATH:W  a cable from its port E to port W of the board at PATH; given to one of "
+    "Models a PEACH2 board until SIGTERM or SIGINT.\n"
+    "  --node N          the board's number in the sub-cluster\n"
+    "  --socket PATH     the board's socket, for its driver, its neighbours and the second form\n"
+    "  --cable E=PATH:W  a cable from port E to port W of the board at PATH; specify it at one of "
     "the two. Ports: E, W, S\n"
-    "  --spin US         how long it looks for work before it sleeps (20)\n"
-    "  --die             ends when the process that started it does\n"
-    "  --unplug, --plug  takes a cable of a running board out, puts it in again\n";
+    "  --spin US         how long to poll for work before sleeping, in microseconds (20)\n"
+    "  --die             end when the process that started the board ends\n"
+    "  --unplug, --plug  unplug a cable of a running board, or plug it in again\n";
 
 struct options {
     long node;
     const char *socket;
     long spin_us;
     bool die;
-    int hand; /* 0, PEACH2_PLUG or PEACH2_UNPLUG */
+    int plug; /* 0, PEACH2_PLUG or PEACH2_UNPLUG */
     int port;
     struct {
         const char *path;
@@ -67,14 +67,14 @@ static bool parse_number(const char *text, long max, long *ret)
     return true;
 }
 
-static bool parse_hand(struct options *options, int hand, const char *port)
+static bool parse_plug(struct options *options, int plug, const char *port)
 {
-    options->hand = hand;
+    options->plug = plug;
     options->port = port[0] != '\0' && port[1] == '\0' ? port_from(port[0]) : -1;
     return options->port >= 0;
 }
 
-/* 0: go on; else the exit status, plus 1. */
+/* 0: continue; else the exit status plus 1. */
 static int parse(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {
@@ -101,10 +101,10 @@ static int parse(int argc, char **argv, struct options *options)
             good = parse_number(optarg, 1000000, &options->spin_us);
             break;
         case 'u':
-            good = parse_hand(options, PEACH2_UNPLUG, optarg);
+            good = parse_plug(options, PEACH2_UNPLUG, optarg);
             break;
         case 'p':
-            good = parse_hand(options, PEACH2_PLUG, optarg);
+            good = parse_plug(options, PEACH2_PLUG, optarg);
             break;
         case 'd':
             options->die = true;
@@ -121,39 +121,41 @@ static int parse(int argc, char **argv, struct options *options)
         }
         if (!good) {
             if (optarg)
-                fprintf(stderr, "tca-peach2: what is '%s'? See --help\n", optarg);
+                fprintf(stderr, "tca-peach2: invalid argument '%s': see --help\n", optarg);
             return 3;
         }
     }
-    if (optind < argc || !options->socket || (options->node < 0 && !options->hand)) {
+    if (optind < argc || !options->socket || (options->node < 0 && !options->plug)) {
         fputs(usage, stderr);
         return 3;
     }
     return 0;
 }
 
-static int complain(const char *what, const char *about, int error)
+static int report(const char *what, const char *about, int error)
 {
     fprintf(stderr, "tca-peach2: %s %s: %s\n", what, about, strerror(-error));
     return 1;
 }
 
-static int reach_out(const struct options *options)
+static int send_plug(const struct options *options)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
-    struct peach2_control message = {.type = (uint32_t)options->hand,
+    struct peach2_control message = {.type = (uint32_t)options->plug,
                                      .port = (uint32_t)options->port};
     if (strlen(options->socket) >= sizeof(name.sun_path))
-        return complain("socket", options->socket, -ENAMETOOLONG);
+        return report("socket", options->socket, -ENAMETOOLONG);
     strcpy(name.sun_path, options->socket);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (struct sockaddr *)&name, sizeof(name)) < 0)
-        return complain("no board at", options->socket, -errno);
+        return report("no board at", options->socket, -errno);
     if (send(fd, &message, sizeof(message), MSG_NOSIGNAL) < 0 ||
         recv(fd, &message, sizeof(message), 0) != sizeof(message))
-        return complain("no answer from", options->socket, -EIO);
+        return report("no reply from", options->socket, -EIO);
     close(fd);
-    return message.status < 0 ? complain("cannot do that at", options->socket, message.status) : 0;
+    return message.status < 0
+               ? report("cannot change the cable of the board at", options->socket, message.status)
+               : 0;
 }
 
 static int take_signals(void)
@@ -172,14 +174,14 @@ int main(int argc, char **argv)
     int r = parse(argc, argv, &options);
     if (r > 0)
         return r - 1;
-    if (options.hand)
-        return reach_out(&options);
+    if (options.plug)
+        return send_plug(&options);
     if (options.die)
         prctl(PR_SET_PDEATHSIG, SIGTERM);
     int signal_fd = take_signals();
     struct board *board = malloc(sizeof(*board));
     if (!board || signal_fd < 0)
-        return complain("cannot start", options.socket, -ENOMEM);
+        return report("cannot start", options.socket, -ENOMEM);
     r = board_init(board, (uint32_t)options.node, options.socket);
     for (unsigned i = 0; i < PEACH2_PORTS; i++) {
         board->ports[i].dial = options.cables[i].path;
@@ -188,7 +190,7 @@ int main(int argc, char **argv)
     if (r == 0)
         r = board_run(board, (uint32_t)options.spin_us, signal_fd);
     if (r < 0)
-        complain("board at", options.socket, r);
+        report("board at", options.socket, r);
     board_deinit(board);
     free(board);
     close(signal_fd);

@@ -1,9 +1,9 @@
-/* BAR 2: lines of the window become packets, one for each run of bytes that was stored. */
+/* BAR 2: sends lines of the window as packets, one for each run of stored bytes. */
 #include <string.h>
 
 #include "drivers/peach2/board/board.h"
 
-/* The run of set bits at or behind `from`: false when there is none. */
+/* The first run of set bits at or after `from`; false: none. */
 static bool next_run(uint64_t mask, unsigned from, unsigned *ret_first, unsigned *ret_length)
 {
     uint64_t rest = from < 64 ? mask >> from << from : 0;
@@ -17,7 +17,7 @@ static bool next_run(uint64_t mask, unsigned from, unsigned *ret_first, unsigned
     return true;
 }
 
-/* False: the rest of the line has to wait. */
+/* Sends a line. False: the rest of it must wait. */
 static bool send_line(struct board *board, const struct peach2_pio_line *line)
 {
     unsigned first, length;
@@ -49,7 +49,7 @@ unsigned pio_run(struct board *board)
     uint32_t tail = atomic_load_explicit(&board->bar2->tail, memory_order_acquire);
     if (tail == board->pio_head)
         return 0;
-    if (tail - board->pio_head > PEACH2_PIO_LINES) { /* nobody can have stored so many */
+    if (tail - board->pio_head > PEACH2_PIO_LINES) { /* invalid */
         board->pio_head = tail;
         board_discard(board, PEACH2_CAUSE_MALFORMED);
     }
@@ -64,7 +64,7 @@ unsigned pio_run(struct board *board)
         board->pio_head++;
         sent++;
     }
-    /* release: pairs with the driver's acquire; the lines may be used again */
+    /* release: pairs with the driver's acquire; the lines may be reused */
     atomic_store_explicit(&board->bar2->head, board->pio_head, memory_order_release);
     check_room(board, tail);
     return sent;

@@ -1,4 +1,4 @@
-/* Cables: in and out. */
+/* Plugs and unplugs cables. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -19,17 +19,17 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-static void say(struct board *board, unsigned index)
+static void report_change(struct board *board, unsigned index)
 {
     board->ports[index].changes++;
     board_show(board);
     board_cause(board, PEACH2_CAUSE_PORT);
 }
 
-/* ---- out ---- */
+/* ---- unplugging ---- */
 
-/* Takes back what the neighbour has not claimed, and keeps what we have claimed of its. What comes
- * back is older than what waits for the same nodes already. */
+/* Takes back packets that the neighbour has not claimed, before others that wait for the same nodes
+ * because they are older; and keeps the neighbour's packet that we have claimed. */
 static void divide(struct board *board, struct port *port)
 {
     uint64_t first = atomic_fetch_or(&port->out->claimed, LINK_CLOSED) & ~LINK_CLOSED;
@@ -37,7 +37,8 @@ static void divide(struct board *board, struct port *port)
         first = port->out_tail;
     for (uint64_t at = port->out_tail; at != first; at--) {
         const struct packet *packet = &port->out->slots[(at - 1) % LINK_SLOTS].packet;
-        const struct packet_header header = packet->header; /* the neighbour could change it */
+        const struct packet_header header =
+            packet->header; /* copied, because the neighbour could change it */
         if (!replay_push(board, &header, packet->payload, true))
             board_discard(board, PEACH2_CAUSE_HELD);
     }
@@ -69,11 +70,11 @@ void port_down(struct board *board, unsigned index)
     port->redial_ns = clock_now_ns() + (was_up ? 0 : BOARD_REDIAL_NS);
     if (was_up) {
         port->down_ns = clock_now_ns();
-        say(board, index);
+        report_change(board, index);
     }
 }
 
-/* ---- in ---- */
+/* ---- plugging in ---- */
 
 static void port_up(struct board *board, unsigned index, uint32_t node, uint32_t far_port,
                     unsigned ring)
@@ -89,7 +90,7 @@ static void port_up(struct board *board, unsigned index, uint32_t node, uint32_t
     scratch_write(board, port);
     port->node = node;
     port->far_port = far_port;
-    say(board, index);
+    report_change(board, index);
 }
 
 static int map_memory(struct port *port, int fd)
@@ -186,9 +187,9 @@ void port_readable(struct board *board, unsigned index)
     int r = control_receive(port->fd, &message, fds, &fd_count);
     if (r == -EAGAIN)
         return;
-    bool answer =
+    bool accepted =
         r > 0 && !port->up && message.type == PEACH2_LINK && message.status == 0 && fd_count == 1;
-    if (answer) {
+    if (accepted) {
         port->bell_fd = fds[0];
         fcntl(port->bell_fd, F_SETFL, O_NONBLOCK);
         port_up(board, index, message.node, port->dial_port, 0);
@@ -215,8 +216,8 @@ int port_accept(struct board *board, int fd, const struct peach2_control *messag
     int r = map_memory(port, fds[0]);
     if (r < 0)
         return r;
-    const struct peach2_control answer = {.type = PEACH2_LINK, .node = board->node};
-    r = control_send(fd, &answer, &board->bell_fd, 1);
+    const struct peach2_control reply = {.type = PEACH2_LINK, .node = board->node};
+    r = control_send(fd, &reply, &board->bell_fd, 1);
     if (r < 0) {
         let_go(port);
         return r;

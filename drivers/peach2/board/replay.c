@@ -1,5 +1,5 @@
-/* Packets that a cable gave back or whose route has changed under way, and those that may not pass
- * them. */
+/* Packets that an unplugged cable returned or whose route has changed, and later ones that must not
+ * overtake them. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Where packets go: the routing registers, and the rules of the ring. */
+/* Routes packets: the routing registers, and the rules of the ring. */
 #include <string.h>
 
 #include "drivers/peach2/board/board.h"
@@ -22,15 +22,15 @@ unsigned board_route(const struct board *board, uint64_t address)
     return route && route->port < PEACH2_PORTS ? route->port : PEACH2_DISCARD;
 }
 
-/* Its route has changed under way: see struct peach2_route. */
+/* Whether a packet's route has changed in transit: see struct peach2_route. */
 static bool strays(const struct board *board, uint64_t address, unsigned in)
 {
     const struct peach2_route *route = find(board, address);
     return in != PEACH2_N && route && !(route->turns & 1u << in);
 }
 
-/* Going straight on in the ring of E and W takes any slot, entering it leaves one free. What a cable
- * that came out has left behind is in no ring. */
+/* A packet that continues in the ring of E and W may take any slot; one that enters it must leave
+ * one free. A packet held from an unplugged cable is not in the ring. */
 static uint32_t slots_needed(const struct board *board, unsigned in, unsigned out)
 {
     bool straight = (in == PEACH2_E && out == PEACH2_W) || (in == PEACH2_W && out == PEACH2_E);

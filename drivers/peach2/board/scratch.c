@@ -1,5 +1,4 @@
-/* Scratchpads: a few words that neighbours see of each other. Each stands for itself: their order
- * does not matter. */
+/* Scratchpads: a few independent words that neighbours read from each other, in any order. */
 #include "drivers/peach2/board/board.h"
 
 void scratch_write(struct board *board, struct port *port)
