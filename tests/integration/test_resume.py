@@ -54,7 +54,7 @@ class Resume(harness.Case):
 
     def barrier(self, actors):
         for actor in actors:
-            actor.tell("barrier -2")
+            actor.tell("barrier -1")
         for actor in actors:
             actor.answer()
 
