@@ -18,8 +18,7 @@ static void answer_done(struct tcad *tcad, uint32_t node, uint32_t tag)
     peers_answer(tcad->peers, node, tag, &message);
 }
 
-static void session_gone(struct tcad *tcad, uint32_t node, uint32_t tag,
-                         const Tca__PeerSessionGone *gone)
+static void session_gone(struct tcad *tcad, uint32_t node, const Tca__PeerSessionGone *gone)
 {
     /* a root tells again what it was told */
     const uint32_t home = gone->about ? gone->about - 1 : node;
@@ -27,7 +26,19 @@ static void session_gone(struct tcad *tcad, uint32_t node, uint32_t tag,
         plans_session_gone(tcad, home, gone->session, gone->node_down ? -EHOSTDOWN : -EOWNERDEAD);
         bindings_asker_gone(tcad, home, gone->session);
     }
-    answer_done(tcad, node, tag);
+}
+
+static void sessions_gone(struct tcad *tcad, uint32_t node, uint32_t tag,
+                          const Tca__PeerSessionsGone *gone)
+{
+    if (gone->n_gone > SESSIONS_GONE_MAX) {
+        peers_fail(tcad->peers, node, tag, -EPROTO,
+                   "%zu sessions that have gone in one message, the limit is %d", gone->n_gone,
+                   SESSIONS_GONE_MAX);
+        return;
+    }
+    for (size_t i = 0; i < gone->n_gone; i++)
+        session_gone(tcad, node, gone->gone[i]);
 }
 
 void peer_request(void *context, uint32_t node, uint32_t tag, const Tca__Message *question)
@@ -44,7 +55,11 @@ void peer_request(void *context, uint32_t node, uint32_t tag, const Tca__Message
         bindings_settle(tcad, node, tag, question->peer_settle);
         return;
     case TCA__MESSAGE__BODY_PEER_SESSION_GONE:
-        session_gone(tcad, node, tag, question->peer_session_gone);
+        session_gone(tcad, node, question->peer_session_gone);
+        answer_done(tcad, node, tag);
+        return;
+    case TCA__MESSAGE__BODY_PEER_SESSIONS_GONE:
+        sessions_gone(tcad, node, tag, question->peer_sessions_gone);
         return;
     case TCA__MESSAGE__BODY_PEER_REGION_GONE:
         plans_remote_region_gone(tcad, node, question->peer_region_gone->region);

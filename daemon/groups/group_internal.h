@@ -21,7 +21,7 @@ enum {
 /*
  * PeerSessionGone on its way: the node of a session that ends tells the other nodes of its group,
  * and the root, which tells them again (two members' nodes need not have a connection). When a node
- * goes down, the root tells so of each session it had.
+ * goes down, the root tells each node once of all sessions that it had in the group.
  */
 
 /* ---- group_root.c, group_root_join.c: the groups that meet here ---- */

@@ -125,55 +125,91 @@ void root_wait(struct root *root)
 
 /* ---- deaths ---- */
 
-/* Tells the nodes of the members. The one who has gone is told by its own node; what is told twice
- * counts once. */
-static void relay(struct root *root, struct group *group, uint32_t rank)
+static void tell_members(struct root *root, const struct group *group, uint32_t but,
+                         const Tca__Message *message)
 {
     uint8_t told[PEER_NODES_MAX / 8] = {0};
-    Tca__PeerSessionGone gone = TCA__PEER_SESSION_GONE__INIT;
-    const struct member *member = &group->members[rank];
-    gone.session = member->session;
-    gone.group = group->name;
-    gone.user = group->user;
-    gone.rank = rank;
-    gone.about = member->node + 1;
-    gone.node_down = member->gone == -EHOSTDOWN;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_PEER_SESSION_GONE;
-    message.peer_session_gone = &gone;
 
-    told[member->node / 8] |= (uint8_t)(1 << member->node % 8);
+    told[but / 8] |= (uint8_t)(1 << but % 8);
     for (uint32_t i = 0; i < group->size; i++) {
         uint32_t node = group->members[i].node;
         if (group->members[i].state != MEMBER_IN || node == root->tcad->node ||
             (told[node / 8] & (1 << node % 8)))
             continue;
         told[node / 8] |= (uint8_t)(1 << node % 8);
-        peers_tell(root->tcad->peers, node, &message);
+        peers_tell(root->tcad->peers, node, message);
     }
 }
 
-/* May end the group. */
-static void member_gone(struct root *root, struct group *group, uint32_t rank, int error)
+/* Tells the nodes of the members that these, all of one node, have gone. Their own node tells of
+ * them, too, unless it is down; what is told twice counts once. */
+static void relay(struct root *root, struct group *group, const uint32_t *ranks, uint32_t count)
+{
+    Tca__PeerSessionGone gone[SESSIONS_GONE_MAX], *list[SESSIONS_GONE_MAX];
+    Tca__PeerSessionsGone all = TCA__PEER_SESSIONS_GONE__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_PEER_SESSIONS_GONE;
+    message.peer_sessions_gone = &all;
+    all.gone = list;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct member *member = &group->members[ranks[i]];
+        gone[all.n_gone] = (Tca__PeerSessionGone)TCA__PEER_SESSION_GONE__INIT;
+        gone[all.n_gone].session = member->session;
+        gone[all.n_gone].group = group->name;
+        gone[all.n_gone].user = group->user;
+        gone[all.n_gone].rank = ranks[i];
+        gone[all.n_gone].about = member->node + 1;
+        gone[all.n_gone].node_down = member->gone == -EHOSTDOWN;
+        list[all.n_gone] = &gone[all.n_gone];
+        if (++all.n_gone < SESSIONS_GONE_MAX && i + 1 < count)
+            continue;
+        tell_members(root, group, member->node, &message);
+        all.n_gone = 0;
+    }
+}
+
+/* False: it was none. */
+static bool member_gone(struct root *root, struct group *group, uint32_t rank, int error)
 {
     struct member *member = &group->members[rank];
     char who[160], text[GROUP_TEXT_MAX];
 
+    if (member->state != MEMBER_IN)
+        return false;
     group_who(root, group, rank, who, sizeof who);
-    if (member->state == MEMBER_JOINING) {
-        snprintf(text, sizeof text, "group %s: %s has gone before the group was complete",
-                 group->name, who);
-        group_fail_joins(root, group, error,
-                         text); /* its own too: its daemon still waits for an answer */
-    } else if (member->state == MEMBER_IN) {
-        snprintf(text, sizeof text, "group %s: %s has gone", group->name, who);
-        member->state = MEMBER_GONE;
-        member->gone = error;
-        group->in--;
-        group_drop_rank(group, rank);
-        group_fail_gather(root, group, error, text);
-        relay(root, group, rank);
-    }
+    snprintf(text, sizeof text, "group %s: %s has gone", group->name, who);
+    member->state = MEMBER_GONE;
+    member->gone = error;
+    group->in--;
+    group_drop_rank(group, rank);
+    group_fail_gather(root, group, error, text);
+    return true;
+}
+
+/* A group that was not complete ends with the first loss. */
+static void joins_broken(struct root *root, struct group *group, uint32_t rank, int error)
+{
+    char who[160], text[GROUP_TEXT_MAX];
+
+    group_who(root, group, rank, who, sizeof who);
+    snprintf(text, sizeof text, "group %s: %s has gone before the group was complete", group->name,
+             who);
+    group_fail_joins(root, group, error, text); /* its own too: its daemon waits for an answer */
+}
+
+/* All of one node, at least one. May end the group. */
+static void members_gone(struct root *root, struct group *group, uint32_t *ranks, uint32_t count,
+                         int error)
+{
+    uint32_t left = 0;
+
+    if (group->members[ranks[0]].state == MEMBER_JOINING)
+        joins_broken(root, group, ranks[0], error);
+    for (uint32_t i = 0; i < count; i++)
+        if (member_gone(root, group, ranks[i], error))
+            ranks[left++] = ranks[i];
+    relay(root, group, ranks, left);
     if (group_deserted(group))
         group_end(root, group);
 }
@@ -181,26 +217,26 @@ static void member_gone(struct root *root, struct group *group, uint32_t rank, i
 void root_session_gone(struct root *root, uint32_t node, const Tca__PeerSessionGone *gone)
 {
     struct group *group = root_find(root, gone->user, gone->group);
+    uint32_t rank = gone->rank;
 
     early_session_gone(root, node, gone->session);
-    if (group && gone->rank < group->size && group->members[gone->rank].node == node &&
-        group->members[gone->rank].session == gone->session)
-        member_gone(root, group, gone->rank, gone->node_down ? -EHOSTDOWN : -EOWNERDEAD);
+    if (group && rank < group->size && group->members[rank].node == node &&
+        group->members[rank].session == gone->session)
+        members_gone(root, group, &rank, 1, gone->node_down ? -EHOSTDOWN : -EOWNERDEAD);
 }
 
 /* May end the group. */
 static void group_lost_node(struct root *root, struct group *group, uint32_t node)
 {
+    uint32_t ranks[GROUP_SIZE_MAX], count = 0;
+
     for (uint32_t rank = 0; rank < group->size; rank++) {
-        struct member *member = &group->members[rank];
-        if (member->node != node || (member->state != MEMBER_JOINING && member->state != MEMBER_IN))
-            continue;
-        bool last = group->joining > 0 ||
-                    group->in == 1; /* a group that was not complete ends with the first loss */
-        member_gone(root, group, rank, -EHOSTDOWN);
-        if (last)
-            return;
+        const struct member *member = &group->members[rank];
+        if (member->node == node && (member->state == MEMBER_JOINING || member->state == MEMBER_IN))
+            ranks[count++] = rank;
     }
+    if (count > 0)
+        members_gone(root, group, ranks, count, -EHOSTDOWN);
 }
 
 void root_node_down(struct root *root, uint32_t node)

@@ -216,6 +216,7 @@ void connection_message(struct connection *connection, uint32_t tag, const Tca__
     case TCA__MESSAGE__BODY_PEER_UNBIND:
     case TCA__MESSAGE__BODY_PEER_SETTLE:
     case TCA__MESSAGE__BODY_PEER_SESSION_GONE:
+    case TCA__MESSAGE__BODY_PEER_SESSIONS_GONE:
     case TCA__MESSAGE__BODY_PEER_REGION_GONE:
     case TCA__MESSAGE__BODY_PEER_GROUP_JOIN:
     case TCA__MESSAGE__BODY_PEER_GATHER:

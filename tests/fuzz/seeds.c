@@ -165,6 +165,18 @@ static void link_seeds(void)
     message.body_case = TCA__MESSAGE__BODY_PEER_LEAVE;
     message.peer_leave = &leave;
     message_seed("peer-leave", &message);
+
+    Tca__PeerSessionGone gone[] = {TCA__PEER_SESSION_GONE__INIT, TCA__PEER_SESSION_GONE__INIT},
+                         *gone_list[] = {&gone[0], &gone[1]};
+    Tca__PeerSessionsGone all = TCA__PEER_SESSIONS_GONE__INIT;
+    gone[0].group = (char *)"job";
+    gone[0].about = 2;
+    gone[0].node_down = true;
+    all.n_gone = 2;
+    all.gone = gone_list;
+    message.body_case = TCA__MESSAGE__BODY_PEER_SESSIONS_GONE;
+    message.peer_sessions_gone = &all;
+    message_seed("peer-sessions-gone", &message);
 }
 
 static void message_seeds(void)

@@ -132,8 +132,13 @@ static inline void asked(void *context, uint32_t peer, uint32_t tag, const Tca__
 {
     struct node *node = context;
     node->asked++;
+    node->heard_of_gone += question->body_case == TCA__MESSAGE__BODY_PEER_SESSION_GONE ||
+                           question->body_case == TCA__MESSAGE__BODY_PEER_SESSIONS_GONE;
     if (question->body_case == TCA__MESSAGE__BODY_PEER_SESSION_GONE)
         groups_session_gone(node->tcad.groups, peer, question->peer_session_gone);
+    else if (question->body_case == TCA__MESSAGE__BODY_PEER_SESSIONS_GONE)
+        for (size_t i = 0; i < question->peer_sessions_gone->n_gone; i++)
+            groups_session_gone(node->tcad.groups, peer, question->peer_sessions_gone->gone[i]);
     else if (!groups_asked(node->tcad.groups, peer, tag, question))
         peers_fail(node->tcad.peers, peer, tag, -EPROTO, "unknown");
 }

@@ -39,7 +39,8 @@ struct node {
     /* the last question that was asked, for tests that answer later */
     uint32_t asked_node, asked_tag;
     unsigned asked;
-    bool hold; /* do not answer */
+    unsigned heard_of_gone; /* messages that tell of sessions that have gone */
+    bool hold;              /* do not answer */
 };
 
 struct test {

@@ -84,6 +84,69 @@ Test(group_deaths, a_node_down_is_told_to_all)
     expect_fail(&fakes[2], -ENOENT, "\"halo\"");
 }
 
+static bool all_of_node_1_known(void)
+{
+    for (unsigned rank = 0; rank < RANKS_MAX; rank++)
+        if (rank % 3 != 1 && !(fakes[rank].gone[1] && fakes[rank].gone[4] && fakes[rank].gone[7]))
+            return false;
+    return true;
+}
+
+Test(group_deaths, a_node_down_is_told_once_of_all_its_ranks)
+{
+    make_group(RANKS_MAX); /* 1, 4 and 7 on node 1 */
+    for (unsigned rank = 1; rank < RANKS_MAX; rank += 3)
+        forget(&fakes[rank]);
+    stop(1);
+    run_until(all_of_node_1_known);
+    run_for_ms(100);
+    cr_assert_eq(test.nodes[2].heard_of_gone, 1);
+    for (unsigned rank = 0; rank < RANKS_MAX; rank++)
+        if (rank % 3 != 1) {
+            cr_assert_eq(fakes[rank].gone_calls, 3);
+            cr_assert_eq(fakes[rank].gone[4], SOURCE_NODE_DOWN);
+        }
+}
+
+static struct reply *last_reply;
+
+static bool last_replied(void)
+{
+    return last_reply->count == 1;
+}
+
+static bool two_messages(void)
+{
+    return test.nodes[2].heard_of_gone == 2;
+}
+
+/* As many as one message names, and more. */
+Test(group_deaths, a_large_node_down_is_told_in_parts)
+{
+    enum { THERE = SESSIONS_GONE_MAX + 5 };
+    Tca__PeerGroupJoin join = TCA__PEER_GROUP_JOIN__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    struct reply replies[THERE + 1] = {0};
+    message.body_case = TCA__MESSAGE__BODY_PEER_GROUP_JOIN;
+    message.peer_group_join = &join;
+    join.name = (char *)"large";
+    join.user = 1000;
+    join.size = THERE + 1;
+    join.timeout_ns = LONG;
+    for (join.rank = 0; join.rank <= THERE; join.rank++) {
+        const unsigned node = join.rank < THERE ? 1 : 2;
+        join.session = 1000 + join.rank;
+        peers_ask(test.nodes[node].tcad.peers, 0, &message, LONG, reply_take, &replies[join.rank]);
+    }
+    last_reply = &replies[THERE];
+    run_until(last_replied);
+    cr_assert_eq(last_reply->status, 0, "%s", last_reply->text);
+    stop(1);
+    run_until(two_messages);
+    run_for_ms(100);
+    cr_assert_eq(test.nodes[2].heard_of_gone, 2);
+}
+
 static bool root_lost(void)
 {
     return fakes[1].gone[0] && fakes[2].gone[0];
