@@ -350,7 +350,7 @@ static void check_cpus(struct completion *c)
 
     for (int cpu = CPU_SETSIZE - 1; have > 0 && cpu >= have; cpu--)
         if (CPU_ISSET(cpu, &c->conf->engine.cpus)) {
-            snprintf(why, sizeof(why), "there is no processor %d; this machine has 0-%ld", cpu,
+            snprintf(why, sizeof(why), "processor %d does not exist; this machine has 0-%ld", cpu,
                      have - 1);
             conf_blame(c->conf, KEY_AT(engine.cpus), c->errors, why);
             return;

@@ -174,10 +174,10 @@ Test(conf_errors, processors_that_are_not_there)
 {
     char expected[160];
 
-    snprintf(
-        expected, sizeof(expected),
-        "tcad.conf:2: [engine] cpu = 0,1023: there is no processor 1023; this machine has 0-%ld\n",
-        sysconf(_SC_NPROCESSORS_CONF) - 1);
+    snprintf(expected, sizeof(expected),
+             "tcad.conf:2: [engine] cpu = 0,1023: processor 1023 does not exist; this machine has "
+             "0-%ld\n",
+             sysconf(_SC_NPROCESSORS_CONF) - 1);
     check("[engine]\ncpu = 0,1023\n", NULL, expected);
 }
 
