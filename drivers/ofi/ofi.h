@@ -98,6 +98,8 @@ void ofi_region_quarantine(struct ofi_driver *ofi, struct ofi_region *region);
 /* Frees what it can, and asks those whom it waits for: how many it freed. */
 int ofi_quarantine_run(struct ofi_driver *ofi);
 bool ofi_quarantine_waiting(const struct ofi_driver *ofi);
+/* When it is to be run next, if nothing comes before; UINT64_MAX: not then. */
+uint64_t ofi_quarantine_due_ns(const struct ofi_driver *ofi);
 /* The source leaves the table, and may still write. It takes over the source. */
 void ofi_departed_new(struct ofi_driver *ofi, struct ofi_source *source);
 /* A connection from this name stands that is younger than what those that were dropped had. */

@@ -262,20 +262,29 @@ static void set_timer(struct ofi_driver *ofi, uint64_t period_ms)
     ofi->timer_ms = period_ms;
 }
 
+/* 0: only an answer or a completion leads on. */
+static uint64_t quarantine_after_ms(const struct ofi_driver *ofi)
+{
+    if (!ofi_quarantine_waiting(ofi))
+        return 0;
+    const uint64_t due_ns = ofi_quarantine_due_ns(ofi), now_ns = clock_now_ns();
+    if (due_ns == UINT64_MAX)
+        return 0;
+    return due_ns > now_ns ? (due_ns - now_ns) / UINT64_C(1000000) + 1 : 1;
+}
+
 /* What completions do not wake for is looked at now and then: as often as it matters, and never
  * when nothing is queued. */
 static uint64_t wake_after_ms(const struct ofi_driver *ofi)
 {
     if (ofi->requests.recvs || !ofi->cq_has_fd || ofi_sources_hurry(ofi))
         return OFI_RETRY_MS;
-    uint64_t after_ms = ofi->owed ? OFI_CREDIT_MS : 0;
-    if (after_ms == 0 && ofi_quarantine_waiting(ofi))
-        after_ms = OFI_AGAIN_MS;
+    uint64_t after_ms = ofi->owed ? OFI_CREDIT_MS : quarantine_after_ms(ofi);
     for (const struct ofi_peer *peer = ofi->active.next_active; peer != &ofi->active;
          peer = peer->next_active) {
         if (peer->blocked == OFI_BLOCKED_PROVIDER || peer->link.refused)
             return OFI_RETRY_MS;
-        if (after_ms == 0)
+        if (after_ms == 0 || after_ms > OFI_AGAIN_MS)
             after_ms = OFI_AGAIN_MS;
     }
     return after_ms;

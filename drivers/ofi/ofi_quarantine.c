@@ -150,29 +150,52 @@ bool ofi_quarantine_waiting(const struct ofi_driver *ofi)
            atomic_load_explicit(&ofi->freed_any, memory_order_relaxed);
 }
 
+uint64_t ofi_quarantine_due_ns(const struct ofi_driver *ofi)
+{
+    uint64_t due_ns = UINT64_MAX;
+    for (const struct ofi_source *each = ofi->departed; each; each = each->next_departed)
+        due_ns = each->ask_clear_ns < due_ns ? each->ask_clear_ns : due_ns;
+    for (uint32_t index = 0; index < ofi->sources_end && ofi->quarantined; index++) {
+        const struct ofi_source *source = ofi->sources[index];
+        if (source && source->clear < ofi->last_quarantined && source->ask_clear_ns < due_ns)
+            due_ns = source->ask_clear_ns;
+    }
+    return due_ns;
+}
+
 /* ---- senders ---- */
+
+/* Who does not answer is asked less and less often. */
+static void look_again(struct ofi_source *source, uint64_t now_ns)
+{
+    source->ask_clear_ns = now_ns + source->probe_period_ns;
+    if (source->probe_period_ns < OFI_AGAIN_MAX_MS * MS)
+        source->probe_period_ns *= 2;
+}
 
 static void ask(struct ofi_driver *ofi, struct ofi_source *source, uint64_t now_ns)
 {
     struct ofi_message message = {.type = OFI_REVOKE, .to = source->address.cookie};
-    for (const struct ofi_quarantined *entry = ofi->quarantined; entry; entry = entry->next) {
+    const struct ofi_quarantined *entry = ofi->quarantined;
+    for (; entry && entry->ask_ns <= now_ns; entry = entry->next) {
         if (entry->number <= source->clear)
             continue;
-        if (entry->ask_ns > now_ns)
-            break;
         if (entry->region.told && message.key_count == OFI_MESSAGE_KEYS)
             break;
         if (entry->region.told)
             message.keys[message.key_count++] = fi_mr_key(entry->region.memory.mr);
         message.number = entry->number;
     }
-    source->ask_clear_ns = now_ns + OFI_AGAIN_MS * MS;
-    if (message.key_count == 0) {
-        if (message.number > 0)
-            source->clear = message.number;
-    } else if (ofi_message_send(ofi, source->name, &message) == 0) {
-        source->asked_clear = message.number;
+    if (message.key_count > 0) {
+        look_again(source, now_ns);
+        if (ofi_message_send(ofi, source->name, &message) == 0)
+            source->asked_clear = message.number;
+        return;
     }
+    if (message.number > 0)
+        source->clear = message.number;
+    if (entry)
+        source->ask_clear_ns = entry->ask_ns;
 }
 
 void ofi_revoked(struct ofi_driver *ofi, const struct ofi_message *message)
@@ -184,6 +207,7 @@ void ofi_revoked(struct ofi_driver *ofi, const struct ofi_message *message)
             continue;
         source->clear = message->number;
         source->ask_clear_ns = 0;
+        source->probe_period_ns = OFI_AGAIN_MS * MS;
     }
 }
 
@@ -222,9 +246,7 @@ static void probe_departed(struct ofi_driver *ofi, uint64_t now_ns)
         } else if (ofi_write_probe(ofi, departed->name, &departed->address) < 0) {
             departed_free(ofi, at);
         } else {
-            departed->ask_clear_ns = now_ns + departed->probe_period_ns;
-            if (departed->probe_period_ns < OFI_AGAIN_MAX_MS * MS)
-                departed->probe_period_ns *= 2;
+            look_again(departed, now_ns);
             at = &departed->next_departed;
         }
     }

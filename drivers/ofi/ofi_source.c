@@ -97,6 +97,7 @@ static int source_new(struct ofi_driver *ofi, const struct ofi_message *message,
     source->mail_address = message->address;
     source->mail_key = message->key;
     source->mail_secret = message->secret;
+    source->probe_period_ns = OFI_AGAIN_MS * UINT64_C(1000000);
     /* It may know the keys of what is not yet free again. */
     source->clear = ofi->quarantined ? ofi->quarantined->number - 1 : ofi->last_quarantined;
     ofi->sources[place] = source;

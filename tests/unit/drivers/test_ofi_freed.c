@@ -4,6 +4,7 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -290,6 +291,57 @@ Test(ofi_freed, half_a_write, .timeout = 120)
     free(layout);
     attacker_close();
     side_close(&victim);
+}
+
+/* ---- one that is slow to answer ---- */
+
+/* How often it wakes until it has asked to stop. */
+static unsigned wakes_until_asked(struct side *side, const struct ofi_source *source)
+{
+    const uint64_t asked = source->asked_clear;
+    unsigned wakes = 0;
+    while (source->asked_clear == asked) {
+        struct pollfd event = {.fd = side->driver->ops->event_fd(side->driver), .events = POLLIN};
+        cr_assert(side->driver->ops->progress(side->driver, 16) >= 0);
+        if (side->driver->ops->arm(side->driver) < 0)
+            continue;
+        cr_assert(poll(&event, 1, 30000) == 1, "it never asks");
+        wakes++;
+    }
+    return wakes;
+}
+
+Test(ofi_freed, sleeps_until_it_asks, .timeout = 120)
+{
+    uint8_t address[ADDRESS_MAX_BYTES], blob[LANDING_MAX_BYTES];
+    for (unsigned i = 0; i < 2; i++)
+        cr_assert(side_open(&sides[i], "ofi", 0, 1 << 20) == 0);
+    size_t bytes = (size_t)sides[1].driver->ops->address(sides[1].driver, address);
+    cr_assert(sides[0].driver->ops->peer_connect(sides[0].driver, address, bytes, &peer) == 0);
+    free_under_way(0, 1 << 20);
+    cr_assert(quarantine_empty(&sides[1], &sides[0]));
+
+    struct memory told;
+    struct driver_landing *landing;
+    struct layout *layout;
+    memory_new(&sides[1], &told, 1 << 20);
+    cr_assert(layout_contiguous(1 << 20, &layout) == 0);
+    struct driver_landing_args args = {.region = told.region, .layout = layout};
+    struct driver *to = sides[1].driver;
+    cr_assert(to->ops->landing_new(to, &args, &landing, blob, &bytes) == 0);
+    to->ops->landing_free(to, landing);
+    memory_free(&sides[1], &told);
+    const struct ofi_driver *ofi = instance(&sides[1]);
+    const struct ofi_source *source = ofi->sources[ofi->sources_end - 1];
+    const unsigned wakes = wakes_until_asked(&sides[1], source);
+    cr_assert(wakes < 20, "%u wakes in a second with nothing to do", wakes);
+    cr_assert(quarantine_empty(&sides[1], &sides[0]));
+
+    sides[0].driver->ops->peer_disconnect(sides[0].driver, peer);
+    pump_rounds(&sides[0], &sides[1], 100);
+    for (unsigned i = 0; i < 2; i++)
+        side_close(&sides[i]);
+    free(layout);
 }
 
 /* ---- one that has died ---- */
