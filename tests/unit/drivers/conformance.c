@@ -1,4 +1,4 @@
-/* What every driver has to do with bytes, whichever it is: compiled once for each. */
+/* Conformance of drivers: data and notifications. Compiled once for each driver. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 enum { REGION = 12 << 20, TARGET_OFFSET = REGION / 2, TOKEN = 0x5eed };
 
-/* What the target's whole region must be afterwards: every byte outside the layout is a guard byte.
+/* The expected content of the target's whole region: every byte outside the layout is a guard byte.
  */
 static uint8_t *expect(const struct shape *source, uint64_t source_offset,
                        const struct shape *target, uint64_t target_offset)
@@ -159,7 +159,7 @@ Test(DRIVER_SUITE, a_silent_put_notifies_nobody, .timeout = 60)
     cr_assert(pump_until(world.from, world.to, &silent.op.done, 1));
     pump_rounds(world.from, world.to, 1000);
     cr_assert(world.to->notified_count == 0);
-    start(&loud); /* when somebody looks, it is still nothing */
+    start(&loud); /* still not notified after some rounds */
     cr_assert(pump_until(world.from, world.to, &loud.op.done, 1));
     cr_assert(pump_until(world.from, world.to, &world.to->notified_count, 1));
     pump_rounds(world.from, world.to, 1000);
@@ -189,7 +189,7 @@ Test(DRIVER_SUITE, short_puts_do_not_overtake_long_ones, .timeout = 60)
     close_world();
 }
 
-/* A flush is over when the puts that were done before it have landed, however long that takes. */
+/* A flush completes after the remote completion of earlier puts, however long that takes. */
 Test(DRIVER_SUITE, a_flush_waits_for_what_was_put, .timeout = 60)
 {
     struct transfer transfers[2];
@@ -220,8 +220,8 @@ Test(DRIVER_SUITE, a_flush_waits_for_what_was_put, .timeout = 60)
     close_world();
 }
 
-/* All in flight at once, over and over, of all kinds: each notification comes once, in order, and
- * the data is right. */
+/* Puts of all kinds, all in flight together, repeatedly: each notification arrives once, in order,
+ * and the data is right. */
 Test(DRIVER_SUITE, many_in_flight, .timeout = 120)
 {
     enum { PUTS = 64, ROUNDS = 8, BYTES = 48000 };

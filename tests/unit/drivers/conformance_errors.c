@@ -1,4 +1,4 @@
-/* What every driver has to refuse, to survive and to give up: compiled once for each. */
+/* Conformance of drivers: errors and failed peers. Compiled once for each driver. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -76,7 +76,7 @@ Test(DRIVER_SUITE, a_freed_landing_is_left_alone, .timeout = 60)
     struct transfer transfer;
     const struct shape strided = {.block = 8, .count = 1000, .stride = 16, .outer = 1};
     open_world(0, REGION);
-    if (INSTANCES == 1) { /* freeing is the owner's promise there */
+    if (INSTANCES == 1) { /* there, the owner guarantees that no put is in flight */
         close_world();
         return;
     }

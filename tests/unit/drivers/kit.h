@@ -18,7 +18,7 @@ struct shape {
     int64_t offset;
 };
 uint64_t shape_bytes(const struct shape *shape);
-/* Where packed byte `position` lies. */
+/* The offset of packed byte `position`. */
 int64_t shape_place(const struct shape *shape, uint64_t position);
 struct layout *shape_layout(const struct shape *shape);
 

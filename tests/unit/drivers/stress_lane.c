@@ -23,7 +23,7 @@ static const struct {
 struct shared {
     struct lane_segment lane;
     _Alignas(LINE_BYTES) _Atomic uint64_t
-        taken; /* by the receiver: what has been looked at may be put again */
+        taken; /* set by the receiver: it has checked the data, which may be put again */
     _Alignas(4096) uint8_t source[PUTS][PLACE];
     uint8_t target[PUTS][PLACE];
     struct notify_segment notify; /* last: it is longer */
@@ -171,7 +171,7 @@ static void send(struct stress *stress)
         while (!sender.done)
             sender.driver->ops->progress(sender.driver, 1);
         if (random_below(&random, 8) == 0)
-            shm_peer_settled(sender.peer); /* as one does before it frees a plan */
+            shm_peer_settled(sender.peer); /* as before a plan is released */
     }
     close_sender(&sender);
 }

@@ -1,4 +1,4 @@
-/* Chains over a driver that does what the test says. */
+/* Chains over a scripted driver. */
 #include <criterion/criterion.h>
 #include <errno.h>
 
@@ -146,7 +146,7 @@ static int scripted_call(void *context, struct driver_op *op)
     return scripted_post(NULL, context, op);
 }
 
-/* A call, and the put that needs what it brings. */
+/* A call, and a put that depends on it. */
 Test(chain, calls_its_owner)
 {
     const struct chain_step steps[] = {put_step(0, false),
@@ -165,7 +165,7 @@ Test(chain, calls_its_owner)
     cr_assert(chain_run(chain) == 0 && script[2].posted == 1);
     complete(2, 0);
     cr_assert(chain_run(chain) == 1);
-    cr_assert(chain_start(chain) == 0); /* one that fails: what needs it is not put */
+    cr_assert(chain_start(chain) == 0); /* if it fails, the put is not posted */
     complete(0, 0);
     complete(1, -EOWNERDEAD);
     cr_assert(chain_run(chain) == -EOWNERDEAD && script[2].posted == 1);
@@ -203,7 +203,7 @@ Test(chain, waits_for_notifications)
     cr_assert(chain_run(chain) == 1 && script[1].posted == 1);
     cr_assert(!chain_waiting(chain));
     cr_assert(atomic_load(&taken) == 3);
-    /* and again, with all of them there already */
+    /* again, with all notifications already there */
     notify(6);
     cr_assert(chain_start(chain) == 1 && script[1].posted == 2);
     chain_free(chain);
@@ -237,7 +237,7 @@ Test(chain, ends_when_a_put_is_impossible)
     cr_assert(script[2].posted == 0);
     complete(0, 0);
     cr_assert(chain_run(chain) == -EHOSTDOWN);
-    cr_assert(chain_run(chain) == -EHOSTDOWN, "it still says so");
+    cr_assert(chain_run(chain) == -EHOSTDOWN, "the error persists");
     script[1].answer = 0;
     script[0].at_once = script[1].at_once = script[2].at_once = true;
     cr_assert(chain_start(chain) == 1, "and can be started again");
@@ -341,7 +341,7 @@ Test(chain, that_has_put_everything_is_not_failed_by_a_cancel)
     cr_assert(chain_run(chain) == 0 && script[1].posted == 1);
     complete(1, 0);
     cr_assert(chain_run(chain) == 1);
-    /* what is in flight says itself whether it has failed */
+    /* a put in flight reports its own result */
     cr_assert(chain_start(chain) == 0);
     chain_cancel(chain, -EOWNERDEAD);
     complete(0, -ESTALE);
@@ -382,7 +382,7 @@ Test(chain, loses_who_would_notify)
     cr_assert(chain_start(chain) == 0 && chain_waiting(chain));
     notify(1);
     gone[0] = true;
-    chain_lose(chain, -EOWNERDEAD); /* it has notified before, though only once */
+    chain_lose(chain, -EOWNERDEAD); /* it has notified once before */
     cr_assert(chain_run(chain) == -EOWNERDEAD);
     cr_assert(atomic_load(&taken) == 1 && script[1].posted == 0);
     chain_free(chain);
@@ -396,7 +396,7 @@ Test(chain, in_a_hurry_waits_for_nothing)
     script[1].at_once = script[2].at_once = true;
     cr_assert(chain_start(chain) == 0);
     chain_hurry(chain, -ECANCELED);
-    complete(0, 0); /* what comes before the wait is still put */
+    complete(0, 0); /* puts before the wait are still posted */
     cr_assert(chain_run(chain) == -ECANCELED && script[1].posted == 1 && script[2].posted == 0);
     notify(1);
     cr_assert(chain_start(chain) == 0);

@@ -1,4 +1,4 @@
-/* Copy kernels against a byte-wise reference that knows the shapes from elsewhere. */
+/* Copy kernels against a byte-wise reference with its own model of the shapes. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <malloc.h>
@@ -15,8 +15,7 @@ enum { MEMORY = 64 << 10, BASE = 24 << 10, PACKED_MAX = 8 << 10, GUARD = 64 };
 
 static _Alignas(64) uint8_t source[MEMORY], target[MEMORY], expected[MEMORY];
 
-/* Blocks of a row do not overlap, nor do rows: else a reference of bytes would have to know the
- * order. */
+/* Neither blocks nor rows overlap, because then the result would depend on the order of copying. */
 static struct shape random_shape(uint32_t *state, uint64_t bytes)
 {
     static const uint64_t blocks[] = {1, 2, 3, 4, 8, 12, 16, 24, 32, 48};
@@ -133,7 +132,7 @@ static void compare_whole(const struct shape *to, const struct shape *from, cons
     free(target_layout);
 }
 
-/* Packed, apart, and in opposite orders, both ways. */
+/* Packed, strided, and transposed, in both directions. */
 static void compare_shapes(uint64_t block, uint64_t count, uint64_t outer, const char *set)
 {
     const int64_t bytes = (int64_t)block, row = (bytes + 3) * (int64_t)count + 70,
@@ -152,7 +151,7 @@ static void compare_shapes(uint64_t block, uint64_t count, uint64_t outer, const
             compare_whole(shapes[to], shapes[from], set);
 }
 
-/* Blocks that are whole lines of the target, and nearly so. */
+/* Blocks that are whole cache lines of the target, or nearly. */
 static void compare_lines(const char *set)
 {
     for (uint64_t block = 64; block <= 640; block += 32) {
@@ -210,8 +209,8 @@ Test(copy, nothing_to_copy)
     free(empty);
 }
 
-/* A hostile pair: each of many blocks takes one more iteration of a loop around a list. That is not
- * compiled block by block, and moves the right bytes all the same. */
+/* A hostile pair: each of many blocks spans another iteration of a loop around a list. It must not
+ * be compiled block by block, but must copy correctly. */
 Test(copy, lists_do_not_multiply)
 {
     enum { TIMES = 300, PAIRS = 200 };

@@ -36,7 +36,8 @@ static struct pair pair_new(struct random *random, uint32_t seed)
     pair.source_bytes = (size_t)pair.source.layout->upper_bytes;
     pair.target_memory = malloc(pair.target_bytes + 2 * GUARD);
     pair.expected = malloc(pair.target_bytes + 2 * GUARD);
-    pair.source_memory = malloc(pair.source_bytes); /* exactly: a sanitizer sees what reads more */
+    pair.source_memory =
+        malloc(pair.source_bytes); /* exact size, so that a sanitizer detects reads beyond it */
     pair.packed = malloc(pair.bytes);
     fill(pair.source_memory, pair.source_bytes, seed);
     return pair;
@@ -77,7 +78,7 @@ static void test_piece(struct pair *pair, const struct copy_program *program, ui
     copy_program_run(program, pair->target_memory + GUARD, pair->source_memory, position, length);
 }
 
-/* In so many pieces, in an order of their own. */
+/* In several pieces, in random order. */
 static void test_run(struct pair *pair, const struct copy_program *program, struct random *random,
                      uint64_t seed, const char *set)
 {
@@ -125,7 +126,7 @@ static void test_buffer(struct pair *pair, const struct copy_program *program,
     compare(pair, "pack and unpack", set, seed);
 }
 
-/* Onto itself: what the bytes are is open, all others stay. */
+/* Overlapping source and target: the bytes are unspecified, all others must not change. */
 static void test_overlap(struct pair *pair, const struct copy_program *program, uint64_t seed,
                          const char *set)
 {
@@ -144,7 +145,7 @@ static void test_overlap(struct pair *pair, const struct copy_program *program, 
     free(hit);
 }
 
-/* Programs that are good for less, and one that was made good for everything later. */
+/* Programs for limited uses, and one that is completed later. */
 static void test_uses(struct pair *pair, struct random *random, uint64_t seed, const char *set)
 {
     struct copy_program *program;
@@ -194,7 +195,7 @@ Test(copy_random, equals_a_copy_byte_by_byte, .timeout = 240)
         test_pair(seed);
 }
 
-/* ---- places and positions beyond 32 bits ---- */
+/* ---- offsets and positions beyond 32 bits ---- */
 
 static struct layout *repeated(uint64_t bytes, uint64_t count, int64_t stride)
 {
@@ -210,7 +211,7 @@ Test(copy_random, positions_beyond_4_gib)
     enum { BLOCK = 4096 };
     static uint8_t block[BLOCK], buffer[3 * BLOCK];
     fill(block, BLOCK, 1);
-    struct layout *layout = repeated(BLOCK, 1ull << 24, 0); /* 64 GiB, all at one place */
+    struct layout *layout = repeated(BLOCK, 1ull << 24, 0); /* 64 GiB, all blocks at one address */
     struct copy_program *program;
     cr_assert_eq(copy_program_new(layout, layout, &program), 0);
     for (uint64_t position = (1ull << 32) - 5000; position < 1ull << 36;

@@ -34,7 +34,7 @@ Test(cost, adds_up)
     cr_assert(predict(8000, 100, 1) == 1000 + 1000 + 200);
 }
 
-/* What was measured is the way to a neighbour. */
+/* The measured latency is that to a neighbour. */
 Test(cost, hops_beyond_the_neighbour_cost_more)
 {
     static const uint64_t expected[] = {1000, 1000, 1030, 1060, 1090};
@@ -100,7 +100,7 @@ Test(cost_file, comes_back)
     table.at[RAIL_OFI][SEAT_DAEMON].latency_ns = 12345.678901;
     table.ways_valid = true;
     table.ways = (struct way_costs){0.123456789, 13.25};
-    setlocale(LC_ALL, "de_DE.UTF-8"); /* where there is one, its comma must not matter */
+    setlocale(LC_ALL, "de_DE.UTF-8"); /* if installed, its decimal comma must not matter */
     cr_assert(cost_write(path, &table) == 0);
     cr_assert(cost_read(path, &back, &why, &line) == 0, "%s in line %u", why, line);
     for (int rail = 0; rail < RAIL_COUNT; rail++)
@@ -142,8 +142,8 @@ Test(cost_file, says_what_is_wrong_and_where)
     } cases[] = {
         {"", 1},
         {"tcad-cost 1\n", 1},
-        {"tcad-cost 2\n", 1}, /* knew nothing of ways: measured again */
-        {"tcad-cost 4\n", 1}, /* nor of hops */
+        {"tcad-cost 2\n", 1}, /* an older version without copy modes: must be measured again */
+        {"tcad-cost 4\n", 1}, /* an older version without hops */
         {HEAD "shm.client.hop_ns = -1\n", 2},
         {HEAD "nonsense\n", 2},
         {HEAD "# fine\n\nshm.client.latency_ns = fast\n", 4},

@@ -1,4 +1,4 @@
-/* Queues of flows, against a model: a list of what waits, in the order of its coming. */
+/* Queues of flows, against a model: a list of waiting puts in the order of arrival. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
@@ -51,8 +51,7 @@ static void check(const struct flows *flows, const struct flow_put *put)
     cr_assert(flows_busy(flows, put) == busy);
     cr_assert((flows_next(flows) != NULL) == (count > 0));
     if (count > 0)
-        cr_assert(first_of_flow(flows_next(flows)),
-                  "the turn is of a put that others of its flow are before");
+        cr_assert(first_of_flow(flows_next(flows)), "the next put is not the first of its flow");
 }
 
 Test(flows, as_the_model)
@@ -89,7 +88,7 @@ Test(flows, as_the_model)
     cr_assert(!flows_next(&flows));
 }
 
-/* Whoever waits has its turn before anybody has a second one. */
+/* Every waiting flow is served once before any is served twice. */
 Test(flows, turns)
 {
     enum { EACH = 3 };

@@ -1,4 +1,4 @@
-/* A lane's two ends in one process: what is drained, by whom, and what hostile words do to it. */
+/* Both ends of a lane in one process: draining, locking, and hostile content. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -94,7 +94,7 @@ Test(lane, either_end_drains_in_order)
     cr_assert(lane_published(&receiver) == 3);
     cr_assert(lane_drain_one(&sender) == 1);
     cr_assert(landed(0, 100) && untouched(100, 1));
-    cr_assert(lane_pending(&receiver), "it has not heard of that");
+    cr_assert(lane_pending(&receiver), "the put is unknown here");
     cr_assert(lane_drain_one(&receiver) == 1);
     cr_assert(landed(100, 20000) && untouched(30000, 1));
     cr_assert(lane_drain(&receiver) == 0);
@@ -116,7 +116,7 @@ Test(lane, wraps_and_fills)
             cr_assert(lane_drain_one(next_random(&dice) % 2 ? &sender : &receiver) == 1);
         cr_assert(lane_drain(&receiver) == 0 && landed(0, count * 1000));
         for (unsigned i = next_random(&dice) % LANE_ENTRIES; i > 0;
-             i--) { /* from another place next time */
+             i--) { /* from another offset next time */
             stage(7, 0, 8);
             cr_assert(lane_drain_one(&sender) == 1);
         }
@@ -149,14 +149,14 @@ Test(lane, ids)
                               put_of(UINT32_MAX - LANE_PUTS_MAX + 6)};
     cr_assert(lane_add(&receiver, &puts[0]) == -EINVAL);
     cr_assert(lane_add(&receiver, &puts[1]) == 0);
-    cr_assert(lane_add(&receiver, &puts[2]) == -EEXIST, "its place is taken");
-    lane_remove(&receiver, &puts[2]); /* is none of it */
+    cr_assert(lane_add(&receiver, &puts[2]) == -EEXIST, "its index is taken");
+    lane_remove(&receiver, &puts[2]); /* is not in the lane */
     cr_assert(lane_add(&receiver, &puts[2]) == -EEXIST);
     lane_remove(&receiver, &puts[1]);
     cr_assert(lane_add(&receiver, &puts[2]) == 0);
     cr_assert(lane_add(&receiver, &puts[3]) == 0);
 
-    stage(5, 0, 100); /* was removed: passed over */
+    stage(5, 0, 100); /* was removed: skipped */
     stage(5 + LANE_PUTS_MAX, 100, 100);
     cr_assert(lane_drain(&receiver) == 0 && untouched(0, 100) && landed(100, 100));
     stage(5 + 2 * LANE_PUTS_MAX, 0, 100); /* not yet added */
@@ -192,7 +192,7 @@ Test(lane, one_at_a_time)
     cr_assert(lane_drain(&receiver) == 0 && landed(0, 100));
     stage(1, 100, 100);
     atomic_store(&segment->drainer, LANE_RECEIVER);
-    lane_take_over(&receiver); /* nobody's but the sender's */
+    lane_take_over(&receiver); /* only the sender's lock is released */
     cr_assert(lane_drain(&sender) == -EAGAIN && untouched(100, 100));
     atomic_store(&segment->drainer, 77);
     cr_assert(lane_drain(&sender) == -EAGAIN && lane_drain(&receiver) == -EAGAIN);
@@ -218,7 +218,7 @@ Test(lane, a_receiver_that_sleeps_is_woken)
     cr_assert(atomic_load(&receivers->sleeping) == 0 && atomic_load(&receivers->doorbell) == 1);
 }
 
-/* Entries that make no sense are passed over at both ends, and what comes after them lands. */
+/* Both ends skip invalid entries and process those after them. */
 Test(lane, hostile_entries)
 {
     static const struct {
@@ -254,13 +254,13 @@ Test(lane, hostile_entries)
         cr_assert(untouched(0, SIZE), "entry %zu", i);
     }
     lane_publish(&sender, 4000000, LANE_DIRECT, 0,
-                 SIZE); /* who has published it knows that there is no such put */
+                 SIZE); /* the sender knows that it has not published such a put */
     cr_assert(lane_drain_one(&receiver) == -ENOENT && lane_drain_one(&sender) == 1);
     stage(1, 100, 100);
     cr_assert(lane_drain(&receiver) == 0 && landed(100, 100) && untouched(0, 100));
 }
 
-/* Any words in the segment: every call comes back, and nothing is written but the target. */
+/* Random content of the segment: every call returns, and only the target is written. */
 Test(lane, random_segments)
 {
     struct lane_put ours = put_of(1), theirs = put_of(1);

@@ -1,5 +1,5 @@
-/* Puts whose copying the receiver shares, from the driver's side: with a receiver that helps, one
- * that does not, one that stays in the middle, and one that is hostile. */
+/* Puts whose copying the receiver shares, at the driver: with a receiver that helps, does not help,
+ * stops while it processes an entry, or is hostile. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -162,11 +162,11 @@ Test(share, what_follows_lands_after_it)
     fill(side.memory + SOURCE, 20000, 8);
     start(1);
     cr_assert(op.done == 1 && lane_backlog(&sender) == 0 && landed(0, 20000));
-    cr_assert(lane_drain(&receiver) == 0 && landed(0, 20000), "what is old does not come again");
+    cr_assert(lane_drain(&receiver) == 0 && landed(0, 20000), "old data does not return");
 }
 
-/* A receiver that stopped in the middle of an entry: nothing hangs, what is queued stays in order,
- * or is given up. */
+/* A receiver that stops while it processes an entry: nothing hangs, and queued puts stay in order
+ * or are cancelled. */
 Test(share, the_receiver_stays_in_the_middle)
 {
     make_put(0, WAY_PULL, 0, 100000, true);
@@ -213,12 +213,12 @@ Test(share, all_that_waits_is_given_up)
     cr_assert(side.driver->ops->arm(side.driver) == 0, "nothing is queued");
     progress();
     side.driver->ops->peer_fail(side.driver, peer, -EOWNERDEAD);
-    cr_assert(shm_peer_settled(peer), "there is nobody to wait for");
+    cr_assert(shm_peer_settled(peer), "nothing to wait for");
     op_init(&op);
     cr_assert(side.driver->ops->put_post(side.driver, moves[0], &op.op) == -EOWNERDEAD);
 }
 
-/* The receiver writes what it likes between any two calls: each of ours comes back. */
+/* The receiver writes random content between any two calls: each call returns. */
 Test(share, hostile_receiver)
 {
     uint32_t dice = 17;

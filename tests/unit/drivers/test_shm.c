@@ -1,4 +1,5 @@
-/* What only shm promises: a word is copied at once, a long copy does not hold up other peers. */
+/* Properties of shm only: a word is copied immediately, and a long copy does not delay other
+ * peers. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -115,7 +116,7 @@ Test(shm, flows_take_turns)
         op_init(&ops[i]);
         cr_assert(post(&side, NULL, puts[i], &ops[i]) == 0);
     }
-    cr_assert(ops[2].done == 1, "nothing of its flow waits");
+    cr_assert(ops[2].done == 1, "its flow is not queued");
     cr_assert(ops[0].done + ops[1].done + ops[3].done + ops[4].done + ops[5].done == 0);
     while (side.driver->ops->progress(side.driver, 1) > 0)
         ;

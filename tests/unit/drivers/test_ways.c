@@ -1,5 +1,5 @@
-/* Which way is chosen near and far, the costs that it is fed with, and how they come
- * from a calibration. */
+/* The choice of the copy mode near and far, the costs on which it depends, and their
+ * calibration. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <math.h>
@@ -132,7 +132,7 @@ Test(ways, costs_are_checked)
     }
 }
 
-/* What a machine with these costs would be measured to do. */
+/* The measurements that a machine with these costs would yield. */
 static struct way_samples samples_of(const struct way_costs *costs, double distance_ns)
 {
     const double lines = (double)WAY_LARGE_BYTES / LINE_BYTES;

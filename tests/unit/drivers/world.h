@@ -1,5 +1,6 @@
 /* A pair of instances of the driver that DRIVER names, in this process; for a driver that only
- * reaches its own process (INSTANCES 1) both ends are the same one. Criterion asserts inside. */
+ * reaches its own process (INSTANCES 1), both ends are one instance. The functions use Criterion's
+ * assertions. */
 #pragma once
 
 #include "tests/unit/drivers/kit.h"

@@ -6,8 +6,8 @@
 
 #include "proto/layout_internal.h"
 
-/* From malloc: operations and pairs as they are, behind a header that tells the truth about them.
- * NULL: they are wrong. */
+/* A program from malloc() of these operations and pairs, with a correct header. NULL: they are
+ * invalid. */
 static inline struct layout *layout_of_parts(const struct layout_op *ops, uint32_t op_count,
                                              const struct layout_pair *pairs, uint32_t pair_count)
 {

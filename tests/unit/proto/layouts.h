@@ -1,4 +1,4 @@
-/* Short hands for tests of layouts. They consume what they are given. */
+/* Shorthands for tests of layouts. They free the layouts passed to them. */
 #pragma once
 
 #include <criterion/criterion.h>

@@ -22,7 +22,7 @@ static inline uint64_t random_below(struct random *random, uint64_t limit)
     return random_next(random) % limit;
 }
 
-/* Another one in each run. */
+/* A different seed in each run. */
 static inline uint64_t random_seed(void)
 {
     uint32_t seed = 1;

@@ -15,7 +15,7 @@
 
 enum {
     STRESS_LOST_NS = 2000000000
-}; /* who sleeps that long beside what is there has lost a wake-up */
+}; /* a party that sleeps this long although work is pending has lost a wake-up */
 
 struct stress {
     void *shared;

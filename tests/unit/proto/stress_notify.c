@@ -1,7 +1,7 @@
 /*
- * Two owners who notify each other, each by both kinds of counters, and sleep on their doorbells in
- * between. Data that goes with a notification must be visible after it; every notification counts
- * once; nobody may sleep through a wake-up.
+ * Two owners notify each other, each by both kinds of counters, and sleep on their doorbells in
+ * between. Data must be visible after its notification, every notification must count once, and no
+ * wake-up may be lost.
  */
 #include "proto/notify.h"
 #include "tests/unit/proto/random.h"
@@ -9,7 +9,7 @@
 
 enum { SLOT_DIRECT = 0, SLOT_ROUTED = 1, BURST_MAX = 8 };
 
-/* What one owner sees. */
+/* The memory of one owner. */
 struct inbox {
     struct notify_segment segment;
     struct notify_line lines[SLOTS_PER_SOURCE]; /* of one source; they are segment.lines */
@@ -54,7 +54,7 @@ static void wait_for(struct inbox *inbox, uint64_t round, uint64_t count, uint64
                      notify_taken_of(segment, 1, 0, SLOT_DIRECT), 1) ||
         !notify_take(notify_line_of(segment, 0, SLOT_ROUTED),
                      notify_taken_of(segment, 1, 0, SLOT_ROUTED), count))
-        stress_fail("what has arrived cannot be taken in round %lu", (unsigned long)round);
+        stress_fail("an arrived notification cannot be taken in round %lu", (unsigned long)round);
     if (inbox->data[round % 2] != data_of(round))
         stress_fail("notified before the data was there in round %lu", (unsigned long)round);
 }

@@ -1,7 +1,7 @@
 /*
- * A client and an engine, with both ways to sleep: the engine arms itself and blocks on its eventfd
- * until something is submitted, the client sleeps on its doorbell until something is complete.
- * Every entry must arrive once and in order, and nobody may sleep through a wake-up.
+ * A client and an engine that sleep in different ways: the engine arms itself and blocks on its
+ * eventfd until a submission, the client sleeps on its doorbell until a completion. Every entry
+ * must arrive once and in order, and no wake-up may be lost.
  */
 #include <poll.h>
 #include <sys/eventfd.h>

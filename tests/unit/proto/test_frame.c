@@ -81,7 +81,7 @@ static void pass_fds(size_t payload_bytes, size_t count)
     }
     frame_free(frame);
     if (taken >= 0) {
-        cr_assert_geq(fcntl(taken, F_GETFD), 0, "what was taken stays open");
+        cr_assert_geq(fcntl(taken, F_GETFD), 0, "a taken descriptor stays open");
         close(taken);
     }
     free(data);
@@ -191,8 +191,7 @@ static void request_init(struct request *request, uint8_t *data, size_t bytes)
     request->message.plan_commit = &request->commit;
 }
 
-/* On either side of every place where it is done differently: what arrives is what packing yields.
- */
+/* Sizes around each limit between methods of transfer: the packed message must arrive. */
 FRAME_TEST(messages_are_packed)
 {
     static const size_t sizes[] = {0,

@@ -1,4 +1,4 @@
-/* Frames that are none, and descriptors and payloads that are not what the header says. */
+/* Invalid frames, and descriptors and payloads that do not match the header. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -85,7 +85,7 @@ FRAME_TEST(lengths_that_do_not_match)
     }
 }
 
-/* An empty message cannot be told from the end. */
+/* An empty message is indistinguishable from the end of the connection. */
 FRAME_TEST(empty_message)
 {
     struct frame *frame;
@@ -158,7 +158,7 @@ FRAME_TEST(memfd_lies)
     close(fd);
 }
 
-/* Even when descriptor 0, which an empty list might be taken for, would do. */
+/* Even if descriptor 0, which an uninitialised entry would name, is suitable. */
 FRAME_TEST(memfd_missing)
 {
     int fd = frame_memfd("test", "hello", 5), before = dup(0);

@@ -58,7 +58,7 @@ Test(handle, zeros_are_none)
     cr_assert_eq(handle_decode(bytes, &back), -EINVAL);
 }
 
-/* The check of 60 bytes that a test has changed on purpose; slow and obvious. */
+/* Recomputes the check of changed bytes by trying; slow and obvious. */
 static void check_again(uint8_t bytes[HANDLE_BYTES])
 {
     uint32_t crc = UINT32_MAX;
@@ -109,7 +109,7 @@ Test(handle, signed_for_what_it_names)
     forged[2].region ^= 1;
     forged[3].offset_bytes = 0;
     forged[4].length_bytes += 1;
-    forged[5].length_bytes -= 1; /* narrower, too, is the owner's to say */
+    forged[5].length_bytes -= 1; /* only the owner can sign a narrower part, too */
     forged[6].key[0] ^= 1ull << 63;
     forged[7].key[1] ^= 1;
     for (size_t i = 0; i < sizeof forged / sizeof *forged; i++)

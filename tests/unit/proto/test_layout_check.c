@@ -79,7 +79,7 @@ Test(layout_check, every_length_but_the_right_one)
     size_t bytes;
     struct layout *data = lay_out(&good, &bytes);
     for (size_t n = 0; n < bytes; n++) {
-        struct layout *part = malloc(n ? n : 1); /* so that ASan sees a look behind its end */
+        struct layout *part = malloc(n ? n : 1); /* so that ASan detects reads beyond its end */
         memcpy(part, data, n);
         cr_assert_eq(layout_check(part, n, NULL), -EINVAL, "%zu bytes", n);
         free(part);
@@ -93,8 +93,8 @@ Test(layout_check, every_length_but_the_right_one)
     free(data);
 }
 
-/* Every bit is checked, but for the bounds of the type (unless there is no end to them) and the
- * signature, which any program may choose. */
+/* Every bit is checked, except those of the type's bounds (unless they overflow) and the signature,
+ * which a program may choose freely. */
 Test(layout_check, every_bit)
 {
     size_t bytes;
@@ -162,7 +162,7 @@ Test(layout_check, operations)
     CHANGED(ops[0].body, 4, -EINVAL, "body");
     CHANGED(ops[0].body, UINT32_MAX, -EINVAL, "body");
     CHANGED(ops[1].body, 3, -EINVAL, "body");
-    CHANGED(ops[1].body, 2, -EINVAL, "size"); /* good in itself, another program */
+    CHANGED(ops[1].body, 2, -EINVAL, "size"); /* a valid but different program */
     CHANGED(ops[0].count, 0, -EINVAL, "count of zero");
     CHANGED(ops[2].count, 0, -EINVAL, "count of zero");
     CHANGED(ops[3].count, 0, -EINVAL, "count of zero");
@@ -201,7 +201,7 @@ Test(layout_check, overflows)
     CHANGED(ops[0].offset_bytes, INT64_MIN, -EINVAL, "overflow");
     CHANGED(ops[1].offset_bytes, INT64_MAX, -EINVAL, "overflow");
 
-    /* one block from end to end of the address space: its length would be no distance */
+    /* one block over the whole address space: its length is not a signed distance */
     struct program whole = {HEADER(.op_count = 1, .size_bytes = UINT64_MAX, .block_count = 1,
                                    .lower_bytes = INT64_MIN, .upper_bytes = INT64_MAX),
                             .ops = {BLOCK(UINT64_MAX, INT64_MIN)}};
@@ -216,7 +216,7 @@ Test(layout_check, overflows)
     expect(&still, 0, "nothing");
 }
 
-/* Offsets that leave 63 bits on the way, but cancel out: the walk must not stumble. */
+/* Intermediate sums of offsets overflow 63 bits but cancel out: the cursor must cope. */
 Test(layout_check, detours)
 {
     struct program p = {HEADER(.depth = 2, .op_count = 3, .size_bytes = 4, .block_count = 4,
@@ -260,7 +260,7 @@ Test(layout_check, depth)
     expect(&p, -E2BIG, "16 deep");
 }
 
-/* The largest program that is allowed, looping for ever: checked and sought in no time. */
+/* The largest program allowed, with huge loop counts: checking and seeking must be fast. */
 Test(layout_check, largest)
 {
     struct layout *big = calloc(1, sizeof *big + LAYOUT_OPS_MAX * sizeof *big->ops);

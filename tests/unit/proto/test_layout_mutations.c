@@ -1,5 +1,5 @@
-/* Programs that the constructors made, damaged: refused, or else exactly what they say of
- * themselves. A failure prints its seed; TCA_TEST_SEED=n repeats just that one. */
+/* Corrupted programs from the constructors: refused, or consistent with their own headers. A
+ * failure prints its seed; TCA_TEST_SEED=n repeats just that one. */
 #include "proto/layout.h"
 
 #include <criterion/criterion.h>
@@ -38,7 +38,7 @@ static struct layout *random_program(struct random *random)
     return loop;
 }
 
-/* One field, a word of the right kind of strangeness. */
+/* Changes one field to an unusual value. */
 static void damage(struct random *random, struct layout *layout, size_t size)
 {
     static const uint64_t strange[] = {
@@ -106,7 +106,7 @@ Test(layout_mutations, are_refused_or_true)
         const size_t bytes = layout_bytes(good);
         cr_assert_eq(layout_check(good, bytes, NULL), 0, "seed %lu", seed);
         for (int i = 0; i < DAMAGES; i++) {
-            struct layout *bad = malloc(bytes); /* so that ASan sees a look behind its end */
+            struct layout *bad = malloc(bytes); /* so that ASan detects reads beyond its end */
             memcpy(bad, good, bytes);
             for (uint64_t n = random_below(&random, 3) + 1; n > 0; n--)
                 damage(&random, bad, bytes);

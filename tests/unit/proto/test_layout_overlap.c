@@ -1,4 +1,4 @@
-/* Whether two layouts touch a byte in common, against looking at every byte. */
+/* Whether two layouts overlap, against a comparison of every byte. */
 #include <string.h>
 
 #include "tests/unit/proto/layouts.h"
@@ -87,7 +87,7 @@ Test(layout_overlap, is_what_looking_at_every_byte_says)
         const bool expected = really_overlap(a, a_base, b, b_base);
         cr_assert_eq(overlap(a, a_base, b, b_base, PLENTY), expected,
                      "round %u of seed %llu: expected %d", i, (unsigned long long)seed, expected);
-        if (expected) /* a small budget may only err to the safe side */
+        if (expected) /* with a small budget, only false positives are allowed */
             cr_assert(overlap(a, a_base, b, b_base, (unsigned)random_below(&random, 6)),
                       "round %u of seed %llu, with a small budget", i, (unsigned long long)seed);
         met += expected;

@@ -196,7 +196,7 @@ Test(layout_random, equals_its_expansion)
     }
 }
 
-/* ---- programs that no constructor of today makes: several operations side by side, lists, nothing
+/* ---- programs that the constructors do not make: several sibling operations, lists, not
  * normalised ---- */
 
 enum { TREE_OPS_MAX = 60, TREE_PAIRS_MAX = 100, TREE_DEPTH_MAX = 4 };
@@ -208,7 +208,7 @@ struct tree {
     uint64_t blocks;
 };
 
-/* The second behind the first, which takes it over. */
+/* Appends the second to the first, which takes ownership. */
 static void expand_append(struct expansion *e, struct expansion *behind)
 {
     e->places = realloc(e->places, (e->count + behind->count + 1) * sizeof *e->places);

@@ -96,7 +96,7 @@ Test(ring, one_place_becomes_free_after_another)
     }
 }
 
-/* What a hostile peer may write: an index so far away that no honest one could have written it. */
+/* Hostile indexes: too far away for an honest peer. */
 static const uint32_t lies[] = {CAPACITY + 1, CAPACITY + 2,          1u << 16,  INT32_MAX,
                                 1u << 31,     UINT32_MAX - CAPACITY, UINT32_MAX};
 
@@ -134,7 +134,7 @@ Test(ring, consumer_lies)
     }
 }
 
-/* An index that went back is a lie as well, as soon as it is looked at. */
+/* An index that moved back is detected as soon as it is read. */
 Test(ring, producer_takes_back)
 {
     struct pair p;
@@ -163,7 +163,7 @@ Test(ring, says_what_is_next_and_what_is_left)
                 cr_assert_eq(ring_peek(&p.consumer, &out), 1);
                 cr_assert_eq(out, i);
                 cr_assert_eq(ring_left(&p.producer),
-                             CAPACITY - (int)i); /* it has only been looked at */
+                             CAPACITY - (int)i); /* peeking does not remove it */
                 cr_assert_eq(ring_pop(&p.consumer, &out), 1);
                 cr_assert_eq(out, i);
             }

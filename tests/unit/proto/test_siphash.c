@@ -1,4 +1,4 @@
-/* Against OpenSSL's. */
+/* Compared with OpenSSL's implementation. */
 #include "proto/siphash.h"
 
 #include <criterion/criterion.h>

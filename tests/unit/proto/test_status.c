@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
-/* Everything that this project's interfaces promise. */
+/* All errors that the project's interfaces document. */
 static const int used[] = {
     EPERM,        ENOENT,          EINTR,        EIO,        EAGAIN,    ENOMEM,
     EACCES,       EBUSY,           EEXIST,       ENODEV,     EINVAL,    EMFILE,

@@ -1,4 +1,4 @@
-/* The policy, not its times: those depend on who else runs. */
+/* Tests the policy, not its times, which depend on the machine's load. */
 #include "proto/wait.h"
 
 #include <criterion/criterion.h>
@@ -39,7 +39,7 @@ Test(wait, spin_only)
 {
     struct waiter waiter;
     waiter_init(&waiter, 50000000,
-                0); /* longer than this process may be off its core in the first rounds */
+                0); /* longer than this process may be preempted in the first rounds */
     waiter_begin(&waiter);
     cr_assert_gt(steps_until(&waiter, WAITER_CHECK, 10000000), 63);
     cr_assert_gt(steps_until(&waiter, WAITER_SLEEP, 10000000), 0);
@@ -87,8 +87,7 @@ Test(wait, each_wait_begins_anew)
         cr_assert_eq(waiter_step(&waiter), WAITER_AGAIN);
 }
 
-/* A process on the only processor that this one may use from now on. It computes, or it yields for
- * ever. */
+/* Binds this process to one core and starts another there that computes or yields for ever. */
 static pid_t share_processor(bool yields)
 {
     cpu_set_t all, one;

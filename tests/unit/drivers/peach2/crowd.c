@@ -134,7 +134,7 @@ static void check(struct crowd *crowd, unsigned from, unsigned to)
             cr_assert(bytes[i] == value, "%u to %u: not the data of %u", from, to,
                       stream->seen + 1);
     }
-    memset(target, 0xee, SLOT); /* what comes twice would show */
+    memset(target, 0xee, SLOT); /* reveals duplicates */
     stream->seen++;
 }
 

@@ -1,8 +1,7 @@
 /*
- * Drivers of all nodes of a sub-cluster in this process, over boards in processes of their own:
- * everybody puts to everybody, itself included. Every message has a number, in its words and by its
- * place in the order: none is lost, none comes twice, none before its data. Criterion asserts
- * inside.
+ * The drivers of all nodes of a sub-cluster in this process, with boards in separate processes.
+ * Every node puts to every node, including itself. Every message has a number in its words, and
+ * arrives exactly once, in order and not before its data. The functions use Criterion's assertions.
  */
 #pragma once
 
@@ -36,13 +35,14 @@ struct crowd {
 void crowd_open(struct crowd *crowd, unsigned nodes, bool odd);
 /* What is under way ends first. */
 void crowd_close(struct crowd *crowd);
-/* Sends where the last has come, moves all drivers on, checks what has come. */
+/* Sends the next message of each pair whose last one has arrived, polls all drivers, and checks
+ * arrivals. */
 void crowd_round(struct crowd *crowd);
-/* Until every stream that is not off has seen so many more. */
+/* Runs until each enabled stream has received `more` further messages. */
 void crowd_run(struct crowd *crowd, uint32_t more);
-/* What the slowest of them has seen. */
+/* Messages received by the slowest stream. */
 uint32_t crowd_least(const struct crowd *crowd);
-/* Something is on its way, or has not been noticed. */
+/* Whether messages are in flight or not yet processed. */
 bool crowd_under_way(const struct crowd *crowd);
-/* So many peers were given up, by all. */
+/* The number of failed peers, over all drivers. */
 unsigned crowd_downs(const struct crowd *crowd);

@@ -1,5 +1,5 @@
-/* Boards for tests: real tca-peach2 processes, cabled, whose registers the test writes itself.
- * Criterion asserts inside. */
+/* Boards for tests: real tca-peach2 processes with cables, whose registers the test writes
+ * directly. The functions use Criterion's assertions. */
 #pragma once
 
 #include <stdbool.h>
@@ -33,10 +33,10 @@ struct rig {
  * routes; notification rings of RIG_RING entries behind it. */
 void rig_open(struct rig *rig, unsigned nodes, unsigned rings, size_t memory_bytes);
 void rig_close(struct rig *rig);
-/* Starts them, no more; and ends them: how many did not end well. */
+/* Only starts the boards; ends them and returns how many failed. */
 void rig_boards(struct rig *rig, unsigned nodes, unsigned rings);
 unsigned rig_end_boards(struct rig *rig);
-/* No more than that: for a rig that did not attach. */
+/* Only ends the boards, for a rig that did not attach. */
 void rig_kill_board(struct rig *rig, unsigned node);
 
 void rig_start(struct rig *rig, unsigned node);
@@ -48,9 +48,9 @@ void rig_detach(struct rig_board *board);
 void rig_wait_cables(struct rig *rig, unsigned without);
 /* Routes of all attached boards for these links. */
 void rig_route(struct rig *rig, const struct peach2_links *links);
-/* A connection to its control socket, for somebody else than its driver. */
+/* Opens a further connection to the control socket. */
 int rig_dial(const char *path);
-/* Control: status of the answer. fd -1: none. */
+/* Sends a control request, with fd unless -1. Returns the status of the reply. */
 int rig_ask(struct rig_board *board, const struct peach2_control *message, int fd);
 void rig_plug(struct rig *rig, unsigned node, unsigned port, bool in);
 
@@ -65,7 +65,7 @@ uint32_t rig_error(struct rig_board *board, unsigned channel);
 void rig_abort(struct rig_board *board, unsigned channel);
 /* The next notification of a node, false when none came in half a minute. */
 bool rig_notified(struct rig_board *board, unsigned from, uint64_t ret_notify[2]);
-/* The count of packets from one to another begins anew: after some were lost. */
+/* Resets the expected number of packets from one node to another, after a loss. */
 void rig_restart(struct rig *rig, unsigned from, unsigned to);
 /* One line of the PIO window; waits for room. */
 void rig_pio(struct rig_board *board, uint64_t address, uint64_t mask, const uint8_t *bytes);

@@ -1,7 +1,5 @@
-/*
- * What layouts become in the hardware: how many descriptors, and from which of the three homes the
- * board is told to fetch them. Read from its registers, after a put whose data is checked.
- */
+/* The descriptors of layouts: their number, and from which of the three locations the board fetches
+ * them. Read from the registers after a put whose data is checked. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -244,7 +242,7 @@ Test(peach2_chains, internal_memory_first_host_memory_when_long, .timeout = 120)
     check_planes(INTERNAL_CHAIN_MAX, PEACH2_FETCH_INTERNAL);
     check_planes(INTERNAL_CHAIN_MAX + 1, PEACH2_FETCH_HOST);
     check_planes(4096, PEACH2_FETCH_HOST);
-    /* All 1,024 slots are taken: short chains go to host memory, too, until one is let go. */
+    /* All 1,024 slots are taken: short chains also use host memory, until a slot is freed. */
     for (unsigned i = 0; i < sizeof(full) / sizeof(full[0]); i++) {
         full[i] = prepare(&longest, &longest);
         cr_assert(run(&full[i]).fetch == PEACH2_FETCH_INTERNAL);
@@ -294,7 +292,7 @@ Test(peach2_chains, what_the_hardware_cannot_do_is_staged, .timeout = 120)
     close_all();
 }
 
-/* A board that comes back has lost its internal memory: chains there run as before. */
+/* A restarted board has lost its internal memory: chains there must run as before. */
 Test(peach2_chains, internal_memory_of_a_board_that_comes_back, .timeout = 120)
 {
     const struct shape shape = planes(20);
@@ -314,7 +312,7 @@ Test(peach2_chains, internal_memory_of_a_board_that_comes_back, .timeout = 120)
     close_all();
 }
 
-/* What a receiver says of its landing is a word from outside. */
+/* A landing blob from a receiver is untrusted. */
 Test(peach2_chains, no_landing_leads_to_another_node, .timeout = 120)
 {
     static const struct shape shape = {64, 2, 4096, 1, 0, 0};

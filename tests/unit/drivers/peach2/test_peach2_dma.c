@@ -1,4 +1,4 @@
-/* Chains of a board's channels, in all three homes of descriptors, against memcpy. */
+/* Chains of a board's channels, in all three locations of descriptors, against memcpy(). */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Puts of many flows to one peer: each flow's land in order, and none waits for another's. */
+/* Puts of many flows to one peer: those of a flow complete in order, and flows do not delay each
+ * other. */
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <signal.h>
@@ -108,7 +109,7 @@ static void close_all(void)
     cr_assert(rig_end_boards(&rig) == 0);
 }
 
-/* All of all flows at once; `trouble` comes between. */
+/* Posts all puts of all flows together, with a fault meanwhile. */
 static void check_order(unsigned round, void (*trouble)(unsigned round, unsigned step))
 {
     uint32_t *const words = (uint32_t *)sides[0].memory;
@@ -153,7 +154,7 @@ Test(peach2_flows, each_in_order, .timeout = 120)
     close_all();
 }
 
-/* Both cables out and in, a board stopped, a board killed. */
+/* Both cables unplugged and plugged in, a board stopped, a board killed. */
 static void make_trouble(unsigned round, unsigned step)
 {
     const unsigned node = round / 3 % 2;
@@ -180,8 +181,8 @@ Test(peach2_flows, each_in_order_whatever_happens, .timeout = 200)
     close_all();
 }
 
-/* A small put of another flow is done before a huge one that was posted earlier. That is a matter
- * of milliseconds, which somebody else may use up: once in twenty times is enough. */
+/* A small put of another flow completes before a huge one that was posted earlier. Preemption can
+ * hide the few milliseconds in between, so once in twenty rounds is enough. */
 Test(peach2_flows, small_beside_huge, .timeout = 120)
 {
     unsigned beside = 0;
@@ -199,8 +200,8 @@ Test(peach2_flows, small_beside_huge, .timeout = 120)
     close_all();
 }
 
-/* Who only receives has no timer: it sleeps until the board's interrupt, and does not lie down while
- * something is there that raised it before. */
+/* A driver that only receives has no timer: it sleeps until the board's interrupt, and not while an
+ * earlier interrupt is unprocessed. */
 Test(peach2_flows, interrupt_wakes_the_receiver, .timeout = 120)
 {
     open_all();
@@ -215,7 +216,7 @@ Test(peach2_flows, interrupt_wakes_the_receiver, .timeout = 120)
         post_one(&transfers[0][0]);
         while (poll(&told, 1, 0) == 0) {
             from->ops->progress(from, 16);
-            cr_assert(clock_now_ns() < give_up_ns, "round %u: nobody wakes it", round);
+            cr_assert(clock_now_ns() < give_up_ns, "round %u: it is not woken", round);
         }
         while (to->ops->arm(to) == 0)
             cr_assert(clock_now_ns() < give_up_ns, "round %u: it would sleep", round);

@@ -1,4 +1,5 @@
-/* Whatever is written to a board: it says what is wrong, and it and its neighbours go on. */
+/* Hostile register content: the board reports the fault, and it and its neighbours continue to
+ * work. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -107,7 +108,7 @@ Test(peach2_hostile, commands_that_make_no_sense, .timeout = 60)
     for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         rig_command(board, 2, wrong[i].fetch, wrong[i].first);
         cr_assert(rig_error(board, 2) == PEACH2_BAD_FETCH);
-        check_works(0, 1); /* another channel does not mind */
+        check_works(0, 1); /* another channel is not affected */
         rig_abort(board, 2);
     }
     atomic_fetch_add(&board->bar0->channels[2].start, 1000);
@@ -120,7 +121,7 @@ Test(peach2_hostile, commands_that_make_no_sense, .timeout = 60)
     rig_close(&rig);
 }
 
-/* A chain that leads back into itself, with and without data. */
+/* A chain with a loop, with and without data. */
 Test(peach2_hostile, loops, .timeout = 60)
 {
     rig_open(&rig, 3, 1, MEMORY);
@@ -134,7 +135,7 @@ Test(peach2_hostile, loops, .timeout = 60)
     rig_command(board, 0, PEACH2_FETCH_INTERNAL, 0);
     cr_assert(rig_error(board, 0) == PEACH2_BAD_CHAIN);
     rig_abort(board, 0);
-    board->bar0->descriptors[1].length = MEMORY / 2; /* half a GiB, until it is found out */
+    board->bar0->descriptors[1].length = MEMORY / 2; /* half a GiB until the loop is detected */
     rig_command(board, 0, PEACH2_FETCH_INTERNAL, 0);
     for (unsigned i = 0; i < 20; i++) {
         check_works(0, 1);
@@ -146,13 +147,13 @@ Test(peach2_hostile, loops, .timeout = 60)
     rig_close(&rig);
 }
 
-/* Routes that send packets round and round, or nowhere, or to the wrong host. */
+/* Routes with a loop, to nowhere, or to the wrong host. */
 Test(peach2_hostile, routes_astray, .timeout = 60)
 {
     struct peach2_links links;
     rig_open(&rig, 4, 1, MEMORY);
     for (unsigned node = 0; node < 4; node++) {
-        rig.boards[node].bar0->routes[1].port = PEACH2_E; /* nobody is node 1 */
+        rig.boards[node].bar0->routes[1].port = PEACH2_E; /* there is no node 1 */
         rig_commit(&rig.boards[node]);
     }
     struct rig_board *board = &rig.boards[0];
@@ -208,7 +209,7 @@ Test(peach2_hostile, memory_that_is_not_mapped, .timeout = 60)
     cr_assert(rig_ask(board, &stray, -1) == -ENOENT);
     const struct peach2_control map = {.type = PEACH2_MAP, .address = RIG_BUS, .length = MEMORY};
     cr_assert(rig_ask(board, &map, board->memory_fd) == 0);
-    /* An alias goes with what it is one of. */
+    /* An alias is removed with its mapping. */
     cr_assert(rig_ask(board, &stray, -1) == 0);
     cr_assert(rig_ask(board, &stray, -1) == -EEXIST);
     cr_assert(rig_ask(board, &unmap, -1) == 0);
@@ -222,7 +223,7 @@ Test(peach2_hostile, memory_that_is_not_mapped, .timeout = 60)
     rig_close(&rig);
 }
 
-/* Nobody reads the ring: what comes too much is an error there, and holds up nobody. */
+/* An unread ring: further notifications are an error and do not block other packets. */
 Test(peach2_hostile, a_full_notification_ring, .timeout = 60)
 {
     rig_open(&rig, 3, 1, MEMORY);
@@ -235,7 +236,7 @@ Test(peach2_hostile, a_full_notification_ring, .timeout = 60)
     check_works(2, 1);
     check_works(2, 0);
     for (unsigned i = 0; i < 4; i++)
-        rig_abort(board, i); /* what was lost is not acknowledged */
+        rig_abort(board, i); /* a lost notification is not acknowledged */
     uint64_t notify[2];
     for (unsigned i = 0; i < RIG_RING; i++)
         cr_assert(rig_notified(&rig.boards[1], 0, notify));
@@ -244,7 +245,7 @@ Test(peach2_hostile, a_full_notification_ring, .timeout = 60)
     rig_close(&rig);
 }
 
-/* Anything anywhere in BAR 0 and BAR 2 of one board. */
+/* Random content in BAR 0 and BAR 2 of one board. */
 Test(peach2_hostile, random_registers, .timeout = 120)
 {
     uint32_t state = 4711;
@@ -265,7 +266,7 @@ Test(peach2_hostile, random_registers, .timeout = 120)
         check_works(1, 2);
         check_works(2, 1);
     }
-    /* The driver lets go, another one writes everything anew: as good as ever. */
+    /* After another driver has attached and written all registers, the board works again. */
     rig_detach(board);
     rig_attach(&rig, 0);
     struct peach2_links links;
@@ -282,8 +283,8 @@ Test(peach2_hostile, random_registers, .timeout = 120)
     rig_close(&rig);
 }
 
-/* The same while the others' packets go through that board: all of theirs arrive, in order. But for
- * its routes: by those a driver says where they go. */
+/* The same while the board forwards others' packets, which all arrive in order. The routes stay
+ * intact, because a driver may set them as it likes. */
 Test(peach2_hostile, random_registers_under_way, .timeout = 120)
 {
     static struct traffic traffic;
@@ -315,14 +316,14 @@ Test(peach2_hostile, random_registers_under_way, .timeout = 120)
     rig_close(&rig);
 }
 
-/* A board whose driver would have packets wait for ever for a cable that is out: those of others
- * that are stuck behind them get through all the same. */
+/* A driver asks for an unlimited wait for an unplugged cable: the packets of others that are
+ * blocked by it get through all the same. */
 Test(peach2_hostile, waits_for_a_cable_for_ever, .timeout = 60)
 {
     rig_open(&rig, 5, 1, MEMORY);
     struct rig_board *board = &rig.boards[0];
     atomic_store(&rig.boards[1].bar0->hold_ms, UINT32_MAX);
-    rig_plug(&rig, 1, PEACH2_E, false); /* nobody changes a route for it */
+    rig_plug(&rig, 1, PEACH2_E, false); /* no route is changed */
     for (unsigned i = 0; i < 8; i++) {  /* to 2 by 1: more than the cable between 0 and 1 holds */
         board->bar0->descriptors[i] = good;
         board->bar0->descriptors[i].destination = peach2_global(2, RIG_BUS + 4096);
@@ -330,7 +331,7 @@ Test(peach2_hostile, waits_for_a_cable_for_ever, .timeout = 60)
         rig_command(board, 0, PEACH2_FETCH_INTERNAL, i);
     }
     while (atomic_load(&board->bar0->channels[0].packets) < 64)
-        usleep(1000); /* or what follows could go before them */
+        usleep(1000); /* or later packets could overtake them */
     check_works(0, 1);
     cr_assert(atomic_load(&rig.boards[1].bar0->cause) & PEACH2_CAUSE_HELD);
     rig_plug(&rig, 1, PEACH2_E, true);

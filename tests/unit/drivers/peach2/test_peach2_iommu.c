@@ -1,5 +1,5 @@
-/* What of the host's memory a board may touch, and when: at the edges, and while it is taken away.
- * And how the host is told: no interrupt is lost. */
+/* The host memory that a board may access: at the edges of mappings, and while they are removed.
+ * And its interrupts: none is lost. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <poll.h>
@@ -27,8 +27,8 @@ static void put(uint64_t bus, uint32_t bytes)
     cr_assert(rig_done(board, 0));
 }
 
-/* So many bytes from node 0 to that bus address of node 1; where `mask` is not 0, those of a line of
- * BAR 2 that it has. Whether they have landed. */
+/* So many bytes from node 0 to that bus address of node 1; where `mask` is not 0, those of a line
+ * of BAR 2 that it has. Whether they have landed. */
 static bool land(uint64_t bus, uint32_t bytes, uint64_t mask)
 {
     const struct rig_board *far = &rig.boards[1];
@@ -52,7 +52,7 @@ static bool stores(uint64_t bus, uint64_t mask)
     return land(bus, 0, mask);
 }
 
-/* Memory that is lent under another address, up to a byte in the middle of a packet. */
+/* An alias that ends in the middle of a packet. */
 Test(peach2_iommu, edges, .timeout = 60)
 {
     rig_open(&rig, 2, 1, MEMORY);
@@ -138,8 +138,8 @@ Test(peach2_iommu, side_by_side, .timeout = 60)
     rig_close(&rig);
 }
 
-/* Taken away while packets for it are on their way, again and again: once that is answered, nothing
- * lands there any more. */
+/* Unmaps memory while packets for it are in transit, repeatedly: after the reply, nothing is
+ * written there. */
 Test(peach2_iommu, taken_away_under_way, .timeout = 60)
 {
     rig_open(&rig, 2, 1, MEMORY);
@@ -163,7 +163,7 @@ Test(peach2_iommu, taken_away_under_way, .timeout = 60)
         for (unsigned channel = 0; channel < PEACH2_CHANNELS; channel++)
             cr_assert(rig_done(board, channel));
         for (unsigned i = 0; i < MEMORY / 2; i += 64)
-            cr_assert(far->memory[i] == 0, "round %u: something has landed later", round);
+            cr_assert(far->memory[i] == 0, "round %u: data was written after the reply", round);
     }
     cr_assert(landed > 0, "it was always too early");
     cr_assert(atomic_load(&far->bar0->discarded) > 0, "it was always too late");
@@ -172,7 +172,8 @@ Test(peach2_iommu, taken_away_under_way, .timeout = 60)
     rig_close(&rig);
 }
 
-/* Whenever the board takes the mask, it tells: also if it is stored anew at that moment. */
+/* Whenever the board clears the mask, it raises an interrupt, also if the mask is stored at that
+ * moment. */
 Test(peach2_iommu, no_interrupt_is_lost, .timeout = 60)
 {
     rig_open(&rig, 2, 1, MEMORY);
@@ -196,7 +197,7 @@ Test(peach2_iommu, no_interrupt_is_lost, .timeout = 60)
         }
         if (!taken)
             continue;
-        cr_assert(poll(&told, 1, 5000) == 1, "it has taken the mask and has not told");
+        cr_assert(poll(&told, 1, 5000) == 1, "the mask was cleared without an interrupt");
         eventfd_read(board->interrupt_fd, &ignored);
         interrupts++;
     }

@@ -1,5 +1,5 @@
-/* A neighbour that is no board: what it puts into its end of a cable, and does not, is no harm to
- * the board at the other end or to the others behind that. */
+/* A hostile neighbour: whatever it writes to its end of a cable does not harm the board at the
+ * other end or further boards. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@ enum { MEMORY = 1 << 20, TARGETS = MEMORY / 2 };
 
 static struct rig rig;
 
-/* At port S of node 0: nobody else is. */
+/* At port S of node 0, which is free. */
 static struct {
     int fd, memory_fd, bell_fd;
     struct link_memory *memory;
@@ -46,7 +46,7 @@ static int say(const struct peach2_control *message, const int fds[2])
     return answer.status;
 }
 
-/* What the board says to a cable of that version, with memory of so many bytes. */
+/* The board's reply to a cable of this version with memory of `bytes` bytes. */
 static int plug(uint32_t port, uint64_t version, size_t bytes, int seals)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -172,7 +172,7 @@ Test(peach2_neighbour, packets_that_make_no_sense, .timeout = 60)
     wait_cause(PEACH2_CAUSE_MALFORMED);
     pass(peach2_global(0, PEACH2_INTERNAL | PEACH2_AT_NOTIFY), 16, (uint8_t)nobody, 0);
     wait_cause(PEACH2_CAUSE_MALFORMED);
-    pass(own, 16, 9, 2); /* what makes sense still does */
+    pass(own, 16, 9, 2); /* valid packets still arrive */
     const uint64_t give_up_ns = clock_now_ns() + UINT64_C(20000000000);
     while (*(_Atomic uint8_t *)(board->memory + TARGETS + 15) != 7)
         cr_assert(clock_now_ns() < give_up_ns);
@@ -186,7 +186,7 @@ Test(peach2_neighbour, packets_that_make_no_sense, .timeout = 60)
     rig_close(&rig);
 }
 
-/* More packets in the ring than it has places, fewer taken than were sent. */
+/* More packets in the ring than slots, fewer taken than sent. */
 Test(peach2_neighbour, counts_that_make_no_sense, .timeout = 60)
 {
     static const uint64_t counts[] = {LINK_SLOTS + 1, UINT64_MAX, LINK_CLOSED, UINT64_MAX / 2};
@@ -203,7 +203,7 @@ Test(peach2_neighbour, counts_that_make_no_sense, .timeout = 60)
         ring();
         check_works();
         cr_assert_eq(atomic_load(&bar0->ports[PEACH2_S].packets_in), passed);
-        /* Full, and then the head is not where it can be: nothing is overwritten for it. */
+        /* The ring is full and the head becomes invalid: no slot is overwritten. */
         rig.boards[0].bar0->descriptors[1] =
             (struct peach2_descriptor){.source = RIG_BUS,
                                        .destination = peach2_global(9, RIG_BUS),

@@ -1,5 +1,5 @@
-/* What registers.h says of packets: where the routing registers send them, how far they go, what
- * becomes of those that are late or missing, and of acknowledgements that nobody has sent. */
+/* The rules of registers.h about packets: routing, the hop limit, late and missing packets, and
+ * forged acknowledgements. */
 #include <criterion/criterion.h>
 #include <string.h>
 #include <unistd.h>
@@ -63,8 +63,7 @@ static bool leads(uint64_t offset)
     return true;
 }
 
-/* The first entry that fits, by its mask, whatever lies behind it; and as they were at the last
- * commit. */
+/* The first matching entry counts, as of the last commit. */
 Test(peach2_packets, routing_registers, .timeout = 60)
 {
     enum { PART = 1 << 16, AT = TARGETS };
@@ -124,7 +123,7 @@ Test(peach2_packets, out_of_the_window, .timeout = 60)
     rig_close(&rig);
 }
 
-/* Round and round: so many links, and no more. */
+/* A loop: as many hops as the limit allows. */
 Test(peach2_packets, as_many_links_as_allowed, .timeout = 60)
 {
     enum { NODES = 4 };
@@ -151,13 +150,13 @@ Test(peach2_packets, as_many_links_as_allowed, .timeout = 60)
     rig_close(&rig);
 }
 
-/* ---- what is late, early, or of another time ---- */
+/* ---- late and early packets, and other epochs ---- */
 
 static bool lands_at_2(uint8_t value)
 {
     memset(rig.boards[0].memory, value, 64);
     start(0, 0, to(2, RIG_BUS + TARGETS));
-    /* What does not land is not acknowledged: a message, which is not counted, comes behind it. */
+    /* Dropped packets are not acknowledged. A message, which is not numbered, follows them. */
     uint64_t notify[2], line[8] = {value};
     rig_pio(&rig.boards[0], peach2_global(2, PEACH2_INTERNAL | PEACH2_AT_MESSAGE), 0xffff,
             (const uint8_t *)line);
@@ -165,8 +164,8 @@ static bool lands_at_2(uint8_t value)
     return rig.boards[2].memory[TARGETS] == value;
 }
 
-/* One packet is lost on the way: nothing that its node sends lands any more until the count begins
- * anew, but for messages. */
+/* After the loss of a packet, only messages of its node are accepted until the expected number is
+ * reset. */
 Test(peach2_packets, one_is_missing, .timeout = 60)
 {
     rig_open(&rig, 5, 1, MEMORY);
@@ -296,8 +295,8 @@ static void forge(uint64_t tag)
             (const uint8_t *)line);
 }
 
-/* Acknowledgements that somebody has made up: what waits for a true one waits on, what waits for
- * none is not held up. */
+/* Forged acknowledgements: commands that wait for a genuine one keep waiting, others are not
+ * delayed. */
 Test(peach2_packets, acknowledgements_of_nobody, .timeout = 60)
 {
     hold_back();

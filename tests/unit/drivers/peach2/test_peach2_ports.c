@@ -1,4 +1,4 @@
-/* Ports under load: order, back-pressure, cables that come out and go in. */
+/* Ports under load: order, back-pressure, cables that are unplugged and plugged in. */
 #include <criterion/criterion.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ static uint64_t stalls(const struct rig_board *board)
     return sum;
 }
 
-/* Every acknowledgement has come, too. */
+/* Every acknowledgement has arrived, too. */
 static void check_all_done(void)
 {
     for (unsigned node = 0; node < rig.topology.nodes; node++)
@@ -91,8 +91,8 @@ Test(peach2_ports, full_ports_hold_back, .timeout = 120)
     rig_close(&rig);
 }
 
-/* Out and in again while everybody sends through it, and no route is changed: all of it waits, none
- * is lost or doubled. */
+/* Unplugged and plugged in under load, without changes of routes: all packets wait, none is lost or
+ * duplicated. */
 Test(peach2_ports, a_cable_pulled_and_put_back, .timeout = 120)
 {
     traffic = (struct traffic){.rig = &rig};
@@ -114,8 +114,8 @@ Test(peach2_ports, a_cable_pulled_and_put_back, .timeout = 120)
     rig_close(&rig);
 }
 
-/* A board is killed and comes back: meanwhile the others go round it, and find no way to it; after
- * that, and with its registers written anew, it is as good as before. */
+/* A board is killed and restarted: meanwhile the others route around it and cannot reach it; once
+ * its registers are written again, it works as before. */
 Test(peach2_ports, a_board_killed_and_restarted, .timeout = 120)
 {
     struct peach2_links links;

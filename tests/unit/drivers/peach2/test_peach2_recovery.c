@@ -1,5 +1,5 @@
-/* The driver while cables are pulled and boards die: four nodes in a ring, everybody puts to
- * everybody (crowd.h). */
+/* The driver while cables are unplugged and boards die: four nodes in a ring, each puts to each
+ * (crowd.h). */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <poll.h>
@@ -37,7 +37,7 @@ Test(peach2_recovery, the_same_with_staged_puts, .timeout = 200)
     check_cables(true);
 }
 
-/* Killed in the middle of everything, and back within the patience of its peers. */
+/* Killed under load, and restarted within the timeout of its peers. */
 static void check_boards(bool with_odd)
 {
     crowd_open(&crowd, NODES, with_odd);
@@ -66,8 +66,8 @@ Test(peach2_recovery, boards_killed_and_restarted_with_staged_puts, .timeout = 2
     check_boards(true);
 }
 
-/* One that is stopped in the middle of everything, and goes on: too short to be noticed, or so long
- * that its driver gives it up and finds it again. */
+/* Stopped under load, and continued: too briefly to be noticed, or so long that its driver detaches
+ * and attaches again. */
 Test(peach2_recovery, boards_that_are_stuck, .timeout = 200)
 {
     crowd_open(&crowd, NODES, false);
@@ -87,7 +87,7 @@ Test(peach2_recovery, boards_that_are_stuck, .timeout = 200)
     crowd_close(&crowd);
 }
 
-/* It does not come back: its peers are told, their puts fail, and everybody else goes on. */
+/* It is not restarted: its peers fail, with their puts, and all others continue. */
 Test(peach2_recovery, a_board_that_stays_dead, .timeout = 100)
 {
     crowd_open(&crowd, NODES, false);
@@ -108,7 +108,7 @@ Test(peach2_recovery, a_board_that_stays_dead, .timeout = 100)
     crowd_close(&crowd);
 }
 
-/* Everybody sleeps on the driver's descriptor whenever it may. */
+/* Every driver sleeps on its descriptor whenever it may. */
 Test(peach2_recovery, sleep_when_there_is_nothing, .timeout = 100)
 {
     unsigned armed = 0;

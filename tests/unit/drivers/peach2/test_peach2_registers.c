@@ -1,5 +1,5 @@
-/* What registers.h says of BAR 0, register by register: counters, causes and the mask, commands and
- * the bounds of chains. */
+/* The registers of BAR 0 as specified in registers.h: counters, causes and the mask, commands, and
+ * the limits of chains. */
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -58,8 +58,8 @@ static void check_passed(unsigned node, unsigned port, uint64_t in, uint64_t in_
     wait_for(&counts->bytes_out, out_bytes, "bytes out");
 }
 
-/* From 0 by 1 to 2: each packet and byte counts at every port that it passes, and nowhere else.
- * Packets end where a multiple of 256, a block and a run of stored bytes do. */
+/* From 0 through 1 to 2: each packet and byte is counted at every port that it passes, and nowhere
+ * else. Packets end at multiples of 256, at the ends of blocks and of runs of stored bytes. */
 Test(peach2_registers, counters, .timeout = 60)
 {
     static const struct {
@@ -129,7 +129,7 @@ static void wait_cause(unsigned node, uint32_t bits)
     }
 }
 
-/* The cause is there whatever the mask says; the interrupt where the mask has it, once. */
+/* The cause is set whatever the mask; the interrupt is raised only for masked causes, and once. */
 Test(peach2_registers, the_mask, .timeout = 60)
 {
     rig_open(&rig, 2, 1, MEMORY);
@@ -182,7 +182,7 @@ Test(peach2_registers, causes_of_channels, .timeout = 60)
     rig_close(&rig);
 }
 
-/* A cable that comes out: both ends say so, and that they have. */
+/* An unplugged cable: both ends report it, with a cause. */
 Test(peach2_registers, causes_of_ports, .timeout = 60)
 {
     rig_open(&rig, 3, 1, MEMORY);
@@ -246,7 +246,7 @@ Test(peach2_registers, room_in_the_window, .timeout = 60)
 
 /* ---- commands and chains ---- */
 
-/* As many commands as there are places for, at once; and one more. */
+/* As many outstanding commands as allowed, and one more. */
 Test(peach2_registers, as_many_commands_as_fit, .timeout = 60)
 {
     rig_open(&rig, 2, 1, MEMORY);
@@ -285,8 +285,7 @@ static uint64_t name_of(uint32_t fetch, uint32_t slot)
                : slot;
 }
 
-/* The longest that its home can have is done; one that leads back into itself ends where that
- * would. */
+/* The longest chain of each location runs; one with a loop ends after as many descriptors. */
 static void check_longest(uint32_t fetch, uint32_t longest)
 {
     struct rig_board *board = &rig.boards[0];

@@ -1,4 +1,4 @@
-/* The routing registers of whole and damaged sub-clusters, walked packet by packet. */
+/* The routing registers of complete and damaged sub-clusters, followed packet by packet. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
@@ -37,7 +37,8 @@ static bool plugged(unsigned node, unsigned port)
            links.up[far.node] & 1 << far.port;
 }
 
-/* Links on the way, or -1: it does not arrive. Whoever goes by today's routes makes their turns. */
+/* The number of hops, or -1: it does not arrive. Packets on current routes make only allowed
+ * turns. */
 static int walk(unsigned from, unsigned to)
 {
     int hops = 0;
@@ -128,8 +129,8 @@ Test(peach2_routing, whole_shapes_take_the_shortest_way)
     check_all_pairs(true);
 }
 
-/* In a whole sub-cluster nothing leaves a ring for a rung: that is what keeps it free of circles.
- * What does so all the same, sent by the routes of a tree, does not wait in the ring. */
+/* In a complete sub-cluster, no packet leaves a ring for a rung, which prevents cyclic waits. A
+ * packet that does so on the earlier routes of a tree does not wait in the ring. */
 Test(peach2_routing, a_rung_is_crossed_first)
 {
     make(16, 2);
@@ -192,13 +193,13 @@ enum { MEMORY = 4096, LENGTH = 192, PACKETS = 2 /* the data, and the notificatio
 static struct rig rig;
 static uint64_t expected_in[PEACH2_NODES][PEACH2_PORTS], expected_out[PEACH2_NODES][PEACH2_PORTS];
 
-/* By what stands in the board's registers, as the board reads them. */
+/* The exit port by the board's registers, as the board reads them. */
 static unsigned port_in_registers(unsigned node, uint64_t address)
 {
     return look_up(rig.boards[node].bar0->routes, address).port;
 }
 
-/* Follows the registers from board to board, and notes what passes. How many links. */
+/* Follows the registers from board to board and counts packets. Returns the number of hops. */
 static int follow(unsigned from, unsigned to, uint64_t address)
 {
     int hops = 0;
@@ -217,7 +218,7 @@ static int follow(unsigned from, unsigned to, uint64_t address)
     return hops;
 }
 
-/* Boards show their counts when they have nothing to do. */
+/* Boards update their counters when they are idle. */
 static void wait_counts(unsigned from, unsigned to)
 {
     for (unsigned node = 0; node < PEACH2_NODES; node++)
@@ -250,8 +251,8 @@ static void send_across(unsigned from, unsigned to)
     cr_assert(memcmp(far->memory + MEMORY / 2, board->memory, LENGTH) == 0);
 }
 
-/* Every pair: the way that the registers say is the shortest, data go across it, and the counts of
- * all ports say that they went there and nowhere else. */
+/* For every pair, the path in the registers is the shortest, and the counters of all ports show
+ * that data took this path only. */
 Test(peach2_routing, all_pairs_of_sixteen, .timeout = 200)
 {
     make(16, 2);

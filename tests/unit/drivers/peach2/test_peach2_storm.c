@@ -1,5 +1,5 @@
-/* Sixteen nodes, 2 x 8, everybody puts to everybody (crowd.h), and every board passes on what is
- * for others: cables and boards come and go under all of it. */
+/* Sixteen nodes, 2 x 8, each puts to each (crowd.h), and every board forwards packets, while cables
+ * and boards fail and return. */
 #include <criterion/criterion.h>
 #include <errno.h>
 
@@ -22,7 +22,7 @@ static void rounds(unsigned count)
         crowd_round(&crowd);
 }
 
-/* In its own time, not in ours: a board that has no processor is late. */
+/* Waits for progress, not for a time, because a board can lack a core. */
 static void go_on_for(uint64_t ns)
 {
     const uint64_t until_ns = clock_now_ns() + ns;
@@ -55,7 +55,7 @@ Test(peach2_storm, cables, .timeout = 280)
     crowd_close(&crowd);
 }
 
-/* Each is on the way of many pairs, and on no way while it is dead. */
+/* Each board is on the path of many pairs, and on none while it is dead. */
 Test(peach2_storm, boards, .timeout = 280)
 {
     state = 1996;
@@ -91,8 +91,7 @@ Test(peach2_storm, cables_that_flap, .timeout = 280)
     crowd_close(&crowd);
 }
 
-/* A node whose three cables are out, for good: who sends there, or from there, is told; all others
- * go on. */
+/* A node whose three cables stay unplugged: puts to it and from it fail; all others continue. */
 Test(peach2_storm, a_node_cut_off, .timeout = 280)
 {
     enum { AWAY = 5 };

@@ -1,5 +1,5 @@
-/* Everybody sends to everybody: messages with a number in every word, each with a notification that
- * carries it. */
+/* Each node sends to each: messages with a number in every word, and a notification with that
+ * number. */
 #pragma once
 
 #include "tests/unit/drivers/peach2/rig.h"
@@ -17,8 +17,8 @@ struct traffic {
     bool absent[PEACH2_NODES]; /* these take no part */
 };
 
-/* One look at every pair: sends what it may up to `goal` messages, checks what has come. Returns
- * how many came. Asserts that they come in order, each once, data first. */
+/* Serves every pair once: sends up to `goal` messages as the window allows, and checks arrivals.
+ * Returns their number. Asserts that messages arrive in order, each once, after their data. */
 unsigned traffic_round(struct traffic *traffic, uint32_t goal);
-/* Until every pair has seen `goal`. */
+/* Runs until every pair has received `goal` messages. */
 void traffic_run(struct traffic *traffic, uint32_t goal);
