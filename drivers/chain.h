@@ -56,11 +56,12 @@ struct chain_step {
 
 struct chain;
 
-/* Steps of a plan, and up to eight calls and flushes for each (daemon/plans/plan_prepare.c). */
+/* The steps of a plan, plus up to eight calls and flushes for each
+ * (daemon/plans/plan_prepare.c). */
 enum { CHAIN_STEPS_MAX = 9 * PLAN_STEPS_MAX };
 
-/* Makes a chain with a copy of the steps. The caller owns the puts, which must outlive it. -E2BIG,
- * -ENOMEM. */
+/* Makes a chain with a copy of the steps. The caller owns the puts, which must outlive it. Returns
+ * 0, -E2BIG or -ENOMEM. */
 int chain_new(const struct chain_step *steps, uint32_t step_count, struct chain **ret_chain);
 /* The chain must not be running. NULL is a no-op. Returns NULL. */
 struct chain *chain_free(struct chain *chain);

@@ -32,9 +32,9 @@ struct driver_memory {
     void *base;
     uint64_t length_bytes;
     int fd; /* the memfd, owned by the caller */
-    /* NULL, or called once after region_remove(), in any thread, when the driver keeps nothing of
-     * the region any more. Until then it may have to keep its addresses, for what peers still write
-     * there, and the pages that this makes. Not later than at the end of close(). */
+    /* NULL, or called once, in any thread, when the driver has released the region: during or after
+     * region_remove(), at the latest at the end of close(). Until then, the driver can keep the
+     * address range mapped for late writes by peers, which allocate pages. */
     void (*gone)(void *context);
     void *context;
 };
@@ -49,9 +49,9 @@ static inline void driver_memory_gone(void (*gone)(void *context), void *context
 struct driver_events {
     /* The data of a put with a notification is visible. token: as passed to landing_new(). */
     void (*notified)(void *context, uint64_t token);
-    /* Comes before peer_down(), once for each flow concerned. So many puts of this flow were done
-     * here, and nobody knows whether they have landed: the last of what was put there may be
-     * missing. Drivers whose puts are done when they have landed never call it. */
+    /* Called before peer_down(), once for each affected flow: `count` puts of the flow, the last
+     * ones, completed locally but may not have completed remotely. Drivers whose local completion
+     * implies remote completion never call it. */
     void (*puts_lost)(void *context, struct driver_peer *peer, uint64_t flow, uint32_t count);
     /* A peer has become unreachable (error: -EHOSTDOWN, -ENETDOWN). Every put in flight to it has
      * been or will be completed with that error. */
@@ -143,13 +143,12 @@ struct driver_put_args {
 };
 
 struct driver_put_info {
-    uint32_t descriptors; /* per start */
-    bool gathered;        /* packed in transit */
-    uint64_t
-        memory_bytes; /* that it takes here, besides DRIVER_PUT_BYTES: grows with its layouts */
+    uint32_t descriptors;  /* per start */
+    bool gathered;         /* packed in transit */
+    uint64_t memory_bytes; /* used beyond DRIVER_PUT_BYTES; depends on the layouts */
 };
 
-/* The most that a prepared put or a landing takes, whatever its layouts are. */
+/* Upper bounds of the memory of a prepared put and of a landing, apart from their layouts. */
 enum { DRIVER_PUT_BYTES = 320, DRIVER_LANDING_BYTES = 320 };
 
 /* Networks without switches. A place is a node's position in the sub-cluster, counted from 0. Any
@@ -186,7 +185,7 @@ struct driver_ops {
 
     int (*region_add)(struct driver *driver, const struct driver_memory *memory,
                       struct driver_region **ret_region);
-    /* The memory is the owner's again at once: nothing is read or written there any more. */
+    /* On return, the driver no longer reads or writes the memory. */
     void (*region_remove)(struct driver *driver, struct driver_region *region);
 
     /* Can return before the connection is established; the first put then establishes it. */
@@ -205,7 +204,7 @@ struct driver_ops {
     int (*landing_new)(struct driver *driver, const struct driver_landing_args *args,
                        struct driver_landing **ret_landing, void *ret_blob, size_t *ret_blob_bytes);
     void (*landing_free)(struct driver *driver, struct driver_landing *landing);
-    /* Memory that it takes besides DRIVER_LANDING_BYTES: grows with its layout. */
+    /* The memory that the landing uses beyond DRIVER_LANDING_BYTES; depends on its layout. */
     uint64_t (*landing_bytes)(const struct driver_landing *landing);
 
     /* Sender: compiles one put. -EMSGSIZE: the sizes of the two layouts differ. */

@@ -30,7 +30,7 @@ int copy_program_new_unpack(const struct layout *target, const struct layout *so
 /* Completes a program for all uses. The layouts must be those it was made of. 0 or -ENOMEM. */
 int copy_program_complete(struct copy_program *program, const struct layout *target,
                           const struct layout *source);
-/* Memory that it takes; NULL: 0. */
+/* The memory that a program uses; 0 for NULL. */
 uint64_t copy_program_bytes(const struct copy_program *program);
 struct copy_program *
 copy_program_free(struct copy_program *program); /* NULL is a no-op; returns NULL */

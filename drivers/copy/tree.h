@@ -64,7 +64,7 @@ struct copy_tree {
 struct copy_pieces; /* scratch memory, reusable for several trees */
 int copy_tree_init(struct copy_tree *tree, const struct layout *target, const struct layout *source,
                    struct copy_pieces *pieces);
-uint64_t copy_tree_bytes(const struct copy_tree *tree); /* memory that it takes */
+uint64_t copy_tree_bytes(const struct copy_tree *tree); /* the memory that it uses */
 void copy_tree_deinit(struct copy_tree *tree);
 void copy_op_deinit(struct copy_op *op);
 /* Chooses the kernels; part of copy_tree_init(). */

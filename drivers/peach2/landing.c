@@ -94,9 +94,9 @@ int peach2_landing_new(struct driver *driver, const struct driver_landing_args *
 
 static_assert(sizeof(struct landing) + sizeof(struct mapping) + 2 * sizeof(struct landing_slot) <=
                   DRIVER_LANDING_BYTES,
-              "what a landing is charged as");
+              "a landing is charged as this");
 
-/* Its layout is the sender's to write to. */
+/* Nothing: only the sender uses the layout. */
 uint64_t peach2_landing_bytes(const struct driver_landing *landing)
 {
     return 0;

@@ -129,7 +129,7 @@ static int compile_put(struct peach2 *peach2, const struct driver_put_args *args
     return r;
 }
 
-static_assert(sizeof(struct put) > DRIVER_PUT_BYTES, "else it is charged as that");
+static_assert(sizeof(struct put) > DRIVER_PUT_BYTES, "memory_bytes is the difference");
 
 int peach2_put_prepare(struct driver *driver, const struct driver_put_args *args,
                        struct driver_put **ret_put, struct driver_put_info *ret_info)
