@@ -47,6 +47,16 @@ bool loop_slice_over(const struct loop *loop);
 
 /* Any thread: runs call(context) on the loop's thread, in the order of the posts. -ENOMEM. */
 int loop_post(struct loop *loop, void (*call)(void *context), void *context);
+/* The same without memory of the loop's, so that it cannot fail: `post` lies in an object of the
+ * caller's, and is the loop's until call() begins, which may free it. */
+struct loop_post {
+    struct loop_post *next;
+    void (*call)(void *context);
+    void *context;
+    bool allocated;
+};
+void loop_post_own(struct loop *loop, struct loop_post *post, void (*call)(void *context),
+                   void *context);
 /* After loop_run(), when no other thread posts any more: runs all posted calls, and those that they
  * post. */
 void loop_finish_posts(struct loop *loop);

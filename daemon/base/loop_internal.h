@@ -10,7 +10,7 @@
 struct event;
 struct event_base;
 struct loop_job;
-struct post;
+struct loop_post;
 
 struct loop {
     struct event_base *base;
@@ -19,10 +19,10 @@ struct loop {
     bool stopped;
 
     pthread_mutex_t mutex;
-    struct post *first, **last; /* under the mutex */
+    struct loop_post *first, **last; /* under the mutex */
 
     /* the loop's thread only */
-    struct post *taken, **last_taken; /* taken from `first`, in order */
+    struct loop_post *taken, **last_taken; /* taken from `first`, in order */
     struct loop_job *jobs, **last_job;
     uint64_t slice_end_ns;
 

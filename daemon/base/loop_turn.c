@@ -13,12 +13,6 @@
 
 #define SLICE_NS UINT64_C(5000000)
 
-struct post {
-    struct post *next;
-    void (*call)(void *context);
-    void *context;
-};
-
 /* ---- turns ---- */
 
 static uint64_t load(const _Atomic uint64_t *value)
@@ -94,9 +88,9 @@ static void take_posts(struct loop *loop)
     pthread_mutex_unlock(&loop->mutex);
 }
 
-static struct post *next_post(struct loop *loop)
+static struct loop_post *next_post(struct loop *loop)
 {
-    struct post *post = loop->taken;
+    struct loop_post *post = loop->taken;
     if (!post)
         return NULL;
     loop->taken = post->next;
@@ -105,48 +99,51 @@ static struct post *next_post(struct loop *loop)
     return post;
 }
 
+/* call() may free what the post lies in. */
+static void run_post(struct loop_post *post)
+{
+    void (*call)(void *context) = post->call;
+    void *context = post->context;
+    if (post->allocated)
+        free(post);
+    call(context);
+}
+
 void loop_run_posts(struct loop *loop)
 {
-    struct post *post = NULL;
+    struct loop_post *post = NULL;
     take_posts(loop); /* calls posted by these run in the next turn */
     begin_slice(loop);
-    while (!loop_slice_over(loop) && (post = next_post(loop))) {
-        post->call(post->context);
-        free(post);
-    }
+    while (!loop_slice_over(loop) && (post = next_post(loop)))
+        run_post(post);
     if (loop->taken)
         wake(loop);
 }
 
 void loop_finish_posts(struct loop *loop)
 {
-    struct post *post;
+    struct loop_post *post;
     take_posts(loop);
     while ((post = next_post(loop)) || loop->jobs) {
         if (post)
-            post->call(post->context);
+            run_post(post);
         else
             loop_run_jobs(loop);
-        free(post);
         take_posts(loop);
     }
 }
 
 void loop_drop_posts(struct loop *loop)
 {
-    struct post *post;
+    struct loop_post *post;
     take_posts(loop);
     while ((post = next_post(loop)))
-        free(post);
+        if (post->allocated)
+            free(post);
 }
 
-int loop_post(struct loop *loop, void (*call)(void *context), void *context)
+static void append_post(struct loop *loop, struct loop_post *post)
 {
-    struct post *post = malloc(sizeof *post);
-    if (!post)
-        return -ENOMEM;
-    *post = (struct post){.call = call, .context = context};
-
     pthread_mutex_lock(&loop->mutex);
     bool first = !loop->first;
     *loop->last = post;
@@ -154,7 +151,23 @@ int loop_post(struct loop *loop, void (*call)(void *context), void *context)
     pthread_mutex_unlock(&loop->mutex);
     if (first)
         wake(loop);
+}
+
+int loop_post(struct loop *loop, void (*call)(void *context), void *context)
+{
+    struct loop_post *post = malloc(sizeof *post);
+    if (!post)
+        return -ENOMEM;
+    *post = (struct loop_post){.call = call, .context = context, .allocated = true};
+    append_post(loop, post);
     return 0;
+}
+
+void loop_post_own(struct loop *loop, struct loop_post *post, void (*call)(void *context),
+                   void *context)
+{
+    *post = (struct loop_post){.call = call, .context = context};
+    append_post(loop, post);
 }
 
 /* ---- jobs ---- */

@@ -15,6 +15,7 @@ struct job {
     void (*done)(void *context);
     void (*dropped)(void *context);
     void *context;
+    struct loop_post post;
 };
 
 struct worker {
@@ -51,8 +52,7 @@ static void *worker_main(void *argument)
             worker->last = &worker->first;
         pthread_mutex_unlock(&worker->mutex);
         job->work(job->context);
-        while (loop_post(worker->loop, job_done, job) < 0)
-            sched_yield(); /* out of memory: retries, as done() must be called */
+        loop_post_own(worker->loop, &job->post, job_done, job);
         pthread_mutex_lock(&worker->mutex);
     }
     pthread_mutex_unlock(&worker->mutex);

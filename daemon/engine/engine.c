@@ -37,8 +37,7 @@ static void call_finish(struct engine_call *call)
         free(call);
         return;
     }
-    while (loop_post(call->engine->loop, call_done, call) < 0)
-        sched_yield(); /* out of memory for a few bytes: somebody waits for this answer */
+    loop_post_own(call->engine->loop, &call->post, call_done, call);
 }
 
 static bool run_calls(struct engine *engine)

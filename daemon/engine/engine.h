@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/base/loop.h"
 #include "drivers/chain.h"
 #include "drivers/driver.h"
 #include "proto/segment.h"
@@ -104,6 +105,7 @@ struct engine_landing {
     struct loop *loop;
     void (*quiet)(void *context);
     void *quiet_context;
+    struct loop_post quiet_post;
 };
 /* On the engine's thread: nothing lands there any more. done(context) on the loop's thread once
  * what has landed is where it belongs. */
@@ -190,9 +192,11 @@ struct engine_plan {
     /* Posted to the loop once nothing is in flight. Either belongs to one order: */
     void (*quiet)(void *context); /* to pause, break or detach it */
     void *quiet_context;
+    struct loop_post quiet_post;
     void (*rested)(
         void *context); /* to let it rest; also posted when another order ends that one */
     void *rested_context;
+    struct loop_post rested_post;
 };
 
 /* For the wait steps of its chains (drivers/chain.h), with the plan: starts that wait for the same

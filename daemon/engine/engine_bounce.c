@@ -3,7 +3,6 @@
  * session is notified in the order in which it has landed. */
 #include <assert.h>
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 
 #include "daemon/base/loop.h"
@@ -114,9 +113,7 @@ static void raise_notification(struct engine_landing *landing, uint64_t count)
 
 static void post_quiet(struct engine_landing *landing)
 {
-    struct loop *loop = landing->loop;
-    while (loop_post(loop, landing->quiet, landing->quiet_context) < 0)
-        sched_yield();
+    loop_post_own(landing->loop, &landing->quiet_post, landing->quiet, landing->quiet_context);
 }
 
 static void finish_fetch(struct engine_fetch *fetch, int status)

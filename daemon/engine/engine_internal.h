@@ -39,6 +39,8 @@ struct engine_session {
     bool detaching;
     void (*detached)(void *context);
     void *detached_context;
+    const char *broken_why;
+    struct loop_post broken_post, detached_post;
 };
 
 struct engine_call {
@@ -47,6 +49,7 @@ struct engine_call {
     void (*work)(struct engine *engine, void *context);
     void (*done)(void *context);
     void *context;
+    struct loop_post post;
 };
 
 struct engine_driver {

@@ -240,8 +240,7 @@ static void quiet(struct engine_plan *plan)
     plan->quiet = NULL;
     if (plan->state == ENGINE_PLAN_LEAVING)
         session->plans[plan->id] = NULL;
-    while (loop_post(session->engine->loop, done, context) < 0)
-        sched_yield();
+    loop_post_own(session->engine->loop, &plan->quiet_post, done, context);
 }
 
 /* It rests from now on, or another order has come in between. */
@@ -251,8 +250,7 @@ static void tell_rested(struct engine_plan *plan)
     if (!done)
         return;
     plan->rested = NULL;
-    while (loop_post(plan->session->engine->loop, done, plan->rested_context) < 0)
-        sched_yield();
+    loop_post_own(plan->session->engine->loop, &plan->rested_post, done, plan->rested_context);
 }
 
 /* A start that waits while its plan is paused will not be: it is answered. */

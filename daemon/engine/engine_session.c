@@ -99,28 +99,21 @@ bool engine_session_arm(struct engine_session *session)
 
 /* ---- a round ---- */
 
-struct broken_post {
-    struct engine *engine;
-    uint64_t session;
-    const char *why;
-};
-
 static void broken_on_loop(void *context)
 {
-    struct broken_post *post = context;
-    post->engine->events.session_broken(post->engine->events.context, post->session, post->why);
-    free(post);
+    struct engine_session *session = context;
+    const struct engine_events *events = &session->engine->events;
+    events->session_broken(events->context, session->id, session->broken_why);
 }
 
+/* The first time counts. */
 void engine_session_break(struct engine_session *session, const char *why)
 {
     session->broken = true;
-    struct broken_post *post;
-    while (!(post = malloc(sizeof *post)))
-        sched_yield();
-    *post = (struct broken_post){session->engine, session->id, why};
-    while (loop_post(session->engine->loop, broken_on_loop, post) < 0)
-        sched_yield();
+    if (session->broken_why)
+        return;
+    session->broken_why = why;
+    loop_post_own(session->engine->loop, &session->broken_post, broken_on_loop, session);
 }
 
 static unsigned take_starts(struct engine_session *session)
@@ -235,6 +228,17 @@ int engine_session_new(struct engine *engine, const struct engine_session_args *
     return 0;
 }
 
+static void detached_on_loop(void *context)
+{
+    struct engine_session *session = context;
+    void (*done)(void *context) = session->detached;
+    void *done_context = session->detached_context;
+    free(session->plans);
+    free(session->bounces);
+    free(session);
+    done(done_context);
+}
+
 bool engine_session_detach_step(struct engine_session *session)
 {
     run_plans(session);
@@ -242,26 +246,13 @@ bool engine_session_detach_step(struct engine_session *session)
         return false;
     epoll_ctl(session->engine->epoll_fd, EPOLL_CTL_DEL, session->wake_fd, NULL);
     list_remove(session);
-    while (loop_post(session->engine->loop, session->detached, session->detached_context) < 0)
-        sched_yield();
-    free(session->plans);
-    free(session->bounces);
-    free(session);
+    loop_post_own(session->engine->loop, &session->detached_post, detached_on_loop, session);
     return true;
 }
 
-struct detach_order {
-    struct engine_session *session;
-    void (*done)(void *context);
-    void *context;
-};
-
 static void detach_work(struct engine *engine, void *context)
 {
-    struct detach_order *order = context;
-    struct engine_session *session = order->session;
-    session->detached = order->done;
-    session->detached_context = order->context;
+    struct engine_session *session = context;
     session->detaching = true;
     engine_session_wake(session);
 }
@@ -269,9 +260,7 @@ static void detach_work(struct engine *engine, void *context)
 void engine_session_detach(struct engine_session *session, void (*done)(void *context),
                            void *context)
 {
-    struct detach_order *order;
-    while (!(order = malloc(sizeof *order)))
-        sched_yield();
-    *order = (struct detach_order){session, done, context};
-    engine_call(session->engine, detach_work, free, order);
+    session->detached = done;
+    session->detached_context = context;
+    engine_call(session->engine, detach_work, NULL, session);
 }

@@ -1,6 +1,5 @@
 /* Before a plan lets go of what it put into: what it has put must have landed there. The word that
  * lets go takes another way (from daemon to daemon) than the data, and would overtake it. */
-#include <sched.h>
 #include <stdlib.h>
 
 #include "daemon/base/loop.h"
@@ -16,17 +15,22 @@ struct flush_link {
 struct flush {
     struct plan *plan;
     void (*done)(void *context);
+    struct loop_post post;
     uint32_t left; /* links that have not answered; engine's thread */
     uint32_t count;
     struct flush_link links[];
 };
 
+static void over(void *context)
+{
+    struct flush *flush = context;
+    flush->done(flush->plan);
+    free(flush);
+}
+
 static void finish(struct flush *flush)
 {
-    struct plan *plan = flush->plan;
-    while (loop_post(plan->tcad->loop, flush->done, plan) < 0)
-        sched_yield();
-    free(flush);
+    loop_post_own(flush->plan->tcad->loop, &flush->post, over, flush);
 }
 
 static void answered(struct driver_op *op, int status)

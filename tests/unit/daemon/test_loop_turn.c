@@ -1,5 +1,9 @@
 /* Long work on the loop: in slices, between which everybody else has a turn. */
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 
 #include "daemon/base/loop.h"
 
@@ -104,4 +108,48 @@ Test(loop_turn, what_is_left_is_finished_in_order)
     for (int i = 0; i < POSTS; i++)
         cr_assert_eq(order[i], i);
     loop_free(loop);
+}
+
+/* Posts that lie in what the call frees. */
+struct parcel {
+    struct loop_post post;
+    int number;
+};
+
+static void unpack(void *context)
+{
+    struct parcel *parcel = context;
+    const int number = parcel->number;
+    memset(parcel, 0x5a, sizeof *parcel); /* nobody looks at it any more */
+    free(parcel);
+    note((void *)(uintptr_t)number);
+}
+
+/* Sanitizers have memory of their own to go on with, and would not. */
+static void use_up_memory(void)
+{
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    const struct rlimit none = {0, 0};
+    cr_assert_eq(setrlimit(RLIMIT_AS, &none), 0);
+    while (malloc(16)) /* whatever is left */
+        ;
+    cr_assert_eq(loop_post(loop, note, NULL), -ENOMEM);
+#endif
+}
+
+Test(loop_turn, own_posts_need_no_memory_and_keep_their_place)
+{
+    struct parcel *parcels[POSTS];
+    cr_assert_eq(loop_new(&loop), 0);
+    for (int i = 0; i < POSTS; i += 2) {
+        cr_assert_not_null(parcels[i] = malloc(sizeof *parcels[i]));
+        parcels[i]->number = i;
+    }
+    use_up_memory();
+    for (int i = 0; i < POSTS; i += 2)
+        loop_post_own(loop, &parcels[i]->post, unpack, parcels[i]);
+    loop_finish_posts(loop);
+    cr_assert_eq(posts, (POSTS + 1) / 2);
+    for (int i = 0; i < posts; i++)
+        cr_assert_eq(order[i], 2 * i);
 }
