@@ -1,11 +1,11 @@
 /*
- * The engine: one thread that polls the submission rings of the sessions and the drivers, runs
- * plans in the daemon seat, and sleeps when there is nothing to do. Plans and sessions are handed
- * to it by engine_call(); afterwards they are the engine's until a detach hands them back.
+ * The engine: one thread that polls the sessions' submission rings and the drivers, runs plans in
+ * the daemon's seat, and sleeps when idle. engine_call() passes plans and sessions to it; the
+ * engine owns them until they are detached.
  *
- * A walk: session_poll() takes an entry from a submission ring -> plan_start() -> chain_start()
- * (drivers/chain.c) -> the driver's put_post(); chain_run() and the driver's progress() move it on;
- * plan_complete() writes the completion.
+ * A start: engine_session_poll() takes an entry from a submission ring -> engine_plan_start() ->
+ * chain_start() (drivers/chain.c) -> the driver's put_post(); chain_run() and the driver's
+ * progress() advance it; then the completion is written to the session's ring.
  */
 #pragma once
 
@@ -29,11 +29,11 @@ struct engine_config {
     cpu_set_t cpus;
 };
 
-/* All on the loop's thread. */
+/* Called on the loop's thread. */
 struct engine_events {
-    /* A client broke the rules of its rings: why is static. */
+    /* A client has violated the protocol of its rings; why is static. */
     void (*session_broken)(void *context, uint64_t session, const char *why);
-    /* As in drivers/driver.h; before peer_down(), and no start is taken in between. */
+    /* As in drivers/driver.h; precedes peer_down(), and no start is taken in between. */
     void (*puts_lost)(void *context, struct driver_peer *peer, uint64_t flow, uint32_t count);
     /* A driver has lost a peer. */
     void (*peer_down)(void *context, struct driver_peer *peer, int error);
@@ -47,21 +47,20 @@ int engine_add_driver(struct engine *engine, const struct driver_ops *ops,
                       const struct driver_config *config);
 /* Starts the thread. */
 int engine_run(struct engine *engine);
-/* From the loop's thread: how long it looks for work before it sleeps, from now on. */
+/* Loop's thread: sets how long it polls before it sleeps. */
 void engine_tune(struct engine *engine, uint64_t spin_ns, uint64_t yield_ns);
-/* Stops the thread and closes the drivers; every session has been detached. NULL is fine; returns
+/* Stops the thread and closes the drivers. All sessions must be detached. NULL is a no-op. Returns
  * NULL. */
 struct engine *engine_free(struct engine *engine);
 
-/* NULL when it was not added. */
+/* NULL if the driver was not added. */
 struct driver *engine_driver(const struct engine *engine, enum rail rail);
 const struct driver_caps *engine_driver_caps(const struct engine *engine, enum rail rail);
-/* 0, or why the driver is broken. */
+/* 0, or the error with which the driver failed. */
 int engine_driver_error(const struct engine *engine, enum rail rail);
 
-/* From the loop's thread: work(context) on the engine's thread, then, unless NULL, done(context) on
- * the loop's. In the order of the calls. Cannot fail: a call that finds no memory waits for some.
- */
+/* Loop's thread: runs work(context) on the engine's thread, then, unless NULL, done(context) on the
+ * loop's thread, in the order of the calls. Cannot fail: if out of memory, it waits. */
 void engine_call(struct engine *engine, void (*work)(struct engine *engine, void *context),
                  void (*done)(void *context), void *context);
 
@@ -71,35 +70,35 @@ struct engine_session_args {
     uint64_t id;
     struct session_segment *segment;
     struct notify_segment *notify;
-    int wake_fd; /* the eventfd that the client writes; nobody reads it */
+    int wake_fd; /* eventfd that the client writes; never read */
 };
 int engine_session_new(struct engine *engine, const struct engine_session_args *args,
                        struct engine_session **ret_session);
-/* All its plans have been detached, or are being: when the last has gone, the session is freed and
- * done(context) runs on the loop's thread. Its segments and eventfd are then no longer used here.
- */
+/* All plans of the session must be detached or being detached. When the last one is, frees the
+ * session and runs done(context) on the loop's thread; the engine then no longer uses its segments
+ * and eventfd. */
 void engine_session_detach(struct engine_session *session, void (*done)(void *context),
                            void *context);
 
-/* From the loop's thread: its client waits for what it has started, and then goes. Starts wait for
- * no notifications any more: one that has to fails with this error. */
+/* Loop's thread: the client is about to close the session. Starts that would wait for notifications
+ * fail with this error. */
 void engine_session_hurry(struct engine_session *session, int error);
 
 /* ---- landings ---- */
 
-/* What has landed, and the notification that it raises here: its address is the token of every
- * landing the daemon makes. */
+/* A target of puts in the daemon, and the notification that follows the data. Its address is the
+ * token of the driver's landing. */
 struct engine_landing {
-    struct notify_line *line; /* NULL: nobody is notified */
+    struct notify_line *line; /* NULL: no notification */
     struct notify_segment *segment;
-    struct engine_session *session; /* whose memory it is that it bounces to, else whose
-                                       notification; outlives it. NULL: neither */
-    uint32_t bounce;                /* id (proto/segment.h); 0: it lands where it belongs */
-    bool dropped; /* something has landed that its process, which has gone, did not copy; the loop
-                     reads it once it is quiet */
+    struct engine_session *session; /* owner of the attached memory, else receiver of the
+                                       notification; outlives this. NULL: neither */
+    uint32_t bounce;                /* id (proto/segment.h); 0: no staging */
+    bool dropped; /* the process ended before it had copied all data; the loop reads this when the
+                     landing is quiet */
 
-    /* the engine's own */
-    uint64_t waiting;   /* landings that the process was not told of yet */
+    /* private to the engine */
+    uint64_t waiting;   /* arrivals that are not in the ring yet */
     uint32_t under_way; /* entries in the ring */
     struct engine_landing *next, *previous;
     struct loop *loop;
@@ -107,62 +106,61 @@ struct engine_landing {
     void *quiet_context;
     struct loop_post quiet_post;
 };
-/* On the engine's thread: nothing lands there any more. done(context) on the loop's thread once
- * what has landed is where it belongs. */
+/* Engine's thread: no more data arrives there. Runs done(context) on the loop's thread when all
+ * arrived data is at its final address. */
 void engine_landing_end(struct engine *engine, struct engine_landing *landing,
                         void (*done)(void *context), void *context);
 
-/* From the loop's thread: done(context) there once what has landed so far for the session is where
- * it belongs, or will never be: then landing->dropped. The landing is zero, but for its session, which outlives it. */
+/* Loop's thread: runs done(context) there when all data that has arrived for the session so far is
+ * at its final address, or when that is no longer possible: landing->dropped. The landing is zero
+ * except for its session, which outlives it. */
 void engine_settle(struct engine *engine, struct engine_landing *landing,
                    void (*done)(void *context), void *context);
 
-/* ---- bounces: memory that a process has attached ---- */
+/* ---- bounces: staging of attached memory ---- */
 
-/* What a process copies to its bounce memory before it is put: a call of a chain (drivers/chain.h),
- * with engine_fetch_post(). Its session outlives it. */
+/* A copy that a process makes to staging memory before the data is put: a call step of a chain
+ * (drivers/chain.h) with engine_fetch_post(). Its session outlives it. */
 struct engine_fetch {
     struct engine_session *session;
     uint32_t bounce; /* id; 0: none */
-    /* the engine's own */
-    struct driver_op *op; /* while it is under way */
+    /* private to the engine */
+    struct driver_op *op; /* while in progress */
     struct engine_fetch *next;
 };
 int engine_fetch_post(void *fetch, struct driver_op *op);
 
-/* From the loop's thread, once, before its first fetch or landing with a bounce. -ENOMEM. */
+/* Loop's thread: call once before the session's first fetch or landing with a bounce. -ENOMEM. */
 int engine_bounces_new(struct engine_session *session);
-/* From the loop's thread: its process has gone. Fetches fail (-EOWNERDEAD), what lands is dropped.
- */
+/* Loop's thread: the process has ended. Fetches fail (-EOWNERDEAD), arriving data is dropped. */
 void engine_bounces_end(struct engine_session *session);
 
 /* ---- plans ---- */
 
-struct engine_histogram { /* of durations: 4 buckets an octave */
+struct engine_histogram { /* of durations: 4 buckets per octave */
     _Atomic uint32_t at[160];
 };
 void engine_histogram_add(struct engine_histogram *histogram, uint64_t value);
-/* The value below which this share (0 .. 1) of the samples lies, 0 when there are none. */
+/* The value below which this share (0 to 1) of the samples lies; 0: no samples. */
 uint64_t engine_histogram_quantile(const struct engine_histogram *histogram, double share);
 
-/* Filled in by daemon/plan, then attached. Plain numbers below `counters` may be read from the
- * loop's thread. */
-/* What happens to a start that the client asks for. */
+/* Determines the handling of a start requested by the client. */
 enum engine_plan_state {
-    ENGINE_PLAN_OPEN,    /* it is taken */
-    ENGINE_PLAN_RESTING, /* one runs; pauses when that is done: engine_plan_rest() */
-    ENGINE_PLAN_PAUSED,  /* it is held until engine_plan_resume() */
-    ENGINE_PLAN_BROKEN,  /* it fails with `error` */
-    ENGINE_PLAN_LEAVING, /* it is refused: the plan is being detached */
+    ENGINE_PLAN_OPEN,    /* accepted */
+    ENGINE_PLAN_RESTING, /* a start is running; pauses when it is complete: engine_plan_rest() */
+    ENGINE_PLAN_PAUSED,  /* held until engine_plan_resume() */
+    ENGINE_PLAN_BROKEN,  /* fails with `error` */
+    ENGINE_PLAN_LEAVING, /* refused: the plan is being detached */
     ENGINE_PLAN_STATES,
 };
 bool engine_plan_legal(enum engine_plan_state from, enum engine_plan_state to);
 
+/* Filled in by daemon/plans, then attached. The loop's thread may read the counters. */
 struct engine_plan {
     uint32_t id;
     uint32_t channel;
     enum rail rail; /* for receipts */
-    uint64_t bytes; /* of one start, daemon-seat chains only */
+    uint64_t bytes; /* per start, daemon-seat chains only */
     uint32_t descriptors;
     uint32_t chain_count;
     struct chain **chains; /* the daemon-seat chains; owned */
@@ -170,65 +168,65 @@ struct engine_plan {
     /* counters */
     _Atomic uint64_t starts;
     _Atomic uint64_t errors;
-    _Atomic uint64_t running_since_ns; /* 0: no start is under way */
-    struct engine_histogram durations; /* taken to done, ns */
+    _Atomic uint64_t running_since_ns; /* 0: no start is running */
+    struct engine_histogram durations; /* ns from taken to done */
 
-    /* the engine's own */
+    /* private to the engine */
     struct engine_session *session;
-    /* While a start runs: in session->running, or in session->waiting when only notifications can
-     * move it. */
+    /* While a start runs: session->running, or session->waiting when only notifications can advance
+     * it. */
     struct engine_plan_list *list;
     struct engine_plan *next, *previous;
     uint64_t number;     /* of the start, in its session */
     uint64_t unfinished; /* bit per chain */
-    uint64_t holding;    /* likewise: those that keep later starts on the channel waiting */
+    uint64_t holding;    /* bit per chain: delays later starts on the channel */
     int status;
-    uint32_t fault; /* driver_op.fault of what failed first */
+    uint32_t fault; /* driver_op.fault of the first failure */
     enum engine_plan_state state;
     int error;                 /* BROKEN, LEAVING */
     bool held;                 /* a start waits in `entry` while the plan is paused */
-    struct submit_entry entry; /* of the start that runs or is held */
+    struct submit_entry entry; /* of the start that is running or held */
     uint64_t taken_ns;
-    /* Posted to the loop once nothing is in flight. Either belongs to one order: */
-    void (*quiet)(void *context); /* to pause, break or detach it */
+    /* Posted to the loop when nothing is in flight: */
+    void (*quiet)(void *context); /* done() of a pause, break or detach */
     void *quiet_context;
     struct loop_post quiet_post;
     void (*rested)(
-        void *context); /* to let it rest; also posted when another order ends that one */
+        void *context); /* done() of a rest, also posted when another order ends that one */
     void *rested_context;
     struct loop_post rested_post;
 };
 
-/* For the wait steps of its chains (drivers/chain.h), with the plan: starts that wait for the same
- * notifications get them in the order in which they were started. */
+/* Callback of the wait steps of its chains (drivers/chain.h); plan is the struct engine_plan.
+ * Starts that wait for the same notifications receive them in the order of the starts. */
 bool engine_plan_may_take(void *plan, const struct chain_step *step);
 
-/* On the engine's thread (from within engine_call): the plan can be started from now on. */
+/* Engine's thread (in engine_call()): makes the plan startable. */
 void engine_plan_attach(struct engine_session *session, struct engine_plan *plan);
-/* From the loop's thread: no more starts; done(context) on the loop's thread once nothing of it is
- * in flight and the engine has forgotten it. */
+/* Loop's thread: refuses further starts. Runs done(context) on the loop's thread when nothing of
+ * the plan is in flight and the engine no longer refers to it. */
 void engine_plan_detach(struct engine_session *session, struct engine_plan *plan,
                         void (*done)(void *context), void *context);
-/* From the loop's thread: starts fail with this from now on, and so does a running one of which a
- * step is still ahead that needs what is gone (chain_lose()); done(context) on the loop's thread
- * once nothing of it is in flight: its chains will not be touched any more. Not while a detach or
- * another break is under way. */
+/* Loop's thread: further starts fail with this error, and so does a running start with a step ahead
+ * that needs what is gone (chain_lose()). Runs done(context) on the loop's thread when nothing of
+ * the plan is in flight; the engine then no longer touches its chains. Not allowed during a detach
+ * or another break. */
 void engine_plan_break(struct engine_session *session, struct engine_plan *plan, int error,
                        void (*done)(void *context), void *context);
-/* From the loop's thread, after a break whose done() was not called yet: something else is gone. */
+/* Loop's thread, after a break whose done() was not called yet: something else is gone. */
 void engine_plan_lose(struct engine_session *session, struct engine_plan *plan, int error);
 
-/* From the loop's thread: a start that runs posts no more (chain_cancel()), those that come wait;
- * done(context) on the loop's thread once nothing of it is in flight: its chains are the loop's
- * until engine_plan_resume(). Not while another such order is under way. */
+/* Loop's thread: stops a running start from posting more (chain_cancel()) and holds further starts.
+ * Runs done(context) on the loop's thread when nothing of the plan is in flight; the loop then owns
+ * its chains until engine_plan_resume(). Not allowed during another such order. */
 void engine_plan_pause(struct engine_session *session, struct engine_plan *plan, int error,
                        void (*done)(void *context), void *context);
-/* The same without hurry: as soon as no start runs, those that come wait, and done(context) runs on
- * the loop's thread. Any other order ends this one: done() is called then, too (before that one's),
- * and nothing waits for it. */
+/* Loop's thread: pauses as soon as no start is running, without cancelling any, and then runs
+ * done(context) on the loop's thread. Any other order ends this one; its done() is then called
+ * before that of the other order. */
 void engine_plan_rest(struct engine_session *session, struct engine_plan *plan,
                       void (*done)(void *context), void *context);
-/* On the engine's thread. */
+/* Engine's thread: ends a pause. */
 void engine_plan_resume(struct engine_plan *plan);
 
 /* ---- displays ---- */

@@ -1,4 +1,4 @@
-/* What the engine's own files share. */
+/* Shared by the engine's files. */
 #pragma once
 
 #include <pthread.h>
@@ -7,7 +7,7 @@
 #include "proto/ring.h"
 #include "proto/wait.h"
 
-/* In the order in which they came. */
+/* In order of insertion. */
 struct engine_plan_list {
     struct engine_plan *first, *last;
 };
@@ -16,26 +16,26 @@ struct engine_plan_list {
 struct engine_session {
     struct engine *engine;
     struct engine_session *next;  /* in engine->active or engine->parked */
-    struct engine_session **link; /* what points to us */
+    struct engine_session **link; /* the pointer to this session */
     uint64_t id;
     struct session_segment *segment;
     struct notify_segment *notify;
     int wake_fd;
     struct ring submit[CHANNELS];
     struct ring complete;
-    struct engine_plan *on_channel[CHANNELS]; /* a start that has neither posted everything nor come
-                                                 to a wait step: the channel waits for it */
-    struct engine_plan_list running;          /* moved on in each round */
-    struct engine_plan_list waiting;          /* some are looked at in each round, */
+    struct engine_plan *on_channel[CHANNELS]; /* a start that has neither posted everything nor
+                                                 reached a wait step: blocks the channel */
+    struct engine_plan_list running;          /* advanced in each round */
+    struct engine_plan_list waiting;          /* some are checked in each round, */
     struct engine_plan *look;                 /* this one next; NULL: the first */
     uint64_t starts;
-    struct engine_plan **plans;     /* [PLANS_PER_SESSION_MAX], with the first plan */
-    struct engine_bounces *bounces; /* NULL: it has none */
+    struct engine_plan **plans;     /* [PLANS_PER_SESSION_MAX], allocated with the first plan */
+    struct engine_bounces *bounces; /* NULL: not used */
     uint32_t idle_rounds;
-    bool armed;   /* the client is told to write wake_fd */
-    bool parked;  /* in engine->parked: not looked at until it does */
-    bool dormant; /* parked because it has been quiet while others were not */
-    bool broken;  /* the client broke the rules: its rings are not looked at any more */
+    bool armed;   /* the client writes wake_fd after a submission */
+    bool parked;  /* in engine->parked: not polled until wake_fd is written */
+    bool dormant; /* parked because it was idle while others were not */
+    bool broken;  /* the client has violated the protocol: its rings are not polled any more */
     bool detaching;
     void (*detached)(void *context);
     void *detached_context;
@@ -56,7 +56,7 @@ struct engine_driver {
     struct driver *driver;
     struct driver_caps caps;
     int event_fd;
-    uint32_t idle_rounds; /* since it last moved something */
+    uint32_t idle_rounds; /* since its last progress */
     _Atomic int error;
 };
 
@@ -69,35 +69,35 @@ struct engine {
     pthread_t thread;
     bool running;
     int epoll_fd;
-    int call_fd; /* eventfd: calls are there while the engine sleeps */
+    int call_fd; /* eventfd: wakes the engine for calls */
 
-    pthread_mutex_t mutex; /* of the calls */
+    pthread_mutex_t mutex; /* protects the calls */
     struct engine_call *calls, **calls_last;
     _Atomic bool calls_pending;
     _Atomic bool stop;
 
-    /* the thread's own */
+    /* private to the thread */
     struct waiter waiter;
-    struct engine_session *active; /* looked at in every round */
-    struct engine_session *parked; /* armed, and nothing of theirs under way */
+    struct engine_session *active; /* polled in every round */
+    struct engine_session *parked; /* armed, with nothing in flight */
     uint32_t rounds;
-    /* of peers, that the loop has yet to hear of: until its orders come, no start is taken, or
-     * those that follow a start that failed for it would fail as well */
+    /* Peer losses that the loop has not handled yet. Until it has, no start is taken, because
+     * starts after one that failed for this reason would fail, too. */
     uint32_t losses;
 
     _Atomic uint64_t starts, completions, errors, bytes, sleeps;
     _Atomic bool asleep;
 };
 
-/* engine_session.c: the engine's thread only. How much was done. */
+/* engine_session.c: the engine's thread only. Returns the amount of work done. */
 unsigned engine_session_poll(struct engine_session *session);
-/* Tells its client to ring; false when something came meanwhile (then it does not). */
+/* Makes the client write wake_fd after a submission. False: there is work, so it is not armed. */
 bool engine_session_arm(struct engine_session *session);
 void engine_session_wake(struct engine_session *session);
-/* Finishes a detach when nothing is in flight any more; true when the session is gone. */
+/* Completes a detach when nothing is in flight. True: the session was freed. */
 bool engine_session_detach_step(struct engine_session *session);
 
-/* It has broken the rules: why is static. */
+/* The client has violated the protocol; why is static. */
 void engine_session_break(struct engine_session *session, const char *why);
 
 /* engine_events.c */
@@ -109,22 +109,23 @@ void engine_landed(struct engine_landing *landing);
 
 /* engine_plan.c */
 void engine_plan_start(struct engine_session *session, const struct submit_entry *entry);
-/* Moves it on; true when its current start is complete: it is in no list then, and may be freed. */
+/* Advances the plan. True: its start is complete; it is in no list and may be freed. */
 bool engine_plan_run(struct engine_plan *plan);
 
 /* engine_waiting.c */
-/* If it waits for notifications: it is to be looked at for something else. */
+/* Moves a plan that waits for notifications back to session->running. */
 void engine_plan_rouse(struct engine_plan *plan);
-/* Whether only notifications can move it; whether those that one of its chains waits for are there.
+/* Whether only notifications can advance the plan; whether those for one of its chains have
+ * arrived.
  */
 bool engine_plan_idle(const struct engine_plan *plan);
 bool engine_plan_ready(const struct engine_plan *plan);
-/* From whichever list to this one of its session; NULL: none. */
+/* Moves the plan from its list to this list of its session; NULL: to none. */
 void engine_plan_list(struct engine_plan *plan, struct engine_plan_list *list);
 
 static inline void engine_count(_Atomic uint64_t *counter, uint64_t value)
 {
-    /* one writer: no locked instruction needed */
+    /* only one thread writes: needs no locked instruction */
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + value,
                           memory_order_relaxed);
 }

@@ -1,4 +1,4 @@
-/* How long a cache line takes between two cores. */
+/* Measures the time to pass a cache line between two cores. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -9,7 +9,7 @@
 
 enum {
     LINE_ROUNDS = 2000,
-    LINE_LOOKS = 1024, /* before a processor is offered to the other: there may be only one */
+    LINE_LOOKS = 1024, /* polls before yielding: there may be only one processor */
     LINE_UNKNOWN_NS = 100,
 };
 #define ENOUGH_NS 30000000ull

@@ -1,6 +1,6 @@
 /*
- * The game of ping-pong that calibrate_ways.c measures: two players, each a thread, put to each
- * other as two clients of this node do.
+ * The ping-pong that calibrate_ways.c measures: two players, each a thread, put to each other like
+ * two clients of this node.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /*
- * What the ways of sharing a copy cost on this node. Two threads on two processors play ping-pong
- * as two clients would: an instance of the shm driver each, a lane each way, each writes what it
- * sends and reads what it gets. Others may run on the same processors: so there are many
- * puts of each kind, in turns.
+ * Measures the costs of the copy modes on this node. Two threads on two processors play ping-pong
+ * like two clients: each has an instance of the shm driver and a lane to the other, writes what it
+ * sends and reads what it receives. As other programs may use the processors, there are many puts
+ * of each kind, in turns.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,38 +1,38 @@
 /*
- * Whether a rail to a node that was lost, or out of reach, is good again.
+ * Decides when plans may return to a rail that was lost or did not lead to the node.
  *
- * A cable that flaps must not make plans flap: the rail must have led there for a while
- * (rails.return_after), twice as long for each time that it was lost lately; and then the node must
- * have answered over it, which a board that is cabled and stuck does not.
+ * So that a flapping cable does not make plans flap, the rail must lead to the node for some time
+ * (rails.return_after), which doubles with each recent loss. Then the node must reply over it,
+ * which a connected but stuck board does not.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Begins as zeros: never lost. */
+/* Initially zero: never lost. */
 struct comeback {
-    uint32_t losses;   /* lately; a new link takes them over from the one that was lost */
-    uint64_t lost_ns;  /* the last of them */
-    uint64_t since_ns; /* it has led there; 0: it does not */
-    bool proving;      /* the node was asked over it */
-    bool proved;       /* and has answered */
+    uint32_t losses;   /* recent ones; a new link inherits them from the lost one */
+    uint64_t lost_ns;  /* time of the last loss */
+    uint64_t since_ns; /* since when it leads there; 0: it does not */
+    bool proving;      /* a request over it is pending */
+    bool proved;       /* the node has replied over it */
 };
 
 enum comeback_state {
     COMEBACK_AWAY,  /* not yet */
-    COMEBACK_PROVE, /* the node has to be asked */
+    COMEBACK_PROVE, /* send a request over it, then call comeback_asked() */
     COMEBACK_BACK,
 };
 
 enum { COMEBACK_DOUBLINGS_MAX = 6 };
-#define COMEBACK_FORGET_NS UINT64_C(600000000000) /* a loss that long ago counts no more */
+#define COMEBACK_FORGET_NS UINT64_C(600000000000) /* age at which losses are forgotten */
 
-/* It was lost, now. */
+/* The rail was lost. */
 void comeback_lost(struct comeback *comeback, uint64_t now_ns);
-/* leads: some way leads there now. */
+/* leads: the rail leads to the node now. */
 enum comeback_state comeback_look(struct comeback *comeback, bool leads, uint64_t now_ns,
                                   uint64_t return_after_ns);
 void comeback_asked(struct comeback *comeback);
-/* Without a good one it begins anew; one that comes when nothing leads there any more says nothing. */
+/* The reply: if it is not good, waiting starts anew; ignored if the rail no longer leads there. */
 void comeback_answered(struct comeback *comeback, bool good);

@@ -12,8 +12,7 @@
 #include "daemon/tcad.h"
 
 #define LOOK_EVERY_NS UINT64_C(2000000000)
-/* Of the descriptors that this process may have, one in so many is kept for clients. */
-enum { RESERVE_SHARE = 8 };
+enum { RESERVE_SHARE = 8 }; /* 1/8 of the descriptors of this process is reserved for clients */
 
 void exposure_refused(struct tcad *tcad, enum rail rail)
 {
@@ -56,7 +55,7 @@ struct descriptors exposure_descriptors(void)
 {
     struct rlimit limit;
     struct descriptors descriptors = {0};
-    /* The lowest that is free: those below it are in use. */
+    /* The lowest free one: approximately the number in use. */
     int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
         descriptors.limit = (uint64_t)limit.rlim_cur;
@@ -122,7 +121,7 @@ uint64_t exposure_forged(const struct tcad *tcad, enum rail rail)
     return door.forged;
 }
 
-/* The share of the limit that nobody on the network gets, as descriptors that mean nothing. */
+/* Reserves descriptors by opening dummies, so that connections from the network cannot use them. */
 static void take_spare(struct exposure *exposure, uint64_t limit)
 {
     const unsigned most = sizeof exposure->spare / sizeof exposure->spare[0];
@@ -150,15 +149,15 @@ static void shut_rails(struct tcad *tcad, bool shut)
     tcad->exposure.shut = shut;
 }
 
-/* Connections, and what libfabric leaks of them, are bounded from outside: it takes all that it can
- * get. */
+/* Limits the descriptors of connections, and those that libfabric leaks, as libfabric has no
+ * limit. */
 static void watch_descriptors(struct tcad *tcad)
 {
     struct exposure *exposure = &tcad->exposure;
     const struct descriptors now = exposure_descriptors();
     const uint64_t reserve = now.limit / RESERVE_SHARE;
     if (!exposure->shut && now.used > now.limit - reserve) {
-        if (exposure->spare_count > 0) /* to turn away those who wait, one after the other */
+        if (exposure->spare_count > 0) /* one, to refuse pending connections with */
             give_spare(exposure, exposure->spare_count - 1);
         shut_rails(tcad, true);
         give_spare(exposure, 0);
@@ -182,11 +181,11 @@ bool exposure_give_up(struct tcad *tcad)
     return had_some && tcad->exposure.spare_count == 0;
 }
 
-static void look(void *context)
+static void check(void *context)
 {
     struct tcad *tcad = context;
     const uint64_t forged = exposure_forged(tcad, RAIL_OFI);
-    /* Seldom, however many come. */
+    /* logs when the number has doubled */
     if (forged > 0 && forged >= 2 * tcad->exposure.forged) {
         log_warning(NULL,
                     "rail ofi: %llu completions and messages that no peer of this run can have "
@@ -201,7 +200,7 @@ void exposure_watch(struct tcad *tcad)
 {
     const struct driver_caps *caps = engine_driver_caps(tcad->engine, RAIL_OFI);
     if (!caps || !caps->unprotected ||
-        loop_timer_new(tcad->loop, look, tcad, &tcad->exposure.timer) < 0)
+        loop_timer_new(tcad->loop, check, tcad, &tcad->exposure.timer) < 0)
         return;
     take_spare(&tcad->exposure, exposure_descriptors().limit);
     loop_timer_set(tcad->exposure.timer, LOOK_EVERY_NS, LOOK_EVERY_NS);

@@ -10,29 +10,29 @@
 
 struct tcad;
 
-/* The rail was not opened, for want of protection (rails.ofi_unprotected). */
+/* Notes that the rail was not opened, because it is unprotected (rails.ofi_unprotected). */
 void exposure_refused(struct tcad *tcad, enum rail rail);
-/* Why a rail that rails.enable names is off, for people; NULL: it is not off for this. Static, or
- * the daemon's. */
+/* The reason why a rail of rails.enable is off; NULL: it is not off for lack of protection. Owned
+ * by tcad. */
 const char *exposure_off(const struct tcad *tcad, enum rail rail);
-/* The remedy for it; "" where there is nothing to mend. */
+/* The remedy; "" if nothing is off. */
 const char *exposure_remedy(const struct tcad *tcad);
 
 struct descriptors {
     uint64_t used, limit;
 };
 struct descriptors exposure_descriptors(void);
-/* Completions and messages of a rail that no peer can have sent. */
+/* Number of completions and messages on a rail that no peer can have sent. */
 uint64_t exposure_forged(const struct tcad *tcad, enum rail rail);
 
-/* Watches what anybody can do to an unprotected rail: what is forged is logged, and the last
- * descriptors are kept for clients. */
+/* Starts to monitor an unprotected rail for attacks: logs forged messages, and reserves descriptors
+ * for clients. */
 void exposure_watch(struct tcad *tcad);
-/* A client needs one now: whether those that are kept have been given up for it. */
+/* A client needs a descriptor: returns whether the reserved ones were released for it. */
 bool exposure_give_up(struct tcad *tcad);
 void exposure_end(struct tcad *tcad);
 
-/* What the operator is to know, as a list of texts; empty: all is well. */
+/* Warnings for the operator, as a list of texts. */
 json_t *exposure_warnings(const struct tcad *tcad);
-/* The same into the log, once, at start. */
+/* Logs the warnings, once, at start. */
 void exposure_log(const struct tcad *tcad);

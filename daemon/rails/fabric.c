@@ -17,8 +17,8 @@ bool fabric_shared(const struct tcad *tcad, uint32_t node)
     return own && other && strcmp(own->subcluster, other->subcluster) == 0;
 }
 
-/* The node at a place, or NULL: places are given to the nodes of a sub-cluster in the order of
- * their ids. */
+/* The node at a position, or NULL. The positions of a sub-cluster's nodes are in the order of their
+ * ids. */
 static const struct cluster_node *node_at(const struct tcad *tcad, unsigned place)
 {
     for (size_t i = 0; i < tcad->cluster->count; i++) {
@@ -77,9 +77,9 @@ int fabric_check(const struct tcad *tcad, char *text, size_t text_bytes)
             continue;
         snprintf(
             text, text_bytes,
-            "rail %s: our board says that it is number %u of its sub-cluster, and by the cluster "
-            "file this node is number %u: "
-            "give each board the place that its node has there (tca-peach2 --node), counted from 0",
+            "rail %s: the board reports position %u in its sub-cluster, but by the cluster file "
+            "this node has position %u: give each board the position of its node (tca-peach2 "
+            "--node), counted from 0",
             rail_name(rail), driver->ops->fabric->place(driver), place_of(tcad, tcad->node));
         return -EPROTO;
     }
@@ -128,7 +128,7 @@ static json_t *cables(const struct tcad *tcad, const struct driver *driver)
     return list;
 }
 
-/* Of our own board, in the driver's words. */
+/* Faults of this node's board, as described by the driver. */
 static json_t *faults(const struct driver *driver)
 {
     struct driver_fault faults[FAULTS_MAX];

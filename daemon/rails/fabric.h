@@ -1,4 +1,4 @@
-/* Networks without switches: whose boards and cables they consist of, and where they lead now. */
+/* Networks without switches: their boards and cables, and which nodes they reach. */
 #pragma once
 
 #include <jansson.h>
@@ -11,17 +11,16 @@ struct tcad;
 
 /* Whether both nodes are in one sub-cluster. */
 bool fabric_shared(const struct tcad *tcad, uint32_t node);
-/* Whether a way of the rail leads to the node, as far as is known; true for rails that know nothing
- * of cables. */
+/* Whether the rail has a route to the node, as far as known; true for rails with switches. */
 bool fabric_reaches(const struct tcad *tcad, enum rail rail, uint32_t node);
-/* Cables on the way to the node; 0: none, or the rail knows nothing of cables. */
+/* Number of cables on the route to the node; 0: none, or a rail with switches. */
 unsigned fabric_hops(const struct tcad *tcad, enum rail rail, uint32_t node);
-/* A node at the other end of one of the own board's cables, -1: none is in, or the rail knows
- * nothing of cables. */
+/* A node that is connected to this node's board by one cable; -1: none, or a rail with switches. */
 int fabric_neighbour(const struct tcad *tcad, enum rail rail);
-/* Whether the own board stands where the cluster file says; 0, or -EPROTO and a text. */
+/* Checks that this node's board has the position given by the cluster file. 0, or -EPROTO and
+ * text. */
 int fabric_check(const struct tcad *tcad, char *text, size_t text_bytes);
-/* Names of the nodes of the own sub-cluster that no way of the rail leads to now. */
+/* Names of the nodes of this sub-cluster that the rail does not reach now. */
 json_t *fabric_cut_off(const struct tcad *tcad, enum rail rail);
-/* All of them, for tcactl topology. */
+/* All networks, for tcactl topology. */
 json_t *fabric_document(const struct tcad *tcad);

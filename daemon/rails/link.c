@@ -17,8 +17,8 @@
 struct links {
     struct tcad *tcad;
     struct link *first;
-    struct link *ending; /* their peers are being disconnected */
-    bool over;           /* freed, but for these */
+    struct link *ending; /* links whose peers are being disconnected */
+    bool over;           /* links_free() was called; freed with the last ending link */
     pthread_mutex_t connecting;
 };
 
@@ -59,9 +59,9 @@ void link_hold(struct link *link, struct region *region)
 }
 
 /*
- * Why the ending ones are kept: the driver may have given the memory of a peer that has gone to a
- * new one. What it told of the old one was posted before this is, and what it tells of the new one
- * comes after it.
+ * Links are kept in `ending` until here, because the driver may reuse the address of a disconnected
+ * peer for a new one. Its events for the old peer were posted before this call, and those for the
+ * new one after it.
  */
 static void disconnected(void *context)
 {
@@ -105,8 +105,8 @@ struct failure {
     struct driver_peer *peer;
 };
 
-/* Whether the node's host may connect to our end of the rail. Our own only once it is needed: what
- * speaks from there may be anybody on this node. */
+/* Sets whether the node's host may connect to this end of the rail. This node's own host is
+ * admitted only when needed (link_connect()), because any user of this node can connect from it. */
 static void admit(const struct link *link, bool come)
 {
     struct driver *driver = engine_driver(link->links->tcad->engine, link->rail);
@@ -118,7 +118,7 @@ static void admit(const struct link *link, bool come)
                     rail_name(link->rail), link->node, strerror(-r));
 }
 
-/* The puts in flight end now, not when the driver finds out. */
+/* Fails the puts in flight at once, before the driver detects the loss. */
 static void fail_work(struct engine *engine, void *context)
 {
     struct failure *failure = context;
@@ -158,12 +158,12 @@ struct links *links_free(struct links *links)
     return NULL;
 }
 
-/* Where the rail could not lead, enabled or not. */
+/* NULL, or the reason why the rail can never lead there, even if enabled. */
 static const char *why_never(const struct tcad *tcad, enum rail rail,
                              const struct driver_caps *caps, uint32_t node)
 {
     if (node == tcad->node)
-        return caps && !caps->same_node ? "does not reach the own node" : NULL;
+        return caps && !caps->same_node ? "does not reach its own node" : NULL;
     if (caps ? !caps->other_nodes : rail == RAIL_SHM)
         return "does not reach other nodes";
     if ((caps ? caps->subcluster : rail == RAIL_PEACH2) && !fabric_shared(tcad, node))
@@ -195,10 +195,10 @@ void links_up(struct links *links, uint32_t node, size_t rail_count, Tca__RailAd
         const struct driver_ops *ops = driver_find(rails[i]->driver);
         if (!ops || !links_possible(links->tcad, ops->rail, node) ||
             rails[i]->address.len > ADDRESS_MAX_BYTES)
-            continue; /* a rail that we do not have, or that does not lead there */
+            continue; /* a rail that this node does not have, or that does not lead there */
         struct link *link = calloc(1, sizeof *link);
         if (!link) {
-            log_error(NULL, "node %u, rail %s: no memory for its link", node, rails[i]->driver);
+            log_error(NULL, "node %u, rail %s: out of memory for a link", node, rails[i]->driver);
             continue;
         }
         link->links = links;
@@ -206,7 +206,7 @@ void links_up(struct links *links, uint32_t node, size_t rail_count, Tca__RailAd
         link->rail = ops->rail;
         link->refs = 1;
         link->address_bytes = rails[i]->address.len;
-        if (link->address_bytes > 0) /* nothing has no data at all */
+        if (link->address_bytes > 0) /* else data is NULL */
             memcpy(link->address, rails[i]->address.data, link->address_bytes);
         link->next = links->first;
         links->first = link;
@@ -229,7 +229,7 @@ void links_down(struct links *links, uint32_t node)
 
 const struct link *links_of_peer(const struct links *links, const struct driver_peer *peer)
 {
-    const struct link *link = links->ending; /* that one, and not another at the same place since */
+    const struct link *link = links->ending; /* first: see disconnected() */
     while (link && link->peer != peer)
         link = link->next;
     if (link)
@@ -243,14 +243,14 @@ int links_lost(struct links *links, const struct driver_peer *peer, enum rail *r
 {
     for (const struct link *link = links->ending; link; link = link->next)
         if (link->peer == peer)
-            return -1; /* that one, and not another at the same place since */
+            return -1; /* see disconnected() */
     for (struct link **at = &links->first; *at; at = &(*at)->next) {
         struct link *link = *at;
         if (link->peer != peer)
             continue;
         int node = (int)link->node;
         *ret_rail = link->rail;
-        /* The node may still be there: a new link to the same address replaces the dead one. */
+        /* The node may still be up: a new link to the same address replaces the dead one. */
         struct link *fresh = calloc(1, sizeof *fresh);
         if (fresh) {
             *fresh = *link;

@@ -1,6 +1,7 @@
-/* Links: this node's way to another node (or to itself) over one rail. A link is made when a daemon
- * greets us with its rails' addresses, and is dead when that daemon goes or the driver loses it;
- * plans hold references, so that the driver's peer stays until their puts have been released. */
+/* Links: this node's route to another node, or to itself, over one rail. A link is created from the
+ * rail addresses in a peer daemon's greeting, and dies when that daemon ends or the driver loses
+ * the peer. Plans hold references, so that the driver's peer exists until their puts are
+ * released. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,53 +17,52 @@ struct region;
 struct tcad;
 
 struct link {
-    struct link *next; /* in the table, or among those that end */
+    struct link *next; /* in links->first or links->ending */
     struct links *links;
     uint32_t node;
     enum rail rail;
-    uint32_t refs; /* the table, plans */
-    bool dead;     /* out of the table */
-    bool admitted; /* its host may connect to us */
-    uint64_t mark; /* of who went over the links of a plan last: tcad->last_mark */
+    uint32_t refs; /* held by the table and by plans */
+    bool dead;     /* not in the table any more */
+    bool admitted; /* its host may connect to this node's end of the rail */
+    uint64_t mark; /* of the last traversal of a plan's links: tcad->last_mark */
     size_t address_bytes;
     uint8_t address[ADDRESS_MAX_BYTES];
     struct driver_peer *peer; /* NULL until link_connect() */
-    bool connected;           /* the loop knows of that */
+    bool connected;           /* the loop's copy of `peer` != NULL */
     struct held *held;        /* see link_hold() */
     struct comeback comeback;
 };
 
 int links_new(struct tcad *tcad, struct links **ret_links);
-/* All of them are dead from now on. */
+/* Makes all links dead. */
 void links_end(struct links *links);
-/* Every plan has been released, the engine still runs (or never did). */
+/* All plans must be released; the engine must still run, or never have run. */
 struct links *links_free(struct links *links);
 
-/* Whether our end of the rail, if we have it, can reach that node. */
+/* Whether this node has the rail, and it can reach that node. */
 bool links_possible(const struct tcad *tcad, enum rail rail, uint32_t node);
-/* NULL, or why it is not, and what would help if anything does. */
+/* NULL, or the reason why it is not possible, and the remedy if there is one. */
 const char *links_why_not(const struct tcad *tcad, enum rail rail, uint32_t node);
 
-/* From a greeting (or, for the own node, at start). */
+/* Creates the links from a greeting or, for this node, at start. */
 void links_up(struct links *links, uint32_t node, size_t rail_count,
               Tca__RailAddress *const *rails);
 void links_down(struct links *links, uint32_t node);
-/* The link that a driver's peer belongs to: NULL, or one that may be dead and about to go. */
+/* The link of a driver's peer, or NULL. It may be dead and about to be freed. */
 const struct link *links_of_peer(const struct links *links, const struct driver_peer *peer);
-/* The link that a driver's peer belongs to is dead from now on: its node, or -1 when it was so
- * already. */
+/* Makes the link of a driver's peer dead. Returns its node, or -1 if it was dead already. */
 int links_lost(struct links *links, const struct driver_peer *peer, enum rail *ret_rail);
 
-/* No reference: NULL where there is none. */
+/* The link, without a reference, or NULL. */
 struct link *links_find(const struct links *links, uint32_t node, enum rail rail);
-/* A reference, or NULL: no such rail to that node. */
+/* The link with a reference, or NULL. */
 struct link *link_get(struct links *links, uint32_t node, enum rail rail);
 void link_unref(struct link *link);
-/* A put from this region went over the link. When the link was lost, the provider may still have
- * it, and read from the region: its memory stays until the driver has dropped the peer, lest
- * somebody else's bytes that were mapped there since are sent. */
+/* Call for the source of each put over a link that was lost. The provider may still read from it:
+ * holds the region's memory until the driver has disconnected the peer, so that the provider does
+ * not send other data that is mapped there later. */
 void link_hold(struct link *link, struct region *region);
-/* Any thread: makes the driver's peer unless there is one. */
+/* Any thread: creates the driver's peer, unless it exists. */
 int link_connect(struct link *link);
 
 /* For displays: whether a live link exists. */
