@@ -14,12 +14,12 @@
 
 enum {
     PROGRESS_BUDGET = 64,
-    /* A network's progress may be a system call: one that has been quiet for a while is asked in
-     * every so many rounds only, so that starts on shared memory need not wait for it. */
+    /* A network driver's progress() may make a system call. An idle driver is polled only once in
+     * so many rounds, so that it does not delay starts on shared memory. */
     QUIET_ROUNDS = 256,
     QUIET_EVERY = 16,
-    LOOK_EVERY = 64, /* rounds between two looks at who has rung meanwhile */
-    ROUSE_MAX = 64,  /* sessions that are looked at again when something has woken us */
+    LOOK_EVERY = 64, /* rounds between two checks for wake-ups of parked sessions */
+    ROUSE_MAX = 64,  /* sessions that are polled again after a wake-up */
 };
 
 /* ---- calls from the loop ---- */
@@ -139,8 +139,8 @@ static void sleep_until_woken(struct engine *engine, int timeout_ms)
     atomic_store_explicit(&engine->asleep, false, memory_order_relaxed);
 }
 
-/* Parked sessions are heard only through epoll: what keeps us from sleeping must not keep us from
- * listening. */
+/* Wake-ups of parked sessions come only through epoll, which must be checked even if the engine
+ * never sleeps. */
 static void listen_to_parked(struct engine *engine)
 {
     if (engine->parked && ++engine->rounds % LOOK_EVERY == 0)
@@ -159,7 +159,7 @@ static bool arm_drivers(struct engine *engine)
     return true;
 }
 
-/* Everything is told to wake us, then everything is looked at once more. */
+/* Arms all sessions and drivers, then checks all of them once more. */
 static void arm_and_sleep(struct engine *engine)
 {
     int timeout_ms = -1;
@@ -175,7 +175,7 @@ static void arm_and_sleep(struct engine *engine)
 awake:
     for (struct engine_session *session = engine->active; session; session = session->next)
         engine_session_wake(session);
-    /* Where one starts something the others soon do, too: they need not ring for it. */
+    /* When one session starts something, others often do soon: polls them without a wake-up. */
     unsigned roused = 0;
     for (struct engine_session *session = engine->parked, *next; session && roused < ROUSE_MAX;
          session = next) {
@@ -306,7 +306,7 @@ struct engine *engine_free(struct engine *engine)
         eventfd_write(engine->call_fd, 1);
         pthread_join(engine->thread, NULL);
         engine->running = false;
-        loop_finish_posts(engine->loop); /* what its last calls led to still needs the drivers */
+        loop_finish_posts(engine->loop); /* calls posted by the engine still need the drivers */
     }
     assert(!engine->active && !engine->parked);
     for (int rail = 0; rail < RAIL_COUNT; rail++) {
@@ -314,7 +314,7 @@ struct engine *engine_free(struct engine *engine)
         if (driver)
             driver->ops->close(driver);
     }
-    loop_finish_posts(engine->loop); /* what the drivers have let go of */
+    loop_finish_posts(engine->loop); /* calls posted when the drivers were closed */
     if (engine->epoll_fd >= 0)
         close(engine->epoll_fd);
     if (engine->call_fd >= 0)

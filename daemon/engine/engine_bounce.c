@@ -1,6 +1,6 @@
-/* Bounces, on the engine's thread: what a process copies between memory that it has attached and
- * its bounce memory, before it is put and after it has landed (proto/segment.h). What lands for a
- * session is notified in the order in which it has landed. */
+/* Bounces, on the engine's thread: requests to a process to copy between its attached memory and
+ * the staging memory, before data is put and after it has arrived (proto/segment.h). Notifications
+ * of a session keep the order in which its data has arrived. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -16,15 +16,15 @@ struct landed {
 
 struct engine_bounces {
     struct ring rings[BOUNCE_WAYS];
-    uint32_t done[BOUNCE_WAYS]; /* entries that were seen taken; those from here to the ring's tail
-                                   are under way: */
+    uint32_t done[BOUNCE_WAYS]; /* entries known to be complete; those from here to the ring's tail
+                                   are in progress: */
     struct engine_fetch *fetching[BOUNCE_ENTRIES];
     struct landed landing[BOUNCE_ENTRIES];
-    /* what waits for room in the rings */
+    /* waiting for room in the rings */
     struct engine_fetch *fetches, **fetches_last;
     struct engine_landing *first, *last;
-    bool ended;   /* the process has gone */
-    bool dropped; /* and has not copied all that had landed */
+    bool ended;   /* the process has ended */
+    bool dropped; /* before it had copied all arrived data */
 };
 
 static uint32_t under_way(const struct engine_bounces *bounces, enum bounce_way way)

@@ -1,4 +1,4 @@
-/* What drivers tell, on the engine's thread: landings, and the loss of peers, which the loop hears of. */
+/* Events of drivers, on the engine's thread: arrived data, and lost peers, which go to the loop. */
 #include <sched.h>
 #include <stdlib.h>
 

@@ -111,9 +111,9 @@ static void note_result(struct engine_plan *plan, uint32_t chain, int result)
     }
 }
 
-/* Later starts on the channel may go once every chain of this one has handed everything to its
- * driver, or has come to a wait step: that may wait for one of those. What follows the wait step is
- * in no order with them. */
+/* Releases the channel when every chain of this start has posted everything, or has reached a wait
+ * step, which may wait for a later start. Steps after the wait step are not ordered with later
+ * starts. */
 static void note_posted(struct engine_plan *plan)
 {
     for (uint64_t left = plan->holding; left; left &= left - 1) {
@@ -125,7 +125,7 @@ static void note_posted(struct engine_plan *plan)
         plan->session->on_channel[plan->channel] = NULL;
 }
 
-/* Answers an entry that cannot be started. */
+/* Completes an entry that cannot be started. */
 static void refuse(struct engine_session *session, const struct submit_entry *entry, int error)
 {
     struct complete_entry answer = {
@@ -228,7 +228,7 @@ static void cancel(struct engine_plan *plan, int error)
         chain_cancel(plan->chains[__builtin_ctzll(left)], error);
 }
 
-/* Nothing of it is in flight: tells the loop, if that asked. */
+/* Nothing of the plan is in flight: posts quiet() to the loop, if an order is pending. */
 static void quiet(struct engine_plan *plan)
 {
     struct engine_session *session = plan->session;
@@ -253,7 +253,7 @@ static void tell_rested(struct engine_plan *plan)
     loop_post_own(plan->session->engine->loop, &plan->rested_post, done, plan->rested_context);
 }
 
-/* A start that waits while its plan is paused will not be: it is answered. */
+/* Completes a start that was held while its plan was paused, and which will not run. */
 static void refuse_held(struct engine_plan *plan, int error)
 {
     struct engine_session *session = plan->session;

@@ -9,7 +9,7 @@ enum {
     POP_BUDGET = 16, /* entries of one channel in one round */
     IDLE_ROUNDS_MAX =
         20000,  /* a session that is quiet while others are busy: stop looking at its rings */
-    LOOKS = 16, /* at plans that wait for notifications, in one round: there may be thousands */
+    LOOKS = 16, /* waiting plans checked in one round: there may be thousands */
 };
 
 static bool has_starts(const struct engine_session *session)
@@ -38,8 +38,8 @@ static void list_insert(struct engine_session **list, struct engine_session *ses
 static void set_armed(struct engine_session *session, bool armed)
 {
     atomic_store_explicit(&session->segment->engine_armed, armed, memory_order_relaxed);
-    /* A notification concerns us only while a plan may wait for it: being woken for each would cost
-     * its sender and us dear. */
+    /* The engine needs wake-ups for notifications only while a plan may wait for them: otherwise
+     * they would be a cost for the sender and the engine. */
     atomic_store_explicit(&session->notify->engine_armed, armed && has_starts(session),
                           memory_order_relaxed);
     session->armed = armed;
@@ -141,7 +141,7 @@ static unsigned take_starts(struct engine_session *session)
     return work;
 }
 
-/* Goes on where the last round has stopped. */
+/* Continues where the last round stopped. */
 static unsigned look_at_waiting(struct engine_session *session)
 {
     unsigned work = 0;
@@ -196,7 +196,7 @@ static void attach_work(struct engine *engine, void *context)
      * then a read would wait for the client. Every write to an eventfd is an edge. */
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = session};
     if (epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, session->wake_fd, &event) < 0)
-        session->broken = true; /* out of kernel memory: the client would never be heard */
+        session->broken = true; /* out of kernel memory: the client could not wake the engine */
     list_insert(&engine->active, session);
     if (session->broken)
         engine_session_break(session, "no kernel memory to watch its eventfd");

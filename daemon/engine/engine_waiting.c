@@ -1,4 +1,4 @@
-/* Starts that wait for notifications: which list they are in, what moves them, whose turn it is. */
+/* Starts that wait for notifications: their lists, what advances them, and their order. */
 #include "daemon/engine/engine_internal.h"
 
 static void unlist(struct engine_plan *plan)
@@ -46,7 +46,7 @@ static bool earlier_waits(const struct engine_plan_list *list, const struct engi
     return false;
 }
 
-/* Only asked when enough has arrived. */
+/* Only called when enough notifications have arrived. */
 bool engine_plan_may_take(void *context, const struct chain_step *step)
 {
     const struct engine_plan *plan = context;
