@@ -1,6 +1,6 @@
 /*
- * Two ranks, one plan each: put every other 8 bytes of my array into yours and tell you, then wait
- * for yours.
+ * Two ranks with one plan each: put every other 8 bytes of an array to the other rank, notify it,
+ * and wait for its notification.
  *
  *     tca-cluster run -n 2 -- pingpong            (or mpirun -n 2 pingpong)
  */
@@ -29,7 +29,7 @@ int main(void)
     check(tca_open(NULL, &session));
     uint32_t peer = 1 - tca_rank(session);
     if (tca_size(session) != 2)
-        return fprintf(stderr, "pingpong: it takes two ranks, not %u\n", tca_size(session)), 2;
+        return fprintf(stderr, "pingpong: needs two ranks, not %u\n", tca_size(session)), 2;
 
     /* The first half is sent, the second received. */
     check(tca_region_alloc(session, 2 * BYTES, &region));
@@ -66,7 +66,7 @@ int main(void)
            tca_rank(session), tca_node(session), receipt.starts, receipt.bytes,
            tca_rail_name(receipt.rail), tca_seat_name(receipt.seat));
     tca_layout_free(every_other);
-    check(tca_barrier(session, TCA_DEFAULT)); /* nobody leaves while the other still needs it */
+    check(tca_barrier(session, TCA_DEFAULT)); /* both ranks are done */
     tca_close(session);
     return 0;
 }

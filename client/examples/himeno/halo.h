@@ -2,8 +2,7 @@
  * halo: one persistent plan per halo face and buffer, committed once, started in every second
  * sweep.
  *
- * Why nobody's halo is overwritten while it is still read, without any message that says so. In
- * sweep n everybody
+ * No halo is overwritten while it is read, although no message confirms that. In sweep n every rank
  *   1. computes the shell: reads p[n % 2] and its halo, writes p[(n + 1) % 2];
  *   2. starts its faces: puts the new shell into the neighbours' halos of p[(n + 1) % 2], with a
  * notification;

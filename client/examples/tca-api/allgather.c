@@ -1,7 +1,7 @@
 /*
- * An allgather round the ring: in each step every process passes on the block that it got in the
- * step before. One chain a step, in two channels by turns, so that the next is loaded while one
- * runs.
+ * A ring allgather: in each step every process passes on the block that it received in the step
+ * before. Each step has its own chain. Two channels alternate, so that the next chain is loaded
+ * while one runs.
  *
  *     tca-cluster mpirun -n 8 -- allgather
  */

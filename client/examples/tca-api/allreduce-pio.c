@@ -1,8 +1,7 @@
 /*
- * A sum over all processes of a few numbers, by CPU stores: every process stores its numbers, and a
- * mark behind them, at every other one, which polls for the marks. Two sets of places are used by
- * turns: who is in round r has all marks of r - 1, so that nobody needs the places of r - 2 any
- * more.
+ * Sums a few numbers over all processes by CPU stores: every process stores its numbers, followed
+ * by a flag, at every other one, which polls the flags. Two sets of buffers alternate: a process in
+ * round r has all flags of round r - 1, so the buffers of round r - 2 are free.
  *
  *     tca-cluster mpirun -n 4 -- allreduce-pio
  */

@@ -1,6 +1,6 @@
 /*
- * A column of a matrix, from each process to the next one: as a chain of descriptors, one an
- * element (1,024 of them), and as one block-stride descriptor.
+ * Sends a column of a matrix from each process to the next one: as a chain of 1,024 descriptors,
+ * one per element, and as one block-stride descriptor.
  *
  *     tca-cluster mpirun -n 4 -- block-stride
  */

@@ -1,7 +1,7 @@
 /*
- * A broadcast down a binomial tree: who has got the data, and the notification that says so, passes
- * it on to one process that has not, twice as far as the one before. The chain of each process is
- * loaded once.
+ * A broadcast along a binomial tree: a process that has received the data and its notification
+ * passes it on to processes without it, each at twice the distance of the one before. The chain of
+ * each process is loaded once.
  *
  *     tca-cluster mpirun -n 16 -- broadcast
  */

@@ -1,4 +1,4 @@
-/* What every example does: begin, gather handles, check results, say how it went. */
+/* Common to all examples: initialization, gathering handles, checking and reporting results. */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
 

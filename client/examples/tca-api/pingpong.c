@@ -1,6 +1,6 @@
 /*
- * Pairs of processes put a message to each other by turns, GPU to GPU; the sender of each turn
- * changes it, the receiver checks it. One that has no partner looks on.
+ * Pairs of processes put a message to each other in turns, GPU to GPU. The sender of each turn
+ * changes it, the receiver checks it. A process without a partner is idle.
  *
  *     tca-cluster mpirun -n 2 -- pingpong
  */

@@ -1,8 +1,8 @@
 /*
- * A star: the process in the middle (rank 0) has a square of cells, its four neighbours those to
- * the north, south, west and east. Each step the middle gives a side to every neighbour and gets
- * one of each: rows as they lie, columns by block-stride, all four in one chain. What comes is the
- * neighbour's step count, so that a halo that is old or torn shows.
+ * A star: rank 0 has the square of cells in the middle, its four neighbours those to the north,
+ * south, west and east. In each step rank 0 exchanges one side with every neighbour: rows as
+ * contiguous data, columns by block-stride, all four in one chain. The data is the neighbour's step
+ * count, so that an old or torn halo is detected.
  *
  *     tca-cluster mpirun -n 5 -- stencil
  */
