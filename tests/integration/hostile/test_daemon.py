@@ -42,7 +42,7 @@ class Start(HostileCase):
             for arguments in (["--check"], []):
                 self.refused(path + says[0], *says[1:], arguments=["-c", path, *arguments])
         self.refused("nothere", arguments=["-c", "/nothere/tcad.conf"])
-        self.refused("no section [no]", options={"no.such": "key"})
+        self.refused("unknown section [no]", options={"no.such": "key"})
 
     def test_directories(self):
         file = os.path.join(self.directory, "file")
@@ -71,7 +71,7 @@ class Start(HostileCase):
         self.refused(path, "no socket", "control.socket", options={"control.socket": path})
         with open(path, encoding="ascii") as file:  # it is still there
             self.assertEqual(file.read(), "data")
-        self.refused("[control] socket", "201 bytes", "at most 107", options={"control.socket": "/" + "x" * 200})
+        self.refused("[control] socket", "201 bytes", "the limit is 107", options={"control.socket": "/" + "x" * 200})
         self.refused("/nothere/sock", "control.socket", options={"control.socket": "/nothere/sock"})
         os.mkdir(path + ".d")
         self.refused(path + ".d", options={"control.socket": path + ".d"})
