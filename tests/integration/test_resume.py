@@ -138,7 +138,7 @@ class Cut(Resume):
         for thread in threads:
             thread.start()
         cuts = 0
-        while cuts < CUTS and not stop.wait(self.random.uniform(0, 0.05)):
+        while cuts < CUTS and not stop.wait(self.random.uniform(0, 0.05 * harness.SLOW)):
             self.cut_one(cluster, ports)
             cuts += 1
         stop.set()
