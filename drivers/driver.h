@@ -68,6 +68,7 @@ struct driver_config {
     bool guarded;            /* ofi: only admitted hosts may connect, if the provider supports it */
     const char *runtime_dir; /* the daemon's directory for sockets */
     uint64_t segment_bytes;  /* size of a gathered piece; 0: the driver's default */
+    bool tcp_plain;          /* tcp: without TLS */
     const char *board;       /* peach2: control socket of this node's board; NULL: no board */
     uint32_t board_nodes;    /* peach2: nodes of the sub-cluster; 0: the maximum */
     uint32_t board_rings;    /* peach2: cabled as 1 or 2 rings; 0: by the number of nodes */

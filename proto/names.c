@@ -6,6 +6,7 @@ static const char *const rails[RAIL_COUNT] = {
     [RAIL_SHM] = "shm",
     [RAIL_OFI] = "ofi",
     [RAIL_PEACH2] = "peach2",
+    [RAIL_TCP] = "tcp",
 };
 
 static const char *const seats[SEAT_COUNT] = {

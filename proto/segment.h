@@ -164,6 +164,7 @@ enum rail {
     RAIL_SHM = 1,
     RAIL_OFI = 2,
     RAIL_PEACH2 = 4, /* 3: reserved */
+    RAIL_TCP = 5,
     RAIL_COUNT,
 };
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -77,10 +78,12 @@ int side_open(struct side *side, const char *name, uint64_t segment_bytes, size_
         .provider = getenv("TEST_OFI_PROVIDER") ? getenv("TEST_OFI_PROVIDER") : "tcp",
         .address = "127.0.0.1",
         .unprotected = true,
+        .tcp_plain = getenv("TEST_TCP_PLAIN") != NULL,
         .runtime_dir = "/tmp",
         .segment_bytes = segment_bytes,
     };
     *side = (struct side){.bytes = bytes};
+    signal(SIGPIPE, SIG_IGN); /* as in tcad: OpenSSL writes to its sockets without MSG_NOSIGNAL */
     struct driver_events events = {.notified = notified, .peer_down = peer_down, .context = side};
     int r = ops ? ops->open(&config, &events, &side->driver) : -ENOENT;
     if (r < 0)

@@ -1,5 +1,5 @@
 /*
- * The ofi driver between two processes that sleep on its descriptor whenever they can, and with a
+ * A driver (DRIVER) between two processes that sleep on its descriptor whenever they can, and with a
  * receiver that is killed, stopped or replaced in the middle of transfers.
  */
 #include <criterion/criterion.h>
@@ -91,7 +91,7 @@ static struct driver_landing *offer(int fd, struct layout *layout, uint64_t toke
 static void say_address(int fd)
 {
     uint8_t address[ADDRESS_MAX_BYTES] = {0};
-    must(side_open(&side, "ofi", 32768, REGION) == 0, "open");
+    must(side_open(&side, DRIVER, 32768, REGION) == 0, "open");
     must(side.driver->ops->address(side.driver, address) > 0, "address");
     must(send_all(fd, address, sizeof(address)), "say address");
 }
@@ -183,7 +183,7 @@ static struct driver_put *take_offer(int fd, struct driver_peer *peer, struct la
 
 static void open_sender(void)
 {
-    cr_assert(side_open(&side, "ofi", 32768, REGION) == 0);
+    cr_assert(side_open(&side, DRIVER, 32768, REGION) == 0);
     fill(side.memory, REGION, SEED);
 }
 
@@ -212,7 +212,7 @@ static void run_jobs(void)
     close(fd);
 }
 
-Test(ofi_processes, asleep_on_both_sides, .timeout = 120)
+Test(DRIVER_SUITE, asleep_on_both_sides, .timeout = 120)
 {
     open_sender();
     run_jobs();
@@ -292,7 +292,7 @@ static void victim_end(struct victim *victim)
 }
 
 /* Killed at different moments; the same instance then goes on with others. */
-Test(ofi_processes, receiver_killed_in_mid_transfer, .timeout = 300)
+Test(DRIVER_SUITE, receiver_killed_in_mid_transfer, .timeout = 300)
 {
     open_sender();
     for (unsigned life = 0; life < 6; life++) {
@@ -315,7 +315,7 @@ Test(ofi_processes, receiver_killed_in_mid_transfer, .timeout = 300)
 }
 
 /* A stopped receiver keeps its connection: only its owner can say that it is gone. */
-Test(ofi_processes, receiver_stopped_and_given_up, .timeout = 120)
+Test(DRIVER_SUITE, receiver_stopped_and_given_up, .timeout = 120)
 {
     struct victim victim;
     open_sender();
@@ -333,7 +333,7 @@ Test(ofi_processes, receiver_stopped_and_given_up, .timeout = 120)
     side_close(&side);
 }
 
-Test(ofi_processes, nobody_there, .timeout = 120)
+Test(DRIVER_SUITE, nobody_there, .timeout = 120)
 {
     struct victim victim;
     open_sender();
@@ -348,7 +348,7 @@ Test(ofi_processes, nobody_there, .timeout = 120)
 }
 
 /* After work there is quiet: nothing to move, and nothing that wakes. */
-Test(ofi_processes, idle_is_asleep, .timeout = 60)
+Test(DRIVER_SUITE, idle_is_asleep, .timeout = 60)
 {
     struct driver *driver;
     unsigned wakes = 0;

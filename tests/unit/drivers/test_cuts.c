@@ -1,5 +1,5 @@
 /*
- * Two instances of the ofi driver put to each other, all kinds at once, while their connections are
+ * Two instances of a driver (DRIVER) put to each other, all kinds at once, while their connections are
  * cut again and again: each start completes, each notification comes once, with its data, and
  * nothing comes twice.
  */
@@ -223,7 +223,7 @@ static void check(unsigned rounds, unsigned pause_ms)
     uint8_t address[ADDRESS_MAX_BYTES];
     struct driver_peer *peers[2];
     for (unsigned i = 0; i < 2; i++)
-        cr_assert(side_open(&sides[i], "ofi", 32768, REGION) == 0);
+        cr_assert(side_open(&sides[i], DRIVER, 32768, REGION) == 0);
     for (unsigned i = 0; i < 2; i++) {
         size_t bytes = (size_t)sides[1 - i].driver->ops->address(sides[1 - i].driver, address);
         cr_assert(sides[i].driver->ops->peer_connect(sides[i].driver, address, bytes, &peers[i]) ==
@@ -244,21 +244,21 @@ static void check(unsigned rounds, unsigned pause_ms)
 
 static unsigned rounds_wanted(unsigned otherwise)
 {
-    const char *text = getenv("TEST_OFI_ROUNDS");
+    const char *text = getenv("TEST_ROUNDS");
     return text ? (unsigned)atoi(text) : otherwise;
 }
 
-Test(ofi_cuts, nothing_is_cut, .timeout = 300)
+Test(DRIVER_SUITE, nothing_is_cut, .timeout = 300)
 {
     check(10, 0);
 }
 
-Test(ofi_cuts, now_and_then, .timeout = 300)
+Test(DRIVER_SUITE, now_and_then, .timeout = 300)
 {
     check(rounds_wanted(20), 200);
 }
 
-Test(ofi_cuts, all_the_time, .timeout = 300)
+Test(DRIVER_SUITE, all_the_time, .timeout = 300)
 {
     check(rounds_wanted(20), 30);
 }

@@ -1,0 +1,33 @@
+/* Landings of a driver by number: a table of slots with generations, so that what arrives late for a
+ * landing that was freed finds nothing. */
+#pragma once
+
+#include <stdint.h>
+
+struct landing_slot {
+    void *landing; /* NULL: free */
+    uint32_t generation;
+    uint32_t next_free;
+};
+
+/* Initialise with LANDINGS_INIT. */
+struct landings {
+    struct landing_slot *slots;
+    uint32_t count, capacity;
+    uint32_t first_free, last_free; /* a queue: a slot is used again as late as possible */
+};
+#define LANDINGS_INIT ((struct landings){.first_free = UINT32_MAX, .last_free = UINT32_MAX})
+
+void landings_deinit(struct landings *landings);
+/* Returns 0, -ENOSPC (more than 2^24) or -ENOMEM. */
+int landings_add(struct landings *landings, void *landing, uint32_t *ret_index,
+                 uint32_t *ret_generation);
+void landings_remove(struct landings *landings, uint32_t index);
+/* NULL: never was one, or it has been removed. */
+static inline void *landings_find(const struct landings *landings, uint32_t index,
+                                  uint32_t generation)
+{
+    if (index >= landings->count || landings->slots[index].generation != generation)
+        return 0;
+    return landings->slots[index].landing;
+}

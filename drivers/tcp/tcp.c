@@ -1,0 +1,30 @@
+#include "drivers/tcp/tcp.h"
+
+#include "drivers/table.h"
+
+const struct driver_ops tcp_driver_ops = {
+    .name = "tcp",
+    .rail = RAIL_TCP,
+    .probe = tcp_probe,
+    .open = tcp_open,
+    .close = tcp_close,
+    .address = tcp_address,
+    .region_add = tcp_region_add,
+    .region_remove = tcp_region_remove,
+    .peer_connect = tcp_peer_connect,
+    .peer_disconnect = tcp_peer_disconnect,
+    .peer_fail = tcp_peer_fail,
+    .landing_new = tcp_landing_new,
+    .landing_free = tcp_landing_free,
+    .landing_bytes = tcp_landing_bytes,
+    .put_prepare = tcp_put_prepare,
+    .put_release = tcp_put_release,
+    .put_post = tcp_put_post,
+    .peer_flush = tcp_peer_flush,
+    .progress = tcp_progress,
+    .event_fd = tcp_event_fd,
+    .arm = tcp_arm,
+    .door = tcp_door,
+    .admit = tcp_admit,
+    .shut = tcp_shut,
+};

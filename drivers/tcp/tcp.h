@@ -1,0 +1,128 @@
+/* What the files of the tcp driver know of each other. */
+#pragma once
+
+#include <sys/types.h>
+
+#include "drivers/tcp/tcp_state.h"
+
+#define TCP_MS UINT64_C(1000000)
+
+/* tcp_open.c */
+int tcp_probe(const struct driver_config *config, struct driver_caps *ret_caps);
+int tcp_open(const struct driver_config *config, const struct driver_events *events,
+             struct driver **ret_driver);
+void tcp_close(struct driver *driver);
+int tcp_address(struct driver *driver, void *ret_address);
+
+/* tcp_stream.c: reads and writes return bytes, -EAGAIN, or why the connection has ended (-ECONNRESET:
+ * it was closed). */
+int tcp_stream_init(struct tcp_driver *tcp, struct tcp_stream *stream, enum tcp_role role, int fd);
+void tcp_stream_close(struct tcp_stream *stream);
+/* The other's secret, or ours when we accept. */
+int tcp_stream_encrypt(struct tcp_driver *tcp, struct tcp_stream *stream, bool accept,
+                       const uint8_t secret[TCP_SECRET_BYTES]);
+/* 0, -EAGAIN, or why it failed. */
+int tcp_stream_handshake(struct tcp_stream *stream);
+ssize_t tcp_stream_read(struct tcp_stream *stream, void *buffer, size_t bytes);
+ssize_t tcp_stream_write(struct tcp_stream *stream, const struct iovec *parts, int count);
+/* Reads until inbox has `bytes`: 0, -EAGAIN or why not. */
+int tcp_stream_fill(struct tcp_stream *stream, uint8_t *inbox, size_t *inbox_bytes, size_t bytes);
+/* All of it or -EIO: for the first words on a connection, which its buffer has room for. */
+int tcp_stream_say(struct tcp_stream *stream, const void *words, size_t bytes);
+
+/* tcp_tls.c */
+int tcp_tls_new(struct ssl_ctx_st **ret_context);
+struct ssl_st *tcp_tls_session(struct ssl_ctx_st *context, int fd, bool accept,
+                               const uint8_t secret[TCP_SECRET_BYTES]);
+void tcp_tls_end(struct ssl_st *ssl);
+
+/* tcp_auth.c */
+int tcp_random(void *bytes, size_t count);
+struct tcp_signature {
+    uint8_t bytes[TCP_SECRET_BYTES];
+};
+struct tcp_signature tcp_sign_hello(const uint8_t secret[TCP_SECRET_BYTES],
+                                    const uint8_t challenge[TCP_SECRET_BYTES],
+                                    const struct tcp_hello *hello);
+struct tcp_signature tcp_sign_welcome(const uint8_t secret[TCP_SECRET_BYTES],
+                                      const uint8_t nonce[TCP_SECRET_BYTES],
+                                      const struct tcp_welcome *welcome);
+bool tcp_signed(const uint8_t by[TCP_SECRET_BYTES], const struct tcp_signature *signature);
+static inline bool tcp_same(struct tcp_id a, struct tcp_id b)
+{
+    return a.word[0] == b.word[0] && a.word[1] == b.word[1];
+}
+
+/* tcp_landing.c */
+int tcp_region_add(struct driver *driver, const struct driver_memory *memory,
+                   struct driver_region **ret_region);
+void tcp_region_remove(struct driver *driver, struct driver_region *region);
+int tcp_landing_new(struct driver *driver, const struct driver_landing_args *args,
+                    struct driver_landing **ret_landing, void *ret_blob, size_t *ret_blob_bytes);
+void tcp_landing_free(struct driver *driver, struct driver_landing *landing);
+uint64_t tcp_landing_bytes(const struct driver_landing *landing);
+
+/* tcp_peer.c */
+int tcp_peer_connect(struct driver *driver, const void *address, size_t address_bytes,
+                     struct driver_peer **ret_peer);
+void tcp_peer_disconnect(struct driver *driver, struct driver_peer *peer);
+void tcp_peer_fail(struct driver *driver, struct driver_peer *peer, int error);
+int tcp_peer_flush(struct driver *driver, struct driver_peer *peer, struct driver_op *op);
+/* Each has something to do in the next round. */
+void tcp_peer_activate(struct tcp_peer *peer);
+void tcp_peer_deactivate(struct tcp_peer *peer);
+/* The peer is lost: puts in flight complete with the error. */
+void tcp_peer_lose(struct tcp_peer *peer, int error);
+/* Completes flushes that are over. */
+int tcp_flushes_end(struct tcp_driver *tcp);
+
+/* tcp_link.c */
+/* Opens its connection, writes what is there: how many pieces were written or counted. */
+int tcp_link_work(struct tcp_peer *peer, uint64_t now_ns);
+void tcp_link_broken(struct tcp_peer *peer, uint64_t now_ns);
+/* Room for a copied piece of so many bytes; NULL: not now. */
+struct tcp_piece *tcp_link_piece(struct tcp_link *link, uint32_t copy_bytes, uint8_t **ret_copy);
+void tcp_link_free(struct tcp_link *link);
+/* tcp_write.c: pieces, or why the connection has ended. */
+int tcp_link_write(struct tcp_link *link);
+/* tcp_count.c: what comes back. */
+int tcp_link_read(struct tcp_peer *peer);
+void tcp_link_counted(struct tcp_peer *peer, uint64_t counted);
+
+/* tcp_put.c */
+int tcp_put_prepare(struct driver *driver, const struct driver_put_args *args,
+                    struct driver_put **ret_put, struct driver_put_info *ret_info);
+void tcp_put_release(struct driver *driver, struct driver_put *put);
+int tcp_put_post(struct driver *driver, struct driver_put *put, struct driver_op *op);
+/* Makes pieces of the puts that wait, as far as there is room. */
+int tcp_puts_pump(struct tcp_peer *peer, unsigned budget);
+void tcp_put_end_if_over(struct tcp_put *put);
+void tcp_put_done(struct tcp_put *put, int status);
+
+/* tcp_listen.c */
+void tcp_accept(struct tcp_driver *tcp, uint64_t now_ns);
+void tcp_opening_work(struct tcp_driver *tcp, struct tcp_opening *opening, uint64_t now_ns);
+void tcp_openings_expire(struct tcp_driver *tcp, uint64_t now_ns);
+void tcp_opening_free(struct tcp_driver *tcp, struct tcp_opening *opening);
+int tcp_admit(struct driver *driver, const void *address, size_t address_bytes, bool come);
+void tcp_shut(struct driver *driver, bool shut);
+void tcp_door(const struct driver *driver, struct driver_door *ret_door);
+
+/* tcp_source.c */
+/* A link has said hello: its source, old or new, gets the stream. NULL: too many. */
+struct tcp_source *tcp_source_open(struct tcp_driver *tcp, const struct tcp_hello *hello,
+                                   struct tcp_stream *stream, bool *ret_known);
+/* How many pieces were received. */
+int tcp_source_read(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns);
+/* Tells the sender what is due. */
+void tcp_source_tell(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns);
+void tcp_source_free(struct tcp_driver *tcp, struct tcp_source *source);
+void tcp_sources_drop(struct tcp_driver *tcp, struct tcp_id id);
+void tcp_sources_expire(struct tcp_driver *tcp, uint64_t now_ns);
+
+/* tcp_progress.c */
+int tcp_progress(struct driver *driver, unsigned budget);
+int tcp_event_fd(struct driver *driver);
+int tcp_arm(struct driver *driver);
+/* Frees what begins with the stream when no event of this round can name it any more. */
+void tcp_free_later(struct tcp_driver *tcp, struct tcp_stream *stream);

@@ -1,0 +1,73 @@
+/* Memory, and where puts land in it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "drivers/tcp/tcp.h"
+
+int tcp_region_add(struct driver *driver, const struct driver_memory *memory,
+                   struct driver_region **ret_region)
+{
+    struct tcp_region *region = malloc(sizeof *region);
+    if (!region)
+        return -ENOMEM;
+    *region =
+        (struct tcp_region){memory->base, memory->length_bytes, memory->gone, memory->context};
+    *ret_region = (struct driver_region *)region;
+    return 0;
+}
+
+void tcp_region_remove(struct driver *driver, struct driver_region *driver_region)
+{
+    struct tcp_region *region = (struct tcp_region *)driver_region;
+    driver_memory_gone(region->gone, region->context);
+    free(region);
+}
+
+int tcp_landing_new(struct driver *driver, const struct driver_landing_args *args,
+                    struct driver_landing **ret_landing, void *ret_blob, size_t *ret_blob_bytes)
+{
+    struct tcp_driver *tcp = tcp_of(driver);
+    const struct tcp_region *region = (const struct tcp_region *)args->region;
+    if (region && !layout_fits(args->layout, args->offset_bytes, region->length_bytes))
+        return -ERANGE;
+    struct tcp_landing *landing = calloc(1, sizeof *landing);
+    if (!landing)
+        return -ENOMEM;
+    landing->notify = args->notify;
+    landing->token = args->token;
+    int r = region ? packed_target_init(&landing->target, region->base + args->offset_bytes,
+                                        args->layout)
+                   : 0;
+    if (r == 0)
+        r = landings_add(&tcp->landings, landing, &landing->index, &landing->generation);
+    if (r < 0) {
+        packed_deinit(&landing->target);
+        free(landing);
+        return r;
+    }
+    const struct tcp_blob blob = {
+        .magic = TCP_BLOB_MAGIC,
+        .landing = landing->index,
+        .generation = landing->generation,
+        .size_bytes = landing->target.size_bytes,
+        .id = tcp->address.id,
+    };
+    memcpy(ret_blob, &blob, sizeof blob);
+    *ret_blob_bytes = sizeof blob;
+    *ret_landing = (struct driver_landing *)landing;
+    return 0;
+}
+
+void tcp_landing_free(struct driver *driver, struct driver_landing *driver_landing)
+{
+    struct tcp_landing *landing = (struct tcp_landing *)driver_landing;
+    landings_remove(&tcp_of(driver)->landings, landing->index);
+    packed_deinit(&landing->target);
+    free(landing);
+}
+
+uint64_t tcp_landing_bytes(const struct driver_landing *landing)
+{
+    return packed_memory_bytes(&((const struct tcp_landing *)landing)->target);
+}

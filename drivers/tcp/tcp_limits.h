@@ -1,0 +1,37 @@
+/* How much the tcp driver has in hand at a time, and how long it waits. */
+#pragma once
+
+enum {
+    TCP_PIECE_BYTES =
+        256 << 10, /* others wait for no more than one of these; at most TCP_PIECE_MAX */
+    TCP_INLINE_BYTES = 32 << 10,  /* puts that are copied, so that they complete at once */
+    TCP_COPIES_BYTES = 512 << 10, /* of a link: copies of what was not counted yet */
+    TCP_WINDOW = 1024,            /* pieces of a link that were not counted yet */
+    TCP_UNWRITTEN_MAX = 2,        /* pieces read from their source that wait to be written */
+    TCP_STAGING_BYTES = 128 << 10,
+    TCP_RECEIVE_BYTES = 128 << 10,
+    /* A head for each piece in the window, and a count: honest senders read before that is full. */
+    TCP_OUTBOX_BYTES = (TCP_WINDOW + 1) * 32,
+    TCP_STRAIGHT_BYTES = 8 << 10, /* so much and more is received straight into contiguous memory */
+    TCP_WRITE_IOVECS = 32,
+
+    TCP_TELL_PIECES = 64,       /* a source tells of so many, or */
+    TCP_TELL_BYTES = 128 << 10, /* of copies that take so much, or */
+    TCP_TELL_MS = 5,            /* after so long */
+
+    TCP_OPENINGS_MAX = 64,  /* connections that have not said hello; the oldest goes first */
+    TCP_OPENING_MS = 5000,  /* and within which they have to */
+    TCP_SOURCES_MAX = 4096, /* links to us */
+
+    /* A peer is lost when it could not be connected to for so long. Its daemon's heartbeats tell of
+     * a node that is down. */
+    TCP_LOST_MS = 5000,
+    TCP_RETRY_MS = 5, /* first pause between two attempts; doubles up to */
+    TCP_RETRY_MAX_MS = 500,
+    TCP_FORGET_MS = 60000, /* a source without a connection: more than TCP_LOST_MS */
+
+    TCP_HOT_ROUNDS = 2000, /* a source is read without waiting for its event so often after data */
+    TCP_HOT_MAX = 4,       /* so many sources; with more, events say which have data */
+    TCP_EVENTS = 64,
+    TCP_POLL_EVERY = 64, /* rounds, while there are hot ones */
+};

@@ -1,0 +1,173 @@
+/* Opening and closing an instance. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <openssl/ssl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "drivers/table.h"
+#include "drivers/tcp/tcp.h"
+
+int tcp_probe(const struct driver_config *config, struct driver_caps *ret_caps)
+{
+    *ret_caps = (struct driver_caps){.same_node = true, .other_nodes = true, .ordered = true};
+    snprintf(ret_caps->detail, sizeof ret_caps->detail, "TCP, %s",
+             config->tcp_plain ? "in clear" : "TLS 1.3");
+    return 0;
+}
+
+/* ---- the own address ---- */
+
+static int take_host(struct tcp_address *address, const struct sockaddr *from)
+{
+    if (from->sa_family == AF_INET) {
+        address->family = 4;
+        memcpy(address->host, &((const struct sockaddr_in *)from)->sin_addr, 4);
+        return 0;
+    }
+    if (from->sa_family != AF_INET6)
+        return -EAFNOSUPPORT;
+    address->family = 6;
+    memcpy(address->host, &((const struct sockaddr_in6 *)from)->sin6_addr, 16);
+    return 0;
+}
+
+static int host_of_interface(struct tcp_address *address, const char *name)
+{
+    struct ifaddrs *all;
+    int r = -EADDRNOTAVAIL;
+    if (getifaddrs(&all) < 0)
+        return -errno;
+    for (const struct ifaddrs *one = all; one && r < 0; one = one->ifa_next)
+        if (one->ifa_addr && strcmp(one->ifa_name, name) == 0)
+            r = take_host(address, one->ifa_addr);
+    freeifaddrs(all);
+    return r < 0 ? -EADDRNOTAVAIL : 0;
+}
+
+/* An address, a host name, or an interface. */
+static int find_host(struct tcp_address *address, const char *name)
+{
+    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found;
+    if (host_of_interface(address, name) == 0)
+        return 0;
+    if (getaddrinfo(name, NULL, &hints, &found) != 0)
+        return -EADDRNOTAVAIL;
+    int r = take_host(address, found->ai_addr);
+    freeaddrinfo(found);
+    return r;
+}
+
+static int listen_there(struct tcp_driver *tcp, uint16_t port)
+{
+    struct sockaddr_storage at = {0};
+    socklen_t bytes;
+    const int one = 1;
+    if (tcp->address.family == 4) {
+        struct sockaddr_in *in = (struct sockaddr_in *)&at;
+        *in = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
+        memcpy(&in->sin_addr, tcp->address.host, 4);
+        bytes = sizeof *in;
+    } else {
+        struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&at;
+        *in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(port)};
+        memcpy(&in6->sin6_addr, tcp->address.host, 16);
+        bytes = sizeof *in6;
+    }
+    int fd = socket(at.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (bind(fd, (const struct sockaddr *)&at, bytes) < 0 || listen(fd, 512) < 0 ||
+        getsockname(fd, (struct sockaddr *)&at, &bytes) < 0) {
+        int r = -errno;
+        close(fd);
+        return r;
+    }
+    tcp->address.port = ntohs(at.ss_family == AF_INET ? ((struct sockaddr_in *)&at)->sin_port
+                                                      : ((struct sockaddr_in6 *)&at)->sin6_port);
+    int r = tcp_stream_init(tcp, &tcp->listener, TCP_LISTENER, fd);
+    if (r < 0)
+        close(fd);
+    return r;
+}
+
+int tcp_address(struct driver *driver, void *ret_address)
+{
+    memcpy(ret_address, &tcp_of(driver)->address, sizeof(struct tcp_address));
+    return sizeof(struct tcp_address);
+}
+
+/* ---- the instance ---- */
+
+static int set_up(struct tcp_driver *tcp, const struct driver_config *config)
+{
+    tcp->address = (struct tcp_address){
+        .magic = TCP_ADDRESS_MAGIC, .version = TCP_WIRE_VERSION, .encrypts = !config->tcp_plain};
+    int r = tcp_random(&tcp->address.id, sizeof tcp->address.id);
+    if (r == 0)
+        r = tcp_random(tcp->address.secret, sizeof tcp->address.secret);
+    if (r == 0)
+        r = find_host(&tcp->address, config->address ? config->address : "127.0.0.1");
+    if (r < 0)
+        return r;
+    tcp->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    tcp->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (tcp->epoll_fd < 0 || tcp->timer_fd < 0)
+        return -errno;
+    r = tcp_stream_init(tcp, &tcp->timer, TCP_TIMER, tcp->timer_fd);
+    return r < 0 ? r : listen_there(tcp, config->port);
+}
+
+int tcp_open(const struct driver_config *config, const struct driver_events *events,
+             struct driver **ret_driver)
+{
+    struct tcp_driver *tcp = calloc(1, sizeof *tcp);
+    if (!tcp)
+        return -ENOMEM;
+    tcp->driver = (struct driver){.ops = &tcp_driver_ops, .events = *events};
+    tcp->epoll_fd = tcp->timer_fd = tcp->listener.fd = tcp->timer.fd = -1;
+    tcp->landings = LANDINGS_INIT;
+    tcp->guarded = config->guarded;
+    pthread_mutex_init(&tcp->lock, NULL);
+    int r = set_up(tcp, config);
+    if (r < 0) {
+        tcp_close(&tcp->driver);
+        return r;
+    }
+    *ret_driver = &tcp->driver;
+    return 0;
+}
+
+void tcp_close(struct driver *driver)
+{
+    struct tcp_driver *tcp = tcp_of(driver);
+    while (tcp->openings)
+        tcp_opening_free(tcp, tcp->openings);
+    while (tcp->sources)
+        tcp_source_free(tcp, tcp->sources);
+    for (struct tcp_stream *stream = tcp->dead, *next; stream; stream = next) {
+        next = stream->next_dead;
+        free(stream);
+    }
+    tcp_stream_close(&tcp->listener);
+    tcp->timer.fd = -1;
+    if (tcp->timer_fd >= 0)
+        close(tcp->timer_fd);
+    if (tcp->epoll_fd >= 0)
+        close(tcp->epoll_fd);
+    SSL_CTX_free(tcp->tls);
+    landings_deinit(&tcp->landings);
+    free(tcp->admitted);
+    pthread_mutex_destroy(&tcp->lock);
+    free(tcp);
+}

@@ -1,0 +1,194 @@
+/* Peers: what is put to them, and when they are lost. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "drivers/tcp/tcp.h"
+
+static bool is_good(const struct tcp_address *address)
+{
+    return address->magic == TCP_ADDRESS_MAGIC && address->version == TCP_WIRE_VERSION &&
+           (address->family == 4 || address->family == 6) && address->encrypts <= 1 &&
+           address->port != 0;
+}
+
+int tcp_peer_connect(struct driver *driver, const void *address, size_t address_bytes,
+                     struct driver_peer **ret_peer)
+{
+    struct tcp_address other;
+    if (address_bytes != sizeof other)
+        return -EINVAL;
+    memcpy(&other, address, sizeof other);
+    if (!is_good(&other))
+        return -EINVAL;
+    struct tcp_peer *peer = calloc(1, sizeof *peer);
+    if (!peer)
+        return -ENOMEM;
+    peer->driver = tcp_of(driver);
+    peer->address = other;
+    peer->link.stream = (struct tcp_stream){.role = TCP_LINK, .fd = -1};
+    *ret_peer = (struct driver_peer *)peer;
+    return 0;
+}
+
+void tcp_peer_activate(struct tcp_peer *peer)
+{
+    struct tcp_driver *tcp = peer->driver;
+    if (peer->active)
+        return;
+    peer->active = true;
+    peer->previous_active = NULL;
+    peer->next_active = tcp->active;
+    if (tcp->active)
+        tcp->active->previous_active = peer;
+    tcp->active = peer;
+}
+
+void tcp_peer_deactivate(struct tcp_peer *peer)
+{
+    if (!peer->active)
+        return;
+    peer->active = false;
+    *(peer->previous_active ? &peer->previous_active->next_active : &peer->driver->active) =
+        peer->next_active;
+    if (peer->next_active)
+        peer->next_active->previous_active = peer->previous_active;
+}
+
+void tcp_peer_disconnect(struct driver *driver, struct driver_peer *driver_peer)
+{
+    struct tcp_peer *peer = (struct tcp_peer *)driver_peer;
+    struct tcp_driver *tcp = tcp_of(driver);
+    const struct tcp_head bye = {.kind = TCP_BYE, .number = peer->link.made};
+    if (peer->link.state == TCP_LINK_UP && peer->link.written == peer->link.made &&
+        peer->link.written_bytes == 0)
+        tcp_stream_say(&peer->link.stream, &bye, sizeof bye); /* else its source expires */
+    if (peer->error < 0 && peer->told)
+        tcp_sources_drop(tcp, peer->address.id);
+    tcp_peer_deactivate(peer);
+    tcp_stream_close(&peer->link.stream);
+    tcp_link_free(&peer->link);
+    tcp_free_later(tcp, &peer->link.stream);
+}
+
+/* ---- losing one ---- */
+
+/* Of each flow, how many puts had completed and may not have arrived. */
+static void tell_lost(struct tcp_peer *peer)
+{
+    const struct driver_events *events = &peer->driver->driver.events;
+    struct tcp_link *link = &peer->link;
+    for (uint64_t n = link->counted; events->puts_lost && n < link->made; n++) {
+        uint32_t count = 0;
+        const uint64_t flow = link->pieces[n % TCP_WINDOW].flow;
+        for (uint64_t k = n; k < link->made; k++) {
+            struct tcp_piece *piece = &link->pieces[k % TCP_WINDOW];
+            if (!piece->done || piece->flow != flow)
+                continue;
+            piece->done = false;
+            count++;
+        }
+        if (count > 0)
+            events->puts_lost(events->context, (struct driver_peer *)peer, flow, count);
+    }
+}
+
+static void end_put(struct tcp_put *put, int error)
+{
+    if (put->op)
+        tcp_put_done(put, error);
+}
+
+static void end_puts(struct tcp_peer *peer)
+{
+    struct tcp_link *link = &peer->link;
+    struct flow_put *flow;
+    for (; link->counted < link->made; link->counted++) {
+        struct tcp_piece *piece = &link->pieces[link->counted % TCP_WINDOW];
+        struct tcp_put *put = piece->put ? piece->put : piece->copied;
+        if (put && --put->outstanding == 0) {
+            flows_remove(&peer->flows, &put->flow);
+            end_put(put, peer->error);
+        }
+    }
+    while ((flow = flows_next(&peer->flows))) {
+        flows_remove(&peer->flows, flow);
+        end_put((struct tcp_put *)((char *)flow - offsetof(struct tcp_put, flow)), peer->error);
+    }
+    link->written = link->made;
+}
+
+void tcp_peer_lose(struct tcp_peer *peer, int error)
+{
+    const struct driver_events *events = &peer->driver->driver.events;
+    if (peer->error < 0)
+        return;
+    peer->error = error;
+    tcp_stream_close(&peer->link.stream);
+    peer->link.state = TCP_LINK_IDLE;
+    if (!peer->told)
+        tell_lost(peer);
+    end_puts(peer);
+    tcp_peer_deactivate(peer);
+    tcp_flushes_end(peer->driver);
+    if (!peer->told && events->peer_down)
+        events->peer_down(events->context, (struct driver_peer *)peer, error);
+    peer->told = true;
+}
+
+/* The puts end in the next round, as the contract says: this may be called from anywhere. */
+void tcp_peer_fail(struct driver *driver, struct driver_peer *driver_peer, int error)
+{
+    struct tcp_peer *peer = (struct tcp_peer *)driver_peer;
+    if (peer->error < 0)
+        return;
+    peer->told = true;
+    peer->failed = error;
+    tcp_peer_activate(peer);
+}
+
+/* ---- flushes ---- */
+
+int tcp_peer_flush(struct driver *driver, struct driver_peer *driver_peer, struct driver_op *op)
+{
+    struct tcp_driver *tcp = tcp_of(driver);
+    struct tcp_peer *peer = (struct tcp_peer *)driver_peer;
+    struct tcp_link *link = &peer->link;
+    if (peer->error < 0)
+        return peer->error;
+    struct tcp_flush *flush = malloc(sizeof *flush);
+    if (!flush)
+        return -ENOMEM;
+    *flush = (struct tcp_flush){.next = tcp->flushes, .peer = peer, .op = op, .pieces = link->made};
+    tcp->flushes = flush;
+    link->ask = link->counted < link->made && link->telling < link->made;
+    tcp_peer_activate(peer);
+    return 0;
+}
+
+/* Ending one may lead to anything: the list is searched anew after each. */
+static struct tcp_flush *take_flush(struct tcp_driver *tcp)
+{
+    for (struct tcp_flush **at = &tcp->flushes; *at; at = &(*at)->next) {
+        struct tcp_flush *flush = *at;
+        if (flush->peer->error == 0 && flush->peer->link.counted < flush->pieces)
+            continue;
+        *at = flush->next;
+        return flush;
+    }
+    return NULL;
+}
+
+int tcp_flushes_end(struct tcp_driver *tcp)
+{
+    struct tcp_flush *flush;
+    int ended = 0;
+    while ((flush = take_flush(tcp))) {
+        struct driver_op *op = flush->op;
+        const int error = flush->peer->error;
+        free(flush);
+        op->done(op, error);
+        ended++;
+    }
+    return ended;
+}

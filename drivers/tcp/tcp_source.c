@@ -1,0 +1,306 @@
+/* The receiving end of a link: pieces are written to their landings, in order, each once. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "drivers/tcp/tcp.h"
+
+/* ---- sources ---- */
+
+static struct tcp_source *find(const struct tcp_driver *tcp, const struct tcp_hello *hello)
+{
+    struct tcp_source *source = tcp->sources;
+    while (source && (source->link != hello->link || !tcp_same(source->id, hello->id)))
+        source = source->next;
+    return source;
+}
+
+static struct tcp_source *source_new(struct tcp_driver *tcp, const struct tcp_hello *hello)
+{
+    struct tcp_source *source = NULL;
+    if (tcp->source_count < TCP_SOURCES_MAX)
+        source = calloc(1, sizeof *source);
+    if (!source)
+        return NULL;
+    source->buffer = malloc(TCP_RECEIVE_BYTES + TCP_OUTBOX_BYTES);
+    if (!source->buffer) {
+        free(source);
+        return NULL;
+    }
+    source->outbox = source->buffer + TCP_RECEIVE_BYTES;
+    source->id = hello->id;
+    source->link = hello->link;
+    source->stream = (struct tcp_stream){.role = TCP_SOURCE, .fd = -1};
+    source->next = tcp->sources;
+    if (tcp->sources)
+        tcp->sources->previous = source;
+    tcp->sources = source;
+    tcp->source_count++;
+    return source;
+}
+
+static void set_hot(struct tcp_driver *tcp, struct tcp_source *source, unsigned rounds)
+{
+    tcp->hot_count += (rounds > 0) - (source->hot > 0);
+    source->hot = rounds;
+}
+
+static void disconnect(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)
+{
+    tcp_stream_close(&source->stream);
+    set_hot(tcp, source, 0);
+    source->broken_ns = now_ns;
+    source->in_piece = false;
+    source->begin = source->end = 0;
+    source->outbox_bytes = 0;
+    source->telling = false;
+    source->tell_ns = 0;
+    source->told = source->received; /* the welcome tells it */
+    source->untold_bytes = 0;
+}
+
+struct tcp_source *tcp_source_open(struct tcp_driver *tcp, const struct tcp_hello *hello,
+                                   struct tcp_stream *stream, bool *ret_known)
+{
+    struct tcp_source *source = find(tcp, hello);
+    *ret_known = source != NULL;
+    if (!source && !(source = source_new(tcp, hello)))
+        return NULL;
+    if (source->stream.fd >= 0)
+        disconnect(tcp, source, 0);
+    source->stream = *stream;
+    source->stream.role = TCP_SOURCE;
+    source->broken_ns = 0;
+    return source;
+}
+
+void tcp_source_free(struct tcp_driver *tcp, struct tcp_source *source)
+{
+    set_hot(tcp, source, 0);
+    *(source->previous ? &source->previous->next : &tcp->sources) = source->next;
+    if (source->next)
+        source->next->previous = source->previous;
+    tcp->source_count--;
+    tcp_stream_close(&source->stream);
+    free(source->buffer);
+    tcp_free_later(tcp, &source->stream);
+}
+
+void tcp_sources_drop(struct tcp_driver *tcp, struct tcp_id id)
+{
+    for (struct tcp_source *source = tcp->sources, *next; source; source = next) {
+        next = source->next;
+        if (tcp_same(source->id, id))
+            tcp_source_free(tcp, source);
+    }
+}
+
+void tcp_sources_expire(struct tcp_driver *tcp, uint64_t now_ns)
+{
+    for (struct tcp_source *source = tcp->sources, *next; source; source = next) {
+        next = source->next;
+        if (source->broken_ns != 0 && now_ns - source->broken_ns > TCP_FORGET_MS * TCP_MS)
+            tcp_source_free(tcp, source);
+    }
+}
+
+/* ---- telling ---- */
+
+static int reply(struct tcp_source *source, enum tcp_kind kind, uint64_t number)
+{
+    const struct tcp_head head = {.kind = kind, .number = number};
+    if (TCP_OUTBOX_BYTES - source->outbox_bytes < sizeof head)
+        return -ENOBUFS; /* the sender reads nothing */
+    memcpy(source->outbox + source->outbox_bytes, &head, sizeof head);
+    source->outbox_bytes += sizeof head;
+    return 0;
+}
+
+static int flush(struct tcp_source *source)
+{
+    while (source->outbox_bytes > 0) {
+        const struct iovec part = {source->outbox, source->outbox_bytes};
+        ssize_t n = tcp_stream_write(&source->stream, &part, 1);
+        if (n < 0)
+            return n == -EAGAIN ? 0 : (int)n;
+        source->outbox_bytes -= (size_t)n;
+        memmove(source->outbox, source->outbox + n, source->outbox_bytes);
+    }
+    source->telling = false;
+    return 0;
+}
+
+static int tell(struct tcp_source *source, uint64_t now_ns)
+{
+    int r = source->telling ? flush(source) : 0;
+    if (r < 0)
+        return r;
+    if (source->telling) { /* the sender does not read: once more, with a later count */
+        source->tell_ns = now_ns + TCP_TELL_MS * TCP_MS;
+        return 0;
+    }
+    source->tell_ns = 0;
+    source->telling = true;
+    source->told = source->received;
+    source->untold_bytes = 0;
+    r = reply(source, TCP_RECEIVED, source->received);
+    return r < 0 ? r : flush(source);
+}
+
+void tcp_source_tell(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)
+{
+    if (source->stream.fd < 0 || tell(source, now_ns) == 0)
+        return;
+    disconnect(tcp, source, now_ns);
+}
+
+/* ---- receiving ---- */
+
+static int check(const struct tcp_driver *tcp, const struct tcp_source *source)
+{
+    const struct tcp_head *head = &source->head;
+    if (head->kind == TCP_BYE)
+        return head->number == source->received && head->length_bytes == 0 ? -ESHUTDOWN : -EPROTO;
+    if ((head->kind != TCP_PIECE && head->kind != TCP_ASK) || head->zero != 0 ||
+        (head->flags & ~(TCP_LAST | TCP_TELL)) || head->number != source->received ||
+        head->length_bytes > TCP_PIECE_MAX || (head->kind == TCP_ASK && head->length_bytes > 0))
+        return -EPROTO;
+    const struct tcp_landing *landing =
+        landings_find(&tcp->landings, head->landing, head->generation);
+    if (head->kind == TCP_PIECE && landing &&
+        (head->position_bytes > landing->target.size_bytes ||
+         head->length_bytes > landing->target.size_bytes - head->position_bytes))
+        return -EPROTO;
+    return 0;
+}
+
+static int piece_over(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)
+{
+    const struct tcp_head *head = &source->head;
+    const struct tcp_landing *landing =
+        landings_find(&tcp->landings, head->landing, head->generation);
+    int r = 0;
+    source->in_piece = false;
+    source->untold_bytes += head->length_bytes + sizeof *head;
+    if (head->kind == TCP_PIECE && !landing)
+        r = reply(source, TCP_STALE, head->number);
+    source->received++;
+    if (r == 0 && (head->flags & TCP_TELL || source->received - source->told >= TCP_TELL_PIECES ||
+                   source->untold_bytes >= TCP_TELL_BYTES))
+        r = tell(source, now_ns);
+    else if (source->tell_ns == 0)
+        source->tell_ns = now_ns + TCP_TELL_MS * TCP_MS;
+    if (head->kind == TCP_PIECE && landing && landing->notify && (head->flags & TCP_LAST))
+        tcp->driver.events.notified(tcp->driver.events.context, landing->token);
+    return r;
+}
+
+/* Bytes of the piece, into its landing if that is there still. */
+static void put_bytes(struct tcp_driver *tcp, struct tcp_source *source, const uint8_t *bytes,
+                      uint32_t count)
+{
+    const struct tcp_head *head = &source->head;
+    const struct tcp_landing *landing =
+        landings_find(&tcp->landings, head->landing, head->generation);
+    if (landing && count > 0)
+        packed_write(&landing->target, bytes, head->position_bytes + source->piece_bytes, count);
+    source->piece_bytes += count;
+}
+
+/* What is in the buffer: how many pieces were completed, or why the connection must end. */
+static int digest(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)
+{
+    int pieces = 0;
+    for (;;) {
+        if (!source->in_piece) {
+            if (source->end - source->begin < sizeof source->head)
+                return pieces;
+            memcpy(&source->head, source->buffer + source->begin, sizeof source->head);
+            source->begin += sizeof source->head;
+            int r = check(tcp, source);
+            if (r < 0)
+                return r;
+            source->in_piece = true;
+            source->piece_bytes = 0;
+        }
+        const uint32_t there = source->end - source->begin,
+                       left = source->head.length_bytes - source->piece_bytes,
+                       count = there < left ? there : left;
+        put_bytes(tcp, source, source->buffer + source->begin, count);
+        source->begin += count;
+        if (count < left)
+            return pieces;
+        int r = piece_over(tcp, source, now_ns);
+        if (r < 0)
+            return r;
+        pieces++;
+    }
+}
+
+/* Where the next bytes of a long piece belong, so that they need not go through the buffer; NULL:
+ * they have to. */
+static uint8_t *straight(struct tcp_driver *tcp, const struct tcp_source *source)
+{
+    const struct tcp_head *head = &source->head;
+    if (!source->in_piece || head->length_bytes - source->piece_bytes < TCP_STRAIGHT_BYTES)
+        return NULL;
+    const struct tcp_landing *landing =
+        landings_find(&tcp->landings, head->landing, head->generation);
+    if (!landing || landing->target.program)
+        return NULL;
+    return landing->target.base + head->position_bytes + source->piece_bytes;
+}
+
+/* One read: pieces, -EAGAIN, or why the connection must end. */
+static int receive(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)
+{
+    uint8_t *target = straight(tcp, source);
+    if (target) {
+        const uint32_t left = source->head.length_bytes - source->piece_bytes;
+        ssize_t n = tcp_stream_read(&source->stream, target, left);
+        if (n == -EFAULT) /* pages that its process has taken away */
+            n = tcp_stream_read(&source->stream, source->buffer,
+                                left < TCP_RECEIVE_BYTES ? left : TCP_RECEIVE_BYTES);
+        if (n < 0)
+            return (int)n;
+        source->piece_bytes += (uint32_t)n;
+        if (source->piece_bytes < source->head.length_bytes)
+            return 0;
+        int r = piece_over(tcp, source, now_ns);
+        return r < 0 ? r : 1;
+    }
+    memmove(source->buffer, source->buffer + source->begin, source->end - source->begin);
+    source->end -= source->begin;
+    source->begin = 0;
+    ssize_t n = tcp_stream_read(&source->stream, source->buffer + source->end,
+                                TCP_RECEIVE_BYTES - source->end);
+    if (n < 0)
+        return (int)n;
+    source->end += (uint32_t)n;
+    return digest(tcp, source, now_ns);
+}
+
+int tcp_source_read(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)
+{
+    enum { READS = 8 }; /* before others have their turn */
+    int pieces = 0, r = 0;
+    for (int i = 0; i < READS && r >= 0; i++) {
+        r = receive(tcp, source, now_ns);
+        if (source->stream.fd < 0)
+            return pieces; /* by somebody who was notified */
+        if (r >= 0)
+            set_hot(tcp, source, TCP_HOT_ROUNDS);
+        pieces += r > 0 ? r : 0;
+    }
+    if (r == -EAGAIN || r >= 0)
+        return pieces;
+    if (r == -ESHUTDOWN) {
+        tcp_source_free(tcp, source);
+        return pieces;
+    }
+    if (r == -EPROTO)
+        atomic_fetch_add_explicit(&tcp->forged, 1, memory_order_relaxed);
+    disconnect(tcp, source, now_ns);
+    return pieces;
+}

@@ -1,0 +1,195 @@
+/* What an instance of the tcp driver consists of. Everything belongs to the thread that polls it,
+ * unless it is said to be under the lock. */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "drivers/driver.h"
+#include "drivers/flows.h"
+#include "drivers/landings.h"
+#include "drivers/packed.h"
+#include "drivers/tcp/tcp_limits.h"
+#include "drivers/tcp/tcp_wire.h"
+
+struct ssl_st;
+struct ssl_ctx_st;
+struct iovec;
+
+enum tcp_role { TCP_LISTENER, TCP_TIMER, TCP_OPENING, TCP_LINK, TCP_SOURCE, TCP_DEAD };
+
+/* A non-blocking socket, perhaps with TLS. First in whatever epoll knows. */
+struct tcp_stream {
+    enum tcp_role role;
+    int fd; /* -1: none */
+    struct ssl_st *ssl;
+    uint8_t *gathered;       /* TLS: small writes are joined here */
+    bool readable, writable; /* as far as is known */
+    struct tcp_stream *next_dead;
+};
+
+struct tcp_region {
+    uint8_t *base;
+    uint64_t length_bytes;
+    void (*gone)(void *context); /* struct driver_memory */
+    void *context;
+};
+
+struct tcp_landing {
+    struct packed target; /* size 0: a notification without data */
+    uint32_t index, generation;
+    bool notify;
+    uint64_t token;
+};
+
+/* ---- sending ---- */
+
+struct tcp_put {
+    struct tcp_peer *peer;
+    struct packed source;
+    uint32_t landing, generation;
+    bool copied; /* at most TCP_INLINE_BYTES */
+    bool stale;  /* the landing is gone */
+    /* while it runs */
+    struct driver_op *op;
+    struct flow_put flow; /* in the peer's flows until all its pieces were made */
+    uint64_t made_bytes;
+    bool made;            /* all pieces */
+    uint32_t outstanding; /* pieces it waits for: copied ones to be written, others counted */
+};
+
+/* A piece that was made and is not yet counted. */
+struct tcp_piece {
+    struct tcp_head head;
+    struct tcp_put *put; /* its bytes are read from there; NULL: from the copies */
+    struct tcp_put
+        *copied;       /* that completes when the piece is written; NULL: it has, or none does */
+    uint32_t copy_at;  /* in the copies */
+    uint32_t copy_end; /* what is free again with it: up to here */
+    bool done;         /* the last one of a put that has completed */
+    uint64_t flow;     /* of that put */
+};
+
+enum tcp_link_state {
+    TCP_LINK_IDLE,       /* was never needed */
+    TCP_LINK_CONNECTING, /* TCP, then TLS */
+    TCP_LINK_CHALLENGED, /* waits for the challenge */
+    TCP_LINK_GREETING,   /* has said hello, waits for the welcome */
+    TCP_LINK_UP,
+    TCP_LINK_BROKEN, /* until retry_ns */
+};
+
+struct tcp_link {
+    struct tcp_stream stream; /* first */
+    enum tcp_link_state state;
+    uint64_t number;              /* random */
+    bool known;                   /* was welcomed */
+    uint64_t retry_ns, broken_ns; /* broken_ns: since then it is; 0: it is up, or idle */
+    unsigned retry_ms;
+    uint8_t nonce[TCP_SECRET_BYTES], challenge[TCP_SECRET_BYTES];
+    uint8_t inbox[64]; /* what arrives: parts of a challenge, a welcome or a head */
+    size_t inbox_bytes;
+
+    uint64_t made, written, counted;   /* pieces: counted <= written <= made */
+    size_t written_bytes;              /* of piece `written`, with its head */
+    unsigned unwritten;                /* pieces that are read from their source, not yet written */
+    uint64_t telling;                  /* a piece made has TCP_TELL: a count up to here comes */
+    bool ask;                          /* a count of all that was made is wanted */
+    struct tcp_piece *pieces;          /* [TCP_WINDOW] */
+    uint8_t *copies;                   /* [TCP_COPIES_BYTES], a ring */
+    uint32_t copies_head, copies_tail; /* where the next goes; where the oldest is */
+    uint8_t *staging;                  /* packed bytes of piece `written` */
+    uint64_t staged_from, staged_to;   /* which of its bytes */
+};
+
+struct tcp_peer {
+    struct tcp_link link; /* first */
+    struct tcp_driver *driver;
+    struct tcp_address address;
+    int error;  /* it is lost */
+    int failed; /* by its owner, who has not seen its puts end yet */
+    bool told;  /* peer_down() was called, or the owner has failed it */
+    struct flows flows;
+    struct tcp_peer *next_active, *previous_active; /* has something to do */
+    bool active;
+};
+
+struct tcp_flush {
+    struct tcp_flush *next;
+    struct tcp_peer *peer;
+    struct driver_op *op;
+    uint64_t pieces; /* over when so many are counted */
+};
+
+/* ---- receiving ---- */
+
+/* A connection that has not said hello yet. */
+struct tcp_opening {
+    struct tcp_stream stream; /* first */
+    struct tcp_opening *next, *previous;
+    bool greeted; /* the challenge has been sent */
+    uint64_t deadline_ns;
+    uint8_t nonce[TCP_SECRET_BYTES];
+    uint8_t inbox[sizeof(struct tcp_hello)];
+    size_t inbox_bytes;
+};
+
+struct tcp_source {
+    struct tcp_stream stream; /* first; fd -1: its connection is broken */
+    struct tcp_id id;         /* of the sender */
+    uint64_t link;            /* of it */
+    struct tcp_source *next, *previous;
+    uint64_t received, told; /* pieces */
+    uint64_t untold_bytes;   /* of what the sender keeps copies of */
+    uint64_t tell_ns;        /* not later; 0: nothing is to be told */
+    uint64_t broken_ns;      /* since then without a connection */
+    unsigned hot;            /* rounds */
+    struct tcp_head head;    /* of the piece that is being received */
+    bool in_piece;
+    uint32_t piece_bytes; /* received of it */
+    uint8_t *buffer;      /* [TCP_RECEIVE_BYTES] */
+    uint32_t begin, end;  /* what is in it */
+    uint8_t *outbox;      /* [TCP_OUTBOX_BYTES], heads on their way back */
+    size_t outbox_bytes;
+    bool telling; /* a count is among them */
+};
+
+/* An instance that may connect; under the lock. */
+struct tcp_admitted {
+    struct tcp_address address;
+    unsigned times;
+};
+
+struct tcp_driver {
+    struct driver driver; /* first */
+    struct tcp_address address;
+    char detail[64];
+    int epoll_fd, timer_fd;
+    struct tcp_stream listener, timer;
+    struct ssl_ctx_st *tls; /* NULL: in clear */
+    bool guarded;
+    uint64_t timer_ns; /* when it goes off; 0: off */
+    struct landings landings;
+    struct tcp_opening *openings; /* newest first */
+    unsigned opening_count;
+    struct tcp_source *sources;
+    unsigned source_count, hot_count;
+    struct tcp_peer *active;
+    struct tcp_flush *flushes;
+    struct tcp_stream
+        *dead; /* freed at the end of the round, which may still have events of them */
+    unsigned rounds;
+
+    pthread_mutex_t lock;
+    struct tcp_admitted *admitted;
+    size_t admitted_count;
+    _Atomic bool shut;
+    bool listening;
+    _Atomic uint64_t forged;
+};
+
+static inline struct tcp_driver *tcp_of(struct driver *driver)
+{
+    return (struct tcp_driver *)driver;
+}
