@@ -210,9 +210,9 @@ static bool is_wildcard(const char *host)
     return strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
 }
 
-/* Never all interfaces, which control.listen may name, unless the file says so for libfabric,
+/* Never all interfaces, which control.listen may name, unless the file says so for the rail,
  * too. */
-static int default_ofi_address(struct completion *c)
+static int default_rail_address(struct completion *c, const struct config_key *key)
 {
     const char *host = c->conf->control.listen.host;
     const struct cluster_node *self =
@@ -220,9 +220,7 @@ static int default_ofi_address(struct completion *c)
 
     if (self && (!*host || is_wildcard(host)))
         host = self->address;
-    return *host && !is_wildcard(host)
-               ? set_default(c, KEY_AT(rails.ofi_address), strdup(host), "control.listen")
-               : 0;
+    return *host && !is_wildcard(host) ? set_default(c, key, strdup(host), "control.listen") : 0;
 }
 
 static int set_constants(struct completion *c)
@@ -420,7 +418,9 @@ int conf_complete(struct tcad_conf *conf, bool system, struct config_errors *err
     if (r == 0)
         r = join_cluster(&c);
     if (r == 0 && !given(conf, KEY_AT(rails.ofi_address)))
-        r = default_ofi_address(&c);
+        r = default_rail_address(&c, KEY_AT(rails.ofi_address));
+    if (r == 0 && !given(conf, KEY_AT(rails.tcp_address)))
+        r = default_rail_address(&c, KEY_AT(rails.tcp_address));
     if (r < 0)
         return r;
     check_together(&c);

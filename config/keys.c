@@ -19,8 +19,11 @@ static const struct config_choice huge_pages[] = {{"off", CONF_HUGE_PAGES_OFF},
                                                   {"try", CONF_HUGE_PAGES_TRY},
                                                   {"require", CONF_HUGE_PAGES_REQUIRE},
                                                   {0}};
-static const struct config_choice rails[] = {
-    {"shm", CONF_RAIL_SHM}, {"ofi", CONF_RAIL_OFI}, {"peach2", CONF_RAIL_PEACH2}, {0}};
+static const struct config_choice rails[] = {{"shm", CONF_RAIL_SHM},
+                                             {"tcp", CONF_RAIL_TCP},
+                                             {"ofi", CONF_RAIL_OFI},
+                                             {"peach2", CONF_RAIL_PEACH2},
+                                             {0}};
 static const struct config_choice no_yes[] = {{"no", false}, {"yes", true}, {0}};
 static const struct config_choice calibration[] = {
     {"auto", CONF_CALIBRATION_AUTO}, {"off", CONF_CALIBRATION_OFF}, {0}};
@@ -136,6 +139,15 @@ const struct config_key config_keys[] = {
 
     {KEY(rails, enable, enable), .type = CONFIG_CHOICES, .choices = rails, .initial = "shm ofi",
      .help = "Drivers to use."},
+    {KEY(rails, tcp_address, tcp_address), .type = CONFIG_WORD, .optional = true,
+     .default_help = "this node's address in the cluster file",
+     .help = "The local address, host name or interface on which the rail tcp listens."},
+    {KEY(rails, tcp_port, tcp_port), .type = CONFIG_NUMBER, .max = UINT16_MAX, .initial = "0",
+     .help = "The port on which the rail tcp listens, for firewalls; 0: any free port."},
+    {KEY(rails, tcp_security, tcp_security), .type = CONFIG_CHOICE, .choices = security,
+     .initial = "tls",
+     .help = "Whether the rail tcp encrypts what is put to this node: tls or plain. Both let only "
+             "daemons of the cluster connect."},
     {KEY(rails, ofi_provider, ofi_provider), .type = CONFIG_WORD, .initial = "tcp",
      .optional = true,
      .help = "The libfabric provider; none: libfabric's first choice. fi_info -l lists them."},

@@ -24,7 +24,12 @@ struct config_key;
 
 enum conf_security { CONF_SECURITY_TLS, CONF_SECURITY_PLAIN };
 enum conf_huge_pages { CONF_HUGE_PAGES_OFF, CONF_HUGE_PAGES_TRY, CONF_HUGE_PAGES_REQUIRE };
-enum conf_rails { CONF_RAIL_SHM = 1 << 0, CONF_RAIL_OFI = 1 << 1, CONF_RAIL_PEACH2 = 1 << 2 };
+enum conf_rails {
+    CONF_RAIL_SHM = 1 << 0,
+    CONF_RAIL_OFI = 1 << 1,
+    CONF_RAIL_PEACH2 = 1 << 2,
+    CONF_RAIL_TCP = 1 << 3
+};
 enum conf_calibration { CONF_CALIBRATION_OFF, CONF_CALIBRATION_AUTO };
 enum conf_log_level { CONF_LOG_ERROR, CONF_LOG_WARNING, CONF_LOG_INFO, CONF_LOG_DEBUG };
 enum conf_log_target { CONF_LOG_AUTO, CONF_LOG_STDERR, CONF_LOG_JOURNAL };
@@ -83,6 +88,9 @@ struct tcad_conf {
         char *ofi_address;        /* NULL: any */
         uint32_t ofi_port;        /* 0: any free port */
         uint32_t ofi_unprotected; /* bool: allow providers without authentication */
+        char *tcp_address;        /* NULL: any */
+        uint32_t tcp_port;        /* 0: any free port */
+        uint32_t tcp_security;    /* enum conf_security */
         char *peach2_board;       /* control socket; never NULL */
         uint32_t peach2_rings;    /* rings of the sub-cluster; 0: chosen by its size */
         uint32_t calibration;     /* enum conf_calibration */

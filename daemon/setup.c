@@ -43,10 +43,12 @@ const char *tcad_log_target(const struct tcad_conf *conf)
     return targets[conf->log.target];
 }
 
-struct driver_config tcad_driver_config(const struct tcad *tcad)
+struct driver_config tcad_driver_config(const struct tcad *tcad, enum rail rail)
 {
+    const struct tcad_conf *conf = tcad->conf;
+    const bool tcp = rail == RAIL_TCP;
     /* A single node only needs to listen to itself. */
-    const char *address = tcad->conf->rails.ofi_address;
+    const char *address = tcp ? conf->rails.tcp_address : conf->rails.ofi_address;
     unsigned boards = 0;
     const struct cluster_node *own = cluster_by_id(tcad->cluster, tcad->node);
     for (size_t i = 0; own && i < tcad->cluster->count; i++)
@@ -57,7 +59,8 @@ struct driver_config tcad_driver_config(const struct tcad *tcad)
         .board_rings = tcad->conf->rails.peach2_rings,
         .provider = tcad->conf->rails.ofi_provider,
         .address = address || tcad->cluster->count > 1 ? address : "127.0.0.1",
-        .port = (uint16_t)tcad->conf->rails.ofi_port,
+        .port = (uint16_t)(tcp ? conf->rails.tcp_port : conf->rails.ofi_port),
+        .tcp_plain = conf->rails.tcp_security == CONF_SECURITY_PLAIN,
         .unprotected = tcad->conf->rails.ofi_unprotected,
         .guarded = true,
         .runtime_dir = tcad->conf->node.runtime_dir,
@@ -156,16 +159,18 @@ static void say_failed(const struct tcad_conf *conf, enum rail rail, int error, 
 
 static int open_rails(struct tcad *tcad, char *text, size_t text_bytes)
 {
-    struct driver_config config = tcad_driver_config(tcad);
     static const struct {
         enum rail rail;
         unsigned enabled;
-    } rails[] = {
-        {RAIL_SHM, CONF_RAIL_SHM}, {RAIL_PEACH2, CONF_RAIL_PEACH2}, {RAIL_OFI, CONF_RAIL_OFI}};
+    } rails[] = {{RAIL_SHM, CONF_RAIL_SHM},
+                 {RAIL_PEACH2, CONF_RAIL_PEACH2},
+                 {RAIL_TCP, CONF_RAIL_TCP},
+                 {RAIL_OFI, CONF_RAIL_OFI}};
     for (size_t i = 0; i < sizeof rails / sizeof rails[0]; i++) {
         if (!(tcad->conf->rails.enable & rails[i].enabled))
             continue;
         const struct driver_ops *ops = driver_of_rail(rails[i].rail);
+        const struct driver_config config = tcad_driver_config(tcad, rails[i].rail);
         int r = ops ? engine_add_driver(tcad->engine, ops, &config) : -ENODEV;
         if (r == -EPERM && rails[i].rail == RAIL_OFI && !config.unprotected) {
             exposure_refused(tcad, RAIL_OFI);

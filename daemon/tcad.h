@@ -105,6 +105,6 @@ void tcad_deinit(struct tcad *tcad);
 /* Ends all sessions and stops the loop when the last one is gone, or after a second. */
 void tcad_shut_down(struct tcad *tcad);
 
-struct driver_config tcad_driver_config(const struct tcad *tcad);
+struct driver_config tcad_driver_config(const struct tcad *tcad, enum rail rail);
 int tcad_log_level(const struct tcad_conf *conf);
 const char *tcad_log_target(const struct tcad_conf *conf);

@@ -25,7 +25,7 @@ static const struct tca_variable variables[VARIABLE_COUNT + 1] = {
     [VARIABLE_TIMEOUT] = {"TCA_TIMEOUT", "10s",
                           "time-out of calls that talk to daemons, with a unit: ns, us, ms, s"},
     [VARIABLE_RAIL] = {"TCA_RAIL", "any",
-                       "rail of plans that do not name one: any, shm, ofi, peach2"},
+                       "rail of plans that do not name one: any, shm, tcp, ofi, peach2"},
     [VARIABLE_SEAT] = {"TCA_SEAT", "any",
                        "seat of plans that do not name one: any, client, daemon"},
     [VARIABLE_COPY] = {"TCA_COPY", "any",
@@ -126,8 +126,8 @@ static int parse_rail(enum tca_rail *ret_rail)
     enum tca_rail rail = TCA_RAIL_ANY;
     if (text && strcmp(text, "any") != 0) {
         rail = (enum tca_rail)rail_from_name(text);
-        if (rail != TCA_RAIL_SHM && rail != TCA_RAIL_OFI && rail != TCA_RAIL_PEACH2)
-            return error_set(-EINVAL, "TCA_RAIL is \"%s\": it must be any, shm, ofi or peach2",
+        if (rail == TCA_RAIL_ANY)
+            return error_set(-EINVAL, "TCA_RAIL is \"%s\": it must be any, shm, tcp, ofi or peach2",
                              text);
     }
     *ret_rail = rail;

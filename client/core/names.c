@@ -5,7 +5,7 @@
 #include "proto/lane.h"
 
 static_assert((int)TCA_RAIL_SHM == (int)RAIL_SHM && (int)TCA_RAIL_OFI == (int)RAIL_OFI &&
-                  (int)TCA_RAIL_PEACH2 == (int)RAIL_PEACH2,
+                  (int)TCA_RAIL_PEACH2 == (int)RAIL_PEACH2 && (int)TCA_RAIL_TCP == (int)RAIL_TCP,
               "public and wire values are the same");
 static_assert((int)TCA_SEAT_CLIENT == (int)SEAT_CLIENT && (int)TCA_SEAT_DAEMON == (int)SEAT_DAEMON,
               "public and wire values are the same");

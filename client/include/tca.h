@@ -417,6 +417,7 @@ enum tca_rail {
     TCA_RAIL_SHM = 1,
     TCA_RAIL_OFI = 2,
     TCA_RAIL_PEACH2 = 4,
+    TCA_RAIL_TCP = 5,
 };
 
 enum tca_seat {

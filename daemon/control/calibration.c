@@ -21,7 +21,7 @@ struct run {
     struct cost_table table;
     int error[RAIL_COUNT];
     int ways_error;
-    struct driver_config config;
+    struct driver_config config[RAIL_COUNT];
     struct link *own[RAIL_COUNT]; /* to ourselves, of rails whose device is the engine's alone */
     struct link *neighbour[RAIL_COUNT]; /* of those, to a neighbour; NULL: none is there */
     char path[4096];
@@ -32,7 +32,7 @@ static int measure(struct run *run, enum rail rail, struct cost_parameters *ret_
 {
     struct engine *engine = run->tcad->engine;
     if (!engine_driver_caps(engine, rail)->single)
-        return calibrate_driver(driver_of_rail(rail), &run->config, NULL, ret_parameters);
+        return calibrate_driver(driver_of_rail(rail), &run->config[rail], NULL, ret_parameters);
     int r = run->own[rail] ? link_connect(run->own[rail]) : -ENETDOWN;
     if (r < 0)
         return r;
@@ -41,7 +41,7 @@ static int measure(struct run *run, enum rail rail, struct cost_parameters *ret_
     struct link *neighbour = run->neighbour[rail];
     if (neighbour && shared.driver->ops->fabric && link_connect(neighbour) == 0)
         shared.neighbour = neighbour->peer;
-    return calibrate_driver(driver_of_rail(rail), &run->config, &shared, ret_parameters);
+    return calibrate_driver(driver_of_rail(rail), &run->config[rail], &shared, ret_parameters);
 }
 
 /* On the calibrator. */
@@ -170,11 +170,11 @@ static void begin(struct tcad *tcad, struct admin_reply *reply)
     if (run) {
         run->tcad = tcad;
         run->reply = reply;
-        run->config = tcad_driver_config(tcad);
-        run->config.port = 0; /* the rail itself has the configured one */
         snprintf(run->path, sizeof run->path, "%s", tcad->conf->rails.calibration_file);
         for (int rail = 1; rail < RAIL_COUNT; rail++) {
             const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
+            run->config[rail] = tcad_driver_config(tcad, rail);
+            run->config[rail].port = 0; /* the rail itself has the configured one */
             if (!caps || !caps->single)
                 continue;
             int neighbour = fabric_neighbour(tcad, rail);

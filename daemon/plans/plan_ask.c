@@ -172,7 +172,7 @@ static void bound_there(void *context, int status, const Tca__Message *answer, c
 /* Says of each rail that could be meant why it does not lead to the unit's node. */
 static int no_rail(struct plan *plan, const struct plan_unit *unit)
 {
-    static const enum rail rails[] = {RAIL_PEACH2, RAIL_OFI};
+    static const enum rail rails[] = {RAIL_PEACH2, RAIL_TCP, RAIL_OFI};
     const size_t count = plan->wanted_rail ? 1 : sizeof rails / sizeof rails[0];
     const char *remedy = "";
     char text[320] = "";

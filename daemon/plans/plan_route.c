@@ -19,10 +19,8 @@ struct route {
 
 /* In the order of preference where the model knows nothing. */
 static const struct route ways[] = {
-    {RAIL_SHM, SEAT_CLIENT},
-    {RAIL_SHM, SEAT_DAEMON},
-    {RAIL_PEACH2, SEAT_DAEMON},
-    {RAIL_OFI, SEAT_DAEMON},
+    {RAIL_SHM, SEAT_CLIENT}, {RAIL_SHM, SEAT_DAEMON}, {RAIL_PEACH2, SEAT_DAEMON},
+    {RAIL_TCP, SEAT_DAEMON}, {RAIL_OFI, SEAT_DAEMON},
 };
 
 /* Memory that was attached is copied once more at its end (daemon/sessions/bounce.h): about as long as a

@@ -49,9 +49,9 @@ def swallow(connection):
     connection.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HxxxxxxP", 1, ctypes.addressof(drop)))
 
 
-def rail_port(node):
-    """Where its ofi rail listens."""
-    rail = next(rail for rail in node.tcactl("status")["rails"] if rail["rail"] == "ofi")
+def rail_port(node, name="ofi"):
+    """Where the rail listens."""
+    rail = next(rail for rail in node.tcactl("status")["rails"] if rail["rail"] == name)
     return int(rail["address"].rsplit(":", 1)[1])
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The connections of the ofi rail between two nodes are cut again and again, while programs put both ways: every start arrives, once,
+"""The connections of the rails ofi and tcp between two nodes are cut again and again, while programs put both ways: every start arrives, once,
 with its data; the rail is not given up, and no job ends.
 
 TCA_TEST_CUTS says how many times (12).
@@ -37,11 +37,11 @@ class Cuts(harness.Case):
                 pass  # it has ended meanwhile
         return cuts
 
-    def test_cut_under_traffic(self):
-        cluster = self.cluster(2)
+    def check_under_traffic(self, rail, **options):
+        cluster = self.cluster(2, **options)
         nodes = cluster.nodes
-        ports = {rail_port(node) for node in nodes}
-        streams = [Stream(*cluster.group(places, name=f"{shape}from{places[0]}"), rail="ofi", seat="daemon", shape=shape, region_bytes=2 << 20)
+        ports = {rail_port(node, rail) for node in nodes}
+        streams = [Stream(*cluster.group(places, name=f"{shape}from{places[0]}"), rail=rail, seat="daemon", shape=shape, region_bytes=2 << 20)
                    for places in ([0, 1], [1, 0]) for shape in SHAPES]
         for stream in streams:
             stream.begin()
@@ -52,11 +52,20 @@ class Cuts(harness.Case):
             with self.subTest(shape=stream.shape, sender=stream.sender.node.number):
                 self.assertGreater(stream.finish(), 0)
                 stream.run(3)
-                self.assertEqual(stream.sender.receipt(stream.plan)["rail"], "ofi")
+                self.assertEqual(stream.sender.receipt(stream.plan)["rail"], rail)
                 self.assertEqual(stream.receiver.ask(f"count 0 {stream.slot}"), ["0"])
         for node in nodes:
             self.assertNotIn("was lost", node.log_text())
             self.assertEqual(node.state_of(nodes[1 - node.number]), "up")
+
+    def test_ofi(self):
+        self.check_under_traffic("ofi")
+
+    def test_tcp(self):
+        self.check_under_traffic("tcp", options={"rails.enable": "shm tcp"})
+
+    def test_tcp_plain(self):
+        self.check_under_traffic("tcp", options={"rails.enable": "shm tcp", "rails.tcp_security": "plain"})
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ static void usage(FILE *out)
           "\n"
           "  -b, --bench LIST    pingpong, bandwidth, start, overlap, beside, breakdown (all)\n"
           "  -s, --sizes LIST    bytes, with K or M; multiples of 8 up to 4M, -b beside 256M\n"
-          "  -r, --rail RAIL     only shm or ofi, or peach2 (shm and ofi)\n"
+          "  -r, --rail RAIL     only shm, tcp or ofi, or peach2 (shm, tcp and ofi)\n"
           "  -e, --seat SEAT     only client or daemon\n"
           "  -l, --layout KIND   only contiguous or block-stride\n"
           "  -t, --seconds T     approximate time for each row (0.2)\n"
@@ -114,6 +114,7 @@ static int parse_rail_or_seat(int option, const char *text, struct options *opti
 {
     if (option == 'r')
         options->rail = strcmp(text, "shm") == 0      ? TCA_RAIL_SHM
+                        : strcmp(text, "tcp") == 0    ? TCA_RAIL_TCP
                         : strcmp(text, "ofi") == 0    ? TCA_RAIL_OFI
                         : strcmp(text, "peach2") == 0 ? TCA_RAIL_PEACH2
                                                       : 0;
@@ -303,6 +304,7 @@ static int rows(struct pair *pair, const struct options *options, FILE *json)
     static const struct variant variants[] = {
         {TCA_RAIL_SHM, TCA_SEAT_CLIENT, false},    {TCA_RAIL_SHM, TCA_SEAT_CLIENT, true},
         {TCA_RAIL_SHM, TCA_SEAT_DAEMON, false},    {TCA_RAIL_SHM, TCA_SEAT_DAEMON, true},
+        {TCA_RAIL_TCP, TCA_SEAT_DAEMON, false},    {TCA_RAIL_TCP, TCA_SEAT_DAEMON, true},
         {TCA_RAIL_OFI, TCA_SEAT_DAEMON, false},    {TCA_RAIL_OFI, TCA_SEAT_DAEMON, true},
         {TCA_RAIL_PEACH2, TCA_SEAT_DAEMON, false}, {TCA_RAIL_PEACH2, TCA_SEAT_DAEMON, true},
     };

@@ -73,7 +73,7 @@ Test(environment, choices)
     set_environment((const char *const[]){"TCA_SPIN=20", NULL});
     cr_expect_eq(environment_settings(&settings), -EINVAL);
     cr_expect_not_null(strstr(tca_error_text(), "unit"), "%s", tca_error_text());
-    static const char *const bad[] = {"TCA_RAIL=tcp",      "TCA_RAIL=hca",  "TCA_RAIL=SHM",
+    static const char *const bad[] = {"TCA_RAIL=udp",      "TCA_RAIL=hca",  "TCA_RAIL=SHM",
                                       "TCA_SEAT=hardware", "TCA_SEAT=none", "TCA_SPIN=5s",
                                       "TCA_SPIN=20",       "TCA_YIELD=20"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
