@@ -319,10 +319,13 @@ static int bench_open(struct bench *bench, const struct driver_config *config)
         r = side_open(bench, &bench->sender, config,
                       caps.other_nodes ? NULL : bench->receiver.driver);
     receiver = bench->receiver.driver;
-    if (r == 0)
+    if (r == 0 && bench->ops->admit) {
+        r = bench->ops->address(bench->sender.driver, address);
+        if (r >= 0)
+            r = bench->ops->admit(receiver, address, (size_t)r, true);
+    }
+    if (r >= 0)
         r = bench->ops->address(receiver, address);
-    if (r >= 0 && bench->ops->admit) /* both ends are on this host */
-        bench->ops->admit(receiver, address, (size_t)r, true);
     return r < 0 ? r
                  : bench->ops->peer_connect(bench->sender.driver, address, (size_t)r, &bench->peer);
 }
