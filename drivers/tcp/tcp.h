@@ -116,6 +116,8 @@ struct tcp_source *tcp_source_open(struct tcp_driver *tcp, const struct tcp_hell
 int tcp_source_read(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns);
 /* Tells the sender what is due. */
 void tcp_source_tell(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns);
+/* Its connection has ended; what it has received is remembered, for the next one. */
+void tcp_source_disconnect(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns);
 void tcp_source_free(struct tcp_driver *tcp, struct tcp_source *source);
 void tcp_sources_drop(struct tcp_driver *tcp, struct tcp_id id);
 void tcp_sources_expire(struct tcp_driver *tcp, uint64_t now_ns);

@@ -156,7 +156,7 @@ static int challenge(struct tcp_opening *opening)
 }
 
 static int welcome(struct tcp_driver *tcp, struct tcp_opening *opening,
-                   const struct tcp_hello *hello)
+                   const struct tcp_hello *hello, uint64_t now_ns)
 {
     bool known;
     struct tcp_source *source = tcp_source_open(tcp, hello, &opening->stream, &known);
@@ -174,12 +174,12 @@ static int welcome(struct tcp_driver *tcp, struct tcp_opening *opening,
     tcp_free_later(tcp, &opening->stream);
     if (epoll_ctl(tcp->epoll_fd, EPOLL_CTL_MOD, source->stream.fd, &event) < 0 ||
         tcp_stream_say(&source->stream, &words, sizeof words) < 0)
-        tcp_source_free(tcp, source);
+        tcp_source_disconnect(tcp, source, now_ns);
     return 0;
 }
 
 /* -EACCES: whoever it is does not know our secret. */
-static int take_hello(struct tcp_driver *tcp, struct tcp_opening *opening)
+static int take_hello(struct tcp_driver *tcp, struct tcp_opening *opening, uint64_t now_ns)
 {
     struct tcp_hello hello;
     int r = tcp_stream_fill(&opening->stream, opening->inbox, &opening->inbox_bytes, sizeof hello);
@@ -191,14 +191,14 @@ static int take_hello(struct tcp_driver *tcp, struct tcp_opening *opening)
     if (hello.magic != TCP_HELLO_MAGIC || hello.version != TCP_WIRE_VERSION || hello.known > 1 ||
         !tcp_signed(hello.by_listener, &signature) || !may_come(tcp, opening, &hello))
         return -EACCES;
-    return welcome(tcp, opening, &hello);
+    return welcome(tcp, opening, &hello, now_ns);
 }
 
 void tcp_opening_work(struct tcp_driver *tcp, struct tcp_opening *opening, uint64_t now_ns)
 {
     int r = opening->greeted ? 0 : challenge(opening);
     if (r == 0)
-        r = take_hello(tcp, opening);
+        r = take_hello(tcp, opening, now_ns);
     if (r == 0 || r == -EAGAIN)
         return;
     if (r == -EACCES || r == -EPROTO)

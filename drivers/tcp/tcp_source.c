@@ -46,7 +46,7 @@ static void set_hot(struct tcp_driver *tcp, struct tcp_source *source, unsigned 
     source->hot = rounds;
 }
 
-static void disconnect(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)
+void tcp_source_disconnect(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)
 {
     tcp_stream_close(&source->stream);
     set_hot(tcp, source, 0);
@@ -68,7 +68,7 @@ struct tcp_source *tcp_source_open(struct tcp_driver *tcp, const struct tcp_hell
     if (!source && !(source = source_new(tcp, hello)))
         return NULL;
     if (source->stream.fd >= 0)
-        disconnect(tcp, source, 0);
+        tcp_source_disconnect(tcp, source, 0);
     source->stream = *stream;
     source->stream.role = TCP_SOURCE;
     source->broken_ns = 0;
@@ -152,7 +152,7 @@ void tcp_source_tell(struct tcp_driver *tcp, struct tcp_source *source, uint64_t
 {
     if (source->stream.fd < 0 || tell(source, now_ns) == 0)
         return;
-    disconnect(tcp, source, now_ns);
+    tcp_source_disconnect(tcp, source, now_ns);
 }
 
 /* ---- receiving ---- */
@@ -301,6 +301,6 @@ int tcp_source_read(struct tcp_driver *tcp, struct tcp_source *source, uint64_t 
     }
     if (r == -EPROTO)
         atomic_fetch_add_explicit(&tcp->forged, 1, memory_order_relaxed);
-    disconnect(tcp, source, now_ns);
+    tcp_source_disconnect(tcp, source, now_ns);
     return pieces;
 }

@@ -197,6 +197,7 @@ static void run(unsigned rounds, unsigned pause_ms)
             else
                 stream_start(stream);
         }
+        cr_assert(sides[0].downs == 0 && sides[1].downs == 0, "given up after %u cuts", cuts);
         const uint64_t now_ns = clock_now_ns();
         const bool ripe = pause_ms >= OFTEN_MS || ended != ended_then;
         const bool due = pause_ms > 0 && now_ns - cut_ns > pause_ms * UINT64_C(1000000);

@@ -369,6 +369,43 @@ Test(tcp_hostile, half_a_piece)
     check_alive();
 }
 
+/* The victim's end of our connection. */
+static int other_end(int fd)
+{
+    struct sockaddr_in own, peer;
+    socklen_t bytes = sizeof own;
+    cr_assert(getsockname(fd, (struct sockaddr *)&own, &bytes) == 0);
+    for (int other = 3; other < 1024; other++) {
+        bytes = sizeof peer;
+        if (getpeername(other, (struct sockaddr *)&peer, &bytes) == 0 &&
+            peer.sin_family == AF_INET && peer.sin_port == own.sin_port)
+            return other;
+    }
+    cr_assert_fail("no other end");
+    return -1;
+}
+
+/* A connection that ends before the link is welcomed takes nothing from what the link has sent. */
+Test(tcp_hostile, a_welcome_that_does_not_go_out)
+{
+    const uint8_t bytes[64] = {0x22};
+    const struct tcp_head head = head_of(0, 0, sizeof bytes, TCP_LAST | TCP_TELL);
+    struct tcp_head back;
+    int fd = enter(5, 0);
+    say(fd, &head, sizeof head);
+    say(fd, bytes, sizeof bytes);
+    cr_assert(hear(fd, &back, sizeof back) && back.number == 1);
+    int second = dial();
+    const struct tcp_hello hello = hello_of(second, 5);
+    cr_assert(shutdown(other_end(second), SHUT_WR) == 0);
+    say(second, &hello, sizeof hello);
+    cr_assert(is_closed(second));
+    close(second);
+    close(fd);
+    close(enter(5, 1));
+    check_alive();
+}
+
 /* Whoever reads no counts is not waited for. */
 Test(tcp_hostile, counts_that_nobody_reads)
 {
