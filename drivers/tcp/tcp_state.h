@@ -164,7 +164,6 @@ struct tcp_admitted {
 struct tcp_driver {
     struct driver driver; /* first */
     struct tcp_address address;
-    char detail[64];
     int epoll_fd, timer_fd;
     struct tcp_stream listener, timer;
     struct ssl_ctx_st *tls; /* NULL: in clear */
@@ -185,7 +184,6 @@ struct tcp_driver {
     struct tcp_admitted *admitted;
     size_t admitted_count;
     _Atomic bool shut;
-    bool listening;
     _Atomic uint64_t forged;
 };
 
