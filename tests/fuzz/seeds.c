@@ -1,4 +1,4 @@
-/* Writes the seed corpora of board, copy, frame, message and layout: fuzz_seeds tests/fuzz/corpus.
+/* Writes the seed corpora of board, copy, frame, message, layout and tcp: fuzz_seeds tests/fuzz/corpus.
  * The files are committed. */
 #include <errno.h>
 #include <string.h>
@@ -319,5 +319,6 @@ int main(int argc, char **argv)
     frame_seeds();
     message_seeds();
     layout_seeds();
+    tcp_seeds();
     return 0;
 }

@@ -9,3 +9,4 @@
 void write_seed(const char *target, const char *name, int first, const void *data, size_t bytes);
 
 void board_seeds(void);
+void tcp_seeds(void);
