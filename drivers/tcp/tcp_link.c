@@ -174,7 +174,7 @@ static int take_welcome(struct tcp_peer *peer)
         return -EPROTO;
     if (link->known && !welcome.known)
         return -ENETRESET;
-    if (welcome.received < link->counted || welcome.received > link->made)
+    if (welcome.received < link->counted || welcome.received > link->written)
         return -EPROTO;
     link->known = true;
     tcp_link_counted(peer, welcome.received);
