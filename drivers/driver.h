@@ -120,6 +120,8 @@ struct driver_op {
     uint32_t hops;  /* set by drivers with a `fabric`: cables that it crosses */
     uint32_t fault; /* set by the driver before done() with an error: see driver_fault_text() */
     void *owner;    /* for use by the owner */
+    struct driver_op *next_flush; /* for use by the driver: see flushes.h */
+    uint64_t flush_count;
 };
 
 /* The target of one peer's puts. */
@@ -192,7 +194,7 @@ struct driver_ops {
     /* Can return before the connection is established; the first put then establishes it. */
     int (*peer_connect)(struct driver *driver, const void *address, size_t address_bytes,
                         struct driver_peer **ret_peer);
-    /* No put to the peer may be prepared or in flight. */
+    /* No put to the peer may be prepared or in flight. Not from within done(). */
     void (*peer_disconnect)(struct driver *driver, struct driver_peer *peer);
     /* The owner has detected that the peer is gone (its heartbeats have stopped). The next
      * progress() completes every put in flight to it with this error; further puts are refused with
@@ -218,8 +220,9 @@ struct driver_ops {
 
     /* Calls done() on the remote completion of all puts to the peer that have completed locally:
      * their data is visible and their notifications have been raised. Needed, for example, before a
-     * receiver may free a landing. Returns 0, -EAGAIN (try again after progress()), or why the peer
-     * cannot be reached. done() gets -ETIMEDOUT if the peer does not reply. */
+     * receiver may free a landing. Returns 0 (done() will be or has been called), -EAGAIN (try again
+     * after progress()), or why the peer cannot be reached. done() gets -ETIMEDOUT if the peer does
+     * not reply. */
     int (*peer_flush)(struct driver *driver, struct driver_peer *peer, struct driver_op *op);
 
     /* Advances all operations by at most about `budget` pieces. Returns the number of pieces (0: no

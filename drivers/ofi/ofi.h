@@ -142,6 +142,7 @@ int ofi_peer_connect(struct driver *driver, const void *address, size_t address_
                      struct driver_peer **ret_peer);
 void ofi_peer_disconnect(struct driver *driver, struct driver_peer *peer);
 void ofi_peer_fail(struct driver *driver, struct driver_peer *peer, int error);
+int ofi_peer_flush(struct driver *driver, struct driver_peer *peer, struct driver_op *op);
 void ofi_peer_activate(struct ofi_driver *ofi, struct ofi_peer *peer);
 void ofi_peer_deactivate(struct ofi_peer *peer);
 /* Marks it; its puts are completed by the next progress(). */
@@ -201,12 +202,6 @@ void ofi_put_done(struct ofi_put *put, int status);
 void ofi_put_settle(struct ofi_put *put);
 /* Those that go to where this key leads, at this instance, post nothing more. */
 void ofi_puts_revoke(struct ofi_driver *ofi, const struct ofi_secret *cookie, uint64_t key);
-
-/* ofi_flush.c */
-int ofi_peer_flush(struct driver *driver, struct driver_peer *driver_peer, struct driver_op *op);
-/* Ends those that have what they wait for, and those of peers that are down: how many. */
-int ofi_flushes_settle(struct ofi_driver *ofi);
-bool ofi_flushes_of(const struct ofi_driver *ofi, const struct ofi_peer *peer);
 
 /* ofi_write.c */
 /* One unit of a put: 0, -EAGAIN (peer->blocked says why), or another error: the peer cannot be

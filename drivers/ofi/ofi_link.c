@@ -281,6 +281,7 @@ static void count(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t counte
             ofi_put_settle(put);
         }
     }
+    flushes_complete(&peer->flushes, link->counted);
 }
 
 void ofi_link_credit(struct ofi_driver *ofi, uint64_t signed_data)

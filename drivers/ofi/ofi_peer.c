@@ -212,7 +212,7 @@ void ofi_peer_complete_failed(struct ofi_driver *ofi, struct ofi_peer *peer)
         flows_remove(&peer->flows, &put->place);
         ofi_put_done(put, peer->error);
     }
-    ofi_flushes_settle(ofi);
+    flushes_fail(&peer->flushes, peer->error);
     ofi_peer_deactivate(peer);
     if (!peer->told) {
         peer->told = true;
@@ -227,4 +227,19 @@ void ofi_peer_fail(struct driver *driver, struct driver_peer *driver_peer, int e
     struct ofi_peer *peer = (struct ofi_peer *)driver_peer;
     peer->told = peer->given_up = true;
     ofi_peer_mark_failed(ofi_of(driver), peer, error);
+}
+
+int ofi_peer_flush(struct driver *driver, struct driver_peer *driver_peer, struct driver_op *op)
+{
+    struct ofi_peer *peer = (struct ofi_peer *)driver_peer;
+    if (peer->error < 0)
+        return peer->error;
+    if (peer->link.counted == peer->link.sent) {
+        op->done(op, 0);
+        return 0;
+    }
+    flushes_push(&peer->flushes, op, peer->link.sent);
+    peer->link.ask = true;
+    ofi_peer_activate(ofi_of(driver), peer);
+    return 0;
 }

@@ -178,10 +178,10 @@ static bool too_early(const struct ofi_peer *peer, uint64_t now_ns)
     return peer->blocked == OFI_BLOCKED_PROVIDER && now_ns < peer->retry_ns;
 }
 
-static bool has_work(const struct ofi_driver *ofi, const struct ofi_peer *peer)
+static bool has_work(const struct ofi_peer *peer)
 {
     return ofi_put_next(peer) || peer->link.sent != peer->link.counted || peer->error < 0 ||
-           peer->link.state == OFI_LINK_SYNCING || ofi_flushes_of(ofi, peer);
+           peer->link.state == OFI_LINK_SYNCING;
 }
 
 /* Each of the active peers gets a share; one that has done something goes to the end of the list.
@@ -206,7 +206,7 @@ static int pump_peers(struct ofi_driver *ofi, unsigned budget)
             peer->retry_ns = now_ns + OFI_RETRY_MS * UINT64_C(1000000);
         }
         ofi_link_tend(ofi, peer, now_ns);
-        if (!has_work(ofi, peer)) {
+        if (!has_work(peer)) {
             ofi_peer_deactivate(peer);
         } else if (posted > 0) {
             ofi_peer_deactivate(peer);
@@ -235,8 +235,6 @@ int ofi_progress(struct driver *driver, unsigned budget)
         return moved;
     if (ofi->requests.recvs)
         repost_recvs(ofi);
-    if (ofi->flushes)
-        moved += ofi_flushes_settle(ofi);
     if (ofi->active.next_active != &ofi->active)
         moved += pump_peers(ofi, budget);
     if (ofi->owed)

@@ -11,6 +11,7 @@
 #include "drivers/copy/copy.h"
 #include "drivers/driver.h"
 #include "drivers/flows.h"
+#include "drivers/flushes.h"
 #include "drivers/ofi/ofi_limits.h"
 #include "drivers/ofi/ofi_wire.h"
 
@@ -166,14 +167,6 @@ struct ofi_link {
     unsigned revoked_next;
 };
 
-/* A flush on its way. */
-struct ofi_flush {
-    struct ofi_flush *next;
-    struct ofi_peer *peer;
-    struct driver_op *op;
-    uint64_t count; /* of the peer's link: done when so many were counted */
-};
-
 enum ofi_blocked {
     OFI_RUNNING,          /* not blocked */
     OFI_BLOCKED_PROVIDER, /* the provider says -EAGAIN: it connects, or its queues are full */
@@ -186,10 +179,11 @@ struct ofi_peer {
     struct ofi_name *name;
     struct ofi_address address;
     struct ofi_link link;
-    int error;                   /* not 0: it is down */
-    bool told;                   /* peer_down() was called, or the owner said so itself */
-    bool given_up;               /* by its owner: its instance is gone */
-    struct flows flows;          /* puts that are not wholly posted */
+    int error;          /* not 0: it is down */
+    bool told;          /* peer_down() was called, or the owner said so itself */
+    bool given_up;      /* by its owner: its instance is gone */
+    struct flows flows; /* puts that are not wholly posted */
+    struct flushes flushes;
     struct ofi_request requests; /* head of the list of its writes in flight */
     enum ofi_blocked blocked;
     uint64_t retry_ns; /* OFI_BLOCKED_PROVIDER: not before */
@@ -309,7 +303,6 @@ struct ofi_driver {
     uint32_t sources_end; /* behind the last one */
     uint8_t source_epochs[OFI_LINKS_MAX];
     struct ofi_source *owed;
-    struct ofi_flush *flushes;
     bool wide_data;          /* remote completion data has 64 bits */
     _Atomic uint64_t forged; /* completions and messages that no peer can have sent */
     struct ofi_put *keys[OFI_KEY_BUCKETS];

@@ -11,7 +11,7 @@
  *   REFUSE                                   epoch of the SYNC: no such instance here
  *   CREDIT   puts taken since the SYNC       its epoch
  *   FLUSH    number
- *   FLUSHED  number
+ *   FLUSHED  number of the last FLUSH
  *   GAP                                      packets are missing: resync
  */
 #include <string.h>
@@ -67,7 +67,7 @@ static bool message_sync(struct peach2 *peach2, const struct peer *peer)
                       word(KIND_SYNC, peach2->cookie), peer->address.cookie);
 }
 
-bool peach2_message_flush(struct peach2 *peach2, const struct peer *peer, uint32_t number)
+bool peach2_message_flush(struct peach2 *peach2, const struct peer *peer, uint64_t number)
 {
     return send_to_node(peach2, peer->address.node, word(KIND_FLUSH, number), 0);
 }
@@ -102,10 +102,9 @@ static unsigned send_to(struct peach2 *peach2, unsigned node)
         source->gap = false;
         moved++;
     }
-    while (source->flushed_count > 0 &&
-           send_to_node(peach2, node,
-                        word(KIND_FLUSHED, source->flushed[source->flushed_count - 1]), 0)) {
-        source->flushed_count--;
+    if (source->flushed &&
+        send_to_node(peach2, node, word(KIND_FLUSHED, source->flush_number), 0)) {
+        source->flushed = false;
         moved++;
     }
     return moved;
@@ -189,11 +188,11 @@ static void take(struct peach2 *peach2, unsigned node, const struct peach2_notif
         peach2_peer_credited(peach2, node, entry->notify[1], (uint32_t)number);
         break;
     case KIND_FLUSH:
-        if (source->flushed_count < SOURCE_FLUSHES)
-            source->flushed[source->flushed_count++] = (uint32_t)number;
+        source->flush_number = number;
+        source->flushed = true;
         break;
     case KIND_FLUSHED:
-        peach2_flush_completed(peach2, node, (uint32_t)number);
+        peach2_peer_flushed(peach2, node, number);
         break;
     case KIND_GAP:
         peach2_peer_gap(peach2, node, entry->notify[1]);

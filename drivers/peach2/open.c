@@ -78,6 +78,7 @@ static int start(struct peach2 *peach2, const struct driver_config *config)
     if (getrandom(&peach2->cookie, sizeof(peach2->cookie), 0) != sizeof(peach2->cookie))
         return -EIO;
     peach2->cookie &= (UINT64_C(1) << 56) - 1; /* messages have 56 bits for it */
+    peach2->last_flush = peach2->cookie >> 1;
     peach2_links_all(&peach2->topology, &peach2->links);
     peach2->device.path = strdup(config->board);
     r = peach2->device.path ? peach2_events_open(peach2) : -ENOMEM;

@@ -31,6 +31,7 @@
 #include <stdbool.h>
 
 #include "drivers/driver.h"
+#include "drivers/flushes.h"
 #include "drivers/peach2/device.h"
 #include "drivers/peach2/memory.h"
 #include "drivers/peach2/put.h"
@@ -61,8 +62,7 @@ enum {
     REQUEST_AGAIN_MS = 50,
     REATTACH_MS = 50,
     TICK_MS = 25,
-    FLUSH_MS = 30000,    /* timeout of a flush */
-    SOURCE_FLUSHES = 32, /* pending flush replies per node; the sender repeats dropped requests */
+    FLUSH_MS = 30000, /* timeout of a flush */
 };
 #define PAGE UINT64_C(4096)
 
@@ -73,15 +73,6 @@ struct address {
     uint64_t cookie;
 };
 static_assert(sizeof(struct address) <= ADDRESS_MAX_BYTES, "fits");
-
-struct flush {
-    struct driver_op *op;
-    struct peer *peer;
-    uint32_t number;
-    bool requested;
-    uint64_t again_ns, deadline_ns;
-    struct flush *next;
-};
 
 enum peer_state {
     PEER_SYNCING, /* sends sync requests, but no puts */
@@ -108,6 +99,10 @@ struct peer {
     uint64_t cut_ns;   /* since when there is no route; 0: there is one */
     bool request;      /* a sync request is to be sent (again) */
     bool fail_pending; /* peach2_peer_fail() was called */
+    struct flushes flushes;
+    uint64_t flush_requested; /* number of the last flush request to the peer */
+    uint64_t flush_again_ns;  /* when to repeat it */
+    uint64_t flush_deadline_ns;
     struct peer *next;
 };
 
@@ -119,10 +114,9 @@ struct source {                         /* the state of a sending node */
     uint32_t told;                      /* value of `taken` in the last credit message */
     uint64_t epoch;                     /* of its last sync request; older messages are ignored */
     /* messages to be sent there when the window has room */
-    bool reply, refuse, gap;
+    bool reply, refuse, gap, flushed;
     uint64_t reply_epoch;
-    uint32_t flushed[SOURCE_FLUSHES];
-    uint32_t flushed_count;
+    uint64_t flush_number; /* of its last flush request */
 };
 
 struct channel {
@@ -177,8 +171,8 @@ struct peach2 {
     uint32_t landing_count, landing_capacity, landing_free;
 
     struct peer *peers;
-    struct flush *flushes;
-    uint32_t last_flush;
+    uint64_t last_flush; /* number; starts at a random one, so that late replies to an earlier
+                            instance are recognised */
     struct source sources[PEACH2_NODES];
     struct channel channels[PEACH2_CHANNELS];
     struct peach2_pio_line line; /* the line being filled */
@@ -234,7 +228,7 @@ unsigned peach2_messages_take(struct peach2 *peach2);
 unsigned peach2_messages_send(struct peach2 *peach2);
 uint64_t peach2_message_put(const struct put *put);
 /* Sends immediately; false: no room. */
-bool peach2_message_flush(struct peach2 *peach2, const struct peer *peer, uint32_t number);
+bool peach2_message_flush(struct peach2 *peach2, const struct peer *peer, uint64_t number);
 
 /* ---- fault.c ---- */
 /* Count that the board has stopped a channel, or discarded packets for these causes. */
@@ -271,7 +265,7 @@ void peach2_peer_synced(struct peach2 *peach2, unsigned node, uint64_t epoch,
 void peach2_peer_credited(struct peach2 *peach2, unsigned node, uint64_t epoch, uint32_t taken);
 /* Sends pending flush requests. Returns their number. */
 unsigned peach2_flushes_run(struct peach2 *peach2, uint64_t now_ns);
-void peach2_flush_completed(struct peach2 *peach2, unsigned node, uint32_t number);
+void peach2_peer_flushed(struct peach2 *peach2, unsigned node, uint64_t number);
 /* Processes timers: repeated requests, flushes, timeouts. */
 unsigned peach2_peers_tick(struct peach2 *peach2, uint64_t now_ns);
 bool peach2_peers_waiting(const struct peach2 *peach2);

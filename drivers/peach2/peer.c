@@ -72,21 +72,6 @@ void peach2_peer_disconnect(struct driver *driver, struct driver_peer *driver_pe
 
 /* ---- failure ---- */
 
-static void fail_flushes(struct peach2 *peach2, const struct peer *peer, int error)
-{
-    for (struct flush **link = &peach2->flushes; *link;) {
-        struct flush *flush = *link;
-        if (flush->peer != peer) {
-            link = &flush->next;
-            continue;
-        }
-        *link = flush->next;
-        flush->op->done(flush->op, error);
-        free(flush);
-        link = &peach2->flushes; /* done() may have changed the list */
-    }
-}
-
 /* Whether the board may be reading sources of puts to this peer. */
 static bool is_read(const struct peer *peer)
 {
@@ -113,7 +98,7 @@ static void peer_down(struct peach2 *peach2, struct peer *peer, int error)
     for (unsigned i = 0; i < PEACH2_CHANNELS; i++)
         while (peer->streams[i].first)
             peach2_put_done(peach2, peer->streams[i].first, peer->error);
-    fail_flushes(peach2, peer, peer->error);
+    flushes_fail(&peer->flushes, peer->error);
     if (!peer->told && peach2->driver.events.peer_down)
         peach2->driver.events.peer_down(peach2->driver.events.context, (struct driver_peer *)peer,
                                         peer->error);
@@ -244,61 +229,50 @@ int peach2_peer_flush(struct driver *driver, struct driver_peer *driver_peer, st
     peach2_peer_link(peach2, peer);
     if (peer->error < 0)
         return peer->error;
-    struct flush *flush = calloc(1, sizeof(*flush));
-    if (!flush)
-        return -ENOMEM;
-    *flush = (struct flush){.op = op, .peer = peer, .number = ++peach2->last_flush};
-    struct flush **link = &peach2->flushes;
-    while (*link)
-        link = &(*link)->next;
-    *link = flush;
+    flushes_push(&peer->flushes, op, ++peach2->last_flush);
     return 0;
 }
 
-void peach2_flush_completed(struct peach2 *peach2, unsigned node, uint32_t number)
+/* Whether a request for the oldest flush was sent. */
+static bool flush_requested(const struct peer *peer)
 {
-    for (struct flush **link = &peach2->flushes; *link; link = &(*link)->next) {
-        struct flush *flush = *link;
-        if (flush->number != number || flush->peer->address.node != node || !flush->requested)
+    return peer->flushes.first && peer->flushes.first->flush_count <= peer->flush_requested;
+}
+
+/* A reply covers all earlier flushes, because the peer processes notifications in order. */
+void peach2_peer_flushed(struct peach2 *peach2, unsigned node, uint64_t number)
+{
+    for (struct peer *peer = peach2->peers; peer; peer = peer->next) {
+        if (peer->address.node != node || !flush_requested(peer) || number > peer->flush_requested)
             continue;
-        *link = flush->next;
-        flush->op->done(flush->op, 0);
-        free(flush);
-        return;
+        peer->flush_deadline_ns = clock_now_ns() + FLUSH_MS * MS;
+        flushes_complete(&peer->flushes, number);
     }
 }
 
 /* The peer's board has acknowledged all completed puts; a flush asks the peer's driver to process
  * their notifications. */
+static bool request_flush(struct peach2 *peach2, struct peer *peer, uint64_t now_ns)
+{
+    if (!peer->flushes.first || peer->state != PEER_OPEN)
+        return false;
+    const uint64_t number = peer->flushes.last->flush_count;
+    if ((number == peer->flush_requested && now_ns < peer->flush_again_ns) ||
+        !peach2_message_flush(peach2, peer, number))
+        return false;
+    if (!flush_requested(peer))
+        peer->flush_deadline_ns = now_ns + FLUSH_MS * MS;
+    peer->flush_requested = number;
+    peer->flush_again_ns = now_ns + REQUEST_AGAIN_MS * MS;
+    return true;
+}
+
 unsigned peach2_flushes_run(struct peach2 *peach2, uint64_t now_ns)
 {
     unsigned moved = 0;
-    for (struct flush *flush = peach2->flushes; flush; flush = flush->next) {
-        if (flush->peer->state != PEER_OPEN || (flush->requested && now_ns < flush->again_ns))
-            continue;
-        if (!peach2_message_flush(peach2, flush->peer, flush->number))
-            break;
-        if (!flush->requested)
-            flush->deadline_ns = now_ns + FLUSH_MS * MS;
-        flush->requested = true;
-        flush->again_ns = clock_now_ns() + REQUEST_AGAIN_MS * MS;
-        moved++;
-    }
+    for (struct peer *peer = peach2->peers; peer; peer = peer->next)
+        moved += request_flush(peach2, peer, now_ns);
     return moved;
-}
-
-static unsigned expire_flushes(struct peach2 *peach2, uint64_t now_ns)
-{
-    for (struct flush **link = &peach2->flushes; *link; link = &(*link)->next) {
-        struct flush *flush = *link;
-        if (!flush->requested || now_ns < flush->deadline_ns)
-            continue;
-        *link = flush->next;
-        flush->op->done(flush->op, -ETIMEDOUT);
-        free(flush);
-        return 1;
-    }
-    return 0;
 }
 
 /* ---- timers ---- */
@@ -351,22 +325,23 @@ static unsigned tick(struct peach2 *peach2, struct peer *peer, uint64_t now_ns)
         peach2_channels_reset(peach2);
     if (starved(peer, now_ns)) /* nothing was unsure, so the reset did not start a sync */
         peach2_peer_sync(peach2, peer);
+    if (flush_requested(peer) && now_ns >= peer->flush_deadline_ns)
+        flushes_fail(&peer->flushes, -ETIMEDOUT);
     return 0;
 }
 
 bool peach2_peers_waiting(const struct peach2 *peach2)
 {
-    if (peach2->flushes)
-        return true;
     for (const struct peer *peer = peach2->peers; peer; peer = peer->next)
-        if (has_puts(peer) || peer->fail_pending || peer->state == PEER_SYNCING)
+        if (has_puts(peer) || peer->flushes.first || peer->fail_pending ||
+            peer->state == PEER_SYNCING)
             return true;
     return false;
 }
 
 unsigned peach2_peers_tick(struct peach2 *peach2, uint64_t now_ns)
 {
-    unsigned moved = expire_flushes(peach2, now_ns);
+    unsigned moved = 0;
     for (struct peer *peer = peach2->peers, *next; peer; peer = next) {
         next = peer->next;
         moved += tick(peach2, peer, now_ns);

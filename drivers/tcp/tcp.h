@@ -73,8 +73,6 @@ void tcp_peer_activate(struct tcp_peer *peer);
 void tcp_peer_deactivate(struct tcp_peer *peer);
 /* The peer is lost: puts in flight complete with the error. */
 void tcp_peer_lose(struct tcp_peer *peer, int error);
-/* Completes flushes that are over. */
-int tcp_flushes_end(struct tcp_driver *tcp);
 
 /* tcp_link.c */
 /* Opens its connection, writes what is there: how many pieces were written or counted. */

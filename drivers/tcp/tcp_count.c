@@ -18,6 +18,7 @@ void tcp_link_counted(struct tcp_peer *peer, uint64_t counted)
         put->outstanding--;
         tcp_put_end_if_over(put);
     }
+    flushes_complete(&peer->flushes, link->counted);
 }
 
 /* The landing of a piece that was received is gone. What the put has not made yet is not made. */

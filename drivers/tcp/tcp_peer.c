@@ -130,7 +130,7 @@ void tcp_peer_lose(struct tcp_peer *peer, int error)
         tell_lost(peer);
     end_puts(peer);
     tcp_peer_deactivate(peer);
-    tcp_flushes_end(peer->driver);
+    flushes_fail(&peer->flushes, error);
     if (!peer->told && events->peer_down)
         events->peer_down(events->context, (struct driver_peer *)peer, error);
     peer->told = true;
@@ -147,48 +147,18 @@ void tcp_peer_fail(struct driver *driver, struct driver_peer *driver_peer, int e
     tcp_peer_activate(peer);
 }
 
-/* ---- flushes ---- */
-
 int tcp_peer_flush(struct driver *driver, struct driver_peer *driver_peer, struct driver_op *op)
 {
-    struct tcp_driver *tcp = tcp_of(driver);
     struct tcp_peer *peer = (struct tcp_peer *)driver_peer;
     struct tcp_link *link = &peer->link;
     if (peer->error < 0)
         return peer->error;
-    struct tcp_flush *flush = malloc(sizeof *flush);
-    if (!flush)
-        return -ENOMEM;
-    *flush = (struct tcp_flush){.next = tcp->flushes, .peer = peer, .op = op, .pieces = link->made};
-    tcp->flushes = flush;
-    link->ask = link->counted < link->made && link->telling < link->made;
+    if (link->counted == link->made) {
+        op->done(op, 0);
+        return 0;
+    }
+    flushes_push(&peer->flushes, op, link->made);
+    link->ask = link->telling < link->made;
     tcp_peer_activate(peer);
     return 0;
-}
-
-/* Ending one may lead to anything: the list is searched anew after each. */
-static struct tcp_flush *take_flush(struct tcp_driver *tcp)
-{
-    for (struct tcp_flush **at = &tcp->flushes; *at; at = &(*at)->next) {
-        struct tcp_flush *flush = *at;
-        if (flush->peer->error == 0 && flush->peer->link.counted < flush->pieces)
-            continue;
-        *at = flush->next;
-        return flush;
-    }
-    return NULL;
-}
-
-int tcp_flushes_end(struct tcp_driver *tcp)
-{
-    struct tcp_flush *flush;
-    int ended = 0;
-    while ((flush = take_flush(tcp))) {
-        struct driver_op *op = flush->op;
-        const int error = flush->peer->error;
-        free(flush);
-        op->done(op, error);
-        ended++;
-    }
-    return ended;
 }

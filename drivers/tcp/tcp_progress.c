@@ -151,7 +151,6 @@ int tcp_progress(struct driver *driver, unsigned budget)
         tcp_openings_expire(tcp, now_ns);
         tcp_sources_expire(tcp, now_ns);
     }
-    moved += tcp_flushes_end(tcp);
     free_dead(tcp);
     return moved;
 }
@@ -167,7 +166,7 @@ int tcp_arm(struct driver *driver)
 {
     struct tcp_driver *tcp = tcp_of(driver);
     const uint64_t now_ns = clock_now_ns(), due = due_ns(tcp);
-    if ((due != 0 && due <= now_ns) || tcp->flushes)
+    if (due != 0 && due <= now_ns)
         return -EAGAIN;
     for (const struct tcp_source *source = tcp->sources; source; source = source->next)
         if (source->stream.fd >= 0 && source->stream.readable)

@@ -8,6 +8,7 @@
 
 #include "drivers/driver.h"
 #include "drivers/flows.h"
+#include "drivers/flushes.h"
 #include "drivers/landings.h"
 #include "drivers/packed.h"
 #include "drivers/tcp/tcp_limits.h"
@@ -111,15 +112,9 @@ struct tcp_peer {
     int failed; /* by its owner, who has not seen its puts end yet */
     bool told;  /* peer_down() was called, or the owner has failed it */
     struct flows flows;
+    struct flushes flushes;
     struct tcp_peer *next_active, *previous_active; /* has something to do */
     bool active;
-};
-
-struct tcp_flush {
-    struct tcp_flush *next;
-    struct tcp_peer *peer;
-    struct driver_op *op;
-    uint64_t pieces; /* over when so many are counted */
 };
 
 /* ---- receiving ---- */
@@ -175,7 +170,6 @@ struct tcp_driver {
     struct tcp_source *sources;
     unsigned source_count, hot_count;
     struct tcp_peer *active;
-    struct tcp_flush *flushes;
     struct tcp_stream
         *dead; /* freed at the end of the round, which may still have events of them */
     unsigned rounds;

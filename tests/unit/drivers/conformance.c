@@ -220,6 +220,35 @@ Test(DRIVER_SUITE, a_flush_waits_for_what_was_put, .timeout = 60)
     close_world();
 }
 
+/* Flushes in flight together each wait for the puts before them. */
+Test(DRIVER_SUITE, many_flushes, .timeout = 60)
+{
+    enum { FLUSHES = 100 };
+    struct transfer transfer;
+    static struct op flushes[FLUSHES];
+    struct driver *from;
+    open_world(0, REGION);
+    from = world.from->driver;
+    cr_assert(prepare(&transfer, NULL, 0, NULL, 0, true, 0) == 0);
+    for (unsigned i = 0; i < FLUSHES; i++) {
+        start(&transfer);
+        cr_assert(pump_until(world.from, world.to, &transfer.op.done, 1));
+        op_init(&flushes[i]);
+        int r;
+        while ((r = from->ops->peer_flush(from, world.peer, &flushes[i].op)) == -EAGAIN)
+            pump_rounds(world.from, world.to, 1);
+        cr_assert(r == 0);
+        for (unsigned k = 0; k <= i; k++)
+            cr_assert(!flushes[k].done || world.to->notified_count > k);
+    }
+    for (unsigned i = 0; i < FLUSHES; i++) {
+        cr_assert(pump_until(world.from, world.to, &flushes[i].done, 1));
+        cr_assert(flushes[i].done == 1 && flushes[i].status == 0);
+    }
+    release(&transfer);
+    close_world();
+}
+
 /* Puts of all kinds, all in flight together, repeatedly: each notification arrives once, in order,
  * and the data is right. */
 Test(DRIVER_SUITE, many_in_flight, .timeout = 120)
