@@ -132,13 +132,19 @@ static void close_foreign(int fd)
     close(fd);
 }
 
+void frame_close_fds(struct frame *frame, size_t keep)
+{
+    for (; frame->fd_count > keep; frame->fd_count--)
+        if (frame->fds[frame->fd_count - 1] >= 0)
+            close_foreign(frame->fds[frame->fd_count - 1]);
+}
+
 struct frame *frame_free(struct frame *frame)
 {
     if (!frame)
         return NULL;
-    for (size_t i = 0; i < frame->fd_count; i++)
-        if (frame->fds[i] >= 0)
-            close_foreign(frame->fds[i]);
+    frame_close_fds(frame, 0);
+    free(frame->loaded);
     free(frame);
     return NULL;
 }
@@ -250,13 +256,20 @@ static int receive_message(int socket_fd, struct frame *frame)
 }
 
 /* Reads the payload from the first descriptor, then closes and removes that descriptor. */
-static int unpack_memfd(struct frame *frame)
+int frame_load(struct frame *frame)
 {
+    if (frame->payload)
+        return 0;
     if (frame->fd_count == 0)
         return -EPROTO;
-    int r = memfd_read(frame->fds[0], frame->payload, frame->header.length_bytes);
+    if (!frame->loaded)
+        frame->loaded = malloc((size_t)frame->header.length_bytes + 1); /* + 1: never of 0 bytes */
+    if (!frame->loaded)
+        return -ENOMEM;
+    int r = memfd_read(frame->fds[0], frame->loaded, frame->header.length_bytes);
     if (r < 0)
         return r;
+    frame->payload = frame->loaded;
     close_foreign(frame->fds[0]);
     frame->fd_count--;
     memmove(frame->fds, frame->fds + 1, frame->fd_count * sizeof(int));
@@ -270,6 +283,21 @@ int frame_recv(int socket_fd, struct frame **ret_frame)
 }
 
 int frame_recv_any(int socket_fd, struct frame_header *ret_header, struct frame **ret_frame)
+{
+    struct frame *frame;
+    int r = frame_recv_lazy(socket_fd, ret_header, &frame);
+    if (r < 0)
+        return r;
+    r = frame_load(frame);
+    if (r < 0) {
+        frame_free(frame);
+        return r;
+    }
+    *ret_frame = frame;
+    return 0;
+}
+
+int frame_recv_lazy(int socket_fd, struct frame_header *ret_header, struct frame **ret_frame)
 {
     struct frame_header header = {0};
     ssize_t n = peek_message(socket_fd, &header);
@@ -286,13 +314,11 @@ int frame_recv_any(int socket_fd, struct frame_header *ret_header, struct frame 
         return r;
     }
 
-    struct frame *frame = malloc(sizeof *frame + header.length_bytes);
+    struct frame *frame = malloc(sizeof *frame + (inside ? header.length_bytes : 0));
     if (!frame)
         return -ENOMEM;
-    *frame = (struct frame){.header = header, .payload = (uint8_t *)(frame + 1)};
+    *frame = (struct frame){.header = header, .payload = inside ? (uint8_t *)(frame + 1) : NULL};
     r = receive_message(socket_fd, frame);
-    if (r == 0 && !inside)
-        r = unpack_memfd(frame);
     if (r < 0) {
         frame_free(frame);
         return r;

@@ -33,7 +33,8 @@ static_assert(sizeof(struct frame_header) == 16, "wire format");
 /* A received frame. Code that takes ownership of a descriptor sets its entry to -1. */
 struct frame {
     struct frame_header header;
-    uint8_t *payload; /* length_bytes bytes */
+    uint8_t *payload; /* length_bytes bytes; NULL: still in its memfd, see frame_load() */
+    uint8_t *loaded;  /* the same, if it was in a memfd: from malloc() */
     int fds[FRAME_FDS_MAX];
     size_t fd_count;
 };
@@ -70,6 +71,12 @@ int frame_recv(int socket_fd, struct frame **ret_frame);
  * zero if nothing was received. */
 int frame_recv_any(int socket_fd, struct frame_header *ret_header, struct frame **ret_frame);
 
+/* As frame_recv_any(), but leaves a long payload in its memfd, fds[0], until frame_load() reads it.
+ * frame_load() may be called in any thread, and returns 0, -EPROTO (the memfd is not sealed, or the
+ * length does not match) or another negative errno. */
+int frame_recv_lazy(int socket_fd, struct frame_header *ret_header, struct frame **ret_frame);
+int frame_load(struct frame *frame);
+
 /* Replies to a frame of another version with a Failure in that version, so that its sender can read
  * it. Returns as frame_send(). */
 int frame_refuse(int socket_fd, const struct frame_header *refused, const char *text);
@@ -83,6 +90,9 @@ void frame_compare(const char *other, unsigned other_version, const char *own, c
  * would close the descriptors in them, and a descriptor made by the other side can block close()
  * indefinitely. Nothing can be received afterwards. */
 void frame_discard(int socket_fd);
+
+/* Closes all but the first `keep` descriptors. */
+void frame_close_fds(struct frame *frame, size_t keep);
 
 /* Frees a frame and closes the descriptors that were not taken. NULL is a no-op. Returns NULL. */
 struct frame *frame_free(struct frame *frame);

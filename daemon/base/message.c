@@ -24,12 +24,16 @@ static void limited_free(void *context, void *memory)
     free(memory);
 }
 
-Tca__Message *message_unpack(const void *payload, size_t bytes)
+Tca__Message *message_unpack(const void *payload, size_t bytes, size_t *ret_memory_bytes)
 {
-    size_t left = BYTES_MIN + FACTOR * bytes;
+    const size_t most = BYTES_MIN + FACTOR * bytes;
+    size_t left = most;
     ProtobufCAllocator allocator = {
         .alloc = limited_alloc, .free = limited_free, .allocator_data = &left};
-    return tca__message__unpack(&allocator, bytes, payload);
+    Tca__Message *message = tca__message__unpack(&allocator, bytes, payload);
+    if (message && ret_memory_bytes)
+        *ret_memory_bytes = most - left;
+    return message;
 }
 
 void message_failure(Tca__Message *message, Tca__Failure *failure, int error, char *text)

@@ -6,6 +6,7 @@
 #include "daemon/groups/group.h"
 #include "daemon/plans/plan.h"
 #include "daemon/sessions/client.h"
+#include "daemon/sessions/client_request.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -41,7 +42,7 @@ static void hello(struct client *client, uint32_t tag, const Tca__Hello *hello)
     client->session = session_new(client->tcad, client, tag, hello);
 }
 
-void request(struct client *client, uint32_t tag, const Tca__Message *message)
+static void serve(struct client *client, uint32_t tag, const Tca__Message *message)
 {
     struct session *session = client->session;
 
@@ -91,4 +92,10 @@ void request(struct client *client, uint32_t tag, const Tca__Message *message)
                      (int)message->body_case);
         client_doom(client, "a message that no client may send");
     }
+}
+
+void request_serve(struct client *client, struct client_request *request)
+{
+    serve(client, request->tag, request->message);
+    client_request_free(request);
 }

@@ -16,6 +16,7 @@
 #include "daemon/base/table.h"
 #include "daemon/control/server_socket.h"
 #include "daemon/rails/exposure.h"
+#include "daemon/sessions/client_request.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 #include "proto/frame.h"
@@ -112,6 +113,8 @@ static void client_drop(struct client *client)
     frame_discard(client->fd);
     close(client->fd);
     client_queue_free(client);
+    if (client->request)
+        client->request->client = NULL;
     free(client);
     if (session) {
         session->client = NULL;
@@ -137,13 +140,49 @@ static void refuse_version(const struct client *client, const struct frame_heade
     frame_refuse(client->fd, header, text); /* it is to hear it, if it listens */
 }
 
+static void log_broken(const struct client *client, int error)
+{
+    static struct log_limit broken;
+    log_limited(&broken, LOG_LEVEL_WARNING, client_fields(client).text,
+                "client pid %d uid %u: broken frame: %s", client->pid, client->uid,
+                status_text(error));
+}
+
+static void serve(struct client_request *request)
+{
+    struct client *client = request->client;
+    const int error = request->error;
+    if (error == 0 && !request->failed && !client->doomed) {
+        request_serve(client, request);
+        if (client->session || client->admin)
+            end_silence(client);
+        return;
+    }
+    client_request_free(request);
+    if (error == -EBADMSG) {
+        client_doom(client, "a frame that is no message");
+    } else if (error < 0) {
+        log_broken(client, error);
+        client->doomed = true;
+    }
+}
+
+static void serve_late(struct client_request *request)
+{
+    struct client *client = request->client;
+    serve(request);
+    if (client->doomed)
+        client_drop(client);
+    else
+        client_listen(client);
+}
+
 /* False: the connection is over. */
 static bool receive(struct client *client)
 {
-    static struct log_limit broken;
     struct frame *frame;
     struct frame_header header;
-    int r = frame_recv_any(client->fd, &header, &frame);
+    int r = frame_recv_lazy(client->fd, &header, &frame);
     if (r == -EAGAIN || r == -EINTR)
         return true;
     if (r < 0) {
@@ -155,22 +194,12 @@ static bool receive(struct client *client)
         if (r == -EPROTONOSUPPORT)
             refuse_version(client, &header);
         else if (r != -ECONNRESET)
-            log_limited(&broken, LOG_LEVEL_WARNING, client_fields(client).text,
-                        "client pid %d uid %u: broken frame: %s", client->pid, client->uid,
-                        status_text(r));
+            log_broken(client, r);
         return false;
     }
-    Tca__Message *message = message_unpack(frame->payload, frame->header.length_bytes);
-    if (!message || message->body_case == TCA__MESSAGE__BODY__NOT_SET) {
-        client_doom(client, "a frame that is no message");
-    } else {
-        request(client, frame->header.tag, message);
-        if (client->session || client->admin)
-            end_silence(client);
-    }
-    if (message)
-        tca__message__free_unpacked(message, NULL);
-    frame_free(frame);
+    const bool late = !frame->payload;
+    if (client_request_new(client, frame, late ? serve_late : serve) < 0)
+        client_failf(client, header.tag, -ENOMEM, "out of memory for a request");
     return true;
 }
 

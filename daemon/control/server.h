@@ -9,7 +9,8 @@
 
 #include "proto/tca.pb-c.h"
 
-struct client; /* sessions/client.h */
+struct client;         /* sessions/client.h */
+struct client_request; /* sessions/client_request.h */
 struct server;
 struct tcad;
 
@@ -23,5 +24,5 @@ void server_drop_clients(struct server *server);
 /* By its id; NULL: it has gone. */
 struct client *server_client(const struct server *server, uint64_t id);
 
-/* requests.c: deals with one message. */
-void request(struct client *client, uint32_t tag, const Tca__Message *message);
+/* requests.c: deals with one request, which it owns. */
+void request_serve(struct client *client, struct client_request *request);

@@ -177,7 +177,7 @@ static void on_frame(void *context, uint32_t tag, const void *payload, size_t by
 
     if (connection->refused)
         return;
-    Tca__Message *message = message_unpack(payload, bytes);
+    Tca__Message *message = message_unpack(payload, bytes, NULL);
     if (!message) {
         connection_fail(connection, -EPROTO, "a message that cannot be read");
         return;

@@ -96,7 +96,7 @@ static void enqueue(struct client *client, uint32_t tag, const Tca__Message *mes
     client->queued++;
     client->queued_bytes += bytes;
     client->queued_fds += (uint32_t)fd_count;
-    loop_io_set(client->io, LOOP_READ | LOOP_WRITE);
+    client_listen(client);
 }
 
 /* A reply cannot be sent: reports this to the client and drops it, because the two sides no longer
@@ -142,7 +142,12 @@ void client_flush(struct client *client)
     }
     client->queue_end = &client->queue;
     charge_drop(&client->charge);
-    loop_io_set(client->io, LOOP_READ);
+    client_listen(client);
+}
+
+void client_listen(struct client *client)
+{
+    loop_io_set(client->io, (client->request ? 0u : LOOP_READ) | (client->queue ? LOOP_WRITE : 0u));
 }
 
 void client_fail(struct client *client, uint32_t tag, int error, const char *format,

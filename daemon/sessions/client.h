@@ -37,6 +37,8 @@ struct client {
     size_t queued_bytes;
     struct charge charge; /* of the queued frames */
     uint32_t later;       /* pending replies of an admin_reply */
+    struct client_request
+        *request; /* a long one that is being unpacked; nothing is read meanwhile */
 };
 
 /* Sends a message, or queues it while the socket is full. Drops a client whose queue exceeds the
@@ -58,4 +60,7 @@ struct client_fields client_fields(const struct client *client);
 void client_doom(struct client *client, const char *why);
 /* The socket is writable again: sends queued frames. */
 void client_flush(struct client *client);
+/* Waits for what it may do next: for requests unless one is being unpacked, for room in its socket
+ * while frames are queued. */
+void client_listen(struct client *client);
 void client_queue_free(struct client *client);

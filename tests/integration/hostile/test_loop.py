@@ -44,6 +44,18 @@ def loop_ns(node):
         return int(stat.read().split()[0])
 
 
+def worker_ns(node):
+    """The same of the worker's thread."""
+    tasks = f"/proc/{node.process.pid}/task"
+    for task in os.listdir(tasks):
+        with open(f"{tasks}/{task}/comm", encoding="ascii") as comm:
+            if comm.read().strip() != "tcad-worker":
+                continue
+        with open(f"{tasks}/{task}/schedstat", encoding="ascii") as stat:
+            return int(stat.read().split()[0])
+    raise LookupError("no worker")
+
+
 def metric(node, name, **labels):
     families = {family["name"]: family for family in node.tcactl("stats")["families"]}
     return sum(sample["value"] for sample in families.get(name, {"samples": []})["samples"]
@@ -87,6 +99,29 @@ class Loop(hostile.HostileCase):
             self.commit(client, [put] * MANY, seat=2)
         print(f"{watcher.answered} answers to others during a commit")
         self.assertGreater(watcher.answered, 10)
+
+    def test_long_requests(self):
+        """Others read, unpack and free what is long; requests stay in order, and what they hold is bounded."""
+        node = self.node()
+        client = self.open(node)
+        client.ask(wire.region_alloc(4096))
+        long = wire.blob(wire.REGION_ALLOC, wire.number(1, 4096) + wire.blob(99, bytes(48 * MIB)))
+        loop, worker = loop_ns(node), worker_ns(node)
+        first = client.tag + 1
+        for request in (long, wire.region_alloc(4096), long):
+            client.send(request)
+        for tag in range(first, first + 3):
+            self.assertEqual(client.receive()[:2], (tag, wire.REGION_GRANTED))
+        loop, worker = loop_ns(node) - loop, worker_ns(node) - worker
+        print(f"2 requests of 48 MiB: {loop / 1e6:.1f} ms of the loop, {worker / 1e6:.1f} ms of the worker")
+        self.assertLess(4 * loop, worker)
+        gone = self.open(node)
+        gone.send(long)
+        gone.close()
+        harness.until(lambda: metric(node, "tcad_user_bytes", kind="messages") == 0, "nothing of it is left")
+        small = self.cluster(1, options={"limits.bytes_per_user": "32M"})[0]
+        with self.fails("-EDQUOT", "a long request needs", "limits.bytes_per_user"):
+            self.open(small).ask(long)
 
     def test_many_regions(self):
         node = self.node()
