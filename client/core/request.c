@@ -38,6 +38,9 @@ static void describe_request(const Tca__Message *request, char text[TEXT_BYTES])
         snprintf(text, TEXT_BYTES, "freeing region %llu",
                  (unsigned long long)request->region_free->region);
         return;
+    case TCA__MESSAGE__BODY_REGION_REACH:
+        snprintf(text, TEXT_BYTES, "reaching a region");
+        return;
     case TCA__MESSAGE__BODY_PLAN_COMMIT:
         snprintf(text, TEXT_BYTES, "committing a plan");
         return;

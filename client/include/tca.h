@@ -239,6 +239,27 @@ TCA_API int tca_region_of(struct tca *session, const void *address, struct tca_r
 TCA_API int tca_handle_of(struct tca *session, const void *address, uint64_t bytes,
                           struct tca_handle *ret_handle);
 
+/* Returns the address of the handle's memory in this process, for programs that read, or write, a
+ * neighbour's memory in place instead of copying it (shmem_ptr). The memory must belong to a
+ * process of the same user on this node, and come from tca_region_alloc() or tca_alloc(), unless
+ * it is this process's own. Usually the same address as in the owner, but another one if it is in
+ * use here. Asks the daemon and maps the memory, so call it once for each handle, before the work
+ * begins.
+ *
+ * The address remains valid until tca_close() of this session, also if the owner frees the region
+ * or ends: then the memory keeps its last contents, and stays allocated until nobody maps it. An
+ * address of this process's own region is valid until tca_region_free(). Do not access more than
+ * the handle's bytes.
+ *
+ * As with puts, only notifications order accesses: the owner notifies when its data is ready, and
+ * writes it again only after a notification back. tca(7) shows the pattern,
+ * client/examples/in-place.c is a complete program.
+ *
+ * NULL, with the reason in tca_error_text(): the memory is on another node (then put;
+ * tca_handle_node() tells beforehand) or attached, the handle is stale or invalid, permission is
+ * denied, no memory or addresses are left, or the session is lost. */
+TCA_API void *tca_reach(struct tca *session, const struct tca_handle *handle);
+
 /* Publishes a handle in the group under a name (at most 63 bytes). Publishing a name again replaces
  * its handle (-EEXIST if another session published it); NULL withdraws it. All names of a session
  * are withdrawn when it ends. */

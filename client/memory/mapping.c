@@ -318,6 +318,24 @@ int mapping_share_region(struct tca *session, const Tca__Mapping *mapping, struc
     return 0;
 }
 
+int mapping_reach(struct tca *session, const Tca__Mapping *mapping, struct frame *frame,
+                  struct mapped_region **ret_region)
+{
+    struct mapped_region *region;
+    int r = adopt_region(session, mapping, frame);
+    if (r == 0)
+        r = mapping_region(session, mapping, &region);
+    if (r == 0 && region->attached && !region->own)
+        r = error_static(-EPROTO, "tcad sent attached memory to be mapped");
+    if (r < 0)
+        return r;
+    if (!region->own && !region->reached)
+        region->uses++;
+    region->reached = true;
+    *ret_region = region;
+    return 0;
+}
+
 struct mapped_region *mapping_gone(struct tca *session, uint64_t id)
 {
     struct mapped_region *region = find_region(session, id);

@@ -25,6 +25,7 @@ struct mapped_region {
                          be accessed at `base` */
     bool gone;        /* freed, or its process has ended */
     bool shared_only; /* no plan has used it, only lane offers */
+    bool reached;     /* by tca_reach(): stays mapped until the session ends */
     uint32_t uses;    /* by steps of plans and by lane offers */
     struct driver_region *driver_region;
     struct mapped_region *next;
@@ -79,6 +80,10 @@ void mapping_unuse(struct tca *session, struct mapped_region *region);
  * to sessions with such plans. */
 int mapping_share_region(struct tca *session, const Tca__Mapping *mapping, struct frame *frame,
                          struct mapped_region **ret_region);
+
+/* Maps a region that tcad has sent for tca_reach(), until the session ends. */
+int mapping_reach(struct tca *session, const Tca__Mapping *mapping, struct frame *frame,
+                  struct mapped_region **ret_region);
 
 /* Marks a region as gone. NULL: it is not known, or was unused and has been unmapped. */
 struct mapped_region *mapping_gone(struct tca *session, uint64_t id);

@@ -81,6 +81,9 @@ static void serve(struct client *client, uint32_t tag, const Tca__Message *messa
     case TCA__MESSAGE__BODY_REGION_FREE:
         region_free_request(session, tag, message->region_free);
         break;
+    case TCA__MESSAGE__BODY_REGION_REACH:
+        region_reach(session, tag, message->region_reach);
+        break;
     case TCA__MESSAGE__BODY_PLAN_COMMIT:
         plan_commit(session, tag, message->plan_commit);
         break;

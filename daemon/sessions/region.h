@@ -86,6 +86,7 @@ void region_alloc_again(struct session *session, uint32_t tag, uint64_t bytes);
 void region_allocs_look(struct tcad *tcad); /* memory was released: check deferred allocations */
 void region_allocs_deinit(struct tcad *tcad);
 void region_free_request(struct session *session, uint32_t tag, const Tca__RegionFree *request);
+void region_reach(struct session *session, uint32_t tag, const Tca__RegionReach *reach);
 
 /* Any thread: creates and maps the memfd of `memory_bytes` bytes. 0 or a negative errno. */
 int region_memory_new(struct region *region);

@@ -1,4 +1,4 @@
-/* Requests of sessions: allocate, attach and free regions. */
+/* Requests of sessions: allocate, attach, free and reach regions. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -196,4 +196,34 @@ void region_free_request(struct session *session, uint32_t tag, const Tca__Regio
     message.body_case = TCA__MESSAGE__BODY_DONE;
     message.done = &done;
     session_answer(session, tag, &message, NULL, 0);
+}
+
+void region_reach(struct session *session, uint32_t tag, const Tca__RegionReach *reach)
+{
+    struct region *region;
+    struct handle handle;
+    char text[256];
+    int r = region_resolve(session->tcad, reach->handle.data, reach->handle.len, session->uid,
+                           &region, &handle, text, sizeof text);
+    if (r < 0) {
+        session_fail(session, tag, r, "%s", text);
+        return;
+    }
+    if (region->attached && region->session != session) {
+        session_fail(session, tag, -EOPNOTSUPP,
+                     "region %" PRIu64 " is attached memory, which other processes cannot map: "
+                     "its owner must allocate it with tca_region_alloc()",
+                     region->id);
+        return;
+    }
+    Tca__Mapping mapping = TCA__MAPPING__INIT;
+    mapping.region = region->id;
+    mapping.region_address = region->address;
+    mapping.region_bytes = region->bytes;
+    mapping.region_fd = !region->attached;
+    mapping.attached = region->attached;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_REGION_REACHED;
+    message.region_reached = &mapping;
+    session_answer(session, tag, &message, &region->fd, region->attached ? 0 : 1);
 }

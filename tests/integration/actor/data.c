@@ -139,6 +139,29 @@ static int handle(struct actor *actor, const struct words *words)
     return 0;
 }
 
+/* reach HANDLE: ok ADDRESS */
+static int reach(struct actor *actor, const struct words *words)
+{
+    struct tca_handle handle;
+    word_bytes(words, 1, handle.bytes, sizeof(handle.bytes));
+    void *address = tca_reach(actor->session, &handle);
+    return address ? say("%p", address) : say_error(-EFAULT, "%s", tca_error_text());
+}
+
+/* peek ADDRESS BYTES: ok HEX, of what is there */
+static int peek(struct actor *actor, const struct words *words)
+{
+    say_bytes((const void *)(uintptr_t)word_number(words, 1), word_number(words, 2));
+    return 0;
+}
+
+/* poke ADDRESS BYTES HEX */
+static int poke(struct actor *actor, const struct words *words)
+{
+    word_bytes(words, 3, (void *)(uintptr_t)word_number(words, 1), word_number(words, 2));
+    return say("poked");
+}
+
 static uint8_t *place(const struct actor *actor, const struct words *words)
 {
     return (uint8_t *)tca_region_address(word_region(actor, words, 1)) + word_number(words, 2);
@@ -219,7 +242,8 @@ static int point(struct actor *actor, const struct words *words)
 
 const struct command data_commands[] = {
     {"attach", 1, attach},   {"alloc", 1, alloc},     {"free", 1, free_region},
-    {"handle", 1, handle},   {"fill", 4, fill},       {"check", 4, check},
+    {"handle", 1, handle},   {"reach", 1, reach},     {"peek", 2, peek},
+    {"poke", 3, poke},       {"fill", 4, fill},       {"check", 4, check},
     {"set", 4, set},         {"guarded", 4, guarded}, {"same", 4, same},
     {"read", 3, read_bytes}, {"point", 3, point},     {NULL},
 };
