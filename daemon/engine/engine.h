@@ -172,7 +172,7 @@ struct engine_plan {
     struct engine_histogram durations; /* ns from taken to done */
 
     /* private to the engine */
-    struct engine_session *session;
+    struct engine_session *session; /* while attached */
     /* While a start runs: session->running, or session->waiting when only notifications can advance
      * it. */
     struct engine_plan_list *list;

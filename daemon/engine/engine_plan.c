@@ -238,8 +238,10 @@ static void quiet(struct engine_plan *plan)
     if (!done)
         return;
     plan->quiet = NULL;
-    if (plan->state == ENGINE_PLAN_LEAVING)
+    if (plan->state == ENGINE_PLAN_LEAVING) {
         session->plans[plan->id] = NULL;
+        plan->session = NULL;
+    }
     loop_post_own(session->engine->loop, &plan->quiet_post, done, context);
 }
 

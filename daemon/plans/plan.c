@@ -1,6 +1,5 @@
 #include "daemon/plans/plan.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -13,46 +12,6 @@
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 #include "proto/status.h"
-
-static const char *const state_names[PLAN_STATES] = {
-    [PLAN_NEW] = "new",
-    [PLAN_BINDING] = "binding",
-    [PLAN_REGISTERING] = "registering",
-    [PLAN_PREPARING] = "preparing",
-    [PLAN_READY] = "ready",
-    [PLAN_BROKEN] = "broken",
-    [PLAN_RELEASING] = "releasing",
-    [PLAN_REBINDING] = "rebinding",
-};
-
-/* From (row) to: a bit per state. */
-static const unsigned legal[PLAN_STATES] = {
-    [PLAN_NEW] = 1u << PLAN_BINDING | 1u << PLAN_RELEASING,
-    [PLAN_BINDING] = 1u << PLAN_REGISTERING | 1u << PLAN_RELEASING,
-    [PLAN_REGISTERING] =
-        1u << PLAN_PREPARING | 1u << PLAN_READY | 1u << PLAN_BROKEN | 1u << PLAN_RELEASING,
-    [PLAN_PREPARING] = 1u << PLAN_READY | 1u << PLAN_BROKEN | 1u << PLAN_RELEASING,
-    [PLAN_READY] = 1u << PLAN_REBINDING | 1u << PLAN_BROKEN | 1u << PLAN_RELEASING,
-    [PLAN_REBINDING] = 1u << PLAN_REGISTERING | 1u << PLAN_BROKEN | 1u << PLAN_RELEASING,
-    [PLAN_BROKEN] = 1u << PLAN_RELEASING,
-    [PLAN_RELEASING] = 0,
-};
-
-const char *plan_state_name(enum plan_state state)
-{
-    return state < PLAN_STATES ? state_names[state] : "?";
-}
-
-bool plan_state_legal(enum plan_state from, enum plan_state to)
-{
-    return from < PLAN_STATES && to < PLAN_STATES && (legal[from] & (1u << to));
-}
-
-void plan_set_state(struct plan *plan, enum plan_state state)
-{
-    assert(plan_state_legal(plan->state, state));
-    plan->state = state;
-}
 
 int plan_fail(struct plan *plan, int error, const char *format, ...)
 {
@@ -74,10 +33,16 @@ int plan_fail_unit(struct plan *plan, const struct plan_unit *unit, int error, c
     return plan_fail(plan, error, "step %" PRIu32 ": %s", unit->step, text);
 }
 
+/* Some chain is in the client's seat, or there is none. */
+static bool has_client_part(const struct plan *plan)
+{
+    return plan->chain_count == 0 || plan->run.chain_count < plan->chain_count;
+}
+
 uint64_t plan_starts(const struct plan *plan)
 {
     uint64_t daemon = atomic_load_explicit(&plan->run.starts, memory_order_relaxed), client = 0;
-    if (plan->client_part)
+    if (plan->state >= PLAN_READY && has_client_part(plan))
         client = atomic_load_explicit(&plan->session->segment->client_starts[plan->id],
                                       memory_order_relaxed);
     return daemon > client ? daemon : client; /* one start runs both parts */
@@ -129,37 +94,30 @@ static void tell_broken(struct plan *plan)
     session_event(plan->session, &event);
 }
 
-static void broken_quiet(void *context)
+static void quiet(void *context)
 {
     struct plan *plan = context;
     plan->pending--;
-    plan->breaking = false;
     plan_advance(plan);
+}
+
+void plan_do_break(struct plan *plan)
+{
+    log_debug(NULL, "session %" PRIu64 ": %s", plan->session_id, plan->error_text);
+    tell_broken(plan);
+    if (!plan_attached(plan))
+        return;
+    plan->pending++;
+    engine_plan_break(plan->session->engine, &plan->run, plan->error, quiet, plan);
 }
 
 void plan_break(struct plan *plan, int error, const char *text)
 {
-    if (plan->breaking)
+    if (plan->state == PLAN_BREAKING)
         engine_plan_lose(plan->session->engine, &plan->run, error);
-    if (plan->state == PLAN_BROKEN || plan->state == PLAN_RELEASING)
+    if (plan->state >= PLAN_BREAKING)
         return;
     plan_fail(plan, error, "plan %" PRIu32 " (%s): %s", plan->id,
               plan->name[0] ? plan->name : "unnamed", text);
-    if (plan->state != PLAN_READY)
-        return; /* its commit fails with this; or it is being re-bound, and breaks when that comes
-                   to look */
-    plan_end_starts(plan);
-}
-
-void plan_end_starts(struct plan *plan)
-{
-    plan_set_state(plan, PLAN_BROKEN);
-    log_debug(NULL, "session %" PRIu64 ": %s", plan->session_id, plan->error_text);
-    if (plan->session)
-        tell_broken(plan);
-    if (plan->attached) {
-        plan->pending++;
-        plan->breaking = true;
-        engine_plan_break(plan->session->engine, &plan->run, plan->error, broken_quiet, plan);
-    }
+    plan_advance(plan);
 }

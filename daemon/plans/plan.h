@@ -1,17 +1,29 @@
 /*
- * Plans: what a session has committed. A commit goes through these states, each of which may wait for others:
+ * Plans: what a session has committed. plan_state.c walks a plan through these states. In each of them something is
+ * done, on the thread named here; the next state follows when nothing is pending.
  *
- *   BINDING   every put and notification is bound at the node where it lands (plan_ask.c); then the cost model picks rail
- *             and seat of each chain (plan_route.c)
- *   REGISTERING  the sources are registered with the chosen rails, links are connected, long chains are ordered (worker,
- *                unless all of it is done already)
- *   PREPARING    puts are compiled, chains made, the plan attached (engine)
- *   READY     starts are taken
- *   REBINDING    a rail that it uses was lost, or a better one is back (plan_return.c): its chains move to others (plan_rebind.c),
- *                through REGISTERING and PREPARING; starts wait
- *   BROKEN    something that it needs has gone: starts fail with `error`; one that runs goes on to its end, unless a step that is
- *             still ahead needs what has gone
- *   RELEASING the engine lets go of it, then it is freed
+ *   commit   BINDING -> REGISTERING -> PREPARING -> READY
+ *   move     PAUSING or RESTING -> MOVE_FLUSHING -> MOVE_STRIPPING -> MOVE_REGISTERING -> MOVE_PREPARING -> READY
+ *   break    BREAKING -> BREAK_FLUSHING -> BREAK_STRIPPING -> BROKEN
+ *   release  LEAVING -> LEAVE_FLUSHING -> LEAVE_STRIPPING -> GONE
+ *
+ *   BINDING      binds every put and notification at its target's node (plan_ask.c)
+ *   REGISTERING  chooses rail and seat of each chain by predicted cost (plan_route.c); registers the sources with the
+ *                rails, connects links, orders long chains (worker, unless all of it is done already)
+ *   PREPARING    compiles the puts, makes the chains, attaches the plan (engine)
+ *   READY        starts are taken
+ *   PAUSING      a rail was lost: the engine cancels a start that runs and holds later ones
+ *   RESTING      a better rail is back: the engine holds starts as soon as none runs; until then it takes them
+ *   ..FLUSHING   what the plan has put completes remotely
+ *   ..STRIPPING  puts and chains are released (engine): of a move, those of the chains that move; otherwise all, and
+ *                with them what they were bound to
+ *   BREAKING     something that the plan needs is gone: starts fail with `error`; one that runs goes on, unless a step
+ *                ahead of it needs what is gone (engine)
+ *   BROKEN       a stub, which keeps the reason until it is released
+ *   LEAVING      the engine ends what runs and forgets the plan
+ *
+ * An error during a commit leads to LEAVING, in READY or a move to BREAKING; the request to release the plan leads to
+ * LEAVING from everywhere. Neither interrupts what is pending.
  *
  * A *unit* is what one driver put does: a put, a put and the notification that follows it, or a notification alone.
  */
@@ -41,12 +53,24 @@ enum plan_state {
     PLAN_BINDING,
     PLAN_REGISTERING,
     PLAN_PREPARING,
-    PLAN_READY,
-    PLAN_REBINDING,
+    PLAN_READY, /* from here on its client has the reply to the commit */
+    PLAN_RESTING,
+    PLAN_PAUSING,
+    PLAN_MOVE_FLUSHING,
+    PLAN_MOVE_STRIPPING,
+    PLAN_MOVE_REGISTERING,
+    PLAN_MOVE_PREPARING,
+    PLAN_BREAKING, /* from here on it has `error` and takes no starts */
+    PLAN_BREAK_FLUSHING,
+    PLAN_BREAK_STRIPPING,
     PLAN_BROKEN,
-    PLAN_RELEASING,
+    PLAN_LEAVING,
+    PLAN_LEAVE_FLUSHING,
+    PLAN_LEAVE_STRIPPING,
+    PLAN_GONE, /* freed */
     PLAN_STATES,
 };
+/* For displays, which do not tell the states of a move, a break or a release apart. */
 const char *plan_state_name(enum plan_state state);
 bool plan_state_legal(enum plan_state from, enum plan_state to);
 
@@ -163,7 +187,7 @@ struct plan {
     uint64_t session_id;
     uint32_t id;
     enum plan_state state;
-    int error; /* BROKEN, or a commit that failed */
+    int error; /* the first one */
     char error_text[512];
     char name[NAME_MAX_BYTES];
     uint32_t channel;
@@ -188,21 +212,13 @@ struct plan {
     struct charge charge;
     uint64_t put_bytes; /* of it: what drivers hold for its puts */
 
-    uint32_t tag;            /* of the commit that waits for its answer */
-    uint32_t pending;        /* answers that the present state waits for */
-    bool client_part;        /* some chain is in the client seat, or there is none */
-    bool attached;           /* the engine has `run` */
-    bool committed;          /* its client has had the answer: what fails from now on breaks it */
+    uint32_t tag;            /* of the commit that waits for its reply */
+    uint32_t pending;        /* completions that the state waits for */
     uint64_t counted_starts; /* of it, in tcad->past */
-    int lost_error;          /* REBINDING: why */
-    bool returning;          /* REBINDING: not for a loss, but to a better rail */
-    bool away;               /* it has lost rails, and would go back to them: */
-    struct plan *next_away, *previous_away; /* in tcad->plans_away */
-    bool resting;                           /* until its start has ended, and it can */
-    bool flushed;                           /* what it has put has landed */
-    bool breaking;          /* broken, and the engine has not ended its last start yet */
-    bool stripped;          /* broken, and what it held at drivers and elsewhere was let go */
-    bool release_asked;     /* release as soon as nothing is pending */
+    int lost_error;          /* with which a rail was lost last */
+    bool away;               /* in tcad->plans_away: */
+    struct plan *next_away, *previous_away;
+    bool release_asked;     /* LEAVING is next */
     uint32_t release_tag;   /* the PlanRelease to answer; 0: none */
     struct engine_plan run; /* the daemon-seat chains */
 };
@@ -242,8 +258,6 @@ static inline uint64_t plan_flow(uint64_t session, uint32_t channel)
 }
 
 void plan_break(struct plan *plan, int error, const char *text);
-/* Of a plan with an error: it is broken from now on. */
-void plan_end_starts(struct plan *plan);
 
 /* ---- shared by the plan_*.c files ---- */
 
@@ -268,22 +282,25 @@ void plans_members_known(struct session *session);
 void plan_use_nothing(struct plan *plan);
 /* plan_answer.c: tells the client. */
 void plan_answer(struct plan *plan);
+/* The engine has `run`. Also on the engine's thread. */
+static inline bool plan_attached(const struct plan *plan)
+{
+    return plan->run.session != NULL;
+}
+/* plan_state.c: walks on while nothing is pending. The plan may be gone afterwards. */
+void plan_advance(struct plan *plan);
+/* On an event, to a state other than the next; nothing is pending. Walks on. */
+void plan_enter(struct plan *plan, enum plan_state state);
 /* plan.c */
-void plan_set_state(struct plan *plan, enum plan_state state);
 int plan_fail(struct plan *plan, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The text names the step. */
 int plan_fail_unit(struct plan *plan, const struct plan_unit *unit, int error, const char *text);
 void plan_free(struct plan *plan);
-/* plan_bind.c: begins to bind what it puts and notifies, as far as plan->error allows; each answer
- * takes one from plan->pending. */
-void plan_bind(struct plan *plan);
 /* plan_ask.c: asks for what plan->asks says. */
 void plan_ask(struct plan *plan);
 /* Everything that it puts and notifies is on this node. */
 bool plan_chain_is_local(const struct plan *plan, const struct plan_chain *chain);
-/* plan_commit.c: goes on when nothing is pending. */
-void plan_advance(struct plan *plan);
 /* plan_prepare.c: on the engine: compiles the puts of the daemon-seat chains that have none, and
  * hands the plan over. */
 void plan_prepare(struct engine *engine, void *plan);
@@ -302,13 +319,13 @@ bool plan_needs_settling(const struct plan_unit *before, const struct plan_unit 
  * have put into memory that was attached is there. Returns how many. */
 uint32_t plan_settle(struct plan *plan, const struct plan_chain *chain, uint32_t from, uint32_t to,
                      struct chain_step *ret_calls);
-/* plan_rebind.c: a ready plan whose links have died: another rail for the chains that used them. */
-void plan_rebind(struct plan *plan, int error);
-void plan_rebound(struct plan *plan);
-/* The chains that are marked as moving: nothing of the plan runs, and starts wait. error: if they
- * can go nowhere. */
-void plan_move(struct plan *plan, int error);
-/* plan_return.c: it is ready; looks after it if it has lost rails. */
+/* plan_rebind.c: whether a rail was lost that a chain is on. */
+bool plan_has_dead_link(const struct plan *plan);
+/* Marks the chains that are on a lost rail, or would choose a better one now: whether there are any. */
+bool plan_mark_moving(struct plan *plan);
+/* plan_return.c: which of the rails that its units have lost lead there again; whether some do not. */
+bool plan_look_back(struct plan *plan);
+/* It is ready; looks after it if it has lost rails. */
 void plan_watch(struct plan *plan);
 void plan_watch_end(struct plan *plan); /* nor when it is freed */
 void plans_watch_end(struct tcad *tcad);
@@ -316,16 +333,26 @@ void plans_watch_end(struct tcad *tcad);
 void plan_note_unreached(struct plan *plan, const struct plan_chain *chain);
 /* plan_route.c: the rail that plan_route() would choose now. */
 enum rail plan_best_rail(const struct plan *plan, const struct plan_chain *chain);
-/* plan_commit.c: sources are registered and links connected, then it is prepared. */
+/* plan_commit.c: registers sources and connects links, for the rails that were chosen. */
 void plan_register(struct plan *plan);
 /* plan_route.c: takes the chosen rail's links for the units of a daemon-seat chain. */
 int plan_take_links(struct plan *plan, const struct plan_chain *chain);
 /* plan_release.c: adds its starts so far to those of plans that are gone, under the rails that its
  * chains are on now. */
 void plan_count_starts(struct plan *plan);
-/* plan_flush.c: true: done(plan) follows on the loop's thread, once what the plan has put has
- * landed (or its links are down). False: nothing is to be waited for. The plan is quiet and still
- * has its puts. */
-bool plan_flush(struct plan *plan, void (*done)(void *context));
-/* plan_release.c */
-void plan_release(struct plan *plan);
+
+/* ---- what is done in a state; raises plan->pending if it goes on elsewhere ---- */
+
+void plan_do_bind(struct plan *plan);     /* plan_bind.c */
+void plan_do_register(struct plan *plan); /* plan_commit.c */
+void plan_do_prepare(struct plan *plan);
+void plan_do_ready(struct plan *plan, enum plan_state from);
+void plan_do_rest(struct plan *plan);         /* plan_return.c */
+void plan_do_pause(struct plan *plan);        /* plan_rebind.c */
+void plan_do_flush(struct plan *plan);        /* plan_flush.c */
+void plan_do_strip_moving(struct plan *plan); /* plan_rebind.c */
+void plan_do_move(struct plan *plan);
+void plan_do_break(struct plan *plan); /* plan_release.c */
+void plan_do_strip(struct plan *plan);
+void plan_do_leave(struct plan *plan, enum plan_state from);
+void plan_do_free(struct plan *plan);

@@ -212,6 +212,4 @@ out:
     free(chain_list);
     free(mappings);
     free(draft.mappings);
-    if (plan->release_asked)
-        plan_release(plan);
 }

@@ -283,7 +283,7 @@ static void ask_next(struct plan *plan)
 static bool ask_some(void *context)
 {
     struct plan *plan = context;
-    while (plan->asked < plan->ask_count && plan->error == 0 && plan->session) {
+    while (plan->asked < plan->ask_count && plan->error == 0) {
         ask_next(plan);
         if (loop_slice_over(plan->tcad->loop))
             return true;

@@ -91,7 +91,7 @@ static void note_asks(struct plan *plan, const struct plan_chain *chain)
     }
 }
 
-void plan_bind(struct plan *plan)
+void plan_do_bind(struct plan *plan)
 {
     plan->asks = calloc(plan->unit_count + 1, sizeof plan->asks[0]);
     if (!plan->asks)

@@ -1,5 +1,4 @@
-/* A commit, step by step: see the states in plan.h. Whatever fails, plan_advance() answers the
- * client and releases what was made. */
+/* A commit: the states NEW, REGISTERING, PREPARING and READY (plan.h). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -34,17 +33,12 @@ static void register_work(void *context)
     }
 }
 
-static void settled(void *context)
-{
-    struct plan *plan = context;
-    plan->pending--;
-    plan_advance(plan);
-}
-
 static void not_registered(void *context)
 {
-    plan_fail(context, -ECANCELED, "tcad is ending");
-    settled(context);
+    struct plan *plan = context;
+    plan_fail(plan, -ECANCELED, "tcad is ending");
+    plan->pending--;
+    plan_advance(plan);
 }
 
 static void registered(void *context)
@@ -58,7 +52,8 @@ static void registered(void *context)
         if (unit->source)
             unit->source->registered |= 1u << unit->driver->ops->rail;
     }
-    settled(plan);
+    plan->pending--;
+    plan_advance(plan);
 }
 
 /* Then nothing is left for the worker to do. */
@@ -82,7 +77,6 @@ static int choose(struct plan *plan)
 {
     free(plan->asks);
     plan->asks = NULL;
-    plan->client_part = plan->chain_count == 0;
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         struct plan_chain *chain = &plan->chains[i];
         int r = plan_chain_is_local(plan, chain) ? 0 : plan_route(plan, chain);
@@ -92,10 +86,8 @@ static int choose(struct plan *plan)
         r = plan_order_soon(plan, chain);
         if (r < 0)
             return r;
-        if (chain->seat == SEAT_CLIENT) {
-            plan->client_part = true;
+        if (chain->seat == SEAT_CLIENT)
             continue;
-        }
         plan->run.chain_count++;
         r = plan_bounce_admit(plan, chain);
         if (r == 0)
@@ -106,17 +98,8 @@ static int choose(struct plan *plan)
     return 0;
 }
 
-/* ---- the walk ---- */
-
 void plan_register(struct plan *plan)
 {
-    if (!plan->run.chains)
-        plan->run.chains = calloc(plan->run.chain_count + 1, sizeof *plan->run.chains);
-    if (!plan->run.chains) {
-        plan_fail(plan, -ENOMEM, "no memory for %" PRIu32 " chains", plan->run.chain_count);
-        return;
-    }
-    plan_set_state(plan, PLAN_REGISTERING);
     if (is_registered(plan))
         return;
     if (worker_submit(plan->tcad->worker, register_work, registered, not_registered, plan) < 0)
@@ -125,17 +108,18 @@ void plan_register(struct plan *plan)
         plan->pending++;
 }
 
-static void become_ready(struct plan *plan)
+void plan_do_register(struct plan *plan)
 {
-    plan_set_state(plan, PLAN_READY);
-    if (plan->committed) {
-        plan_rebound(plan);
+    if (choose(plan) < 0)
         return;
-    }
-    plan->committed = true;
-    plan_answer(plan);
-    plan_watch(plan);
+    plan->run.chains = calloc(plan->run.chain_count + 1, sizeof *plan->run.chains);
+    if (plan->run.chains)
+        plan_register(plan);
+    else
+        plan_fail(plan, -ENOMEM, "no memory for %" PRIu32 " chains", plan->run.chain_count);
 }
+
+/* ---- PREPARING ---- */
 
 /* What drivers hold for its puts, which they knew only when they had prepared them. */
 static int charge_puts(struct plan *plan)
@@ -156,50 +140,41 @@ static int charge_puts(struct plan *plan)
     return 0;
 }
 
-void plan_advance(struct plan *plan)
+static void prepared(void *context)
 {
-    if (plan->pending > 0)
-        return;
-    if (plan->error < 0 && plan->committed && plan->state != PLAN_BROKEN && !plan->release_asked) {
-        plan_end_starts(plan); /* it could not be re-bound */
-        return;
-    }
-    if (plan->state == PLAN_BROKEN || plan->release_asked || plan->error < 0 || !plan->session) {
-        plan_release(plan);
-        return;
-    }
-    switch (plan->state) {
-    case PLAN_BINDING:
-        if (choose(plan) < 0)
-            break;
-        plan_register(plan);
-        if (plan->error < 0)
-            break;
-        plan_advance(plan);
-        return;
-    case PLAN_REGISTERING:
-        if (plan->run.chain_count == 0) { /* the client runs all of it */
-            become_ready(plan);
-            return;
-        }
-        if (plan_bounce_tell(plan) < 0)
-            break;
-        plan_set_state(plan, PLAN_PREPARING);
-        plan->pending++;
-        engine_call(plan->tcad->engine, plan_prepare, settled, plan);
-        return;
-    case PLAN_PREPARING:
-        if (charge_puts(plan) < 0)
-            plan_advance(plan);
-        else
-            become_ready(plan);
-        return;
-    default:
-        return;
-    }
-    if (plan->error < 0 && plan->pending == 0)
-        plan_release(plan);
+    struct plan *plan = context;
+    if (plan->error == 0)
+        charge_puts(plan);
+    plan->pending--;
+    plan_advance(plan);
 }
+
+void plan_do_prepare(struct plan *plan)
+{
+    if (plan_bounce_tell(plan) < 0)
+        return;
+    plan->pending++;
+    engine_call(plan->tcad->engine, plan_prepare, prepared, plan);
+}
+
+/* ---- READY ---- */
+
+static void resume_work(struct engine *engine, void *context)
+{
+    struct plan *plan = context;
+    engine_plan_resume(&plan->run);
+}
+
+void plan_do_ready(struct plan *plan, enum plan_state from)
+{
+    if (from < PLAN_READY)
+        plan_answer(plan);
+    else
+        engine_call(plan->tcad->engine, resume_work, NULL, plan);
+    plan_watch(plan);
+}
+
+/* ---- NEW ---- */
 
 /* What it will hold until it is released: also on the engine, and while others are asked. */
 static int charge(struct plan *plan)
@@ -259,6 +234,7 @@ void plan_commit(struct session *session, uint32_t tag, const Tca__PlanCommit *c
     plan->session = session;
     plan->session_id = session->id;
     plan->tag = tag;
+    plan->lost_error = -ENETDOWN;
     int r = plan_parse(plan, commit);
     if (r == 0)
         r = charge(plan);
@@ -275,9 +251,5 @@ void plan_commit(struct session *session, uint32_t tag, const Tca__PlanCommit *c
         plan_free(plan);
         return;
     }
-    plan_set_state(plan, PLAN_BINDING);
-    plan->pending++;
-    plan_bind(plan);
-    plan->pending--;
-    plan_advance(plan);
+    plan_enter(plan, PLAN_BINDING);
 }

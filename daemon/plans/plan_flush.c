@@ -14,7 +14,6 @@ struct flush_link {
 
 struct flush {
     struct plan *plan;
-    void (*done)(void *context);
     struct loop_post post;
     uint32_t left; /* links that have not answered; engine's thread */
     uint32_t count;
@@ -24,8 +23,10 @@ struct flush {
 static void over(void *context)
 {
     struct flush *flush = context;
-    flush->done(flush->plan);
+    struct plan *plan = flush->plan;
     free(flush);
+    plan->pending--;
+    plan_advance(plan);
 }
 
 static void finish(struct flush *flush)
@@ -76,17 +77,16 @@ static uint32_t note_links(struct plan *plan, struct flush_link *ret_links)
     return count;
 }
 
-bool plan_flush(struct plan *plan, void (*done)(void *context))
+void plan_do_flush(struct plan *plan)
 {
     if (atomic_load_explicit(&plan->run.starts, memory_order_relaxed) == 0)
-        return false;
+        return;
     const uint32_t links = note_links(plan, NULL);
     struct flush *flush = links ? calloc(1, sizeof *flush + links * sizeof flush->links[0]) : NULL;
     if (!flush)
-        return false;
+        return;
     flush->plan = plan;
-    flush->done = done;
     flush->count = note_links(plan, flush->links);
+    plan->pending++;
     engine_call(plan->tcad->engine, flush_work, NULL, flush);
-    return true;
 }

@@ -347,7 +347,6 @@ void plan_prepare(struct engine *engine, void *context)
         made++;
     }
     count_descriptors(plan);
-    if (!plan->attached)
+    if (!plan_attached(plan))
         engine_plan_attach(plan->session->engine, run);
-    plan->attached = true;
 }

@@ -1,8 +1,8 @@
 /*
- * Re-binding: a rail to a node that a plan puts to was lost while the node is there. The chains
- * that used it move to the best rail that is left; a start that runs then fails (nobody knows what
- * of it has landed), the next ones go on. What was bound where the puts land is good for every
- * rail, so nobody else is asked. plan_return.c brings them back.
+ * Moves to other rails (plan.h). When a rail to a node is lost while the node is up, the chains on it move to the best
+ * rail that is left; a start that runs then fails, because how much of it has arrived is unknown, and later ones go on.
+ * When a better rail is back (plan_return.c), the chains move to it between two starts. The bindings at the targets' nodes
+ * hold for every rail, so no request is needed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 
-static bool has_dead_link(const struct plan *plan, const struct plan_chain *chain)
+static bool is_on_dead_link(const struct plan *plan, const struct plan_chain *chain)
 {
     for (uint32_t i = 0; i < chain->step_count; i++) {
         const struct plan_unit *unit =
@@ -25,19 +25,42 @@ static bool has_dead_link(const struct plan *plan, const struct plan_chain *chai
     return false;
 }
 
-/* Marks the chains that have to move: whether there are any. */
-static bool mark(struct plan *plan)
+bool plan_has_dead_link(const struct plan *plan)
+{
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        if (plan->units[i].link && plan->units[i].link->dead)
+            return true;
+    return false;
+}
+
+bool plan_mark_moving(struct plan *plan)
 {
     bool any = false;
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         struct plan_chain *chain = &plan->chains[i];
-        chain->moving = chain->seat == SEAT_DAEMON && has_dead_link(plan, chain);
+        chain->moving = chain->seat == SEAT_DAEMON && (is_on_dead_link(plan, chain) ||
+                                                       plan_best_rail(plan, chain) != chain->rail);
         any |= chain->moving;
     }
     return any;
 }
 
-/* ---- on the engine ---- */
+/* ---- PAUSING ---- */
+
+static void paused(void *context)
+{
+    struct plan *plan = context;
+    plan->pending--;
+    plan_advance(plan);
+}
+
+void plan_do_pause(struct plan *plan)
+{
+    plan->pending++;
+    engine_plan_pause(plan->session->engine, &plan->run, plan->lost_error, paused, plan);
+}
+
+/* ---- MOVE_STRIPPING ---- */
 
 static void strip_chain(struct plan *plan, const struct plan_chain *chain)
 {
@@ -67,13 +90,22 @@ static void strip_work(struct engine *engine, void *context)
     }
 }
 
-static void resume_work(struct engine *engine, void *context)
+static void stripped(void *context)
 {
     struct plan *plan = context;
-    engine_plan_resume(&plan->run);
+    plan->pending--;
+    plan_advance(plan);
 }
 
-/* ---- on the loop ---- */
+void plan_do_strip_moving(struct plan *plan)
+{
+    plan_look_back(plan);
+    plan_mark_moving(plan);
+    plan->pending++;
+    engine_call(plan->tcad->engine, strip_work, stripped, plan);
+}
+
+/* ---- MOVE_REGISTERING ---- */
 
 static void drop_links(struct plan *plan, const struct plan_chain *chain)
 {
@@ -97,7 +129,7 @@ static int move_chain(struct plan *plan, struct plan_chain *chain)
     const enum rail before = chain->rail;
     char why[64];
     snprintf(why, sizeof why,
-             plan->returning ? "a better rail than %s is back" : "rail %s was lost",
+             is_on_dead_link(plan, chain) ? "rail %s was lost" : "a better rail than %s is back",
              rail_name(before));
     drop_links(plan, chain);
     int r = plan_route(plan, chain);
@@ -117,91 +149,19 @@ static int move_chain(struct plan *plan, struct plan_chain *chain)
     return r;
 }
 
-/* Something else has happened to it meanwhile. */
-static bool is_over(const struct plan *plan)
+void plan_do_move(struct plan *plan)
 {
-    return plan->error < 0 || plan->release_asked || !plan->session;
-}
-
-static void stripped(void *context)
-{
-    struct plan *plan = context;
-    plan->pending--;
-    if (!is_over(plan)) {
-        plan_count_starts(plan); /* from now on they count for other rails */
-        for (uint32_t i = 0; i < plan->chain_count && plan->error == 0; i++)
-            if (plan->chains[i].moving)
-                move_chain(plan, &plan->chains[i]);
-        if (plan->error == 0)
-            plan_register(plan);
+    const bool lost = plan_has_dead_link(plan);
+    bool any = false;
+    plan_count_starts(plan); /* from now on they count for other rails */
+    for (uint32_t i = 0; i < plan->chain_count && plan->error == 0; i++) {
+        if (plan->chains[i].moving)
+            move_chain(plan, &plan->chains[i]);
+        any |= plan->chains[i].moving;
     }
-    plan_advance(plan); /* unless something is pending */
-}
-
-static void strip(struct plan *plan)
-{
-    plan->pending++;
-    engine_call(plan->tcad->engine, strip_work, stripped, plan);
-}
-
-static void flushed(void *context)
-{
-    struct plan *plan = context;
-    plan->pending--;
-    if (is_over(plan))
-        plan_advance(plan);
-    else
-        strip(plan);
-}
-
-/* What its former starts have put over links that live lands before anything overtakes it on
- * another rail. */
-static void flush_and_strip(struct plan *plan)
-{
-    if (plan_flush(plan, flushed))
-        plan->pending++;
-    else
-        strip(plan);
-}
-
-static void paused(void *context)
-{
-    struct plan *plan = context;
-    plan->pending--;
-    if (is_over(plan)) {
-        plan_advance(plan);
+    if (plan->error < 0)
         return;
-    }
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        plan->units[i].back = 0;
-    mark(plan);
-    flush_and_strip(plan);
-}
-
-void plan_move(struct plan *plan, int error)
-{
-    plan_set_state(plan, PLAN_REBINDING);
-    plan->lost_error = error;
-    plan->returning = true;
-    flush_and_strip(plan);
-}
-
-void plan_rebind(struct plan *plan, int error)
-{
-    plan_set_state(plan, PLAN_REBINDING);
-    plan->lost_error = error;
-    plan->returning = false;
-    plan->pending++;
-    engine_plan_pause(plan->session->engine, &plan->run, error, paused, plan);
-}
-
-void plan_rebound(struct plan *plan)
-{
-    plan->tcad->rebound += !plan->returning;
-    plan->tcad->returned += plan->returning;
-    engine_call(plan->tcad->engine, resume_work, NULL, plan);
-    if (mark(plan)) /* another one was lost meanwhile */
-        plan_rebind(plan, -ENETDOWN);
-    else
-        plan_watch(plan);
+    plan->tcad->rebound += any && lost;
+    plan->tcad->returned += any && !lost;
+    plan_register(plan);
 }

@@ -1,6 +1,5 @@
-/* Letting go of a plan, in the order that the others need: the engine forgets it once it is quiet,
- * what it has put lands, its puts are released, then what they led to. A broken plan lets go of all
- * that at once and stays as a stub that says what happened. */
+/* The release of a plan, and what a broken one releases at once (plan.h): first the engine ends what runs, then its puts
+ * complete remotely and are released, then what they were bound to. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -83,12 +82,45 @@ static void let_go(struct plan *plan)
         region_unref(unit->region);
         unit->region = NULL;
     }
-    plan->stripped = true;
+}
+
+static void stripped(void *context)
+{
+    struct plan *plan = context;
+    let_go(plan);
+    plan->pending--;
+    plan_advance(plan);
+}
+
+void plan_do_strip(struct plan *plan)
+{
+    plan->pending++;
+    engine_call(plan->tcad->engine, strip_work, stripped, plan);
+}
+
+/* ---- LEAVING and GONE ---- */
+
+static void detached(void *context)
+{
+    struct plan *plan = context;
+    plan->pending--;
+    plan_advance(plan);
+}
+
+void plan_do_leave(struct plan *plan, enum plan_state from)
+{
+    if (from < PLAN_READY && plan->session->client)
+        session_fail(plan->session, plan->tag, plan->error ? plan->error : -ECANCELED, "%s",
+                     plan->error_text);
+    if (!plan_attached(plan))
+        return;
+    plan->pending++;
+    engine_plan_detach(plan->session->engine, &plan->run, detached, plan);
 }
 
 static void answer_release(struct plan *plan)
 {
-    if (!plan->release_tag || !plan->session)
+    if (!plan->release_tag)
         return;
     Tca__Done done = TCA__DONE__INIT;
     Tca__Message message = TCA__MESSAGE__INIT;
@@ -109,7 +141,7 @@ void plan_count_starts(struct plan *plan)
     }
 }
 
-static void gone(struct plan *plan)
+void plan_do_free(struct plan *plan)
 {
     struct session *session = plan->session;
     plan_count_starts(plan);
@@ -133,69 +165,12 @@ static void gone(struct plan *plan)
     session_plan_gone(session);
 }
 
-static void stripped(void *context)
-{
-    struct plan *plan = context;
-    plan->pending--;
-    let_go(plan);
-    plan_release(plan);
-}
-
-static void flushed(void *context)
-{
-    struct plan *plan = context;
-    plan->pending--;
-    plan_release(plan);
-}
-
-static void detached(void *context)
-{
-    struct plan *plan = context;
-    plan->pending--;
-    plan->attached = false;
-    plan_release(plan);
-}
-
-/* Does the next thing that is to be done, until the plan is a stub (BROKEN) or gone (RELEASING). */
-void plan_release(struct plan *plan)
-{
-    if (plan->pending > 0)
-        return;
-    if (plan->state == PLAN_BROKEN && !plan->release_asked && plan->stripped)
-        return; /* a stub, until it is released */
-    if (plan->state != PLAN_RELEASING && (plan->state != PLAN_BROKEN || plan->release_asked)) {
-        bool failed_commit = !plan->committed;
-        if (failed_commit && plan->session->client)
-            session_fail(plan->session, plan->tag, plan->error ? plan->error : -ECANCELED, "%s",
-                         plan->error_text);
-        plan_set_state(plan, PLAN_RELEASING);
-    }
-    if (plan->attached && plan->state == PLAN_RELEASING) {
-        plan->pending++;
-        engine_plan_detach(plan->session->engine, &plan->run, detached, plan);
-        return;
-    }
-    if (!plan->stripped && !plan->flushed) {
-        plan->flushed = true;
-        if (plan_flush(plan, flushed)) {
-            plan->pending++;
-            return;
-        }
-    }
-    if (!plan->stripped) {
-        plan->pending++;
-        engine_call(plan->tcad->engine, strip_work, stripped, plan);
-        return;
-    }
-    if (plan->state == PLAN_RELEASING)
-        gone(plan);
-}
+/* ---- requests ---- */
 
 static void ask_release(struct plan *plan)
 {
     plan->release_asked = true;
-    if (plan->state != PLAN_RELEASING)
-        plan_release(plan);
+    plan_advance(plan);
 }
 
 void plan_release_request(struct session *session, uint32_t tag, const Tca__PlanRelease *request)
@@ -203,7 +178,7 @@ void plan_release_request(struct session *session, uint32_t tag, const Tca__Plan
     struct plan *plan = session->plans && request->plan < PLANS_PER_SESSION_MAX
                             ? session->plans[request->plan]
                             : NULL;
-    if (!plan || plan->release_asked || !plan->committed) {
+    if (!plan || plan->release_asked || plan->state < PLAN_READY) {
         session_fail(session, tag, -EINVAL, "plan %u is none of session %llu", request->plan,
                      (unsigned long long)session->id);
         return;

@@ -92,7 +92,7 @@ static void prove(struct tcad *tcad, struct link *link)
 static bool is_back(struct tcad *tcad, uint32_t node, enum rail rail)
 {
     struct link *link = links_find(tcad->links, node, rail);
-    if (!link)
+    if (!link || tcad->conf->rails.return_after_ns == 0)
         return false;
     const enum comeback_state state =
         comeback_look(&link->comeback, fabric_reaches(tcad, rail, node), clock_now_ns(),
@@ -104,8 +104,7 @@ static bool is_back(struct tcad *tcad, uint32_t node, enum rail rail)
 
 /* ---- plans that are away ---- */
 
-/* Which of the rails that its units have lost are back; whether some are not. */
-static bool look(struct plan *plan)
+bool plan_look_back(struct plan *plan)
 {
     bool missing = false;
     for (uint32_t i = 0; i < plan->unit_count; i++) {
@@ -119,47 +118,29 @@ static bool look(struct plan *plan)
     return missing;
 }
 
-/* Marks the chains that have a better way now: whether there are any. */
-static bool mark(struct plan *plan)
-{
-    bool any = false;
-    for (uint32_t i = 0; i < plan->chain_count; i++) {
-        struct plan_chain *chain = &plan->chains[i];
-        chain->moving = chain->seat == SEAT_DAEMON && plan_best_rail(plan, chain) != chain->rail;
-        any |= chain->moving;
-    }
-    return any;
-}
-
-static void resume_work(struct engine *engine, void *context)
-{
-    struct plan *plan = context;
-    engine_plan_resume(&plan->run);
-}
-
-/* Between two starts, unless something else has happened to it. */
+/* Unless another order has ended the rest. */
 static void rests(void *context)
 {
     struct plan *plan = context;
-    plan->resting = false;
-    if (plan->state != PLAN_READY)
+    if (plan->state != PLAN_RESTING)
         return;
-    look(plan);
-    if (mark(plan))
-        plan_move(plan, -ENETDOWN);
-    else
-        engine_call(plan->tcad->engine, resume_work, NULL, plan);
+    plan_look_back(plan);
+    plan_enter(plan, plan_mark_moving(plan) ? PLAN_MOVE_FLUSHING : PLAN_READY);
+}
+
+void plan_do_rest(struct plan *plan)
+{
+    engine_plan_rest(plan->session->engine, &plan->run, rests, plan);
 }
 
 /* Whether it is still away. */
 static bool try_return(struct plan *plan)
 {
-    if (plan->resting || plan->state != PLAN_READY)
+    if (plan->state != PLAN_READY)
         return true;
-    bool missing = look(plan);
-    if (mark(plan)) {
-        plan->resting = true;
-        engine_plan_rest(plan->session->engine, &plan->run, rests, plan);
+    bool missing = plan_look_back(plan);
+    if (plan_mark_moving(plan)) {
+        plan_enter(plan, PLAN_RESTING);
         return true;
     }
     return missing; /* what is back and not better does not matter */

@@ -117,14 +117,14 @@ static void mark(struct plan *plan, const struct subject_key *key)
     for (uint32_t i = 0; i < plan->unit_count; i++)
         if (unit_needs(&plan->units[i], key))
             atomic_store_explicit(&plan->units[i].gone, true, memory_order_relaxed);
-    for (uint32_t i = 0; plan->session && i < plan->step_count; i++)
+    for (uint32_t i = 0; i < plan->step_count; i++)
         if (plan->steps[i].is_wait && wait_needs(plan, &plan->steps[i], key))
             atomic_store_explicit(&plan->steps[i].gone, true, memory_order_relaxed);
 }
 
 static void lose(struct plan *plan, const struct news *news, int error, const char *text)
 {
-    if (plan->attached && (plan->state == PLAN_READY || plan->breaking))
+    if (plan->state == PLAN_READY || plan->state == PLAN_RESTING || plan->state == PLAN_BREAKING)
         mark(plan, &news->key);
     plan_break(plan, error, text);
 }
@@ -176,10 +176,11 @@ static bool lose_link(const struct news *news, void *user)
         unit->back &= ~(1u << rail);
         used = true;
     }
-    if (!used || plan->state == PLAN_REBINDING || (plan->committed && plan->state < PLAN_READY))
-        return true; /* it will see for itself */
-    if (plan->state == PLAN_READY) {
-        plan_rebind(plan, news->error);
+    if (!used)
+        return true;
+    plan->lost_error = news->error;
+    if (plan->state >= PLAN_READY && plan->state < PLAN_BREAKING) {
+        plan_advance(plan); /* moves; a move that is under way ends first */
         return true;
     }
     snprintf(text, sizeof text, "rail %s to node %" PRIu32 " was lost", rail_name(rail),
@@ -210,7 +211,7 @@ void plans_puts_lost(struct tcad *tcad, const struct link *link, uint64_t flow, 
     log_warning(NULL, "session %" PRIu64 ": %s", id, text);
     for (struct plan *plan = session ? session->plan_list : NULL; plan;
          plan = plan->next_of_session) {
-        if (plan->channel != channel || !plan->committed || plan->error < 0 ||
+        if (plan->channel != channel || plan->state < PLAN_READY || plan->error < 0 ||
             !puts_over(plan, link))
             continue;
         plan->lossy = true;

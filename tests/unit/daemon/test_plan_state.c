@@ -1,34 +1,114 @@
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "daemon/plans/plan.h"
 
-/* As the comment in plan.h tells it; the code has its own table. */
-static const struct {
-    enum plan_state from, to;
-} legal[] = {
-    {PLAN_NEW, PLAN_BINDING},           {PLAN_NEW, PLAN_RELEASING},
-    {PLAN_BINDING, PLAN_REGISTERING},   {PLAN_REGISTERING, PLAN_READY},
-    {PLAN_BINDING, PLAN_RELEASING},     {PLAN_REGISTERING, PLAN_PREPARING},
-    {PLAN_REGISTERING, PLAN_RELEASING}, {PLAN_PREPARING, PLAN_READY},
-    {PLAN_PREPARING, PLAN_RELEASING},   {PLAN_READY, PLAN_BROKEN},
-    {PLAN_READY, PLAN_RELEASING},       {PLAN_BROKEN, PLAN_RELEASING},
-    {PLAN_READY, PLAN_REBINDING},       {PLAN_REBINDING, PLAN_REGISTERING},
-    {PLAN_REBINDING, PLAN_BROKEN},      {PLAN_REBINDING, PLAN_RELEASING},
-    {PLAN_REGISTERING, PLAN_BROKEN},    {PLAN_PREPARING, PLAN_BROKEN},
-};
+/* As the comment in plan.h draws it; the code has its own table. Every row may be left for the next one where the plan
+ * breaks or is released. */
+static const enum plan_state commit[] = {PLAN_NEW, PLAN_BINDING, PLAN_REGISTERING, PLAN_PREPARING,
+                                         PLAN_READY};
+static const enum plan_state move[] = {PLAN_PAUSING,        PLAN_MOVE_FLUSHING,
+                                       PLAN_MOVE_STRIPPING, PLAN_MOVE_REGISTERING,
+                                       PLAN_MOVE_PREPARING, PLAN_READY};
+static const enum plan_state end[] = {PLAN_BREAKING, PLAN_BREAK_FLUSHING, PLAN_BREAK_STRIPPING,
+                                      PLAN_BROKEN};
+static const enum plan_state release[] = {PLAN_LEAVING, PLAN_LEAVE_FLUSHING, PLAN_LEAVE_STRIPPING,
+                                          PLAN_GONE};
+
+static bool follows(const enum plan_state *row, size_t count, enum plan_state from,
+                    enum plan_state to)
+{
+    for (size_t i = 1; i < count; i++)
+        if (row[i - 1] == from && row[i] == to)
+            return true;
+    return false;
+}
+
+#define FOLLOWS(row, from, to) follows(row, sizeof(row) / sizeof(row)[0], from, to)
+
+static bool expected(enum plan_state from, enum plan_state to)
+{
+    if (from >= PLAN_STATES || to >= PLAN_STATES)
+        return false;
+    if (FOLLOWS(commit, from, to) || FOLLOWS(move, from, to) || FOLLOWS(end, from, to) ||
+        FOLLOWS(release, from, to))
+        return true;
+    if (from == PLAN_REGISTERING && to == PLAN_READY) /* the client runs all of it */
+        return true;
+    if (from == PLAN_READY && (to == PLAN_PAUSING || to == PLAN_RESTING))
+        return true;
+    if (from == PLAN_RESTING &&
+        (to == PLAN_READY || to == PLAN_MOVE_FLUSHING || to == PLAN_PAUSING))
+        return true;
+    if (to == PLAN_BREAKING)
+        return from >= PLAN_READY && from < PLAN_BREAKING;
+    return to == PLAN_LEAVING && from > PLAN_NEW && from < PLAN_LEAVING;
+}
 
 Test(plan_state, every_pair)
 {
-    for (int from = 0; from <= PLAN_STATES; from++) {
-        for (int to = 0; to <= PLAN_STATES; to++) {
-            bool expected = false;
-            for (size_t i = 0; i < sizeof legal / sizeof legal[0]; i++)
-                expected |= (int)legal[i].from == from && (int)legal[i].to == to;
-            cr_assert_eq(plan_state_legal(from, to), expected, "%s to %s", plan_state_name(from),
-                         plan_state_name(to));
-        }
+    for (int from = 0; from <= PLAN_STATES; from++)
+        for (int to = 0; to <= PLAN_STATES; to++)
+            cr_assert_eq(plan_state_legal(from, to), expected(from, to), "%d (%s) to %d (%s)", from,
+                         plan_state_name(from), to, plan_state_name(to));
+}
+
+/* From everywhere a plan can be released, and a plan that its client has can break. */
+Test(plan_state, ends_from_everywhere)
+{
+    for (int state = PLAN_BINDING; state < PLAN_LEAVING; state++) {
+        cr_assert(plan_state_legal(state, PLAN_LEAVING), "%d", state);
+        if (state >= PLAN_READY && state < PLAN_BREAKING)
+            cr_assert(plan_state_legal(state, PLAN_BREAKING), "%d", state);
     }
+    for (int state = 0; state < PLAN_STATES; state++)
+        cr_assert_not(plan_state_legal(PLAN_GONE, state));
+}
+
+#ifndef NDEBUG
+/* In a process of its own, which ends for that. */
+static void check_aborts(struct plan plan, enum plan_state to)
+{
+    int status = 0;
+    const pid_t child = fork();
+    cr_assert_geq(child, 0);
+    if (child == 0) {
+        close(STDERR_FILENO);
+        plan_enter(&plan, to);
+        _exit(0);
+    }
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert_neq(status, 0, "%d to %d", plan.state, to);
+}
+
+Test(plan_state, illegal_transition_aborts)
+{
+    check_aborts((struct plan){.state = PLAN_BROKEN}, PLAN_READY);
+    check_aborts((struct plan){.state = PLAN_NEW}, PLAN_BROKEN);
+}
+
+Test(plan_state, transition_with_something_pending_aborts)
+{
+    check_aborts((struct plan){.state = PLAN_BREAK_STRIPPING, .pending = 1}, PLAN_BROKEN);
+}
+#endif
+
+/* What waits for an event walks on for none. */
+Test(plan_state, waits)
+{
+    static const enum plan_state waiting[] = {PLAN_READY, PLAN_RESTING, PLAN_BROKEN};
+    for (size_t i = 0; i < sizeof waiting / sizeof waiting[0]; i++) {
+        struct plan plan = {.state = waiting[i], .error = waiting[i] == PLAN_BROKEN ? -ESTALE : 0};
+        plan_advance(&plan);
+        cr_assert_eq(plan.state, waiting[i]);
+    }
+    struct plan plan = {
+        .state = PLAN_PAUSING, .pending = 1, .error = -ESTALE, .release_asked = true};
+    plan_advance(&plan);
+    cr_assert_eq(plan.state, PLAN_PAUSING, "what is pending is not interrupted");
 }
 
 /* A row of letters per state, in their order: what it may become. */
