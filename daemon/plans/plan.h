@@ -205,6 +205,7 @@ struct plan {
     struct plan_unit *units;
     struct plan_use *uses;
     struct plan_ask *asks; /* BINDING */
+    uint32_t bound_units, bound_chains; /* how far plan_bind() has come */
     uint32_t ask_count, asked;
     struct loop_job job;
     uint64_t bytes;        /* put by one start */

@@ -1,10 +1,11 @@
 /* BINDING: what lands on this node is looked up, and what is to be bound is asked for, here or at the
- * other node (plan_ask.c). */
+ * other node (plan_ask.c). In slices, because a plan may have 65,536 puts. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/base/loop.h"
 #include "daemon/plans/plan.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
@@ -51,18 +52,6 @@ static int resolve_here(struct plan *plan, struct plan_unit *unit)
     return 0;
 }
 
-static int resolve_chain(struct plan *plan, const struct plan_chain *chain)
-{
-    int r = 0;
-    for (uint32_t i = 0; i < chain->step_count && r == 0; i++) {
-        struct plan_unit *unit =
-            chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
-        if (unit && unit->node == plan->tcad->node)
-            r = resolve_here(plan, unit);
-    }
-    return r;
-}
-
 /* Where everything is here, the way is known before anybody is asked; what goes elsewhere is the
  * daemon's. */
 static int choose_early(struct plan *plan, struct plan_chain *chain)
@@ -91,16 +80,39 @@ static void note_asks(struct plan *plan, const struct plan_chain *chain)
     }
 }
 
+enum { SLICE_UNITS = 64 }; /* resolved between two looks at the clock */
+
+static bool bind_some(void *context)
+{
+    struct plan *plan = context;
+    while (plan->bound_units < plan->unit_count && plan->error == 0 && !plan->release_asked) {
+        struct plan_unit *unit = &plan->units[plan->bound_units++];
+        if (unit->node == plan->tcad->node)
+            resolve_here(plan, unit);
+        if (plan->bound_units % SLICE_UNITS == 0 && loop_slice_over(plan->tcad->loop))
+            return true;
+    }
+    while (plan->bound_chains < plan->chain_count && plan->error == 0 && !plan->release_asked) {
+        struct plan_chain *chain = &plan->chains[plan->bound_chains++];
+        if (choose_early(plan, chain) == 0)
+            note_asks(plan, chain);
+        if (loop_slice_over(plan->tcad->loop))
+            return true;
+    }
+    if (plan->error == 0 && !plan->release_asked)
+        plan_ask(plan);
+    plan->pending--;
+    plan_advance(plan);
+    return false;
+}
+
 void plan_do_bind(struct plan *plan)
 {
     plan->asks = calloc(plan->unit_count + 1, sizeof plan->asks[0]);
-    if (!plan->asks)
+    if (!plan->asks) {
         plan_fail(plan, -ENOMEM, "no memory to bind %" PRIu32 " puts", plan->unit_count);
-    for (uint32_t i = 0; i < plan->chain_count && plan->error == 0; i++) {
-        struct plan_chain *chain = &plan->chains[i];
-        if (resolve_chain(plan, chain) == 0 && choose_early(plan, chain) == 0)
-            note_asks(plan, chain);
+        return;
     }
-    if (plan->error == 0)
-        plan_ask(plan);
+    plan->pending++;
+    loop_job_begin(plan->tcad->loop, &plan->job, bind_some, plan);
 }
