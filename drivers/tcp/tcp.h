@@ -78,14 +78,13 @@ void tcp_peer_lose(struct tcp_peer *peer, int error);
 /* Opens its connection, writes what is there: how many pieces were written or counted. */
 int tcp_link_work(struct tcp_peer *peer, uint64_t now_ns);
 void tcp_link_broken(struct tcp_peer *peer, uint64_t now_ns);
-/* Room for a copied piece of so many bytes; NULL: not now. */
-struct tcp_piece *tcp_link_piece(struct tcp_link *link, uint32_t copy_bytes, uint8_t **ret_copy);
+/* The next piece of the window, with so many bytes of the copies; NULL: no room now. */
+struct tcp_piece *tcp_link_piece(struct tcp_link *link, uint32_t copy_bytes);
 void tcp_link_free(struct tcp_link *link);
 /* tcp_write.c: pieces, or why the connection has ended. */
 int tcp_link_write(struct tcp_link *link);
 /* tcp_count.c: what comes back. */
 int tcp_link_read(struct tcp_peer *peer);
-void tcp_link_counted(struct tcp_peer *peer, uint64_t counted);
 
 /* tcp_put.c */
 int tcp_put_prepare(struct driver *driver, const struct driver_put_args *args,
@@ -94,8 +93,6 @@ void tcp_put_release(struct driver *driver, struct driver_put *put);
 int tcp_put_post(struct driver *driver, struct driver_put *put, struct driver_op *op);
 /* Makes pieces of the puts that wait, as far as there is room. */
 int tcp_puts_pump(struct tcp_peer *peer, unsigned budget);
-void tcp_put_end_if_over(struct tcp_put *put);
-void tcp_put_done(struct tcp_put *put, int status);
 
 /* tcp_listen.c */
 void tcp_accept(struct tcp_driver *tcp, uint64_t now_ns);

@@ -14,12 +14,12 @@
 
 static int allocate(struct tcp_link *link)
 {
-    if (link->pieces)
+    if (link->window.pieces)
         return 0;
-    link->pieces = calloc(TCP_WINDOW, sizeof link->pieces[0]);
+    link->window.pieces = calloc(TCP_WINDOW, sizeof(struct tcp_piece));
     link->copies = malloc(TCP_COPIES_BYTES);
     link->staging = malloc(TCP_STAGING_BYTES);
-    if (link->pieces && link->copies && link->staging &&
+    if (link->window.pieces && link->copies && link->staging &&
         tcp_random(&link->number, sizeof link->number) == 0)
         return 0;
     tcp_link_free(link);
@@ -28,44 +28,16 @@ static int allocate(struct tcp_link *link)
 
 void tcp_link_free(struct tcp_link *link)
 {
-    free(link->pieces);
+    free(link->window.pieces);
     free(link->copies);
     free(link->staging);
-    link->pieces = NULL;
+    link->window.pieces = NULL;
     link->copies = link->staging = NULL;
 }
 
-/* A place of so many bytes in one piece of the ring: false if there is none now. */
-static bool reserve(struct tcp_link *link, uint32_t bytes, uint32_t *ret_at)
+struct tcp_piece *tcp_link_piece(struct tcp_link *link, uint32_t copy_bytes)
 {
-    const bool empty = link->counted == link->made;
-    uint32_t head = link->copies_head, tail = link->copies_tail;
-    if (empty)
-        head = tail = 0;
-    if (head >= tail && TCP_COPIES_BYTES - head < bytes) { /* not at the end: at the beginning? */
-        if (bytes >= tail)
-            return false;
-        head = 0;
-    } else if (head < tail && bytes >= tail - head) {
-        return false;
-    }
-    link->copies_head = head + bytes;
-    link->copies_tail = tail;
-    *ret_at = head;
-    return true;
-}
-
-struct tcp_piece *tcp_link_piece(struct tcp_link *link, uint32_t copy_bytes, uint8_t **ret_copy)
-{
-    uint32_t at = link->copies_head;
-    if (allocate(link) < 0 || link->made - link->counted >= TCP_WINDOW)
-        return NULL;
-    if (copy_bytes > 0 && !reserve(link, copy_bytes, &at))
-        return NULL;
-    struct tcp_piece *piece = &link->pieces[link->made % TCP_WINDOW];
-    *piece = (struct tcp_piece){.copy_at = at, .copy_end = link->copies_head};
-    *ret_copy = link->copies + at;
-    return piece;
+    return allocate(link) < 0 ? NULL : (struct tcp_piece *)window_next(&link->window, copy_bytes);
 }
 
 /* ---- connecting ---- */
@@ -174,10 +146,10 @@ static int take_welcome(struct tcp_peer *peer)
         return -EPROTO;
     if (link->known && !welcome.known)
         return -ENETRESET;
-    if (welcome.received < link->counted || welcome.received > link->written)
+    if (welcome.received < link->window.counted || welcome.received > link->written)
         return -EPROTO;
     link->known = true;
-    tcp_link_counted(peer, welcome.received);
+    window_count(&link->window, welcome.received);
     return 0;
 }
 
@@ -186,9 +158,9 @@ static void up(struct tcp_link *link)
     link->state = TCP_LINK_UP;
     link->broken_ns = link->retry_ms = 0;
     /* what was written and not counted goes again */
-    for (uint64_t n = link->counted; n < link->written; n++)
-        link->unwritten += link->pieces[n % TCP_WINDOW].put != NULL;
-    link->written = link->counted;
+    for (uint64_t n = link->window.counted; n < link->written; n++)
+        link->unwritten += !tcp_piece(link, n)->copied;
+    link->written = link->window.counted;
     link->written_bytes = 0;
     link->staged_from = link->staged_to = 0;
 }
@@ -254,12 +226,14 @@ static void open_link(struct tcp_peer *peer, uint64_t now_ns)
 /* A piece of nothing, behind which the source tells how much it has received. */
 static void ask(struct tcp_link *link)
 {
-    uint8_t *copy;
-    struct tcp_piece *piece = tcp_link_piece(link, 0, &copy);
+    struct tcp_piece *piece = tcp_link_piece(link, 0);
     if (!piece)
         return; /* the window is full: counts are to come anyway */
-    piece->head = (struct tcp_head){.kind = TCP_ASK, .flags = TCP_TELL, .number = link->made};
-    link->telling = ++link->made;
+    piece->copied = true;
+    piece->head =
+        (struct tcp_head){.kind = TCP_ASK, .flags = TCP_TELL, .number = link->window.made};
+    window_add(&link->window, &piece->base);
+    link->telling = link->window.made;
     link->ask = false;
 }
 

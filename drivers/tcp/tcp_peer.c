@@ -27,6 +27,11 @@ int tcp_peer_connect(struct driver *driver, const void *address, size_t address_
     peer->driver = tcp_of(driver);
     peer->address = other;
     peer->link.stream = (struct tcp_stream){.role = TCP_LINK, .fd = -1};
+    peer->link.window = (struct window){
+        .size = TCP_WINDOW,
+        .piece_bytes = sizeof(struct tcp_piece),
+        .ring = {.bytes = TCP_COPIES_BYTES, .largest = TCP_INLINE_BYTES},
+    };
     *ret_peer = (struct driver_peer *)peer;
     return 0;
 }
@@ -59,8 +64,8 @@ void tcp_peer_disconnect(struct driver *driver, struct driver_peer *driver_peer)
 {
     struct tcp_peer *peer = (struct tcp_peer *)driver_peer;
     struct tcp_driver *tcp = tcp_of(driver);
-    const struct tcp_head bye = {.kind = TCP_BYE, .number = peer->link.made};
-    if (peer->link.state == TCP_LINK_UP && peer->link.written == peer->link.made &&
+    const struct tcp_head bye = {.kind = TCP_BYE, .number = peer->link.window.made};
+    if (peer->link.state == TCP_LINK_UP && peer->link.written == peer->link.window.made &&
         peer->link.written_bytes == 0)
         tcp_stream_say(&peer->link.stream, &bye, sizeof bye); /* else its source expires */
     if (peer->error < 0 && peer->told)
@@ -73,51 +78,6 @@ void tcp_peer_disconnect(struct driver *driver, struct driver_peer *driver_peer)
 
 /* ---- losing one ---- */
 
-/* Of each flow, how many puts had completed and may not have arrived. */
-static void tell_lost(struct tcp_peer *peer)
-{
-    const struct driver_events *events = &peer->driver->driver.events;
-    struct tcp_link *link = &peer->link;
-    for (uint64_t n = link->counted; events->puts_lost && n < link->made; n++) {
-        uint32_t count = 0;
-        const uint64_t flow = link->pieces[n % TCP_WINDOW].flow;
-        for (uint64_t k = n; k < link->made; k++) {
-            struct tcp_piece *piece = &link->pieces[k % TCP_WINDOW];
-            if (!piece->done || piece->flow != flow)
-                continue;
-            piece->done = false;
-            count++;
-        }
-        if (count > 0)
-            events->puts_lost(events->context, (struct driver_peer *)peer, flow, count);
-    }
-}
-
-static void end_put(struct tcp_put *put, int error)
-{
-    if (put->op)
-        tcp_put_done(put, error);
-}
-
-static void end_puts(struct tcp_peer *peer)
-{
-    struct tcp_link *link = &peer->link;
-    struct flow_put *flow;
-    for (; link->counted < link->made; link->counted++) {
-        struct tcp_piece *piece = &link->pieces[link->counted % TCP_WINDOW];
-        struct tcp_put *put = piece->put ? piece->put : piece->copied;
-        if (put && --put->outstanding == 0) {
-            flows_remove(&peer->flows, &put->flow);
-            end_put(put, peer->error);
-        }
-    }
-    while ((flow = flows_next(&peer->flows))) {
-        flows_remove(&peer->flows, flow);
-        end_put((struct tcp_put *)((char *)flow - offsetof(struct tcp_put, flow)), peer->error);
-    }
-    link->written = link->made;
-}
-
 void tcp_peer_lose(struct tcp_peer *peer, int error)
 {
     const struct driver_events *events = &peer->driver->driver.events;
@@ -126,11 +86,9 @@ void tcp_peer_lose(struct tcp_peer *peer, int error)
     peer->error = error;
     tcp_stream_close(&peer->link.stream);
     peer->link.state = TCP_LINK_IDLE;
-    if (!peer->told)
-        tell_lost(peer);
-    end_puts(peer);
+    window_fail(&peer->link.window, events, (struct driver_peer *)peer, peer->told, error);
+    peer->link.written = peer->link.window.made;
     tcp_peer_deactivate(peer);
-    flushes_fail(&peer->flushes, error);
     if (!peer->told && events->peer_down)
         events->peer_down(events->context, (struct driver_peer *)peer, error);
     peer->told = true;
@@ -153,12 +111,12 @@ int tcp_peer_flush(struct driver *driver, struct driver_peer *driver_peer, struc
     struct tcp_link *link = &peer->link;
     if (peer->error < 0)
         return peer->error;
-    if (link->counted == link->made) {
+    if (link->window.counted == link->window.made) {
         op->done(op, 0);
         return 0;
     }
-    flushes_push(&peer->flushes, op, link->made);
-    link->ask = link->telling < link->made;
+    flushes_push(&link->window.flushes, op, link->window.made);
+    link->ask = link->telling < link->window.made;
     tcp_peer_activate(peer);
     return 0;
 }

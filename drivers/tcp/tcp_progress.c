@@ -97,8 +97,8 @@ static int work(struct tcp_driver *tcp, unsigned budget, uint64_t now_ns)
         moved += tcp_link_work(peer, now_ns);
         const struct tcp_link *link = &peer->link;
         /* Counts that nobody waits for come as events. */
-        if (link->state == TCP_LINK_UP && link->written == link->made && !link->ask &&
-            link->telling <= link->counted && !flows_next(&peer->flows))
+        if (link->state == TCP_LINK_UP && link->written == link->window.made && !link->ask &&
+            link->telling <= link->window.counted && !window_next_put(&link->window))
             tcp_peer_deactivate(peer);
     }
     return moved;
@@ -174,7 +174,8 @@ int tcp_arm(struct driver *driver)
     for (const struct tcp_peer *peer = tcp->active; peer; peer = peer->next_active) {
         const struct tcp_link *link = &peer->link;
         if (peer->failed < 0 || link->state == TCP_LINK_IDLE ||
-            (link->state == TCP_LINK_UP && link->stream.writable && link->written < link->made))
+            (link->state == TCP_LINK_UP && link->stream.writable &&
+             link->written < link->window.made))
             return -EAGAIN;
     }
     if (due == tcp->timer_ns)

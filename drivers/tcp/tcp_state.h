@@ -7,12 +7,11 @@
 #include <stdbool.h>
 
 #include "drivers/driver.h"
-#include "drivers/flows.h"
-#include "drivers/flushes.h"
 #include "drivers/landings.h"
 #include "drivers/packed.h"
 #include "drivers/tcp/tcp_limits.h"
 #include "drivers/tcp/tcp_wire.h"
+#include "drivers/window.h"
 
 struct ssl_st;
 struct ssl_ctx_st;
@@ -47,29 +46,18 @@ struct tcp_landing {
 /* ---- sending ---- */
 
 struct tcp_put {
+    struct window_put base; /* first */
     struct tcp_peer *peer;
     struct packed source;
     uint32_t landing, generation;
     bool copied; /* at most TCP_INLINE_BYTES */
-    bool stale;  /* the landing is gone */
-    /* while it runs */
-    struct driver_op *op;
-    struct flow_put flow; /* in the peer's flows until all its pieces were made */
-    uint64_t made_bytes;
-    bool made;            /* all pieces */
-    uint32_t outstanding; /* pieces it waits for: copied ones to be written, others counted */
 };
 
 /* A piece that was made and is not yet counted. */
 struct tcp_piece {
+    struct window_piece base; /* first */
     struct tcp_head head;
-    struct tcp_put *put; /* its bytes are read from there; NULL: from the copies */
-    struct tcp_put
-        *copied;       /* that completes when the piece is written; NULL: it has, or none does */
-    uint32_t copy_at;  /* in the copies */
-    uint32_t copy_end; /* what is free again with it: up to here */
-    bool done;         /* the last one of a put that has completed */
-    uint64_t flow;     /* of that put */
+    bool copied; /* its bytes are in the copies, and its put completes when it is written */
 };
 
 enum tcp_link_state {
@@ -92,16 +80,15 @@ struct tcp_link {
     uint8_t inbox[64]; /* what arrives: parts of a challenge, a welcome or a head */
     size_t inbox_bytes;
 
-    uint64_t made, written, counted;   /* pieces: counted <= written <= made */
-    size_t written_bytes;              /* of piece `written`, with its head */
-    unsigned unwritten;                /* pieces that are read from their source, not yet written */
-    uint64_t telling;                  /* a piece made has TCP_TELL: a count up to here comes */
-    bool ask;                          /* a count of all that was made is wanted */
-    struct tcp_piece *pieces;          /* [TCP_WINDOW] */
-    uint8_t *copies;                   /* [TCP_COPIES_BYTES], a ring */
-    uint32_t copies_head, copies_tail; /* where the next goes; where the oldest is */
-    uint8_t *staging;                  /* packed bytes of piece `written` */
-    uint64_t staged_from, staged_to;   /* which of its bytes */
+    struct window window;            /* of struct tcp_piece; its ring: copies */
+    uint64_t written;                /* pieces: window.counted <= written <= window.made */
+    size_t written_bytes;            /* of piece `written`, with its head */
+    unsigned unwritten;              /* pieces that are read from their source, not yet written */
+    uint64_t telling;                /* a piece made has TCP_TELL: a count up to here comes */
+    bool ask;                        /* a count of all that was made is wanted */
+    uint8_t *copies;                 /* [TCP_COPIES_BYTES], a ring */
+    uint8_t *staging;                /* packed bytes of piece `written` */
+    uint64_t staged_from, staged_to; /* which of its bytes */
 };
 
 struct tcp_peer {
@@ -111,8 +98,6 @@ struct tcp_peer {
     int error;  /* it is lost */
     int failed; /* by its owner, who has not seen its puts end yet */
     bool told;  /* peer_down() was called, or the owner has failed it */
-    struct flows flows;
-    struct flushes flushes;
     struct tcp_peer *next_active, *previous_active; /* has something to do */
     bool active;
 };
@@ -180,6 +165,11 @@ struct tcp_driver {
     _Atomic bool shut;
     _Atomic uint64_t forged;
 };
+
+static inline struct tcp_piece *tcp_piece(const struct tcp_link *link, uint64_t number)
+{
+    return (struct tcp_piece *)window_piece(&link->window, number);
+}
 
 static inline struct tcp_driver *tcp_of(struct driver *driver)
 {

@@ -18,13 +18,13 @@ static void add(struct parts *parts, const void *base, size_t bytes)
 
 /* Packed bytes of the first piece from `at` on, as many as there is room for. Others have to wait for
  * the rest. */
-static size_t stage(struct tcp_link *link, const struct tcp_piece *piece, uint64_t at,
-                    const uint8_t **ret_bytes)
+static size_t stage(struct tcp_link *link, const struct packed *source,
+                    const struct tcp_piece *piece, uint64_t at, const uint8_t **ret_bytes)
 {
     if (at < link->staged_from || at >= link->staged_to) {
         const uint64_t left = piece->head.length_bytes - at;
         const uint64_t length = left < TCP_STAGING_BYTES ? left : TCP_STAGING_BYTES;
-        packed_read(&piece->put->source, link->staging, piece->head.position_bytes + at, length);
+        packed_read(source, link->staging, piece->head.position_bytes + at, length);
         link->staged_from = at;
         link->staged_to = at + length;
     }
@@ -40,18 +40,19 @@ static bool add_piece(struct tcp_link *link, const struct tcp_piece *piece, size
     if (skip < sizeof piece->head)
         add(parts, (const uint8_t *)&piece->head + skip, sizeof piece->head - skip);
     const size_t at = skip < sizeof piece->head ? 0 : skip - sizeof piece->head;
-    if (!piece->put) {
-        add(parts, link->copies + piece->copy_at + at, length - at);
+    if (piece->copied) {
+        add(parts, link->copies + piece->base.offset + at, length - at);
         return true;
     }
-    if (!piece->put->source.program) {
-        add(parts, piece->put->source.base + piece->head.position_bytes + at, length - at);
+    const struct packed *source = &((const struct tcp_put *)piece->base.put)->source;
+    if (!source->program) {
+        add(parts, source->base + piece->head.position_bytes + at, length - at);
         return true;
     }
     if (!first || length == 0)
         return length == 0;
     const uint8_t *bytes;
-    const size_t staged = stage(link, piece, at, &bytes);
+    const size_t staged = stage(link, source, piece, at, &bytes);
     add(parts, bytes, staged);
     return at + staged == length;
 }
@@ -59,35 +60,35 @@ static bool add_piece(struct tcp_link *link, const struct tcp_piece *piece, size
 static void written(struct tcp_link *link, size_t bytes)
 {
     link->written_bytes += bytes;
-    while (link->written < link->made) {
-        struct tcp_piece *piece = &link->pieces[link->written % TCP_WINDOW];
-        struct tcp_put *copied = piece->copied;
+    while (link->written < link->window.made) {
+        struct tcp_piece *piece = tcp_piece(link, link->written);
+        struct window_put *put = piece->base.put;
         const size_t all = sizeof piece->head + piece->head.length_bytes;
         if (link->written_bytes < all)
             return;
         link->written_bytes -= all;
         link->written++;
-        link->unwritten -= piece->put != NULL;
+        link->unwritten -= !piece->copied;
         link->staged_from = link->staged_to = 0;
-        if (!copied)
+        if (!piece->copied || !put)
             continue;
-        piece->copied = NULL;
-        piece->done = true;
-        copied->outstanding--;
-        tcp_put_end_if_over(copied);
+        piece->base.put = NULL;
+        piece->base.done = true;
+        put->pending--;
+        window_put_check(put);
     }
 }
 
 int tcp_link_write(struct tcp_link *link)
 {
     const uint64_t before = link->written;
-    while (link->written < link->made && link->stream.writable) {
+    while (link->written < link->window.made && link->stream.writable) {
         struct parts parts = {.count = 0};
         size_t skip = link->written_bytes;
         bool more = true;
         for (uint64_t n = link->written;
-             more && n < link->made && parts.count + 2 <= TCP_WRITE_IOVECS; n++) {
-            more = add_piece(link, &link->pieces[n % TCP_WINDOW], skip, n == link->written, &parts);
+             more && n < link->window.made && parts.count + 2 <= TCP_WRITE_IOVECS; n++) {
+            more = add_piece(link, tcp_piece(link, n), skip, n == link->written, &parts);
             skip = 0;
         }
         ssize_t n = tcp_stream_write(&link->stream, parts.all, parts.count);

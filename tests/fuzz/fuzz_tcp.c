@@ -268,9 +268,10 @@ static void check(void)
 {
     const struct tcp_link *link = &peer->link;
     unsigned hot = 0, sources = 0, openings = 0;
-    FUZZ_REQUIRE(link->counted <= link->written && link->written <= link->made);
-    FUZZ_REQUIRE(link->made - link->counted <= TCP_WINDOW && link->unwritten <= TCP_UNWRITTEN_MAX);
-    FUZZ_REQUIRE(link->copies_head <= TCP_COPIES_BYTES && link->copies_tail <= TCP_COPIES_BYTES);
+    FUZZ_REQUIRE(link->window.counted <= link->written && link->written <= link->window.made);
+    FUZZ_REQUIRE(link->window.made - link->window.counted <= TCP_WINDOW &&
+                 link->unwritten <= TCP_UNWRITTEN_MAX);
+    FUZZ_REQUIRE(link->window.ring.head <= TCP_COPIES_BYTES - TCP_INLINE_BYTES);
     for (const struct tcp_source *source = tcp->sources; source; source = source->next) {
         hot += source->hot > 0;
         sources++;
