@@ -152,7 +152,7 @@ static void notified(void *context, uint64_t token)
 
 static int open_driver(struct tca *session)
 {
-    const struct driver_ops *ops = driver_of_rail(RAIL_SHM);
+    const struct driver_ops *ops = driver_of_id(DRIVER_SHM);
     const struct driver_config config = {.segment_bytes = 0}; /* a put is copied at once */
     const struct driver_events events = {.notified = notified, .context = session};
     int r = ops ? ops->open(&config, &events, &session->shm) : -ENODEV;

@@ -22,6 +22,7 @@
 #include "daemon/rails/exposure.h"
 #include "daemon/rails/fabric.h"
 #include "daemon/rails/link.h"
+#include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -41,31 +42,6 @@ const char *tcad_log_target(const struct tcad_conf *conf)
     static const char *const targets[] = {
         [CONF_LOG_AUTO] = "auto", [CONF_LOG_STDERR] = "stderr", [CONF_LOG_JOURNAL] = "journal"};
     return targets[conf->log.target];
-}
-
-struct driver_config tcad_driver_config(const struct tcad *tcad, enum rail rail)
-{
-    const struct tcad_conf *conf = tcad->conf;
-    const bool tcp = rail == RAIL_TCP;
-    /* A single node only needs to listen to itself. */
-    const char *address = tcp ? conf->rails.tcp_address : conf->rails.ofi_address;
-    unsigned boards = 0;
-    const struct cluster_node *own = cluster_by_id(tcad->cluster, tcad->node);
-    for (size_t i = 0; own && i < tcad->cluster->count; i++)
-        boards += strcmp(tcad->cluster->nodes[i].subcluster, own->subcluster) == 0;
-    return (struct driver_config){
-        .board = tcad->conf->rails.peach2_board,
-        .board_nodes = boards,
-        .board_rings = tcad->conf->rails.peach2_rings,
-        .provider = tcad->conf->rails.ofi_provider,
-        .address = address || tcad->cluster->count > 1 ? address : "127.0.0.1",
-        .port = (uint16_t)(tcp ? conf->rails.tcp_port : conf->rails.ofi_port),
-        .tcp_plain = conf->rails.tcp_security == CONF_SECURITY_PLAIN,
-        .unprotected = tcad->conf->rails.ofi_unprotected,
-        .guarded = true,
-        .runtime_dir = tcad->conf->node.runtime_dir,
-        .segment_bytes = tcad->conf->rails.segment_bytes,
-    };
 }
 
 /* ---- events of the engine ---- */
@@ -88,11 +64,12 @@ static void rail_puts_lost(void *context, struct driver_peer *peer, uint64_t flo
 static void rail_peer_down(void *context, struct driver_peer *peer, int error)
 {
     struct tcad *tcad = context;
-    enum rail rail;
+    unsigned rail;
     int node = links_lost(tcad->links, peer, &rail);
     if (node < 0)
         return;
-    log_warning(NULL, "rail %s to node %d was lost: %s", rail_name(rail), node, strerror(-error));
+    log_warning(NULL, "rail %s to node %d was lost: %s", rail_name(tcad, rail), node,
+                strerror(-error));
     plans_link_gone(tcad, (uint32_t)node, rail, error);
 }
 
@@ -135,55 +112,6 @@ static const struct session_hooks session_hooks = {
 
 /* ---- creation ---- */
 
-static void say_failed(const struct tcad_conf *conf, enum rail rail, int error, char *text,
-                       size_t text_bytes)
-{
-    const char *provider = conf->rails.ofi_provider, *address = conf->rails.ofi_address;
-    if (rail == RAIL_OFI)
-        snprintf(
-            text, text_bytes,
-            "rail ofi: %s (rails.ofi_provider = %s, rails.ofi_address = %s, rails.ofi_port = %u): "
-            "%s",
-            strerror(-error), provider ? provider : "none", address ? address : "none",
-            conf->rails.ofi_port,
-            error == -EADDRINUSE ? "another program listens there: set another port, or 0 for any"
-                                 : "fi_info lists the available providers and addresses");
-    else if (rail == RAIL_PEACH2)
-        snprintf(text, text_bytes,
-                 "rail peach2: %s (rails.peach2_board = %s): it needs a board, or the board model "
-                 "tca-peach2",
-                 strerror(-error), conf->rails.peach2_board);
-    else
-        snprintf(text, text_bytes, "rail %s: %s (rails.enable)", rail_name(rail), strerror(-error));
-}
-
-static int open_rails(struct tcad *tcad, char *text, size_t text_bytes)
-{
-    static const struct {
-        enum rail rail;
-        unsigned enabled;
-    } rails[] = {{RAIL_SHM, CONF_RAIL_SHM},
-                 {RAIL_PEACH2, CONF_RAIL_PEACH2},
-                 {RAIL_TCP, CONF_RAIL_TCP},
-                 {RAIL_OFI, CONF_RAIL_OFI}};
-    for (size_t i = 0; i < sizeof rails / sizeof rails[0]; i++) {
-        if (!(tcad->conf->rails.enable & rails[i].enabled))
-            continue;
-        const struct driver_ops *ops = driver_of_rail(rails[i].rail);
-        const struct driver_config config = tcad_driver_config(tcad, rails[i].rail);
-        int r = ops ? engine_add_driver(tcad->engine, ops, &config) : -ENODEV;
-        if (r == -EPERM && rails[i].rail == RAIL_OFI && !config.unprotected) {
-            exposure_refused(tcad, RAIL_OFI);
-            continue;
-        }
-        if (r < 0) {
-            say_failed(tcad->conf, rails[i].rail, r, text, text_bytes);
-            return r;
-        }
-    }
-    return 0;
-}
-
 static int make_engine(struct tcad *tcad, char *text, size_t text_bytes)
 {
     const struct tcad_conf *conf = tcad->conf;
@@ -201,7 +129,7 @@ static int make_engine(struct tcad *tcad, char *text, size_t text_bytes)
     };
     int r = engine_new(tcad->loop, &config, &events, &tcad->engine);
     if (r == 0)
-        r = open_rails(tcad, text, text_bytes);
+        r = rails_open(tcad, text, text_bytes);
     if (r == 0)
         r = fabric_check(tcad, text, text_bytes);
     if (r == 0)
@@ -212,8 +140,8 @@ static int make_engine(struct tcad *tcad, char *text, size_t text_bytes)
 static int make_peers(struct tcad *tcad, char *text, size_t text_bytes)
 {
     Tca__PeerHello hello = TCA__PEER_HELLO__INIT;
-    Tca__RailAddress addresses[RAIL_COUNT], *list[RAIL_COUNT];
-    uint8_t bytes[RAIL_COUNT][ADDRESS_MAX_BYTES];
+    Tca__RailAddress addresses[RAIL_SLOTS], *list[RAIL_SLOTS];
+    uint8_t bytes[RAIL_SLOTS][ADDRESS_MAX_BYTES];
     struct peers_events events = {
         .asked = peer_request, .up = peer_up, .down = peer_down, .context = tcad};
 
@@ -224,19 +152,19 @@ static int make_peers(struct tcad *tcad, char *text, size_t text_bytes)
     hello.cluster = tcad->cluster->name;
     hello.daemon_version = (char *)TCAD_VERSION;
     hello.rails = list;
-    for (int rail = 1; rail < RAIL_COUNT; rail++) {
+    for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
         struct driver *driver = engine_driver(tcad->engine, rail);
         if (!driver)
             continue;
         int length = driver->ops->address(driver, bytes[rail]);
         if (length < 0) {
-            snprintf(text, text_bytes, "rail %s has no address: %s", rail_name(rail),
+            snprintf(text, text_bytes, "rail %s has no address: %s", rail_name(tcad, rail),
                      strerror(-length));
             return length;
         }
         Tca__RailAddress *address = &addresses[hello.n_rails];
         tca__rail_address__init(address);
-        address->driver = (char *)rail_name(rail);
+        address->driver = (char *)driver_name(rail_at(tcad, rail)->driver);
         address->address = (ProtobufCBinaryData){(size_t)length, bytes[rail]};
         list[hello.n_rails++] = address;
     }
@@ -272,6 +200,8 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
         r = bindings_new(tcad, &tcad->bindings);
     if (r == 0)
         r = links_new(tcad, &tcad->links);
+    if (r == 0)
+        r = rails_new(&tcad->rails);
     if (r == 0)
         r = make_engine(tcad, text, text_bytes);
     if (r == 0)
@@ -346,6 +276,7 @@ void tcad_deinit(struct tcad *tcad)
     links_free(tcad->links);
     engine_free(tcad->engine); /* also runs the calls that it and the worker have posted */
     peers_free(tcad->peers);
+    rails_free(tcad->rails);
     groups_free(tcad->groups);
     bindings_free(tcad->bindings);
     regions_free(tcad->regions);

@@ -26,6 +26,7 @@ struct metrics;
 struct regions;
 struct bindings;
 struct links;
+struct rails;
 
 /* Totals of released plans, so that counters do not decrease when sessions end. */
 struct rail_total {
@@ -34,13 +35,10 @@ struct rail_total {
 
 /* See exposure.h. */
 struct exposure {
-    enum rail refused; /* RAIL_NONE: none */
-    char why[96];
-    char remedy[320];
-    struct loop_timer *timer; /* NULL: nothing is monitored */
-    bool shut;                /* out of descriptors: rails accept no new connections */
-    uint64_t forged;          /* number already logged */
-    int spare[256];           /* descriptors reserved for clients */
+    struct loop_timer *timer;    /* NULL: nothing is monitored */
+    bool shut;                   /* out of descriptors: rails accept no new connections */
+    uint64_t forged[RAIL_SLOTS]; /* number already logged */
+    int spare[256];              /* descriptors reserved for clients */
     unsigned spare_count;
 };
 
@@ -77,6 +75,7 @@ struct tcad {
     struct regions *regions;
     struct bindings *bindings;
     struct links *links;
+    struct rails *rails;
 
     const struct session_hooks *session_hooks;
     struct session *sessions;
@@ -90,7 +89,7 @@ struct tcad {
 
     struct cost_table costs;
     bool calibrated;
-    struct rail_total past[RAIL_COUNT][SEAT_COUNT];
+    struct rail_total past[RAIL_SLOTS][SEAT_COUNT];
     struct exposure exposure;
     uint64_t rebound;  /* number of moves of plans from a failed rail to another */
     uint64_t returned; /* number of moves back */
@@ -105,6 +104,5 @@ void tcad_deinit(struct tcad *tcad);
 /* Ends all sessions and stops the loop when the last one is gone, or after a second. */
 void tcad_shut_down(struct tcad *tcad);
 
-struct driver_config tcad_driver_config(const struct tcad *tcad, enum rail rail);
 int tcad_log_level(const struct tcad_conf *conf);
 const char *tcad_log_target(const struct tcad_conf *conf);

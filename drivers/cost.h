@@ -28,10 +28,15 @@ struct cost_parameters {
     double large_bytes_per_ns; /* pieces that do not (4 MiB) */
 };
 
+struct cost_rail {
+    char name[RAIL_NAME_MAX_BYTES]; /* "": no such rail */
+    struct cost_parameters at[SEAT_COUNT];
+};
+
 struct cost_table {
-    struct cost_parameters at[RAIL_COUNT][SEAT_COUNT];
-    bool ways_valid;       /* `ways` was measured */
-    struct way_costs ways; /* of the copy modes in the client seat */
+    struct cost_rail rails[RAIL_SLOTS]; /* by the daemon's index; names are unique */
+    bool ways_valid;                    /* `ways` was measured */
+    struct way_costs ways;              /* of the copy modes in the client seat */
 };
 
 /* The measured costs of the copy modes, or the defaults. */
@@ -49,9 +54,9 @@ uint64_t cost_predict(const struct cost_parameters *parameters,
                       const struct cost_question *question);
 
 /* Reads and writes the table as text: key = value lines after a header with host, processor and
- * date. cost_read() returns 0, -ENOENT or another error of fopen(), -ENOMEM, or -EINVAL with a
+ * date. cost_read() reads the parameters of the rails that the table names, ignores those of other
+ * rails, and leaves the table as it is on failure. It returns 0, -ENOENT or another error of fopen(), -ENOMEM, or -EINVAL with a
  * static text in *ret_why and the line number. cost_write() replaces the file atomically; -EEXIST:
  * the path is not a regular file. */
-int cost_read(const char *path, struct cost_table *ret_table, const char **ret_why,
-              unsigned *ret_line);
+int cost_read(const char *path, struct cost_table *table, const char **ret_why, unsigned *ret_line);
 int cost_write(const char *path, const struct cost_table *table);

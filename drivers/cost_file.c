@@ -1,4 +1,4 @@
-/* The cost table as text: six lines "rail.seat.parameter = value" for each measured rail and seat,
+/* The cost table as text: six lines "rail seat parameter = value" for each measured rail and seat,
  * and all or no lines "ways.parameter = value". */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 #include "drivers/cost.h"
 
-#define SIGNATURE "tcad-cost 5"
+#define SIGNATURE "tcad-cost 6"
 
 static const struct {
     const char *name;
@@ -30,7 +30,7 @@ static const struct {
 enum { FIELDS = sizeof(fields) / sizeof(fields[0]), ALL_FIELDS = (1 << FIELDS) - 1 };
 
 struct seen {
-    unsigned at[RAIL_COUNT][SEAT_COUNT]; /* one bit per field */
+    unsigned at[RAIL_SLOTS][SEAT_COUNT]; /* one bit per field */
     unsigned ways;
 };
 enum { ALL_WAYS = (1 << WAY_COST_FIELDS) - 1 };
@@ -70,22 +70,30 @@ static const char *read_way(const char *name, const char *number, struct cost_ta
     return NULL;
 }
 
+/* The index of a rail, or RAIL_SLOTS. */
+static unsigned find_rail(const struct cost_table *table, const char *name)
+{
+    unsigned rail = 0;
+    while (rail < RAIL_SLOTS && strcmp(table->rails[rail].name, name) != 0)
+        rail++;
+    return rail;
+}
+
 /* Parses one line of the file. NULL, or a text that names the fault. */
 static const char *read_line(const char *line, struct cost_table *table, struct seen *seen)
 {
-    char rail_text[32], seat_text[32], field_text[32];
+    char rail_text[RAIL_NAME_MAX_BYTES], seat_text[32], field_text[32];
     int used = 0;
     if (sscanf(line, " ways.%31[a-z0-9_] = %n", field_text, &used) == 1 && used > 0)
         return read_way(field_text, line + used, table, seen);
-    if (sscanf(line, " %31[a-z0-9_].%31[a-z0-9_].%31[a-z0-9_] = %n", rail_text, seat_text,
-               field_text, &used) != 3 ||
+    static_assert(RAIL_NAME_MAX_BYTES == 32, "width below");
+    if (sscanf(line, " %31[^ \t] %31[a-z0-9_] %31[a-z0-9_] = %n", rail_text, seat_text, field_text,
+               &used) != 3 ||
         used == 0)
-        return "not a line of the form rail.seat.parameter = value";
+        return "not a line of the form rail seat parameter = value";
 
-    enum rail rail = rail_from_name(rail_text);
+    const unsigned rail = find_rail(table, rail_text);
     enum seat seat = seat_from_name(seat_text);
-    if (rail <= RAIL_NONE || rail >= RAIL_COUNT)
-        return "unknown rail";
     if (seat <= SEAT_NONE || seat >= SEAT_COUNT)
         return "unknown seat";
     unsigned field = 0;
@@ -93,7 +101,7 @@ static const char *read_line(const char *line, struct cost_table *table, struct 
         field++;
     if (field == FIELDS)
         return "unknown parameter";
-    if (seen->at[rail][seat] & 1u << field)
+    if (rail < RAIL_SLOTS && seen->at[rail][seat] & 1u << field)
         return "duplicate parameter";
 
     double value;
@@ -101,18 +109,20 @@ static const char *read_line(const char *line, struct cost_table *table, struct 
         return "not a number";
     if (!isfinite(value) || value < fields[field].least)
         return "number out of range";
+    if (rail == RAIL_SLOTS)
+        return NULL;
     seen->at[rail][seat] |= 1u << field;
-    *field_of(&table->at[rail][seat], field) = value;
+    *field_of(&table->rails[rail].at[seat], field) = value;
     return NULL;
 }
 
 static const char *finish_table(struct cost_table *table, const struct seen *seen)
 {
-    for (int rail = 0; rail < RAIL_COUNT; rail++) {
+    for (unsigned rail = 0; rail < RAIL_SLOTS; rail++) {
         for (int seat = 0; seat < SEAT_COUNT; seat++) {
             if (seen->at[rail][seat] != 0 && seen->at[rail][seat] != ALL_FIELDS)
                 return "parameters of a rail are missing";
-            table->at[rail][seat].valid = seen->at[rail][seat] == ALL_FIELDS;
+            table->rails[rail].at[seat].valid = seen->at[rail][seat] == ALL_FIELDS;
         }
     }
     if (seen->ways != 0 && seen->ways != ALL_WAYS)
@@ -158,20 +168,21 @@ static void restore_locale(locale_t c_locale, locale_t before)
     freelocale(c_locale);
 }
 
-int cost_read(const char *path, struct cost_table *ret_table, const char **ret_why,
-              unsigned *ret_line)
+int cost_read(const char *path, struct cost_table *table, const char **ret_why, unsigned *ret_line)
 {
-    struct cost_table table = {0};
+    struct cost_table read = {0};
     unsigned line = 0;
     FILE *file = fopen(path, "re");
     if (!file)
         return -errno;
+    for (unsigned rail = 0; rail < RAIL_SLOTS; rail++)
+        memcpy(read.rails[rail].name, table->rails[rail].name, sizeof read.rails[rail].name);
     locale_t before, c_locale = use_c_locale(&before);
     if (!c_locale) {
         fclose(file);
         return -ENOMEM;
     }
-    const char *why = read_file(file, &table, &line);
+    const char *why = read_file(file, &read, &line);
     restore_locale(c_locale, before);
     fclose(file);
     if (why) {
@@ -179,7 +190,7 @@ int cost_read(const char *path, struct cost_table *ret_table, const char **ret_w
         *ret_line = line;
         return -EINVAL;
     }
-    *ret_table = table;
+    *table = read;
     return 0;
 }
 
@@ -208,7 +219,7 @@ static void write_parameters(FILE *file, const char *rail, const char *seat,
 {
     struct cost_parameters copy = *parameters;
     for (unsigned field = 0; field < FIELDS; field++)
-        fprintf(file, "%s.%s.%s = %.9g\n", rail, seat, fields[field].name, *field_of(&copy, field));
+        fprintf(file, "%s %s %s = %.9g\n", rail, seat, fields[field].name, *field_of(&copy, field));
 }
 
 static void write_ways(FILE *file, const struct way_costs *costs)
@@ -221,10 +232,10 @@ static void write_ways(FILE *file, const struct way_costs *costs)
 static int write_file(FILE *file, const struct cost_table *table)
 {
     write_header(file);
-    for (int rail = RAIL_NONE + 1; rail < RAIL_COUNT; rail++)
+    for (const struct cost_rail *rail = table->rails; rail < table->rails + RAIL_SLOTS; rail++)
         for (int seat = SEAT_NONE + 1; seat < SEAT_COUNT; seat++)
-            if (table->at[rail][seat].valid)
-                write_parameters(file, rail_name(rail), seat_name(seat), &table->at[rail][seat]);
+            if (rail->at[seat].valid)
+                write_parameters(file, rail->name, seat_name(seat), &rail->at[seat]);
     if (table->ways_valid)
         write_ways(file, &table->ways);
     if (fflush(file) != 0 || fsync(fileno(file)) < 0)

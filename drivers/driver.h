@@ -173,7 +173,7 @@ struct driver_fabric_ops {
 
 struct driver_ops {
     const char *name;
-    enum rail rail;
+    enum driver_id id;
 
     /* Whether this driver can work on this machine: 0, -ENODEV or another error. Cheap; opens
      * nothing. */
@@ -254,6 +254,6 @@ struct driver {
 /* The built-in drivers, terminated by NULL. */
 extern const struct driver_ops *const drivers_all[];
 const struct driver_ops *driver_find(const char *name);
-const struct driver_ops *driver_of_rail(enum rail rail);
-/* Describes driver_op.fault of a rail; "" if it is 0. Works also if that driver is not built in. */
-void driver_fault_text(enum rail rail, uint32_t fault, char *ret_text, size_t text_bytes);
+const struct driver_ops *driver_of_id(enum driver_id id);
+/* Describes driver_op.fault of a driver; "" if it is 0. Works also if that driver is not built in. */
+void driver_fault_text(enum driver_id id, uint32_t fault, char *ret_text, size_t text_bytes);

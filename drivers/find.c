@@ -11,17 +11,17 @@ const struct driver_ops *driver_find(const char *name)
     return NULL;
 }
 
-const struct driver_ops *driver_of_rail(enum rail rail)
+const struct driver_ops *driver_of_id(enum driver_id id)
 {
     for (const struct driver_ops *const *ops = drivers_all; *ops; ops++)
-        if ((*ops)->rail == rail)
+        if ((*ops)->id == id)
             return *ops;
     return NULL;
 }
 
-void driver_fault_text(enum rail rail, uint32_t fault, char *ret_text, size_t text_bytes)
+void driver_fault_text(enum driver_id id, uint32_t fault, char *ret_text, size_t text_bytes)
 {
     ret_text[0] = '\0';
-    if (rail == RAIL_PEACH2 && fault != 0)
+    if (id == DRIVER_PEACH2 && fault != 0)
         peach2_fault_text(fault, ret_text, text_bytes);
 }

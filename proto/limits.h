@@ -25,6 +25,11 @@ enum {
     LAYOUT_DEPTH_MAX = 16,   /* nested loops */
     ADDRESS_MAX_BYTES = 256, /* a driver's own address, opaque */
     LANDING_MAX_BYTES = 128, /* a driver's description of a put's target, opaque */
+    RAILS_MAX = 16,          /* open rails of a node */
+    RAIL_SLOTS =
+        21, /* indexes of a node's rails are below this; 0: none. Besides the open ones, drivers
+                        without a rail have one */
+    RAIL_NAME_MAX_BYTES = 32, /* names of rails and planes, with NUL */
 };
 
 enum { REGION_ATTACHED = 1 << 0 }; /* region flag: memory that the process allocated itself */

@@ -2,11 +2,11 @@
 
 #include <string.h>
 
-static const char *const rails[RAIL_COUNT] = {
-    [RAIL_SHM] = "shm",
-    [RAIL_OFI] = "ofi",
-    [RAIL_PEACH2] = "peach2",
-    [RAIL_TCP] = "tcp",
+static const char *const drivers[DRIVER_COUNT] = {
+    [DRIVER_SHM] = "shm",
+    [DRIVER_OFI] = "ofi",
+    [DRIVER_PEACH2] = "peach2",
+    [DRIVER_TCP] = "tcp",
 };
 
 static const char *const seats[SEAT_COUNT] = {
@@ -30,14 +30,14 @@ static unsigned find(const char *const *names, unsigned count, const char *name)
     return 0;
 }
 
-const char *rail_name(enum rail rail)
+const char *driver_name(enum driver_id driver)
 {
-    return (unsigned)rail < RAIL_COUNT ? rails[rail] : NULL;
+    return (unsigned)driver < DRIVER_COUNT ? drivers[driver] : NULL;
 }
 
-enum rail rail_from_name(const char *name)
+enum driver_id driver_from_name(const char *name)
 {
-    return (enum rail)find(rails, RAIL_COUNT, name);
+    return (enum driver_id)find(drivers, DRIVER_COUNT, name);
 }
 
 const char *seat_name(enum seat seat)

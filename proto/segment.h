@@ -33,7 +33,7 @@ struct complete_entry { /* daemon -> client, one line */
     uint32_t plan;
     uint32_t sequence; /* of the completed start */
     uint32_t status;   /* wire status */
-    uint8_t rail;      /* enum rail */
+    uint8_t rail;      /* enum driver_id, of the first chain */
     uint8_t hops;      /* most cables that one of its puts crossed; 0: the rail has none */
     uint16_t retries;
     uint64_t bytes;
@@ -159,13 +159,14 @@ static inline _Atomic uint64_t *notify_taken_of(struct notify_segment *segment, 
     return &taken[(size_t)rank * SLOTS_PER_SOURCE + slot];
 }
 
-enum rail {
-    RAIL_NONE = 0,
-    RAIL_SHM = 1,
-    RAIL_OFI = 2,
-    RAIL_PEACH2 = 4, /* 3: reserved */
-    RAIL_TCP = 5,
-    RAIL_COUNT,
+/* A way to move bytes; a rail is an instance of one. */
+enum driver_id {
+    DRIVER_NONE = 0,
+    DRIVER_SHM = 1,
+    DRIVER_OFI = 2,
+    DRIVER_PEACH2 = 4, /* 3: reserved */
+    DRIVER_TCP = 5,
+    DRIVER_COUNT,
 };
 
 enum seat {
@@ -175,8 +176,8 @@ enum seat {
     SEAT_COUNT,
 };
 
-/* Converts to and from "shm", "client", ... Unknown: NULL, RAIL_NONE or SEAT_NONE. */
-const char *rail_name(enum rail rail);
-enum rail rail_from_name(const char *name);
+/* Converts to and from "shm", "client", ... Unknown: NULL, DRIVER_NONE or SEAT_NONE. */
+const char *driver_name(enum driver_id driver);
+enum driver_id driver_from_name(const char *name);
 const char *seat_name(enum seat seat);
 enum seat seat_from_name(const char *name);

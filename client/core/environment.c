@@ -125,7 +125,7 @@ static int parse_rail(enum tca_rail *ret_rail)
     const char *text = variable_text(VARIABLE_RAIL);
     enum tca_rail rail = TCA_RAIL_ANY;
     if (text && strcmp(text, "any") != 0) {
-        rail = (enum tca_rail)rail_from_name(text);
+        rail = (enum tca_rail)driver_from_name(text);
         if (rail == TCA_RAIL_ANY)
             return error_set(-EINVAL, "TCA_RAIL is \"%s\": it must be any, shm, tcp, ofi or peach2",
                              text);

@@ -4,8 +4,9 @@
 #include "client/include/tca.h"
 #include "proto/lane.h"
 
-static_assert((int)TCA_RAIL_SHM == (int)RAIL_SHM && (int)TCA_RAIL_OFI == (int)RAIL_OFI &&
-                  (int)TCA_RAIL_PEACH2 == (int)RAIL_PEACH2 && (int)TCA_RAIL_TCP == (int)RAIL_TCP,
+static_assert((int)TCA_RAIL_SHM == (int)DRIVER_SHM && (int)TCA_RAIL_OFI == (int)DRIVER_OFI &&
+                  (int)TCA_RAIL_PEACH2 == (int)DRIVER_PEACH2 &&
+                  (int)TCA_RAIL_TCP == (int)DRIVER_TCP,
               "public and wire values are the same");
 static_assert((int)TCA_SEAT_CLIENT == (int)SEAT_CLIENT && (int)TCA_SEAT_DAEMON == (int)SEAT_DAEMON,
               "public and wire values are the same");
@@ -20,7 +21,7 @@ const char *tca_version(void)
 
 const char *tca_rail_name(enum tca_rail rail)
 {
-    const char *name = rail_name((enum rail)rail);
+    const char *name = driver_name((enum driver_id)rail);
     return name ? name : "?";
 }
 

@@ -138,7 +138,8 @@ static int check_reply(const struct tca_plan *plan, const Tca__PlanCommitted *co
             committed->plan, committed->n_chains, plan->chain_count);
     for (size_t i = 0; i < committed->n_chains; i++) {
         const Tca__ChainCommitted *chain = committed->chains[i];
-        if (chain->rail >= RAIL_COUNT || (chain->seat != SEAT_CLIENT && chain->seat != SEAT_DAEMON))
+        if (chain->rail >= DRIVER_COUNT ||
+            (chain->seat != SEAT_CLIENT && chain->seat != SEAT_DAEMON))
             return error_set(-EPROTO, "tcad bound chain %zu to rail %u and seat %u", i, chain->rail,
                              chain->seat);
     }
@@ -160,7 +161,7 @@ static void finish_commit(struct tca_plan *plan, const Tca__PlanCommitted *commi
     struct tca *session = plan->session;
     plan->id = committed->plan;
     if (plan->chain_count > 0) {
-        plan->first_rail = (enum rail)committed->chains[0]->rail;
+        plan->first_rail = (enum driver_id)committed->chains[0]->rail;
         plan->first_seat = (enum seat)committed->chains[0]->seat;
     }
     plan->daemon_count = plan->chain_count - plan->client_count;

@@ -19,7 +19,7 @@ static int check_args(const struct tca_plan_args *args)
     if (args->name && strlen(args->name) >= NAME_MAX_BYTES)
         return error_set(-EINVAL, "a plan's name has at most %d bytes, not %zu", NAME_MAX_BYTES - 1,
                          strlen(args->name));
-    if (args->rail != TCA_RAIL_ANY && !rail_name((enum rail)args->rail))
+    if (args->rail != TCA_RAIL_ANY && !driver_name((enum driver_id)args->rail))
         return error_set(-EINVAL,
                          "rail %d: it must be TCA_RAIL_ANY, TCA_RAIL_SHM, TCA_RAIL_TCP, "
                          "TCA_RAIL_OFI or TCA_RAIL_PEACH2",

@@ -117,7 +117,7 @@ struct tca_plan {
     bool begin_chain;                      /* the next step begins a chain */
     struct unit *units;
     uint32_t unit_count;
-    enum rail first_rail; /* of the first chain */
+    enum driver_id first_rail; /* of the first chain */
     enum seat first_seat;
     struct driver_put *first_put; /* in the client's seat */
     uint64_t client_bytes;

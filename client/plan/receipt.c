@@ -35,7 +35,8 @@ int tca_plan_receipt(const struct tca_plan *plan, struct tca_receipt *ret_receip
         receipt.taken_ns = entry->taken_ns;
         if (entry->posted_ns > receipt.posted_ns || plan->client_count == 0)
             receipt.posted_ns = entry->posted_ns;
-        if (plan->first_seat == SEAT_DAEMON && entry->rail > RAIL_NONE && entry->rail < RAIL_COUNT)
+        if (plan->first_seat == SEAT_DAEMON && entry->rail > DRIVER_NONE &&
+            entry->rail < DRIVER_COUNT)
             receipt.rail =
                 (enum tca_rail)entry->rail; /* differs from the commit's after a re-binding */
     }

@@ -146,7 +146,8 @@ static int result_of(const struct tca_plan *plan)
         return 1;
     char fault[256] = "", name[PLAN_TEXT_BYTES];
     if (plan->daemon_count > 0 && !plan->lossy)
-        driver_fault_text((enum rail)plan->entry.rail, plan->entry.fault, fault, sizeof(fault));
+        driver_fault_text((enum driver_id)plan->entry.rail, plan->entry.fault, fault,
+                          sizeof(fault));
     return error_set(
         plan->broken ? plan->broken : plan->last_status, "start %llu of %s failed: %s%s%s",
         (unsigned long long)plan->last_starts, plan_text(plan, name),

@@ -13,26 +13,28 @@
 #include "daemon/rails/calibrate.h"
 #include "daemon/rails/fabric.h"
 #include "daemon/rails/link.h"
+#include "daemon/rails/rails.h"
 #include "daemon/tcad.h"
 
 struct run {
     struct tcad *tcad;
     struct admin_reply *reply; /* NULL: nobody asked */
     struct cost_table table;
-    int error[RAIL_COUNT];
+    int error[RAIL_SLOTS];
     int ways_error;
-    struct driver_config config[RAIL_COUNT];
-    struct link *own[RAIL_COUNT]; /* to ourselves, of rails whose device is the engine's alone */
-    struct link *neighbour[RAIL_COUNT]; /* of those, to a neighbour; NULL: none is there */
+    struct driver_config config[RAIL_SLOTS]; /* of instances beside the rail's own */
+    struct link *own[RAIL_SLOTS]; /* to ourselves, of rails whose device is the engine's alone */
+    struct link *neighbour[RAIL_SLOTS]; /* of those, to a neighbour; NULL: none is there */
     char path[4096];
     int write_error;
 };
 
-static int measure(struct run *run, enum rail rail, struct cost_parameters *ret_parameters)
+static int measure(struct run *run, unsigned rail, struct cost_parameters *ret_parameters)
 {
     struct engine *engine = run->tcad->engine;
     if (!engine_driver_caps(engine, rail)->single)
-        return calibrate_driver(driver_of_rail(rail), &run->config[rail], NULL, ret_parameters);
+        return calibrate_driver(rail_at(run->tcad, rail)->ops, &run->config[rail], NULL,
+                                ret_parameters);
     int r = run->own[rail] ? link_connect(run->own[rail]) : -ENETDOWN;
     if (r < 0)
         return r;
@@ -41,7 +43,7 @@ static int measure(struct run *run, enum rail rail, struct cost_parameters *ret_
     struct link *neighbour = run->neighbour[rail];
     if (neighbour && shared.driver->ops->fabric && link_connect(neighbour) == 0)
         shared.neighbour = neighbour->peer;
-    return calibrate_driver(driver_of_rail(rail), &run->config[rail], &shared, ret_parameters);
+    return calibrate_driver(shared.driver->ops, &run->config[rail], &shared, ret_parameters);
 }
 
 /* On the calibrator. */
@@ -49,18 +51,17 @@ static void work(void *context)
 {
     struct run *run = context;
     double hop_ns = 2 * calibrate_line_ns(); /* to the engine and back */
-    for (int rail = 1; rail < RAIL_COUNT; rail++) {
-        const struct driver_ops *ops = driver_of_rail(rail);
+    for (unsigned rail = 1; rail <= run->tcad->rails->last; rail++) {
         struct cost_parameters parameters;
-        if (!ops || !engine_driver(run->tcad->engine, rail))
+        if (!engine_driver(run->tcad->engine, rail))
             continue;
         run->error[rail] = measure(run, rail, &parameters);
         if (run->error[rail] < 0)
             continue;
-        if (engine_driver_caps(run->tcad->engine, rail)->same_node && rail == RAIL_SHM)
-            run->table.at[rail][SEAT_CLIENT] = parameters;
+        if (rail == RAIL_SHM)
+            run->table.rails[rail].at[SEAT_CLIENT] = parameters;
         parameters.latency_ns += hop_ns;
-        run->table.at[rail][SEAT_DAEMON] = parameters;
+        run->table.rails[rail].at[SEAT_DAEMON] = parameters;
     }
     run->ways_error = calibrate_ways(&run->table.ways);
     run->table.ways_valid = run->ways_error == 0;
@@ -98,22 +99,22 @@ static json_t *ways_document(const struct run *run)
 static json_t *document(const struct run *run)
 {
     json_t *rails = json_array();
-    for (int rail = 1; rail < RAIL_COUNT; rail++) {
+    for (unsigned rail = 1; rail <= run->tcad->rails->last; rail++) {
         for (int seat = 1; seat < SEAT_COUNT; seat++) {
-            const struct cost_parameters *p = &run->table.at[rail][seat];
+            const struct cost_parameters *p = &run->table.rails[rail].at[seat];
             if (!p->valid)
                 continue;
             json_array_append_new(
                 rails, json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:f}", "rail",
-                                 rail_name(rail), "seat", seat_name(seat), "valid", 1, "latency_ns",
-                                 p->latency_ns, "hop_ns", p->hop_ns, "descriptor_ns",
+                                 rail_name(run->tcad, rail), "seat", seat_name(seat), "valid", 1,
+                                 "latency_ns", p->latency_ns, "hop_ns", p->hop_ns, "descriptor_ns",
                                  p->descriptor_ns, "block_ns", p->block_ns, "small_gb_per_s",
                                  p->small_bytes_per_ns, "large_gb_per_s", p->large_bytes_per_ns));
         }
         if (run->error[rail] < 0)
-            json_array_append_new(rails, json_pack("{s:s, s:s, s:b, s:s}", "rail", rail_name(rail),
-                                                   "seat", "daemon", "valid", 0, "error",
-                                                   strerror(-run->error[rail])));
+            json_array_append_new(
+                rails, json_pack("{s:s, s:s, s:b, s:s}", "rail", rail_name(run->tcad, rail), "seat",
+                                 "daemon", "valid", 0, "error", strerror(-run->error[rail])));
     }
     return json_pack("{s:s, s:o, s:o}", "path", run->path, "rails", rails, "ways",
                      ways_document(run));
@@ -121,7 +122,7 @@ static json_t *document(const struct run *run)
 
 static void end(struct run *run)
 {
-    for (int rail = 1; run && rail < RAIL_COUNT; rail++) {
+    for (unsigned rail = 1; run && rail < RAIL_SLOTS; rail++) {
         link_unref(run->own[rail]);
         link_unref(run->neighbour[rail]);
     }
@@ -133,13 +134,13 @@ static void done(void *context)
     struct run *run = context;
     struct tcad *tcad = run->tcad;
     bool failed = false;
-    for (int rail = 1; rail < RAIL_COUNT; rail++) {
+    for (unsigned rail = 1; rail <= run->tcad->rails->last; rail++) {
         if (run->error[rail] < 0) {
             failed = true;
             log_warning(
                 NULL,
                 "rail %s could not be calibrated: %s: the cost model will not choose it by itself",
-                rail_name(rail), strerror(-run->error[rail]));
+                rail_name(run->tcad, rail), strerror(-run->error[rail]));
         }
     }
     if (run->ways_error < 0)
@@ -164,16 +165,24 @@ static void dropped(void *context)
     end(run);
 }
 
+static void name_rails(const struct tcad *tcad, struct cost_table *table)
+{
+    for (unsigned rail = 1; rail <= tcad->rails->last; rail++)
+        snprintf(table->rails[rail].name, sizeof table->rails[rail].name, "%s",
+                 rail_name(tcad, rail));
+}
+
 static void begin(struct tcad *tcad, struct admin_reply *reply)
 {
     struct run *run = calloc(1, sizeof *run);
     if (run) {
         run->tcad = tcad;
         run->reply = reply;
+        name_rails(tcad, &run->table);
         snprintf(run->path, sizeof run->path, "%s", tcad->conf->rails.calibration_file);
-        for (int rail = 1; rail < RAIL_COUNT; rail++) {
+        for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
             const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
-            run->config[rail] = tcad_driver_config(tcad, rail);
+            run->config[rail] = rail_at(tcad, rail)->config;
             run->config[rail].port = 0; /* the rail itself has the configured one */
             if (!caps || !caps->single)
                 continue;
@@ -203,6 +212,7 @@ void calibration_start(struct tcad *tcad)
 {
     const char *why;
     unsigned line;
+    name_rails(tcad, &tcad->costs);
     int r = cost_read(tcad->conf->rails.calibration_file, &tcad->costs, &why, &line);
     if (r == 0) {
         tcad->calibrated = true;

@@ -15,6 +15,7 @@
 #include "daemon/rails/exposure.h"
 #include "daemon/rails/fabric.h"
 #include "daemon/rails/link.h"
+#include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -43,10 +44,10 @@ static uint64_t plan_count(const struct tcad *tcad)
 static json_t *rails(struct tcad *tcad, bool *ret_degraded)
 {
     json_t *list = json_array();
-    for (int rail = 1; rail < RAIL_COUNT; rail++) {
-        const struct driver_ops *ops = driver_of_rail(rail);
+    for (unsigned rail = 1; rail <= tcad->rails->count; rail++) {
+        const struct rail *at = rail_at(tcad, rail);
         const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
-        if (!ops)
+        if (!at->ops)
             continue;
         int error = engine_driver_error(tcad->engine, rail);
         const struct driver *driver = engine_driver(tcad->engine, rail);
@@ -57,15 +58,15 @@ static json_t *rails(struct tcad *tcad, bool *ret_degraded)
             *ret_degraded = true;
         json_array_append_new(
             list,
-            json_pack("{s:s, s:s, s:s, s:s, s:b, s:I, s:o}", "rail", ops->name, "state",
+            json_pack("{s:s, s:s, s:s, s:s, s:b, s:I, s:o}", "rail", at->name, "state",
                       !caps   ? "absent"
                       : error ? "down"
                               : "up",
                       "detail",
-                      error                      ? strerror(-error)
-                      : caps                     ? caps->detail
-                      : exposure_off(tcad, rail) ? exposure_off(tcad, rail)
-                                                 : "",
+                      error         ? strerror(-error)
+                      : caps        ? caps->detail
+                      : *at->remedy ? at->off
+                                    : "",
                       "address", door.address, "unprotected", caps && caps->unprotected, "forged",
                       (json_int_t)door.forged, "cut_off", fabric_cut_off(tcad, rail)));
     }
@@ -155,9 +156,9 @@ json_t *inspect_nodes(struct tcad *tcad)
         snprintf(address.host, sizeof address.host, "%s", node->address);
         config_address_format(&address, text);
         json_t *rail_list = json_array();
-        for (int rail = 1; rail < RAIL_COUNT; rail++)
+        for (unsigned rail = 1; rail <= tcad->rails->last; rail++)
             if (links_exists(tcad->links, node->id, rail))
-                json_array_append_new(rail_list, json_string(rail_name(rail)));
+                json_array_append_new(rail_list, json_string(rail_name(tcad, rail)));
         json_array_append_new(
             list,
             json_pack("{s:I, s:s, s:s, s:s, s:s, s:o, s:f, s:s, s:o, s:I, s:I, s:o, s:s, s:I, s:s}",
@@ -233,7 +234,7 @@ static json_t *machine(void)
 static void add_links(struct tcad *tcad, json_t *links, const struct cluster_node *node,
                       const char *state)
 {
-    for (int rail = 1; rail < RAIL_COUNT; rail++) {
+    for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
         if (!links_possible(tcad, rail, node->id))
             continue;
         bool live = links_exists(tcad->links, node->id, rail);
@@ -243,7 +244,7 @@ static void add_links(struct tcad *tcad, json_t *links, const struct cluster_nod
                                                                  : "idle";
         json_array_append_new(links, json_pack("{s:I, s:I, s:s, s:s}", "from",
                                                (json_int_t)tcad->node, "to", (json_int_t)node->id,
-                                               "rail", rail_name(rail), "state", is));
+                                               "rail", rail_name(tcad, rail), "state", is));
     }
 }
 

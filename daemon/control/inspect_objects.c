@@ -13,6 +13,7 @@
 #include "daemon/peers/peer.h"
 #include "daemon/plans/plan.h"
 #include "daemon/rails/exposure.h"
+#include "daemon/rails/rails.h"
 #include "daemon/sessions/client.h"
 #include "daemon/sessions/guard.h"
 #include "daemon/sessions/region.h"
@@ -22,7 +23,7 @@
 
 struct tally {
     uint64_t starts, bytes, errors;
-    uint64_t rail_starts[RAIL_COUNT][SEAT_COUNT], rail_bytes[RAIL_COUNT][SEAT_COUNT];
+    uint64_t rail_starts[RAIL_SLOTS][SEAT_COUNT], rail_bytes[RAIL_SLOTS][SEAT_COUNT];
 };
 
 static void tally_plan(void *context, const struct plan *plan)
@@ -200,21 +201,30 @@ static void one(json_t *families, const char *name, const char *type, const char
     sample(family(families, name, type, unit, help), NULL, value);
 }
 
+static uint64_t all_forged(const struct tcad *tcad)
+{
+    uint64_t forged = 0;
+    for (unsigned rail = 1; rail <= tcad->rails->last; rail++)
+        forged += exposure_forged(tcad, rail);
+    return forged;
+}
+
 static void rail_families(const struct tcad *tcad, json_t *families, const struct tally *tally)
 {
     json_t *starts =
         family(families, "tcad_plan_starts", "counter", "", "Starts, by rail and seat.");
     json_t *bytes =
         family(families, "tcad_plan_put_bytes", "counter", "bytes", "Bytes put, by rail and seat.");
-    for (int rail = 1; rail < RAIL_COUNT; rail++) {
+    for (unsigned rail = 1; rail <= tcad->rails->count; rail++) {
         for (int seat = 1; seat < SEAT_COUNT; seat++) {
             const struct rail_total *past = &tcad->past[rail][seat];
             if (!tally->rail_starts[rail][seat] && !past->starts)
                 continue;
             sample(starts,
-                   json_pack("{s:s, s:s}", "rail", rail_name(rail), "seat", seat_name(seat)),
+                   json_pack("{s:s, s:s}", "rail", rail_name(tcad, rail), "seat", seat_name(seat)),
                    (double)(past->starts + tally->rail_starts[rail][seat]));
-            sample(bytes, json_pack("{s:s, s:s}", "rail", rail_name(rail), "seat", seat_name(seat)),
+            sample(bytes,
+                   json_pack("{s:s, s:s}", "rail", rail_name(tcad, rail), "seat", seat_name(seat)),
                    (double)(past->bytes + tally->rail_bytes[rail][seat]));
         }
     }
@@ -298,7 +308,7 @@ json_t *inspect_stats(struct tcad *tcad)
         (double)descriptors.limit);
     one(families, "tcad_ofi_forged", "counter", "",
         "Completions and messages of the rail ofi that no peer can have sent.",
-        (double)exposure_forged(tcad, RAIL_OFI));
+        (double)all_forged(tcad));
     one(families, "tcad_refused_resumes", "counter", "",
         "Connections of other nodes that wanted to resume an earlier one, and could not prove that "
         "it "

@@ -8,6 +8,7 @@
 #include "daemon/plans/plan.h"
 #include "daemon/rails/fabric.h"
 #include "daemon/rails/link.h"
+#include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -60,8 +61,8 @@ static void add_plan(void *context, const struct plan *plan)
                   "id", plan_id(plan), "session", (json_int_t)plan->session_id, "pid",
                   (int)plan->session->pid, "name", plan->name, "channel", (json_int_t)plan->channel,
                   "chains", (json_int_t)plan->chain_count, "steps", (json_int_t)plan->step_count,
-                  "rail", rail_name(first->rail), "seat", seat_name(first->seat), "nodes",
-                  nodes_of(plan), "bytes", (json_int_t)plan->bytes, "starts",
+                  "rail", rail_name(plan->tcad, first->rail), "seat", seat_name(first->seat),
+                  "nodes", nodes_of(plan), "bytes", (json_int_t)plan->bytes, "starts",
                   (json_int_t)plan_starts(plan), "running", running_since_ns(plan) != 0,
                   "running_s", running_s(plan), "errors", (json_int_t)plan_errors(plan), "state",
                   plan_state_name(plan->state), "median_ns", quantile(plan, 0.5), "p99_ns",
@@ -165,15 +166,16 @@ static json_t *explain_chain(const struct plan *plan, uint32_t index)
         json_array_append_new(steps, explain_step(plan, &chain->steps[i], chain->seat));
     for (uint32_t i = 0; i < chain->candidate_count; i++) {
         const struct plan_candidate *candidate = &chain->candidates[i];
-        json_array_append_new(
-            candidates,
-            json_pack("{s:s, s:s, s:o, s:i, s:b, s:b, s:s}", "rail", rail_name(candidate->rail),
-                      "seat", seat_name(candidate->seat), "predicted_ns",
-                      predicted(candidate->predicted_ns), "hops", (int)candidate->hops, "possible",
-                      candidate->possible, "chosen", candidate->chosen, "why", candidate->why));
+        json_array_append_new(candidates,
+                              json_pack("{s:s, s:s, s:o, s:i, s:b, s:b, s:s}", "rail",
+                                        rail_name(plan->tcad, candidate->rail), "seat",
+                                        seat_name(candidate->seat), "predicted_ns",
+                                        predicted(candidate->predicted_ns), "hops",
+                                        (int)candidate->hops, "possible", candidate->possible,
+                                        "chosen", candidate->chosen, "why", candidate->why));
     }
     return json_pack("{s:I, s:s, s:s, s:I, s:o, s:o, s:o}", "index", (json_int_t)index, "rail",
-                     rail_name(chain->rail), "seat", seat_name(chain->seat), "bytes",
+                     rail_name(plan->tcad, chain->rail), "seat", seat_name(chain->seat), "bytes",
                      (json_int_t)chain->bytes, "predicted_ns", predicted(chain->predicted_ns),
                      "steps", steps, "candidates", candidates);
 }

@@ -85,7 +85,7 @@ void engine_call(struct engine *engine, void (*work)(struct engine *engine, void
 static unsigned poll_drivers(struct engine *engine)
 {
     unsigned work = 0;
-    for (int rail = 0; rail < RAIL_COUNT; rail++) {
+    for (unsigned rail = 1; rail <= engine->rails; rail++) {
         struct engine_driver *slot = &engine->drivers[rail];
         if (!slot->driver || atomic_load_explicit(&slot->error, memory_order_relaxed))
             continue;
@@ -119,7 +119,7 @@ static void take_events(struct engine *engine, int timeout_ms)
 {
     struct epoll_event events[64];
     int n = epoll_wait(engine->epoll_fd, events, 64, timeout_ms);
-    for (int rail = 0; rail < RAIL_COUNT; rail++)
+    for (unsigned rail = 1; rail <= engine->rails; rail++)
         engine->drivers[rail].idle_rounds = 0; /* it may have been one of them that woke us */
     for (int i = 0; i < n; i++) {
         eventfd_t ignored;
@@ -149,7 +149,7 @@ static void listen_to_parked(struct engine *engine)
 
 static bool arm_drivers(struct engine *engine)
 {
-    for (int rail = 0; rail < RAIL_COUNT; rail++) {
+    for (unsigned rail = 1; rail <= engine->rails; rail++) {
         struct engine_driver *slot = &engine->drivers[rail];
         if (slot->driver && slot->event_fd >= 0 &&
             !atomic_load_explicit(&slot->error, memory_order_relaxed) &&
@@ -242,10 +242,10 @@ int engine_new(struct loop *loop, const struct engine_config *config,
     return 0;
 }
 
-int engine_add_driver(struct engine *engine, const struct driver_ops *ops,
+int engine_add_driver(struct engine *engine, unsigned rail, const struct driver_ops *ops,
                       const struct driver_config *config)
 {
-    struct engine_driver *slot = &engine->drivers[ops->rail];
+    struct engine_driver *slot = &engine->drivers[rail];
     const struct driver_events events = engine_driver_events(engine);
     assert(!engine->running && !slot->driver);
     int r = ops->probe(config, &slot->caps);
@@ -264,6 +264,7 @@ int engine_add_driver(struct engine *engine, const struct driver_ops *ops,
         }
     }
     slot->driver = driver;
+    engine->rails = rail > engine->rails ? rail : engine->rails;
     return 0;
 }
 
@@ -309,7 +310,7 @@ struct engine *engine_free(struct engine *engine)
         loop_finish_posts(engine->loop); /* calls posted by the engine still need the drivers */
     }
     assert(!engine->active && !engine->parked);
-    for (int rail = 0; rail < RAIL_COUNT; rail++) {
+    for (unsigned rail = 1; rail <= engine->rails; rail++) {
         struct driver *driver = engine->drivers[rail].driver;
         if (driver)
             driver->ops->close(driver);
@@ -324,17 +325,17 @@ struct engine *engine_free(struct engine *engine)
     return NULL;
 }
 
-struct driver *engine_driver(const struct engine *engine, enum rail rail)
+struct driver *engine_driver(const struct engine *engine, unsigned rail)
 {
     return engine->drivers[rail].driver;
 }
 
-const struct driver_caps *engine_driver_caps(const struct engine *engine, enum rail rail)
+const struct driver_caps *engine_driver_caps(const struct engine *engine, unsigned rail)
 {
     return engine->drivers[rail].driver ? &engine->drivers[rail].caps : NULL;
 }
 
-int engine_driver_error(const struct engine *engine, enum rail rail)
+int engine_driver_error(const struct engine *engine, unsigned rail)
 {
     return atomic_load_explicit(&engine->drivers[rail].error, memory_order_relaxed);
 }

@@ -42,8 +42,8 @@ struct engine_events {
 
 int engine_new(struct loop *loop, const struct engine_config *config,
                const struct engine_events *events, struct engine **ret_engine);
-/* Opens a driver; before engine_run(). detail: of the driver's caps. */
-int engine_add_driver(struct engine *engine, const struct driver_ops *ops,
+/* Opens the driver of a rail (an index below RAIL_SLOTS); before engine_run(). */
+int engine_add_driver(struct engine *engine, unsigned rail, const struct driver_ops *ops,
                       const struct driver_config *config);
 /* Starts the thread. */
 int engine_run(struct engine *engine);
@@ -53,11 +53,11 @@ void engine_tune(struct engine *engine, uint64_t spin_ns, uint64_t yield_ns);
  * NULL. */
 struct engine *engine_free(struct engine *engine);
 
-/* NULL if the driver was not added. */
-struct driver *engine_driver(const struct engine *engine, enum rail rail);
-const struct driver_caps *engine_driver_caps(const struct engine *engine, enum rail rail);
+/* NULL if the rail has no driver. */
+struct driver *engine_driver(const struct engine *engine, unsigned rail);
+const struct driver_caps *engine_driver_caps(const struct engine *engine, unsigned rail);
 /* 0, or the error with which the driver failed. */
-int engine_driver_error(const struct engine *engine, enum rail rail);
+int engine_driver_error(const struct engine *engine, unsigned rail);
 
 /* Loop's thread: runs work(context) on the engine's thread, then, unless NULL, done(context) on the
  * loop's thread, in the order of the calls. Cannot fail: if out of memory, it waits. */
@@ -159,8 +159,8 @@ bool engine_plan_legal(enum engine_plan_state from, enum engine_plan_state to);
 struct engine_plan {
     uint32_t id;
     uint32_t channel;
-    enum rail rail; /* for receipts */
-    uint64_t bytes; /* per start, daemon-seat chains only */
+    enum driver_id driver; /* for receipts */
+    uint64_t bytes;        /* per start, daemon-seat chains only */
     uint32_t descriptors;
     uint32_t chain_count;
     struct chain **chains; /* the daemon-seat chains; owned */

@@ -64,7 +64,8 @@ struct engine {
     struct loop *loop;
     struct engine_config config;
     struct engine_events events;
-    struct engine_driver drivers[RAIL_COUNT];
+    struct engine_driver drivers[RAIL_SLOTS]; /* by rail */
+    unsigned rails;                           /* no higher index has a driver */
 
     pthread_t thread;
     bool running;

@@ -7,8 +7,6 @@
 #include "daemon/tcad.h"
 #include "proto/heartbeat.h"
 
-enum { RAILS_MAX = 16 };
-
 static int check_place(const struct peers *peers, const Tca__PeerHello *theirs,
                        const struct peer *expected, char *text, size_t text_bytes)
 {

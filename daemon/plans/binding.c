@@ -9,6 +9,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/peers/peer.h"
+#include "daemon/rails/rails.h"
 #include "daemon/sessions/bounce.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
@@ -135,11 +136,11 @@ static void released(void *context)
 static void release_work(struct engine *engine, void *context)
 {
     struct binding *binding = context;
-    for (int rail = 0; rail < RAIL_COUNT; rail++) {
-        if (!binding->on[rail])
-            continue;
+    for (unsigned rail = 1; rail <= binding->tcad->rails->last; rail++) {
         struct driver *driver = engine_driver(engine, rail);
-        driver->ops->landing_free(driver, binding->on[rail]);
+        struct driver_landing *landing = binding_landing(binding, rail)->landing;
+        if (landing)
+            driver->ops->landing_free(driver, landing);
     }
     engine_landing_end(engine, &binding->target, released, binding);
 }
@@ -175,11 +176,16 @@ void binding_unmake(struct binding *binding)
         binding_end(binding);
 }
 
+size_t binding_bytes(const struct tcad *tcad)
+{
+    return sizeof(struct binding) + tcad->rails->last * sizeof(struct binding_landing);
+}
+
 int binding_charge(struct tcad *tcad, struct binding_args *args, char *text, size_t text_bytes)
 {
     const uid_t uid = args->region ? args->region->uid : args->notify->uid;
     return charge_take(tcad, &args->charge, uid, USER_BINDINGS,
-                       sizeof(struct binding) + RAIL_COUNT * DRIVER_LANDING_BYTES +
+                       binding_bytes(tcad) + tcad->rails->last * DRIVER_LANDING_BYTES +
                            (args->layout ? layout_bytes(args->layout) : 0),
                        "what a put needs where it lands", text, text_bytes);
 }

@@ -21,6 +21,12 @@ struct region;
 struct session;
 struct tcad;
 
+/* A driver's description of a landing. */
+struct landing_blob {
+    uint8_t bytes;
+    uint8_t blob[LANDING_MAX_BYTES];
+};
+
 struct binding_args {
     uint32_t node;         /* who asks */
     uint64_t asker;        /* its session */
@@ -30,12 +36,19 @@ struct binding_args {
     struct layout *layout;  /* taken over, also on failure; NULL with a NULL region */
     struct session *notify; /* NULL: no notification */
     uint32_t slot;
-    unsigned rails;       /* bit per enum rail */
+    unsigned rails;       /* bit per rail */
     bool owned;           /* by a plan of this node, which ends it once its puts are quiet */
     struct charge charge; /* from binding_charge(); taken over */
 };
+size_t binding_bytes(const struct tcad *tcad); /* of a struct binding */
 /* To the user of the memory, or of who is notified: 0, or -EDQUOT and a text. */
 int binding_charge(struct tcad *tcad, struct binding_args *args, char *text, size_t text_bytes);
+
+/* At one rail's driver. */
+struct binding_landing {
+    struct driver_landing *landing; /* NULL: none */
+    struct landing_blob blob;
+};
 
 /* What the end of a binding hangs on, besides the asker. */
 enum { BINDING_OF_REGION, BINDING_OF_NOTIFIED, BINDING_OF_ASKER, BINDING_OF_NODE, BINDING_USES };
@@ -55,9 +68,6 @@ struct binding {
     struct session *bounces; /* that has attached the memory; NULL: it is ours. As above */
     struct engine_landing target;
     unsigned rails; /* that have a landing */
-    struct driver_landing *on[RAIL_COUNT];
-    uint8_t blob[RAIL_COUNT][LANDING_MAX_BYTES];
-    size_t blob_bytes[RAIL_COUNT];
     struct charge charge;
     uint64_t landing_bytes; /* of its landings, besides DRIVER_LANDING_BYTES: when they are made */
     bool making;
@@ -66,6 +76,7 @@ struct binding {
     bool forgotten;                     /* its asker has let go of it */
     struct binding_question *questions; /* that wait until it is released */
     int error;
+    struct binding_landing landings[]; /* see binding_landing() */
 };
 
 int bindings_new(struct tcad *tcad, struct bindings **ret_bindings);
@@ -73,6 +84,12 @@ struct bindings *bindings_free(struct bindings *bindings);
 
 /* Of those that were not made: their layouts and charges. */
 void binding_args_drop(struct binding_args *args, size_t count);
+
+/* Of an open rail. */
+static inline struct binding_landing *binding_landing(struct binding *binding, unsigned rail)
+{
+    return &binding->landings[rail - 1];
+}
 
 struct bindings_made {
     int status;                      /* 0, or why none was made */

@@ -7,6 +7,7 @@
 
 #include "daemon/base/worker.h"
 #include "daemon/plans/binding.h"
+#include "daemon/rails/rails.h"
 #include "daemon/sessions/bounce.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
@@ -24,10 +25,10 @@ struct making {
 
 static void register_one(struct binding *binding)
 {
-    for (int rail = 0; binding->region && rail < RAIL_COUNT; rail++) {
+    for (unsigned rail = 1; binding->region && rail <= binding->tcad->rails->last; rail++) {
         if (!(binding->rails & (1u << rail)))
             continue;
-        int r = region_register(binding->region, engine_driver(binding->tcad->engine, rail));
+        int r = region_register(binding->region, rail);
         if (r < 0) {
             binding->rails &= ~(1u << rail);
             binding->error = r;
@@ -46,10 +47,12 @@ static void register_work(void *context)
 
 static void land_one(struct engine *engine, struct binding *binding)
 {
-    for (int rail = 0; rail < RAIL_COUNT; rail++) {
+    for (unsigned rail = 1; rail <= binding->tcad->rails->last; rail++) {
         if (!(binding->rails & (1u << rail)))
             continue;
         struct driver *driver = engine_driver(engine, rail);
+        struct binding_landing *at = binding_landing(binding, rail);
+        size_t bytes = 0;
         struct driver_landing_args args = {
             .region = binding->region ? binding->region->on[rail] : NULL,
             .offset_bytes = binding->offset_bytes,
@@ -57,13 +60,13 @@ static void land_one(struct engine *engine, struct binding *binding)
             .notify = binding->target.line != NULL || binding->target.bounce,
             .token = (uint64_t)(uintptr_t)&binding->target,
         };
-        int r = driver->ops->landing_new(driver, &args, &binding->on[rail], binding->blob[rail],
-                                         &binding->blob_bytes[rail]);
+        int r = driver->ops->landing_new(driver, &args, &at->landing, at->blob.blob, &bytes);
+        at->blob.bytes = (uint8_t)bytes;
         if (r < 0) {
             binding->rails &= ~(1u << rail);
             binding->error = r;
         } else {
-            binding->landing_bytes += driver->ops->landing_bytes(binding->on[rail]);
+            binding->landing_bytes += driver->ops->landing_bytes(at->landing);
         }
     }
 }
@@ -200,7 +203,7 @@ static void begin(struct tcad *tcad, struct binding *binding, const struct bindi
     binding->offset_bytes = args->offset_bytes;
     binding->charge = args->charge;
     binding->making = true;
-    for (int rail = 0; rail < RAIL_COUNT; rail++)
+    for (unsigned rail = 1; rail <= tcad->rails->last; rail++)
         if ((args->rails & (1u << rail)) && engine_driver(tcad->engine, rail) &&
             !engine_driver_error(tcad->engine, rail))
             binding->rails |= 1u << rail;
@@ -216,13 +219,13 @@ static struct making *making_free(struct making *making)
     return NULL;
 }
 
-static struct making *making_new(size_t count)
+static struct making *making_new(const struct tcad *tcad, size_t count)
 {
     struct making *making = calloc(1, sizeof *making + count * sizeof making->bindings[0]);
     if (!making)
         return NULL;
     for (; making->count < count; making->count++)
-        if (!(making->bindings[making->count] = calloc(1, sizeof(struct binding))))
+        if (!(making->bindings[making->count] = calloc(1, binding_bytes(tcad))))
             return making_free(making);
     return making;
 }
@@ -238,7 +241,7 @@ void binding_args_drop(struct binding_args *args, size_t count)
 int bindings_make(struct tcad *tcad, struct binding_args *args, size_t count, bindings_done *done,
                   void *context)
 {
-    struct making *making = making_new(count);
+    struct making *making = making_new(tcad, count);
     if (!making) {
         binding_args_drop(args, count);
         return -ENOMEM;

@@ -7,8 +7,8 @@
 
 #include "daemon/peers/peer.h"
 #include "daemon/plans/binding.h"
-#include "daemon/rails/exposure.h"
 #include "daemon/rails/link.h"
+#include "daemon/rails/rails.h"
 #include "daemon/sessions/bounce.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
@@ -25,7 +25,7 @@ struct question {
 
 struct draft {
     Tca__BoundPut put;
-    Tca__Landing landings[RAIL_COUNT], *list[RAIL_COUNT];
+    Tca__Landing landings[RAIL_SLOTS], *list[RAIL_SLOTS];
 };
 
 static void draft_init(struct draft *draft, struct binding *binding)
@@ -37,13 +37,14 @@ static void draft_init(struct draft *draft, struct binding *binding)
     put->attached = binding->bounces != NULL;
     put->address = binding->region ? binding->region->address : 0;
     put->landings = draft->list;
-    for (int rail = 0; rail < RAIL_COUNT; rail++) {
+    for (unsigned rail = 1; rail <= binding->tcad->rails->last; rail++) {
         if (!(binding->rails & (1u << rail)))
             continue;
         Tca__Landing *landing = &draft->landings[put->n_landings];
         tca__landing__init(landing);
-        landing->driver = (char *)rail_name(rail);
-        landing->blob = (ProtobufCBinaryData){binding->blob_bytes[rail], binding->blob[rail]};
+        struct landing_blob *blob = &binding_landing(binding, rail)->blob;
+        landing->driver = (char *)driver_name(rail_at(binding->tcad, rail)->driver);
+        landing->blob = (ProtobufCBinaryData){blob->bytes, blob->blob};
         draft->list[put->n_landings++] = landing;
     }
 }
@@ -207,16 +208,16 @@ static int check_rails(struct tcad *tcad, uint32_t node, const Tca__PeerBind *bi
 {
     unsigned rails = 0;
     for (size_t i = 0; i < bind->n_drivers; i++) {
-        const struct driver_ops *ops = driver_find(bind->drivers[i]);
-        if (ops && links_possible(tcad, ops->rail, node))
-            rails |= 1u << ops->rail;
+        const unsigned rail = rail_find(tcad, bind->drivers[i], bind->drivers[i]);
+        if (rail && links_possible(tcad, rail, node))
+            rails |= 1u << rail;
     }
     if (!rails) {
-        const char *off = exposure_off(tcad, RAIL_OFI);
+        const struct rail *off = rail_refused(tcad);
         snprintf(text, text_bytes,
-                 "node %" PRIu32 " has none of the rails that node %" PRIu32 " offers%s%s%s%s",
-                 tcad->node, node, off ? "; its rail ofi is " : "", off ? off : "", off ? ": " : "",
-                 off ? exposure_remedy(tcad) : "");
+                 "node %" PRIu32 " has none of the rails that node %" PRIu32 " offers%s%s%s%s%s%s",
+                 tcad->node, node, off ? "; its rail " : "", off ? off->name : "",
+                 off ? " is " : "", off ? off->off : "", off ? ": " : "", off ? off->remedy : "");
         return -ENETDOWN;
     }
     *ret_rails = rails;

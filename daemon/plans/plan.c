@@ -8,6 +8,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/plans/binding.h"
+#include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -60,6 +61,11 @@ void plans_each(const struct session *session, void (*each)(void *context, const
         each(context, plan);
 }
 
+struct landing_blob *plan_blob(const struct plan *plan, const struct plan_unit *unit, unsigned rail)
+{
+    return &plan->blobs[(size_t)(unit - plan->units) * plan->tcad->rails->last + rail - 1];
+}
+
 void plan_free(struct plan *plan)
 {
     plan_use_nothing(plan);
@@ -76,6 +82,7 @@ void plan_free(struct plan *plan)
     free(plan->chains);
     free(plan->steps);
     free(plan->units);
+    free(plan->blobs);
     free(plan->asks);
     charge_drop(&plan->charge);
     free(plan);

@@ -33,6 +33,7 @@
 #include <stdint.h>
 
 #include "daemon/engine/engine.h"
+#include "daemon/plans/binding.h"
 #include "daemon/rails/link.h"
 #include "daemon/sessions/user.h"
 #include "daemon/sessions/uses.h"
@@ -121,11 +122,9 @@ struct plan_unit {
     /* there, when it is this node and the daemon's seat runs it; ours to end */
     struct binding *binding;
     uint64_t remote_binding; /* there, on another node */
-    unsigned rails;          /* that can carry it: bit per enum rail */
+    unsigned rails;          /* that can carry it: bit per rail */
     unsigned lost;           /* of these: were lost, or out of reach when it was committed */
     unsigned back;           /* of those: lead there again */
-    uint8_t blob[RAIL_COUNT][LANDING_MAX_BYTES];
-    size_t blob_bytes[RAIL_COUNT];
     /* once a rail was chosen (daemon seat) */
     struct link *link;
     struct driver *driver;
@@ -137,15 +136,15 @@ struct plan_unit {
     struct plan_settling settling;
 };
 
-enum { PLAN_CANDIDATES_MAX = 8 };
+enum { PLAN_CANDIDATES_MAX = RAIL_SLOTS };
 
 struct plan_candidate {
-    enum rail rail;
+    unsigned rail;
     enum seat seat;
     uint64_t predicted_ns; /* UINT64_MAX: not known */
     bool possible, chosen;
-    unsigned hops; /* cables on the way; 0: the rail knows of none */
-    char why[96];
+    unsigned hops;   /* cables on the way; 0: the rail knows of none */
+    const char *why; /* static, or of the table of rails */
 };
 
 struct plan_step {
@@ -167,7 +166,7 @@ struct plan_chain {
     struct plan_step *steps; /* in plan->steps */
     bool moving;             /* while re-binding: to another rail */
     bool unordered;          /* plan_order_rest() is to come */
-    enum rail rail;
+    unsigned rail;
     enum seat seat;
     uint64_t predicted_ns;
     uint64_t bytes;
@@ -191,8 +190,8 @@ struct plan {
     char error_text[512];
     char name[NAME_MAX_BYTES];
     uint32_t channel;
-    enum rail wanted_rail;    /* a demand */
-    enum rail preferred_rail; /* taken to other nodes where it is possible, whatever it costs */
+    unsigned wanted_rails;    /* bit per rail: a demand for one of these; 0: none */
+    unsigned preferred_rails; /* taken to other nodes where it is possible, whatever it costs */
     enum seat wanted_seat;
     enum way wanted_way;
     bool landed; /* a start is complete when its puts have landed */
@@ -203,8 +202,9 @@ struct plan {
     struct plan_chain *chains;
     struct plan_step *steps;
     struct plan_unit *units;
+    struct landing_blob *blobs; /* of its units: see plan_blob() */
     struct plan_use *uses;
-    struct plan_ask *asks; /* BINDING */
+    struct plan_ask *asks;              /* BINDING */
     uint32_t bound_units, bound_chains; /* how far plan_bind() has come */
     uint32_t ask_count, asked;
     struct loop_job job;
@@ -248,10 +248,18 @@ void plans_remote_region_gone(struct tcad *tcad, uint32_t node, uint64_t region)
 /* error: -EOWNERDEAD, or -EHOSTDOWN where its daemon ends. */
 void plans_session_gone(struct tcad *tcad, uint32_t node, uint64_t session, int error);
 void plans_node_gone(struct tcad *tcad, uint32_t node);
-void plans_link_gone(struct tcad *tcad, uint32_t node, enum rail rail, int error);
+void plans_link_gone(struct tcad *tcad, uint32_t node, unsigned rail, int error);
 /* The link is about to be lost, and of what was put over it in this flow so many puts that were
  * complete here. Plans that could overtake these on another rail break, whichever of them it was. */
 void plans_puts_lost(struct tcad *tcad, const struct link *link, uint64_t flow, uint32_t count);
+/* Where the unit's description for a rail is; valid if unit->rails has the rail. */
+struct landing_blob *plan_blob(const struct plan *plan, const struct plan_unit *unit,
+                               unsigned rail);
+/* It may use one rail only, and waits for that if it does not lead there now. */
+static inline bool plan_demands_one(const struct plan *plan)
+{
+    return plan->wanted_rails && !(plan->wanted_rails & (plan->wanted_rails - 1));
+}
 /* The flow of a driver that puts of a session on this channel are in. */
 static inline uint64_t plan_flow(uint64_t session, uint32_t channel)
 {
@@ -333,7 +341,7 @@ void plans_watch_end(struct tcad *tcad);
 /* plan_return.c: rails that could carry the chain if a cable led where it puts count as lost. */
 void plan_note_unreached(struct plan *plan, const struct plan_chain *chain);
 /* plan_route.c: the rail that plan_route() would choose now. */
-enum rail plan_best_rail(const struct plan *plan, const struct plan_chain *chain);
+unsigned plan_best_rail(const struct plan *plan, const struct plan_chain *chain);
 /* plan_commit.c: registers sources and connects links, for the rails that were chosen. */
 void plan_register(struct plan *plan);
 /* plan_route.c: takes the chosen rail's links for the units of a daemon-seat chain. */

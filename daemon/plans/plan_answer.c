@@ -7,6 +7,7 @@
 #include "daemon/plans/lane.h"
 #include "daemon/plans/order.h"
 #include "daemon/plans/plan.h"
+#include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -192,7 +193,7 @@ void plan_answer(struct plan *plan)
         const uint32_t first = draft.count;
         tca__chain_committed__init(&chains[i]);
         chain_list[i] = &chains[i];
-        chains[i].rail = chain->rail;
+        chains[i].rail = rail_at(plan->tcad, chain->rail)->driver;
         chains[i].seat = chain->seat;
         chains[i].predicted_ns = chain->predicted_ns;
         chains[i].mappings = &draft.mappings[first];

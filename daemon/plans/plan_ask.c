@@ -9,8 +9,8 @@
 #include "daemon/peers/peer.h"
 #include "daemon/plans/binding.h"
 #include "daemon/plans/plan.h"
-#include "daemon/rails/exposure.h"
 #include "daemon/rails/link.h"
+#include "daemon/rails/rails.h"
 #include "daemon/sessions/bounce.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
@@ -49,11 +49,12 @@ static void bound_here(void *context, const struct bindings_made *made)
                        made->text);
     for (uint32_t i = 0; made->status == 0 && i < request->count; i++) {
         struct plan_unit *unit = unit_of(request, i);
-        const struct binding *binding = made->bindings[i];
+        struct binding *binding = made->bindings[i];
         unit->binding = made->bindings[i];
         unit->rails = binding->rails;
-        memcpy(unit->blob, binding->blob, sizeof unit->blob);
-        memcpy(unit->blob_bytes, binding->blob_bytes, sizeof unit->blob_bytes);
+        for (unsigned rail = 1; rail <= request->plan->tcad->rails->last; rail++)
+            if (unit->rails & 1u << rail)
+                *plan_blob(request->plan, unit, rail) = binding_landing(binding, rail)->blob;
     }
     answered(request);
 }
@@ -62,7 +63,7 @@ static void bound_here(void *context, const struct bindings_made *made)
 static unsigned rails_of_both(const struct tcad *tcad)
 {
     unsigned rails = 0;
-    for (int rail = 0; rail < RAIL_COUNT; rail++) {
+    for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
         const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
         rails |= caps && caps->same_node && caps->other_nodes ? 1u << rail : 0;
     }
@@ -73,7 +74,7 @@ static int fill_args(struct plan *plan, const struct plan_unit *unit, struct bin
 {
     char text[512];
     int r = unit->has_target ? bounce_admit(unit->region, BOUNCE_IN, text, sizeof text) : 0;
-    const enum rail rail = plan->chains[unit->chain].rail;
+    const unsigned rail = plan->chains[unit->chain].rail;
     *args = (struct binding_args){
         .node = plan->tcad->node,
         .asker = plan->session->id,
@@ -117,7 +118,8 @@ static int ask_here(struct request *request)
 
 /* ---- of another daemon ---- */
 
-static void take_landings(struct plan_unit *unit, const Tca__BoundPut *bound)
+static void take_landings(const struct plan *plan, struct plan_unit *unit,
+                          const Tca__BoundPut *bound)
 {
     unit->remote_binding = bound->binding;
     unit->owner = bound->owner;
@@ -125,12 +127,13 @@ static void take_landings(struct plan_unit *unit, const Tca__BoundPut *bound)
     unit->address = bound->address;
     for (size_t i = 0; i < bound->n_landings; i++) {
         const Tca__Landing *landing = bound->landings[i];
-        enum rail rail = rail_from_name(landing->driver);
+        const unsigned rail = rail_find(plan->tcad, landing->driver, landing->driver);
         if (rail == RAIL_NONE || landing->blob.len > LANDING_MAX_BYTES)
             continue;
+        struct landing_blob *blob = plan_blob(plan, unit, rail);
         unit->rails |= 1u << rail;
-        unit->blob_bytes[rail] = landing->blob.len;
-        memcpy(unit->blob[rail], landing->blob.data, landing->blob.len);
+        blob->bytes = (uint8_t)landing->blob.len;
+        memcpy(blob->blob, landing->blob.data, landing->blob.len);
     }
 }
 
@@ -145,7 +148,7 @@ static void take_bound(struct request *request, const Tca__PeerBound *bound)
     }
     for (uint32_t i = 0; i < request->count && i < bound->n_puts; i++) {
         struct plan_unit *unit = unit_of(request, i);
-        take_landings(unit, bound->puts[i]);
+        take_landings(plan, unit, bound->puts[i]);
         if (!unit->rails)
             plan_fail_unit(plan, unit, -EPROTO, "its node has bound it on no rail of ours");
         plan_use_owner(plan, unit);
@@ -172,17 +175,18 @@ static void bound_there(void *context, int status, const Tca__Message *answer, c
 /* Says of each rail that could be meant why it does not lead to the unit's node. */
 static int no_rail(struct plan *plan, const struct plan_unit *unit)
 {
-    static const enum rail rails[] = {RAIL_PEACH2, RAIL_TCP, RAIL_OFI};
-    const size_t count = plan->wanted_rail ? 1 : sizeof rails / sizeof rails[0];
+    const struct tcad *tcad = plan->tcad;
+    const unsigned rails = plan->wanted_rails ? plan->wanted_rails : ~(1u << RAIL_SHM);
     const char *remedy = "";
     char text[320] = "";
     size_t used = 0;
-    for (size_t i = 0; i < count && used < sizeof text; i++) {
-        const enum rail rail = plan->wanted_rail ? plan->wanted_rail : rails[i];
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s: %s", i ? "; " : "",
-                                 rail_name(rail), links_why_not(plan->tcad, rail, unit->node));
-        if (exposure_off(plan->tcad, rail))
-            remedy = exposure_remedy(plan->tcad);
+    for (unsigned rail = 1; rail <= tcad->rails->count && used < sizeof text; rail++) {
+        if (!(rails & 1u << rail))
+            continue;
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s: %s", used ? "; " : "",
+                                 rail_name(tcad, rail), links_why_not(tcad, rail, unit->node));
+        if (*rail_at(tcad, rail)->remedy)
+            remedy = rail_at(tcad, rail)->remedy;
     }
     return plan_fail(plan, -ENETDOWN, "no rail of ours leads to node %" PRIu32 ": %s%s%s",
                      unit->node, text, *remedy ? ": " : "", remedy);
@@ -210,17 +214,17 @@ static int ask_peer(struct request *request)
     Tca__PeerBind bind = TCA__PEER_BIND__INIT;
     Tca__Message message = TCA__MESSAGE__INIT;
     Tca__BindPut puts[BIND_PUTS_MAX], *list[BIND_PUTS_MAX];
-    char *drivers[RAIL_COUNT];
+    char *drivers[RAIL_SLOTS];
 
     bind.user = plan->session->uid;
     bind.session = plan->session->id;
     bind.group = plan->session->group;
     bind.rank = plan->session->rank;
     bind.drivers = drivers;
-    for (int rail = 0; rail < RAIL_COUNT; rail++) {
+    for (unsigned rail = 1; rail <= plan->tcad->rails->last; rail++) {
         if (links_possible(plan->tcad, rail, node) &&
-            (!plan->wanted_rail || plan->wanted_rail == (enum rail)rail))
-            drivers[bind.n_drivers++] = (char *)rail_name(rail);
+            (!plan->wanted_rails || plan->wanted_rails & 1u << rail))
+            drivers[bind.n_drivers++] = (char *)driver_name(rail_at(plan->tcad, rail)->driver);
     }
     if (bind.n_drivers == 0)
         return no_rail(plan, unit_of(request, 0));

@@ -7,6 +7,7 @@
 
 #include "daemon/base/loop.h"
 #include "daemon/plans/plan.h"
+#include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"

@@ -7,6 +7,7 @@
 #include "daemon/base/worker.h"
 #include "daemon/plans/plan.h"
 #include "daemon/rails/link.h"
+#include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -22,12 +23,12 @@ static void register_work(void *context)
         struct plan_unit *unit = &plan->units[i];
         if (!unit->driver)
             continue;
-        int r = unit->source ? region_register(unit->source, unit->driver) : 0;
+        int r = unit->source ? region_register(unit->source, unit->link->rail) : 0;
         if (r == 0)
             r = link_connect(unit->link);
         if (r < 0) {
             plan_fail(plan, r, "rail %s to node %" PRIu32 ": %s",
-                      rail_name(unit->driver->ops->rail), unit->node, region_register_text(r));
+                      rail_name(plan->tcad, unit->link->rail), unit->node, region_register_text(r));
             return;
         }
     }
@@ -50,7 +51,7 @@ static void registered(void *context)
             continue;
         unit->link->connected = true;
         if (unit->source)
-            unit->source->registered |= 1u << unit->driver->ops->rail;
+            unit->source->registered |= 1u << unit->link->rail;
     }
     plan->pending--;
     plan_advance(plan);
@@ -64,9 +65,8 @@ static bool is_registered(const struct plan *plan)
             return false;
     for (uint32_t i = 0; i < plan->unit_count; i++) {
         const struct plan_unit *unit = &plan->units[i];
-        if (unit->driver &&
-            (!unit->link->connected ||
-             (unit->source && !(unit->source->registered & 1u << unit->driver->ops->rail))))
+        if (unit->driver && (!unit->link->connected || (unit->source && !(unit->source->registered &
+                                                                          1u << unit->link->rail))))
             return false;
     }
     return true;

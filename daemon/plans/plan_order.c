@@ -5,6 +5,7 @@
 
 #include "daemon/plans/order.h"
 #include "daemon/plans/plan.h"
+#include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
 #include "daemon/tcad.h"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/plans/plan.h"
+#include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -186,7 +187,7 @@ int plan_parse(struct plan *plan, const Tca__PlanCommit *commit)
     if (commit->channel >= CHANNELS)
         return plan_fail(plan, -EINVAL, "channel %u: 0 to %d are possible", commit->channel,
                          CHANNELS - 1);
-    if ((commit->rail != RAIL_NONE && !rail_name(commit->rail)) || commit->seat > SEAT_DAEMON)
+    if ((commit->rail != DRIVER_NONE && !driver_name(commit->rail)) || commit->seat > SEAT_DAEMON)
         return plan_fail(plan, -EINVAL, "rail %u or seat %u: there is none such", commit->rail,
                          commit->seat);
     if (commit->way >= WAY_COUNT)
@@ -210,7 +211,8 @@ int plan_parse(struct plan *plan, const Tca__PlanCommit *commit)
 
     session_take_name(plan->name, commit->name);
     plan->channel = commit->channel;
-    *(commit->prefer ? &plan->preferred_rail : &plan->wanted_rail) = (enum rail)commit->rail;
+    *(commit->prefer ? &plan->preferred_rails : &plan->wanted_rails) =
+        rails_named(plan->tcad, driver_name(commit->rail));
     plan->wanted_seat = commit->seat;
     plan->wanted_way = commit->way;
     plan->landed = commit->landed;
@@ -219,9 +221,11 @@ int plan_parse(struct plan *plan, const Tca__PlanCommit *commit)
     plan->chains = calloc(commit->n_chains + 1, sizeof *plan->chains); /* + 1: never of 0 bytes */
     plan->steps = calloc(steps + 1, sizeof *plan->steps);
     plan->units = calloc(steps + 1, sizeof *plan->units);
+    plan->blobs = calloc(steps + 1, plan->tcad->rails->last * sizeof *plan->blobs);
     plan->memory_bytes = sizeof *plan + commit->n_chains * sizeof *plan->chains +
-                         steps * (sizeof *plan->steps + sizeof *plan->units);
-    if (!plan->chains || !plan->steps || !plan->units)
+                         steps * (sizeof *plan->steps + sizeof *plan->units +
+                                  plan->tcad->rails->last * sizeof *plan->blobs);
+    if (!plan->chains || !plan->steps || !plan->units || !plan->blobs)
         return plan_fail(plan, -ENOMEM, "no memory for a plan of %zu steps", steps);
     for (size_t i = 0; i < commit->n_chains; i++) {
         int r = parse_chain(plan, commit->chains[i], &plan->chains[i]);

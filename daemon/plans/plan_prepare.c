@@ -8,6 +8,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/plans/order.h"
 #include "daemon/plans/plan.h"
+#include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -17,21 +18,22 @@ enum { MARK_BYTES_MAX = 64 };
 
 static int prepare_unit(struct plan *plan, struct plan_unit *unit)
 {
-    enum rail rail = unit->driver->ops->rail;
+    const unsigned rail = unit->link->rail;
+    const struct landing_blob *blob = plan_blob(plan, unit, rail);
     struct driver_put_args args = {
         .peer = unit->link->peer,
         .flow = plan_flow(plan->session_id, plan->channel),
         .region = unit->source ? unit->source->on[rail] : NULL,
         .offset_bytes = unit->source_offset,
         .layout = unit->source_layout,
-        .landing = unit->blob[rail],
-        .landing_bytes = unit->blob_bytes[rail],
+        .landing = blob->blob,
+        .landing_bytes = blob->bytes,
         .target_layout = unit->target_layout,
     };
     int r = unit->driver->ops->put_prepare(unit->driver, &args, &unit->put, &unit->info);
     if (r < 0)
         return plan_fail(plan, r, "rail %s cannot carry a put to node %" PRIu32 ": %s",
-                         rail_name(rail), unit->node, strerror(-r));
+                         rail_name(plan->tcad, rail), unit->node, strerror(-r));
     return 0;
 }
 
@@ -340,7 +342,7 @@ void plan_prepare(struct engine *engine, void *context)
         if (plan->chains[i].seat == SEAT_CLIENT)
             continue;
         if (made == 0)
-            run->rail = plan->chains[i].rail;
+            run->driver = rail_at(plan->tcad, plan->chains[i].rail)->driver;
         run->bytes += plan->chains[i].bytes;
         if (!run->chains[made] && prepare_chain(plan, &plan->chains[i], &run->chains[made]) < 0)
             return;

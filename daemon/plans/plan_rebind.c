@@ -11,6 +11,7 @@
 #include "daemon/base/log.h"
 #include "daemon/plans/plan.h"
 #include "daemon/rails/link.h"
+#include "daemon/rails/rails.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 
@@ -126,18 +127,19 @@ static void drop_links(struct plan *plan, const struct plan_chain *chain)
 
 static int move_chain(struct plan *plan, struct plan_chain *chain)
 {
-    const enum rail before = chain->rail;
+    const unsigned before = chain->rail;
     char why[64];
     snprintf(why, sizeof why,
              is_on_dead_link(plan, chain) ? "rail %s was lost" : "a better rail than %s is back",
-             rail_name(before));
+             rail_name(plan->tcad, before));
     drop_links(plan, chain);
     int r = plan_route(plan, chain);
     if (r < 0) {
         plan->error = 0; /* what was lost says more than what there never was */
         return plan_fail(plan, plan->lost_error,
                          "plan %" PRIu32 " (%s): rail %s was lost, and no other leads where it did",
-                         plan->id, plan->name[0] ? plan->name : "unnamed", rail_name(before));
+                         plan->id, plan->name[0] ? plan->name : "unnamed",
+                         rail_name(plan->tcad, before));
     }
     r = plan_take_links(plan, chain);
     if (r == 0)
@@ -145,7 +147,7 @@ static int move_chain(struct plan *plan, struct plan_chain *chain)
     if (r == 0)
         log_info(NULL, "plan %" PRIu64 ".%" PRIu32 ", chain %u: %s, it goes on over %s",
                  plan->session_id, plan->id, (unsigned)(chain - plan->chains), why,
-                 rail_name(chain->rail));
+                 rail_name(plan->tcad, chain->rail));
     return r;
 }
 

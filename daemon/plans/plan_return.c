@@ -14,6 +14,7 @@
 #include "daemon/plans/plan.h"
 #include "daemon/rails/fabric.h"
 #include "daemon/rails/link.h"
+#include "daemon/rails/rails.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 #include "proto/wait.h"
@@ -89,7 +90,7 @@ static void prove(struct tcad *tcad, struct link *link)
     comeback_asked(&link->comeback);
 }
 
-static bool is_back(struct tcad *tcad, uint32_t node, enum rail rail)
+static bool is_back(struct tcad *tcad, uint32_t node, unsigned rail)
 {
     struct link *link = links_find(tcad->links, node, rail);
     if (!link || tcad->conf->rails.return_after_ns == 0)
@@ -110,8 +111,8 @@ bool plan_look_back(struct plan *plan)
     for (uint32_t i = 0; i < plan->unit_count; i++) {
         struct plan_unit *unit = &plan->units[i];
         unit->back = 0;
-        for (int rail = 1; rail < RAIL_COUNT; rail++)
-            if (unit->lost & (1u << rail) && is_back(plan->tcad, unit->node, (enum rail)rail))
+        for (unsigned rail = 1; rail <= plan->tcad->rails->last; rail++)
+            if (unit->lost & (1u << rail) && is_back(plan->tcad, unit->node, rail))
                 unit->back |= 1u << rail;
         missing |= unit->back != unit->lost;
     }
@@ -228,12 +229,11 @@ void plans_watch_end(struct tcad *tcad)
 
 void plan_note_unreached(struct plan *plan, const struct plan_chain *chain)
 {
-    for (uint32_t i = 0; i < chain->step_count && !plan->wanted_rail; i++) {
+    for (uint32_t i = 0; i < chain->step_count && !plan_demands_one(plan); i++) {
         struct plan_unit *unit =
             chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
-        for (int rail = 1; unit && rail < RAIL_COUNT; rail++)
-            if (unit->rails & (1u << rail) &&
-                !fabric_reaches(plan->tcad, (enum rail)rail, unit->node))
+        for (unsigned rail = 1; unit && rail <= plan->tcad->rails->last; rail++)
+            if (unit->rails & (1u << rail) && !fabric_reaches(plan->tcad, rail, unit->node))
                 unit->lost |= 1u << rail;
     }
 }

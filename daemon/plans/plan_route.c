@@ -5,23 +5,26 @@
 #include <stdio.h>
 
 #include "daemon/plans/plan.h"
-#include "daemon/rails/exposure.h"
 #include "daemon/rails/fabric.h"
 #include "daemon/rails/link.h"
+#include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 
 struct route {
-    enum rail rail;
+    unsigned rail;
     enum seat seat;
 };
 
-/* In the order of preference where the model knows nothing. */
-static const struct route ways[] = {
-    {RAIL_SHM, SEAT_CLIENT}, {RAIL_SHM, SEAT_DAEMON}, {RAIL_PEACH2, SEAT_DAEMON},
-    {RAIL_TCP, SEAT_DAEMON}, {RAIL_OFI, SEAT_DAEMON},
-};
+/* All of them, in the order of preference where the model knows nothing: the client's seat, then the
+ * daemon's on every rail of the table. */
+static bool route_at(const struct tcad *tcad, unsigned index, struct route *ret_route)
+{
+    *ret_route =
+        index == 0 ? (struct route){RAIL_SHM, SEAT_CLIENT} : (struct route){index, SEAT_DAEMON};
+    return index <= tcad->rails->count;
+}
 
 /* Memory that was attached is copied once more at its end (daemon/sessions/bounce.h): about as long as a
  * client takes for the put. */
@@ -29,13 +32,14 @@ static uint64_t add_bounces(const struct plan *plan, const struct plan_unit *uni
                             const struct cost_question *question, uint64_t cost)
 {
     const unsigned bounces = (unit->source && unit->source->attached) + unit->attached;
-    const uint64_t copy = cost_predict(&plan->tcad->costs.at[RAIL_SHM][SEAT_CLIENT], question);
+    const uint64_t copy =
+        cost_predict(&plan->tcad->costs.rails[RAIL_SHM].at[SEAT_CLIENT], question);
     return cost == UINT64_MAX || copy == UINT64_MAX ? cost : cost + bounces * copy;
 }
 
 static uint64_t predict(const struct plan *plan, const struct plan_chain *chain, struct route way)
 {
-    const struct cost_parameters *parameters = &plan->tcad->costs.at[way.rail][way.seat];
+    const struct cost_parameters *parameters = &plan->tcad->costs.rails[way.rail].at[way.seat];
     uint64_t total = 0;
     for (uint32_t i = 0; i < chain->step_count; i++) {
         if (chain->steps[i].is_wait)
@@ -63,7 +67,7 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
                            struct route way)
 {
     const struct tcad *tcad = plan->tcad;
-    if (plan->wanted_rail && plan->wanted_rail != way.rail)
+    if (plan->wanted_rails && !(plan->wanted_rails & 1u << way.rail))
         return "another rail was asked for";
     if (plan->wanted_seat && plan->wanted_seat != way.seat)
         return "another seat was asked for";
@@ -76,7 +80,7 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
         const char *why = links_why_not(tcad, way.rail, unit->node);
         if (why)
             return why;
-        if (!plan->wanted_rail && !fabric_reaches(tcad, way.rail, unit->node))
+        if (!plan_demands_one(plan) && !fabric_reaches(tcad, way.rail, unit->node))
             return "no cable leads there now (tcactl topology)";
         if (way.seat == SEAT_CLIENT && plan->landed && unit->attached)
             return "only the daemon hears when it has landed in memory that was attached";
@@ -98,14 +102,14 @@ static int no_way(struct plan *plan, const struct plan_chain *chain)
     size_t used = 0;
     for (uint32_t i = 0; i < chain->candidate_count; i++) {
         const struct plan_candidate *candidate = &chain->candidates[i];
-        if ((plan->wanted_rail && candidate->rail != plan->wanted_rail) ||
+        if ((plan->wanted_rails && !(plan->wanted_rails & 1u << candidate->rail)) ||
             (plan->wanted_seat && candidate->seat != plan->wanted_seat))
             continue;
-        if (exposure_off(plan->tcad, candidate->rail))
-            remedy = exposure_remedy(plan->tcad);
-        int n =
-            snprintf(text + used, sizeof text - used, "%s%s in the %s's seat: %s", used ? "; " : "",
-                     rail_name(candidate->rail), seat_name(candidate->seat), candidate->why);
+        if (*rail_at(plan->tcad, candidate->rail)->remedy)
+            remedy = rail_at(plan->tcad, candidate->rail)->remedy;
+        int n = snprintf(text + used, sizeof text - used, "%s%s in the %s's seat: %s",
+                         used ? "; " : "", rail_name(plan->tcad, candidate->rail),
+                         seat_name(candidate->seat), candidate->why);
         used += n > 0 && (size_t)n < sizeof text - used ? (size_t)n : 0;
     }
     return plan_fail(
@@ -114,15 +118,15 @@ static int no_way(struct plan *plan, const struct plan_chain *chain)
 }
 
 /* On the own node nothing is better than load and store, whatever is preferred elsewhere. */
-static bool is_preferred(const struct plan *plan, const struct plan_chain *chain, enum rail rail)
+static bool is_preferred(const struct plan *plan, const struct plan_chain *chain, unsigned rail)
 {
-    return plan->preferred_rail == rail && rail != RAIL_NONE && !plan_chain_is_local(plan, chain);
+    return plan->preferred_rails & 1u << rail && !plan_chain_is_local(plan, chain);
 }
 
 /* Of two that are possible. What was not calibrated loses against what was, and otherwise to what
  * stands above it. */
-static bool is_better(const struct plan *plan, const struct plan_chain *chain, enum rail rail,
-                      uint64_t predicted_ns, enum rail than, uint64_t than_ns)
+static bool is_better(const struct plan *plan, const struct plan_chain *chain, unsigned rail,
+                      uint64_t predicted_ns, unsigned than, uint64_t than_ns)
 {
     const bool preferred = is_preferred(plan, chain, rail);
     if (preferred != is_preferred(plan, chain, than))
@@ -130,17 +134,18 @@ static bool is_better(const struct plan *plan, const struct plan_chain *chain, e
     return predicted_ns < than_ns;
 }
 
-enum rail plan_best_rail(const struct plan *plan, const struct plan_chain *chain)
+unsigned plan_best_rail(const struct plan *plan, const struct plan_chain *chain)
 {
-    enum rail best = chain->rail;
+    unsigned best = chain->rail;
     uint64_t best_ns = UINT64_MAX;
     bool any = false;
-    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
-        if (ways[i].seat != chain->seat || why_not(plan, chain, ways[i]))
+    struct route route;
+    for (unsigned i = 0; route_at(plan->tcad, i, &route); i++) {
+        if (route.seat != chain->seat || why_not(plan, chain, route))
             continue;
-        uint64_t ns = predict(plan, chain, ways[i]);
-        if (!any || is_better(plan, chain, ways[i].rail, ns, best, best_ns)) {
-            best = ways[i].rail;
+        uint64_t ns = predict(plan, chain, route);
+        if (!any || is_better(plan, chain, route.rail, ns, best, best_ns)) {
+            best = route.rail;
             best_ns = ns;
         }
         any = true;
@@ -149,7 +154,7 @@ enum rail plan_best_rail(const struct plan *plan, const struct plan_chain *chain
 }
 
 /* Of the put that goes farthest. */
-static unsigned hops_of(const struct plan *plan, const struct plan_chain *chain, enum rail rail)
+static unsigned hops_of(const struct plan *plan, const struct plan_chain *chain, unsigned rail)
 {
     unsigned most = 0;
     for (uint32_t i = 0; i < chain->step_count; i++) {
@@ -166,7 +171,7 @@ static const char *why_best(const struct plan *plan, const struct plan_chain *ch
 {
     if (is_preferred(plan, chain, best->rail))
         return "preferred by the program";
-    if (plan->wanted_rail || plan->wanted_seat)
+    if (plan->wanted_rails || plan->wanted_seat)
         return "asked for";
     return best->predicted_ns == UINT64_MAX ? "the first that is possible; nothing was calibrated"
                                             : "the cheapest";
@@ -186,20 +191,18 @@ int plan_route(struct plan *plan, struct plan_chain *chain)
 {
     struct plan_candidate *best = NULL;
     chain->candidate_count = 0;
-    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+    struct route route;
+    for (unsigned i = 0; route_at(plan->tcad, i, &route); i++) {
         struct plan_candidate *candidate = &chain->candidates[chain->candidate_count++];
-        const char *why = why_not(plan, chain, ways[i]);
+        const char *why = why_not(plan, chain, route);
         *candidate = (struct plan_candidate){
-            .rail = ways[i].rail,
-            .seat = ways[i].seat,
-            .predicted_ns = predict(plan, chain, ways[i]),
+            .rail = route.rail,
+            .seat = route.seat,
+            .predicted_ns = predict(plan, chain, route),
             .possible = !why,
-            .hops = hops_of(plan, chain, ways[i].rail),
+            .hops = hops_of(plan, chain, route.rail),
         };
-        snprintf(candidate->why, sizeof candidate->why, "%s",
-                 why                                     ? why
-                 : candidate->predicted_ns == UINT64_MAX ? "not calibrated"
-                                                         : "");
+        candidate->why = why ? why : candidate->predicted_ns == UINT64_MAX ? "not calibrated" : "";
         if (candidate->possible &&
             (!best || is_better(plan, chain, candidate->rail, candidate->predicted_ns, best->rail,
                                 best->predicted_ns)))
@@ -213,7 +216,7 @@ int plan_route(struct plan *plan, struct plan_chain *chain)
         const char *why =
             candidate == best ? why_best(plan, chain, best) : why_other(candidate, best);
         if (*why)
-            snprintf(candidate->why, sizeof candidate->why, "%s", why);
+            candidate->why = why;
     }
     chain->rail = best->rail;
     chain->seat = best->seat;
@@ -230,7 +233,7 @@ int plan_take_links(struct plan *plan, const struct plan_chain *chain)
         unit->link = link_get(plan->tcad->links, unit->node, chain->rail);
         if (!unit->link)
             return plan_fail(plan, -ENETDOWN, "node %" PRIu32 " has gone from rail %s", unit->node,
-                             rail_name(chain->rail));
+                             rail_name(plan->tcad, chain->rail));
         unit->driver = engine_driver(plan->tcad->engine, chain->rail);
     }
     return 0;

@@ -10,6 +10,7 @@
 #include "daemon/base/log.h"
 #include "daemon/plans/binding.h"
 #include "daemon/plans/plan.h"
+#include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -165,7 +166,7 @@ static bool lose_node(const struct news *news, void *plan)
 static bool lose_link(const struct news *news, void *user)
 {
     struct plan *plan = user;
-    const enum rail rail = news->rail;
+    const unsigned rail = news->rail;
     char text[128];
     bool used = false;
     for (uint32_t i = 0; i < plan->unit_count; i++) {
@@ -183,7 +184,7 @@ static bool lose_link(const struct news *news, void *user)
         plan_advance(plan); /* moves; a move that is under way ends first */
         return true;
     }
-    snprintf(text, sizeof text, "rail %s to node %" PRIu32 " was lost", rail_name(rail),
+    snprintf(text, sizeof text, "rail %s to node %" PRIu32 " was lost", rail_name(plan->tcad, rail),
              news->key.node);
     plan_break(plan, news->error, text);
     return true;
@@ -207,7 +208,7 @@ void plans_puts_lost(struct tcad *tcad, const struct link *link, uint64_t flow, 
     snprintf(text, sizeof text,
              "rail %s to node %" PRIu32 " was lost with %" PRIu32 " puts of channel %" PRIu32
              " that were complete and may not have arrived",
-             rail_name(link->rail), link->node, count, channel);
+             rail_name(tcad, link->rail), link->node, count, channel);
     log_warning(NULL, "session %" PRIu64 ": %s", id, text);
     for (struct plan *plan = session ? session->plan_list : NULL; plan;
          plan = plan->next_of_session) {
@@ -243,7 +244,7 @@ void plans_node_gone(struct tcad *tcad, uint32_t node)
     uses_tell(&tcad->plan_uses, &(struct news){.key = {SUBJECT_NODE, node, 0}, .tell = lose_node});
 }
 
-void plans_link_gone(struct tcad *tcad, uint32_t node, enum rail rail, int error)
+void plans_link_gone(struct tcad *tcad, uint32_t node, unsigned rail, int error)
 {
     uses_tell(&tcad->plan_uses,
               &(struct news){

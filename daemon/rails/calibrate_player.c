@@ -216,7 +216,7 @@ static int make_offer(struct player *player, enum kind kind)
 
 static int open_driver(struct player *player)
 {
-    const struct driver_ops *ops = driver_of_rail(RAIL_SHM);
+    const struct driver_ops *ops = driver_of_id(DRIVER_SHM);
     const struct driver_config config = {.segment_bytes = 0}; /* as a client has it */
     const struct driver_events events = {
         .notified = notified, .peer_down = peer_down, .context = player};
@@ -257,7 +257,7 @@ static int open_player(struct player *player)
 
 static void close_player(struct player *player)
 {
-    const struct driver_ops *ops = driver_of_rail(RAIL_SHM);
+    const struct driver_ops *ops = driver_of_id(DRIVER_SHM);
     for (unsigned kind = 0; kind < KINDS; kind++) {
         if (!player->done && player->puts[kind])
             shm_put_cancel(player->driver, player->puts[kind], -ECANCELED); /* the other has gone */

@@ -9,35 +9,11 @@
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "daemon/engine/engine.h"
+#include "daemon/rails/rails.h"
 #include "daemon/tcad.h"
 
 #define LOOK_EVERY_NS UINT64_C(2000000000)
 enum { RESERVE_SHARE = 8 }; /* 1/8 of the descriptors of this process is reserved for clients */
-
-void exposure_refused(struct tcad *tcad, enum rail rail)
-{
-    const char *provider = tcad->conf->rails.ofi_provider;
-    struct exposure *exposure = &tcad->exposure;
-    exposure->refused = rail;
-    snprintf(exposure->why, sizeof exposure->why,
-             "off: provider %.20s has no protection (rails.ofi_unprotected)",
-             provider ? provider : "found");
-    snprintf(
-        exposure->remedy, sizeof exposure->remedy,
-        "where nobody else can send a packet to the nodes, set ofi_unprotected = yes in [rails] "
-        "of %.120s on all of them and restart tcad; see SECURITY in tcad(8)",
-        tcad->conf->file ? tcad->conf->file : "tcad.conf");
-}
-
-const char *exposure_off(const struct tcad *tcad, enum rail rail)
-{
-    return rail != RAIL_NONE && tcad->exposure.refused == rail ? tcad->exposure.why : NULL;
-}
-
-const char *exposure_remedy(const struct tcad *tcad)
-{
-    return tcad->exposure.remedy;
-}
 
 static void warn(json_t *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -77,11 +53,21 @@ static void warn_of_descriptors(const struct tcad *tcad, json_t *list)
              (unsigned long long)descriptors.used, (unsigned long long)descriptors.limit);
 }
 
-static void warn_of_rail(const struct tcad *tcad, enum rail rail, json_t *list)
+/* A rail that is off for lack of protection. */
+static bool is_refused(const struct rail *rail)
 {
+    return !rail->open && *rail->remedy;
+}
+
+static void warn_of_rail(const struct tcad *tcad, unsigned rail, json_t *list)
+{
+    const struct rail *at = rail_at(tcad, rail);
     const struct driver *driver = engine_driver(tcad->engine, rail);
     const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
     struct driver_door door;
+    if (is_refused(at) && tcad->cluster->count > 1)
+        warn(list, "rail %s is %s, so it leads to no other node: %s", at->name, at->off,
+             at->remedy);
     if (!driver || !driver->ops->door)
         return;
     driver->ops->door(driver, &door);
@@ -90,29 +76,26 @@ static void warn_of_rail(const struct tcad *tcad, enum rail rail, json_t *list)
              "rail %s (%s) is unprotected (rails.ofi_unprotected = yes): whoever can send to %s%s "
              "can crash this daemon, exhaust its descriptors, forge and alter data; see SECURITY "
              "in tcad(8)",
-             rail_name(rail), caps->detail, door.address,
+             rail_name(tcad, rail), caps->detail, door.address,
              door.guarded ? ", from the address of a node that is connected," : "");
     if (door.forged)
         warn(list,
              "rail %s: %llu completions and messages that no peer of this run can have sent were "
              "ignored: somebody else reaches %s, or a peer was late with what it had sent before a "
              "restart; see SECURITY in tcad(8)",
-             rail_name(rail), (unsigned long long)door.forged, door.address);
+             rail_name(tcad, rail), (unsigned long long)door.forged, door.address);
 }
 
 json_t *exposure_warnings(const struct tcad *tcad)
 {
     json_t *list = json_array();
-    if (tcad->exposure.refused && tcad->cluster->count > 1)
-        warn(list, "rail %s is %s, so it leads to no other node: %s",
-             rail_name(tcad->exposure.refused), tcad->exposure.why, tcad->exposure.remedy);
-    for (int rail = 1; rail < RAIL_COUNT; rail++)
+    for (unsigned rail = 1; rail <= tcad->rails->count; rail++)
         warn_of_rail(tcad, rail, list);
     warn_of_descriptors(tcad, list);
     return list;
 }
 
-uint64_t exposure_forged(const struct tcad *tcad, enum rail rail)
+uint64_t exposure_forged(const struct tcad *tcad, unsigned rail)
 {
     const struct driver *driver = engine_driver(tcad->engine, rail);
     struct driver_door door = {0};
@@ -141,7 +124,7 @@ static void give_spare(struct exposure *exposure, unsigned keep)
 
 static void shut_rails(struct tcad *tcad, bool shut)
 {
-    for (int rail = 1; rail < RAIL_COUNT; rail++) {
+    for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
         struct driver *driver = engine_driver(tcad->engine, rail);
         if (driver && driver->ops->shut)
             driver->ops->shut(driver, shut);
@@ -181,26 +164,37 @@ bool exposure_give_up(struct tcad *tcad)
     return had_some && tcad->exposure.spare_count == 0;
 }
 
+static void check_rail(struct tcad *tcad, unsigned rail)
+{
+    uint64_t *logged = &tcad->exposure.forged[rail];
+    const uint64_t forged = exposure_forged(tcad, rail);
+    /* logs when the number has doubled */
+    if (forged == 0 || forged < 2 * *logged)
+        return;
+    log_warning(
+        NULL,
+        "rail %s: %llu completions and messages that no peer of this run can have sent were "
+        "ignored so far; see SECURITY in tcad(8)",
+        rail_name(tcad, rail), (unsigned long long)forged);
+    *logged = forged;
+}
+
 static void check(void *context)
 {
     struct tcad *tcad = context;
-    const uint64_t forged = exposure_forged(tcad, RAIL_OFI);
-    /* logs when the number has doubled */
-    if (forged > 0 && forged >= 2 * tcad->exposure.forged) {
-        log_warning(NULL,
-                    "rail ofi: %llu completions and messages that no peer of this run can have "
-                    "sent were ignored so far; see SECURITY in tcad(8)",
-                    (unsigned long long)forged);
-        tcad->exposure.forged = forged;
-    }
+    for (unsigned rail = 1; rail <= tcad->rails->last; rail++)
+        check_rail(tcad, rail);
     watch_descriptors(tcad);
 }
 
 void exposure_watch(struct tcad *tcad)
 {
-    const struct driver_caps *caps = engine_driver_caps(tcad->engine, RAIL_OFI);
-    if (!caps || !caps->unprotected ||
-        loop_timer_new(tcad->loop, check, tcad, &tcad->exposure.timer) < 0)
+    bool unprotected = false;
+    for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
+        const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
+        unprotected |= caps && caps->unprotected;
+    }
+    if (!unprotected || loop_timer_new(tcad->loop, check, tcad, &tcad->exposure.timer) < 0)
         return;
     take_spare(&tcad->exposure, exposure_descriptors().limit);
     loop_timer_set(tcad->exposure.timer, LOOK_EVERY_NS, LOOK_EVERY_NS);
@@ -217,8 +211,9 @@ void exposure_log(const struct tcad *tcad)
     json_t *list = exposure_warnings(tcad), *text;
     size_t i;
     json_array_foreach(list, i, text) log_warning(NULL, "%s", json_string_value(text));
-    if (tcad->exposure.refused && tcad->cluster->count < 2)
-        log_info(NULL, "rail %s is %s: this node is alone and needs none",
-                 rail_name(tcad->exposure.refused), tcad->exposure.why);
+    for (unsigned rail = 1; rail <= tcad->rails->count && tcad->cluster->count < 2; rail++)
+        if (is_refused(rail_at(tcad, rail)))
+            log_info(NULL, "rail %s is %s: this node is alone and needs none",
+                     rail_name(tcad, rail), rail_at(tcad, rail)->off);
     json_decref(list);
 }

@@ -10,20 +10,12 @@
 
 struct tcad;
 
-/* Notes that the rail was not opened, because it is unprotected (rails.ofi_unprotected). */
-void exposure_refused(struct tcad *tcad, enum rail rail);
-/* The reason why a rail of rails.enable is off; NULL: it is not off for lack of protection. Owned
- * by tcad. */
-const char *exposure_off(const struct tcad *tcad, enum rail rail);
-/* The remedy; "" if nothing is off. */
-const char *exposure_remedy(const struct tcad *tcad);
-
 struct descriptors {
     uint64_t used, limit;
 };
 struct descriptors exposure_descriptors(void);
 /* Number of completions and messages on a rail that no peer can have sent. */
-uint64_t exposure_forged(const struct tcad *tcad, enum rail rail);
+uint64_t exposure_forged(const struct tcad *tcad, unsigned rail);
 
 /* Starts to monitor an unprotected rail for attacks: logs forged messages, and reserves descriptors
  * for clients. */

@@ -6,6 +6,7 @@
 
 #include "config/cluster.h"
 #include "daemon/engine/engine.h"
+#include "daemon/rails/rails.h"
 #include "daemon/tcad.h"
 
 enum { CABLES_MAX = 64, FAULTS_MAX = 64 };
@@ -37,21 +38,21 @@ static unsigned place_of(const struct tcad *tcad, uint32_t id)
     return place;
 }
 
-bool fabric_reaches(const struct tcad *tcad, enum rail rail, uint32_t node)
+bool fabric_reaches(const struct tcad *tcad, unsigned rail, uint32_t node)
 {
     const struct driver *driver = engine_driver(tcad->engine, rail);
     return !driver || !driver->ops->fabric ||
            driver->ops->fabric->reaches(driver, place_of(tcad, node));
 }
 
-unsigned fabric_hops(const struct tcad *tcad, enum rail rail, uint32_t node)
+unsigned fabric_hops(const struct tcad *tcad, unsigned rail, uint32_t node)
 {
     const struct driver *driver = engine_driver(tcad->engine, rail);
     return driver && driver->ops->fabric ? driver->ops->fabric->hops(driver, place_of(tcad, node))
                                          : 0;
 }
 
-int fabric_neighbour(const struct tcad *tcad, enum rail rail)
+int fabric_neighbour(const struct tcad *tcad, unsigned rail)
 {
     struct driver_cable cables[CABLES_MAX];
     const struct driver *driver = engine_driver(tcad->engine, rail);
@@ -70,7 +71,7 @@ int fabric_neighbour(const struct tcad *tcad, enum rail rail)
 
 int fabric_check(const struct tcad *tcad, char *text, size_t text_bytes)
 {
-    for (int rail = 1; rail < RAIL_COUNT; rail++) {
+    for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
         const struct driver *driver = engine_driver(tcad->engine, rail);
         if (!driver || !driver->ops->fabric ||
             driver->ops->fabric->place(driver) == place_of(tcad, tcad->node))
@@ -80,7 +81,7 @@ int fabric_check(const struct tcad *tcad, char *text, size_t text_bytes)
             "rail %s: the board reports position %u in its sub-cluster, but by the cluster file "
             "this node has position %u: give each board the position of its node (tca-peach2 "
             "--node), counted from 0",
-            rail_name(rail), driver->ops->fabric->place(driver), place_of(tcad, tcad->node));
+            rail_name(tcad, rail), driver->ops->fabric->place(driver), place_of(tcad, tcad->node));
         return -EPROTO;
     }
     return 0;
@@ -98,7 +99,7 @@ static json_t *boards(const struct tcad *tcad, const struct driver *driver)
     return list;
 }
 
-json_t *fabric_cut_off(const struct tcad *tcad, enum rail rail)
+json_t *fabric_cut_off(const struct tcad *tcad, unsigned rail)
 {
     const struct driver *driver = engine_driver(tcad->engine, rail);
     const struct cluster_node *node;
@@ -143,14 +144,14 @@ static json_t *faults(const struct driver *driver)
 json_t *fabric_document(const struct tcad *tcad)
 {
     json_t *list = json_array();
-    for (int rail = 1; rail < RAIL_COUNT; rail++) {
+    for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
         const struct driver *driver = engine_driver(tcad->engine, rail);
         if (driver && driver->ops->fabric)
-            json_array_append_new(list,
-                                  json_pack("{s:s, s:s, s:o, s:o, s:o}", "rail", rail_name(rail),
-                                            "shape", engine_driver_caps(tcad->engine, rail)->detail,
-                                            "boards", boards(tcad, driver), "cables",
-                                            cables(tcad, driver), "faults", faults(driver)));
+            json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o, s:o}", "rail",
+                                                  rail_name(tcad, rail), "shape",
+                                                  engine_driver_caps(tcad->engine, rail)->detail,
+                                                  "boards", boards(tcad, driver), "cables",
+                                                  cables(tcad, driver), "faults", faults(driver)));
     }
     return list;
 }

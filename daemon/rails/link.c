@@ -8,8 +8,8 @@
 
 #include "daemon/base/log.h"
 #include "daemon/engine/engine.h"
-#include "daemon/rails/exposure.h"
 #include "daemon/rails/fabric.h"
+#include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
 #include "daemon/tcad.h"
 #include "proto/wait.h"
@@ -101,7 +101,7 @@ void link_unref(struct link *link)
 }
 
 struct failure {
-    enum rail rail;
+    unsigned rail;
     struct driver_peer *peer;
 };
 
@@ -115,7 +115,7 @@ static void admit(const struct link *link, bool come)
     int r = driver->ops->admit(driver, link->address, link->address_bytes, come);
     if (r < 0)
         log_warning(NULL, "rail %s: the host of node %u cannot be admitted: %s",
-                    rail_name(link->rail), link->node, strerror(-r));
+                    rail_name(link->links->tcad, link->rail), link->node, strerror(-r));
 }
 
 /* Fails the puts in flight at once, before the driver detects the loss. */
@@ -159,31 +159,27 @@ struct links *links_free(struct links *links)
 }
 
 /* NULL, or the reason why the rail can never lead there, even if enabled. */
-static const char *why_never(const struct tcad *tcad, enum rail rail,
+static const char *why_never(const struct tcad *tcad, enum driver_id driver,
                              const struct driver_caps *caps, uint32_t node)
 {
     if (node == tcad->node)
         return caps && !caps->same_node ? "does not reach its own node" : NULL;
-    if (caps ? !caps->other_nodes : rail == RAIL_SHM)
+    if (caps ? !caps->other_nodes : driver == DRIVER_SHM)
         return "does not reach other nodes";
-    if ((caps ? caps->subcluster : rail == RAIL_PEACH2) && !fabric_shared(tcad, node))
+    if ((caps ? caps->subcluster : driver == DRIVER_PEACH2) && !fabric_shared(tcad, node))
         return "does not reach other sub-clusters";
     return NULL;
 }
 
-const char *links_why_not(const struct tcad *tcad, enum rail rail, uint32_t node)
+const char *links_why_not(const struct tcad *tcad, unsigned rail, uint32_t node)
 {
     const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
-    const char *never = why_never(tcad, rail, caps, node);
-    if (never || caps)
-        return never;
-    if (!rail_name(rail) || !driver_find(rail_name(rail)))
-        return "this tcad has no driver for it";
-    return exposure_off(tcad, rail) ? exposure_off(tcad, rail)
-                                    : "is not enabled on this node (rails.enable)";
+    const struct rail *at = rail_at(tcad, rail);
+    const char *never = why_never(tcad, at->driver, caps, node);
+    return never || caps ? never : at->off;
 }
 
-bool links_possible(const struct tcad *tcad, enum rail rail, uint32_t node)
+bool links_possible(const struct tcad *tcad, unsigned rail, uint32_t node)
 {
     return !links_why_not(tcad, rail, node);
 }
@@ -192,8 +188,8 @@ void links_up(struct links *links, uint32_t node, size_t rail_count, Tca__RailAd
 {
     links_down(links, node);
     for (size_t i = 0; i < rail_count; i++) {
-        const struct driver_ops *ops = driver_find(rails[i]->driver);
-        if (!ops || !links_possible(links->tcad, ops->rail, node) ||
+        const unsigned rail = rail_find(links->tcad, rails[i]->driver, rails[i]->driver);
+        if (!rail || !links_possible(links->tcad, rail, node) ||
             rails[i]->address.len > ADDRESS_MAX_BYTES)
             continue; /* a rail that this node does not have, or that does not lead there */
         struct link *link = calloc(1, sizeof *link);
@@ -203,7 +199,7 @@ void links_up(struct links *links, uint32_t node, size_t rail_count, Tca__RailAd
         }
         link->links = links;
         link->node = node;
-        link->rail = ops->rail;
+        link->rail = rail;
         link->refs = 1;
         link->address_bytes = rails[i]->address.len;
         if (link->address_bytes > 0) /* else data is NULL */
@@ -239,7 +235,7 @@ const struct link *links_of_peer(const struct links *links, const struct driver_
     return link;
 }
 
-int links_lost(struct links *links, const struct driver_peer *peer, enum rail *ret_rail)
+int links_lost(struct links *links, const struct driver_peer *peer, unsigned *ret_rail)
 {
     for (const struct link *link = links->ending; link; link = link->next)
         if (link->peer == peer)
@@ -269,7 +265,7 @@ int links_lost(struct links *links, const struct driver_peer *peer, enum rail *r
     return -1;
 }
 
-struct link *links_find(const struct links *links, uint32_t node, enum rail rail)
+struct link *links_find(const struct links *links, uint32_t node, unsigned rail)
 {
     struct link *link = links->first;
     while (link && (link->node != node || link->rail != rail))
@@ -277,7 +273,7 @@ struct link *links_find(const struct links *links, uint32_t node, enum rail rail
     return link;
 }
 
-struct link *link_get(struct links *links, uint32_t node, enum rail rail)
+struct link *link_get(struct links *links, uint32_t node, unsigned rail)
 {
     struct link *link = links_find(links, node, rail);
     if (link)
@@ -285,7 +281,7 @@ struct link *link_get(struct links *links, uint32_t node, enum rail rail)
     return link;
 }
 
-bool links_exists(const struct links *links, uint32_t node, enum rail rail)
+bool links_exists(const struct links *links, uint32_t node, unsigned rail)
 {
     return links_find(links, node, rail) != NULL;
 }

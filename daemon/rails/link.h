@@ -20,7 +20,7 @@ struct link {
     struct link *next; /* in links->first or links->ending */
     struct links *links;
     uint32_t node;
-    enum rail rail;
+    unsigned rail;
     uint32_t refs; /* held by the table and by plans */
     bool dead;     /* not in the table any more */
     bool admitted; /* its host may connect to this node's end of the rail */
@@ -40,9 +40,9 @@ void links_end(struct links *links);
 struct links *links_free(struct links *links);
 
 /* Whether this node has the rail, and it can reach that node. */
-bool links_possible(const struct tcad *tcad, enum rail rail, uint32_t node);
+bool links_possible(const struct tcad *tcad, unsigned rail, uint32_t node);
 /* NULL, or the reason why it is not possible, and the remedy if there is one. */
-const char *links_why_not(const struct tcad *tcad, enum rail rail, uint32_t node);
+const char *links_why_not(const struct tcad *tcad, unsigned rail, uint32_t node);
 
 /* Creates the links from a greeting or, for this node, at start. */
 void links_up(struct links *links, uint32_t node, size_t rail_count,
@@ -51,12 +51,12 @@ void links_down(struct links *links, uint32_t node);
 /* The link of a driver's peer, or NULL. It may be dead and about to be freed. */
 const struct link *links_of_peer(const struct links *links, const struct driver_peer *peer);
 /* Makes the link of a driver's peer dead. Returns its node, or -1 if it was dead already. */
-int links_lost(struct links *links, const struct driver_peer *peer, enum rail *ret_rail);
+int links_lost(struct links *links, const struct driver_peer *peer, unsigned *ret_rail);
 
 /* The link, without a reference, or NULL. */
-struct link *links_find(const struct links *links, uint32_t node, enum rail rail);
+struct link *links_find(const struct links *links, uint32_t node, unsigned rail);
 /* The link with a reference, or NULL. */
-struct link *link_get(struct links *links, uint32_t node, enum rail rail);
+struct link *link_get(struct links *links, uint32_t node, unsigned rail);
 void link_unref(struct link *link);
 /* Call for the source of each put over a link that was lost. The provider may still read from it:
  * holds the region's memory until the driver has disconnected the peer, so that the provider does
@@ -66,4 +66,4 @@ void link_hold(struct link *link, struct region *region);
 int link_connect(struct link *link);
 
 /* For displays: whether a live link exists. */
-bool links_exists(const struct links *links, uint32_t node, enum rail rail);
+bool links_exists(const struct links *links, uint32_t node, unsigned rail);

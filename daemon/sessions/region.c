@@ -129,7 +129,7 @@ void region_add(struct session *session, struct region *region)
 static void give_back(void *context)
 {
     struct region *region = context;
-    for (int rail = 0; rail < RAIL_COUNT; rail++) {
+    for (unsigned rail = 0; rail < RAIL_SLOTS; rail++) {
         if (!region->on[rail])
             continue;
         struct driver *driver = engine_driver(region->tcad->engine, rail);
@@ -179,7 +179,7 @@ static void region_destroy(struct region *region)
 {
     struct worker *worker = region->tcad->worker;
     region->keepers = 1;
-    for (int rail = 0; rail < RAIL_COUNT; rail++)
+    for (unsigned rail = 0; rail < RAIL_SLOTS; rail++)
         region->keepers += region->on[rail] != NULL;
     if (!worker || !region->base || region->memory_bytes < LONG_BYTES ||
         worker_submit(worker, give_back, forget, give_back_now, region) < 0)

@@ -49,8 +49,8 @@ struct region {
     uint32_t bindings;  /* plans that put into it */
     /* Registrations, made on the worker when a rail first needs them; kept until it is
      * destroyed. */
-    struct driver_region *on[RAIL_COUNT];
-    unsigned registered; /* the loop knows of: bit per enum rail */
+    struct driver_region *on[RAIL_SLOTS];
+    unsigned registered; /* the loop knows of: bit per rail */
     uint32_t keepers; /* at its end: rails that keep some of it, and the one that gives it back */
     struct charge charge; /* of what is known of it, not of its memory */
 };
@@ -107,9 +107,9 @@ int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t
                    struct region **ret_region, struct handle *ret_handle, char *text,
                    size_t text_bytes);
 
-/* Worker thread: registers it with a rail's driver, unless it is registered. bounce_admit() must
+/* Worker thread: registers it with a rail, unless it is registered. bounce_admit() must
  * have succeeded for an attached region. -EFAULT: its process has not allocated all pages. */
-int region_register(struct region *region, struct driver *driver);
+int region_register(struct region *region, unsigned rail);
 /* Any thread: after its removal, a rail keeps nothing of its memory any more. */
 void region_rail_lets_go(void *region);
 /* Describes an error of region_register(). */

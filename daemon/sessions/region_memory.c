@@ -9,6 +9,7 @@
 
 #include "config/tcad_conf.h"
 #include "daemon/base/remedy.h"
+#include "daemon/engine/engine.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/space.h"
 #include "daemon/tcad.h"
@@ -85,9 +86,9 @@ static bool is_made(const struct region *region)
            (uint64_t)status.st_blocks * 512 >= region->memory_bytes;
 }
 
-int region_register(struct region *region, struct driver *driver)
+int region_register(struct region *region, unsigned rail)
 {
-    enum rail rail = driver->ops->rail;
+    struct driver *driver = engine_driver(region->tcad->engine, rail);
     if (region->on[rail])
         return 0;
     int r = region->attached && !region->base ? make_bounce_memory(region) : 0;

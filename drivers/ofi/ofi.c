@@ -50,7 +50,7 @@ static void ofi_door(const struct driver *driver, struct driver_door *ret_door)
 
 const struct driver_ops ofi_driver_ops = {
     .name = "ofi",
-    .rail = RAIL_OFI,
+    .id = DRIVER_OFI,
     .probe = ofi_probe,
     .open = ofi_open_driver,
     .close = ofi_close,

@@ -54,7 +54,7 @@ static const struct driver_fabric_ops fabric_ops = {
 
 const struct driver_ops peach2_driver_ops = {
     .name = "peach2",
-    .rail = RAIL_PEACH2,
+    .id = DRIVER_PEACH2,
     .probe = peach2_probe,
     .open = peach2_open,
     .close = peach2_close,

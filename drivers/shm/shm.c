@@ -143,7 +143,7 @@ static int shm_arm(struct driver *driver)
 
 const struct driver_ops shm_driver_ops = {
     .name = "shm",
-    .rail = RAIL_SHM,
+    .id = DRIVER_SHM,
     .probe = shm_probe,
     .open = shm_open_driver,
     .close = shm_close,

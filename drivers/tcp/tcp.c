@@ -4,7 +4,7 @@
 
 const struct driver_ops tcp_driver_ops = {
     .name = "tcp",
-    .rail = RAIL_TCP,
+    .id = DRIVER_TCP,
     .probe = tcp_probe,
     .open = tcp_open,
     .close = tcp_close,

@@ -8,6 +8,7 @@
 
 #include "config/cluster.h"
 #include "daemon/plans/plan.h"
+#include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -27,7 +28,9 @@ static struct tcad_conf conf = {
     .limits = {.steps_per_session = 1 << 20, .plan_bytes_per_session = 64 << 20},
     .cluster = &cluster,
 };
-static struct tcad tcad = {.conf = &conf, .cluster = &cluster};
+static struct rails rails = {
+    .count = 1, .last = 1, .at = {[1] = {.name = "shm", .driver = DRIVER_SHM, .open = true}}};
+static struct tcad tcad = {.conf = &conf, .cluster = &cluster, .rails = &rails};
 static struct session_member members[SOURCES] = {{.node = 0, .session = 1, .known = true},
                                                  {.node = 0, .session = 2, .known = true},
                                                  {.node = 7, .session = 1, .known = true},
@@ -107,7 +110,7 @@ static void check_unit(const struct plan *plan, const struct plan_unit *unit)
 static void check_plan(const struct plan *plan)
 {
     uint32_t steps = 0, units = 0;
-    FUZZ_REQUIRE(plan->channel < CHANNELS && plan->wanted_rail < RAIL_COUNT &&
+    FUZZ_REQUIRE(plan->channel < CHANNELS && !(plan->wanted_rails >> 2) &&
                  plan->wanted_seat < SEAT_COUNT);
     FUZZ_REQUIRE(plan->chain_count <= PLAN_CHAINS_MAX && plan->step_count <= PLAN_STEPS_MAX);
     FUZZ_REQUIRE(memchr(plan->name, '\0', sizeof plan->name));

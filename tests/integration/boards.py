@@ -12,14 +12,14 @@ os.environ["HWLOC_COMPONENTS"] = "-pci"
 RAILS = {"rails.enable": "shm peach2 ofi", "rails.peach2_rings": "1"}
 
 
-COSTS = """tcad-cost 5
-shm.client.latency_ns = 1
-shm.client.hop_ns = 0
-peach2.daemon.latency_ns = 4000
-peach2.daemon.hop_ns = 3000
-ofi.daemon.latency_ns = 9000
-ofi.daemon.hop_ns = 0
-""" + "".join(f"{way}.{name} = 1\n" for way in ("shm.client", "peach2.daemon", "ofi.daemon")
+COSTS = """tcad-cost 6
+shm client latency_ns = 1
+shm client hop_ns = 0
+peach2 daemon latency_ns = 4000
+peach2 daemon hop_ns = 3000
+ofi daemon latency_ns = 9000
+ofi daemon hop_ns = 0
+""" + "".join(f"{way} {name} = 1\n" for way in ("shm client", "peach2 daemon", "ofi daemon")
               for name in ("descriptor_ns", "block_ns", "small_bytes_per_ns", "large_bytes_per_ns"))
 
 

@@ -180,7 +180,7 @@ static void commit(struct fake *fake, uint32_t tag, const Tca__PlanCommit *commi
         const Tca__Chain *chain = commit->chains[i];
         tca__chain_committed__init(&chains[i]);
         chain_list[i] = &chains[i];
-        chains[i].rail = RAIL_SHM;
+        chains[i].rail = DRIVER_SHM;
         chains[i].seat = seat_of(fake, i);
         chains[i].mappings = lists[i];
         must(chain->n_steps <= STEPS);

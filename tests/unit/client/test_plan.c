@@ -244,7 +244,7 @@ static unsigned flushes;
 static int count_flush(struct driver *shm, struct driver_peer *peer, struct driver_op *op)
 {
     flushes++;
-    return driver_of_rail(RAIL_SHM)->peer_flush(shm, peer, op);
+    return driver_of_id(DRIVER_SHM)->peer_flush(shm, peer, op);
 }
 
 /* What an earlier step has waited for is not asked for again: else a long chain takes the square of

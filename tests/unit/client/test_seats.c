@@ -47,14 +47,14 @@ Test(seats, the_daemon_seat_goes_through_the_rings)
     cr_expect(strstr(tca_error_text(), "tcactl plan explain 7.0"), "%s", tca_error_text());
 
     struct complete_entry answer = {
-        .plan = entry.plan, .sequence = entry.sequence + 1, .rail = RAIL_OFI};
+        .plan = entry.plan, .sequence = entry.sequence + 1, .rail = DRIVER_OFI};
     engine_complete(&kit, &answer); /* of a start that never was */
     answer.plan = 4000;
     engine_complete(&kit, &answer); /* of a plan that never was */
     cr_assert_eq(tca_test(plan), 0);
     answer = (struct complete_entry){.plan = entry.plan,
                                      .sequence = entry.sequence,
-                                     .rail = RAIL_OFI,
+                                     .rail = DRIVER_OFI,
                                      .bytes = 8,
                                      .descriptors = 1,
                                      .retries = 2,
@@ -136,7 +136,7 @@ Test(seats, both_seats_have_to_end)
         struct submit_entry entry = engine_take(&kit);
         struct complete_entry answer = {.plan = entry.plan,
                                         .sequence = entry.sequence,
-                                        .rail = RAIL_OFI,
+                                        .rail = DRIVER_OFI,
                                         .bytes = 16,
                                         .descriptors = 3,
                                         .done_ns = 1};

@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 
 #include "daemon/engine/engine.h"
+#include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
 #include "daemon/tcad.h"
 
@@ -30,24 +31,19 @@ static void peer_fail(struct driver *driver, struct driver_peer *peer, int error
     fails++;
 }
 
-static const struct driver_ops ops = {.rail = RAIL_OFI,
+static const struct driver_ops ops = {.id = DRIVER_OFI,
                                       .peer_connect = peer_connect,
                                       .peer_disconnect = peer_disconnect,
                                       .peer_fail = peer_fail};
 static const struct driver_caps caps = {.same_node = true, .other_nodes = true};
 static struct driver driver = {.ops = &ops};
 
-const struct driver_ops *driver_find(const char *name)
-{
-    return &ops;
-}
-
-struct driver *engine_driver(const struct engine *engine, enum rail rail)
+struct driver *engine_driver(const struct engine *engine, unsigned rail)
 {
     return &driver;
 }
 
-const struct driver_caps *engine_driver_caps(const struct engine *engine, enum rail rail)
+const struct driver_caps *engine_driver_caps(const struct engine *engine, unsigned rail)
 {
     return &caps;
 }
@@ -86,7 +82,13 @@ void region_unref(struct region *region)
 
 /* ---- tests ---- */
 
-static struct tcad tcad = {.node = 0};
+enum { RAIL = 2 };
+static struct rails rails = {
+    .count = RAIL,
+    .last = RAIL,
+    .at = {
+        [RAIL] = {.name = "ofi", .plane = "ofi", .driver = DRIVER_OFI, .ops = &ops, .open = true}}};
+static struct tcad tcad = {.node = 0, .rails = &rails};
 static struct links *links;
 
 static void up(uint32_t node)
@@ -106,18 +108,18 @@ TestSuite(link, .init = setup);
 
 static int lost(void)
 {
-    enum rail rail;
+    unsigned rail;
     return links_lost(links, (struct driver_peer *)&place, &rail);
 }
 
 Test(link, a_lost_one_is_replaced)
 {
-    struct link *link = link_get(links, 1, RAIL_OFI);
+    struct link *link = link_get(links, 1, RAIL);
     cr_assert_eq(link_connect(link), 0);
     cr_assert_eq(lost(), 1);
     cr_assert(link->dead);
     cr_assert_eq(lost(), -1, "it was so already");
-    struct link *fresh = link_get(links, 1, RAIL_OFI);
+    struct link *fresh = link_get(links, 1, RAIL);
     cr_assert(fresh && fresh != link && !fresh->dead);
     link_unref(link);
     link_unref(fresh);
@@ -129,13 +131,13 @@ Test(link, a_lost_one_is_replaced)
 /* What the driver told of a peer is heard after its memory has become another peer. */
 Test(link, news_of_the_old_peer_do_not_hit_the_new_one)
 {
-    struct link *old = link_get(links, 1, RAIL_OFI);
+    struct link *old = link_get(links, 1, RAIL);
     cr_assert_eq(link_connect(old), 0);
     links_down(links, 1);
     link_unref(old); /* the last: the engine disconnects it, the loop has not heard of that yet */
     cr_assert_eq(disconnects, 1);
     up(1);
-    struct link *link = link_get(links, 1, RAIL_OFI);
+    struct link *link = link_get(links, 1, RAIL);
     cr_assert_eq(link_connect(link), 0);
 
     cr_assert_eq(lost(), -1, "of the old one");
@@ -150,7 +152,7 @@ Test(link, news_of_the_old_peer_do_not_hit_the_new_one)
 
 Test(link, what_still_ends_outlives_the_table)
 {
-    struct link *link = link_get(links, 1, RAIL_OFI);
+    struct link *link = link_get(links, 1, RAIL);
     cr_assert_eq(link_connect(link), 0);
     link_unref(link);
     links = links_free(links);

@@ -134,7 +134,7 @@ Test(DRIVER_SUITE, probe_says_what_it_can)
                                          .unprotected = true,
                                          .board = "/nowhere"};
     const struct driver_ops *ops = driver_find(DRIVER);
-    cr_assert(ops && driver_of_rail(ops->rail) == ops);
+    cr_assert(ops && driver_of_id(ops->id) == ops);
     cr_assert(ops->probe(&config, &caps) == 0);
     cr_assert(caps.same_node || caps.other_nodes);
     cr_assert(caps.detail[0] != '\0');

@@ -65,6 +65,8 @@ Test(cost, not_measured_is_never_chosen)
 static char directory[] = "/tmp/tcad-cost-XXXXXX";
 static char path[64];
 
+static const struct cost_table shm_only = {.rails = {[1].name = "shm"}};
+
 static void setup(void)
 {
     cr_assert(mkdtemp(directory));
@@ -92,20 +94,22 @@ static bool alike(double a, double b)
 
 Test(cost_file, comes_back)
 {
-    struct cost_table table = {0}, back;
+    struct cost_table table = {.rails = {[1].name = "shm", [4].name = "ofi:tcp;ofi_rxm:eth0.7"}},
+                      back = table;
     const char *why = NULL;
     unsigned line = 0;
-    table.at[RAIL_SHM][SEAT_CLIENT] = typical;
-    table.at[RAIL_OFI][SEAT_DAEMON] = typical;
-    table.at[RAIL_OFI][SEAT_DAEMON].latency_ns = 12345.678901;
+    table.rails[1].at[SEAT_CLIENT] = typical;
+    table.rails[4].at[SEAT_DAEMON] = typical;
+    table.rails[4].at[SEAT_DAEMON].latency_ns = 12345.678901;
     table.ways_valid = true;
     table.ways = (struct way_costs){0.123456789, 13.25};
     setlocale(LC_ALL, "de_DE.UTF-8"); /* if installed, its decimal comma must not matter */
     cr_assert(cost_write(path, &table) == 0);
     cr_assert(cost_read(path, &back, &why, &line) == 0, "%s in line %u", why, line);
-    for (int rail = 0; rail < RAIL_COUNT; rail++)
+    for (int rail = 0; rail < RAIL_SLOTS; rail++)
         for (int seat = 0; seat < SEAT_COUNT; seat++) {
-            const struct cost_parameters *a = &table.at[rail][seat], *b = &back.at[rail][seat];
+            const struct cost_parameters *a = &table.rails[rail].at[seat],
+                                         *b = &back.rails[rail].at[seat];
             cr_assert(a->valid == b->valid);
             cr_assert(alike(a->latency_ns, b->latency_ns) && alike(a->hop_ns, b->hop_ns) &&
                       alike(a->descriptor_ns, b->descriptor_ns) &&
@@ -123,16 +127,32 @@ Test(cost_file, comes_back)
     cr_assert(!back.ways_valid && cost_ways(&back) == &way_costs_default);
 }
 
+/* A rail keeps its parameters when others come or go and its index changes. */
+Test(cost_file, is_read_by_name)
+{
+    struct cost_table table =
+                          {.rails = {[1].name = "shm", [2].name = "ofi:tcp:lo", [3].name = "x"}},
+                      back = {.rails = {[2].name = "tcp:eth0", [5].name = "ofi:tcp:lo"}};
+    const char *why = NULL;
+    unsigned line = 0;
+    table.rails[2].at[SEAT_DAEMON] = table.rails[3].at[SEAT_DAEMON] = typical;
+    cr_assert(cost_write(path, &table) == 0);
+    cr_assert(cost_read(path, &back, &why, &line) == 0, "%s in line %u", why, line);
+    cr_assert(back.rails[5].at[SEAT_DAEMON].valid);
+    cr_assert(!back.rails[2].at[SEAT_DAEMON].valid && !back.rails[3].at[SEAT_DAEMON].valid);
+    cr_assert_str_eq(back.rails[5].name, "ofi:tcp:lo");
+}
+
 Test(cost_file, is_not_there)
 {
-    struct cost_table table;
+    struct cost_table table = shm_only;
     const char *why;
     unsigned line;
     cr_assert(cost_read(path, &table, &why, &line) == -ENOENT);
     cr_assert(cost_write("/proc/nonexistent/cost", &table) == -ENOENT);
 }
 
-#define HEAD "tcad-cost 5\n"
+#define HEAD "tcad-cost 6\n"
 
 Test(cost_file, says_what_is_wrong_and_where)
 {
@@ -144,20 +164,22 @@ Test(cost_file, says_what_is_wrong_and_where)
         {"tcad-cost 1\n", 1},
         {"tcad-cost 2\n", 1}, /* an older version without copy modes: must be measured again */
         {"tcad-cost 4\n", 1}, /* an older version without hops */
-        {HEAD "shm.client.hop_ns = -1\n", 2},
+        {HEAD "shm client hop_ns = -1\n", 2},
         {HEAD "nonsense\n", 2},
         {HEAD "# fine\n\nshm.client.latency_ns = fast\n", 4},
-        {HEAD "shm.client.latency_ns =\n", 2},
-        {HEAD "shm.client.latency_ns = 1 2\n", 2},
-        {HEAD "shm.client.latency_ns = -1\n", 2},
-        {HEAD "shm.client.latency_ns = nan\n", 2},
-        {HEAD "shm.client.latency_ns = 1e999\n", 2},
-        {HEAD "shm.client.small_bytes_per_ns = 0\n", 2},
-        {HEAD "tube.client.latency_ns = 1\n", 2},
-        {HEAD "shm.couch.latency_ns = 1\n", 2},
-        {HEAD "shm.client.colour = 1\n", 2},
-        {HEAD "shm.client.latency_ns = 1\nshm.client.latency_ns = 1\n", 3},
-        {HEAD "shm.client.latency_ns = 1\n", 2},
+        {HEAD "shm client latency_ns =\n", 2},
+        {HEAD "shm client latency_ns = 1 2\n", 2},
+        {HEAD "shm client latency_ns = -1\n", 2},
+        {HEAD "shm client latency_ns = nan\n", 2},
+        {HEAD "shm client latency_ns = 1e999\n", 2},
+        {HEAD "shm client small_bytes_per_ns = 0\n", 2},
+        {HEAD "tube client latency_ns = fast\n", 2}, /* an unknown rail's too */
+        {HEAD "ofi:tcp:a_very_long_name_of_a_rail client latency_ns = 1\n", 2},
+        {"tcad-cost 5\n", 1}, /* an older version with drivers instead of rails */
+        {HEAD "shm couch latency_ns = 1\n", 2},
+        {HEAD "shm client colour = 1\n", 2},
+        {HEAD "shm client latency_ns = 1\nshm.client.latency_ns = 1\n", 3},
+        {HEAD "shm client latency_ns = 1\n", 2},
         {HEAD "ways.colour = 1\n", 2},
         {HEAD "ways.client.half_line = 1\n", 2},
         {HEAD "ways.half_line =\n", 2},
@@ -173,7 +195,7 @@ Test(cost_file, says_what_is_wrong_and_where)
         {HEAD "ways.half_line = 1\n", 2},
     };
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct cost_table table;
+        struct cost_table table = shm_only;
         const char *why = NULL;
         unsigned line = 0;
         write_text(cases[i].text);
@@ -186,7 +208,7 @@ Test(cost_file, says_what_is_wrong_and_where)
     memcpy(text, HEAD, strlen(HEAD));
     text[sizeof(text) - 1] = '\0';
     write_text(text);
-    struct cost_table table;
+    struct cost_table table = shm_only;
     const char *why;
     unsigned line;
     cr_assert(cost_read(path, &table, &why, &line) == -EINVAL);

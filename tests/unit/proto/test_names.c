@@ -4,13 +4,13 @@
 
 Test(names, rails_there_and_back)
 {
-    for (int rail = RAIL_NONE + 1; rail < RAIL_COUNT; rail++) {
+    for (int rail = DRIVER_NONE + 1; rail < DRIVER_COUNT; rail++) {
         if (rail == 3) /* reserved */
             continue;
-        cr_assert_not_null(rail_name(rail), "rail %d has no name", rail);
-        cr_assert_eq(rail_from_name(rail_name(rail)), rail);
+        cr_assert_not_null(driver_name(rail), "rail %d has no name", rail);
+        cr_assert_eq(driver_from_name(driver_name(rail)), rail);
     }
-    cr_assert_str_eq(rail_name(RAIL_OFI), "ofi");
+    cr_assert_str_eq(driver_name(DRIVER_OFI), "ofi");
 }
 
 Test(names, seats_there_and_back)
@@ -24,16 +24,16 @@ Test(names, seats_there_and_back)
 
 Test(names, unknown)
 {
-    cr_assert_null(rail_name(RAIL_NONE));
-    cr_assert_null(rail_name((enum rail)3));
-    cr_assert_null(rail_name(RAIL_COUNT));
-    cr_assert_null(rail_name((enum rail) - 1));
+    cr_assert_null(driver_name(DRIVER_NONE));
+    cr_assert_null(driver_name((enum driver_id)3));
+    cr_assert_null(driver_name(DRIVER_COUNT));
+    cr_assert_null(driver_name((enum driver_id) - 1));
     cr_assert_null(seat_name(SEAT_NONE));
     cr_assert_null(seat_name(SEAT_COUNT));
-    cr_assert_eq(rail_from_name("SHM"), RAIL_NONE);
-    cr_assert_eq(rail_from_name("hca"), RAIL_NONE);
-    cr_assert_eq(rail_from_name(""), RAIL_NONE);
-    cr_assert_eq(rail_from_name(NULL), RAIL_NONE);
+    cr_assert_eq(driver_from_name("SHM"), DRIVER_NONE);
+    cr_assert_eq(driver_from_name("hca"), DRIVER_NONE);
+    cr_assert_eq(driver_from_name(""), DRIVER_NONE);
+    cr_assert_eq(driver_from_name(NULL), DRIVER_NONE);
     cr_assert_eq(seat_from_name("clients"), SEAT_NONE);
     cr_assert_eq(seat_from_name(NULL), SEAT_NONE);
 }

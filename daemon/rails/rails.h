@@ -1,0 +1,58 @@
+/*
+ * The rails of this node. A rail is an instance of a driver: one device or provider, address and
+ * port. Several rails can have the same driver.
+ *
+ * A rail's index in the table is valid in this process and its clients; other nodes and users know
+ * rails by name, or by driver and plane: the rails of two nodes that have both in common lead to
+ * each other. The table does not change after rails_open().
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "drivers/driver.h"
+#include "proto/segment.h"
+
+struct tcad;
+
+enum { RAIL_NONE = 0, RAIL_SHM = 1 }; /* index 1: the rail of driver shm, even if it is not open */
+
+struct rail {
+    char name[RAIL_NAME_MAX_BYTES];  /* "ofi:tcp:lo" */
+    char plane[RAIL_NAME_MAX_BYTES]; /* "ofi:tcp"; "" if it is not open */
+    enum driver_id driver;
+    const struct driver_ops *ops; /* NULL: this tcad has no such driver */
+    struct driver_config config;
+    bool open;          /* the engine has opened it: engine_driver() */
+    const char *off;    /* unless open: why */
+    const char *remedy; /* what to do about that; "" if there is nothing specific */
+};
+
+/* After the open rails, the table has those that could not be opened, and one for each driver
+ * without a rail. */
+struct rails {
+    unsigned count; /* indexes 1 to count exist */
+    unsigned last;  /* the highest index of an open rail */
+    struct rail at[RAIL_SLOTS];
+    char off[2][320]; /* texts of the rail that is off for lack of protection */
+};
+
+int rails_new(struct rails **ret_rails);
+struct rails *rails_free(struct rails *rails);
+/* Opens the rails of the configuration. A driver that refuses to work without protection leaves its
+ * rail off. -ENODEV and other errors, with a text. */
+int rails_open(struct tcad *tcad, char *text, size_t text_bytes);
+
+/* NULL: no such rail. */
+const struct rail *rail_at(const struct tcad *tcad, unsigned rail);
+const char *rail_name(const struct tcad *tcad, unsigned rail);
+/* The open rail with this driver and plane, or RAIL_NONE. */
+unsigned rail_find(const struct tcad *tcad, const char *driver, const char *plane);
+/* The rails that a user means, one bit per index: the open ones of a driver, or those that are not
+ * if none is open, or the one with this name. 0: no such rail or driver. */
+unsigned rails_named(const struct tcad *tcad, const char *name);
+/* The first rail that is off for lack of protection, or NULL. */
+const struct rail *rail_refused(const struct tcad *tcad);
+/* "ofi:tcp:lo, ofi:udp:lo": the names of these rails, for display. */
+const char *rails_text(const struct tcad *tcad, unsigned rails, char *ret_text, size_t text_bytes);
