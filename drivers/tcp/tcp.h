@@ -23,8 +23,11 @@ int tcp_stream_encrypt(struct tcp_driver *tcp, struct tcp_stream *stream, bool a
                        const uint8_t secret[TCP_SECRET_BYTES]);
 /* 0, -EAGAIN, or why it failed. */
 int tcp_stream_handshake(struct tcp_stream *stream);
-ssize_t tcp_stream_read(struct tcp_stream *stream, void *buffer, size_t bytes);
+/* Into the first part at least. */
+ssize_t tcp_stream_read(struct tcp_stream *stream, const struct iovec *parts, int count);
 ssize_t tcp_stream_write(struct tcp_stream *stream, const struct iovec *parts, int count);
+/* Writes what was taken and is not in the socket yet: 0 when nothing is left. */
+int tcp_stream_flush(struct tcp_stream *stream);
 /* Reads until inbox has `bytes`: 0, -EAGAIN or why not. */
 int tcp_stream_fill(struct tcp_stream *stream, uint8_t *inbox, size_t *inbox_bytes, size_t bytes);
 /* All of it or -EIO: for the first words on a connection, which its buffer has room for. */
@@ -32,9 +35,23 @@ int tcp_stream_say(struct tcp_stream *stream, const void *words, size_t bytes);
 
 /* tcp_tls.c */
 int tcp_tls_new(struct ssl_ctx_st **ret_context);
-struct ssl_st *tcp_tls_session(struct ssl_ctx_st *context, int fd, bool accept,
+struct ssl_st *tcp_tls_session(struct ssl_ctx_st *context, bool accept,
                                const uint8_t secret[TCP_SECRET_BYTES]);
-void tcp_tls_end(struct ssl_st *ssl);
+
+/* tcp_seal.c: TLS on a socket; results as those of streams. */
+int tcp_seal_method_new(struct bio_method_st **ret_method);
+int tcp_seal_new(const struct tcp_driver *tcp, int fd, bool accept,
+                 const uint8_t secret[TCP_SECRET_BYTES], struct tcp_seal **ret_seal);
+void tcp_seal_free(struct tcp_seal *seal);
+int tcp_seal_handshake(struct tcp_seal *seal);
+ssize_t tcp_seal_read(struct tcp_seal *seal, void *buffer, size_t bytes);
+/* Whether another read can find something. */
+bool tcp_seal_has_more(const struct tcp_seal *seal);
+/* What it returns was taken; the socket may not have had room for all of it. */
+ssize_t tcp_seal_write(struct tcp_seal *seal, const struct iovec *parts, int count);
+bool tcp_seal_has_unsent(const struct tcp_seal *seal);
+/* Writes what the socket had no room for: 0 when nothing is left. */
+int tcp_seal_flush(struct tcp_seal *seal);
 
 /* tcp_auth.c */
 int tcp_random(void *bytes, size_t count);

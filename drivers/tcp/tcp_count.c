@@ -1,6 +1,7 @@
 /* What comes back on a link: how much was received, and what was for landings that are gone. */
 #include <errno.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #include "drivers/tcp/tcp.h"
 
@@ -25,6 +26,20 @@ static int take(struct tcp_link *link, const struct tcp_head *head)
     return 0;
 }
 
+static int take_heads(struct tcp_link *link)
+{
+    struct tcp_head head;
+    size_t at = 0;
+    int r = 0;
+    for (; r == 0 && link->inbox_bytes - at >= sizeof head; at += sizeof head) {
+        memcpy(&head, link->inbox + at, sizeof head);
+        r = take(link, &head);
+    }
+    link->inbox_bytes -= at;
+    memmove(link->inbox, link->inbox + at, link->inbox_bytes);
+    return r;
+}
+
 int tcp_link_read(struct tcp_peer *peer)
 {
     struct tcp_link *link = &peer->link;
@@ -32,17 +47,17 @@ int tcp_link_read(struct tcp_peer *peer)
     /* With an end of a put to come soon it is looked for, else epoll tells of it. */
     if (!link->stream.readable && link->telling <= link->window.counted)
         return 0;
-    for (;;) {
-        struct tcp_head head;
-        int r = tcp_stream_fill(&link->stream, link->inbox, &link->inbox_bytes, sizeof head);
-        if (r == -EAGAIN)
-            return (int)(link->window.counted - before);
-        if (r == 0) {
-            memcpy(&head, link->inbox, sizeof head);
-            link->inbox_bytes = 0;
-            r = take(link, &head);
-        }
+    do {
+        const struct iovec part = {link->inbox + link->inbox_bytes,
+                                   sizeof link->inbox - link->inbox_bytes};
+        ssize_t n = tcp_stream_read(&link->stream, &part, 1);
+        if (n == -EAGAIN)
+            break;
+        if (n > 0)
+            link->inbox_bytes += (size_t)n;
+        int r = n < 0 ? (int)n : take_heads(link);
         if (r < 0)
             return r;
-    }
+    } while (link->stream.readable);
+    return (int)(link->window.counted - before);
 }

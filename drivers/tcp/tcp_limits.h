@@ -13,6 +13,8 @@ enum {
     /* A head for each piece in the window, and a count: honest senders read before that is full. */
     TCP_OUTBOX_BYTES = (TCP_WINDOW + 1) * 32,
     TCP_STRAIGHT_BYTES = 8 << 10, /* so much and more is received straight into contiguous memory */
+    TCP_AHEAD_BYTES =
+        4 << 10, /* with it, or before it: the next heads, and little that is copied */
     TCP_WRITE_IOVECS = 32,
 
     TCP_TELL_PIECES = 64,       /* a source tells of so many, or */

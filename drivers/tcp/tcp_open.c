@@ -4,6 +4,7 @@
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <openssl/bio.h>
 #include <openssl/ssl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,6 +167,7 @@ void tcp_close(struct driver *driver)
     if (tcp->epoll_fd >= 0)
         close(tcp->epoll_fd);
     SSL_CTX_free(tcp->tls);
+    BIO_meth_free(tcp->seal_method);
     landings_deinit(&tcp->landings);
     free(tcp->admitted);
     pthread_mutex_destroy(&tcp->lock);

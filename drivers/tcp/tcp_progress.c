@@ -31,6 +31,7 @@ static int take_event(struct tcp_driver *tcp, const struct epoll_event *event, u
     struct tcp_stream *stream = event->data.ptr;
     uint64_t ticks;
     stream->readable |= (event->events & ~(uint32_t)EPOLLOUT) != 0;
+    stream->ended |= (event->events & (EPOLLRDHUP | EPOLLERR | EPOLLHUP)) != 0;
     stream->writable |= (event->events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) != 0;
     switch (stream->role) {
     case TCP_LISTENER:
@@ -47,7 +48,7 @@ static int take_event(struct tcp_driver *tcp, const struct epoll_event *event, u
         tcp_peer_activate((struct tcp_peer *)stream);
         break;
     case TCP_SOURCE:
-        if (((struct tcp_source *)stream)->outbox_bytes > 0)
+        if (((struct tcp_source *)stream)->outbox_bytes > 0 || tcp_stream_flush(stream) < 0)
             tcp_source_tell(tcp, (struct tcp_source *)stream, now_ns);
         return stream->fd >= 0 ? tcp_source_read(tcp, (struct tcp_source *)stream, now_ns) : 0;
     case TCP_DEAD:

@@ -51,7 +51,7 @@ void tcp_source_disconnect(struct tcp_driver *tcp, struct tcp_source *source, ui
     tcp_stream_close(&source->stream);
     set_hot(tcp, source, 0);
     source->broken_ns = now_ns;
-    source->in_piece = false;
+    source->in_piece = source->long_piece = false;
     source->begin = source->end = 0;
     source->outbox_bytes = 0;
     source->telling = false;
@@ -175,6 +175,17 @@ static int check(const struct tcp_driver *tcp, const struct tcp_source *source)
     return 0;
 }
 
+static void begin_piece(const struct tcp_driver *tcp, struct tcp_source *source)
+{
+    const struct tcp_head *head = &source->head;
+    const struct tcp_landing *landing =
+        landings_find(&tcp->landings, head->landing, head->generation);
+    source->in_piece = true;
+    source->piece_bytes = 0;
+    source->long_piece =
+        landing && !landing->target.program && head->length_bytes >= TCP_STRAIGHT_BYTES;
+}
+
 static int piece_over(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)
 {
     const struct tcp_head *head = &source->head;
@@ -221,8 +232,7 @@ static int digest(struct tcp_driver *tcp, struct tcp_source *source, uint64_t no
             int r = check(tcp, source);
             if (r < 0)
                 return r;
-            source->in_piece = true;
-            source->piece_bytes = 0;
+            begin_piece(tcp, source);
         }
         const uint32_t there = source->end - source->begin,
                        left = source->head.length_bytes - source->piece_bytes,
@@ -243,38 +253,46 @@ static int digest(struct tcp_driver *tcp, struct tcp_source *source, uint64_t no
 static uint8_t *straight(struct tcp_driver *tcp, const struct tcp_source *source)
 {
     const struct tcp_head *head = &source->head;
-    if (!source->in_piece || head->length_bytes - source->piece_bytes < TCP_STRAIGHT_BYTES)
+    if (!source->in_piece || !source->long_piece)
         return NULL;
     const struct tcp_landing *landing =
         landings_find(&tcp->landings, head->landing, head->generation);
-    if (!landing || landing->target.program)
-        return NULL;
-    return landing->target.base + head->position_bytes + source->piece_bytes;
+    return landing ? landing->target.base + head->position_bytes + source->piece_bytes : NULL;
+}
+
+/* One read of a long piece, which is not in the buffer: pieces, or as tcp_stream_read(). */
+static int receive_long(struct tcp_driver *tcp, struct tcp_source *source, uint8_t *target,
+                        uint64_t now_ns)
+{
+    const uint32_t left = source->head.length_bytes - source->piece_bytes;
+    const struct iovec parts[] = {{target, left}, {source->buffer, TCP_AHEAD_BYTES}},
+                       nowhere = {source->buffer,
+                                  left < TCP_RECEIVE_BYTES ? left : TCP_RECEIVE_BYTES};
+    ssize_t n = tcp_stream_read(&source->stream, parts, 2);
+    if (n == -EFAULT) /* pages that its process has taken away */
+        n = tcp_stream_read(&source->stream, &nowhere, 1);
+    if (n < 0)
+        return (int)n;
+    const uint32_t taken = n < (ssize_t)left ? (uint32_t)n : left;
+    source->piece_bytes += taken;
+    source->begin = 0;
+    source->end = (uint32_t)n - taken;
+    return digest(tcp, source, now_ns);
 }
 
 /* One read: pieces, -EAGAIN, or why the connection must end. */
 static int receive(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)
 {
     uint8_t *target = straight(tcp, source);
-    if (target) {
-        const uint32_t left = source->head.length_bytes - source->piece_bytes;
-        ssize_t n = tcp_stream_read(&source->stream, target, left);
-        if (n == -EFAULT) /* pages that its process has taken away */
-            n = tcp_stream_read(&source->stream, source->buffer,
-                                left < TCP_RECEIVE_BYTES ? left : TCP_RECEIVE_BYTES);
-        if (n < 0)
-            return (int)n;
-        source->piece_bytes += (uint32_t)n;
-        if (source->piece_bytes < source->head.length_bytes)
-            return 0;
-        int r = piece_over(tcp, source, now_ns);
-        return r < 0 ? r : 1;
-    }
+    if (target)
+        return receive_long(tcp, source, target, now_ns);
     memmove(source->buffer, source->buffer + source->begin, source->end - source->begin);
     source->end -= source->begin;
     source->begin = 0;
-    ssize_t n = tcp_stream_read(&source->stream, source->buffer + source->end,
-                                TCP_RECEIVE_BYTES - source->end);
+    const uint32_t room =
+        source->long_piece && !source->in_piece ? TCP_AHEAD_BYTES : TCP_RECEIVE_BYTES;
+    const struct iovec part = {source->buffer + source->end, room - source->end};
+    ssize_t n = tcp_stream_read(&source->stream, &part, 1);
     if (n < 0)
         return (int)n;
     source->end += (uint32_t)n;
@@ -292,6 +310,8 @@ int tcp_source_read(struct tcp_driver *tcp, struct tcp_source *source, uint64_t 
         if (r >= 0)
             set_hot(tcp, source, TCP_HOT_ROUNDS);
         pieces += r > 0 ? r : 0;
+        if (!source->stream.readable)
+            break;
     }
     if (r == -EAGAIN || r >= 0)
         return pieces;

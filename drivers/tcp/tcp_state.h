@@ -13,8 +13,9 @@
 #include "drivers/tcp/tcp_wire.h"
 #include "drivers/window.h"
 
-struct ssl_st;
+struct bio_method_st;
 struct ssl_ctx_st;
+struct tcp_seal;
 struct iovec;
 
 enum tcp_role { TCP_LISTENER, TCP_TIMER, TCP_OPENING, TCP_LINK, TCP_SOURCE, TCP_DEAD };
@@ -22,10 +23,11 @@ enum tcp_role { TCP_LISTENER, TCP_TIMER, TCP_OPENING, TCP_LINK, TCP_SOURCE, TCP_
 /* A non-blocking socket, perhaps with TLS. First in whatever epoll knows. */
 struct tcp_stream {
     enum tcp_role role;
-    int fd; /* -1: none */
-    struct ssl_st *ssl;
-    uint8_t *gathered;       /* TLS: small writes are joined here */
-    bool readable, writable; /* as far as is known */
+    int fd;                /* -1: none */
+    struct tcp_seal *seal; /* NULL: in clear */
+    bool readable;         /* may have more; false: an event will tell */
+    bool writable;
+    bool ended; /* the other end writes no more: no event will tell of what is left */
     struct tcp_stream *next_dead;
 };
 
@@ -77,7 +79,7 @@ struct tcp_link {
     uint64_t retry_ns, broken_ns; /* broken_ns: since then it is; 0: it is up, or idle */
     unsigned retry_ms;
     uint8_t nonce[TCP_SECRET_BYTES], challenge[TCP_SECRET_BYTES];
-    uint8_t inbox[64]; /* what arrives: parts of a challenge, a welcome or a head */
+    uint8_t inbox[512]; /* what arrives: a challenge, a welcome, heads */
     size_t inbox_bytes;
 
     struct window window;            /* of struct tcp_piece; its ring: copies */
@@ -128,6 +130,7 @@ struct tcp_source {
     struct tcp_head head;    /* of the piece that is being received */
     bool in_piece;
     uint32_t piece_bytes; /* received of it */
+    bool long_piece;      /* it, or the last one: received straight into contiguous memory */
     uint8_t *buffer;      /* [TCP_RECEIVE_BYTES] */
     uint32_t begin, end;  /* what is in it */
     uint8_t *outbox;      /* [TCP_OUTBOX_BYTES], heads on their way back */
@@ -146,7 +149,8 @@ struct tcp_driver {
     struct tcp_address address;
     int epoll_fd, timer_fd;
     struct tcp_stream listener, timer;
-    struct ssl_ctx_st *tls; /* NULL: in clear */
+    struct ssl_ctx_st *tls; /* NULL: no connection was encrypted yet */
+    struct bio_method_st *seal_method;
     bool guarded;
     uint64_t timer_ns; /* when it goes off; 0: off */
     struct landings landings;

@@ -64,9 +64,8 @@ int tcp_tls_new(struct ssl_ctx_st **ret_context)
         return -EIO;
     }
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION |
-                                     SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_ENABLE_KTLS);
-    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_options(context,
+                        SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     SSL_CTX_set_psk_use_session_callback(context, use_key);
     SSL_CTX_set_psk_find_session_callback(context, find_key);
@@ -74,25 +73,16 @@ int tcp_tls_new(struct ssl_ctx_st **ret_context)
     return 0;
 }
 
-struct ssl_st *tcp_tls_session(struct ssl_ctx_st *context, int fd, bool accept,
+struct ssl_st *tcp_tls_session(struct ssl_ctx_st *context, bool accept,
                                const uint8_t secret[TCP_SECRET_BYTES])
 {
     SSL *ssl = SSL_new(context);
     if (!ssl)
         return NULL;
     SSL_set_app_data(ssl, (void *)secret);
-    if (!SSL_set_fd(ssl, fd)) {
-        SSL_free(ssl);
-        return NULL;
-    }
     if (accept)
         SSL_set_accept_state(ssl);
     else
         SSL_set_connect_state(ssl);
     return ssl;
-}
-
-void tcp_tls_end(struct ssl_st *ssl)
-{
-    SSL_free(ssl);
 }

@@ -82,6 +82,9 @@ static void written(struct tcp_link *link, size_t bytes)
 int tcp_link_write(struct tcp_link *link)
 {
     const uint64_t before = link->written;
+    int r = link->stream.writable ? tcp_stream_flush(&link->stream) : 0;
+    if (r < 0 && r != -EAGAIN)
+        return r;
     while (link->written < link->window.made && link->stream.writable) {
         struct parts parts = {.count = 0};
         size_t skip = link->written_bytes;
