@@ -114,7 +114,7 @@ void ofi_requests_deinit(struct ofi_driver *ofi);
 /* A write to this peer, on its list, that reads the put's bytes (NULL: nobody's); with a bounce
  * buffer if asked. NULL: none is free. */
 struct ofi_request *ofi_write_take(struct ofi_driver *ofi, struct ofi_peer *peer,
-                                   struct ofi_put *put, bool bounce);
+                                   struct ofi_put *put, bool staged);
 void ofi_write_give(struct ofi_driver *ofi, struct ofi_request *request);
 /* Nobody waits for it any more; the provider still has it. */
 void ofi_write_orphan(struct ofi_request *request);
@@ -125,7 +125,7 @@ bool ofi_request_known(const struct ofi_driver *ofi, const void *context);
 
 /* ofi_kick.c */
 /* What the provider has said to something that was to go there: -EAGAIN, or anything else. */
-void ofi_name_answered(const struct ofi_driver *ofi, struct ofi_name *name, int r);
+void ofi_name_note(const struct ofi_driver *ofi, struct ofi_name *name, int r);
 
 /* ofi_peer.c */
 int ofi_name_take(struct ofi_driver *ofi, const struct ofi_address *address,
@@ -181,25 +181,21 @@ int ofi_landing_new(struct driver *driver, const struct driver_landing_args *arg
                     struct driver_landing **ret_landing, void *ret_blob, size_t *ret_blob_bytes);
 void ofi_landing_free(struct driver *driver, struct driver_landing *landing);
 uint64_t ofi_landing_bytes(const struct driver_landing *landing);
-/* NULL: there is none, or not any more. */
-struct ofi_landing *ofi_landing_find(const struct ofi_landings *landings, uint32_t id);
 
 /* ofi_put.c */
 int ofi_put_prepare(struct driver *driver, const struct driver_put_args *args,
                     struct driver_put **ret_put, struct driver_put_info *ret_info);
 void ofi_put_release(struct driver *driver, struct driver_put *put);
 int ofi_put_post(struct driver *driver, struct driver_put *put, struct driver_op *op);
-/* The put of the peer whose turn it is, or NULL. */
-static inline struct ofi_put *ofi_put_next(const struct ofi_peer *peer)
+/* The provider no longer has one of the writes that read the put's source. */
+static inline void ofi_put_unread(struct ofi_put *put)
 {
-    struct flow_put *place = flows_next(&peer->flows);
-    return place ? (struct ofi_put *)((char *)place - offsetof(struct ofi_put, place)) : NULL;
+    put->outstanding--;
+    put->base.pending--;
+    window_put_check(&put->base);
 }
 /* Posts what it can of the peer's puts, at most budget writes: how many. Sets peer->blocked. */
 int ofi_peer_pump(struct ofi_driver *ofi, struct ofi_peer *peer, unsigned budget);
-void ofi_put_done(struct ofi_put *put, int status);
-/* Done if nothing more is to come. */
-void ofi_put_settle(struct ofi_put *put);
 /* Those that go to where this key leads, at this instance, post nothing more. */
 void ofi_puts_revoke(struct ofi_driver *ofi, const struct ofi_secret *cookie, uint64_t key);
 

@@ -47,7 +47,7 @@ static void end_connections(const struct ofi_name *name)
         closedir(directory);
 }
 
-void ofi_name_answered(const struct ofi_driver *ofi, struct ofi_name *name, int r)
+void ofi_name_note(const struct ofi_driver *ofi, struct ofi_name *name, int r)
 {
     if (r != -EAGAIN) {
         name->refused_ns = 0;

@@ -6,8 +6,8 @@ enum {
     OFI_SEGMENT_BYTES = 128 << 10, /* payload, when the configuration does not say */
     OFI_SEGMENT_MIN = 4 << 10,
     OFI_SEGMENT_MAX = 4 << 20,
-    OFI_BOUNCES = 16,        /* gathered pieces on their way out, all peers together */
-    OFI_SEGMENTS_MAX = 8,    /* of these of one put: others need bounce buffers, too */
+    OFI_STAGINGS = 16,       /* staging buffers of gathered pieces, all peers together */
+    OFI_SEGMENTS_MAX = 8,    /* of these of one put: others need staging buffers, too */
     OFI_RING_SEGMENTS = 8,   /* of the largest size that a ring has room for */
     OFI_RING_MAX = 64 << 20, /* bytes: what we believe of a peer's */
     OFI_WINDOW = 64,         /* units of a link that were sent and not yet worked on: bits of

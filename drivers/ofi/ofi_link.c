@@ -23,7 +23,7 @@ int ofi_message_send(struct ofi_driver *ofi, struct ofi_name *to, const struct o
     if (r < 0)
         ofi_send_give(ofi, request);
     r = r == -FI_EAGAIN ? -EAGAIN : r;
-    ofi_name_answered(ofi, to, r);
+    ofi_name_note(ofi, to, r);
     return r;
 }
 
@@ -83,11 +83,11 @@ void ofi_link_broken(struct ofi_driver *ofi, struct ofi_peer *peer)
 static void count_break(struct ofi_driver *ofi, struct ofi_peer *peer)
 {
     struct ofi_link *link = &peer->link;
-    struct ofi_unit *first = &link->units[link->counted % OFI_WINDOW];
+    struct ofi_operation *first = ofi_operation(peer, peer->window.counted);
     if (++link->breaks > OFI_BREAKS_MAX)
         ofi_peer_mark_failed(ofi, peer, -EHOSTDOWN);
-    else if (link->breaks > OFI_BREAKS_STALE && first->piece && first->put)
-        first->put->stale = true;
+    else if (link->breaks > OFI_BREAKS_STALE && first->piece && first->base.put)
+        first->base.put->stale = true;
 }
 
 /* All is well. */
@@ -115,18 +115,19 @@ static int say_hello(struct ofi_driver *ofi, struct ofi_peer *peer)
 }
 
 /* Some providers drop the connection when a key is not good: the first ones that it may have been. */
-static void name_keys(const struct ofi_link *link, struct ofi_message *sync)
+static void name_keys(const struct ofi_peer *peer, struct ofi_message *sync)
 {
-    for (uint64_t at = link->counted; at != link->sent && sync->key_count < OFI_MESSAGE_KEYS;
-         at++) {
-        const struct ofi_unit *unit = &link->units[at % OFI_WINDOW];
+    for (uint64_t at = peer->window.counted;
+         at != peer->window.made && sync->key_count < OFI_MESSAGE_KEYS; at++) {
+        const struct ofi_operation *operation = ofi_operation(peer, at);
+        const struct ofi_put *put = (const struct ofi_put *)operation->base.put;
         uint32_t i = 0;
-        if (!unit->piece || unit->put->stale)
+        if (!operation->piece || put->base.stale)
             continue;
-        while (i < sync->key_count && sync->keys[i] != unit->put->key)
+        while (i < sync->key_count && sync->keys[i] != put->key)
             i++;
         if (i == sync->key_count)
-            sync->keys[sync->key_count++] = unit->put->key;
+            sync->keys[sync->key_count++] = put->key;
     }
 }
 
@@ -143,7 +144,7 @@ static int ask(struct ofi_driver *ofi, struct ofi_peer *peer)
         .number = link->question,
         .secret = link->secret,
     };
-    name_keys(link, &sync);
+    name_keys(peer, &sync);
     return ofi_message_send(ofi, peer->name, &sync);
 }
 
@@ -181,7 +182,7 @@ void ofi_link_tend(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t now_n
 {
     struct ofi_link *link = &peer->link;
     if (link->state == OFI_LINK_NONE) {
-        if (!ofi_put_next(peer))
+        if (!window_next_put(&peer->window))
             return;
         int r = take_index(ofi, peer);
         if (r < 0) {
@@ -194,7 +195,7 @@ void ofi_link_tend(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t now_n
         /* Whatever went with a connection is missed in the end. What the provider refuses shows that
          * there is none. */
         const bool refused = peer->blocked == OFI_BLOCKED_PROVIDER;
-        if (link->sent == link->counted && !refused) {
+        if (peer->window.made == peer->window.counted && !refused) {
             link->trouble_ns = 0;
             return;
         }
@@ -240,7 +241,7 @@ void ofi_link_welcome(struct ofi_driver *ofi, const struct ofi_message *message)
     int r = status_from_wire(message->status);
     if (r == 0 &&
         (message->ring_bytes > OFI_RING_MAX || message->ring_bytes < message->segment_bytes ||
-         message->ring_bytes % OFI_SEGMENT_ALIGN != 0 || message->source >= OFI_LINKS_MAX ||
+         message->ring_bytes % WINDOW_RING_ALIGN != 0 || message->source >= OFI_LINKS_MAX ||
          message->source_epoch >= OFI_EPOCHS ||
          message->segment_bytes < sizeof(struct ofi_segment) + OFI_SEGMENT_MIN))
         r = -EPROTO;
@@ -253,8 +254,8 @@ void ofi_link_welcome(struct ofi_driver *ofi, const struct ofi_message *message)
     link->state = OFI_LINK_READY;
     link->source = message->source;
     link->source_epoch = message->source_epoch;
-    link->ring_bytes = message->ring_bytes;
-    link->segment_bytes = message->segment_bytes;
+    peer->window.ring =
+        (struct window_ring){.bytes = message->ring_bytes, .largest = message->segment_bytes};
     link->address = message->address;
     link->key = message->key;
     link->secret = message->secret;
@@ -263,10 +264,10 @@ void ofi_link_welcome(struct ofi_driver *ofi, const struct ofi_message *message)
 }
 
 /* Puts that end here may be started again at once: they find the counts as they are then. */
-static void count(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t counted)
+static void count(struct ofi_peer *peer, uint64_t counted)
 {
     struct ofi_link *link = &peer->link;
-    if (counted == link->counted)
+    if (counted == peer->window.counted)
         return;
     link->breaks = 0;
     link->count_within_ns = OFI_AGAIN_MS * MS;
@@ -274,14 +275,13 @@ static void count(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t counte
         link->again = counted;
     if (peer->blocked == OFI_BLOCKED_LINK)
         peer->blocked = OFI_RUNNING;
-    while (link->counted < counted) {
-        struct ofi_put *put = link->units[link->counted++ % OFI_WINDOW].put;
-        if (put) {
-            put->uncounted--;
-            ofi_put_settle(put);
-        }
-    }
-    flushes_complete(&peer->flushes, link->counted);
+    window_count(&peer->window, counted);
+}
+
+/* Whether the peer can have counted so many operations. */
+static bool is_possible(const struct ofi_peer *peer, uint64_t count)
+{
+    return count - peer->window.counted <= peer->window.made - peer->window.counted;
 }
 
 void ofi_link_credit(struct ofi_driver *ofi, uint64_t signed_data)
@@ -299,13 +299,13 @@ void ofi_link_credit(struct ofi_driver *ofi, uint64_t signed_data)
         ofi_forged(ofi);
         return;
     }
-    if (mail.count - link->counted > link->sent - link->counted) {
+    if (!is_possible(peer, mail.count)) {
         ofi_forged(ofi);
-        return; /* for what we have not sent */
+        return;
     }
     if (link->state == OFI_LINK_READY)
         heard(peer);
-    count(ofi, peer, mail.count);
+    count(peer, mail.count);
 }
 
 void ofi_link_synced(struct ofi_driver *ofi, const struct ofi_message *message)
@@ -314,20 +314,20 @@ void ofi_link_synced(struct ofi_driver *ofi, const struct ofi_message *message)
     if (!peer || message->number != peer->link.question)
         return;
     struct ofi_link *link = &peer->link;
-    if (message->status != 0 || message->count - link->counted > link->sent - link->counted) {
+    if (message->status != 0 || !is_possible(peer, message->count)) {
         ofi_peer_mark_failed(ofi, peer, -EHOSTDOWN); /* what has arrived cannot be known any more */
         return;
     }
     link->state = OFI_LINK_READY;
     link->again = message->count;
-    if (link->again == link->sent && link->count_within_ns < OFI_AGAIN_MAX_MS * MS)
+    if (link->again == peer->window.made && link->count_within_ns < OFI_AGAIN_MAX_MS * MS)
         link->count_within_ns *= 2;
     heard(peer);
     peer->blocked = OFI_RUNNING;
-    count(ofi, peer, message->count);
+    count(peer, message->count);
     for (uint32_t i = 0; i < ofi_message_keys(message); i++)
         ofi_puts_revoke(ofi, &peer->address.cookie, message->keys[i]);
-    if (link->again != link->sent)
+    if (link->again != peer->window.made)
         count_break(ofi, peer);
 }
 

@@ -206,7 +206,7 @@ int ofi_open_driver(const struct driver_config *config, const struct driver_even
         return -ENOMEM;
     ofi->driver = (struct driver){.ops = &ofi_driver_ops, .events = *events};
     ofi->event_fd = ofi->timer_fd = ofi->filter.fd = -1;
-    ofi->landings.first_free = ofi->landings.last_free = UINT32_MAX;
+    ofi->landings = LANDINGS_INIT;
     ofi->active.next_active = ofi->active.previous_active = &ofi->active;
     ofi->freed_fd = -1;
     ofi->freed_last = &ofi->freed;
@@ -278,7 +278,7 @@ void ofi_close(struct driver *driver)
         ofi->names = name->next;
         free(name);
     }
-    free(ofi->landings.entries);
+    landings_deinit(&ofi->landings);
     ofi_filter_deinit(ofi);
     pthread_mutex_destroy(&ofi->names_lock);
     pthread_mutex_destroy(&ofi->regions_lock);

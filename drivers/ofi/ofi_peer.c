@@ -95,6 +95,9 @@ int ofi_peer_connect(struct driver *driver, const void *address, size_t address_
         free(peer);
         return r;
     }
+    peer->ofi = ofi_of(driver);
+    peer->window = (struct window){
+        .pieces = peer->operations, .size = OFI_WINDOW, .piece_bytes = sizeof peer->operations[0]};
     peer->requests.next = peer->requests.previous = &peer->requests;
     *ret_peer = (struct driver_peer *)peer;
     return 0;
@@ -106,10 +109,8 @@ static void orphan_writes(struct ofi_peer *peer)
     while (peer->requests.next != &peer->requests) {
         struct ofi_put *put = peer->requests.next->put;
         ofi_write_orphan(peer->requests.next);
-        if (put) {
-            put->outstanding--;
-            ofi_put_settle(put);
-        }
+        if (put)
+            ofi_put_unread(put);
     }
 }
 
@@ -117,7 +118,7 @@ void ofi_peer_disconnect(struct driver *driver, struct driver_peer *driver_peer)
 {
     struct ofi_driver *ofi = ofi_of(driver);
     struct ofi_peer *peer = (struct ofi_peer *)driver_peer;
-    assert(!ofi_put_next(peer));
+    assert(!window_next_put(&peer->window));
     orphan_writes(peer);
     ofi_link_close(ofi, peer);
     /* What it sends to us is another matter, while it lives. */
@@ -157,68 +158,17 @@ void ofi_peer_mark_failed(struct ofi_driver *ofi, struct ofi_peer *peer, int err
     ofi_peer_activate(ofi, peer);
 }
 
-/* Of the flow of this unit, from it on. Each is told of once. */
-static uint32_t take_lost(struct ofi_link *link, uint64_t first)
-{
-    const uint64_t flow = link->units[first % OFI_WINDOW].flow;
-    uint32_t count = 0;
-    for (uint64_t at = first; at != link->sent; at++) {
-        struct ofi_unit *unit = &link->units[at % OFI_WINDOW];
-        if (!unit->done || unit->flow != flow)
-            continue;
-        unit->done = false;
-        count++;
-    }
-    return count;
-}
-
-/* An owner that has given the peer up itself knows. */
-static void tell_lost(struct ofi_driver *ofi, struct ofi_peer *peer)
-{
-    const struct driver_events *events = &ofi->driver.events;
-    struct ofi_link *link = &peer->link;
-    for (uint64_t at = link->counted; at != link->sent && !peer->told && events->puts_lost; at++) {
-        const struct ofi_unit *unit = &link->units[at % OFI_WINDOW];
-        if (unit->done)
-            events->puts_lost(events->context, (struct driver_peer *)peer, unit->flow,
-                              take_lost(link, at));
-    }
-}
-
-static void forget_units(struct ofi_link *link, int error)
-{
-    for (uint64_t at = link->counted; at != link->sent; at++) {
-        struct ofi_put *put = link->units[at % OFI_WINDOW].put;
-        if (put && put->error == 0)
-            put->error = error;
-    }
-    while (link->counted != link->sent) {
-        struct ofi_put *put = link->units[link->counted++ % OFI_WINDOW].put;
-        link->again = link->sent;
-        if (put) {
-            put->uncounted--;
-            ofi_put_settle(put);
-        }
-    }
-}
-
 void ofi_peer_complete_failed(struct ofi_driver *ofi, struct ofi_peer *peer)
 {
-    struct ofi_put *put;
+    const struct driver_events *events = &ofi->driver.events;
     orphan_writes(peer);
-    tell_lost(ofi, peer);
-    forget_units(&peer->link, peer->error);
-    while ((put = ofi_put_next(peer))) {
-        flows_remove(&peer->flows, &put->place);
-        ofi_put_done(put, peer->error);
-    }
-    flushes_fail(&peer->flushes, peer->error);
+    window_fail(&peer->window, events, (struct driver_peer *)peer, peer->told, peer->error);
+    peer->link.again = peer->window.made;
     ofi_peer_deactivate(peer);
     if (!peer->told) {
         peer->told = true;
-        if (ofi->driver.events.peer_down)
-            ofi->driver.events.peer_down(ofi->driver.events.context, (struct driver_peer *)peer,
-                                         peer->error);
+        if (events->peer_down)
+            events->peer_down(events->context, (struct driver_peer *)peer, peer->error);
     }
 }
 
@@ -234,11 +184,11 @@ int ofi_peer_flush(struct driver *driver, struct driver_peer *driver_peer, struc
     struct ofi_peer *peer = (struct ofi_peer *)driver_peer;
     if (peer->error < 0)
         return peer->error;
-    if (peer->link.counted == peer->link.sent) {
+    if (peer->window.counted == peer->window.made) {
         op->done(op, 0);
         return 0;
     }
-    flushes_push(&peer->flushes, op, peer->link.sent);
+    flushes_push(&peer->window.flushes, op, peer->window.made);
     peer->link.ask = true;
     ofi_peer_activate(ofi_of(driver), peer);
     return 0;

@@ -65,10 +65,8 @@ static void complete_write(struct ofi_driver *ofi, struct ofi_request *request)
 {
     struct ofi_put *put = request->peer ? request->put : NULL;
     ofi_write_give(ofi, request);
-    if (put) {
-        put->outstanding--;
-        ofi_put_settle(put);
-    }
+    if (put)
+        ofi_put_unread(put);
 }
 
 static void repost_recv(struct ofi_driver *ofi, struct ofi_request *request)
@@ -111,7 +109,7 @@ static void fail_write(struct ofi_driver *ofi, struct ofi_request *request, int 
 {
     struct ofi_peer *peer = request->peer;
     if (peer && request->put && says_stale(error))
-        request->put->stale = true;
+        request->put->base.stale = true;
     if (peer)
         ofi_link_broken(ofi, peer);
     complete_write(ofi, request);
@@ -180,8 +178,8 @@ static bool too_early(const struct ofi_peer *peer, uint64_t now_ns)
 
 static bool has_work(const struct ofi_peer *peer)
 {
-    return ofi_put_next(peer) || peer->link.sent != peer->link.counted || peer->error < 0 ||
-           peer->link.state == OFI_LINK_SYNCING;
+    return window_next_put(&peer->window) || peer->window.made != peer->window.counted ||
+           peer->error < 0 || peer->link.state == OFI_LINK_SYNCING;
 }
 
 /* Each of the active peers gets a share; one that has done something goes to the end of the list.
@@ -311,8 +309,8 @@ int ofi_arm(struct driver *driver)
         return -EAGAIN;
     for (const struct ofi_peer *peer = ofi->active.next_active; peer != &ofi->active;
          peer = peer->next_active)
-        if (peer->error < 0 || (peer->blocked == OFI_RUNNING && ofi_put_next(peer)) ||
-            (peer->link.state == OFI_LINK_READY && peer->link.again != peer->link.sent &&
+        if (peer->error < 0 || (peer->blocked == OFI_RUNNING && window_next_put(&peer->window)) ||
+            (peer->link.state == OFI_LINK_READY && peer->link.again != peer->window.made &&
              peer->blocked == OFI_RUNNING))
             return -EAGAIN;
     if (atomic_load_explicit(&ofi->freed_any, memory_order_relaxed))

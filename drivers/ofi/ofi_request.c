@@ -11,7 +11,7 @@ static void *map(size_t bytes)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-static size_t bounce_bytes(uint32_t segment_bytes)
+static size_t staging_bytes(uint32_t segment_bytes)
 {
     return ((size_t)segment_bytes + sizeof(struct ofi_segment) + 63) & ~(size_t)63;
 }
@@ -40,21 +40,21 @@ static void unmap_registered(struct ofi_memory *memory)
 int ofi_requests_init(struct ofi_driver *ofi, uint32_t segment_bytes)
 {
     struct ofi_requests *requests = &ofi->requests;
-    const size_t step = bounce_bytes(segment_bytes);
+    const size_t step = staging_bytes(segment_bytes);
     requests->segment_bytes = segment_bytes;
     requests->count = OFI_WRITES_MAX + OFI_SENDS_MAX + OFI_RECVS;
     requests->all = calloc(requests->count, sizeof(requests->all[0]));
     if (!requests->all)
         return -ENOMEM;
-    int r = map_registered(ofi, step * OFI_BOUNCES, FI_WRITE, &requests->bounce_memory);
+    int r = map_registered(ofi, step * OFI_STAGINGS, FI_WRITE, &requests->staging_memory);
     if (r == 0)
         r = map_registered(ofi, sizeof(struct ofi_message) * (OFI_SENDS_MAX + OFI_RECVS),
                            FI_SEND | FI_RECV, &requests->message_memory);
     if (r < 0)
         return r;
 
-    for (unsigned i = 0; i < OFI_BOUNCES; i++)
-        requests->bounces[requests->bounce_count++] = requests->bounce_memory.base + i * step;
+    for (unsigned i = 0; i < OFI_STAGINGS; i++)
+        requests->staging[requests->staging_count++] = requests->staging_memory.base + i * step;
     struct ofi_request *request = requests->all;
     for (unsigned i = 0; i < OFI_WRITES_MAX; i++, request++) {
         request->kind = OFI_REQUEST_WRITE;
@@ -74,21 +74,21 @@ int ofi_requests_init(struct ofi_driver *ofi, uint32_t segment_bytes)
 
 void ofi_requests_deinit(struct ofi_driver *ofi)
 {
-    unmap_registered(&ofi->requests.bounce_memory);
+    unmap_registered(&ofi->requests.staging_memory);
     unmap_registered(&ofi->requests.message_memory);
     free(ofi->requests.all);
 }
 
 struct ofi_request *ofi_write_take(struct ofi_driver *ofi, struct ofi_peer *peer,
-                                   struct ofi_put *put, bool bounce)
+                                   struct ofi_put *put, bool staged)
 {
     struct ofi_requests *requests = &ofi->requests;
     struct ofi_request *request = requests->writes;
-    if (!request || (bounce && requests->bounce_count == 0))
+    if (!request || (staged && requests->staging_count == 0))
         return NULL;
     requests->writes = request->next;
-    request->bounce = bounce;
-    request->buffer = bounce ? requests->bounces[--requests->bounce_count] : NULL;
+    request->staged = staged;
+    request->buffer = staged ? requests->staging[--requests->staging_count] : NULL;
     request->put = put;
     request->peer = peer;
     request->next = &peer->requests;
@@ -111,10 +111,10 @@ void ofi_write_give(struct ofi_driver *ofi, struct ofi_request *request)
     struct ofi_requests *requests = &ofi->requests;
     if (request->peer)
         ofi_write_orphan(request);
-    if (request->bounce)
-        requests->bounces[requests->bounce_count++] = request->buffer;
+    if (request->staged)
+        requests->staging[requests->staging_count++] = request->buffer;
     request->buffer = NULL;
-    request->bounce = request->busy = false;
+    request->staged = request->busy = false;
     request->next = requests->writes;
     requests->writes = request;
 }

@@ -62,8 +62,8 @@ void ofi_sources_drop(struct ofi_driver *ofi, const struct ofi_secret *cookie)
 static int make_ring(struct ofi_driver *ofi, struct ofi_source *source)
 {
     source->segment_bytes = (uint32_t)((ofi->requests.segment_bytes + sizeof(struct ofi_segment) +
-                                        OFI_SEGMENT_ALIGN - 1) &
-                                       ~(size_t)(OFI_SEGMENT_ALIGN - 1));
+                                        WINDOW_RING_ALIGN - 1) &
+                                       ~(size_t)(WINDOW_RING_ALIGN - 1));
     source->ring_bytes = OFI_RING_SEGMENTS * source->segment_bytes;
     return ofi_region_new(ofi, -1, source->ring_bytes, FI_REMOTE_WRITE, &source->ring);
 }
@@ -302,20 +302,17 @@ bool ofi_sources_hurry(const struct ofi_driver *ofi)
 
 /* ---- units ---- */
 
-static void land(struct ofi_driver *ofi, const struct ofi_segment *segment, const uint8_t *data)
+static void deliver(struct ofi_driver *ofi, const struct ofi_segment *segment, const uint8_t *data)
 {
-    const struct ofi_landing *landing = ofi_landing_find(&ofi->landings, segment->landing);
+    const struct ofi_landing *landing =
+        landings_find(&ofi->landings, segment->landing, segment->generation);
     if (!landing || landing->key != segment->landing_key)
         return;
     if (segment->length_bytes > 0) {
-        if (!landing->base || segment->position_bytes > landing->size_bytes ||
-            segment->length_bytes > landing->size_bytes - segment->position_bytes)
+        if (segment->position_bytes > landing->target.size_bytes ||
+            segment->length_bytes > landing->target.size_bytes - segment->position_bytes)
             return;
-        if (landing->unpacker)
-            copy_program_unpack(landing->unpacker, landing->base, data, segment->position_bytes,
-                                segment->length_bytes);
-        else
-            memcpy(landing->base + segment->position_bytes, data, segment->length_bytes);
+        packed_write(&landing->target, data, segment->position_bytes, segment->length_bytes);
     }
     if ((segment->flags & OFI_SEGMENT_LAST) && landing->notify)
         ofi->driver.events.notified(ofi->driver.events.context, landing->token);
@@ -334,13 +331,14 @@ static bool take_segment(struct ofi_driver *ofi, struct ofi_source *source)
         ofi_forged(ofi);
         return false;
     }
-    const uint32_t next = ofi_segment_after(source->head, segment.length_bytes,
-                                            source->segment_bytes, source->ring_bytes);
+    const uint32_t next =
+        window_ring_after(source->head, (uint32_t)sizeof segment + segment.length_bytes,
+                          source->segment_bytes, source->ring_bytes);
     source->uncredited_bytes +=
         next > source->head ? next - source->head : source->ring_bytes - source->head;
     source->head = next;
     source->asked |= segment.flags & OFI_SEGMENT_ASK;
-    land(ofi, &segment, place + sizeof(segment));
+    deliver(ofi, &segment, place + sizeof(segment));
     return true;
 }
 

@@ -8,12 +8,12 @@
 #include <rdma/fi_errno.h>
 #include <stdatomic.h>
 
-#include "drivers/copy/copy.h"
 #include "drivers/driver.h"
-#include "drivers/flows.h"
-#include "drivers/flushes.h"
+#include "drivers/landings.h"
 #include "drivers/ofi/ofi_limits.h"
 #include "drivers/ofi/ofi_wire.h"
+#include "drivers/packed.h"
+#include "drivers/window.h"
 
 struct ofi_driver;
 struct ofi_peer;
@@ -68,8 +68,8 @@ enum ofi_request_kind {
 struct ofi_request {
     struct fi_context2 context; /* first: providers write here */
     enum ofi_request_kind kind;
-    bool bounce;           /* WRITE: has a buffer of the bounce pool */
-    uint8_t *buffer;       /* bounce: a segment; SEND, RECV: a message */
+    bool staged;           /* WRITE: has a staging buffer */
+    uint8_t *buffer;       /* staged: packed bytes; SEND, RECV: a message */
     bool busy;             /* WRITE: the provider has it */
     uint64_t number;       /* WRITE: of all that were posted */
     struct ofi_peer *peer; /* WRITE: NULL once nobody waits for it any more */
@@ -84,11 +84,11 @@ struct ofi_requests {
     size_t count;
     struct ofi_request *writes; /* free ones */
     struct ofi_request *sends;
-    struct ofi_request *recvs;     /* that could not be posted again */
-    uint8_t *bounces[OFI_BOUNCES]; /* free ones */
-    unsigned bounce_count;
-    uint32_t segment_bytes; /* payload of a bounce buffer */
-    struct ofi_memory bounce_memory, message_memory;
+    struct ofi_request *recvs;      /* that could not be posted again */
+    uint8_t *staging[OFI_STAGINGS]; /* free ones */
+    unsigned staging_count;
+    uint32_t segment_bytes; /* payload of a segment; size of a staging buffer */
+    struct ofi_memory staging_memory, message_memory;
 };
 
 enum ofi_path {
@@ -98,26 +98,17 @@ enum ofi_path {
 };
 
 struct ofi_put {
+    struct window_put base; /* first; pending: operations to be counted, and outstanding */
     enum ofi_path path;
-    struct copy_program *packer; /* NULL: the source is contiguous */
-    bool copied;                 /* goes through the mirror wholly: done as soon as it is there */
-    bool stale;                  /* the memory that it leads to has been freed */
+    bool copied; /* completely into the mirror, which completes it */
     struct ofi_peer *peer;
-    uint8_t *base;    /* of the source layout, or the contiguous source itself */
-    void *descriptor; /* of the source's registration */
-    uint64_t size_bytes;
+    struct packed source;
+    void *descriptor;      /* of the source's registration */
     uint64_t address, key; /* of the target */
-    uint32_t landing;
+    uint32_t landing, generation;
     uint64_t landing_key;
     struct ofi_put *next_of_key, **link_of_key; /* DIRECT, GATHER: in the driver's table */
-    /* while it runs */
-    struct driver_op *op;
-    struct flow_put place; /* in the peer's queues */
-    uint64_t posted_bytes;
-    bool posted;          /* all of it, or all that ever will be */
-    int error;            /* what it will end with, or 0 */
-    uint32_t outstanding; /* writes that read its bytes */
-    uint32_t uncounted;   /* units that may have to be sent again, from its bytes */
+    uint32_t outstanding;                       /* writes in the provider that read the source */
 };
 
 enum ofi_link_state {
@@ -127,15 +118,12 @@ enum ofi_link_state {
     OFI_LINK_SYNCING, /* SYNC is to be sent, when the provider has given everything back, or was */
 };
 
-/* What was sent and not yet counted. */
-struct ofi_unit {
-    struct ofi_put *put; /* whose bytes it has; NULL: they are in the mirror, or there are none */
-    uint64_t position_bytes; /* in the put */
+/* A piece or a segment that was sent and not yet counted. */
+struct ofi_operation {
+    struct window_piece base; /* first; put: NULL if the bytes are in the mirror */
+    uint64_t position_bytes;  /* in the put */
     uint32_t length_bytes;
-    uint32_t offset; /* SEGMENT: in the ring and in the mirror */
     bool piece;
-    bool done;     /* the last one of a put that is done already */
-    uint64_t flow; /* of that put */
 };
 
 /* The sender's side of a link. */
@@ -143,16 +131,12 @@ struct ofi_link {
     enum ofi_link_state state;
     uint32_t index, epoch; /* in the driver's links */
     uint32_t source, source_epoch;
-    uint32_t ring_bytes, segment_bytes;
     uint64_t address, key;
     struct ofi_secret secret;
     struct ofi_region *mirror; /* of the ring */
-    uint64_t sent, counted;    /* units */
-    uint64_t again;            /* before `sent`: units from here on are to be sent again */
-    uint64_t asked_for;        /* a unit sent has asked for the count up to here */
-    bool ask;                  /* one is to ask for the count of all that were sent */
-    uint32_t head;             /* of the ring: where the next segment goes */
-    struct ofi_unit units[OFI_WINDOW];
+    uint64_t again;            /* operations from here on are to be sent again */
+    uint64_t asked_for;        /* an operation has asked for the count up to here */
+    bool ask;                  /* an operation is to ask for the count of all */
 
     uint64_t question;        /* number of the last SYNC */
     bool asked;               /* HELLO or SYNC has been sent, once at least */
@@ -176,14 +160,15 @@ enum ofi_blocked {
 };
 
 struct ofi_peer {
+    struct ofi_driver *ofi;
     struct ofi_name *name;
     struct ofi_address address;
     struct ofi_link link;
-    int error;          /* not 0: it is down */
-    bool told;          /* peer_down() was called, or the owner said so itself */
-    bool given_up;      /* by its owner: its instance is gone */
-    struct flows flows; /* puts that are not wholly posted */
-    struct flushes flushes;
+    int error;            /* not 0: it is down */
+    bool told;            /* peer_down() was called, or the owner said so itself */
+    bool given_up;        /* by its owner: its instance is gone */
+    struct window window; /* of operations; its ring is at the peer */
+    struct ofi_operation operations[OFI_WINDOW];
     struct ofi_request requests; /* head of the list of its writes in flight */
     enum ofi_blocked blocked;
     uint64_t retry_ns; /* OFI_BLOCKED_PROVIDER: not before */
@@ -192,6 +177,11 @@ struct ofi_peer {
         *previous_active; /* in the driver's list of peers with something to do */
     bool active;
 };
+
+static inline struct ofi_operation *ofi_operation(const struct ofi_peer *peer, uint64_t number)
+{
+    return (struct ofi_operation *)window_piece(&peer->window, number);
+}
 
 /* The receiver's side of a link. */
 struct ofi_source {
@@ -227,26 +217,11 @@ struct ofi_source {
 };
 
 struct ofi_landing {
-    uint8_t *base; /* of the layout; NULL: a notification alone */
-    uint64_t size_bytes;
-    struct copy_program *unpacker; /* NULL: the target is contiguous, and base the target itself */
-    uint64_t key;
+    struct packed target; /* size 0: a notification without data */
+    uint64_t key;         /* a secret that the sender must know */
     uint64_t token;
-    uint32_t id; /* as ofi_landing_id() */
+    uint32_t index, generation;
     bool notify;
-};
-
-struct ofi_landing_entry {
-    struct ofi_landing *landing; /* NULL: free */
-    uint32_t generation;
-    uint32_t next_free;
-};
-
-struct ofi_landings {
-    struct ofi_landing_entry *entries;
-    uint32_t count, capacity;
-    uint32_t first_free,
-        last_free; /* a queue, so that a generation comes back late; UINT32_MAX: empty */
 };
 
 /* An address of IP, in host byte order; of IPv4 in the first word. */
@@ -296,7 +271,7 @@ struct ofi_driver {
 
     struct ofi_requests requests;
     uint64_t posted; /* writes */
-    struct ofi_landings landings;
+    struct landings landings;
     struct ofi_peer *links[OFI_LINKS_MAX];
     uint8_t link_epochs[OFI_LINKS_MAX];
     struct ofi_source *sources[OFI_LINKS_MAX];

@@ -35,19 +35,11 @@ enum ofi_data_kind {
 };
 
 enum {
-    OFI_INDEX_BITS = 20,
-    OFI_LANDINGS_MAX = 1 << OFI_INDEX_BITS,
-    OFI_GENERATIONS = 1 << 10,
     OFI_LINKS_MAX = 1 << 12, /* links to peers, and sources: their links to us */
     OFI_EPOCHS = 1 << 8,
     OFI_SEQUENCES = 1 << 10,
     OFI_NAME_MAX = 128, /* of an endpoint, as libfabric says it */
 };
-
-static inline uint32_t ofi_landing_id(uint32_t index, uint32_t generation)
-{
-    return (generation % OFI_GENERATIONS) << OFI_INDEX_BITS | index;
-}
 
 static inline uint32_t ofi_data_link(enum ofi_data_kind kind, uint32_t epoch, uint32_t index,
                                      uint64_t sequence)
@@ -100,27 +92,22 @@ static_assert(sizeof(struct ofi_address) == 168 && sizeof(struct ofi_address) <=
 enum { OFI_BLOB_MAGIC = 0x4c41434f, OFI_BLOB_CONTIGUOUS = 1 << 0 };
 struct ofi_blob {
     uint32_t magic;
-    uint32_t landing; /* as ofi_landing_id() */
+    uint32_t landing, generation;
+    uint32_t flags;
     struct ofi_secret cookie;
     uint64_t landing_key; /* of this landing */
     uint64_t size_bytes;
     uint64_t address; /* CONTIGUOUS: where the bytes go themselves */
     uint64_t key;
-    uint32_t flags;
-    uint32_t reserved;
 };
 static_assert(sizeof(struct ofi_blob) == 64 && sizeof(struct ofi_blob) <= LANDING_MAX_BYTES,
               "wire format");
 
-/*
- * Before the payload of a segment. Segments lie one behind the other in the ring, each at a multiple
- * of OFI_SEGMENT_ALIGN bytes; the next one is at the ring's beginning when the largest would not fit
- * behind this one.
- */
+/* The header of a segment, before its payload. Both are one entry of the ring (window_ring_after()
+ * in drivers/window.h). */
 enum {
     OFI_SEGMENT_LAST = 1 << 0, /* of its put, whose pieces came before it */
     OFI_SEGMENT_ASK = 1 << 1,  /* the sender waits for the count: tell it soon */
-    OFI_SEGMENT_ALIGN = 64,
 };
 struct ofi_segment {
     struct ofi_secret secret; /* of the ring */
@@ -128,20 +115,11 @@ struct ofi_segment {
     uint64_t landing_key;
     uint64_t position_bytes; /* of the payload: packed, in the landing's layout */
     uint32_t length_bytes;
-    uint32_t landing; /* as ofi_landing_id() */
+    uint32_t landing, generation;
     uint32_t flags;
-    uint32_t reserved[3];
+    uint32_t reserved[2];
 };
 static_assert(sizeof(struct ofi_segment) == 64, "wire format");
-
-static inline uint32_t ofi_segment_after(uint32_t offset, uint32_t length_bytes,
-                                         uint32_t segment_bytes, uint32_t ring_bytes)
-{
-    uint32_t next =
-        offset + (((uint32_t)sizeof(struct ofi_segment) + length_bytes + OFI_SEGMENT_ALIGN - 1) &
-                  ~(uint32_t)(OFI_SEGMENT_ALIGN - 1));
-    return next + segment_bytes > ring_bytes ? 0 : next;
-}
 
 /* How much has been worked on, written by the receiver of a link to where HELLO said. */
 struct ofi_mail {

@@ -141,6 +141,7 @@ static struct ofi_segment segment_of(const struct ofi_message *ring, uint32_t se
         .landing_key = blob.landing_key,
         .length_bytes = 512,
         .landing = blob.landing,
+        .generation = blob.generation,
         .sequence = sequence,
         .flags = OFI_SEGMENT_LAST,
     };
@@ -174,8 +175,9 @@ static void write_segment(const struct ofi_message *ring, const struct ofi_segme
     if (!counted)
         return;
     cursor.sequence++;
-    cursor.offset = ofi_segment_after(cursor.offset, segment->length_bytes, ring->segment_bytes,
-                                      ring->ring_bytes);
+    cursor.offset =
+        window_ring_after(cursor.offset, (uint32_t)sizeof *segment + segment->length_bytes,
+                          ring->segment_bytes, ring->ring_bytes);
 }
 
 Test(ofi_hostile, spoilt_segments)
@@ -204,7 +206,7 @@ Test(ofi_hostile, spoilt_segments)
             counted = false;
             break;
         case 5:
-            segment.landing ^= 1u << OFI_INDEX_BITS;
+            segment.generation ^= 1;
             break;
         case 6:
             segment.landing ^= 1;
