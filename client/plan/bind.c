@@ -85,10 +85,15 @@ static void share(struct tca *session, struct unit *unit, const struct step *put
                   const Tca__Mapping *mapping)
 {
     struct mapped_segment *segment;
-    if (mapping_segment(session, mapping, &segment) == 0 &&
-        process_map_lane(unit->process, segment->segment) == 0)
-        shm_put_share(unit->put, (enum way)mapping->way, &session->way_costs, mapping->share,
-                      put->put.target_layout->program, put->put.source_layout->program);
+    const struct layout *target = put->put.target_layout->program,
+                        *source = put->put.source_layout->program;
+    if (mapping_segment(session, mapping, &segment) < 0 ||
+        process_map_lane(unit->process, segment->segment) < 0 ||
+        shm_put_share(unit->put, &session->way_costs, mapping->share, target, source) < 0)
+        return;
+    const struct copy_mode wanted = copy_mode_of((enum way)mapping->way, target, source);
+    if (wanted.way != WAY_NONE)
+        shm_put_mode(unit->put, &wanted);
 }
 
 static int make_unit(struct tca_plan *plan, struct unit *unit, const struct parts *parts,

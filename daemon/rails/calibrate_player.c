@@ -199,8 +199,10 @@ static int make_put(struct player *player, enum kind kind)
     if (r == 0)
         r = ops->put_prepare(player->driver, &args, &player->puts[kind], &info);
     if (r == 0)
-        r = shm_put_share(player->puts[kind], kinds[kind].way, &way_costs_default, kind + 1, layout,
-                          layout);
+        r = shm_put_share(player->puts[kind], &way_costs_default, kind + 1, layout, layout);
+    const struct copy_mode mode = copy_mode_of(kinds[kind].way, layout, layout);
+    if (r == 0)
+        shm_put_mode(player->puts[kind], &mode);
     return r;
 }
 

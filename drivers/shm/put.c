@@ -69,7 +69,7 @@ int shm_put_prepare(struct driver *driver, const struct driver_put_args *args,
         put->base_target = put->target;
         put->base_source = put->source;
     }
-    put->detour = put->size_bytes > ((struct shm_driver *)driver)->segment_bytes;
+    put->slow = put->detour = put->size_bytes > ((struct shm_driver *)driver)->segment_bytes;
     r = choose_kind(put, args);
     if (r < 0) {
         free(put);

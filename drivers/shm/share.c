@@ -97,7 +97,7 @@ static int advance_ring(struct shm_driver *shm, struct shm_put *put)
                 break;
             }
         }
-        uint64_t piece = left < LANE_SLOT_BYTES ? left : LANE_SLOT_BYTES;
+        uint64_t piece = left < share->mode.piece_bytes ? left : share->mode.piece_bytes;
         copy_program_pack(share->put.program, lane_slot(lane), share->put.source,
                           put->position_bytes, piece);
         lane_publish(lane, share->put.id, LANE_STAGED, put->position_bytes, piece);
@@ -163,7 +163,7 @@ int shm_share_advance(struct shm_driver *shm, struct shm_put *put)
     struct lane *lane = put->peer->lane;
     if (share->now == WAY_NONE) {
         lane_age_probe(lane, put->size_bytes);
-        share->now = share->way                                    ? share->way
+        share->now = share->mode.way                               ? share->mode.way
                      : lane->distance_ns <= share->choice.up_to_ns ? share->choice.near
                                                                    : share->choice.far;
     }
@@ -189,12 +189,11 @@ int shm_attached_copy(const struct shm_put *put, uint64_t position, uint64_t len
 
 void shm_share_free(struct shm_put *put)
 {
-    if (!put->share)
+    if (!put->offered)
         return;
     if (put->peer->lane)
-        lane_remove(put->peer->lane, &put->share->put);
-    copy_program_free(put->share->program);
-    free(put->share);
+        lane_remove(put->peer->lane, &put->offered->put);
+    free(put->offered);
 }
 
 /* ---- set-up ---- */
@@ -229,7 +228,7 @@ int shm_put_attached(struct driver_put *driver_put, const struct attached *attac
     }
     put->attached = own;
     put->kind = SHM_PROGRAM;
-    put->detour = true;
+    put->slow = put->detour = true;
     put->target = put->base_target;
     put->source = put->base_source;
     return 0;
@@ -238,43 +237,68 @@ int shm_put_attached(struct driver_put *driver_put, const struct attached *attac
 void shm_put_defer(struct driver_put *driver_put)
 {
     struct shm_put *put = (struct shm_put *)driver_put;
-    put->deferred = put->detour = true;
+    put->deferred = put->slow = put->detour = true;
 }
 
-int shm_put_share(struct driver_put *driver_put, enum way way, const struct way_costs *costs,
-                  uint32_t id, const struct layout *target, const struct layout *source)
+/* What both ends copy by, for every mode. */
+static int complete_program(struct shm_put *put, const struct layout *target,
+                            const struct layout *source)
+{
+    return put->program ? copy_program_complete(put->program, target, source)
+                        : copy_program_new(target, source, &put->program);
+}
+
+int shm_put_share(struct driver_put *driver_put, const struct way_costs *costs, uint32_t id,
+                  const struct layout *target, const struct layout *source)
 {
     struct shm_put *put = (struct shm_put *)driver_put;
-    struct shm_share *share;
-    int r;
-    if (way == WAY_PUSH)
-        return 0;
-    if (!put->peer->lane || put->share || put->size_bytes == 0)
+    if (!put->peer->lane || put->offered || put->size_bytes == 0)
         return -EINVAL;
-    share = calloc(1, sizeof *share);
+    struct shm_share *share = calloc(1, sizeof *share);
     if (!share)
         return -ENOMEM;
-    share->way = way;
-    share->choice = way_choose(costs, target, source);
-    share->put =
-        (struct lane_put){.id = id, .size_bytes = put->size_bytes, .program = put->program};
-    share->put.target = put->base_target;
-    share->put.source = put->base_source;
-    share->put.attached = put->attached;
-    r = put->program ? copy_program_complete(put->program, target, source)
-                     : copy_program_new(target, source, &share->program);
-    if (r == 0 && share->program)
-        share->put.program = share->program;
+    int r = complete_program(put, target, source);
+    *share = (struct shm_share){
+        .mode.piece_bytes = LANE_SLOT_BYTES,
+        .choice = way_choose(costs, target, source),
+        .put = {.id = id,
+                .size_bytes = put->size_bytes,
+                .program = put->program,
+                .target = put->base_target,
+                .source = put->base_source,
+                .attached = put->attached},
+        .kind = put->kind,
+        .target = put->target,
+        .source = put->source,
+    };
     if (r == 0)
         r = lane_add(put->peer->lane, &share->put);
     if (r < 0) {
-        copy_program_free(share->program);
         free(share);
         return r;
     }
-    put->share = share;
+    put->share = put->offered = share;
     put->detour = true;
     return 0;
+}
+
+void shm_put_mode(struct driver_put *driver_put, const struct copy_mode *mode)
+{
+    struct shm_put *put = (struct shm_put *)driver_put;
+    struct shm_share *share = put->offered;
+    const bool program = mode->stream || share->kind == SHM_PROGRAM;
+    share->mode = *mode;
+    put->kind = program ? SHM_PROGRAM : share->kind;
+    put->target = program ? put->base_target : share->target;
+    put->source = program ? put->base_source : share->source;
+    put->stream = mode->stream;
+    put->share = mode->way == WAY_PUSH && !put->attached ? NULL : share;
+    put->detour = put->share || put->slow;
+}
+
+uint32_t shm_put_distance_ns(const struct driver_put *driver_put)
+{
+    return ((const struct shm_put *)driver_put)->peer->lane->distance_ns;
 }
 
 enum way shm_put_way(const struct driver_put *driver_put)

@@ -14,12 +14,18 @@ void shm_peer_lane(struct driver_peer *peer, struct lane *lane);
 /* Marks the peer as this process itself, which reads the data from its own caches. */
 void shm_peer_self(struct driver_peer *peer);
 
-/* Sets the copy mode of a prepared put with data, whose peer has a lane (WAY_NONE: chosen at each
- * start by these costs). id: assigned by the daemon, known to the receiver. Its notification, if
- * any, must go to the lane's receiver. Returns 0, or -EEXIST, -EINVAL or -ENOMEM; then the sender
- * copies it as before. */
-int shm_put_share(struct driver_put *put, enum way way, const struct way_costs *costs, uint32_t id,
+/* Lets the receiver share the copying of a prepared put with data, whose peer has a lane; the copy
+ * mode is then chosen at each start by these costs. id: assigned by the daemon, known to the
+ * receiver. Its notification, if any, must go to the lane's receiver. Returns 0, or -EEXIST,
+ * -EINVAL or -ENOMEM; then the sender copies it as before. */
+int shm_put_share(struct driver_put *put, const struct way_costs *costs, uint32_t id,
                   const struct layout *target, const struct layout *source);
+
+/* Sets the copy mode of the next starts of a shared put, which must not be in flight. */
+void shm_put_mode(struct driver_put *put, const struct copy_mode *mode);
+
+/* The distance to the receiver of a shared put, as last measured; 0: not yet. */
+uint32_t shm_put_distance_ns(const struct driver_put *put);
 
 /* Cancels a put that waits for its receiver, if it does: calls done() with this error. The receiver
  * may still process its part. */

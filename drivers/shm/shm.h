@@ -62,15 +62,17 @@ enum shm_kind {
     SHM_PROGRAM,
 };
 
-/* A put whose copying is shared with the receiver (share.c). */
+/* A put whose copying can be shared with the receiver (share.c). */
 struct shm_share {
-    enum way way;
+    struct copy_mode mode;
     struct lane_put put;
-    struct copy_program *program; /* if the put has none */
-    struct way_choice choice;     /* of WAY_NONE */
-    enum way now;                 /* of the current start; WAY_NONE: none */
-    enum way last;                /* of the last start */
-    uint64_t published;           /* the current start ends when the lane's head reaches this */
+    enum shm_kind kind; /* of the put, without streaming stores */
+    uint8_t *target;
+    const uint8_t *source;
+    struct way_choice choice; /* of WAY_NONE */
+    enum way now;             /* of the current start; WAY_NONE: none */
+    enum way last;            /* of the last start */
+    uint64_t published;       /* the current start ends when the lane's head reaches this */
     bool begun;
     bool notified;
 };
@@ -79,9 +81,10 @@ struct shm_put {
     enum shm_kind kind;
     bool notify;
     bool stream;                  /* with streaming stores, which bypass the caches */
-    bool detour;                  /* takes the slow path: too long, deferred, shared or attached */
+    bool detour;                  /* takes the slow path: `slow`, or shared */
+    bool slow;                    /* too long, deferred or attached */
     bool deferred;                /* copied by progress() only */
-    struct copy_program *program; /* SHM_PROGRAM */
+    struct copy_program *program; /* SHM_PROGRAM, or offered to the receiver */
     uint8_t *target;              /* the layout's base; SHM_WORD, SHM_BYTES: the first byte */
     const uint8_t *source;
     uint8_t *base_target; /* always the layouts' bases */
@@ -89,7 +92,8 @@ struct shm_put {
     uint64_t size_bytes;
     uint64_t token;
     struct shm_peer *peer;
-    struct shm_share *share;   /* NULL: the sender copies it */
+    struct shm_share *share;   /* NULL: the sender copies it alone in this copy mode: */
+    struct shm_share *offered; /* NULL: always */
     struct attached *attached; /* not NULL: the target is memory that cannot be mapped */
     /* while it is queued */
     struct driver_op *op;

@@ -9,7 +9,11 @@ enum {
     SHARE_LINES_MIN = 24, /* the sender stores fewer before the receiver can react */
     STREAM_MIN = 32 * 1024,
     STREAM_BLOCK_MIN = 8192,
-    HALF_MIN = 512 * 1024, /* source and target together exceed a second-level cache */
+    TRY_STREAM_MIN = 4096,
+    TRY_STREAM_BLOCK_MIN = 512,
+    SMALL_PIECE = 2048,           /* both ends begin sooner; costs an entry more per piece */
+    SMALL_PIECES_MAX = 64 * 1024, /* beyond it, the beginning is a small part of the whole */
+    HALF_MIN = 512 * 1024,        /* source and target together exceed a second-level cache */
 };
 
 /* At the distance where HALF and RING cost the same, either will do. Stays with HALF somewhat
@@ -72,6 +76,48 @@ bool way_streams(const struct layout *target, const struct layout *source)
     uint64_t bytes = target->size_bytes;
     return bytes >= STREAM_MIN && bytes / target->block_count >= STREAM_BLOCK_MIN &&
            (target->block_count == 1 || bytes / source->block_count >= STREAM_BLOCK_MIN);
+}
+
+/* Streaming stores help with whole lines only (copy.h). */
+static bool can_stream(const struct layout *target)
+{
+    return target->size_bytes >= TRY_STREAM_MIN &&
+           target->size_bytes / target->block_count >= TRY_STREAM_BLOCK_MIN;
+}
+
+struct copy_mode copy_mode_of(enum way way, const struct layout *target,
+                              const struct layout *source)
+{
+    return (struct copy_mode){
+        .way = way, .stream = way_streams(target, source), .piece_bytes = LANE_SLOT_BYTES};
+}
+
+bool copy_mode_equal(const struct copy_mode *a, const struct copy_mode *b)
+{
+    return a->way == b->way && a->stream == b->stream && a->piece_bytes == b->piece_bytes;
+}
+
+unsigned copy_mode_candidates(const struct layout *target, const struct layout *source, bool mapped,
+                              struct copy_mode ret_modes[COPY_MODES_MAX])
+{
+    const bool streams = can_stream(target);
+    const uint64_t bytes = target->size_bytes;
+    unsigned count = 0;
+    ret_modes[count++] = (struct copy_mode){.way = WAY_PUSH};
+    if (streams)
+        ret_modes[count++] = (struct copy_mode){.way = WAY_PUSH, .stream = true};
+    if (mapped) {
+        ret_modes[count++] = (struct copy_mode){.way = WAY_PULL};
+        ret_modes[count++] = (struct copy_mode){.way = WAY_HALF};
+        if (streams)
+            ret_modes[count++] = (struct copy_mode){.way = WAY_HALF, .stream = true};
+    }
+    if (crosses_lines(target) || crosses_lines(source))
+        return count;
+    ret_modes[count++] = (struct copy_mode){.way = WAY_RING, .piece_bytes = LANE_SLOT_BYTES};
+    if (bytes > SMALL_PIECE && bytes <= SMALL_PIECES_MAX)
+        ret_modes[count++] = (struct copy_mode){.way = WAY_RING, .piece_bytes = SMALL_PIECE};
+    return count;
 }
 
 bool way_share_pays(const struct layout *target, const struct layout *source)

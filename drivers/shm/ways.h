@@ -58,12 +58,29 @@ struct way_choice {
 struct way_choice way_choose(const struct way_costs *costs, const struct layout *target,
                              const struct layout *source);
 
-/* Whether a push uses streaming stores: for large puts in large blocks only, because each block may
- * open a memory page. */
+/* Whether a push uses streaming stores, unless its copy mode says otherwise: for large puts in large
+ * blocks only, because each block may open a memory page. */
 bool way_streams(const struct layout *target, const struct layout *source);
 
 /* Whether sharing can pay off at any distance. */
 bool way_share_pays(const struct layout *target, const struct layout *source);
+
+/* How one start copies. Modes differ in time only: every start may use another one. */
+struct copy_mode {
+    enum way way;         /* WAY_NONE: chosen at each start, by the distance */
+    bool stream;          /* PUSH, HALF: the sender's stores bypass the caches */
+    uint32_t piece_bytes; /* RING: staged per slot, at most LANE_SLOT_BYTES */
+};
+/* The one for a way that was asked for. */
+struct copy_mode copy_mode_of(enum way way, const struct layout *target,
+                              const struct layout *source);
+bool copy_mode_equal(const struct copy_mode *a, const struct copy_mode *b);
+
+/* The modes worth a trial for these layouts, in no order; returns how many. `mapped`: the receiver
+ * has the source mapped, so it can copy from there. */
+enum { COPY_MODES_MAX = 7 };
+unsigned copy_mode_candidates(const struct layout *target, const struct layout *source, bool mapped,
+                              struct copy_mode ret_modes[COPY_MODES_MAX]);
 
 /* The measurements of a calibration: WAY_LARGE_BYTES contiguous bytes, until the receiver has read
  * them. */

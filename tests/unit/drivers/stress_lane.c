@@ -1,7 +1,7 @@
 /*
- * A process that puts to another in every way, and one that takes what it is told: it drains the
- * lane or sleeps, and now and then is strict, as if its daemon took the notifications: then it
- * never looks at the lane. What was put must be there each time.
+ * A process that puts to another in every copy mode, which changes between starts, and one that
+ * takes what it is told: it drains the lane or sleeps, and now and then is strict, as if its daemon
+ * took the notifications: then it never looks at the lane. What was put must be there each time.
  */
 #include <sched.h>
 
@@ -70,6 +70,8 @@ struct sender {
     struct driver_peer *peer;
     struct lane lane;
     struct driver_put *puts[PUTS];
+    struct copy_mode modes[PUTS], tries[PUTS][COPY_MODES_MAX];
+    unsigned mode_count[PUTS];
     struct driver_op op;
     bool done;
     uint64_t raised;
@@ -113,9 +115,10 @@ static void make_put(struct sender *sender, unsigned kind)
     int r = ops->landing_new(sender->driver, &landing_args, &landing, blob, &blob_bytes);
     args.landing_bytes = blob_bytes;
     if (r < 0 || ops->put_prepare(sender->driver, &args, &sender->puts[kind], &info) < 0 ||
-        shm_put_share(sender->puts[kind], kinds[kind].way, &way_costs_default, kind + 1, target,
-                      source) < 0)
+        shm_put_share(sender->puts[kind], &way_costs_default, kind + 1, target, source) < 0)
         stress_fail("cannot prepare put %u", kind);
+    sender->modes[kind] = copy_mode_of(kinds[kind].way, target, source);
+    sender->mode_count[kind] = copy_mode_candidates(target, source, true, sender->tries[kind]);
     free(source);
     free(target);
 }
@@ -152,6 +155,13 @@ static void close_sender(struct sender *sender)
     lane_deinit(&sender->lane);
 }
 
+/* One of those that a plan tries. */
+static const struct copy_mode *any_mode(const struct sender *sender, unsigned kind,
+                                        struct random *random)
+{
+    return &sender->tries[kind][random_below(random, sender->mode_count[kind])];
+}
+
 static void send(struct stress *stress)
 {
     struct sender sender;
@@ -165,6 +175,9 @@ static void send(struct stress *stress)
             sched_yield();
         for (uint64_t place = 0; place < kinds[kind].block * kinds[kind].count; place++)
             source[place] = byte_of(i, place);
+        shm_put_mode(sender.puts[kind], random_below(&random, 2)
+                                            ? &sender.modes[kind]
+                                            : any_mode(&sender, kind, &random));
         sender.done = false;
         if (sender.driver->ops->put_post(sender.driver, sender.puts[kind], &sender.op) < 0)
             stress_fail("cannot post");

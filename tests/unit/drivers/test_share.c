@@ -8,6 +8,7 @@
 
 #include "drivers/shm/share.h"
 #include "tests/unit/drivers/kit.h"
+#include "tests/unit/drivers/random_layout.h"
 
 enum { REGION = 1 << 20, SOURCE = 0, TARGET = REGION / 2, PUTS = 4 };
 enum { SMALL_PIECES = (20000 + LANE_SLOT_BYTES - 1) / LANE_SLOT_BYTES };
@@ -84,9 +85,11 @@ static void make_put(unsigned number, enum way way, uint64_t offset, uint64_t by
                                    .landing_bytes = blob_bytes,
                                    .target_layout = layout};
     cr_assert(side.driver->ops->put_prepare(side.driver, &args, &moves[number], &info) == 0);
-    cr_assert(shm_put_share(moves[number], way, &way_costs_default, number + 1, layout, layout) ==
-              0);
     if (way != WAY_PUSH) {
+        const struct copy_mode mode = copy_mode_of(way, layout, layout);
+        cr_assert(shm_put_share(moves[number], &way_costs_default, number + 1, layout, layout) ==
+                  0);
+        shm_put_mode(moves[number], &mode);
         cr_assert(copy_program_new(layout, layout, &programs[number]) == 0);
         offers[number] = (struct lane_put){.id = number + 1,
                                            .size_bytes = bytes,
@@ -249,4 +252,106 @@ Test(share, hostile_receiver)
         shm_put_cancel(side.driver, moves[number], -ECANCELED);
         cr_assert(op.done == 1);
     }
+}
+
+/* ---- the copy mode changes from start to start ---- */
+
+enum { PAIRS = 60, STARTS = 40, BYTES_MAX = 60000 };
+
+struct pair {
+    struct random_layout target, source;
+    uint8_t *expected;
+    struct copy_mode modes[COPY_MODES_MAX];
+    unsigned mode_count;
+};
+
+static void make_pair(struct pair *pair, struct random *random, unsigned notified)
+{
+    struct driver_landing *landing;
+    struct driver_put_info info;
+    uint8_t blob[LANDING_MAX_BYTES];
+    size_t blob_bytes;
+    uint32_t bytes;
+    do {
+        random_layout_free(&pair->target);
+        random_layout_free(&pair->source);
+        bytes = 1 + (uint32_t)random_below(random, random_below(random, 2) ? BYTES_MAX : 3000);
+        pair->target = random_layout_new(random, bytes, false);
+        pair->source = random_layout_new(random, bytes, false);
+    } while (pair->target.layout->upper_bytes > REGION / 2 ||
+             pair->source.layout->upper_bytes > REGION / 2);
+    const struct layout *target = pair->target.layout, *source = pair->source.layout;
+    struct driver_landing_args landing_args = {.region = side.region,
+                                               .offset_bytes = TARGET,
+                                               .layout = target,
+                                               .notify = true,
+                                               .token = notified};
+    cr_assert(side.driver->ops->landing_new(side.driver, &landing_args, &landing, blob,
+                                            &blob_bytes) == 0);
+    struct driver_put_args args = {.peer = peer,
+                                   .region = side.region,
+                                   .offset_bytes = SOURCE,
+                                   .layout = source,
+                                   .landing = blob,
+                                   .landing_bytes = blob_bytes,
+                                   .target_layout = target};
+    cr_assert(side.driver->ops->put_prepare(side.driver, &args, &moves[0], &info) == 0);
+    cr_assert(shm_put_share(moves[0], &way_costs_default, notified + 1, target, source) == 0);
+    cr_assert(copy_program_new(target, source, &programs[0]) == 0);
+    offers[0] = (struct lane_put){.id = notified + 1,
+                                  .size_bytes = bytes,
+                                  .program = programs[0],
+                                  .target = side.memory + TARGET,
+                                  .source = side.memory + SOURCE};
+    cr_assert(lane_add(&receiver, &offers[0]) == 0);
+    pair->mode_count = copy_mode_candidates(target, source, true, pair->modes);
+}
+
+static void free_pair(struct pair *pair)
+{
+    lane_remove(&receiver, &offers[0]);
+    side.driver->ops->put_release(side.driver, moves[0]);
+    moves[0] = NULL;
+    programs[0] = copy_program_free(programs[0]);
+    random_layout_free(&pair->target);
+    random_layout_free(&pair->source);
+}
+
+/* A start in any mode, while entries of the last ones are still in the lane; the receiver looks, or
+ * does not. */
+static void start_pair(struct pair *pair, struct random *random)
+{
+    if (random_below(random, 4) > 0)
+        shm_put_mode(moves[0], &pair->modes[random_below(random, pair->mode_count)]);
+    fill(side.memory + SOURCE, (size_t)pair->source.layout->upper_bytes,
+         (uint32_t)random_next(random));
+    for (uint64_t i = 0; i < pair->target.layout->size_bytes; i++)
+        pair->expected[pair->target.places[i]] = side.memory[SOURCE + pair->source.places[i]];
+    start(0);
+    cr_assert(op.done == 1 && op.status == 0);
+}
+
+Test(share, modes_change_between_starts, .timeout = 60)
+{
+    const uint64_t seed =
+        getenv("TCA_TEST_SEED") ? strtoull(getenv("TCA_TEST_SEED"), NULL, 0) : random_seed();
+    struct random random = {seed};
+    struct pair pair = {.expected = malloc(REGION / 2)};
+    side.expected = NULL;
+    for (unsigned i = 0; i < PAIRS; i++) {
+        make_pair(&pair, &random, i);
+        memset(side.memory + TARGET, 0xa5, REGION / 2);
+        memset(pair.expected, 0xa5, REGION / 2);
+        for (unsigned j = 0; j < STARTS; j++) {
+            start_pair(&pair, &random);
+            if (random_below(&random, 2) == 0)
+                continue;
+            cr_assert(lane_drain(&receiver) == 0);
+            cr_assert(memcmp(side.memory + TARGET, pair.expected, REGION / 2) == 0,
+                      "pair %u, start %u: seed %lu", i, j, seed);
+        }
+        cr_assert(shm_peer_settled(peer));
+        free_pair(&pair);
+    }
+    free(pair.expected);
 }
