@@ -30,6 +30,8 @@ static const struct tca_variable variables[VARIABLE_COUNT + 1] = {
                        "seat of plans that do not name one: any, client, daemon"},
     [VARIABLE_COPY] = {"TCA_COPY", "any",
                        "copy mode in the client's seat: any, push, pull, half, ring"},
+    [VARIABLE_TUNE] = {"TCA_TUNE", "on",
+                       "whether plans try copy modes and keep the fastest: on, off"},
     [VARIABLE_SPIN] = {"TCA_SPIN", "50us",
                        "maximum time that a wait spins, with a unit: ns, us, ms"},
     [VARIABLE_YIELD] = {"TCA_YIELD", "1ms",
@@ -161,6 +163,15 @@ static int parse_way(enum way *ret_way)
     return 0;
 }
 
+static int parse_tune(bool *ret_tune)
+{
+    const char *text = variable_text(VARIABLE_TUNE);
+    if (text && strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
+        return error_set(-EINVAL, "TCA_TUNE is \"%s\": it must be on or off", text);
+    *ret_tune = !text || strcmp(text, "on") == 0;
+    return 0;
+}
+
 int environment_settings(struct settings *ret_settings)
 {
     const uint64_t second_ns = 1000000000;
@@ -172,7 +183,7 @@ int environment_settings(struct settings *ret_settings)
         (r = variable_duration(VARIABLE_SPIN, 0, SPIN_NS_MOST, &spin_ns)) < 0 ||
         (r = variable_duration(VARIABLE_YIELD, 0, SPIN_NS_MOST, &yield_ns)) < 0 ||
         (r = parse_rail(&settings.rail)) < 0 || (r = parse_seat(&settings.seat)) < 0 ||
-        (r = parse_way(&settings.way)) < 0)
+        (r = parse_way(&settings.way)) < 0 || (r = parse_tune(&settings.tune)) < 0)
         return r;
     settings.timeout_ns = (int64_t)timeout_ns;
     settings.spin_ns = (uint32_t)spin_ns;

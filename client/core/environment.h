@@ -1,6 +1,7 @@
 /* The TCA_* variables of the environment, checked when read. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "client/include/tca.h"
@@ -18,6 +19,7 @@ enum variable {
     VARIABLE_RAIL,
     VARIABLE_SEAT,
     VARIABLE_COPY,
+    VARIABLE_TUNE,
     VARIABLE_SPIN,
     VARIABLE_YIELD,
     VARIABLE_CUDA,
@@ -44,6 +46,7 @@ struct settings {
     uint32_t yield_ns;
     enum tca_rail rail;
     enum tca_seat seat;
-    enum way way; /* copy mode; WAY_NONE: selected by predicted cost */
+    enum way way; /* copy mode; WAY_NONE: selected by trial, or else by prediction */
+    bool tune;    /* plans try the copy modes of their puts */
 };
 int environment_settings(struct settings *ret_settings);

@@ -37,7 +37,8 @@ struct tca {
     struct ring submit[CHANNELS];
     struct ring complete;
     struct waiter waiter;
-    uint64_t polled_ns; /* when a wait last read the socket */
+    uint64_t polled_ns;   /* when a wait last read the socket */
+    uint64_t reviewed_ns; /* when a wait last called trials_review() */
 
     struct control control;
     struct settings settings;

@@ -49,7 +49,7 @@
  * that talk to daemons, TCA_DEFAULT the session's time-out (TCA_TIMEOUT, 10 s).
  *
  * Environment (tcactl env shows all variables and their values): TCA_SOCKET, TCA_NODE,
- * TCA_CLUSTER_DIR, TCA_GROUP, TCA_RANK, TCA_SIZE, TCA_TIMEOUT, TCA_RAIL, TCA_SEAT, TCA_COPY,
+ * TCA_CLUSTER_DIR, TCA_GROUP, TCA_RANK, TCA_SIZE, TCA_TIMEOUT, TCA_RAIL, TCA_SEAT, TCA_COPY, TCA_TUNE,
  * TCA_SPIN, TCA_YIELD, TCA_CUDA (tca-api.h). An argument overrides the environment, which overrides
  * the default. Times are whole numbers with a unit: ns, us, ms or s.
  */
@@ -608,8 +608,9 @@ TCA_API void tca_pause(uint64_t round);
 
 /* --------------------------------------------------------------- receipts */
 
-/* Copy mode of a put in the client's seat. If the receiver does not help in time, the sender copies
- * the rest alone, whichever mode was selected. TCA_COPY forces a mode. */
+/* Copy mode of a put in the client's seat: found by trial during a plan's first starts (tca(7)). If
+ * the receiver does not help in time, the sender copies the rest alone, whichever mode was
+ * selected. TCA_COPY forces a mode. */
 enum tca_way {
     TCA_WAY_NONE = 0, /* not copied by a client */
     TCA_WAY_PUSH = 1, /* the sender copies */
@@ -625,6 +626,7 @@ struct tca_receipt {
     enum tca_rail rail;
     enum tca_seat seat;
     enum tca_way way; /* of the first put in the client's seat */
+    uint32_t trying;  /* 1: the plan still tries copy modes, see TCA_TUNE in tca(7) */
     int status;       /* 0, or the negative errno with which this start failed */
     uint32_t descriptors;
     uint32_t retries;

@@ -9,6 +9,7 @@
 #include "client/layout/layout.h"
 #include "client/memory/lane.h"
 #include "client/plan/plan.h"
+#include "client/plan/trial.h"
 #include "drivers/shm/share.h"
 #include "proto/handle.h"
 #include "proto/steps.h"
@@ -94,6 +95,8 @@ static void share(struct tca *session, struct unit *unit, const struct step *put
     const struct copy_mode wanted = copy_mode_of((enum way)mapping->way, target, source);
     if (wanted.way != WAY_NONE)
         shm_put_mode(unit->put, &wanted);
+    else
+        unit->tried = put;
 }
 
 static int make_unit(struct tca_plan *plan, struct unit *unit, const struct parts *parts,
@@ -289,6 +292,7 @@ void plan_unbind(struct tca_plan *plan)
         if (unit->region)
             mapping_unuse(session, unit->region);
     }
+    plan->trial = trial_free(plan->trial);
     free(plan->chains);
     free(plan->units);
     plan->chains = NULL;

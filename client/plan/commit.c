@@ -7,6 +7,7 @@
 #include "client/core/session.h"
 #include "client/layout/layout.h"
 #include "client/plan/plan.h"
+#include "client/plan/trial.h"
 
 /* The message and its parts, in one array of each kind. */
 struct draft {
@@ -171,6 +172,7 @@ static void finish_commit(struct tca_plan *plan, const Tca__PlanCommitted *commi
     session->plans_by_id[plan->id] = plan;
     if (!daemon_waits(plan, committed))
         plan_stop_engine(plan);
+    trial_begin(plan);
     plan->state = PLAN_IDLE;
 }
 

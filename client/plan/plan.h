@@ -24,6 +24,9 @@ enum plan_state {
     PLAN_BUILDING = 2,
 };
 
+/* In tca_plan.flags, beside the flags of tca_plan_new(): trial.h. */
+#define PLAN_TRIES (UINT32_C(1) << 31)
+
 enum step_kind {
     STEP_PUT,
     STEP_NOTIFY,
@@ -61,7 +64,9 @@ struct unit {
     struct driver_landing *landing;
     struct driver_put *put;
     struct notify_token token;
-    struct process *process; /* target */
+    struct process *process;  /* target */
+    const struct step *tried; /* its copy mode is found by trial (trial.h); NULL: it is fixed */
+    uint32_t kind;            /* of the plan's trial */
 };
 
 struct plan_times {
@@ -78,7 +83,7 @@ struct tca_plan {
     int ending;     /* 0, or the error that ends the running start, see session->ending */
     bool lossy;     /* broken, and data of the last start may have been lost */
     bool slow;      /* a start is more than copies that complete in tca_start() */
-    uint32_t flags; /* TCA_PLAN_* */
+    uint32_t flags; /* TCA_PLAN_*, PLAN_TRIES */
     uint32_t id;
     uint32_t client_count; /* chains in the client seat */
     uint32_t daemon_count; /* chains in the daemon seat */
@@ -117,6 +122,7 @@ struct tca_plan {
     bool begin_chain;                      /* the next step begins a chain */
     struct unit *units;
     uint32_t unit_count;
+    struct trial *trial;       /* NULL: nothing to try */
     enum driver_id first_rail; /* of the first chain */
     enum seat first_seat;
     struct driver_put *first_put; /* in the client's seat */

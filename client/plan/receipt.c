@@ -14,6 +14,7 @@ int tca_plan_receipt(const struct tca_plan *plan, struct tca_receipt *ret_receip
         .rail = (enum tca_rail)plan->first_rail,
         .seat = (enum tca_seat)plan->first_seat,
         .way = plan->first_put ? (enum tca_way)shm_put_way(plan->first_put) : TCA_WAY_NONE,
+        .trying = plan->flags & PLAN_TRIES ? 1 : 0,
         .status = plan->last_status,
         .descriptors = plan->client_descriptors,
         .bytes = succeeded ? plan->client_bytes : 0,

@@ -6,6 +6,7 @@
 #include "client/core/session.h"
 #include "client/plan/plan.h"
 #include "client/plan/progress.h"
+#include "client/plan/trial.h"
 
 #define unlikely(condition) __builtin_expect((condition), 0)
 
@@ -70,7 +71,7 @@ static inline void run_client_chains(struct tca_plan *plan)
     atomic_store_explicit(plan->client_starts, plan->starts, memory_order_relaxed);
 }
 
-/* Starts a plan with times, chains in the daemon's seat, or wait steps. */
+/* Starts a plan with times, trials, chains in the daemon's seat, or wait steps. */
 static __attribute__((noinline)) int start_slowly(struct tca_plan *plan)
 {
     plan->status = 0;
@@ -78,7 +79,9 @@ static __attribute__((noinline)) int start_slowly(struct tca_plan *plan)
         int r = submit(plan);
         if (r < 0)
             return r;
-    } else if (plan->flags & TCA_PLAN_TIMED) {
+    } else if (plan->flags & (TCA_PLAN_TIMED | PLAN_TRIES)) {
+        if (plan->flags & PLAN_TRIES)
+            trial_start(plan);
         plan->start_ns = clock_now_ns();
     }
     plan->starts++;

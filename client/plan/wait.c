@@ -9,6 +9,7 @@
 #include "client/memory/lane.h"
 #include "client/plan/overdue.h"
 #include "client/plan/plan.h"
+#include "client/plan/trial.h"
 #include "proto/notify.h"
 
 enum {
@@ -43,6 +44,10 @@ static void check_socket(struct tca *session, uint64_t now_ns)
         return;
     session->polled_ns = now_ns;
     session_drain(session);
+    if (now_ns - session->reviewed_ns >= SLICE_NS) {
+        session->reviewed_ns = now_ns;
+        trials_review(session);
+    }
 }
 
 /* One step of a wait off the fast path. 0: continue waiting, else the result. */

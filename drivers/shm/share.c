@@ -157,15 +157,22 @@ void shm_share_end(struct shm_share *share)
     share->now = WAY_NONE;
 }
 
+/* The mode for the distance at present. */
+static enum way guess(struct lane *lane, const struct shm_put *put)
+{
+    const struct way_choice *choice = &put->share->choice;
+    lane_age_probe(lane, put->size_bytes);
+    return lane->distance_ns <= choice->up_to_ns ? choice->near : choice->far;
+}
+
 int shm_share_advance(struct shm_driver *shm, struct shm_put *put)
 {
     struct shm_share *share = put->share;
     struct lane *lane = put->peer->lane;
     if (share->now == WAY_NONE) {
-        lane_age_probe(lane, put->size_bytes);
-        share->now = share->mode.way                               ? share->mode.way
-                     : lane->distance_ns <= share->choice.up_to_ns ? share->choice.near
-                                                                   : share->choice.far;
+        share->now = share->mode.way;
+        if (share->now == WAY_NONE)
+            share->now = guess(lane, put);
     }
     int complete = share->now == WAY_RING ? advance_ring(shm, put) : advance_half(shm, put);
     put->peer->detour = put->peer->detour || lane->next != lane->head;
@@ -294,11 +301,6 @@ void shm_put_mode(struct driver_put *driver_put, const struct copy_mode *mode)
     put->stream = mode->stream;
     put->share = mode->way == WAY_PUSH && !put->attached ? NULL : share;
     put->detour = put->share || put->slow;
-}
-
-uint32_t shm_put_distance_ns(const struct driver_put *driver_put)
-{
-    return ((const struct shm_put *)driver_put)->peer->lane->distance_ns;
 }
 
 enum way shm_put_way(const struct driver_put *driver_put)

@@ -24,9 +24,6 @@ int shm_put_share(struct driver_put *put, const struct way_costs *costs, uint32_
 /* Sets the copy mode of the next starts of a shared put, which must not be in flight. */
 void shm_put_mode(struct driver_put *put, const struct copy_mode *mode);
 
-/* The distance to the receiver of a shared put, as last measured; 0: not yet. */
-uint32_t shm_put_distance_ns(const struct driver_put *put);
-
 /* Cancels a put that waits for its receiver, if it does: calls done() with this error. The receiver
  * may still process its part. */
 void shm_put_cancel(struct driver *driver, struct driver_put *put, int error);

@@ -12,9 +12,11 @@
 #include "tests/bench/ddtbench/measure.h"
 #include "tests/bench/ddtbench/tca_layouts.h"
 
-#define PATIENCE_NS INT64_C(60000000000)
-#define WAYS        16 /* more than tca_way has */
-#define WAY_STARTS  9
+#define PATIENCE_NS     INT64_C(60000000000)
+#define WAYS            16 /* more than tca_way has */
+#define WAY_STARTS      9
+#define TUNE_STEP       20
+#define TUNE_STARTS_MAX 4000
 
 struct ours {
     struct tca *session;
@@ -154,17 +156,41 @@ static int find_way(struct ours *ours, const struct mover *mover, char *ret_way,
     return r;
 }
 
+/* Until the plans of both have found how to copy; *ret_starts: of each. Plans that the receiver
+ * cannot help with try nothing. */
+static int tune(struct ours *ours, const struct mover *mover, uint64_t *ret_starts)
+{
+    struct tca_receipt receipt = {0};
+    uint64_t trying = 1;
+    int r = 0;
+    for (*ret_starts = 0; trying && *ret_starts < TUNE_STARTS_MAX && r >= 0;
+         *ret_starts += TUNE_STEP) {
+        for (int n = 0; n < TUNE_STEP && r >= 0; n++)
+            r = bench_round(ours->bench, mover);
+        trying = 0;
+        for (int half = 0; half < 2 && r >= 0; half++)
+            if (ours->plans[half] && tca_plan_receipt(ours->plans[half], &receipt) >= 0)
+                trying |= receipt.trying;
+        trying = side_most(ours->bench->side, trying);
+    }
+    return r;
+}
+
 static int run_plans(struct ours *ours)
 {
     struct mover mover = {
         .send = send_one, .receive = receive_one, .settle = settle, .swap = swap, .context = ours};
     struct timing timing;
+    uint64_t starts;
     char way[64];
     int r = bench_check(ours->bench, &mover, "plans", ours->bench->check_gaps);
 
     if (r < 0)
         return r;
-    r = explain(ours, "measuring", bench_time(ours->bench, &mover, &timing));
+    r = explain(ours, "tuning", tune(ours, &mover, &starts));
+    if (r >= 0)
+        r = explain(ours, "measuring", bench_time(ours->bench, &mover, &timing));
+    timing.starts = starts;
     if (r >= 0)
         r = explain(ours, "receipt", find_way(ours, &mover, way, sizeof(way)));
     if (r >= 0)

@@ -229,10 +229,10 @@ void bench_report(const struct bench *bench, const char *how, const char *way,
     if (bench->me != 0)
         return;
     printf("{\"pattern\":\"%s\",\"bytes\":%" PRIu64 ",\"how\":\"%s\",\"way\":\"%s\",\"us\":%.4f,"
-           "\"least_us\":%.4f,\"samples\":%" PRIu64
+           "\"least_us\":%.4f,\"samples\":%" PRIu64 ",\"starts\":%" PRIu64
            ",\"line_ns\":[%.1f,%.1f],\"pull_us\":[%.2f,%.2f]}\n",
            bench->pattern.name, bench->pattern.bytes, how, way, timing->one_way_us,
-           timing->least_us, timing->samples, timing->before.line_ns, timing->after.line_ns,
-           timing->before.pull_us, timing->after.pull_us);
+           timing->least_us, timing->samples, timing->starts, timing->before.line_ns,
+           timing->after.line_ns, timing->before.pull_us, timing->after.pull_us);
     fflush(stdout);
 }

@@ -48,6 +48,7 @@ struct timing {
     double one_way_us; /* median */
     double least_us;
     uint64_t samples;
+    uint64_t starts; /* before, until plans had tuned themselves; 0: nothing tunes itself */
     struct distance before, after;
 };
 

@@ -1,5 +1,6 @@
 """The programs that ddt runs: each moves all patterns in one start, and says a line of JSON for each pattern and way."""
 import json
+import os
 import tempfile
 
 from peers.launch import MPI_NAMES, Cluster, mpi_command, mpi_compile, mpi_environment, run, stream
@@ -22,12 +23,15 @@ class Program:
 class Ours(Program):
     key, name = "tcad", "tcad"
 
-    def __init__(self, build):
+    def __init__(self, build, copy=None):
+        """copy: in this copy mode only; else in the one that the plan finds by trial."""
         here = "tests/bench/ddtbench"
+        if copy:
+            self.key, self.name = f"tcad_{copy}", f"tcad, {copy}"
         self.list = str(build / here / "ddt_list")
         self.cluster = Cluster(build, 1, f"{here}/ddt_list", f"{here}/ddt_tca")
         self.command = self.cluster.command(1, 2, "--bind") + [str(build / here / "ddt_tca")]
-        self.environment = None
+        self.environment = dict(os.environ, TCA_COPY=copy) if copy else None
 
     def patterns(self):
         return [json.loads(line) for line in run([self.list]).splitlines()]

@@ -4,9 +4,11 @@ from peers import sheet
 
 FAMILIES = [("WRF_", "WRF"), ("MILC", "MILC"), ("NAS_LU", "NAS LU"), ("NAS_MG", "NAS MG"), ("LAMMPS", "LAMMPS"),
             ("SPECFEM3D", "SPECFEM3D"), ("FFT2", "FFT"), ("cube_", "cube faces"), ("vector_", "vectors"), ("contiguous", "contiguous")]
-HEADER = ["pattern", "bytes", "tcad us", "Open MPI", "MPICH", "Open MPI + UCX", "packing", "x MPI", "x best", "placement", "way"]
+HEADER = ["pattern", "bytes", "tcad us", "Open MPI", "MPICH", "Open MPI + UCX", "packing", "x MPI", "x best", "regret", "starts", "placement",
+          "way"]
 COLUMNS = ["pattern", "bytes", "ours_us", "openmpi_us", "mpich_us", "openmpi_ucx_us", "best_manual_us", "times_mpi", "times_best",
-           "placement", "way"]
+           "regret", "starts", "placement", "way"]
+LEFT = {0, HEADER.index("placement"), HEADER.index("way")}
 PLACEMENTS = ["near", "far", "moved"]
 TICKS = [f"'{name}' {size}" for name, size in (("8", 8), ("128", 128), ("2 K", 2048), ("32 K", 32768), ("512 K", 524288),
                                                ("8 M", 8388608))]
@@ -23,7 +25,7 @@ def cell(value):
 def table(rows):
     cells = [HEADER] + [[cell(row[column]) for column in COLUMNS] for row in rows]
     widths = [max(len(line[i]) for line in cells) for i in range(len(HEADER))]
-    return "\n".join("  ".join(text.ljust(width) if i in (0, 9, 10) else text.rjust(width)
+    return "\n".join("  ".join(text.ljust(width) if i in LEFT else text.rjust(width)
                                for i, (text, width) in enumerate(zip(line, widths))).rstrip() for line in cells)
 
 
@@ -36,6 +38,17 @@ def mean_line(rows, column, against):
     if not values:
         return f"against {against}: nothing to compare"
     return f"against {against}: {geometric_mean(values):.2f} times faster (geometric mean of {len(values)} patterns)"
+
+
+def regret_line(rows):
+    """What plans found by trial, against the best copy mode by force."""
+    values = sorted(ratios(rows, "regret"))
+    if not values:
+        return "regret: not measured (--regret)"
+    worst = max((row for row in rows if row["regret"]), key=lambda row: row["regret"])
+    return (f"regret, tuned against the best forced copy mode: median {values[len(values) // 2]:.2f}, "
+            f"{sum(value > 1.05 for value in values)} of {len(values)} above 1.05, worst {worst['regret']:.2f} "
+            f"({worst['pattern']} {worst['bytes']}); starts until settled: at most {max(ratios(rows, 'starts'))}")
 
 
 def counts_line(rows):
@@ -71,7 +84,7 @@ def summary(rows):
         f"{place}:",
         mean_line(some, "times_mpi", "the better of Open MPI and MPICH with datatypes"),
         mean_line(some, "times_best", "the best of all peers, datatypes or packing"),
-        counts_line(some), contiguous_line(some), faces_line(some)]) for place, some in by_placement(rows)) or "nothing to compare"
+        counts_line(some), regret_line(some), contiguous_line(some), faces_line(some)]) for place, some in by_placement(rows)) or "nothing to compare"
 
 
 # ---- plot

@@ -8,6 +8,7 @@ import statistics
 FAR_NS = 130  # between the two
 ENOUGH = 3  # rounds with every program in one place
 OURS, PEERS = "tcad", ["openmpi", "mpich", "openmpi_ucx"]
+COPIES = ["push", "pull", "half", "ring"]
 
 
 def placement(row):
@@ -28,7 +29,7 @@ class Rounds:
         place = placement(row)
         by_who = self.samples.setdefault((row["pattern"], row["bytes"]), {})
         # the peers' ways are different programs, ours is chosen by the library, and may change from round to round
-        way = "" if who == OURS else row["way"]
+        way = "" if who.startswith(OURS) else row["way"]
         by_who.setdefault(who, {}).setdefault((row["how"], way), []).append((place, row))
         self.placements.append(place)
 
@@ -46,6 +47,10 @@ class Rounds:
             row[f"{who}_us"] = best(theirs, "datatypes")
             packing[who] = best(theirs, "packing")
         row["best_manual_us"] = least(packing.values())
+        forced = {copy: best(self.middles(by_who.get(f"{OURS}_{copy}", {}), place, self.field), "plans") for copy in COPIES}
+        row["forced_us"] = forced
+        row["regret"] = ratio(row["ours_us"], least(forced.values())) if place != "moved" else None
+        row["starts"] = max((sample["starts"] for samples in by_who.get(OURS, {}).values() for _, sample in samples), default=None)
         row["way"] = usual_way(by_who.get(OURS, {}), place)
         row["placement"] = place
         row["line_ns"] = least(self.probes(by_who.get(OURS, {}), place, "line_ns"))

@@ -147,13 +147,13 @@ static int receipt(struct actor *actor, const struct words *words)
     return say(
         "rail=%s seat=%s way=%s status=%d descriptors=%u retries=%u hops=%u bytes=%llu starts=%llu "
         "start_ns=%llu "
-        "taken_ns=%llu posted_ns=%llu done_ns=%llu seen_ns=%llu",
+        "taken_ns=%llu posted_ns=%llu done_ns=%llu seen_ns=%llu trying=%u",
         tca_rail_name(receipt.rail), tca_seat_name(receipt.seat), tca_way_name(receipt.way),
         receipt.status, receipt.descriptors, receipt.retries, receipt.hops,
         (unsigned long long)receipt.bytes, (unsigned long long)receipt.starts,
         (unsigned long long)receipt.start_ns, (unsigned long long)receipt.taken_ns,
         (unsigned long long)receipt.posted_ns, (unsigned long long)receipt.done_ns,
-        (unsigned long long)receipt.seen_ns);
+        (unsigned long long)receipt.seen_ns, receipt.trying);
 }
 
 const struct command plan_commands[] = {

@@ -1,0 +1,242 @@
+#include "client/plan/trial.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/core/clock.h"
+#include "client/core/session.h"
+#include "client/layout/layout.h"
+#include "client/plan/plan.h"
+#include "client/plan/tune.h"
+#include "drivers/shm/share.h"
+
+enum {
+    KINDS_MAX = 8,    /* puts of further kinds are copied as predicted */
+    FIRST_STARTS = 8, /* for the distance, and until all pages and lanes are there */
+    /* reviews, SLICE_NS apart, that find another distance; a single one may have been disturbed */
+    MOVED_REVIEWS = 3,
+    PAUSE_MAX = 600, /* reviews */
+};
+static_assert((int)COPY_MODES_MAX <= (int)TUNE_CANDIDATES_MAX, "all modes can be tried");
+
+/* Puts between the same layouts, over the same distance. */
+struct kind {
+    const struct step *step; /* of the first one */
+    struct lane *lane;       /* to its receiver */
+    unsigned distance;       /* class of the distance */
+    unsigned mode_count;
+    unsigned choice; /* index in modes */
+    struct copy_mode modes[COPY_MODES_MAX];
+};
+
+struct trial {
+    bool slow; /* whether starts of the plan are slow without trials */
+    uint32_t starts;
+    uint32_t kind_count;
+    uint32_t at;            /* the kind that tries now */
+    unsigned now;           /* its mode of the last start */
+    uint32_t moved;         /* consecutive reviews that found another distance */
+    uint32_t pause, paused; /* reviews between two trials, doubled each time; those so far */
+    struct tune tune;
+    struct kind kinds[KINDS_MAX];
+};
+
+/* Distances within a factor of two or so are one: measurements vary, and so do machines. */
+static unsigned distance_class(uint32_t ns)
+{
+    unsigned number = 0;
+    for (; ns > 48; ns /= 2)
+        number++;
+    return number;
+}
+
+/* ---- kinds ---- */
+
+static bool layouts_equal(const struct tca_layout *a, const struct tca_layout *b)
+{
+    return a == b || (layout_bytes(a->program) == layout_bytes(b->program) &&
+                      memcmp(a->program, b->program, layout_bytes(a->program)) == 0);
+}
+
+static bool is_of_kind(const struct unit *unit, const struct kind *kind)
+{
+    return distance_class(unit->process->lane.distance_ns) == kind->distance &&
+           layouts_equal(unit->tried->put.source_layout, kind->step->put.source_layout) &&
+           layouts_equal(unit->tried->put.target_layout, kind->step->put.target_layout);
+}
+
+/* The mode that is predicted to be best. */
+static unsigned predicted(const struct kind *kind, const struct way_costs *costs,
+                          const struct layout *target, const struct layout *source)
+{
+    const struct way_choice choice = way_choose(costs, target, source);
+    const enum way way = kind->lane->distance_ns <= choice.up_to_ns ? choice.near : choice.far;
+    const struct copy_mode mode = copy_mode_of(way, target, source);
+    unsigned best = 0;
+    for (unsigned i = kind->mode_count; i-- > 0;)
+        if (copy_mode_equal(&kind->modes[i], &mode) ||
+            (kind->modes[i].way == way && kind->modes[best].way != way))
+            best = i;
+    return best;
+}
+
+static void kind_init(struct kind *kind, const struct way_costs *costs, const struct unit *unit)
+{
+    const struct layout *target = unit->tried->put.target_layout->program,
+                        *source = unit->tried->put.source_layout->program;
+    *kind = (struct kind){.step = unit->tried,
+                          .lane = &unit->process->lane,
+                          .distance = distance_class(unit->process->lane.distance_ns)};
+    kind->mode_count = copy_mode_candidates(target, source, true, kind->modes);
+    kind->choice = predicted(kind, costs, target, source);
+}
+
+/* Sorts the puts into kinds. */
+static void find_kinds(struct tca_plan *plan)
+{
+    struct trial *trial = plan->trial;
+    trial->kind_count = 0;
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        struct unit *unit = &plan->units[i];
+        uint32_t at = 0;
+        if (!unit->tried)
+            continue;
+        while (at < trial->kind_count && !is_of_kind(unit, &trial->kinds[at]))
+            at++;
+        unit->kind = at;
+        if (at == trial->kind_count && at < KINDS_MAX)
+            kind_init(&trial->kinds[trial->kind_count++], &plan->session->way_costs, unit);
+    }
+}
+
+/* ---- trying ---- */
+
+static void set_mode(struct tca_plan *plan, uint32_t number, unsigned mode)
+{
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        if (plan->units[i].tried && plan->units[i].kind == number)
+            shm_put_mode(plan->units[i].put, &plan->trial->kinds[number].modes[mode]);
+}
+
+static void set_tries(struct tca_plan *plan, bool on)
+{
+    struct trial *trial = plan->trial;
+    plan->slow = on || trial->slow;
+    plan->flags = on ? plan->flags | PLAN_TRIES : plan->flags & ~PLAN_TRIES;
+}
+
+static void begin_kind(struct tca_plan *plan)
+{
+    struct trial *trial = plan->trial;
+    struct kind *kind = &trial->kinds[trial->at];
+    trial->now = kind->mode_count; /* none of them */
+    tune_init(&trial->tune, kind->mode_count, kind->choice,
+              clock_now_ns() ^ plan->session->id << 32);
+}
+
+static void end_kind(struct tca_plan *plan)
+{
+    struct trial *trial = plan->trial;
+    if (++trial->at < trial->kind_count)
+        begin_kind(plan);
+    else
+        set_tries(plan, false);
+}
+
+/* Measures the distance to each receiver. */
+static void probe(struct tca_plan *plan)
+{
+    struct process *last = NULL;
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        const struct unit *unit = &plan->units[i];
+        if (unit->tried && unit->process != last)
+            lane_probe(&unit->process->lane);
+        last = unit->process;
+    }
+}
+
+/* As it is copied until its kind tries. */
+static void begin_kinds(struct tca_plan *plan)
+{
+    find_kinds(plan);
+    for (uint32_t i = 0; i < plan->trial->kind_count; i++)
+        set_mode(plan, i, plan->trial->kinds[i].choice);
+    begin_kind(plan);
+}
+
+void trial_start(struct tca_plan *plan)
+{
+    struct trial *trial = plan->trial;
+    if (trial->starts++ < FIRST_STARTS) {
+        probe(plan);
+        return;
+    }
+    if (trial->starts == FIRST_STARTS + 1)
+        begin_kinds(plan);
+    struct kind *kind = &trial->kinds[trial->at];
+    const unsigned mode = tune_start(&trial->tune, clock_now_ns());
+    if (mode != trial->now)
+        set_mode(plan, trial->at, mode);
+    kind->choice = trial->now = mode;
+    if (tune_settled(&trial->tune))
+        end_kind(plan);
+}
+
+/* ---- beginning and ending ---- */
+
+void trial_begin(struct tca_plan *plan)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        any = any || plan->units[i].tried;
+    /* What the daemon's seat does meanwhile would be mistaken for the copying's doing. */
+    if (!any || plan->daemon_count > 0 || !plan->session->settings.tune)
+        return;
+    plan->trial = calloc(1, sizeof *plan->trial);
+    if (!plan->trial)
+        return;
+    plan->trial->slow = plan->slow;
+    plan->trial->pause = 1;
+    set_tries(plan, true);
+}
+
+struct trial *trial_free(struct trial *trial)
+{
+    free(trial);
+    return NULL;
+}
+
+/* ---- trying again ---- */
+
+static bool has_moved(const struct trial *trial)
+{
+    for (uint32_t i = 0; i < trial->kind_count; i++) {
+        const struct kind *kind = &trial->kinds[i];
+        lane_probe(kind->lane);
+        if (distance_class(kind->lane->distance_ns) != kind->distance)
+            return true;
+    }
+    return false;
+}
+
+static void review(struct tca_plan *plan)
+{
+    struct trial *trial = plan->trial;
+    if (plan->flags & PLAN_TRIES || ++trial->paused < trial->pause)
+        return;
+    trial->moved = has_moved(trial) ? trial->moved + 1 : 0;
+    if (trial->moved < MOVED_REVIEWS)
+        return;
+    /* Processors that move all the time are not worth it. */
+    trial->pause = 2 * trial->pause < PAUSE_MAX ? 2 * trial->pause : PAUSE_MAX;
+    trial->paused = trial->moved = trial->at = 0;
+    trial->starts = 0;
+    set_tries(plan, true);
+}
+
+void trials_review(struct tca *session)
+{
+    for (struct tca_plan *plan = session->plans; plan; plan = plan->next)
+        if (plan->trial && plan->state == PLAN_IDLE && !plan->broken)
+            review(plan);
+}

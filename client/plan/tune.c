@@ -1,0 +1,126 @@
+#include "client/plan/tune.h"
+
+enum {
+    COUNTED_MIN = 2, /* starts of a block that count */
+    COUNTED_MAX = 5,
+    ROUNDS = 6,          /* of a stage */
+    LAST_ROUNDS = 14,    /* of the stage between the last two */
+    HOPELESS_ROUNDS = 2, /* after them, what is HOPELESS times slower leaves */
+};
+#define HOPELESS 2.0f
+#define CLEARLY  0.98f /* of the favourite's time: another candidate must be faster than that */
+
+/* splitmix64 */
+static uint64_t random_below(struct tune *tune, uint64_t limit)
+{
+    uint64_t z = tune->random += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return (z ^ z >> 31) % limit;
+}
+
+float tune_quartile_ns(const struct tune *tune, unsigned candidate)
+{
+    const struct tune_record *record = &tune->records[candidate];
+    const uint32_t count = record->blocks < TUNE_SAMPLES ? record->blocks : TUNE_SAMPLES;
+    float sorted[TUNE_SAMPLES];
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = i;
+        for (; at > 0 && sorted[at - 1] > record->samples_ns[i]; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = record->samples_ns[i];
+    }
+    return count > 0 ? sorted[(count - 1) / 4] : 0;
+}
+
+/* The favourite seems a little faster than it is. */
+static float score(const struct tune *tune, unsigned candidate)
+{
+    const float quartile_ns = tune_quartile_ns(tune, candidate);
+    return candidate == tune->favourite ? quartile_ns * CLEARLY : quartile_ns;
+}
+
+static void sort_by_score(struct tune *tune)
+{
+    for (unsigned i = 1; i < tune->left; i++) {
+        const uint8_t candidate = tune->order[i];
+        unsigned at = i;
+        for (; at > 0 && score(tune, tune->order[at - 1]) > score(tune, candidate); at--)
+            tune->order[at] = tune->order[at - 1];
+        tune->order[at] = candidate;
+    }
+}
+
+static void shuffle(struct tune *tune)
+{
+    for (unsigned i = tune->left; i > 1; i--) {
+        const unsigned other = (unsigned)random_below(tune, i);
+        const uint8_t candidate = tune->order[i - 1];
+        tune->order[i - 1] = tune->order[other];
+        tune->order[other] = candidate;
+    }
+}
+
+/* The fastest is order[0] afterwards, until the next shuffle(). */
+static void drop_slow(struct tune *tune)
+{
+    const bool stage_ends = tune->rounds == (tune->left == 2 ? LAST_ROUNDS : ROUNDS);
+    sort_by_score(tune);
+    while (tune->rounds >= HOPELESS_ROUNDS && tune->left > 1 &&
+           score(tune, tune->order[tune->left - 1]) > HOPELESS * score(tune, tune->order[0]))
+        tune->left--;
+    if (!stage_ends)
+        return;
+    tune->left = (uint8_t)((tune->left + 1) / 2);
+    tune->rounds = 0;
+}
+
+static void begin_block(struct tune *tune)
+{
+    if (tune->turn == tune->left) {
+        tune->turn = 0;
+        tune->rounds++;
+        drop_slow(tune);
+        if (tune_settled(tune))
+            return;
+        shuffle(tune);
+    }
+    tune->starts = 0;
+    tune->length = (uint8_t)(1 + COUNTED_MIN + random_below(tune, COUNTED_MAX - COUNTED_MIN + 1));
+}
+
+/* It ends when the next one begins. */
+static void end_block(struct tune *tune, uint64_t now_ns)
+{
+    struct tune_record *record = &tune->records[tune->order[tune->turn]];
+    record->samples_ns[record->blocks++ % TUNE_SAMPLES] =
+        (float)(now_ns - tune->began_ns) / (float)(tune->length - 1);
+    tune->turn++;
+}
+
+void tune_init(struct tune *tune, unsigned candidates, unsigned favourite, uint64_t seed)
+{
+    *tune =
+        (struct tune){.random = seed, .left = (uint8_t)candidates, .favourite = (uint8_t)favourite};
+    for (unsigned i = 0; i < candidates; i++)
+        tune->order[i] = (uint8_t)i;
+    if (candidates > 1) {
+        shuffle(tune);
+        begin_block(tune);
+    }
+}
+
+unsigned tune_start(struct tune *tune, uint64_t now_ns)
+{
+    if (tune_settled(tune))
+        return tune->order[0];
+    if (tune->starts == tune->length) {
+        end_block(tune, now_ns);
+        begin_block(tune);
+        if (tune_settled(tune))
+            return tune->order[0];
+    }
+    if (++tune->starts == 2)
+        tune->began_ns = now_ns;
+    return tune->order[tune->turn];
+}

@@ -1,0 +1,52 @@
+/*
+ * Finds the fastest of a few candidates while the application works. Each start uses one candidate;
+ * what counts is the time from one start to the next, which is what the application sees. All
+ * candidates that are left take turns in blocks of some starts, in random order and of random
+ * length, so that other plans that tune themselves at the same time, here or at the other end,
+ * disturb all candidates alike. A candidate is judged by the lower quartile of its blocks, which
+ * spikes do not move. The slower half leaves after each stage.
+ *
+ * Pure: no clock, no allocation, no system call.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    TUNE_CANDIDATES_MAX = 8,
+    TUNE_SAMPLES = 16, /* blocks that a candidate is judged by: the newest */
+};
+
+struct tune_record {
+    float samples_ns[TUNE_SAMPLES]; /* per start */
+    uint32_t blocks;                /* so far */
+};
+
+struct tune {
+    uint64_t random;
+    uint8_t order[TUNE_CANDIDATES_MAX]; /* candidates that are left, in the order of this round */
+    uint8_t left;
+    uint8_t turn;   /* index in `order` */
+    uint8_t rounds; /* in this stage so far */
+    uint8_t starts; /* of this block so far */
+    uint8_t length; /* of this block; 0: the first one has not begun */
+    uint8_t favourite;
+    uint64_t began_ns; /* the second start of this block: the first one finds the caches as another
+                          candidate has left them */
+    struct tune_record records[TUNE_CANDIDATES_MAX];
+};
+
+/* At least 1 candidate. `favourite` stays the choice unless another one is clearly faster. */
+void tune_init(struct tune *tune, unsigned candidates, unsigned favourite, uint64_t seed);
+
+/* A start begins at now_ns: returns the candidate for it. Once settled, always the best. */
+unsigned tune_start(struct tune *tune, uint64_t now_ns);
+
+static inline bool tune_settled(const struct tune *tune)
+{
+    return tune->left == 1;
+}
+
+/* The lower quartile of a candidate's blocks, per start; 0: none yet. */
+float tune_quartile_ns(const struct tune *tune, unsigned candidate);

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Plans that find their copy mode by trial: every start is right, whichever mode it uses, and the trials end."""
+
+import os
+import signal
+
+import harness
+from lanes import Way
+
+ENOUGH = 4000  # starts: trials take some hundred
+
+
+class Tune(Way):
+    SHAPES = (("3000", "3000"), ("60000", "60000"), ("1000x8x64", "8000"), ("100x40x100", "4x1000x2000"), ("256x256x300", "512x128x132"))
+
+    def settles(self, stream):
+        """The first start that tried nothing any more."""
+        for _ in range(ENOUGH // 100):
+            self.assertEqual(stream.run(100), 100)
+            if stream.sender.receipt(stream.plan)["trying"] == 0:
+                return stream.sender.receipt(stream.plan)["starts"]
+        return self.fail(f"still trying after {ENOUGH} starts")
+
+    def test_trials_are_right_and_end(self):
+        sender, receiver = self.pair(self.cluster(), "any")
+        for shape, target_shape in self.SHAPES:
+            with self.subTest(shape=shape, target_shape=target_shape):
+                stream = harness.Stream(sender, receiver, shape=shape, target_shape=target_shape)
+                self.assertEqual(stream.run(1), 1)
+                self.assertEqual(sender.receipt(stream.plan)["trying"], 1)
+                self.settles(stream)
+                way = sender.receipt(stream.plan)["way"]
+                self.assertEqual(stream.run(50), 50)
+                self.assertEqual((sender.receipt(stream.plan)["way"], sender.receipt(stream.plan)["trying"]), (way, 0))
+
+    def test_several_kinds_in_one_plan(self):
+        """One kind after the other; the starts between the ends of the first and the last are trials, too."""
+        sender, receiver = self.pair(self.cluster(), "any")
+        source, _ = sender.alloc(1 << 20)
+        target, _ = receiver.alloc(1 << 20)
+        handle = receiver.handle(target)
+        shapes = ("4000", "20000", "200x40x100")
+        places = [i * 300000 for i in range(len(shapes))]
+        steps = [step for i, shape in enumerate(shapes)
+                 for step in (f"put {source} {places[i]} {shape} {handle} {places[i]} {shape}", f"notify 1 {i}")]
+        plan = sender.plan(*steps)
+        starts = 0
+        while starts == 0 or sender.receipt(plan)["trying"]:
+            starts += 1
+            self.assertLess(starts, ENOUGH)
+            for place, shape in zip(places, shapes):
+                sender.ask(f"fill {source} {place} {shape} {starts % 250}")
+            sender.ask(f"start {plan}")
+            sender.ask(f"wait {plan} -2")
+            for i, shape in enumerate(shapes):
+                receiver.ask(f"notified_wait 0 {i} -2")
+                receiver.ask(f"check {target} {places[i]} {shape} {starts % 250}")
+        self.assertGreater(starts, 300)
+
+    def test_no_trials(self):
+        cluster = self.cluster()
+        for name, settings in (("off", {"way": "any", "TCA_TUNE": "off"}), ("forced", {"way": "ring"})):
+            with self.subTest(name=name):
+                sender, receiver = self.pair(cluster, settings.pop("way"), name, **settings)
+                stream = harness.Stream(sender, receiver, shape="60000")
+                self.assertEqual(stream.run(1), 1)
+                self.assertEqual(sender.receipt(stream.plan)["trying"], 0)
+        with self.refused("-EINVAL", "TCA_TUNE"):
+            self.pair(cluster, "any", "wrong", TCA_TUNE="perhaps")
+
+    def test_receiver_is_stopped_while_the_sender_tries(self):
+        sender, receiver = self.pair(self.cluster(), "any")
+        plan, source, target = self.one_way(sender, receiver, "60000")
+        starts = 0
+        os.kill(receiver.pid, signal.SIGSTOP)
+        try:
+            while starts == 0 or sender.receipt(plan)["trying"]:
+                starts += 1
+                self.assertLess(starts, ENOUGH)
+                sender.ask(f"start {plan}")
+                sender.ask(f"wait {plan} -2")
+            sender.ask(f"fill {source} 0 60000 9")
+            sender.ask(f"start {plan}")
+            sender.ask(f"wait {plan} -2")
+        finally:
+            os.kill(receiver.pid, signal.SIGCONT)
+        for _ in range(starts + 1):
+            receiver.ask("notified_wait 0 0 -2")
+        receiver.ask(f"check {target} 0 60000 9")
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,186 @@
+/* The choice by trial, against applications whose times are made up: noise, spikes, drift, and
+ * other plans that tune themselves at the same time. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "client/plan/tune.h"
+#include "tests/unit/proto/random.h"
+
+enum { SEEDS = 200, PATIENCE = 5000 };
+
+/* An application: what a start takes with each candidate, and how the times vary. */
+struct application {
+    double cost_ns[TUNE_CANDIDATES_MAX];
+    unsigned candidates;
+    double noise;  /* standard deviation, as a part of the time */
+    double spikes; /* share of starts in which others use the processor */
+    double drift;  /* growth of all times per start */
+    double first;  /* share that the first start after a change takes longer */
+};
+
+static const struct application usual = {
+    .cost_ns = {9000, 7000, 14000, 8000, 7500, 40000, 12000}, .candidates = 7, .noise = 0.03};
+
+static double uniform(struct random *random)
+{
+    return (double)random_below(random, 1 << 30) / (1 << 30);
+}
+
+/* Of about one standard deviation. */
+static double noise(struct random *random)
+{
+    double sum = 0;
+    for (unsigned i = 0; i < 12; i++)
+        sum += uniform(random);
+    return sum - 6;
+}
+
+static double time_of(const struct application *app, unsigned candidate, unsigned start,
+                      bool changed, struct random *random)
+{
+    double ns = app->cost_ns[candidate] * (1 + app->noise * noise(random)) *
+                (1 + app->drift * start) * (changed ? 1 + app->first : 1);
+    return uniform(random) < app->spikes ? ns + 4e6 * uniform(random) : ns;
+}
+
+/* How much longer than necessary the application takes with the choice. */
+static double regret(const struct application *app, unsigned choice)
+{
+    double least = INFINITY;
+    for (unsigned i = 0; i < app->candidates; i++)
+        least = fmin(least, app->cost_ns[i]);
+    return app->cost_ns[choice] / least - 1;
+}
+
+/* `count` plans, started one after the other in each step, possibly of several processes: each sees
+ * the time of the whole step. Returns the starts until all have settled. */
+static unsigned tune_together(const struct application *app, unsigned count, uint64_t seed,
+                              unsigned *ret_choices)
+{
+    struct tune tunes[8];
+    unsigned last[8] = {0}, start = 0, settled = 0;
+    struct random random = {seed};
+    double now_ns = 1e9;
+    for (unsigned i = 0; i < count; i++)
+        tune_init(&tunes[i], app->candidates, 0, random_next(&random));
+    for (; settled < count && start < PATIENCE; start++) {
+        settled = 0;
+        for (unsigned i = 0; i < count; i++) {
+            const unsigned candidate = tune_start(&tunes[i], (uint64_t)now_ns);
+            cr_assert(candidate < app->candidates);
+            now_ns += time_of(app, candidate, start, candidate != last[i], &random);
+            last[i] = ret_choices[i] = candidate;
+            settled += tune_settled(&tunes[i]);
+        }
+    }
+    return start;
+}
+
+/* How many of all choices cost more than `most`. */
+static unsigned bad_choices(const struct application *app, unsigned count, double most)
+{
+    unsigned choices[8], bad = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        cr_assert(tune_together(app, count, seed, choices) < PATIENCE, "seed %lu", seed);
+        for (unsigned i = 0; i < count; i++)
+            bad += regret(app, choices[i]) > most;
+    }
+    return bad;
+}
+
+Test(tune, finds_the_fastest)
+{
+    cr_assert(bad_choices(&usual, 1, 0) <= SEEDS / 100);
+}
+
+Test(tune, every_candidate_can_win)
+{
+    struct application app = usual;
+    for (unsigned best = 0; best < app.candidates; best++) {
+        unsigned choice;
+        for (unsigned i = 0; i < app.candidates; i++)
+            app.cost_ns[i] = i == best ? 5000 : 6000;
+        tune_together(&app, 1, best + 1, &choice);
+        cr_assert(choice == best, "%u, not %u", choice, best);
+    }
+}
+
+Test(tune, noise)
+{
+    struct application app = usual;
+    app.noise = 0.2;
+    app.first = 0.5;
+    cr_assert(bad_choices(&app, 1, 0.08) <= SEEDS * 3 / 100);
+}
+
+Test(tune, spikes)
+{
+    struct application app = usual;
+    app.spikes = 0.1; /* a third of the blocks */
+    cr_assert(bad_choices(&app, 1, 0.08) <= SEEDS * 2 / 100);
+}
+
+Test(tune, drift)
+{
+    struct application app = usual;
+    app.drift = 0.002; /* twice as long after 500 starts */
+    cr_assert(bad_choices(&app, 1, 0.08) <= SEEDS * 2 / 100);
+}
+
+/* Each would see the others' trials as its own, if they went in step. */
+Test(tune, several_at_once)
+{
+    struct application app = usual;
+    app.cost_ns[5] = 20000;
+    cr_assert(bad_choices(&app, 2, 0.08) <= 2 * SEEDS * 3 / 100);
+    cr_assert(bad_choices(&app, 6, 0.15) <= 6 * SEEDS * 8 / 100);
+}
+
+/* The first choice stays where others are hardly faster. */
+Test(tune, the_favourite_stays)
+{
+    const struct application app = {
+        .cost_ns = {1000, 995, 998, 1000}, .candidates = 4, .noise = 0.01};
+    unsigned kept = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        unsigned choice;
+        tune_together(&app, 1, seed, &choice);
+        kept += choice == 0;
+    }
+    cr_assert(kept > SEEDS * 8 / 10, "%u", kept);
+}
+
+Test(tune, the_hopeless_leave_soon)
+{
+    struct application app = usual;
+    struct tune tune;
+    struct random random = {5};
+    unsigned starts = 0;
+    double now_ns = 1;
+    app.cost_ns[5] = 1e6;
+    tune_init(&tune, app.candidates, 0, 7);
+    while (!tune_settled(&tune)) {
+        const unsigned candidate = tune_start(&tune, (uint64_t)now_ns);
+        starts += candidate == 5;
+        now_ns += time_of(&app, candidate, 0, false, &random);
+    }
+    cr_assert(starts > 0 && starts <= 12, "%u", starts);
+    cr_assert(tune_quartile_ns(&tune, 5) > 5e5f && tune_quartile_ns(&tune, 1) < 1e4f);
+}
+
+Test(tune, it_takes_some_hundred_starts)
+{
+    unsigned choice, all = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+        all += tune_together(&usual, 1, seed, &choice);
+    cr_assert(all / SEEDS > 100 && all / SEEDS < 500, "%u", all / SEEDS);
+}
+
+Test(tune, one_candidate_is_the_choice)
+{
+    struct tune tune;
+    tune_init(&tune, 1, 0, 3);
+    cr_assert(tune_settled(&tune) && tune_start(&tune, 1) == 0);
+    cr_assert(tune_quartile_ns(&tune, 0) == 0);
+}
