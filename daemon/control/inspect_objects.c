@@ -201,12 +201,17 @@ static void one(json_t *families, const char *name, const char *type, const char
     sample(family(families, name, type, unit, help), NULL, value);
 }
 
-static uint64_t all_forged(const struct tcad *tcad)
+static void forged_family(const struct tcad *tcad, json_t *families)
 {
-    uint64_t forged = 0;
-    for (unsigned rail = 1; rail <= tcad->rails->last; rail++)
-        forged += exposure_forged(tcad, rail);
-    return forged;
+    json_t *forged = family(families, "tcad_rail_forged", "counter", "",
+                            "Connections, completions and messages at the port of a rail that no "
+                            "peer can have sent: they were rejected.");
+    for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
+        const struct driver *driver = engine_driver(tcad->engine, rail);
+        if (driver && driver->ops->door)
+            sample(forged, json_pack("{s:s}", "rail", rail_name(tcad, rail)),
+                   (double)exposure_forged(tcad, rail));
+    }
 }
 
 static void rail_families(const struct tcad *tcad, json_t *families, const struct tally *tally)
@@ -306,9 +311,7 @@ json_t *inspect_stats(struct tcad *tcad)
         (double)descriptors.used);
     one(families, "tcad_descriptors_limit", "gauge", "", "File descriptors that it may have.",
         (double)descriptors.limit);
-    one(families, "tcad_ofi_forged", "counter", "",
-        "Completions and messages of the rail ofi that no peer can have sent.",
-        (double)all_forged(tcad));
+    forged_family(tcad, families);
     one(families, "tcad_refused_resumes", "counter", "",
         "Connections of other nodes that wanted to resume an earlier one, and could not prove that "
         "it "

@@ -79,11 +79,13 @@ static void warn_of_rail(const struct tcad *tcad, unsigned rail, json_t *list)
              rail_name(tcad, rail), caps->detail, door.address,
              door.guarded ? ", from the address of a node that is connected," : "");
     if (door.forged)
-        warn(list,
-             "rail %s: %llu completions and messages that no peer of this run can have sent were "
-             "ignored: somebody else reaches %s, or a peer was late with what it had sent before a "
-             "restart; see SECURITY in tcad(8)",
-             rail_name(tcad, rail), (unsigned long long)door.forged, door.address);
+        warn(
+            list,
+            "rail %s: %llu connections, completions and messages that no peer of this run can have "
+            "sent were rejected: somebody else reaches %s, or a peer was late with what it had "
+            "sent before a "
+            "restart; see SECURITY in tcad(8)",
+            rail_name(tcad, rail), (unsigned long long)door.forged, door.address);
 }
 
 json_t *exposure_warnings(const struct tcad *tcad)

@@ -20,6 +20,10 @@ class Tcp(harness.Case):
     def rail(self, node):
         return next(rail for rail in node.tcactl("status")["rails"] if rail["rail"] == "tcp")
 
+    def rejected(self, node):
+        families = {family["name"]: family for family in node.tcactl("stats")["families"]}
+        return next(sample["value"] for sample in families["tcad_rail_forged"]["samples"] if sample["labels"]["rail"].startswith("tcp"))
+
     def test_every_shape(self):
         for security, said in (("tls", "TLS 1.3"), ("plain", "in clear")):
             cluster = self.pair(tcp_security=security)
@@ -77,6 +81,14 @@ class Tcp(harness.Case):
             until(lambda: cluster[1].fds() <= before, "their descriptors are closed")
             self.assertEqual(stream.run(3), 3)
             self.assertRegex("\n".join(cluster[1].tcactl("status")["warnings"]), "rail tcp: [0-9]+ ")
+
+    def test_what_is_rejected_is_counted(self):
+        cluster = self.pair(tcp_security="plain")
+        self.assertEqual(self.rejected(cluster[1]), 0)
+        with socket.create_connection((harness.ADDRESS, rail_port(cluster[1], "tcp")), harness.DEADLINE_S) as stranger:
+            stranger.send(bytes(4096))
+            until(lambda: self.rejected(cluster[1]) == 1, "it is counted")
+        self.assertEqual(self.rejected(cluster[0]), 0)
 
     def test_freed_memory(self):
         cluster = self.pair()
