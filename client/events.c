@@ -30,8 +30,10 @@ static void rank_gone(struct tca *session, const Tca__Event *event)
     uint8_t state =
         atomic_load_explicit(&session->notify->source_state[event->rank], memory_order_relaxed);
     int error = state == SOURCE_NODE_DOWN ? -EHOSTDOWN : -EOWNERDEAD;
-    if (session->members)
-        process_gone(session, session->members[event->rank].session, error);
+    const struct member *member = session->members ? &session->members[event->rank] : NULL;
+    if (member &&
+        member->node == session->node) /* other daemons have sessions of this number too */
+        process_gone(session, member->session, error);
     for (struct tca_plan *plan = session->plans; plan; plan = plan->next)
         if (needs_rank(plan, event->rank))
             plan_break(plan, error, event->text);

@@ -166,6 +166,20 @@ class Killed(harness.Case):
         left.end()
         right.end()
 
+    def test_sessions_with_the_same_number(self):
+        """Each daemon numbers its sessions by itself: the death of one takes nobody else for dead who has the same number on another
+        node."""
+        cluster = self.cluster(2)
+        actors = cluster.group([0, 0, 1, 1])
+        numbers = [next(session["id"] for session in actor.node.sessions() if session["pid"] == actor.pid) for actor in actors]
+        sender, receiver = actors[:2]
+        twin = 2 + numbers[2:].index(numbers[1])
+        stream = Stream(sender, receiver, seat="client")
+        self.assertEqual(stream.run(1), 1)
+        actors[twin].kill()
+        self.expect_death(sender, f"notified_wait {twin} 5 -1")
+        self.assertEqual(stream.run(3), 3)
+
     def test_handles_of_the_dead(self):
         for places in ([0, 0], [0, 1]):
             with self.subTest(places=places):
