@@ -1,0 +1,163 @@
+/* What tca_halo_new() rejects. */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "client/core/error.h"
+#include "client/halo/halo.h"
+
+static int check_grid(const struct tca *session, const struct tca_halo_args *args)
+{
+    struct halo_grid grid = {.dimensions = args->dimensions};
+
+    if (args->dimensions < 1 || args->dimensions > TCA_HALO_DIMENSIONS)
+        return error_set(-EINVAL, "a halo exchange of %u dimensions: 1 to %d are possible",
+                         args->dimensions, TCA_HALO_DIMENSIONS);
+    if (args->diagonals > args->dimensions)
+        return error_set(-EINVAL, "diagonals %u: at most %u, the number of dimensions",
+                         args->diagonals, args->dimensions);
+    memcpy(grid.sizes, args->grid, sizeof(grid.sizes));
+    uint32_t processes = halo_grid_processes(&grid);
+    if (processes != tca_size(session))
+        return error_set(-EINVAL,
+                         "the process grid has %u processes, the group %u: the product of the "
+                         "grid's sizes must be the size of the group",
+                         processes, tca_size(session));
+    return 0;
+}
+
+static int check_array(const struct tca_halo_args *args, uint32_t index)
+{
+    const struct tca_halo_array *array = &args->arrays[index];
+    struct halo_shape shape;
+    uint64_t elements;
+
+    if (!array->memory[0])
+        return error_set(-EINVAL, "array %u: memory[0] is NULL", index);
+    if (!array->memory[1] != !args->arrays[0].memory[1])
+        return error_set(-EINVAL,
+                         "array %u has %d buffers, array 0 has %d: all arrays of an exchange have "
+                         "the same number",
+                         index, array->memory[1] ? 2 : 1, args->arrays[0].memory[1] ? 2 : 1);
+    if (array->element_bytes == 0)
+        return error_set(-EINVAL, "array %u: element_bytes is 0", index);
+    for (uint32_t d = 0; d < args->dimensions; d++)
+        if (array->extents[d] == 0)
+            return error_set(-EINVAL, "array %u: its extent in dimension %u is 0", index, d);
+    memcpy(shape.extents, array->extents, sizeof(shape.extents));
+    memcpy(shape.low, array->low, sizeof(shape.low));
+    memcpy(shape.high, array->high, sizeof(shape.high));
+    if (!halo_elements(&shape, args->dimensions, array->element_bytes, &elements))
+        return error_set(-EINVAL, "array %u has more than 2^64 bytes", index);
+    return 0;
+}
+
+int halo_check_args(const struct tca *session, const struct tca_halo_args *args)
+{
+    int r = check_grid(session, args);
+
+    if (r < 0)
+        return r;
+    if (args->array_count < 1 || args->array_count > TCA_HALO_ARRAYS || !args->arrays)
+        return error_set(-EINVAL, "a halo exchange of %u arrays: 1 to %d are possible",
+                         args->arrays ? args->array_count : 0, TCA_HALO_ARRAYS);
+    for (uint32_t a = 0; r == 0 && a < args->array_count; a++)
+        r = check_array(args, a);
+    return r;
+}
+
+int halo_check_heads(const struct halo_world *world)
+{
+    const struct halo_head *first = &world->heads[0];
+
+    for (uint32_t rank = 0; rank < world->ranks; rank++)
+        if (world->heads[rank].error < 0)
+            return error_set(world->heads[rank].error, "halo exchange: rank %u failed: %s", rank,
+                             tca_strerror(world->heads[rank].error));
+    for (uint32_t rank = 1; rank < world->ranks; rank++) {
+        const struct halo_head *head = &world->heads[rank];
+        if (memcmp(&head->grid, &first->grid, sizeof(head->grid)) != 0)
+            return error_set(-EPROTO,
+                             "halo exchange: the ranks 0 and %u disagree: dimensions, grid, "
+                             "periodic and diagonals must be the same at all ranks",
+                             rank);
+        if (head->array_count != first->array_count || head->buffers != first->buffers)
+            return error_set(-EPROTO,
+                             "halo exchange: rank 0 has %u arrays with %u buffers each, rank %u "
+                             "has %u with %u",
+                             first->array_count, first->buffers, rank, head->array_count,
+                             head->buffers);
+    }
+    return 0;
+}
+
+/* The rank with the same coordinate in one dimension, and 0 in all others. */
+static uint32_t on_axis(const struct halo_grid *grid, uint32_t rank, uint32_t dimension)
+{
+    uint32_t position[TCA_HALO_DIMENSIONS];
+    uint32_t stride = 1;
+
+    halo_grid_position(grid, rank, position);
+    for (uint32_t d = dimension + 1; d < grid->dimensions; d++)
+        stride *= grid->sizes[d];
+    return position[dimension] * stride;
+}
+
+/* The halo of a rank on one side of a dimension, against the rank that fills it. */
+static int check_width(const struct halo_world *world, uint32_t array, uint32_t rank,
+                       uint32_t dimension, int8_t side)
+{
+    const struct halo_shape *shape = &halo_part_of(world, array, rank)->shape;
+    int8_t direction[TCA_HALO_DIMENSIONS] = {0};
+    uint64_t width = side < 0 ? shape->low[dimension] : shape->high[dimension];
+    uint32_t neighbour;
+
+    direction[dimension] = side;
+    if (!halo_grid_neighbour(&world->heads[0].grid, rank, direction, &neighbour))
+        return 0;
+    uint64_t extent = halo_part_of(world, array, neighbour)->shape.extents[dimension];
+    if (width <= extent)
+        return 0;
+    return error_set(-EINVAL,
+                     "array %u, dimension %u: the %s halo of rank %u is %llu wide, but rank %u, "
+                     "which fills it, has only %llu: use fewer processes in this dimension",
+                     array, dimension, side < 0 ? "low" : "high", rank, (unsigned long long)width,
+                     neighbour, (unsigned long long)extent);
+}
+
+static int check_dimension(const struct halo_world *world, uint32_t array, uint32_t rank,
+                           uint32_t dimension)
+{
+    uint32_t other = on_axis(&world->heads[0].grid, rank, dimension);
+    uint64_t extent = halo_part_of(world, array, rank)->shape.extents[dimension];
+    uint64_t others = halo_part_of(world, array, other)->shape.extents[dimension];
+
+    if (extent != others)
+        return error_set(-EINVAL,
+                         "array %u, dimension %u: rank %u has extent %llu, rank %u, at the same "
+                         "coordinate, %llu: they must be equal",
+                         array, dimension, rank, (unsigned long long)extent, other,
+                         (unsigned long long)others);
+    int r = check_width(world, array, rank, dimension, -1);
+    return r < 0 ? r : check_width(world, array, rank, dimension, 1);
+}
+
+int halo_check_parts(const struct halo_world *world, const struct tca_halo_args *args)
+{
+    for (uint32_t array = 0; array < args->array_count; array++)
+        for (uint32_t rank = 0; rank < world->ranks; rank++) {
+            uint64_t bytes = halo_part_of(world, array, rank)->element_bytes;
+            uint64_t first = halo_part_of(world, array, 0)->element_bytes;
+            if (bytes != first)
+                return error_set(-EPROTO,
+                                 "array %u has elements of %llu bytes at rank 0, of %llu bytes at "
+                                 "rank %u",
+                                 array, (unsigned long long)first, (unsigned long long)bytes, rank);
+            for (uint32_t d = 0; d < args->dimensions; d++) {
+                int r = check_dimension(world, array, rank, d);
+                if (r < 0)
+                    return r;
+            }
+        }
+    return 0;
+}

@@ -1,0 +1,81 @@
+/* A halo exchange from tca_halo_new() to tca_halo_free(). */
+#pragma once
+
+#include "client/halo/links.h"
+
+enum {
+    HALO_BUFFERS = 2,
+    /* All plans of an exchange run at the same time: no more than a session can have in flight. */
+    HALO_NEIGHBOURS_MAX = 1000,
+};
+
+/* A rank with which this one exchanges, in one or several directions. Each has a plan of its own:
+ * plans are posted in the order in which they are started, and one that is lost with its neighbour
+ * takes no other with it. */
+struct halo_neighbour {
+    uint32_t rank;
+    bool arrived;                         /* its data of the current exchange */
+    struct tca_plan *plans[HALO_BUFFERS]; /* what is sent to it, by buffer */
+};
+
+struct tca_halo {
+    struct tca *session;
+    struct halo_grid grid;
+    uint32_t buffers;
+    uint32_t slot;               /* where this rank is notified, and the one after it */
+    struct tca_halo_face *faces; /* [face_count], in the order of halo_links() */
+    uint32_t *neighbour_of;      /* [face_count]: index of the face's neighbour */
+    uint32_t face_count;
+    struct halo_neighbour *neighbours; /* [neighbour_count], in the order of their first faces */
+    uint32_t neighbour_count;
+    /* ---- the exchange */
+    uint32_t buffer;  /* of the next start */
+    uint32_t running; /* buffer of the last start */
+    uint32_t missing; /* neighbours that have not arrived */
+    bool open;        /* started, and not found complete */
+    int failed;       /* a negative errno: permanent */
+    char why[256];    /* its text */
+};
+
+/* What a rank tells the others of itself, and of each of its arrays: plain data, for
+ * tca_allgather(). */
+struct halo_head {
+    int32_t error; /* a negative errno: this rank has failed */
+    uint32_t slot;
+    uint32_t buffers;
+    uint32_t array_count;
+    struct halo_grid grid;
+};
+
+struct halo_part {
+    struct halo_shape shape;
+    uint64_t element_bytes;
+    struct tca_handle handles[HALO_BUFFERS];
+};
+
+/* All that is known of all ranks; only for tca_halo_new(). */
+struct halo_world {
+    struct tca *session;
+    uint32_t ranks;
+    struct halo_head *heads; /* [ranks] */
+    struct halo_part *parts; /* [array_count][ranks] */
+};
+
+static inline const struct halo_part *halo_part_of(const struct halo_world *world, uint32_t array,
+                                                   uint32_t rank)
+{
+    return &world->parts[(size_t)array * world->ranks + rank];
+}
+
+/* ---- check.c: errors of arguments, with their texts */
+
+int halo_check_args(const struct tca *session, const struct tca_halo_args *args);
+/* Whether the ranks' arguments fit together: the same result at all ranks. */
+int halo_check_heads(const struct halo_world *world);
+int halo_check_parts(const struct halo_world *world, const struct tca_halo_args *args);
+
+/* ---- build.c: faces, neighbours and plans, from what is known of all ranks. Collective errors are
+ * the caller's business. */
+
+int halo_build(struct tca_halo *halo, const struct halo_world *world,
+               const struct tca_halo_args *args);

@@ -1,0 +1,167 @@
+/* Making and releasing a halo exchange. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/core/error.h"
+#include "client/halo/halo.h"
+#include "client/halo/slots.h"
+
+static void world_deinit(struct halo_world *world)
+{
+    free(world->heads);
+    free(world->parts);
+}
+
+/* ---- what this rank says of itself ---- */
+
+static struct halo_grid grid_of(const struct tca_halo_args *args)
+{
+    struct halo_grid grid = {.dimensions = args->dimensions,
+                             .diagonals = args->diagonals ? args->diagonals : 1};
+
+    for (uint32_t d = 0; d < args->dimensions; d++) {
+        grid.sizes[d] = args->grid[d];
+        grid.periodic[d] = args->periodic[d] != 0;
+    }
+    return grid;
+}
+
+static int part_of(struct tca *session, const struct tca_halo_args *args, uint32_t index,
+                   struct halo_part *ret_part)
+{
+    const struct tca_halo_array *array = &args->arrays[index];
+    struct halo_part part = {.element_bytes = array->element_bytes};
+    uint64_t elements;
+    int r = 0;
+
+    for (uint32_t d = 0; d < args->dimensions; d++) {
+        part.shape.extents[d] = array->extents[d];
+        part.shape.low[d] = array->low[d];
+        part.shape.high[d] = array->high[d];
+    }
+    halo_elements(&part.shape, args->dimensions, array->element_bytes, &elements);
+    for (int i = 0; r >= 0 && i < HALO_BUFFERS && array->memory[i]; i++)
+        r = tca_handle_of(session, array->memory[i], elements * array->element_bytes,
+                          &part.handles[i]);
+    if (r < 0)
+        return error_prefix(r, "array %u: ", index);
+    *ret_part = part;
+    return 0;
+}
+
+/* Checks the arguments and fills in all but what needs the other ranks. */
+static int prepare(struct tca_halo *halo, const struct tca_halo_args *args,
+                   struct halo_part *ret_parts)
+{
+    int r = halo_check_args(halo->session, args);
+
+    if (r < 0)
+        return r;
+    for (uint32_t a = 0; r >= 0 && a < args->array_count; a++)
+        r = part_of(halo->session, args, a, &ret_parts[a]);
+    if (r < 0)
+        return r;
+    halo->grid = grid_of(args);
+    halo->buffers = args->arrays[0].memory[1] ? 2 : 1;
+    return halo_slots_take(halo->session, &halo->slot);
+}
+
+/* ---- together ---- */
+
+/* An error of this rank prevails over those of others, and keeps its text. */
+static int gather_heads(struct tca_halo *halo, const struct tca_halo_args *args, int error,
+                        struct halo_world *world)
+{
+    struct halo_head head;
+    char text[512];
+
+    memset(&head, 0, sizeof(head)); /* ranks compare bytes, of gaps too */
+    head.error = error;
+    head.slot = halo->slot;
+    head.buffers = halo->buffers;
+    head.array_count = args->array_count;
+    head.grid = halo->grid;
+    if (error < 0)
+        snprintf(text, sizeof(text), "%s", tca_error_text());
+    int r = tca_allgather(halo->session, &head, sizeof(head), world->heads, TCA_DEFAULT);
+    if (error < 0)
+        return error_set(error, "%s", text);
+    return r < 0 ? r : halo_check_heads(world);
+}
+
+static int gather_parts(struct tca_halo *halo, const struct tca_halo_args *args,
+                        const struct halo_part *mine, struct halo_world *world)
+{
+    world->parts = calloc((size_t)args->array_count * world->ranks, sizeof(*world->parts));
+    int error = world->parts ? 0 : error_static(-ENOMEM, "out of memory");
+    int r = gather_heads(halo, args, error, world);
+
+    for (uint32_t a = 0; r >= 0 && a < args->array_count; a++)
+        r = tca_allgather(halo->session, &mine[a], sizeof(mine[a]),
+                          &world->parts[(size_t)a * world->ranks], TCA_DEFAULT);
+    return r < 0 ? r : halo_check_parts(world, args);
+}
+
+static int make(struct tca_halo *halo, const struct tca_halo_args *args, struct halo_world *world)
+{
+    struct halo_part mine[TCA_HALO_ARRAYS] = {0};
+    int r = prepare(halo, args, mine);
+
+    r = gather_heads(halo, args, r, world);
+    if (r >= 0)
+        r = gather_parts(halo, args, mine, world);
+    if (r < 0)
+        return r;
+    return gather_heads(halo, args, halo_build(halo, world, args), world);
+}
+
+int tca_halo_new(struct tca *session, const struct tca_halo_args *args, struct tca_halo **ret_halo)
+{
+    struct halo_world world = {.session = session, .ranks = tca_size(session)};
+    struct tca_halo *halo = calloc(1, sizeof(*halo));
+    int r;
+
+    world.heads = calloc(world.ranks, sizeof(*world.heads));
+    if (!halo || !world.heads) {
+        r = error_static(-ENOMEM, "out of memory");
+    } else {
+        halo->session = session;
+        r = make(halo, args, &world);
+    }
+    world_deinit(&world);
+    if (r < 0)
+        tca_halo_free(halo);
+    else
+        *ret_halo = halo;
+    return r;
+}
+
+/* A plan of a failed exchange may wait for a neighbour that does not come any more, for as long as
+ * the session's time-out: it is left to tca_close(), which ends it at once. */
+static void free_plans(struct tca_halo *halo, struct halo_neighbour *neighbour)
+{
+    for (uint32_t buffer = 0; buffer < HALO_BUFFERS; buffer++) {
+        struct tca_plan *plan = neighbour->plans[buffer];
+        if (plan && !(halo->failed && tca_test(plan) == 0))
+            tca_plan_free(plan);
+    }
+}
+
+/* The slots of an exchange that did not complete may still be notified: they are lost. */
+struct tca_halo *tca_halo_free(struct tca_halo *halo)
+{
+    if (!halo)
+        return NULL;
+    bool complete = tca_halo_test(halo) > 0;
+    for (uint32_t n = 0; n < halo->neighbour_count; n++)
+        free_plans(halo, &halo->neighbours[n]);
+    if (halo->slot && complete)
+        halo_slots_return(halo->session, halo->slot);
+    free(halo->faces);
+    free(halo->neighbour_of);
+    free(halo->neighbours);
+    free(halo);
+    return NULL;
+}

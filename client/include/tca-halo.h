@@ -1,0 +1,165 @@
+/*
+ * tca-halo.h: halo exchange between the neighbours of a process grid, planned once and started in
+ * every step. Built on the plans of tca.h. Results, errors, times and threads: as in tca.h.
+ */
+#ifndef TCA_HALO_H
+#define TCA_HALO_H
+
+#include "tca.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------ halo */
+
+/* A distributed array is cut into boxes, one for each process of a process grid. A process stores
+ * its box, its *own* elements, with a *halo* around it: copies of the neighbours' elements that its
+ * stencil reads. An exchange fills the halos of one or several arrays:
+ *
+ *     tca_halo_new(session, &args, &halo);
+ *     for (step = 0; step < STEPS; step++) {
+ *         compute_rim();       // the elements that neighbours need
+ *         tca_halo_start(halo);
+ *         compute_interior();  // reads no halo
+ *         tca_halo_wait(halo, TCA_FOREVER);
+ *     }
+ *     tca_halo_free(halo);
+ *
+ * The process grid has 1 to 7 dimensions. Rank r of the group is at the position that is number r
+ * in row-major order: the last coordinate varies fastest. The product of the grid's sizes is the
+ * size of the group.
+ *
+ * Neighbours in diagonal directions receive their edges and corners directly, at the same time as
+ * the faces, so that an exchange takes one latency and depends on the direct neighbours only. All
+ * data for one neighbour is one plan, on the rail and in the seat with the lowest predicted cost. The
+ * plans are started in pairs of ranks: in each round a rank exchanges with one neighbour only, so
+ * that no board receives from two at once.
+ *
+ * When memory may be written: tca_halo_start() declares that this process has read all halos and
+ * has written all own elements that its neighbours need. The library does the rest. An array with
+ * one buffer: neighbours write into its halos between tca_halo_start() and tca_halo_wait(), never
+ * earlier; for this each start tells every neighbour that the halos are free, which costs one more
+ * latency. An array with two buffers that alternate: the start that sends the own elements of one
+ * buffer fills the halos of the same buffer, while those of the other can still be read until the
+ * next start. No message is needed for this, because the data of one exchange permits the next
+ * one. Own elements near the border may be written again when the exchange is complete.
+ *
+ * An exchange uses two notification slots, from TCA_HALO_SLOT_FIRST to 63. A program that uses this
+ * header leaves these slots alone. */
+#define TCA_HALO_DIMENSIONS 7
+#define TCA_HALO_ARRAYS     64
+#define TCA_HALO_SLOT_FIRST 32 /* for 16 exchanges at a time in one session */
+
+struct tca_halo;
+
+/* One array, row-major: the last dimension is contiguous in memory. In each dimension d it has
+ * low[d] + extents[d] + high[d] elements. */
+struct tca_halo_array {
+    /* First element, halo included, of each buffer; in a region of the session, for example from
+     * tca_alloc(). memory[1] is NULL if there is only one buffer; arrays of one exchange all have
+     * one or all have two. The memory must remain valid until tca_halo_free(). */
+    void *memory[2];
+    uint64_t element_bytes; /* a power of two or not; the same at all ranks */
+    /* Own elements. Ranks that differ in other coordinates only must have the same extent. */
+    uint64_t extents[TCA_HALO_DIMENSIONS];
+    /* Width of the halo below and above, in elements; may differ between ranks, and be 0. No wider
+     * than the neighbour that fills it. Without a neighbour there, nobody writes it. */
+    uint64_t low[TCA_HALO_DIMENSIONS];
+    uint64_t high[TCA_HALO_DIMENSIONS];
+};
+
+struct tca_halo_args {
+    uint32_t dimensions;
+    uint32_t grid[TCA_HALO_DIMENSIONS];    /* processes in each dimension */
+    uint8_t periodic[TCA_HALO_DIMENSIONS]; /* 1: the first and the last process are neighbours; in
+                                              a grid of 1, a process is its own neighbour */
+    /* In how many dimensions at once a neighbour may be displaced. 0 or 1: faces only; 2: also
+     * edges (the corners of a plane); 3: also corners; at most `dimensions`. */
+    uint32_t diagonals;
+    const struct tca_halo_array *arrays; /* need not remain valid */
+    uint32_t array_count;                /* 1 to TCA_HALO_ARRAYS */
+    /* For the plans: rail, seat, channel, flags, and the first 48 bytes of their names ("halo"), to
+     * which the neighbour's rank is added. To overlap computation within a node, request
+     * TCA_SEAT_DAEMON. */
+    struct tca_plan_args plan;
+};
+
+/* Prepares the exchange. Collective: all ranks of the group call it in the same order, with the
+ * same grid and the same number of arrays. Either all ranks succeed or all fail, as long as they can
+ * reach each other. Takes milliseconds. Free the exchange before its session is closed.
+ *
+ * -EINVAL: an argument is invalid, extents do not fit, or a halo is wider than the neighbour.
+ * -EPROTO: the ranks' arguments disagree. -EBUSY: the session has 16 exchanges, or the program uses
+ * their slots. Also the errors of tca_allgather(), tca_handle_of() and tca_plan_commit(). The text
+ * names rank, array and dimension. */
+TCA_API int tca_halo_new(struct tca *session, const struct tca_halo_args *args,
+                         struct tca_halo **ret_halo);
+
+/* Releases the exchange; the arrays remain the caller's. Not collective: a rank may call it as soon
+ * as its own last exchange is complete. If the exchange is running, waits for it, at most the
+ * session's time-out for each neighbour. If it has failed, plans that still wait for neighbours are left
+ * to tca_close(). NULL is a no-op. Returns NULL. */
+TCA_API struct tca_halo *tca_halo_free(struct tca_halo *halo);
+
+/* Starts an exchange, see "When memory may be written" above. No system call and no allocation,
+ * except to wake a sleeping daemon or peer (and, with more than 256 neighbours, to wait for the
+ * daemon). -EBUSY: the last exchange has not been found complete
+ * by tca_halo_wait() or tca_halo_test(). Other errors are permanent, for example -EOWNERDEAD: a
+ * neighbour has ended. */
+TCA_API int tca_halo_start(struct tca_halo *halo);
+
+/* Tests whether the last exchange is complete: all halos are filled, and the own elements may be
+ * written again. 1: complete, or never started; 0: running; negative: it failed. */
+TCA_API int tca_halo_test(struct tca_halo *halo);
+
+/* Waits until the last exchange is complete: 0, -ETIMEDOUT (it is still running), or the error with
+ * which it failed. TCA_DEFAULT: the session's time-out for each neighbour. */
+TCA_API int tca_halo_wait(struct tca_halo *halo, int64_t timeout_ns);
+
+/* The buffer that the next start sends and fills: 0 or 1, 0 first; always 0 with one buffer. */
+TCA_API uint32_t tca_halo_buffer(const struct tca_halo *halo);
+
+/* ---- single faces, edges and corners, in the order in which they are sent */
+
+/* Memory pattern of what a process sends in one direction. */
+enum tca_halo_kind {
+    TCA_HALO_BLOCK = 0,        /* one contiguous block */
+    TCA_HALO_BLOCK_STRIDE = 1, /* blocks of several elements */
+    TCA_HALO_STRIDE = 2,       /* single elements */
+};
+
+struct tca_halo_face {
+    int8_t direction[TCA_HALO_DIMENSIONS]; /* -1, 0 or 1 in each dimension */
+    uint32_t rank;                         /* the neighbour */
+    enum tca_halo_kind kind;               /* of the first array that sends something */
+    uint64_t sent_bytes;                   /* of all arrays, by each exchange */
+    uint64_t received_bytes;
+};
+
+/* Number of faces, edges and corners that have a neighbour. */
+TCA_API uint32_t tca_halo_faces(const struct tca_halo *halo);
+
+/* Describes one. -EINVAL: there is none of this number. */
+TCA_API int tca_halo_face(const struct tca_halo *halo, uint32_t face,
+                          struct tca_halo_face *ret_face);
+
+/* Tests and waits for the halos that the neighbour of this face fills, so that elements that need
+ * no other neighbour can be computed. The exchange is complete only when tca_halo_wait() or
+ * tca_halo_test() says so. Results: as of tca_halo_test() and tca_halo_wait(). */
+TCA_API int tca_halo_test_face(struct tca_halo *halo, uint32_t face);
+TCA_API int tca_halo_wait_face(struct tca_halo *halo, uint32_t face, int64_t timeout_ns);
+
+/* "block", "block-stride" or "stride". Static; "?" for an invalid value. */
+TCA_API const char *tca_halo_kind_name(enum tca_halo_kind kind);
+
+/* The receipt of what the last complete exchange sent to the neighbour of this face, over all faces
+ * and arrays. -EINVAL: there is no face of this number; -ENODATA: no exchange yet. */
+TCA_API int tca_halo_receipt(const struct tca_halo *halo, uint32_t face,
+                             struct tca_receipt *ret_receipt);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,312 @@
+/*
+ * halo SEED ROUNDS STEPS [VICTIM]: random halo exchanges, the same ones at all ranks of the group,
+ * with every cell checked after every step. Ranks are slow at random, with computing as well as
+ * with reading. Rank VICTIM kills itself in the midst, and the others must hear of that. Ends with
+ * 0, or prints what was wrong.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/include/tca-halo.h"
+#include "tests/unit/client/halo_world.h"
+
+enum { ARRAYS_MAX = 3, BUFFERS = 2, UNTOUCHED = 0xee };
+#define TIMEOUT_NS INT64_C(50000000000)
+static const uint32_t none = UINT32_MAX;
+
+struct array {
+    struct world world;
+    uint64_t element_bytes;
+    struct tca_region *regions[BUFFERS]; /* or tca_alloc() */
+    void *attached[BUFFERS];             /* or malloc() */
+    uint8_t *memory[BUFFERS];
+};
+
+struct job {
+    struct tca *session;
+    uint32_t rank, victim;
+    uint64_t round, step;
+    uint32_t array_count, buffers;
+    struct array arrays[ARRAYS_MAX];
+    struct tca_halo_args args;
+    struct tca_halo_array described[ARRAYS_MAX];
+    struct random delays; /* other ones at each rank */
+};
+
+static void where(const struct job *job)
+{
+    printf("rank %u, round %lu (grid", job->rank, job->round);
+    for (uint32_t d = 0; d < job->args.dimensions; d++)
+        printf("%s%u%s", d ? "x" : " ", job->args.grid[d], job->args.periodic[d] ? "p" : "");
+    printf(", %u diagonals, %u arrays, %u buffers", job->args.diagonals, job->array_count,
+           job->buffers);
+    for (uint32_t a = 0; a < job->array_count; a++)
+        for (uint32_t b = 0; b < job->buffers; b++)
+            printf(" %c", "tra"[!!job->arrays[a].regions[b] + !!job->arrays[a].attached[b]]);
+    printf("), step %lu: ", job->step);
+}
+
+static int failed(const struct job *job, const char *what, int error)
+{
+    where(job);
+    printf("%s: %s (%s)\n", what, tca_error_text(), tca_strerror(error));
+    return error;
+}
+
+/* ---- contents */
+
+static uint64_t cells(const struct job *job, const struct array *array)
+{
+    return array->world.cells[job->rank];
+}
+
+/* The bytes of a global element in a step. */
+static void element(const struct array *array, uint64_t number, uint64_t step, uint8_t *ret_bytes)
+{
+    struct random random = {number * 1000003 + step};
+
+    for (uint64_t i = 0; i < array->element_bytes; i++)
+        ret_bytes[i] = (uint8_t)random_next(&random);
+}
+
+static void write_own(const struct job *job, const struct array *array, uint32_t buffer,
+                      uint64_t step)
+{
+    for (uint64_t cell = 0; cell < cells(job, array); cell++) {
+        bool own;
+        uint64_t number = world_expected(&array->world, job->rank, cell, &own);
+        if (own)
+            element(array, number, step, array->memory[buffer] + cell * array->element_bytes);
+    }
+}
+
+static int check_array(const struct job *job, uint32_t index, uint32_t buffer, uint64_t step)
+{
+    const struct array *array = &job->arrays[index];
+
+    for (uint64_t cell = 0; cell < cells(job, array); cell++) {
+        uint8_t wanted[64];
+        bool own;
+        uint64_t number = world_expected(&array->world, job->rank, cell, &own);
+        if (number)
+            element(array, number, step, wanted);
+        else
+            memset(wanted, UNTOUCHED, sizeof(wanted));
+        if (memcmp(array->memory[buffer] + cell * array->element_bytes, wanted,
+                   array->element_bytes) == 0)
+            continue;
+        where(job);
+        printf("array %u, buffer %u: cell %lu (%s) is not element %lu\n", index, buffer, cell,
+               own ? "own" : "halo", number);
+        return -EIO;
+    }
+    return 0;
+}
+
+/* ---- memory of every kind */
+
+static int allocate(struct job *job, struct random *random, struct array *array, uint32_t buffer)
+{
+    uint64_t bytes = cells(job, array) * array->element_bytes;
+    uint64_t kind = random_below(random, 4);
+    void *memory = NULL;
+    int r = 0;
+
+    if (kind == 0) {
+        r = tca_region_alloc(job->session, bytes, &array->regions[buffer]);
+        memory = r == 0 ? tca_region_address(array->regions[buffer]) : NULL;
+    } else if (kind == 1) {
+        memory = array->attached[buffer] = malloc(bytes);
+        r = tca_region_attach(job->session, memory, bytes, &array->regions[buffer]);
+    } else {
+        r = tca_alloc(job->session, bytes, &memory);
+    }
+    if (r < 0)
+        return failed(job, "memory", r);
+    memset(memory, UNTOUCHED, bytes);
+    array->memory[buffer] = memory;
+    return 0;
+}
+
+static int release(struct job *job, struct array *array, uint32_t buffer)
+{
+    int r = array->regions[buffer] ? tca_region_free(array->regions[buffer])
+                                   : tca_free(job->session, array->memory[buffer]);
+
+    free(array->attached[buffer]);
+    array->regions[buffer] = NULL;
+    array->attached[buffer] = NULL;
+    array->memory[buffer] = NULL;
+    return r < 0 ? failed(job, "freeing memory", r) : 0;
+}
+
+/* ---- a random exchange: the same one at all ranks */
+
+static void all_one(struct world *world)
+{
+    for (uint32_t rank = 0; rank < world->ranks; rank++) {
+        struct halo_shape *shape = &world->shapes[rank];
+        for (uint32_t d = 0; d < world->grid.dimensions; d++)
+            shape->low[d] = shape->high[d] = 1;
+        halo_elements(shape, world->grid.dimensions, 1, &world->cells[rank]);
+    }
+}
+
+static void choose(struct job *job, struct random *random)
+{
+    struct world world;
+
+    world_random_grid(random, 1 + (uint32_t)random_below(random, 4), tca_size(job->session),
+                      &world);
+    job->array_count = 1 + (uint32_t)random_below(random, ARRAYS_MAX);
+    job->buffers = 1 + (uint32_t)random_below(random, BUFFERS);
+    job->args = (struct tca_halo_args){.dimensions = world.grid.dimensions,
+                                       .diagonals = world.grid.diagonals,
+                                       .arrays = job->described,
+                                       .array_count = job->array_count};
+    memcpy(job->args.grid, world.grid.sizes, sizeof(job->args.grid));
+    memcpy(job->args.periodic, world.grid.periodic, sizeof(job->args.periodic));
+    for (uint32_t a = 0; a < job->array_count; a++) {
+        static const uint64_t element_bytes[] = {1, 4, 8, 12, 24, 64};
+        job->arrays[a].world = world;
+        job->arrays[a].element_bytes = element_bytes[random_below(random, 6)];
+        world_random_shapes(random, &job->arrays[a].world);
+        if (job->victim != none)
+            all_one(&job->arrays[a].world);
+    }
+}
+
+static int describe(struct job *job)
+{
+    struct random own = {job->delays.state + 1};
+
+    for (uint32_t a = 0; a < job->array_count; a++) {
+        struct array *array = &job->arrays[a];
+        const struct halo_shape *shape = &array->world.shapes[job->rank];
+        struct tca_halo_array *described = &job->described[a];
+        *described = (struct tca_halo_array){.element_bytes = array->element_bytes};
+        memcpy(described->extents, shape->extents, sizeof(shape->extents));
+        memcpy(described->low, shape->low, sizeof(shape->low));
+        memcpy(described->high, shape->high, sizeof(shape->high));
+        for (uint32_t buffer = 0; buffer < job->buffers; buffer++) {
+            int r = allocate(job, &own, array, buffer);
+            if (r < 0)
+                return r;
+            described->memory[buffer] = array->memory[buffer];
+        }
+    }
+    return 0;
+}
+
+/* ---- steps */
+
+static void dawdle(struct job *job)
+{
+    if (random_below(&job->delays, 4) == 0)
+        usleep((useconds_t)random_below(&job->delays, 3000));
+}
+
+/* Some faces first, then all, by waiting or by testing. */
+static int finish(struct job *job, struct tca_halo *halo)
+{
+    uint32_t faces = tca_halo_faces(halo);
+    int r = 0;
+
+    for (uint32_t n = 0; r >= 0 && faces && n < random_below(&job->delays, 4); n++) {
+        uint32_t face = (uint32_t)random_below(&job->delays, faces);
+        if (random_below(&job->delays, 2))
+            r = tca_halo_test_face(halo, face);
+        else
+            r = tca_halo_wait_face(halo, face, TIMEOUT_NS);
+    }
+    if (r >= 0 && random_below(&job->delays, 2))
+        for (uint64_t round = 0; (r = tca_halo_test(halo)) == 0; round++)
+            tca_pause(round);
+    return r < 0 ? r : tca_halo_wait(halo, TIMEOUT_NS);
+}
+
+static int step(struct job *job, struct tca_halo *halo, uint64_t number)
+{
+    uint32_t buffer = tca_halo_buffer(halo);
+    int r;
+
+    job->step = number;
+    for (uint32_t a = 0; a < job->array_count; a++)
+        write_own(job, &job->arrays[a], buffer, number);
+    dawdle(job);
+    if ((r = tca_halo_start(halo)) < 0)
+        return r;
+    if (job->rank == job->victim && number == 7)
+        raise(SIGKILL);
+    dawdle(job);
+    if ((r = finish(job, halo)) < 0)
+        return r;
+    dawdle(job);
+    for (uint32_t a = 0; r == 0 && a < job->array_count; a++)
+        r = check_array(job, a, buffer, number);
+    return r;
+}
+
+/* The victim's neighbours hear of its end, and the others of theirs. */
+static int check_death(struct job *job, struct tca_halo *halo, int r)
+{
+    if (r != -EOWNERDEAD)
+        return failed(job, "-EOWNERDEAD was expected", r) < 0 ? -EIO : 0;
+    r = tca_halo_start(halo);
+    if (r != -EOWNERDEAD)
+        return failed(job, "a start after the failure", r) < 0 ? -EIO : 0;
+    tca_halo_free(halo);
+    return 0;
+}
+
+static int steps(struct job *job, uint64_t count)
+{
+    struct tca_halo *halo = NULL;
+    int r = tca_halo_new(job->session, &job->args, &halo);
+
+    if (r < 0)
+        return failed(job, "tca_halo_new()", r);
+    if (job->victim != none)
+        count = UINT64_MAX;
+    for (uint64_t n = 0; r >= 0 && n < count; n++)
+        r = step(job, halo, n);
+    if (job->victim != none)
+        return check_death(job, halo, r);
+    if (r < 0)
+        return r == -EIO ? r : failed(job, "exchange", r);
+    tca_halo_free(halo);
+    for (uint32_t a = 0; a < job->array_count; a++)
+        for (uint32_t buffer = 0; r >= 0 && buffer < job->buffers; buffer++)
+            r = release(job, &job->arrays[a], buffer);
+    return r;
+}
+
+int main(int argc, char **argv)
+{
+    static struct job job = {.victim = UINT32_MAX};
+
+    if (argc < 4)
+        return 2;
+    struct random random = {strtoull(argv[1], NULL, 0)};
+    uint64_t rounds = strtoull(argv[2], NULL, 0), count = strtoull(argv[3], NULL, 0);
+    if (argc > 4)
+        job.victim = (uint32_t)strtoul(argv[4], NULL, 0);
+    int r = tca_open(NULL, &job.session);
+    if (r < 0)
+        return failed(&job, "tca_open()", r) < 0;
+    job.rank = tca_rank(job.session);
+    job.delays.state = random.state * 64 + job.rank;
+    for (uint64_t n = 0; r >= 0 && n < rounds; n++) {
+        job.round = n;
+        choose(&job, &random);
+        r = describe(&job);
+        if (r >= 0)
+            r = steps(&job, count);
+    }
+    tca_close(job.session);
+    return r < 0;
+}

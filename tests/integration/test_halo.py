@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Random halo exchanges between slow and fast ranks, on one node and several, on every rail and in every seat; and the death of
+a rank."""
+
+import os
+import secrets
+import signal
+import subprocess
+import unittest
+
+import boards
+import harness
+
+SEED = int(os.environ.get("TCA_TEST_SEED", secrets.randbits(20)))
+ROUNDS, STEPS = 12, 12
+
+
+class Halo(harness.Case):
+    def halo(self, cluster, places, rounds=ROUNDS, victim=None, **environment):
+        """One process of halo/halo.c per place, its node: all must end as they should."""
+        words = [harness.program("halo"), str(SEED), str(rounds), str(STEPS)] + ([str(victim)] if victim is not None else [])
+        processes = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=harness.die_with_us,
+                                      env={**os.environ, "TCA_SOCKET": cluster[node].socket, "TCA_GROUP": "halo", "TCA_TIMEOUT": "50s",
+                                           "TCA_RANK": str(rank), "TCA_SIZE": str(len(places)), **environment})
+                     for rank, node in enumerate(places)]
+        wrong = []
+        for rank, process in enumerate(processes):
+            try:
+                said, _ = process.communicate(timeout=harness.DEADLINE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                said = f"it hung; {process.communicate()[0]}"
+            if process.returncode != (-signal.SIGKILL if rank == victim else 0) or said:
+                wrong.append(f"rank {rank} of {places}, {environment}, seed {SEED} ended with {process.returncode}: {said}")
+        self.assertFalse(wrong, "\n".join(wrong))
+        for node in cluster.nodes:
+            harness.until(lambda node=node: node.counts()[0] == 0, "the daemon has let go of all sessions")
+
+    def test_one_node(self):
+        cluster = self.cluster()
+        for ranks in (1, 2, 3, 6, 8):
+            with self.subTest(ranks=ranks):
+                self.halo(cluster, [0] * ranks)
+
+    def test_one_node_by_its_daemon(self):
+        cluster = self.cluster()
+        for ranks in (1, 2, 6):
+            with self.subTest(ranks=ranks):
+                self.halo(cluster, [0] * ranks, TCA_SEAT="daemon")
+
+    def test_several_nodes(self):
+        cluster = self.cluster(8)
+        for places in ([0, 1], [0, 0, 1, 1], [0, 1, 2] * 2, list(range(8))):
+            with self.subTest(places=places):
+                self.halo(cluster, places)
+
+    def test_ofi_within_a_node(self):
+        self.halo(self.cluster(2), [0, 0, 1, 1], TCA_RAIL="ofi")
+
+    def test_boards(self):
+        cluster = boards.Ring(4, {"rails.calibration": "off"})
+        self.addCleanup(self.take_down, cluster)
+        self.halo(cluster.up(), [0, 1, 2, 3], rounds=4, TCA_RAIL="peach2")
+
+    def test_one_is_killed(self):
+        cluster = self.cluster(2)
+        for places, seat in (([0] * 6, "any"), ([0] * 6, "daemon"), ([0, 1] * 3, "any")):
+            with self.subTest(places=places, seat=seat):
+                self.halo(cluster, places, rounds=1, victim=2, TCA_SEAT=seat)
+
+
+if __name__ == "__main__":
+    harness.main()
