@@ -2,20 +2,26 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
+
+/* News on its way to the users of a subject. */
+struct telling {
+    struct telling *next;
+    struct news news;
+    uint64_t before; /* users that were added earlier */
+};
 
 struct subject {
     struct table_entry entry;
+    struct uses *uses;
     struct subject_key key;
     struct use *first;
-};
-
-struct telling {
+    /* While there are news: */
+    struct telling *tellings,
+        **last_telling; /* in the order in which they came; the first is being told */
+    struct use *untold; /* of the users, those who have not heard it yet */
     struct loop_job job;
-    struct uses *uses;
-    struct news news;
-    struct use *first; /* not notified yet */
+    bool busy; /* the job is queued */
 };
 
 void uses_deinit(struct uses *uses)
@@ -61,7 +67,7 @@ static void link_out(struct use *use)
 bool uses_last_is(const struct uses *uses, struct subject_key key, const void *user)
 {
     const struct subject *subject = find(uses, key);
-    return subject && subject->first->user == user;
+    return subject && subject->first && subject->first->user == user;
 }
 
 int use_add(struct uses *uses, struct use *use, struct subject_key key, void *user)
@@ -71,11 +77,14 @@ int use_add(struct uses *uses, struct use *use, struct subject_key key, void *us
         subject = calloc(1, sizeof *subject);
         if (!subject)
             return -ENOMEM;
+        subject->uses = uses;
         subject->key = key;
+        subject->last_telling = &subject->tellings;
         table_add(&uses->subjects, &subject->entry, number_of(key), subject);
     }
     use->subject = subject;
     use->user = user;
+    use->added = ++uses->adds;
     link_in(&subject->first, use);
     return 0;
 }
@@ -86,11 +95,16 @@ void uses_each(const struct uses *uses, struct subject_key key,
     const struct subject *subject = find(uses, key);
     for (const struct use *use = subject ? subject->first : NULL; use; use = use->next)
         each(context, use->user);
+    for (const struct use *use = subject ? subject->untold : NULL; use; use = use->next)
+        each(context, use->user);
 }
 
-static void forget_subject(struct uses *uses, struct subject *subject)
+/* If nobody needs it any more. */
+static void drop_subject(struct subject *subject)
 {
-    table_remove(&uses->subjects, &subject->entry);
+    if (subject->first || subject->untold || subject->busy)
+        return;
+    table_remove(&subject->uses->subjects, &subject->entry);
     free(subject);
 }
 
@@ -99,39 +113,105 @@ void use_drop(struct uses *uses, struct use *use)
     if (!use->link)
         return;
     link_out(use);
-    if (use->subject && !use->subject->first)
-        forget_subject(uses, use->subject);
+    drop_subject(use->subject);
     use->subject = NULL;
+}
+
+/* ---- news ---- */
+
+/* Those who were there before the news came have still to hear them. */
+static void begin_telling(struct subject *subject, uint64_t before)
+{
+    struct use *next, **at = &subject->untold;
+    for (struct use *use = subject->first; use; use = next) {
+        next = use->next;
+        if (use->added > before)
+            continue;
+        link_out(use);
+        link_in(at, use);
+        at = &use->next;
+    }
+}
+
+static void tell_one(struct subject *subject, const struct news *news)
+{
+    struct use *use = subject->untold;
+    struct subject *of = use->subject;
+    link_out(use);
+    use->subject = NULL;
+    if (!news->tell(news, use->user))
+        return;
+    use->subject = of;
+    link_in(&subject->first, use);
+}
+
+/* False: the slice is over. */
+static bool tell_untold(struct subject *subject, const struct news *news, bool in_slices)
+{
+    while (subject->untold) {
+        tell_one(subject, news);
+        if (in_slices && loop_slice_over(subject->uses->loop) && subject->untold)
+            return false;
+    }
+    return true;
+}
+
+/* All news that are on their way. False: the slice is over. */
+static bool tell_all(struct subject *subject, bool in_slices)
+{
+    while (subject->tellings) {
+        struct telling *telling = subject->tellings;
+        if (!tell_untold(subject, &telling->news, in_slices))
+            return false;
+        subject->tellings = telling->next;
+        free(telling);
+        if (subject->tellings)
+            begin_telling(subject, subject->tellings->before);
+    }
+    subject->last_telling = &subject->tellings;
+    return true;
 }
 
 static bool tell_some(void *context)
 {
-    struct telling *telling = context;
-    while (telling->first) {
-        struct use *use = telling->first;
-        link_out(use);
-        if (telling->news.tell(&telling->news, use->user))
-            while (use_add(telling->uses, use, telling->news.key, use->user) < 0)
-                sched_yield();
-        if (loop_slice_over(telling->uses->loop) && telling->first)
-            return true;
-    }
-    free(telling);
+    struct subject *subject = context;
+    if (!tell_all(subject, true))
+        return true;
+    subject->busy = false;
+    drop_subject(subject);
     return false;
+}
+
+/* Out of memory: not in slices, but not lost either. */
+static void tell_at_once(struct subject *subject, const struct news *news)
+{
+    const bool busy = subject->busy;
+    subject->busy = true;
+    tell_all(subject, false);
+    begin_telling(subject, subject->uses->adds);
+    tell_untold(subject, news, false);
+    subject->busy = busy;
+    if (!busy)
+        drop_subject(subject);
 }
 
 void uses_tell(struct uses *uses, const struct news *news)
 {
     struct subject *subject = find(uses, news->key);
-    struct telling *telling;
     if (!subject)
         return;
-    while (!(telling = malloc(sizeof *telling)))
-        sched_yield();
-    *telling = (struct telling){.uses = uses, .news = *news, .first = subject->first};
-    telling->first->link = &telling->first;
-    for (struct use *use = telling->first; use; use = use->next)
-        use->subject = NULL;
-    forget_subject(uses, subject);
-    loop_job_begin(uses->loop, &telling->job, tell_some, telling);
+    struct telling *telling = malloc(sizeof *telling);
+    if (!telling) {
+        tell_at_once(subject, news);
+        return;
+    }
+    *telling = (struct telling){.news = *news, .before = uses->adds};
+    *subject->last_telling = telling;
+    subject->last_telling = &telling->next;
+    if (telling == subject->tellings)
+        begin_telling(subject, telling->before);
+    if (subject->busy)
+        return;
+    subject->busy = true;
+    loop_job_begin(uses->loop, &subject->job, tell_some, subject);
 }

@@ -1,7 +1,6 @@
 /*
- * An index from a region, session or node (the subject) to its users, such as plans. When the
- * subject is gone, all its users are removed from the index at once and then notified one by one,
- * in slices (loop.h).
+ * An index from a region, session or node (the subject) to its users, such as plans. News of the subject notify its
+ * users one by one, in slices (loop.h); users hear all news of a subject in order.
  */
 #pragma once
 
@@ -29,13 +28,15 @@ struct subject;
 /* A member of the user. Zeroed: not in the index. */
 struct use {
     struct use *next, **link;
-    struct subject *subject; /* NULL: removed */
+    struct subject *subject;
     void *user;
+    uint64_t added; /* its number among all additions */
 };
 
 struct uses {
     struct loop *loop;
     struct table subjects;
+    uint64_t adds;
 };
 
 void uses_deinit(struct uses *uses); /* all uses must be dropped before */
@@ -58,5 +59,5 @@ struct news {
     /* Notifies one user. Returns whether it remains a user. */
     bool (*tell)(const struct news *news, void *user);
 };
-/* Notifies all current users, but not those added during the slices. */
+/* Notifies all current users, but not those added during the slices. Cannot fail. */
 void uses_tell(struct uses *uses, const struct news *news);

@@ -3,6 +3,9 @@
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "failing.h"
 
 TestSuite(uses, .timeout = 60);
 
@@ -127,4 +130,74 @@ Test(uses, are_told_once, .init = set_up, .fini = tear_down)
     for (int i = USERS / 2; i < USERS; i++)
         cr_assert_eq(users[i].told, 0, "user %d came later", i);
     check(1);
+}
+
+/* ---- several news of one subject, one behind the other ---- */
+
+static char news_heard[USERS][4];
+
+static bool hear(const struct news *news, void *context)
+{
+    struct user *user = context;
+    char *at = news_heard[user - users];
+    while (*at)
+        at++;
+    *at = (char)('a' + news->error);
+    const bool stays = news->error < 2;
+    if (!stays)
+        user->subject = -1;
+    return stays;
+}
+
+/* Also those who have not heard the first when the second comes, and without memory to keep it for them. The last
+ * third comes later. */
+static void tell_three(bool without_memory)
+{
+    memset(news_heard, 0, sizeof news_heard);
+    for (int i = 0; i < USERS * 2 / 3; i++)
+        add(&users[i], 1);
+    for (int error = 0; error < 3; error++) {
+        atomic_store(&no_memory, without_memory && error > 0);
+        uses_tell(&uses, &(struct news){.key = key(1), .error = error, .tell = hear});
+        atomic_store(&no_memory, false);
+        if (error == 0)
+            add(&users[USERS - 1], 1);
+    }
+    for (int i = USERS * 2 / 3; i < USERS - 1; i++)
+        add(&users[i], 1);
+    loop_finish_posts(loop);
+    for (int i = 0; i < USERS - 1; i++)
+        cr_assert_str_eq(news_heard[i], i < USERS * 2 / 3 ? "abc" : "", "user %d", i);
+    cr_assert_str_eq(news_heard[USERS - 1], "bc");
+    check(1);
+}
+
+static bool nothing_more(void *context)
+{
+    return false;
+}
+
+/* Another job is queued, so that nothing is told at once. */
+static void begin_another_job(void)
+{
+    static struct loop_job jobs[2];
+    static int spin;
+    for (spin = 0; !loop_slice_over(loop);)
+        spin++;
+    loop_job_begin(loop, &jobs[0], nothing_more, NULL);
+}
+
+Test(uses, hear_all_news_in_order, .init = set_up, .fini = tear_down)
+{
+    begin_another_job();
+    tell_three(false);
+}
+
+Test(uses, hear_all_news_without_memory, .init = set_up, .fini = tear_down)
+{
+    if (!CAN_FAIL)
+        cr_skip_test("a sanitizer's malloc() does not fail");
+    begin_another_job();
+    tell_three(true);
+    cr_assert_eq(refused, 2);
 }
