@@ -77,7 +77,8 @@ json_t *reload(struct tcad *tcad)
         tcad_conf_adopt(tcad->conf, next);
         tcad->cluster = tcad->conf->cluster;
         peers_reload(tcad->peers);
-        engine_tune(tcad->engine, tcad->conf->engine.spin_ns, tcad->conf->engine.yield_ns);
+        if (engine_tune(tcad->engine, tcad->conf->engine.spin_ns, tcad->conf->engine.yield_ns) < 0)
+            log_error(NULL, "out of memory: the new engine.spin and engine.yield are not applied");
         log_init(tcad_log_level(tcad->conf), tcad_log_target(tcad->conf));
         tcad_conf_free(next);
     } else if (errors.count == 0) {

@@ -24,20 +24,13 @@ enum {
 
 /* ---- calls from the loop ---- */
 
-static void call_done(void *context)
+/* The call may be gone when work() or done() returns. */
+static void run_call(struct engine *engine, struct engine_call *call)
 {
-    struct engine_call *call = context;
-    call->done(call->context);
-    free(call);
-}
-
-static void call_finish(struct engine_call *call)
-{
-    if (!call->done) {
-        free(call);
-        return;
-    }
-    loop_post_own(call->engine->loop, &call->post, call_done, call);
+    void (*done)(void *context) = call->done;
+    call->work(engine, call->context);
+    if (done)
+        loop_post_own(engine->loop, &call->post, done, call->context);
 }
 
 static bool run_calls(struct engine *engine)
@@ -53,23 +46,19 @@ static bool run_calls(struct engine *engine)
     pthread_mutex_unlock(&engine->mutex);
     while (call) {
         struct engine_call *next = call->next;
-        call->work(engine, call->context);
-        call_finish(call);
+        run_call(engine, call);
         call = next;
     }
     return true;
 }
 
-void engine_call(struct engine *engine, void (*work)(struct engine *engine, void *context),
-                 void (*done)(void *context), void *context)
+void engine_call(struct engine *engine, struct engine_call *call,
+                 void (*work)(struct engine *engine, void *context), void (*done)(void *context),
+                 void *context)
 {
-    struct engine_call *call;
-    while (!(call = malloc(sizeof *call)))
-        sched_yield();
-    *call = (struct engine_call){.engine = engine, .work = work, .done = done, .context = context};
+    *call = (struct engine_call){.work = work, .done = done, .context = context};
     if (!engine->running) { /* not started yet, or stopped: nothing can race */
-        work(engine, context);
-        call_finish(call);
+        run_call(engine, call);
         return;
     }
     pthread_mutex_lock(&engine->mutex);
@@ -280,6 +269,7 @@ int engine_run(struct engine *engine)
 }
 
 struct tuning {
+    struct engine_call call;
     uint64_t spin_ns, yield_ns;
 };
 
@@ -289,13 +279,14 @@ static void tune_work(struct engine *engine, void *context)
     waiter_init(&engine->waiter, (uint32_t)tuning->spin_ns, (uint32_t)tuning->yield_ns);
 }
 
-void engine_tune(struct engine *engine, uint64_t spin_ns, uint64_t yield_ns)
+int engine_tune(struct engine *engine, uint64_t spin_ns, uint64_t yield_ns)
 {
     struct tuning *tuning = malloc(sizeof *tuning);
     if (!tuning)
-        return;
-    *tuning = (struct tuning){spin_ns, yield_ns};
-    engine_call(engine, tune_work, free, tuning);
+        return -ENOMEM;
+    *tuning = (struct tuning){.spin_ns = spin_ns, .yield_ns = yield_ns};
+    engine_call(engine, &tuning->call, tune_work, free, tuning);
+    return 0;
 }
 
 struct engine *engine_free(struct engine *engine)
@@ -320,6 +311,7 @@ struct engine *engine_free(struct engine *engine)
         close(engine->epoll_fd);
     if (engine->call_fd >= 0)
         close(engine->call_fd);
+    engine_losses_free(engine);
     pthread_mutex_destroy(&engine->mutex);
     free(engine);
     return NULL;

@@ -29,11 +29,14 @@ struct engine_config {
     cpu_set_t cpus;
 };
 
+#define FLOW_ANY UINT64_MAX
+
 /* Called on the loop's thread. */
 struct engine_events {
     /* A client has violated the protocol of its rings; why is static. */
     void (*session_broken)(void *context, uint64_t session, const char *why);
-    /* As in drivers/driver.h; precedes peer_down(), and no start is taken in between. */
+    /* As in drivers/driver.h; precedes peer_down(), and no start is taken in between. FLOW_ANY: memory ran out for the
+     * details, any flow to the peer may have lost puts. */
     void (*puts_lost)(void *context, struct driver_peer *peer, uint64_t flow, uint32_t count);
     /* A driver has lost a peer. */
     void (*peer_down)(void *context, struct driver_peer *peer, int error);
@@ -47,8 +50,8 @@ int engine_add_driver(struct engine *engine, unsigned rail, const struct driver_
                       const struct driver_config *config);
 /* Starts the thread. */
 int engine_run(struct engine *engine);
-/* Loop's thread: sets how long it polls before it sleeps. */
-void engine_tune(struct engine *engine, uint64_t spin_ns, uint64_t yield_ns);
+/* Loop's thread: sets how long it polls before it sleeps. -ENOMEM. */
+int engine_tune(struct engine *engine, uint64_t spin_ns, uint64_t yield_ns);
 /* Stops the thread and closes the drivers. All sessions must be detached. NULL is a no-op. Returns
  * NULL. */
 struct engine *engine_free(struct engine *engine);
@@ -59,10 +62,25 @@ const struct driver_caps *engine_driver_caps(const struct engine *engine, unsign
 /* 0, or the error with which the driver failed. */
 int engine_driver_error(const struct engine *engine, unsigned rail);
 
-/* Loop's thread: runs work(context) on the engine's thread, then, unless NULL, done(context) on the
- * loop's thread, in the order of the calls. Cannot fail: if out of memory, it waits. */
-void engine_call(struct engine *engine, void (*work)(struct engine *engine, void *context),
-                 void (*done)(void *context), void *context);
+/* A member of the object that the call is about, so that a call cannot fail. The engine's until done() begins or,
+ * where done is NULL, work(); these may free it or use it again. */
+struct engine_call {
+    struct engine_call *next;
+    void (*work)(struct engine *engine, void *context);
+    void (*done)(void *context);
+    void *context;
+    struct loop_post post;
+};
+/* Any thread but the engine's: runs work(context) on the engine's thread, then, unless NULL, done(context) on the
+ * loop's thread, in the order of the calls. */
+void engine_call(struct engine *engine, struct engine_call *call,
+                 void (*work)(struct engine *engine, void *context), void (*done)(void *context),
+                 void *context);
+
+/* Loop's and worker's thread: before a driver connects a peer, reserves the memory to report its loss. -ENOMEM. After
+ * the disconnect, or when the connection failed, returns it. */
+int engine_loss_reserve(struct engine *engine);
+void engine_loss_return(struct engine *engine);
 
 /* ---- sessions ---- */
 
@@ -105,6 +123,7 @@ struct engine_landing {
     void (*quiet)(void *context);
     void *quiet_context;
     struct loop_post quiet_post;
+    struct engine_call settle_call;
 };
 /* Engine's thread: no more data arrives there. Runs done(context) on the loop's thread when all
  * arrived data is at its final address. */
@@ -155,6 +174,23 @@ enum engine_plan_state {
 };
 bool engine_plan_legal(enum engine_plan_state from, enum engine_plan_state to);
 
+/* An order to a plan: engine_plan_break() and the like. */
+struct engine_order {
+    struct engine_call call;
+    struct engine_session *session;
+    struct engine_plan *plan;
+    enum engine_verb {
+        ENGINE_BREAK,
+        ENGINE_LOSE,
+        ENGINE_DETACH,
+        ENGINE_PAUSE,
+        ENGINE_REST,
+    } verb;
+    int error;
+    void (*done)(void *context);
+    void *context;
+};
+
 /* Filled in by daemon/plans, then attached. The loop's thread may read the counters. */
 struct engine_plan {
     uint32_t id;
@@ -195,6 +231,10 @@ struct engine_plan {
         void *context); /* done() of a rest, also posted when another order ends that one */
     void *rested_context;
     struct loop_post rested_post;
+    /* The loop's until the order is given: of a break, detach or pause, none of which is given before done() of the
+     * last; of a rest; of a loss. */
+    struct engine_order order, rest_order, lose_order;
+    _Atomic bool losing; /* lose_order is given and not carried out yet */
 };
 
 /* Callback of the wait steps of its chains (drivers/chain.h); plan is the struct engine_plan.

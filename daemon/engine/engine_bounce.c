@@ -15,6 +15,8 @@ struct landed {
 };
 
 struct engine_bounces {
+    struct engine_call begin_call;
+    struct engine_session *session;
     struct ring rings[BOUNCE_WAYS];
     uint32_t done[BOUNCE_WAYS]; /* entries known to be complete; those from here to the ring's tail
                                    are in progress: */
@@ -236,37 +238,28 @@ void engine_settle(struct engine *engine, struct engine_landing *landing,
 {
     landing->quiet = done;
     landing->quiet_context = context;
-    engine_call(engine, settle_work, NULL, landing);
+    engine_call(engine, &landing->settle_call, settle_work, NULL, landing);
 }
 
 /* ---- life ---- */
 
-struct bounces_order {
-    struct engine_session *session;
-    struct engine_bounces *bounces;
-};
-
 static void begin_work(struct engine *engine, void *context)
 {
-    struct bounces_order *order = context;
-    order->session->bounces = order->bounces;
+    struct engine_bounces *bounces = context;
+    bounces->session->bounces = bounces;
 }
 
 int engine_bounces_new(struct engine_session *session)
 {
     struct engine_bounces *bounces = calloc(1, sizeof *bounces);
-    struct bounces_order *order = malloc(sizeof *order);
-    if (!bounces || !order) {
-        free(bounces);
-        free(order);
+    if (!bounces)
         return -ENOMEM;
-    }
+    bounces->session = session;
     bounces->fetches_last = &bounces->fetches;
     for (int way = 0; way < BOUNCE_WAYS; way++)
         ring_init(&bounces->rings[way], &session->segment->bounce[way],
                   session->segment->bounce_entries[way], sizeof(uint32_t), BOUNCE_ENTRIES);
-    *order = (struct bounces_order){session, bounces};
-    engine_call(session->engine, begin_work, free, order);
+    engine_call(session->engine, &bounces->begin_call, begin_work, NULL, bounces);
     return 0;
 }
 
@@ -296,5 +289,5 @@ static void end_work(struct engine *engine, void *context)
 
 void engine_bounces_end(struct engine_session *session)
 {
-    engine_call(session->engine, end_work, NULL, session);
+    engine_call(session->engine, &session->bounces_call, end_work, NULL, session);
 }

@@ -1,15 +1,84 @@
 /* Events of drivers, on the engine's thread: arrived data, and lost peers, which go to the loop. */
-#include <sched.h>
+#include <errno.h>
 #include <stdlib.h>
 
 #include "daemon/base/loop.h"
 #include "daemon/engine/engine_internal.h"
 
-struct peer_down_post {
-    struct engine *engine;
-    struct driver_peer *peer;
-    int error;
-};
+/* ---- memory for the loss of a peer, reserved while it is connected ---- */
+
+int engine_loss_reserve(struct engine *engine)
+{
+    struct engine_loss *loss = calloc(1, sizeof *loss);
+    if (!loss)
+        return -ENOMEM;
+    loss->engine = engine;
+    pthread_mutex_lock(&engine->mutex);
+    loss->next = engine->losses_free;
+    engine->losses_free = loss;
+    pthread_mutex_unlock(&engine->mutex);
+    return 0;
+}
+
+static struct engine_loss *take_loss(struct engine *engine)
+{
+    pthread_mutex_lock(&engine->mutex);
+    struct engine_loss *loss = engine->losses_free;
+    if (loss)
+        engine->losses_free = loss->next;
+    pthread_mutex_unlock(&engine->mutex);
+    return loss;
+}
+
+void engine_loss_return(struct engine *engine)
+{
+    struct engine_loss *loss = take_loss(engine);
+    if (loss) {
+        free(loss);
+        return;
+    }
+    pthread_mutex_lock(&engine->mutex);
+    engine->losses_surplus++;
+    pthread_mutex_unlock(&engine->mutex);
+}
+
+/* Back to the reserve. */
+static void loss_handled(void *context)
+{
+    struct engine_loss *loss = context;
+    struct engine *engine = loss->engine;
+    pthread_mutex_lock(&engine->mutex);
+    const bool surplus = engine->losses_surplus > 0;
+    if (surplus) {
+        engine->losses_surplus--;
+    } else {
+        *loss = (struct engine_loss){.next = engine->losses_free, .engine = engine};
+        engine->losses_free = loss;
+    }
+    pthread_mutex_unlock(&engine->mutex);
+    if (surplus)
+        free(loss);
+}
+
+void engine_losses_free(struct engine *engine)
+{
+    for (struct engine_loss *loss; (loss = take_loss(engine));)
+        free(loss);
+}
+
+/* Of the peer that is being lost; NULL: nothing is reserved for it. */
+static struct engine_loss *loss_of(struct engine *engine, struct driver_peer *peer)
+{
+    if (engine->losing && engine->losing->peer == peer)
+        return engine->losing;
+    struct engine_loss *loss = take_loss(engine);
+    if (loss)
+        loss->peer = peer;
+    engine->losing = loss;
+    return loss;
+}
+
+/* ---- a peer is lost ---- */
 
 static void loss_known(struct engine *engine, void *context)
 {
@@ -18,28 +87,29 @@ static void loss_known(struct engine *engine, void *context)
 
 static void peer_down_on_loop(void *context)
 {
-    struct peer_down_post *post = context;
-    struct engine *engine = post->engine;
-    engine->events.peer_down(engine->events.context, post->peer, post->error);
-    free(post);
-    if (engine->running) /* behind the orders about its plans */
-        engine_call(engine, loss_known, NULL, NULL);
+    struct engine_loss *loss = context;
+    struct engine *engine = loss->engine;
+    engine->events.peer_down(engine->events.context, loss->peer, loss->error);
+    /* behind the orders about its plans */
+    engine_call(engine, &loss->known_call, loss_known, loss_handled, loss);
 }
 
 static void driver_peer_down(void *context, struct driver_peer *peer, int error)
 {
     struct engine *engine = context;
-    struct peer_down_post *post = malloc(sizeof *post);
-    if (!post)
-        return; /* its plans fail one by one instead */
-    *post = (struct peer_down_post){engine, peer, error};
-    if (loop_post(engine->loop, peer_down_on_loop, post) < 0)
-        free(post);
-    else
-        engine->losses++;
+    struct engine_loss *loss = loss_of(engine, peer);
+    engine->losing = NULL;
+    if (!loss)
+        return;
+    loss->error = error;
+    engine->losses++;
+    loop_post_own(engine->loop, &loss->down_post, peer_down_on_loop, loss);
 }
 
-struct puts_lost_post {
+/* ---- puts are lost with it ---- */
+
+struct puts_lost {
+    struct loop_post post;
     struct engine *engine;
     struct driver_peer *peer;
     uint64_t flow;
@@ -48,21 +118,32 @@ struct puts_lost_post {
 
 static void puts_lost_on_loop(void *context)
 {
-    struct puts_lost_post *post = context;
-    struct engine *engine = post->engine;
-    engine->events.puts_lost(engine->events.context, post->peer, post->flow, post->count);
-    free(post);
+    struct puts_lost *lost = context;
+    struct engine *engine = lost->engine;
+    engine->events.puts_lost(engine->events.context, lost->peer, lost->flow, lost->count);
+    free(lost);
+}
+
+static void any_puts_lost_on_loop(void *context)
+{
+    const struct engine_loss *loss = context;
+    loss->engine->events.puts_lost(loss->engine->events.context, loss->peer, FLOW_ANY, 0);
 }
 
 static void driver_puts_lost(void *context, struct driver_peer *peer, uint64_t flow, uint32_t count)
 {
     struct engine *engine = context;
-    struct puts_lost_post *post;
-    while (!(post = malloc(sizeof *post)))
-        sched_yield();
-    *post = (struct puts_lost_post){engine, peer, flow, count};
-    while (loop_post(engine->loop, puts_lost_on_loop, post) < 0)
-        sched_yield();
+    struct puts_lost *lost = malloc(sizeof *lost);
+    if (lost) {
+        *lost = (struct puts_lost){.engine = engine, .peer = peer, .flow = flow, .count = count};
+        loop_post_own(engine->loop, &lost->post, puts_lost_on_loop, lost);
+        return;
+    }
+    struct engine_loss *loss = loss_of(engine, peer);
+    if (!loss || loss->unknown)
+        return;
+    loss->unknown = true;
+    loop_post_own(engine->loop, &loss->unknown_post, any_puts_lost_on_loop, loss);
 }
 
 /* The token of every landing in the daemon is the notification that it raises. */

@@ -41,15 +41,19 @@ struct engine_session {
     void *detached_context;
     const char *broken_why;
     struct loop_post broken_post, detached_post;
+    struct engine_call attach_call, detach_call, bounces_call, hurry_call;
+    int hurry; /* loop's thread: the error of engine_session_hurry(); 0: not called */
 };
 
-struct engine_call {
-    struct engine_call *next;
+/* The loss of one driver's peer, on its way to the loop. */
+struct engine_loss {
+    struct engine_loss *next;
     struct engine *engine;
-    void (*work)(struct engine *engine, void *context);
-    void (*done)(void *context);
-    void *context;
-    struct loop_post post;
+    struct driver_peer *peer;
+    int error;
+    bool unknown; /* puts_lost() with FLOW_ANY is posted */
+    struct loop_post unknown_post, down_post;
+    struct engine_call known_call;
 };
 
 struct engine_driver {
@@ -72,8 +76,10 @@ struct engine {
     int epoll_fd;
     int call_fd; /* eventfd: wakes the engine for calls */
 
-    pthread_mutex_t mutex; /* protects the calls */
+    pthread_mutex_t mutex; /* protects the calls and reserved losses */
     struct engine_call *calls, **calls_last;
+    struct engine_loss *losses_free; /* reserved, not in use */
+    uint32_t losses_surplus;         /* in use and to be freed afterwards */
     _Atomic bool calls_pending;
     _Atomic bool stop;
 
@@ -85,6 +91,7 @@ struct engine {
     /* Peer losses that the loop has not handled yet. Until it has, no start is taken, because
      * starts after one that failed for this reason would fail, too. */
     uint32_t losses;
+    struct engine_loss *losing; /* of the peer that is being lost: before its peer_down() */
 
     _Atomic uint64_t starts, completions, errors, bytes, sleeps;
     _Atomic bool asleep;
@@ -103,6 +110,7 @@ void engine_session_break(struct engine_session *session, const char *why);
 
 /* engine_events.c */
 struct driver_events engine_driver_events(struct engine *engine);
+void engine_losses_free(struct engine *engine);
 
 /* engine_bounce.c */
 unsigned engine_bounces_poll(struct engine_session *session);

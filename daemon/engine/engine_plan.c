@@ -274,31 +274,14 @@ static void lose(struct engine_plan *plan, int error)
         chain_lose(plan->chains[__builtin_ctzll(left)], error);
 }
 
-enum plan_verb {
-    PLAN_BREAK,
-    PLAN_LOSE,
-    PLAN_DETACH,
-    PLAN_PAUSE,
-    PLAN_REST,
-};
-
-struct plan_order {
-    struct engine_session *session;
-    struct engine_plan *plan;
-    enum plan_verb verb;
-    int error;
-    void (*done)(void *context);
-    void *context;
-};
-
 static void order_work(struct engine *engine, void *context)
 {
-    static const enum engine_plan_state states[] = {[PLAN_BREAK] = ENGINE_PLAN_BROKEN,
-                                                    [PLAN_DETACH] = ENGINE_PLAN_LEAVING,
-                                                    [PLAN_PAUSE] = ENGINE_PLAN_PAUSED};
-    struct plan_order *order = context;
+    static const enum engine_plan_state states[] = {[ENGINE_BREAK] = ENGINE_PLAN_BROKEN,
+                                                    [ENGINE_DETACH] = ENGINE_PLAN_LEAVING,
+                                                    [ENGINE_PAUSE] = ENGINE_PLAN_PAUSED};
+    const struct engine_order *order = context;
     struct engine_plan *plan = order->plan;
-    if (order->verb == PLAN_REST) {
+    if (order->verb == ENGINE_REST) {
         plan->rested = order->done;
         plan->rested_context = order->context;
         set_state(plan, plan->unfinished ? ENGINE_PLAN_RESTING : ENGINE_PLAN_PAUSED);
@@ -308,20 +291,22 @@ static void order_work(struct engine *engine, void *context)
     }
     engine_session_wake(order->session);
     engine_plan_rouse(plan);
-    if (order->verb == PLAN_LOSE) {
+    if (order->verb == ENGINE_LOSE) {
+        /* acquire: pairs with engine_plan_lose(), which may leave what else is gone to this order */
+        atomic_exchange_explicit(&plan->losing, false, memory_order_acq_rel);
         lose(plan, order->error);
         return;
     }
     set_state(plan, states[order->verb]);
     tell_rested(plan);
-    if (order->verb != PLAN_PAUSE) {
+    if (order->verb != ENGINE_PAUSE) {
         if (plan->error == 0)
             plan->error = order->error;
         refuse_held(plan, order->error);
     }
     plan->quiet = order->done;
     plan->quiet_context = order->context;
-    if (order->verb == PLAN_BREAK)
+    if (order->verb == ENGINE_BREAK)
         lose(plan, order->error);
     else
         cancel(plan, order->error);
@@ -329,70 +314,85 @@ static void order_work(struct engine *engine, void *context)
         quiet(plan);
 }
 
-static void give_order(const struct plan_order *wanted)
+static void give_order(struct engine_order *order, const struct engine_order *wanted)
 {
-    struct plan_order *order;
-    while (!(order = malloc(sizeof *order)))
-        sched_yield();
     *order = *wanted;
-    engine_call(order->session->engine, order_work, free, order);
+    engine_call(order->session->engine, &order->call, order_work, NULL, order);
 }
 
 void engine_plan_break(struct engine_session *session, struct engine_plan *plan, int error,
                        void (*done)(void *context), void *context)
 {
-    give_order(&(struct plan_order){session, plan, PLAN_BREAK, error, done, context});
+    give_order(&plan->order, &(struct engine_order){.session = session,
+                                                    .plan = plan,
+                                                    .verb = ENGINE_BREAK,
+                                                    .error = error,
+                                                    .done = done,
+                                                    .context = context});
 }
 
 void engine_plan_lose(struct engine_session *session, struct engine_plan *plan, int error)
 {
-    give_order(&(struct plan_order){session, plan, PLAN_LOSE, .error = error});
+    /* release: what is marked as gone; pairs with order_work() */
+    if (atomic_exchange_explicit(&plan->losing, true, memory_order_acq_rel))
+        return;
+    give_order(&plan->lose_order,
+               &(struct engine_order){
+                   .session = session, .plan = plan, .verb = ENGINE_LOSE, .error = error});
 }
 
 void engine_plan_detach(struct engine_session *session, struct engine_plan *plan,
                         void (*done)(void *context), void *context)
 {
-    give_order(&(struct plan_order){session, plan, PLAN_DETACH, -ECANCELED, done, context});
+    give_order(&plan->order, &(struct engine_order){.session = session,
+                                                    .plan = plan,
+                                                    .verb = ENGINE_DETACH,
+                                                    .error = -ECANCELED,
+                                                    .done = done,
+                                                    .context = context});
 }
 
 void engine_plan_pause(struct engine_session *session, struct engine_plan *plan, int error,
                        void (*done)(void *context), void *context)
 {
-    give_order(&(struct plan_order){session, plan, PLAN_PAUSE, error, done, context});
+    give_order(&plan->order, &(struct engine_order){.session = session,
+                                                    .plan = plan,
+                                                    .verb = ENGINE_PAUSE,
+                                                    .error = error,
+                                                    .done = done,
+                                                    .context = context});
 }
 
 void engine_plan_rest(struct engine_session *session, struct engine_plan *plan,
                       void (*done)(void *context), void *context)
 {
-    give_order(&(struct plan_order){session, plan, PLAN_REST, .done = done, .context = context});
+    give_order(&plan->rest_order, &(struct engine_order){.session = session,
+                                                         .plan = plan,
+                                                         .verb = ENGINE_REST,
+                                                         .done = done,
+                                                         .context = context});
 }
 
 /* ---- the session closes ---- */
 
-struct hurry_order {
-    struct engine_session *session;
-    int error;
-};
-
 static void hurry_work(struct engine *engine, void *context)
 {
-    const struct hurry_order *order = context;
+    struct engine_session *session = context;
     for (uint32_t i = 0; i < PLANS_PER_SESSION_MAX; i++) {
-        struct engine_plan *plan = order->session->plans[i];
+        struct engine_plan *plan = session->plans[i];
         for (uint32_t k = 0; plan && k < plan->chain_count; k++)
             if (plan->chains[k]) /* it is not broken, and its chains gone */
-                chain_hurry(plan->chains[k], order->error);
+                chain_hurry(plan->chains[k], session->hurry);
         if (plan)
             engine_plan_rouse(plan);
     }
-    engine_session_wake(order->session);
+    engine_session_wake(session);
 }
 
 void engine_session_hurry(struct engine_session *session, int error)
 {
-    struct hurry_order *order;
-    while (!(order = malloc(sizeof *order)))
-        sched_yield();
-    *order = (struct hurry_order){session, error};
-    engine_call(session->engine, hurry_work, free, order);
+    if (session->hurry)
+        return;
+    session->hurry = error;
+    engine_call(session->engine, &session->hurry_call, hurry_work, NULL, session);
 }

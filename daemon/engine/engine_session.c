@@ -223,7 +223,7 @@ int engine_session_new(struct engine *engine, const struct engine_session_args *
                   sizeof(struct submit_entry), SUBMIT_ENTRIES);
     ring_init(&session->complete, &args->segment->complete, args->segment->complete_entries,
               sizeof(struct complete_entry), COMPLETE_ENTRIES);
-    engine_call(engine, attach_work, NULL, session);
+    engine_call(engine, &session->attach_call, attach_work, NULL, session);
     *ret_session = session;
     return 0;
 }
@@ -262,5 +262,5 @@ void engine_session_detach(struct engine_session *session, void (*done)(void *co
 {
     session->detached = done;
     session->detached_context = context;
-    engine_call(session->engine, detach_work, NULL, session);
+    engine_call(session->engine, &session->detach_call, detach_work, NULL, session);
 }

@@ -58,10 +58,14 @@ static struct subject_key of_node(uint32_t node)
     return (struct subject_key){SUBJECT_NODE, node, 0};
 }
 
+/* Without memory for that, no landing can be made for it. */
 static void hang_on(struct binding *binding, unsigned which, struct subject_key key)
 {
-    while (use_add(&binding->tcad->bindings->uses, &binding->uses[which], key, binding) < 0)
-        sched_yield();
+    int r = use_add(&binding->tcad->bindings->uses, &binding->uses[which], key, binding);
+    if (r < 0) {
+        binding->rails = 0;
+        binding->error = r;
+    }
 }
 
 void binding_link(struct binding *binding)
@@ -155,7 +159,7 @@ static void stop(struct binding *binding)
     if (binding->region)
         binding->region->bindings--;
     if (!binding->making) /* else binding_unmake() goes on */
-        engine_call(binding->tcad->engine, release_work, NULL, binding);
+        engine_call(binding->tcad->engine, &binding->call, release_work, NULL, binding);
 }
 
 void binding_end(struct binding *binding)
@@ -171,7 +175,7 @@ void binding_end(struct binding *binding)
 void binding_unmake(struct binding *binding)
 {
     if (binding->ended) /* while it was made */
-        engine_call(binding->tcad->engine, release_work, NULL, binding);
+        engine_call(binding->tcad->engine, &binding->call, release_work, NULL, binding);
     else
         binding_end(binding);
 }

@@ -67,7 +67,8 @@ struct binding {
     struct session *notify;  /* NULL: none; it is not freed before we are (notified_by) */
     struct session *bounces; /* that has attached the memory; NULL: it is ours. As above */
     struct engine_landing target;
-    unsigned rails; /* that have a landing */
+    struct engine_call call; /* its release */
+    unsigned rails;          /* that have a landing */
     struct charge charge;
     uint64_t landing_bytes; /* of its landings, besides DRIVER_LANDING_BYTES: when they are made */
     bool making;

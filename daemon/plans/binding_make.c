@@ -14,6 +14,7 @@
 #include "daemon/tcad.h"
 
 struct making {
+    struct engine_call call;
     struct tcad *tcad;
     bindings_done *done;
     void *context;
@@ -134,7 +135,7 @@ static void land(struct making *making)
 {
     for (size_t i = 0; i < making->count; i++)
         bounce(making->bindings[i]);
-    engine_call(making->tcad->engine, land_work, land_done, making);
+    engine_call(making->tcad->engine, &making->call, land_work, land_done, making);
 }
 
 static void register_done(void *context)
@@ -157,7 +158,7 @@ static void not_registered(void *context)
         making->bindings[i]->rails = 0;
         making->bindings[i]->error = -ENOMEM;
     }
-    engine_call(making->tcad->engine, nothing, land_done, making);
+    engine_call(making->tcad->engine, &making->call, nothing, land_done, making);
 }
 
 /* Then nothing is left for the worker to do. */

@@ -89,6 +89,8 @@ struct plan_order {
 struct plan_settling {
     struct driver_op *op; /* the engine's thread */
     int status;
+    struct loop_post post;
+    struct engine_call call;
 };
 
 struct plan_unit {
@@ -127,6 +129,7 @@ struct plan_unit {
     unsigned back;           /* of those: lead there again */
     /* once a rail was chosen (daemon seat) */
     struct link *link;
+    struct held *held; /* for link_hold(); of a put */
     struct driver *driver;
     struct driver_put *put;
     struct driver_put_info info;
@@ -134,6 +137,8 @@ struct plan_unit {
     _Atomic bool gone;         /* what it needs there (plan_uses.c); chain_step.gone */
     struct engine_fetch fetch; /* of a source that was attached (daemon seat) */
     struct plan_settling settling;
+    bool flushes; /* FLUSHING: its link, with this: */
+    struct driver_op flush;
 };
 
 enum { PLAN_CANDIDATES_MAX = RAIL_SLOTS };
@@ -219,8 +224,12 @@ struct plan {
     int lost_error;          /* with which a rail was lost last */
     bool away;               /* in tcad->plans_away: */
     struct plan *next_away, *previous_away;
-    bool release_asked;     /* LEAVING is next */
-    uint32_t release_tag;   /* the PlanRelease to answer; 0: none */
+    bool release_asked;      /* LEAVING is next */
+    uint32_t release_tag;    /* the PlanRelease to answer; 0: none */
+    struct engine_call call; /* of its state */
+    struct engine_call resume_call;
+    struct loop_post post;  /* FLUSHING */
+    uint32_t flushing;      /* links that have not replied; engine's thread */
     struct engine_plan run; /* the daemon-seat chains */
 };
 

@@ -154,7 +154,7 @@ void plan_do_prepare(struct plan *plan)
     if (plan_bounce_tell(plan) < 0)
         return;
     plan->pending++;
-    engine_call(plan->tcad->engine, plan_prepare, prepared, plan);
+    engine_call(plan->tcad->engine, &plan->call, plan_prepare, prepared, plan);
 }
 
 /* ---- READY ---- */
@@ -170,7 +170,7 @@ void plan_do_ready(struct plan *plan, enum plan_state from)
     if (from < PLAN_READY)
         plan_answer(plan);
     else
-        engine_call(plan->tcad->engine, resume_work, NULL, plan);
+        engine_call(plan->tcad->engine, &plan->resume_call, resume_work, NULL, plan);
     plan_watch(plan);
 }
 

@@ -1,92 +1,65 @@
-/* Before a plan lets go of what it put into: what it has put must have landed there. The word that
- * lets go takes another way (from daemon to daemon) than the data, and would overtake it. */
-#include <stdlib.h>
-
+/* FLUSHING: before a plan releases what it has put into, its puts complete remotely. The message that releases it goes
+ * from daemon to daemon, and could overtake the data. */
 #include "daemon/base/loop.h"
 #include "daemon/plans/plan.h"
 #include "daemon/tcad.h"
 
-struct flush_link {
-    struct driver *driver;
-    struct driver_peer *peer;
-    struct driver_op op;
-};
-
-struct flush {
-    struct plan *plan;
-    struct loop_post post;
-    uint32_t left; /* links that have not answered; engine's thread */
-    uint32_t count;
-    struct flush_link links[];
-};
-
-static void over(void *context)
+static void flushed(void *context)
 {
-    struct flush *flush = context;
-    struct plan *plan = flush->plan;
-    free(flush);
+    struct plan *plan = context;
     plan->pending--;
     plan_advance(plan);
 }
 
-static void finish(struct flush *flush)
+static void one_less(struct plan *plan)
 {
-    loop_post_own(flush->plan->tcad->loop, &flush->post, over, flush);
+    if (--plan->flushing == 0)
+        loop_post_own(plan->tcad->loop, &plan->post, flushed, plan);
 }
 
-static void answered(struct driver_op *op, int status)
+/* A link that failed has nothing in flight any more. */
+static void link_flushed(struct driver_op *op, int status)
 {
-    struct flush *flush = op->owner;
-    if (--flush->left == 0)
-        finish(flush); /* a link that failed has nothing on its way any more */
+    one_less(op->owner);
 }
 
 static void flush_work(struct engine *engine, void *context)
 {
-    struct flush *flush = context;
-
-    flush->left = 1; /* until all have been asked */
-    for (uint32_t i = 0; i < flush->count; i++) {
-        struct flush_link *link = &flush->links[i];
-        link->op.done = answered;
-        link->op.owner = flush;
-        flush->left++;
-        if (link->driver->ops->peer_flush(link->driver, link->peer, &link->op) < 0)
-            flush->left--;
-    }
-    if (--flush->left == 0)
-        finish(flush);
-}
-
-/* Counts the links of its puts to other nodes, each once, and notes them where there is room. */
-static uint32_t note_links(struct plan *plan, struct flush_link *ret_links)
-{
-    const uint64_t mark = ++plan->tcad->last_mark;
-    uint32_t count = 0;
+    struct plan *plan = context;
+    plan->flushing = 1; /* until all are begun */
     for (uint32_t i = 0; i < plan->unit_count; i++) {
         struct plan_unit *unit = &plan->units[i];
-        if (!unit->link || !unit->link->peer || unit->link->mark == mark ||
-            !engine_driver_caps(plan->tcad->engine, unit->link->rail)->other_nodes)
+        if (!unit->flushes)
             continue;
-        unit->link->mark = mark;
-        if (ret_links)
-            ret_links[count] =
-                (struct flush_link){.driver = unit->driver, .peer = unit->link->peer};
-        count++;
+        unit->flush = (struct driver_op){.done = link_flushed, .owner = plan};
+        plan->flushing++;
+        if (unit->driver->ops->peer_flush(unit->driver, unit->link->peer, &unit->flush) < 0)
+            plan->flushing--;
     }
-    return count;
+    one_less(plan);
+}
+
+/* Picks a unit for each link to another node; whether there are any. */
+static bool pick_units(struct plan *plan)
+{
+    const uint64_t mark = ++plan->tcad->last_mark;
+    bool any = false;
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        struct plan_unit *unit = &plan->units[i];
+        struct link *link = unit->link;
+        unit->flushes = link && link->peer && link->mark != mark &&
+                        engine_driver_caps(plan->tcad->engine, link->rail)->other_nodes;
+        if (unit->flushes)
+            link->mark = mark;
+        any |= unit->flushes;
+    }
+    return any;
 }
 
 void plan_do_flush(struct plan *plan)
 {
-    if (atomic_load_explicit(&plan->run.starts, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&plan->run.starts, memory_order_relaxed) == 0 || !pick_units(plan))
         return;
-    const uint32_t links = note_links(plan, NULL);
-    struct flush *flush = links ? calloc(1, sizeof *flush + links * sizeof flush->links[0]) : NULL;
-    if (!flush)
-        return;
-    flush->plan = plan;
-    flush->count = note_links(plan, flush->links);
     plan->pending++;
-    engine_call(plan->tcad->engine, flush_work, NULL, flush);
+    engine_call(plan->tcad->engine, &plan->call, flush_work, NULL, plan);
 }

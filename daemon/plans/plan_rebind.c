@@ -103,7 +103,7 @@ void plan_do_strip_moving(struct plan *plan)
     plan_look_back(plan);
     plan_mark_moving(plan);
     plan->pending++;
-    engine_call(plan->tcad->engine, strip_work, stripped, plan);
+    engine_call(plan->tcad->engine, &plan->call, strip_work, stripped, plan);
 }
 
 /* ---- MOVE_REGISTERING ---- */
@@ -116,7 +116,8 @@ static void drop_links(struct plan *plan, const struct plan_chain *chain)
         if (!unit)
             continue;
         if (unit->link && unit->source)
-            link_hold(unit->link, unit->source);
+            link_hold(unit->link, unit->held, unit->source);
+        unit->held = NULL;
         link_unref(unit->link);
         unit->link = NULL;
         unit->driver = NULL;

@@ -76,7 +76,8 @@ static void let_go(struct plan *plan)
             binding_end(unit->binding);
         unit->binding = NULL;
         if (unit->link && unit->source)
-            link_hold(unit->link, unit->source);
+            link_hold(unit->link, unit->held, unit->source);
+        unit->held = NULL;
         link_unref(unit->link);
         unit->link = NULL;
         region_unref(unit->region);
@@ -95,7 +96,7 @@ static void stripped(void *context)
 void plan_do_strip(struct plan *plan)
 {
     plan->pending++;
-    engine_call(plan->tcad->engine, strip_work, stripped, plan);
+    engine_call(plan->tcad->engine, &plan->call, strip_work, stripped, plan);
 }
 
 /* ---- LEAVING and GONE ---- */

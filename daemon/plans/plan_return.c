@@ -24,6 +24,8 @@
 /* ---- whether a link has come back ---- */
 
 struct proof {
+    struct engine_call call;
+    struct loop_post post;
     struct driver_op op;
     struct tcad *tcad;
     struct link *link;
@@ -42,8 +44,7 @@ static void answered(struct driver_op *op, int status)
 {
     struct proof *proof = op->owner;
     proof->status = status;
-    while (loop_post(proof->tcad->loop, proved, proof) < 0)
-        ;
+    loop_post_own(proof->tcad->loop, &proof->post, proved, proof);
 }
 
 static void ask_work(struct engine *engine, void *context)
@@ -66,7 +67,7 @@ static void connect_work(void *context)
 static void connected(void *context)
 {
     struct proof *proof = context;
-    engine_call(proof->tcad->engine, ask_work, NULL, proof);
+    engine_call(proof->tcad->engine, &proof->call, ask_work, NULL, proof);
 }
 
 static void dropped(void *context)

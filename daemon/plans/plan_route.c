@@ -234,6 +234,10 @@ int plan_take_links(struct plan *plan, const struct plan_chain *chain)
         if (!unit->link)
             return plan_fail(plan, -ENETDOWN, "node %" PRIu32 " has gone from rail %s", unit->node,
                              rail_name(plan->tcad, chain->rail));
+        unit->held = unit->source ? link_held_new() : NULL;
+        if (unit->source && !unit->held)
+            return plan_fail(plan, -ENOMEM, "no memory for the puts of chain %u",
+                             (unsigned)(chain - plan->chains));
         unit->driver = engine_driver(plan->tcad->engine, chain->rail);
     }
     return 0;

@@ -4,7 +4,6 @@
  * the chain, by way of the loop, for it may be another's.
  */
 #include <errno.h>
-#include <sched.h>
 
 #include "daemon/base/loop.h"
 #include "daemon/peers/peer.h"
@@ -28,7 +27,7 @@ static void finish(struct engine *engine, void *context)
 static void answer(struct plan_unit *unit, int status)
 {
     unit->settling.status = status;
-    engine_call(unit->plan->tcad->engine, finish, NULL, unit);
+    engine_call(unit->plan->tcad->engine, &unit->settling.call, finish, NULL, unit);
 }
 
 static void settled_here(void *context, int status)
@@ -68,7 +67,8 @@ static int post(void *context, struct driver_op *op)
 {
     struct plan_unit *unit = context;
     unit->settling.op = op;
-    return loop_post(unit->plan->tcad->loop, ask, unit) < 0 ? -EAGAIN : 0;
+    loop_post_own(unit->plan->tcad->loop, &unit->settling.post, ask, unit);
+    return 0;
 }
 
 /* ---- in a chain ---- */

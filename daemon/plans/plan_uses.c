@@ -74,7 +74,8 @@ int plan_use_owner(struct plan *plan, const struct plan_unit *unit)
 void plans_members_known(struct session *session)
 {
     for (struct plan *plan = session->plan_list; plan; plan = plan->next_of_session)
-        add_waits(plan);
+        if (add_waits(plan) < 0)
+            plan_advance(plan);
 }
 
 void plan_use_nothing(struct plan *plan)
@@ -199,25 +200,41 @@ static bool puts_over(const struct plan *plan, const struct link *link)
     return false;
 }
 
+static void lose_puts(struct session *session, uint32_t channel, const struct link *link,
+                      const char *text)
+{
+    for (struct plan *plan = session->plan_list; plan; plan = plan->next_of_session) {
+        if ((channel != CHANNELS && plan->channel != channel) || plan->state < PLAN_READY ||
+            plan->error < 0 || !puts_over(plan, link))
+            continue;
+        plan->lossy = true;
+        plan_break(plan, -ENETDOWN, text);
+    }
+}
+
 void plans_puts_lost(struct tcad *tcad, const struct link *link, uint64_t flow, uint32_t count)
 {
     const uint64_t id = flow / CHANNELS;
     const uint32_t channel = (uint32_t)(flow % CHANNELS);
-    struct session *session = session_find(tcad, id);
-    char text[128];
+    struct session *session = flow == FLOW_ANY ? tcad->sessions : session_find(tcad, id);
+    char text[160];
+    if (flow == FLOW_ANY) {
+        snprintf(text, sizeof text,
+                 "rail %s to node %" PRIu32
+                 " was lost, and tcad is out of memory: complete puts may not have arrived",
+                 rail_name(tcad, link->rail), link->node);
+        log_warning(NULL, "%s", text);
+        for (; session; session = session->next)
+            lose_puts(session, CHANNELS, link, text);
+        return;
+    }
     snprintf(text, sizeof text,
              "rail %s to node %" PRIu32 " was lost with %" PRIu32 " puts of channel %" PRIu32
              " that were complete and may not have arrived",
              rail_name(tcad, link->rail), link->node, count, channel);
     log_warning(NULL, "session %" PRIu64 ": %s", id, text);
-    for (struct plan *plan = session ? session->plan_list : NULL; plan;
-         plan = plan->next_of_session) {
-        if (plan->channel != channel || plan->state < PLAN_READY || plan->error < 0 ||
-            !puts_over(plan, link))
-            continue;
-        plan->lossy = true;
-        plan_break(plan, -ENETDOWN, text);
-    }
+    if (session)
+        lose_puts(session, channel, link, text);
 }
 
 void plans_region_gone(struct region *region)

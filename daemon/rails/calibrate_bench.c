@@ -54,6 +54,7 @@ struct bench {
     uint64_t begun_ns; /* since the first was over */
     bool enough;
     void (*errand)(struct bench *bench);
+    struct engine_call call;
     sem_t turn;
 };
 
@@ -209,7 +210,7 @@ static void send_on(struct bench *bench, void (*errand)(struct bench *bench))
         errand(bench);
         return;
     }
-    engine_call(bench->shared->engine, errand_work, NULL, bench);
+    engine_call(bench->shared->engine, &bench->call, errand_work, NULL, bench);
     take_turn(bench);
 }
 
@@ -222,7 +223,7 @@ static int64_t repeat(struct bench *bench)
     if (!bench->shared)
         run(bench, UINT64_MAX);
     while (bench->shared && !bench->enough) {
-        engine_call(bench->shared->engine, slice_work, NULL, bench);
+        engine_call(bench->shared->engine, &bench->call, slice_work, NULL, bench);
         take_turn(bench);
     }
     if (bench->status < 0)

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,16 +43,25 @@ struct held {
     struct region *region;
 };
 
-void link_hold(struct link *link, struct region *region)
+struct held *link_held_new(void)
 {
-    if (!link->dead || !link->peer)
-        return;
+    return calloc(1, sizeof(struct held));
+}
+
+static bool is_held(const struct link *link, const struct region *region)
+{
     for (const struct held *held = link->held; held; held = held->next)
         if (held->region == region)
-            return;
-    struct held *held;
-    while (!(held = malloc(sizeof *held)))
-        sched_yield();
+            return true;
+    return false;
+}
+
+void link_hold(struct link *link, struct held *held, struct region *region)
+{
+    if (!link->dead || !link->peer || is_held(link, region)) {
+        free(held);
+        return;
+    }
     *held = (struct held){link->held, region_ref(region)};
     link->held = held;
 }
@@ -69,6 +77,7 @@ static void disconnected(void *context)
     while (*at != link)
         at = &(*at)->next;
     *at = link->next;
+    engine_loss_return(link->links->tcad->engine);
     if (link->links->over && !link->links->ending)
         destroy(link->links);
     while (link->held) {
@@ -97,13 +106,9 @@ void link_unref(struct link *link)
     }
     link->next = link->links->ending;
     link->links->ending = link;
-    engine_call(link->links->tcad->engine, disconnect_work, disconnected, link);
+    engine_call(link->links->tcad->engine, &link->disconnect_call, disconnect_work, disconnected,
+                link);
 }
-
-struct failure {
-    unsigned rail;
-    struct driver_peer *peer;
-};
 
 /* Sets whether the node's host may connect to this end of the rail. This node's own host is
  * admitted only when needed (link_connect()), because any user of this node can connect from it. */
@@ -121,23 +126,20 @@ static void admit(const struct link *link, bool come)
 /* Fails the puts in flight at once, before the driver detects the loss. */
 static void fail_work(struct engine *engine, void *context)
 {
-    struct failure *failure = context;
-    struct driver *driver = engine_driver(engine, failure->rail);
-    driver->ops->peer_fail(driver, failure->peer, -EHOSTDOWN);
+    struct link *link = context;
+    struct driver *driver = engine_driver(engine, link->rail);
+    driver->ops->peer_fail(driver, link->peer, -EHOSTDOWN);
 }
 
 static void end_link(struct link **at)
 {
     struct link *link = *at;
-    struct failure *failure = link->peer ? malloc(sizeof *failure) : NULL;
     *at = link->next;
     link->dead = true;
     admit(link, false);
     link->admitted = false;
-    if (failure) {
-        *failure = (struct failure){link->rail, link->peer};
-        engine_call(link->links->tcad->engine, fail_work, free, failure);
-    }
+    if (link->peer) /* before a disconnect */
+        engine_call(link->links->tcad->engine, &link->fail_call, fail_work, NULL, link);
     link_unref(link);
 }
 
@@ -286,6 +288,18 @@ bool links_exists(const struct links *links, uint32_t node, unsigned rail)
     return links_find(links, node, rail) != NULL;
 }
 
+static int connect_peer(struct link *link, struct driver *driver)
+{
+    struct engine *engine = link->links->tcad->engine;
+    int r = engine_loss_reserve(engine);
+    if (r < 0)
+        return r;
+    r = driver->ops->peer_connect(driver, link->address, link->address_bytes, &link->peer);
+    if (r < 0)
+        engine_loss_return(engine);
+    return r;
+}
+
 int link_connect(struct link *link)
 {
     struct driver *driver = engine_driver(link->links->tcad->engine, link->rail);
@@ -296,7 +310,7 @@ int link_connect(struct link *link)
         link->admitted = true;
     }
     if (!link->peer)
-        r = driver->ops->peer_connect(driver, link->address, link->address_bytes, &link->peer);
+        r = connect_peer(link, driver);
     pthread_mutex_unlock(&link->links->connecting);
     return r;
 }

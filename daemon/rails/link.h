@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/engine/engine.h"
 #include "daemon/rails/comeback.h"
 #include "drivers/driver.h"
 #include "proto/tca.pb-c.h"
@@ -30,6 +31,7 @@ struct link {
     struct driver_peer *peer; /* NULL until link_connect() */
     bool connected;           /* the loop's copy of `peer` != NULL */
     struct held *held;        /* see link_hold() */
+    struct engine_call fail_call, disconnect_call;
     struct comeback comeback;
 };
 
@@ -60,8 +62,10 @@ struct link *link_get(struct links *links, uint32_t node, unsigned rail);
 void link_unref(struct link *link);
 /* Call for the source of each put over a link that was lost. The provider may still read from it:
  * holds the region's memory until the driver has disconnected the peer, so that the provider does
- * not send other data that is mapped there later. */
-void link_hold(struct link *link, struct region *region);
+ * not send other data that is mapped there later. Takes over `held`, from link_held_new() when the put took the
+ * link. */
+void link_hold(struct link *link, struct held *held, struct region *region);
+struct held *link_held_new(void); /* NULL: out of memory */
 /* Any thread: creates the driver's peer, unless it exists. */
 int link_connect(struct link *link);
 

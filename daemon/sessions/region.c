@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,21 +140,27 @@ static void give_back(void *context)
         close(region->fd);
 }
 
-static void kept_no_more(void *context)
+static void kept_by_less(struct region *region, uint32_t keepers)
 {
-    struct region *region = context;
-    if (--region->keepers > 0)
+    region->keepers -= keepers;
+    if (region->keepers > 0)
         return;
     charge_drop(&region->charge);
     region_allocs_look(region->tcad);
     free(region);
 }
 
+static void rails_let_go(void *context)
+{
+    struct region *region = context;
+    kept_by_less(region, atomic_exchange(&region->let_go, 0));
+}
+
 void region_rail_lets_go(void *context)
 {
     struct region *region = context;
-    while (loop_post(region->tcad->loop, kept_no_more, region) < 0)
-        sched_yield();
+    if (atomic_fetch_add(&region->let_go, 1) == 0)
+        loop_post_own(region->tcad->loop, &region->let_go_post, rails_let_go, region);
 }
 
 static void forget(void *context)
@@ -166,7 +171,7 @@ static void forget(void *context)
     explicit_bzero(region->secret, sizeof region->secret);
     if (region->charge.user)
         charge_memory_quarantined(&region->charge);
-    kept_no_more(region);
+    kept_by_less(region, 1);
 }
 
 static void give_back_now(void *region)

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/base/loop.h"
 #include "daemon/base/table.h"
 #include "daemon/sessions/user.h"
 #include "drivers/driver.h"
@@ -50,7 +51,9 @@ struct region {
     /* Registrations, made on the worker when a rail first needs them; kept until it is
      * destroyed. */
     struct driver_region *on[RAIL_SLOTS];
-    unsigned registered; /* the loop knows of: bit per rail */
+    unsigned registered;     /* the loop knows of: bit per rail */
+    _Atomic uint32_t let_go; /* of the rails among them, since the loop last heard of any */
+    struct loop_post let_go_post;
     uint32_t keepers; /* at its end: rails that keep some of it, and the one that gives it back */
     struct charge charge; /* of what is known of it, not of its memory */
 };
