@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "drivers/driver.h"
+#include "drivers/landings.h"
 #include "drivers/peach2/registers.h"
 
 struct peach2;
@@ -33,15 +34,9 @@ struct region {
 
 struct landing {
     struct mapping *alias; /* NULL: a notification without data */
-    uint64_t id;
+    uint32_t index, generation;
     bool notify;
     uint64_t token;
-};
-
-struct landing_slot {
-    struct landing *landing; /* NULL: free */
-    uint32_t generation;
-    uint32_t next_free;
 };
 
 /* The description of a landing for the sender. */
@@ -51,7 +46,7 @@ struct blob {
     uint64_t cookie;
     uint64_t bus; /* of the layout's base */
     uint64_t size_bytes;
-    uint64_t id;
+    uint64_t id; /* generation << 32 | index */
 };
 static_assert(sizeof(struct blob) <= LANDING_MAX_BYTES, "fits into a blob");
 enum { BLOB_MAGIC = 0x50324c44, BLOB_NOTIFY = 1 };
@@ -79,4 +74,3 @@ void peach2_landing_free(struct driver *driver, struct driver_landing *landing);
 uint64_t peach2_landing_bytes(const struct driver_landing *landing);
 int peach2_scratch_landing(struct driver *driver, struct driver_peer *peer, uint64_t bytes,
                            void *ret_blob);
-struct landing *peach2_landing_find(const struct peach2 *peach2, uint64_t id);

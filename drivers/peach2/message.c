@@ -134,7 +134,8 @@ static void take_put(struct peach2 *peach2, struct source *source, uint64_t numb
         return; /* a duplicate */
     *expected = (*expected + 1) & SEQUENCE_MASK;
     source->taken++;
-    const struct landing *landing = peach2_landing_find(peach2, id);
+    const struct landing *landing =
+        landings_find(&peach2->landings, (uint32_t)id, (uint32_t)(id >> 32));
     if (landing && landing->notify)
         peach2->driver.events.notified(peach2->driver.events.context, landing->token);
 }

@@ -109,7 +109,7 @@ int peach2_open(const struct driver_config *config, const struct driver_events *
     peach2->coming = peach2->device;
     peach2->event_fd = peach2->timer_fd = -1;
     peach2->next_bus = 1 << 20;
-    peach2->landing_free = UINT32_MAX;
+    peach2->landings = LANDINGS_INIT;
     peach2->segment_bytes = segment_bytes(config);
     pthread_mutex_init(&peach2->lock, NULL);
     int r = start(peach2, config);
@@ -134,7 +134,7 @@ void peach2_close(struct driver *driver)
     if (peach2->timer_fd >= 0)
         close(peach2->timer_fd);
     free(peach2->device.path);
-    free(peach2->landings);
+    landings_deinit(&peach2->landings);
     pthread_mutex_destroy(&peach2->lock);
     free(peach2);
 }

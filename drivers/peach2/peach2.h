@@ -167,8 +167,7 @@ struct peach2 {
     uint32_t segment_bytes;
     struct piece pieces[SEGMENTS];
 
-    struct landing_slot *landings;
-    uint32_t landing_count, landing_capacity, landing_free;
+    struct landings landings;
 
     struct peer *peers;
     uint64_t last_flush; /* number; starts at a random one, so that late replies to an earlier
