@@ -111,7 +111,7 @@ static int map(int fd, struct ofi_region *region, uint64_t length_bytes)
     munmap(base + bytes, (size_t)(place + align - base));
     region->memory.base = base;
     region->mapped_bytes = bytes;
-    region->others = fd >= 0;
+    region->shared = fd >= 0;
     return 0;
 }
 

@@ -1,28 +1,31 @@
 /*
- * Memory that has been freed, and that the provider may still write to: a software provider looks
- * for the key when a write begins to arrive, and copies the rest of it to the same address whenever
- * that comes, whether or not the registration has been closed since. (With hardware, closing the
- * registration is enough, and what follows does no harm.)
+ * Freed memory to which the provider may still write. A software provider checks the key when a
+ * write starts to arrive, and copies the rest to the same address when that arrives, even if the
+ * registration was closed meanwhile. (With hardware, closing the registration is sufficient, and
+ * this does no harm.)
  *
- * So each region is a mapping of the driver's own. When it ends, other memory takes its place, empty
- * and nobody's, in one step; what still comes lands there. Its addresses are given to nobody else,
- * and the registration stays (a write with an unknown key would cost the connection, and with it
- * what others have on their way), until nothing can come: every sender that may know the key has
- * been asked to stop (REVOKE), and its answer has come behind all that it had sent. Senders are all
- * that have said HELLO: a driver writes to a key only over a link. Who writes without one has the key
- * from a daemon of the cluster and is no driver; nobody can ask him, or believe his answer.
+ * Each region is therefore a mapping of the driver's own. When it is freed, empty anonymous memory
+ * replaces it in one step and takes late writes. The addresses are not reused, and the registration
+ * stays (a write with an unknown key would break the connection, and lose other writes with it),
+ * until no late write can arrive: every sender that may know the key has been asked to stop
+ * (REVOKE), and its reply has arrived after everything that it had sent. The senders are those that
+ * have sent HELLO, because a driver writes only over a link. Anyone else who writes has the key
+ * from a daemon of the cluster and is not a driver; it cannot be asked, nor its reply believed.
  *
- * The owner hears when it is over (driver_memory.gone), for until then pages may be made there.
+ * The owner is told when the quarantine is over (driver_memory.gone), because until then late
+ * writes may allocate pages.
  *
- * A sender that we have dropped, or that was killed, does not answer. It is kept as departed until
- * the provider says that no connection with it stands, or until it says HELLO again: a provider has
- * one connection between two endpoints at a time, so the earlier one has been closed by then.
+ * A sender that was dropped or killed does not reply. It is kept as departed until the provider
+ * reports that there is no connection to it, or until it sends HELLO again: a provider has one
+ * connection between two endpoints at a time, so the earlier one is closed by then.
  *
- * Writes of ours that were given up (a peer went down) may read memory that ends later: it also
- * waits for these.
+ * Our own writes that were abandoned because their peer was lost may still read freed memory. The
+ * quarantine waits for them, too.
+ *
+ * Nothing here allocates memory, except that the kernel needs some to replace a mapping. If it has
+ * none, progress() tries again.
  */
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -44,46 +47,46 @@ int ofi_quarantine_init(struct ofi_driver *ofi)
                : 0;
 }
 
-static void destroy(struct ofi_driver *ofi, struct ofi_quarantined *entry)
+static void destroy(struct ofi_driver *ofi, struct ofi_region *region)
 {
-    struct ofi_region *region = &entry->region;
     void *base = region->memory.base;
     ofi_memory_close(&region->memory);
     munmap(base, region->mapped_bytes);
     atomic_fetch_sub_explicit(&ofi->quarantine_bytes, region->mapped_bytes, memory_order_relaxed);
     atomic_fetch_sub_explicit(&ofi->quarantine_count, 1, memory_order_relaxed);
     driver_memory_gone(region->gone, region->context);
-    free(entry);
+    free(region);
+}
+
+/* Replaces a mapping of the owner's memory. False: the kernel has no memory for the mapping. */
+static bool replace(struct ofi_region *region)
+{
+    if (region->shared &&
+        mmap(region->memory.base, region->mapped_bytes, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED)
+        region->shared = false;
+    return !region->shared;
 }
 
 void ofi_region_quarantine(struct ofi_driver *ofi, struct ofi_region *region)
 {
-    struct ofi_quarantined *entry;
     if (!region)
         return;
     ofi_region_forget(ofi, region);
-    while (!(entry = malloc(sizeof(*entry))))
-        sched_yield();
-    /* Replacing a mapping by one of the same kind needs no memory but for its own description. */
-    while (region->others &&
-           mmap(region->memory.base, region->mapped_bytes, PROT_READ | PROT_WRITE,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
-        sched_yield();
-    *entry = (struct ofi_quarantined){.region = *region};
-    free(region);
-    atomic_fetch_add_explicit(&ofi->quarantine_bytes, entry->region.mapped_bytes,
-                              memory_order_relaxed);
+    replace(region);
+    atomic_fetch_add_explicit(&ofi->quarantine_bytes, region->mapped_bytes, memory_order_relaxed);
     atomic_fetch_add_explicit(&ofi->quarantine_count, 1, memory_order_relaxed);
     pthread_mutex_lock(&ofi->freed_lock);
-    *ofi->freed_last = entry;
-    ofi->freed_last = &entry->next;
+    region->next = NULL;
+    *ofi->freed_last = region;
+    ofi->freed_last = &region->next;
     atomic_store_explicit(&ofi->freed_any, true,
                           memory_order_relaxed); /* the lock orders the list */
     pthread_mutex_unlock(&ofi->freed_lock);
     eventfd_write(ofi->freed_fd, 1);
 }
 
-/* Whether a write that was posted by then is still the provider's. */
+/* Whether the provider still has a write that was posted by then. */
 static bool is_read(const struct ofi_driver *ofi, uint64_t posted)
 {
     for (size_t i = 0; i < ofi->requests.count; i++)
@@ -92,29 +95,48 @@ static bool is_read(const struct ofi_driver *ofi, uint64_t posted)
     return false;
 }
 
+static void enter(struct ofi_driver *ofi, struct ofi_region *region, uint64_t ask_ns)
+{
+    region->next = NULL;
+    region->posted = ofi->posted;
+    if (!region->told && !is_read(ofi, region->posted)) {
+        destroy(ofi, region);
+        return;
+    }
+    region->number = ++ofi->last_quarantined;
+    region->ask_ns = ask_ns;
+    *ofi->quarantined_last = region;
+    ofi->quarantined_last = &region->next;
+}
+
 static void take_freed(struct ofi_driver *ofi)
 {
     eventfd_t ignored;
     eventfd_read(ofi->freed_fd, &ignored);
     pthread_mutex_lock(&ofi->freed_lock);
-    struct ofi_quarantined *freed = ofi->freed;
+    struct ofi_region *freed = ofi->freed;
     ofi->freed = NULL;
     ofi->freed_last = &ofi->freed;
     atomic_store_explicit(&ofi->freed_any, false, memory_order_relaxed);
     pthread_mutex_unlock(&ofi->freed_lock);
     const uint64_t ask_ns = clock_now_ns() + OFI_REVOKE_MS * MS;
-    for (struct ofi_quarantined *next; freed; freed = next) {
+    for (struct ofi_region *next; freed; freed = next) {
         next = freed->next;
-        freed->next = NULL;
-        freed->posted = ofi->posted;
-        if (!freed->region.told && !is_read(ofi, freed->posted)) {
-            destroy(ofi, freed);
-            continue;
+        if (!freed->shared) {
+            enter(ofi, freed, ask_ns);
+        } else {
+            freed->next = ofi->not_replaced;
+            ofi->not_replaced = freed;
         }
-        freed->number = ++ofi->last_quarantined;
-        freed->ask_ns = ask_ns;
-        *ofi->quarantined_last = freed;
-        ofi->quarantined_last = &freed->next;
+    }
+}
+
+static void replace_again(struct ofi_driver *ofi)
+{
+    while (ofi->not_replaced && replace(ofi->not_replaced)) {
+        struct ofi_region *region = ofi->not_replaced;
+        ofi->not_replaced = region->next;
+        enter(ofi, region, clock_now_ns());
     }
 }
 
@@ -122,18 +144,23 @@ void ofi_quarantine_close(struct ofi_driver *ofi)
 {
     if (ofi->freed_fd >= 0)
         take_freed(ofi);
-    for (struct ofi_quarantined *entry = ofi->quarantined; entry; entry = entry->next) {
-        fi_close(&entry->region.memory.mr->fid);
-        entry->region.memory.mr = NULL;
+    while (ofi->not_replaced) { /* nothing is written after the endpoint is closed */
+        struct ofi_region *region = ofi->not_replaced;
+        ofi->not_replaced = region->next;
+        enter(ofi, region, 0);
+    }
+    for (struct ofi_region *region = ofi->quarantined; region; region = region->next) {
+        fi_close(&region->memory.mr->fid);
+        region->memory.mr = NULL;
     }
 }
 
 void ofi_quarantine_deinit(struct ofi_driver *ofi)
 {
     while (ofi->quarantined) {
-        struct ofi_quarantined *entry = ofi->quarantined;
-        ofi->quarantined = entry->next;
-        destroy(ofi, entry);
+        struct ofi_region *region = ofi->quarantined;
+        ofi->quarantined = region->next;
+        destroy(ofi, region);
     }
     while (ofi->departed) {
         struct ofi_source *departed = ofi->departed;
@@ -146,13 +173,13 @@ void ofi_quarantine_deinit(struct ofi_driver *ofi)
 
 bool ofi_quarantine_waiting(const struct ofi_driver *ofi)
 {
-    return ofi->quarantined || ofi->departed ||
+    return ofi->quarantined || ofi->departed || ofi->not_replaced ||
            atomic_load_explicit(&ofi->freed_any, memory_order_relaxed);
 }
 
 uint64_t ofi_quarantine_due_ns(const struct ofi_driver *ofi)
 {
-    uint64_t due_ns = UINT64_MAX;
+    uint64_t due_ns = ofi->not_replaced ? clock_now_ns() + OFI_RETRY_MS * MS : UINT64_MAX;
     for (const struct ofi_source *each = ofi->departed; each; each = each->next_departed)
         due_ns = each->ask_clear_ns < due_ns ? each->ask_clear_ns : due_ns;
     for (uint32_t index = 0; index < ofi->sources_end && ofi->quarantined; index++) {
@@ -165,7 +192,7 @@ uint64_t ofi_quarantine_due_ns(const struct ofi_driver *ofi)
 
 /* ---- senders ---- */
 
-/* Who does not answer is asked less and less often. */
+/* Doubles the interval, up to a maximum. */
 static void look_again(struct ofi_source *source, uint64_t now_ns)
 {
     source->ask_clear_ns = now_ns + source->probe_period_ns;
@@ -173,18 +200,19 @@ static void look_again(struct ofi_source *source, uint64_t now_ns)
         source->probe_period_ns *= 2;
 }
 
+/* Asks the sender to stop using the keys of quarantined regions. */
 static void ask(struct ofi_driver *ofi, struct ofi_source *source, uint64_t now_ns)
 {
     struct ofi_message message = {.type = OFI_REVOKE, .to = source->address.cookie};
-    const struct ofi_quarantined *entry = ofi->quarantined;
-    for (; entry && entry->ask_ns <= now_ns; entry = entry->next) {
-        if (entry->number <= source->clear)
+    const struct ofi_region *region = ofi->quarantined;
+    for (; region && region->ask_ns <= now_ns; region = region->next) {
+        if (region->number <= source->clear)
             continue;
-        if (entry->region.told && message.key_count == OFI_MESSAGE_KEYS)
+        if (region->told && message.key_count == OFI_MESSAGE_KEYS)
             break;
-        if (entry->region.told)
-            message.keys[message.key_count++] = fi_mr_key(entry->region.memory.mr);
-        message.number = entry->number;
+        if (region->told)
+            message.keys[message.key_count++] = fi_mr_key(region->memory.mr);
+        message.number = region->number;
     }
     if (message.key_count > 0) {
         look_again(source, now_ns);
@@ -194,8 +222,8 @@ static void ask(struct ofi_driver *ofi, struct ofi_source *source, uint64_t now_
     }
     if (message.number > 0)
         source->clear = message.number;
-    if (entry)
-        source->ask_clear_ns = entry->ask_ns;
+    if (region)
+        source->ask_clear_ns = region->ask_ns;
 }
 
 void ofi_revoked(struct ofi_driver *ofi, const struct ofi_message *message)
@@ -254,7 +282,7 @@ static void probe_departed(struct ofi_driver *ofi, uint64_t now_ns)
 
 /* ---- freeing ---- */
 
-/* The last entry that every sender is clear of. */
+/* The number up to which every sender has stopped. */
 static uint64_t clear_of_all(const struct ofi_driver *ofi)
 {
     uint64_t clear = UINT64_MAX;
@@ -274,11 +302,11 @@ static int release_clear(struct ofi_driver *ofi)
     int freed = 0;
     while (ofi->quarantined && ofi->quarantined->number <= clear &&
            !is_read(ofi, ofi->quarantined->posted)) {
-        struct ofi_quarantined *entry = ofi->quarantined;
-        ofi->quarantined = entry->next;
+        struct ofi_region *region = ofi->quarantined;
+        ofi->quarantined = region->next;
         if (!ofi->quarantined)
             ofi->quarantined_last = &ofi->quarantined;
-        destroy(ofi, entry);
+        destroy(ofi, region);
         freed++;
     }
     return freed;
@@ -288,6 +316,8 @@ int ofi_quarantine_run(struct ofi_driver *ofi)
 {
     if (atomic_load_explicit(&ofi->freed_any, memory_order_relaxed))
         take_freed(ofi);
+    if (ofi->not_replaced)
+        replace_again(ofi);
     const uint64_t now_ns = clock_now_ns();
     if (ofi->departed)
         probe_departed(ofi, now_ns);
@@ -301,12 +331,12 @@ int ofi_quarantine_run(struct ofi_driver *ofi)
     return release_clear(ofi);
 }
 
-/* ---- the other side: who puts there stops ---- */
+/* ---- the sender: stops when asked ---- */
 
-/* Behind it comes what was posted before, and nothing to these places after it. */
+/* The reply follows everything that was posted before; nothing is written to these keys after it. */
 void ofi_revoke(struct ofi_driver *ofi, const struct ofi_message *message)
 {
-    struct ofi_message answer = {
+    struct ofi_message reply = {
         .type = OFI_REVOKED, .to = message->from.cookie, .number = message->number};
     struct ofi_name *name;
     const uint32_t count = ofi_message_keys(message);
@@ -323,6 +353,6 @@ void ofi_revoke(struct ofi_driver *ofi, const struct ofi_message *message)
     }
     if (ofi_name_take(ofi, &message->from, &name) < 0)
         return;
-    ofi_message_send(ofi, name, &answer); /* who does not hear it asks again */
+    ofi_message_send(ofi, name, &reply); /* if it is lost, the peer asks again */
     ofi_name_give(ofi, name);
 }

@@ -25,25 +25,21 @@ struct ofi_memory {
     uint64_t length_bytes;
 };
 
-/* Memory of our own, or a mapping of our own of others': the provider may have it when they think
- * that it is gone. It ends with ofi_region_quarantine(). */
+/* Memory of the driver, or the driver's own mapping of an owner's memory, because the provider may
+ * use it longer than the owner. Freed by ofi_region_quarantine(). */
 struct ofi_region {
     struct ofi_memory memory;
     uint64_t mapped_bytes;
-    bool others;                 /* it is a mapping of theirs */
-    bool told;                   /* somebody may know the key */
+    bool shared;                 /* maps the owner's memory */
+    bool told;                   /* a peer may know the key */
     void (*gone)(void *context); /* struct driver_memory */
     void *context;
-    struct ofi_region *next_of_key, **link_of_key; /* until it has ended; in the driver's table */
-};
-
-/* A region that has ended. */
-struct ofi_quarantined {
-    struct ofi_quarantined *next;
-    struct ofi_region region;
+    struct ofi_region *next_of_key, **link_of_key; /* in the driver's table, until it is freed */
+    /* after it was freed: see ofi_quarantine.c */
+    struct ofi_region *next;
     uint64_t number; /* counting from 1 */
-    uint64_t ask_ns; /* not before */
-    uint64_t posted; /* writes until then: they may read there */
+    uint64_t ask_ns; /* when to ask senders to stop */
+    uint64_t posted; /* number of the last write that may read it */
 };
 
 /* An entry of the address vector; shared by peers and sources of one name. */
@@ -287,10 +283,11 @@ struct ofi_driver {
 
     /* Freed memory. */
     pthread_mutex_t freed_lock;
-    struct ofi_quarantined *freed, **freed_last; /* under the lock: by any thread */
+    struct ofi_region *freed, **freed_last; /* under the lock: by any thread */
     _Atomic bool freed_any;
-    int freed_fd;                                            /* an eventfd */
-    struct ofi_quarantined *quarantined, **quarantined_last; /* in the order of their numbers */
+    int freed_fd;                                       /* an eventfd */
+    struct ofi_region *not_replaced;                    /* the kernel had no memory for it */
+    struct ofi_region *quarantined, **quarantined_last; /* in the order of their numbers */
     uint64_t last_quarantined;
     struct ofi_source *departed;
     _Atomic uint64_t quarantine_count, quarantine_bytes;
