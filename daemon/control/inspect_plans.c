@@ -206,6 +206,6 @@ json_t *inspect_plan(struct tcad *tcad, uid_t viewer, const char *id, const char
                      "channel", (json_int_t)plan->channel, "bytes", (json_int_t)plan->bytes,
                      "starts", (json_int_t)plan_starts(plan), "running_s", running_s(plan),
                      "errors", (json_int_t)plan_errors(plan), "state", plan_state_name(plan->state),
-                     "error", plan->error_text, "median_ns", quantile(plan, 0.5), "p99_ns",
-                     quantile(plan, 0.99), "chains", chains);
+                     "error", plan->state < PLAN_BREAKING ? "" : plan->error_text, "median_ns",
+                     quantile(plan, 0.5), "p99_ns", quantile(plan, 0.99), "chains", chains);
 }

@@ -16,9 +16,11 @@
 
 int plan_fail(struct plan *plan, int error, const char *format, ...)
 {
-    if (plan->error == 0) { /* the first one counts */
+    int none = 0;
+    /* The first one counts. relaxed: the loop reads the text when nothing is pending on another thread. */
+    if (atomic_compare_exchange_strong_explicit(&plan->error, &none, error, memory_order_relaxed,
+                                                memory_order_relaxed)) {
         va_list arguments;
-        plan->error = error;
         va_start(arguments, format);
         vsnprintf(plan->error_text, sizeof plan->error_text, format, arguments);
         va_end(arguments);

@@ -191,8 +191,8 @@ struct plan {
     uint64_t session_id;
     uint32_t id;
     enum plan_state state;
-    int error; /* the first one */
-    char error_text[512];
+    _Atomic int error;    /* the first one, of any thread: plan_fail() */
+    char error_text[512]; /* of whoever set it, until nothing is pending */
     char name[NAME_MAX_BYTES];
     uint32_t channel;
     unsigned wanted_rails;    /* bit per rail: a demand for one of these; 0: none */
@@ -310,6 +310,7 @@ void plan_advance(struct plan *plan);
 /* On an event, to a state other than the next; nothing is pending. Walks on. */
 void plan_enter(struct plan *plan, enum plan_state state);
 /* plan.c */
+/* Any thread that the plan waits for. */
 int plan_fail(struct plan *plan, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The text names the step. */

@@ -1,5 +1,9 @@
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -132,4 +136,51 @@ Test(plan_state, names)
     for (int state = 0; state < PLAN_STATES; state++)
         cr_assert(strlen(plan_state_name(state)) > 1);
     cr_assert_str_eq(plan_state_name(PLAN_STATES), "?");
+}
+
+/* ---- errors of two threads: the worker fails, and meanwhile the loop hears of a loss ---- */
+
+enum { FAIL_ROUNDS = 20000 };
+
+static struct failing {
+    struct plan plan;
+    _Atomic int ready; /* threads in this round */
+} * failing;
+
+static void fail_together(int error, char letter)
+{
+    char text[400];
+    memset(text, letter, sizeof text);
+    text[sizeof text - 1] = 0;
+    for (int round = 0; round < FAIL_ROUNDS; round++) {
+        atomic_fetch_add(&failing[round].ready, 1);
+        for (int looks = 0; atomic_load(&failing[round].ready) < 2; looks++)
+            if (looks > 1000) /* the other one has lost its core */
+                sched_yield();
+        plan_fail(&failing[round].plan, error, "%s", text);
+    }
+}
+
+static void *fail_on_the_worker(void *argument)
+{
+    fail_together(-ENETDOWN, 'n');
+    return NULL;
+}
+
+Test(plan_state, fails_once, .timeout = 60)
+{
+    pthread_t worker;
+    failing = calloc(FAIL_ROUNDS, sizeof *failing);
+    cr_assert(failing);
+    cr_assert_eq(pthread_create(&worker, NULL, fail_on_the_worker, NULL), 0);
+    fail_together(-ESTALE, 's');
+    pthread_join(worker, NULL);
+    for (int round = 0; round < FAIL_ROUNDS; round++) {
+        const struct plan *plan = &failing[round].plan;
+        const char letter = plan->error == -ESTALE ? 's' : 'n';
+        cr_assert(plan->error == -ESTALE || plan->error == -ENETDOWN);
+        for (int i = 0; i < 399; i++)
+            cr_assert_eq(plan->error_text[i], letter, "round %d, byte %d", round, i);
+    }
+    free(failing);
 }
