@@ -210,7 +210,6 @@ static int greet(struct tca *session, const char *name, uint64_t end_ns)
     session->sources = session->identity.size;
     session->id = welcome->session;
     session->node = welcome->node;
-    session->way_costs = hello_way_costs(welcome);
     session->node_name = strdup(welcome->node_name);
     r = session->node_name ? map_segments(session, welcome, reply.frame)
                            : error_static(-ENOMEM, "out of memory");

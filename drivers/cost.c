@@ -36,8 +36,3 @@ uint64_t cost_predict(const struct cost_parameters *parameters,
                       further * parameters->descriptor_ns + transfer_ns;
     return total_ns < 0x1p63 ? (uint64_t)llround(total_ns) : UINT64_MAX - 1;
 }
-
-const struct way_costs *cost_ways(const struct cost_table *table)
-{
-    return table->ways_valid ? &table->ways : &way_costs_default;
-}

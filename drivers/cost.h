@@ -14,7 +14,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "drivers/shm/ways.h"
 #include "proto/layout.h"
 #include "proto/segment.h"
 
@@ -35,12 +34,7 @@ struct cost_rail {
 
 struct cost_table {
     struct cost_rail rails[RAIL_SLOTS]; /* by the daemon's index; names are unique */
-    bool ways_valid;                    /* `ways` was measured */
-    struct way_costs ways;              /* of the copy modes in the client seat */
 };
-
-/* The measured costs of the copy modes, or the defaults. */
-const struct way_costs *cost_ways(const struct cost_table *table);
 
 struct cost_question {
     uint64_t bytes;

@@ -1,5 +1,4 @@
-/* The cost table as text: six lines "rail seat parameter = value" for each measured rail and seat,
- * and all or no lines "ways.parameter = value". */
+/* The cost table as text: six lines "rail seat parameter = value" for each measured rail and seat. */
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -13,7 +12,7 @@
 
 #include "drivers/cost.h"
 
-#define SIGNATURE "tcad-cost 6"
+#define SIGNATURE "tcad-cost 7"
 
 static const struct {
     const char *name;
@@ -31,9 +30,7 @@ enum { FIELDS = sizeof(fields) / sizeof(fields[0]), ALL_FIELDS = (1 << FIELDS) -
 
 struct seen {
     unsigned at[RAIL_SLOTS][SEAT_COUNT]; /* one bit per field */
-    unsigned ways;
 };
-enum { ALL_WAYS = (1 << WAY_COST_FIELDS) - 1 };
 
 static double *field_of(struct cost_parameters *parameters, unsigned field)
 {
@@ -50,26 +47,6 @@ static bool read_number(const char *text, double *ret_value)
     return true;
 }
 
-static const char *read_way(const char *name, const char *number, struct cost_table *table,
-                            struct seen *seen)
-{
-    double value;
-    unsigned field = 0;
-    while (field < WAY_COST_FIELDS && strcmp(way_cost_fields[field].name, name) != 0)
-        field++;
-    if (field == WAY_COST_FIELDS)
-        return "unknown parameter of the copy modes";
-    if (seen->ways & 1u << field)
-        return "duplicate parameter";
-    if (!read_number(number, &value))
-        return "not a number";
-    if (!way_cost_valid(field, value))
-        return "number out of range";
-    seen->ways |= 1u << field;
-    *way_cost_at(&table->ways, field) = value;
-    return NULL;
-}
-
 /* The index of a rail, or RAIL_SLOTS. */
 static unsigned find_rail(const struct cost_table *table, const char *name)
 {
@@ -84,8 +61,6 @@ static const char *read_line(const char *line, struct cost_table *table, struct 
 {
     char rail_text[RAIL_NAME_MAX_BYTES], seat_text[32], field_text[32];
     int used = 0;
-    if (sscanf(line, " ways.%31[a-z0-9_] = %n", field_text, &used) == 1 && used > 0)
-        return read_way(field_text, line + used, table, seen);
     static_assert(RAIL_NAME_MAX_BYTES == 32, "width below");
     if (sscanf(line, " %31[^ \t] %31[a-z0-9_] %31[a-z0-9_] = %n", rail_text, seat_text, field_text,
                &used) != 3 ||
@@ -125,9 +100,6 @@ static const char *finish_table(struct cost_table *table, const struct seen *see
             table->rails[rail].at[seat].valid = seen->at[rail][seat] == ALL_FIELDS;
         }
     }
-    if (seen->ways != 0 && seen->ways != ALL_WAYS)
-        return "parameters of the copy modes are missing";
-    table->ways_valid = seen->ways == ALL_WAYS;
     return NULL;
 }
 
@@ -222,13 +194,6 @@ static void write_parameters(FILE *file, const char *rail, const char *seat,
         fprintf(file, "%s %s %s = %.9g\n", rail, seat, fields[field].name, *field_of(&copy, field));
 }
 
-static void write_ways(FILE *file, const struct way_costs *costs)
-{
-    struct way_costs copy = *costs;
-    for (unsigned field = 0; field < WAY_COST_FIELDS; field++)
-        fprintf(file, "ways.%s = %.9g\n", way_cost_fields[field].name, *way_cost_at(&copy, field));
-}
-
 static int write_file(FILE *file, const struct cost_table *table)
 {
     write_header(file);
@@ -236,8 +201,6 @@ static int write_file(FILE *file, const struct cost_table *table)
         for (int seat = SEAT_NONE + 1; seat < SEAT_COUNT; seat++)
             if (rail->at[seat].valid)
                 write_parameters(file, rail->name, seat_name(seat), &rail->at[seat]);
-    if (table->ways_valid)
-        write_ways(file, &table->ways);
     if (fflush(file) != 0 || fsync(fileno(file)) < 0)
         return -errno;
     return 0;

@@ -14,18 +14,6 @@ static int set_version_error(const struct control *control, uint32_t version, co
         control->path, release, version, tca_version(), PROTO_VERSION);
 }
 
-struct way_costs hello_way_costs(const Tca__Welcome *welcome)
-{
-    const Tca__WayCosts *measured = welcome->way_costs;
-    if (!measured)
-        return way_costs_default;
-    const struct way_costs costs = {
-        .half_line = measured->half_line,
-        .ring_line_ns = measured->ring_line_ns,
-    };
-    return way_costs_valid(&costs) ? costs : way_costs_default;
-}
-
 int hello_ask(struct control *control, const char *name, uint32_t group_size, uint64_t end_ns,
               struct reply *ret_reply)
 {

@@ -2,13 +2,8 @@
 #pragma once
 
 #include "client/core/control.h"
-#include "drivers/shm/ways.h"
 
 /* group_size 0: an administrative connection. name NULL: the program's name. The reply is a Welcome
  * of this library's protocol version. */
 int hello_ask(struct control *control, const char *name, uint32_t group_size, uint64_t end_ns,
               struct reply *ret_reply);
-
-/* Costs of the copy modes as the daemon has measured them; the defaults if they are missing or
- * invalid. */
-struct way_costs hello_way_costs(const Tca__Welcome *welcome);

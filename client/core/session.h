@@ -5,7 +5,6 @@
 #include "client/core/environment.h"
 #include "client/core/identity.h"
 #include "drivers/driver.h"
-#include "drivers/shm/ways.h"
 #include "proto/ring.h"
 #include "proto/segment.h"
 #include "proto/wait.h"
@@ -42,7 +41,6 @@ struct tca {
 
     struct control control;
     struct settings settings;
-    struct way_costs way_costs; /* of this node */
     struct identity identity;
     bool grouped;           /* has joined a group at the daemon */
     struct member *members; /* by rank */

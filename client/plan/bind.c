@@ -90,7 +90,7 @@ static void share(struct tca *session, struct unit *unit, const struct step *put
                         *source = put->put.source_layout->program;
     if (mapping_segment(session, mapping, &segment) < 0 ||
         process_map_lane(unit->process, segment->segment) < 0 ||
-        shm_put_share(unit->put, &session->way_costs, mapping->share, target, source) < 0)
+        shm_put_share(unit->put, mapping->share, target, source) < 0)
         return;
     const struct copy_mode wanted = copy_mode_of((enum way)mapping->way, target, source);
     if (wanted.way != WAY_NONE)

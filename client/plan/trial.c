@@ -66,10 +66,10 @@ static bool is_of_kind(const struct unit *unit, const struct kind *kind)
 }
 
 /* The mode that is predicted to be best. */
-static unsigned predicted(const struct kind *kind, const struct way_costs *costs,
-                          const struct layout *target, const struct layout *source)
+static unsigned predicted(const struct kind *kind, const struct layout *target,
+                          const struct layout *source)
 {
-    const struct way_choice choice = way_choose(costs, target, source);
+    const struct way_choice choice = way_choose(target, source);
     const enum way way = kind->lane->distance_ns <= choice.up_to_ns ? choice.near : choice.far;
     const struct copy_mode mode = copy_mode_of(way, target, source);
     unsigned best = 0;
@@ -80,7 +80,7 @@ static unsigned predicted(const struct kind *kind, const struct way_costs *costs
     return best;
 }
 
-static void kind_init(struct kind *kind, const struct way_costs *costs, const struct unit *unit)
+static void kind_init(struct kind *kind, const struct unit *unit)
 {
     const struct layout *target = unit->tried->put.target_layout->program,
                         *source = unit->tried->put.source_layout->program;
@@ -88,7 +88,7 @@ static void kind_init(struct kind *kind, const struct way_costs *costs, const st
                           .lane = &unit->process->lane,
                           .distance = distance_class(unit->process->lane.distance_ns)};
     kind->mode_count = copy_mode_candidates(target, source, true, kind->modes);
-    kind->choice = predicted(kind, costs, target, source);
+    kind->choice = predicted(kind, target, source);
 }
 
 /* Sorts the puts into kinds. */
@@ -105,7 +105,7 @@ static void find_kinds(struct tca_plan *plan)
             at++;
         unit->kind = at;
         if (at == trial->kind_count && at < KINDS_MAX)
-            kind_init(&trial->kinds[trial->kind_count++], &plan->session->way_costs, unit);
+            kind_init(&trial->kinds[trial->kind_count++], unit);
     }
 }
 

@@ -21,7 +21,6 @@ struct run {
     struct admin_reply *reply; /* NULL: nobody asked */
     struct cost_table table;
     int error[RAIL_SLOTS];
-    int ways_error;
     struct driver_config config[RAIL_SLOTS]; /* of instances beside the rail's own */
     struct link *own[RAIL_SLOTS]; /* to ourselves, of rails whose device is the engine's alone */
     struct link *neighbour[RAIL_SLOTS]; /* of those, to a neighbour; NULL: none is there */
@@ -63,37 +62,7 @@ static void work(void *context)
         parameters.latency_ns += hop_ns;
         run->table.rails[rail].at[SEAT_DAEMON] = parameters;
     }
-    run->ways_error = calibrate_ways(&run->table.ways);
-    run->table.ways_valid = run->ways_error == 0;
     run->write_error = cost_write(run->path, &run->table);
-}
-
-static const char *ways_error_text(int error)
-{
-    switch (error) {
-    case 0:
-        return "";
-    case -ENODEV:
-        return "there are no two cores that this daemon may run on";
-    case -EBUSY:
-        return "others kept the processors busy: run tcactl calibrate when they have ended";
-    case -ERANGE:
-        return "what was measured makes no sense: run tcactl calibrate when the machine is idle";
-    default:
-        return strerror(-error);
-    }
-}
-
-/* Those in force, measured or not. */
-static json_t *ways_document(const struct run *run)
-{
-    struct way_costs costs = *cost_ways(&run->table);
-    json_t *ways = json_pack("{s:b, s:s}", "valid", run->table.ways_valid, "error",
-                             ways_error_text(run->ways_error));
-    for (unsigned field = 0; field < WAY_COST_FIELDS; field++)
-        json_object_set_new(ways, way_cost_fields[field].name,
-                            json_real(*way_cost_at(&costs, field)));
-    return ways;
 }
 
 static json_t *document(const struct run *run)
@@ -116,8 +85,7 @@ static json_t *document(const struct run *run)
                 rails, json_pack("{s:s, s:s, s:b, s:s}", "rail", rail_name(run->tcad, rail), "seat",
                                  "daemon", "valid", 0, "error", strerror(-run->error[rail])));
     }
-    return json_pack("{s:s, s:o, s:o}", "path", run->path, "rails", rails, "ways",
-                     ways_document(run));
+    return json_pack("{s:s, s:o}", "path", run->path, "rails", rails);
 }
 
 static void end(struct run *run)
@@ -143,9 +111,6 @@ static void done(void *context)
                 rail_name(run->tcad, rail), strerror(-run->error[rail]));
         }
     }
-    if (run->ways_error < 0)
-        log_warning(NULL, "how puts are copied was not measured, the defaults are used: %s",
-                    ways_error_text(run->ways_error));
     if (run->write_error < 0)
         log_warning(NULL, "calibration: %s: %s: it is measured again at the next start", run->path,
                     strerror(-run->write_error));

@@ -99,8 +99,7 @@ static json_t *explain_copy(const struct plan *plan, const struct plan_unit *uni
     enum way way = unit->share ? unit->way : WAY_PUSH;
     if (way != WAY_NONE)
         return json_pack("{s:[s], s:n}", "ways", way_name(way), "first_up_to_ns");
-    struct way_choice choice =
-        way_choose(&plan->session->way_costs, unit->target_layout, unit->source_layout);
+    struct way_choice choice = way_choose(unit->target_layout, unit->source_layout);
     if (choice.near == choice.far)
         return json_pack("{s:[s], s:n}", "ways", way_name(choice.near), "first_up_to_ns");
     return json_pack("{s:[s, s], s:I}", "ways", way_name(choice.near), way_name(choice.far),

@@ -26,8 +26,3 @@ int calibrate_driver(const struct driver_ops *ops, const struct driver_config *c
 /* Time to pass a cache line from one thread to another (ns, one way, undisturbed), which is the
  * additional cost of a start in the daemon's seat. */
 double calibrate_line_ns(void);
-
-/* Measures the costs of the copy modes between two processors of this process, for at most 0.1 s.
- * 0; -ENODEV: only one processor; -EBUSY: others use the processors; -ERANGE: implausible
- * results. */
-int calibrate_ways(struct way_costs *ret_costs);

@@ -115,19 +115,10 @@ static void session_destroy(struct session *session)
     free(session);
 }
 
-static void tell_way_costs(struct session *session, Tca__WayCosts *told)
-{
-    const struct way_costs *costs = cost_ways(&session->tcad->costs);
-    session->way_costs = *costs;
-    told->half_line = costs->half_line;
-    told->ring_line_ns = costs->ring_line_ns;
-}
-
 static void welcome(struct session *session, uint32_t tag)
 {
     struct tcad *tcad = session->tcad;
     Tca__Welcome welcome = TCA__WELCOME__INIT;
-    Tca__WayCosts way_costs = TCA__WAY_COSTS__INIT;
     Tca__Message message = TCA__MESSAGE__INIT;
     welcome.version = PROTO_VERSION;
     welcome.node = tcad->node;
@@ -139,9 +130,6 @@ static void welcome(struct session *session, uint32_t tag)
     welcome.reserved_base = tcad->conf->memory.base;
     welcome.reserved_bytes = tcad->conf->memory.reserved_bytes;
     welcome.daemon_version = (char *)TCAD_VERSION;
-    tell_way_costs(session, &way_costs);
-    if (tcad->costs.ways_valid)
-        welcome.way_costs = &way_costs;
     message.body_case = TCA__MESSAGE__BODY_WELCOME;
     message.welcome = &welcome;
     session_answer(session, tag, &message,

@@ -46,8 +46,7 @@ struct session {
     struct notify_segment *notify;
     uint32_t sources; /* ranks in `notify` */
     int notify_fd;
-    int engine_fd;              /* eventfd that wakes the engine */
-    struct way_costs way_costs; /* sent to the client */
+    int engine_fd; /* eventfd that wakes the engine */
 
     /* group: name "" and size 1 until it joins one; members[size], all known once joined */
     char group[NAME_MAX_BYTES];

@@ -255,8 +255,8 @@ static int complete_program(struct shm_put *put, const struct layout *target,
                         : copy_program_new(target, source, &put->program);
 }
 
-int shm_put_share(struct driver_put *driver_put, const struct way_costs *costs, uint32_t id,
-                  const struct layout *target, const struct layout *source)
+int shm_put_share(struct driver_put *driver_put, uint32_t id, const struct layout *target,
+                  const struct layout *source)
 {
     struct shm_put *put = (struct shm_put *)driver_put;
     if (!put->peer->lane || put->offered || put->size_bytes == 0)
@@ -267,7 +267,7 @@ int shm_put_share(struct driver_put *driver_put, const struct way_costs *costs, 
     int r = complete_program(put, target, source);
     *share = (struct shm_share){
         .mode.piece_bytes = LANE_SLOT_BYTES,
-        .choice = way_choose(costs, target, source),
+        .choice = way_choose(target, source),
         .put = {.id = id,
                 .size_bytes = put->size_bytes,
                 .program = put->program,

@@ -15,11 +15,11 @@ void shm_peer_lane(struct driver_peer *peer, struct lane *lane);
 void shm_peer_self(struct driver_peer *peer);
 
 /* Lets the receiver share the copying of a prepared put with data, whose peer has a lane; the copy
- * mode is then chosen at each start by these costs. id: assigned by the daemon, known to the
+ * mode is then chosen at each start by the distance. id: assigned by the daemon, known to the
  * receiver. Its notification, if any, must go to the lane's receiver. Returns 0, or -EEXIST,
  * -EINVAL or -ENOMEM; then the sender copies it as before. */
-int shm_put_share(struct driver_put *put, const struct way_costs *costs, uint32_t id,
-                  const struct layout *target, const struct layout *source);
+int shm_put_share(struct driver_put *put, uint32_t id, const struct layout *target,
+                  const struct layout *source);
 
 /* Sets the copy mode of the next starts of a shared put, which must not be in flight. */
 void shm_put_mode(struct driver_put *put, const struct copy_mode *mode);

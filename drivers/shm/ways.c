@@ -1,12 +1,12 @@
 #include "drivers/shm/ways.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "proto/segment.h"
 
 enum {
     SHARE_LINES_MIN = 24, /* the sender stores fewer before the receiver can react */
+    HALF_UP_TO_NS = 66,   /* beyond it, RING cost less per line on a small EPYC machine */
     STREAM_MIN = 32 * 1024,
     STREAM_BLOCK_MIN = 8192,
     TRY_STREAM_MIN = 4096,
@@ -15,37 +15,6 @@ enum {
     SMALL_PIECES_MAX = 64 * 1024, /* beyond it, the beginning is a small part of the whole */
     HALF_MIN = 512 * 1024,        /* source and target together exceed a second-level cache */
 };
-
-/* At the distance where HALF and RING cost the same, either will do. Stays with HALF somewhat
- * beyond it, because near receivers are sometimes measured as farther away. */
-#define WOBBLE 1.25
-
-const struct way_costs way_costs_default = {
-    .half_line = 0.15,
-    .ring_line_ns = 8,
-};
-
-/* Generous limits: they include machines ten times slower or faster than today's. */
-const struct way_cost_field way_cost_fields[WAY_COST_FIELDS] = {
-    /* above 1, the distance was measured badly */
-    {"half_line", offsetof(struct way_costs, half_line), 1e-2, 1},
-    {"ring_line_ns", offsetof(struct way_costs, ring_line_ns), 1e-2, 1e5},
-};
-
-bool way_cost_valid(unsigned field, double value)
-{
-    return value >= way_cost_fields[field].least &&
-           value <= way_cost_fields[field].most; /* false for NaN */
-}
-
-bool way_costs_valid(const struct way_costs *costs)
-{
-    struct way_costs copy = *costs;
-    for (unsigned field = 0; field < WAY_COST_FIELDS; field++)
-        if (!way_cost_valid(field, *way_cost_at(&copy, field)))
-            return false;
-    return true;
-}
 
 /* The expected number of cache lines, if blocks start at any offset that their alignment allows. */
 static double lines_touched(const struct layout *layout)
@@ -125,8 +94,7 @@ bool way_share_pays(const struct layout *target, const struct layout *source)
     return target->size_bytes > 0 && lines_touched(target) >= SHARE_LINES_MIN;
 }
 
-struct way_choice way_choose(const struct way_costs *costs, const struct layout *target,
-                             const struct layout *source)
+struct way_choice way_choose(const struct layout *target, const struct layout *source)
 {
     if (crosses_lines(target) || crosses_lines(source))
         return (struct way_choice){WAY_HALF, WAY_HALF, UINT32_MAX};
@@ -137,19 +105,6 @@ struct way_choice way_choose(const struct way_costs *costs, const struct layout 
     return (struct way_choice){
         .near = target->size_bytes >= HALF_MIN && whole_lines ? WAY_HALF : WAY_RING,
         .far = way_streams(target, source) ? WAY_PUSH : WAY_RING,
-        .up_to_ns = (uint32_t)(WOBBLE * costs->ring_line_ns / costs->half_line),
+        .up_to_ns = HALF_UP_TO_NS,
     };
-}
-
-int way_costs_fit(const struct way_samples *samples, struct way_costs *ret_costs)
-{
-    const double lines = (double)WAY_LARGE_BYTES / LINE_BYTES;
-    const struct way_costs costs = {
-        .half_line = (samples->half_ns - samples->touch_ns) / lines / samples->distance_ns,
-        .ring_line_ns = (samples->ring_ns - samples->touch_ns) / lines,
-    };
-    if (!(samples->distance_ns > 0) || !way_costs_valid(&costs))
-        return -ERANGE;
-    *ret_costs = costs;
-    return 0;
 }

@@ -12,7 +12,7 @@ os.environ["HWLOC_COMPONENTS"] = "-pci"
 RAILS = {"rails.enable": "shm peach2 ofi", "rails.peach2_rings": "1"}
 
 
-COSTS = """tcad-cost 6
+COSTS = """tcad-cost 7
 shm client latency_ns = 1
 shm client hop_ns = 0
 peach2 daemon latency_ns = 4000

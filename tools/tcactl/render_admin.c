@@ -92,22 +92,6 @@ void render_reload(const json_t *doc, const struct screen *screen)
         fputs("nothing has changed\n", screen->to);
 }
 
-/* The costs of the copy modes half and ring in the client seat; see tcactl(1). */
-static void copy_costs(const json_t *costs, const struct screen *screen)
-{
-    const char *error = json_string_value(doc_get(costs, "error"));
-    if (!costs)
-        return;
-    fprintf(screen->to, "copy mode half: %.3f x the distance per line; ",
-            doc_number(costs, "half_line"));
-    fprintf(screen->to, "ring: %s per line\n", units_ns(doc_number(costs, "ring_line_ns")).text);
-    if (!doc_true(costs, "valid") && error) {
-        fputs("not measured, using defaults: ", screen->to);
-        screen_text(screen, error);
-        fputc('\n', screen->to);
-    }
-}
-
 static void add_rate(struct table *table, double gb_per_s)
 {
     if (gb_per_s >= 0.1)
@@ -144,7 +128,6 @@ void render_calibrate(const json_t *doc, const struct screen *screen)
         }
     }
     table_print(&table, screen, 0, "no rails");
-    copy_costs(doc_get(doc, "ways"), screen);
     fputs("stored in ", screen->to);
     screen_text(screen, doc_text(doc, "path"));
     fputc('\n', screen->to);

@@ -115,7 +115,7 @@ static void make_put(struct sender *sender, unsigned kind)
     int r = ops->landing_new(sender->driver, &landing_args, &landing, blob, &blob_bytes);
     args.landing_bytes = blob_bytes;
     if (r < 0 || ops->put_prepare(sender->driver, &args, &sender->puts[kind], &info) < 0 ||
-        shm_put_share(sender->puts[kind], &way_costs_default, kind + 1, target, source) < 0)
+        shm_put_share(sender->puts[kind], kind + 1, target, source) < 0)
         stress_fail("cannot prepare put %u", kind);
     sender->modes[kind] = copy_mode_of(kinds[kind].way, target, source);
     sender->mode_count[kind] = copy_mode_candidates(target, source, true, sender->tries[kind]);

@@ -101,8 +101,6 @@ Test(cost_file, comes_back)
     table.rails[1].at[SEAT_CLIENT] = typical;
     table.rails[4].at[SEAT_DAEMON] = typical;
     table.rails[4].at[SEAT_DAEMON].latency_ns = 12345.678901;
-    table.ways_valid = true;
-    table.ways = (struct way_costs){0.123456789, 13.25};
     setlocale(LC_ALL, "de_DE.UTF-8"); /* if installed, its decimal comma must not matter */
     cr_assert(cost_write(path, &table) == 0);
     cr_assert(cost_read(path, &back, &why, &line) == 0, "%s in line %u", why, line);
@@ -117,14 +115,7 @@ Test(cost_file, comes_back)
                       alike(a->small_bytes_per_ns, b->small_bytes_per_ns) &&
                       alike(a->large_bytes_per_ns, b->large_bytes_per_ns));
         }
-    cr_assert(back.ways_valid);
-    for (unsigned field = 0; field < WAY_COST_FIELDS; field++)
-        cr_assert(alike(*way_cost_at(&table.ways, field), *way_cost_at(&back.ways, field)), "%s",
-                  way_cost_fields[field].name);
-    table.ways_valid = false; /* could not be measured */
     cr_assert(cost_write(path, &table) == 0, "over an old one");
-    cr_assert(cost_read(path, &back, &why, &line) == 0, "%s in line %u", why, line);
-    cr_assert(!back.ways_valid && cost_ways(&back) == &way_costs_default);
 }
 
 /* A rail keeps its parameters when others come or go and its index changes. */
@@ -152,7 +143,7 @@ Test(cost_file, is_not_there)
     cr_assert(cost_write("/proc/nonexistent/cost", &table) == -ENOENT);
 }
 
-#define HEAD "tcad-cost 6\n"
+#define HEAD "tcad-cost 7\n"
 
 Test(cost_file, says_what_is_wrong_and_where)
 {
@@ -176,23 +167,11 @@ Test(cost_file, says_what_is_wrong_and_where)
         {HEAD "tube client latency_ns = fast\n", 2}, /* an unknown rail's too */
         {HEAD "ofi:tcp:a_very_long_name_of_a_rail client latency_ns = 1\n", 2},
         {"tcad-cost 5\n", 1}, /* an older version with drivers instead of rails */
+        {"tcad-cost 6\n", 1}, /* an older version with copy modes */
         {HEAD "shm couch latency_ns = 1\n", 2},
         {HEAD "shm client colour = 1\n", 2},
         {HEAD "shm client latency_ns = 1\nshm.client.latency_ns = 1\n", 3},
         {HEAD "shm client latency_ns = 1\n", 2},
-        {HEAD "ways.colour = 1\n", 2},
-        {HEAD "ways.client.half_line = 1\n", 2},
-        {HEAD "ways.half_line =\n", 2},
-        {HEAD "ways.half_line = short\n", 2},
-        {HEAD "ways.half_line = 1 2\n", 2},
-        {HEAD "ways.half_line = nan\n", 2},
-        {HEAD "ways.half_line = 0\n", 2},
-        {HEAD "ways.half_base_ns = 1\n", 2}, /* of an older version */
-        {HEAD "ways.ring_line_ns = -1\n", 2},
-        {HEAD "ways.ring_line_ns = inf\n", 2},
-        {HEAD "ways.ring_line_ns = 1e9\n", 2},
-        {HEAD "ways.half_line = 1\nways.half_line = 1\n", 3},
-        {HEAD "ways.half_line = 1\n", 2},
     };
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct cost_table table = shm_only;

@@ -87,8 +87,7 @@ static void make_put(unsigned number, enum way way, uint64_t offset, uint64_t by
     cr_assert(side.driver->ops->put_prepare(side.driver, &args, &moves[number], &info) == 0);
     if (way != WAY_PUSH) {
         const struct copy_mode mode = copy_mode_of(way, layout, layout);
-        cr_assert(shm_put_share(moves[number], &way_costs_default, number + 1, layout, layout) ==
-                  0);
+        cr_assert(shm_put_share(moves[number], number + 1, layout, layout) == 0);
         shm_put_mode(moves[number], &mode);
         cr_assert(copy_program_new(layout, layout, &programs[number]) == 0);
         offers[number] = (struct lane_put){.id = number + 1,
@@ -296,7 +295,7 @@ static void make_pair(struct pair *pair, struct random *random, unsigned notifie
                                    .landing_bytes = blob_bytes,
                                    .target_layout = target};
     cr_assert(side.driver->ops->put_prepare(side.driver, &args, &moves[0], &info) == 0);
-    cr_assert(shm_put_share(moves[0], &way_costs_default, notified + 1, target, source) == 0);
+    cr_assert(shm_put_share(moves[0], notified + 1, target, source) == 0);
     cr_assert(copy_program_new(target, source, &programs[0]) == 0);
     offers[0] = (struct lane_put){.id = notified + 1,
                                   .size_bytes = bytes,

@@ -1,8 +1,5 @@
-/* The choice of the copy mode near and far, the costs on which it depends, and their
- * calibration. */
+/* The guess of the copy mode near and far, and the modes worth a trial. */
 #include <criterion/criterion.h>
-#include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "drivers/shm/ways.h"
@@ -34,7 +31,7 @@ static struct layout *columns(uint64_t n)
 
 static struct way_choice choose(struct layout *target, struct layout *source)
 {
-    struct way_choice choice = way_choose(&way_costs_default, target, source);
+    struct way_choice choice = way_choose(target, source);
     free(target);
     if (source != target)
         free(source);
@@ -84,23 +81,6 @@ Test(ways, transposes_are_done_by_halves)
     cr_assert(choice.near == WAY_RING, "all of its lines stay in the cache");
 }
 
-Test(ways, near_reaches_as_far_as_half_is_cheap)
-{
-    struct layout *layout = contiguous(1 << 20);
-    struct way_costs costs = way_costs_default;
-    uint32_t usual = way_choose(&costs, layout, layout).up_to_ns;
-    costs.ring_line_ns *= 2;
-    cr_assert(way_choose(&costs, layout, layout).up_to_ns > usual);
-    costs = way_costs_default;
-    costs.half_line *= 2;
-    cr_assert(way_choose(&costs, layout, layout).up_to_ns < usual);
-    costs = (struct way_costs){.half_line = way_cost_fields[0].least,
-                               .ring_line_ns = way_cost_fields[1].most};
-    cr_assert(way_costs_valid(&costs) && way_choose(&costs, layout, layout).up_to_ns > usual,
-              "no overflow");
-    free(layout);
-}
-
 static bool pays(struct layout *layout)
 {
     bool result = way_share_pays(layout, layout);
@@ -117,55 +97,58 @@ Test(ways, sharing_pays_from_some_lines_on)
     cr_assert(pays(contiguous(UINT64_C(1) << 32)) && pays(strided(1 << 20, 8192, 16384)));
 }
 
-Test(ways, costs_are_checked)
+/* ---- candidates ---- */
+
+static unsigned count_of(enum way way, struct layout *target, struct layout *source, bool mapped)
 {
-    const double bad[] = {NAN, INFINITY, -INFINITY, -1, -0.001, 1e300};
-    cr_assert(way_costs_valid(&way_costs_default));
-    for (unsigned field = 0; field < WAY_COST_FIELDS; field++) {
-        for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-            struct way_costs costs = way_costs_default;
-            *way_cost_at(&costs, field) = bad[i];
-            cr_assert(!way_costs_valid(&costs), "%s = %g", way_cost_fields[field].name, bad[i]);
-        }
-        cr_assert(way_cost_valid(field, way_cost_fields[field].least) &&
-                  way_cost_valid(field, way_cost_fields[field].most));
+    struct copy_mode modes[COPY_MODES_MAX];
+    const unsigned all = copy_mode_candidates(target, source, mapped, modes);
+    unsigned count = 0;
+    for (unsigned i = 0; i < all; i++) {
+        count += modes[i].way == way;
+        cr_assert(modes[i].way != WAY_RING ||
+                  (modes[i].piece_bytes > 0 && modes[i].piece_bytes <= LANE_SLOT_BYTES));
+        for (unsigned j = 0; j < i; j++)
+            cr_assert(!copy_mode_equal(&modes[i], &modes[j]));
+    }
+    if (source != target)
+        free(source);
+    free(target);
+    return count;
+}
+
+static unsigned count_alike(enum way way, struct layout *layout, bool mapped)
+{
+    return count_of(way, layout, layout, mapped);
+}
+
+Test(ways, all_ways_are_tried)
+{
+    for (enum way way = WAY_PUSH; way < WAY_COUNT; way++) {
+        cr_assert(count_alike(way, contiguous(65536), true) > 0);
+        cr_assert(count_alike(way, strided(1024, 8, 64), true) > 0);
+        cr_assert(count_alike(way, contiguous(UINT64_C(1) << 30), true) > 0);
     }
 }
 
-/* The measurements that a machine with these costs would yield. */
-static struct way_samples samples_of(const struct way_costs *costs, double distance_ns)
+Test(ways, streaming_stores_are_tried_where_lines_are_whole)
 {
-    const double lines = (double)WAY_LARGE_BYTES / LINE_BYTES;
-    return (struct way_samples){
-        .distance_ns = distance_ns,
-        .touch_ns = 30000,
-        .half_ns = 30000 + costs->half_line * distance_ns * lines,
-        .ring_ns = 30000 + costs->ring_line_ns * lines,
-    };
+    cr_assert(count_alike(WAY_PUSH, contiguous(65536), true) == 2);
+    cr_assert(count_alike(WAY_HALF, contiguous(65536), true) == 2);
+    cr_assert(count_alike(WAY_PUSH, contiguous(2048), true) == 1);
+    cr_assert(count_alike(WAY_PUSH, strided(1024, 8, 64), true) == 1);
 }
 
-Test(ways, costs_come_back_from_samples)
+Test(ways, transposes_are_not_staged)
 {
-    for (double distance_ns = 20; distance_ns < 500; distance_ns *= 2) {
-        struct way_samples samples = samples_of(&way_costs_default, distance_ns);
-        struct way_costs costs, expected = way_costs_default;
-        cr_assert(way_costs_fit(&samples, &costs) == 0);
-        for (unsigned field = 0; field < WAY_COST_FIELDS; field++)
-            cr_assert_float_eq(*way_cost_at(&costs, field), *way_cost_at(&expected, field), 1e-6,
-                               "%s", way_cost_fields[field].name);
-    }
+    cr_assert(count_of(WAY_RING, columns(128), contiguous(128 * 128 * 8), true) == 0);
+    cr_assert(count_of(WAY_RING, contiguous(128 * 128 * 8), columns(128), true) == 0);
+    cr_assert(count_alike(WAY_RING, columns(16), true) > 0);
 }
 
-Test(ways, samples_that_make_no_sense)
+Test(ways, what_the_receiver_cannot_read_it_does_not_copy)
 {
-    const double bad[] = {0, -1, NAN, INFINITY};
-    const struct way_samples good = samples_of(&way_costs_default, 100);
-    struct way_costs costs = {.half_line = 42};
-    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        struct way_samples samples[3] = {good, good, good};
-        samples[0].distance_ns = samples[1].half_ns = samples[2].ring_ns = bad[i];
-        for (unsigned j = 0; j < 3; j++)
-            cr_assert(way_costs_fit(&samples[j], &costs) == -ERANGE, "%g at %u", bad[i], j);
-    }
-    cr_assert(costs.half_line == 42, "untouched");
+    cr_assert(count_alike(WAY_PULL, contiguous(65536), false) == 0);
+    cr_assert(count_alike(WAY_HALF, contiguous(65536), false) == 0);
+    cr_assert(count_alike(WAY_RING, contiguous(65536), false) == 2);
 }

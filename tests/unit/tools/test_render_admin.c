@@ -66,16 +66,6 @@ Test(render_admin, calibrate)
         "peach2  daemon       5.00 us   700 ns           20 ns    1.50 ns  10.00 GB/s  5.25 GB/s\n"
         "ofi     daemon  not measured        -               -          -           -          -\n"
         "stored in /c\n");
-#define WAYS  "\"half_line\":0.155,\"ring_line_ns\":13.9"
-#define SHOWN "no rails\ncopy mode half: 0.155 x the distance per line; ring: 13.9 ns per line\n"
-    expect_render(render_calibrate,
-                  "{\"path\":\"/c\",\"rails\":[],\"ways\":{\"valid\":true,\"error\":\"\"," WAYS
-                  "}}",
-                  SHOWN "stored in /c\n");
-    expect_render(render_calibrate,
-                  "{\"path\":\"/c\",\"rails\":[],\"ways\":{\"valid\":false,\"error\":\"busy\"," WAYS
-                  "}}",
-                  SHOWN "not measured, using defaults: busy\nstored in /c\n");
 }
 
 Test(render_admin, env)
