@@ -6,7 +6,7 @@
 
 enum {
     SLOTS_MAX = 1 << 24,
-    FRESH_MAX = 4096, /* slots that are made before free ones are used again */
+    FRESH_MAX = 4096, /* slots to create before reusing free ones */
 };
 
 void landings_deinit(struct landings *landings)

@@ -1,5 +1,5 @@
-/* Landings of a driver by number: a table of slots with generations, so that what arrives late for a
- * landing that was freed finds nothing. */
+/* The landings of a driver by number: a table of slots with generations, so that late messages for a
+ * freed landing are recognised. */
 #pragma once
 
 #include <stdint.h>
@@ -14,7 +14,7 @@ struct landing_slot {
 struct landings {
     struct landing_slot *slots;
     uint32_t count, capacity;
-    uint32_t first_free, last_free; /* a queue: a slot is used again as late as possible */
+    uint32_t first_free, last_free; /* a queue, so that slots are reused as late as possible */
 };
 #define LANDINGS_INIT ((struct landings){.first_free = UINT32_MAX, .last_free = UINT32_MAX})
 
@@ -23,7 +23,7 @@ void landings_deinit(struct landings *landings);
 int landings_add(struct landings *landings, void *landing, uint32_t *ret_index,
                  uint32_t *ret_generation);
 void landings_remove(struct landings *landings, uint32_t index);
-/* NULL: never was one, or it has been removed. */
+/* NULL: the numbers are not those of a landing, or it was removed. */
 static inline void *landings_find(const struct landings *landings, uint32_t index,
                                   uint32_t generation)
 {

@@ -1,4 +1,4 @@
-/* The ofi driver: the table. What it does is said in ofi.h. */
+/* The table of the ofi driver, which ofi.h describes. */
 #include <errno.h>
 #include <rdma/fabric.h>
 #include <stdatomic.h>

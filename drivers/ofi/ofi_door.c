@@ -1,4 +1,4 @@
-/* How others reach an instance over IP, where the provider is of that kind. */
+/* The address and port of an instance, if the provider uses IP. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
@@ -11,7 +11,7 @@
 
 bool ofi_info_unprotected(const struct fi_info *info)
 {
-    /* Also as what a utility provider stands on: "tcp;ofi_rxm", "udp;ofi_rxd". */
+    /* also below a utility provider: "tcp;ofi_rxm", "udp;ofi_rxd" */
     static const char *const providers[] = {"tcp", "net", "sockets", "udp"};
     const char *name = info->fabric_attr->prov_name;
     const size_t bytes = strcspn(name, ";");
@@ -31,7 +31,7 @@ int ofi_resolve(const char *address, char ret_host[static OFI_HOST_MAX])
         return 0;
     }
     if (if_nametoindex(address) != 0 || getaddrinfo(address, NULL, &hints, &found) != 0)
-        return -ENOENT; /* an interface, or a provider's name for one */
+        return -ENOENT; /* an interface, or the provider's name for one */
     int r = getnameinfo(found->ai_addr, found->ai_addrlen, ret_host, OFI_HOST_MAX, NULL, 0,
                         NI_NUMERICHOST);
     freeaddrinfo(found);

@@ -1,8 +1,8 @@
 /*
- * Who may connect: a filter on the socket on which the provider listens. The provider itself asks
- * nobody who they are; so the kernel drops what does not come from a host that was admitted, before
- * the provider hears of it. It looks at the first packet of a connection only, and needs no
- * privilege. Who speaks from an admitted host, whatever user he is there, is not kept out.
+ * Restricts who may connect, by a packet filter on the provider's listening socket. The provider
+ * accepts any connection, so the kernel drops connection attempts from hosts that were not admitted
+ * before the provider sees them. The filter checks only the first packet of a connection and needs
+ * no privilege. It does not distinguish users of an admitted host.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 enum {
     INSTRUCTIONS_MAX = 2048,
-    FLAGS_AT = 13, /* in the TCP header, where such a filter begins to count */
+    FLAGS_AT = 13, /* in the TCP header, where the filter's offsets start */
     FLAG_SYN = 0x02,
     FLAG_ACK = 0x10,
     SOURCE_AT_V4 = 12, /* in the IP header */
@@ -47,7 +47,7 @@ static void accept_packet(struct program *program)
     ADD(program, BPF_RET | BPF_K, UINT32_MAX);
 }
 
-/* Of hosts that follow each other, one range is enough. */
+/* Adjacent hosts share a range. */
 static void accept_v4(struct program *program, const struct ofi_host *hosts, size_t count)
 {
     ADD(program, BPF_LD | BPF_W | BPF_ABS, (uint32_t)SKF_NET_OFF + SOURCE_AT_V4);
@@ -73,7 +73,7 @@ static void accept_v6(struct program *program, const struct ofi_host *hosts, siz
     }
 }
 
-/* Puts the list into force. Where the kernel does not take it everybody may connect. */
+/* Attaches the filter. If the kernel rejects it, any host may connect. */
 static int apply(struct ofi_filter *filter)
 {
     struct program *program = calloc(1, sizeof(*program));
@@ -101,7 +101,7 @@ static int apply(struct ofi_filter *filter)
     return r;
 }
 
-/* The numeric address in a name, in host byte order; false: it has none, or any. */
+/* The IP address in a name, in host byte order; false: none, or a wildcard. */
 static bool host_of(const uint8_t *name, size_t bytes, struct ofi_host *ret_host, bool *ret_v6)
 {
     struct sockaddr_storage address = {0};
@@ -120,7 +120,7 @@ static bool host_of(const uint8_t *name, size_t bytes, struct ofi_host *ret_host
     return host.word[0] || host.word[1] || host.word[2] || host.word[3];
 }
 
-/* libfabric does not tell its descriptor: it is the one that listens at our name. */
+/* libfabric does not report its listening socket: it is the one bound to the endpoint's name. */
 static int find_socket(const uint8_t *name, size_t bytes)
 {
     DIR *entries = opendir("/proc/self/fd");
@@ -157,8 +157,8 @@ void ofi_filter_deinit(struct ofi_driver *ofi)
     free(ofi->filter.hosts);
 }
 
-/* Where the host is in the list, or would be. */
-static size_t place_of(const struct ofi_filter *filter, const struct ofi_host *host)
+/* The host's index in the sorted list, or where to insert it. */
+static size_t index_of(const struct ofi_filter *filter, const struct ofi_host *host)
 {
     size_t low = 0, high = filter->count;
     while (low < high) {
@@ -176,38 +176,38 @@ static size_t place_of(const struct ofi_filter *filter, const struct ofi_host *h
     return low;
 }
 
-static int insert(struct ofi_filter *filter, size_t place, const struct ofi_host *host)
+static int insert(struct ofi_filter *filter, size_t index, const struct ofi_host *host)
 {
     struct ofi_host *hosts =
         reallocarray(filter->hosts, filter->count + 1, sizeof(filter->hosts[0]));
     if (!hosts)
         return -ENOMEM;
     filter->hosts = hosts;
-    memmove(&hosts[place + 1], &hosts[place], (filter->count - place) * sizeof(hosts[0]));
-    hosts[place] = *host;
-    hosts[place].references = 1;
+    memmove(&hosts[index + 1], &hosts[index], (filter->count - index) * sizeof(hosts[0]));
+    hosts[index] = *host;
+    hosts[index].references = 1;
     filter->count++;
     return 0;
 }
 
 static int change(struct ofi_filter *filter, const struct ofi_host *host, bool come)
 {
-    const size_t place = place_of(filter, host);
-    const bool known = place < filter->count &&
-                       memcmp(filter->hosts[place].word, host->word, sizeof(host->word)) == 0;
+    const size_t index = index_of(filter, host);
+    const bool known = index < filter->count &&
+                       memcmp(filter->hosts[index].word, host->word, sizeof(host->word)) == 0;
     if (come && known) {
-        filter->hosts[place].references++;
+        filter->hosts[index].references++;
         return 0;
     }
     if (come) {
-        int r = insert(filter, place, host);
+        int r = insert(filter, index, host);
         return r < 0 ? r : apply(filter);
     }
-    if (!known || --filter->hosts[place].references > 0)
+    if (!known || --filter->hosts[index].references > 0)
         return 0;
     filter->count--;
-    memmove(&filter->hosts[place], &filter->hosts[place + 1],
-            (filter->count - place) * sizeof(filter->hosts[0]));
+    memmove(&filter->hosts[index], &filter->hosts[index + 1],
+            (filter->count - index) * sizeof(filter->hosts[0]));
     return apply(filter);
 }
 
@@ -222,15 +222,15 @@ int ofi_admit(struct driver *driver, const void *address, size_t address_bytes, 
     if (r < 0 || filter->fd < 0)
         return r;
     if (!host_of(other.name, other.name_bytes, &host, &v6) || v6 != filter->v6)
-        return -EADDRNOTAVAIL; /* it could not connect to us */
+        return -EADDRNOTAVAIL; /* it could not connect to this instance */
     pthread_mutex_lock(&ofi->names_lock);
     r = change(filter, &host, come);
     pthread_mutex_unlock(&ofi->names_lock);
     return r;
 }
 
-/* Those whom the provider has not taken yet: it would, with the next descriptor that is free. */
-static void turn_away(int listening)
+/* Closes connections that the provider has not accepted yet; it would accept them later. */
+static void refuse_waiting(int listening)
 {
     const int flags = fcntl(listening, F_GETFL);
     if (flags < 0 || !(flags & O_NONBLOCK))
@@ -247,6 +247,6 @@ void ofi_shut(struct driver *driver, bool shut)
     pthread_mutex_lock(&ofi->names_lock);
     ofi->filter.shut = shut;
     if (apply(&ofi->filter) == 0 && shut)
-        turn_away(ofi->filter.fd);
+        refuse_waiting(ofi->filter.fd);
     pthread_mutex_unlock(&ofi->names_lock);
 }

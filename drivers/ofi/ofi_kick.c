@@ -1,7 +1,8 @@
 /*
- * Connections that are never made. net, of libfabric 1.17, forgets requests of others to connect
- * when one of its connections ends, and who has asked waits for ever and turns away whoever asks
- * it. Nothing in libfabric ends that; but the socket is ours, and its end is noticed.
+ * Ends connections that are never established. When one of its connections ends, net, of libfabric
+ * 1.17, loses the connection requests of other endpoints; these then wait for ever, and reject
+ * requests themselves. libfabric has no call to cancel that, but net notices when the socket, which
+ * belongs to this process, is shut down.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -29,7 +30,7 @@ static bool same_place(const struct sockaddr_storage *a, const struct sockaddr_s
            memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof(a6->sin6_addr)) == 0;
 }
 
-/* Those of this process that lead to the port where that instance listens. */
+/* Shuts down the sockets of this process that are connected to the port of that instance. */
 static void end_connections(const struct ofi_name *name)
 {
     struct sockaddr_storage wanted = {0};
@@ -53,7 +54,7 @@ void ofi_name_note(const struct ofi_driver *ofi, struct ofi_name *name, int r)
         name->refused_ns = 0;
         return;
     }
-    if (!ofi->cq_edges) /* it is not net */
+    if (!ofi->cq_edges) /* not net */
         return;
     const uint64_t now_ns = clock_now_ns();
     if (name->refused_ns == 0) {

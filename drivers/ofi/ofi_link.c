@@ -1,4 +1,4 @@
-/* The sender's side of links: HELLO, WELCOME, credits, and what to do when a connection was lost. */
+/* The sender's side of links: establishing them, counting, recovering from lost connections. */
 #include <errno.h>
 #include <string.h>
 
@@ -52,11 +52,11 @@ static int take_index(struct ofi_driver *ofi, struct ofi_peer *peer)
     return -ENOSPC;
 }
 
-/* What is asked is asked again after a while, from now on. */
+/* Enters a state in which requests are sent until the reply arrives. */
 static void begin(struct ofi_link *link, enum ofi_link_state state, uint64_t now_ns)
 {
     link->state = state;
-    link->asked = link->refused = false;
+    link->refused = false;
     link->again_ns = now_ns;
     if (link->trouble_ns == 0)
         link->trouble_ns = now_ns;
@@ -64,7 +64,7 @@ static void begin(struct ofi_link *link, enum ofi_link_state state, uint64_t now
 
 static void begin_sync(struct ofi_peer *peer, uint64_t now_ns)
 {
-    peer->link.question++;
+    peer->link.sync++;
     begin(&peer->link, OFI_LINK_SYNCING, now_ns);
     peer->blocked = OFI_BLOCKED_LINK;
 }
@@ -73,13 +73,13 @@ void ofi_link_broken(struct ofi_driver *ofi, struct ofi_peer *peer)
 {
     struct ofi_link *link = &peer->link;
     if (link->state != OFI_LINK_READY)
-        return; /* whoever asks a question asks it again */
+        return; /* the request will be repeated */
     begin_sync(peer, clock_now_ns());
     ofi_peer_activate(ofi, peer);
 }
 
-/* Something was lost. Some providers drop the connection when a place is not good although its key
- * is: it will not become so, and what is first is not tried for ever. */
+/* Operations were lost. Some providers drop the connection if the key of a write is valid but its
+ * address is not. So if the oldest operation is lost repeatedly, its target is taken as stale. */
 static void count_break(struct ofi_driver *ofi, struct ofi_peer *peer)
 {
     struct ofi_link *link = &peer->link;
@@ -90,7 +90,7 @@ static void count_break(struct ofi_driver *ofi, struct ofi_peer *peer)
         first->base.put->stale = true;
 }
 
-/* All is well. */
+/* The link is usable. */
 static void heard(struct ofi_peer *peer)
 {
     peer->connected = true;
@@ -98,7 +98,7 @@ static void heard(struct ofi_peer *peer)
     peer->link.heard_ns = clock_now_ns();
 }
 
-static int say_hello(struct ofi_driver *ofi, struct ofi_peer *peer)
+static int send_hello(struct ofi_driver *ofi, struct ofi_peer *peer)
 {
     struct ofi_link *link = &peer->link;
     struct ofi_mail *mail = mail_of(ofi, link);
@@ -114,7 +114,8 @@ static int say_hello(struct ofi_driver *ofi, struct ofi_peer *peer)
     return ofi_message_send(ofi, peer->name, &hello);
 }
 
-/* Some providers drop the connection when a key is not good: the first ones that it may have been. */
+/* Adds the keys of the oldest pieces: an invalid one may have made the provider drop the
+ * connection. */
 static void name_keys(const struct ofi_peer *peer, struct ofi_message *sync)
 {
     for (uint64_t at = peer->window.counted;
@@ -131,7 +132,7 @@ static void name_keys(const struct ofi_peer *peer, struct ofi_message *sync)
     }
 }
 
-static int ask(struct ofi_driver *ofi, struct ofi_peer *peer)
+static int send_sync(struct ofi_driver *ofi, struct ofi_peer *peer)
 {
     struct ofi_link *link = &peer->link;
     struct ofi_message sync = {
@@ -141,33 +142,32 @@ static int ask(struct ofi_driver *ofi, struct ofi_peer *peer)
         .link_epoch = link->epoch,
         .source = link->source,
         .source_epoch = link->source_epoch,
-        .number = link->question,
+        .number = link->sync,
         .secret = link->secret,
     };
     name_keys(peer, &sync);
     return ofi_message_send(ofi, peer->name, &sync);
 }
 
-static void send_question(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t now_ns)
+static void send_request(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t now_ns)
 {
     struct ofi_link *link = &peer->link;
-    int r = link->state == OFI_LINK_ASKING ? say_hello(ofi, peer) : ask(ofi, peer);
+    int r = link->state == OFI_LINK_GREETING ? send_hello(ofi, peer) : send_sync(ofi, peer);
     uint64_t age_ns = now_ns - link->trouble_ns;
     link->refused = r == -EAGAIN;
     if (r == 0) {
-        link->asked = true;
         if (age_ns < OFI_AGAIN_MS * MS)
             age_ns = OFI_AGAIN_MS * MS;
         link->again_ns = now_ns + (age_ns > OFI_AGAIN_MAX_MS * MS ? OFI_AGAIN_MAX_MS * MS : age_ns);
     } else if (r == -EAGAIN || r == -ENOBUFS) {
-        /* Each try may be a connection: a dead peer must not cost the living much. */
+        /* Each attempt may start a connection; those to a dead peer must not delay others much. */
         link->again_ns = now_ns + age_ns / 8;
     } else {
         ofi_peer_mark_failed(ofi, peer, -EHOSTDOWN);
     }
 }
 
-/* The provider connects again by itself, for ever, and says -EAGAIN meanwhile. */
+/* The provider never gives up connecting: it returns -EAGAIN meanwhile. */
 static bool has_timed_out(const struct ofi_peer *peer, uint64_t now_ns)
 {
     const struct ofi_link *link = &peer->link;
@@ -178,7 +178,7 @@ static bool has_timed_out(const struct ofi_peer *peer, uint64_t now_ns)
            (peer->connected && link->refused && age_ns > OFI_LOST_MS * MS);
 }
 
-void ofi_link_tend(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t now_ns)
+void ofi_link_run(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t now_ns)
 {
     struct ofi_link *link = &peer->link;
     if (link->state == OFI_LINK_NONE) {
@@ -189,11 +189,10 @@ void ofi_link_tend(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t now_n
             ofi_peer_mark_failed(ofi, peer, r);
             return;
         }
-        begin(link, OFI_LINK_ASKING, now_ns);
+        begin(link, OFI_LINK_GREETING, now_ns);
     }
     if (link->state == OFI_LINK_READY) {
-        /* Whatever went with a connection is missed in the end. What the provider refuses shows that
-         * there is none. */
+        /* A missing count shows that a connection was lost, and -EAGAIN that there is none. */
         const bool refused = peer->blocked == OFI_BLOCKED_PROVIDER;
         if (peer->window.made == peer->window.counted && !refused) {
             link->trouble_ns = 0;
@@ -208,22 +207,22 @@ void ofi_link_tend(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t now_n
         ofi_peer_mark_failed(ofi, peer, -EHOSTDOWN);
         return;
     }
-    /* What the provider still has could overtake the question. */
+    /* Not while writes are in flight, because these could overtake the request. */
     if (now_ns >= link->again_ns && peer->requests.next == &peer->requests)
-        send_question(ofi, peer, now_ns);
+        send_request(ofi, peer, now_ns);
 }
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
-/* The peer that a message or a credit is for; NULL if that is long gone. */
+/* The peer that a message or a credit is for, or NULL: its link is gone. */
 static struct ofi_peer *find(struct ofi_driver *ofi, uint32_t index, uint32_t epoch)
 {
     struct ofi_peer *peer = index < OFI_LINKS_MAX ? ofi->links[index] : NULL;
     return peer && peer->error == 0 && peer->link.epoch % OFI_EPOCHS == epoch ? peer : NULL;
 }
 
-static struct ofi_peer *find_answered(struct ofi_driver *ofi, const struct ofi_message *message,
-                                      enum ofi_link_state state)
+static struct ofi_peer *find_waiting(struct ofi_driver *ofi, const struct ofi_message *message,
+                                     enum ofi_link_state state)
 {
     struct ofi_peer *peer = find(ofi, message->link, message->link_epoch);
     return peer && peer->link.state == state &&
@@ -234,7 +233,7 @@ static struct ofi_peer *find_answered(struct ofi_driver *ofi, const struct ofi_m
 
 void ofi_link_welcome(struct ofi_driver *ofi, const struct ofi_message *message)
 {
-    struct ofi_peer *peer = find_answered(ofi, message, OFI_LINK_ASKING);
+    struct ofi_peer *peer = find_waiting(ofi, message, OFI_LINK_GREETING);
     if (!peer)
         return;
     struct ofi_link *link = &peer->link;
@@ -263,7 +262,7 @@ void ofi_link_welcome(struct ofi_driver *ofi, const struct ofi_message *message)
     peer->blocked = OFI_RUNNING;
 }
 
-/* Puts that end here may be started again at once: they find the counts as they are then. */
+/* Takes a count. Puts that complete may be started again from here. */
 static void count(struct ofi_peer *peer, uint64_t counted)
 {
     struct ofi_link *link = &peer->link;
@@ -310,12 +309,13 @@ void ofi_link_credit(struct ofi_driver *ofi, uint64_t signed_data)
 
 void ofi_link_synced(struct ofi_driver *ofi, const struct ofi_message *message)
 {
-    struct ofi_peer *peer = find_answered(ofi, message, OFI_LINK_SYNCING);
-    if (!peer || message->number != peer->link.question)
+    struct ofi_peer *peer = find_waiting(ofi, message, OFI_LINK_SYNCING);
+    if (!peer || message->number != peer->link.sync)
         return;
     struct ofi_link *link = &peer->link;
     if (message->status != 0 || !is_possible(peer, message->count)) {
-        ofi_peer_mark_failed(ofi, peer, -EHOSTDOWN); /* what has arrived cannot be known any more */
+        ofi_peer_mark_failed(ofi, peer,
+                             -EHOSTDOWN); /* unknown there, so what has arrived is unknown, too */
         return;
     }
     link->state = OFI_LINK_READY;
@@ -331,7 +331,7 @@ void ofi_link_synced(struct ofi_driver *ofi, const struct ofi_message *message)
         count_break(ofi, peer);
 }
 
-/* Nobody waits for the BYE: if it cannot be sent, the receiver frees the ring when it drops us. */
+/* If BYE cannot be sent, the receiver frees the ring when it drops this instance. */
 void ofi_link_close(struct ofi_driver *ofi, struct ofi_peer *peer)
 {
     struct ofi_link *link = &peer->link;

@@ -12,8 +12,7 @@ enum { KEY_ATTEMPTS = 16 };
 static int register_once(struct ofi_driver *ofi, void *base, uint64_t length_bytes, uint64_t access,
                          struct fid_mr **ret_mr)
 {
-    /* Whoever knows the key can write: where the provider lets us choose it, nobody can guess it.
-     */
+    /* The key gives access, so it is random if the provider lets the driver choose it. */
     uint64_t key = 0;
     const int mr_mode = ofi->info->domain_attr->mr_mode;
     if (!(mr_mode & FI_MR_PROV_KEY)) {
@@ -36,7 +35,7 @@ static int register_once(struct ofi_driver *ofi, void *base, uint64_t length_byt
             return r;
         }
     }
-    if (fi_mr_key(mr) == FI_KEY_NOTAVAIL) { /* a raw key: nothing that fits an address or a blob */
+    if (fi_mr_key(mr) == FI_KEY_NOTAVAIL) { /* a raw key, too long for addresses and blobs */
         fi_close(&mr->fid);
         return -EOPNOTSUPP;
     }
@@ -65,23 +64,23 @@ void ofi_memory_close(struct ofi_memory *memory)
 }
 
 uint64_t ofi_memory_remote(const struct ofi_driver *ofi, const struct ofi_memory *memory,
-                           const uint8_t *place)
+                           const uint8_t *at)
 {
     if (ofi->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR)
-        return (uint64_t)(uintptr_t)place;
-    return (uint64_t)(place - memory->base);
+        return (uint64_t)(uintptr_t)at;
+    return (uint64_t)(at - memory->base);
 }
 
-/* ---- memory that ends with ofi_region_quarantine() ---- */
+/* ---- regions, which ofi_region_quarantine() frees ---- */
 
-enum { ALIGN_BYTES = 2 << 20 }; /* so that huge pages fit */
+enum { ALIGN_BYTES = 2 << 20 }; /* the size of a huge page */
 
 static uint64_t round_up(uint64_t bytes, uint64_t to)
 {
     return (bytes + to - 1) / to * to;
 }
 
-/* A mapping of huge pages has whole ones only. */
+/* Mappings of huge pages must consist of whole ones. */
 static uint64_t page_bytes(int fd)
 {
     struct stat status;
@@ -95,27 +94,27 @@ static int map(int fd, struct ofi_region *region, uint64_t length_bytes)
 {
     const uint64_t page = page_bytes(fd), align = page > ALIGN_BYTES ? page : ALIGN_BYTES,
                    bytes = round_up(length_bytes, page);
-    uint8_t *place =
+    uint8_t *reserved =
         mmap(NULL, bytes + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (place == MAP_FAILED)
+    if (reserved == MAP_FAILED)
         return -errno;
-    uint8_t *base = (uint8_t *)round_up((uintptr_t)place, align);
+    uint8_t *base = (uint8_t *)round_up((uintptr_t)reserved, align);
     const int flags = fd >= 0 ? MAP_SHARED | MAP_POPULATE : MAP_PRIVATE | MAP_ANONYMOUS;
     if (mmap(base, bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, 0) == MAP_FAILED) {
         int r = -errno;
-        munmap(place, bytes + align);
+        munmap(reserved, bytes + align);
         return r;
     }
-    if (base > place)
-        munmap(place, (size_t)(base - place));
-    munmap(base + bytes, (size_t)(place + align - base));
+    if (base > reserved)
+        munmap(reserved, (size_t)(base - reserved));
+    munmap(base + bytes, (size_t)(reserved + align - base));
     region->memory.base = base;
     region->mapped_bytes = bytes;
     region->shared = fd >= 0;
     return 0;
 }
 
-static void remember(struct ofi_driver *ofi, struct ofi_region *region)
+static void add_key(struct ofi_driver *ofi, struct ofi_region *region)
 {
     struct ofi_region **first = &ofi->regions[ofi_key_bucket(fi_mr_key(region->memory.mr))];
     pthread_mutex_lock(&ofi->regions_lock);
@@ -152,7 +151,7 @@ int ofi_region_new(struct ofi_driver *ofi, int fd, uint64_t length_bytes, uint64
     if (atomic_load_explicit(&ofi->quarantine_count, memory_order_relaxed) > OFI_QUARANTINE_MAX ||
         atomic_load_explicit(&ofi->quarantine_bytes, memory_order_relaxed) >
             (uint64_t)OFI_QUARANTINE_MAX_GIB << 30)
-        return -EBUSY; /* who wrote to what was freed does not say that it has stopped */
+        return -EBUSY; /* senders do not confirm that they have stopped writing */
     struct ofi_region *region = calloc(1, sizeof(*region));
     if (!region)
         return -ENOMEM;
@@ -165,7 +164,7 @@ int ofi_region_new(struct ofi_driver *ofi, int fd, uint64_t length_bytes, uint64
         free(region);
         return r;
     }
-    remember(ofi, region);
+    add_key(ofi, region);
     *ret_region = region;
     return 0;
 }

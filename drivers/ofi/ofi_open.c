@@ -1,4 +1,4 @@
-/* Finding a provider and opening an instance. */
+/* Finds a provider, opens and closes an instance. */
 #include <errno.h>
 #include <rdma/fi_cm.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ bool ofi_info_ordered(const struct fi_info *info)
            (info->rx_attr->msg_order & FI_ORDER_RMA_WAW) && info->ep_attr->max_order_waw_size > 0;
 }
 
-/* The first that is on this interface and that we can work with. */
+/* The first one on this interface that the driver can use. */
 static const struct fi_info *choose(const struct fi_info *list, const char *interface)
 {
     for (const struct fi_info *info = list; info; info = info->next) {
@@ -78,7 +78,7 @@ static int getinfo(const struct driver_config *config, const char *provider, int
     return r;
 }
 
-/* Best are providers that let us choose the key (it is then a secret) and that keep writes in
+/* Prefers providers that let the driver choose keys (which are then secret) and keep writes in
  * order. */
 static int getinfo_of(const struct driver_config *config, const char *provider,
                       struct fi_info **ret_info)
@@ -92,9 +92,9 @@ static int getinfo_of(const struct driver_config *config, const char *provider,
 }
 
 /*
- * In libfabric 1.16 and 1.17 "tcp" reaches our kind of endpoint through rxm, which crashes when a
- * peer dies in the middle of a write to us (its connection reports the write without a context).
- * These releases have the later tcp, without rxm, under the name of net.
+ * In libfabric 1.16 and 1.17, "tcp" provides RDM endpoints through rxm, which crashes when a peer
+ * dies in the middle of a write to this process (the connection reports the write without a
+ * context). These releases contain the newer tcp, without rxm, as "net".
  */
 int ofi_getinfo(const struct driver_config *config, struct fi_info **ret_info)
 {
@@ -104,7 +104,7 @@ int ofi_getinfo(const struct driver_config *config, struct fi_info **ret_info)
     return getinfo_of(config, config->provider, ret_info);
 }
 
-/* With a descriptor to sleep on if the provider has one. */
+/* With a descriptor to wait for, if the provider has one. */
 static int open_queue(struct ofi_driver *ofi)
 {
     struct fi_cq_attr attributes = {
@@ -257,8 +257,8 @@ void ofi_close(struct driver *driver)
     ofi_sources_drop(ofi, NULL);
     ofi_region_quarantine(ofi, ofi->mails);
     ofi_quarantine_close(ofi);
-    /* First the endpoint: nothing is written or completed after this. Registrations that are bound
-     * to it go with it. */
+    /* The endpoint first: nothing is written or completed after this. Registrations that are
+     * bound to it end with it. */
     ofi_memory_close(&ofi->sink);
     close_fid(ofi->endpoint);
     ofi_quarantine_deinit(ofi);

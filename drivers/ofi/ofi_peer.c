@@ -1,4 +1,4 @@
-/* Peers: their names in the address vector, and what happens when one is down. */
+/* Peers: their names in the address vector, and their failure. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static int insert_name(struct ofi_driver *ofi, const struct ofi_address *address
 int ofi_name_take(struct ofi_driver *ofi, const struct ofi_address *address,
                   struct ofi_name **ret_name)
 {
-    /* The provider reads a name of the length that its own has. */
+    /* The provider reads as many bytes as its own name has. */
     if (address->name_bytes != ofi->address.name_bytes)
         return -EINVAL;
     int r = 0;
@@ -103,7 +103,7 @@ int ofi_peer_connect(struct driver *driver, const void *address, size_t address_
     return 0;
 }
 
-/* Nobody waits for them any more; the provider has them still. */
+/* Abandons writes that the provider still has. */
 static void orphan_writes(struct ofi_peer *peer)
 {
     while (peer->requests.next != &peer->requests) {
@@ -121,7 +121,7 @@ void ofi_peer_disconnect(struct driver *driver, struct driver_peer *driver_peer)
     assert(!window_next_put(&peer->window));
     orphan_writes(peer);
     ofi_link_close(ofi, peer);
-    /* What it sends to us is another matter, while it lives. */
+    /* As long as it lives, it may go on sending to this instance. */
     if (peer->given_up)
         ofi_sources_drop(ofi, &peer->address.cookie);
     ofi_peer_deactivate(peer);

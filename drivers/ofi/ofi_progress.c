@@ -1,4 +1,4 @@
-/* Moving everything on, and sleeping when there is nothing to move. */
+/* Advances all operations, and prepares to sleep. */
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -51,7 +51,7 @@ static int take_data(struct ofi_driver *ofi, uint64_t data)
     switch ((uint32_t)data >> 30) {
     case OFI_DATA_SEGMENT:
     case OFI_DATA_PIECE:
-        return ofi_source_unit(ofi, data);
+        return ofi_source_operation(ofi, data);
     case OFI_DATA_CREDIT:
         ofi_link_credit(ofi, data);
         return 1;
@@ -99,16 +99,16 @@ static int take_entry(struct ofi_driver *ofi, const struct fi_cq_data_entry *ent
     return 1;
 }
 
-static bool says_stale(int error)
+static bool means_stale(int error)
 {
     return error == FI_EACCES || error == FI_EKEYREJECTED || error == FI_ENOKEY;
 }
 
-/* It is sent again, unless what it was to be written to is not there any more. */
+/* The operation will be sent again, unless the error shows that its target is gone. */
 static void fail_write(struct ofi_driver *ofi, struct ofi_request *request, int error)
 {
     struct ofi_peer *peer = request->peer;
-    if (peer && request->put && says_stale(error))
+    if (peer && request->put && means_stale(error))
         request->put->base.stale = true;
     if (peer)
         ofi_link_broken(ofi, peer);
@@ -130,7 +130,7 @@ static int take_error(struct ofi_driver *ofi)
     case OFI_REQUEST_WRITE:
         fail_write(ofi, request, entry.err);
         break;
-    case OFI_REQUEST_SEND: /* who waits for an answer asks again */
+    case OFI_REQUEST_SEND: /* requests are repeated until the reply arrives */
         ofi_send_give(ofi, request);
         break;
     case OFI_REQUEST_RECV:
@@ -145,8 +145,8 @@ static int take_completions(struct ofi_driver *ofi, unsigned budget)
     struct fi_cq_data_entry entries[OFI_CQ_BATCH];
     int moved = 0;
     while ((unsigned)moved < budget) {
-        /* net, of libfabric 1.17, takes the end of a connection that is being made for an
-         * interruption, for ever, when errno happens to say so from before. */
+        /* In libfabric 1.17, net mistakes the end of a connection that is being established for
+         * an interrupted call if errno is still EINTR from before, and retries for ever. */
         errno = 0;
         ssize_t count = fi_cq_read(ofi->cq, entries, OFI_CQ_BATCH);
         if (count == -FI_EAGAIN)
@@ -182,8 +182,7 @@ static bool has_work(const struct ofi_peer *peer)
            peer->error < 0 || peer->link.state == OFI_LINK_SYNCING;
 }
 
-/* Each of the active peers gets a share; one that has done something goes to the end of the list.
- */
+/* Serves the active peers in turn. A peer that made progress moves to the end of the list. */
 static int pump_peers(struct ofi_driver *ofi, unsigned budget)
 {
     int moved = 0;
@@ -193,7 +192,7 @@ static int pump_peers(struct ofi_driver *ofi, unsigned budget)
         next = peer->next_active;
         more = peer != end;
         if (peer->error <
-            0) { /* its owner is told, who may disconnect any: the list is not ours any more */
+            0) { /* the owner is told, and may disconnect peers: the list may have changed */
             ofi_peer_complete_failed(ofi, peer);
             return moved + 1;
         }
@@ -203,7 +202,7 @@ static int pump_peers(struct ofi_driver *ofi, unsigned budget)
             moved += posted;
             peer->retry_ns = now_ns + OFI_RETRY_MS * UINT64_C(1000000);
         }
-        ofi_link_tend(ofi, peer, now_ns);
+        ofi_link_run(ofi, peer, now_ns);
         if (!has_work(peer)) {
             ofi_peer_deactivate(peer);
         } else if (posted > 0) {
@@ -236,7 +235,7 @@ int ofi_progress(struct driver *driver, unsigned budget)
     if (ofi->active.next_active != &ofi->active)
         moved += pump_peers(ofi, budget);
     if (ofi->owed)
-        moved += ofi_sources_settle(ofi, moved == 0);
+        moved += ofi_sources_credit(ofi, moved == 0);
     if (ofi_quarantine_waiting(ofi))
         moved += ofi_quarantine_run(ofi);
     return moved;
@@ -258,7 +257,7 @@ static void set_timer(struct ofi_driver *ofi, uint64_t period_ms)
     ofi->timer_ms = period_ms;
 }
 
-/* 0: only an answer or a completion leads on. */
+/* 0: until a message or a completion arrives. */
 static uint64_t quarantine_after_ms(const struct ofi_driver *ofi)
 {
     if (!ofi_quarantine_waiting(ofi))
@@ -269,11 +268,10 @@ static uint64_t quarantine_after_ms(const struct ofi_driver *ofi)
     return due_ns > now_ns ? (due_ns - now_ns) / UINT64_C(1000000) + 1 : 1;
 }
 
-/* What completions do not wake for is looked at now and then: as often as it matters, and never
- * when nothing is queued. */
+/* The period of the timer, for work that no completion announces; 0: there is none. */
 static uint64_t wake_after_ms(const struct ofi_driver *ofi)
 {
-    if (ofi->requests.recvs || !ofi->cq_has_fd || ofi_sources_hurry(ofi))
+    if (ofi->requests.recvs || !ofi->cq_has_fd || ofi_sources_urgent(ofi))
         return OFI_RETRY_MS;
     uint64_t after_ms = ofi->owed ? OFI_CREDIT_MS : quarantine_after_ms(ofi);
     for (const struct ofi_peer *peer = ofi->active.next_active; peer != &ofi->active;
@@ -287,10 +285,10 @@ static uint64_t wake_after_ms(const struct ofi_driver *ofi)
 }
 
 /*
- * For net, of libfabric 1.16 and 1.17: its descriptor is an epoll of the connections and of a
- * signal that the first completion sets, and that nothing resets. So it is watched by its edges,
- * and all is quiet when, after the last edge was taken, no completion and none but the signal is
- * there.
+ * For net, of libfabric 1.16 and 1.17: its descriptor is an epoll set of its connections and of a
+ * signal, which the first completion sets and nothing resets. So the descriptor is watched for
+ * edges. It is dry if, after the last edge was consumed, there is no completion and no event except
+ * the signal.
  */
 static bool is_dry(struct ofi_driver *ofi)
 {

@@ -1,4 +1,4 @@
-/* What the provider is working on, and the buffers that go with it. */
+/* Requests to the provider, and their buffers. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>

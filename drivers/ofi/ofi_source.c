@@ -17,7 +17,7 @@ static void owe(struct ofi_driver *ofi, struct ofi_source *source)
     ofi->owed = source;
 }
 
-static void forget_debt(struct ofi_driver *ofi, struct ofi_source *source)
+static void forget_owed(struct ofi_driver *ofi, struct ofi_source *source)
 {
     struct ofi_source **link = &ofi->owed;
     while (*link && *link != source)
@@ -27,19 +27,19 @@ static void forget_debt(struct ofi_driver *ofi, struct ofi_source *source)
     source->owed = false;
 }
 
-/* silent: nothing more comes from it. */
-static void source_end(struct ofi_driver *ofi, struct ofi_source *source, bool silent)
+/* stopped: it writes nothing more. */
+static void source_end(struct ofi_driver *ofi, struct ofi_source *source, bool stopped)
 {
-    forget_debt(ofi, source);
+    forget_owed(ofi, source);
     ofi->sources[source->index] = NULL;
     while (ofi->sources_end > 0 && !ofi->sources[ofi->sources_end - 1])
         ofi->sources_end--;
     if (source->ring) {
-        source->ring->told = !silent;
+        source->ring->told = !stopped;
         ofi_region_quarantine(ofi, source->ring);
         source->ring = NULL;
     }
-    if (!silent && source->name) {
+    if (!stopped && source->name) {
         ofi_departed_new(ofi, source);
         return;
     }
@@ -68,29 +68,29 @@ static int make_ring(struct ofi_driver *ofi, struct ofi_source *source)
     return ofi_region_new(ofi, -1, source->ring_bytes, FI_REMOTE_WRITE, &source->ring);
 }
 
-/* The place for this sender's link: its old one if it comes again, else a free one. */
-static int find_place(struct ofi_driver *ofi, const struct ofi_message *message)
+/* The index for this link of a sender: that of its source, or a free one, or -ENOSPC. */
+static int find_index(struct ofi_driver *ofi, const struct ofi_message *message)
 {
-    int place = -ENOSPC;
+    int found = -ENOSPC;
     for (uint32_t index = OFI_LINKS_MAX; index-- > 0;) {
         const struct ofi_source *source = ofi->sources[index];
         if (!source)
-            place = (int)index;
+            found = (int)index;
         else if (ofi_same(&source->address.cookie, &message->from.cookie) &&
                  source->link == message->link)
             return (int)index;
     }
-    return place;
+    return found;
 }
 
-static int source_new(struct ofi_driver *ofi, const struct ofi_message *message, uint32_t place,
+static int source_new(struct ofi_driver *ofi, const struct ofi_message *message, uint32_t index,
                       struct ofi_source **ret_source)
 {
     struct ofi_source *source = calloc(1, sizeof(*source));
     if (!source)
         return -ENOMEM;
-    source->index = place;
-    source->epoch = ++ofi->source_epochs[place];
+    source->index = index;
+    source->epoch = ++ofi->source_epochs[index];
     source->address = message->from;
     source->link = message->link;
     source->link_epoch = message->link_epoch;
@@ -98,11 +98,11 @@ static int source_new(struct ofi_driver *ofi, const struct ofi_message *message,
     source->mail_key = message->key;
     source->mail_secret = message->secret;
     source->probe_period_ns = OFI_AGAIN_MS * UINT64_C(1000000);
-    /* It may know the keys of what is not yet free again. */
+    /* It may know the keys of regions in quarantine. */
     source->clear = ofi->quarantined ? ofi->quarantined->number - 1 : ofi->last_quarantined;
-    ofi->sources[place] = source;
-    if (ofi->sources_end <= place)
-        ofi->sources_end = place + 1;
+    ofi->sources[index] = source;
+    if (ofi->sources_end <= index)
+        ofi->sources_end = index + 1;
 
     int r = ofi_random(&source->secret, sizeof(source->secret));
     if (r == 0)
@@ -137,24 +137,24 @@ static int welcome(struct ofi_driver *ofi, struct ofi_source *source)
     return r;
 }
 
-static struct ofi_message answer_to(const struct ofi_message *question, uint16_t type, int error)
+static struct ofi_message reply_to(const struct ofi_message *request, uint16_t type, int error)
 {
     return (struct ofi_message){
         .type = type,
-        .to = question->from.cookie,
-        .link = question->link,
-        .link_epoch = question->link_epoch,
-        .number = question->number,
+        .to = request->from.cookie,
+        .link = request->link,
+        .link_epoch = request->link_epoch,
+        .number = request->number,
         .status = status_to_wire(error),
     };
 }
 
-/* Best effort: who does not hear it asks again, or gives up after a while. */
-static void answer(struct ofi_driver *ofi, const struct ofi_message *question,
-                   const struct ofi_message *message)
+/* If the reply is lost, the sender repeats its request. */
+static void reply(struct ofi_driver *ofi, const struct ofi_message *request,
+                  const struct ofi_message *message)
 {
     struct ofi_name *name;
-    if (ofi_name_take(ofi, &question->from, &name) < 0)
+    if (ofi_name_take(ofi, &request->from, &name) < 0)
         return;
     ofi_message_send(ofi, name, message);
     ofi_name_give(ofi, name);
@@ -165,20 +165,20 @@ void ofi_source_hello(struct ofi_driver *ofi, const struct ofi_message *message)
     struct ofi_source *source = NULL;
     if (message->link >= OFI_LINKS_MAX || message->link_epoch >= OFI_EPOCHS)
         return;
-    int place = find_place(ofi, message), r = place < 0 ? place : 0;
+    int index = find_index(ofi, message), r = index < 0 ? index : 0;
     if (r == 0)
-        source = ofi->sources[place];
+        source = ofi->sources[index];
     if (source && source->link_epoch == message->link_epoch &&
         ofi_same(&source->mail_secret, &message->secret)) {
-        /* it has not heard the WELCOME */
+        /* the WELCOME was lost */
     } else if (r == 0) {
-        if (source) /* this came behind all that came over its last link */
+        if (source) /* HELLO arrived after everything of its last link */
             source_end(ofi, source, true);
-        r = source_new(ofi, message, (uint32_t)place, &source);
+        r = source_new(ofi, message, (uint32_t)index, &source);
     }
     if (r < 0) {
-        const struct ofi_message refusal = answer_to(message, OFI_WELCOME, r);
-        answer(ofi, message, &refusal);
+        const struct ofi_message refusal = reply_to(message, OFI_WELCOME, r);
+        reply(ofi, message, &refusal);
         return;
     }
     ofi_departed_gone(ofi, &message->from);
@@ -204,12 +204,12 @@ void ofi_source_bye(struct ofi_driver *ofi, const struct ofi_message *message)
 void ofi_source_sync(struct ofi_driver *ofi, const struct ofi_message *message)
 {
     const struct ofi_source *source = find(ofi, message);
-    struct ofi_message synced = answer_to(message, OFI_SYNCED, source ? 0 : -ESTALE);
+    struct ofi_message synced = reply_to(message, OFI_SYNCED, source ? 0 : -ESTALE);
     synced.count = source ? source->counted : 0;
     for (uint32_t i = 0; source && i < ofi_message_keys(message); i++)
         if (!ofi_region_known(ofi, message->keys[i]))
             synced.keys[synced.key_count++] = message->keys[i];
-    answer(ofi, message, &synced);
+    reply(ofi, message, &synced);
 }
 
 /* ---- credits ---- */
@@ -229,14 +229,14 @@ static int give_credit(struct ofi_driver *ofi, struct ofi_source *source)
     return r;
 }
 
-/* The sender runs out of room. */
+/* Whether the sender is about to run out of room. */
 static bool urgent(const struct ofi_source *source)
 {
     return source->counted - source->credited >= OFI_CREDIT_EVERY ||
            source->uncredited_bytes >= source->ring_bytes / 4;
 }
 
-static int settle(struct ofi_driver *ofi, struct ofi_source *source)
+static int send_owed(struct ofi_driver *ofi, struct ofi_source *source)
 {
     int r = source->welcome ? welcome(ofi, source) : 0;
     if (r == 0 && source->counted != source->credited)
@@ -244,8 +244,8 @@ static int settle(struct ofi_driver *ofi, struct ofi_source *source)
     return r;
 }
 
-/* A credit costs both sides a message: for what nobody waits for there is one for many units, and
- * the last ones get theirs after a while. */
+/* A credit costs both sides a message. If the sender does not wait for it, it is sent for several
+ * operations, or after OFI_CREDIT_MS. */
 static bool is_due(const struct ofi_source *source, uint64_t now_ns, bool idle)
 {
     if (source->refused_ns > 0)
@@ -253,8 +253,8 @@ static bool is_due(const struct ofi_source *source, uint64_t now_ns, bool idle)
     return source->welcome || urgent(source) || (idle && source->asked) || now_ns >= source->due_ns;
 }
 
-/* It is tried less and less often, because each try may be a connection. False: it cannot be reached
- * for too long. */
+/* Tries again at growing intervals, because each attempt may start a connection. False: it has been
+ * unreachable for too long. */
 static bool put_off(struct ofi_source *source, uint64_t now_ns)
 {
     if (source->refused_ns == 0)
@@ -264,11 +264,11 @@ static bool put_off(struct ofi_source *source, uint64_t now_ns)
     return age_ns <= OFI_STALL_MS * UINT64_C(1000000);
 }
 
-/* Pays what is due. A sender that cannot be reached for too long has lost its ring. */
-int ofi_sources_settle(struct ofi_driver *ofi, bool idle)
+/* A sender that is unreachable for too long loses its ring. */
+int ofi_sources_credit(struct ofi_driver *ofi, bool idle)
 {
     const uint64_t now_ns = clock_now_ns();
-    int settled = 0;
+    int served = 0;
     struct ofi_source **link = &ofi->owed;
     while (*link) {
         struct ofi_source *source = *link;
@@ -276,23 +276,23 @@ int ofi_sources_settle(struct ofi_driver *ofi, bool idle)
             link = &source->next_owed;
             continue;
         }
-        const int r = settle(ofi, source);
+        const int r = send_owed(ofi, source);
         if (r == -EAGAIN || r == -ENOBUFS) {
             if (put_off(source, now_ns))
                 link = &source->next_owed;
             else
-                source_end(ofi, source, false); /* takes it from the list */
+                source_end(ofi, source, false); /* removes it from the list */
             continue;
         }
         *link = source->next_owed;
         source->owed = false;
         source->refused_ns = 0;
-        settled++;
+        served++;
     }
-    return settled;
+    return served;
 }
 
-bool ofi_sources_hurry(const struct ofi_driver *ofi)
+bool ofi_sources_urgent(const struct ofi_driver *ofi)
 {
     for (const struct ofi_source *source = ofi->owed; source; source = source->next_owed)
         if (source->asked || source->welcome || source->refused_ns > 0 || urgent(source))
@@ -300,7 +300,7 @@ bool ofi_sources_hurry(const struct ofi_driver *ofi)
     return false;
 }
 
-/* ---- units ---- */
+/* ---- operations ---- */
 
 static void deliver(struct ofi_driver *ofi, const struct ofi_segment *segment, const uint8_t *data)
 {
@@ -318,13 +318,14 @@ static void deliver(struct ofi_driver *ofi, const struct ofi_segment *segment, c
         ofi->driver.events.notified(ofi->driver.events.context, landing->token);
 }
 
-/* The header is copied once; only the copy is believed. One that is not the sender's is none: the
- * true one may be on its way. Of one that is, but wrong, nothing lands, and the next one follows. */
+/* Copies the header once, and checks the copy. A segment without the ring's secret is ignored,
+ * because the sender's own may still arrive. One that is the sender's but invalid is counted and not
+ * delivered. */
 static bool take_segment(struct ofi_driver *ofi, struct ofi_source *source)
 {
-    const uint8_t *place = source->ring->memory.base + source->head;
+    const uint8_t *bytes = source->ring->memory.base + source->head;
     struct ofi_segment segment;
-    memcpy(&segment, place, sizeof(segment));
+    memcpy(&segment, bytes, sizeof segment);
     if (!ofi_same(&segment.secret, &source->secret) || segment.sequence != source->counted ||
         segment.length_bytes > source->segment_bytes - sizeof(segment)) {
         source->forged++;
@@ -338,11 +339,11 @@ static bool take_segment(struct ofi_driver *ofi, struct ofi_source *source)
         next > source->head ? next - source->head : source->ring_bytes - source->head;
     source->head = next;
     source->asked |= segment.flags & OFI_SEGMENT_ASK;
-    deliver(ofi, &segment, place + sizeof(segment));
+    deliver(ofi, &segment, bytes + sizeof segment);
     return true;
 }
 
-int ofi_source_unit(struct ofi_driver *ofi, uint64_t signed_data)
+int ofi_source_operation(struct ofi_driver *ofi, uint64_t signed_data)
 {
     const uint32_t data = (uint32_t)signed_data;
     struct ofi_source *source = ofi->sources[ofi_data_link_index(data)];
@@ -353,13 +354,13 @@ int ofi_source_unit(struct ofi_driver *ofi, uint64_t signed_data)
     }
     const uint32_t ahead = ofi_data_ahead(data, source->counted);
     if (ahead >= OFI_WINDOW)
-        return 0; /* it came once before */
-    const uint64_t place = UINT64_C(1) << (source->counted + ahead) % OFI_WINDOW;
-    source->arrived |= place;
+        return 0; /* a duplicate */
+    const uint64_t bit = UINT64_C(1) << (source->counted + ahead) % OFI_WINDOW;
+    source->arrived |= bit;
     if (data >> 30 == OFI_DATA_PIECE)
-        source->pieces |= place;
+        source->pieces |= bit;
     else
-        source->pieces &= ~place;
+        source->pieces &= ~bit;
 
     int taken = 0;
     for (;; taken++) {

@@ -1,4 +1,4 @@
-/* What an instance of the ofi driver consists of. */
+/* The state of an instance of the ofi driver. */
 #pragma once
 
 #include <pthread.h>
@@ -46,8 +46,8 @@ struct ofi_region {
 struct ofi_name {
     struct ofi_name *next;
     unsigned references;
-    unsigned sends;      /* messages on their way to it */
-    uint64_t refused_ns; /* since then the provider takes nothing for it; 0: it does */
+    unsigned sends;      /* messages in flight */
+    uint64_t refused_ns; /* since when the provider has accepted nothing; 0: it accepts */
     uint64_t kick_after_ns;
     fi_addr_t fi_addr;
     uint16_t bytes;
@@ -60,28 +60,28 @@ enum ofi_request_kind {
     OFI_REQUEST_RECV,
 };
 
-/* Something that the provider is working on: what a completion's context points to. */
+/* A request to the provider; the context of its completion. */
 struct ofi_request {
     struct fi_context2 context; /* first: providers write here */
     enum ofi_request_kind kind;
     bool staged;           /* WRITE: has a staging buffer */
     uint8_t *buffer;       /* staged: packed bytes; SEND, RECV: a message */
     bool busy;             /* WRITE: the provider has it */
-    uint64_t number;       /* WRITE: of all that were posted */
-    struct ofi_peer *peer; /* WRITE: NULL once nobody waits for it any more */
-    struct ofi_put *put;   /* WRITE: whose bytes it reads, or NULL */
+    uint64_t number;       /* WRITE: counts all posted writes */
+    struct ofi_peer *peer; /* WRITE: NULL if abandoned */
+    struct ofi_put *put;   /* WRITE: reads its source; or NULL */
     struct ofi_name *name; /* SEND: referenced */
     struct ofi_request *next,
-        *previous; /* WRITE: of the peer's requests; else next of the free list */
+        *previous; /* WRITE in flight: in the peer's list; else in a free list */
 };
 
 struct ofi_requests {
     struct ofi_request *all;
     size_t count;
-    struct ofi_request *writes; /* free ones */
-    struct ofi_request *sends;
-    struct ofi_request *recvs;      /* that could not be posted again */
-    uint8_t *staging[OFI_STAGINGS]; /* free ones */
+    struct ofi_request *writes;     /* free */
+    struct ofi_request *sends;      /* free */
+    struct ofi_request *recvs;      /* not posted, because the provider did not accept them */
+    uint8_t *staging[OFI_STAGINGS]; /* free */
     unsigned staging_count;
     uint32_t segment_bytes; /* payload of a segment; size of a staging buffer */
     struct ofi_memory staging_memory, message_memory;
@@ -109,9 +109,9 @@ struct ofi_put {
 
 enum ofi_link_state {
     OFI_LINK_NONE,
-    OFI_LINK_ASKING, /* HELLO is to be sent, or was */
+    OFI_LINK_GREETING, /* waits for WELCOME */
     OFI_LINK_READY,
-    OFI_LINK_SYNCING, /* SYNC is to be sent, when the provider has given everything back, or was */
+    OFI_LINK_SYNCING, /* waits for SYNCED; SYNC is sent when no writes are in flight */
 };
 
 /* A piece or a segment that was sent and not yet counted. */
@@ -134,25 +134,24 @@ struct ofi_link {
     uint64_t asked_for;        /* an operation has asked for the count up to here */
     bool ask;                  /* an operation is to ask for the count of all */
 
-    uint64_t question;        /* number of the last SYNC */
-    bool asked;               /* HELLO or SYNC has been sent, once at least */
-    bool refused;             /* the provider did not take the last of them */
-    unsigned breaks;          /* since something was counted */
-    uint64_t again_ns;        /* ask again then */
-    uint64_t count_within_ns; /* a count is to come within it, or we ask */
-    uint64_t heard_ns;        /* of a count, or since it could come */
-    uint64_t trouble_ns;      /* since then it is not as it should be; 0: it is */
+    uint64_t sync;            /* number of the last SYNC */
+    bool refused;             /* the provider did not accept the last request */
+    unsigned breaks;          /* connections lost since the last count */
+    uint64_t again_ns;        /* when to repeat the request */
+    uint64_t count_within_ns; /* SYNC is sent if no count arrives within this */
+    uint64_t heard_ns;        /* time of the last count, or of the first operation after it */
+    uint64_t trouble_ns;      /* since when the link is not usable; 0: it is */
 
-    uint64_t revoked[OFI_REVOKED_KEPT]; /* keys, the last ones */
+    uint64_t revoked[OFI_REVOKED_KEPT]; /* the last keys */
     unsigned revoked_next;
 };
 
 enum ofi_blocked {
     OFI_RUNNING,          /* not blocked */
-    OFI_BLOCKED_PROVIDER, /* the provider says -EAGAIN: it connects, or its queues are full */
-    OFI_BLOCKED_BUFFERS,  /* bounce buffers or requests */
-    OFI_BLOCKED_LINK,     /* an answer, or a free place in the window or the ring */
-    OFI_BLOCKED_ORDER,    /* earlier writes of the same put */
+    OFI_BLOCKED_PROVIDER, /* it returned -EAGAIN: it is connecting, or its queues are full */
+    OFI_BLOCKED_BUFFERS,  /* waits for a staging buffer or a request */
+    OFI_BLOCKED_LINK,     /* waits for a reply, or room in the window or the ring */
+    OFI_BLOCKED_ORDER,    /* waits for earlier writes of the same put */
 };
 
 struct ofi_peer {
@@ -160,15 +159,15 @@ struct ofi_peer {
     struct ofi_name *name;
     struct ofi_address address;
     struct ofi_link link;
-    int error;            /* not 0: it is down */
-    bool told;            /* peer_down() was called, or the owner said so itself */
+    int error;            /* 0, or why it failed */
+    bool told;            /* the owner knows that it failed */
     bool given_up;        /* by its owner: its instance is gone */
     struct window window; /* of operations; its ring is at the peer */
     struct ofi_operation operations[OFI_WINDOW];
-    struct ofi_request requests; /* head of the list of its writes in flight */
+    struct ofi_request requests; /* writes in flight: head of the list */
     enum ofi_blocked blocked;
     uint64_t retry_ns; /* OFI_BLOCKED_PROVIDER: not before */
-    bool connected;    /* something has come from it */
+    bool connected;    /* it has replied at least once */
     struct ofi_peer *next_active,
         *previous_active; /* in the driver's list of peers with something to do */
     bool active;
@@ -183,32 +182,32 @@ static inline struct ofi_operation *ofi_operation(const struct ofi_peer *peer, u
 struct ofi_source {
     struct ofi_name *name;
     struct ofi_address address; /* of the sender */
-    uint32_t link, link_epoch;  /* the sender's */
-    uint32_t index, epoch;      /* ours */
+    uint32_t link, link_epoch;  /* at the sender */
+    uint32_t index, epoch;      /* here */
     struct ofi_secret secret;
     struct ofi_region *ring;
     uint32_t ring_bytes, segment_bytes;
     uint32_t head; /* where the next segment lies */
     uint64_t mail_address, mail_key;
     struct ofi_secret mail_secret;
-    uint64_t counted;          /* units that were worked on */
-    uint64_t credited;         /* and that the sender was told of */
+    uint64_t counted;          /* operations that were processed */
+    uint64_t credited;         /* the last count that was sent */
     uint32_t uncredited_bytes; /* of the ring */
-    uint64_t arrived, pieces;  /* bit n % OFI_WINDOW: unit n is there, and is a piece */
-    uint64_t forged;           /* completions whose segment did not fit */
-    /* in the list of those who are owed a credit, or a WELCOME */
+    uint64_t arrived, pieces;  /* bit n % OFI_WINDOW: operation n has arrived, and is a piece */
+    uint64_t forged;           /* completions with an invalid segment */
+    /* in the list of sources that are owed a credit or a WELCOME */
     struct ofi_source *next_owed;
     bool owed;
     bool asked;          /* the sender waits for the credit */
-    bool welcome;        /* the WELCOME is still to be sent */
-    uint64_t due_ns;     /* a credit that nobody waits for; clock_now_ns() */
-    uint64_t refused_ns; /* since then the provider takes nothing; 0: it does */
-    uint64_t retry_ns;   /* not before */
+    bool welcome;        /* WELCOME is to be sent */
+    uint64_t due_ns;     /* when to send a credit that the sender does not wait for */
+    uint64_t refused_ns; /* since when the provider has accepted nothing; 0: it accepts */
+    uint64_t retry_ns;   /* when to try again */
 
-    /* Freed memory (ofi_quarantine.c): until which entry it has said that nothing more will come */
+    /* Quarantine (ofi_quarantine.c): the number up to which it has stopped, and was asked to */
     uint64_t clear, asked_clear;
     uint64_t ask_clear_ns;
-    struct ofi_source *next_departed; /* of those that were dropped and may still write */
+    struct ofi_source *next_departed; /* in the list of departed sources */
     uint64_t probe_period_ns;
 };
 
@@ -220,7 +219,7 @@ struct ofi_landing {
     bool notify;
 };
 
-/* An address of IP, in host byte order; of IPv4 in the first word. */
+/* An IP address in host byte order; IPv4: in the first word. */
 struct ofi_host {
     uint32_t word[4];
     unsigned references;
@@ -228,10 +227,10 @@ struct ofi_host {
 
 /* See ofi_filter.c. Under the driver's names_lock. */
 struct ofi_filter {
-    int fd;        /* the provider's; -1: there is none, or nobody is to be kept out */
-    bool v6;       /* of that kind are the hosts */
-    bool shut;     /* for everybody */
-    bool in_force; /* the kernel has it */
+    int fd;        /* the provider's listening socket; -1: none, or not guarded */
+    bool v6;       /* the hosts are IPv6 */
+    bool shut;     /* accepts no host */
+    bool in_force; /* attached to the socket */
     struct ofi_host *hosts;
     size_t count;
 };
@@ -250,14 +249,14 @@ struct ofi_driver {
     bool cq_has_fd;
     bool cq_edges, cq_signalled; /* see ofi_arm() */
     int cq_fd;
-    uint64_t timer_ms; /* period it is set to; 0: off */
+    uint64_t timer_ms; /* period; 0: off */
     bool ordered;
-    uint64_t write_flags; /* of every write that is no inject */
+    uint64_t write_flags; /* of all writes except injected ones */
     uint64_t write_max_bytes;
 
-    struct ofi_address address; /* our own */
+    struct ofi_address address; /* of this instance */
     struct ofi_memory sink;
-    uint64_t sink_bytes[8]; /* what others write there means nothing */
+    uint64_t sink_bytes[8]; /* their contents have no meaning */
 
     struct ofi_region *mails; /* struct ofi_mail of each link */
 
@@ -266,22 +265,22 @@ struct ofi_driver {
     struct ofi_name *names;
 
     struct ofi_requests requests;
-    uint64_t posted; /* writes */
+    uint64_t posted; /* number of writes */
     struct landings landings;
     struct ofi_peer *links[OFI_LINKS_MAX];
     uint8_t link_epochs[OFI_LINKS_MAX];
     struct ofi_source *sources[OFI_LINKS_MAX];
-    uint32_t sources_end; /* behind the last one */
+    uint32_t sources_end; /* index after the last */
     uint8_t source_epochs[OFI_LINKS_MAX];
     struct ofi_source *owed;
-    bool wide_data;          /* remote completion data has 64 bits */
-    _Atomic uint64_t forged; /* completions and messages that no peer can have sent */
-    struct ofi_put *keys[OFI_KEY_BUCKETS];
+    bool wide_data;                        /* 64 bits of remote completion data */
+    _Atomic uint64_t forged;               /* completions and messages that no peer can have sent */
+    struct ofi_put *keys[OFI_KEY_BUCKETS]; /* DIRECT and GATHER puts, by key */
     pthread_mutex_t regions_lock;
     struct ofi_region *regions[OFI_KEY_BUCKETS]; /* by key; under the lock */
     struct ofi_peer active;                      /* head of the list */
 
-    /* Freed memory. */
+    /* Freed memory: see ofi_quarantine.c. */
     pthread_mutex_t freed_lock;
     struct ofi_region *freed, **freed_last; /* under the lock: by any thread */
     _Atomic bool freed_any;

@@ -1,22 +1,20 @@
 /*
- * What two ofi drivers say to each other. Every field that arrives is checked before it is used;
- * the secrets are there so that only who was told an address (or a landing) by its owner can use
- * it.
+ * What two ofi drivers send to each other. Every field is checked on arrival. Secrets ensure that
+ * only instances that were given an address or a landing blob by its owner can use it.
  *
- * Whatever is put to an instance goes over a link to it: a sequence of units, of which the receiver
- * works on each once and in order. A unit is a segment in the ring that the receiver keeps for the
- * link, or a piece that was written to its target. What notifies is a segment, for it carries the
- * ring's secret.
+ * What is put to an instance is sent over a link to it, as a sequence of operations, each of which
+ * the receiver processes once, in order. An operation is a segment in the ring that the receiver
+ * keeps for the link, or a piece that was written to its target. Only segments notify, because they
+ * carry the ring's secret.
  *
- * Remote completion data has 32 bits at least, because that is what every provider has:
+ * All providers support at least 32 bits of remote completion data:
  *
- *   SEGMENT   kind 2 | epoch 8 | index 12 | sequence 10   a segment lies in this source's ring
- *   PIECE     kind 2 | epoch 8 | index 12 | sequence 10   a piece has been written to its target
- *   CREDIT    kind 2 | epoch 8 | index 12 | 0             the mail of this link says more
+ *   SEGMENT   kind 2 | epoch 8 | index 12 | sequence 10   a segment is in this source's ring
+ *   PIECE     kind 2 | epoch 8 | index 12 | sequence 10   a piece was written to its target
+ *   CREDIT    kind 2 | epoch 8 | index 12 | 0             the count is in this link's mail
  *
- * Where the provider has 64 bits, the upper half is a secret: that of the ring, or of the mail.
- * Providers report data that came without a write to memory, and so without any key; without the
- * secret it is no peer's.
+ * If the provider supports 64 bits, the upper half is a secret, of the ring or of the mail: providers
+ * also report data that arrives without a write to memory, which needs no key.
  */
 #pragma once
 
@@ -35,10 +33,10 @@ enum ofi_data_kind {
 };
 
 enum {
-    OFI_LINKS_MAX = 1 << 12, /* links to peers, and sources: their links to us */
+    OFI_LINKS_MAX = 1 << 12, /* links to peers, and likewise sources: the links of peers */
     OFI_EPOCHS = 1 << 8,
     OFI_SEQUENCES = 1 << 10,
-    OFI_NAME_MAX = 128, /* of an endpoint, as libfabric says it */
+    OFI_NAME_MAX = 128, /* an endpoint's libfabric address */
 };
 
 static inline uint32_t ofi_data_link(enum ofi_data_kind kind, uint32_t epoch, uint32_t index,
@@ -58,7 +56,7 @@ static inline uint32_t ofi_data_link_epoch(uint32_t data)
     return data >> 22 & (OFI_EPOCHS - 1);
 }
 
-/* How far the sequence in the data is ahead of a count. */
+/* By how much the sequence in the data is ahead of a count. */
 static inline uint32_t ofi_data_ahead(uint32_t data, uint64_t count)
 {
     return (data - (uint32_t)count) & (OFI_SEQUENCES - 1);
@@ -68,7 +66,7 @@ struct ofi_secret {
     uint64_t word[2];
 };
 
-/* The data of an instance whose provider has 64 bits of it, or not. */
+/* wide: the provider supports 64 bits. */
 static inline uint64_t ofi_data_sign(uint32_t data, const struct ofi_secret *secret, bool wide)
 {
     return data | (wide ? secret->word[1] << 32 : 0);
@@ -81,7 +79,7 @@ struct ofi_address {
     uint16_t version;
     uint16_t name_bytes;
     struct ofi_secret cookie; /* of the instance */
-    uint64_t sink_address;    /* where writes go that are only completion data */
+    uint64_t sink_address;    /* for writes whose bytes have no meaning */
     uint64_t sink_key;
     uint8_t name[OFI_NAME_MAX];
 };
@@ -97,7 +95,7 @@ struct ofi_blob {
     struct ofi_secret cookie;
     uint64_t landing_key; /* of this landing */
     uint64_t size_bytes;
-    uint64_t address; /* CONTIGUOUS: where the bytes go themselves */
+    uint64_t address; /* CONTIGUOUS: of the target */
     uint64_t key;
 };
 static_assert(sizeof(struct ofi_blob) == 64 && sizeof(struct ofi_blob) <= LANDING_MAX_BYTES,
@@ -106,14 +104,14 @@ static_assert(sizeof(struct ofi_blob) == 64 && sizeof(struct ofi_blob) <= LANDIN
 /* The header of a segment, before its payload. Both are one entry of the ring (window_ring_after()
  * in drivers/window.h). */
 enum {
-    OFI_SEGMENT_LAST = 1 << 0, /* of its put, whose pieces came before it */
-    OFI_SEGMENT_ASK = 1 << 1,  /* the sender waits for the count: tell it soon */
+    OFI_SEGMENT_LAST = 1 << 0, /* of its put */
+    OFI_SEGMENT_ASK = 1 << 1,  /* the sender waits for the count */
 };
 struct ofi_segment {
     struct ofi_secret secret; /* of the ring */
     uint64_t sequence;
     uint64_t landing_key;
-    uint64_t position_bytes; /* of the payload: packed, in the landing's layout */
+    uint64_t position_bytes; /* of the payload, in the packed layout */
     uint32_t length_bytes;
     uint32_t landing, generation;
     uint32_t flags;
@@ -121,44 +119,41 @@ struct ofi_segment {
 };
 static_assert(sizeof(struct ofi_segment) == 64, "wire format");
 
-/* How much has been worked on, written by the receiver of a link to where HELLO said. */
+/* Written by the receiver of a link, to the address in its HELLO, with each credit. */
 struct ofi_mail {
     struct ofi_secret secret; /* of the mail */
-    uint64_t count;           /* units */
+    uint64_t count;           /* operations that were processed */
 };
 static_assert(sizeof(struct ofi_mail) == 24, "wire format");
 
-/*
- * Messages. Who has something to put says HELLO, the receiver makes a ring and says WELCOME (or why
- * not in status); BYE when the sender needs it no more. Each of these may be lost with a connection
- * and is said again by who waits for an answer.
- */
+/* Messages. A sender requests a link with HELLO; the receiver replies with WELCOME, after creating a
+ * ring, or with an error in status. BYE ends the link. Any message can be lost with a connection;
+ * requests without a reply are repeated. */
 enum {
     OFI_MESSAGE_MAGIC = 0x4d41434f,
     OFI_HELLO = 1,
     OFI_WELCOME = 2,
     OFI_BYE = 3,
-    OFI_SYNC = 4,    /* how many units of this link do you have, and do you know these keys? */
-    OFI_SYNCED = 5,  /* so many: what came before the question has been worked on, or is lost; and
-                        these keys are not known */
-    OFI_REVOKE = 6,  /* nothing more to where these keys lead, please */
-    OFI_REVOKED = 7, /* nothing will come behind this */
+    OFI_SYNC = 4,    /* requests the count of this link, and which of these keys are unknown */
+    OFI_SYNCED = 5,  /* the reply: earlier operations beyond the count are lost */
+    OFI_REVOKE = 6,  /* requests to stop writing to these keys */
+    OFI_REVOKED = 7, /* the reply: nothing is written to them after this */
     OFI_MESSAGE_KEYS = 8,
 };
 struct ofi_message {
     uint32_t magic;
     uint16_t version;
     uint16_t type;
-    struct ofi_secret to; /* cookie of the receiver of this message: else it is ignored */
+    struct ofi_secret to; /* cookie of the receiver; messages with another one are ignored */
     uint32_t link;        /* index of the link at its sender */
     uint32_t link_epoch;
     uint32_t source; /* WELCOME, BYE, SYNC: index of the source at the ring's owner */
     uint32_t source_epoch;
     uint32_t ring_bytes;             /* WELCOME */
-    uint32_t segment_bytes;          /* WELCOME: the largest, header and payload */
+    uint32_t segment_bytes;          /* WELCOME: the maximum, with header */
     uint32_t status;                 /* WELCOME, SYNCED: wire status */
     uint32_t key_count;              /* SYNC, SYNCED, REVOKE */
-    uint64_t number;                 /* SYNC, SYNCED, REVOKE, REVOKED: the asker's */
+    uint64_t number;                 /* SYNC, REVOKE: of the request; SYNCED, REVOKED: the same */
     uint64_t count;                  /* SYNCED */
     uint64_t address;                /* HELLO: of the link's mail; WELCOME: of the ring */
     uint64_t key;                    /* likewise */
