@@ -62,6 +62,10 @@ int frame_send_memfd(int socket_fd, uint32_t tag, int memfd, size_t bytes, const
 int frame_send_message(int socket_fd, uint32_t tag, const ProtobufCMessage *message, const int *fds,
                        size_t fd_count);
 
+/* Packs a message into a sealed memfd, for frame_send_memfd(). Returns the memfd, -EMSGSIZE or
+ * another negative errno. */
+int frame_pack(const ProtobufCMessage *message, size_t *ret_bytes);
+
 /* Receives one frame. Returns 0 and a frame to be released with frame_free(), -EAGAIN (no frame is
  * waiting), -ECONNRESET (end of connection), an error of frame_header_check(), or -EPROTO (the
  * length does not match, or the memfd is not sealed). */

@@ -41,10 +41,13 @@ static void append(ProtobufCBuffer *buffer, size_t bytes, const uint8_t *data)
     }
 }
 
-static int send_long(int socket_fd, uint32_t tag, const ProtobufCMessage *message, size_t bytes,
-                     const int *fds, size_t fd_count)
+int frame_pack(const ProtobufCMessage *message, size_t *ret_bytes)
 {
-    struct sink sink = {.buffer.append = append, .memfd = memfd_new("tca-frame")};
+    const size_t bytes = protobuf_c_message_get_packed_size(message);
+    struct sink sink = {.buffer.append = append};
+    if (bytes > FRAME_PAYLOAD_MAX)
+        return -EMSGSIZE;
+    sink.memfd = memfd_new("tca-frame");
     if (sink.memfd < 0)
         return sink.memfd;
     protobuf_c_message_pack_to_buffer(message, &sink.buffer);
@@ -52,9 +55,23 @@ static int send_long(int socket_fd, uint32_t tag, const ProtobufCMessage *messag
     int r = sink.error;
     if (r == 0)
         r = memfd_seal(sink.memfd);
-    if (r == 0)
-        r = frame_send_memfd(socket_fd, tag, sink.memfd, bytes, fds, fd_count);
-    close(sink.memfd);
+    if (r < 0) {
+        close(sink.memfd);
+        return r;
+    }
+    *ret_bytes = bytes;
+    return sink.memfd;
+}
+
+static int send_long(int socket_fd, uint32_t tag, const ProtobufCMessage *message, const int *fds,
+                     size_t fd_count)
+{
+    size_t bytes;
+    int memfd = frame_pack(message, &bytes);
+    if (memfd < 0)
+        return memfd;
+    int r = frame_send_memfd(socket_fd, tag, memfd, bytes, fds, fd_count);
+    close(memfd);
     return r;
 }
 
@@ -66,7 +83,7 @@ int frame_send_message(int socket_fd, uint32_t tag, const ProtobufCMessage *mess
     if (bytes > FRAME_PAYLOAD_MAX)
         return -EMSGSIZE;
     if (bytes > FRAME_INLINE_MAX)
-        return send_long(socket_fd, tag, message, bytes, fds, fd_count);
+        return send_long(socket_fd, tag, message, fds, fd_count);
     uint8_t *payload = bytes <= sizeof small ? small : malloc(bytes);
     if (!payload)
         return -ENOMEM;

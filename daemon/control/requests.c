@@ -84,9 +84,6 @@ static void serve(struct client *client, uint32_t tag, const Tca__Message *messa
     case TCA__MESSAGE__BODY_REGION_REACH:
         region_reach(session, tag, message->region_reach);
         break;
-    case TCA__MESSAGE__BODY_PLAN_COMMIT:
-        plan_commit(session, tag, message->plan_commit);
-        break;
     case TCA__MESSAGE__BODY_PLAN_RELEASE:
         plan_release_request(session, tag, message->plan_release);
         break;
@@ -99,6 +96,10 @@ static void serve(struct client *client, uint32_t tag, const Tca__Message *messa
 
 void request_serve(struct client *client, struct client_request *request)
 {
+    if (client->session && request->message->body_case == TCA__MESSAGE__BODY_PLAN_COMMIT) {
+        plan_commit(client->session, request);
+        return;
+    }
     serve(client, request->tag, request->message);
     client_request_free(request);
 }

@@ -148,9 +148,8 @@ static void log_broken(const struct client *client, int error)
                 status_text(error));
 }
 
-static void serve(struct client_request *request)
+static void serve(struct client *client, struct client_request *request)
 {
-    struct client *client = request->client;
     const int error = request->error;
     if (error == 0 && !request->failed && !client->doomed) {
         request_serve(client, request);
@@ -167,10 +166,9 @@ static void serve(struct client_request *request)
     }
 }
 
-static void serve_late(struct client_request *request)
+static void serve_late(struct client *client, struct client_request *request)
 {
-    struct client *client = request->client;
-    serve(request);
+    serve(client, request);
     if (client->doomed)
         client_drop(client);
     else

@@ -9,6 +9,7 @@
 #include "daemon/base/log.h"
 #include "daemon/plans/binding.h"
 #include "daemon/rails/rails.h"
+#include "daemon/sessions/client_request.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -68,24 +69,33 @@ struct landing_blob *plan_blob(const struct plan *plan, const struct plan_unit *
     return &plan->blobs[(size_t)(unit - plan->units) * plan->tcad->rails->last + rail - 1];
 }
 
+void plan_unit_free(struct plan_unit *unit)
+{
+    if (unit->source)
+        unit->source->puts_from--;
+    region_unref(unit->source);
+    region_unref(unit->region);
+    if (unit->target_layout != unit->source_layout)
+        free(unit->target_layout);
+    free(unit->source_layout);
+    unit->has_target = false;
+    unit->source = unit->region = NULL;
+    unit->source_layout = unit->target_layout = NULL;
+}
+
 void plan_free(struct plan *plan)
 {
-    plan_use_nothing(plan);
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        struct plan_unit *unit = &plan->units[i];
-        if (unit->source)
-            unit->source->puts_from--;
-        region_unref(unit->source);
-        region_unref(unit->region);
-        if (unit->target_layout != unit->source_layout)
-            free(unit->target_layout);
-        free(unit->source_layout);
-    }
+    plan_use_less(plan, UINT32_MAX);
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        plan_unit_free(&plan->units[i]);
     free(plan->chains);
     free(plan->steps);
     free(plan->units);
     free(plan->blobs);
     free(plan->asks);
+    plan_answer_free(plan);
+    if (plan->request)
+        client_request_free(plan->request);
     charge_drop(&plan->charge);
     free(plan);
 }

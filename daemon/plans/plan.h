@@ -2,15 +2,17 @@
  * Plans: what a session has committed. plan_state.c walks a plan through these states. In each of them something is
  * done, on the thread named here; the next state follows when nothing is pending.
  *
- *   commit   BINDING -> REGISTERING -> PREPARING -> READY
+ *   commit   PARSING -> BINDING -> REGISTERING -> PREPARING -> MAPPING -> READY
  *   move     PAUSING or RESTING -> MOVE_FLUSHING -> MOVE_STRIPPING -> MOVE_REGISTERING -> MOVE_PREPARING -> READY
  *   break    BREAKING -> BREAK_FLUSHING -> BREAK_STRIPPING -> BROKEN
  *   release  LEAVING -> LEAVE_FLUSHING -> LEAVE_STRIPPING -> GONE
  *
+ *   PARSING      checks what needs no other party and takes the layouts out of the message (plan_parse.c)
  *   BINDING      binds every put and notification at its target's node (plan_ask.c)
  *   REGISTERING  chooses rail and seat of each chain by predicted cost (plan_route.c); registers the sources with the
  *                rails, connects links, orders long chains (worker, unless all of it is done already)
  *   PREPARING    compiles the puts, makes the chains, attaches the plan (engine)
+ *   MAPPING      collects what the client maps for the chains that it runs (plan_answer.c)
  *   READY        starts are taken
  *   PAUSING      a rail was lost: the engine cancels a start that runs and holds later ones
  *   RESTING      a better rail is back: the engine holds starts as soon as none runs; until then it takes them
@@ -45,15 +47,19 @@
 #include "proto/tca.pb-c.h"
 
 struct binding;
+struct client_request;
+struct plan_answer;
 struct region;
 struct session;
 struct tcad;
 
 enum plan_state {
     PLAN_NEW,
+    PLAN_PARSING,
     PLAN_BINDING,
     PLAN_REGISTERING,
     PLAN_PREPARING,
+    PLAN_MAPPING,
     PLAN_READY, /* from here on its client has the reply to the commit */
     PLAN_RESTING,
     PLAN_PAUSING,
@@ -212,13 +218,17 @@ struct plan {
     struct plan_ask *asks;              /* BINDING */
     uint32_t bound_units, bound_chains; /* how far plan_bind() has come */
     uint32_t ask_count, asked;
+    uint32_t stripped_units;
     struct loop_job job;
-    uint64_t bytes;        /* put by one start */
-    uint64_t memory_bytes; /* against the quota */
+    struct client_request *request; /* the commit; NULL: parsed */
+    struct plan_answer *answer;     /* to it: MAPPING */
+    uint64_t bytes;                 /* put by one start */
+    uint64_t memory_bytes;          /* against the session's quota; so are: */
+    uint32_t held_steps;
     struct charge charge;
     uint64_t put_bytes; /* of it: what drivers hold for its puts */
 
-    uint32_t tag;            /* of the commit that waits for its reply */
+    uint32_t tag;            /* of the commit that waits for its reply; 0: none does */
     uint32_t pending;        /* completions that the state waits for */
     uint64_t counted_starts; /* of it, in tcad->past */
     int lost_error;          /* with which a rail was lost last */
@@ -234,7 +244,7 @@ struct plan {
 };
 
 /* Requests of a session. */
-void plan_commit(struct session *session, uint32_t tag, const Tca__PlanCommit *commit);
+void plan_commit(struct session *session, struct client_request *request); /* which it owns */
 void plan_release_request(struct session *session, uint32_t tag, const Tca__PlanRelease *request);
 
 /* Releases all plans of a session that is closing; session_plan_gone() is called for each when it
@@ -279,9 +289,6 @@ void plan_break(struct plan *plan, int error, const char *text);
 
 /* ---- shared by the plan_*.c files ---- */
 
-/* plan_parse.c: checks everything that can be checked here, and takes the layouts out of the
- * message. 0 or a negative errno with plan->error_text. */
-int plan_parse(struct plan *plan, const Tca__PlanCommit *commit);
 /* plan_route.c: which ways a chain could go, before its bindings are made (local chains are decided
  * then) and after. */
 int plan_route(struct plan *plan, struct plan_chain *chain);
@@ -291,15 +298,18 @@ int plan_order_soon(struct plan *plan, struct plan_chain *chain);
 int plan_order_rest(struct plan *plan); /* worker: of those that are left */
 /* plan_way.c: how the client should copy a put of a client-seat chain. */
 enum way plan_way(const struct plan *plan, const struct plan_unit *unit);
-/* plan_uses.c: what it needs as far as it is known: before BINDING (targets, who is notified and
- * waited for), and of a unit whose owner has been found. -ENOMEM. */
-int plan_use_parsed(struct plan *plan);
+/* plan_uses.c: what it needs as far as it is known: what a step waits for; the target and the
+ * session to be notified of a unit; and its owner, once that has been found. -ENOMEM. */
+int plan_use_wait(struct plan *plan, const struct plan_step *step);
+int plan_use_unit(struct plan *plan, const struct plan_unit *unit);
 int plan_use_owner(struct plan *plan, const struct plan_unit *unit);
 /* Its session has learnt who the others of its group are. */
 void plans_members_known(struct session *session);
-void plan_use_nothing(struct plan *plan);
-/* plan_answer.c: tells the client. */
+/* Drops up to so many uses. */
+void plan_use_less(struct plan *plan, uint32_t count);
+/* plan_answer.c: tells the client what was collected. */
 void plan_answer(struct plan *plan);
+void plan_answer_free(struct plan *plan);
 /* The engine has `run`. Also on the engine's thread. */
 static inline bool plan_attached(const struct plan *plan)
 {
@@ -316,6 +326,8 @@ int plan_fail(struct plan *plan, int error, const char *format, ...)
 /* The text names the step. */
 int plan_fail_unit(struct plan *plan, const struct plan_unit *unit, int error, const char *text);
 void plan_free(struct plan *plan);
+/* What it holds. */
+void plan_unit_free(struct plan_unit *unit);
 /* plan_ask.c: asks for what plan->asks says. */
 void plan_ask(struct plan *plan);
 /* Everything that it puts and notifies is on this node. */
@@ -362,9 +374,11 @@ void plan_count_starts(struct plan *plan);
 
 /* ---- what is done in a state; raises plan->pending if it goes on elsewhere ---- */
 
+void plan_do_parse(struct plan *plan);    /* plan_parse.c */
 void plan_do_bind(struct plan *plan);     /* plan_bind.c */
 void plan_do_register(struct plan *plan); /* plan_commit.c */
 void plan_do_prepare(struct plan *plan);
+void plan_do_map(struct plan *plan); /* plan_answer.c */
 void plan_do_ready(struct plan *plan, enum plan_state from);
 void plan_do_rest(struct plan *plan);         /* plan_return.c */
 void plan_do_pause(struct plan *plan);        /* plan_rebind.c */
@@ -373,5 +387,5 @@ void plan_do_strip_moving(struct plan *plan); /* plan_rebind.c */
 void plan_do_move(struct plan *plan);
 void plan_do_break(struct plan *plan); /* plan_release.c */
 void plan_do_strip(struct plan *plan);
-void plan_do_leave(struct plan *plan, enum plan_state from);
+void plan_do_leave(struct plan *plan);
 void plan_do_free(struct plan *plan);

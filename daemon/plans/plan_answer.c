@@ -1,80 +1,103 @@
 /* What a client is told of its plan: seats, rails, and what to map for the chains that it runs
- * itself. */
+ * itself. It is collected in slices; the worker packs a long reply. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "daemon/base/loop.h"
+#include "daemon/base/worker.h"
 #include "daemon/plans/lane.h"
 #include "daemon/plans/order.h"
 #include "daemon/plans/plan.h"
 #include "daemon/rails/rails.h"
+#include "daemon/sessions/client.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
+#include "proto/frame.h"
 
 enum {
+    SLICE_STEPS = 64,                   /* mapped between two looks at the clock */
+    PACK_MAX = 256,                     /* mappings that are packed here */
     ANSWER_FDS_MAX = FRAME_FDS_MAX - 1, /* one is left for a long payload's memfd */
     MAPPING_FDS_MAX = 3,                /* a region, a notification segment, a lane */
 };
 
-struct draft {
+struct plan_answer {
+    struct plan *plan;
     struct session *session;
-    Tca__Mapping **mappings; /* of all units so far */
+    Tca__ChainCommitted *chains, **chain_list;
+    uint32_t chain, step;           /* to be mapped next */
+    Tca__Mapping *room, **mappings; /* of all units so far */
     uint32_t count;
-    uint32_t first; /* the first whose descriptors are in `fds` */
-    int fds[ANSWER_FDS_MAX];
+    uint32_t first;          /* the first whose descriptors are in `fds` */
+    int fds[ANSWER_FDS_MAX]; /* borrowed: of regions and sessions that may go in the next slice */
     uint32_t fd_count;
     int own[ANSWER_FDS_MAX]; /* those to be closed afterwards */
     uint32_t own_count;
+    Tca__PlanCommitted committed;
+    Tca__Message message;
+    int memfd; /* -1, or the packed message: */
+    size_t packed_bytes;
 };
 
-/* Index of this descriptor in the frame + 1; each goes only once. There is room: see make_room().
- */
-static uint32_t attach(struct draft *draft, int fd)
+/* Index of this descriptor in the frame + 1; 0 if an earlier mapping of the frame has it. There is
+ * room: see make_room(). */
+static uint32_t attach(struct plan_answer *answer, int fd)
 {
-    for (uint32_t i = 0; i < draft->fd_count; i++)
-        if (draft->fds[i] == fd)
-            return i + 1;
-    draft->fds[draft->fd_count++] = fd;
-    return draft->fd_count;
+    for (uint32_t i = 0; i < answer->fd_count; i++)
+        if (answer->fds[i] == fd)
+            return 0;
+    answer->fds[answer->fd_count++] = fd;
+    return answer->fd_count;
 }
 
-static void forget_fds(struct draft *draft)
+static void forget_fds(struct plan_answer *answer)
 {
-    for (uint32_t i = 0; i < draft->own_count; i++)
-        close(draft->own[i]);
-    draft->own_count = draft->fd_count = 0;
-    draft->first = draft->count;
+    for (uint32_t i = 0; i < answer->own_count; i++)
+        close(answer->own[i]);
+    answer->own_count = answer->fd_count = 0;
+    answer->first = answer->count;
 }
 
-/* For the descriptors of one more mapping: if there is none, those so far go out before the answer,
- * which then says that they were sent. */
-static void make_room(struct draft *draft)
+/* Sends the descriptors so far before the reply, which then says that they were sent. */
+static void send_early(struct plan_answer *answer)
 {
     Tca__Event event = TCA__EVENT__INIT;
-    if (draft->fd_count + MAPPING_FDS_MAX <= ANSWER_FDS_MAX)
+    Tca__Mapping *carriers[ANSWER_FDS_MAX];
+    if (answer->fd_count == 0)
         return;
+    for (uint32_t i = answer->first; i < answer->count; i++) {
+        Tca__Mapping *mapping = answer->mappings[i];
+        if (mapping->region_fd || mapping->session_fd || mapping->lane_fd)
+            carriers[event.n_mappings++] = mapping;
+    }
     event.kind = TCA__EVENT__KIND__MAPPINGS;
-    event.mappings = draft->mappings + draft->first;
-    event.n_mappings = draft->count - draft->first;
-    session_event_fds(draft->session, &event, draft->fds, draft->fd_count);
-    for (uint32_t i = draft->first; i < draft->count; i++)
-        draft->mappings[i]->region_fd = draft->mappings[i]->session_fd =
-            draft->mappings[i]->lane_fd = 0;
-    forget_fds(draft);
+    event.mappings = carriers;
+    session_event_fds(answer->session, &event, answer->fds, answer->fd_count);
+    for (size_t i = 0; i < event.n_mappings; i++)
+        carriers[i]->region_fd = carriers[i]->session_fd = carriers[i]->lane_fd = 0;
+    forget_fds(answer);
+}
+
+/* For the descriptors of one more mapping. */
+static void make_room(struct plan_answer *answer)
+{
+    if (answer->fd_count + MAPPING_FDS_MAX > ANSWER_FDS_MAX)
+        send_early(answer);
 }
 
 /* How its data are copied, and the lane for it. */
 static void share_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *mapping,
-                       struct draft *draft)
+                       struct plan_answer *answer)
 {
     int lane_fd = -1;
     unit->way = plan_way(plan, unit);
     if (unit->way != WAY_PUSH && !lane_offer(plan, unit, &lane_fd))
         unit->way = WAY_PUSH;
     if (lane_fd >= 0) {
-        draft->own[draft->own_count++] = lane_fd;
-        mapping->lane_fd = attach(draft, lane_fd);
+        answer->own[answer->own_count++] = lane_fd;
+        mapping->lane_fd = attach(answer, lane_fd);
     }
     mapping->way = unit->way;
     mapping->share = unit->way == WAY_PUSH ? 0 : unit->share;
@@ -109,17 +132,18 @@ static void mark_told(struct plan *plan, const struct plan_chain *chain)
     }
 }
 
-static void map_segment(const struct session *session, Tca__Mapping *mapping, struct draft *draft)
+static void map_segment(const struct session *session, Tca__Mapping *mapping,
+                        struct plan_answer *answer)
 {
     mapping->session = session->id;
     mapping->session_sources = session->sources;
     mapping->segment_bytes = notify_segment_bytes(session->sources);
-    mapping->session_fd = attach(draft, session->notify_fd);
+    mapping->session_fd = attach(answer, session->notify_fd);
 }
 
-/* With the owner's segment, too: what goes there goes through a lane. */
+/* What goes there goes through a lane, for which the owner's segment is needed, too. */
 static void map_attached(const struct plan *plan, const struct plan_unit *unit,
-                         Tca__Mapping *mapping, struct draft *draft)
+                         Tca__Mapping *mapping, struct plan_answer *answer)
 {
     const struct session *owner = session_find(plan->tcad, unit->owner);
     mapping->attached = true;
@@ -127,11 +151,12 @@ static void map_attached(const struct plan *plan, const struct plan_unit *unit,
     if (!owner)
         return;
     mapping->pid = (uint32_t)owner->pid;
-    map_segment(owner, mapping, draft);
+    if (!unit->notify)
+        map_segment(owner, mapping, answer);
 }
 
 static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *mapping,
-                     struct draft *draft)
+                     struct plan_answer *answer)
 {
     tca__mapping__init(mapping);
     if (unit->region) {
@@ -139,9 +164,9 @@ static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *ma
         mapping->region_address = unit->region->address;
         mapping->region_bytes = unit->region->bytes;
         if (unit->region->attached)
-            map_attached(plan, unit, mapping, draft);
+            map_attached(plan, unit, mapping, answer);
         else
-            mapping->region_fd = attach(draft, unit->region->fd);
+            mapping->region_fd = attach(answer, unit->region->fd);
         mapping->offset = unit->handle.offset_bytes + unit->target_offset;
         mapping->owner = unit->owner;
     }
@@ -149,68 +174,182 @@ static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *ma
         struct session *session = session_find(plan->tcad, unit->notify_session);
         if (!session)
             return; /* has just ended: the plan is about to break */
-        map_segment(session, mapping, draft);
+        map_segment(session, mapping, answer);
     }
 }
 
-static void map_chain(struct plan *plan, const struct plan_chain *chain, Tca__Mapping *room,
-                      struct draft *draft)
+static void map_step(struct plan_answer *answer, const struct plan_step *step)
 {
-    mark_told(plan, chain);
-    for (uint32_t i = 0; i < chain->step_count; i++) {
-        if (chain->steps[i].is_wait)
-            continue;
-        struct plan_unit *unit = &plan->units[chain->steps[i].unit];
-        Tca__Mapping *mapping = &room[draft->count];
-        make_room(draft);
-        map_unit(plan, unit, mapping, draft);
-        mapping->waits = unit->order.waits;
-        mapping->landed =
-            unit->order.landed[0] != ORDER_NOTHING || unit->order.landed[1] != ORDER_NOTHING;
-        if (unit->region && unit->told_to_receiver)
-            share_unit(plan, unit, mapping, draft);
-        draft->mappings[draft->count++] = mapping;
+    struct plan *plan = answer->plan;
+    if (step->is_wait)
+        return;
+    struct plan_unit *unit = &plan->units[step->unit];
+    Tca__Mapping *mapping = &answer->room[answer->count];
+    make_room(answer);
+    map_unit(plan, unit, mapping, answer);
+    mapping->waits = unit->order.waits;
+    mapping->landed =
+        unit->order.landed[0] != ORDER_NOTHING || unit->order.landed[1] != ORDER_NOTHING;
+    if (unit->region && unit->told_to_receiver)
+        share_unit(plan, unit, mapping, answer);
+    answer->mappings[answer->count++] = mapping;
+}
+
+static void begin_chain(struct plan_answer *answer)
+{
+    struct plan *plan = answer->plan;
+    const struct plan_chain *chain = &plan->chains[answer->chain];
+    Tca__ChainCommitted *committed = &answer->chains[answer->chain];
+    tca__chain_committed__init(committed);
+    answer->chain_list[answer->chain] = committed;
+    committed->rail = rail_at(plan->tcad, chain->rail)->driver;
+    committed->seat = chain->seat;
+    committed->predicted_ns = chain->predicted_ns;
+    committed->mappings = &answer->mappings[answer->count];
+    if (chain->seat == SEAT_CLIENT)
+        mark_told(plan, chain);
+}
+
+/* True: the chain is complete. */
+static bool map_chain(struct plan_answer *answer)
+{
+    const struct plan *plan = answer->plan;
+    const struct plan_chain *chain = &plan->chains[answer->chain];
+    if (answer->step == 0)
+        begin_chain(answer);
+    for (; chain->seat == SEAT_CLIENT && answer->step < chain->step_count; answer->step++) {
+        if (answer->step % SLICE_STEPS == SLICE_STEPS - 1 && loop_slice_over(plan->tcad->loop))
+            return false;
+        map_step(answer, &chain->steps[answer->step]);
     }
+    Tca__ChainCommitted *committed = &answer->chains[answer->chain];
+    committed->n_mappings = (size_t)(&answer->mappings[answer->count] - committed->mappings);
+    answer->step = 0;
+    answer->chain++;
+    return true;
+}
+
+/* ---- MAPPING ---- */
+
+static void go_on(struct plan *plan)
+{
+    plan->pending--;
+    plan_advance(plan);
+}
+
+/* On the worker. */
+static void pack(void *context)
+{
+    struct plan *plan = context;
+    struct plan_answer *answer = plan->answer;
+    answer->memfd = frame_pack(&answer->message.base, &answer->packed_bytes);
+}
+
+static void packed(void *context)
+{
+    struct plan *plan = context;
+    if (plan->answer->memfd < 0)
+        plan_fail(plan, plan->answer->memfd, "the reply to a commit could not be packed");
+    go_on(plan);
+}
+
+static void not_packed(void *context)
+{
+    plan_fail(context, -ECANCELED, "tcad is ending");
+    go_on(context);
+}
+
+/* True: packed() follows. */
+static bool pack_later(struct plan_answer *answer)
+{
+    struct plan *plan = answer->plan;
+    if (answer->count <= PACK_MAX || plan->error < 0 || plan->release_asked)
+        return false;
+    send_early(answer);
+    return worker_submit(plan->tcad->worker, pack, packed, not_packed, plan) == 0;
+}
+
+static bool map_some(void *context)
+{
+    struct plan *plan = context;
+    struct plan_answer *answer = plan->answer;
+    while (answer->chain < plan->chain_count && plan->error == 0 && !plan->release_asked) {
+        if (map_chain(answer) && !loop_slice_over(plan->tcad->loop))
+            continue;
+        send_early(answer);
+        return true;
+    }
+    if (!pack_later(answer))
+        go_on(plan);
+    return false;
+}
+
+static uint32_t count_mappings(const struct plan *plan)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < plan->chain_count; i++)
+        count += plan->chains[i].seat == SEAT_CLIENT ? plan->chains[i].step_count : 0;
+    return count;
+}
+
+static struct plan_answer *answer_new(struct plan *plan)
+{
+    const uint32_t count = count_mappings(plan);
+    struct plan_answer *answer = calloc(1, sizeof *answer);
+    plan->answer = answer;
+    if (!answer)
+        return NULL;
+    *answer = (struct plan_answer){.plan = plan,
+                                   .session = plan->session,
+                                   .committed = TCA__PLAN_COMMITTED__INIT,
+                                   .message = TCA__MESSAGE__INIT,
+                                   .memfd = -1};
+    answer->chains = calloc(plan->chain_count + 1, sizeof *answer->chains);
+    answer->chain_list = calloc(plan->chain_count + 1, sizeof *answer->chain_list);
+    answer->room = malloc((count + 1) * sizeof *answer->room); /* + 1: never of 0 bytes */
+    answer->mappings = malloc((count + 1) * sizeof *answer->mappings);
+    answer->committed.plan = plan->id;
+    answer->committed.n_chains = plan->chain_count;
+    answer->committed.chains = answer->chain_list;
+    answer->message.body_case = TCA__MESSAGE__BODY_PLAN_COMMITTED;
+    answer->message.plan_committed = &answer->committed;
+    return answer->chains && answer->chain_list && answer->room && answer->mappings ? answer : NULL;
+}
+
+void plan_do_map(struct plan *plan)
+{
+    if (!answer_new(plan)) {
+        plan_fail(plan, -ENOMEM, "no memory to answer a commit");
+        return;
+    }
+    plan->pending++;
+    loop_job_begin(plan->tcad->loop, &plan->job, map_some, plan);
+}
+
+void plan_answer_free(struct plan *plan)
+{
+    struct plan_answer *answer = plan->answer;
+    if (!answer)
+        return;
+    forget_fds(answer);
+    if (answer->memfd >= 0)
+        close(answer->memfd);
+    free(answer->chains);
+    free(answer->chain_list);
+    free(answer->room);
+    free(answer->mappings);
+    free(answer);
+    plan->answer = NULL;
 }
 
 void plan_answer(struct plan *plan)
 {
-    struct draft draft = {.session = plan->session};
-    Tca__PlanCommitted committed = TCA__PLAN_COMMITTED__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    Tca__ChainCommitted *chains = calloc(plan->chain_count + 1, sizeof *chains);
-    Tca__ChainCommitted **chain_list = calloc(plan->chain_count + 1, sizeof *chain_list);
-    Tca__Mapping *mappings = calloc(plan->unit_count + 1, sizeof *mappings);
-    draft.mappings = calloc(plan->unit_count + 1, sizeof *draft.mappings);
-
-    if (!chains || !chain_list || !mappings || !draft.mappings) {
-        session_fail(plan->session, plan->tag, -ENOMEM, "no memory to answer a commit");
-        plan->release_asked = true;
-        goto out;
-    }
-    for (uint32_t i = 0; i < plan->chain_count; i++) {
-        const struct plan_chain *chain = &plan->chains[i];
-        const uint32_t first = draft.count;
-        tca__chain_committed__init(&chains[i]);
-        chain_list[i] = &chains[i];
-        chains[i].rail = rail_at(plan->tcad, chain->rail)->driver;
-        chains[i].seat = chain->seat;
-        chains[i].predicted_ns = chain->predicted_ns;
-        chains[i].mappings = &draft.mappings[first];
-        if (chain->seat == SEAT_CLIENT)
-            map_chain(plan, chain, mappings, &draft);
-        chains[i].n_mappings = draft.count - first;
-    }
-    committed.plan = plan->id;
-    committed.n_chains = plan->chain_count;
-    committed.chains = chain_list;
-    message.body_case = TCA__MESSAGE__BODY_PLAN_COMMITTED;
-    message.plan_committed = &committed;
-    session_answer(plan->session, plan->tag, &message, draft.fds, draft.fd_count);
-out:
-    forget_fds(&draft);
-    free(chains);
-    free(chain_list);
-    free(mappings);
-    free(draft.mappings);
+    const struct plan_answer *answer = plan->answer;
+    if (answer->memfd < 0)
+        session_answer(plan->session, plan->tag, &answer->message, answer->fds, answer->fd_count);
+    else if (plan->session->client)
+        client_send_memfd(plan->session->client, plan->tag, answer->memfd, answer->packed_bytes,
+                          NULL, 0);
+    plan->tag = 0;
+    plan_answer_free(plan);
 }

@@ -8,6 +8,7 @@
 #include "daemon/plans/plan.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
+#include "daemon/sessions/client_request.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -176,19 +177,6 @@ void plan_do_ready(struct plan *plan, enum plan_state from)
 
 /* ---- NEW ---- */
 
-/* What it will hold until it is released: also on the engine, and while others are asked. */
-static int charge(struct plan *plan)
-{
-    enum { PREPARED_BYTES = DRIVER_PUT_BYTES + 256 }; /* of a step: and in its chain */
-    char text[512];
-    const uint64_t bytes =
-        plan->memory_bytes +
-        plan->step_count * (PREPARED_BYTES + 2 * (uint64_t)sizeof(struct plan_use));
-    int r = charge_take(plan->tcad, &plan->charge, plan->session->uid, USER_PLANS, bytes, "a plan",
-                        text, sizeof text);
-    return r < 0 ? plan_fail(plan, r, "%s", text) : 0;
-}
-
 static int take_id(struct session *session, struct plan *plan)
 {
     if (!session->plans) {
@@ -208,48 +196,42 @@ static int take_id(struct session *session, struct plan *plan)
             plan->next_of_session->link_of_session = &plan->next_of_session;
         session->plan_list = plan;
         session->plan_count++;
-        session->plan_bytes += plan->memory_bytes;
-        session->step_count += plan->step_count;
         return 0;
     }
     return -EDQUOT;
 }
 
-void plan_commit(struct session *session, uint32_t tag, const Tca__PlanCommit *commit)
+static struct plan *plan_new(struct session *session, uint32_t tag)
 {
-    struct tcad *tcad = session->tcad;
-    if (session->plan_count >= tcad->conf->limits.plans_per_session) {
+    const uint32_t limit = session->tcad->conf->limits.plans_per_session;
+    if (session->plan_count >= limit) {
         session_fail(session, tag, -EDQUOT,
                      "session %" PRIu64 " has %" PRIu32
                      " plans, limits.plans_per_session is %" PRIu32 ": free some",
-                     session->id, session->plan_count, tcad->conf->limits.plans_per_session);
-        return;
+                     session->id, session->plan_count, limit);
+        return NULL;
     }
     struct plan *plan = calloc(1, sizeof *plan);
-    if (!plan) {
+    if (!plan || take_id(session, plan) < 0) {
         session_fail(session, tag, -ENOMEM, "no memory for a plan");
-        return;
+        free(plan);
+        return NULL;
     }
-    plan->tcad = tcad;
+    plan->tcad = session->tcad;
     plan->session = session;
     plan->session_id = session->id;
     plan->tag = tag;
     plan->lost_error = -ENETDOWN;
-    int r = plan_parse(plan, commit);
-    if (r == 0)
-        r = charge(plan);
-    if (r == 0)
-        r = plan_use_parsed(plan);
-    if (r == 0) {
-        r = take_id(session, plan);
-        if (r < 0)
-            plan_fail(plan, r, "session %" PRIu64 " has no place for another plan: free some",
-                      session->id);
-    }
-    if (r < 0) {
-        session_fail(session, tag, r, "%s", plan->error_text);
-        plan_free(plan);
+    return plan;
+}
+
+void plan_commit(struct session *session, struct client_request *request)
+{
+    struct plan *plan = plan_new(session, request->tag);
+    if (!plan) {
+        client_request_free(request);
         return;
     }
-    plan_enter(plan, PLAN_BINDING);
+    plan->request = request;
+    plan_enter(plan, PLAN_PARSING);
 }

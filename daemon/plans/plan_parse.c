@@ -1,16 +1,42 @@
-/* From the message to units and steps: what can be checked without asking anybody is checked here.
- */
+/* PARSING: from the message to units and steps, in slices: what can be checked without asking anybody is
+ * checked here. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/loop.h"
 #include "daemon/plans/plan.h"
 #include "daemon/rails/rails.h"
+#include "daemon/sessions/client_request.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 #include "proto/steps.h"
+
+struct parser {
+    struct plan *plan;
+    const Tca__PlanCommit *commit;
+    uint32_t chain, step;     /* the next */
+    struct plan_unit *before; /* the put that directly precedes */
+    uint64_t plain_bytes;     /* of the plan, without layouts */
+};
+
+/* Counts bytes of the plan against the session's limit. */
+static int hold_bytes(struct plan *plan, uint64_t bytes)
+{
+    const uint64_t limit = plan->tcad->conf->limits.plan_bytes_per_session;
+    struct session *session = plan->session;
+    if (session->plan_bytes + bytes > limit)
+        return plan_fail(plan, -EDQUOT,
+                         "a plan of %" PRIu64 " bytes or more: the session has %" PRIu64
+                         " of %" PRIu64 " (limits.plan_bytes_per_session): free plans",
+                         plan->memory_bytes + bytes, session->plan_bytes - plan->memory_bytes,
+                         limit);
+    plan->memory_bytes += bytes;
+    session->plan_bytes += bytes;
+    return 0;
+}
 
 /* A layout may be megabytes: it is taken out of the message, whose parts are from malloc. */
 static int take_layout(struct plan *plan, uint32_t step, const char *side,
@@ -20,7 +46,8 @@ static int take_layout(struct plan *plan, uint32_t step, const char *side,
     int r = layout_check(data->data, data->len, &why);
     if (r < 0)
         return plan_fail(plan, r, "step %u: %s layout: %s", step, side, why);
-    plan->memory_bytes += data->len;
+    if ((r = hold_bytes(plan, data->len)) < 0)
+        return r;
     *ret_layout = (struct layout *)data->data;
     *data = (ProtobufCBinaryData){0};
     return 0;
@@ -129,61 +156,69 @@ static int parse_notify(struct plan *plan, uint32_t step, const Tca__Notify *not
     return 0;
 }
 
-static int parse_chain(struct plan *plan, const Tca__Chain *from, struct plan_chain *chain)
+/* Adds one to the chain, or to the put before it. */
+static int parse_step(struct parser *parser, const Tca__Step *step)
 {
-    struct plan_unit *before = NULL; /* the put that directly precedes */
-    chain->steps = plan->steps + plan->step_count;
-    for (size_t i = 0; i < from->n_steps; i++) {
-        const Tca__Step *step = from->steps[i];
-        struct plan_step *out = &chain->steps[chain->step_count];
-        struct plan_unit *unit = &plan->units[plan->unit_count];
-        bool joined = false;
-        int r;
+    struct plan *plan = parser->plan;
+    struct plan_chain *chain = &plan->chains[parser->chain];
+    struct plan_step *out = &chain->steps[chain->step_count];
+    struct plan_unit *unit = &plan->units[plan->unit_count], *before = parser->before;
+    const uint32_t number = parser->step;
+    bool joined = false;
+    int r;
 
-        unit->plan = plan;
-        unit->chain = (uint32_t)(chain - plan->chains);
-        unit->step = (uint32_t)i;
-        switch (step->step_case) {
-        case TCA__STEP__STEP_PUT:
-            plan->unit_count++; /* from now on plan_free() takes care of it */
-            r = parse_put(plan, (uint32_t)i, step->put, unit);
-            chain->bytes += r < 0 ? 0 : unit->source_layout->size_bytes;
+    unit->plan = plan;
+    unit->chain = parser->chain;
+    unit->step = number;
+    parser->before = NULL;
+    switch (step->step_case) {
+    case TCA__STEP__STEP_PUT:
+        plan->unit_count++; /* from now on plan_free() takes care of it */
+        r = parse_put(plan, number, step->put, unit);
+        chain->bytes += r < 0 ? 0 : unit->source_layout->size_bytes;
+        out->unit = plan->unit_count - 1;
+        parser->before = unit;
+        break;
+    case TCA__STEP__STEP_NOTIFY:
+        r = parse_notify(plan, number, step->notify, before, unit, &joined);
+        if (r == 0 && !joined) {
+            plan->unit_count++;
             out->unit = plan->unit_count - 1;
-            break;
-        case TCA__STEP__STEP_NOTIFY:
-            r = parse_notify(plan, (uint32_t)i, step->notify, before, unit, &joined);
-            if (r == 0 && !joined) {
-                plan->unit_count++;
-                out->unit = plan->unit_count - 1;
-            }
-            break;
-        case TCA__STEP__STEP_WAIT:
-            r = check_place(plan, (uint32_t)i, step->wait->rank, step->wait->slot);
-            out->is_wait = true;
-            out->rank = step->wait->rank;
-            out->slot = step->wait->slot;
-            out->count = step->wait->count;
-            break;
-        default:
-            r = plan_fail(plan, -EPROTO, "step %zu: neither put, notify nor wait", i);
         }
-        if (r < 0)
-            return r;
-        before = step->step_case == TCA__STEP__STEP_PUT ? unit : NULL;
-        if (!joined) {
-            chain->step_count++;
-            plan->step_count++;
-        }
+        unit = joined ? before : unit;
+        break;
+    case TCA__STEP__STEP_WAIT:
+        r = check_place(plan, number, step->wait->rank, step->wait->slot);
+        out->is_wait = true;
+        out->rank = step->wait->rank;
+        out->slot = step->wait->slot;
+        out->count = step->wait->count;
+        break;
+    default:
+        r = plan_fail(plan, -EPROTO, "step %u: neither put, notify nor wait", number);
     }
-    return 0;
+    if (r < 0)
+        return r;
+    if (!joined) {
+        chain->step_count++;
+        plan->step_count++;
+    }
+    return out->is_wait && !joined ? plan_use_wait(plan, out) : plan_use_unit(plan, unit);
 }
 
-int plan_parse(struct plan *plan, const Tca__PlanCommit *commit)
-{
-    const struct tcad_conf *conf = plan->tcad->conf;
-    struct session *session = plan->session;
-    size_t steps = 0;
+/* ---- the plan as a whole ---- */
 
+/* What it will hold until it is released: also on the engine, and while others are asked. */
+static int charge(struct plan *plan, uint64_t bytes)
+{
+    char text[512];
+    int r = charge_take(plan->tcad, &plan->charge, plan->session->uid, USER_PLANS, bytes, "a plan",
+                        text, sizeof text);
+    return r < 0 ? plan_fail(plan, r, "%s", text) : 0;
+}
+
+static int check(struct plan *plan, const Tca__PlanCommit *commit)
+{
     if (commit->channel >= CHANNELS)
         return plan_fail(plan, -EINVAL, "channel %u: 0 to %d are possible", commit->channel,
                          CHANNELS - 1);
@@ -195,6 +230,15 @@ int plan_parse(struct plan *plan, const Tca__PlanCommit *commit)
     if (commit->n_chains > PLAN_CHAINS_MAX)
         return plan_fail(plan, -EINVAL, "a plan of %zu chains: at most %d are possible",
                          commit->n_chains, PLAN_CHAINS_MAX);
+    return 0;
+}
+
+/* Counts the steps, and holds them against the session's limit. */
+static int count_steps(struct plan *plan, const Tca__PlanCommit *commit)
+{
+    const uint32_t limit = plan->tcad->conf->limits.steps_per_session;
+    struct session *session = plan->session;
+    size_t steps = 0;
     for (size_t i = 0; i < commit->n_chains; i++) {
         if (commit->chains[i]->n_steps == 0)
             return plan_fail(plan, -EINVAL, "chain %zu has no steps: leave it out", i);
@@ -203,12 +247,45 @@ int plan_parse(struct plan *plan, const Tca__PlanCommit *commit)
     if (steps > PLAN_STEPS_MAX)
         return plan_fail(plan, -E2BIG, "a plan of %zu steps: %d are possible, make several plans",
                          steps, PLAN_STEPS_MAX);
-    if (session->step_count + steps > conf->limits.steps_per_session)
+    if (session->step_count + steps > limit)
         return plan_fail(plan, -EDQUOT,
                          "%zu more steps: the session has %" PRIu64 " of %" PRIu32
                          " (limits.steps_per_session): free plans",
-                         steps, session->step_count, conf->limits.steps_per_session);
+                         steps, session->step_count, limit);
+    plan->held_steps = (uint32_t)steps;
+    session->step_count += steps;
+    return 0;
+}
 
+static int allocate(struct plan *plan, size_t chains)
+{
+    enum { PREPARED_BYTES = DRIVER_PUT_BYTES + 256 }; /* of a step: and in its chain */
+    const size_t steps = plan->held_steps;
+    const size_t blobs = plan->tcad->rails->last * sizeof *plan->blobs; /* of a unit */
+    const uint64_t bytes = sizeof *plan + chains * sizeof *plan->chains +
+                           steps * (sizeof *plan->steps + sizeof *plan->units + blobs);
+    int r = hold_bytes(plan, bytes);
+    if (r == 0)
+        r = charge(plan, bytes + steps * (PREPARED_BYTES + 2 * (uint64_t)sizeof(struct plan_use)));
+    if (r < 0)
+        return r;
+    plan->chains = calloc(chains + 1, sizeof *plan->chains); /* + 1: never of 0 bytes */
+    plan->steps = calloc(steps + 1, sizeof *plan->steps);
+    plan->units = calloc(steps + 1, sizeof *plan->units);
+    plan->blobs = calloc(steps + 1, blobs);
+    if (!plan->chains || !plan->steps || !plan->units || !plan->blobs)
+        return plan_fail(plan, -ENOMEM, "no memory for a plan of %zu steps", steps);
+    plan->chain_count = (uint32_t)chains;
+    return 0;
+}
+
+static int begin(struct plan *plan, const Tca__PlanCommit *commit)
+{
+    int r = check(plan, commit);
+    if (r == 0)
+        r = count_steps(plan, commit);
+    if (r < 0)
+        return r;
     session_take_name(plan->name, commit->name);
     plan->channel = commit->channel;
     *(commit->prefer ? &plan->preferred_rails : &plan->wanted_rails) =
@@ -216,27 +293,62 @@ int plan_parse(struct plan *plan, const Tca__PlanCommit *commit)
     plan->wanted_seat = commit->seat;
     plan->wanted_way = commit->way;
     plan->landed = commit->landed;
-    plan->timeout_ns = commit->timeout_ns ? commit->timeout_ns : conf->control.request_timeout_ns;
-    plan->chain_count = (uint32_t)commit->n_chains;
-    plan->chains = calloc(commit->n_chains + 1, sizeof *plan->chains); /* + 1: never of 0 bytes */
-    plan->steps = calloc(steps + 1, sizeof *plan->steps);
-    plan->units = calloc(steps + 1, sizeof *plan->units);
-    plan->blobs = calloc(steps + 1, plan->tcad->rails->last * sizeof *plan->blobs);
-    plan->memory_bytes = sizeof *plan + commit->n_chains * sizeof *plan->chains +
-                         steps * (sizeof *plan->steps + sizeof *plan->units +
-                                  plan->tcad->rails->last * sizeof *plan->blobs);
-    if (!plan->chains || !plan->steps || !plan->units || !plan->blobs)
-        return plan_fail(plan, -ENOMEM, "no memory for a plan of %zu steps", steps);
-    for (size_t i = 0; i < commit->n_chains; i++) {
-        int r = parse_chain(plan, commit->chains[i], &plan->chains[i]);
-        if (r < 0)
-            return r;
+    plan->timeout_ns =
+        commit->timeout_ns ? commit->timeout_ns : plan->tcad->conf->control.request_timeout_ns;
+    return allocate(plan, commit->n_chains);
+}
+
+/* Notifications that joined a put are no steps any more; layouts are held with the plan. */
+static void end(struct parser *parser)
+{
+    struct plan *plan = parser->plan;
+    if (plan->error == 0) {
+        plan->session->step_count -= plan->held_steps - plan->step_count;
+        plan->held_steps = plan->step_count;
+        charge(plan, plan->memory_bytes - parser->plain_bytes);
     }
-    if (session->plan_bytes + plan->memory_bytes > conf->limits.plan_bytes_per_session)
-        return plan_fail(plan, -EDQUOT,
-                         "a plan of %" PRIu64 " bytes: the session has %" PRIu64 " of %" PRIu64
-                         " (limits.plan_bytes_per_session): free plans",
-                         plan->memory_bytes, session->plan_bytes,
-                         conf->limits.plan_bytes_per_session);
-    return 0;
+    client_request_free(plan->request);
+    plan->request = NULL;
+    free(parser);
+    plan->pending--;
+    plan_advance(plan);
+}
+
+enum { SLICE_STEPS = 64 }; /* parsed between two looks at the clock */
+
+static bool parse_some(void *context)
+{
+    struct parser *parser = context;
+    struct plan *plan = parser->plan;
+    const Tca__PlanCommit *commit = parser->commit;
+    while (parser->chain < plan->chain_count && plan->error == 0 && !plan->release_asked) {
+        const Tca__Chain *chain = commit->chains[parser->chain];
+        if (parser->step == 0)
+            plan->chains[parser->chain].steps = plan->steps + plan->step_count;
+        parse_step(parser, chain->steps[parser->step]);
+        if (++parser->step == chain->n_steps) {
+            parser->chain++;
+            parser->step = 0;
+            parser->before = NULL;
+        }
+        if (parser->step % SLICE_STEPS == 0 && loop_slice_over(plan->tcad->loop))
+            return true;
+    }
+    end(parser);
+    return false;
+}
+
+void plan_do_parse(struct plan *plan)
+{
+    const Tca__PlanCommit *commit = plan->request->message->plan_commit;
+    if (begin(plan, commit) < 0)
+        return;
+    struct parser *parser = malloc(sizeof *parser);
+    if (!parser) {
+        plan_fail(plan, -ENOMEM, "no memory for a plan");
+        return;
+    }
+    *parser = (struct parser){.plan = plan, .commit = commit, .plain_bytes = plan->memory_bytes};
+    plan->pending++;
+    loop_job_begin(plan->tcad->loop, &plan->job, parse_some, parser);
 }

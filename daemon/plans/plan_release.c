@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/base/loop.h"
 #include "daemon/peers/peer.h"
 #include "daemon/plans/binding.h"
 #include "daemon/plans/lane.h"
@@ -66,31 +67,55 @@ static void unbind_remote(struct plan *plan)
     send_unbind(plan, node, bindings, count);
 }
 
-static void let_go(struct plan *plan)
+static void let_go(struct plan_unit *unit)
 {
-    unbind_remote(plan);
-    plan_bounce_end(plan);
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        struct plan_unit *unit = &plan->units[i];
-        if (unit->binding)
-            binding_end(unit->binding);
-        unit->binding = NULL;
-        if (unit->link && unit->source)
-            link_hold(unit->link, unit->held, unit->source);
-        unit->held = NULL;
-        link_unref(unit->link);
-        unit->link = NULL;
-        region_unref(unit->region);
-        unit->region = NULL;
+    if (unit->binding)
+        binding_end(unit->binding);
+    unit->binding = NULL;
+    if (unit->link && unit->source)
+        link_hold(unit->link, unit->held, unit->source);
+    unit->held = NULL;
+    link_unref(unit->link);
+    unit->link = NULL;
+    region_unref(unit->region);
+    unit->region = NULL;
+}
+
+enum { SLICE_UNITS = 64 }; /* between two looks at the clock */
+
+static bool let_go_some(void *context)
+{
+    struct plan *plan = context;
+    const bool leaving = plan->state == PLAN_LEAVE_STRIPPING;
+    while (plan->stripped_units < plan->unit_count) {
+        struct plan_unit *unit = &plan->units[plan->stripped_units++];
+        let_go(unit);
+        if (leaving) {
+            /* not when it breaks: until its client has heard of that it may start it, and the
+             * receivers must know what comes */
+            lane_withdraw(plan, unit);
+            plan_unit_free(unit);
+        }
+        if (plan->stripped_units % SLICE_UNITS == 0 && loop_slice_over(plan->tcad->loop))
+            return true;
     }
+    while (leaving && plan->uses) {
+        plan_use_less(plan, SLICE_UNITS);
+        if (loop_slice_over(plan->tcad->loop))
+            return true;
+    }
+    plan->pending--;
+    plan_advance(plan);
+    return false;
 }
 
 static void stripped(void *context)
 {
     struct plan *plan = context;
-    let_go(plan);
-    plan->pending--;
-    plan_advance(plan);
+    unbind_remote(plan);
+    plan_bounce_end(plan);
+    plan->stripped_units = 0;
+    loop_job_begin(plan->tcad->loop, &plan->job, let_go_some, plan);
 }
 
 void plan_do_strip(struct plan *plan)
@@ -108,11 +133,8 @@ static void detached(void *context)
     plan_advance(plan);
 }
 
-void plan_do_leave(struct plan *plan, enum plan_state from)
+void plan_do_leave(struct plan *plan)
 {
-    if (from < PLAN_READY && plan->session->client)
-        session_fail(plan->session, plan->tag, plan->error ? plan->error : -ECANCELED, "%s",
-                     plan->error_text);
     if (!plan_attached(plan))
         return;
     plan->pending++;
@@ -147,10 +169,6 @@ void plan_do_free(struct plan *plan)
     struct session *session = plan->session;
     plan_count_starts(plan);
     plan_watch_end(plan);
-    /* not when it breaks: until its client has heard of that it may start it, and the receivers
-     * must know what comes */
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        lane_withdraw(plan, &plan->units[i]);
     assert(session->plans[plan->id] == plan);
     session->plans[plan->id] = NULL;
     session->last_plan = plan->id;
@@ -159,8 +177,11 @@ void plan_do_free(struct plan *plan)
         plan->next_of_session->link_of_session = plan->link_of_session;
     session->plan_count--;
     session->plan_bytes -= plan->memory_bytes;
-    session->step_count -= plan->step_count;
+    session->step_count -= plan->held_steps;
     answer_release(plan);
+    if (plan->tag) /* a failed commit: it holds nothing any more */
+        session_fail(session, plan->tag, plan->error ? plan->error : -ECANCELED, "%s",
+                     plan->error_text);
     free(plan->run.chains);
     plan_free(plan);
     session_plan_gone(session);

@@ -5,9 +5,11 @@
 
 static const char *const state_names[PLAN_STATES] = {
     [PLAN_NEW] = "new",
+    [PLAN_PARSING] = "new",
     [PLAN_BINDING] = "binding",
     [PLAN_REGISTERING] = "registering",
     [PLAN_PREPARING] = "preparing",
+    [PLAN_MAPPING] = "preparing",
     [PLAN_READY] = "ready",
     [PLAN_RESTING] = "ready",
     [PLAN_PAUSING] = "rebinding",
@@ -29,10 +31,12 @@ static const char *const state_names[PLAN_STATES] = {
 
 /* From (row) to: a bit per state. */
 static const unsigned legal[PLAN_STATES] = {
-    [PLAN_NEW] = TO(BINDING),
+    [PLAN_NEW] = TO(PARSING),
+    [PLAN_PARSING] = TO(BINDING) | TO(LEAVING),
     [PLAN_BINDING] = TO(REGISTERING) | TO(LEAVING),
-    [PLAN_REGISTERING] = TO(PREPARING) | TO(READY) | TO(LEAVING),
-    [PLAN_PREPARING] = TO(READY) | TO(LEAVING),
+    [PLAN_REGISTERING] = TO(PREPARING) | TO(MAPPING) | TO(LEAVING),
+    [PLAN_PREPARING] = TO(MAPPING) | TO(LEAVING),
+    [PLAN_MAPPING] = TO(READY) | TO(LEAVING),
     [PLAN_READY] = TO(RESTING) | TO(PAUSING) | TO(BREAKING) | TO(LEAVING),
     [PLAN_RESTING] = TO(READY) | TO(MOVE_FLUSHING) | TO(PAUSING) | TO(BREAKING) | TO(LEAVING),
     [PLAN_PAUSING] = TO(MOVE_FLUSHING) | TO(BREAKING) | TO(LEAVING),
@@ -69,8 +73,7 @@ static enum plan_state next(const struct plan *plan)
         return plan->state < PLAN_READY ? PLAN_LEAVING : PLAN_BREAKING;
     switch (plan->state) {
     case PLAN_REGISTERING: /* the client may run all of it */
-        return plan->run.chain_count > 0 ? PLAN_PREPARING : PLAN_READY;
-    case PLAN_PREPARING:
+        return plan->run.chain_count > 0 ? PLAN_PREPARING : PLAN_MAPPING;
     case PLAN_MOVE_PREPARING:
         return PLAN_READY;
     case PLAN_READY:
@@ -88,6 +91,9 @@ static enum plan_state next(const struct plan *plan)
 static void act(struct plan *plan, enum plan_state from)
 {
     switch (plan->state) {
+    case PLAN_PARSING:
+        plan_do_parse(plan);
+        return;
     case PLAN_BINDING:
         plan_do_bind(plan);
         return;
@@ -97,6 +103,9 @@ static void act(struct plan *plan, enum plan_state from)
     case PLAN_PREPARING:
     case PLAN_MOVE_PREPARING:
         plan_do_prepare(plan);
+        return;
+    case PLAN_MAPPING:
+        plan_do_map(plan);
         return;
     case PLAN_READY:
         plan_do_ready(plan, from);
@@ -126,7 +135,7 @@ static void act(struct plan *plan, enum plan_state from)
         plan_do_strip(plan);
         return;
     case PLAN_LEAVING:
-        plan_do_leave(plan, from);
+        plan_do_leave(plan);
         return;
     case PLAN_GONE:
         plan_do_free(plan);

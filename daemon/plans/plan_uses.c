@@ -42,33 +42,31 @@ static int add_session(struct plan *plan, uint32_t node, uint64_t session)
     return r;
 }
 
-static int add_waits(struct plan *plan)
+int plan_use_wait(struct plan *plan, const struct plan_step *step)
 {
-    int r = 0;
-    for (uint32_t i = 0; i < plan->step_count && r == 0; i++) {
-        const struct plan_step *step = &plan->steps[i];
-        const struct session_member *from = &plan->session->members[step->rank];
-        if (step->is_wait)
-            r = add_session(plan, from->node, from->session);
-    }
-    return r;
+    const struct session_member *from = &plan->session->members[step->rank];
+    return add_session(plan, from->node, from->session);
 }
 
-int plan_use_parsed(struct plan *plan)
+int plan_use_unit(struct plan *plan, const struct plan_unit *unit)
 {
-    int r = add_waits(plan);
-    for (uint32_t i = 0; i < plan->unit_count && r == 0; i++) {
-        const struct plan_unit *unit = &plan->units[i];
-        r = add_session(plan, unit->node, unit->notify ? unit->notify_session : 0);
-        if (r == 0 && unit->has_target)
-            r = add(plan, SUBJECT_REGION, unit->node, unit->handle.region);
-    }
+    int r = add_session(plan, unit->node, unit->notify ? unit->notify_session : 0);
+    if (r == 0 && unit->has_target)
+        r = add(plan, SUBJECT_REGION, unit->node, unit->handle.region);
     return r;
 }
 
 int plan_use_owner(struct plan *plan, const struct plan_unit *unit)
 {
     return unit->owner ? add_session(plan, unit->node, unit->owner) : 0;
+}
+
+static int add_waits(struct plan *plan)
+{
+    int r = 0;
+    for (uint32_t i = 0; i < plan->step_count && r == 0; i++)
+        r = plan->steps[i].is_wait ? plan_use_wait(plan, &plan->steps[i]) : 0;
+    return r;
 }
 
 void plans_members_known(struct session *session)
@@ -78,15 +76,14 @@ void plans_members_known(struct session *session)
             plan_advance(plan);
 }
 
-void plan_use_nothing(struct plan *plan)
+void plan_use_less(struct plan *plan, uint32_t count)
 {
-    struct plan_use *next;
-    for (struct plan_use *use = plan->uses; use; use = next) {
-        next = use->next;
+    while (plan->uses && count-- > 0) {
+        struct plan_use *use = plan->uses;
+        plan->uses = use->next;
         use_drop(&plan->tcad->plan_uses, &use->use);
         free(use);
     }
-    plan->uses = NULL;
 }
 
 /* ---- to plans ---- */

@@ -27,6 +27,7 @@ struct outgoing {
     size_t bytes;
     int fds[FRAME_FDS_MAX];
     size_t fd_count;
+    bool in_memfd; /* the payload: in fds[0] */
     uint8_t payload[];
 };
 
@@ -56,31 +57,36 @@ void client_doom(struct client *client, const char *why)
              SHUT_RDWR); /* wakes ready(), which drops it; sent data can still be read */
 }
 
-static void enqueue(struct client *client, uint32_t tag, const Tca__Message *message,
-                    const int *fds, size_t fd_count)
+/* A message that fits into the queue. NULL: it does not, and the client is dropped. */
+static struct outgoing *outgoing_new(struct client *client, uint32_t tag, size_t bytes,
+                                     size_t payload_bytes, size_t fd_count)
 {
-    const size_t bytes = tca__message__get_packed_size(message);
     if (client->queued >= QUEUE_MAX ||
         (client->queued > 0 && bytes > QUEUE_BYTES_MAX - client->queued_bytes) ||
         client->queued_fds + fd_count > QUEUE_FDS_MAX) {
         client_doom(client, "it does not read its answers: more than 1,000, 64 MiB or 256 "
                             "descriptors of them wait");
-        return;
+        return NULL;
     }
     char text[512];
     if (charge_take(client->tcad, &client->charge, client->uid, USER_MESSAGES,
                     sizeof(struct outgoing) + bytes, "an answer that is not read", text,
                     sizeof text) < 0) {
         client_doom(client, text);
-        return;
+        return NULL;
     }
-    struct outgoing *out = malloc(sizeof *out + bytes);
+    struct outgoing *out = malloc(sizeof *out + payload_bytes);
     if (!out) {
         client_doom(client, "no memory for an answer");
-        return;
+        return NULL;
     }
     *out = (struct outgoing){.tag = tag, .bytes = bytes};
-    tca__message__pack(message, out->payload);
+    return out;
+}
+
+/* With copies of the descriptors. Takes ownership of `out`. */
+static void enqueue(struct client *client, struct outgoing *out, const int *fds, size_t fd_count)
+{
     for (size_t i = 0; i < fd_count; i++) {
         int fd = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
         if (fd < 0) {
@@ -94,9 +100,32 @@ static void enqueue(struct client *client, uint32_t tag, const Tca__Message *mes
     *client->queue_end = out;
     client->queue_end = &out->next;
     client->queued++;
-    client->queued_bytes += bytes;
+    client->queued_bytes += out->bytes;
     client->queued_fds += (uint32_t)fd_count;
     client_listen(client);
+}
+
+static void enqueue_message(struct client *client, uint32_t tag, const Tca__Message *message,
+                            const int *fds, size_t fd_count)
+{
+    const size_t bytes = tca__message__get_packed_size(message);
+    struct outgoing *out = outgoing_new(client, tag, bytes, bytes, fd_count);
+    if (!out)
+        return;
+    tca__message__pack(message, out->payload);
+    enqueue(client, out, fds, fd_count);
+}
+
+static void enqueue_memfd(struct client *client, uint32_t tag, int memfd, size_t bytes,
+                          const int *fds, size_t fd_count)
+{
+    int all[FRAME_FDS_MAX] = {memfd};
+    struct outgoing *out = outgoing_new(client, tag, bytes, 0, fd_count + 1);
+    if (!out)
+        return;
+    out->in_memfd = true;
+    memcpy(all + 1, fds, fd_count * sizeof fds[0]);
+    enqueue(client, out, all, fd_count + 1);
 }
 
 /* A reply cannot be sent: reports this to the client and drops it, because the two sides no longer
@@ -113,6 +142,12 @@ static void cannot_send(struct client *client, uint32_t tag, int error)
     client_doom(client, text);
 }
 
+static void sent(struct client *client, uint32_t tag, int r)
+{
+    if (r < 0 && r != -EPIPE && r != -ECONNRESET) /* for these, end of file follows */
+        cannot_send(client, tag, r);
+}
+
 void client_send(struct client *client, uint32_t tag, const Tca__Message *message, const int *fds,
                  size_t fd_count)
 {
@@ -121,16 +156,32 @@ void client_send(struct client *client, uint32_t tag, const Tca__Message *messag
     int r = client->queue ? -EAGAIN
                           : frame_send_message(client->fd, tag, &message->base, fds, fd_count);
     if (r == -EAGAIN)
-        enqueue(client, tag, message, fds, fd_count);
-    else if (r < 0 && r != -EPIPE && r != -ECONNRESET) /* for these, end of file follows */
-        cannot_send(client, tag, r);
+        enqueue_message(client, tag, message, fds, fd_count);
+    else
+        sent(client, tag, r);
+}
+
+void client_send_memfd(struct client *client, uint32_t tag, int memfd, size_t bytes, const int *fds,
+                       size_t fd_count)
+{
+    if (client->doomed)
+        return;
+    int r =
+        client->queue ? -EAGAIN : frame_send_memfd(client->fd, tag, memfd, bytes, fds, fd_count);
+    if (r == -EAGAIN)
+        enqueue_memfd(client, tag, memfd, bytes, fds, fd_count);
+    else
+        sent(client, tag, r);
 }
 
 void client_flush(struct client *client)
 {
     while (client->queue) {
         struct outgoing *out = client->queue;
-        int r = frame_send(client->fd, out->tag, out->payload, out->bytes, out->fds, out->fd_count);
+        int r = out->in_memfd ? frame_send_memfd(client->fd, out->tag, out->fds[0], out->bytes,
+                                                 out->fds + 1, out->fd_count - 1)
+                              : frame_send(client->fd, out->tag, out->payload, out->bytes, out->fds,
+                                           out->fd_count);
         if (r == -EAGAIN)
             return;
         client->queue = out->next;

@@ -45,6 +45,9 @@ struct client {
  * limits. */
 void client_send(struct client *client, uint32_t tag, const Tca__Message *message, const int *fds,
                  size_t fd_count);
+/* The same of a message that was packed by frame_pack(); the caller keeps the memfd. */
+void client_send_memfd(struct client *client, uint32_t tag, int memfd, size_t bytes, const int *fds,
+                       size_t fd_count);
 void client_fail(struct client *client, uint32_t tag, int error, const char *format,
                  va_list arguments);
 void client_failf(struct client *client, uint32_t tag, int error, const char *format, ...)

@@ -66,6 +66,13 @@ static void charge(struct client_request *request)
     request->failed = true;
 }
 
+static void hand_over(struct client_request *request)
+{
+    struct client *client = request->client;
+    request->client = NULL;
+    request->ready(client, request);
+}
+
 static void unpacked(void *context)
 {
     struct client_request *request = context;
@@ -76,11 +83,11 @@ static void unpacked(void *context)
     request->client->request = NULL;
     if (request->error == 0)
         charge(request);
-    request->ready(request);
+    hand_over(request);
 }
 
 int client_request_new(struct client *client, struct frame *frame,
-                       void (*ready)(struct client_request *request))
+                       void (*ready)(struct client *client, struct client_request *request))
 {
     struct client_request *request = malloc(sizeof *request);
     if (!request) {
@@ -95,7 +102,7 @@ int client_request_new(struct client *client, struct frame *frame,
     if (frame->payload) {
         unpack(request);
         request->memory_bytes = 0;
-        ready(request);
+        hand_over(request);
         return 0;
     }
     frame_close_fds(frame, 1); /* the payload's: nobody asks for the others */

@@ -18,19 +18,20 @@ struct tcad;
 
 struct client_request {
     struct tcad *tcad;
-    struct client *client; /* NULL: it was dropped while the worker had the request */
-    struct frame *frame;   /* until it is unpacked */
+    struct client
+        *client;         /* until ready(); NULL: it was dropped while the worker had the request */
+    struct frame *frame; /* until it is unpacked */
     uint32_t tag;
     int error;   /* -EBADMSG: the frame contains no valid message; otherwise of frame_load() */
     bool failed; /* the client has got an error reply: its user's limit forbids the message */
     Tca__Message *message;
     size_t memory_bytes; /* of a long message */
     struct charge charge;
-    void (*ready)(struct client_request *request);
+    void (*ready)(struct client *client, struct client_request *request);
 };
 
-/* Takes ownership of the frame, and unpacks it; ready(request), which owns the request, follows: at
- * once, or later for a long one, which then is client->request. -ENOMEM: it does not follow. */
+/* Takes ownership of the frame, and unpacks it; ready(), which owns the request, follows: at once,
+ * or later for a long one, which is client->request until then. -ENOMEM: it does not follow. */
 int client_request_new(struct client *client, struct frame *frame,
-                       void (*ready)(struct client_request *request));
+                       void (*ready)(struct client *client, struct client_request *request));
 void client_request_free(struct client_request *request);

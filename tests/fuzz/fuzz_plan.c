@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "config/cluster.h"
+#include "daemon/base/loop.h"
 #include "daemon/plans/plan.h"
 #include "daemon/rails/rails.h"
+#include "daemon/sessions/client_request.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -25,7 +27,10 @@ static struct cluster cluster = {.nodes = nodes, .count = NODES};
 static struct tcad_conf conf = {
     .control.request_timeout_ns = 1000000000,
     .memory = {.base = 1ull << 40, .reserved_bytes = 1 << 30},
-    .limits = {.steps_per_session = 1 << 20, .plan_bytes_per_session = 64 << 20},
+    .limits = {.steps_per_session = 1 << 20,
+               .plan_bytes_per_session = 64 << 20,
+               .bytes_per_user = 1 << 30,
+               .bytes = 1 << 30},
     .cluster = &cluster,
 };
 static struct rails rails = {
@@ -44,6 +49,7 @@ static void open_once(void)
     if (tcad.regions)
         return;
     FUZZ_REQUIRE(regions_new(&tcad, &tcad.regions) == 0);
+    FUZZ_REQUIRE(loop_new(&tcad.loop) == 0);
     region_add(&session, &region);
 }
 
@@ -131,24 +137,38 @@ static void check_plan(const struct plan *plan)
         check_unit(plan, &plan->units[i]);
 }
 
+/* Takes ownership of the message. */
+static void parse(Tca__Message *message)
+{
+    struct plan *plan = calloc(1, sizeof *plan);
+    struct client_request *request = calloc(1, sizeof *request);
+    FUZZ_REQUIRE(plan && request);
+    request->message = message;
+    *plan = (struct plan){
+        .tcad = &tcad, .session = &session, .request = request, .state = PLAN_PARSING};
+    fill_in(message->plan_commit);
+    plan->pending = 1; /* it is not to walk on */
+    plan_do_parse(plan);
+    loop_finish_posts(tcad.loop);
+    FUZZ_REQUIRE(plan->pending == 1);
+    FUZZ_REQUIRE(plan->error <= 0 && (plan->error < 0) == (plan->error_text[0] != '\0'));
+    if (plan->error == 0)
+        check_plan(plan);
+    FUZZ_REQUIRE(session.step_count == plan->held_steps &&
+                 session.plan_bytes == plan->memory_bytes);
+    session.step_count = session.plan_bytes = 0;
+    plan_free(plan);
+    FUZZ_REQUIRE(region.refs == 1 && region.puts_from == 0);
+    FUZZ_REQUIRE(tcad.users.total == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     open_once();
     Tca__Message *message = tca__message__unpack(NULL, bytes, data);
-    if (message && message->body_case == TCA__MESSAGE__BODY_PLAN_COMMIT) {
-        struct plan *plan = calloc(1, sizeof *plan);
-        FUZZ_REQUIRE(plan);
-        plan->tcad = &tcad;
-        plan->session = &session;
-        fill_in(message->plan_commit);
-        int r = plan_parse(plan, message->plan_commit);
-        FUZZ_REQUIRE(r <= 0 && (r < 0) == (plan->error_text[0] != '\0'));
-        if (r == 0)
-            check_plan(plan);
-        plan_free(plan);
-        FUZZ_REQUIRE(region.refs == 1 && region.puts_from == 0);
-    }
-    if (message)
+    if (message && message->body_case == TCA__MESSAGE__BODY_PLAN_COMMIT)
+        parse(message);
+    else if (message)
         tca__message__free_unpacked(message, NULL);
     return 0;
 }
