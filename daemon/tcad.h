@@ -42,8 +42,8 @@ struct exposure {
     unsigned spare_count;
 };
 
-/* Plans that wait to move back to rails that they have lost (plan_return.c). */
-struct plans_away {
+/* Plans that have lost rails, and may move back to them (plan_return.c). */
+struct plans_watched {
     struct plan *first, *last;
     uint32_t count;
     uint32_t left; /* not checked yet in this round */
@@ -93,7 +93,7 @@ struct tcad {
     struct exposure exposure;
     uint64_t rebound;  /* number of moves of plans from a failed rail to another */
     uint64_t returned; /* number of moves back */
-    struct plans_away plans_away;
+    struct plans_watched plans_watched;
     struct waiting_alloc *allocs; /* region_wait.c */
     struct loop_timer *allocs_timer;
 };

@@ -173,8 +173,10 @@ static json_t *explain_chain(const struct plan *plan, uint32_t index)
                                         (int)candidate->hops, "possible", candidate->possible,
                                         "chosen", candidate->chosen, "why", candidate->why));
     }
-    return json_pack("{s:I, s:s, s:s, s:I, s:o, s:o, s:o}", "index", (json_int_t)index, "rail",
-                     rail_name(plan->tcad, chain->rail), "seat", seat_name(chain->seat), "bytes",
+    const unsigned wanted = plan->state < PLAN_READY ? chain->rail : chain->wanted_rail;
+    return json_pack("{s:I, s:s, s:s, s:s, s:I, s:o, s:o, s:o}", "index", (json_int_t)index, "rail",
+                     rail_name(plan->tcad, chain->rail), "wanted_rail",
+                     rail_name(plan->tcad, wanted), "seat", seat_name(chain->seat), "bytes",
                      (json_int_t)chain->bytes, "predicted_ns", predicted(chain->predicted_ns),
                      "steps", steps, "candidates", candidates);
 }

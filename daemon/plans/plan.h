@@ -24,6 +24,10 @@
  *   BROKEN       a stub, which keeps the reason until it is released
  *   LEAVING      the engine ends what runs and forgets the plan
  *
+ * A chain is bound to the best rail that leads to its targets, and wants the best of all. The plan is *away* exactly when
+ * these differ for a chain. Losing the bound rail moves the plan to the next best; when a better one leads there again,
+ * it moves to that one; when none is left, it breaks.
+ *
  * An error during a commit leads to LEAVING, in READY or a move to BREAKING; the request to release the plan leads to
  * LEAVING from everywhere. Neither interrupts what is pending.
  *
@@ -177,7 +181,8 @@ struct plan_chain {
     struct plan_step *steps; /* in plan->steps */
     bool moving;             /* while re-binding: to another rail */
     bool unordered;          /* plan_order_rest() is to come */
-    unsigned rail;
+    unsigned rail;           /* bound: the best that leads to all its targets */
+    unsigned wanted_rail;    /* READY: the best if every rail of its targets led to them */
     enum seat seat;
     uint64_t predicted_ns;
     uint64_t bytes;
@@ -232,8 +237,8 @@ struct plan {
     uint32_t pending;        /* completions that the state waits for */
     uint64_t counted_starts; /* of it, in tcad->past */
     int lost_error;          /* with which a rail was lost last */
-    bool away;               /* in tcad->plans_away: */
-    struct plan *next_away, *previous_away;
+    bool watched;            /* in tcad->plans_watched: */
+    struct plan *next_watched, *previous_watched;
     bool release_asked;      /* LEAVING is next */
     uint32_t release_tag;    /* the PlanRelease to answer; 0: none */
     struct engine_call call; /* of its state */
@@ -364,6 +369,7 @@ void plans_watch_end(struct tcad *tcad);
 void plan_note_unreached(struct plan *plan, const struct plan_chain *chain);
 /* plan_route.c: the rail that plan_route() would choose now. */
 unsigned plan_best_rail(const struct plan *plan, const struct plan_chain *chain);
+unsigned plan_wanted_rail(const struct plan *plan, const struct plan_chain *chain);
 /* plan_commit.c: registers sources and connects links, for the rails that were chosen. */
 void plan_register(struct plan *plan);
 /* plan_route.c: takes the chosen rail's links for the units of a daemon-seat chain. */

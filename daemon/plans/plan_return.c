@@ -104,7 +104,7 @@ static bool is_back(struct tcad *tcad, uint32_t node, unsigned rail)
     return state == COMEBACK_BACK;
 }
 
-/* ---- plans that are away ---- */
+/* ---- plans that have lost rails ---- */
 
 bool plan_look_back(struct plan *plan)
 {
@@ -135,68 +135,78 @@ void plan_do_rest(struct plan *plan)
     engine_plan_rest(plan->session->engine, &plan->run, rests, plan);
 }
 
-/* Whether it is still away. */
+/* Some chain is not on the rail that it wants. */
+static bool is_away(const struct plan *plan)
+{
+    for (uint32_t i = 0; i < plan->chain_count; i++)
+        if (plan->chains[i].wanted_rail != plan->chains[i].rail)
+            return true;
+    return false;
+}
+
+/* Whether it is still to be watched. */
 static bool try_return(struct plan *plan)
 {
     if (plan->state != PLAN_READY)
         return true;
-    bool missing = plan_look_back(plan);
-    if (plan_mark_moving(plan)) {
-        plan_enter(plan, PLAN_RESTING);
-        return true;
-    }
-    return missing; /* what is back and not better does not matter */
+    const bool missing = plan_look_back(plan);
+    if (!plan_mark_moving(plan))
+        return missing || is_away(plan);
+    plan_enter(plan, PLAN_RESTING);
+    return true;
 }
 
-static void append(struct plans_away *away, struct plan *plan)
+static void append(struct plans_watched *watched, struct plan *plan)
 {
-    plan->next_away = NULL;
-    plan->previous_away = away->last;
-    *(away->last ? &away->last->next_away : &away->first) = plan;
-    away->last = plan;
-    plan->away = true;
-    away->count++;
+    plan->next_watched = NULL;
+    plan->previous_watched = watched->last;
+    *(watched->last ? &watched->last->next_watched : &watched->first) = plan;
+    watched->last = plan;
+    plan->watched = true;
+    watched->count++;
 }
 
 void plan_watch_end(struct plan *plan)
 {
-    struct plans_away *away = &plan->tcad->plans_away;
-    if (!plan->away)
+    struct plans_watched *watched = &plan->tcad->plans_watched;
+    if (!plan->watched)
         return;
-    *(plan->previous_away ? &plan->previous_away->next_away : &away->first) = plan->next_away;
-    *(plan->next_away ? &plan->next_away->previous_away : &away->last) = plan->previous_away;
-    plan->away = false;
-    away->count--;
+    *(plan->previous_watched ? &plan->previous_watched->next_watched : &watched->first) =
+        plan->next_watched;
+    *(plan->next_watched ? &plan->next_watched->previous_watched : &watched->last) =
+        plan->previous_watched;
+    plan->watched = false;
+    watched->count--;
 }
 
-/* Each of those that were away when this began is looked at once, and goes to the end. */
+/* Each of those that were watched when this began is looked at once, and goes to the end. */
 static bool look_at_some(void *context)
 {
     struct tcad *tcad = context;
-    struct plans_away *away = &tcad->plans_away;
-    while (away->left > 0 && away->first) {
-        struct plan *plan = away->first;
-        away->left--;
+    struct plans_watched *watched = &tcad->plans_watched;
+    while (watched->left > 0 && watched->first) {
+        struct plan *plan = watched->first;
+        watched->left--;
         plan_watch_end(plan);
         if (try_return(plan))
-            append(away, plan);
-        if (loop_slice_over(tcad->loop) && away->left > 0)
+            append(watched, plan);
+        if (loop_slice_over(tcad->loop) && watched->left > 0)
             return true;
     }
-    away->left = 0;
-    if (!away->first && away->timer)
-        loop_timer_stop(away->timer);
+    watched->left = 0;
+    if (!watched->first && watched->timer)
+        loop_timer_stop(watched->timer);
     return false;
 }
 
 static void look_at_all(void *context)
 {
     struct tcad *tcad = context;
-    struct plans_away *away = &tcad->plans_away;
-    if (away->left > 0)
+    struct plans_watched *watched = &tcad->plans_watched;
+    if (watched->left > 0)
         return; /* the last look has not come to its end */
-    away->left = away->count;
-    loop_job_begin(tcad->loop, &away->job, look_at_some, tcad);
+    watched->left = watched->count;
+    loop_job_begin(tcad->loop, &watched->job, look_at_some, tcad);
 }
 
 static bool has_lost(const struct plan *plan)
@@ -207,25 +217,28 @@ static bool has_lost(const struct plan *plan)
     return false;
 }
 
+/* Also what has lost a rail that it does not want: it may need that rail yet. */
 void plan_watch(struct plan *plan)
 {
     struct tcad *tcad = plan->tcad;
-    struct plans_away *away = &tcad->plans_away;
+    struct plans_watched *watched = &tcad->plans_watched;
     plan_watch_end(plan);
-    if (tcad->conf->rails.return_after_ns == 0 || !has_lost(plan))
+    for (uint32_t i = 0; i < plan->chain_count; i++)
+        plan->chains[i].wanted_rail = plan_wanted_rail(plan, &plan->chains[i]);
+    if (tcad->conf->rails.return_after_ns == 0 || (!is_away(plan) && !has_lost(plan)))
         return;
-    if (!away->timer && loop_timer_new(tcad->loop, look_at_all, tcad, &away->timer) < 0) {
+    if (!watched->timer && loop_timer_new(tcad->loop, look_at_all, tcad, &watched->timer) < 0) {
         log_warning(NULL, "no memory: plans stay on the rails that they have moved to");
         return;
     }
-    if (!away->first)
-        loop_timer_set(away->timer, LOOK_NS, LOOK_NS);
-    append(away, plan);
+    if (!watched->first)
+        loop_timer_set(watched->timer, LOOK_NS, LOOK_NS);
+    append(watched, plan);
 }
 
 void plans_watch_end(struct tcad *tcad)
 {
-    tcad->plans_away.timer = loop_timer_free(tcad->plans_away.timer);
+    tcad->plans_watched.timer = loop_timer_free(tcad->plans_watched.timer);
 }
 
 void plan_note_unreached(struct plan *plan, const struct plan_chain *chain)

@@ -62,9 +62,9 @@ static uint64_t predict(const struct plan *plan, const struct plan_chain *chain,
     return total;
 }
 
-/* NULL: possible. */
+/* NULL: possible. whole: as if every rail led everywhere. */
 static const char *why_not(const struct plan *plan, const struct plan_chain *chain,
-                           struct route way)
+                           struct route way, bool whole)
 {
     const struct tcad *tcad = plan->tcad;
     if (plan->wanted_rails && !(plan->wanted_rails & 1u << way.rail))
@@ -80,13 +80,13 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
         const char *why = links_why_not(tcad, way.rail, unit->node);
         if (why)
             return why;
-        if (!plan_demands_one(plan) && !fabric_reaches(tcad, way.rail, unit->node))
+        if (!whole && !plan_demands_one(plan) && !fabric_reaches(tcad, way.rail, unit->node))
             return "no cable leads there now (tcactl topology)";
         if (way.seat == SEAT_CLIENT && plan->landed && unit->attached)
             return "only the daemon hears when it has landed in memory that was attached";
         if (way.seat == SEAT_DAEMON && unit->rails && !(unit->rails & (1u << way.rail)))
             return "the node where it lands does not have it";
-        if (unit->lost & ~unit->back & (1u << way.rail))
+        if (!whole && unit->lost & ~unit->back & (1u << way.rail))
             return "was lost, until it has led there for a while again (rails.return_after)";
     }
     return engine_driver(tcad->engine, way.rail)
@@ -134,14 +134,15 @@ static bool is_better(const struct plan *plan, const struct plan_chain *chain, u
     return predicted_ns < than_ns;
 }
 
-unsigned plan_best_rail(const struct plan *plan, const struct plan_chain *chain)
+/* In the chain's seat. */
+static unsigned best_rail(const struct plan *plan, const struct plan_chain *chain, bool whole)
 {
     unsigned best = chain->rail;
     uint64_t best_ns = UINT64_MAX;
     bool any = false;
     struct route route;
     for (unsigned i = 0; route_at(plan->tcad, i, &route); i++) {
-        if (route.seat != chain->seat || why_not(plan, chain, route))
+        if (route.seat != chain->seat || why_not(plan, chain, route, whole))
             continue;
         uint64_t ns = predict(plan, chain, route);
         if (!any || is_better(plan, chain, route.rail, ns, best, best_ns)) {
@@ -151,6 +152,16 @@ unsigned plan_best_rail(const struct plan *plan, const struct plan_chain *chain)
         any = true;
     }
     return best;
+}
+
+unsigned plan_best_rail(const struct plan *plan, const struct plan_chain *chain)
+{
+    return best_rail(plan, chain, false);
+}
+
+unsigned plan_wanted_rail(const struct plan *plan, const struct plan_chain *chain)
+{
+    return best_rail(plan, chain, true);
 }
 
 /* Of the put that goes farthest. */
@@ -194,7 +205,7 @@ int plan_route(struct plan *plan, struct plan_chain *chain)
     struct route route;
     for (unsigned i = 0; route_at(plan->tcad, i, &route); i++) {
         struct plan_candidate *candidate = &chain->candidates[chain->candidate_count++];
-        const char *why = why_not(plan, chain, route);
+        const char *why = why_not(plan, chain, route, false);
         *candidate = (struct plan_candidate){
             .rail = route.rail,
             .seat = route.seat,

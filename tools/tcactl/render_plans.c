@@ -204,6 +204,17 @@ static void plan_lines(const json_t *doc, const struct screen *screen)
     }
 }
 
+/* It returns to that rail when it can. */
+static void away_from(const json_t *chain, const struct screen *screen)
+{
+    const char *rail = doc_text(chain, "rail"), *wanted = doc_text(chain, "wanted_rail");
+    if (!json_object_get(chain, "wanted_rail") || strcmp(rail, wanted) == 0)
+        return;
+    fputs(" (away from ", screen->to);
+    screen_text(screen, wanted);
+    fputc(')', screen->to);
+}
+
 void render_plan(const json_t *doc, const struct screen *screen)
 {
     plan_lines(doc, screen);
@@ -211,6 +222,7 @@ void render_plan(const json_t *doc, const struct screen *screen)
         const json_t *chain = doc_at(doc, "chains", i);
         fprintf(screen->to, "\nchain %lld: rail ", doc_integer(chain, "index"));
         screen_text(screen, doc_text(chain, "rail"));
+        away_from(chain, screen);
         fputs(", seat ", screen->to);
         screen_text(screen, doc_text(chain, "seat"));
         fprintf(screen->to, "; predicted %s\n", time_or_dash(chain, "predicted_ns").text);
