@@ -1,5 +1,5 @@
 /*
- * The Himeno benchmark on tca plans. Alone (split 1x1x1, the default) it needs no tcad and is the
+ * The Himeno benchmark with the halo exchange of tca-halo.h. Alone (split 1x1x1, the default) it needs no tcad and is the
  * reference for the others; split over ranks it runs under tca-cluster run, mpirun or srun:
  *
  *     himeno --size S --iterations 100
@@ -37,6 +37,7 @@ struct run {
     struct tca *session; /* NULL: alone */
     struct halo *halo;   /* NULL: alone */
     struct grid grid;
+    int from; /* the p that the next sweep reads */
     uint64_t sweeps;
     uint64_t took_ns, halo_ns;
     uint64_t progress_at_ns;
@@ -182,15 +183,17 @@ static void show_progress(struct run *run, uint64_t done, uint64_t since_ns)
             (unsigned long long)run->sweeps, mflops);
 }
 
-static int sweep(struct run *run, int from)
+static int sweep(struct run *run)
 {
     uint64_t start_ns;
+    int from = run->from;
     int r = 0;
 
+    run->from = 1 - from;
     grid_sweep_shell(&run->grid, from);
     if (run->halo) {
         start_ns = now_ns();
-        r = halo_start(run->halo, 1 - from);
+        r = halo_start(run->halo);
         run->halo_ns += now_ns() - start_ns;
     }
     if (r < 0)
@@ -198,7 +201,7 @@ static int sweep(struct run *run, int from)
     grid_sweep_inner(&run->grid, from);
     if (run->halo) {
         start_ns = now_ns();
-        r = halo_wait(run->halo, 1 - from);
+        r = halo_wait(run->halo);
         run->halo_ns += now_ns() - start_ns;
     }
     return r;
@@ -221,7 +224,7 @@ static int sweeps(struct run *run, uint64_t count, bool progress)
     run->progress_at_ns = start_ns + PROGRESS_EVERY;
     run->halo_ns = 0;
     for (uint64_t n = 0; r >= 0 && n < count; n++) {
-        r = sweep(run, (int)(n & 1));
+        r = sweep(run);
         if (progress)
             show_progress(run, n + 1, start_ns);
     }
@@ -273,9 +276,9 @@ static int gather(struct run *run, float *all_rows, struct rank_report *ret_each
         *ret_each = mine;
         return 0;
     }
-    mine.face_count = (uint32_t)halo_faces(run->halo);
+    mine.face_count = halo_faces(run->halo);
     for (uint32_t f = 0; f < mine.face_count; f++)
-        halo_report(run->halo, (int)f, &mine.faces[f]);
+        halo_report(run->halo, f, &mine.faces[f]);
     r = halo_gather_rows(run->halo, tca_rank(run->session) == 0 ? all_rows : NULL);
     if (r < 0)
         return r;

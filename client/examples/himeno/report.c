@@ -1,11 +1,6 @@
 #include "report.h"
 
-#include "tca.h"
-
-static const char *kind_name(const struct face_report *face)
-{
-    return face->strided ? "block-stride" : "contiguous";
-}
+#include "tca-halo.h"
 
 void report_fill(struct run_report *report)
 {
@@ -30,8 +25,8 @@ void report_fill(struct run_report *report)
 static void face_text(FILE *out, uint32_t rank, const struct face_report *face)
 {
     fprintf(out, "  %4u %-5s %-12s %4u %4d %-6s %-8s %8llu %8llu %9.1f %9.1f %9.1f\n", rank,
-            face->name, kind_name(face), face->peer, face->node, tca_rail_name(face->rail),
-            tca_seat_name(face->seat), (unsigned long long)face->bytes,
+            face->name, tca_halo_kind_name(face->kind), face->peer, face->node,
+            tca_rail_name(face->rail), tca_seat_name(face->seat), (unsigned long long)face->bytes,
             (unsigned long long)face->starts, (double)face->median_ns / 1e3,
             (double)face->p99_ns / 1e3, (double)face->wait_median_ns / 1e3);
 }
@@ -63,8 +58,8 @@ static void face_json(FILE *out, uint32_t rank, const struct face_report *face)
         "\"seat\":\"%s\","
         "\"bytes\":%llu,\"starts\":%llu,\"median_ns\":%llu,\"p99_ns\":%llu,\"wait_median_ns\":%llu,"
         "\"wait_p99_ns\":%llu}",
-        rank, face->name, kind_name(face), face->peer, face->node, tca_rail_name(face->rail),
-        tca_seat_name(face->seat), (unsigned long long)face->bytes,
+        rank, face->name, tca_halo_kind_name(face->kind), face->peer, face->node,
+        tca_rail_name(face->rail), tca_seat_name(face->seat), (unsigned long long)face->bytes,
         (unsigned long long)face->starts, (unsigned long long)face->median_ns,
         (unsigned long long)face->p99_ns, (unsigned long long)face->wait_median_ns,
         (unsigned long long)face->wait_p99_ns);

@@ -224,7 +224,7 @@ static int finish(struct job *job, struct tca_halo *halo)
             r = tca_halo_wait_face(halo, face, TIMEOUT_NS);
     }
     if (r >= 0 && random_below(&job->delays, 2))
-        for (uint64_t round = 0; (r = tca_halo_test(halo)) == 0; round++)
+        for (uint64_t round = 0; round < 10000 && (r = tca_halo_test(halo)) == 0; round++)
             tca_pause(round);
     return r < 0 ? r : tca_halo_wait(halo, TIMEOUT_NS);
 }
