@@ -28,7 +28,7 @@ extern "C" {
  *
  * The process grid has 1 to 7 dimensions. Rank r of the group is at the position that is number r
  * in row-major order: the last coordinate varies fastest. The product of the grid's sizes is the
- * size of the group.
+ * size of the group. tcactl place (tcactl(1)) tells which rank to run on which node.
  *
  * Neighbours in diagonal directions receive their edges and corners directly, at the same time as
  * the faces, so that an exchange takes one latency and depends on the direct neighbours only. All

@@ -2,7 +2,7 @@
 _tcactl()
 {
     local current=$2 previous=$3 word verb='' second=''
-    local verbs='status nodes topology sessions users regions plans plan stats watch ping reload drain calibrate env config'
+    local verbs='status nodes topology sessions users regions plans plan stats watch ping reload drain calibrate place env config'
     local options='--socket --node --timeout --json --no-color --help --version'
     local -a where=() # the options that select the daemon
     local -i i
@@ -15,7 +15,7 @@ _tcactl()
                 where=("$word" "${COMP_WORDS[i + 1]}")
                 i+=1
                 ;;
-            -t | --timeout | -c | --count | -n | -i | --interval | --svg | --cluster) i+=1 ;;
+            -t | --timeout | -c | --count | -n | -i | --interval | --svg | --cluster | --ppn) i+=1 ;;
             -*) ;;
             *)
                 if [[ -z $verb ]]; then verb=$word; elif [[ -z $second ]]; then second=$word; fi
@@ -33,7 +33,7 @@ _tcactl()
             mapfile -t COMPREPLY < <(compgen -W "$(cd "$dir" 2>/dev/null && printf '%s\n' node*/ | tr -dc '0-9\n')" -- "$current")
             return
             ;;
-        -t | --timeout | -c | --count | -n | -i | --interval) return ;;
+        -t | --timeout | -c | --count | -n | -i | --interval | --ppn) return ;;
     esac
     case $verb in
         status) options+=' --strict' ;;
@@ -41,6 +41,7 @@ _tcactl()
         stats) options+=' --openmetrics' ;;
         watch) options+=' --interval --count' ;;
         ping) options+=' --count' ;;
+        place) options+=' --ppn --rankfile --hostlist' ;;
         config) options+=' --cluster' ;;
     esac
     if [[ $current == -* ]]; then

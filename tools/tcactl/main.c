@@ -16,7 +16,10 @@ enum {
     LONG_SVG,
     LONG_OPENMETRICS,
     LONG_CLUSTER,
-    LONG_STRICT
+    LONG_STRICT,
+    LONG_PPN,
+    LONG_RANKFILE,
+    LONG_HOSTLIST
 };
 
 static const struct option long_options[] = {
@@ -34,6 +37,9 @@ static const struct option long_options[] = {
     {"openmetrics", no_argument, NULL, LONG_OPENMETRICS},
     {"cluster", required_argument, NULL, LONG_CLUSTER},
     {"strict", no_argument, NULL, LONG_STRICT},
+    {"ppn", required_argument, NULL, LONG_PPN},
+    {"rankfile", no_argument, NULL, LONG_RANKFILE},
+    {"hostlist", no_argument, NULL, LONG_HOSTLIST},
     {0},
 };
 
@@ -48,6 +54,9 @@ static const struct {
     {OPTION_OPENMETRICS, "--openmetrics"},
     {OPTION_CLUSTER, "--cluster"},
     {OPTION_STRICT, "--strict"},
+    {OPTION_PPN, "--ppn"},
+    {OPTION_RANKFILE, "--rankfile"},
+    {OPTION_HOSTLIST, "--hostlist"},
 };
 
 static void help(void)
@@ -207,6 +216,17 @@ static int parse_options(struct tcactl *tcactl, bool *ret_no_color, int argc, ch
             break;
         case LONG_STRICT:
             tcactl->given |= OPTION_STRICT;
+            break;
+        case LONG_PPN:
+            if (!number_parse("--ppn", optarg, 1, 4096, &tcactl->per_node))
+                return EXIT_USAGE;
+            tcactl->given |= OPTION_PPN;
+            break;
+        case LONG_RANKFILE:
+            tcactl->given |= OPTION_RANKFILE;
+            break;
+        case LONG_HOSTLIST:
+            tcactl->given |= OPTION_HOSTLIST;
             break;
         case 'h':
             help();

@@ -27,6 +27,10 @@ render_function render_calibrate;
 render_function render_drain;
 render_function render_check; /* of a configuration */
 render_function render_env;   /* tcactl's own document, see env.c */
+/* The document of place.c: as a table, and for mpirun and srun. */
+render_function render_place;
+render_function render_rankfile;
+render_function render_hostlist;
 
 /* Renders the families whose names contain the word; NULL: all. False: no such family. */
 bool render_stats(const json_t *doc, const char *word, const struct screen *screen);

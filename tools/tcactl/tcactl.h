@@ -28,6 +28,9 @@ enum option_bit {
     OPTION_OPENMETRICS = 1 << 4,
     OPTION_CLUSTER = 1 << 5,
     OPTION_STRICT = 1 << 6,
+    OPTION_PPN = 1 << 7,
+    OPTION_RANKFILE = 1 << 8,
+    OPTION_HOSTLIST = 1 << 9,
 };
 
 struct tcactl {
@@ -40,6 +43,7 @@ struct tcactl {
     unsigned given; /* set of option_bit */
     unsigned count;
     double interval_s;
+    unsigned per_node; /* --ppn */
     const char *svg, *cluster_file;
 
     struct tca_admin *admin; /* NULL: not connected */
@@ -86,6 +90,7 @@ int run_reload(struct tcactl *tcactl, int count, char **arguments);
 int run_drain(struct tcactl *tcactl, int count, char **arguments);
 int run_calibrate(struct tcactl *tcactl, int count, char **arguments);
 int run_env(struct tcactl *tcactl, int count, char **arguments);
+int run_place(struct tcactl *tcactl, int count, char **arguments);
 int run_config(struct tcactl *tcactl, int count, char **arguments);
 /* "config check": checks the file, or, if it is NULL, the daemon's configuration. */
 int run_check(struct tcactl *tcactl, const char *file);
