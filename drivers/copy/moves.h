@@ -24,7 +24,12 @@ typedef struct {
 
 #define LOAD(width, from)       (*(const word##width *)(from))
 #define STORE(width, to, value) (*(word##width *)(to) = (value))
-#define MOVE(width, to, from)   STORE(width, to, LOAD(width, from))
+/* By a variable: the compiler copies a structure in memory by smaller vectors. */
+#define MOVE(width, to, from)                                                                      \
+    do {                                                                                           \
+        word##width moved_ = LOAD(width, from);                                                    \
+        STORE(width, to, moved_);                                                                  \
+    } while (0)
 
 /* width <= bytes <= 2 * width: two moves that overlap in the middle. */
 #define MOVE_PAIR(width, to, from, bytes)                                                          \

@@ -106,7 +106,15 @@ PAIR(64)
         from += source_stride;                                                                     \
         to += target_stride;                                                                       \
     }
-NEST(medium, ROW_OF_LONG(move_bytes))
+/* More than 64 bytes: whole moves, and one at the end that overlaps the last of them. */
+static inline void move_long(uint8_t *to, const uint8_t *from, uint64_t block)
+{
+    const word64 tail = LOAD(64, from + block - 64);
+    for (uint64_t at = 0; at < block - 64; at += 64)
+        MOVE(64, to + at, from + at);
+    STORE(64, to + block - 64, tail);
+}
+NEST(medium, ROW_OF_LONG(move_long))
 NEST(large, ROW_OF_LONG(memmove))
 
 /* From this size on, memmove() is faster. */
