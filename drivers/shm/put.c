@@ -180,7 +180,10 @@ int shm_put_post(struct driver *driver, struct driver_put *driver_put, struct dr
     if (__builtin_expect(put->detour || put->peer->detour || shm->at_once > shm->at_once_max, 0))
         return post_detour(shm, put, op);
     shm->at_once += put->size_bytes + SHM_PUT_COST;
-    shm_copy(put, 0, put->size_bytes);
+    if (put->kind == SHM_WORD)
+        memcpy(put->target, put->source, sizeof(uint64_t));
+    else
+        shm_copy(put, 0, put->size_bytes);
     complete(shm, put, op);
     return 0;
 }
