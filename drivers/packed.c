@@ -3,6 +3,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    /* On average. 64 KiB in blocks of 512 bytes, 1 KiB, 4 KiB through TCP and back, time of a
+     * processor: packed 17.5, 20, 18.4 us, where they lie 16.7, 14.6, 13.5 us (EPYC). */
+    LONG_BLOCK_BYTES = 1024,
+    BLOCKS_MAX = 1024, /* of a list, in which packed_parts() has to search */
+};
+
+static bool has_long_blocks(const struct layout *layout)
+{
+    return layout->size_bytes / LONG_BLOCK_BYTES >= layout->block_count &&
+           layout->pair_count <= BLOCKS_MAX;
+}
+
 static int init(struct packed *packed, uint8_t *memory, const struct layout *layout, bool target)
 {
     struct layout_strided strided;
@@ -13,6 +26,7 @@ static int init(struct packed *packed, uint8_t *memory, const struct layout *lay
         packed->base += strided.offset_bytes;
         return 0;
     }
+    packed->blocks = has_long_blocks(layout) ? layout : NULL;
     struct layout *plain;
     int r = layout_contiguous(layout->size_bytes, &plain);
     if (r < 0)
@@ -59,4 +73,27 @@ void packed_write(const struct packed *target, const void *buffer, uint64_t posi
 uint64_t packed_memory_bytes(const struct packed *packed)
 {
     return copy_program_bytes(packed->program);
+}
+
+unsigned packed_parts(const struct packed *packed, uint64_t position_bytes, uint64_t length_bytes,
+                      struct iovec *ret_parts, unsigned max)
+{
+    struct layout_cursor cursor;
+    unsigned count = 0;
+    if (!packed->program) {
+        ret_parts[0] = (struct iovec){packed->base + position_bytes, length_bytes};
+        return 1;
+    }
+    if (!packed->blocks)
+        return 0;
+    layout_cursor_init(&cursor, packed->blocks, position_bytes);
+    while (count < max && length_bytes > 0) {
+        int64_t offset;
+        uint64_t length;
+        if (!layout_cursor_next(&cursor, length_bytes, &offset, &length))
+            break;
+        ret_parts[count++] = (struct iovec){packed->base + offset, length};
+        length_bytes -= length;
+    }
+    return count;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "drivers/copy/copy.h"
 #include "proto/layout.h"
@@ -11,10 +12,14 @@ struct packed {
     uint8_t *base;                /* contiguous: of the bytes; else of the layout */
     struct copy_program *program; /* NULL: contiguous */
     uint64_t size_bytes;
+    /* NULL, or the layout: its blocks are so long that they are better read or written where they
+     * lie than copied once more. See packed_parts(). */
+    const struct layout *blocks;
 };
 
-/* memory: address of the layout's base. The caller has checked that the layout fits, and may free it
- * afterwards. Returns 0 or -ENOMEM. */
+/* memory: address of the layout's base. The caller has checked that the layout fits. The layout must
+ * outlive `packed` where packed_parts() is used; else the caller may free it afterwards. Returns 0 or
+ * -ENOMEM. */
 int packed_source_init(struct packed *packed, uint8_t *memory, const struct layout *layout);
 int packed_target_init(struct packed *packed, uint8_t *memory, const struct layout *layout);
 void packed_deinit(struct packed *packed);
@@ -26,3 +31,8 @@ void packed_read(const struct packed *source, void *buffer, uint64_t position_by
                  uint64_t length_bytes);
 void packed_write(const struct packed *target, const void *buffer, uint64_t position_bytes,
                   uint64_t length_bytes);
+
+/* Where packed bytes position .. position + length lie, if they are contiguous or in long blocks: the
+ * first `max` parts of them. Returns their number; 0: neither. */
+unsigned packed_parts(const struct packed *packed, uint64_t position_bytes, uint64_t length_bytes,
+                      struct iovec *ret_parts, unsigned max);

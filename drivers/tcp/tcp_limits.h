@@ -12,10 +12,12 @@ enum {
     TCP_RECEIVE_BYTES = 128 << 10,
     /* A head for each piece in the window, and a count: honest senders read before that is full. */
     TCP_OUTBOX_BYTES = (TCP_WINDOW + 1) * 32,
-    TCP_STRAIGHT_BYTES = 8 << 10, /* so much and more is received straight into contiguous memory */
+    TCP_STRAIGHT_BYTES = 8 << 10, /* so much and more is received straight into memory that is
+                                     contiguous or has long blocks */
     TCP_AHEAD_BYTES =
         4 << 10, /* with it, or before it: the next heads, and little that is copied */
-    TCP_WRITE_IOVECS = 32,
+    TCP_WRITE_IOVECS = 256,
+    TCP_READ_IOVECS = 128,
 
     TCP_TELL_PIECES = 64,       /* a source tells of so many, or */
     TCP_TELL_BYTES = 128 << 10, /* of copies that take so much, or */

@@ -182,8 +182,10 @@ static void begin_piece(const struct tcp_driver *tcp, struct tcp_source *source)
         landings_find(&tcp->landings, head->landing, head->generation);
     source->in_piece = true;
     source->piece_bytes = 0;
+    /* TLS gives one part at a time */
     source->long_piece =
-        landing && !landing->target.program && head->length_bytes >= TCP_STRAIGHT_BYTES;
+        landing && head->length_bytes >= TCP_STRAIGHT_BYTES &&
+        (!landing->target.program || (landing->target.blocks && !source->stream.seal));
 }
 
 static int piece_over(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)
@@ -248,27 +250,36 @@ static int digest(struct tcp_driver *tcp, struct tcp_source *source, uint64_t no
     }
 }
 
-/* Where the next bytes of a long piece belong, so that they need not go through the buffer; NULL:
- * they have to. */
-static uint8_t *straight(struct tcp_driver *tcp, const struct tcp_source *source)
+/* Where the next bytes of a long piece belong, so that they need not go through the buffer: parts,
+ * 0: they have to. */
+static unsigned straight(struct tcp_driver *tcp, const struct tcp_source *source,
+                         struct iovec *ret_parts)
 {
     const struct tcp_head *head = &source->head;
     if (!source->in_piece || !source->long_piece)
-        return NULL;
+        return 0;
     const struct tcp_landing *landing =
         landings_find(&tcp->landings, head->landing, head->generation);
-    return landing ? landing->target.base + head->position_bytes + source->piece_bytes : NULL;
+    return landing
+               ? packed_parts(&landing->target, head->position_bytes + source->piece_bytes,
+                              head->length_bytes - source->piece_bytes, ret_parts, TCP_READ_IOVECS)
+               : 0;
 }
 
-/* One read of a long piece, which is not in the buffer: pieces, or as tcp_stream_read(). */
-static int receive_long(struct tcp_driver *tcp, struct tcp_source *source, uint8_t *target,
-                        uint64_t now_ns)
+/* One read of a long piece, which is not in the buffer, into `count` parts of it and, if these are
+ * all of it, of what follows. The array has room for one more. As receive(). */
+static int receive_long(struct tcp_driver *tcp, struct tcp_source *source, struct iovec *parts,
+                        unsigned count, uint64_t now_ns)
 {
     const uint32_t left = source->head.length_bytes - source->piece_bytes;
-    const struct iovec parts[] = {{target, left}, {source->buffer, TCP_AHEAD_BYTES}},
-                       nowhere = {source->buffer,
+    const struct iovec nowhere = {source->buffer,
                                   left < TCP_RECEIVE_BYTES ? left : TCP_RECEIVE_BYTES};
-    ssize_t n = tcp_stream_read(&source->stream, parts, 2);
+    size_t known = 0;
+    for (unsigned i = 0; i < count; i++)
+        known += parts[i].iov_len;
+    if (known == left)
+        parts[count++] = (struct iovec){source->buffer, TCP_AHEAD_BYTES};
+    ssize_t n = tcp_stream_read(&source->stream, parts, (int)count);
     if (n == -EFAULT) /* pages that its process has taken away */
         n = tcp_stream_read(&source->stream, &nowhere, 1);
     if (n < 0)
@@ -283,9 +294,10 @@ static int receive_long(struct tcp_driver *tcp, struct tcp_source *source, uint8
 /* One read: pieces, -EAGAIN, or why the connection must end. */
 static int receive(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)
 {
-    uint8_t *target = straight(tcp, source);
-    if (target)
-        return receive_long(tcp, source, target, now_ns);
+    struct iovec parts[TCP_READ_IOVECS + 1];
+    const unsigned count = straight(tcp, source, parts);
+    if (count > 0)
+        return receive_long(tcp, source, parts, count, now_ns);
     memmove(source->buffer, source->buffer + source->begin, source->end - source->begin);
     source->end -= source->begin;
     source->begin = 0;

@@ -130,7 +130,7 @@ struct tcp_source {
     struct tcp_head head;    /* of the piece that is being received */
     bool in_piece;
     uint32_t piece_bytes; /* received of it */
-    bool long_piece;      /* it, or the last one: received straight into contiguous memory */
+    bool long_piece;      /* it, or the last one: received straight into its target */
     uint8_t *buffer;      /* [TCP_RECEIVE_BYTES] */
     uint32_t begin, end;  /* what is in it */
     uint8_t *outbox;      /* [TCP_OUTBOX_BYTES], heads on their way back */

@@ -80,7 +80,7 @@ static ssize_t write_clear(struct tcp_stream *stream, const struct iovec *parts,
     do
         n = sendmsg(stream->fd, &message, MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
-    stream->writable = n >= 0;
+    stream->writable = n >= 0 || !is_full(errno);
     return n >= 0 ? n : is_full(errno) ? -EAGAIN : -errno;
 }
 

@@ -1,5 +1,5 @@
-/* What a link writes: heads, copies, bytes straight from contiguous sources, packed bytes of others.
- * One write takes as many pieces as there are. */
+/* What a link writes: heads, copies, bytes straight from sources that are contiguous or have long
+ * blocks, packed bytes of others. One write takes as many pieces as there are. */
 #include <errno.h>
 #include <sys/uio.h>
 
@@ -8,6 +8,7 @@
 struct parts {
     struct iovec all[TCP_WRITE_IOVECS];
     int count;
+    bool staged; /* no bytes straight from their source */
 };
 
 static void add(struct parts *parts, const void *base, size_t bytes)
@@ -32,6 +33,22 @@ static size_t stage(struct tcp_link *link, const struct packed *source,
     return link->staged_to - at;
 }
 
+/* Bytes of the piece where they lie, from `at` on, as many as there is room for. TLS copies the blocks
+ * of a record together, so that it may as well have them packed. */
+static size_t add_straight(const struct tcp_link *link, const struct packed *source,
+                           const struct tcp_piece *piece, size_t at, struct parts *parts)
+{
+    size_t bytes = 0;
+    if (source->program && link->stream.seal)
+        return 0;
+    unsigned count =
+        packed_parts(source, piece->head.position_bytes + at, piece->head.length_bytes - at,
+                     &parts->all[parts->count], (unsigned)(TCP_WRITE_IOVECS - parts->count));
+    for (; count > 0; count--)
+        bytes += parts->all[parts->count++].iov_len;
+    return bytes;
+}
+
 /* What is left of a piece, from `skip` on, with its head: false if what comes after it has to wait. */
 static bool add_piece(struct tcp_link *link, const struct tcp_piece *piece, size_t skip, bool first,
                       struct parts *parts)
@@ -45,12 +62,9 @@ static bool add_piece(struct tcp_link *link, const struct tcp_piece *piece, size
         return true;
     }
     const struct packed *source = &((const struct tcp_put *)piece->base.put)->source;
-    if (!source->program) {
-        add(parts, source->base + piece->head.position_bytes + at, length - at);
-        return true;
-    }
-    if (!first || length == 0)
-        return length == 0;
+    const size_t straight = parts->staged ? 0 : add_straight(link, source, piece, at, parts);
+    if (at + straight == length || straight > 0 || !first)
+        return at + straight == length;
     const uint8_t *bytes;
     const size_t staged = stage(link, source, piece, at, &bytes);
     add(parts, bytes, staged);
@@ -79,26 +93,38 @@ static void written(struct tcp_link *link, size_t bytes)
     }
 }
 
+/* One write: bytes, or why not. */
+static ssize_t write_pieces(struct tcp_link *link, struct parts *parts)
+{
+    size_t skip = link->written_bytes;
+    bool more = true;
+    for (uint64_t n = link->written;
+         more && n < link->window.made && parts->count + 2 <= TCP_WRITE_IOVECS; n++) {
+        more = add_piece(link, tcp_piece(link, n), skip, n == link->written, parts);
+        skip = 0;
+    }
+    return tcp_stream_write(&link->stream, parts->all, parts->count);
+}
+
 int tcp_link_write(struct tcp_link *link)
 {
     const uint64_t before = link->written;
+    bool staged = false;
     int r = link->stream.writable ? tcp_stream_flush(&link->stream) : 0;
     if (r < 0 && r != -EAGAIN)
         return r;
     while (link->written < link->window.made && link->stream.writable) {
-        struct parts parts = {.count = 0};
-        size_t skip = link->written_bytes;
-        bool more = true;
-        for (uint64_t n = link->written;
-             more && n < link->window.made && parts.count + 2 <= TCP_WRITE_IOVECS; n++) {
-            more = add_piece(link, tcp_piece(link, n), skip, n == link->written, &parts);
-            skip = 0;
+        struct parts parts = {.staged = staged};
+        ssize_t n = write_pieces(link, &parts);
+        if (n == -EFAULT && !staged) { /* pages that the source's process has taken away */
+            staged = true;
+            continue;
         }
-        ssize_t n = tcp_stream_write(&link->stream, parts.all, parts.count);
         if (n == -EAGAIN)
             break;
         if (n < 0)
             return (int)n;
+        staged = false;
         written(link, (size_t)n);
     }
     return (int)(link->written - before);

@@ -29,7 +29,7 @@ struct tcp_record { /* followed by its bytes; the deed counts modulo TCP_DEEDS *
 };
 _Static_assert(sizeof(struct tcp_record) == 4, "as it lies in files");
 
-enum { TCP_CALLERS = 3, TCP_LANDINGS = 3, TCP_PUTS = 3 };
+enum { TCP_CALLERS = 3, TCP_LANDINGS = 4, TCP_PUTS = 4 };
 
 /* TCP_HEAD: a landing below TCP_LANDINGS with generation 0 means one of ours; number 0 means the one
  * that is due. */

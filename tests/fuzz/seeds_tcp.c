@@ -59,6 +59,24 @@ static void control(unsigned caller, enum tcp_kind kind)
     record(TCP_HEAD, caller, &head, sizeof head);
 }
 
+/* ---- a peer that we put into ---- */
+
+static void reply(enum tcp_kind kind, uint64_t number)
+{
+    const struct tcp_head head = {.kind = (uint8_t)kind, .number = number};
+    record(TCP_REPLY, 0, &head, sizeof head);
+}
+
+static void admit(uint32_t known, uint64_t received)
+{
+    const struct tcp_welcome welcome = {
+        .magic = TCP_WELCOME_MAGIC, .known = known, .received = received};
+    deed(TCP_ANSWER, 0);
+    record(TCP_ADMIT, 0, &welcome, offsetof(struct tcp_welcome, by_listener));
+}
+
+/* ---- the seeds ---- */
+
 static void receive_seeds(void)
 {
     static const uint8_t more[300] = {0};
@@ -84,6 +102,14 @@ static void receive_seeds(void)
     record(TCP_RAW, 0, more, sizeof more);
     seed("freed");
 
+    enter(0); /* into long blocks */
+    piece(0, 3, 16384, 0, 0, 400);
+    for (int i = 0; i < 3; i++)
+        record(TCP_RAW, 0, more, sizeof more);
+    deed(TCP_POST, 3);
+    admit(0, 0);
+    seed("blocks");
+
     enter(0);
     enter(1);
     piece(0, 1, 300, 0, 0, 100);
@@ -91,22 +117,6 @@ static void receive_seeds(void)
     piece(1, 7, 16, 0, TCP_LAST | TCP_TELL, 16);
     piece(1, 0, 16, 307196, TCP_LAST, 16);
     seed("two");
-}
-
-/* ---- a peer that we put into ---- */
-
-static void reply(enum tcp_kind kind, uint64_t number)
-{
-    const struct tcp_head head = {.kind = (uint8_t)kind, .number = number};
-    record(TCP_REPLY, 0, &head, sizeof head);
-}
-
-static void admit(uint32_t known, uint64_t received)
-{
-    const struct tcp_welcome welcome = {
-        .magic = TCP_WELCOME_MAGIC, .known = known, .received = received};
-    deed(TCP_ANSWER, 0);
-    record(TCP_ADMIT, 0, &welcome, offsetof(struct tcp_welcome, by_listener));
 }
 
 static void send_seeds(void)

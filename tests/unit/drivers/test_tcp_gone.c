@@ -1,0 +1,75 @@
+/*
+ * Memory that its process takes away while the tcp driver sends it: the kernel then refuses the write,
+ * which must not end the link, for others use it too.
+ */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "drivers/driver.h"
+#include "tests/unit/drivers/kit.h"
+
+enum { REGION = 1 << 20, PAGE = 4096 };
+
+static uint8_t *gone;
+
+/* As tcad's guard: what was taken away is replaced when somebody touches it. */
+static void replace(int signal)
+{
+    if (mprotect(gone, PAGE, PROT_READ | PROT_WRITE) < 0)
+        _exit(1);
+}
+
+static void check(const struct shape *shape)
+{
+    struct side sender, receiver;
+    struct driver_peer *peer;
+    struct driver_landing *landing;
+    struct driver_put *put;
+    struct driver_put_info info;
+    uint8_t address[ADDRESS_MAX_BYTES], blob[LANDING_MAX_BYTES];
+    struct op op;
+    struct layout *layout = shape_layout(shape);
+    cr_assert(side_open(&sender, "tcp", 0, REGION) == 0);
+    cr_assert(side_open(&receiver, "tcp", 0, REGION) == 0);
+    const struct driver_ops *ops = sender.driver->ops;
+    struct driver_landing_args target = {
+        .region = receiver.region, .layout = layout, .notify = true};
+    struct driver_put_args args = {
+        .region = sender.region, .landing = blob, .layout = layout, .target_layout = layout};
+    cr_assert(ops->landing_new(receiver.driver, &target, &landing, blob, &args.landing_bytes) == 0);
+    const int address_bytes = ops->address(receiver.driver, address);
+    cr_assert(ops->peer_connect(sender.driver, address, (size_t)address_bytes, &peer) == 0);
+    args.peer = peer;
+    cr_assert(ops->put_prepare(sender.driver, &args, &put, &info) == 0);
+    fill(sender.memory, REGION, 5);
+    gone = sender.memory + 8 * PAGE;
+    signal(SIGSEGV, replace);
+    cr_assert(mprotect(gone, PAGE, PROT_NONE) == 0);
+    op_init(&op);
+    cr_assert(post(&sender, &receiver, put, &op) == 0);
+    cr_assert(pump_until(&sender, &receiver, &op.done, 1));
+    cr_assert(op.status == 0 && receiver.notified_count == 1);
+    for (uint64_t i = 0; i < shape_bytes(shape); i++)
+        cr_assert(receiver.memory[shape_place(shape, i)] == sender.memory[shape_place(shape, i)]);
+    ops->put_release(sender.driver, put);
+    ops->peer_disconnect(sender.driver, peer);
+    ops->landing_free(receiver.driver, landing);
+    side_close(&sender);
+    side_close(&receiver);
+    free(layout);
+}
+
+Test(tcp_gone, contiguous, .timeout = 60)
+{
+    setenv("TEST_TCP_PLAIN", "1", 1);
+    check(&(struct shape){.block = 300000, .count = 1, .outer = 1});
+}
+
+Test(tcp_gone, long_blocks, .timeout = 60)
+{
+    setenv("TEST_TCP_PLAIN", "1", 1);
+    check(&(struct shape){.block = 8192, .count = 40, .stride = 16384, .outer = 1});
+}
