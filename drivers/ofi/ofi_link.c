@@ -90,8 +90,8 @@ static void count_break(struct ofi_driver *ofi, struct ofi_peer *peer)
         first->base.put->stale = true;
 }
 
-/* The link is usable. */
-static void heard(struct ofi_peer *peer)
+/* A reply or a count shows that the link is usable. */
+static void note_reply(struct ofi_peer *peer)
 {
     peer->connected = true;
     peer->link.trouble_ns = 0;
@@ -258,7 +258,7 @@ void ofi_link_welcome(struct ofi_driver *ofi, const struct ofi_message *message)
     link->address = message->address;
     link->key = message->key;
     link->secret = message->secret;
-    heard(peer);
+    note_reply(peer);
     peer->blocked = OFI_RUNNING;
 }
 
@@ -303,7 +303,7 @@ void ofi_link_credit(struct ofi_driver *ofi, uint64_t signed_data)
         return;
     }
     if (link->state == OFI_LINK_READY)
-        heard(peer);
+        note_reply(peer);
     count(peer, mail.count);
 }
 
@@ -322,7 +322,7 @@ void ofi_link_synced(struct ofi_driver *ofi, const struct ofi_message *message)
     link->again = message->count;
     if (link->again == peer->window.made && link->count_within_ns < OFI_AGAIN_MAX_MS * MS)
         link->count_within_ns *= 2;
-    heard(peer);
+    note_reply(peer);
     peer->blocked = OFI_RUNNING;
     count(peer, message->count);
     for (uint32_t i = 0; i < ofi_message_keys(message); i++)

@@ -96,7 +96,7 @@ enum ofi_path {
 struct ofi_put {
     struct window_put base; /* first; pending: operations to be counted, and outstanding */
     enum ofi_path path;
-    bool copied; /* completely into the mirror, which completes it */
+    bool copied; /* all of it goes into the mirror, so it completes at once */
     struct ofi_peer *peer;
     struct packed source;
     void *descriptor;      /* of the source's registration */
@@ -166,7 +166,7 @@ struct ofi_peer {
     struct ofi_operation operations[OFI_WINDOW];
     struct ofi_request requests; /* writes in flight: head of the list */
     enum ofi_blocked blocked;
-    uint64_t retry_ns; /* OFI_BLOCKED_PROVIDER: not before */
+    uint64_t retry_ns; /* OFI_BLOCKED_PROVIDER: when to try again */
     bool connected;    /* it has replied at least once */
     struct ofi_peer *next_active,
         *previous_active; /* in the driver's list of peers with something to do */
@@ -187,7 +187,7 @@ struct ofi_source {
     struct ofi_secret secret;
     struct ofi_region *ring;
     uint32_t ring_bytes, segment_bytes;
-    uint32_t head; /* where the next segment lies */
+    uint32_t head; /* offset of the next segment */
     uint64_t mail_address, mail_key;
     struct ofi_secret mail_secret;
     uint64_t counted;          /* operations that were processed */
@@ -204,7 +204,7 @@ struct ofi_source {
     uint64_t refused_ns; /* since when the provider has accepted nothing; 0: it accepts */
     uint64_t retry_ns;   /* when to try again */
 
-    /* Quarantine (ofi_quarantine.c): the number up to which it has stopped, and was asked to */
+    /* ofi_quarantine.c: the numbers up to which it has stopped writing, and was asked to */
     uint64_t clear, asked_clear;
     uint64_t ask_clear_ns;
     struct ofi_source *next_departed; /* in the list of departed sources */

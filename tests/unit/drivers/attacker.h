@@ -1,5 +1,5 @@
-/* Somebody who speaks the protocol of the ofi driver without being one, to an instance, the victim,
- * that the test opens. */
+/* An attacker that speaks the protocol of the ofi driver to an instance, the victim, which the test
+ * opens. */
 #pragma once
 
 #include <criterion/criterion.h>
@@ -24,9 +24,9 @@ struct attacker {
     struct fid_cq *cq;
     struct fid_ep *endpoint;
     struct fid_mr *mr;
-    uint8_t *buffer; /* the first half is sent from, a message is received at the end */
+    uint8_t *buffer; /* the first half: to send; the end: a received message */
     fi_addr_t victim;
-    struct ofi_address address; /* the victim's */
+    struct ofi_address address; /* of the victim */
     struct ofi_address own;
     unsigned received;
     unsigned sent;
@@ -108,7 +108,7 @@ static inline void pump(unsigned rounds)
     }
 }
 
-/* Sends what is at the beginning of the buffer. */
+/* Sends the beginning of the buffer. */
 static inline void send_message(size_t bytes)
 {
     while (fi_send(attacker.endpoint, attacker.buffer, bytes, fi_mr_desc(attacker.mr),
@@ -120,7 +120,7 @@ static inline void send_message(size_t bytes)
     pump(20);
 }
 
-/* Writes it, with completion data. */
+/* Writes the beginning of the buffer, with completion data. */
 static inline void write_data(size_t bytes, uint64_t address, uint64_t key, uint64_t data)
 {
     while (fi_writedata(attacker.endpoint, attacker.buffer, bytes, fi_mr_desc(attacker.mr), data,
@@ -145,7 +145,7 @@ static inline struct ofi_message hello(void)
     };
 }
 
-/* Like an honest sender; the WELCOME. */
+/* Requests a link as an honest sender does. Returns the WELCOME. */
 static inline struct ofi_message get_ring(void)
 {
     struct ofi_message message = hello();

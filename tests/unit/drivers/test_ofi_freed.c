@@ -1,6 +1,6 @@
 /*
- * Memory of an ofi instance that is freed while others put into it: nothing of it lands anywhere
- * else, the connection stands, and its addresses are free again once nothing can come.
+ * Memory of an ofi instance that is freed while peers put into it: late writes do not reach other
+ * memory, the connection survives, and the addresses become free when nothing more can arrive.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -28,7 +28,7 @@ static struct ofi_driver *instance(struct side *side)
     return (struct ofi_driver *)side->driver;
 }
 
-/* Memory as the daemon makes it: a memfd that it has mapped. */
+/* Memory as the daemon creates it: a mapped memfd. */
 struct memory {
     struct driver_region *region;
     uint8_t *base;
@@ -77,7 +77,7 @@ static bool quarantine_empty(struct side *a, struct side *b)
 static struct side sides[2];
 static struct driver_peer *peer;
 
-/* A put is under way when the target is freed, and at once there is other memory. */
+/* The target is freed while a put is in flight, and other memory is allocated at once. */
 static void free_under_way(unsigned number, size_t bytes)
 {
     uint8_t blob[LANDING_MAX_BYTES];
@@ -146,9 +146,9 @@ Test(ofi_freed, while_a_peer_puts, .timeout = 300)
         side_close(&sides[i]);
 }
 
-/* ---- a key that leads nowhere ---- */
+/* ---- an unknown key ---- */
 
-/* To the beginning of the region, with this bit of the key changed. */
+/* A put to the beginning of the region, with this bit of the key changed. */
 static struct driver_put *put_to(struct driver_landing **ret_landing, const struct layout *layout,
                                  uint64_t wrong)
 {
@@ -202,7 +202,7 @@ Test(ofi_freed, unknown_key, .timeout = 120)
                 continue;
             cr_assert(pump_until(&sides[0], &sides[1], &ops[i].done, 1), "put %u hangs", i);
             cr_assert(ops[i].status == (i % 2 ? -ESTALE : 0), "put %u: %d", i, ops[i].status);
-            /* What goes with the connection is sent once more, not time and again. */
+            /* What was lost with the connection is sent again once. */
             cr_assert(ops[i].op.retries <= 2 * BYTES / OFI_PIECE_BYTES, "put %u: %u retries", i,
                       ops[i].op.retries);
         }
@@ -224,14 +224,14 @@ Test(ofi_freed, unknown_key, .timeout = 120)
     free(layout);
 }
 
-/* ---- one that sends half a write, and the rest when somebody else has memory ---- */
+/* ---- a sender that sends half a write, and the rest after other memory was allocated ---- */
 
-/* The connection of the attacker, whose writes are stopped half way by a full socket. */
+/* Runs the attacker until a full socket stops its write halfway. */
 static unsigned attacker_stop(void)
 {
     enum { ROUNDS = 200 };
     struct fi_cq_data_entry entry;
-    /* Ours moves, the victim does not: what fits between them is there. */
+    /* Only the attacker progresses, so the write stops when the sockets are full. */
     for (unsigned i = 0; i < ROUNDS; i++)
         fi_cq_read(attacker.cq, &entry, 1);
     return attacker.sent;
@@ -282,7 +282,7 @@ Test(ofi_freed, half_a_write, .timeout = 120)
     pump(1000);
     for (unsigned i = 0; i < 8; i++)
         check_canary(&next[i]);
-    /* It does not say that it has stopped: the place is nobody's. */
+    /* It has not confirmed that it has stopped: the addresses are not reused. */
     cr_assert(instance(&victim)->quarantine_count == 1);
     for (unsigned i = 0; i < 8; i++)
         memory_free(&victim, &next[i]);
@@ -293,9 +293,9 @@ Test(ofi_freed, half_a_write, .timeout = 120)
     side_close(&victim);
 }
 
-/* ---- one that is slow to answer ---- */
+/* ---- a sender that is slow to reply ---- */
 
-/* How often it wakes until it has asked to stop. */
+/* Counts wake-ups until it asks the sender to stop. */
 static unsigned wakes_until_asked(struct side *side, const struct ofi_source *source)
 {
     const uint64_t asked = source->asked_clear;
@@ -344,7 +344,7 @@ Test(ofi_freed, sleeps_until_it_asks, .timeout = 120)
     free(layout);
 }
 
-/* ---- one that has died ---- */
+/* ---- a sender that has died ---- */
 
 Test(ofi_freed, the_dead_do_not_answer, .timeout = 120)
 {
@@ -374,7 +374,7 @@ Test(ofi_freed, the_dead_do_not_answer, .timeout = 120)
     cr_assert(instance(&sides[1])->quarantine_count == 1,
               "freed before the peer has said anything");
 
-    /* Its owner says that it is gone, but the connection stands: it may still write. */
+    /* Its owner has given it up, but the connection exists: it may still write. */
     to->ops->peer_fail(to, back, -EHOSTDOWN);
     pump_rounds(&sides[1], &sides[1], 100);
     to->ops->peer_disconnect(to, back);

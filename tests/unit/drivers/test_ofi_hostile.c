@@ -1,7 +1,7 @@
 /*
- * An instance of the ofi driver and somebody who speaks its protocol, knows its address, and means
- * harm. Whatever comes, nothing outside the landing's layout is touched, nobody is notified who
- * should not be, and honest peers are served.
+ * An instance of the ofi driver and an attacker that speaks its protocol and knows its address.
+ * Whatever arrives, nothing outside the landing's layout is written, no wrong notification is
+ * raised, and honest peers are served.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static void setup(void)
     attacker_open();
 }
 
-/* An honest peer still gets through. */
+/* An honest peer is still served. */
 static void check_alive(void)
 {
     struct side honest;
@@ -94,7 +94,7 @@ Test(ofi_hostile, garbled_messages)
         case 0:
             fill(raw, sizeof(message), i);
             break;
-        case 1: /* right but for some bytes */
+        case 1: /* valid except for some bytes */
             for (unsigned n = 0; n < 3; n++)
                 raw[next_random(&state) % sizeof(message)] ^=
                     (uint8_t)(1u << next_random(&state) % 8);
@@ -110,7 +110,7 @@ Test(ofi_hostile, garbled_messages)
             message.key_count = next_random(&state);
             break;
         }
-        if (i % 4 != 0) /* a name that is answered must be here, not somewhere in the world */
+        if (i % 4 != 0) /* replies must go to this host only */
             memcpy(message.from.name, attacker.own.name, sizeof(message.from.name));
         memcpy(attacker.buffer, &message, sizeof(message));
         send_message(bytes);
@@ -133,7 +133,7 @@ Test(ofi_hostile, completion_data_at_random)
     check_alive();
 }
 
-/* A segment as an honest sender would write it; the test then spoils it. */
+/* A valid segment, for the test to corrupt. */
 static struct ofi_segment segment_of(const struct ofi_message *ring, uint32_t sequence)
 {
     return (struct ofi_segment){
@@ -152,19 +152,19 @@ static uint64_t forged(void)
     return ((struct ofi_driver *)victim.driver)->forged;
 }
 
-/* As an honest sender of the ring would sign it. */
+/* Signs data with the ring's secret. */
 static uint64_t sign(const struct ofi_message *ring, enum ofi_data_kind kind, uint32_t sequence)
 {
     return ofi_data_sign(ofi_data_link(kind, ring->source_epoch, ring->source, sequence),
                          &ring->secret, ((struct ofi_driver *)victim.driver)->wide_data);
 }
 
-/* Where the next one lies, and its number; the test's segments all have 512 bytes. */
+/* Offset and number of the next segment; the test's segments have 512 bytes of payload. */
 static struct {
     uint32_t sequence, offset;
 } cursor;
 
-/* The next one's place; counted: the receiver will look behind it. */
+/* Writes the next segment. counted: the receiver will proceed to the one after it. */
 static void write_segment(const struct ofi_message *ring, const struct ofi_segment *segment,
                           bool counted)
 {
@@ -186,7 +186,7 @@ Test(ofi_hostile, spoilt_segments)
     const uint64_t size = blob.size_bytes;
     for (unsigned spoil = 0; spoil < 11; spoil++) {
         struct ofi_segment segment = segment_of(&ring, cursor.sequence);
-        bool counted = true; /* it is the sender's, but leads nowhere: else it is none at all */
+        bool counted = true; /* it is the sender's, but has no valid target; false: it is ignored */
         switch (spoil) {
         case 0:
             segment.position_bytes = size - 511;
@@ -231,7 +231,7 @@ Test(ofi_hostile, spoilt_segments)
     cr_assert(victim.notified_count == 0);
     check_untouched();
 
-    /* the ring itself goes on */
+    /* the ring still works */
     struct ofi_segment honest = segment_of(&ring, cursor.sequence);
     write_segment(&ring, &honest, true);
     cr_assert(victim.notified_count == 1);
@@ -256,7 +256,7 @@ Test(ofi_hostile, segments_at_random)
                              segment.length_bytes <= ring.segment_bytes - sizeof(segment);
         write_segment(&ring, &segment, counted);
     }
-    /* What was right by chance went into the layout: nothing else may be touched. */
+    /* Segments that are valid by chance are written to the layout, and nothing elsewhere. */
     uint8_t *image = malloc(REGION);
     memset(image, 0x11, REGION);
     for (uint64_t i = 0; i < shape_bytes(&shape); i++)
@@ -266,7 +266,7 @@ Test(ofi_hostile, segments_at_random)
     check_alive();
 }
 
-/* A completion without what belongs to it raises nothing, and the true one still counts. */
+/* A completion without a segment raises no notification, and the valid one is still counted. */
 Test(ofi_hostile, completions_without_their_segments)
 {
     struct ofi_message ring = get_ring();
@@ -284,7 +284,7 @@ Test(ofi_hostile, completions_without_their_segments)
     check_alive();
 }
 
-/* Everything but the secret is right: it counts for nothing, and swallows nothing. */
+/* Valid except for the secret: it is ignored, and hides no valid one. */
 Test(ofi_hostile, completions_without_the_secret)
 {
     static const enum ofi_data_kind kinds[] = {OFI_DATA_SEGMENT, OFI_DATA_PIECE};
@@ -304,7 +304,7 @@ Test(ofi_hostile, completions_without_the_secret)
     check_alive();
 }
 
-/* Whoever was not told the cookie of the instance says nothing to it. */
+/* Messages without the instance's cookie are ignored. */
 Test(ofi_hostile, messages_without_the_cookie)
 {
     for (unsigned i = 0; i < 20; i++) {
@@ -318,7 +318,7 @@ Test(ofi_hostile, messages_without_the_cookie)
     check_alive();
 }
 
-/* More HELLOs than there are places; each is answered, none costs more than its ring. */
+/* More HELLOs than links: each gets a reply, and none costs more than its ring. */
 Test(ofi_hostile, the_same_hello_again_and_again)
 {
     uint32_t place = 0;
@@ -331,7 +331,7 @@ Test(ofi_hostile, the_same_hello_again_and_again)
     check_alive();
 }
 
-/* Somebody who says HELLO all the time and listens to no answer. */
+/* A sender that repeats HELLO and receives no reply. */
 Test(ofi_hostile, hellos_without_ears)
 {
     for (unsigned i = 0; i < 300; i++) {
@@ -343,7 +343,7 @@ Test(ofi_hostile, hellos_without_ears)
     check_alive();
 }
 
-/* Senders that are dead by the time they are answered: nothing listens at their ports. */
+/* Senders that are dead when they get the reply: nothing listens at their ports. */
 Test(ofi_hostile, hellos_of_the_dead)
 {
     for (unsigned i = 0; i < 200; i++) {
