@@ -17,6 +17,7 @@
 #include "client/memory/lane.h"
 #include "client/plan/plan.h"
 #include "client/plan/progress.h"
+#include "client/plan/trial.h"
 
 enum {
     /* for the daemon, which knows the time-out, to report it with a more precise error */
@@ -291,6 +292,7 @@ struct tca *tca_close(struct tca *session)
     }
     while (session->plans)
         plan_destroy(session->plans);
+    trials_keep(session);
     bounces_clear(session);
     process_clear(session);
     lanes_clear(session);

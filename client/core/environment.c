@@ -31,7 +31,10 @@ static const struct tca_variable variables[VARIABLE_COUNT + 1] = {
     [VARIABLE_COPY] = {"TCA_COPY", "any",
                        "copy mode in the client's seat: any, push, pull, half, ring"},
     [VARIABLE_TUNE] = {"TCA_TUNE", "on",
-                       "whether plans try copy modes and keep the fastest: on, off"},
+                       "whether plans try copy modes and keep the fastest: on, off, frozen (use "
+                       "earlier results only)"},
+    [VARIABLE_WISDOM] = {"TCA_WISDOM", "$XDG_CACHE_HOME/tca/wisdom, else ~/.cache/tca/wisdom",
+                         "file with the results of such trials; none: no file"},
     [VARIABLE_SPIN] = {"TCA_SPIN", "50us",
                        "maximum time that a wait spins, with a unit: ns, us, ms"},
     [VARIABLE_YIELD] = {"TCA_YIELD", "1ms",
@@ -163,12 +166,17 @@ static int parse_way(enum way *ret_way)
     return 0;
 }
 
-static int parse_tune(bool *ret_tune)
+static int parse_tune(enum tune_setting *ret_tune)
 {
+    static const char *const names[] = {
+        [TUNE_OFF] = "off", [TUNE_FROZEN] = "frozen", [TUNE_ON] = "on"};
     const char *text = variable_text(VARIABLE_TUNE);
-    if (text && strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
-        return error_set(-EINVAL, "TCA_TUNE is \"%s\": it must be on or off", text);
-    *ret_tune = !text || strcmp(text, "on") == 0;
+    int tune = TUNE_ON;
+    while (text && tune >= 0 && strcmp(text, names[tune]) != 0)
+        tune--;
+    if (tune < 0)
+        return error_set(-EINVAL, "TCA_TUNE is \"%s\": it must be on, off or frozen", text);
+    *ret_tune = (enum tune_setting)tune;
     return 0;
 }
 

@@ -1,7 +1,6 @@
 /* The TCA_* variables of the environment, checked when read. */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "client/include/tca.h"
@@ -20,6 +19,7 @@ enum variable {
     VARIABLE_SEAT,
     VARIABLE_COPY,
     VARIABLE_TUNE,
+    VARIABLE_WISDOM,
     VARIABLE_SPIN,
     VARIABLE_YIELD,
     VARIABLE_CUDA,
@@ -39,6 +39,13 @@ int variable_duration(enum variable variable, uint64_t min_ns, uint64_t max_ns, 
 /* Limit of TCA_SPIN and TCA_YIELD. */
 #define SPIN_NS_MOST UINT64_C(4000000000)
 
+/* How plans find the copy modes of their puts. */
+enum tune_setting {
+    TUNE_OFF,    /* by the distance, at each start */
+    TUNE_FROZEN, /* as wisdom says, without trials */
+    TUNE_ON,     /* by wisdom and trials */
+};
+
 /* Settings of a session. */
 struct settings {
     int64_t timeout_ns;
@@ -47,6 +54,6 @@ struct settings {
     enum tca_rail rail;
     enum tca_seat seat;
     enum way way; /* copy mode; WAY_NONE: selected by trial, or else by prediction */
-    bool tune;    /* plans try the copy modes of their puts */
+    enum tune_setting tune;
 };
 int environment_settings(struct settings *ret_settings);

@@ -40,6 +40,24 @@ struct tca_variable {
 };
 TCA_API const struct tca_variable *tca_variables(void);
 
+/* What plans of this user have found by trial, see TCA_TUNE in tca(7). Needs no tcad. */
+struct tca_wisdom {
+    char key[33]; /* identifies layouts and processor, in hexadecimal */
+    uint64_t bytes;
+    uint32_t blocks;
+    uint32_t distance; /* class of the distance to the receiver; 0: near */
+    enum tca_way way;
+    uint32_t stream;      /* 1: with stores that bypass the caches */
+    uint32_t piece_bytes; /* of the ring; 0: other modes */
+    double ns;            /* from start to start, when it was found */
+};
+
+/* Reads the wisdom file; the caller frees *ret_path and *ret_entries with free(). Without a file,
+ * there are no entries. -EPERM, -EINVAL: the file is not used; -ENODATA: no file is wanted. */
+TCA_API int tca_wisdom_read(char **ret_path, struct tca_wisdom **ret_entries, size_t *ret_count);
+/* Removes the wisdom file. */
+TCA_API int tca_wisdom_clear(void);
+
 #ifdef __cplusplus
 }
 #endif

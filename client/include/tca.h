@@ -49,9 +49,9 @@
  * that talk to daemons, TCA_DEFAULT the session's time-out (TCA_TIMEOUT, 10 s).
  *
  * Environment (tcactl env shows all variables and their values): TCA_SOCKET, TCA_NODE,
- * TCA_CLUSTER_DIR, TCA_GROUP, TCA_RANK, TCA_SIZE, TCA_TIMEOUT, TCA_RAIL, TCA_SEAT, TCA_COPY, TCA_TUNE,
- * TCA_SPIN, TCA_YIELD, TCA_CUDA (tca-api.h). An argument overrides the environment, which overrides
- * the default. Times are whole numbers with a unit: ns, us, ms or s.
+ * TCA_CLUSTER_DIR, TCA_GROUP, TCA_RANK, TCA_SIZE, TCA_TIMEOUT, TCA_RAIL, TCA_SEAT, TCA_COPY,
+ * TCA_TUNE, TCA_WISDOM, TCA_SPIN, TCA_YIELD, TCA_CUDA (tca-api.h). An argument overrides the
+ * environment, which overrides the default. Times are whole numbers with a unit: ns, us, ms or s.
  */
 #ifndef TCA_H
 #define TCA_H

@@ -2,9 +2,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/core/clock.h"
 #include "client/core/session.h"
+#include "client/core/wisdom.h"
 #include "client/layout/layout.h"
 #include "client/plan/plan.h"
 #include "client/plan/tune.h"
@@ -23,9 +25,11 @@ static_assert((int)COPY_MODES_MAX <= (int)TUNE_CANDIDATES_MAX, "all modes can be
 struct kind {
     const struct step *step; /* of the first one */
     struct lane *lane;       /* to its receiver */
+    uint64_t key[2];         /* in wisdom */
     unsigned distance;       /* class of the distance */
     unsigned mode_count;
     unsigned choice; /* index in modes */
+    bool known;      /* it has been found, now or earlier */
     struct copy_mode modes[COPY_MODES_MAX];
 };
 
@@ -35,6 +39,7 @@ struct trial {
     uint32_t kind_count;
     uint32_t at;            /* the kind that tries now */
     unsigned now;           /* its mode of the last start */
+    bool again;             /* the distance has changed */
     uint32_t moved;         /* consecutive reviews that found another distance */
     uint32_t pause, paused; /* reviews between two trials, doubled each time; those so far */
     struct tune tune;
@@ -45,7 +50,7 @@ struct trial {
 static unsigned distance_class(uint32_t ns)
 {
     unsigned number = 0;
-    for (; ns > 48; ns /= 2)
+    for (; ns > 48 && number < WISDOM_DISTANCES - 1; ns /= 2)
         number++;
     return number;
 }
@@ -89,6 +94,40 @@ static void kind_init(struct kind *kind, const struct unit *unit)
                           .distance = distance_class(unit->process->lane.distance_ns)};
     kind->mode_count = copy_mode_candidates(target, source, true, kind->modes);
     kind->choice = predicted(kind, target, source);
+    wisdom_key(target, source, kind->key);
+}
+
+/* Whether an earlier trial has found the choice, in a mode that would be tried again. */
+static bool is_known(struct kind *kind, const struct wisdom *wisdom)
+{
+    const struct wisdom_entry *entry = wisdom_find(wisdom, kind->key, kind->distance);
+    for (unsigned i = 0; entry && i < kind->mode_count; i++) {
+        const struct copy_mode *mode = &kind->modes[i];
+        if (mode->way != entry->way || mode->stream != entry->stream ||
+            mode->piece_bytes != entry->piece_bytes)
+            continue;
+        kind->choice = i;
+        return true;
+    }
+    return false;
+}
+
+static void note(struct tca_plan *plan, const struct kind *kind)
+{
+    const struct layout *target = kind->step->put.target_layout->program,
+                        *source = kind->step->put.source_layout->program;
+    const struct copy_mode *mode = &kind->modes[kind->choice];
+    const uint64_t blocks =
+        target->block_count > source->block_count ? target->block_count : source->block_count;
+    wisdom_add(plan->session->wisdom,
+               &(struct wisdom_entry){.key = {kind->key[0], kind->key[1]},
+                                      .bytes = target->size_bytes,
+                                      .blocks = blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX,
+                                      .piece_bytes = mode->piece_bytes,
+                                      .ns = tune_quartile_ns(&plan->trial->tune, kind->choice),
+                                      .distance = (uint8_t)kind->distance,
+                                      .way = (uint8_t)mode->way,
+                                      .stream = mode->stream});
 }
 
 /* Sorts the puts into kinds. */
@@ -125,11 +164,18 @@ static void set_tries(struct tca_plan *plan, bool on)
     plan->flags = on ? plan->flags | PLAN_TRIES : plan->flags & ~PLAN_TRIES;
 }
 
+/* Begins to try the next kind that has to, or ends. */
 static void begin_kind(struct tca_plan *plan)
 {
     struct trial *trial = plan->trial;
-    struct kind *kind = &trial->kinds[trial->at];
-    trial->now = kind->mode_count; /* none of them */
+    while (trial->at < trial->kind_count && trial->kinds[trial->at].known)
+        trial->at++;
+    if (trial->at == trial->kind_count) {
+        set_tries(plan, false);
+        return;
+    }
+    const struct kind *kind = &trial->kinds[trial->at];
+    trial->now = kind->choice;
     tune_init(&trial->tune, kind->mode_count, kind->choice,
               clock_now_ns() ^ plan->session->id << 32);
 }
@@ -137,10 +183,10 @@ static void begin_kind(struct tca_plan *plan)
 static void end_kind(struct tca_plan *plan)
 {
     struct trial *trial = plan->trial;
-    if (++trial->at < trial->kind_count)
-        begin_kind(plan);
-    else
-        set_tries(plan, false);
+    struct kind *kind = &trial->kinds[trial->at];
+    kind->known = true;
+    note(plan, kind);
+    begin_kind(plan);
 }
 
 /* Measures the distance to each receiver. */
@@ -155,24 +201,33 @@ static void probe(struct tca_plan *plan)
     }
 }
 
-/* As it is copied until its kind tries. */
+/* Each kind is copied as predicted until it tries, or as is known. */
 static void begin_kinds(struct tca_plan *plan)
 {
+    struct trial *trial = plan->trial;
+    const bool frozen = plan->session->settings.tune == TUNE_FROZEN;
     find_kinds(plan);
-    for (uint32_t i = 0; i < plan->trial->kind_count; i++)
-        set_mode(plan, i, plan->trial->kinds[i].choice);
+    for (uint32_t i = 0; i < trial->kind_count; i++) {
+        struct kind *kind = &trial->kinds[i];
+        kind->known = (!trial->again && is_known(kind, plan->session->wisdom)) || frozen;
+        set_mode(plan, i, kind->choice);
+    }
+    trial->at = 0;
     begin_kind(plan);
 }
 
 void trial_start(struct tca_plan *plan)
 {
     struct trial *trial = plan->trial;
-    if (trial->starts++ < FIRST_STARTS) {
+    if (trial->starts < FIRST_STARTS) {
+        trial->starts++;
         probe(plan);
         return;
     }
-    if (trial->starts == FIRST_STARTS + 1)
+    if (trial->starts++ == FIRST_STARTS)
         begin_kinds(plan);
+    if (!(plan->flags & PLAN_TRIES))
+        return;
     struct kind *kind = &trial->kinds[trial->at];
     const unsigned mode = tune_start(&trial->tune, clock_now_ns());
     if (mode != trial->now)
@@ -184,13 +239,35 @@ void trial_start(struct tca_plan *plan)
 
 /* ---- beginning and ending ---- */
 
+/* Reads it when the first plan needs it. A file that cannot be used counts as empty: tcactl wisdom
+ * says why. */
+static bool get_wisdom(struct tca *session)
+{
+    char path[WISDOM_PATH_BYTES];
+    const char *why;
+    if (!session->wisdom && (session->wisdom = calloc(1, sizeof *session->wisdom)) &&
+        wisdom_path(path) == 0)
+        wisdom_read(path, session->wisdom, &why);
+    return session->wisdom;
+}
+
+void trials_keep(struct tca *session)
+{
+    char path[WISDOM_PATH_BYTES];
+    if (session->wisdom && session->control.pid == getpid() && wisdom_path(path) == 0)
+        wisdom_write(path, session->wisdom);
+    free(session->wisdom);
+    session->wisdom = NULL;
+}
+
 void trial_begin(struct tca_plan *plan)
 {
     bool any = false;
     for (uint32_t i = 0; i < plan->unit_count; i++)
         any = any || plan->units[i].tried;
     /* What the daemon's seat does meanwhile would be mistaken for the copying's doing. */
-    if (!any || plan->daemon_count > 0 || !plan->session->settings.tune)
+    if (!any || plan->daemon_count > 0 || plan->session->settings.tune == TUNE_OFF ||
+        !get_wisdom(plan->session))
         return;
     plan->trial = calloc(1, sizeof *plan->trial);
     if (!plan->trial)
@@ -229,8 +306,8 @@ static void review(struct tca_plan *plan)
         return;
     /* Processors that move all the time are not worth it. */
     trial->pause = 2 * trial->pause < PAUSE_MAX ? 2 * trial->pause : PAUSE_MAX;
-    trial->paused = trial->moved = trial->at = 0;
-    trial->starts = 0;
+    trial->paused = trial->moved = trial->starts = 0;
+    trial->again = true;
     set_tries(plan, true);
 }
 

@@ -4,6 +4,8 @@
  * same distance, try together. The kinds of puts of a plan try one after the other, so that a
  * difference between two starts is due to one kind.
  *
+ * What one run has found, the next one uses without trials (client/core/wisdom.h).
+ *
  * While a plan tries, its starts take the slow path of tca_start(). Afterwards nothing is measured
  * until the distance to a receiver has changed.
  */
@@ -22,6 +24,10 @@ void trial_begin(struct tca_plan *plan);
 /* Call at each start of a plan with PLAN_TRIES. */
 void trial_start(struct tca_plan *plan);
 struct trial *trial_free(struct trial *trial); /* NULL is a no-op; returns NULL */
+
+/* The session ends: adds what its plans have found to the user's wisdom, unless this process is a
+ * forked child. */
+void trials_keep(struct tca *session);
 
 /* Call now and then, off the fast path: plans try again whose receivers have come nearer or gone
  * farther away. */

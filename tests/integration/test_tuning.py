@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 """Plans that find their copy mode by trial: every start is right, whichever mode it uses, and the trials end."""
 
+import json
 import os
 import signal
+import subprocess
+import tempfile
 
 import harness
 from lanes import Way
 
 ENOUGH = 4000  # starts: trials take some hundred
+KNOWN = 10  # starts after which what is known is used
 
 
 class Tune(Way):
@@ -67,6 +71,54 @@ class Tune(Way):
                 self.assertEqual(sender.receipt(stream.plan)["trying"], 0)
         with self.refused("-EINVAL", "TCA_TUNE"):
             self.pair(cluster, "any", "wrong", TCA_TUNE="perhaps")
+
+    def test_wisdom(self):
+        """The next run begins with what this one has found, and a frozen one adds nothing."""
+        cluster = self.cluster()
+        with tempfile.TemporaryDirectory(prefix="tca-wisdom-") as folder:
+            path = os.path.join(folder, "cache", "wisdom")
+
+            def one_run(name, **settings):
+                pair = self.pair(cluster, "any", name, TCA_WISDOM=path, **settings)
+                stream = harness.Stream(*pair, shape="60000")
+                self.assertEqual(stream.run(KNOWN), KNOWN)
+                return stream, pair
+
+            stream, pair = one_run("frozen", TCA_TUNE="frozen")
+            self.assertEqual(pair[0].receipt(stream.plan)["trying"], 0)
+            self.close(pair)
+            self.assertFalse(os.path.exists(path))
+            stream, pair = one_run("first")
+            self.assertEqual(pair[0].receipt(stream.plan)["trying"], 1)
+            self.settles(stream)
+            way = pair[0].receipt(stream.plan)["way"]
+            self.assertFalse(os.path.exists(path), "starts do not write")
+            self.close(pair)
+            self.assertEqual([entry["bytes"] for entry in self.wisdom(path)], [60000])
+            self.assertEqual([entry["mode"] for entry in self.wisdom(path)], [way])
+            for name, settings in (("next", {}), ("frozen again", {"TCA_TUNE": "frozen"})):
+                stream, pair = one_run(name.replace(" ", "-"), **settings)
+                receipt = pair[0].receipt(stream.plan)
+                # another distance than before is another kind of put
+                if receipt["trying"] == 0:
+                    self.assertEqual(receipt["way"], way)
+                self.close(pair)
+            with open(path, "r+b") as file:  # damaged: as if there were none
+                file.truncate(100)
+            stream, pair = one_run("damaged")
+            self.assertEqual(pair[0].receipt(stream.plan)["trying"], 1)
+            self.close(pair)
+
+    @staticmethod
+    def close(pair):
+        for actor in pair:
+            actor.ask("close")
+
+    @staticmethod
+    def wisdom(path):
+        text = subprocess.run([harness.program("tcactl"), "--json", "wisdom"], env={**os.environ, "TCA_WISDOM": path},
+                              stdout=subprocess.PIPE, check=True).stdout
+        return json.loads(text)["entries"]
 
     def test_receiver_is_stopped_while_the_sender_tries(self):
         sender, receiver = self.pair(self.cluster(), "any")

@@ -2,7 +2,7 @@
 _tcactl()
 {
     local current=$2 previous=$3 word verb='' second=''
-    local verbs='status nodes topology sessions users regions plans plan stats watch ping reload drain calibrate place env config'
+    local verbs='status nodes topology sessions users regions plans plan stats watch ping reload drain calibrate place env wisdom config'
     local options='--socket --node --timeout --json --no-color --help --version'
     local -a where=() # the options that select the daemon
     local -i i
@@ -51,6 +51,7 @@ _tcactl()
     case $verb in
         '') mapfile -t COMPREPLY < <(compgen -W "$verbs" -- "$current") ;;
         drain) mapfile -t COMPREPLY < <(compgen -W 'on off' -- "$current") ;;
+        wisdom) mapfile -t COMPREPLY < <(compgen -W 'clear' -- "$current") ;;
         plan)
             mapfile -t COMPREPLY < <(compgen -W "explain $(tcactl "${where[@]}" plans --no-color -t 1 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$current")
             ;;

@@ -1,4 +1,9 @@
+#include <errno.h>
+
 #include "tools/tca-bench/bench.h"
+
+#define TUNE_ROUNDS     20 /* between two looks */
+#define TUNE_ROUNDS_MAX 4000
 
 struct pingpong {
     struct pair *pair;
@@ -42,14 +47,32 @@ static int rounds(struct pingpong *pingpong, uint64_t count, uint64_t *ret_ns)
     return r;
 }
 
+/* Until the plans of both ranks have found how to copy. */
+static int tune(struct pingpong *pingpong)
+{
+    struct tca_receipt receipt = {0};
+    uint64_t took_ns;
+    int r = -EAGAIN;
+
+    for (unsigned n = 0; n < TUNE_ROUNDS_MAX && r == -EAGAIN; n += TUNE_ROUNDS) {
+        r = rounds(pingpong, TUNE_ROUNDS, &took_ns);
+        if (r >= 0)
+            r = tca_plan_receipt(pingpong->plan, &receipt);
+        r = pair_agree(pingpong->pair, r < 0 ? r : receipt.trying ? -EAGAIN : 0);
+    }
+    return r == -EAGAIN ? 0 : r;
+}
+
 static int measure(struct pingpong *pingpong, struct row *row)
 {
     struct samples samples = {0};
     struct schedule schedule;
     uint64_t warm_up = warm_up_rounds(&pingpong->shape);
     uint64_t took_ns;
-    int r = rounds(pingpong, warm_up, &took_ns);
+    int r = tune(pingpong);
 
+    if (r >= 0)
+        r = rounds(pingpong, warm_up, &took_ns);
     if (r >= 0)
         r = rounds(pingpong, warm_up, &took_ns);
     if (r >= 0)

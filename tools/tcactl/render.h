@@ -25,8 +25,9 @@ render_function render_ping;
 render_function render_reload;
 render_function render_calibrate;
 render_function render_drain;
-render_function render_check; /* of a configuration */
-render_function render_env;   /* tcactl's own document, see env.c */
+render_function render_check;  /* of a configuration */
+render_function render_env;    /* tcactl's own document, see env.c */
+render_function render_wisdom; /* likewise, see wisdom.c */
 /* The document of place.c: as a table, and for mpirun and srun. */
 render_function render_place;
 render_function render_rankfile;

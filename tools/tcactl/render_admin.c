@@ -175,3 +175,37 @@ void render_env(const json_t *doc, const struct screen *screen)
     screen_text(screen, doc_text(doc, "why"));
     fputs(")\n", screen->to);
 }
+
+/* As TCA_COPY has it, and its variant. */
+static void add_mode(struct table *table, const json_t *entry)
+{
+    const long long piece = doc_integer(entry, "piece_bytes");
+    const char *mode = doc_text(entry, "mode");
+    if (piece > 0)
+        table_add(table, "%s, pieces of %s", mode, units_bytes((double)piece).text);
+    else
+        table_add(table, "%s%s", mode, doc_true(entry, "stream") ? ", past the caches" : "");
+}
+
+void render_wisdom(const json_t *doc, const struct screen *screen)
+{
+    static const char *const titles[] = {">BYTES",    ">BLOCKS", ">DISTANCE", "COPY MODE",
+                                         ">INTERVAL", "KEY",     NULL};
+    struct table table;
+
+    table_init(&table, titles);
+    for (size_t i = 0; i < doc_count(doc, "entries"); i++) {
+        const json_t *entry = doc_at(doc, "entries", i);
+        table_add(&table, "%s", units_bytes(doc_number(entry, "bytes")).text);
+        table_add(&table, "%lld", doc_integer(entry, "blocks"));
+        table_add(&table, "%lld", doc_integer(entry, "distance"));
+        add_mode(&table, entry);
+        table_add(&table, "%s", units_ns(doc_number(entry, "ns")).text);
+        table_add(&table, "%.8s", doc_text(entry, "key"));
+    }
+    table_print(&table, screen, 0, "no wisdom");
+    fputs("stored in ", screen->to);
+    screen_text(screen, doc_text(doc, "path"));
+    fputc('\n', screen->to);
+    table_deinit(&table);
+}

@@ -91,6 +91,7 @@ int run_drain(struct tcactl *tcactl, int count, char **arguments);
 int run_calibrate(struct tcactl *tcactl, int count, char **arguments);
 int run_env(struct tcactl *tcactl, int count, char **arguments);
 int run_place(struct tcactl *tcactl, int count, char **arguments);
+int run_wisdom(struct tcactl *tcactl, int count, char **arguments);
 int run_config(struct tcactl *tcactl, int count, char **arguments);
 /* "config check": checks the file, or, if it is NULL, the daemon's configuration. */
 int run_check(struct tcactl *tcactl, const char *file);

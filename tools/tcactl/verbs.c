@@ -33,6 +33,8 @@ const struct verb verbs[] = {
      .min_arguments = 1, .max_arguments = 2, .run = run_place,
      .options = OPTION_PPN | OPTION_RANKFILE | OPTION_HOSTLIST},
     {"env", "", "environment variables, and the socket in use", .run = run_env},
+    {"wisdom", "[clear]", "the copy modes that your plans have found by trial", .max_arguments = 1,
+     .run = run_wisdom},
     {"config", "", "the effective configuration", .max_arguments = 2, .run = run_config,
      .options = OPTION_CLUSTER},
     {.name = "config check",

@@ -6,6 +6,7 @@ PATH=$TOOLS:$PATH
 # Short: socket names are in it.
 PLACE=$(mktemp -d /tmp/tca-test.XXXXXX)
 export TCA_CLUSTER_DIR=$PLACE/c
+export TCA_WISDOM=$PLACE/wisdom
 unset TCA_SOCKET TCA_NODE XDG_RUNTIME_DIR
 failures=0
 # Others use /dev/shm meanwhile: only names that could be ours count.

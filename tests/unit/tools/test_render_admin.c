@@ -81,3 +81,21 @@ Test(render_admin, env)
                   "TCA_SPIN  1us        50us     how long\n"
                   "socket in use: /s (user)\n");
 }
+
+Test(render_admin, wisdom)
+{
+    expect_render(render_wisdom, "{\"path\":\"/w\",\"entries\":[]}", "no wisdom\nstored in /w\n");
+    expect_render(
+        render_wisdom,
+        "{\"path\":\"/w\",\"entries\":[{\"key\":\"0123456789abcdef\",\"bytes\":65536,"
+        "\"blocks\":1,\"distance\":0,\"mode\":\"push\",\"stream\":true,\"piece_bytes\":0,"
+        "\"ns\":12500},{\"key\":\"fedcba9876543210\",\"bytes\":8192,\"blocks\":1024,"
+        "\"distance\":2,\"mode\":\"ring\",\"stream\":false,\"piece_bytes\":2048,\"ns\":3100},"
+        "{\"key\":\"00\",\"bytes\":100000,\"blocks\":2,\"distance\":1,\"mode\":\"pull\","
+        "\"stream\":false,\"piece_bytes\":0,\"ns\":900}]}",
+        "   BYTES  BLOCKS  DISTANCE  COPY MODE                 INTERVAL  KEY\n"
+        "64.0 KiB       1         0  push, past the caches      12.5 us  01234567\n"
+        "8.00 KiB    1024         2  ring, pieces of 2.00 KiB   3.10 us  fedcba98\n"
+        "97.7 KiB       2         1  pull                        900 ns  00\n"
+        "stored in /w\n");
+}

@@ -1,0 +1,63 @@
+#include "client/core/wisdom.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "proto/limits.h"
+#include "proto/siphash.h"
+
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
+/* The processor's name: another kind has other caches. */
+static void hash_processor(uint64_t hash[2])
+{
+    unsigned name[12] = {0};
+#ifdef __x86_64__
+    for (unsigned i = 0; i < 3; i++)
+        __get_cpuid(0x80000002 + i, &name[4 * i], &name[4 * i + 1], &name[4 * i + 2],
+                    &name[4 * i + 3]);
+#endif
+    siphash_128((uint64_t[]){PROTO_VERSION, LANE_SLOT_BYTES}, name, sizeof name, hash);
+}
+
+void wisdom_key(const struct layout *target, const struct layout *source, uint64_t ret_key[2])
+{
+    uint64_t processor[2], of_target[2];
+    hash_processor(processor);
+    siphash_128(processor, target, layout_bytes(target), of_target);
+    siphash_128(of_target, source, layout_bytes(source), ret_key);
+}
+
+static uint32_t index_of(const struct wisdom *wisdom, const uint64_t key[2], unsigned distance)
+{
+    uint32_t i = 0;
+    while (i < wisdom->count &&
+           (wisdom->entries[i].key[0] != key[0] || wisdom->entries[i].key[1] != key[1] ||
+            wisdom->entries[i].distance != distance))
+        i++;
+    return i;
+}
+
+const struct wisdom_entry *wisdom_find(const struct wisdom *wisdom, const uint64_t key[2],
+                                       unsigned distance)
+{
+    const uint32_t i = index_of(wisdom, key, distance);
+    return i < wisdom->count ? &wisdom->entries[i] : NULL;
+}
+
+void wisdom_add(struct wisdom *wisdom, const struct wisdom_entry *entry)
+{
+    uint32_t at = index_of(wisdom, entry->key, entry->distance);
+    const bool is_new = at < wisdom->count - wisdom->added || at == wisdom->count;
+    if (at == wisdom->count && wisdom->count < WISDOM_ENTRIES_MAX)
+        wisdom->count++;
+    else if (at == wisdom->count)
+        at = 0; /* the oldest */
+    memmove(&wisdom->entries[at], &wisdom->entries[at + 1],
+            (wisdom->count - 1 - at) * sizeof *entry);
+    wisdom->entries[wisdom->count - 1] = *entry;
+    if (is_new && wisdom->added < wisdom->count)
+        wisdom->added++;
+}

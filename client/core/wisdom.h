@@ -1,0 +1,60 @@
+/*
+ * Wisdom: which copy mode was the fastest for puts of a kind, as trials found it (client/plan/
+ * trial.h), kept for later plans and, in a file of the user, for later runs.
+ *
+ * The file belongs to the user and is replaced as a whole, by rename. It is read once and checked
+ * as a whole; a file that is not sound counts as empty. What it says is a hint: only modes that the
+ * library would try anyway are taken from it.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "drivers/shm/ways.h"
+
+enum {
+    WISDOM_ENTRIES_MAX = 4096, /* the oldest go first */
+    WISDOM_PATH_BYTES = 4096,
+    WISDOM_DISTANCES = 16, /* classes of distance */
+};
+
+struct wisdom_entry {
+    uint64_t key[2]; /* of the layouts, the processor and the version: wisdom_key() */
+    uint64_t bytes;  /* of the put */
+    uint32_t blocks; /* of the finer of its layouts */
+    uint32_t piece_bytes;
+    float ns; /* between two starts, when it was found */
+    uint8_t distance;
+    uint8_t way;
+    uint8_t stream;
+    uint8_t reserved;
+};
+static_assert(sizeof(struct wisdom_entry) == 40, "file format");
+
+struct wisdom {
+    uint32_t count;
+    uint32_t added; /* the last ones, which are not in the file yet */
+    struct wisdom_entry entries[WISDOM_ENTRIES_MAX]; /* the newest last */
+};
+
+/* Identifies puts between these layouts on processors of this kind. */
+void wisdom_key(const struct layout *target, const struct layout *source, uint64_t ret_key[2]);
+
+/* NULL: nothing is known. */
+const struct wisdom_entry *wisdom_find(const struct wisdom *wisdom, const uint64_t key[2],
+                                       unsigned distance);
+/* Replaces what was known. Neither allocates nor enters the kernel. */
+void wisdom_add(struct wisdom *wisdom, const struct wisdom_entry *entry);
+
+/* The path of the file: TCA_WISDOM, else $XDG_CACHE_HOME/tca/wisdom, else ~/.cache/tca/wisdom. 0;
+ * -ENOENT: none is wanted, or there is no home; -EINVAL or -ENAMETOOLONG, with an error text. */
+int wisdom_path(char path[WISDOM_PATH_BYTES]);
+
+/* Reads a file into an empty wisdom. 0, also without a file; or, with a static text in *ret_why,
+ * -EPERM: others own it or could write to it; -EINVAL: it is not sound; another error of open() or
+ * read(). */
+int wisdom_read(const char *path, struct wisdom *wisdom, const char **ret_why);
+/* Adds what was added to the file. Returns as wisdom_read(), or -EBUSY: another process is
+ * writing; or an error of open(), write() or rename(). */
+int wisdom_write(const char *path, struct wisdom *wisdom);

@@ -1,0 +1,56 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/common/must.h"
+#include "tools/tcactl/tcactl.h"
+
+/* {"path", "entries": [{"key", "bytes", "blocks", "distance", "mode", "stream", "piece_bytes",
+ * "ns"}]} */
+static json_t *wisdom_document(const char *path, const struct tca_wisdom *entries, size_t count)
+{
+    json_t *list = must(json_array());
+
+    for (const struct tca_wisdom *w = entries; w < entries + count; w++)
+        json_array_append_new(
+            list, must(json_pack("{s:s, s:I, s:I, s:I, s:s, s:b, s:I, s:f}", "key", w->key, "bytes",
+                                 (json_int_t)w->bytes, "blocks", (json_int_t)w->blocks, "distance",
+                                 (json_int_t)w->distance, "mode", tca_way_name(w->way), "stream",
+                                 (int)w->stream, "piece_bytes", (json_int_t)w->piece_bytes, "ns",
+                                 w->ns)));
+    return must(json_pack("{s:s, s:o}", "path", path, "entries", list));
+}
+
+static int list_wisdom(struct tcactl *tcactl)
+{
+    char *path;
+    struct tca_wisdom *entries;
+    size_t count;
+    int r = tca_wisdom_read(&path, &entries, &count);
+
+    if (r < 0)
+        return tcactl_failed(tcactl, r);
+    json_t *doc = wisdom_document(path, entries, count);
+    if (tcactl->json) {
+        char *text = must(json_dumps(doc, JSON_COMPACT));
+        tcactl_print_json(tcactl, text);
+        free(text);
+    } else {
+        render_wisdom(doc, &tcactl->screen);
+    }
+    json_decref(doc);
+    free(entries);
+    free(path);
+    return EXIT_OK;
+}
+
+int run_wisdom(struct tcactl *tcactl, int count, char **arguments)
+{
+    if (count == 0)
+        return list_wisdom(tcactl);
+    if (strncmp(arguments[0], "clear", strlen(arguments[0])) != 0) {
+        fprintf(stderr, "tcactl: wisdom: \"%s\" is not clear\n", arguments[0]);
+        return EXIT_USAGE;
+    }
+    int r = tca_wisdom_clear();
+    return r < 0 ? tcactl_failed(tcactl, r) : EXIT_OK;
+}
