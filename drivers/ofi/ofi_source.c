@@ -205,7 +205,7 @@ void ofi_source_sync(struct ofi_driver *ofi, const struct ofi_message *message)
 {
     const struct ofi_source *source = find(ofi, message);
     struct ofi_message synced = reply_to(message, OFI_SYNCED, source ? 0 : -ESTALE);
-    synced.count = source ? source->counted : 0;
+    synced.count = source ? source->credits.counted : 0;
     for (uint32_t i = 0; source && i < ofi_message_keys(message); i++)
         if (!ofi_region_known(ofi, message->keys[i]))
             synced.keys[synced.key_count++] = message->keys[i];
@@ -216,14 +216,13 @@ void ofi_source_sync(struct ofi_driver *ofi, const struct ofi_message *message)
 
 static int give_credit(struct ofi_driver *ofi, struct ofi_source *source)
 {
-    const struct ofi_mail mail = {source->mail_secret, source->counted};
+    const struct ofi_mail mail = {source->mail_secret, source->credits.counted};
     const uint32_t data = ofi_data_link(OFI_DATA_CREDIT, source->link_epoch, source->link, 0);
     int r =
         ofi_write_small(ofi, source->name, source->mail_address, source->mail_key, &mail,
                         sizeof(mail), ofi_data_sign(data, &source->mail_secret, ofi->wide_data));
     if (r == 0) {
-        source->credited = source->counted;
-        source->uncredited_bytes = 0;
+        credits_reported(&source->credits);
         source->asked = false;
     }
     return r;
@@ -232,14 +231,13 @@ static int give_credit(struct ofi_driver *ofi, struct ofi_source *source)
 /* Whether the sender is about to run out of room. */
 static bool urgent(const struct ofi_source *source)
 {
-    return source->counted - source->credited >= OFI_CREDIT_EVERY ||
-           source->uncredited_bytes >= source->ring_bytes / 4;
+    return credits_due(&source->credits, OFI_CREDIT_EVERY, source->ring_bytes / 4);
 }
 
 static int send_owed(struct ofi_driver *ofi, struct ofi_source *source)
 {
     int r = source->welcome ? welcome(ofi, source) : 0;
-    if (r == 0 && source->counted != source->credited)
+    if (r == 0 && source->credits.counted != source->credits.reported)
         r = give_credit(ofi, source);
     return r;
 }
@@ -321,12 +319,13 @@ static void deliver(struct ofi_driver *ofi, const struct ofi_segment *segment, c
 /* Copies the header once, and checks the copy. A segment without the ring's secret is ignored,
  * because the sender's own may still arrive. One that is the sender's but invalid is counted and not
  * delivered. */
-static bool take_segment(struct ofi_driver *ofi, struct ofi_source *source)
+static bool take_segment(struct ofi_driver *ofi, struct ofi_source *source, uint32_t *ret_bytes)
 {
     const uint8_t *bytes = source->ring->memory.base + source->head;
     struct ofi_segment segment;
     memcpy(&segment, bytes, sizeof segment);
-    if (!ofi_same(&segment.secret, &source->secret) || segment.sequence != source->counted ||
+    if (!ofi_same(&segment.secret, &source->secret) ||
+        segment.sequence != source->credits.counted ||
         segment.length_bytes > source->segment_bytes - sizeof(segment)) {
         source->forged++;
         ofi_forged(ofi);
@@ -335,8 +334,7 @@ static bool take_segment(struct ofi_driver *ofi, struct ofi_source *source)
     const uint32_t next =
         window_ring_after(source->head, (uint32_t)sizeof segment + segment.length_bytes,
                           source->segment_bytes, source->ring_bytes);
-    source->uncredited_bytes +=
-        next > source->head ? next - source->head : source->ring_bytes - source->head;
+    *ret_bytes = (next > source->head ? next : source->ring_bytes) - source->head;
     source->head = next;
     source->asked |= segment.flags & OFI_SEGMENT_ASK;
     deliver(ofi, &segment, bytes + sizeof segment);
@@ -352,10 +350,10 @@ int ofi_source_operation(struct ofi_driver *ofi, uint64_t signed_data)
         ofi_forged(ofi);
         return 0;
     }
-    const uint32_t ahead = ofi_data_ahead(data, source->counted);
+    const uint32_t ahead = ofi_data_ahead(data, source->credits.counted);
     if (ahead >= OFI_WINDOW)
         return 0; /* a duplicate */
-    const uint64_t bit = UINT64_C(1) << (source->counted + ahead) % OFI_WINDOW;
+    const uint64_t bit = UINT64_C(1) << (source->credits.counted + ahead) % OFI_WINDOW;
     source->arrived |= bit;
     if (data >> 30 == OFI_DATA_PIECE)
         source->pieces |= bit;
@@ -364,15 +362,16 @@ int ofi_source_operation(struct ofi_driver *ofi, uint64_t signed_data)
 
     int taken = 0;
     for (;; taken++) {
-        const uint64_t next = UINT64_C(1) << source->counted % OFI_WINDOW;
+        const uint64_t next = UINT64_C(1) << source->credits.counted % OFI_WINDOW;
+        uint32_t bytes = 0; /* in the ring */
         if (!(source->arrived & next))
             break;
         source->arrived &= ~next;
-        if (!(source->pieces & next) && !take_segment(ofi, source))
+        if (!(source->pieces & next) && !take_segment(ofi, source, &bytes))
             break;
-        source->counted++;
+        credits_count(&source->credits, bytes);
     }
-    if (source->counted != source->credited) {
+    if (source->credits.counted != source->credits.reported) {
         if (!urgent(source) || give_credit(ofi, source) == -EAGAIN)
             owe(ofi, source);
     }

@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 #include <stdatomic.h>
 
+#include "drivers/credits.h"
 #include "drivers/driver.h"
 #include "drivers/landings.h"
 #include "drivers/ofi/ofi_limits.h"
@@ -190,11 +191,9 @@ struct ofi_source {
     uint32_t head; /* offset of the next segment */
     uint64_t mail_address, mail_key;
     struct ofi_secret mail_secret;
-    uint64_t counted;          /* operations that were processed */
-    uint64_t credited;         /* the last count that was sent */
-    uint32_t uncredited_bytes; /* of the ring */
-    uint64_t arrived, pieces;  /* bit n % OFI_WINDOW: operation n has arrived, and is a piece */
-    uint64_t forged;           /* completions with an invalid segment */
+    struct credits credits;   /* of operations */
+    uint64_t arrived, pieces; /* bit n % OFI_WINDOW: operation n has arrived, and is a piece */
+    uint64_t forged;          /* completions with an invalid segment */
     /* in the list of sources that are owed a credit or a WELCOME */
     struct ofi_source *next_owed;
     bool owed;

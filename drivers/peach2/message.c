@@ -93,9 +93,9 @@ static unsigned send_to(struct peach2 *peach2, unsigned node)
         source->reply = false;
         moved++;
     }
-    if (source->taken - source->told >= CREDIT_EVERY &&
-        send_to_node(peach2, node, word(KIND_CREDIT, source->taken), source->epoch)) {
-        source->told = source->taken;
+    if (credits_due(&source->credits, CREDIT_EVERY, UINT64_MAX) &&
+        send_to_node(peach2, node, word(KIND_CREDIT, source->credits.counted), source->epoch)) {
+        credits_reported(&source->credits);
         moved++;
     }
     if (source->gap && send_to_node(peach2, node, word(KIND_GAP, 0), source->epoch)) {
@@ -133,7 +133,7 @@ static void take_put(struct peach2 *peach2, struct source *source, uint64_t numb
     if ((uint32_t)number != *expected)
         return; /* a duplicate */
     *expected = (*expected + 1) & SEQUENCE_MASK;
-    source->taken++;
+    credits_count(&source->credits, 0);
     const struct landing *landing =
         landings_find(&peach2->landings, (uint32_t)id, (uint32_t)(id >> 32));
     if (landing && landing->notify)
@@ -154,7 +154,7 @@ static void take_sync(struct peach2 *peach2, struct source *source, unsigned nod
         memset(source->expected, 0, sizeof(source->expected));
     source->cookie = cookie;
     source->epoch = epoch;
-    source->taken = source->told = 0;
+    source->credits = (struct credits){0};
     if (peach2->device.bar0)
         atomic_store(&peach2->device.bar0->accept_epoch[node], epoch);
 }

@@ -30,6 +30,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "drivers/credits.h"
 #include "drivers/driver.h"
 #include "drivers/flushes.h"
 #include "drivers/peach2/device.h"
@@ -110,8 +111,7 @@ struct source {                         /* the state of a sending node */
     uint64_t cookie;                    /* of the driver instance there */
     uint32_t head;                      /* entries taken from its ring */
     uint32_t expected[PEACH2_CHANNELS]; /* next sequence, by stream */
-    uint32_t taken;                     /* puts since the last sync */
-    uint32_t told;                      /* value of `taken` in the last credit message */
+    struct credits credits;             /* of puts, since the last sync */
     uint64_t epoch;                     /* of its last sync request; older messages are ignored */
     /* messages to be sent there when the window has room */
     bool reply, refuse, gap, flushed;

@@ -163,7 +163,7 @@ static int welcome(struct tcp_driver *tcp, struct tcp_opening *opening,
     if (!source)
         return -ENOBUFS;
     struct tcp_welcome words = {
-        .magic = TCP_WELCOME_MAGIC, .known = known, .received = source->received};
+        .magic = TCP_WELCOME_MAGIC, .known = known, .received = source->credits.counted};
     const struct tcp_signature signature =
         tcp_sign_welcome(tcp->address.secret, hello->nonce, &words);
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,

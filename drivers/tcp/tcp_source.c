@@ -56,8 +56,7 @@ void tcp_source_disconnect(struct tcp_driver *tcp, struct tcp_source *source, ui
     source->outbox_bytes = 0;
     source->telling = false;
     source->tell_ns = 0;
-    source->told = source->received; /* the welcome tells it */
-    source->untold_bytes = 0;
+    credits_reported(&source->credits); /* by the welcome */
 }
 
 struct tcp_source *tcp_source_open(struct tcp_driver *tcp, const struct tcp_hello *hello,
@@ -142,9 +141,8 @@ static int tell(struct tcp_source *source, uint64_t now_ns)
     }
     source->tell_ns = 0;
     source->telling = true;
-    source->told = source->received;
-    source->untold_bytes = 0;
-    r = reply(source, TCP_RECEIVED, source->received);
+    credits_reported(&source->credits);
+    r = reply(source, TCP_RECEIVED, source->credits.counted);
     return r < 0 ? r : flush(source);
 }
 
@@ -161,9 +159,10 @@ static int check(const struct tcp_driver *tcp, const struct tcp_source *source)
 {
     const struct tcp_head *head = &source->head;
     if (head->kind == TCP_BYE)
-        return head->number == source->received && head->length_bytes == 0 ? -ESHUTDOWN : -EPROTO;
+        return head->number == source->credits.counted && head->length_bytes == 0 ? -ESHUTDOWN
+                                                                                  : -EPROTO;
     if ((head->kind != TCP_PIECE && head->kind != TCP_ASK) || head->zero != 0 ||
-        (head->flags & ~(TCP_LAST | TCP_TELL)) || head->number != source->received ||
+        (head->flags & ~(TCP_LAST | TCP_TELL)) || head->number != source->credits.counted ||
         head->length_bytes > TCP_PIECE_MAX || (head->kind == TCP_ASK && head->length_bytes > 0))
         return -EPROTO;
     const struct tcp_landing *landing =
@@ -195,12 +194,11 @@ static int piece_over(struct tcp_driver *tcp, struct tcp_source *source, uint64_
         landings_find(&tcp->landings, head->landing, head->generation);
     int r = 0;
     source->in_piece = false;
-    source->untold_bytes += head->length_bytes + sizeof *head;
     if (head->kind == TCP_PIECE && !landing)
         r = reply(source, TCP_STALE, head->number);
-    source->received++;
-    if (r == 0 && (head->flags & TCP_TELL || source->received - source->told >= TCP_TELL_PIECES ||
-                   source->untold_bytes >= TCP_TELL_BYTES))
+    credits_count(&source->credits, head->length_bytes + sizeof *head);
+    if (r == 0 &&
+        (head->flags & TCP_TELL || credits_due(&source->credits, TCP_TELL_PIECES, TCP_TELL_BYTES)))
         r = tell(source, now_ns);
     else if (source->tell_ns == 0)
         source->tell_ns = now_ns + TCP_TELL_MS * TCP_MS;

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "drivers/credits.h"
 #include "drivers/driver.h"
 #include "drivers/landings.h"
 #include "drivers/packed.h"
@@ -122,12 +123,11 @@ struct tcp_source {
     struct tcp_id id;         /* of the sender */
     uint64_t link;            /* of it */
     struct tcp_source *next, *previous;
-    uint64_t received, told; /* pieces */
-    uint64_t untold_bytes;   /* of what the sender keeps copies of */
-    uint64_t tell_ns;        /* not later; 0: nothing is to be told */
-    uint64_t broken_ns;      /* since then without a connection */
-    unsigned hot;            /* rounds */
-    struct tcp_head head;    /* of the piece that is being received */
+    struct credits credits; /* of pieces; bytes: of the sender's copies */
+    uint64_t tell_ns;       /* not later; 0: nothing is to be told */
+    uint64_t broken_ns;     /* since then without a connection */
+    unsigned hot;           /* rounds */
+    struct tcp_head head;   /* of the piece that is being received */
     bool in_piece;
     uint32_t piece_bytes; /* received of it */
     bool long_piece;      /* it, or the last one: received straight into its target */

@@ -275,7 +275,8 @@ static void check(void)
         hot += source->hot > 0;
         sources++;
         FUZZ_REQUIRE(source->begin <= source->end && source->end <= TCP_RECEIVE_BYTES);
-        FUZZ_REQUIRE(source->outbox_bytes <= TCP_OUTBOX_BYTES && source->told <= source->received);
+        FUZZ_REQUIRE(source->outbox_bytes <= TCP_OUTBOX_BYTES &&
+                     source->credits.reported <= source->credits.counted);
         FUZZ_REQUIRE(!source->in_piece || source->piece_bytes <= source->head.length_bytes);
     }
     for (const struct tcp_opening *opening = tcp->openings; opening; opening = opening->next)
