@@ -15,7 +15,8 @@ enum { EARLY_MAX = GROUP_SIZE_MAX };
 struct early {
     struct early *next;
     uint32_t node, tag;
-    uint64_t deadline_ns;
+    struct deadline deadline; /* to try again */
+    struct root *root;
     Tca__PeerGroupJoin join;
     struct charge charge;
     char name[NAME_MAX_BYTES];
@@ -23,8 +24,21 @@ struct early {
 
 static void early_free(struct early *early)
 {
+    deadline_clear(&early->root->deadlines, &early->deadline);
     charge_drop(&early->charge);
     free(early);
+}
+
+/* The group has ended, or the time is over. */
+static void try_again(void *context)
+{
+    struct early *early = context;
+    struct early **at = &early->root->early;
+    while (*at != early)
+        at = &(*at)->next;
+    *at = early->next;
+    root_try_join(early->root, early->node, early->tag, &early->join);
+    early_free(early);
 }
 
 bool early_keep(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerGroupJoin *join)
@@ -42,34 +56,21 @@ bool early_keep(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerG
         return false;
     }
     uint64_t now = group_now_ns(), asked = group_deadline(now, join->timeout_ns);
-    *early = (struct early){.node = node,
-                            .tag = tag,
-                            .deadline_ns = asked < now + GRACE_NS ? asked : now + GRACE_NS,
-                            .join = *join,
-                            .charge = charge};
+    *early =
+        (struct early){.node = node, .tag = tag, .root = root, .join = *join, .charge = charge};
     strncpy(early->name, join->name, sizeof early->name - 1);
     early->join.name = early->name;
     *at = early;
-    root_wait(root);
+    deadline_set(&root->deadlines, &early->deadline,
+                 asked < now + GRACE_NS ? asked : now + GRACE_NS, try_again, early);
     return true;
 }
 
-bool early_retry(struct root *root, uint64_t now_ns)
+void early_retry(struct root *root, const struct group *group)
 {
-    struct early **at = &root->early;
-    while (*at) {
-        struct early *early = *at;
-        const struct group *group = root_find(root, early->join.user, early->name);
-        bool late = early->deadline_ns <= now_ns;
-        if (group && group->complete && !late) {
-            at = &early->next;
-            continue;
-        }
-        *at = early->next;
-        root_try_join(root, early->node, early->tag, &early->join);
-        early_free(early);
-    }
-    return root->early != NULL;
+    for (struct early *early = root->early; early; early = early->next)
+        if (early->join.user == group->user && strcmp(early->name, group->name) == 0)
+            deadline_set(&root->deadlines, &early->deadline, 0, try_again, early);
 }
 
 void early_session_gone(struct root *root, uint32_t node, uint64_t session)

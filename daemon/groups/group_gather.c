@@ -41,14 +41,22 @@ void group_fail_gather(struct root *root, struct group *group, int error, const 
     }
 }
 
-bool group_gather_expire(struct root *root, struct group *group, uint64_t now_ns)
+static void gather_expires(void *context)
 {
+    struct group *group = context;
+    struct root *root = group->root;
+    const uint64_t now_ns = group_now_ns();
     char missing[GROUP_TEXT_MAX] = "";
 
     for (uint32_t rank = 0; rank < group->size && group->gathering > 0; rank++) {
         struct member *member = &group->members[rank];
-        if (!member->gathering || member->deadline_ns > now_ns)
+        if (!member->gathering)
             continue;
+        if (member->deadline_ns > now_ns) {
+            deadline_advance(&root->deadlines, &group->gather_deadline, member->deadline_ns,
+                             gather_expires, group);
+            continue;
+        }
         if (!missing[0])
             group_ranks(group, is_missing, missing, sizeof missing);
         stop_gathering(group, member);
@@ -58,7 +66,6 @@ bool group_gather_expire(struct root *root, struct group *group, uint64_t now_ns
                    group->name, group->sequence, missing, group->size,
                    (double)(now_ns - member->since_ns) / 1e9);
     }
-    return group->gathering > 0;
 }
 
 static void finish(struct root *root, struct group *group)
@@ -188,5 +195,6 @@ void root_gather(struct root *root, uint32_t node, uint32_t tag, const Tca__Peer
     if (group->gathering == group->size)
         finish(root, group);
     else
-        root_wait(root);
+        deadline_advance(&root->deadlines, &group->gather_deadline, member->deadline_ns,
+                         gather_expires, group);
 }

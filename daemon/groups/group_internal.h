@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/base/deadlines.h"
 #include "daemon/base/table.h"
 #include "daemon/groups/group.h"
 #include "daemon/peers/peer.h"
@@ -68,14 +69,18 @@ struct published {
 };
 
 struct lookup {
+    struct group *group;
     struct lookup *next, **link;
     struct table_entry entry; /* in group->sought */
     uint32_t rank, tag;
-    uint64_t since_ns, deadline_ns;
+    uint64_t since_ns;
+    struct deadline deadline;
     char name[NAME_MAX_BYTES];
 };
 
 struct group {
+    struct root *root;
+    struct deadline joins_deadline, gather_deadline; /* the earliest of its members */
     struct group *next, **link;
     struct table_entry entry; /* in root->by_name */
     uint32_t user;
@@ -102,16 +107,15 @@ struct root {
     struct group *groups;
     struct table by_name; /* by user and name */
     uint32_t count;
-    uint64_t members;        /* of all groups together, also those who have not come */
-    struct loop_timer *tick; /* runs while somebody waits */
-    bool ticking;
+    uint64_t members; /* of all groups together, also those who have not come */
+    struct deadlines deadlines;
     struct early *early; /* joins that wait for a group of that name to end */
 };
 
 /* group_early.c: false: it cannot be kept, it is to be refused now. */
 bool early_keep(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerGroupJoin *join);
-/* True when some still wait. */
-bool early_retry(struct root *root, uint64_t now_ns);
+/* The group ends: those that wait for that try again. */
+void early_retry(struct root *root, const struct group *group);
 /* session 0: all of the node. */
 void early_session_gone(struct root *root, uint32_t node, uint64_t session);
 /* So much more is charged to the group's user: 0, or a negative errno and a text. */
@@ -130,8 +134,6 @@ void group_answer_all(const struct root *root, const struct group *group,
                       const Tca__Message *answer);
 /* Fails everybody who waits for the others to join. */
 void group_fail_joins(struct root *root, struct group *group, int error, const char *text);
-/* Somebody waits now: look at the deadlines soon. */
-void root_wait(struct root *root);
 /* "ranks 2,5-7": those for which is() holds. */
 void group_ranks(const struct group *group, bool (*is)(const struct member *member), char *ret_text,
                  size_t text_bytes);
@@ -140,10 +142,8 @@ void group_who(const struct root *root, const struct group *group, uint32_t rank
                size_t text_bytes);
 /* Fails everybody who waits in the gather. */
 void group_fail_gather(struct root *root, struct group *group, int error, const char *text);
-/* They return true when somebody still waits. */
-bool group_joins_expire(struct root *root, struct group *group, uint64_t now_ns);
-bool group_gather_expire(struct root *root, struct group *group, uint64_t now_ns);
-bool group_lookups_expire(struct root *root, struct group *group, uint64_t now_ns);
+/* Ends the group if nobody is in it, or waits to be. */
+void group_end_deserted(struct root *root, struct group *group);
 /* What a rank has published and waits for. */
 void group_drop_rank(struct group *group, uint32_t rank);
 void group_drop_all(struct group *group);

@@ -32,6 +32,7 @@ static void drop(struct group *group, struct published *published)
 
 static void drop_lookup(struct group *group, struct lookup *lookup)
 {
+    deadline_clear(&group->root->deadlines, &lookup->deadline);
     *lookup->link = lookup->next;
     if (lookup->next)
         lookup->next->link = lookup->link;
@@ -205,6 +206,16 @@ void root_publish(struct root *root, uint32_t node, uint32_t tag, const Tca__Pee
 
 /* ---- looking up ---- */
 
+static void lookup_expires(void *context)
+{
+    struct lookup *lookup = context;
+    struct group *group = lookup->group;
+    peers_fail(group->root->tcad->peers, group->members[lookup->rank].node, lookup->tag, -ETIMEDOUT,
+               "group %s: nobody has published \"%s\" within %.3g s", group->name, lookup->name,
+               (double)(group_now_ns() - lookup->since_ns) / 1e9);
+    drop_lookup(group, lookup);
+}
+
 void root_lookup(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerLookup *question)
 {
     struct peers *peers = root->tcad->peers;
@@ -235,10 +246,10 @@ void root_lookup(struct root *root, uint32_t node, uint32_t tag, const Tca__Peer
                    group->name, group->sought.count);
         return;
     }
+    lookup->group = group;
     lookup->rank = question->rank;
     lookup->tag = tag;
     lookup->since_ns = group_now_ns();
-    lookup->deadline_ns = group_deadline(lookup->since_ns, question->timeout_ns);
     strcpy(lookup->name, question->name); /* was checked to fit */
     lookup->next = group->lookups;
     lookup->link = &group->lookups;
@@ -246,21 +257,8 @@ void root_lookup(struct root *root, uint32_t node, uint32_t tag, const Tca__Peer
         lookup->next->link = &lookup->next;
     group->lookups = lookup;
     table_add(&group->sought, &lookup->entry, table_text(lookup->name), lookup);
-    root_wait(root);
-}
-
-bool group_lookups_expire(struct root *root, struct group *group, uint64_t now_ns)
-{
-    for (struct lookup *lookup = group->lookups, *next; lookup; lookup = next) {
-        next = lookup->next;
-        if (lookup->deadline_ns > now_ns)
-            continue;
-        peers_fail(root->tcad->peers, group->members[lookup->rank].node, lookup->tag, -ETIMEDOUT,
-                   "group %s: nobody has published \"%s\" within %.3g s", group->name, lookup->name,
-                   (double)(now_ns - lookup->since_ns) / 1e9);
-        drop_lookup(group, lookup);
-    }
-    return group->lookups != NULL;
+    deadline_set(&root->deadlines, &lookup->deadline,
+                 group_deadline(lookup->since_ns, question->timeout_ns), lookup_expires, lookup);
 }
 
 /* ---- ends ---- */

@@ -9,8 +9,6 @@
 #include "daemon/groups/group_internal.h"
 #include "daemon/tcad.h"
 
-enum { TICK_MS = 50 };
-
 static uint64_t key(uint32_t user, const char *name)
 {
     return table_mix(user, table_text(name));
@@ -43,6 +41,7 @@ struct group *group_new(struct root *root, const Tca__PeerGroupJoin *join)
         free(members);
         return NULL;
     }
+    group->root = root;
     group->user = join->user;
     snprintf(group->name, sizeof group->name, "%s", join->name);
     group->size = join->size;
@@ -73,6 +72,9 @@ void group_end(struct root *root, struct group *group)
     table_remove(&root->by_name, &group->entry);
     root->count--;
     root->members -= group->size;
+    deadline_clear(&root->deadlines, &group->joins_deadline);
+    deadline_clear(&root->deadlines, &group->gather_deadline);
+    early_retry(root, group);
     group_drop_all(group);
     for (uint32_t rank = 0; rank < group->size; rank++)
         free(group->members[rank].blob);
@@ -81,9 +83,10 @@ void group_end(struct root *root, struct group *group)
     free(group);
 }
 
-static bool group_deserted(const struct group *group)
+void group_end_deserted(struct root *root, struct group *group)
 {
-    return group->joining == 0 && group->in == 0;
+    if (group->joining == 0 && group->in == 0)
+        group_end(root, group);
 }
 
 void group_answer_all(const struct root *root, const struct group *group,
@@ -92,35 +95,6 @@ void group_answer_all(const struct root *root, const struct group *group,
     for (uint32_t rank = 0; rank < group->size; rank++)
         peers_answer(root->tcad->peers, group->members[rank].node, group->members[rank].tag,
                      answer);
-}
-
-/* ---- the tick ---- */
-
-static void on_tick(void *context)
-{
-    struct root *root = context;
-    uint64_t now = group_now_ns();
-    bool waiting = early_retry(root, now); /* first: what joins now may have to wait too */
-    struct group *next;
-
-    for (struct group *group = root->groups; group; group = next) {
-        next = group->next;
-        waiting |= group_joins_expire(root, group, now);
-        waiting |= group_gather_expire(root, group, now);
-        waiting |= group_lookups_expire(root, group, now);
-        if (group_deserted(group))
-            group_end(root, group);
-    }
-    root->ticking = waiting;
-    if (!waiting)
-        loop_timer_stop(root->tick);
-}
-
-void root_wait(struct root *root)
-{
-    if (!root->ticking)
-        loop_timer_set(root->tick, TICK_MS * UINT64_C(1000000), TICK_MS * UINT64_C(1000000));
-    root->ticking = true;
 }
 
 /* ---- deaths ---- */
@@ -210,8 +184,7 @@ static void members_gone(struct root *root, struct group *group, uint32_t *ranks
         if (member_gone(root, group, ranks[i], error))
             ranks[left++] = ranks[i];
     relay(root, group, ranks, left);
-    if (group_deserted(group))
-        group_end(root, group);
+    group_end_deserted(root, group);
 }
 
 void root_session_gone(struct root *root, uint32_t node, const Tca__PeerSessionGone *gone)
@@ -257,7 +230,7 @@ int root_new(struct tcad *tcad, struct root **ret_root)
     if (!root)
         return -ENOMEM;
     root->tcad = tcad;
-    int r = loop_timer_new(tcad->loop, on_tick, root, &root->tick);
+    int r = deadlines_init(&root->deadlines, tcad->loop);
     if (r < 0) {
         free(root);
         return r;
@@ -270,11 +243,11 @@ struct root *root_free(struct root *root)
 {
     if (!root)
         return NULL;
-    loop_timer_free(root->tick);
     while (root->groups)
         group_end(root, root->groups);
     for (uint32_t node = 0; root->early && node < PEER_NODES_MAX; node++)
         early_session_gone(root, node, 0);
+    deadlines_deinit(&root->deadlines);
     table_deinit(&root->by_name);
     free(root);
     return NULL;

@@ -171,6 +171,34 @@ void root_join(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerGr
         root_try_join(root, node, tag, join);
 }
 
+static void joins_expire(void *context)
+{
+    struct group *group = context;
+    struct root *root = group->root;
+    const uint64_t now_ns = group_now_ns();
+    char missing[GROUP_TEXT_MAX];
+
+    group_ranks(group, is_absent, missing, sizeof missing);
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        struct member *member = &group->members[rank];
+        if (member->state != MEMBER_JOINING)
+            continue;
+        if (member->deadline_ns > now_ns) {
+            deadline_advance(&root->deadlines, &group->joins_deadline, member->deadline_ns,
+                             joins_expire, group);
+            continue;
+        }
+        peers_fail(root->tcad->peers, member->node, member->tag, -ETIMEDOUT,
+                   "group %s, which meets at node %s: %s of %u did not "
+                   "come within %.3g s",
+                   group->name, group_node_name(root->tcad, root->tcad->node), missing, group->size,
+                   (double)(now_ns - member->since_ns) / 1e9);
+        member->state = MEMBER_ABSENT;
+        group->joining--;
+    }
+    group_end_deserted(root, group);
+}
+
 void root_try_join(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerGroupJoin *join)
 {
     struct peers *peers = root->tcad->peers;
@@ -207,27 +235,6 @@ void root_try_join(struct root *root, uint32_t node, uint32_t tag, const Tca__Pe
     if (group->joining == group->size)
         complete(root, group);
     else
-        root_wait(root);
-}
-
-bool group_joins_expire(struct root *root, struct group *group, uint64_t now_ns)
-{
-    char missing[GROUP_TEXT_MAX];
-
-    if (group->joining == 0)
-        return false;
-    group_ranks(group, is_absent, missing, sizeof missing);
-    for (uint32_t rank = 0; rank < group->size; rank++) {
-        struct member *member = &group->members[rank];
-        if (member->state != MEMBER_JOINING || member->deadline_ns > now_ns)
-            continue;
-        peers_fail(root->tcad->peers, member->node, member->tag, -ETIMEDOUT,
-                   "group %s, which meets at node %s: %s of %u did not "
-                   "come within %.3g s",
-                   group->name, group_node_name(root->tcad, root->tcad->node), missing, group->size,
-                   (double)(now_ns - member->since_ns) / 1e9);
-        member->state = MEMBER_ABSENT;
-        group->joining--;
-    }
-    return group->joining > 0;
+        deadline_advance(&root->deadlines, &group->joins_deadline,
+                         group->members[join->rank].deadline_ns, joins_expire, group);
 }

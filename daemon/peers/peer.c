@@ -200,6 +200,8 @@ int peers_new(struct tcad *tcad, const Tca__PeerHello *hello, const struct peers
     if (peers->by_node && peers->hello)
         r = loop_timer_new(tcad->loop, peers_watch, peers, &peers->tick);
     if (r == 0)
+        r = deadlines_init(&peers->deadlines, tcad->loop);
+    if (r == 0)
         r = loop_timer_new(tcad->loop, questions_deliver_local, peers, &peers->local_timer);
     if (r == 0)
         r = open_up(peers, text, text_bytes);
@@ -227,6 +229,7 @@ struct peers *peers_free(struct peers *peers)
     pulses_free(peers->pulses);
     loop_timer_free(peers->tick);
     loop_timer_free(peers->local_timer);
+    deadlines_deinit(&peers->deadlines);
     tls_free(peers->tls);
     if (peers->hello)
         tca__message__free_unpacked(peers->hello, NULL);

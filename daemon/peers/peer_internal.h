@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "daemon/base/deadlines.h"
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/pulse.h"
@@ -47,10 +48,11 @@ struct question_list {
 struct question {
     struct question_list *list; /* its peer's, or peers->local; NULL: none */
     struct question *next, **link;
+    struct peers *peers;
     struct table_entry entry; /* in peers->questions, by its tag */
     uint32_t tag;
     uint32_t node;
-    uint64_t deadline_ns;
+    struct deadline deadline;
     peer_answered *answered;
     void *context;
     uint8_t *bytes; /* to be sent or handed over; NULL: sent */
@@ -128,6 +130,7 @@ struct peers {
     bool leaving;
 
     struct table questions;
+    struct deadlines deadlines; /* of questions */
     struct question_list local; /* to be delivered by local_timer */
     struct loop_timer *local_timer;
     uint32_t last_tag;
@@ -264,7 +267,6 @@ void question_answered(struct peers *peers, uint32_t node, uint32_t tag,
 void questions_send(struct peer *peer);
 void questions_fail(struct peer *peer, int error, const char *text);
 /* Those that are overdue. */
-void questions_expire(struct peers *peers, uint64_t now_ns);
 void questions_deliver_local(void *context);
 void questions_free(struct peers *peers);
 

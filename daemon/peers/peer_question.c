@@ -62,6 +62,7 @@ static void list_remove(struct question *question)
 static void question_free(struct peers *peers, struct question *question)
 {
     table_remove(&peers->questions, &question->entry);
+    deadline_clear(&peers->deadlines, &question->deadline);
     list_remove(question);
     free(question->bytes);
     free(question->text);
@@ -118,6 +119,7 @@ static void put_local(struct peers *peers, struct question *question)
 static void finish_later(struct peers *peers, struct question *question, int status,
                          const char *text)
 {
+    deadline_clear(&peers->deadlines, &question->deadline);
     question->finished = true;
     question->status = status;
     question->text = strdup(text);
@@ -135,6 +137,7 @@ static void answer_later(struct peers *peers, struct question *question, const T
                      "out of memory, or an answer beyond the limit of 64 MiB");
         return;
     }
+    deadline_clear(&peers->deadlines, &question->deadline);
     question->finished = true;
     put_local(peers, question);
 }
@@ -184,19 +187,33 @@ void questions_deliver_local(void *context)
 
 /* ---- asking ---- */
 
+static void expire(void *context)
+{
+    struct question *question = context;
+    struct peers *peers = question->peers;
+    const struct cluster_node *node = cluster_by_id(peers->tcad->cluster, question->node);
+    char text[PEER_TEXT_MAX];
+
+    snprintf(text, sizeof text, "node %s (id %u) has not answered in time", node ? node->name : "?",
+             question->node);
+    finish_later(peers, question, -ETIMEDOUT, text);
+}
+
 static struct question *question_new(struct peers *peers, uint32_t node, uint64_t timeout_ns,
                                      peer_answered *answered, void *context)
 {
     struct question *question = calloc(1, sizeof *question);
     if (!question)
         return NULL;
-    uint64_t now = peer_now_ns();
+    const uint64_t now = peer_now_ns();
+    question->peers = peers;
     question->tag = new_tag(peers);
     question->node = node;
-    question->deadline_ns = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
     question->answered = answered;
     question->context = context;
     table_add(&peers->questions, &question->entry, question->tag, question);
+    deadline_set(&peers->deadlines, &question->deadline,
+                 timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns, expire, question);
     return question;
 }
 
@@ -249,7 +266,6 @@ void peers_ask(struct peers *peers, uint32_t node, const Tca__Message *message, 
         answered(context, -ENOMEM, NULL, "out of memory for a question");
         return;
     }
-    peers_tick_soon(peers);
     question->bytes = pack(message, &question->count);
     if (!question->bytes)
         finish_later(peers, question, -ENOMEM,
@@ -338,35 +354,6 @@ void questions_fail(struct peer *peer, int error, const char *text)
     }
     while (failed.first)
         finish(peer->peers, failed.first, error, NULL, text);
-}
-
-static void expire(struct peers *peers, struct question *question)
-{
-    const struct cluster_node *node = cluster_by_id(peers->tcad->cluster, question->node);
-    char text[PEER_TEXT_MAX];
-
-    snprintf(text, sizeof text, "node %s (id %u) has not answered in time", node ? node->name : "?",
-             question->node);
-    finish_later(peers, question, -ETIMEDOUT, text);
-}
-
-struct expiring {
-    struct peers *peers;
-    uint64_t now_ns;
-};
-
-static void expire_if_due(void *context, void *owner)
-{
-    const struct expiring *expiring = context;
-    struct question *question = owner;
-    if (!question->finished && question->deadline_ns <= expiring->now_ns)
-        expire(expiring->peers, question);
-}
-
-void questions_expire(struct peers *peers, uint64_t now_ns)
-{
-    struct expiring expiring = {peers, now_ns};
-    table_each(&peers->questions, expire_if_due, &expiring);
 }
 
 static void free_one(void *context, void *question)

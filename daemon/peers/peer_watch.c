@@ -152,7 +152,7 @@ static void watch_ungreeted(struct peers *peers, uint64_t now_ns)
 
 static void plan_tick(struct peers *peers)
 {
-    bool busy = peers->questions.count > 0 || peers->ungreeted_count > 0, up = false;
+    bool busy = peers->ungreeted_count > 0, up = false;
 
     for (struct peer *peer = peers->first; peer && !busy; peer = peer->next) {
         bool still = peer->state == PEER_IDLE || peer->state == PEER_DOWN;
@@ -182,6 +182,5 @@ void peers_watch(void *context)
          peer = peer->next) /* only peers_reload() takes any out */
         watch_peer(peer, now);
     watch_ungreeted(peers, now);
-    questions_expire(peers, now);
     plan_tick(peers);
 }
