@@ -198,6 +198,26 @@ class Plans(HostileCase):
             self.refused("-EINVAL", "not set", steps=[self.put(bytes(64))])
             self.commit_and_release(step)  # the true one is taken
 
+    def test_forged_reaches(self):
+        """No descriptor leaves the daemon for a handle that it would not put to."""
+        other = self.open(self.nodes[1])
+        _, _, far = other.alloc(MIB)
+        with self.undisturbed(self.nodes):
+            for name, bit, error, text in (("incarnation", 1, "-ESTALE", "from before a restart"), ("region", 1 << 40, "-EACCES", "never existed"),
+                                           ("key0", 1, "-EACCES", "key does not match"), ("key1", 1, "-EACCES", "key does not match"),
+                                           ("length", 8, "-EACCES", "key does not match"), ("offset", 8, "-EACCES", "key does not match")):
+                forged = wire.with_field(self.handle, name, wire.handle_field(self.handle, name) ^ bit)
+                with self.subTest(field=name), self.fails(error, text):
+                    self.client.ask(wire.region_reach(forged))
+            for length in (0, 1, 63, 65, 4096):
+                with self.subTest(length=length), self.fails("-EINVAL", "64 bytes"):
+                    self.client.ask(wire.region_reach((self.handle * 64)[:length]))
+            with self.fails("-EINVAL", "belongs to node 1"):
+                self.client.ask(wire.region_reach(far))
+            kind, body, fds = self.client.ask(wire.region_reach(self.handle))
+            self.assertEqual((kind, body[3], len(fds)), (wire.REGION_REACHED, [MIB], 1))
+            os.close(fds[0])
+
     def test_forged_handles_elsewhere(self):
         """The same, asked of the daemon that owns the memory."""
         other = self.open(self.nodes[1])

@@ -11,6 +11,7 @@ INLINE_MAX, PAYLOAD_MAX = 64 * 1024, 64 << 20
 # fields of Message (proto/tca.proto)
 FAILURE, DONE, HELLO, WELCOME, GROUP_JOIN, GROUP_MEMBERS, GATHER, GATHERED = 1, 2, 10, 11, 12, 13, 14, 15
 PUBLISH, LOOKUP, FOUND, REGION_ALLOC, REGION_GRANTED, REGION_FREE = 16, 17, 18, 20, 21, 22
+REGION_REACH, REGION_REACHED = 23, 24
 PLAN_COMMIT, PLAN_COMMITTED, PLAN_RELEASE, ADMIN, DOCUMENT, EVENT = 30, 31, 32, 40, 41, 50
 PEER_HELLO, PEER_PING, PEER_PONG, PEER_BIND, PEER_BOUND, PEER_UNBIND, PEER_SESSION_GONE, PEER_REGION_GONE = range(60, 68)
 PEER_WELCOME, PEER_LEAVE, PEER_SESSIONS_GONE = 69, 74, 75
@@ -94,6 +95,10 @@ def admin(verb, argument=""):
 
 def region_alloc(size, flags=0, address=0):
     return blob(REGION_ALLOC, number(1, size) + number(2, flags) + number(3, address))
+
+
+def region_reach(handle):
+    return blob(REGION_REACH, blob(1, handle))
 
 
 def put(source, handle, source_layout, target_layout, source_offset=0, target_offset=0):

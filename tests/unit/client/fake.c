@@ -206,6 +206,26 @@ static void commit(struct fake *fake, uint32_t tag, const Tca__PlanCommit *commi
     send_message(fake, tag, &message, &fake->notify_fd, fake->lie == FAKE_SEGMENT_SOURCES);
 }
 
+/* Two pages, whichever region the handle names. */
+static void reach(struct fake *fake, uint32_t tag, const Tca__RegionReach *reach)
+{
+    enum { BYTES = 8192 };
+    Tca__Mapping mapping = TCA__MAPPING__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    struct handle handle;
+    must(reach->handle.len == HANDLE_BYTES && handle_decode(reach->handle.data, &handle) == 0);
+    int fd = memory(fake->lie == FAKE_REACH_FILE ? BYTES / 2 : BYTES, true, NULL);
+    mapping.region = handle.region;
+    mapping.region_address = 0x510000000000;
+    mapping.region_bytes = fake->lie == FAKE_REACH_SHORT ? BYTES / 2 : BYTES;
+    mapping.region_fd = fake->lie == FAKE_REACH_DESCRIPTOR ? 2 : 1;
+    mapping.attached = fake->lie == FAKE_REACH_ATTACHED;
+    message.body_case = TCA__MESSAGE__BODY_REGION_REACHED;
+    message.region_reached = &mapping;
+    send_message(fake, tag, &message, &fd, 1);
+    close(fd);
+}
+
 static void answer(struct fake *fake, uint32_t tag, const Tca__Message *question)
 {
     switch (question->body_case) {
@@ -217,6 +237,9 @@ static void answer(struct fake *fake, uint32_t tag, const Tca__Message *question
             send_done(fake, tag);
         else
             region_granted(fake, tag, question->region_alloc);
+        break;
+    case TCA__MESSAGE__BODY_REGION_REACH:
+        reach(fake, tag, question->region_reach);
         break;
     case TCA__MESSAGE__BODY_PLAN_COMMIT:
         if (fake->lie == FAKE_HANG_UP)

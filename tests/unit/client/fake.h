@@ -38,6 +38,10 @@ enum fake_lie {
     FAKE_MIXED_SEATS,      /* no lie: every other chain goes to the daemon seat */
     FAKE_LATE_COMMIT,      /* answers once `go` is set */
     FAKE_ORDERED,          /* no lie: each put is to another process, and after all before it */
+    FAKE_REACH_DESCRIPTOR, /* a reached region without its descriptor */
+    FAKE_REACH_SHORT,      /* a reached region that is shorter than its handle's part */
+    FAKE_REACH_FILE,       /* whose file is shorter than it says */
+    FAKE_REACH_ATTACHED,   /* that cannot be mapped */
     FAKE_LIES,
 };
 

@@ -1,8 +1,11 @@
 /* A daemon that lies: every lie ends in an error that is told, and in nothing worse. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "client/include/tca.h"
+#include "proto/handle.h"
 #include "tests/unit/client/fake.h"
 
 struct stage {
@@ -69,6 +72,10 @@ static const struct expectation expectations[] = {
     {FAKE_SEGMENT_SOURCES, {0, 0, -EPROTO}},
     {FAKE_SILENT_COMMIT, {0, 0, -ETIMEDOUT}},
     {FAKE_HANG_UP, {0, 0, -EHOSTDOWN}},
+    {FAKE_REACH_DESCRIPTOR, {0, 0, 0}},
+    {FAKE_REACH_SHORT, {0, 0, 0}},
+    {FAKE_REACH_FILE, {0, 0, 0}},
+    {FAKE_REACH_ATTACHED, {0, 0, 0}},
 };
 
 Test(lies, each_is_an_error)
@@ -100,4 +107,51 @@ Test(lies, a_refused_commit_is_released)
     cr_assert_eq(walk(&fake, TCA_DEFAULT).committed, -EPROTO);
     fake_stop(&fake);
     cr_assert_eq(fake.released, 1);
+}
+
+/* Writes to all of what is reached. NULL: `text` is the error's. */
+static void *reach(enum fake_lie lie, char text[256])
+{
+    struct fake fake;
+    fake_start(&fake, lie);
+    struct tca_open_args args = {.socket = fake.address.sun_path, .size = 1};
+    struct tca *session;
+    struct tca_handle handle;
+    handle_encode(
+        &(struct handle){.node = 1, .region = 44, .offset_bytes = 96, .length_bytes = 8096},
+        handle.bytes);
+    cr_assert_eq(tca_open(&args, &session), 0);
+    uint8_t *address = tca_reach(session, &handle);
+    snprintf(text, 256, "%s", tca_error_text());
+    if (address) {
+        memset(address, 1, 8096);
+        cr_expect_eq(tca_reach(session, &handle), address, "once more");
+        fake_event(&fake, TCA__EVENT__KIND__REGION_GONE, 44, -ESTALE);
+        cr_expect_eq(tca_dispatch(session), 0);
+        cr_expect_eq(address[8095], 1, "is there until the session ends");
+        cr_expect_null(tca_reach(session, &handle));
+        cr_expect_not_null(strstr(tca_error_text(), "freed"), "%s", tca_error_text());
+    }
+    cr_assert_null(tca_close(session));
+    fake_stop(&fake);
+    return address;
+}
+
+Test(lies, what_is_reached_is_what_was_named)
+{
+    static const struct {
+        enum fake_lie lie;
+        const char *text;
+    } lies[] = {
+        {FAKE_REACH_DESCRIPTOR, "used descriptor 2"},
+        {FAKE_REACH_SHORT, "region of 4096 bytes for a handle of bytes 96 + 8096"},
+        {FAKE_REACH_FILE, "has 4096 bytes; tcad announced 8192"},
+        {FAKE_REACH_ATTACHED, "attached memory"},
+    };
+    char text[256];
+    cr_expect_not_null(reach(FAKE_HONEST, text), "%s", text);
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        cr_expect_null(reach(lies[i].lie, text), "lie %d", lies[i].lie);
+        cr_expect_not_null(strstr(text, lies[i].text), "lie %d: %s", lies[i].lie, text);
+    }
 }
