@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Random halo exchanges between slow and fast ranks, on one node and several, on every rail and in every seat; and the death of
-a rank."""
+"""Random halo exchanges between slow and fast ranks, on one node and several, on every rail and in every seat; the death of
+a rank; and errors."""
 
 import os
 import secrets
@@ -18,10 +18,14 @@ DEADLINE_S = 2 * harness.DEADLINE_S
 
 class Halo(harness.Case):
     def halo(self, cluster, places, rounds=ROUNDS, victim=None, **environment):
-        """One process of halo/halo.c per place, its node: all must end as they should."""
+        """Ranks of halo/halo.c."""
         words = [harness.program("halo"), str(SEED), str(rounds), str(STEPS)] + ([str(victim)] if victim is not None else [])
+        self.ranks(cluster, places, words, victim, TCA_TIMEOUT="50s", **environment)
+
+    def ranks(self, cluster, places, words, victim=None, **environment):
+        """One process per place, its node: all must end as they should, without a word."""
         processes = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=harness.die_with_us,
-                                      env={**os.environ, "TCA_SOCKET": cluster[node].socket, "TCA_GROUP": "halo", "TCA_TIMEOUT": "50s",
+                                      env={**os.environ, "TCA_SOCKET": cluster[node].socket, "TCA_GROUP": "halo",
                                            "TCA_RANK": str(rank), "TCA_SIZE": str(len(places)), **environment})
                      for rank, node in enumerate(places)]
         wrong = []
@@ -62,6 +66,11 @@ class Halo(harness.Case):
         cluster = boards.Ring(4, {"rails.calibration": "off"})
         self.addCleanup(self.take_down, cluster)
         self.halo(cluster.up(), [0, 1, 2, 3], rounds=4, TCA_RAIL="peach2")
+
+    def test_errors(self):
+        for places in ([0, 0], [0, 1]):
+            with self.subTest(places=places):
+                self.ranks(self.cluster(1 + max(places)), places, [harness.program("halo-errors")])
 
     def test_one_is_killed(self):
         cluster = self.cluster(2)
