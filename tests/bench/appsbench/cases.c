@@ -1,0 +1,141 @@
+#include "cases.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* A face of 2^k doubles: 2^k long in two dimensions, as square as can be in three. */
+static struct bench_case make(int dimensions, int across, uint64_t bytes)
+{
+    struct bench_case one = {.dimensions = dimensions, .across = across, .bytes = bytes};
+    int bits = __builtin_ctzll(bytes / sizeof(double));
+    int left = dimensions - 1;
+
+    for (int d = 0; d < dimensions; d++) {
+        one.extents[d] = WIDTH_ACROSS;
+        if (d == across)
+            continue;
+        one.extents[d] = 1ull << (bits / left);
+        bits -= bits / left;
+        left--;
+    }
+    return one;
+}
+
+int cases_run(const char *sizes, int (*run)(const struct bench_case *one, void *context),
+              void *context)
+{
+    int r = 0;
+
+    for (const char *at = sizes; *at && r >= 0;) {
+        char *end;
+        uint64_t bytes = strtoull(at, &end, 10);
+        if (end == at || (*end && *end != ',') || bytes < 64 || bytes > 1 << 24 ||
+            (bytes & (bytes - 1)))
+            return -EINVAL;
+        for (int dimensions = 2; dimensions <= DIMENSIONS_MAX; dimensions++)
+            for (int across = 0; across < dimensions && r >= 0; across++) {
+                struct bench_case one = make(dimensions, across, bytes);
+                r = run(&one, context);
+            }
+        at = *end ? end + 1 : end;
+    }
+    return r;
+}
+
+uint64_t case_full(const struct bench_case *one, int dimension)
+{
+    return one->extents[dimension] + (dimension == one->across ? 2 : 0);
+}
+
+uint64_t case_elements(const struct bench_case *one)
+{
+    uint64_t elements = 1;
+
+    for (int d = 0; d < one->dimensions; d++)
+        elements *= case_full(one, d);
+    return elements;
+}
+
+/* From one index across to the next. */
+static uint64_t stride(const struct bench_case *one)
+{
+    uint64_t elements = 1;
+
+    for (int d = one->across + 1; d < one->dimensions; d++)
+        elements *= case_full(one, d);
+    return elements;
+}
+
+uint64_t case_sent(const struct bench_case *one, int high)
+{
+    return (high ? WIDTH_ACROSS : 1) * stride(one);
+}
+
+uint64_t case_kept(const struct bench_case *one, int high)
+{
+    return (high ? WIDTH_ACROSS + 1 : 0) * stride(one);
+}
+
+uint64_t count_for(double us)
+{
+    double count = BATCH_US / us;
+
+    return count < 3 ? 3 : count > 5000 ? 5000 : (uint64_t)count;
+}
+
+static uint64_t index_across(const struct bench_case *one, uint64_t element)
+{
+    return element / stride(one) % case_full(one, one->across);
+}
+
+void case_fill(const struct bench_case *one, double *array, double seed)
+{
+    for (uint64_t n = 0; n < case_elements(one); n++) {
+        uint64_t at = index_across(one, n);
+        array[n] = at == 0 || at == WIDTH_ACROSS + 1 ? -1 : seed + (double)n;
+    }
+}
+
+uint64_t case_wrong(const struct bench_case *one, const double *array, double seed)
+{
+    uint64_t wrong = 0, inner = WIDTH_ACROSS * stride(one);
+
+    for (uint64_t n = 0; n < case_elements(one); n++) {
+        uint64_t at = index_across(one, n);
+        if (at == 0)
+            wrong += array[n] != seed + (double)(n + inner);
+        else if (at == WIDTH_ACROSS + 1)
+            wrong += array[n] != seed + (double)(n - inner);
+    }
+    return wrong;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof(*values), by_size);
+    return values[count / 2];
+}
+
+void case_print(const struct bench_case *one, const char *how, double us)
+{
+    printf("{\"dimensions\":%d,\"across\":%d,\"bytes\":%llu,\"how\":\"%s\",\"us\":%.4f}\n",
+           one->dimensions, one->across, (unsigned long long)one->bytes, how, us);
+    fflush(stdout);
+}
+
+uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}

@@ -1,0 +1,35 @@
+/* The halo exchanges that tests/bench/apps measures: two ranks that have cut a periodic array in two, so that each sends both of its
+ * faces to the other. */
+#pragma once
+
+#include <stdint.h>
+
+enum { DIMENSIONS_MAX = 3, WIDTH_ACROSS = 64, REPEATS = 9, WARM = 10, BATCH_US = 10000 };
+
+struct bench_case {
+    int dimensions;
+    int across;                       /* the dimension that is cut */
+    uint64_t bytes;                   /* of a face */
+    uint64_t extents[DIMENSIONS_MAX]; /* own doubles; the halo is one wide, across only */
+};
+
+/* Calls a function for every case; its first negative result, or 0. sizes: "1024,65536", powers of two. */
+int cases_run(const char *sizes, int (*run)(const struct bench_case *one, void *context),
+              void *context);
+
+/* Elements of the array, and where its faces begin: those that are sent (0: low, 1: high) and the halos. */
+uint64_t case_full(const struct bench_case *one, int dimension);
+uint64_t case_elements(const struct bench_case *one);
+uint64_t case_sent(const struct bench_case *one, int high);
+uint64_t case_kept(const struct bench_case *one, int high);
+
+/* How often to exchange in one measurement if each takes so long. Rank 0 decides. */
+uint64_t count_for(double us);
+/* Own elements from a seed; how many elements of the halos are not those of the neighbour, whose seed this is. */
+void case_fill(const struct bench_case *one, double *array, double seed);
+uint64_t case_wrong(const struct bench_case *one, const double *array, double seed);
+
+double median(double *values, int count);
+/* One line of JSON. */
+void case_print(const struct bench_case *one, const char *how, double us);
+uint64_t now_ns(void);
