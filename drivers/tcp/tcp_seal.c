@@ -34,6 +34,7 @@ struct tcp_seal {
     int error;    /* that recv() or send() has ended with */
     bool ended;   /* the other end sends no more */
     bool drained; /* the last read took all that the socket had */
+    bool pending; /* OpenSSL has more of a record */
     struct buffer in, out;
     uint8_t gathered[RECORD_BYTES]; /* small parts, to share a record */
 };
@@ -176,9 +177,9 @@ void tcp_seal_free(struct tcp_seal *seal)
 static int failure(struct tcp_seal *seal, int answer)
 {
     const int why = SSL_get_error(seal->ssl, answer);
-    ERR_clear_error();
     if (why == SSL_ERROR_WANT_READ)
         return -EAGAIN;
+    ERR_clear_error();
     if (seal->error < 0)
         return seal->error;
     return why == SSL_ERROR_ZERO_RETURN || seal->ended ? -ECONNRESET : -EPROTO;
@@ -193,13 +194,20 @@ int tcp_seal_handshake(struct tcp_seal *seal)
 ssize_t tcp_seal_read(struct tcp_seal *seal, void *buffer, size_t bytes)
 {
     size_t got;
-    int r = SSL_read_ex(seal->ssl, buffer, bytes, &got);
+    int r = 1;
+    /* A socket without data is found out at once: OpenSSL takes a thousand instructions to say so. */
+    if (seal->in.begin == seal->in.end && !seal->pending)
+        r = receive(seal);
+    if (r == -EAGAIN)
+        return r;
+    r = SSL_read_ex(seal->ssl, buffer, bytes, &got);
+    seal->pending = SSL_pending(seal->ssl) > 0;
     return r == 1 ? (ssize_t)got : failure(seal, r);
 }
 
 bool tcp_seal_has_more(const struct tcp_seal *seal)
 {
-    return seal->in.begin < seal->in.end || !seal->drained || SSL_pending(seal->ssl) > 0;
+    return seal->in.begin < seal->in.end || !seal->drained || seal->pending;
 }
 
 bool tcp_seal_has_unsent(const struct tcp_seal *seal)
