@@ -1,14 +1,16 @@
 /*
- * Memory that its process takes away while the tcp driver sends it: the kernel then refuses the write,
- * which must not end the link, for others use it too.
+ * Memory that its process takes away while the tcp driver sends it or receives into it: the kernel
+ * then refuses to, which must not end the link, for others use it too.
  */
 #include <criterion/criterion.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-#include "drivers/driver.h"
+#include "drivers/tcp/tcp.h"
 #include "tests/unit/drivers/kit.h"
 
 enum { REGION = 1 << 20, PAGE = 4096 };
@@ -22,7 +24,29 @@ static void replace(int signal)
         _exit(1);
 }
 
-static void check(const struct shape *shape)
+static void run(struct side *sender, struct side *receiver, struct driver_put *put)
+{
+    struct op op;
+    op_init(&op);
+    receiver->notified_count = 0;
+    cr_assert(post(sender, receiver, put, &op) == 0);
+    cr_assert(pump_until(sender, receiver, &op.done, 1));
+    cr_assert(op.status == 0 && receiver->notified_count == 1);
+}
+
+/* Which connection it is. */
+static uint16_t port_of(const struct driver_peer *peer)
+{
+    struct sockaddr_in at;
+    socklen_t bytes = sizeof at;
+    const int fd = ((const struct tcp_peer *)peer)->link.stream.fd;
+    cr_assert(getsockname(fd, (struct sockaddr *)&at, &bytes) == 0);
+    return at.sin_port;
+}
+
+/* Of the source everything is sent. Bytes for a target that is gone may go nowhere; what comes after
+ * them arrives. */
+static void check(const struct shape *shape, bool of_source)
 {
     struct side sender, receiver;
     struct driver_peer *peer;
@@ -30,7 +54,6 @@ static void check(const struct shape *shape)
     struct driver_put *put;
     struct driver_put_info info;
     uint8_t address[ADDRESS_MAX_BYTES], blob[LANDING_MAX_BYTES];
-    struct op op;
     struct layout *layout = shape_layout(shape);
     cr_assert(side_open(&sender, "tcp", 0, REGION) == 0);
     cr_assert(side_open(&receiver, "tcp", 0, REGION) == 0);
@@ -45,13 +68,16 @@ static void check(const struct shape *shape)
     args.peer = peer;
     cr_assert(ops->put_prepare(sender.driver, &args, &put, &info) == 0);
     fill(sender.memory, REGION, 5);
-    gone = sender.memory + 8 * PAGE;
+    run(&sender, &receiver, put);
+    const uint16_t port = port_of(peer);
+    gone = (of_source ? sender : receiver).memory + 8 * PAGE;
     signal(SIGSEGV, replace);
     cr_assert(mprotect(gone, PAGE, PROT_NONE) == 0);
-    op_init(&op);
-    cr_assert(post(&sender, &receiver, put, &op) == 0);
-    cr_assert(pump_until(&sender, &receiver, &op.done, 1));
-    cr_assert(op.status == 0 && receiver.notified_count == 1);
+    run(&sender, &receiver, put);
+    replace(0);
+    if (!of_source)
+        run(&sender, &receiver, put);
+    cr_assert(port_of(peer) == port);
     for (uint64_t i = 0; i < shape_bytes(shape); i++)
         cr_assert(receiver.memory[shape_place(shape, i)] == sender.memory[shape_place(shape, i)]);
     ops->put_release(sender.driver, put);
@@ -62,14 +88,22 @@ static void check(const struct shape *shape)
     free(layout);
 }
 
-Test(tcp_gone, contiguous, .timeout = 60)
+static const struct shape contiguous = {.block = 300000, .count = 1, .outer = 1},
+                          long_blocks = {.block = 8192, .count = 40, .stride = 16384, .outer = 1};
+
+Test(tcp_gone, in_clear, .timeout = 60)
 {
     setenv("TEST_TCP_PLAIN", "1", 1);
-    check(&(struct shape){.block = 300000, .count = 1, .outer = 1});
+    check(&contiguous, true);
+    check(&long_blocks, true);
+    check(&contiguous, false);
+    check(&long_blocks, false);
 }
 
-Test(tcp_gone, long_blocks, .timeout = 60)
+Test(tcp_gone, in_tls, .timeout = 60)
 {
-    setenv("TEST_TCP_PLAIN", "1", 1);
-    check(&(struct shape){.block = 8192, .count = 40, .stride = 16384, .outer = 1});
+    check(&contiguous, true);
+    check(&long_blocks, true);
+    check(&contiguous, false);
+    check(&long_blocks, false);
 }
