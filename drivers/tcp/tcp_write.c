@@ -114,7 +114,9 @@ int tcp_link_write(struct tcp_link *link)
     if (r < 0 && r != -EAGAIN)
         return r;
     while (link->written < link->window.made && link->stream.writable) {
-        struct parts parts = {.staged = staged};
+        struct parts parts; /* 4 KiB: an initialiser would clear them for each write */
+        parts.count = 0;
+        parts.staged = staged;
         ssize_t n = write_pieces(link, &parts);
         if (n == -EFAULT && !staged) { /* pages that the source's process has taken away */
             staged = true;
