@@ -44,7 +44,7 @@ static inline struct lane_in *lane_in_of(const struct tca *session, uint32_t ran
 
 /* Called when a notification from this rank has arrived, before it is taken: completes the copies
  * of its data. Returns as lane_in_drain(). */
-static inline int lane_landed(struct tca *session, uint32_t rank)
+static inline int lane_complete(struct tca *session, uint32_t rank)
 {
     /* The event that announces the lane precedes the sender's first start. */
     if (__builtin_expect(atomic_load_explicit(&session->segment->events, memory_order_relaxed) !=

@@ -135,7 +135,7 @@ static int make_unit(struct tca_plan *plan, struct unit *unit, const struct part
 
 static bool landed(void *context, const struct chain_step *step)
 {
-    return lane_landed(context, step->wait.rank) > 0;
+    return lane_complete(context, step->wait.rank) > 0;
 }
 
 /* What a chain is made of. */

@@ -249,7 +249,7 @@ static inline int take_notification(struct tca *session, void *subject)
     struct awaited *awaited = subject;
     if (notify_arrived(awaited->line) !=
         atomic_load_explicit(awaited->taken, memory_order_relaxed)) {
-        int landed = lane_landed(session, awaited->rank);
+        int landed = lane_complete(session, awaited->rank);
         if (__builtin_expect(landed <= 0, 0))
             return landed;
         if (__builtin_expect(session->engine_takes, 0)

@@ -25,13 +25,13 @@ struct worker {
     pthread_cond_t wake;
     struct job *first, **last; /* under the mutex */
     bool stop;
-    uint64_t under_way; /* loop's thread only: submitted and not complete */
+    uint64_t in_flight; /* loop's thread only: submitted and not complete */
 };
 
 static void job_done(void *context)
 {
     struct job *job = context;
-    job->worker->under_way--;
+    job->worker->in_flight--;
     job->done(job->context);
     free(job);
 }
@@ -113,11 +113,11 @@ int worker_submit(struct worker *worker, void (*work)(void *context), void (*don
     worker->last = &job->next;
     pthread_cond_signal(&worker->wake);
     pthread_mutex_unlock(&worker->mutex);
-    worker->under_way++;
+    worker->in_flight++;
     return 0;
 }
 
 bool worker_idle(const struct worker *worker)
 {
-    return worker->under_way == 0;
+    return worker->in_flight == 0;
 }

@@ -96,7 +96,7 @@ static json_t *explain_copy(const struct plan *plan, const struct plan_unit *uni
 {
     if (seat != SEAT_CLIENT)
         return json_null();
-    enum way way = unit->share ? unit->way : WAY_PUSH;
+    enum way way = unit->share ? unit->copy_mode : WAY_PUSH;
     if (way != WAY_NONE)
         return json_pack("{s:[s], s:n}", "ways", way_name(way), "first_up_to_ns");
     struct way_choice choice = way_choose(unit->target_layout, unit->source_layout);

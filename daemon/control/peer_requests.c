@@ -52,7 +52,7 @@ void peer_request(void *context, uint32_t node, uint32_t tag, const Tca__Message
         bindings_unbind(tcad, node, question->peer_unbind);
         return;
     case TCA__MESSAGE__BODY_PEER_SETTLE:
-        bindings_settle(tcad, node, tag, question->peer_settle);
+        bindings_await_copied(tcad, node, tag, question->peer_settle);
         return;
     case TCA__MESSAGE__BODY_PEER_SESSION_GONE:
         session_gone(tcad, node, question->peer_session_gone);

@@ -117,13 +117,13 @@ struct engine_landing {
 
     /* private to the engine */
     uint64_t waiting;   /* arrivals that are not in the ring yet */
-    uint32_t under_way; /* entries in the ring */
+    uint32_t in_flight; /* entries in the ring */
     struct engine_landing *next, *previous;
     struct loop *loop;
     void (*quiet)(void *context);
     void *quiet_context;
     struct loop_post quiet_post;
-    struct engine_call settle_call;
+    struct engine_call copied_call;
 };
 /* Engine's thread: no more data arrives there. Runs done(context) on the loop's thread when all
  * arrived data is at its final address. */
@@ -133,8 +133,8 @@ void engine_landing_end(struct engine *engine, struct engine_landing *landing,
 /* Loop's thread: runs done(context) there when all data that has arrived for the session so far is
  * at its final address, or when that is no longer possible: landing->dropped. The landing is zero
  * except for its session, which outlives it. */
-void engine_settle(struct engine *engine, struct engine_landing *landing,
-                   void (*done)(void *context), void *context);
+void engine_await_copied(struct engine *engine, struct engine_landing *landing,
+                         void (*done)(void *context), void *context);
 
 /* ---- bounces: staging of attached memory ---- */
 

@@ -29,7 +29,7 @@ struct engine_bounces {
     bool dropped; /* before it had copied all arrived data */
 };
 
-static uint32_t under_way(const struct engine_bounces *bounces, enum bounce_way way)
+static uint32_t in_flight(const struct engine_bounces *bounces, enum bounce_way way)
 {
     return bounces->rings[way].mine - bounces->done[way];
 }
@@ -56,7 +56,7 @@ static int hand_over_fetches(struct engine_bounces *bounces)
     int r = 0;
     for (struct engine_fetch *fetch; (fetch = bounces->fetches);) {
         const uint32_t at = ring->mine % BOUNCE_ENTRIES;
-        if (under_way(bounces, BOUNCE_OUT) == BOUNCE_ENTRIES ||
+        if (in_flight(bounces, BOUNCE_OUT) == BOUNCE_ENTRIES ||
             (r = ring_push(ring, &fetch->bounce)) < 0)
             break;
         bounces->fetching[at] = fetch;
@@ -73,13 +73,13 @@ static int hand_over_landings(struct engine_bounces *bounces)
     int r = 0;
     for (struct engine_landing *landing; (landing = bounces->first);) {
         const uint32_t at = ring->mine % BOUNCE_ENTRIES;
-        if (under_way(bounces, BOUNCE_IN) == BOUNCE_ENTRIES ||
+        if (in_flight(bounces, BOUNCE_IN) == BOUNCE_ENTRIES ||
             (r = ring_push(ring, &landing->bounce)) < 0)
             break;
         leave(bounces, landing);
         bounces->landing[at] = (struct landed){landing, landing->waiting};
         landing->waiting = 0;
-        landing->under_way++;
+        landing->in_flight++;
     }
     return r;
 }
@@ -133,12 +133,12 @@ static void drop(struct engine_bounces *bounces, struct engine_landing *landing)
 static void finish_landing(struct engine_bounces *bounces, const struct landed *landed, bool good)
 {
     struct engine_landing *landing = landed->landing;
-    landing->under_way--;
+    landing->in_flight--;
     if (good)
         raise_notification(landing, landed->count);
     else
         drop(bounces, landing);
-    if (landing->quiet && landing->under_way == 0 && landing->waiting == 0)
+    if (landing->quiet && landing->in_flight == 0 && landing->waiting == 0)
         post_quiet(landing);
 }
 
@@ -147,7 +147,7 @@ static unsigned finish(struct engine_bounces *bounces, enum bounce_way way, uint
                        int status)
 {
     unsigned count = 0;
-    for (; under_way(bounces, way) > left; count++) {
+    for (; in_flight(bounces, way) > left; count++) {
         const uint32_t at = bounces->done[way]++ % BOUNCE_ENTRIES;
         if (way == BOUNCE_OUT)
             finish_fetch(bounces->fetching[at], status);
@@ -162,11 +162,11 @@ unsigned engine_bounces_poll(struct engine_session *session)
     struct engine_bounces *bounces = session->bounces;
     unsigned work = 0;
     for (int way = 0; way < BOUNCE_WAYS && !bounces->ended; way++) {
-        if (under_way(bounces, way) == 0)
+        if (in_flight(bounces, way) == 0)
             continue;
         int left = ring_left(&bounces->rings[way]);
         if (left < 0 ||
-            (uint32_t)left > under_way(bounces, way)) { /* it has put back what it had taken */
+            (uint32_t)left > in_flight(bounces, way)) { /* it has put back what it had taken */
             engine_session_break(session, overwritten);
             return work;
         }
@@ -198,7 +198,7 @@ void engine_landed(struct engine_landing *landing)
 {
     struct engine_bounces *bounces = landing->session ? landing->session->bounces : NULL;
     if (!bounces || bounces->ended ||
-        (landing->bounce == 0 && !bounces->first && under_way(bounces, BOUNCE_IN) == 0)) {
+        (landing->bounce == 0 && !bounces->first && in_flight(bounces, BOUNCE_IN) == 0)) {
         if (landing->bounce == 0)
             raise_notification(landing, 1);
         else if (bounces)
@@ -219,12 +219,12 @@ void engine_landing_end(struct engine *engine, struct engine_landing *landing,
     landing->loop = engine->loop;
     landing->quiet = done;
     landing->quiet_context = context;
-    if (landing->under_way == 0 && landing->waiting == 0)
+    if (landing->in_flight == 0 && landing->waiting == 0)
         post_quiet(landing);
 }
 
 /* One of nothing, behind the others. */
-static void settle_work(struct engine *engine, void *context)
+static void await_copied_work(struct engine *engine, void *context)
 {
     struct engine_landing *landing = context;
     const struct engine_bounces *bounces = landing->session ? landing->session->bounces : NULL;
@@ -233,12 +233,12 @@ static void settle_work(struct engine *engine, void *context)
     engine_landing_end(engine, landing, landing->quiet, landing->quiet_context);
 }
 
-void engine_settle(struct engine *engine, struct engine_landing *landing,
-                   void (*done)(void *context), void *context)
+void engine_await_copied(struct engine *engine, struct engine_landing *landing,
+                         void (*done)(void *context), void *context)
 {
     landing->quiet = done;
     landing->quiet_context = context;
-    engine_call(engine, &landing->settle_call, settle_work, NULL, landing);
+    engine_call(engine, &landing->copied_call, await_copied_work, NULL, landing);
 }
 
 /* ---- life ---- */
@@ -281,7 +281,7 @@ static void end_work(struct engine *engine, void *context)
         struct engine_landing *landing = bounces->first;
         leave(bounces, landing);
         landing->waiting = 0;
-        landing->under_way++;
+        landing->in_flight++;
         finish_landing(bounces, &(struct landed){landing, 0}, false);
     }
     engine_session_wake(session);

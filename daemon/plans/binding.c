@@ -132,7 +132,7 @@ static void released(void *context)
     binding->region = NULL;
     binding->layout = NULL;
     binding->released = true;
-    binding_answer_questions(binding);
+    binding_answer_requests(binding);
     if (binding->forgotten)
         free(binding);
 }

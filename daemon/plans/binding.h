@@ -72,10 +72,10 @@ struct binding {
     struct charge charge;
     uint64_t landing_bytes; /* of its landings, besides DRIVER_LANDING_BYTES: when they are made */
     bool making;
-    bool ended;                         /* nothing lands there any more */
-    bool released;                      /* and nothing is left of what was made for that */
-    bool forgotten;                     /* its asker has let go of it */
-    struct binding_question *questions; /* that wait until it is released */
+    bool ended;                       /* nothing lands there any more */
+    bool released;                    /* and nothing is left of what was made for that */
+    bool forgotten;                   /* its asker has let go of it */
+    struct binding_request *requests; /* PeerSettle, to be answered when it is released */
     int error;
     struct binding_landing landings[]; /* see binding_landing() */
 };
@@ -112,8 +112,8 @@ struct binding *binding_find(struct tcad *tcad, uint64_t id);
  * has heard of it. */
 void binding_link(struct binding *binding);
 void binding_unmake(struct binding *binding);
-/* binding_settle.c: it is released. */
-void binding_answer_questions(struct binding *binding);
+/* binding_copied.c: it is released. */
+void binding_answer_requests(struct binding *binding);
 
 /* Ends those whose memory or notification is going, or whose asker has gone, and tells the askers'
  * nodes; not those that are owned by plans here: the plans break, and end them. Of memory that was
@@ -123,12 +123,14 @@ void bindings_region_gone(struct tcad *tcad, const struct region *region);
 void bindings_session_gone(struct tcad *tcad, const struct session *session);
 void bindings_node_gone(struct tcad *tcad, uint32_t node);
 
-/* done() on the loop's thread, never from within this call, once what has landed there so far is
- * where it belongs: a process that has attached the memory has copied it (0), or has gone without
- * (-EOWNERDEAD). Of a binding that has not ended. -ENOMEM. */
-int binding_settle(struct binding *binding, void (*done)(void *context, int status), void *context);
+/* Calls done() on the loop's thread, never from within this call, when all data that has arrived so far is at its final
+ * address (0), or its process has ended before it copied all of it (-EOWNERDEAD). The binding must not have ended.
+ * -ENOMEM. */
+int binding_await_copied(struct binding *binding, void (*done)(void *context, int status),
+                         void *context);
 /* A PeerSettle of another daemon. */
-void bindings_settle(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__PeerSettle *settle);
+void bindings_await_copied(struct tcad *tcad, uint32_t node, uint32_t tag,
+                           const Tca__PeerSettle *settle);
 
 /* A PeerBind of another daemon: answers it. PeerUnbind: ends what it names. */
 void bindings_asked(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__PeerBind *bind);

@@ -18,11 +18,11 @@ struct ordering {
     const struct order_rules *rules;
     struct order_step *steps;
     uint32_t count;
-    uint32_t *ways; /* of each step, counted from 0 */
-    /* by way: what earlier steps have put has landed; and, if need be, was copied */
+    uint32_t *routes; /* of each step, counted from 0 */
+    /* By route: the puts of steps before this one are complete at the target; and copied there. */
     uint32_t (*landed)[2];
     uint32_t done; /* all earlier steps are */
-    bool several_ways;
+    bool several_routes;
     struct order_index of[3]; /* by relation: what earlier steps wrote, read, wrote */
 };
 
@@ -52,13 +52,13 @@ static const struct order_bytes *later_bytes(enum relation relation, const struc
     return relation == READS_WRITTEN ? &step->source : &step->target;
 }
 
-/* ---- what the ways see to ---- */
+/* ---- order within a route ---- */
 
 static bool is_kept(const struct ordering *ordering, enum relation relation, uint32_t earlier,
                     uint32_t later)
 {
     const struct order_step *one = &ordering->steps[earlier], *other = &ordering->steps[later];
-    if (ordering->ways[earlier] != ordering->ways[later])
+    if (ordering->routes[earlier] != ordering->routes[later])
         return false;
     switch (relation) {
     case READS_WRITTEN:
@@ -79,7 +79,7 @@ static bool matters(const struct ordering *ordering, enum relation relation, uin
     case READS_WRITTEN:
         return true;
     case WRITES_READ:
-        return ordering->several_ways || !ordering->rules->ordered;
+        return ordering->several_routes || !ordering->rules->ordered;
     case WRITES_WRITTEN:
         return !one->keeps;
     }
@@ -93,7 +93,7 @@ static bool is_over(const struct ordering *ordering, enum relation relation, uin
         return false;
     const struct order_step *step = &ordering->steps[earlier];
     return relation == WRITES_READ || step->lands ||
-           earlier < ordering->landed[ordering->ways[earlier]][step->settles];
+           earlier < ordering->landed[ordering->routes[earlier]][step->needs_copy];
 }
 
 /* ---- one step ---- */
@@ -134,12 +134,12 @@ static void wait_for(struct ordering *ordering, enum relation relation, uint32_t
     ordering->done = step;
     if (relation == WRITES_READ || ordering->steps[earlier].lands)
         return;
-    const bool settles = ordering->steps[earlier].settles;
-    uint32_t *landed = ordering->landed[ordering->ways[earlier]];
+    const bool needs_copy = ordering->steps[earlier].needs_copy;
+    uint32_t *landed = ordering->landed[ordering->routes[earlier]];
     landed[0] = step;
-    landed[1] = settles ? step : landed[1];
+    landed[1] = needs_copy ? step : landed[1];
     waiting->landed[relation == WRITES_WRITTEN] = earlier;
-    waiting->settled |= settles;
+    waiting->copied |= needs_copy;
 }
 
 static void order_put(struct ordering *ordering, uint32_t step)
@@ -153,70 +153,70 @@ static void order_put(struct ordering *ordering, uint32_t step)
         order_index_add(&ordering->of[relation], step);
 }
 
-/* The puts since all were done: which way they went. */
-struct under_way {
+/* Routes of the puts that may not be done. */
+struct in_flight {
     bool any, several;
-    uint32_t way;
+    uint32_t route;
 };
 
-/* Who is notified believes that the sources of all puts before were read. */
-static bool notification_waits(const struct ordering *ordering, const struct under_way *under_way,
+/* A notification promises that the sources of all earlier puts were read. */
+static bool notification_waits(const struct ordering *ordering, const struct in_flight *in_flight,
                                uint32_t step)
 {
-    return ordering->steps[step].notify && under_way->any &&
-           (under_way->several || under_way->way != ordering->ways[step] ||
+    return ordering->steps[step].notify && in_flight->any &&
+           (in_flight->several || in_flight->route != ordering->routes[step] ||
             !ordering->rules->ordered);
 }
 
 static void order_all(struct ordering *ordering)
 {
-    struct under_way under_way = {0};
+    struct in_flight in_flight = {0};
     for (uint32_t i = 0; i < ordering->count; i++) {
         struct order_step *step = &ordering->steps[i];
-        step->waits = notification_waits(ordering, &under_way, i);
-        step->settled = false;
+        step->waits = notification_waits(ordering, &in_flight, i);
+        step->copied = false;
         step->landed[0] = step->landed[1] = step->after = ORDER_NOTHING;
         if (step->waits)
             ordering->done = i;
         if (step->put)
             order_put(ordering, i);
         if (step->waits)
-            under_way = (struct under_way){0};
+            in_flight = (struct in_flight){0};
         if (!step->put)
             continue;
-        under_way.several |= under_way.any && under_way.way != ordering->ways[i];
-        under_way.any = true;
-        under_way.way = ordering->ways[i];
+        in_flight.several |= in_flight.any && in_flight.route != ordering->routes[i];
+        in_flight.any = true;
+        in_flight.route = ordering->routes[i];
     }
 }
 
 /* ---- before ---- */
 
-static int compare_ways(const void *a, const void *b)
+static int compare_routes(const void *a, const void *b)
 {
     const uint64_t one = *(const uint64_t *)a, other = *(const uint64_t *)b;
     return (one > other) - (one < other);
 }
 
-static int number_ways(struct ordering *ordering)
+static int number_routes(struct ordering *ordering)
 {
-    uint64_t *ways = malloc((ordering->count + 1) * sizeof *ways);
-    if (!ways)
+    uint64_t *routes = malloc((ordering->count + 1) * sizeof *routes);
+    if (!routes)
         return -ENOMEM;
     for (uint32_t i = 0; i < ordering->count; i++)
-        ways[i] = ordering->steps[i].way;
-    qsort(ways, ordering->count, sizeof *ways, compare_ways);
+        routes[i] = ordering->steps[i].route;
+    qsort(routes, ordering->count, sizeof *routes, compare_routes);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < ordering->count; i++)
-        if (kept == 0 || ways[kept - 1] != ways[i])
-            ways[kept++] = ways[i];
+        if (kept == 0 || routes[kept - 1] != routes[i])
+            routes[kept++] = routes[i];
     for (uint32_t i = 0; i < ordering->count; i++) {
         const uint64_t *found =
-            bsearch(&ordering->steps[i].way, ways, kept, sizeof *ways, compare_ways);
-        ordering->ways[i] = (uint32_t)(found - ways);
+            bsearch(&ordering->steps[i].route, routes, kept, sizeof *routes, compare_routes);
+        ordering->routes[i] = (uint32_t)(found - routes);
     }
-    ordering->several_ways = kept > 1;
-    free(ways);
+    ordering->several_routes = kept > 1;
+    free(routes);
     return 0;
 }
 
@@ -250,16 +250,16 @@ static int make_index(struct ordering *ordering, enum relation relation)
 int order_steps(const struct order_rules *rules, struct order_step *steps, uint32_t count)
 {
     struct ordering ordering = {.rules = rules, .steps = steps, .count = count};
-    ordering.ways = calloc(count + 1, sizeof *ordering.ways);
+    ordering.routes = calloc(count + 1, sizeof *ordering.routes);
     ordering.landed = calloc(count + 1, sizeof *ordering.landed);
-    int r = ordering.ways && ordering.landed ? number_ways(&ordering) : -ENOMEM;
+    int r = ordering.routes && ordering.landed ? number_routes(&ordering) : -ENOMEM;
     for (enum relation relation = READS_WRITTEN; r == 0 && relation <= WRITES_WRITTEN; relation++)
         r = make_index(&ordering, relation);
     if (r == 0)
         order_all(&ordering);
     for (enum relation relation = READS_WRITTEN; relation <= WRITES_WRITTEN; relation++)
         order_index_deinit(&ordering.of[relation]);
-    free(ordering.ways);
+    free(ordering.routes);
     free(ordering.landed);
     return r;
 }

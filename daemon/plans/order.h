@@ -1,15 +1,14 @@
 /*
- * Which steps of a chain wait for earlier ones. The compiler of a plan decides it, from the bytes
- * that each step reads and writes: a step that reads what an earlier one writes, or writes what an
- * earlier one reads or writes, comes after it, whichever ways the two go. Steps that touch nothing
- * in common go on side by side.
+ * Which steps of a chain wait for earlier ones, from the bytes that each step reads and writes: a step that reads what an
+ * earlier one writes, or writes what an earlier one reads or writes, follows it, whichever routes the two take. Steps
+ * without common bytes run side by side.
  *
- * A chain has one kind of waiting: a step that waits, waits until all steps before it are done. So
- * the answer for a step is whether it waits, and whether that is enough: a put may be done (its
- * source is free) before its data have landed.
+ * A chain has one kind of waiting: a step that waits, waits until all earlier steps are done. A put may be done (its
+ * source can be reused) before it is complete at the target. So the result for a step is whether it waits, and for what
+ * remote completion besides.
  *
- * Takes n log n in the steps of a chain. Layouts that cannot be told apart with little work count as
- * overlapping: such a step waits without need.
+ * Takes n log n in the steps of a chain. Layouts that cannot be told apart with little work count as overlapping: such a
+ * step waits without need.
  */
 #pragma once
 
@@ -21,7 +20,7 @@
 #define ORDER_NOTHING UINT32_MAX
 
 struct order_bytes {
-    uint64_t space; /* addresses mean something within it */
+    uint64_t space; /* address space of `base` */
     uint64_t base;  /* of the layout */
     const struct layout *layout;
 };
@@ -29,27 +28,27 @@ struct order_bytes {
 /* A put, a notification, both, or neither (a wait). */
 struct order_step {
     bool put, notify;
-    uint64_t way;                      /* where it goes */
+    uint64_t route;
     struct order_bytes source, target; /* of a put */
-    bool ahead;   /* its source may be read while steps before it are under way */
-    bool lands;   /* when it is done, it has landed */
-    bool keeps;   /* what goes the same way after it lands after it */
-    bool settles; /* what has landed is yet to be copied to where it belongs */
+    bool ahead;                        /* its source may be read before earlier steps are done */
+    bool lands;                        /* when it is done, it is complete at the target */
+    bool keeps;      /* later steps of its route complete at the target after it */
+    bool needs_copy; /* at the target, its process must copy it out of staging memory */
 
-    /* The answer. `landed`: besides, what was put the same way as these steps, and before this one,
-     * has landed (memory that this one reads; memory that it writes); ORDER_NOTHING: no need. */
+    /* The result. `landed`: steps which, with all earlier ones of their routes, must be complete at the target (memory
+     * that this step reads; memory that it writes); ORDER_NOTHING: none. */
     bool waits;
     uint32_t landed[2];
-    bool settled;   /* and has been copied */
-    uint32_t after; /* that has bytes in common with it; ORDER_NOTHING: it waits for none in
-                       particular */
+    bool copied;    /* and copied out of staging memory */
+    uint32_t after; /* a step with common bytes, for display; ORDER_NOTHING: none */
 };
 
-/* Of all ways. */
+/* Of all routes. */
 struct order_rules {
-    bool ordered; /* steps that go the same way land in order, so the source of one was read by the
-                     time that a later one lands; not what is gathered on its way: see `keeps` */
-    bool serial;  /* a step is done before a later one that goes the same way begins */
+    bool
+        ordered; /* steps of a route complete at the target in order, and read their sources in that order; unless
+                     gathered: see `keeps` */
+    bool serial; /* a step of a route is done before the next one begins */
 };
 
 /* 0 or -ENOMEM. */

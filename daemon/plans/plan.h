@@ -31,7 +31,7 @@
  * An error during a commit leads to LEAVING, in READY or a move to BREAKING; the request to release the plan leads to
  * LEAVING from everywhere. Neither interrupts what is pending.
  *
- * A *unit* is what one driver put does: a put, a put and the notification that follows it, or a notification alone.
+ * A *unit* is one operation of a driver: a put, a put and the notification that follows it, or a notification alone.
  */
 #pragma once
 
@@ -87,16 +87,16 @@ bool plan_state_legal(enum plan_state from, enum plan_state to);
 
 struct plan;
 
-/* What has to come before a unit, of its chain (order.h). */
+/* What must precede a unit, in its chain (order.h). */
 struct plan_order {
     bool waits; /* for all steps before it */
-    bool settled;
+    bool copied;
     uint32_t landed[2]; /* steps */
     uint32_t after;
 };
 
-/* A start waits until what it has put into memory that was attached is there (plan_settle.c). */
-struct plan_settling {
+/* A start waits until the data that it has put into attached memory is copied there (plan_copied.c). */
+struct plan_copy_wait {
     struct driver_op *op; /* the engine's thread */
     int status;
     struct loop_post post;
@@ -128,7 +128,7 @@ struct plan_unit {
     uint64_t address; /* of that memory there, in its process */
     struct plan_order order;
     struct region *region; /* there, when it is this node (a reference) */
-    enum way way;          /* the client's seat: how to copy */
+    enum way copy_mode;    /* the client's seat: how to copy */
     bool told_to_receiver; /* nobody else hears of it: the receiver may help (plan_answer.c) */
     uint32_t share;        /* its id in the lane to the owner (lane.h); 0: none */
     /* there, when it is this node and the daemon's seat runs it; ours to end */
@@ -146,7 +146,7 @@ struct plan_unit {
     bool fence;
     _Atomic bool gone;         /* what it needs there (plan_uses.c); chain_step.gone */
     struct engine_fetch fetch; /* of a source that was attached (daemon seat) */
-    struct plan_settling settling;
+    struct plan_copy_wait copy_wait;
     bool flushes; /* FLUSHING: its link, with this: */
     struct driver_op flush;
 };
@@ -170,7 +170,7 @@ struct plan_step {
     _Atomic bool gone; /* who would notify; chain_step.gone */
 };
 
-/* That the plan needs: told when it goes. */
+/* An object that the plan needs: the plan is told when it is gone. */
 struct plan_use {
     struct plan_use *next;
     struct use use;
@@ -190,7 +190,7 @@ struct plan_chain {
     struct plan_candidate candidates[PLAN_CANDIDATES_MAX];
 };
 
-/* What has to be bound, and where; those of a node follow each other. */
+/* A unit to be bound, and at which node; sorted by node. */
 struct plan_ask {
     uint32_t node, unit;
 };
@@ -209,7 +209,7 @@ struct plan {
     unsigned wanted_rails;    /* bit per rail: a demand for one of these; 0: none */
     unsigned preferred_rails; /* taken to other nodes where it is possible, whatever it costs */
     enum seat wanted_seat;
-    enum way wanted_way;
+    enum way wanted_copy_mode;
     bool landed; /* a start is complete when its puts have landed */
     bool lossy;  /* broken because puts of former starts are lost */
     uint64_t timeout_ns;
@@ -301,8 +301,8 @@ int plan_route(struct plan *plan, struct plan_chain *chain);
  * it is bound: of a short one now, of a long one on the worker. */
 int plan_order_soon(struct plan *plan, struct plan_chain *chain);
 int plan_order_rest(struct plan *plan); /* worker: of those that are left */
-/* plan_way.c: how the client should copy a put of a client-seat chain. */
-enum way plan_way(const struct plan *plan, const struct plan_unit *unit);
+/* plan_copy_mode.c: how the client should copy a put of a client-seat chain. */
+enum way plan_copy_mode(const struct plan *plan, const struct plan_unit *unit);
 /* plan_uses.c: what it needs as far as it is known: what a step waits for; the target and the
  * session to be notified of a unit; and its owner, once that has been found. -ENOMEM. */
 int plan_use_wait(struct plan *plan, const struct plan_step *step);
@@ -340,21 +340,20 @@ bool plan_chain_is_local(const struct plan *plan, const struct plan_chain *chain
 /* plan_prepare.c: on the engine: compiles the puts of the daemon-seat chains that have none, and
  * hands the plan over. */
 void plan_prepare(struct engine *engine, void *plan);
-/* plan_bounce.c: of a daemon-seat chain: whether its ends that were attached can be had, before
- * they are registered; then their processes are told. 0 or a negative errno with plan->error_text.
- */
+/* plan_bounce.c: of a daemon-seat chain with attached sources: whether they can be staged, before they are registered;
+ * then their processes are told. 0 or a negative errno with plan->error_text. */
 int plan_bounce_admit(struct plan *plan, const struct plan_chain *chain);
 int plan_bounce_tell(struct plan *plan);
 void plan_bounce_end(struct plan *plan);
-/* plan_settle.c: whether two puts go into memory of the same process. */
+/* plan_copied.c: whether the targets of two puts belong to the same process. */
 bool plan_same_owner(const struct plan_unit *a, const struct plan_unit *b);
-/* Whether who hears of `unit`, which notifies or is looked at, could do so before the put `before`,
- * which has landed, is where it belongs: that is memory that was attached. */
-bool plan_needs_settling(const struct plan_unit *before, const struct plan_unit *unit);
-/* Calls of a chain behind its steps `from` to `to`, which have landed, that are over when what they
- * have put into memory that was attached is there. Returns how many. */
-uint32_t plan_settle(struct plan *plan, const struct plan_chain *chain, uint32_t from, uint32_t to,
-                     struct chain_step *ret_calls);
+/* Whether the receiver of `unit` could be notified of it, or see it, before `before`, a put into attached memory that
+ * has arrived, is copied to its final address. */
+bool plan_needs_copied(const struct plan_unit *before, const struct plan_unit *unit);
+/* Makes the call steps that wait until the puts of steps `from` to `to` into attached memory, which have arrived, are
+ * copied to their final addresses. Returns how many. */
+uint32_t plan_await_copied(struct plan *plan, const struct plan_chain *chain, uint32_t from,
+                           uint32_t to, struct chain_step *ret_calls);
 /* plan_rebind.c: whether a rail was lost that a chain is on. */
 bool plan_has_dead_link(const struct plan *plan);
 /* Marks the chains that are on a lost rail, or would choose a better one now: whether there are any. */

@@ -92,15 +92,15 @@ static void share_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *
                        struct plan_answer *answer)
 {
     int lane_fd = -1;
-    unit->way = plan_way(plan, unit);
-    if (unit->way != WAY_PUSH && !lane_offer(plan, unit, &lane_fd))
-        unit->way = WAY_PUSH;
+    unit->copy_mode = plan_copy_mode(plan, unit);
+    if (unit->copy_mode != WAY_PUSH && !lane_offer(plan, unit, &lane_fd))
+        unit->copy_mode = WAY_PUSH;
     if (lane_fd >= 0) {
         answer->own[answer->own_count++] = lane_fd;
         mapping->lane_fd = attach(answer, lane_fd);
     }
-    mapping->way = unit->way;
-    mapping->share = unit->way == WAY_PUSH ? 0 : unit->share;
+    mapping->way = unit->copy_mode;
+    mapping->share = unit->copy_mode == WAY_PUSH ? 0 : unit->share;
 }
 
 /* Whom a chain notifies, from some step on. */

@@ -37,7 +37,7 @@ static void add_bytes(const struct plan *plan, const struct plan_unit *unit,
 static void in_clients_seat(const struct plan *plan, const struct plan_unit *unit,
                             struct order_step *step)
 {
-    step->way = unit->has_target ? unit->owner : unit->notify_session;
+    step->route = unit->has_target ? unit->owner : unit->notify_session;
     step->lands = unit->owner == plan->session_id;
     step->keeps = !unit->attached;
 }
@@ -52,9 +52,9 @@ static void in_daemons_seat(const struct plan *plan, const struct plan_chain *ch
     const bool ordered = caps->ordered;
     const bool plain = unit->has_target && unit->source_layout->size_bytes > caps->inline_bytes &&
                        is_contiguous(unit->source_layout) && is_contiguous(unit->target_layout);
-    step->way = unit->node;
+    step->route = unit->node;
     step->ahead = unit->source && unit->source->attached;
-    step->settles = unit->attached;
+    step->needs_copy = unit->attached;
     step->lands = !unit->attached && (chain->rail == RAIL_SHM || (!ordered && plain));
     step->keeps = !unit->attached && (chain->rail == RAIL_SHM || (ordered && plain));
 }
@@ -75,7 +75,7 @@ static void add_step(const struct plan *plan, const struct plan_chain *chain,
 static void take_answer(struct plan_unit *unit, const struct order_step *step)
 {
     unit->order = (struct plan_order){.waits = step->waits,
-                                      .settled = step->settled,
+                                      .copied = step->copied,
                                       .landed = {step->landed[0], step->landed[1]},
                                       .after = step->after};
     unit->fence = step->waits;

@@ -291,7 +291,7 @@ static int begin(struct plan *plan, const Tca__PlanCommit *commit)
     *(commit->prefer ? &plan->preferred_rails : &plan->wanted_rails) =
         rails_named(plan->tcad, driver_name(commit->rail));
     plan->wanted_seat = commit->seat;
-    plan->wanted_way = commit->way;
+    plan->wanted_copy_mode = commit->way;
     plan->landed = commit->landed;
     plan->timeout_ns =
         commit->timeout_ns ? commit->timeout_ns : plan->tcad->conf->control.request_timeout_ns;

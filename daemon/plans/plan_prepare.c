@@ -39,15 +39,14 @@ static int prepare_unit(struct plan *plan, struct plan_unit *unit)
 
 /* ---- chains ---- */
 
-/* Puts into memory that its process has attached, which may not be there although they have landed.
- */
-struct unsettled {
+/* Puts into attached memory, which may have arrived without being copied to their final addresses. */
+struct uncopied {
     uint32_t first;              /* step of the chain */
     const struct plan_unit *put; /* one of them; NULL: there are none */
     bool several;                /* owners */
 };
 
-/* Puts that somebody may look at, or a mark behind them. */
+/* Puts that a mark could overtake. */
 struct loose {
     uint32_t first;          /* step of the chain */
     const struct link *link; /* of one of them; NULL: there are none */
@@ -63,7 +62,7 @@ struct preparing {
     uint32_t count, room; /* of them so far */
     int error;            /* -ENOMEM */
     struct loose loose;   /* that a mark may still overtake */
-    struct unsettled unsettled;
+    struct uncopied uncopied;
     uint32_t fetched; /* of the chain: the sources of those before are asked for */
     bool fetching;    /* and no put has waited for them yet */
 };
@@ -93,10 +92,10 @@ static void add_step(struct preparing *preparing, const struct chain_step *step)
     preparing->count++;
 }
 
-/* ---- what has landed ---- */
+/* ---- remote completion ---- */
 
-/* Asks this unit's link, once all that is before it is done here, whether that has landed. The
- * questions since `first` go out together; each link is asked once. */
+/* Adds a flush of this unit's link, behind all steps so far. The flushes since `first` run together, one for each
+ * link. */
 static void add_flush(struct preparing *preparing, uint32_t first, const struct plan_unit *unit)
 {
     for (uint32_t i = first; i < preparing->count; i++)
@@ -107,8 +106,8 @@ static void add_flush(struct preparing *preparing, uint32_t first, const struct 
                                              .flush = {unit->driver, unit->link->peer}});
 }
 
-/* The links of steps `from` to `to`: all of them, or, for a mark, those that it may overtake: puts
- * that are gathered are taken apart there, and what goes elsewhere is done before it is there. */
+/* Flushes the links of steps `from` to `to`: all, or, for a mark, those with puts that it may overtake, which are
+ * scattered by the target's daemon or go over another link. */
 static void add_flushes(struct preparing *preparing, uint32_t from, uint32_t to,
                         const struct plan_unit *mark)
 {
@@ -122,8 +121,7 @@ static void add_flushes(struct preparing *preparing, uint32_t from, uint32_t to,
     }
 }
 
-/* A few bytes that nobody is notified of: somebody may look at them to see that what was put before
- * is there. */
+/* A few bytes without a notification: the receiver may poll them to see whether earlier puts are complete. */
 static bool is_mark(const struct plan *plan, const struct plan_unit *unit)
 {
     return plan->landed && unit->has_target && !unit->notify &&
@@ -163,36 +161,36 @@ static void prepare_wait(struct preparing *preparing, const struct plan_step *st
 
 /* ---- chains: memory that processes have attached (bounce.h) ---- */
 
-static void note_unsettled(struct preparing *preparing, const struct plan_unit *unit)
+static void note_uncopied(struct preparing *preparing, const struct plan_unit *unit)
 {
-    struct unsettled *unsettled = &preparing->unsettled;
+    struct uncopied *uncopied = &preparing->uncopied;
     if (!unit->has_target || !unit->attached)
         return;
-    if (!unsettled->put)
-        unsettled->put = unit;
-    unsettled->several |= !plan_same_owner(unsettled->put, unit);
+    if (!uncopied->put)
+        uncopied->put = unit;
+    uncopied->several |= !plan_same_owner(uncopied->put, unit);
 }
 
-static bool needs_settling(const struct preparing *preparing, const struct plan_unit *unit)
+static bool needs_copied(const struct preparing *preparing, const struct plan_unit *unit)
 {
-    const struct unsettled *unsettled = &preparing->unsettled;
-    return unsettled->put && (unit->notify || is_mark(preparing->plan, unit)) &&
-           (unsettled->several || plan_needs_settling(unsettled->put, unit));
+    const struct uncopied *uncopied = &preparing->uncopied;
+    return uncopied->put && (unit->notify || is_mark(preparing->plan, unit)) &&
+           (uncopied->several || plan_needs_copied(uncopied->put, unit));
 }
 
-static void add_settling(struct preparing *preparing, uint32_t to)
+static void add_copy_waits(struct preparing *preparing, uint32_t to)
 {
-    struct chain_step *calls = more_steps(preparing, to - preparing->unsettled.first);
+    struct chain_step *calls = more_steps(preparing, to - preparing->uncopied.first);
     if (calls)
-        preparing->count +=
-            plan_settle(preparing->plan, preparing->from, preparing->unsettled.first, to, calls);
+        preparing->count += plan_await_copied(preparing->plan, preparing->from,
+                                              preparing->uncopied.first, to, calls);
 }
 
-static void settle(struct preparing *preparing, uint32_t step)
+static void await_copied(struct preparing *preparing, uint32_t step)
 {
-    add_flushes(preparing, preparing->unsettled.first, step, NULL);
-    add_settling(preparing, step);
-    preparing->unsettled = (struct unsettled){.first = step};
+    add_flushes(preparing, preparing->uncopied.first, step, NULL);
+    add_copy_waits(preparing, step);
+    preparing->uncopied = (struct uncopied){.first = step};
     preparing->loose = (struct loose){.first = step};
 }
 
@@ -227,8 +225,8 @@ static void fetch(struct preparing *preparing, uint32_t step)
 static void follow(struct preparing *preparing, uint32_t step, const struct plan_unit *unit)
 {
     const uint32_t first = preparing->count;
-    if (unit->order.settled) {
-        settle(preparing, step);
+    if (unit->order.copied) {
+        await_copied(preparing, step);
         return;
     }
     for (int i = 0; i < 2; i++)
@@ -246,8 +244,8 @@ static void prepare_order(struct preparing *preparing, uint32_t step, struct pla
         unit->fence = true;
         preparing->fetching = false;
     }
-    if (needs_settling(preparing, unit)) {
-        settle(preparing, step);
+    if (needs_copied(preparing, unit)) {
+        await_copied(preparing, step);
         unit->fence = true;
     } else if (is_mark(preparing->plan, unit) && mark_may_overtake(preparing, unit)) {
         add_flushes(preparing, preparing->loose.first, step, unit);
@@ -269,7 +267,7 @@ static int prepare_step(struct preparing *preparing, uint32_t i)
     if (r < 0)
         return r;
     prepare_order(preparing, i, unit);
-    note_unsettled(preparing, unit);
+    note_uncopied(preparing, unit);
     note_loose(&preparing->loose, unit);
     add_step(preparing, &(struct chain_step){.kind = CHAIN_PUT,
                                              .fence = unit->fence,
@@ -286,7 +284,7 @@ static void prepare_end(struct preparing *preparing)
     const struct plan_chain *from = preparing->from;
     if (plan->landed) {
         add_flushes(preparing, 0, from->step_count, NULL);
-        add_settling(preparing, from->step_count);
+        add_copy_waits(preparing, from->step_count);
         return;
     }
     for (uint32_t i = from->step_count; i > 0 && from->rail != RAIL_SHM; i--) {

@@ -37,23 +37,23 @@ static uint64_t add_bounces(const struct plan *plan, const struct plan_unit *uni
     return cost == UINT64_MAX || copy == UINT64_MAX ? cost : cost + bounces * copy;
 }
 
-static uint64_t predict(const struct plan *plan, const struct plan_chain *chain, struct route way)
+static uint64_t predict(const struct plan *plan, const struct plan_chain *chain, struct route route)
 {
-    const struct cost_parameters *parameters = &plan->tcad->costs.rails[way.rail].at[way.seat];
+    const struct cost_parameters *parameters = &plan->tcad->costs.rails[route.rail].at[route.seat];
     uint64_t total = 0;
     for (uint32_t i = 0; i < chain->step_count; i++) {
         if (chain->steps[i].is_wait)
             continue;
         const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
         struct cost_question question = {.descriptors = 1,
-                                         .hops = fabric_hops(plan->tcad, way.rail, unit->node)};
+                                         .hops = fabric_hops(plan->tcad, route.rail, unit->node)};
         if (unit->has_target) {
             const struct layout *a = unit->source_layout, *b = unit->target_layout;
             question.bytes = a->size_bytes;
             question.blocks = a->block_count > b->block_count ? a->block_count : b->block_count;
         }
         uint64_t cost = cost_predict(parameters, &question);
-        if (way.seat == SEAT_DAEMON)
+        if (route.seat == SEAT_DAEMON)
             cost = add_bounces(plan, unit, &question, cost);
         if (cost == UINT64_MAX)
             return cost;
@@ -64,34 +64,34 @@ static uint64_t predict(const struct plan *plan, const struct plan_chain *chain,
 
 /* NULL: possible. whole: as if every rail led everywhere. */
 static const char *why_not(const struct plan *plan, const struct plan_chain *chain,
-                           struct route way, bool whole)
+                           struct route route, bool whole)
 {
     const struct tcad *tcad = plan->tcad;
-    if (plan->wanted_rails && !(plan->wanted_rails & 1u << way.rail))
+    if (plan->wanted_rails && !(plan->wanted_rails & 1u << route.rail))
         return "another rail was asked for";
-    if (plan->wanted_seat && plan->wanted_seat != way.seat)
+    if (plan->wanted_seat && plan->wanted_seat != route.seat)
         return "another seat was asked for";
-    if (engine_driver(tcad->engine, way.rail) && engine_driver_error(tcad->engine, way.rail))
+    if (engine_driver(tcad->engine, route.rail) && engine_driver_error(tcad->engine, route.rail))
         return "the rail's driver is broken here";
     for (uint32_t i = 0; i < chain->step_count; i++) {
         if (chain->steps[i].is_wait)
             continue;
         const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
-        const char *why = links_why_not(tcad, way.rail, unit->node);
+        const char *why = links_why_not(tcad, route.rail, unit->node);
         if (why)
             return why;
-        if (!whole && !plan_demands_one(plan) && !fabric_reaches(tcad, way.rail, unit->node))
+        if (!whole && !plan_demands_one(plan) && !fabric_reaches(tcad, route.rail, unit->node))
             return "no cable leads there now (tcactl topology)";
-        if (way.seat == SEAT_CLIENT && plan->landed && unit->attached)
+        if (route.seat == SEAT_CLIENT && plan->landed && unit->attached)
             return "only the daemon hears when it has landed in memory that was attached";
-        if (way.seat == SEAT_DAEMON && unit->rails && !(unit->rails & (1u << way.rail)))
+        if (route.seat == SEAT_DAEMON && unit->rails && !(unit->rails & (1u << route.rail)))
             return "the node where it lands does not have it";
-        if (!whole && unit->lost & ~unit->back & (1u << way.rail))
+        if (!whole && unit->lost & ~unit->back & (1u << route.rail))
             return "was lost, until it has led there for a while again (rails.return_after)";
     }
-    return engine_driver(tcad->engine, way.rail)
+    return engine_driver(tcad->engine, route.rail)
                ? NULL
-               : links_why_not(tcad, way.rail, tcad->node); /* of a chain that only waits */
+               : links_why_not(tcad, route.rail, tcad->node); /* of a chain that only waits */
 }
 
 /* Says of every way that was asked for why it is none. */

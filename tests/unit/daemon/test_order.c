@@ -8,17 +8,17 @@
 
 enum { HERE = 1, THERE = 2 };
 
-/* A network: done is not landed, ways keep their order. */
+/* A network: done is not landed, routes keep their order. */
 static const struct order_rules network = {.ordered = true};
 
-static struct order_step put(uint64_t source, const struct layout *from, uint64_t way,
+static struct order_step put(uint64_t source, const struct layout *from, uint64_t route,
                              uint64_t target, const struct layout *to)
 {
     return (struct order_step){.put = true,
-                               .way = way,
+                               .route = route,
                                .keeps = true,
                                .source = {HERE, source, from},
-                               .target = {way, target, to}};
+                               .target = {route, target, to}};
 }
 
 #define ORDER(rules, steps)                                                                        \
@@ -47,8 +47,8 @@ Test(order, what_is_overwritten_was_read)
     free(some);
 }
 
-/* The same way: what lands later was read later. */
-Test(order, the_same_way_keeps_it)
+/* The same route: what lands later was read later. */
+Test(order, the_same_route_keeps_it)
 {
     struct layout *some = bytes(100);
     struct order_step steps[] = {put(1000, some, HERE, 0, some), put(500, some, HERE, 1050, some),
@@ -82,9 +82,9 @@ Test(order, one_after_the_other_needs_nothing)
     ORDER(&memory, steps);
     for (unsigned i = 0; i < 3; i++)
         cr_assert(!steps[i].waits);
-    /* but for a source that is read ahead, and for another way */
+    /* but for a source that is read ahead, and for another route */
     steps[1].ahead = true;
-    steps[2].way = 7;
+    steps[2].route = 7;
     ORDER(&memory, steps);
     cr_assert(!steps[0].waits);
     cr_assert(steps[1].waits && steps[1].landed[0] == ORDER_NOTHING);
@@ -114,9 +114,9 @@ Test(order, a_notification_comes_after_what_went_elsewhere)
 {
     struct layout *some = bytes(100);
     struct order_step steps[] = {put(0, some, THERE, 0, some),
-                                 {.notify = true, .way = THERE},
-                                 {.notify = true, .way = 3},
-                                 {.notify = true, .way = 4},
+                                 {.notify = true, .route = THERE},
+                                 {.notify = true, .route = 3},
+                                 {.notify = true, .route = 4},
                                  put(0, some, 4, 0, some)};
     steps[4].notify = true;
     ORDER(&network, steps);
@@ -134,15 +134,15 @@ Test(order, what_is_read_was_copied)
     struct layout *some = bytes(100);
     struct order_step steps[] = {put(0, some, HERE, 1000, some), put(0, some, HERE, 1100, some),
                                  put(1050, some, THERE, 0, some)};
-    steps[1].settles = true;
+    steps[1].needs_copy = true;
     ORDER(&network, steps);
-    cr_assert(steps[2].waits && steps[2].settled && steps[2].landed[0] != ORDER_NOTHING);
+    cr_assert(steps[2].waits && steps[2].copied && steps[2].landed[0] != ORDER_NOTHING);
     free(some);
 }
 
 /* ---- random chains ---- */
 
-enum { STEPS = 24, WAYS = 3 };
+enum { STEPS = 24, ROUTES = 3 };
 
 static bool meet(const struct order_bytes *a, const struct order_bytes *b)
 {
@@ -158,18 +158,18 @@ struct promise {
 static struct promise promised(const struct order_rules *rules, const struct order_step *earlier,
                                const struct order_step *later)
 {
-    const bool same_way = earlier->way == later->way;
+    const bool same_route = earlier->route == later->route;
     struct promise promise = {0};
     if (!earlier->put || !later->put)
         return promise;
-    if (meet(&earlier->source, &later->target) && !(same_way && rules->ordered))
+    if (meet(&earlier->source, &later->target) && !(same_route && rules->ordered))
         promise.done = true;
     if ((meet(&earlier->target, &later->source) &&
-         !(same_way && rules->serial && earlier->lands && !later->ahead)) ||
+         !(same_route && rules->serial && earlier->lands && !later->ahead)) ||
         (meet(&earlier->target, &later->target) && !earlier->keeps)) {
         promise.done = true;
         promise.landed = !earlier->lands;
-        promise.copied = promise.landed && earlier->settles;
+        promise.copied = promise.landed && earlier->needs_copy;
     }
     return promise;
 }
@@ -182,9 +182,9 @@ static bool kept(const struct order_step *steps, unsigned earlier, unsigned late
         promise.done &= !steps[i].waits;
         for (unsigned k = 0; k < 2; k++)
             if (steps[i].landed[k] != ORDER_NOTHING &&
-                steps[steps[i].landed[k]].way == steps[earlier].way)
+                steps[steps[i].landed[k]].route == steps[earlier].route)
                 promise.landed = false;
-        promise.copied &= !steps[i].settled;
+        promise.copied &= !steps[i].copied;
     }
     return !promise.done && !promise.landed && !promise.copied;
 }
@@ -199,14 +199,14 @@ static struct layout *random_layout(struct random *random)
 
 static struct order_step random_step(struct random *random)
 {
-    const uint64_t way = HERE + random_below(random, WAYS);
-    struct order_step step = put(2000 + random_below(random, 800), random_layout(random), way,
+    const uint64_t route = HERE + random_below(random, ROUTES);
+    struct order_step step = put(2000 + random_below(random, 800), random_layout(random), route,
                                  2000 + random_below(random, 800), random_layout(random));
     step.notify = random_below(random, 4) == 0;
     step.ahead = random_below(random, 5) == 0;
     step.lands = random_below(random, 5) == 0;
     step.keeps = random_below(random, 2) == 0;
-    step.settles = !step.lands && random_below(random, 5) == 0;
+    step.needs_copy = !step.lands && random_below(random, 5) == 0;
     return step;
 }
 

@@ -1,4 +1,4 @@
-/* How a put is copied when the client does it itself: alone, or with the receiver's help. */
+/* The copy mode of a put in the client's seat: by the sender alone, or shared with the receiver (proto/lane.h). */
 #include <string.h>
 
 #include "daemon/plans/plan.h"
@@ -7,15 +7,14 @@
 #include "daemon/tcad.h"
 #include "drivers/shm/ways.h"
 
-/* Whether the receiver could help: it owns the memory, and gets the notification of just this put.
- */
+/* The receiver can copy if it owns the memory and gets the notification of this put. */
 static bool can_share(const struct plan *plan, const struct plan_unit *unit)
 {
     return unit->notify && unit->notify_session == unit->owner && unit->owner != plan->session->id;
 }
 
-/* Into memory that cannot be mapped: the receiver is told what comes even when it is notified of it
- * later, if it knows our rank. */
+/* Attached memory cannot be mapped by the sender: the receiver copies, also when it is notified later. It must be in
+ * the sender's group. */
 static bool must_share(const struct plan *plan, const struct plan_unit *unit)
 {
     const struct session *from = plan->session, *to = session_find(plan->tcad, unit->owner);
@@ -23,16 +22,16 @@ static bool must_share(const struct plan *plan, const struct plan_unit *unit)
            to->joined && strcmp(to->group, from->group) == 0;
 }
 
-enum way plan_way(const struct plan *plan, const struct plan_unit *unit)
+enum way plan_copy_mode(const struct plan *plan, const struct plan_unit *unit)
 {
     if (must_share(plan, unit))
         return WAY_RING;
     if (plan->landed || !can_share(plan, unit) || unit->region->attached)
         return WAY_PUSH;
-    if (plan->wanted_way && !(unit->source->attached && plan->wanted_way != WAY_PUSH))
-        return plan->wanted_way;
+    if (plan->wanted_copy_mode && !(unit->source->attached && plan->wanted_copy_mode != WAY_PUSH))
+        return plan->wanted_copy_mode;
     if (!way_share_pays(unit->target_layout, unit->source_layout))
         return WAY_PUSH;
     return unit->source->attached ? WAY_RING
-                                  : WAY_NONE; /* the receiver could not copy from there itself */
+                                  : WAY_NONE; /* the receiver cannot map an attached source */
 }

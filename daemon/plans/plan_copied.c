@@ -1,7 +1,7 @@
 /*
- * What is put into memory that a process has attached is there once that process has copied it
- * (bounce.h), which its daemon hears of, and nobody else. Who must know asks that daemon: a call of
- * the chain, by way of the loop, for it may be another's.
+ * Data for attached memory arrives in staging memory (bounce.h); only the daemon of its process knows when the process
+ * has copied it to its final address. A chain that depends on that has a call step, which asks this daemon; by way of the
+ * loop, because it may be another node's.
  */
 #include <errno.h>
 
@@ -11,31 +11,31 @@
 #include "daemon/plans/plan.h"
 #include "daemon/tcad.h"
 
-/* A process that is stopped for longer lets the start fail. */
-#define SETTLE_NS UINT64_C(60000000000)
+/* If the process is stopped for longer, the start fails. */
+#define COPY_NS UINT64_C(60000000000)
 
-/* ---- asking ---- */
+/* ---- the request ---- */
 
 static void finish(struct engine *engine, void *context)
 {
     struct plan_unit *unit = context;
-    struct driver_op *op = unit->settling.op;
-    unit->settling.op = NULL;
-    op->done(op, unit->settling.status);
+    struct driver_op *op = unit->copy_wait.op;
+    unit->copy_wait.op = NULL;
+    op->done(op, unit->copy_wait.status);
 }
 
 static void answer(struct plan_unit *unit, int status)
 {
-    unit->settling.status = status;
-    engine_call(unit->plan->tcad->engine, &unit->settling.call, finish, NULL, unit);
+    unit->copy_wait.status = status;
+    engine_call(unit->plan->tcad->engine, &unit->copy_wait.call, finish, NULL, unit);
 }
 
-static void settled_here(void *context, int status)
+static void copied_here(void *context, int status)
 {
     answer(context, status);
 }
 
-static void settled_there(void *context, int status, const Tca__Message *message, const char *text)
+static void copied_there(void *context, int status, const Tca__Message *message, const char *text)
 {
     answer(context, status);
 }
@@ -47,7 +47,7 @@ static void ask_peer(struct plan_unit *unit)
     settle.binding = unit->remote_binding;
     message.body_case = TCA__MESSAGE__BODY_PEER_SETTLE;
     message.peer_settle = &settle;
-    peers_ask(unit->plan->tcad->peers, unit->node, &message, SETTLE_NS, settled_there, unit);
+    peers_ask(unit->plan->tcad->peers, unit->node, &message, COPY_NS, copied_there, unit);
 }
 
 static void ask(void *context)
@@ -57,7 +57,7 @@ static void ask(void *context)
         ask_peer(unit);
         return;
     }
-    int r = binding_settle(unit->binding, settled_here, unit);
+    int r = binding_await_copied(unit->binding, copied_here, unit);
     if (r < 0)
         answer(unit, r);
 }
@@ -66,8 +66,8 @@ static void ask(void *context)
 static int post(void *context, struct driver_op *op)
 {
     struct plan_unit *unit = context;
-    unit->settling.op = op;
-    loop_post_own(unit->plan->tcad->loop, &unit->settling.post, ask, unit);
+    unit->copy_wait.op = op;
+    loop_post_own(unit->plan->tcad->loop, &unit->copy_wait.post, ask, unit);
     return 0;
 }
 
@@ -83,16 +83,15 @@ bool plan_same_owner(const struct plan_unit *a, const struct plan_unit *b)
     return a->node == b->node && a->owner == b->owner;
 }
 
-/* What lands for one process is in order: puts into memory that it has attached, notifications to
- * it. */
-bool plan_needs_settling(const struct plan_unit *before, const struct plan_unit *unit)
+/* Puts into attached memory of one process and notifications to it keep the order of their arrival. */
+bool plan_needs_copied(const struct plan_unit *before, const struct plan_unit *unit)
 {
     if (unit->has_target && unit->attached)
         return !plan_same_owner(before, unit);
     return !unit->notify || before->node != unit->node || before->owner != unit->notify_session;
 }
 
-/* Whether its process is asked already. */
+/* Whether a call for its process exists. */
 static bool is_asked(const struct chain_step *calls, uint32_t count, const struct plan_unit *unit)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -101,8 +100,8 @@ static bool is_asked(const struct chain_step *calls, uint32_t count, const struc
     return false;
 }
 
-uint32_t plan_settle(struct plan *plan, const struct plan_chain *chain, uint32_t from, uint32_t to,
-                     struct chain_step *ret_calls)
+uint32_t plan_await_copied(struct plan *plan, const struct plan_chain *chain, uint32_t from,
+                           uint32_t to, struct chain_step *ret_calls)
 {
     uint32_t count = 0;
     for (uint32_t i = from; i < to; i++) {
