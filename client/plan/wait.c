@@ -143,12 +143,8 @@ static __attribute__((always_inline)) inline int wait_for(struct tca *session,
 
 /* Prefers the reason why the plan is broken to its start's status, because a rail that fails first
  * reports a less specific error. */
-static int result_of(const struct tca_plan *plan)
+static __attribute__((noinline, cold)) int failure_of(const struct tca_plan *plan)
 {
-    if (has_events(plan->session))
-        session_drain(plan->session);
-    if (plan->last_status == 0 && !plan->lossy)
-        return 1;
     char fault[256] = "", name[PLAN_TEXT_BYTES];
     if (plan->daemon_count > 0 && !plan->lossy)
         driver_fault_text((enum driver_id)plan->entry.rail, plan->entry.fault, fault,
@@ -159,6 +155,13 @@ static int result_of(const struct tca_plan *plan)
         plan->broken ? plan->why : tca_strerror(plan->last_status), fault[0] ? ": " : "", fault);
 }
 
+static inline int result_of(const struct tca_plan *plan)
+{
+    if (has_events(plan->session))
+        session_drain(plan->session);
+    return __builtin_expect(plan->last_status == 0 && !plan->lossy, 1) ? 1 : failure_of(plan);
+}
+
 static int plan_ready(struct tca *session, void *subject)
 {
     struct tca_plan *plan = subject;
@@ -166,13 +169,16 @@ static int plan_ready(struct tca *session, void *subject)
     return plan->state == PLAN_RUNNING ? 0 : result_of(plan);
 }
 
-/* The result of a plan that is not running. */
-static int idle_result(const struct tca_plan *plan)
+static __attribute__((noinline, cold)) int not_committed(const struct tca_plan *plan)
 {
     char name[PLAN_TEXT_BYTES];
-    if (plan->state == PLAN_IDLE)
-        return result_of(plan);
     return error_set(-EINVAL, "%s was not committed", plan_text(plan, name));
+}
+
+/* The result of a plan that is not running. */
+static inline int idle_result(const struct tca_plan *plan)
+{
+    return __builtin_expect(plan->state == PLAN_IDLE, 1) ? result_of(plan) : not_committed(plan);
 }
 
 int tca_test(struct tca_plan *plan)
@@ -186,20 +192,19 @@ int tca_test(struct tca_plan *plan)
     return plan->state == PLAN_RUNNING ? 0 : idle_result(plan);
 }
 
+static __attribute__((noinline)) int wait_running(struct tca_plan *plan, int64_t timeout_ns)
+{
+    struct wait_spec spec = {.ready = plan_ready, .subject = plan};
+    int r = session_timeout(plan->session, timeout_ns, &spec.timeout_ns);
+    if (r == 0)
+        r = wait_for(plan->session, &spec);
+    return r == TIMED_OUT ? overdue_plan(plan, timeout_ns) : r;
+}
+
+/* A start in the client's seat is often complete before it is waited for. */
 int tca_wait(struct tca_plan *plan, int64_t timeout_ns)
 {
-    struct tca *session = plan->session;
-    struct wait_spec spec = {.ready = plan_ready, .subject = plan};
-    int r;
-    if (plan->state != PLAN_RUNNING) {
-        r = idle_result(plan);
-    } else {
-        r = session_timeout(session, timeout_ns, &spec.timeout_ns);
-        if (r == 0)
-            r = wait_for(session, &spec);
-        if (r == TIMED_OUT)
-            r = overdue_plan(plan, timeout_ns);
-    }
+    int r = plan->state == PLAN_RUNNING ? wait_running(plan, timeout_ns) : idle_result(plan);
     return r < 0 ? r : 0;
 }
 
