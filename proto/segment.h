@@ -70,6 +70,28 @@ struct ring_indexes {
  * and, if it was 1, writes to the engine's eventfd. tests/model/ring.pml proves that no wake-up is
  * lost.
  */
+/* What the puts of a kind in a plan have tried (client/plan/trial.h), for tcactl plan explain. Stored
+ * by the client once the kind has settled; the daemon only displays it. Plans share lines: the last
+ * one stays. */
+enum { TRIAL_LINES = 64, TRIAL_MODES_MAX = 7 };
+struct trial_line {
+    _Alignas(LINE_BYTES) _Atomic uint32_t plan; /* id + 1; 0: nothing */
+    _Atomic uint32_t unit;                      /* the first put, of the puts and notifications */
+    _Atomic uint32_t count;                     /* of modes */
+    _Atomic uint32_t choice;
+    struct {
+        _Atomic uint32_t mode;   /* enum way, + 256 if streaming, + 65536 times the piece's bytes */
+        _Atomic uint32_t blocks; /* of starts with this mode */
+        _Atomic uint32_t ns;     /* from start to start, lower quartile of the blocks */
+    } modes[TRIAL_MODES_MAX];
+};
+static_assert(sizeof(struct trial_line) == 2 * LINE_BYTES, "shared format");
+
+static inline uint32_t trial_line_of(uint32_t plan, uint32_t kind)
+{
+    return (plan + 8 * kind) % TRIAL_LINES;
+}
+
 struct session_segment {
     uint32_t magic;
     uint32_t version;
@@ -81,6 +103,7 @@ struct session_segment {
     /* Starts in the client seat, by plan id. Stored by the client; the daemon only displays
      * them. */
     _Alignas(LINE_BYTES) _Atomic uint64_t client_starts[PLANS_PER_SESSION_MAX];
+    struct trial_line trials[TRIAL_LINES];
     _Alignas(LINE_BYTES) struct submit_entry submit_entries[CHANNELS][SUBMIT_ENTRIES];
     _Alignas(LINE_BYTES) struct complete_entry complete_entries[COMPLETE_ENTRIES];
     struct ring_indexes bounce[BOUNCE_WAYS];

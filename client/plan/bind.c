@@ -292,7 +292,7 @@ void plan_unbind(struct tca_plan *plan)
         if (unit->region)
             mapping_unuse(session, unit->region);
     }
-    plan->trial = trial_free(plan->trial);
+    trial_end(plan);
     free(plan->chains);
     free(plan->units);
     plan->chains = NULL;

@@ -24,6 +24,7 @@ static_assert((int)COPY_MODES_MAX <= (int)TUNE_CANDIDATES_MAX, "all modes can be
 /* Puts between the same layouts, over the same distance. */
 struct kind {
     const struct step *step; /* of the first one */
+    uint32_t unit;           /* the first one */
     struct lane *lane;       /* to its receiver */
     uint64_t key[2];         /* in wisdom */
     unsigned distance;       /* class of the distance */
@@ -85,11 +86,12 @@ static unsigned predicted(const struct kind *kind, const struct layout *target,
     return best;
 }
 
-static void kind_init(struct kind *kind, const struct unit *unit)
+static void kind_init(struct kind *kind, const struct unit *unit, uint32_t number)
 {
     const struct layout *target = unit->tried->put.target_layout->program,
                         *source = unit->tried->put.source_layout->program;
     *kind = (struct kind){.step = unit->tried,
+                          .unit = number,
                           .lane = &unit->process->lane,
                           .distance = distance_class(unit->process->lane.distance_ns)};
     kind->mode_count = copy_mode_candidates(target, source, true, kind->modes);
@@ -130,6 +132,50 @@ static void note(struct tca_plan *plan, const struct kind *kind)
                                       .stream = mode->stream});
 }
 
+/* ---- what tcactl plan explain shows ---- */
+
+static_assert((int)COPY_MODES_MAX <= (int)TRIAL_MODES_MAX, "all can be shown");
+
+static struct trial_line *line_of(const struct tca_plan *plan, uint32_t kind)
+{
+    return &plan->session->segment->trials[trial_line_of(plan->id, kind)];
+}
+
+static void store(_Atomic uint32_t *to, uint32_t value)
+{
+    atomic_store_explicit(to, value, memory_order_relaxed);
+}
+
+static void show(const struct tca_plan *plan, uint32_t number)
+{
+    const struct tune *tune = &plan->trial->tune;
+    const struct kind *kind = &plan->trial->kinds[number];
+    struct trial_line *line = line_of(plan, number);
+    store(&line->plan, 0);
+    for (unsigned i = 0; i < kind->mode_count; i++) {
+        const struct copy_mode *mode = &kind->modes[i];
+        const float ns = tune_quartile_ns(tune, i);
+        store(&line->modes[i].mode,
+              (uint32_t)mode->way | (mode->stream ? 256u : 0) | mode->piece_bytes * 65536u);
+        store(&line->modes[i].blocks, tune->records[i].blocks);
+        store(&line->modes[i].ns, ns < 4e9f ? (uint32_t)ns : UINT32_MAX);
+    }
+    store(&line->unit, kind->unit);
+    store(&line->count, kind->mode_count);
+    store(&line->choice, kind->choice);
+    /* release: pairs with the daemon's acquire */
+    atomic_store_explicit(&line->plan, plan->id + 1, memory_order_release);
+}
+
+static void hide(const struct tca_plan *plan)
+{
+    for (uint32_t i = 0; i < KINDS_MAX; i++)
+        if (atomic_load_explicit(&line_of(plan, i)->plan, memory_order_relaxed) == plan->id + 1)
+            store(&line_of(plan, i)->plan, 0);
+}
+
+/* ---- sorting into kinds ---- */
+
 /* Sorts the puts into kinds. */
 static void find_kinds(struct tca_plan *plan)
 {
@@ -144,7 +190,7 @@ static void find_kinds(struct tca_plan *plan)
             at++;
         unit->kind = at;
         if (at == trial->kind_count && at < KINDS_MAX)
-            kind_init(&trial->kinds[trial->kind_count++], unit);
+            kind_init(&trial->kinds[trial->kind_count++], unit, i);
     }
 }
 
@@ -186,6 +232,7 @@ static void end_kind(struct tca_plan *plan)
     struct kind *kind = &trial->kinds[trial->at];
     kind->known = true;
     note(plan, kind);
+    show(plan, trial->at);
     begin_kind(plan);
 }
 
@@ -277,10 +324,13 @@ void trial_begin(struct tca_plan *plan)
     set_tries(plan, true);
 }
 
-struct trial *trial_free(struct trial *trial)
+void trial_end(struct tca_plan *plan)
 {
-    free(trial);
-    return NULL;
+    if (!plan->trial)
+        return;
+    hide(plan);
+    free(plan->trial);
+    plan->trial = NULL;
 }
 
 /* ---- trying again ---- */

@@ -23,7 +23,8 @@ struct trial;
 void trial_begin(struct tca_plan *plan);
 /* Call at each start of a plan with PLAN_TRIES. */
 void trial_start(struct tca_plan *plan);
-struct trial *trial_free(struct trial *trial); /* NULL is a no-op; returns NULL */
+/* Frees plan->trial; NULL is a no-op. */
+void trial_end(struct tca_plan *plan);
 
 /* The session ends: adds what its plans have found to the user's wisdom, unless this process is a
  * forked child. */

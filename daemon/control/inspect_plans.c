@@ -90,20 +90,55 @@ static json_t *notification(const struct plan_unit *unit)
                         : json_null();
 }
 
-/* How the client copies it: the ways that are possible, the last when the receiver is farther than
- * first_up_to_ns. */
+static uint32_t load(const _Atomic uint32_t *from)
+{
+    return atomic_load_explicit(from, memory_order_relaxed);
+}
+
+/* What the client says that it has tried: anything. */
+static void add_tried(json_t *list, const struct trial_line *line)
+{
+    const uint32_t count = load(&line->count), choice = load(&line->choice);
+    for (uint32_t i = 0; i < count && i < TRIAL_MODES_MAX; i++) {
+        const uint32_t mode = load(&line->modes[i].mode);
+        const char *name = way_name((enum way)(mode % 256));
+        if (name)
+            json_array_append_new(
+                list, json_pack("{s:s, s:b, s:I, s:I, s:I, s:b}", "mode", name, "stream",
+                                (int)(mode / 256 % 2), "piece_bytes", (json_int_t)(mode / 65536),
+                                "blocks", (json_int_t)load(&line->modes[i].blocks), "ns",
+                                (json_int_t)load(&line->modes[i].ns), "chosen", i == choice));
+    }
+}
+
+static json_t *tried(const struct plan *plan, const struct plan_unit *unit)
+{
+    json_t *list = json_array();
+    const struct session_segment *segment = plan->session->segment;
+    for (const struct trial_line *line = segment->trials; line < segment->trials + TRIAL_LINES;
+         line++)
+        /* acquire: pairs with the client's release */
+        if (atomic_load_explicit(&line->plan, memory_order_acquire) == plan->id + 1 &&
+            load(&line->unit) == (uint32_t)(unit - plan->units))
+            add_tried(list, line);
+    return list;
+}
+
+/* How the client copies it: the mode that was requested or is the only one, or those that its trials
+ * begin with, the last when the receiver is farther than first_up_to_ns; and what it has tried. */
 static json_t *explain_copy(const struct plan *plan, const struct plan_unit *unit, enum seat seat)
 {
     if (seat != SEAT_CLIENT)
         return json_null();
-    enum way way = unit->share ? unit->copy_mode : WAY_PUSH;
-    if (way != WAY_NONE)
-        return json_pack("{s:[s], s:n}", "ways", way_name(way), "first_up_to_ns");
-    struct way_choice choice = way_choose(unit->target_layout, unit->source_layout);
+    const enum way way = unit->share ? unit->copy_mode : WAY_PUSH;
+    struct way_choice choice = {.near = way, .far = way};
+    if (way == WAY_NONE)
+        choice = way_choose(unit->target_layout, unit->source_layout);
     if (choice.near == choice.far)
-        return json_pack("{s:[s], s:n}", "ways", way_name(choice.near), "first_up_to_ns");
-    return json_pack("{s:[s, s], s:I}", "ways", way_name(choice.near), way_name(choice.far),
-                     "first_up_to_ns", (json_int_t)choice.up_to_ns);
+        return json_pack("{s:[s], s:n, s:o}", "ways", way_name(choice.near), "first_up_to_ns",
+                         "tried", tried(plan, unit));
+    return json_pack("{s:[s, s], s:I, s:o}", "ways", way_name(choice.near), way_name(choice.far),
+                     "first_up_to_ns", (json_int_t)choice.up_to_ns, "tried", tried(plan, unit));
 }
 
 /* How the way to where it lands is now; null in the client's seat, which needs none. */

@@ -12,6 +12,7 @@ from lanes import Way
 
 ENOUGH = 4000  # starts: trials take some hundred
 KNOWN = 10  # starts after which what is known is used
+DISTANCES = 30  # runs
 
 
 class Tune(Way):
@@ -34,8 +35,20 @@ class Tune(Way):
                 self.assertEqual(sender.receipt(stream.plan)["trying"], 1)
                 self.settles(stream)
                 way = sender.receipt(stream.plan)["way"]
+                tried = self.tried(sender)
+                self.assertGreater(len(tried), 2)
+                self.assertEqual([mode["mode"] for mode in tried if mode["chosen"]], [way])
+                self.assertTrue(all(mode["blocks"] > 0 and mode["ns"] > 0 for mode in tried), tried)
                 self.assertEqual(stream.run(50), 50)
                 self.assertEqual((sender.receipt(stream.plan)["way"], sender.receipt(stream.plan)["trying"]), (way, 0))
+                sender.ask(f"freeplan {stream.plan}")
+
+    @staticmethod
+    def tried(sender):
+        """What tcactl plan explain shows for the only plan of this name."""
+        plan, = (plan["id"] for plan in sender.node.plans() if plan["name"] == "stream")
+        step, = sender.node.tcactl("plan", plan)["chains"][0]["steps"]
+        return step["copy"]["tried"]
 
     def test_several_kinds_in_one_plan(self):
         """One kind after the other; the starts between the ends of the first and the last are trials, too."""
@@ -96,13 +109,13 @@ class Tune(Way):
             self.close(pair)
             self.assertEqual([entry["bytes"] for entry in self.wisdom(path)], [60000])
             self.assertEqual([entry["mode"] for entry in self.wisdom(path)], [way])
-            for name, settings in (("next", {}), ("frozen again", {"TCA_TUNE": "frozen"})):
-                stream, pair = one_run(name.replace(" ", "-"), **settings)
-                receipt = pair[0].receipt(stream.plan)
-                # another distance than before is another kind of put
-                if receipt["trying"] == 0:
-                    self.assertEqual(receipt["way"], way)
-                self.close(pair)
+            receipt = {"trying": 1}
+            for number in range(DISTANCES):  # on a busy machine the processors may seem farther away than before
+                if receipt["trying"]:
+                    stream, pair = one_run(f"next{number}")
+                    receipt = pair[0].receipt(stream.plan)
+                    self.close(pair)
+            self.assertEqual((receipt["trying"], receipt["way"]), (0, way))
             with open(path, "r+b") as file:  # damaged: as if there were none
                 file.truncate(100)
             stream, pair = one_run("damaged")

@@ -99,6 +99,25 @@ static void copy_modes(const json_t *copy, const struct screen *screen)
     }
 }
 
+/* Modes that the first starts tried, each with its blocks of starts. */
+static void tried_modes(const json_t *copy, const struct screen *screen)
+{
+    for (size_t i = 0; i < doc_count(copy, "tried"); i++) {
+        const json_t *mode = doc_at(copy, "tried", i);
+        const long long piece = doc_integer(mode, "piece_bytes");
+        fputs(i ? "\n               " : "\n         tried ", screen->to);
+        screen_text(screen, doc_text(mode, "mode"));
+        if (piece > 0)
+            fprintf(screen->to, " in pieces of %s", units_bytes((double)piece).text);
+        if (doc_true(mode, "stream"))
+            fputs(" past the caches", screen->to);
+        fprintf(screen->to, ": %s from start to start, %lld block%s%s",
+                units_ns(doc_number(mode, "ns")).text, doc_integer(mode, "blocks"),
+                units_plural(doc_integer(mode, "blocks")),
+                doc_true(mode, "chosen") ? ", chosen" : "");
+    }
+}
+
 /* A rail that currently does not lead to the node: a running start waits for it. */
 static void broken_link(const json_t *step, long long node, const struct screen *screen)
 {
@@ -135,6 +154,7 @@ static void step(const json_t *step, const struct screen *screen)
             fprintf(screen->to, "\n         after step %lld, which uses some of the same bytes",
                     doc_integer(step, "after"));
         copy_modes(doc_get(step, "copy"), screen);
+        tried_modes(doc_get(step, "copy"), screen);
         broken_link(step, doc_integer(step, "target.node"), screen);
     } else if (doc_get(step, "rank")) {
         fprintf(screen->to, " rank %lld, slot %lld", doc_integer(step, "rank"),

@@ -118,4 +118,15 @@ Test(render_plans, plan_explains_its_copying)
     expect_render(render_plan,
                   PLAN_OF_COPY("{\"ways\":[\"half\",\"ring\"],\"first_up_to_ns\":130}"),
                   SHOWN_OF_COPY("         copy mode half up to 130 ns of distance, else ring\n"));
+    expect_render(
+        render_plan,
+        PLAN_OF_COPY(
+            "{\"ways\":[\"ring\"],\"first_up_to_ns\":null,\"tried\":["
+            "{\"mode\":\"push\",\"stream\":true,\"piece_bytes\":0,\"blocks\":1,\"ns\":2500,"
+            "\"chosen\":false},{\"mode\":\"ring\",\"stream\":false,\"piece_bytes\":2048,"
+            "\"blocks\":26,\"ns\":900,\"chosen\":true}]}"),
+        SHOWN_OF_COPY("         copy mode ring\n"
+                      "         tried push past the caches: 2.50 us from start to start, 1 block\n"
+                      "               ring in pieces of 2.00 KiB: 900 ns from start to start, 26 "
+                      "blocks, chosen\n"));
 }
