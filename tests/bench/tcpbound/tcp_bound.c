@@ -28,7 +28,13 @@
 enum way { BARE, OPENSSL, DRIVER, DRIVER_TLS, WAYS };
 static const char *const names[WAYS] = {"write and read", "OpenSSL", "driver, in clear",
                                         "driver, TLS 1.3"};
-enum { ROUNDS_MAX = 1000, BYTES_MAX = 64 << 20, ROUND_BYTES = 4 << 20, TURNS_MIN = 4 };
+enum {
+    ROUNDS_MAX = 1000,
+    BYTES_MAX = 64 << 20,
+    ROUND_BYTES = 4 << 20,
+    TURNS_MIN = 4,
+    TURNS_MAX = 500
+};
 
 static unsigned rank, rounds = 20;
 static uint8_t *out, *in;
@@ -188,7 +194,7 @@ static void meet(struct end *end, int control)
 static unsigned turns_of(size_t bytes)
 {
     const unsigned turns = (unsigned)(ROUND_BYTES / bytes);
-    return turns > 2000 ? 2000 : turns < TURNS_MIN ? TURNS_MIN : turns;
+    return turns > TURNS_MAX ? TURNS_MAX : turns < TURNS_MIN ? TURNS_MIN : turns;
 }
 
 /* Microseconds one way. Both ends call it. */
