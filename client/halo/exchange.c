@@ -6,6 +6,8 @@
 #include "client/core/error.h"
 #include "client/halo/halo.h"
 
+enum { SLICE_NS = 1000 * 1000 * 1000 };
+
 static __attribute__((noinline, cold)) int failed(const struct tca_halo *halo)
 {
     return error_set(halo->failed, "the halo exchange has failed: %s", halo->why);
@@ -77,6 +79,16 @@ static inline int arrive(struct tca_halo *halo, struct halo_neighbour *neighbour
     return r;
 }
 
+/* A plan that has failed: its neighbour, which waits for it, may never notify this rank. 0: none. */
+static int failed_plan(const struct tca_halo *halo)
+{
+    int r = 0;
+
+    for (uint32_t n = 0; n < halo->neighbour_count && r >= 0; n++)
+        r = tca_test(halo->neighbours[n].plans[halo->running]);
+    return r < 0 ? r : 0;
+}
+
 static inline int test_neighbour(struct tca_halo *halo, struct halo_neighbour *neighbour)
 {
     if (neighbour->arrived)
@@ -85,14 +97,25 @@ static inline int test_neighbour(struct tca_halo *halo, struct halo_neighbour *n
                   tca_notified(halo->session, neighbour->rank, halo->slot + halo->running));
 }
 
-static inline int wait_neighbour(struct tca_halo *halo, struct halo_neighbour *neighbour,
-                                 int64_t timeout_ns)
+/* In slices, so that a failed plan is noticed. */
+static int wait_neighbour(struct tca_halo *halo, struct halo_neighbour *neighbour,
+                          int64_t timeout_ns)
 {
+    int64_t slice_ns = timeout_ns == TCA_FOREVER ? SLICE_NS : timeout_ns;
+
     if (neighbour->arrived)
         return 1;
-    int r =
-        tca_notified_wait(halo->session, neighbour->rank, halo->slot + halo->running, timeout_ns);
-    return arrive(halo, neighbour, r < 0 ? r : 1);
+    for (;;) {
+        int r =
+            tca_notified_wait(halo->session, neighbour->rank, halo->slot + halo->running, slice_ns);
+        if (r != -ETIMEDOUT)
+            return arrive(halo, neighbour, r < 0 ? r : 1);
+        r = failed_plan(halo);
+        if (r < 0)
+            return fail(halo, r);
+        if (timeout_ns != TCA_FOREVER)
+            return -ETIMEDOUT; /* with the text of tca_notified_wait() */
+    }
 }
 
 /* ---- all of them, and the own data */
@@ -181,7 +204,12 @@ int tca_halo_test_face(struct tca_halo *halo, uint32_t face)
 
     if (r < 0)
         return r;
-    return halo->open ? test_neighbour(halo, &halo->neighbours[halo->neighbour_of[face]]) : 1;
+    if (!halo->open)
+        return 1;
+    r = test_neighbour(halo, &halo->neighbours[halo->neighbour_of[face]]);
+    if (r == 0 && (r = failed_plan(halo)) < 0)
+        fail(halo, r);
+    return r;
 }
 
 int tca_halo_wait_face(struct tca_halo *halo, uint32_t face, int64_t timeout_ns)

@@ -3,9 +3,11 @@
 a rank; and errors."""
 
 import os
+import random
 import secrets
 import signal
 import subprocess
+import threading
 import unittest
 
 import boards
@@ -66,6 +68,17 @@ class Halo(harness.Case):
         cluster = boards.Ring(4, {"rails.calibration": "off"})
         self.addCleanup(self.take_down, cluster)
         self.halo(cluster.up(), [0, 1, 2, 3], rounds=4, TCA_RAIL="peach2")
+
+    def test_a_cable_is_pulled(self):
+        """All ranks learn of it, also those that wait for a neighbour without a limit."""
+        for _ in range(3):
+            cluster = boards.Ring(2, {"rails.calibration": "off"})
+            self.addCleanup(self.take_down, cluster)
+            cluster.up()
+            pull = threading.Timer(random.uniform(0.7, 1.2), cluster.hand, ("unplug", 0, "E", "W"))
+            pull.start()
+            self.halo(cluster, [0, 1], rounds=1, victim=2, TCA_RAIL="peach2")
+            pull.join()
 
     def test_errors(self):
         for places in ([0, 0], [0, 1]):

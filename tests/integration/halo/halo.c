@@ -1,8 +1,8 @@
 /*
  * halo SEED ROUNDS STEPS [VICTIM]: random halo exchanges, the same ones at all ranks of the group,
  * with every cell checked after every step. Ranks are slow at random, with computing as well as
- * with reading. Rank VICTIM kills itself in the midst, and the others must hear of that. Ends with
- * 0, or prints what was wrong.
+ * with reading. Rank VICTIM kills itself in the midst, and the others must hear of that; if there is
+ * no rank VICTIM, all exchange until a cable is pulled. Ends with 0, or prints what was wrong.
  */
 #include <errno.h>
 #include <signal.h>
@@ -213,6 +213,7 @@ static void dawdle(struct job *job)
 /* Some faces first, then all, by waiting or by testing. */
 static int finish(struct job *job, struct tca_halo *halo)
 {
+    int64_t patience_ns = job->victim == none ? TIMEOUT_NS : TCA_FOREVER;
     uint32_t faces = tca_halo_faces(halo);
     int r = 0;
 
@@ -221,12 +222,12 @@ static int finish(struct job *job, struct tca_halo *halo)
         if (random_below(&job->delays, 2))
             r = tca_halo_test_face(halo, face);
         else
-            r = tca_halo_wait_face(halo, face, TIMEOUT_NS);
+            r = tca_halo_wait_face(halo, face, patience_ns);
     }
     if (r >= 0 && random_below(&job->delays, 2))
         for (uint64_t round = 0; round < 10000 && (r = tca_halo_test(halo)) == 0; round++)
             tca_pause(round);
-    return r < 0 ? r : tca_halo_wait(halo, TIMEOUT_NS);
+    return r < 0 ? r : tca_halo_wait(halo, patience_ns);
 }
 
 static int step(struct job *job, struct tca_halo *halo, uint64_t number)
@@ -251,13 +252,16 @@ static int step(struct job *job, struct tca_halo *halo, uint64_t number)
     return r;
 }
 
-/* The victim's neighbours hear of its end, and the others of theirs. */
-static int check_death(struct job *job, struct tca_halo *halo, int r)
+/* The victim's neighbours hear of its end, and the others of theirs. Without a cable some ranks
+ * lose the rail, and others those ranks. */
+static int check_failure(struct job *job, struct tca_halo *halo, int error)
 {
-    if (r != -EOWNERDEAD)
-        return failed(job, "-EOWNERDEAD was expected", r) < 0 ? -EIO : 0;
-    r = tca_halo_start(halo);
-    if (r != -EOWNERDEAD)
+    bool cut = job->victim >= tca_size(job->session);
+
+    if (error != -EOWNERDEAD && !(cut && error == -ENETDOWN))
+        return failed(job, "another error was expected", error) < 0 ? -EIO : 0;
+    int r = tca_halo_start(halo);
+    if (r != error)
         return failed(job, "a start after the failure", r) < 0 ? -EIO : 0;
     tca_halo_free(halo);
     return 0;
@@ -275,7 +279,7 @@ static int steps(struct job *job, uint64_t count)
     for (uint64_t n = 0; r >= 0 && n < count; n++)
         r = step(job, halo, n);
     if (job->victim != none)
-        return check_death(job, halo, r);
+        return check_failure(job, halo, r);
     if (r < 0)
         return r == -EIO ? r : failed(job, "exchange", r);
     tca_halo_free(halo);
