@@ -22,6 +22,7 @@ enum {
     /* Slots of tca.h's notifications, by what they say. */
     NOTIFY_NOTICE = 0,
     NOTIFY_TAKEN = 1, /* places for notices have become free */
+    NOTIFY_NEVER = 2, /* nobody notifies here: shows whether the process can still do so */
     NOTIFY_PIO = 2,   /* nobody waits for it: orders a store behind what was stored before */
 };
 

@@ -153,6 +153,22 @@ static tcaresult reserve(struct program *program, const struct transfers *chain)
     return r < 0 ? compat_fail_errno(r, "memory for notifications") : TCA_SUCCESS;
 }
 
+/* A region that no longer exists was freed, or its process has ended, as a wait would report. */
+static tcaresult commit_failed(const struct transfers *chain, int error)
+{
+    tcaresult result = compat_fail_errno(error, "tcaDescSet");
+    for (size_t i = 0; error == -ESTALE && i < chain->count; i++) {
+        const uint32_t rank = chain->list[i].target.rank;
+        if (tca_notified(compat.session, rank, NOTIFY_NEVER) < 0)
+            return compat_fail(
+                TCA_ERROR_PEER_LOST,
+                "tcaDescSet: process %u, whose memory the chain puts into, has ended, "
+                "or its node is unreachable",
+                rank);
+    }
+    return result;
+}
+
 /* By the boards where there are any: that is what the program was written for. In the daemon's seat,
  * for a DMA engine goes on while its processor is elsewhere, in a barrier of MPI's, say. */
 static tcaresult compile(struct program *program, const struct transfers *chain, int *ret_error)
@@ -175,7 +191,7 @@ static tcaresult compile(struct program *program, const struct transfers *chain,
         return TCA_SUCCESS;
     }
     *ret_error = tca_plan_commit(program->plan, TCA_DEFAULT);
-    return *ret_error < 0 ? compat_fail_errno(*ret_error, "tcaDescSet") : TCA_SUCCESS;
+    return *ret_error < 0 ? commit_failed(chain, *ret_error) : TCA_SUCCESS;
 }
 
 static tcaresult make(const struct transfers *chain, int channel, struct program **ret_program,

@@ -49,14 +49,28 @@ void render_sessions(const json_t *doc, const struct screen *screen)
     table_deinit(&table);
 }
 
-static const char *const user_titles[] = {"USER", ">SESSIONS", ">REGIONS", ">PLANS", ">MEMORY",
-                                          ">OF",  ">TCAD",     ">OF",      ">FDS",   NULL};
+static const char *const user_titles[] = {"USER",    ">SESSIONS", ">REGIONS", ">PLANS",
+                                          ">MEMORY", ">OF",       ">TCAD",    ">OF",
+                                          ">FDS",    NULL,        NULL};
+
+static bool some_quarantined(const json_t *doc)
+{
+    bool some = false;
+    for (size_t i = 0; i < doc_count(doc, "users"); i++)
+        some |= doc_number(doc_at(doc, "users", i), "region_bytes_quarantined") > 0;
+    return some;
+}
 
 void render_users(const json_t *doc, const struct screen *screen)
 {
+    const bool quarantined = some_quarantined(doc);
+    const char *titles[sizeof user_titles / sizeof user_titles[0]];
     struct table table;
 
-    table_init(&table, user_titles);
+    memcpy(titles, user_titles, sizeof titles);
+    if (quarantined)
+        titles[sizeof titles / sizeof titles[0] - 2] = ">QUARANTINED";
+    table_init(&table, titles);
     for (size_t i = 0; i < doc_count(doc, "users"); i++) {
         const json_t *user = doc_at(doc, "users", i);
         add_user(&table, doc_integer(user, "uid"));
@@ -68,6 +82,8 @@ void render_users(const json_t *doc, const struct screen *screen)
         table_add(&table, "%s", units_bytes(doc_number(user, "bytes")).text);
         table_add(&table, "%s", units_bytes(doc_number(user, "bytes_max")).text);
         table_add(&table, "%lld", doc_integer(user, "descriptors"));
+        if (quarantined)
+            table_add(&table, "%s", units_bytes(doc_number(user, "region_bytes_quarantined")).text);
     }
     table_print(&table, screen, 0, "no users");
     table_deinit(&table);

@@ -191,6 +191,15 @@ Test(render, users)
         "\"bytes\":2048,\"bytes_max\":67108864,\"kinds\":{\"sessions\":2048}}]}",
         "USER  SESSIONS  REGIONS  PLANS    MEMORY        OF      TCAD        OF  FDS\n"
         "root         2        3      6  1.00 MiB  1.00 GiB  2.00 KiB  64.0 MiB   11\n");
+    expect_render(
+        render_users,
+        "{\"users\":[{\"uid\":0,\"sessions\":2,\"regions\":3,\"plans\":6,\"descriptors\":11,"
+        "\"region_bytes\":1048576,\"region_bytes_quarantined\":4096,\"region_bytes_max\":"
+        "1073741824,"
+        "\"bytes\":2048,\"bytes_max\":67108864}]}",
+        "USER  SESSIONS  REGIONS  PLANS    MEMORY        OF      TCAD        OF  FDS  QUARANTINED\n"
+        "root         2        3      6  1.00 MiB  1.00 GiB  2.00 KiB  64.0 MiB   11     4.00 "
+        "KiB\n");
 }
 
 Test(render, nothing_there)
