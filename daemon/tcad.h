@@ -84,6 +84,7 @@ struct tcad {
     struct uses plan_uses; /* subjects used by this node's plans */
     uint32_t session_count;
     uint64_t next_session;
+    uint64_t last_plan; /* serial number */
     uint64_t next_region;
     uint64_t last_mark; /* see link.mark */
 

@@ -7,12 +7,16 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/worker.h"
+#include "daemon/control/explain.h"
 #include "daemon/control/inspect.h"
 #include "daemon/control/metrics.h"
 #include "daemon/control/reload.h"
+#include "daemon/control/rows.h"
 #include "daemon/control/server.h"
 #include "daemon/sessions/client.h"
 #include "daemon/tcad.h"
+#include "proto/frame.h"
 
 enum { LATER_MAX = 16 }; /* answers that one client may wait for */
 
@@ -93,6 +97,68 @@ void admin_reply_fail(struct admin_reply *reply, int error, const char *format, 
     free(reply);
 }
 
+/* ---- long documents ---- */
+
+struct packing {
+    struct admin_reply *reply;
+    json_t *document;
+    int memfd;
+    size_t bytes;
+};
+
+/* On the worker. */
+static void pack(void *context)
+{
+    struct packing *packing = context;
+    Tca__Document document = TCA__DOCUMENT__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    char *text = json_dumps(packing->document, JSON_COMPACT);
+    json_decref(packing->document);
+    document.text = text;
+    message.body_case = TCA__MESSAGE__BODY_DOCUMENT;
+    message.document = &document;
+    packing->memfd = text ? frame_pack(&message.base, &packing->bytes) : -ENOMEM;
+    free(text);
+}
+
+static void packed(void *context)
+{
+    struct packing *packing = context;
+    struct admin_reply *reply = packing->reply;
+    if (packing->memfd < 0) {
+        admin_reply_fail(reply, packing->memfd, "the reply could not be packed: %s",
+                         strerrordesc_np(-packing->memfd));
+        free(packing);
+        return;
+    }
+    struct client *client = answered(reply);
+    if (client)
+        client_send_memfd(client, reply->tag, packing->memfd, packing->bytes, NULL, 0);
+    close(packing->memfd);
+    free(reply);
+    free(packing);
+}
+
+static void not_packed(void *context)
+{
+    struct packing *packing = context;
+    json_decref(packing->document);
+    admin_reply_fail(packing->reply, -ECANCELED, "tcad is ending");
+    free(packing);
+}
+
+void admin_reply_packed(struct tcad *tcad, struct admin_reply *reply, json_t *document)
+{
+    struct packing *packing = malloc(sizeof *packing);
+    if (packing)
+        *packing = (struct packing){.reply = reply, .document = document};
+    if (packing && worker_submit(tcad->worker, pack, packed, not_packed, packing) == 0)
+        return;
+    free(packing);
+    json_decref(document);
+    admin_reply_fail(reply, -ENOMEM, "out of memory for the reply");
+}
+
 static json_t *drain(struct tcad *tcad, const char *argument)
 {
     if (strcmp(argument, "on") == 0)
@@ -147,11 +213,12 @@ static void metrics_text(struct client *client, uint32_t tag)
 
 static void show_plan(struct client *client, uint32_t tag, const char *id)
 {
-    const char *why = "no memory for the answer";
-    json_t *document = inspect_plan(client->tcad, client->uid, id, &why);
-    if (document)
-        send_document(client, tag, document, false);
-    else
+    const char *why;
+    const struct plan *plan = inspect_find_plan(client->tcad, client->uid, id, &why);
+    struct admin_reply *reply = plan ? reply_later(client, tag) : NULL;
+    if (reply)
+        explain_reply(client->tcad, reply, plan);
+    else if (!plan)
         client_failf(client, tag, -ENOENT, "plan \"%s\": %s", id, why);
 }
 
@@ -169,10 +236,7 @@ void admin_request(struct client *client, uint32_t tag, const Tca__Admin *admin)
     static const struct {
         const char *verb;
         json_t *(*make)(struct tcad *tcad, uid_t viewer);
-    } of_users[] = {{"sessions", inspect_sessions},
-                    {"users", inspect_users},
-                    {"regions", inspect_regions},
-                    {"plans", inspect_plans}};
+    } of_users[] = {{"users", inspect_users}, {"regions", inspect_regions}};
     struct tcad *tcad = client->tcad;
     const char *verb = admin->verb;
 
@@ -188,7 +252,11 @@ void admin_request(struct client *client, uint32_t tag, const Tca__Admin *admin)
             return;
         }
     }
-    if (strcmp(verb, "status") == 0) {
+    if (strcmp(verb, "sessions") == 0 || strcmp(verb, "plans") == 0) {
+        struct admin_reply *reply = reply_later(client, tag);
+        if (reply)
+            rows_reply(tcad, reply, verb, client->uid);
+    } else if (strcmp(verb, "status") == 0) {
         bool degraded = false;
         json_t *document = inspect_status(tcad, &degraded);
         send_document(client, tag, document, degraded);

@@ -16,6 +16,8 @@ void admin_request(struct client *client, uint32_t tag, const Tca__Admin *admin)
 struct admin_reply;
 /* Consumes document (NULL: no memory) and reply. */
 void admin_reply_document(struct admin_reply *reply, json_t *document, bool degraded);
+/* The same of a long one, not NULL: the worker packs it. */
+void admin_reply_packed(struct tcad *tcad, struct admin_reply *reply, json_t *document);
 void admin_reply_fail(struct admin_reply *reply, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

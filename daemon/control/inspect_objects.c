@@ -53,27 +53,18 @@ bool inspect_may_see(const struct tcad *tcad, uid_t viewer, uid_t owner)
     return !tcad->conf->control.is_private || viewer == owner || viewer == 0 || viewer == geteuid();
 }
 
-json_t *inspect_sessions(struct tcad *tcad, uid_t viewer)
+json_t *inspect_session(const struct session *session)
 {
-    json_t *list = json_array();
-    for (const struct session *session = tcad->sessions; session; session = session->next) {
-        if (!inspect_may_see(tcad, viewer, session->uid))
-            continue;
-        struct tally tally = {0};
-        plans_each(session, tally_plan, &tally);
-        json_array_append_new(
-            list,
-            json_pack("{s:I, s:i, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:s}",
-                      "id", (json_int_t)session->id, "pid", (int)session->pid, "uid",
-                      (json_int_t)session->uid, "name", session->name, "group", session->group,
-                      "rank", (json_int_t)session->rank, "size", (json_int_t)session->size,
-                      "regions", (json_int_t)session->region_count, "region_bytes",
-                      (json_int_t)session->region_bytes, "plans", (json_int_t)session->plan_count,
-                      "starts", (json_int_t)tally.starts, "bytes", (json_int_t)tally.bytes, "age_s",
-                      (double)(clock_now_ns() - session->since_ns) / 1e9, "state",
-                      state_name(session)));
-    }
-    return json_pack("{s:o}", "sessions", list);
+    struct tally tally = {0};
+    plans_each(session, tally_plan, &tally);
+    return json_pack(
+        "{s:I, s:i, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:s}", "id",
+        (json_int_t)session->id, "pid", (int)session->pid, "uid", (json_int_t)session->uid, "name",
+        session->name, "group", session->group, "rank", (json_int_t)session->rank, "size",
+        (json_int_t)session->size, "regions", (json_int_t)session->region_count, "region_bytes",
+        (json_int_t)session->region_bytes, "plans", (json_int_t)session->plan_count, "starts",
+        (json_int_t)tally.starts, "bytes", (json_int_t)tally.bytes, "age_s",
+        (double)(clock_now_ns() - session->since_ns) / 1e9, "state", state_name(session));
 }
 
 struct user_list {

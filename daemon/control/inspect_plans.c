@@ -50,32 +50,21 @@ static json_t *quantile(const struct plan *plan, double share)
     return json_integer((json_int_t)engine_histogram_quantile(&plan->run.durations, share));
 }
 
-static void add_plan(void *context, const struct plan *plan)
+json_t *inspect_plan_row(const struct plan *plan)
 {
     static const struct plan_chain none;
     const struct plan_chain *first = plan->chain_count > 0 ? &plan->chains[0] : &none;
-    json_array_append_new(
-        context,
-        json_pack("{s:o, s:I, s:i, s:s, s:I, s:I, s:I, s:s?, s:s?, s:o, s:I, s:I, s:b, s:o, s:I, "
-                  "s:s, s:o, s:o}",
-                  "id", plan_id(plan), "session", (json_int_t)plan->session_id, "pid",
-                  (int)plan->session->pid, "name", plan->name, "channel", (json_int_t)plan->channel,
-                  "chains", (json_int_t)plan->chain_count, "steps", (json_int_t)plan->step_count,
-                  "rail", rail_name(plan->tcad, first->rail), "seat", seat_name(first->seat),
-                  "nodes", nodes_of(plan), "bytes", (json_int_t)plan->bytes, "starts",
-                  (json_int_t)plan_starts(plan), "running", running_since_ns(plan) != 0,
-                  "running_s", running_s(plan), "errors", (json_int_t)plan_errors(plan), "state",
-                  plan_state_name(plan->state), "median_ns", quantile(plan, 0.5), "p99_ns",
-                  quantile(plan, 0.99)));
-}
-
-json_t *inspect_plans(struct tcad *tcad, uid_t viewer)
-{
-    json_t *list = json_array();
-    for (const struct session *session = tcad->sessions; session; session = session->next)
-        if (inspect_may_see(tcad, viewer, session->uid))
-            plans_each(session, add_plan, list);
-    return json_pack("{s:o}", "plans", list);
+    return json_pack(
+        "{s:o, s:I, s:i, s:s, s:I, s:I, s:I, s:s?, s:s?, s:o, s:I, s:I, s:b, s:o, s:I, "
+        "s:s, s:o, s:o}",
+        "id", plan_id(plan), "session", (json_int_t)plan->session_id, "pid",
+        (int)plan->session->pid, "name", plan->name, "channel", (json_int_t)plan->channel, "chains",
+        (json_int_t)plan->chain_count, "steps", (json_int_t)plan->step_count, "rail",
+        rail_name(plan->tcad, first->rail), "seat", seat_name(first->seat), "nodes", nodes_of(plan),
+        "bytes", (json_int_t)plan->bytes, "starts", (json_int_t)plan_starts(plan), "running",
+        running_since_ns(plan) != 0, "running_s", running_s(plan), "errors",
+        (json_int_t)plan_errors(plan), "state", plan_state_name(plan->state), "median_ns",
+        quantile(plan, 0.5), "p99_ns", quantile(plan, 0.99));
 }
 
 static json_t *predicted(uint64_t ns)
@@ -159,8 +148,10 @@ static json_t *after(const struct plan *plan, const struct plan_unit *unit)
                : json_null();
 }
 
-static json_t *explain_step(const struct plan *plan, const struct plan_step *step, enum seat seat)
+json_t *inspect_plan_step(const struct plan *plan, uint32_t chain, uint32_t index)
 {
+    const struct plan_step *step = &plan->chains[chain].steps[index];
+    const enum seat seat = plan->chains[chain].seat;
     char source[128], target[128];
     if (step->is_wait)
         return json_pack("{s:s, s:I, s:I, s:I}", "kind", "wait", "rank", (json_int_t)step->rank,
@@ -196,8 +187,6 @@ static json_t *explain_chain(const struct plan *plan, uint32_t index)
 {
     const struct plan_chain *chain = &plan->chains[index];
     json_t *steps = json_array(), *candidates = json_array();
-    for (uint32_t i = 0; i < chain->step_count; i++)
-        json_array_append_new(steps, explain_step(plan, &chain->steps[i], chain->seat));
     for (uint32_t i = 0; i < chain->candidate_count; i++) {
         const struct plan_candidate *candidate = &chain->candidates[i];
         json_array_append_new(candidates,
@@ -216,7 +205,8 @@ static json_t *explain_chain(const struct plan *plan, uint32_t index)
                      "steps", steps, "candidates", candidates);
 }
 
-json_t *inspect_plan(struct tcad *tcad, uid_t viewer, const char *id, const char **ret_why)
+const struct plan *inspect_find_plan(struct tcad *tcad, uid_t viewer, const char *id,
+                                     const char **ret_why)
 {
     uint64_t session_id;
     uint32_t plan_number;
@@ -230,10 +220,13 @@ json_t *inspect_plan(struct tcad *tcad, uid_t viewer, const char *id, const char
                                       session->plans && plan_number < PLANS_PER_SESSION_MAX
                                   ? session->plans[plan_number]
                                   : NULL;
-    if (!plan) {
+    if (!plan)
         *ret_why = "there is none such (any more): see tcactl plans";
-        return NULL;
-    }
+    return plan;
+}
+
+json_t *inspect_plan(const struct plan *plan)
+{
     json_t *chains = json_array();
     for (uint32_t i = 0; i < plan->chain_count; i++)
         json_array_append_new(chains, explain_chain(plan, i));

@@ -200,7 +200,8 @@ struct plan {
     struct session *session; /* NULL once it has gone */
     struct plan *next_of_session, **link_of_session;
     uint64_t session_id;
-    uint32_t id;
+    uint32_t id;     /* may be used again by a later plan, */
+    uint64_t serial; /* unlike this */
     enum plan_state state;
     _Atomic int error;    /* the first one, of any thread: plan_fail() */
     char error_text[512]; /* of whoever set it, until nothing is pending */

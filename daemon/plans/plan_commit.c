@@ -221,6 +221,7 @@ static struct plan *plan_new(struct session *session, uint32_t tag)
     plan->session = session;
     plan->session_id = session->id;
     plan->tag = tag;
+    plan->serial = ++plan->tcad->last_plan;
     plan->lost_error = -ENETDOWN;
     return plan;
 }

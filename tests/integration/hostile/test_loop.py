@@ -215,6 +215,31 @@ class Loop(hostile.HostileCase):
                 client.close()
         self.assertLess(costs[1], 3 * 4 * 4 * costs[0], "it grows faster than what there is to tell")
 
+    def test_long_lists(self):
+        """tcactl's lists and explanations are made in slices, and packed by the worker."""
+        node = self.node()
+        client = self.open(node)
+        for _ in range(4000):
+            client.ask(wire.commit([wire.notify(0, 0)], seat=2))
+        self.assertEqual(len(node.tcactl("plans")["plans"]), 4000)
+        _, body, _ = client.ask(wire.commit([wire.notify(0, 0)] * MANY, seat=2))
+        plan = f"{client.welcome[5][0]}.{body.get(1, [0])[0]}"
+        asker = wire.Client(node.socket)
+        asker.ask(wire.hello(admin=True))
+        slices, worker = metric(node, "tcad_loop_slices"), worker_ns(node)
+        with Watcher(node) as watcher:
+            _, body, _ = asker.ask(wire.admin("plan", plan))
+        slices, worker = metric(node, "tcad_loop_slices") - slices, worker_ns(node) - worker
+        print(f"{len(body[1][0]) >> 20} MiB about a plan: {slices:.0f} slices, {worker / 1e6:.0f} ms of the worker; "
+              f"{watcher.answered} answers to others")
+        self.assertEqual(body[1][0].count(b'"kind"'), MANY)
+        self.assertGreater(slices, 10)
+        self.assertGreater(watcher.answered, 10)
+        asker.send(wire.admin("plan", plan))  # and it ends meanwhile
+        client.close()
+        self.assertIn(asker.receive()[1], (wire.DOCUMENT, wire.FAILURE))
+        asker.close()
+
     def test_largest_layouts(self):
         node = self.node()
         client = self.open(node)
