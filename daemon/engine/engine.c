@@ -148,6 +148,13 @@ static bool arm_drivers(struct engine *engine)
     return true;
 }
 
+static bool is_called(const struct engine *engine)
+{
+    /* acquire: pairs with the release in engine_call() */
+    return atomic_load_explicit(&engine->calls_pending, memory_order_acquire) ||
+           atomic_load_explicit(&engine->stop, memory_order_acquire);
+}
+
 /* Arms all sessions and drivers, then checks all of them once more. */
 static void arm_and_sleep(struct engine *engine)
 {
@@ -159,8 +166,9 @@ static void arm_and_sleep(struct engine *engine)
         else if (!session->armed && !engine_session_arm(session))
             goto awake;
     }
-    if (arm_drivers(engine))
-        sleep_until_woken(engine, timeout_ms); /* calls and stop are in call_fd */
+    /* Calls and stop wake it through call_fd, unless listen_to_parked() has just emptied that. */
+    if (arm_drivers(engine) && !is_called(engine))
+        sleep_until_woken(engine, timeout_ms);
 awake:
     for (struct engine_session *session = engine->active; session; session = session->next)
         engine_session_wake(session);
