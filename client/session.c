@@ -214,6 +214,10 @@ static int greet(struct tca *session, const char *name, uint64_t end_ns)
     session->node_name = strdup(welcome->node_name);
     r = session->node_name ? map_segments(session, welcome, reply.frame)
                            : error_static(-ENOMEM, "out of memory");
+    if (r == 0)
+        r = rails_take(&session->rails, welcome);
+    if (r == 0)
+        r = rails_check(&session->rails, session->settings.rail);
     reply_free(&reply);
     if (r < 0)
         return r;

@@ -108,6 +108,7 @@ static const struct session_hooks session_hooks = {
     .gone = session_gone,
     .freed = lanes_drop,
     .region_gone = plans_region_gone,
+    .rails = rails_describe,
 };
 
 /* ---- creation ---- */
@@ -165,6 +166,8 @@ static int make_peers(struct tcad *tcad, char *text, size_t text_bytes)
         Tca__RailAddress *address = &addresses[hello.n_rails];
         tca__rail_address__init(address);
         address->driver = (char *)driver_name(rail_at(tcad, rail)->driver);
+        address->name = (char *)rail_name(tcad, rail);
+        address->plane = (char *)rail_at(tcad, rail)->plane;
         address->address = (ProtobufCBinaryData){(size_t)length, bytes[rail]};
         list[hello.n_rails++] = address;
     }

@@ -86,6 +86,11 @@ struct driver_caps {
      * that were posted later may overtake them. */
     uint32_t inline_bytes;
     char detail[64]; /* for display: "tcp;ofi_rxm over lo" */
+    /* What tells this instance from others of the driver on this node: "tcp:lo"; "" if nothing
+     * does. */
+    char device[RAIL_NAME_MAX_BYTES];
+    /* Instances reach each other only if these are equal: the libfabric provider; "" for all. */
+    char medium[RAIL_NAME_MAX_BYTES];
 };
 
 /* A cable of a network without switches. */

@@ -33,7 +33,7 @@ struct complete_entry { /* daemon -> client, one line */
     uint32_t plan;
     uint32_t sequence; /* of the completed start */
     uint32_t status;   /* wire status */
-    uint8_t rail;      /* enum driver_id, of the first chain */
+    uint8_t rail;      /* of the first chain: index in Welcome.rails + 1; 0: none */
     uint8_t hops;      /* most cables that one of its puts crossed; 0: the rail has none */
     uint16_t retries;
     uint64_t bytes;

@@ -24,8 +24,10 @@ static const struct tca_variable variables[VARIABLE_COUNT + 1] = {
                        "number of processes in the group"},
     [VARIABLE_TIMEOUT] = {"TCA_TIMEOUT", "10s",
                           "time-out of calls that talk to daemons, with a unit: ns, us, ms, s"},
-    [VARIABLE_RAIL] = {"TCA_RAIL", "any",
-                       "rail of plans that do not name one: any, shm, tcp, ofi, peach2"},
+    [VARIABLE_RAIL] =
+        {"TCA_RAIL", "any",
+         "rail of plans that do not name one: any, a rail (tcactl status), or a driver: "
+         "shm, tcp, ofi, peach2"},
     [VARIABLE_SEAT] = {"TCA_SEAT", "any",
                        "seat of plans that do not name one: any, client, daemon"},
     [VARIABLE_COPY] = {"TCA_COPY", "any",
@@ -125,17 +127,15 @@ int variable_duration(enum variable variable, uint64_t min_ns, uint64_t max_ns, 
                      (unsigned long long)(max_ns / 1000000000), variables[variable].default_value);
 }
 
-static int parse_rail(enum tca_rail *ret_rail)
+/* rails_check() checks the name when the rails are known. */
+static int parse_rail(char ret_rail[static RAIL_NAME_MAX_BYTES])
 {
     const char *text = variable_text(VARIABLE_RAIL);
-    enum tca_rail rail = TCA_RAIL_ANY;
-    if (text && strcmp(text, "any") != 0) {
-        rail = (enum tca_rail)driver_from_name(text);
-        if (rail == TCA_RAIL_ANY)
-            return error_set(-EINVAL, "TCA_RAIL is \"%s\": it must be any, shm, tcp, ofi or peach2",
-                             text);
-    }
-    *ret_rail = rail;
+    const bool any = !text || strcmp(text, "any") == 0;
+    if (!any && strlen(text) >= RAIL_NAME_MAX_BYTES)
+        return error_set(-EINVAL, "TCA_RAIL is \"%s\": a rail's name has at most %d bytes", text,
+                         RAIL_NAME_MAX_BYTES - 1);
+    strcpy(ret_rail, any ? "" : text);
     return 0;
 }
 
@@ -190,7 +190,7 @@ int environment_settings(struct settings *ret_settings)
     if ((r = variable_duration(VARIABLE_TIMEOUT, 1, 1000000 * second_ns, &timeout_ns)) < 0 ||
         (r = variable_duration(VARIABLE_SPIN, 0, SPIN_NS_MOST, &spin_ns)) < 0 ||
         (r = variable_duration(VARIABLE_YIELD, 0, SPIN_NS_MOST, &yield_ns)) < 0 ||
-        (r = parse_rail(&settings.rail)) < 0 || (r = parse_seat(&settings.seat)) < 0 ||
+        (r = parse_rail(settings.rail)) < 0 || (r = parse_seat(&settings.seat)) < 0 ||
         (r = parse_way(&settings.way)) < 0 || (r = parse_tune(&settings.tune)) < 0)
         return r;
     settings.timeout_ns = (int64_t)timeout_ns;

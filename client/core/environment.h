@@ -51,7 +51,7 @@ struct settings {
     int64_t timeout_ns;
     uint32_t spin_ns;
     uint32_t yield_ns;
-    enum tca_rail rail;
+    char rail[RAIL_NAME_MAX_BYTES]; /* "": any */
     enum tca_seat seat;
     enum way way; /* copy mode; WAY_NONE: selected by trial, or else by prediction */
     enum tune_setting tune;

@@ -4,6 +4,7 @@
 #include "client/core/control.h"
 #include "client/core/environment.h"
 #include "client/core/identity.h"
+#include "client/core/rails.h"
 #include "drivers/driver.h"
 #include "proto/ring.h"
 #include "proto/segment.h"
@@ -41,6 +42,7 @@ struct tca {
 
     struct control control;
     struct settings settings;
+    struct rail_list rails;
     struct identity identity;
     bool grouped;           /* has joined a group at the daemon */
     struct member *members; /* by rank */

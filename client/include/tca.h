@@ -433,6 +433,8 @@ TCA_API int tca_unpack(const struct tca_layout *layout, void *base, const void *
  * slot for each buffer. Memory is private until its process hands out a handle: initialize a target
  * before that. */
 
+/* A node can have several rails of one driver, each with a name such as "ofi:tcp:lo" (tcactl status).
+ * These values name drivers, that is, any rail of the driver. */
 enum tca_rail {
     TCA_RAIL_ANY = 0, /* selected by predicted cost */
     TCA_RAIL_SHM = 1,
@@ -479,6 +481,7 @@ struct tca_plan_args {
      * notification. */
     uint32_t channel;
     uint32_t flags;
+    const char *rail_name; /* instead of `rail`: a rail or a driver of this node; NULL: not used */
 };
 
 /* Creates a plan. A plan without steps can be committed, started and waited for, and does nothing,
@@ -620,11 +623,13 @@ enum tca_way {
     TCA_WAY_RING = 4, /* the sender packs into a small shared ring, the receiver unpacks */
 };
 
+enum { TCA_RAIL_NAME_BYTES = 32 }; /* with NUL */
+
 /* What the last completed start of a plan did. Times are CLOCK_MONOTONIC in ns, 0 if not recorded.
  * For several chains: rail and seat of the first one, sums over all of them, times from the first
  * start to the last end. */
 struct tca_receipt {
-    enum tca_rail rail;
+    enum tca_rail rail; /* the driver */
     enum tca_seat seat;
     enum tca_way way; /* of the first put in the client's seat */
     uint32_t trying;  /* 1: the plan still tries copy modes, see TCA_TUNE in tca(7) */
@@ -639,6 +644,7 @@ struct tca_receipt {
     uint64_t posted_ns; /* the last descriptor was handed to the rail */
     uint64_t done_ns;   /* the start completed */
     uint64_t seen_ns;   /* tca_test() or tca_wait() observed the completion */
+    char rail_name[TCA_RAIL_NAME_BYTES]; /* "ofi:tcp:lo"; "" if the plan has no chains */
 };
 
 /* -ENODATA before the first start has completed. */

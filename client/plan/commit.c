@@ -92,7 +92,7 @@ static int draft_init(struct draft *draft, const struct tca_plan *plan)
     tca__plan_commit__init(&draft->commit);
     draft->commit.name = (char *)plan->name;
     draft->commit.channel = plan->channel;
-    draft->commit.rail = (uint32_t)plan->rail;
+    draft->commit.rail = (char *)plan->rail;
     draft->commit.seat = (uint32_t)plan->seat;
     draft->commit.way = (uint32_t)plan->session->settings.way;
     draft->commit.landed = plan->flags & TCA_PLAN_LANDED;
@@ -139,7 +139,7 @@ static int check_reply(const struct tca_plan *plan, const Tca__PlanCommitted *co
             committed->plan, committed->n_chains, plan->chain_count);
     for (size_t i = 0; i < committed->n_chains; i++) {
         const Tca__ChainCommitted *chain = committed->chains[i];
-        if (chain->rail >= DRIVER_COUNT ||
+        if (chain->rail > plan->session->rails.count ||
             (chain->seat != SEAT_CLIENT && chain->seat != SEAT_DAEMON))
             return error_set(-EPROTO, "tcad bound chain %zu to rail %u and seat %u", i, chain->rail,
                              chain->seat);
@@ -162,7 +162,7 @@ static void finish_commit(struct tca_plan *plan, const Tca__PlanCommitted *commi
     struct tca *session = plan->session;
     plan->id = committed->plan;
     if (plan->chain_count > 0) {
-        plan->first_rail = (enum driver_id)committed->chains[0]->rail;
+        plan->first_rail = committed->chains[0]->rail;
         plan->first_seat = (enum seat)committed->chains[0]->seat;
     }
     plan->daemon_count = plan->chain_count - plan->client_count;

@@ -14,11 +14,24 @@
 #include "client/memory/lane.h"
 #include "drivers/shm/share.h"
 
+/* The name of a rail or of a driver; "": any. */
+static const char *rail_of(const struct tca_plan_args *args)
+{
+    if (args->rail_name)
+        return args->rail_name;
+    return args->rail == TCA_RAIL_ANY ? "" : driver_name((enum driver_id)args->rail);
+}
+
 static int check_args(const struct tca_plan_args *args)
 {
     if (args->name && strlen(args->name) >= NAME_MAX_BYTES)
         return error_set(-EINVAL, "a plan's name has at most %d bytes, not %zu", NAME_MAX_BYTES - 1,
                          strlen(args->name));
+    if (args->rail_name && strlen(args->rail_name) >= RAIL_NAME_MAX_BYTES)
+        return error_set(-EINVAL, "a rail's name has at most %d bytes, not %zu",
+                         RAIL_NAME_MAX_BYTES - 1, strlen(args->rail_name));
+    if (args->rail_name && args->rail != TCA_RAIL_ANY)
+        return error_static(-EINVAL, "rail_name names the rail: rail must be TCA_RAIL_ANY");
     if (args->rail != TCA_RAIL_ANY && !driver_name((enum driver_id)args->rail))
         return error_set(-EINVAL,
                          "rail %d: it must be TCA_RAIL_ANY, TCA_RAIL_SHM, TCA_RAIL_TCP, "
@@ -37,7 +50,7 @@ static int check_args(const struct tca_plan_args *args)
                          "plan flags 0x%x: only TCA_PLAN_TIMED, TCA_PLAN_LANDED and "
                          "TCA_PLAN_PREFER are valid",
                          args->flags);
-    if (args->flags & TCA_PLAN_PREFER && args->rail == TCA_RAIL_ANY)
+    if (args->flags & TCA_PLAN_PREFER && !*rail_of(args))
         return error_static(-EINVAL, "TCA_PLAN_PREFER needs a rail other than TCA_RAIL_ANY");
     return 0;
 }
@@ -57,10 +70,9 @@ int tca_plan_new(struct tca *session, const struct tca_plan_args *args, struct t
     plan->state = PLAN_BUILDING;
     plan->flags = args->flags;
     plan->channel = args->channel;
-    plan->rail = args->rail;
-    if (session->settings.rail != TCA_RAIL_ANY &&
-        (plan->rail == TCA_RAIL_ANY || plan->flags & TCA_PLAN_PREFER)) {
-        plan->rail = session->settings.rail; /* TCA_RAIL is a requirement */
+    strcpy(plan->rail, rail_of(args));
+    if (session->settings.rail[0] && (!plan->rail[0] || plan->flags & TCA_PLAN_PREFER)) {
+        strcpy(plan->rail, session->settings.rail); /* TCA_RAIL is a requirement */
         plan->flags &= ~(uint32_t)TCA_PLAN_PREFER;
     }
     plan->seat = args->seat != TCA_SEAT_ANY ? args->seat : session->settings.seat;

@@ -112,7 +112,7 @@ struct tca_plan {
     char name[NAME_MAX_BYTES];
     char why[160]; /* text for `broken` */
     uint32_t channel;
-    enum tca_rail rail;
+    char rail[RAIL_NAME_MAX_BYTES]; /* a rail or a driver; "": any */
     enum tca_seat seat;
     struct step *steps;
     uint32_t step_count;
@@ -123,7 +123,7 @@ struct tca_plan {
     struct unit *units;
     uint32_t unit_count;
     struct trial *trial;       /* NULL: nothing to try */
-    enum driver_id first_rail; /* of the first chain */
+    uint32_t first_rail; /* of the first chain: index in session->rails */
     enum seat first_seat;
     struct driver_put *first_put; /* in the client's seat */
     uint64_t client_bytes;

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <string.h>
 
 #include "client/core/error.h"
 #include "client/core/session.h"
@@ -10,8 +11,9 @@ int tca_plan_receipt(const struct tca_plan *plan, struct tca_receipt *ret_receip
     if (plan->last_starts == 0)
         return error_static(-ENODATA, "no start of this plan has completed yet");
     bool succeeded = plan->last_status == 0;
+    const struct rail_list *rails = &plan->session->rails;
+    uint32_t rail = plan->first_rail;
     struct tca_receipt receipt = {
-        .rail = (enum tca_rail)plan->first_rail,
         .seat = (enum tca_seat)plan->first_seat,
         .way = plan->first_put ? (enum tca_way)shm_put_way(plan->first_put) : TCA_WAY_NONE,
         .trying = plan->flags & PLAN_TRIES ? 1 : 0,
@@ -36,11 +38,11 @@ int tca_plan_receipt(const struct tca_plan *plan, struct tca_receipt *ret_receip
         receipt.taken_ns = entry->taken_ns;
         if (entry->posted_ns > receipt.posted_ns || plan->client_count == 0)
             receipt.posted_ns = entry->posted_ns;
-        if (plan->first_seat == SEAT_DAEMON && entry->rail > DRIVER_NONE &&
-            entry->rail < DRIVER_COUNT)
-            receipt.rail =
-                (enum tca_rail)entry->rail; /* differs from the commit's after a re-binding */
+        if (plan->first_seat == SEAT_DAEMON && entry->rail > 0 && entry->rail <= rails->count)
+            rail = entry->rail; /* differs from the commit's after a re-binding */
     }
+    receipt.rail = (enum tca_rail)rails->at[rail].driver;
+    strcpy(receipt.rail_name, rails->at[rail].name);
     *ret_receipt = receipt;
     return 0;
 }

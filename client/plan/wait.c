@@ -141,14 +141,19 @@ static __attribute__((always_inline)) inline int wait_for(struct tca *session,
 
 /* ---- completion of a start ---- */
 
+static enum driver_id entry_driver(const struct tca_plan *plan)
+{
+    const struct rail_list *rails = &plan->session->rails;
+    return plan->entry.rail <= rails->count ? rails->at[plan->entry.rail].driver : DRIVER_NONE;
+}
+
 /* Prefers the reason why the plan is broken to its start's status, because a rail that fails first
  * reports a less specific error. */
 static __attribute__((noinline, cold)) int failure_of(const struct tca_plan *plan)
 {
     char fault[256] = "", name[PLAN_TEXT_BYTES];
     if (plan->daemon_count > 0 && !plan->lossy)
-        driver_fault_text((enum driver_id)plan->entry.rail, plan->entry.fault, fault,
-                          sizeof(fault));
+        driver_fault_text(entry_driver(plan), plan->entry.fault, fault, sizeof(fault));
     return error_set(
         plan->broken ? plan->broken : plan->last_status, "start %llu of %s failed: %s%s%s",
         (unsigned long long)plan->last_starts, plan_text(plan, name),

@@ -58,7 +58,8 @@ static json_t *rails(struct tcad *tcad, bool *ret_degraded)
             *ret_degraded = true;
         json_array_append_new(
             list,
-            json_pack("{s:s, s:s, s:s, s:s, s:b, s:I, s:o}", "rail", at->name, "state",
+            json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:o}", "rail", at->name, "driver",
+                      rail_driver(tcad, rail), "plane", at->plane, "state",
                       !caps   ? "absent"
                       : error ? "down"
                               : "up",
@@ -242,9 +243,10 @@ static void add_links(struct tcad *tcad, json_t *links, const struct cluster_nod
                          : live                                  ? "up"
                          : strcmp(state, "down") == 0            ? "down"
                                                                  : "idle";
-        json_array_append_new(links, json_pack("{s:I, s:I, s:s, s:s}", "from",
-                                               (json_int_t)tcad->node, "to", (json_int_t)node->id,
-                                               "rail", rail_name(tcad, rail), "state", is));
+        json_array_append_new(links,
+                              json_pack("{s:I, s:I, s:s, s:s, s:s}", "from", (json_int_t)tcad->node,
+                                        "to", (json_int_t)node->id, "rail", rail_name(tcad, rail),
+                                        "driver", rail_driver(tcad, rail), "state", is));
     }
 }
 

@@ -205,6 +205,12 @@ static void forged_family(const struct tcad *tcad, json_t *families)
     }
 }
 
+static json_t *rail_labels(const struct tcad *tcad, unsigned rail, enum seat seat)
+{
+    return json_pack("{s:s, s:s, s:s}", "rail", rail_name(tcad, rail), "driver",
+                     rail_driver(tcad, rail), "seat", seat_name(seat));
+}
+
 static void rail_families(const struct tcad *tcad, json_t *families, const struct tally *tally)
 {
     json_t *starts =
@@ -216,11 +222,9 @@ static void rail_families(const struct tcad *tcad, json_t *families, const struc
             const struct rail_total *past = &tcad->past[rail][seat];
             if (!tally->rail_starts[rail][seat] && !past->starts)
                 continue;
-            sample(starts,
-                   json_pack("{s:s, s:s}", "rail", rail_name(tcad, rail), "seat", seat_name(seat)),
+            sample(starts, rail_labels(tcad, rail, seat),
                    (double)(past->starts + tally->rail_starts[rail][seat]));
-            sample(bytes,
-                   json_pack("{s:s, s:s}", "rail", rail_name(tcad, rail), "seat", seat_name(seat)),
+            sample(bytes, rail_labels(tcad, rail, seat),
                    (double)(past->bytes + tally->rail_bytes[rail][seat]));
         }
     }

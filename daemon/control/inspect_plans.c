@@ -55,16 +55,17 @@ json_t *inspect_plan_row(const struct plan *plan)
     static const struct plan_chain none;
     const struct plan_chain *first = plan->chain_count > 0 ? &plan->chains[0] : &none;
     return json_pack(
-        "{s:o, s:I, s:i, s:s, s:I, s:I, s:I, s:s?, s:s?, s:o, s:I, s:I, s:b, s:o, s:I, "
+        "{s:o, s:I, s:i, s:s, s:I, s:I, s:I, s:s?, s:s?, s:s?, s:o, s:I, s:I, s:b, s:o, s:I, "
         "s:s, s:o, s:o}",
         "id", plan_id(plan), "session", (json_int_t)plan->session_id, "pid",
         (int)plan->session->pid, "name", plan->name, "channel", (json_int_t)plan->channel, "chains",
         (json_int_t)plan->chain_count, "steps", (json_int_t)plan->step_count, "rail",
-        rail_name(plan->tcad, first->rail), "seat", seat_name(first->seat), "nodes", nodes_of(plan),
-        "bytes", (json_int_t)plan->bytes, "starts", (json_int_t)plan_starts(plan), "running",
-        running_since_ns(plan) != 0, "running_s", running_s(plan), "errors",
-        (json_int_t)plan_errors(plan), "state", plan_state_name(plan->state), "median_ns",
-        quantile(plan, 0.5), "p99_ns", quantile(plan, 0.99));
+        rail_name(plan->tcad, first->rail), "driver", rail_driver(plan->tcad, first->rail), "seat",
+        seat_name(first->seat), "nodes", nodes_of(plan), "bytes", (json_int_t)plan->bytes, "starts",
+        (json_int_t)plan_starts(plan), "running", running_since_ns(plan) != 0, "running_s",
+        running_s(plan), "errors", (json_int_t)plan_errors(plan), "state",
+        plan_state_name(plan->state), "median_ns", quantile(plan, 0.5), "p99_ns",
+        quantile(plan, 0.99));
 }
 
 static json_t *predicted(uint64_t ns)
@@ -190,16 +191,18 @@ static json_t *explain_chain(const struct plan *plan, uint32_t index)
     for (uint32_t i = 0; i < chain->candidate_count; i++) {
         const struct plan_candidate *candidate = &chain->candidates[i];
         json_array_append_new(candidates,
-                              json_pack("{s:s, s:s, s:o, s:i, s:b, s:b, s:s}", "rail",
-                                        rail_name(plan->tcad, candidate->rail), "seat",
+                              json_pack("{s:s, s:s, s:s, s:o, s:i, s:b, s:b, s:s}", "rail",
+                                        rail_name(plan->tcad, candidate->rail), "driver",
+                                        rail_driver(plan->tcad, candidate->rail), "seat",
                                         seat_name(candidate->seat), "predicted_ns",
                                         predicted(candidate->predicted_ns), "hops",
                                         (int)candidate->hops, "possible", candidate->possible,
                                         "chosen", candidate->chosen, "why", candidate->why));
     }
     const unsigned wanted = plan->state < PLAN_READY ? chain->rail : chain->wanted_rail;
-    return json_pack("{s:I, s:s, s:s, s:s, s:I, s:o, s:o, s:o}", "index", (json_int_t)index, "rail",
-                     rail_name(plan->tcad, chain->rail), "wanted_rail",
+    return json_pack("{s:I, s:s?, s:s?, s:s?, s:s?, s:I, s:o, s:o, s:o}", "index",
+                     (json_int_t)index, "rail", rail_name(plan->tcad, chain->rail), "driver",
+                     rail_driver(plan->tcad, chain->rail), "wanted_rail",
                      rail_name(plan->tcad, wanted), "seat", seat_name(chain->seat), "bytes",
                      (json_int_t)chain->bytes, "predicted_ns", predicted(chain->predicted_ns),
                      "steps", steps, "candidates", candidates);

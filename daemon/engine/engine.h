@@ -195,8 +195,8 @@ struct engine_order {
 struct engine_plan {
     uint32_t id;
     uint32_t channel;
-    enum driver_id driver; /* for receipts */
-    uint64_t bytes;        /* per start, daemon-seat chains only */
+    unsigned rail;  /* for receipts */
+    uint64_t bytes; /* per start, daemon-seat chains only */
     uint32_t descriptors;
     uint32_t chain_count;
     struct chain **chains; /* the daemon-seat chains; owned */

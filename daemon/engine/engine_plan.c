@@ -68,7 +68,7 @@ static void complete(struct engine_plan *plan)
         .plan = plan->id,
         .sequence = plan->entry.sequence,
         .status = status_to_wire(plan->status),
-        .rail = (uint8_t)plan->driver,
+        .rail = (uint8_t)plan->rail,
         .hops = hops > UINT8_MAX ? UINT8_MAX : (uint8_t)hops,
         .retries = retries > UINT16_MAX ? UINT16_MAX : (uint16_t)retries,
         .bytes = plan->status < 0 ? 0 : plan->bytes,

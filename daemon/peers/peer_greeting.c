@@ -55,7 +55,9 @@ static int check_rails(const Tca__PeerHello *theirs, char *text, size_t text_byt
                 (theirs->resume_key.len == 0 || theirs->resume_key.len == LINK_KEY_BYTES);
     for (size_t i = 0; i < theirs->n_rails && fine; i++)
         fine = theirs->rails[i]->address.len <= ADDRESS_MAX_BYTES &&
-               strlen(theirs->rails[i]->driver) < NAME_MAX_BYTES;
+               strlen(theirs->rails[i]->driver) < RAIL_NAME_MAX_BYTES &&
+               strlen(theirs->rails[i]->name) < RAIL_NAME_MAX_BYTES &&
+               strlen(theirs->rails[i]->plane) < RAIL_NAME_MAX_BYTES;
     if (!fine)
         snprintf(text, text_bytes,
                  "a hello without incarnation, or with rails, a heartbeat or a link beyond the "

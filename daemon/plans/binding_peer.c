@@ -19,6 +19,7 @@ struct question {
     struct tcad *tcad;
     uint32_t node, tag;
     size_t count;
+    uint8_t places[RAIL_SLOTS]; /* by rail: its index in the request */
 };
 
 /* ---- answering ---- */
@@ -28,7 +29,8 @@ struct draft {
     Tca__Landing landings[RAIL_SLOTS], *list[RAIL_SLOTS];
 };
 
-static void draft_init(struct draft *draft, struct binding *binding)
+static void draft_init(struct draft *draft, const struct question *question,
+                       struct binding *binding)
 {
     Tca__BoundPut *put = &draft->put;
     tca__bound_put__init(put);
@@ -43,7 +45,7 @@ static void draft_init(struct draft *draft, struct binding *binding)
         Tca__Landing *landing = &draft->landings[put->n_landings];
         tca__landing__init(landing);
         struct landing_blob *blob = &binding_landing(binding, rail)->blob;
-        landing->driver = (char *)driver_name(rail_at(binding->tcad, rail)->driver);
+        landing->rail = question->places[rail];
         landing->blob = (ProtobufCBinaryData){blob->bytes, blob->blob};
         draft->list[put->n_landings++] = landing;
     }
@@ -81,7 +83,7 @@ static void answer_bound(const struct question *question, struct binding *const 
         return;
     }
     for (size_t i = 0; i < question->count; i++) {
-        draft_init(&drafts[i], bindings[i]);
+        draft_init(&drafts[i], question, bindings[i]);
         list[i] = &drafts[i].put;
     }
     bound.n_puts = question->count;
@@ -203,14 +205,18 @@ static int check_put(struct tcad *tcad, uint32_t node, const Tca__PeerBind *bind
     return r < 0 ? r : binding_charge(tcad, args, text, text_bytes);
 }
 
-static int check_rails(struct tcad *tcad, uint32_t node, const Tca__PeerBind *bind,
-                       unsigned *ret_rails, char *text, size_t text_bytes)
+static int check_rails(struct question *question, const Tca__PeerBind *bind, unsigned *ret_rails,
+                       char *text, size_t text_bytes)
 {
+    struct tcad *tcad = question->tcad;
+    const uint32_t node = question->node;
     unsigned rails = 0;
-    for (size_t i = 0; i < bind->n_drivers; i++) {
-        const unsigned rail = rail_find(tcad, bind->drivers[i], bind->drivers[i]);
-        if (rail && links_possible(tcad, rail, node))
-            rails |= 1u << rail;
+    for (size_t i = 0; i < bind->n_rails && i < RAILS_MAX; i++) {
+        const unsigned rail = rail_find(tcad, bind->rails[i]->driver, bind->rails[i]->plane);
+        if (!rail || !links_possible(tcad, rail, node))
+            continue;
+        rails |= 1u << rail;
+        question->places[rail] = (uint8_t)i;
     }
     if (!rails) {
         const struct rail *off = rail_refused(tcad);
@@ -225,11 +231,13 @@ static int check_rails(struct tcad *tcad, uint32_t node, const Tca__PeerBind *bi
 }
 
 /* args: of the puts so far, to be dropped on failure; *ret_count of them. */
-static int check(struct tcad *tcad, uint32_t node, const Tca__PeerBind *bind,
-                 struct binding_args *args, size_t *ret_count, char *text, size_t text_bytes)
+static int check(struct question *question, const Tca__PeerBind *bind, struct binding_args *args,
+                 size_t *ret_count, char *text, size_t text_bytes)
 {
+    struct tcad *tcad = question->tcad;
+    const uint32_t node = question->node;
     unsigned rails;
-    int r = check_rails(tcad, node, bind, &rails, text, text_bytes);
+    int r = check_rails(question, bind, &rails, text, text_bytes);
     for (size_t i = 0; i < bind->n_puts && r == 0; i++) {
         const Tca__BindPut *put = bind->puts[i];
         args[i] = (struct binding_args){.node = node,
@@ -245,7 +253,8 @@ static int check(struct tcad *tcad, uint32_t node, const Tca__PeerBind *bind,
 
 void bindings_asked(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__PeerBind *bind)
 {
-    struct question asked = {tcad, node, tag, bind->n_puts}, *question;
+    struct question asked = {.tcad = tcad, .node = node, .tag = tag, .count = bind->n_puts},
+                    *question;
     struct binding_args args[BIND_PUTS_MAX];
     char text[512];
     size_t count = 0;
@@ -255,7 +264,7 @@ void bindings_asked(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__P
                    bind->n_puts, BIND_PUTS_MAX);
         return;
     }
-    int r = check(tcad, node, bind, args, &count, text, sizeof text);
+    int r = check(&asked, bind, args, &count, text, sizeof text);
     if (r < 0) {
         binding_args_drop(args, count);
         answer_failure(&asked, count ? count - 1 : 0, r, text);

@@ -202,7 +202,7 @@ static void begin_chain(struct plan_answer *answer)
     Tca__ChainCommitted *committed = &answer->chains[answer->chain];
     tca__chain_committed__init(committed);
     answer->chain_list[answer->chain] = committed;
-    committed->rail = rail_at(plan->tcad, chain->rail)->driver;
+    committed->rail = chain->rail;
     committed->seat = chain->seat;
     committed->predicted_ns = chain->predicted_ns;
     committed->mappings = &answer->mappings[answer->count];

@@ -23,6 +23,8 @@ enum { REQUEST_BYTES_MAX = 1 << 20 }; /* of layouts, unless one alone is longer 
 struct request {
     struct plan *plan;
     uint32_t first, count;
+    uint32_t rail_count;
+    uint8_t rails[RAILS_MAX]; /* that another daemon was asked for, in this order */
 };
 
 static struct plan_unit *unit_of(const struct request *request, uint32_t i)
@@ -118,7 +120,7 @@ static int ask_here(struct request *request)
 
 /* ---- of another daemon ---- */
 
-static void take_landings(const struct plan *plan, struct plan_unit *unit,
+static void take_landings(const struct request *request, struct plan_unit *unit,
                           const Tca__BoundPut *bound)
 {
     unit->remote_binding = bound->binding;
@@ -127,10 +129,10 @@ static void take_landings(const struct plan *plan, struct plan_unit *unit,
     unit->address = bound->address;
     for (size_t i = 0; i < bound->n_landings; i++) {
         const Tca__Landing *landing = bound->landings[i];
-        const unsigned rail = rail_find(plan->tcad, landing->driver, landing->driver);
-        if (rail == RAIL_NONE || landing->blob.len > LANDING_MAX_BYTES)
+        if (landing->rail >= request->rail_count || landing->blob.len > LANDING_MAX_BYTES)
             continue;
-        struct landing_blob *blob = plan_blob(plan, unit, rail);
+        const unsigned rail = request->rails[landing->rail];
+        struct landing_blob *blob = plan_blob(request->plan, unit, rail);
         unit->rails |= 1u << rail;
         blob->bytes = (uint8_t)landing->blob.len;
         memcpy(blob->blob, landing->blob.data, landing->blob.len);
@@ -148,7 +150,7 @@ static void take_bound(struct request *request, const Tca__PeerBound *bound)
     }
     for (uint32_t i = 0; i < request->count && i < bound->n_puts; i++) {
         struct plan_unit *unit = unit_of(request, i);
-        take_landings(plan, unit, bound->puts[i]);
+        take_landings(request, unit, bound->puts[i]);
         if (!unit->rails)
             plan_fail_unit(plan, unit, -EPROTO, "its node has bound it on no rail of ours");
         plan_use_owner(plan, unit);
@@ -206,6 +208,14 @@ static void fill_put(struct plan_unit *unit, Tca__BindPut *put)
     put->notify_slot = unit->slot;
 }
 
+static void add_key(Tca__PeerBind *bind, const struct rail *rail, Tca__RailKey *key)
+{
+    tca__rail_key__init(key);
+    key->driver = (char *)driver_name(rail->driver);
+    key->plane = (char *)rail->plane;
+    bind->rails[bind->n_rails++] = key;
+}
+
 /* 0: bound_there() follows. */
 static int ask_peer(struct request *request)
 {
@@ -214,19 +224,22 @@ static int ask_peer(struct request *request)
     Tca__PeerBind bind = TCA__PEER_BIND__INIT;
     Tca__Message message = TCA__MESSAGE__INIT;
     Tca__BindPut puts[BIND_PUTS_MAX], *list[BIND_PUTS_MAX];
-    char *drivers[RAIL_SLOTS];
+    Tca__RailKey keys[RAILS_MAX], *key_list[RAILS_MAX];
 
     bind.user = plan->session->uid;
     bind.session = plan->session->id;
     bind.group = plan->session->group;
     bind.rank = plan->session->rank;
-    bind.drivers = drivers;
+    bind.rails = key_list;
     for (unsigned rail = 1; rail <= plan->tcad->rails->last; rail++) {
-        if (links_possible(plan->tcad, rail, node) &&
-            (!plan->wanted_rails || plan->wanted_rails & 1u << rail))
-            drivers[bind.n_drivers++] = (char *)driver_name(rail_at(plan->tcad, rail)->driver);
+        if (!links_possible(plan->tcad, rail, node) ||
+            (plan->wanted_rails && !(plan->wanted_rails & 1u << rail)))
+            continue;
+        request->rails[bind.n_rails] = (uint8_t)rail;
+        add_key(&bind, rail_at(plan->tcad, rail), &keys[bind.n_rails]);
     }
-    if (bind.n_drivers == 0)
+    request->rail_count = (uint32_t)bind.n_rails;
+    if (bind.n_rails == 0)
         return no_rail(plan, unit_of(request, 0));
     for (uint32_t i = 0; i < request->count; i++) {
         fill_put(unit_of(request, i), &puts[i]);

@@ -222,9 +222,8 @@ static int check(struct plan *plan, const Tca__PlanCommit *commit)
     if (commit->channel >= CHANNELS)
         return plan_fail(plan, -EINVAL, "channel %u: 0 to %d are possible", commit->channel,
                          CHANNELS - 1);
-    if ((commit->rail != DRIVER_NONE && !driver_name(commit->rail)) || commit->seat > SEAT_DAEMON)
-        return plan_fail(plan, -EINVAL, "rail %u or seat %u: there is none such", commit->rail,
-                         commit->seat);
+    if (commit->seat > SEAT_DAEMON)
+        return plan_fail(plan, -EINVAL, "seat %u: 0 to %d are possible", commit->seat, SEAT_DAEMON);
     if (commit->way >= WAY_COUNT)
         return plan_fail(plan, -EINVAL, "way %u to copy: there is none such", commit->way);
     if (commit->n_chains > PLAN_CHAINS_MAX)
@@ -279,17 +278,31 @@ static int allocate(struct plan *plan, size_t chains)
     return 0;
 }
 
+/* The rails that the plan asks for, one bit each; 0: it leaves the choice to us. */
+static int parse_rail(struct plan *plan, const char *name, unsigned *ret_rails)
+{
+    char text[256];
+    const unsigned rails = rails_named(plan->tcad, name);
+    if (*name && !rails)
+        return plan_fail(plan, -EINVAL, "rail %.64s: this node has only %s", name,
+                         rails_text(plan->tcad, text, sizeof text));
+    *ret_rails = rails;
+    return 0;
+}
+
 static int begin(struct plan *plan, const Tca__PlanCommit *commit)
 {
+    unsigned rails;
     int r = check(plan, commit);
+    if (r == 0)
+        r = parse_rail(plan, commit->rail, &rails);
     if (r == 0)
         r = count_steps(plan, commit);
     if (r < 0)
         return r;
     session_take_name(plan->name, commit->name);
     plan->channel = commit->channel;
-    *(commit->prefer ? &plan->preferred_rails : &plan->wanted_rails) =
-        rails_named(plan->tcad, driver_name(commit->rail));
+    *(commit->prefer ? &plan->preferred_rails : &plan->wanted_rails) = rails;
     plan->wanted_seat = commit->seat;
     plan->wanted_copy_mode = commit->way;
     plan->landed = commit->landed;

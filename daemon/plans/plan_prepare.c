@@ -340,7 +340,7 @@ void plan_prepare(struct engine *engine, void *context)
         if (plan->chains[i].seat == SEAT_CLIENT)
             continue;
         if (made == 0)
-            run->driver = rail_at(plan->tcad, plan->chains[i].rail)->driver;
+            run->rail = plan->chains[i].rail;
         run->bytes += plan->chains[i].bytes;
         if (!run->chains[made] && prepare_chain(plan, &plan->chains[i], &run->chains[made]) < 0)
             return;

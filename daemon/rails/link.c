@@ -190,7 +190,7 @@ void links_up(struct links *links, uint32_t node, size_t rail_count, Tca__RailAd
 {
     links_down(links, node);
     for (size_t i = 0; i < rail_count; i++) {
-        const unsigned rail = rail_find(links->tcad, rails[i]->driver, rails[i]->driver);
+        const unsigned rail = rail_find(links->tcad, rails[i]->driver, rails[i]->plane);
         if (!rail || !links_possible(links->tcad, rail, node) ||
             rails[i]->address.len > ADDRESS_MAX_BYTES)
             continue; /* a rail that this node does not have, or that does not lead there */

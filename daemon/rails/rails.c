@@ -30,6 +30,12 @@ const char *rail_name(const struct tcad *tcad, unsigned rail)
     return found ? found->name : NULL;
 }
 
+const char *rail_driver(const struct tcad *tcad, unsigned rail)
+{
+    const struct rail *found = rail_at(tcad, rail);
+    return found ? driver_name(found->driver) : NULL;
+}
+
 unsigned rail_find(const struct tcad *tcad, const char *driver, const char *plane)
 {
     const struct rails *rails = tcad->rails;
@@ -55,12 +61,12 @@ unsigned rails_named(const struct tcad *tcad, const char *name)
     return open ? open : found;
 }
 
-const char *rails_text(const struct tcad *tcad, unsigned rails, char *ret_text, size_t text_bytes)
+const char *rails_text(const struct tcad *tcad, char *ret_text, size_t text_bytes)
 {
     size_t used = 0;
     ret_text[0] = '\0';
-    for (unsigned i = 1; i <= tcad->rails->count && used < text_bytes; i++)
-        if (rails & 1u << i)
+    for (unsigned i = 1; i <= tcad->rails->last && used < text_bytes; i++)
+        if (tcad->rails->at[i].open)
             used += (size_t)snprintf(ret_text + used, text_bytes - used, "%s%s", used ? ", " : "",
                                      rail_name(tcad, i));
     return ret_text;
@@ -72,4 +78,16 @@ const struct rail *rail_refused(const struct tcad *tcad)
         if (!tcad->rails->at[i].open && *tcad->rails->at[i].remedy)
             return &tcad->rails->at[i];
     return NULL;
+}
+
+unsigned rails_describe(const struct tcad *tcad, Tca__Rail ret_rails[static RAILS_MAX])
+{
+    const struct rails *rails = tcad->rails;
+    for (unsigned i = 1; i <= rails->last; i++) {
+        Tca__Rail *rail = &ret_rails[i - 1];
+        tca__rail__init(rail);
+        rail->name = (char *)rails->at[i].name;
+        rail->driver = (char *)driver_name(rails->at[i].driver);
+    }
+    return rails->last;
 }

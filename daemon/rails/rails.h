@@ -13,6 +13,7 @@
 
 #include "drivers/driver.h"
 #include "proto/segment.h"
+#include "proto/tca.pb-c.h"
 
 struct tcad;
 
@@ -47,12 +48,15 @@ int rails_open(struct tcad *tcad, char *text, size_t text_bytes);
 /* NULL: no such rail. */
 const struct rail *rail_at(const struct tcad *tcad, unsigned rail);
 const char *rail_name(const struct tcad *tcad, unsigned rail);
+const char *rail_driver(const struct tcad *tcad, unsigned rail); /* its name */
 /* The open rail with this driver and plane, or RAIL_NONE. */
 unsigned rail_find(const struct tcad *tcad, const char *driver, const char *plane);
 /* The rails that a user means, one bit per index: the open ones of a driver, or those that are not
  * if none is open, or the one with this name. 0: no such rail or driver. */
 unsigned rails_named(const struct tcad *tcad, const char *name);
+/* For the greeting of clients: the rails by index, from 1; how many. */
+unsigned rails_describe(const struct tcad *tcad, Tca__Rail ret_rails[static RAILS_MAX]);
 /* The first rail that is off for lack of protection, or NULL. */
 const struct rail *rail_refused(const struct tcad *tcad);
-/* "ofi:tcp:lo, ofi:udp:lo": the names of these rails, for display. */
-const char *rails_text(const struct tcad *tcad, unsigned rails, char *ret_text, size_t text_bytes);
+/* The names of the open rails, for display. */
+const char *rails_text(const struct tcad *tcad, char *ret_text, size_t text_bytes);

@@ -1,6 +1,7 @@
 /* Opens the rails that the configuration asks for. */
 #include "daemon/rails/rails.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -94,6 +95,17 @@ static void add_refused(struct tcad *tcad, struct rail *rail)
     add(rails, rail);
 }
 
+/* "ofi:tcp:lo": the driver and, unless it is empty, what tells the instance from others. */
+static void compose(char ret_name[static RAIL_NAME_MAX_BYTES], enum driver_id driver,
+                    const char *rest)
+{
+    const int n = snprintf(ret_name, RAIL_NAME_MAX_BYTES, "%s%s%s", driver_name(driver),
+                           *rest ? ":" : "", rest);
+    for (int i = 0; i < n && ret_name[i]; i++)
+        if (!isalnum((unsigned char)ret_name[i]) && !strchr(":;._-", ret_name[i]))
+            ret_name[i] = '_';
+}
+
 static int open_rail(struct tcad *tcad, enum driver_id driver, struct rail *ret_rail, char *text,
                      size_t text_bytes)
 {
@@ -103,10 +115,12 @@ static int open_rail(struct tcad *tcad, enum driver_id driver, struct rail *ret_
                         .remedy = ""};
     struct rails *rails = tcad->rails;
     const unsigned index = driver == DRIVER_SHM ? RAIL_SHM : rails->last + 1;
-    snprintf(rail.name, sizeof rail.name, "%s", driver_name(driver));
-    snprintf(rail.plane, sizeof rail.plane, "%s", driver_name(driver));
+    const struct driver_caps none = {0};
     int r = rail.ops ? engine_add_driver(tcad->engine, index, rail.ops, &rail.config) : -ENODEV;
+    const struct driver_caps *caps = r == 0 ? engine_driver_caps(tcad->engine, index) : &none;
     rail.open = r == 0;
+    compose(rail.name, driver, caps->device);
+    compose(rail.plane, driver, caps->medium);
     *ret_rail = rail;
     if (r < 0 && r != -EPERM)
         say_failed(tcad->conf, driver, r, text, text_bytes);

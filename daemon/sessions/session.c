@@ -130,6 +130,11 @@ static void welcome(struct session *session, uint32_t tag)
     welcome.reserved_base = tcad->conf->memory.base;
     welcome.reserved_bytes = tcad->conf->memory.reserved_bytes;
     welcome.daemon_version = (char *)TCAD_VERSION;
+    Tca__Rail rails[RAILS_MAX], *rail_list[RAILS_MAX];
+    welcome.n_rails = tcad->session_hooks->rails(tcad, rails);
+    for (size_t i = 0; i < welcome.n_rails; i++)
+        rail_list[i] = &rails[i];
+    welcome.rails = rail_list;
     message.body_case = TCA__MESSAGE__BODY_WELCOME;
     message.welcome = &welcome;
     session_answer(session, tag, &message,

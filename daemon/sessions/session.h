@@ -79,6 +79,8 @@ struct session {
 /* Callbacks of the folders above this one (plans, bindings, lanes, groups). setup.c fills them
  * in. */
 struct session_hooks {
+    /* for the Welcome: the rails by index, from 1; how many */
+    unsigned (*rails)(const struct tcad *tcad, Tca__Rail ret_rails[static RAILS_MAX]);
     uint64_t (*bytes)(uint32_t sources);     /* memory they need for a session of this size */
     void (*joined)(struct session *session); /* all members of its group are known */
     void (*ending)(struct session *session); /* release its plans: session_plan_gone() for each */

@@ -1,12 +1,28 @@
 /* The table of the ofi driver, which ofi.h describes. */
 #include <errno.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <rdma/fabric.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "drivers/interface.h"
 #include "drivers/ofi/ofi.h"
 #include "drivers/table.h"
+
+/* "tcp:lo": the provider and the interface or domain; the utility provider on top is left out. */
+static void say_device(const struct fi_info *info, struct driver_caps *caps)
+{
+    const char *provider = info->fabric_attr->prov_name;
+    const int provider_bytes = (int)strcspn(provider, ";");
+    char interface[IF_NAMESIZE] = "";
+    if (info->src_addr && info->src_addrlen >= sizeof(struct sockaddr_in))
+        interface_of(info->src_addr, interface, sizeof(interface));
+    snprintf(caps->device, sizeof(caps->device), "%.*s:%.15s", provider_bytes, provider,
+             interface[0] ? interface : info->domain_attr->name);
+    snprintf(caps->medium, sizeof(caps->medium), "%s", provider);
+}
 
 static int ofi_probe(const struct driver_config *config, struct driver_caps *ret_caps)
 {
@@ -27,6 +43,7 @@ static int ofi_probe(const struct driver_config *config, struct driver_caps *ret
     };
     snprintf(ret_caps->detail, sizeof(ret_caps->detail), "%s over %s", info->fabric_attr->prov_name,
              info->domain_attr->name);
+    say_device(info, ret_caps);
     fi_freeinfo(info);
     return 0;
 }

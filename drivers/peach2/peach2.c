@@ -23,6 +23,7 @@ static int peach2_probe(const struct driver_config *config, struct driver_caps *
         .subcluster = true,
         .single = true,
         .ordered = true,
+        .device = "0", /* a node has one board */
     };
     if (topology.rings == 1)
         snprintf(ret_caps->detail, sizeof(ret_caps->detail), "ring of %u", topology.nodes);

@@ -14,16 +14,9 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "drivers/interface.h"
 #include "drivers/table.h"
 #include "drivers/tcp/tcp.h"
-
-int tcp_probe(const struct driver_config *config, struct driver_caps *ret_caps)
-{
-    *ret_caps = (struct driver_caps){.same_node = true, .other_nodes = true, .ordered = true};
-    snprintf(ret_caps->detail, sizeof ret_caps->detail, "TCP, %s",
-             config->tcp_plain ? "in clear" : "TLS 1.3");
-    return 0;
-}
 
 /* ---- the own address ---- */
 
@@ -68,22 +61,48 @@ static int find_host(struct tcp_address *address, const char *name)
     return r;
 }
 
+/* The address to bind to. */
+static socklen_t socket_address(const struct tcp_address *address, uint16_t port,
+                                struct sockaddr_storage *ret_at)
+{
+    *ret_at = (struct sockaddr_storage){0};
+    if (address->family == 4) {
+        struct sockaddr_in *in = (struct sockaddr_in *)ret_at;
+        *in = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
+        memcpy(&in->sin_addr, address->host, 4);
+        return sizeof *in;
+    }
+    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret_at;
+    *in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    memcpy(&in6->sin6_addr, address->host, 16);
+    return sizeof *in6;
+}
+
+static const char *host_of(const struct driver_config *config)
+{
+    return config->address ? config->address : "127.0.0.1";
+}
+
+int tcp_probe(const struct driver_config *config, struct driver_caps *ret_caps)
+{
+    struct tcp_address address;
+    struct sockaddr_storage at;
+    *ret_caps = (struct driver_caps){.same_node = true, .other_nodes = true, .ordered = true};
+    snprintf(ret_caps->detail, sizeof ret_caps->detail, "TCP, %s",
+             config->tcp_plain ? "in clear" : "TLS 1.3");
+    int r = find_host(&address, host_of(config));
+    if (r < 0)
+        return r;
+    socket_address(&address, 0, &at);
+    interface_of((const struct sockaddr *)&at, ret_caps->device, sizeof ret_caps->device);
+    return 0;
+}
+
 static int listen_there(struct tcp_driver *tcp, uint16_t port)
 {
-    struct sockaddr_storage at = {0};
-    socklen_t bytes;
+    struct sockaddr_storage at;
+    socklen_t bytes = socket_address(&tcp->address, port, &at);
     const int one = 1;
-    if (tcp->address.family == 4) {
-        struct sockaddr_in *in = (struct sockaddr_in *)&at;
-        *in = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
-        memcpy(&in->sin_addr, tcp->address.host, 4);
-        bytes = sizeof *in;
-    } else {
-        struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&at;
-        *in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(port)};
-        memcpy(&in6->sin6_addr, tcp->address.host, 16);
-        bytes = sizeof *in6;
-    }
     int fd = socket(at.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
@@ -118,7 +137,7 @@ static int set_up(struct tcp_driver *tcp, const struct driver_config *config)
     if (r == 0)
         r = tcp_random(tcp->address.secret, sizeof tcp->address.secret);
     if (r == 0)
-        r = find_host(&tcp->address, config->address ? config->address : "127.0.0.1");
+        r = find_host(&tcp->address, host_of(config));
     if (r < 0)
         return r;
     tcp->epoll_fd = epoll_create1(EPOLL_CLOEXEC);

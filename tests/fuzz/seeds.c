@@ -110,22 +110,24 @@ static void bind_seeds(void)
     Tca__PeerBound bound = TCA__PEER_BOUND__INIT;
     Tca__Failure failure = TCA__FAILURE__INIT;
     Tca__Message message = TCA__MESSAGE__INIT;
-    char *drivers[] = {(char *)"ofi"};
+    Tca__RailKey key = TCA__RAIL_KEY__INIT, *keys[] = {&key};
     puts[0].handle = blob("handle");
     puts[0].layout = blob("layout");
     puts[0].offset = 4096;
     puts[1].notify = true;
     puts[1].notify_session = 3;
     bind.group = (char *)"job";
-    bind.n_drivers = 1;
-    bind.drivers = drivers;
+    key.driver = (char *)"ofi";
+    key.plane = (char *)"ofi:tcp";
+    bind.n_rails = 1;
+    bind.rails = keys;
     bind.n_puts = 2;
     bind.puts = put_list;
     message.body_case = TCA__MESSAGE__BODY_PEER_BIND;
     message.peer_bind = &bind;
     message_seed("peer-bind", &message);
 
-    landing.driver = (char *)"ofi";
+    landing.rail = 1;
     landing.blob = blob("blob");
     bounds[0].binding = 7;
     bounds[0].n_landings = 1;
@@ -213,6 +215,8 @@ static void message_seeds(void)
     Tca__RailAddress rail = TCA__RAIL_ADDRESS__INIT, *rails[] = {&rail};
     Tca__PeerHello peer = TCA__PEER_HELLO__INIT;
     rail.driver = (char *)"ofi";
+    rail.name = (char *)"ofi:tcp:eth0";
+    rail.plane = (char *)"ofi:tcp";
     rail.address = blob("address");
     peer.version = PROTO_VERSION;
     peer.node_name = (char *)"node1";

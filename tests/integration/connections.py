@@ -51,7 +51,7 @@ def swallow(connection):
 
 def rail_port(node, name="ofi"):
     """Where the rail listens."""
-    rail = next(rail for rail in node.tcactl("status")["rails"] if rail["rail"] == name)
+    rail = next(rail for rail in node.tcactl("status")["rails"] if rail["driver"] == name)
     return int(rail["address"].rsplit(":", 1)[1])
 
 

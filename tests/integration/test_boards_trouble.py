@@ -182,7 +182,7 @@ class Far(Boards):
         """What was considered for the plan of that number: rail -> candidate."""
         plan, = (plan["id"] for plan in node.plans() if plan["id"].endswith(f".{number}"))
         chain, = node.tcactl("plan", "explain", plan)["chains"]
-        return {candidate["rail"]: candidate for candidate in chain["candidates"] if candidate["seat"] == "daemon"}
+        return {candidate["driver"]: candidate for candidate in chain["candidates"] if candidate["seat"] == "daemon"}
 
     def test_hops(self):
         """Every board on the way costs: the rail that is best to a neighbour is not where the way is long, or has become so."""

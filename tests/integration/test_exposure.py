@@ -35,7 +35,7 @@ def listening(process):
 
 
 def rail(node):
-    return next(rail for rail in node.tcactl("status")["rails"] if rail["rail"] == "ofi")
+    return next(rail for rail in node.tcactl("status")["rails"] if rail["driver"] == "ofi")
 
 
 def connects(source, target, seconds=1.0):

@@ -82,7 +82,7 @@ class Transfers(harness.Case):
                 self.assertEqual(actor.receipt(plan)["bytes"], 0)
                 shown = cluster.nodes[0].plans()[0]
                 self.assertEqual((shown["chains"], shown["steps"], shown["starts"], shown["state"]), (0, 0, 3, "ready"))
-                self.assertEqual((shown["rail"], shown["seat"]), (None, None))
+                self.assertEqual((shown["driver"], shown["seat"]), (None, None))
                 self.assertEqual(cluster.nodes[0].tcactl("plan", "explain", shown["id"])["chains"], [])
                 actor.ask(f"freeplan {plan}")
 
@@ -332,13 +332,13 @@ class Shown(harness.Case):
         self.assertEqual((mine["starts"], mine["bytes"]), (7, 7 * 8192))
 
         plan = next(plan for plan in cluster[0].plans() if plan["pid"] == sender.pid)
-        self.assertEqual((plan["name"], plan["rail"], plan["seat"]), ("stream", "ofi", "daemon"))
+        self.assertEqual((plan["name"], plan["driver"], plan["seat"]), ("stream", "ofi", "daemon"))
         self.assertEqual((plan["starts"], plan["bytes"], plan["errors"], plan["state"]), (7, 8192, 0, "ready"))
 
         explained = cluster[0].tcactl("plan", "explain", plan["id"])
         chain = explained["chains"][0]
         chosen = [way for way in chain["candidates"] if way["chosen"]]
-        self.assertEqual([(way["rail"], way["seat"]) for way in chosen], [("ofi", "daemon")])
+        self.assertEqual([(way["driver"], way["seat"]) for way in chosen], [("ofi", "daemon")])
         self.assertTrue(all(way["why"] for way in chain["candidates"]))
         self.assertEqual(chain["steps"][0]["target"]["node"], 1)
 
@@ -349,7 +349,7 @@ class Shown(harness.Case):
 
         status = cluster[0].tcactl("status")
         self.assertEqual(status["cluster"]["security"], "tls")
-        there = {rail["rail"]: rail["state"] for rail in status["rails"] if rail["state"] != "absent"}  # no board is
+        there = {rail["driver"]: rail["state"] for rail in status["rails"] if rail["state"] != "absent"}  # no board is
         self.assertEqual(there, {"shm": "up", "ofi": "up"})
         self.assertEqual([node["state"] for node in cluster[0].tcactl("nodes")["nodes"]][1], "up")
         families = {family["name"]: family for family in cluster[0].tcactl("stats")["families"]}

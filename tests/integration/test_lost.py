@@ -2,6 +2,7 @@
 """A rail is lost while the node is there, and with it puts that were complete for their sender. Whoever could go on as if they had
 arrived, over another rail, is told instead; others do go on."""
 
+import re
 import socket
 import tempfile
 import time
@@ -62,7 +63,7 @@ class Lost(Boards):
         start()
         swallowed.swallow_all(PUTS * 4096)
         swallowed.end()
-        until(lambda: "rail ofi to node 1 was lost:" in self.nodes[0].log_text(), "the rail is given up")
+        until(lambda: re.search("rail ofi:[a-z]+:lo to node 1 was lost:", self.nodes[0].log_text()), "the rail is given up")
         self.nodes[1].resume()
 
     def test_complete_puts(self):
@@ -79,7 +80,7 @@ class Lost(Boards):
                 self.start(sender, plan)
 
         self.lose(start)
-        lost = f"rail ofi to node 1 was lost with {PUTS} puts of channel 0"
+        lost = f"to node 1 was lost with {PUTS} puts of channel 0"
         for command in (f"wait {plan} -1", f"test {plan}", f"start {plan}", f"start {same_channel}"):
             with self.subTest(command=command), self.refused("-ENETDOWN", lost):
                 sender.ask(command)

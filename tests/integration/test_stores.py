@@ -44,7 +44,7 @@ class Stores(Boards):
     @staticmethod
     def rails(node, process):
         """By which the stores of a process went last."""
-        return {plan["rail"] for plan in node.plans() if plan["pid"] == process.pid and plan["name"] == "tca-api PIO"}
+        return {plan["driver"] for plan in node.plans() if plan["pid"] == process.pid and plan["name"] == "tca-api PIO"}
 
     def kill_under_way(self, cluster, job, number):
         """Its board, for good, in the middle of a round; some rounds after that."""

@@ -18,7 +18,7 @@ class Tcp(harness.Case):
         return self.cluster(2, options={"rails.enable": "shm tcp", **{f"rails.{key}": value for key, value in options.items()}})
 
     def rail(self, node):
-        return next(rail for rail in node.tcactl("status")["rails"] if rail["rail"] == "tcp")
+        return next(rail for rail in node.tcactl("status")["rails"] if rail["driver"] == "tcp")
 
     def rejected(self, node):
         families = {family["name"]: family for family in node.tcactl("stats")["families"]}
@@ -80,7 +80,7 @@ class Tcp(harness.Case):
                 stranger.close()
             until(lambda: cluster[1].fds() <= before, "their descriptors are closed")
             self.assertEqual(stream.run(3), 3)
-            self.assertRegex("\n".join(cluster[1].tcactl("status")["warnings"]), "rail tcp: [0-9]+ ")
+            self.assertRegex("\n".join(cluster[1].tcactl("status")["warnings"]), "rail tcp:lo: [0-9]+ ")
 
     def test_what_is_rejected_is_counted(self):
         cluster = self.pair(tcp_security="plain")

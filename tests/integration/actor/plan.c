@@ -4,14 +4,6 @@
 
 #include "tests/integration/actor/actor.h"
 
-static enum tca_rail rail_of(const char *name)
-{
-    return strcmp(name, "shm") == 0      ? TCA_RAIL_SHM
-           : strcmp(name, "ofi") == 0    ? TCA_RAIL_OFI
-           : strcmp(name, "peach2") == 0 ? TCA_RAIL_PEACH2
-                                         : TCA_RAIL_ANY;
-}
-
 static enum tca_seat seat_of(const char *name)
 {
     return strcmp(name, "client") == 0   ? TCA_SEAT_CLIENT
@@ -31,10 +23,11 @@ static uint32_t flags_of(const char *name)
 static int new_plan(struct actor *actor, const struct words *words)
 {
     struct tca_plan_args args = {.name = word(words, 1),
-                                 .rail = rail_of(word(words, 2)),
                                  .seat = seat_of(word(words, 3)),
                                  .channel = (uint32_t)word_number(words, 4),
                                  .flags = flags_of(words->count > 5 ? word(words, 5) : "")};
+    if (strcmp(word(words, 2), "any") != 0)
+        args.rail_name = word(words, 2);
     if (actor->plan_count == PLANS_MAX)
         return say_error(-E2BIG, "this program can count %d plans", PLANS_MAX);
     int r = tca_plan_new(actor->session, &args, &actor->plans[actor->plan_count]);
@@ -145,10 +138,10 @@ static int receipt(struct actor *actor, const struct words *words)
     if (r < 0)
         return say_result(r);
     return say(
-        "rail=%s seat=%s way=%s status=%d descriptors=%u retries=%u hops=%u bytes=%llu starts=%llu "
+        "rail=%s name=%s seat=%s way=%s status=%d descriptors=%u retries=%u hops=%u bytes=%llu starts=%llu "
         "start_ns=%llu "
         "taken_ns=%llu posted_ns=%llu done_ns=%llu seen_ns=%llu trying=%u",
-        tca_rail_name(receipt.rail), tca_seat_name(receipt.seat), tca_way_name(receipt.way),
+        tca_rail_name(receipt.rail), receipt.rail_name, tca_seat_name(receipt.seat), tca_way_name(receipt.way),
         receipt.status, receipt.descriptors, receipt.retries, receipt.hops,
         (unsigned long long)receipt.bytes, (unsigned long long)receipt.starts,
         (unsigned long long)receipt.start_ns, (unsigned long long)receipt.taken_ns,

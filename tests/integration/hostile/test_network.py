@@ -160,6 +160,7 @@ class Ports(HostileCase):
         cluster = self.cluster(2, options={"control.security": "plain", "control.request_timeout": "2s"})
         streams = self.bystanders(cluster, (0, 1), ("any",))
         rails = wire.blob(6, wire.blob(1, "ofi") + wire.blob(2, bytes(257)))
+        long_names = [wire.blob(6, wire.blob(field, "r" * 32)) for field in (1, 3, 4)]
         incarnation = int(cluster[1].tcactl("status")["daemon"]["incarnation"], 16)
         with self.undisturbed(cluster, streams):
             for hello, name, *texts in (
@@ -171,6 +172,8 @@ class Ports(HostileCase):
                     (peer_hello(name="eve"), "-EINVAL", "id 1", "eve", "node1"),
                     (peer_hello(incarnation=0), "-EPROTO", "incarnation"),
                     (peer_hello(rails=rails), "-EPROTO", "limits"),
+                    *((peer_hello(rails=long_name), "-EPROTO", "limits") for long_name in long_names),
+                    (peer_hello(rails=wire.blob(6, b"") * 17), "-EPROTO", "limits"),
                     (peer_hello(link=bytes(15)), "-EPROTO", "link"),
                     (peer_hello(resume=bytes(17)), "-EPROTO", "link"),
                     (peer_hello(incarnation=incarnation, resume=bytes(16)), "-EACCES", "does not have the key of the link"),

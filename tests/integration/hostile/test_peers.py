@@ -19,6 +19,7 @@ class FalseNode:
         self.answer, self.bound, self.unbound, self.asked, self.answers = answer, [], [], [], {}
         self.changed = threading.Condition()
         port = control_port(cluster, number)
+        self.plane = next(rail["plane"] for rail in cluster[0].tcactl("status")["rails"] if rail["driver"] == "ofi")
         cluster[number].kill()
         self.listener = socket.create_server((harness.ADDRESS, port))
         self.number = number
@@ -46,7 +47,7 @@ class FalseNode:
         self.peer.sendall(frame(payload, tag))
 
     def serve(self):
-        rails = wire.blob(6, wire.blob(1, "ofi") + wire.blob(2, b"nowhere"))
+        rails = wire.blob(6, wire.blob(1, "ofi") + wire.blob(2, b"nowhere") + wire.blob(3, "ofi:far") + wire.blob(4, self.plane))
         self.send(peer_hello(node=self.number, name=f"node{self.number}", rails=rails))
         try:
             while True:
@@ -140,9 +141,17 @@ class Peers(hostile.HostileCase):
             client.ask(wire.commit([wire.put(region, handle, long, b"")] * 8))
         self.assertEqual(node.asked, [2] * 4)  # no more than 1 MiB of layouts, each of 384 kB
 
+    def test_landings_on_rails_that_nobody_asked_for(self):
+        for rail in (1, 16, 17, (1 << 32) - 1):
+            with self.subTest(rail=rail):
+                landing = wire.blob(2, wire.blob(2, b"here") + wire.number(3, rail))
+                _, _, client, puts = self.setting(lambda node, number, count, landing=landing: node.bind(count, landing))
+                with self.fails("-EPROTO", "step 0", "no rail of ours"):
+                    client.ask(wire.commit(puts))
+
     def test_the_put_is_named(self):
         """Which step of which chain cannot be had, and the others of its request and of the other ones are given back."""
-        landing = wire.blob(2, wire.blob(1, "ofi") + wire.blob(2, b"here"))
+        landing = wire.blob(2, wire.blob(2, b"here") + wire.number(3, 0))
         _, node, client, puts = self.setting(lambda node, number, count: failure(7) if number == 2 else node.bind(count, landing))
         for steps, name in (([puts], f"step {2 * MOST + 7}: none of that"),
                             ([puts[:1], [wire.wait(0, 0)] + puts], f"chain 1, step {2 * MOST + 7}: none of that")):

@@ -112,8 +112,10 @@ class Plans(HostileCase):
             step = self.put()
             for channel in (4, 0xFFFFFFFF):
                 self.refused("-EINVAL", f"channel {channel}", "0 to 3", steps=[step], channel=channel)
-            for rail, seat in ((3, 0), (6, 0), (0, 3), (0xFFFFFFFF, 0), (0, 0xFFFFFFFF), (200, 200)):
-                self.refused("-EINVAL", f"rail {rail} or seat {seat}", steps=[step], rail=rail, seat=seat)
+            for seat in (3, 200, 0xFFFFFFFF):
+                self.refused("-EINVAL", f"seat {seat}", steps=[step], seat=seat)
+            for rail in ("hca", "any", "SHM", "shm ", "%n%s", "ofi:", "r" * 100000):
+                self.refused("-EINVAL", f"rail {rail[:64]}: this node has only shm", steps=[step], rail=rail)
             for rank in (1, 4096, 0xFFFFFFFF):
                 self.refused("-EINVAL", "step 0", f"rank {rank}", "0 to 0", steps=[wire.notify(rank, 0)])
                 self.refused("-EINVAL", "step 0", f"rank {rank}", "0 to 0", steps=[wire.wait(rank, 0)])

@@ -85,6 +85,14 @@ static void welcome(struct fake *fake, uint32_t tag)
     welcome.session_segment_bytes = sizeof(struct session_segment);
     welcome.notify_segment_bytes = notify_segment_bytes(1);
     welcome.daemon_version = (char *)"9.9.9";
+    Tca__Rail rails[] = {TCA__RAIL__INIT, TCA__RAIL__INIT}, *rail_list[] = {rails, rails + 1};
+    rails[FAKE_SHM - 1].name = rails[FAKE_SHM - 1].driver = (char *)"shm";
+    rails[FAKE_OFI - 1].name = (char *)"ofi:tcp:lo";
+    rails[FAKE_OFI - 1].driver = (char *)"ofi";
+    if (fake->lie == FAKE_LONG_RAIL)
+        rails[0].name = (char *)"shm:a_name_that_has_32_bytes_or_more";
+    welcome.n_rails = 2;
+    welcome.rails = rail_list;
     message.body_case = TCA__MESSAGE__BODY_WELCOME;
     message.welcome = &welcome;
     send_message(fake, tag, &message, (int[]){fake->segment_fd, fake->notify_fd, fake->engine_fd},
@@ -180,7 +188,7 @@ static void commit(struct fake *fake, uint32_t tag, const Tca__PlanCommit *commi
         const Tca__Chain *chain = commit->chains[i];
         tca__chain_committed__init(&chains[i]);
         chain_list[i] = &chains[i];
-        chains[i].rail = DRIVER_SHM;
+        chains[i].rail = fake->lie == FAKE_UNKNOWN_RAIL ? FAKE_OFI + 1 : FAKE_SHM;
         chains[i].seat = seat_of(fake, i);
         chains[i].mappings = lists[i];
         must(chain->n_steps <= STEPS);

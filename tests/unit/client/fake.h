@@ -37,6 +37,8 @@ enum fake_lie {
     FAKE_DAEMON_SEAT,      /* no lie: chains go to the daemon seat, and nobody runs them */
     FAKE_MIXED_SEATS,      /* no lie: every other chain goes to the daemon seat */
     FAKE_LATE_COMMIT,      /* answers once `go` is set */
+    FAKE_LONG_RAIL,        /* a rail whose name is too long */
+    FAKE_UNKNOWN_RAIL,     /* a chain on a rail that the Welcome does not list */
     FAKE_ORDERED,          /* no lie: each put is to another process, and after all before it */
     FAKE_REACH_DESCRIPTOR, /* a reached region without its descriptor */
     FAKE_REACH_SHORT,      /* a reached region that is shorter than its handle's part */
@@ -44,6 +46,8 @@ enum fake_lie {
     FAKE_REACH_ATTACHED,   /* that cannot be mapped */
     FAKE_LIES,
 };
+
+enum { FAKE_SHM = 1, FAKE_OFI = 2 }; /* rails */
 
 struct fake {
     struct sockaddr_un address;

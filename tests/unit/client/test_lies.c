@@ -65,6 +65,8 @@ static const struct expectation expectations[] = {
     {FAKE_PLAN_NUMBER, {0, 0, -EPROTO}},
     {FAKE_CHAIN_COUNT, {0, 0, -EPROTO}},
     {FAKE_SEAT, {0, 0, -EPROTO}},
+    {FAKE_LONG_RAIL, {-EPROTO, 1, 1}},
+    {FAKE_UNKNOWN_RAIL, {0, 0, -EPROTO}},
     {FAKE_FEW_MAPPINGS, {0, 0, -EPROTO}},
     {FAKE_DESCRIPTOR_INDEX, {0, 0, -EPROTO}},
     {FAKE_UNKNOWN_REGION, {0, 0, -EPROTO}},

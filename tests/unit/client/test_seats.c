@@ -47,14 +47,14 @@ Test(seats, the_daemon_seat_goes_through_the_rings)
     cr_expect(strstr(tca_error_text(), "tcactl plan explain 7.0"), "%s", tca_error_text());
 
     struct complete_entry answer = {
-        .plan = entry.plan, .sequence = entry.sequence + 1, .rail = DRIVER_OFI};
+        .plan = entry.plan, .sequence = entry.sequence + 1, .rail = FAKE_OFI};
     engine_complete(&kit, &answer); /* of a start that never was */
     answer.plan = 4000;
     engine_complete(&kit, &answer); /* of a plan that never was */
     cr_assert_eq(tca_test(plan), 0);
     answer = (struct complete_entry){.plan = entry.plan,
                                      .sequence = entry.sequence,
-                                     .rail = DRIVER_OFI,
+                                     .rail = FAKE_OFI,
                                      .bytes = 8,
                                      .descriptors = 1,
                                      .retries = 2,
@@ -67,6 +67,7 @@ Test(seats, the_daemon_seat_goes_through_the_rings)
     cr_assert_eq(tca_wait(plan, 0), 0);
     cr_assert_eq(tca_plan_receipt(plan, &receipt), 0);
     cr_assert_eq(receipt.rail, TCA_RAIL_OFI);
+    cr_assert_str_eq(receipt.rail_name, "ofi:tcp:lo");
     cr_assert_eq(receipt.seat, TCA_SEAT_DAEMON);
     cr_assert_eq(receipt.bytes, 8);
     cr_assert_eq(receipt.retries, 2);
@@ -136,7 +137,7 @@ Test(seats, both_seats_have_to_end)
         struct submit_entry entry = engine_take(&kit);
         struct complete_entry answer = {.plan = entry.plan,
                                         .sequence = entry.sequence,
-                                        .rail = DRIVER_OFI,
+                                        .rail = FAKE_OFI,
                                         .bytes = 16,
                                         .descriptors = 3,
                                         .done_ns = 1};

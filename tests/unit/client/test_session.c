@@ -173,7 +173,7 @@ Test(session, a_rail_notices_first)
     struct tca_plan *plan = put_plan(&kit, 0, false);
     cr_assert_eq(tca_start(plan), 0);
     const struct complete_entry entry = {
-        .plan = 0, .sequence = 1, .status = status_to_wire(-ESTALE), .rail = DRIVER_OFI};
+        .plan = 0, .sequence = 1, .status = status_to_wire(-ESTALE), .rail = FAKE_OFI};
     fake_event(&kit.fake, TCA__EVENT__KIND__PLAN_BROKEN, 0, -EOWNERDEAD);
     ring_init(&completions, &kit.fake.segment->complete, kit.fake.segment->complete_entries,
               sizeof(entry), COMPLETE_ENTRIES);

@@ -103,7 +103,7 @@ static struct rails rails = {
     .count = RAIL,
     .last = RAIL,
     .at = {
-        [RAIL] = {.name = "ofi", .plane = "ofi", .driver = DRIVER_OFI, .ops = &ops, .open = true}}};
+        [RAIL] = {.name = "ofi", .plane = "a", .driver = DRIVER_OFI, .ops = &ops, .open = true}}};
 static struct tcad tcad = {.node = 0, .rails = &rails};
 static struct links *links;
 
@@ -111,6 +111,7 @@ static void up(uint32_t node)
 {
     Tca__RailAddress address = TCA__RAIL_ADDRESS__INIT;
     address.driver = (char *)"ofi";
+    address.plane = (char *)"a";
     links_up(links, node, 1, (Tca__RailAddress *[]){&address});
 }
 
