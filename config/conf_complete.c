@@ -210,17 +210,22 @@ static bool is_wildcard(const char *host)
     return strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
 }
 
-/* Never all interfaces, which control.listen may name, unless the file says so for the rail,
- * too. */
-static int default_rail_address(struct completion *c, const struct config_key *key)
+const char *conf_rail_host(const struct tcad_conf *conf)
 {
-    const char *host = c->conf->control.listen.host;
+    const char *host = conf->control.listen.host;
     const struct cluster_node *self =
-        c->conf->cluster ? cluster_by_id(c->conf->cluster, c->conf->node.id) : NULL;
+        conf->cluster ? cluster_by_id(conf->cluster, conf->node.id) : NULL;
 
     if (self && (!*host || is_wildcard(host)))
         host = self->address;
-    return *host && !is_wildcard(host) ? set_default(c, key, strdup(host), "control.listen") : 0;
+    return *host && !is_wildcard(host) ? host : NULL;
+}
+
+static int default_rail_address(struct completion *c, const struct config_key *key)
+{
+    const char *host = conf_rail_host(c->conf);
+
+    return host ? set_default(c, key, strdup(host), "control.listen") : 0;
 }
 
 static int set_constants(struct completion *c)
@@ -421,6 +426,8 @@ int conf_complete(struct tcad_conf *conf, bool system, struct config_errors *err
         r = default_rail_address(&c, KEY_AT(rails.ofi_address));
     if (r == 0 && !given(conf, KEY_AT(rails.tcp_address)))
         r = default_rail_address(&c, KEY_AT(rails.tcp_address));
+    if (r == 0)
+        r = conf_rails_complete(conf, errors);
     if (r < 0)
         return r;
     check_together(&c);

@@ -29,6 +29,10 @@ static inline const void *conf_field_const(const struct tcad_conf *conf,
  * -EINVAL with errors. */
 int conf_complete(struct tcad_conf *conf, bool system, struct config_errors *errors);
 
+/* The address on which rails listen unless the file names one: never all interfaces, which
+ * control.listen may name; NULL: none. */
+const char *conf_rail_host(const struct tcad_conf *conf);
+
 /* Adds an error about the value of a key, with the file and line of the value. */
 void conf_blame(const struct tcad_conf *conf, const struct config_key *key,
                 struct config_errors *errors, const char *what);

@@ -34,6 +34,7 @@ void tcad_conf_write(const struct tcad_conf *conf, FILE *to)
         config_value_write(key, conf_field_const(conf, key), to);
         fputc('\n', to);
     }
+    conf_rails_write(conf, to);
 }
 
 char *tcad_conf_value(const struct tcad_conf *conf, const struct config_key *key)

@@ -17,6 +17,7 @@ struct tcad_conf *tcad_conf_free(struct tcad_conf *conf)
         return NULL;
     for (size_t i = 0; i < config_key_count; i++)
         config_value_clear(&config_keys[i], conf_field(conf, &config_keys[i]));
+    conf_rails_free(conf);
     cluster_free(conf->cluster);
     free(conf->file);
     free(conf->origins);
@@ -69,6 +70,8 @@ static void report_unknown(const char *section, const char *name, const char *fi
 
 static bool is_section(const char *section)
 {
+    if (conf_rail_named(section))
+        return true;
     for (size_t i = 0; i < config_key_count; i++)
         if (strcmp(config_keys[i].section, section) == 0)
             return true;
@@ -99,6 +102,11 @@ static int set_value(struct tcad_conf *conf, const char *section, const char *na
     const char *file = line ? conf_file(conf) : override_file;
     char why[512] = "";
 
+    if (conf_rail_named(section)) {
+        size_t rail;
+        int r = conf_rail_section(conf, conf_rail_named(section), line, errors, &rail);
+        return r < 0 ? r : conf_rail_set(conf, rail, name, value, line, errors);
+    }
     if (!key) {
         report_unknown(section, name, file, line, errors);
         return 0;
@@ -140,12 +148,21 @@ static bool parse_section(char *text, const char *file, unsigned line, struct co
     return true;
 }
 
+/* A rail's section makes a rail even if it is empty. */
+static int begin_section(struct tcad_conf *conf, const char *section, unsigned line,
+                         struct config_errors *errors)
+{
+    const char *rail = conf_rail_named(section);
+    size_t index;
+    return rail ? conf_rail_section(conf, rail, line, errors, &index) : 0;
+}
+
 /* Adds the values in text to conf. 0, or -ENOMEM; other errors go to errors. */
 static int conf_parse(struct tcad_conf *conf, const char *text, size_t bytes,
                       struct config_errors *errors)
 {
     struct config_lines lines;
-    char section[64] = "";
+    char section[CONFIG_LINE_MAX_BYTES + 1] = "";
     bool skip = false; /* the keys of an unknown section */
     int r = 0;
 
@@ -156,6 +173,8 @@ static int conf_parse(struct tcad_conf *conf, const char *text, size_t bytes,
 
         if (lines.text[0] == '[') {
             skip = !parse_section(lines.text, lines.file, lines.line, errors, &name);
+            if (!skip)
+                r = begin_section(conf, name, lines.line, errors);
             if (!skip)
                 snprintf(section, sizeof(section), "%s", name);
         } else if (!equals || equals == lines.text) {
@@ -184,11 +203,12 @@ static int apply_override(struct tcad_conf *conf, const char *override,
 
     if (!text)
         return -ENOMEM;
-    char *equals = strchr(text, '='), *dot = strchr(text, '.');
+    char *equals = strchr(text, '=');
+    char *dot = equals ? memrchr(text, '.', (size_t)(equals - text)) : NULL; /* names have dots */
     if (!config_text_clean(text, strlen(text))) {
         config_errors_add(errors, override_file, 0,
                           "an override contains control characters or invalid UTF-8");
-    } else if (!equals || !dot || dot > equals) {
+    } else if (!dot) {
         config_errors_add(errors, override_file, 0,
                           "\"%s\" is not an override; write section.key=value", override);
     } else {

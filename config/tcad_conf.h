@@ -5,7 +5,8 @@
  *   [section]
  *   key = value     # comment
  *
- * keys.c has the table of all keys; tcad.conf(5) documents them. A loaded configuration is complete
+ * keys.c has the table of all keys, but for those of sections [rail NAME] (conf_rails.h);
+ * tcad.conf(5) documents them. A loaded configuration is complete
  * and has been checked: its user needs no further checks and no defaults.
  */
 #pragma once
@@ -17,6 +18,7 @@
 #include <stdio.h>
 
 #include "config/address.h"
+#include "config/conf_rails.h"
 #include "config/errors.h"
 
 struct cluster;
@@ -105,6 +107,9 @@ struct tcad_conf {
         uint32_t level;  /* enum conf_log_level */
         uint32_t target; /* enum conf_log_target */
     } log;
+
+    struct conf_rail *rail_list; /* of [rails] first, then those with a section */
+    size_t rail_count;
 
     /* owned, never NULL; without a cluster file, one with this node only */
     struct cluster *cluster;

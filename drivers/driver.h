@@ -60,18 +60,10 @@ struct driver_events {
 };
 
 struct driver_config {
-    const char *provider; /* ofi: libfabric provider name ("tcp"); NULL: the best available */
-    const char *address;  /* ofi: local address, host name or interface to bind to; NULL: any */
-    uint16_t port;        /* ofi: port to listen on; 0: any free port */
-    /* ofi: accept a provider without access control on its port; false: -EPERM for such a one */
-    bool unprotected;
-    bool guarded;            /* ofi: only admitted hosts may connect, if the provider supports it */
-    const char *runtime_dir; /* the daemon's directory for sockets */
-    uint64_t segment_bytes;  /* size of a gathered piece; 0: the driver's default */
-    bool tcp_plain;          /* tcp: without TLS */
-    const char *board;       /* peach2: control socket of this node's board; NULL: no board */
-    uint32_t board_nodes;    /* peach2: nodes of the sub-cluster; 0: the maximum */
-    uint32_t board_rings;    /* peach2: cabled as 1 or 2 rings; 0: by the number of nodes */
+    uint64_t segment_bytes; /* size of a gathered piece; 0: the driver's default */
+    bool guarded;           /* only admitted hosts may connect, if the driver supports it */
+    const void *own; /* the driver's own part: its config.h; NULL: the driver's defaults. Valid only
+                        during the call */
 };
 
 /* Properties of a driver on this machine, as found by probe(). */

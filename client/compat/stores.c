@@ -18,18 +18,20 @@ struct store {
     uint64_t offset_bytes, bytes, head_bytes;
     void *source;          /* that the plan puts from; NULL: unused */
     struct tca_plan *plan; /* NULL: has to be made */
-    enum tca_rail rail;    /* that it has asked for */
+    const char *rail;      /* that it has asked for: way->rail then */
     bool spoiled;          /* it cannot be started any more */
     uint64_t used;         /* when it was used last */
 };
 
 /* How stores go to one process. */
 struct way {
-    enum tca_rail rail;  /* that all of them ask for; TCA_RAIL_ANY: not known yet, or lost */
-    enum tca_rail first; /* that the very first one went by, and all do while it leads there */
-    struct store *last;  /* that may still run; NULL: none does */
-    int failed;          /* 0, or why it has to be sent again */
-    bool doubt;          /* others before it may be lost, and the program was not told yet */
+    const char *rail; /* that all of them ask for: first; NULL: not known yet, or lost */
+    /* that the very first one went by, and all do while it leads there; "": none has yet */
+    char first[TCA_RAIL_NAME_BYTES];
+    enum tca_rail driver; /* of it */
+    struct store *last;   /* that may still run; NULL: none does */
+    int failed;           /* 0, or why it has to be sent again */
+    bool doubt;           /* others before it may be lost, and the program was not told yet */
 };
 
 static struct {
@@ -91,10 +93,11 @@ static int add_puts(const struct store *store)
 static int build(struct store *store)
 {
     const bool near = is_near(store->rank);
-    const enum tca_rail rail = way_of(store)->rail;
-    const bool any = rail == TCA_RAIL_ANY, landed = near || store->attached || any;
+    const char *rail = way_of(store)->rail;
+    const bool any = !rail, landed = near || store->attached || any;
     const struct tca_plan_args args = {.name = "tca-api PIO",
-                                       .rail = any ? TCA_RAIL_PEACH2 : rail,
+                                       .rail = any ? TCA_RAIL_PEACH2 : TCA_RAIL_ANY,
+                                       .rail_name = rail,
                                        .seat = store->attached ? TCA_SEAT_DAEMON : TCA_SEAT_ANY,
                                        .flags = (landed ? TCA_PLAN_LANDED : 0) |
                                                 (any ? TCA_PLAN_PREFER : 0)};
@@ -124,8 +127,8 @@ static bool is_loss(int r)
  * on its way is lost with them. */
 static void lose_rail(struct way *way)
 {
-    way->doubt |= way->rail != TCA_RAIL_SHM && way->rail != TCA_RAIL_PEACH2;
-    way->rail = TCA_RAIL_ANY;
+    way->doubt |= way->driver != TCA_RAIL_SHM && way->driver != TCA_RAIL_PEACH2;
+    way->rail = NULL;
 }
 
 /* It is complete. */
@@ -136,9 +139,11 @@ static void learn(struct store *store)
     forget_last(way);
     if (is_near(store->rank) || tca_plan_receipt(store->plan, &receipt) < 0)
         return;
-    if (way->first == TCA_RAIL_ANY)
-        way->first = receipt.rail;
-    if (receipt.rail == way->first)
+    if (!way->first[0]) {
+        strcpy(way->first, receipt.rail_name);
+        way->driver = receipt.rail;
+    }
+    if (strcmp(receipt.rail_name, way->first) == 0)
         way->rail = way->first;
 }
 
@@ -157,7 +162,7 @@ static int attempt(struct store *store, int64_t timeout_ns)
     if (r < 0)
         return r;
     way_of(store)->last = store;
-    if (store->rail != TCA_RAIL_ANY) {
+    if (store->rail) {
         listen_for_stores();
         return 0;
     }
@@ -170,7 +175,7 @@ static int attempt(struct store *store, int64_t timeout_ns)
 /* Whether another rail may lead there: one that was asked for is lost, or the plan moves. */
 static bool goes_on(const struct store *store)
 {
-    return way_of(store)->rail != TCA_RAIL_ANY || store->plan;
+    return way_of(store)->rail || store->plan;
 }
 
 /* One that fails is the last one all the same, for another try. */
@@ -179,7 +184,7 @@ static int start(struct store *store, int64_t timeout_ns)
     struct way *way = way_of(store);
     int r = attempt(store, timeout_ns);
     for (int losses = 1; is_loss(r) && goes_on(store) && losses < LOSSES_MAX; losses++) {
-        if (way->rail != TCA_RAIL_ANY)
+        if (way->rail)
             lose_rail(way);
         r = attempt(store, timeout_ns);
     }
@@ -198,7 +203,7 @@ static int settle(struct way *way, int64_t timeout_ns)
         return 0;
     int r = way->failed ? way->failed : tca_wait(last->plan, timeout_ns);
     if (way->failed || is_loss(r)) {
-        if (way->rail != TCA_RAIL_ANY)
+        if (way->rail)
             lose_rail(way);
         r = start(last, timeout_ns);
     } else if (r == 0) {

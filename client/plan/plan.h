@@ -122,7 +122,7 @@ struct tca_plan {
     bool begin_chain;                      /* the next step begins a chain */
     struct unit *units;
     uint32_t unit_count;
-    struct trial *trial;       /* NULL: nothing to try */
+    struct trial *trial; /* NULL: nothing to try */
     uint32_t first_rail; /* of the first chain: index in session->rails */
     enum seat first_seat;
     struct driver_put *first_put; /* in the client's seat */

@@ -21,8 +21,8 @@ struct run {
     struct admin_reply *reply; /* NULL: nobody asked */
     struct cost_table table;
     int error[RAIL_SLOTS];
-    struct driver_config config[RAIL_SLOTS]; /* of instances beside the rail's own */
-    struct link *own[RAIL_SLOTS]; /* to ourselves, of rails whose device is the engine's alone */
+    struct rail beside[RAIL_SLOTS]; /* for instances beside the rail's own */
+    struct link *own[RAIL_SLOTS];   /* to ourselves, of rails whose device is the engine's alone */
     struct link *neighbour[RAIL_SLOTS]; /* of those, to a neighbour; NULL: none is there */
     char path[4096];
     int write_error;
@@ -30,10 +30,10 @@ struct run {
 
 static int measure(struct run *run, unsigned rail, struct cost_parameters *ret_parameters)
 {
+    const struct driver_config config = rail_config(&run->beside[rail]);
     struct engine *engine = run->tcad->engine;
     if (!engine_driver_caps(engine, rail)->single)
-        return calibrate_driver(rail_at(run->tcad, rail)->ops, &run->config[rail], NULL,
-                                ret_parameters);
+        return calibrate_driver(run->beside[rail].ops, &config, NULL, ret_parameters);
     int r = run->own[rail] ? link_connect(run->own[rail]) : -ENETDOWN;
     if (r < 0)
         return r;
@@ -42,7 +42,7 @@ static int measure(struct run *run, unsigned rail, struct cost_parameters *ret_p
     struct link *neighbour = run->neighbour[rail];
     if (neighbour && shared.driver->ops->fabric && link_connect(neighbour) == 0)
         shared.neighbour = neighbour->peer;
-    return calibrate_driver(shared.driver->ops, &run->config[rail], &shared, ret_parameters);
+    return calibrate_driver(shared.driver->ops, &config, &shared, ret_parameters);
 }
 
 /* On the calibrator. */
@@ -149,8 +149,8 @@ static void begin(struct tcad *tcad, struct admin_reply *reply)
         snprintf(run->path, sizeof run->path, "%s", tcad->conf->rails.calibration_file);
         for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
             const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
-            run->config[rail] = rail_at(tcad, rail)->config;
-            run->config[rail].port = 0; /* the rail itself has the configured one */
+            run->beside[rail] = *rail_at(tcad, rail);
+            rail_leave_port(&run->beside[rail]);
             if (!caps || !caps->single)
                 continue;
             int neighbour = fabric_neighbour(tcad, rail);

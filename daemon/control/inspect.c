@@ -66,7 +66,7 @@ static json_t *rails(struct tcad *tcad, bool *ret_degraded)
                       "detail",
                       error         ? strerror(-error)
                       : caps        ? caps->detail
-                      : *at->remedy ? at->off
+                      : *at->remedy ? at->off_text
                                     : "",
                       "address", door.address, "unprotected", caps && caps->unprotected, "forged",
                       (json_int_t)door.forged, "cut_off", fabric_cut_off(tcad, rail)));

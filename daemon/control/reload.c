@@ -62,6 +62,20 @@ static void sort_keys(struct tcad *tcad, struct tcad_conf *next, json_t *applied
     }
 }
 
+static void sort_rails(const struct tcad_conf *from, const struct tcad_conf *to, bool all,
+                       json_t *not_applied)
+{
+    for (size_t i = 0; i < from->rail_count; i++) {
+        const struct conf_rail *rail = &from->rail_list[i];
+        if (!rail->name || (all ? conf_rail_unchanged(rail, to) : conf_rail_known(rail, to)))
+            continue;
+        log_warning(NULL, "reload: [rail %s] is changed only by a restart", rail->name);
+        json_array_append_new(not_applied,
+                              json_pack("{s:o, s:s}", "key", json_sprintf("rail %s", rail->name),
+                                        "why", "needs a restart"));
+    }
+}
+
 json_t *reload(struct tcad *tcad)
 {
     struct config_errors errors = {0};
@@ -72,6 +86,8 @@ json_t *reload(struct tcad *tcad)
     int r = tcad_conf_load(tcad->conf_path, tcad->is_system, tcad->overrides, &next, &errors);
     if (r == 0) {
         sort_keys(tcad, next, applied, not_applied);
+        sort_rails(next, tcad->conf, true, not_applied);  /* changed or new */
+        sort_rails(tcad->conf, next, false, not_applied); /* removed */
         json_decref(cluster);
         cluster = cluster_changes(tcad->cluster, next->cluster);
         tcad_conf_adopt(tcad->conf, next);

@@ -223,7 +223,8 @@ static int check_rails(struct question *question, const Tca__PeerBind *bind, uns
         snprintf(text, text_bytes,
                  "node %" PRIu32 " has none of the rails that node %" PRIu32 " offers%s%s%s%s%s%s",
                  tcad->node, node, off ? "; its rail " : "", off ? off->name : "",
-                 off ? " is " : "", off ? off->off : "", off ? ": " : "", off ? off->remedy : "");
+                 off ? " is " : "", off ? off->off_text : "", off ? ": " : "",
+                 off ? off->remedy : "");
         return -ENETDOWN;
     }
     *ret_rails = rails;

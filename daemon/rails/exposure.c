@@ -66,7 +66,7 @@ static void warn_of_rail(const struct tcad *tcad, unsigned rail, json_t *list)
     const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
     struct driver_door door;
     if (is_refused(at) && tcad->cluster->count > 1)
-        warn(list, "rail %s is %s, so it leads to no other node: %s", at->name, at->off,
+        warn(list, "rail %s is %s, so it leads to no other node: %s", at->name, at->off_text,
              at->remedy);
     if (!driver || !driver->ops->door)
         return;
@@ -216,6 +216,6 @@ void exposure_log(const struct tcad *tcad)
     for (unsigned rail = 1; rail <= tcad->rails->count && tcad->cluster->count < 2; rail++)
         if (is_refused(rail_at(tcad, rail)))
             log_info(NULL, "rail %s is %s: this node is alone and needs none",
-                     rail_name(tcad, rail), rail_at(tcad, rail)->off);
+                     rail_name(tcad, rail), rail_at(tcad, rail)->off_text);
     json_decref(list);
 }

@@ -178,7 +178,7 @@ const char *links_why_not(const struct tcad *tcad, unsigned rail, uint32_t node)
     const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
     const struct rail *at = rail_at(tcad, rail);
     const char *never = why_never(tcad, at->driver, caps, node);
-    return never || caps ? never : at->off;
+    return never || caps ? never : at->off_text;
 }
 
 bool links_possible(const struct tcad *tcad, unsigned rail, uint32_t node)

@@ -12,6 +12,9 @@
 #include <stddef.h>
 
 #include "drivers/driver.h"
+#include "drivers/ofi/config.h"
+#include "drivers/peach2/config.h"
+#include "drivers/tcp/config.h"
 #include "proto/segment.h"
 #include "proto/tca.pb-c.h"
 
@@ -24,10 +27,15 @@ struct rail {
     char plane[RAIL_NAME_MAX_BYTES]; /* "ofi:tcp"; "" if it is not open */
     enum driver_id driver;
     const struct driver_ops *ops; /* NULL: this tcad has no such driver */
-    struct driver_config config;
-    bool open;          /* the engine has opened it: engine_driver() */
-    const char *off;    /* unless open: why */
-    const char *remedy; /* what to do about that; "" if there is nothing specific */
+    struct driver_config config;  /* use rail_config() */
+    union {
+        struct tcp_config tcp;
+        struct ofi_config ofi;
+        struct peach2_config peach2;
+    } own;
+    bool open;         /* the engine has opened it: engine_driver() */
+    char off_text[96]; /* unless open: why */
+    char remedy[320];  /* what to do about that; "" if there is nothing specific */
 };
 
 /* After the open rails, the table has those that could not be opened, and one for each driver
@@ -36,7 +44,6 @@ struct rails {
     unsigned count; /* indexes 1 to count exist */
     unsigned last;  /* the highest index of an open rail */
     struct rail at[RAIL_SLOTS];
-    char off[2][320]; /* texts of the rail that is off for lack of protection */
 };
 
 int rails_new(struct rails **ret_rails);
@@ -44,6 +51,11 @@ struct rails *rails_free(struct rails *rails);
 /* Opens the rails of the configuration. A driver that refuses to work without protection leaves its
  * rail off. -ENODEV and other errors, with a text. */
 int rails_open(struct tcad *tcad, char *text, size_t text_bytes);
+
+/* For its driver's probe() and open(); valid as long as the rail. */
+struct driver_config rail_config(const struct rail *rail);
+/* Of a copy: lets it listen on any free port instead of the rail's own. */
+void rail_leave_port(struct rail *rail);
 
 /* NULL: no such rail. */
 const struct rail *rail_at(const struct tcad *tcad, unsigned rail);

@@ -9,10 +9,10 @@
 #include "daemon/engine/engine.h"
 #include "daemon/tcad.h"
 
-/* In the order of preference where the cost model knows nothing. */
+/* In the order of preference where the cost model knows nothing, which is that of the table. */
 static const struct {
     enum driver_id driver;
-    unsigned enabled;
+    enum conf_rails conf;
 } known[] = {{DRIVER_SHM, CONF_RAIL_SHM},
              {DRIVER_PEACH2, CONF_RAIL_PEACH2},
              {DRIVER_TCP, CONF_RAIL_TCP},
@@ -22,78 +22,55 @@ static_assert(1 + RAILS_MAX + KNOWN <= RAIL_SLOTS, "a slot for each open rail an
 
 /* ---- the configuration of drivers ---- */
 
-static struct driver_config configure(const struct tcad *tcad, enum driver_id driver)
+/* A single node only needs to listen to itself. */
+static const char *address_of(const struct tcad *tcad, const struct conf_rail *conf)
 {
-    const struct tcad_conf *conf = tcad->conf;
-    const bool tcp = driver == DRIVER_TCP;
-    /* A single node only needs to listen to itself. */
-    const char *address = tcp ? conf->rails.tcp_address : conf->rails.ofi_address;
-    unsigned boards = 0;
+    return conf->address || tcad->cluster->count > 1 ? conf->address : "127.0.0.1";
+}
+
+static uint32_t count_boards(const struct tcad *tcad)
+{
     const struct cluster_node *own = cluster_by_id(tcad->cluster, tcad->node);
+    uint32_t boards = 0;
     for (size_t i = 0; own && i < tcad->cluster->count; i++)
         boards += strcmp(tcad->cluster->nodes[i].subcluster, own->subcluster) == 0;
-    return (struct driver_config){
-        .board = conf->rails.peach2_board,
-        .board_nodes = boards,
-        .board_rings = conf->rails.peach2_rings,
-        .provider = conf->rails.ofi_provider,
-        .address = address || tcad->cluster->count > 1 ? address : "127.0.0.1",
-        .port = (uint16_t)(tcp ? conf->rails.tcp_port : conf->rails.ofi_port),
-        .tcp_plain = conf->rails.tcp_security == CONF_SECURITY_PLAIN,
-        .unprotected = conf->rails.ofi_unprotected,
-        .guarded = true,
-        .runtime_dir = conf->node.runtime_dir,
-        .segment_bytes = conf->rails.segment_bytes,
-    };
+    return boards;
 }
 
-/* ---- opening ---- */
-
-static void say_failed(const struct tcad_conf *conf, enum driver_id driver, int error, char *text,
-                       size_t text_bytes)
+static void configure(const struct tcad *tcad, const struct conf_rail *conf, struct rail *rail)
 {
-    const char *provider = conf->rails.ofi_provider, *address = conf->rails.ofi_address;
-    if (driver == DRIVER_OFI)
-        snprintf(
-            text, text_bytes,
-            "rail ofi: %s (rails.ofi_provider = %s, rails.ofi_address = %s, rails.ofi_port = %u): "
-            "%s",
-            strerror(-error), provider ? provider : "none", address ? address : "none",
-            conf->rails.ofi_port,
-            error == -EADDRINUSE ? "another program listens there: set another port, or 0 for any"
-                                 : "fi_info lists the available providers and addresses");
-    else if (driver == DRIVER_PEACH2)
-        snprintf(text, text_bytes,
-                 "rail peach2: %s (rails.peach2_board = %s): it needs a board, or the board model "
-                 "tca-peach2",
-                 strerror(-error), conf->rails.peach2_board);
-    else
-        snprintf(text, text_bytes, "rail %s: %s (rails.enable)", driver_name(driver),
-                 strerror(-error));
+    rail->config =
+        (struct driver_config){.segment_bytes = tcad->conf->rails.segment_bytes, .guarded = true};
+    if (rail->driver == DRIVER_TCP)
+        rail->own.tcp = (struct tcp_config){.address = address_of(tcad, conf),
+                                            .port = (uint16_t)conf->port,
+                                            .plain = conf->security == CONF_SECURITY_PLAIN};
+    else if (rail->driver == DRIVER_OFI)
+        rail->own.ofi = (struct ofi_config){.provider = conf->provider,
+                                            .address = address_of(tcad, conf),
+                                            .port = (uint16_t)conf->port,
+                                            .unprotected = conf->unprotected};
+    else if (rail->driver == DRIVER_PEACH2)
+        rail->own.peach2 = (struct peach2_config){
+            .board = conf->board, .nodes = count_boards(tcad), .rings = conf->rings};
 }
 
-static void add(struct rails *rails, const struct rail *rail)
+struct driver_config rail_config(const struct rail *rail)
 {
-    rails->at[++rails->count] = *rail;
+    struct driver_config config = rail->config;
+    config.own = &rail->own;
+    return config;
 }
 
-/* Adds the rail that is not open, because its driver refused to work without protection. */
-static void add_refused(struct tcad *tcad, struct rail *rail)
+void rail_leave_port(struct rail *rail)
 {
-    const struct tcad_conf *conf = tcad->conf;
-    struct rails *rails = tcad->rails;
-    snprintf(rails->off[0], sizeof rails->off[0],
-             "off: provider %.20s has no protection (rails.ofi_unprotected)",
-             rail->config.provider ? rail->config.provider : "found");
-    snprintf(
-        rails->off[1], sizeof rails->off[1],
-        "where nobody else can send a packet to the nodes, set ofi_unprotected = yes in [rails] "
-        "of %.120s on all of them and restart tcad; see SECURITY in tcad(8)",
-        conf->file ? conf->file : "tcad.conf");
-    rail->off = rails->off[0];
-    rail->remedy = rails->off[1];
-    add(rails, rail);
+    if (rail->driver == DRIVER_TCP)
+        rail->own.tcp.port = 0;
+    else if (rail->driver == DRIVER_OFI)
+        rail->own.ofi.port = 0;
 }
+
+/* ---- names ---- */
 
 /* "ofi:tcp:lo": the driver and, unless it is empty, what tells the instance from others. */
 static void compose(char ret_name[static RAIL_NAME_MAX_BYTES], enum driver_id driver,
@@ -106,65 +83,157 @@ static void compose(char ret_name[static RAIL_NAME_MAX_BYTES], enum driver_id dr
             ret_name[i] = '_';
 }
 
-static int open_rail(struct tcad *tcad, enum driver_id driver, struct rail *ret_rail, char *text,
-                     size_t text_bytes)
+static void name_rail(struct rail *rail, const struct conf_rail *conf,
+                      const struct driver_caps *caps)
 {
-    struct rail rail = {.driver = driver,
-                        .ops = driver_of_id(driver),
-                        .config = configure(tcad, driver),
-                        .remedy = ""};
+    if (conf->name)
+        snprintf(rail->name, sizeof rail->name, "%s", conf->name);
+    else
+        compose(rail->name, rail->driver, caps ? caps->device : "");
+    if (conf->plane)
+        snprintf(rail->plane, sizeof rail->plane, "%s", conf->plane);
+    else
+        compose(rail->plane, rail->driver, caps ? caps->medium : "");
+}
+
+/* The configuration cannot always tell: providers have several names, interfaces, too. */
+static int check_unique(const struct rails *rails, const struct rail *rail, char *text,
+                        size_t text_bytes)
+{
+    for (unsigned i = 1; i <= rails->last; i++) {
+        const struct rail *other = &rails->at[i];
+        if (!other->open || other == rail)
+            continue;
+        if (strcmp(other->name, rail->name) == 0) {
+            snprintf(text, text_bytes,
+                     "two rails have the name %s: give the one in a section [rail NAME] another",
+                     rail->name);
+            return -EEXIST;
+        }
+        if (other->driver == rail->driver && strcmp(other->plane, rail->plane) == 0) {
+            snprintf(text, text_bytes,
+                     "rails %s and %s are both on plane %s: set plane in the section [rail NAME] "
+                     "of one, the same one on all nodes that it leads to",
+                     other->name, rail->name, rail->plane);
+            return -EEXIST;
+        }
+    }
+    return 0;
+}
+
+/* ---- opening ---- */
+
+static const char *or_none(const char *text)
+{
+    return text ? text : "none";
+}
+
+/* The keys are those of [rails], with the driver's name in front, or of a section. */
+static void say_failed(const struct conf_rail *conf, enum driver_id driver, int error, char *text,
+                       size_t text_bytes)
+{
+    const char *name = conf->name ? conf->name : driver_name(driver);
+    char prefix[32] = "";
+    if (!conf->name)
+        snprintf(prefix, sizeof prefix, "rails.%s_", driver_name(driver));
+    if (driver == DRIVER_OFI)
+        snprintf(text, text_bytes, "rail %s: %s (%sprovider = %s, %saddress = %s, %sport = %u): %s",
+                 name, strerror(-error), prefix, or_none(conf->provider), prefix,
+                 or_none(conf->address), prefix, conf->port,
+                 error == -EADDRINUSE
+                     ? "another program listens there: set another port, or 0 for any"
+                     : "fi_info lists the available providers and addresses");
+    else if (driver == DRIVER_TCP)
+        snprintf(text, text_bytes, "rail %s: %s (%saddress = %s, %sport = %u)", name,
+                 strerror(-error), prefix, or_none(conf->address), prefix, conf->port);
+    else if (driver == DRIVER_PEACH2)
+        snprintf(text, text_bytes,
+                 "rail %s: %s (%sboard = %s): it needs a board, or the board model tca-peach2",
+                 name, strerror(-error), prefix, conf->board);
+    else
+        snprintf(text, text_bytes, "rail %s: %s (rails.enable)", name, strerror(-error));
+}
+
+static void say_refused(const struct tcad *tcad, const struct conf_rail *conf, struct rail *rail)
+{
+    const char *prefix = conf->name ? "" : "ofi_";
+    char section[RAIL_NAME_MAX_BYTES + 8] = "rails";
+    if (conf->name)
+        snprintf(section, sizeof section, "rail %s", conf->name);
+    snprintf(rail->off_text, sizeof rail->off_text, "off: provider %.20s has no protection (%s%s)",
+             rail->own.ofi.provider ? rail->own.ofi.provider : "found",
+             conf->name ? "" : "rails.ofi_", "unprotected");
+    snprintf(rail->remedy, sizeof rail->remedy,
+             "where nobody else can send a packet to the nodes, set %sunprotected = yes in [%s] "
+             "of %.120s on all of them and restart tcad; see SECURITY in tcad(8)",
+             prefix, section, tcad->conf->file ? tcad->conf->file : "tcad.conf");
+}
+
+/* In the next slot of the table, which stays free if the driver refused to work without protection
+ * (-EPERM). */
+static int open_rail(struct tcad *tcad, const struct conf_rail *conf, enum driver_id driver,
+                     char *text, size_t text_bytes)
+{
     struct rails *rails = tcad->rails;
     const unsigned index = driver == DRIVER_SHM ? RAIL_SHM : rails->last + 1;
-    const struct driver_caps none = {0};
-    int r = rail.ops ? engine_add_driver(tcad->engine, index, rail.ops, &rail.config) : -ENODEV;
-    const struct driver_caps *caps = r == 0 ? engine_driver_caps(tcad->engine, index) : &none;
-    rail.open = r == 0;
-    compose(rail.name, driver, caps->device);
-    compose(rail.plane, driver, caps->medium);
-    *ret_rail = rail;
-    if (r < 0 && r != -EPERM)
-        say_failed(tcad->conf, driver, r, text, text_bytes);
+    struct rail *rail = &rails->at[index];
+    *rail = (struct rail){.driver = driver, .ops = driver_of_id(driver)};
+    configure(tcad, conf, rail);
+    const struct driver_config config = rail_config(rail);
+    int r = rail->ops ? engine_add_driver(tcad->engine, index, rail->ops, &config) : -ENODEV;
+    if (r < 0 && !(r == -EPERM && driver == DRIVER_OFI && !conf->unprotected)) {
+        say_failed(conf, driver, r, text, text_bytes);
+        return r;
+    }
+    name_rail(rail, conf, r == 0 ? engine_driver_caps(tcad->engine, index) : NULL);
+    if (r < 0) {
+        say_refused(tcad, conf, rail);
+        return -EPERM;
+    }
+    rail->open = true;
+    r = check_unique(rails, rail, text, text_bytes);
+    rails->last = index > rails->last ? index : rails->last;
     return r;
+}
+
+/* Drivers without a rail. */
+static void add_absent(struct tcad *tcad, enum driver_id driver)
+{
+    struct rails *rails = tcad->rails;
+    struct rail *rail = &rails->at[RAIL_SHM];
+    for (unsigned i = 1; i <= rails->count; i++)
+        if (rails->at[i].driver == driver && rails->at[i].name[0])
+            return;
+    if (driver != DRIVER_SHM)
+        rail = &rails->at[++rails->count];
+    *rail = (struct rail){.driver = driver, .ops = driver_of_id(driver)};
+    snprintf(rail->name, sizeof rail->name, "%s", driver_name(driver));
+    snprintf(rail->off_text, sizeof rail->off_text, "%s",
+             rail->ops ? "is not enabled on this node (rails.enable)"
+                       : "this tcad has no driver for it");
 }
 
 int rails_open(struct tcad *tcad, char *text, size_t text_bytes)
 {
     struct rails *rails = tcad->rails;
-    struct rail refused[KNOWN];
+    const struct tcad_conf *conf = tcad->conf;
+    struct rail refused[RAILS_MAX];
     unsigned refused_count = 0;
-    rails->count = rails->last = RAIL_SHM;
-    rails->at[RAIL_SHM] = (struct rail){.driver = DRIVER_SHM};
+    rails->last = RAIL_SHM;
     for (size_t i = 0; i < KNOWN; i++) {
-        struct rail rail;
-        if (!(tcad->conf->rails.enable & known[i].enabled))
-            continue;
-        int r = open_rail(tcad, known[i].driver, &rail, text, text_bytes);
-        if (r == -EPERM && known[i].driver == DRIVER_OFI)
-            refused[refused_count++] = rail;
-        else if (r < 0)
-            return r;
-        else if (known[i].driver == DRIVER_SHM)
-            rails->at[RAIL_SHM] = rail;
-        else
-            rails->at[rails->last = ++rails->count] = rail;
+        for (size_t j = 0; j < conf->rail_count; j++) {
+            if (conf->rail_list[j].driver != known[i].conf)
+                continue;
+            int r = open_rail(tcad, &conf->rail_list[j], known[i].driver, text, text_bytes);
+            if (r == -EPERM)
+                refused[refused_count++] = rails->at[rails->last + 1];
+            else if (r < 0)
+                return r;
+        }
     }
-    for (unsigned i = 0; i < refused_count; i++)
-        add_refused(tcad, &refused[i]);
-    for (size_t i = 0; i < KNOWN; i++) {
-        const char *name = driver_name(known[i].driver);
-        struct rail absent = {.driver = known[i].driver,
-                              .ops = driver_of_id(known[i].driver),
-                              .off = "is not enabled on this node (rails.enable)",
-                              .remedy = ""};
-        if (rails_named(tcad, name) & ~(1u << RAIL_SHM))
-            continue;
-        if (!absent.ops)
-            absent.off = "this tcad has no driver for it";
-        snprintf(absent.name, sizeof absent.name, "%s", name);
-        if (known[i].driver != DRIVER_SHM)
-            add(rails, &absent);
-        else if (!rails->at[RAIL_SHM].open)
-            rails->at[RAIL_SHM] = absent;
-    }
+    memcpy(&rails->at[rails->last + 1], refused, refused_count * sizeof refused[0]);
+    rails->count = rails->last + refused_count;
+    for (size_t i = 0; i < KNOWN; i++)
+        add_absent(tcad, known[i].driver);
     return 0;
 }

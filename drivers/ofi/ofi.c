@@ -30,7 +30,7 @@ static int ofi_probe(const struct driver_config *config, struct driver_caps *ret
     int r = ofi_getinfo(config, &info);
     if (r < 0)
         return r;
-    if (ofi_info_unprotected(info) && !config->unprotected) {
+    if (ofi_info_unprotected(info) && !ofi_config_of(config)->unprotected) {
         fi_freeinfo(info);
         return -EPERM;
     }

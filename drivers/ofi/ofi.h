@@ -40,6 +40,7 @@
  */
 #pragma once
 
+#include "drivers/ofi/config.h"
 #include "drivers/ofi/ofi_state.h"
 
 /* Counts a completion or message that no peer can have sent. */
@@ -50,6 +51,11 @@ static inline void ofi_forged(struct ofi_driver *ofi)
 
 /* ofi_open.c */
 int ofi_random(void *ret_bytes, size_t bytes);
+static inline const struct ofi_config *ofi_config_of(const struct driver_config *config)
+{
+    static const struct ofi_config defaults;
+    return config->own ? config->own : &defaults;
+}
 int ofi_getinfo(const struct driver_config *config, struct fi_info **ret_info);
 bool ofi_info_ordered(const struct fi_info *info);
 

@@ -45,8 +45,9 @@ static int getinfo(const struct driver_config *config, const char *provider, int
                    uint64_t order, struct fi_info **ret_info)
 {
     char host[OFI_HOST_MAX], port[8];
-    const bool ip = config->address && ofi_resolve(config->address, host) == 0;
-    const char *service = config->port > 0 ? port : NULL;
+    const bool ip =
+        ofi_config_of(config)->address && ofi_resolve(ofi_config_of(config)->address, host) == 0;
+    const char *service = ofi_config_of(config)->port > 0 ? port : NULL;
     struct fi_info *hints = fi_allocinfo(), *list = NULL;
     if (!hints)
         return -ENOMEM;
@@ -63,14 +64,14 @@ static int getinfo(const struct driver_config *config, const char *provider, int
         fi_freeinfo(hints);
         return -ENOMEM;
     }
-    snprintf(port, sizeof(port), "%u", config->port);
+    snprintf(port, sizeof(port), "%u", ofi_config_of(config)->port);
     int r = fi_getinfo(FI_VERSION(1, 15), ip ? host : NULL, service, ip || service ? FI_SOURCE : 0,
                        hints, &list);
     fi_freeinfo(hints);
     if (r < 0)
         return r == -FI_ENODATA ? -ENODEV : r;
 
-    const struct fi_info *best = choose(list, ip ? NULL : config->address);
+    const struct fi_info *best = choose(list, ip ? NULL : ofi_config_of(config)->address);
     r = best ? 0 : -ENODEV;
     if (best && !(*ret_info = fi_dupinfo(best)))
         r = -ENOMEM;
@@ -98,10 +99,10 @@ static int getinfo_of(const struct driver_config *config, const char *provider,
  */
 int ofi_getinfo(const struct driver_config *config, struct fi_info **ret_info)
 {
-    if (config->provider && strcmp(config->provider, "tcp") == 0 &&
+    if (ofi_config_of(config)->provider && strcmp(ofi_config_of(config)->provider, "tcp") == 0 &&
         getinfo_of(config, "net", ret_info) == 0)
         return 0;
-    return getinfo_of(config, config->provider, ret_info);
+    return getinfo_of(config, ofi_config_of(config)->provider, ret_info);
 }
 
 /* With a descriptor to wait for, if the provider has one. */
@@ -218,7 +219,7 @@ int ofi_open_driver(const struct driver_config *config, const struct driver_even
     getrandom(ofi->source_epochs, sizeof(ofi->source_epochs), 0);
 
     int r = ofi_getinfo(config, &ofi->info);
-    if (r == 0 && ofi_info_unprotected(ofi->info) && !config->unprotected)
+    if (r == 0 && ofi_info_unprotected(ofi->info) && !ofi_config_of(config)->unprotected)
         r = -EPERM;
     if (r == 0) {
         take_limits(ofi);

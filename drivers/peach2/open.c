@@ -70,9 +70,9 @@ static uint32_t segment_bytes(const struct driver_config *config)
 
 static int start(struct peach2 *peach2, const struct driver_config *config)
 {
-    int r = peach2_topology_init(&peach2->topology,
-                                 config->board_nodes > 0 ? config->board_nodes : PEACH2_NODES,
-                                 config->board_rings);
+    const struct peach2_config *own = peach2_config_of(config);
+    int r = peach2_topology_init(&peach2->topology, own->nodes > 0 ? own->nodes : PEACH2_NODES,
+                                 own->rings);
     if (r < 0)
         return r;
     if (getrandom(&peach2->cookie, sizeof(peach2->cookie), 0) != sizeof(peach2->cookie))
@@ -80,7 +80,7 @@ static int start(struct peach2 *peach2, const struct driver_config *config)
     peach2->cookie &= (UINT64_C(1) << 56) - 1; /* messages have 56 bits for it */
     peach2->last_flush = peach2->cookie >> 1;
     peach2_links_all(&peach2->topology, &peach2->links);
-    peach2->device.path = strdup(config->board);
+    peach2->device.path = strdup(own->board);
     r = peach2->device.path ? peach2_events_open(peach2) : -ENOMEM;
     if (r == 0)
         r = attach(&peach2->device);
@@ -99,7 +99,7 @@ static int start(struct peach2 *peach2, const struct driver_config *config)
 int peach2_open(const struct driver_config *config, const struct driver_events *events,
                 struct driver **ret_driver)
 {
-    if (!config->board)
+    if (!peach2_config_of(config)->board)
         return -ENODEV;
     struct peach2 *peach2 = calloc(1, sizeof(*peach2));
     if (!peach2)

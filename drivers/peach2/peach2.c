@@ -9,12 +9,11 @@
 
 static int peach2_probe(const struct driver_config *config, struct driver_caps *ret_caps)
 {
+    const struct peach2_config *own = peach2_config_of(config);
     struct peach2_topology topology;
-    if (!config->board)
+    if (!own->board)
         return -ENODEV;
-    int r = peach2_topology_init(&topology,
-                                 config->board_nodes > 0 ? config->board_nodes : PEACH2_NODES,
-                                 config->board_rings);
+    int r = peach2_topology_init(&topology, own->nodes > 0 ? own->nodes : PEACH2_NODES, own->rings);
     if (r < 0)
         return r;
     *ret_caps = (struct driver_caps){

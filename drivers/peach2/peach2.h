@@ -33,6 +33,7 @@
 #include "drivers/credits.h"
 #include "drivers/driver.h"
 #include "drivers/flushes.h"
+#include "drivers/peach2/config.h"
 #include "drivers/peach2/device.h"
 #include "drivers/peach2/memory.h"
 #include "drivers/peach2/put.h"
@@ -279,6 +280,11 @@ void peach2_board_lost(struct peach2 *peach2);
 int peach2_events_watch(struct peach2 *peach2);
 
 /* ---- open.c ---- */
+static inline const struct peach2_config *peach2_config_of(const struct driver_config *config)
+{
+    static const struct peach2_config defaults;
+    return config->own ? config->own : &defaults;
+}
 int peach2_open(const struct driver_config *config, const struct driver_events *events,
                 struct driver **ret_driver);
 void peach2_close(struct driver *driver);

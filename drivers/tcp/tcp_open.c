@@ -16,6 +16,7 @@
 
 #include "drivers/interface.h"
 #include "drivers/table.h"
+#include "drivers/tcp/config.h"
 #include "drivers/tcp/tcp.h"
 
 /* ---- the own address ---- */
@@ -78,9 +79,15 @@ static socklen_t socket_address(const struct tcp_address *address, uint16_t port
     return sizeof *in6;
 }
 
+static const struct tcp_config *own_of(const struct driver_config *config)
+{
+    static const struct tcp_config defaults;
+    return config->own ? config->own : &defaults;
+}
+
 static const char *host_of(const struct driver_config *config)
 {
-    return config->address ? config->address : "127.0.0.1";
+    return own_of(config)->address ? own_of(config)->address : "127.0.0.1";
 }
 
 int tcp_probe(const struct driver_config *config, struct driver_caps *ret_caps)
@@ -89,7 +96,7 @@ int tcp_probe(const struct driver_config *config, struct driver_caps *ret_caps)
     struct sockaddr_storage at;
     *ret_caps = (struct driver_caps){.same_node = true, .other_nodes = true, .ordered = true};
     snprintf(ret_caps->detail, sizeof ret_caps->detail, "TCP, %s",
-             config->tcp_plain ? "in clear" : "TLS 1.3");
+             own_of(config)->plain ? "in clear" : "TLS 1.3");
     int r = find_host(&address, host_of(config));
     if (r < 0)
         return r;
@@ -131,8 +138,9 @@ int tcp_address(struct driver *driver, void *ret_address)
 
 static int set_up(struct tcp_driver *tcp, const struct driver_config *config)
 {
-    tcp->address = (struct tcp_address){
-        .magic = TCP_ADDRESS_MAGIC, .version = TCP_WIRE_VERSION, .encrypts = !config->tcp_plain};
+    tcp->address = (struct tcp_address){.magic = TCP_ADDRESS_MAGIC,
+                                        .version = TCP_WIRE_VERSION,
+                                        .encrypts = !own_of(config)->plain};
     int r = tcp_random(&tcp->address.id, sizeof tcp->address.id);
     if (r == 0)
         r = tcp_random(tcp->address.secret, sizeof tcp->address.secret);
@@ -145,7 +153,7 @@ static int set_up(struct tcp_driver *tcp, const struct driver_config *config)
     if (tcp->epoll_fd < 0 || tcp->timer_fd < 0)
         return -errno;
     r = tcp_stream_init(tcp, &tcp->timer, TCP_TIMER, tcp->timer_fd);
-    return r < 0 ? r : listen_there(tcp, config->port);
+    return r < 0 ? r : listen_there(tcp, own_of(config)->port);
 }
 
 int tcp_open(const struct driver_config *config, const struct driver_events *events,

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "drivers/table.h"
+#include "drivers/tcp/config.h"
 #include "drivers/tcp/tcp.h"
 #include "proto/wait.h"
 #include "tests/fuzz/fuzz.h"
@@ -80,7 +81,8 @@ static void open_door(void)
 
 static void open_once(void)
 {
-    const struct driver_config config = {.tcp_plain = true};
+    const struct tcp_config plain = {.plain = true};
+    const struct driver_config config = {.own = &plain};
     const struct driver_events events = {.notified = notified};
     struct driver *driver;
     if (tcp)

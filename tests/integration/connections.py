@@ -6,7 +6,7 @@ import socket
 import struct
 
 PIDFD_OPEN, PIDFD_GETFD = 434, 438
-SO_ATTACH_FILTER = 26
+SO_ATTACH_FILTER, SO_DETACH_FILTER = 26, 27
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -49,9 +49,24 @@ def swallow(connection):
     connection.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HxxxxxxP", 1, ctypes.addressof(drop)))
 
 
+def unreachable(listener, until_now=False):
+    """Nobody can connect any more, and nobody is told; or, with until_now, everybody can again."""
+    if until_now:
+        listener.setsockopt(socket.SOL_SOCKET, SO_DETACH_FILTER, 0)
+    else:
+        swallow(listener)
+
+
+def listeners_of(node, port):
+    for each in sockets_of(node.process.pid):
+        if each.family == socket.AF_INET and each.type == socket.SOCK_STREAM and each.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            if each.getsockname()[1] == port:
+                yield each
+
+
 def rail_port(node, name="ofi"):
-    """Where the rail listens."""
-    rail = next(rail for rail in node.tcactl("status")["rails"] if rail["driver"] == name)
+    """Where the rail with this name, or the driver's, listens."""
+    rail = next(rail for rail in node.tcactl("status")["rails"] if name in (rail["rail"], rail["driver"]))
     return int(rail["address"].rsplit(":", 1)[1])
 
 

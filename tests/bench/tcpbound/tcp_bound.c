@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "drivers/table.h"
+#include "drivers/tcp/config.h"
 #include "drivers/tcp/tcp.h"
 #include "proto/wait.h"
 
@@ -126,7 +127,8 @@ static void done(struct driver_op *op, int status)
 static void open_driver(struct end *end, bool plain, size_t bytes, int control)
 {
     const struct driver_ops *ops = &tcp_driver_ops;
-    const struct driver_config config = {.address = "127.0.0.1", .tcp_plain = plain};
+    const struct tcp_config loopback = {.address = "127.0.0.1", .plain = plain};
+    const struct driver_config config = {.own = &loopback};
     const struct driver_events events = {.notified = arrived, .context = end};
     const struct driver_memory memory[] = {{.base = out, .length_bytes = bytes, .fd = -1},
                                            {.base = in, .length_bytes = bytes, .fd = -1}};

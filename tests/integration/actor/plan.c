@@ -137,16 +137,16 @@ static int receipt(struct actor *actor, const struct words *words)
     int r = tca_plan_receipt(word_plan(actor, words, 1), &receipt);
     if (r < 0)
         return say_result(r);
-    return say(
-        "rail=%s name=%s seat=%s way=%s status=%d descriptors=%u retries=%u hops=%u bytes=%llu starts=%llu "
-        "start_ns=%llu "
-        "taken_ns=%llu posted_ns=%llu done_ns=%llu seen_ns=%llu trying=%u",
-        tca_rail_name(receipt.rail), receipt.rail_name, tca_seat_name(receipt.seat), tca_way_name(receipt.way),
-        receipt.status, receipt.descriptors, receipt.retries, receipt.hops,
-        (unsigned long long)receipt.bytes, (unsigned long long)receipt.starts,
-        (unsigned long long)receipt.start_ns, (unsigned long long)receipt.taken_ns,
-        (unsigned long long)receipt.posted_ns, (unsigned long long)receipt.done_ns,
-        (unsigned long long)receipt.seen_ns, receipt.trying);
+    return say("rail=%s name=%s seat=%s way=%s status=%d descriptors=%u retries=%u hops=%u "
+               "bytes=%llu starts=%llu "
+               "start_ns=%llu "
+               "taken_ns=%llu posted_ns=%llu done_ns=%llu seen_ns=%llu trying=%u",
+               tca_rail_name(receipt.rail), receipt.rail_name, tca_seat_name(receipt.seat),
+               tca_way_name(receipt.way), receipt.status, receipt.descriptors, receipt.retries,
+               receipt.hops, (unsigned long long)receipt.bytes, (unsigned long long)receipt.starts,
+               (unsigned long long)receipt.start_ns, (unsigned long long)receipt.taken_ns,
+               (unsigned long long)receipt.posted_ns, (unsigned long long)receipt.done_ns,
+               (unsigned long long)receipt.seen_ns, receipt.trying);
 }
 
 const struct command plan_commands[] = {

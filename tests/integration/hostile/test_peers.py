@@ -180,7 +180,7 @@ class Peers(hostile.HostileCase):
         handle = client.alloc(1 << 20)[2]
 
         def ask(puts, tag):
-            body = wire.number(2, 99) + wire.blob(3, "") + wire.blob(11, "ofi") + b"".join(wire.blob(12, put) for put in puts)
+            body = wire.number(2, 99) + wire.blob(3, "") + wire.blob(13, wire.blob(1, "ofi") + wire.blob(2, node.plane)) + b"".join(wire.blob(12, put) for put in puts)
             return node.ask(wire.blob(wire.PEER_BIND, body), tag)
 
         good = wire.blob(1, handle) + wire.blob(3, wire.contiguous(8))

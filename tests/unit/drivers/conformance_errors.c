@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "drivers/peach2/config.h"
 #include "tests/unit/drivers/world.h"
 
 enum { REGION = 4 << 20, TARGET_OFFSET = REGION / 2 };
@@ -129,10 +130,9 @@ Test(DRIVER_SUITE, many_landings, .timeout = 60)
 Test(DRIVER_SUITE, probe_says_what_it_can)
 {
     struct driver_caps caps;
-    const struct driver_config config = {.provider = strcmp(DRIVER, "ofi") == 0 ? "tcp" : NULL,
-                                         .address = "127.0.0.1",
-                                         .unprotected = true,
-                                         .board = "/nowhere"};
+    const struct peach2_config board = {.board = "/nowhere"};
+    const struct driver_config config = {
+        .own = strcmp(DRIVER, "peach2") == 0 ? &board : side_config(DRIVER)};
     const struct driver_ops *ops = driver_find(DRIVER);
     cr_assert(ops && driver_of_id(ops->id) == ops);
     cr_assert(ops->probe(&config, &caps) == 0);

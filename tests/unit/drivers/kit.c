@@ -8,6 +8,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "drivers/ofi/config.h"
+#include "drivers/peach2/config.h"
+#include "drivers/tcp/config.h"
 #include "proto/wait.h"
 
 uint64_t shape_bytes(const struct shape *shape)
@@ -69,19 +72,25 @@ static void peer_down(void *context, struct driver_peer *peer, int error)
     side->down_error = error;
 }
 
+const void *side_config(const char *name)
+{
+    static struct tcp_config tcp = {.address = "127.0.0.1"};
+    static struct ofi_config ofi = {.address = "127.0.0.1", .unprotected = true};
+    static struct peach2_config peach2;
+    tcp.plain = getenv("TEST_TCP_PLAIN") != NULL;
+    ofi.provider = getenv("TEST_OFI_PROVIDER") ? getenv("TEST_OFI_PROVIDER") : "tcp";
+    peach2.board = side_board ? side_board() : NULL;
+    peach2.nodes = side_board_nodes ? side_board_nodes() : 2;
+    return strcmp(name, "tcp") == 0      ? (const void *)&tcp
+           : strcmp(name, "ofi") == 0    ? (const void *)&ofi
+           : strcmp(name, "peach2") == 0 ? (const void *)&peach2
+                                         : NULL;
+}
+
 int side_open(struct side *side, const char *name, uint64_t segment_bytes, size_t bytes)
 {
     const struct driver_ops *ops = driver_find(name);
-    const struct driver_config config = {
-        .board = side_board ? side_board() : NULL,
-        .board_nodes = side_board_nodes ? side_board_nodes() : 2,
-        .provider = getenv("TEST_OFI_PROVIDER") ? getenv("TEST_OFI_PROVIDER") : "tcp",
-        .address = "127.0.0.1",
-        .unprotected = true,
-        .tcp_plain = getenv("TEST_TCP_PLAIN") != NULL,
-        .runtime_dir = "/tmp",
-        .segment_bytes = segment_bytes,
-    };
+    const struct driver_config config = {.segment_bytes = segment_bytes, .own = side_config(name)};
     *side = (struct side){.bytes = bytes};
     signal(SIGPIPE, SIG_IGN); /* as in tcad: OpenSSL writes to its sockets without MSG_NOSIGNAL */
     struct driver_events events = {.notified = notified, .peer_down = peer_down, .context = side};

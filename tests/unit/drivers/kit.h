@@ -52,6 +52,8 @@ struct op {
 const char *side_board(void) __attribute__((weak));
 unsigned side_board_nodes(void) __attribute__((weak)); /* 2 without */
 /* Opens an instance with a region of so many bytes; 0, or the driver's error. */
+/* driver_config.own for an instance on loopback of the driver with this name. */
+const void *side_config(const char *name);
 int side_open(struct side *side, const char *name, uint64_t segment_bytes, size_t bytes);
 void side_close(struct side *side);
 void op_init(struct op *op);

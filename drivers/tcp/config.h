@@ -1,0 +1,11 @@
+/* What configures an instance of tcp besides struct driver_config: driver_config.own. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tcp_config {
+    const char *address; /* local address, host name or interface; NULL: loopback */
+    uint16_t port;       /* 0: any free port */
+    bool plain;          /* without TLS */
+};
