@@ -2,7 +2,7 @@
  * halo SEED ROUNDS STEPS [VICTIM]: random halo exchanges, the same ones at all ranks of the group,
  * with every cell checked after every step. Ranks are slow at random, with computing as well as
  * with reading. Rank VICTIM kills itself in the midst, and the others must hear of that; if there is
- * no rank VICTIM, all exchange until a cable is pulled. Ends with 0, or prints what was wrong.
+ * no rank VICTIM, all stop at a step, and a cable is pulled. Ends with 0, or prints what was wrong.
  */
 #include <errno.h>
 #include <signal.h>
@@ -239,6 +239,8 @@ static int step(struct job *job, struct tca_halo *halo, uint64_t number)
     for (uint32_t a = 0; a < job->array_count; a++)
         write_own(job, &job->arrays[a], buffer, number);
     dawdle(job);
+    if (job->victim != none && job->victim >= tca_size(job->session) && number == 7)
+        raise(SIGSTOP);
     if ((r = tca_halo_start(halo)) < 0)
         return r;
     if (job->rank == job->victim && number == 7)
