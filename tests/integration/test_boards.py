@@ -112,7 +112,7 @@ class CutOff(Boards):
         self.assertEqual(self.rebound(cluster[0]), 2)
         explained = cluster[0].tcactl("plan", "explain", next(plan["id"] for plan in cluster[0].plans() if plan["driver"] == "ofi"))
         self.assertEqual(explained["state"], "ready")
-        self.assertEqual([(chain["rail"], chain["wanted_rail"]) for chain in explained["chains"]], [("ofi", "peach2")])
+        self.assertEqual([(chain["driver"], chain["wanted_rail"]) for chain in explained["chains"]], [("ofi", "peach2:0")])
 
         cluster.hand("plug", 1, "E", "W")
         for node in cluster.nodes:
@@ -165,8 +165,8 @@ class CutOff(Boards):
                 cluster.hand("plug", 1, "E", "W")
         for plan, target, slot in ((idle, idle_target, 0), (late, late_target, 2)):
             until(lambda plan=plan: self.rail(cluster[0], sender, plan) == "peach2", "it has gone back")
-            explained = cluster[0].tcactl("plan", "explain", self.id(cluster[0], sender, plan))
-            self.assertEqual(explained["chains"][0]["wanted_rail"], "peach2")
+            explained = cluster[0].tcactl("plan", "explain", self.plan_id(cluster[0], sender, plan))
+            self.assertEqual(explained["chains"][0]["wanted_rail"], "peach2:0")
             self.assertEqual(self.start(sender, plan)["rail"], "peach2")
             self.arrived(receiver, 0, target, slot=slot)
         for _ in range(starts):
@@ -252,7 +252,7 @@ class CutOff(Boards):
         return families[f"tcad_plans_{what}"]["samples"][0]["value"]
 
     @staticmethod
-    def id(node, sender, plan):
+    def plan_id(node, sender, plan):
         return [entry["id"] for entry in node.plans() if entry["pid"] == sender.pid][plan]
 
     @staticmethod
