@@ -117,6 +117,7 @@ struct driver_op {
     uint32_t hops;  /* set by drivers with a `fabric`: cables that it crosses */
     uint32_t fault; /* set by the driver before done() with an error: see driver_fault_text() */
     void *owner;    /* for use by the owner */
+    bool probe;     /* peer_flush(): the peer must reply, even if nothing was put to it */
     struct driver_op *next_flush; /* for use by the driver: see flushes.h */
     uint64_t flush_count;
 };
@@ -217,9 +218,9 @@ struct driver_ops {
 
     /* Calls done() on the remote completion of all puts to the peer that have completed locally:
      * their data is visible and their notifications have been raised. Needed, for example, before a
-     * receiver may free a landing. Returns 0 (done() will be or has been called), -EAGAIN (try again
-     * after progress()), or why the peer cannot be reached. done() gets -ETIMEDOUT if the peer does
-     * not reply. */
+     * receiver may free a landing. With op->probe, also needs a reply of the peer over this rail.
+     * Returns 0 (done() will be or has been called), -EAGAIN (try again after progress()), or why
+     * the peer cannot be reached. done() gets -ETIMEDOUT if the peer does not reply. */
     int (*peer_flush)(struct driver *driver, struct driver_peer *peer, struct driver_op *op);
 
     /* Advances all operations by at most about `budget` pieces. Returns the number of pieces (0: no

@@ -51,7 +51,7 @@ static void ask_work(struct engine *engine, void *context)
 {
     struct proof *proof = context;
     struct driver *driver = engine_driver(engine, proof->link->rail);
-    proof->op = (struct driver_op){.done = answered, .owner = proof};
+    proof->op = (struct driver_op){.done = answered, .owner = proof, .probe = true};
     int r = proof->status < 0 ? proof->status
                               : driver->ops->peer_flush(driver, proof->link->peer, &proof->op);
     if (r < 0)

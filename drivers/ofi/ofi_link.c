@@ -43,6 +43,8 @@ static int take_index(struct ofi_driver *ofi, struct ofi_peer *peer)
                 .index = index,
                 .epoch = ++ofi->link_epochs[index],
                 .count_within_ns = OFI_AGAIN_MS * MS,
+                .ask = peer->link.ask,
+                .probe = peer->link.probe,
             };
             struct ofi_mail *mail = mail_of(ofi, &peer->link);
             mail->count = 0;
@@ -182,7 +184,7 @@ void ofi_link_run(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t now_ns
 {
     struct ofi_link *link = &peer->link;
     if (link->state == OFI_LINK_NONE) {
-        if (!window_next_put(&peer->window))
+        if (!window_next_put(&peer->window) && !link->probe)
             return;
         int r = take_index(ofi, peer);
         if (r < 0) {

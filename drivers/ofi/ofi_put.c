@@ -197,8 +197,9 @@ static void pump_ask(struct ofi_driver *ofi, struct ofi_peer *peer)
     struct ofi_link *link = &peer->link;
     const struct window *window = &peer->window;
     const bool known = window->counted == window->made || link->asked_for == window->made;
-    const int r = known ? 0 : ofi_write_ask(ofi, peer);
+    const int r = known && !link->probe ? 0 : ofi_write_ask(ofi, peer);
     link->ask = r < 0;
+    link->probe &= link->ask;
     if (r < 0 && r != -EAGAIN)
         ofi_peer_mark_failed(ofi, peer, -EHOSTDOWN);
 }

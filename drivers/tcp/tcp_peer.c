@@ -111,12 +111,14 @@ int tcp_peer_flush(struct driver *driver, struct driver_peer *driver_peer, struc
     struct tcp_link *link = &peer->link;
     if (peer->error < 0)
         return peer->error;
-    if (link->window.counted == link->window.made) {
+    const bool idle = link->window.counted == link->window.made;
+    if (idle && !op->probe) {
         op->done(op, 0);
         return 0;
     }
-    flushes_push(&link->window.flushes, op, link->window.made);
-    link->ask = link->telling < link->window.made;
+    /* A probe of an idle link waits for the piece that asks. */
+    flushes_push(&link->window.flushes, op, link->window.made + idle);
+    link->ask |= idle || link->telling < link->window.made;
     tcp_peer_activate(peer);
     return 0;
 }

@@ -27,6 +27,11 @@ def sockets_of(pid):
         os.close(pidfd)
 
 
+def kept(connection):
+    """One to keep. Not connection.dup(), which would make it block, and with it that of the process."""
+    return socket.socket(fileno=os.dup(connection.fileno()))
+
+
 def reset(connection):
     """Its process finds it at an end, and closes it: the other end is told by a RST, and what was on its way either way is lost."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

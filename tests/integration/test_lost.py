@@ -9,7 +9,7 @@ import time
 
 import harness
 from boards import COSTS, Boards
-from connections import connections_of, rail_port
+from connections import connections_of, kept, rail_port
 from harness import until
 
 PUTS = 3
@@ -21,7 +21,7 @@ class Swallowed:
     def __init__(self, node, nodes):
         node.pause()
         ports = {rail_port(each) for each in nodes if each is not node}
-        self.bytes, self.sockets = 0, [each.dup() for each in connections_of(node, ports | {node.ofi_port})]
+        self.bytes, self.sockets = 0, [kept(each) for each in connections_of(node, ports | {node.ofi_port})]
         assert self.sockets
 
     def swallow(self):

@@ -249,6 +249,29 @@ Test(DRIVER_SUITE, many_flushes, .timeout = 60)
     close_world();
 }
 
+/* A probe completes only after the peer has replied, on a new link and on an idle one. */
+Test(DRIVER_SUITE, a_probe_needs_a_reply, .timeout = 60)
+{
+    struct op probe;
+    open_world(0, REGION);
+    struct driver *from = world.from->driver;
+    for (unsigned round = 0; round < 3; round++) {
+        int r;
+        op_init(&probe);
+        probe.op.probe = true;
+        while ((r = from->ops->peer_flush(from, world.peer, &probe.op)) == -EAGAIN)
+            pump_rounds(world.from, world.to, 1);
+        cr_assert(r == 0);
+        for (unsigned i = 0; i < 1000 && INSTANCES > 1; i++) {
+            cr_assert(from->ops->progress(from, 16) >= 0);
+            cr_assert(!probe.done);
+        }
+        cr_assert(pump_until(world.from, world.to, &probe.done, 1));
+        cr_assert(probe.status == 0);
+    }
+    close_world();
+}
+
 /* Puts of all kinds, all in flight together, repeatedly: each notification arrives once, in order,
  * and the data is right. */
 Test(DRIVER_SUITE, many_in_flight, .timeout = 120)
