@@ -7,6 +7,7 @@ enum {
     HALO_BUFFERS = 2,
     /* All plans of an exchange run at the same time: no more than a session can have in flight. */
     HALO_NEIGHBOURS_MAX = 1000,
+    HALO_TEXT_BYTES = 256, /* of an error, for the other ranks: the rest is cut off */
 };
 
 /* A rank with which this one exchanges, in one or several directions. Each has a plan of its own:
@@ -45,6 +46,7 @@ struct halo_head {
     uint32_t buffers;
     uint32_t array_count;
     struct halo_grid grid;
+    char text[HALO_TEXT_BYTES]; /* of the error; as another process wrote it */
 };
 
 struct halo_part {

@@ -92,7 +92,8 @@ struct tca_halo_args {
  * -EINVAL: an argument is invalid, extents do not fit, or a halo is wider than the neighbour.
  * -EPROTO: the ranks' arguments disagree. -EBUSY: the session has 16 exchanges, or the program uses
  * their slots. Also the errors of tca_allgather(), tca_handle_of() and tca_plan_commit(). The text
- * names rank, array and dimension. */
+ * names rank, array and dimension. If only other ranks failed, it is the text of the first of
+ * them. */
 TCA_API int tca_halo_new(struct tca *session, const struct tca_halo_args *args,
                          struct tca_halo **ret_halo);
 

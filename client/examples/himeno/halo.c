@@ -34,8 +34,7 @@ struct halo {
 
 static int failed(const struct halo *halo, const char *what, int error)
 {
-    fprintf(stderr, "himeno: rank %u: %s: %s (%s)\n", tca_rank(halo->session), what,
-            tca_error_text(), tca_strerror(error));
+    fprintf(stderr, "himeno: rank %u: %s: %s\n", tca_rank(halo->session), what, tca_error_text());
     return error;
 }
 

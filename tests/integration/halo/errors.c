@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/halo/halo.h"
 #include "client/include/tca-halo.h"
 
 enum { EXCHANGES = 16, ROWS = 6, COLUMNS = 5 };
@@ -57,22 +58,42 @@ static void by_one_rank(void)
 
     if (rank == 1)
         one.element_bytes = 0;
-    rejected(&args, -EINVAL, rank == 1 ? "element_bytes is 0" : "rank 1 failed");
+    rejected(&args, -EINVAL,
+             rank == 1 ? "array 0: element_bytes is 0" : "rank 1: array 0: element_bytes is 0");
     one = array();
     if (rank == 0)
         one.memory[0] = &wrong;
-    rejected(&args, -EINVAL, rank == 0 ? "array 0: " : "rank 0 failed");
+    rejected(&args, -EINVAL, rank == 0 ? "array 0: " : "rank 0: array 0: ");
     one = array();
     if (rank == 1)
         args.array_count = 0;
-    rejected(&args, -EINVAL, rank == 1 ? "of 0 arrays" : "rank 1 failed");
+    rejected(&args, -EINVAL, rank == 1 ? "of 0 arrays" : "rank 1: a halo exchange of 0 arrays");
     args = args_of(&one, 1);
     if (rank == 0)
         args.dimensions = 8;
-    rejected(&args, -EINVAL, rank == 0 ? "of 8 dimensions" : "rank 0 failed");
+    rejected(&args, -EINVAL,
+             rank == 0 ? "of 8 dimensions" : "rank 0: a halo exchange of 8 dimensions");
     args = args_of(&one, 1);
     args.plan.channel = rank == 1 ? 7 : 0;
-    rejected(&args, -EINVAL, rank == 1 ? "channel 7" : "rank 1 failed");
+    rejected(&args, -EINVAL, rank == 1 ? "channel 7" : "rank 1: channel 7");
+}
+
+/* The other rank's text has no end, and would move the cursor. */
+static void by_a_liar(void)
+{
+    struct tca_halo_array one = array();
+    struct tca_halo_args args = args_of(&one, 1);
+    struct halo_head lie = {.error = -EIO}, heads[2];
+
+    if (rank == 1) {
+        memset(lie.text, '\033', sizeof(lie.text));
+        expect(tca_allgather(session, &lie, sizeof(lie), heads, TCA_DEFAULT), 0, NULL, "a lie");
+        return;
+    }
+    rejected(&args, -EIO, "halo exchange: rank 1: ????");
+    const char *shown = strchr(tca_error_text(), '?');
+    size_t bytes = shown ? strspn(shown, "?") : 0;
+    expect(bytes == HALO_TEXT_BYTES - 1 && !shown[bytes], 1, NULL, "the length of the text");
 }
 
 static void by_both(void)
@@ -209,6 +230,7 @@ int main(void)
     }
     rank = tca_rank(session);
     by_one_rank();
+    by_a_liar();
     by_both();
     by_disagreement();
     faces();
