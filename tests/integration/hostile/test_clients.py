@@ -15,11 +15,12 @@ from harness import Stream, main, program
 
 MIB = 1 << 20
 # proto/segment.h: struct session_segment
-LINE, CHANNELS, SUBMIT, COMPLETE, PLANS = 64, 4, 256, 1024, 4096
+LINE, CHANNELS, SUBMIT, COMPLETE, PLANS, TRIALS, BOUNCES = 64, 4, 256, 1024, 4096, 64, 256
 AT_ARMED, AT_SUBMIT = LINE, 3 * LINE
 AT_COMPLETE = AT_SUBMIT + CHANNELS * 2 * LINE
-AT_SUBMIT_ENTRIES = AT_COMPLETE + 2 * LINE + PLANS * 8
+AT_SUBMIT_ENTRIES = AT_COMPLETE + 2 * LINE + PLANS * 8 + TRIALS * 2 * LINE
 AT_BOUNCE = AT_SUBMIT_ENTRIES + CHANNELS * SUBMIT * 16 + COMPLETE * LINE
+SEGMENT_BYTES = AT_BOUNCE + 2 * 2 * LINE + 2 * BOUNCES * 4 + LINE
 OUT, IN = 0, 1  # enum bounce_way
 
 
@@ -28,7 +29,8 @@ class Segment:
 
     def __init__(self, client):
         self.client = client
-        self.map = mmap.mmap(client.fds[0], client.welcome[6][0])
+        assert client.welcome[6][0] == SEGMENT_BYTES, "the offsets above are not those of proto/segment.h"
+        self.map = mmap.mmap(client.fds[0], SEGMENT_BYTES)
         self.tails = [0] * CHANNELS
 
     def submit(self, plan, channel=0):
