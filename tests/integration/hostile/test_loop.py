@@ -13,6 +13,9 @@ import harness  # the path to it is set by hostile
 
 MANY, FEW = 65536, 8192  # steps: the most of a plan, and an eighth
 MIB = 1 << 20
+# What is large comes fresh from the kernel each time, page by page: else FEW finds its pages again, and MANY, which is beyond
+# what malloc keeps, does not.
+os.environ["GLIBC_TUNABLES"] = "glibc.malloc.mmap_threshold=131072"
 
 
 class Watcher(threading.Thread):
