@@ -133,7 +133,11 @@ class Cut(Resume):
                 stop.set()
             turns[job.__name__] = turn
 
-        self.barrier(cluster.group([0, 1, 2]))
+        for node in cluster.nodes:  # a cut resumes what is up; a greeting that is cut fails what waits for it
+            self.barrier(cluster.group([0, 1, 2], name=f"up@node{node.number}"))
+            for other in cluster.nodes:
+                if other is not node:
+                    self.state(node, other, "up")
         threads = [threading.Thread(target=work, args=(job,)) for job in (self.meet, self.name, self.put, self.die)]
         for thread in threads:
             thread.start()
@@ -196,6 +200,19 @@ class Stopped(Resume):
         self.assertRegex(cluster[0].tcactl_raw("stats", "--openmetrics").stdout, r'tcad_node_reconnects_total{node="node1"} [2-9]')
         for node in cluster.nodes:
             self.assertNotIn("is down", node.log_text())
+
+    def test_cut_in_its_first_greeting(self):
+        """There is no link to resume yet: who waits for it is told, at once, and the next attempt succeeds."""
+        cluster = self.cluster(2, options=PATIENT)
+        cluster[0].pause()
+        joiner = cluster.actor(1)
+        joiner.tell("open job@node0 0 2 -1")
+        harness.until(lambda: self.cut(cluster[1], self.control_ports(cluster), finish) > 0, "there is a connection to cut")
+        with self.refused("-EHOSTDOWN", "node0", "it closed the connection"):
+            joiner.answer()
+        cluster[0].resume()
+        harness.until(lambda: cluster[1].ping(cluster[0]), "they talk")
+        self.barrier(cluster.group([0, 1], name="again"))
 
     def test_stopped_for_too_long(self):
         cluster, left, right = self.pair({"control.heartbeat_interval": "100ms", "control.heartbeat_timeout": f"{2 * harness.SLOW:.0f}s"})
