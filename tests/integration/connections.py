@@ -3,6 +3,7 @@
 import ctypes
 import os
 import socket
+import stat
 import struct
 
 PIDFD_OPEN, PIDFD_GETFD = 434, 438
@@ -18,9 +19,13 @@ def sockets_of(pid):
             try:
                 if os.readlink(f"/proc/{pid}/fd/{name}").startswith("socket:"):
                     fd = LIBC.syscall(PIDFD_GETFD, pidfd, int(name), 0)
-                    if fd >= 0:
-                        with socket.socket(fileno=fd) as own:
-                            yield own
+                    if fd < 0:
+                        continue
+                    if not stat.S_ISSOCK(os.fstat(fd).st_mode):  # the number is somebody else's by now
+                        os.close(fd)
+                        continue
+                    with socket.socket(fileno=fd) as own:
+                        yield own
             except FileNotFoundError:
                 pass
     finally:
