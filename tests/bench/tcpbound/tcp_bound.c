@@ -105,10 +105,13 @@ struct card { /* what the other end has to know */
 
 struct end {
     struct driver *driver;
+    struct driver_region *region[2]; /* source, target */
+    struct layout *layout;
     struct driver_landing *landing;
+    struct driver_peer *peer;
     struct driver_put *put;
     struct driver_op op;
-    unsigned arrived, done, failed;
+    unsigned arrived, posted, done, failed;
     struct card other;
 };
 
@@ -132,34 +135,31 @@ static void open_driver(struct end *end, bool plain, size_t bytes, int control)
     const struct driver_events events = {.notified = arrived, .context = end};
     const struct driver_memory memory[] = {{.base = out, .length_bytes = bytes, .fd = -1},
                                            {.base = in, .length_bytes = bytes, .fd = -1}};
-    struct driver_region *region[2];
-    struct layout *layout;
-    struct driver_peer *peer;
     struct driver_put_info info;
     struct card own;
     size_t blob_bytes;
     require(ops->open(&config, &events, &end->driver) == 0, "driver");
-    require(ops->region_add(end->driver, &memory[0], &region[0]) == 0 &&
-                ops->region_add(end->driver, &memory[1], &region[1]) == 0 &&
-                layout_contiguous(bytes, &layout) == 0,
+    require(ops->region_add(end->driver, &memory[0], &end->region[0]) == 0 &&
+                ops->region_add(end->driver, &memory[1], &end->region[1]) == 0 &&
+                layout_contiguous(bytes, &end->layout) == 0,
             "region");
     const struct driver_landing_args target = {
-        .region = region[1], .layout = layout, .notify = true};
+        .region = end->region[1], .layout = end->layout, .notify = true};
     require(ops->landing_new(end->driver, &target, &end->landing, &own.blob, &blob_bytes) == 0,
             "landing");
     ops->address(end->driver, &own.address);
     require(write(control, &own, sizeof own) == sizeof own &&
                 read(control, &end->other, sizeof end->other) == sizeof end->other,
             "exchange");
-    require(ops->peer_connect(end->driver, &end->other.address, sizeof end->other.address, &peer) ==
-                0,
+    require(ops->peer_connect(end->driver, &end->other.address, sizeof end->other.address,
+                              &end->peer) == 0,
             "peer");
-    const struct driver_put_args args = {.peer = peer,
-                                         .region = region[0],
-                                         .layout = layout,
+    const struct driver_put_args args = {.peer = end->peer,
+                                         .region = end->region[0],
+                                         .layout = end->layout,
                                          .landing = &end->other.blob,
                                          .landing_bytes = blob_bytes,
-                                         .target_layout = layout};
+                                         .target_layout = end->layout};
     require(ops->put_prepare(end->driver, &args, &end->put, &info) == 0, "put");
     end->op = (struct driver_op){.done = done, .owner = end};
 }
@@ -169,12 +169,26 @@ static void progress(struct end *end)
     require(end->driver->ops->progress(end->driver, 64) >= 0 && end->failed == 0, "progress");
 }
 
+/* No put is in flight, either way. */
+static void close_driver(struct end *end)
+{
+    const struct driver_ops *ops = end->driver->ops;
+    ops->put_release(end->driver, end->put);
+    ops->peer_disconnect(end->driver, end->peer);
+    ops->landing_free(end->driver, end->landing);
+    ops->region_remove(end->driver, end->region[0]);
+    ops->region_remove(end->driver, end->region[1]);
+    ops->close(end->driver);
+    free(end->layout);
+}
+
 static void transfer_put(struct end *end, bool sends, unsigned turn)
 {
     if (sends) {
         while (end->done < turn) /* of the last one: its source */
             progress(end);
         require(end->driver->ops->put_post(end->driver, end->put, &end->op) == 0, "post");
+        end->posted++;
         progress(end);
     } else {
         while (end->arrived <= turn)
@@ -242,6 +256,12 @@ static void run(size_t bytes, int control)
     for (unsigned round = 0; round < rounds; round++)
         for (unsigned way = 0; way < WAYS; way++)
             found[way][round] = measure(way, ends, bytes, &turn[way], control);
+    for (unsigned i = 0; i < 2; i++) {
+        while (ends[i].done < ends[i].posted)
+            progress(&ends[i]);
+        meet(&ends[i], control);
+        close_driver(&ends[i]);
+    }
     if (rank == 0)
         report(bytes, found);
 }
