@@ -59,8 +59,12 @@ int main(void)
 
     double *row = tca_region_address(region);
     const double *left_row = tca_reach(session, &all[left]);
-    if (!left_row)
-        return fprintf(stderr, "in-place: rank %u: %s\n", rank, tca_error_text()), 2;
+    if (!left_row) {
+        fprintf(stderr, "in-place: rank %u: %s\n", rank, tca_error_text());
+        free(all);
+        tca_close(session);
+        return 2;
+    }
     struct tca_plan *ready = notifier(session, right, READY);
     struct tca_plan *done = notifier(session, left, DONE);
 
