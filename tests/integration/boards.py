@@ -7,8 +7,6 @@ import subprocess
 import harness
 from harness import until
 
-# What libpciaccess keeps for hwloc, which unloads it, cannot be told from a leak of ours.
-os.environ["HWLOC_COMPONENTS"] = "-pci"
 RAILS = {"rails.enable": "shm peach2 ofi", "rails.peach2_rings": "1"}
 
 
