@@ -75,7 +75,7 @@ static int gather_heads(struct tca_halo *halo, const struct tca_halo_args *args,
                         struct halo_world *world)
 {
     struct halo_head head;
-    char text[1024];
+    char text[1024] = "";
 
     memset(&head, 0, sizeof(head)); /* ranks compare bytes, of gaps too */
     head.error = error;
@@ -85,7 +85,7 @@ static int gather_heads(struct tca_halo *halo, const struct tca_halo_args *args,
     head.grid = halo->grid;
     if (error < 0) {
         snprintf(text, sizeof(text), "%s", tca_error_text());
-        snprintf(head.text, sizeof(head.text), "%s", text);
+        memcpy(head.text, text, sizeof(head.text) - 1); /* as much as fits; it ends with a NUL */
     }
     int r = tca_allgather(halo->session, &head, sizeof(head), world->heads, TCA_DEFAULT);
     if (error < 0)
