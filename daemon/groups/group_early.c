@@ -55,7 +55,7 @@ bool early_keep(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerG
         free(early);
         return false;
     }
-    uint64_t now = group_now_ns(), asked = group_deadline(now, join->timeout_ns);
+    uint64_t now = clock_now_ns(), asked = group_deadline(now, join->timeout_ns);
     *early =
         (struct early){.node = node, .tag = tag, .root = root, .join = *join, .charge = charge};
     strncpy(early->name, join->name, sizeof early->name - 1);

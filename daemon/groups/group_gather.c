@@ -45,7 +45,7 @@ static void gather_expires(void *context)
 {
     struct group *group = context;
     struct root *root = group->root;
-    const uint64_t now_ns = group_now_ns();
+    const uint64_t now_ns = clock_now_ns();
     char missing[GROUP_TEXT_MAX] = "";
 
     for (uint32_t rank = 0; rank < group->size && group->gathering > 0; rank++) {
@@ -190,7 +190,7 @@ void root_gather(struct root *root, uint32_t node, uint32_t tag, const Tca__Peer
     group->gathering++;
     member->gathering = true;
     member->tag = tag;
-    member->since_ns = group_now_ns();
+    member->since_ns = clock_now_ns();
     member->deadline_ns = group_deadline(member->since_ns, gather->timeout_ns);
     if (group->gathering == group->size)
         finish(root, group);

@@ -12,6 +12,7 @@
 #include "daemon/sessions/session.h"
 #include "proto/handle.h"
 #include "proto/limits.h"
+#include "proto/wait.h"
 
 enum {
     GROUP_TEXT_MAX = 320,
@@ -159,7 +160,6 @@ int group_place(const struct tcad *tcad, uint32_t user, const char *full,
                 char ret_name[static NAME_MAX_BYTES], uint32_t *ret_root, char *text,
                 size_t text_bytes);
 const char *group_node_name(const struct tcad *tcad, uint32_t node);
-uint64_t group_now_ns(void);
 uint64_t group_deadline(uint64_t now_ns, uint64_t timeout_ns);
 
 /* ---- group.c: the member's side ---- */

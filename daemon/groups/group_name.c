@@ -3,18 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "config/text.h"
 #include "daemon/groups/group_internal.h"
 #include "daemon/tcad.h"
-
-uint64_t group_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 uint64_t group_deadline(uint64_t now_ns, uint64_t timeout_ns)
 {

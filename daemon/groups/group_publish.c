@@ -212,7 +212,7 @@ static void lookup_expires(void *context)
     struct group *group = lookup->group;
     peers_fail(group->root->tcad->peers, group->members[lookup->rank].node, lookup->tag, -ETIMEDOUT,
                "group %s: nobody has published \"%s\" within %.3g s", group->name, lookup->name,
-               (double)(group_now_ns() - lookup->since_ns) / 1e9);
+               (double)(clock_now_ns() - lookup->since_ns) / 1e9);
     drop_lookup(group, lookup);
 }
 
@@ -249,7 +249,7 @@ void root_lookup(struct root *root, uint32_t node, uint32_t tag, const Tca__Peer
     lookup->group = group;
     lookup->rank = question->rank;
     lookup->tag = tag;
-    lookup->since_ns = group_now_ns();
+    lookup->since_ns = clock_now_ns();
     strcpy(lookup->name, question->name); /* was checked to fit */
     lookup->next = group->lookups;
     lookup->link = &group->lookups;

@@ -32,7 +32,7 @@ struct request *request_new(struct session *session, const struct place *place,
     request->user = place->user;
     request->root = place->root;
     memcpy(request->group, place->group, sizeof request->group);
-    request->deadline_ns = group_deadline(group_now_ns(), timeout_ns);
+    request->deadline_ns = group_deadline(clock_now_ns(), timeout_ns);
     request->link = &groups->requests;
     request->next = groups->requests;
     if (request->next)
@@ -56,7 +56,7 @@ struct request *request_free(struct request *request)
 
 static uint64_t time_left(const struct request *request)
 {
-    uint64_t now = group_now_ns();
+    uint64_t now = clock_now_ns();
     if (request->deadline_ns == UINT64_MAX)
         return UINT64_MAX;
     return request->deadline_ns > now ? request->deadline_ns - now : 0;

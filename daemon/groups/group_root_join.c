@@ -175,7 +175,7 @@ static void joins_expire(void *context)
 {
     struct group *group = context;
     struct root *root = group->root;
-    const uint64_t now_ns = group_now_ns();
+    const uint64_t now_ns = clock_now_ns();
     char missing[GROUP_TEXT_MAX];
 
     group_ranks(group, is_absent, missing, sizeof missing);
@@ -222,7 +222,7 @@ void root_try_join(struct root *root, uint32_t node, uint32_t tag, const Tca__Pe
         peers_fail(peers, node, tag, r, "%s", text);
         return;
     }
-    uint64_t now = group_now_ns();
+    uint64_t now = clock_now_ns();
     group->members[join->rank] = (struct member){
         .state = MEMBER_JOINING,
         .node = node,

@@ -6,19 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "config/text.h"
 #include "daemon/base/log.h"
 #include "daemon/peers/peer_internal.h"
 #include "daemon/tcad.h"
-
-uint64_t peer_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 void peer_clean(char *text)
 {
@@ -82,7 +74,7 @@ int peer_get(struct peers *peers, uint32_t node, struct peer **ret_peer)
         return -ENOMEM;
     peer->peers = peers;
     peer->node = node;
-    peer->since_ns = peer_now_ns();
+    peer->since_ns = clock_now_ns();
     question_list_init(&peer->questions);
     if (peer_place(peer, place) < 0) {
         peer_free(peer);
@@ -190,7 +182,7 @@ int peers_new(struct tcad *tcad, const Tca__PeerHello *hello, const struct peers
     question_list_init(&peers->local);
     /* A late answer to a tag of the daemon that was here before must not fit one of ours. */
     if (getrandom(&peers->last_tag, sizeof peers->last_tag, GRND_NONBLOCK) < 0)
-        peers->last_tag = (uint32_t)peer_now_ns();
+        peers->last_tag = (uint32_t)clock_now_ns();
 
     snprintf(text, text_bytes, "out of memory");
     int r = -ENOMEM;

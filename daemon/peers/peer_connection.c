@@ -52,7 +52,7 @@ static void connection_watch(struct connection *connection, uint64_t timeout_ns)
                             "too many connections that have not greeted");
         connection_free(peers->ungreeted);
     }
-    connection->deadline_ns = peer_now_ns() + timeout_ns;
+    connection->deadline_ns = clock_now_ns() + timeout_ns;
     connection->next = NULL;
     connection->link = peers->ungreeted_last;
     *peers->ungreeted_last = connection;

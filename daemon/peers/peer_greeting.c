@@ -166,7 +166,7 @@ int greeting_choose(struct connection *connection, struct peer *peer, const Tca_
                              text_bytes);
     if (peer->state == PEER_UP && same && former->ours && lower && !former->contested) {
         former->contested = true;
-        peer_ping(peer, peer_now_ns());
+        peer_ping(peer, clock_now_ns());
         snprintf(text, text_bytes,
                  "it has a connection to this node already, which it is trying now");
         return -EBUSY;

@@ -17,6 +17,7 @@
 #include "daemon/peers/peer.h"
 #include "proto/limits.h"
 #include "proto/tca.pb-c.h"
+#include "proto/wait.h"
 
 enum {
     UNGREETED_MAX = 64, /* inbound connections that have not said who they are */
@@ -141,7 +142,6 @@ struct peers {
 };
 
 /* ---- peer.c ---- */
-uint64_t peer_now_ns(void);
 struct peer *peer_find(const struct peers *peers, uint32_t node);
 /* Makes it when it is in the cluster file: -EINVAL when it is not. */
 int peer_get(struct peers *peers, uint32_t node, struct peer **ret_peer);

@@ -43,7 +43,7 @@ static void redial(struct peer *peer, uint64_t now_ns)
 
 void peer_lose(struct peer *peer, int error, const char *text)
 {
-    uint64_t now = peer_now_ns();
+    uint64_t now = clock_now_ns();
 
     if (peer->state != PEER_UP)
         snprintf(peer->last_error, sizeof peer->last_error, "%s", text);

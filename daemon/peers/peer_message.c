@@ -170,7 +170,7 @@ static void handle_pong(struct connection *connection, const Tca__PeerPong *pong
 
     if (link_acknowledged(connection, pong->received) == 0 && peer->ping_ns &&
         pong->sequence == peer->ping_sequence) {
-        peer->rtt_ns = peer_now_ns() - peer->ping_ns;
+        peer->rtt_ns = clock_now_ns() - peer->ping_ns;
         peer->ping_ns = 0;
     }
 }
@@ -188,7 +188,7 @@ void connection_message(struct connection *connection, uint32_t tag, const Tca__
     struct peers *peers = connection->peers;
     struct peer *peer = connection->peer;
 
-    peer->heard_ns = peer_now_ns();
+    peer->heard_ns = clock_now_ns();
     if (!is_heartbeat(tag, message))
         link_received(peer, bytes);
     switch (message->body_case) {

@@ -205,7 +205,7 @@ static struct question *question_new(struct peers *peers, uint32_t node, uint64_
     struct question *question = calloc(1, sizeof *question);
     if (!question)
         return NULL;
-    const uint64_t now = peer_now_ns();
+    const uint64_t now = clock_now_ns();
     question->peers = peers;
     question->tag = new_tag(peers);
     question->node = node;

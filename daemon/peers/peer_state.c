@@ -174,7 +174,7 @@ void peer_move(struct peer *peer, enum peer_state to, int error, const char *tex
 
     assert(peer_may(from, to));
     peer->state = to;
-    peer->since_ns = peer_now_ns();
+    peer->since_ns = clock_now_ns();
     if (to == PEER_CONNECTING || to == PEER_GREETING || to == PEER_RECONNECTING ||
         to == PEER_RESUMING) {
         peer->deadline_ns = peer->since_ns + attempt_ns(peer);
@@ -224,7 +224,7 @@ void peer_dial(struct peer *peer)
 
 int peer_connect(struct peer *peer)
 {
-    uint64_t now = peer_now_ns();
+    uint64_t now = clock_now_ns();
 
     if (peer->attempt_ns && now - peer->attempt_ns < RETRY_MS * MS)
         return -EAGAIN;

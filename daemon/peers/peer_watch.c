@@ -14,7 +14,7 @@ enum {
 
 static void set_tick(struct peers *peers, uint64_t delay_ns)
 {
-    peers->tick_due_ns = peer_now_ns() + delay_ns;
+    peers->tick_due_ns = clock_now_ns() + delay_ns;
     loop_timer_set(peers->tick, delay_ns, 0);
 }
 
@@ -27,7 +27,7 @@ static uint64_t soon_ns(const struct peers *peers)
 void peers_tick_soon(struct peers *peers)
 {
     uint64_t soon = soon_ns(peers);
-    if (!peers->tick_due_ns || peers->tick_due_ns > peer_now_ns() + soon)
+    if (!peers->tick_due_ns || peers->tick_due_ns > clock_now_ns() + soon)
         set_tick(peers, soon);
 }
 
@@ -169,7 +169,7 @@ static void plan_tick(struct peers *peers)
 void peers_watch(void *context)
 {
     struct peers *peers = context;
-    uint64_t now = peer_now_ns(), due = peers->tick_due_ns;
+    uint64_t now = clock_now_ns(), due = peers->tick_due_ns;
 
     /* When it was us who stood still, what the others have said meanwhile is waiting to be read. */
     if (now > due && now - due > peers->tcad->conf->control.heartbeat_timeout_ns / 2)
