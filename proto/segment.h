@@ -64,12 +64,6 @@ struct ring_indexes {
     _Alignas(LINE_BYTES) _Atomic uint32_t head; /* written by the consumer only */
 };
 
-/*
- * Wake-up of the engine: it sets `engine_armed` before it stops polling this session's rings, and
- * then checks them once more. After the client has advanced a tail, it exchanges engine_armed for 0
- * and, if it was 1, writes to the engine's eventfd. tests/model/ring.pml proves that no wake-up is
- * lost.
- */
 /* What the puts of a kind in a plan have tried (client/plan/trial.h), for tcactl plan explain. Stored
  * by the client once the kind has settled; the daemon only displays it. Plans share lines: the last
  * one stays. */
@@ -92,6 +86,12 @@ static inline uint32_t trial_line_of(uint32_t plan, uint32_t kind)
     return (plan + 8 * kind) % TRIAL_LINES;
 }
 
+/*
+ * Wake-up of the engine: it sets `engine_armed` before it stops polling this session's rings, and
+ * then checks them once more. After the client has advanced a tail, it exchanges engine_armed for 0
+ * and, if it was 1, writes to the engine's eventfd. tests/model/ring.pml proves that no wake-up is
+ * lost.
+ */
 struct session_segment {
     uint32_t magic;
     uint32_t version;
