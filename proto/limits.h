@@ -13,10 +13,10 @@ enum {
     BLOB_MAX_BYTES = 4096,        /* one rank's contribution to an allgather */
     GROUP_SIZE_MAX = 4096,        /* ranks of a group */
     SESSIONS_GONE_MAX = 256,      /* of a group, that one message names */
-    SLOTS_PER_SOURCE = 64,        /* notification slots per pair of ranks */
-    CHANNELS = 4,                 /* submission rings of a session */
-    SUBMIT_ENTRIES = 256,         /* of one submission ring */
-    COMPLETE_ENTRIES = 1024,      /* of the completion ring: each start in flight reserves one */
+    SLOTS_PER_SOURCE = 128,  /* notification slots per pair of ranks; see client/core/slots.h */
+    CHANNELS = 4,            /* submission rings of a session */
+    SUBMIT_ENTRIES = 256,    /* of one submission ring */
+    COMPLETE_ENTRIES = 1024, /* of the completion ring: each start in flight reserves one */
     PLANS_PER_SESSION_MAX = 4096, /* plan ids are below this */
     PLAN_CHAINS_MAX = 64,
     PLAN_STEPS_MAX = 65536, /* of all chains of a plan */

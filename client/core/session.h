@@ -33,6 +33,7 @@ struct tca {
     struct lane_in **lanes_in; /* by rank: lanes to this session; NULL: none */
     int engine_fd;             /* eventfd of the engine that serves this session */
     uint32_t heard;            /* the rank that tca_notified_wait_any() found last */
+    uint64_t slots_taken;      /* bit per slot of the library: slots.h */
     uint32_t sources;          /* ranks in `notify`; a private copy, as that one is shared */
     struct ring submit[CHANNELS];
     struct ring complete;

@@ -190,29 +190,11 @@ static int build_plans(const struct builder *b)
     return 0;
 }
 
-/* Notifications that nobody of the library's has sent would be taken for those of a neighbour. */
-static int check_slots(const struct tca_halo *halo)
-{
-    for (uint32_t n = 0; n < halo->neighbour_count; n++)
-        for (uint32_t i = 0; i < HALO_BUFFERS; i++) {
-            uint32_t rank = halo->neighbours[n].rank, slot = halo->slot + i;
-            uint64_t count = tca_notified_count(halo->session, rank, slot);
-            if (count > 0)
-                return error_set(-EBUSY,
-                                 "%llu notifications of rank %u in slot %u: programs that exchange "
-                                 "halos leave slots %d to 63 to the library",
-                                 (unsigned long long)count, rank, slot, TCA_HALO_SLOT_FIRST);
-        }
-    return 0;
-}
-
 int halo_build(struct tca_halo *halo, const struct halo_world *world,
                const struct tca_halo_args *args)
 {
     const struct builder b = {halo, world, args, tca_rank(halo->session)};
     int r = build_faces(&b);
 
-    if (r >= 0)
-        r = check_slots(halo);
     return r < 0 ? r : build_plans(&b);
 }

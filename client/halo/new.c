@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "client/core/error.h"
+#include "client/core/slots.h"
 #include "client/halo/halo.h"
-#include "client/halo/slots.h"
 
 static void world_deinit(struct halo_world *world)
 {
@@ -65,7 +65,7 @@ static int prepare(struct tca_halo *halo, const struct tca_halo_args *args,
         return r;
     halo->grid = grid_of(args);
     halo->buffers = args->arrays[0].memory[1] ? 2 : 1;
-    return halo_slots_take(halo->session, &halo->slot);
+    return slots_take(halo->session, HALO_BUFFERS, &halo->slot);
 }
 
 /* ---- together ---- */
@@ -160,7 +160,7 @@ struct tca_halo *tca_halo_free(struct tca_halo *halo)
     for (uint32_t n = 0; n < halo->neighbour_count; n++)
         free_plans(halo, &halo->neighbours[n]);
     if (halo->slot && complete)
-        halo_slots_return(halo->session, halo->slot);
+        slots_return(halo->session, halo->slot, HALO_BUFFERS);
     free(halo->faces);
     free(halo->neighbour_of);
     free(halo->neighbours);

@@ -45,11 +45,10 @@ extern "C" {
  * next start. No message is needed for this, because the data of one exchange permits the next
  * one. Own elements near the border may be written again when the exchange is complete.
  *
- * An exchange uses two notification slots, from TCA_HALO_SLOT_FIRST to 63. A program that uses this
- * header leaves these slots alone. */
+ * A session has at most 32 exchanges at a time. They use notification slots of the library's own, not
+ * those of the program. */
 #define TCA_HALO_DIMENSIONS 7
 #define TCA_HALO_ARRAYS     64
-#define TCA_HALO_SLOT_FIRST 32 /* for 16 exchanges at a time in one session */
 
 struct tca_halo;
 

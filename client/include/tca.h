@@ -533,8 +533,8 @@ TCA_API int tca_plan_put(struct tca_plan *plan, const struct tca_put *put);
 /* Appends a notification: increments the counter (this rank, slot) of the given rank. By then the
  * data of all earlier puts of this chain to that rank's node is visible there, and the sources of
  * all earlier puts of this chain may be written again. Data for other nodes may still be in flight:
- * notify those nodes too, or use TCA_PLAN_LANDED. slot: 0 to 63; programs that use tca-halo.h leave
- * slots 32 to 63 to the library. */
+ * notify those nodes too, or use TCA_PLAN_LANDED. slot: 0 to 63. (The library's own
+ * modules, such as tca-halo.h, use other slots.) */
 TCA_API int tca_plan_notify(struct tca_plan *plan, uint32_t rank, uint32_t slot);
 
 /* Appends a wait: the chain continues when `count` notifications of (rank, slot) have arrived, and

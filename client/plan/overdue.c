@@ -5,6 +5,7 @@
 
 #include "client/core/error.h"
 #include "client/core/session.h"
+#include "client/core/slots.h"
 #include "client/plan/plan.h"
 #include "proto/notify.h"
 
@@ -71,7 +72,7 @@ static uint64_t pending(const struct tca *session, uint32_t rank, uint32_t slot)
 static void describe_other_slots(const struct tca *session, uint32_t rank, char text[TEXT_BYTES])
 {
     text[0] = '\0';
-    for (uint32_t slot = 0; slot < SLOTS_PER_SOURCE; slot++) {
+    for (uint32_t slot = 0; slot < SLOTS_PROGRAM; slot++) {
         uint64_t count = pending(session, rank, slot);
         if (count == 0)
             continue;

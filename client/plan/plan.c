@@ -10,6 +10,7 @@
 #include "client/core/clock.h"
 #include "client/core/error.h"
 #include "client/core/session.h"
+#include "client/core/slots.h"
 #include "client/layout/layout.h"
 #include "client/memory/lane.h"
 #include "drivers/shm/share.h"
@@ -290,10 +291,11 @@ static int add_notification(struct tca_plan *plan, enum step_kind kind, uint32_t
     if (rank >= plan->session->identity.size)
         return error_set(-EINVAL, "rank %u: the group's ranks go from 0 to %u", rank,
                          plan->session->identity.size - 1);
-    if (slot >= SLOTS_PER_SOURCE)
-        return error_set(-EINVAL, "slot %u: it must be from 0 to %d", slot, SLOTS_PER_SOURCE - 1);
+    uint32_t index;
+    if (!slot_index(slot, &index))
+        return error_set(-EINVAL, "slot %u: it must be from 0 to %d", slot, SLOTS_PROGRAM - 1);
     *step =
-        (struct step){.kind = kind, .notification = {.rank = rank, .slot = slot, .count = count}};
+        (struct step){.kind = kind, .notification = {.rank = rank, .slot = index, .count = count}};
     add_step(plan);
     return 0;
 }

@@ -6,6 +6,7 @@
 #include "client/core/clock.h"
 #include "client/core/error.h"
 #include "client/core/session.h"
+#include "client/core/slots.h"
 #include "client/memory/lane.h"
 #include "client/plan/overdue.h"
 #include "client/plan/plan.h"
@@ -239,18 +240,21 @@ struct awaited {
     struct notify_line *line;
     _Atomic uint64_t *taken;
     uint32_t rank;
+    uint32_t slot; /* its index in the notification segment */
 };
 
 static int find_counter(struct tca *session, uint32_t rank, uint32_t slot,
                         struct awaited *ret_awaited)
 {
-    if (__builtin_expect(rank >= session->sources || slot >= SLOTS_PER_SOURCE, 0))
+    uint32_t index;
+    if (__builtin_expect(rank >= session->sources || !slot_index(slot, &index), 0))
         return error_set(-EINVAL, "rank %u, slot %u: ranks go from 0 to %u, slots to %d", rank,
-                         slot, session->sources - 1, SLOTS_PER_SOURCE - 1);
+                         slot, session->sources - 1, SLOTS_PROGRAM - 1);
     *ret_awaited =
-        (struct awaited){.line = notify_line_of(session->notify, rank, slot),
-                         .taken = notify_taken_of(session->notify, session->sources, rank, slot),
-                         .rank = rank};
+        (struct awaited){.line = notify_line_of(session->notify, rank, index),
+                         .taken = notify_taken_of(session->notify, session->sources, rank, index),
+                         .rank = rank,
+                         .slot = index};
     return 0;
 }
 
@@ -325,7 +329,7 @@ int tca_notified_wait(struct tca *session, uint32_t rank, uint32_t slot, int64_t
         return r;
     r = wait_for(session, &spec);
     if (__builtin_expect(r < 0, 0))
-        return r == TIMED_OUT ? overdue_notification(session, rank, slot, timeout_ns) : r;
+        return r == TIMED_OUT ? overdue_notification(session, rank, awaited.slot, timeout_ns) : r;
     return 0;
 }
 
@@ -368,7 +372,7 @@ int tca_notified_wait_any(struct tca *session, uint32_t slot, int64_t timeout_ns
         return r;
     r = wait_for(session, &spec);
     if (r < 0)
-        return r == TIMED_OUT ? overdue_any(session, slot, timeout_ns) : r;
+        return r == TIMED_OUT ? overdue_any(session, first.slot, timeout_ns) : r;
     *ret_rank = session->heard = any.rank;
     return 0;
 }
