@@ -142,7 +142,8 @@ static int advance_half(struct shm_driver *shm, struct shm_put *put)
                               : share->now == WAY_PUSH ? end - position
                                                        : (end - position) / 2 & ~63ull;
         publish_direct(put, position + half, end);
-        shm_copy(put, position, half);
+        if (half > 0) /* 0: the receiver copies everything */
+            shm_copy(put, position, half);
         put->position_bytes = end;
         if (end < put->size_bytes)
             return 0;

@@ -144,6 +144,17 @@ Test(share, small_ones_wait_in_the_lane)
     cr_assert(lane_drain(&receiver) == 0 && landed(0, 20000));
 }
 
+/* Only one end writes: both at once would be a data race. */
+Test(share, a_word_is_copied_by_the_receiver_alone)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        make_put(i, i == 0 ? WAY_PULL : WAY_HALF, i * 64, sizeof(uint64_t), true);
+        start(i);
+        cr_assert(!landed(i * 64, sizeof(uint64_t)), "the sender has written, too");
+        cr_assert(lane_drain(&receiver) == 0 && landed(i * 64, sizeof(uint64_t)));
+    }
+}
+
 Test(share, strict_receivers_are_told_after_the_data)
 {
     atomic_store(&receivers->strict, 1);
