@@ -5,9 +5,9 @@
  * independent of sessions, plans, users, libevent and other drivers. The daemon's engine runs one
  * instance of each driver; libtca runs an instance of shm in the client.
  *
- * Threads: open and close must not run concurrently with other calls. region_add, region_remove and
- * peer_connect may be called from any thread; they can be slow (pinning memory). All other
- * functions, unless noted, are called by the one thread that polls the driver.
+ * Threads: open and close must not run concurrently with other calls. region_add, region_remove,
+ * peer_connect and peer_answer may be called from any thread; they can be slow (pinning memory). All
+ * other functions, unless noted, are called by the one thread that polls the driver.
  *
  * Functions return a negative errno on failure and write ret_ parameters only on success.
  */
@@ -189,9 +189,19 @@ struct driver_ops {
     /* On return, the driver no longer reads or writes the memory. */
     void (*region_remove)(struct driver *driver, struct driver_region *region);
 
-    /* Can return before the connection is established; the first put then establishes it. */
+    /* Makes a peer for the instance with this address. Can return before the connection is
+     * established; the first put then establishes it. A driver whose connections need both ends
+     * also writes an offer, of at most OFFER_MAX_BYTES, which describes the new peer to the other
+     * instance. *ret_offer_bytes: 0 if the driver needs no answer. */
     int (*peer_connect)(struct driver *driver, const void *address, size_t address_bytes,
-                        struct driver_peer **ret_peer);
+                        struct driver_peer **ret_peer, void *ret_offer, size_t *ret_offer_bytes);
+    /* NULL: the driver makes no offers. Completes the connection of a peer with the offer that the
+     * other instance made when it connected to this one; a peer of the instance itself gets its
+     * own. Once for a peer, and before any other call for it except peer_fail() and
+     * peer_disconnect(): until then, put_prepare() and peer_flush() return -ENOTCONN. -EPROTO: the
+     * offer is malformed. After an error, the peer can only be disconnected. */
+    int (*peer_answer)(struct driver *driver, struct driver_peer *peer, const void *offer,
+                       size_t offer_bytes);
     /* No put to the peer may be prepared or in flight. Not from within done(). */
     void (*peer_disconnect)(struct driver *driver, struct driver_peer *peer);
     /* The owner has detected that the peer is gone (its heartbeats have stopped). The next

@@ -2,7 +2,7 @@
 #pragma once
 
 #ifndef PROTO_VERSION   /* tests define other versions */
-#define PROTO_VERSION 5 /* of frames and of every shared structure */
+#define PROTO_VERSION 6 /* of frames and of every shared structure */
 #endif
 
 enum {
@@ -24,6 +24,7 @@ enum {
     LAYOUT_OPS_MAX = 1 << 20,
     LAYOUT_DEPTH_MAX = 16,   /* nested loops */
     ADDRESS_MAX_BYTES = 256, /* a driver's own address, opaque */
+    OFFER_MAX_BYTES = 128,   /* a driver's description of a new peer for the other end, opaque */
     LANDING_MAX_BYTES = 128, /* a driver's description of a put's target, opaque */
     RAILS_MAX = 16,          /* open rails of a node */
     RAIL_SLOTS =

@@ -24,7 +24,8 @@ int process_find(struct tca *session, uint64_t id, struct process **ret_process)
 {
     struct process *process = look_up(session, id);
     if (!process) {
-        uint8_t address[ADDRESS_MAX_BYTES];
+        uint8_t address[ADDRESS_MAX_BYTES], offer[OFFER_MAX_BYTES];
+        size_t offer_bytes;
         process = calloc(1, sizeof(*process));
         if (!process)
             return error_static(-ENOMEM, "out of memory");
@@ -32,7 +33,8 @@ int process_find(struct tca *session, uint64_t id, struct process **ret_process)
         process->lane_fd = -1;
         int r = session->shm->ops->address(session->shm, address);
         if (r >= 0)
-            r = session->shm->ops->peer_connect(session->shm, address, (size_t)r, &process->peer);
+            r = session->shm->ops->peer_connect(session->shm, address, (size_t)r, &process->peer,
+                                                offer, &offer_bytes);
         if (r < 0) {
             free(process);
             return error_set(r, "cannot use the shm driver: %s", tca_strerror(r));

@@ -34,6 +34,7 @@ struct bench {
     const struct driver_ops *ops;
     struct side sender, receiver;
     struct driver_peer *peer;
+    struct driver_peer *back; /* the receiver's, if connections need both ends */
     uint64_t landed;
     const struct calibrate_shared *shared; /* NULL: two instances of our own */
     struct engine_landing landing;         /* shared: notifications go the engine's way */
@@ -305,13 +306,45 @@ static int open_shared(struct bench *bench, const struct driver_config *config)
     return r < 0 ? r : side_open(bench, &bench->sender, config, bench->shared->driver);
 }
 
+/* From one instance of ours to another. */
+static int make_peer(const struct side *from, const struct side *to, struct driver_peer **ret_peer,
+                     void *ret_offer, size_t *ret_offer_bytes)
+{
+    const struct driver_ops *ops = from->driver->ops;
+    uint8_t address[ADDRESS_MAX_BYTES];
+    int r = 0;
+    if (ops->admit) {
+        r = ops->address(from->driver, address);
+        if (r >= 0)
+            r = ops->admit(to->driver, address, (size_t)r, true);
+    }
+    if (r >= 0)
+        r = ops->address(to->driver, address);
+    return r < 0 ? r
+                 : ops->peer_connect(from->driver, address, (size_t)r, ret_peer, ret_offer,
+                                     ret_offer_bytes);
+}
+
+static int connect_both(struct bench *bench)
+{
+    uint8_t offer[OFFER_MAX_BYTES], back[OFFER_MAX_BYTES];
+    size_t offer_bytes, back_bytes;
+    int r = make_peer(&bench->sender, &bench->receiver, &bench->peer, offer, &offer_bytes);
+    if (r < 0 || offer_bytes == 0)
+        return r;
+    if (bench->sender.driver == bench->receiver.driver)
+        return bench->ops->peer_answer(bench->sender.driver, bench->peer, offer, offer_bytes);
+    r = make_peer(&bench->receiver, &bench->sender, &bench->back, back, &back_bytes);
+    if (r == 0)
+        r = bench->ops->peer_answer(bench->receiver.driver, bench->back, offer, offer_bytes);
+    return r < 0 ? r : bench->ops->peer_answer(bench->sender.driver, bench->peer, back, back_bytes);
+}
+
 static int bench_open(struct bench *bench, const struct driver_config *config)
 {
     bench->peer = bench->shared ? bench->shared->peer : NULL;
     if (bench->shared)
         return open_shared(bench, config);
-    uint8_t address[ADDRESS_MAX_BYTES];
-    struct driver *receiver;
     struct driver_caps caps;
     int r = bench->ops->probe(config, &caps);
     if (r == 0)
@@ -319,16 +352,7 @@ static int bench_open(struct bench *bench, const struct driver_config *config)
     if (r == 0) /* a driver of one node has both ends in one instance */
         r = side_open(bench, &bench->sender, config,
                       caps.other_nodes ? NULL : bench->receiver.driver);
-    receiver = bench->receiver.driver;
-    if (r == 0 && bench->ops->admit) {
-        r = bench->ops->address(bench->sender.driver, address);
-        if (r >= 0)
-            r = bench->ops->admit(receiver, address, (size_t)r, true);
-    }
-    if (r >= 0)
-        r = bench->ops->address(receiver, address);
-    return r < 0 ? r
-                 : bench->ops->peer_connect(bench->sender.driver, address, (size_t)r, &bench->peer);
+    return r < 0 ? r : connect_both(bench);
 }
 
 int bench_new(const struct driver_ops *ops, const struct driver_config *config,
@@ -355,6 +379,8 @@ struct bench *bench_free(struct bench *bench)
         return NULL;
     if (bench->peer && !bench->shared)
         bench->ops->peer_disconnect(bench->sender.driver, bench->peer);
+    if (bench->back)
+        bench->ops->peer_disconnect(bench->receiver.driver, bench->back);
     side_close(bench, &bench->sender);
     side_close(bench, &bench->receiver);
     free(bench->landing.segment);

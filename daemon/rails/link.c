@@ -294,7 +294,10 @@ static int connect_peer(struct link *link, struct driver *driver)
     int r = engine_loss_reserve(engine);
     if (r < 0)
         return r;
-    r = driver->ops->peer_connect(driver, link->address, link->address_bytes, &link->peer);
+    uint8_t offer[OFFER_MAX_BYTES];
+    size_t offer_bytes;
+    r = driver->ops->peer_connect(driver, link->address, link->address_bytes, &link->peer, offer,
+                                  &offer_bytes);
     if (r < 0)
         engine_loss_return(engine);
     return r;

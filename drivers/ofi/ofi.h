@@ -149,7 +149,7 @@ static inline bool ofi_same(const struct ofi_secret *a, const struct ofi_secret 
     return ((a->word[0] ^ b->word[0]) | (a->word[1] ^ b->word[1])) == 0;
 }
 int ofi_peer_connect(struct driver *driver, const void *address, size_t address_bytes,
-                     struct driver_peer **ret_peer);
+                     struct driver_peer **ret_peer, void *ret_offer, size_t *ret_offer_bytes);
 void ofi_peer_disconnect(struct driver *driver, struct driver_peer *peer);
 void ofi_peer_fail(struct driver *driver, struct driver_peer *peer, int error);
 int ofi_peer_flush(struct driver *driver, struct driver_peer *peer, struct driver_op *op);

@@ -83,7 +83,7 @@ void ofi_name_give(struct ofi_driver *ofi, struct ofi_name *name)
 }
 
 int ofi_peer_connect(struct driver *driver, const void *address, size_t address_bytes,
-                     struct driver_peer **ret_peer)
+                     struct driver_peer **ret_peer, void *ret_offer, size_t *ret_offer_bytes)
 {
     struct ofi_peer *peer = calloc(1, sizeof(*peer));
     if (!peer)
@@ -100,6 +100,7 @@ int ofi_peer_connect(struct driver *driver, const void *address, size_t address_
         .pieces = peer->operations, .size = OFI_WINDOW, .piece_bytes = sizeof peer->operations[0]};
     peer->requests.next = peer->requests.previous = &peer->requests;
     *ret_peer = (struct driver_peer *)peer;
+    *ret_offer_bytes = 0;
     return 0;
 }
 

@@ -252,7 +252,7 @@ unsigned peach2_cables(const struct driver *driver, struct driver_cable *ret_cab
 /* That node misses packets from this one. */
 void peach2_peer_gap(struct peach2 *peach2, unsigned node, uint64_t epoch);
 int peach2_peer_connect(struct driver *driver, const void *address, size_t address_bytes,
-                        struct driver_peer **ret_peer);
+                        struct driver_peer **ret_peer, void *ret_offer, size_t *ret_offer_bytes);
 void peach2_peer_disconnect(struct driver *driver, struct driver_peer *peer);
 void peach2_peer_fail(struct driver *driver, struct driver_peer *peer, int error);
 int peach2_peer_flush(struct driver *driver, struct driver_peer *peer, struct driver_op *op);

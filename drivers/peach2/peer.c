@@ -10,7 +10,7 @@
 #define MS UINT64_C(1000000)
 
 int peach2_peer_connect(struct driver *driver, const void *data, size_t bytes,
-                        struct driver_peer **ret_peer)
+                        struct driver_peer **ret_peer, void *ret_offer, size_t *ret_offer_bytes)
 {
     struct peach2 *peach2 = peach2_of(driver);
     struct address address;
@@ -30,6 +30,7 @@ int peach2_peer_connect(struct driver *driver, const void *data, size_t bytes,
     for (unsigned i = 0; i < PEACH2_CHANNELS; i++)
         peer->streams[i].last = &peer->streams[i].first;
     *ret_peer = (struct driver_peer *)peer;
+    *ret_offer_bytes = 0;
     return 0;
 }
 

@@ -75,12 +75,13 @@ static void shm_region_remove(struct driver *driver, struct driver_region *drive
 }
 
 static int shm_peer_connect(struct driver *driver, const void *address, size_t address_bytes,
-                            struct driver_peer **ret_peer)
+                            struct driver_peer **ret_peer, void *ret_offer, size_t *ret_offer_bytes)
 {
     struct shm_peer *peer = calloc(1, sizeof(*peer));
     if (!peer)
         return -ENOMEM;
     *ret_peer = (struct driver_peer *)peer;
+    *ret_offer_bytes = 0;
     return 0;
 }
 

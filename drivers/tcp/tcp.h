@@ -81,7 +81,7 @@ uint64_t tcp_landing_bytes(const struct driver_landing *landing);
 
 /* tcp_peer.c */
 int tcp_peer_connect(struct driver *driver, const void *address, size_t address_bytes,
-                     struct driver_peer **ret_peer);
+                     struct driver_peer **ret_peer, void *ret_offer, size_t *ret_offer_bytes);
 void tcp_peer_disconnect(struct driver *driver, struct driver_peer *peer);
 void tcp_peer_fail(struct driver *driver, struct driver_peer *peer, int error);
 int tcp_peer_flush(struct driver *driver, struct driver_peer *peer, struct driver_op *op);

@@ -13,7 +13,7 @@ static bool is_good(const struct tcp_address *address)
 }
 
 int tcp_peer_connect(struct driver *driver, const void *address, size_t address_bytes,
-                     struct driver_peer **ret_peer)
+                     struct driver_peer **ret_peer, void *ret_offer, size_t *ret_offer_bytes)
 {
     struct tcp_address other;
     if (address_bytes != sizeof other)
@@ -33,6 +33,7 @@ int tcp_peer_connect(struct driver *driver, const void *address, size_t address_
         .ring = {.bytes = TCP_COPIES_BYTES, .largest = TCP_INLINE_BYTES},
     };
     *ret_peer = (struct driver_peer *)peer;
+    *ret_offer_bytes = 0;
     return 0;
 }
 

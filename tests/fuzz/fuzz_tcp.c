@@ -104,9 +104,11 @@ static void open_once(void)
 
 static void begin(void)
 {
+    uint8_t offer[OFFER_MAX_BYTES];
+    size_t offer_bytes;
     memset(memory, GUARD, REGION_BYTES);
-    FUZZ_REQUIRE(tcp_peer_connect(&tcp->driver, &door, sizeof door, (struct driver_peer **)&peer) ==
-                 0);
+    FUZZ_REQUIRE(tcp_peer_connect(&tcp->driver, &door, sizeof door, (struct driver_peer **)&peer,
+                                  offer, &offer_bytes) == 0);
     for (unsigned i = 0; i < TCP_LANDINGS; i++) {
         const bool data = shapes[i].block > 0;
         const struct driver_landing_args target = {.region = data ? region : NULL,

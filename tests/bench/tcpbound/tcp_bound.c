@@ -137,7 +137,8 @@ static void open_driver(struct end *end, bool plain, size_t bytes, int control)
                                            {.base = in, .length_bytes = bytes, .fd = -1}};
     struct driver_put_info info;
     struct card own;
-    size_t blob_bytes;
+    uint8_t offer[OFFER_MAX_BYTES];
+    size_t blob_bytes, offer_bytes;
     require(ops->open(&config, &events, &end->driver) == 0, "driver");
     require(ops->region_add(end->driver, &memory[0], &end->region[0]) == 0 &&
                 ops->region_add(end->driver, &memory[1], &end->region[1]) == 0 &&
@@ -152,7 +153,7 @@ static void open_driver(struct end *end, bool plain, size_t bytes, int control)
                 read(control, &end->other, sizeof end->other) == sizeof end->other,
             "exchange");
     require(ops->peer_connect(end->driver, &end->other.address, sizeof end->other.address,
-                              &end->peer) == 0,
+                              &end->peer, offer, &offer_bytes) == 0,
             "peer");
     const struct driver_put_args args = {.peer = end->peer,
                                          .region = end->region[0],

@@ -5,7 +5,7 @@ import os
 import socket
 import struct
 
-MAGIC, VERSION, IN_MEMFD = 0x46414354, 5, 1
+MAGIC, VERSION, IN_MEMFD = 0x46414354, 6, 1
 INLINE_MAX, PAYLOAD_MAX = 64 * 1024, 64 << 20
 
 # fields of Message (proto/tca.proto)

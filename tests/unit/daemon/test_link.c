@@ -14,10 +14,11 @@ static char place;
 static unsigned connects, disconnects, fails;
 
 static int peer_connect(struct driver *driver, const void *address, size_t address_bytes,
-                        struct driver_peer **ret_peer)
+                        struct driver_peer **ret_peer, void *ret_offer, size_t *ret_offer_bytes)
 {
     connects++;
     *ret_peer = (struct driver_peer *)&place;
+    *ret_offer_bytes = 0;
     return 0;
 }
 

@@ -119,6 +119,56 @@ void side_close(struct side *side)
     side->driver = NULL;
 }
 
+int connect_to(struct driver *driver, const void *address, size_t address_bytes,
+               struct driver_peer **ret_peer)
+{
+    uint8_t offer[OFFER_MAX_BYTES];
+    size_t offer_bytes;
+    int r =
+        driver->ops->peer_connect(driver, address, address_bytes, ret_peer, offer, &offer_bytes);
+    if (r == 0 && offer_bytes > 0)
+        abort();
+    return r;
+}
+
+struct offered {
+    struct driver_peer *peer;
+    uint8_t offer[OFFER_MAX_BYTES];
+    size_t bytes;
+};
+
+static int offer_to(struct side *from, struct side *to, struct offered *ret_offered)
+{
+    uint8_t address[ADDRESS_MAX_BYTES];
+    int r = to->driver->ops->address(to->driver, address);
+    return r < 0 ? r
+                 : from->driver->ops->peer_connect(from->driver, address, (size_t)r,
+                                                   &ret_offered->peer, ret_offered->offer,
+                                                   &ret_offered->bytes);
+}
+
+int connect_sides(struct side *from, struct side *to, struct driver_peer **ret_peer,
+                  struct driver_peer **ret_back)
+{
+    const struct driver_ops *ops = from->driver->ops;
+    struct offered there = {0}, back = {0};
+    int r = offer_to(from, to, &there);
+    if (r == 0 && ops->peer_answer) {
+        const struct offered *other = from == to ? &there : &back;
+        if (from != to)
+            r = offer_to(to, from, &back);
+        if (r == 0 && from != to)
+            r = ops->peer_answer(to->driver, back.peer, there.offer, there.bytes);
+        if (r == 0)
+            r = ops->peer_answer(from->driver, there.peer, other->offer, other->bytes);
+    }
+    if (r < 0)
+        return r;
+    *ret_peer = there.peer;
+    *ret_back = back.peer;
+    return 0;
+}
+
 static void op_done(struct driver_op *driver_op, int status)
 {
     struct op *op = (struct op *)driver_op;

@@ -56,6 +56,13 @@ unsigned side_board_nodes(void) __attribute__((weak)); /* 2 without */
 const void *side_config(const char *name);
 int side_open(struct side *side, const char *name, uint64_t segment_bytes, size_t bytes);
 void side_close(struct side *side);
+/* peer_connect() of a driver whose peers need no answer. */
+int connect_to(struct driver *driver, const void *address, size_t address_bytes,
+               struct driver_peer **ret_peer);
+/* Connects one instance to another, or to itself. ret_back: the peer that the other one had to make
+ * for that; NULL: none. */
+int connect_sides(struct side *from, struct side *to, struct driver_peer **ret_peer,
+                  struct driver_peer **ret_back);
 void op_init(struct op *op);
 
 /* Moves both on until *counter >= goal; false when that did not come in half a minute. */

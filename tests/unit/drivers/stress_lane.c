@@ -128,12 +128,14 @@ static void open_sender(struct sender *sender, struct stress *stress)
     const struct driver_ops *ops = driver_find("shm");
     const struct driver_config config = {.segment_bytes = 0};
     const struct driver_events events = {.notified = notified, .context = sender};
+    uint8_t offer[OFFER_MAX_BYTES];
+    size_t offer_bytes;
     *sender = (struct sender){.stress = stress, .shared = stress->shared, .op.done = done};
     struct driver_memory memory = {
         .base = stress->shared, .length_bytes = sizeof(struct shared), .fd = -1};
     if (ops->open(&config, &events, &sender->driver) < 0 ||
         ops->region_add(sender->driver, &memory, &sender->region) < 0 ||
-        ops->peer_connect(sender->driver, NULL, 0, &sender->peer) < 0)
+        ops->peer_connect(sender->driver, NULL, 0, &sender->peer, offer, &offer_bytes) < 0)
         stress_fail("no driver");
     lane_init(&sender->lane, &sender->shared->lane, LANE_SENDER);
     sender->lane.receiver = &sender->shared->notify;

@@ -227,8 +227,7 @@ static void check(unsigned rounds, unsigned pause_ms)
         cr_assert(side_open(&sides[i], DRIVER, 32768, REGION) == 0);
     for (unsigned i = 0; i < 2; i++) {
         size_t bytes = (size_t)sides[1 - i].driver->ops->address(sides[1 - i].driver, address);
-        cr_assert(sides[i].driver->ops->peer_connect(sides[i].driver, address, bytes, &peers[i]) ==
-                  0);
+        cr_assert(connect_to(sides[i].driver, address, bytes, &peers[i]) == 0);
     }
     for (unsigned i = 0; i < 2 * STREAMS; i++)
         stream_open(&streams[i / STREAMS][i % STREAMS], i / STREAMS, i % STREAMS,

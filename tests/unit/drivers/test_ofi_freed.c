@@ -131,7 +131,7 @@ Test(ofi_freed, while_a_peer_puts, .timeout = 300)
     for (unsigned i = 0; i < 2; i++)
         cr_assert(side_open(&sides[i], "ofi", 0, MOST) == 0);
     size_t bytes = (size_t)sides[1].driver->ops->address(sides[1].driver, address);
-    cr_assert(sides[0].driver->ops->peer_connect(sides[0].driver, address, bytes, &peer) == 0);
+    cr_assert(connect_to(sides[0].driver, address, bytes, &peer) == 0);
     memset(sides[0].memory, 0xbb, MOST);
     const unsigned frees = frees_wanted();
     for (unsigned i = 0; i < frees; i++)
@@ -185,7 +185,7 @@ Test(ofi_freed, unknown_key, .timeout = 120)
     for (unsigned i = 0; i < 2; i++)
         cr_assert(side_open(&sides[i], "ofi", 0, BYTES) == 0);
     size_t bytes = (size_t)sides[1].driver->ops->address(sides[1].driver, address);
-    cr_assert(sides[0].driver->ops->peer_connect(sides[0].driver, address, bytes, &peer) == 0);
+    cr_assert(connect_to(sides[0].driver, address, bytes, &peer) == 0);
     cr_assert(layout_contiguous(BYTES, &layout) == 0);
     memset(sides[0].memory, 0xbb, BYTES);
     for (unsigned i = 0; i < PUTS; i++)
@@ -317,7 +317,7 @@ Test(ofi_freed, sleeps_until_it_asks, .timeout = 120)
     for (unsigned i = 0; i < 2; i++)
         cr_assert(side_open(&sides[i], "ofi", 0, 1 << 20) == 0);
     size_t bytes = (size_t)sides[1].driver->ops->address(sides[1].driver, address);
-    cr_assert(sides[0].driver->ops->peer_connect(sides[0].driver, address, bytes, &peer) == 0);
+    cr_assert(connect_to(sides[0].driver, address, bytes, &peer) == 0);
     free_under_way(0, 1 << 20);
     cr_assert(quarantine_empty(&sides[1], &sides[0]));
 
@@ -353,9 +353,9 @@ Test(ofi_freed, the_dead_do_not_answer, .timeout = 120)
     for (unsigned i = 0; i < 2; i++)
         cr_assert(side_open(&sides[i], "ofi", 0, 1 << 20) == 0);
     size_t bytes = (size_t)sides[1].driver->ops->address(sides[1].driver, address);
-    cr_assert(sides[0].driver->ops->peer_connect(sides[0].driver, address, bytes, &peer) == 0);
+    cr_assert(connect_to(sides[0].driver, address, bytes, &peer) == 0);
     bytes = (size_t)sides[0].driver->ops->address(sides[0].driver, address);
-    cr_assert(sides[1].driver->ops->peer_connect(sides[1].driver, address, bytes, &back) == 0);
+    cr_assert(connect_to(sides[1].driver, address, bytes, &back) == 0);
     free_under_way(0, 1 << 20);
     cr_assert(quarantine_empty(&sides[1], &sides[0]));
 

@@ -41,8 +41,7 @@ static void check_alive(void)
     struct driver_put_info info;
     struct op op;
     cr_assert(side_open(&honest, "ofi", 4096, REGION) == 0);
-    cr_assert(honest.driver->ops->peer_connect(honest.driver, &attacker.address,
-                                               sizeof(attacker.address), &peer) == 0);
+    cr_assert(connect_to(honest.driver, &attacker.address, sizeof(attacker.address), &peer) == 0);
     struct driver_put_args args = {
         .peer = peer,
         .region = honest.region,

@@ -65,7 +65,7 @@ static void setup(void)
         cr_assert(side_open(&sides[i], "ofi", 0, BYTES) == 0);
     struct driver *from = sides[0].driver, *to = sides[1].driver;
     size_t bytes = (size_t)to->ops->address(to, address);
-    cr_assert(from->ops->peer_connect(from, address, bytes, &peer) == 0);
+    cr_assert(connect_to(from, address, bytes, &peer) == 0);
 
     int fd = memfd_create("region", MFD_CLOEXEC);
     cr_assert(fd >= 0 && ftruncate(fd, BYTES) == 0);

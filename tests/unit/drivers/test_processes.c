@@ -67,14 +67,14 @@ static bool sleep_until(const unsigned *counter, unsigned goal)
     return true;
 }
 
-struct offer {
+struct target {
     uint8_t blob[LANDING_MAX_BYTES];
     size_t bytes;
 };
 
-static struct driver_landing *offer(int fd, struct layout *layout, uint64_t token)
+static struct driver_landing *say_target(int fd, struct layout *layout, uint64_t token)
 {
-    struct offer offer = {0};
+    struct target there = {0};
     struct driver_landing *landing;
     struct driver_landing_args args = {
         .region = side.region,
@@ -82,18 +82,44 @@ static struct driver_landing *offer(int fd, struct layout *layout, uint64_t toke
         .notify = true,
         .token = token,
     };
-    must(side.driver->ops->landing_new(side.driver, &args, &landing, offer.blob, &offer.bytes) == 0,
+    must(side.driver->ops->landing_new(side.driver, &args, &landing, there.blob, &there.bytes) == 0,
          "landing");
-    must(send_all(fd, &offer, sizeof(offer)), "offer");
+    must(send_all(fd, &there, sizeof(there)), "target");
     return landing;
 }
 
-static void say_address(int fd)
+/* What one process says to the other so that they can connect. */
+struct greeting {
+    uint8_t address[ADDRESS_MAX_BYTES];
+    size_t address_bytes;
+    uint8_t offer[OFFER_MAX_BYTES];
+    size_t offer_bytes;
+};
+
+static bool say_address(int fd)
 {
-    uint8_t address[ADDRESS_MAX_BYTES] = {0};
-    must(side_open(&side, DRIVER, 32768, REGION) == 0, "open");
-    must(side.driver->ops->address(side.driver, address) > 0, "address");
-    must(send_all(fd, address, sizeof(address)), "say address");
+    struct greeting greeting = {0};
+    int r = side.driver->ops->address(side.driver, greeting.address);
+    greeting.address_bytes = (size_t)r;
+    return r > 0 && send_all(fd, &greeting, sizeof(greeting));
+}
+
+/* Both processes do the same. */
+static struct driver_peer *meet(int fd)
+{
+    const struct driver_ops *ops = side.driver->ops;
+    struct greeting other, own = {0};
+    struct driver_peer *peer;
+    if (!say_address(fd) || !receive_all(fd, &other, sizeof(other)) ||
+        ops->peer_connect(side.driver, other.address, other.address_bytes, &peer, own.offer,
+                          &own.offer_bytes) < 0)
+        return NULL;
+    if (!ops->peer_answer)
+        return peer;
+    if (!send_all(fd, &own, sizeof(own)) || !receive_all(fd, &other, sizeof(other)) ||
+        ops->peer_answer(side.driver, peer, other.offer, other.offer_bytes) < 0)
+        return NULL;
+    return peer;
 }
 
 static void check_job(unsigned job)
@@ -110,11 +136,13 @@ static void check_job(unsigned job)
 /* Receives every job, and says so. */
 static void receive_jobs(int fd)
 {
-    say_address(fd);
+    must(side_open(&side, DRIVER, 32768, REGION) == 0, "open");
+    struct driver_peer *peer = meet(fd);
+    must(peer != NULL, "meet");
     for (unsigned job = 0; job < JOBS; job++) {
         struct layout *layout = shape_layout(&shapes[jobs[job].target]);
         memset(side.memory, 0xa5, REGION);
-        struct driver_landing *landing = offer(fd, layout, job);
+        struct driver_landing *landing = say_target(fd, layout, job);
         must(sleep_until(&side.notified_count, job + 1), "not notified");
         must(side.notified[job] == job, "wrong token");
         check_job(job);
@@ -122,6 +150,7 @@ static void receive_jobs(int fd)
         free(layout);
         must(send_all(fd, "k", 1), "say done");
     }
+    side.driver->ops->peer_disconnect(side.driver, peer);
     side_close(&side);
 }
 
@@ -129,10 +158,11 @@ static void receive_jobs(int fd)
 static void receive_until_killed(int fd)
 {
     unsigned never = 0;
-    say_address(fd);
+    must(side_open(&side, DRIVER, 32768, REGION) == 0, "open");
+    must(meet(fd) != NULL, "meet");
     struct layout *contiguous = shape_layout(&shapes[2]), *strided = shape_layout(&shapes[3]);
-    offer(fd, contiguous, 0);
-    offer(fd, strided, 1);
+    say_target(fd, contiguous, 0);
+    say_target(fd, strided, 1);
     sleep_until(&never, 1);
 }
 
@@ -152,29 +182,26 @@ static pid_t start(void (*receiver)(int fd), int *ret_fd)
     return pid;
 }
 
-static struct driver_peer *connect_to(int fd)
+static struct driver_peer *connect_over(int fd)
 {
-    uint8_t address[ADDRESS_MAX_BYTES];
-    struct driver_peer *peer;
-    size_t own = (size_t)side.driver->ops->address(side.driver, address);
-    cr_assert(receive_all(fd, address, sizeof(address)));
-    cr_assert(side.driver->ops->peer_connect(side.driver, address, own, &peer) == 0);
+    struct driver_peer *peer = meet(fd);
+    cr_assert_not_null(peer);
     return peer;
 }
 
-static struct driver_put *take_offer(int fd, struct driver_peer *peer, struct layout *source,
-                                     struct layout *target)
+static struct driver_put *take_target(int fd, struct driver_peer *peer, struct layout *source,
+                                      struct layout *target)
 {
-    struct offer offer;
+    struct target there;
     struct driver_put *put;
     struct driver_put_info info;
-    cr_assert(receive_all(fd, &offer, sizeof(offer)));
+    cr_assert(receive_all(fd, &there, sizeof(there)));
     struct driver_put_args args = {
         .peer = peer,
         .region = side.region,
         .layout = source,
-        .landing = offer.blob,
-        .landing_bytes = offer.bytes,
+        .landing = there.blob,
+        .landing_bytes = there.bytes,
         .target_layout = target,
     };
     cr_assert(side.driver->ops->put_prepare(side.driver, &args, &put, &info) == 0);
@@ -192,11 +219,11 @@ static void run_jobs(void)
     int fd, status;
     char answer;
     pid_t pid = start(receive_jobs, &fd);
-    struct driver_peer *peer = connect_to(fd);
+    struct driver_peer *peer = connect_over(fd);
     for (unsigned job = 0; job < JOBS; job++) {
         struct layout *source = shape_layout(&shapes[jobs[job].source]);
         struct layout *target = shape_layout(&shapes[jobs[job].target]);
-        struct driver_put *put = take_offer(fd, peer, source, target);
+        struct driver_put *put = take_target(fd, peer, source, target);
         struct op op;
         op_init(&op);
         cr_assert(post(&side, NULL, put, &op) == 0);
@@ -235,12 +262,12 @@ static void victim_start(struct victim *victim)
 {
     *victim = (struct victim){0};
     victim->pid = start(receive_until_killed, &victim->fd);
-    victim->peer = connect_to(victim->fd);
+    victim->peer = connect_over(victim->fd);
     victim->source = shape_layout(&shapes[2]);
     victim->contiguous = shape_layout(&shapes[2]);
     victim->strided = shape_layout(&shapes[3]);
-    victim->puts[0] = take_offer(victim->fd, victim->peer, victim->source, victim->contiguous);
-    victim->puts[1] = take_offer(victim->fd, victim->peer, victim->source, victim->strided);
+    victim->puts[0] = take_target(victim->fd, victim->peer, victim->source, victim->contiguous);
+    victim->puts[1] = take_target(victim->fd, victim->peer, victim->source, victim->strided);
     for (unsigned i = 0; i < 2; i++) {
         op_init(&victim->ops[i]);
         cr_assert(post(&side, NULL, victim->puts[i], &victim->ops[i]) == 0);

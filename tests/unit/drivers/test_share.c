@@ -33,7 +33,7 @@ static void *zeroes(size_t bytes)
 static void set_up(void)
 {
     cr_assert(side_open(&side, "shm", 0, REGION) == 0);
-    cr_assert(side.driver->ops->peer_connect(side.driver, NULL, 0, &peer) == 0);
+    cr_assert(connect_to(side.driver, NULL, 0, &peer) == 0);
     segment = zeroes(sizeof(*segment));
     receivers = zeroes(notify_segment_bytes(1));
     lane_init(&sender, segment, LANE_SENDER);

@@ -13,7 +13,7 @@ static struct side side;
 static struct driver_peer *connect_peer(void)
 {
     struct driver_peer *peer;
-    cr_assert(side.driver->ops->peer_connect(side.driver, NULL, 0, &peer) == 0);
+    cr_assert(connect_to(side.driver, NULL, 0, &peer) == 0);
     return peer;
 }
 

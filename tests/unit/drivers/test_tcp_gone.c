@@ -64,7 +64,7 @@ static void check(const struct shape *shape, bool of_source)
         .region = sender.region, .landing = blob, .layout = layout, .target_layout = layout};
     cr_assert(ops->landing_new(receiver.driver, &target, &landing, blob, &args.landing_bytes) == 0);
     const int address_bytes = ops->address(receiver.driver, address);
-    cr_assert(ops->peer_connect(sender.driver, address, (size_t)address_bytes, &peer) == 0);
+    cr_assert(connect_to(sender.driver, address, (size_t)address_bytes, &peer) == 0);
     args.peer = peer;
     cr_assert(ops->put_prepare(sender.driver, &args, &put, &info) == 0);
     fill(sender.memory, REGION, 5);

@@ -163,8 +163,7 @@ static void check_alive(void)
     struct driver_put_info info;
     struct op op;
     cr_assert(side_open(&honest, "tcp", 0, REGION) == 0);
-    cr_assert(honest.driver->ops->peer_connect(honest.driver, &address, sizeof address, &peer) ==
-              0);
+    cr_assert(connect_to(honest.driver, &address, sizeof address, &peer) == 0);
     struct driver_put_args args = {.peer = peer,
                                    .region = honest.region,
                                    .layout = layout,

@@ -7,22 +7,20 @@ struct world world;
 
 void open_world(uint64_t segment_bytes, size_t region_bytes)
 {
-    uint8_t address[ADDRESS_MAX_BYTES];
     cr_assert(side_open(&world.sides[0], DRIVER, segment_bytes, region_bytes) == 0);
     world.from = world.to = &world.sides[0];
     if (INSTANCES == 2) {
         cr_assert(side_open(&world.sides[1], DRIVER, segment_bytes, region_bytes) == 0);
         world.to = &world.sides[1];
     }
-    int bytes = world.to->driver->ops->address(world.to->driver, address);
-    cr_assert(bytes >= 0);
-    cr_assert(world.from->driver->ops->peer_connect(world.from->driver, address, (size_t)bytes,
-                                                    &world.peer) == 0);
+    cr_assert(connect_sides(world.from, world.to, &world.peer, &world.back) == 0);
 }
 
 void close_world(void)
 {
     world.from->driver->ops->peer_disconnect(world.from->driver, world.peer);
+    if (world.back)
+        world.to->driver->ops->peer_disconnect(world.to->driver, world.back);
     pump_rounds(world.from, world.to, 100);
     side_close(&world.sides[0]);
     side_close(&world.sides[1]);

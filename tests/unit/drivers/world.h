@@ -11,6 +11,7 @@ struct world {
     struct side sides[2];
     struct side *from, *to;
     struct driver_peer *peer;
+    struct driver_peer *back; /* of drivers whose connections need both ends */
 };
 
 extern struct world world;

@@ -57,7 +57,7 @@ static void open_stream(struct crowd *crowd, unsigned from, unsigned to)
     size_t blob_bytes;
     struct driver_put_info info;
     int bytes = receiver->ops->address(receiver, address);
-    cr_assert(sender->ops->peer_connect(sender, address, (size_t)bytes, &stream->peer) == 0);
+    cr_assert(connect_to(sender, address, (size_t)bytes, &stream->peer) == 0);
     stream->source = shape_layout(&(struct shape){.block = BYTES, .count = 1, .outer = 1});
     stream->target = shape_layout(&shape);
     struct driver_landing_args landing = {.region = crowd->sides[to].region,

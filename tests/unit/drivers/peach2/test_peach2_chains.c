@@ -29,8 +29,7 @@ static void open_all(void)
         cr_assert(side_open(&sides[node], "peach2", 0, REGION) == 0);
     fill(sides[0].memory, REGION, 1);
     int bytes = sides[1].driver->ops->address(sides[1].driver, address);
-    cr_assert(sides[0].driver->ops->peer_connect(sides[0].driver, address, (size_t)bytes, &peer) ==
-              0);
+    cr_assert(connect_to(sides[0].driver, address, (size_t)bytes, &peer) == 0);
 }
 
 static void close_all(void)

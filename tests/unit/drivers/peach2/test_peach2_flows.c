@@ -87,8 +87,7 @@ static void open_all(void)
     for (unsigned node = 0; node < 2; node++)
         cr_assert(side_open(&sides[node], "peach2", 0, REGION) == 0);
     int bytes = sides[1].driver->ops->address(sides[1].driver, address);
-    cr_assert(sides[0].driver->ops->peer_connect(sides[0].driver, address, (size_t)bytes, &peer) ==
-              0);
+    cr_assert(connect_to(sides[0].driver, address, (size_t)bytes, &peer) == 0);
     for (unsigned flow = 0; flow < FLOWS; flow++) /* what is odd is staged */
         for (unsigned number = 0; number < PUTS; number++)
             prepare(&transfers[flow][number], flow, number,
