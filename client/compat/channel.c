@@ -1,4 +1,4 @@
-/* The four DMA channels: what is loaded, what runs. */
+/* The four DMA channels. */
 #include <stdio.h>
 
 #include "client/compat/channel.h"
@@ -7,8 +7,8 @@
 
 static struct channel {
     struct program *loaded;
-    struct program *running; /* loaded then, perhaps not any more */
-    tcaresult untold;        /* what a start has come to, when nobody could be told at once */
+    struct program *running; /* may have been replaced in `loaded` since its start */
+    tcaresult untold;        /* the failure of a start, not yet returned to the program */
     char untold_text[512];
 } channels[CHANNEL_COUNT];
 
@@ -16,12 +16,12 @@ tcaresult channel_check(int channel)
 {
     tcaresult result = compat_ready();
     if (result == TCA_SUCCESS && (channel < 0 || channel >= CHANNEL_COUNT))
-        result = compat_fail(TCA_ERROR_INVALID_VALUE, "channel %d: there are 0 to %d", channel,
-                             CHANNEL_COUNT - 1);
+        result = compat_fail(TCA_ERROR_INVALID_VALUE, "channel %d is out of range (0 to %d)",
+                             channel, CHANNEL_COUNT - 1);
     return result;
 }
 
-/* Once. */
+/* Returns the kept failure, once. */
 static tcaresult tell(struct channel *channel)
 {
     tcaresult result = channel->untold;
@@ -29,36 +29,36 @@ static tcaresult tell(struct channel *channel)
     return result == TCA_SUCCESS ? result : compat_fail_as(result, channel->untold_text);
 }
 
-/* Until it is idle. TCA_ERROR_NOT_READY: it still runs; else what the start has come to. */
-static tcaresult settle(struct channel *channel, int64_t timeout_ns)
+/* Waits until the channel is idle. TCA_ERROR_NOT_READY: still running; else the start's result. */
+static tcaresult finish(struct channel *channel, int64_t timeout_ns)
 {
     if (!channel->running)
         return tell(channel);
     int r = program_wait(channel->running, timeout_ns);
     if (r > 0)
         return TCA_ERROR_NOT_READY;
-    tcaresult result = r < 0 ? compat_fail_errno(r, "a start has failed") : TCA_SUCCESS;
+    tcaresult result = r < 0 ? compat_fail_errno(r, "a start failed") : TCA_SUCCESS;
     channel->running = program_unref(channel->running);
     return result;
 }
 
-/* In a call that is not the channel's. */
-static void settle_untold(struct channel *channel, int64_t timeout_ns)
+/* The same in a call that does not concern the channel; keeps a failure for later. */
+static void finish_untold(struct channel *channel, int64_t timeout_ns)
 {
-    tcaresult result = settle(channel, timeout_ns);
+    tcaresult result = finish(channel, timeout_ns);
     if (result == TCA_ERROR_NOT_READY)
-        result =
-            compat_fail(result, "a start did not end in time: what of it arrives is not known");
+        result = compat_fail(
+            result, "a start did not complete in time: it is unknown how much of it arrives");
     if (result == TCA_SUCCESS)
         return;
     channel->untold = result;
     snprintf(channel->untold_text, sizeof(channel->untold_text), "%s", tcaGetErrorString(result));
 }
 
-void channel_settle(int channel, const struct program *program)
+void channel_finish(int channel, const struct program *program)
 {
     if (channels[channel].running == program)
-        settle_untold(&channels[channel], TCA_FOREVER);
+        finish_untold(&channels[channel], TCA_FOREVER);
 }
 
 void channel_load(int channel, struct program *program)
@@ -67,10 +67,10 @@ void channel_load(int channel, struct program *program)
     channels[channel].loaded = program;
 }
 
-void channels_settle(int64_t timeout_ns)
+void channels_finish(int64_t timeout_ns)
 {
     for (int i = 0; i < CHANNEL_COUNT; i++)
-        settle_untold(&channels[i], timeout_ns);
+        finish_untold(&channels[i], timeout_ns);
 }
 
 tcaresult channels_tell(void)
@@ -87,8 +87,8 @@ void channels_empty(void)
         channel_load(i, NULL);
 }
 
-/* Who is notified twice with one slot and tag counts, and cannot tell one from the other: the data
- * of the first is to be there at the first count. */
+/* A receiver cannot tell apart two notifications with the same slot and tag; it only counts them. So
+ * the data of the first start must have arrived before the first of them. */
 static void keep_order(const struct channel *channel)
 {
     for (int i = 0; i < CHANNEL_COUNT; i++) {
@@ -108,8 +108,8 @@ TCA_API tcaresult tcaStartDMADesc(int number)
     struct channel *channel = &channels[number];
     if (!channel->loaded)
         return compat_fail(TCA_ERROR_INVALID_VALUE,
-                           "nothing is loaded into channel %d: tcaDescSet() first", number);
-    if ((result = settle(channel, TCA_FOREVER)) != TCA_SUCCESS)
+                           "channel %d has no chain: call tcaDescSet() first", number);
+    if ((result = finish(channel, TCA_FOREVER)) != TCA_SUCCESS)
         return result;
     keep_order(channel);
     if ((result = program_start(channel->loaded)) != TCA_SUCCESS)
@@ -122,12 +122,12 @@ TCA_API tcaresult tcaWaitDMAC(int number)
 {
     TAKE_TURN();
     tcaresult result = channel_check(number);
-    return result == TCA_SUCCESS ? settle(&channels[number], TCA_FOREVER) : result;
+    return result == TCA_SUCCESS ? finish(&channels[number], TCA_FOREVER) : result;
 }
 
 /* ---- notifications ---- */
 
-/* Of this process to itself: they come when the start that has them is complete. */
+/* Waits for a notification from this process to itself, which is raised when its start completes. */
 static tcaresult wait_for_self(struct self_key key, int64_t timeout_ns)
 {
     bool running = false;
@@ -136,7 +136,7 @@ static tcaresult wait_for_self(struct self_key key, int64_t timeout_ns)
     for (int i = 0; i < CHANNEL_COUNT; i++) {
         if (!channels[i].running || !program_notifies_self(channels[i].running, key))
             continue;
-        tcaresult result = settle(&channels[i], timeout_ns);
+        tcaresult result = finish(&channels[i], timeout_ns);
         if (self_take(key))
             return TCA_SUCCESS;
         if (result == TCA_ERROR_NOT_READY)
@@ -146,10 +146,9 @@ static tcaresult wait_for_self(struct self_key key, int64_t timeout_ns)
     }
     if (running || timeout_ns == 0)
         return TCA_ERROR_NOT_READY;
-    return compat_fail(
-        TCA_ERROR_INVALID_VALUE,
-        "waiting for oneself in slot %d with tag %d: no start that notifies so is under way",
-        key.slot, key.tag);
+    return compat_fail(TCA_ERROR_INVALID_VALUE,
+                       "no running start notifies this process in slot %d with tag %d", key.slot,
+                       key.tag);
 }
 
 static tcaresult check_wait(const tcaHandle *handle, const char *name, int slot,

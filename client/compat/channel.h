@@ -1,11 +1,12 @@
-/* The DMA channels: what is loaded, what runs. */
+/* The DMA channels. */
 #pragma once
 
 #include "client/compat/program.h"
 
 tcaresult channel_check(int channel);
-/* In place of what the channel has; NULL: nothing. Takes over the reference. */
+/* Replaces the channel's program (NULL: empties it). Takes over the reference. */
 void channel_load(int channel, struct program *program);
-/* If the program runs there, waits for its end; what it comes to is kept (channels_tell()). */
-void channel_settle(int channel, const struct program *program);
+/* If the program is running in the channel, waits for its end. The result is kept:
+ * channels_tell(). */
+void channel_finish(int channel, const struct program *program);
 void channels_empty(void);

@@ -1,5 +1,5 @@
-/* libtcacomm: the one call that involves the other processes. It gathers by the session, whose
- * ranks are those of MPI_COMM_WORLD (both have them from the launcher), and so works with every
+/* libtcacomm: the call that involves the other processes. It gathers through the session, whose
+ * ranks equal those of MPI_COMM_WORLD because both come from the launcher. So it works with every
  * MPI. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static _Noreturn void give_up(const char *why)
     exit(1);
 }
 
-/* Room for as many as the caller thinks there are, and for all that there are. */
+/* Returns an array for `room` handles or the size of the job, whichever is larger. */
 static tcaHandle *gather(const tcaHandle *own, size_t room)
 {
     struct tca *session = tcaGetSession();
@@ -33,6 +33,6 @@ TCA_API void tcaCreateHandleList(tcaHandle **ret_list, int n, double *buf, size_
     if (result != TCA_SUCCESS)
         give_up(tcaGetErrorString(result));
     if (n < 1)
-        give_up("a list of less than one handle");
+        give_up("the list has room for no handle");
     *ret_list = gather(&own, (size_t)n);
 }

@@ -1,12 +1,12 @@
 /*
- * Inside the TCA API: a layer over plans, through tca.h only.
+ * Internals of the TCA API, a layer over plans that uses tca.h only.
  *
- *   tcaDesc ---tcaDescSet---> program (a committed plan) ---loaded into---> channel
- * ---tcaStartDMADesc---> runs
+ *   tcaDesc -- tcaDescSet() --> program (a committed plan), loaded into a channel
+ *   channel -- tcaStartDMADesc() --> runs its program
  *
- * A notification is a notice: a few words put behind the data, into a place that the receiver keeps
- * for this sender (notice.h), and a notification of tca.h with them. One to this very process is
- * counted when the start is complete (self.c).
+ * A notification of the TCA API is a notice: a few words put after the data into a place that the
+ * receiver keeps for this sender (notice.h), followed by a notification of tca.h. A notification to
+ * the same process is counted when the start completes (self.c).
  */
 #pragma once
 
@@ -19,23 +19,23 @@
 
 enum {
     CHANNEL_COUNT = 4,
-    /* Slots of tca.h's notifications, by what they say. */
+    /* Slots of tca.h, by purpose. */
     NOTIFY_NOTICE = 0,
     NOTIFY_TAKEN = 1, /* places for notices have become free */
-    NOTIFY_NEVER = 2, /* nobody notifies here: shows whether the process can still do so */
-    NOTIFY_PIO = 2,   /* nobody waits for it: orders a store behind what was stored before */
+    NOTIFY_NEVER = 2, /* never notified; tells whether the process is still alive */
+    NOTIFY_PIO = 2,   /* never waited for; orders a store after earlier stores */
 };
 
-/* What a tcaHandle holds. */
+/* The contents of a tcaHandle. */
 struct reference {
     uint32_t magic;
     uint32_t rank;    /* of the process that owns the memory */
-    uint64_t address; /* there */
+    uint64_t address; /* in that process */
     uint64_t bytes;
     uint32_t type;            /* enum tcaMemoryType */
-    uint32_t attached;        /* 1: of the program's own memory */
-    struct tca_handle memory; /* all zero when bytes is 0; of device memory its card (memory.h) */
-    uint64_t device;          /* the number of device memory in its process; 0: host memory */
+    uint32_t attached;        /* 1: memory that the program allocated itself */
+    struct tca_handle memory; /* all zero if bytes is 0; for device memory, its card (memory.h) */
+    uint64_t device;          /* id of the device memory in its process; 0: host memory */
     uint64_t device_offset_bytes;
 };
 
@@ -47,32 +47,32 @@ extern struct compat compat;
 
 /* ---- error.c ---- */
 
-/* Notes what was wrong and returns the result. */
+/* Records the error text for this thread and returns `result`. */
 __attribute__((format(printf, 2, 3))) tcaresult compat_fail(tcaresult result, const char *format,
                                                             ...);
-/* From a negative errno of tca.h, with tca_error_text(). `what` comes before it. */
+/* The same for a negative errno of tca.h. The text is `what`, then tca_error_text(). */
 tcaresult compat_fail_errno(int error, const char *what);
-/* From a failure in another thread: what tcaGetErrorString() said there. */
+/* The same for a failure in another thread, where tcaGetErrorString() returned `text`. */
 tcaresult compat_fail_as(tcaresult result, const char *text);
-/* The last failure in this thread, in words. */
+/* The text of the last failure in this thread. */
 const char *compat_last_text(void);
-/* TCA_SUCCESS, or tcaInit() was not called, or has failed. */
+/* TCA_SUCCESS, or an error if tcaInit() was not called or has failed. */
 tcaresult compat_ready(void);
 
 /* ---- handle.c ---- */
 
-/* Checks the bytes of a handle. */
+/* Checks and decodes a handle. `name`: of the calling function, for the error text. */
 tcaresult reference_read(const tcaHandle *handle, const char *name,
                          struct reference *ret_reference);
 
-/* The region and offset of own host memory that a handle names. */
+/* The region and the offset in it, of a handle to host memory of this process. */
 tcaresult reference_region(const struct reference *reference, struct tca_region **ret_region,
                            uint64_t *ret_offset_bytes);
 
 /* ---- channel.c ---- */
 
-/* Waits until every channel is idle, at most so long. What starts have come to is kept. */
-void channels_settle(int64_t timeout_ns);
-/* A failure that was kept so, of any channel, once; TCA_SUCCESS: there is none. Where nobody asks,
- * the next call for the channel tells it. */
+/* Waits until every channel is idle, at most for the time-out. Results of starts are kept. */
+void channels_finish(int64_t timeout_ns);
+/* Returns a kept failure of any channel, once, or TCA_SUCCESS. A failure that is not fetched here is
+ * returned by the next call for its channel. */
 tcaresult channels_tell(void);

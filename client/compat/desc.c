@@ -1,4 +1,5 @@
-/* Chains of descriptors: checked one by one, compiled when they are loaded. */
+/* Chains of descriptors. Each descriptor is checked when it is set; chains are compiled when they
+ * are loaded. */
 #include "client/compat/desc.h"
 
 #include <stdlib.h>
@@ -12,7 +13,7 @@ struct tcaDesc {
 
 /* ---- checking ---- */
 
-/* The bytes from the first row's beginning to the last row's end. */
+/* The distance from the start of the first row to the end of the last row. */
 static bool span(size_t width, size_t height, size_t pitch, uint64_t *ret_bytes)
 {
     uint64_t rows;
@@ -32,12 +33,12 @@ static tcaresult check_side(const char *name, const char *side, const struct ref
     bool sound = offset >= 0 && (width == 0 || height == 0 || span(width, height, pitch, &bytes)) &&
                  !__builtin_add_overflow((uint64_t)offset, bytes, &end) && end <= reference->bytes;
     if (!sound)
-        return compat_fail(TCA_ERROR_INVALID_VALUE,
-                           "%s: %zu x %zu bytes, pitch %zu, from offset %lld on are outside of the "
-                           "%llu bytes of the "
-                           "%s handle",
-                           name, height, width, pitch, (long long)offset,
-                           (unsigned long long)reference->bytes, side);
+        return compat_fail(
+            TCA_ERROR_INVALID_VALUE,
+            "%s: %zu x %zu bytes, pitch %zu, at offset %lld exceed the %llu bytes of "
+            "the %s handle",
+            name, height, width, pitch, (long long)offset, (unsigned long long)reference->bytes,
+            side);
     return TCA_SUCCESS;
 }
 
@@ -46,7 +47,7 @@ static tcaresult check_slot(const char *name, const struct request *request)
     if (!(request->flags & (tcaDMANotify | tcaDMANotifySelf)) ||
         (request->slot >= 0 && request->slot <= SLOT_MAX))
         return TCA_SUCCESS;
-    return compat_fail(TCA_ERROR_INVALID_VALUE, "%s: slot %d: there are 0 to %d", name,
+    return compat_fail(TCA_ERROR_INVALID_VALUE, "%s: slot %d is out of range (0 to %d)", name,
                        request->slot, SLOT_MAX);
 }
 
@@ -69,10 +70,10 @@ tcaresult transfer_make(const struct request *request, const char *name,
         (result = check_slot(name, request)) != TCA_SUCCESS)
         return result;
     if (transfer.source.rank != compat.rank)
-        return compat_fail(
-            TCA_ERROR_INVALID_VALUE,
-            "%s: the source handle is of process %u, this is process %u: there is put only", name,
-            transfer.source.rank, compat.rank);
+        return compat_fail(TCA_ERROR_INVALID_VALUE,
+                           "%s: the source handle belongs to process %u, but this is process %u: "
+                           "only put is supported",
+                           name, transfer.source.rank, compat.rank);
     result = check_side(name, "target", &transfer.target, request->target_offset,
                         request->target_pitch, request);
     if (result == TCA_SUCCESS)
@@ -110,8 +111,8 @@ tcaresult desc_append(tcaDesc *desc, const struct transfer *transfer)
         size_t room = transfers->room ? 2 * transfers->room : 4;
         struct transfer *list = realloc(transfers->list, room * sizeof(*list));
         if (!list)
-            return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for a chain of %zu descriptors",
-                               room);
+            return compat_fail(TCA_ERROR_OUT_OF_MEMORY,
+                               "out of memory for a chain of %zu descriptors", room);
         transfers->list = list;
         transfers->room = room;
     }
@@ -123,7 +124,7 @@ static tcaresult append(tcaDesc *desc, const struct request *request, const char
 {
     struct transfer transfer;
     if (!desc)
-        return compat_fail(TCA_ERROR_INVALID_VALUE, "%s: no chain", name);
+        return compat_fail(TCA_ERROR_INVALID_VALUE, "%s: the chain is NULL", name);
     tcaresult result = transfer_make(request, name, &transfer);
     return result == TCA_SUCCESS ? desc_append(desc, &transfer) : result;
 }
@@ -157,7 +158,7 @@ TCA_API tcaresult tcaDescSet(tcaDesc *desc, int channel)
     if (result != TCA_SUCCESS)
         return result;
     if (!desc)
-        return compat_fail(TCA_ERROR_INVALID_VALUE, "tcaDescSet: no chain");
+        return compat_fail(TCA_ERROR_INVALID_VALUE, "tcaDescSet: the chain is NULL");
     struct program *program = NULL;
     if ((result = program_get(&desc->transfers, channel, &program)) != TCA_SUCCESS)
         return result;

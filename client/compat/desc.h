@@ -3,7 +3,7 @@
 
 #include "client/compat/program.h"
 
-/* What the calls that set a descriptor are given. */
+/* The arguments of the calls that set a descriptor. */
 struct request {
     const tcaHandle *target, *source;
     off_t target_offset, source_offset;
@@ -12,7 +12,7 @@ struct request {
     int flags, slot, tag;
 };
 
-/* One row; for more, set the pitches and the height. */
+/* A request with one row. For more rows, set the pitches and the height. */
 static inline struct request request_1d(const tcaHandle *dst, off_t dst_off, const tcaHandle *src,
                                         off_t src_off, size_t size, int flags, int slot, int tag)
 {
@@ -29,7 +29,7 @@ static inline struct request request_1d(const tcaHandle *dst, off_t dst_off, con
                             .tag = tag};
 }
 
-/* Checks it. */
+/* Checks the request. `name`: of the calling function, for the error text. */
 tcaresult transfer_make(const struct request *request, const char *name,
                         struct transfer *ret_transfer);
 tcaresult desc_append(tcaDesc *desc, const struct transfer *transfer);

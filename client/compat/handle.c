@@ -1,15 +1,15 @@
-/* Handles: what they say, and what of this process's memory they name. */
+/* Handles: creating and reading them, and finding the memory of this process that they name. */
 #include <string.h>
 
 #include "client/compat/memory.h"
 #include "client/compat/turn.h"
 
 #define REFERENCE_MAGIC 0x31414354u /* "TCA1" */
-_Static_assert(sizeof(struct reference) <= sizeof(tcaHandle), "a handle has room for it");
+_Static_assert(sizeof(struct reference) <= sizeof(tcaHandle), "fits into a handle");
 
 /* ---- making ---- */
 
-/* What of an allocation is to be named. */
+/* Fills in a reference to a part of an allocation. */
 static tcaresult name(const struct allocation *allocation, uint64_t offset_bytes,
                       struct reference *reference)
 {
@@ -21,12 +21,12 @@ static tcaresult name(const struct allocation *allocation, uint64_t offset_bytes
         reference->device = allocation->device->number;
         reference->device_offset_bytes = offset_bytes;
         if (reference->bytes > allocation_bytes(allocation) - offset_bytes)
-            return compat_fail(TCA_ERROR_INVALID_VALUE,
-                               "tcaCreateHandle: %llu bytes from offset %llu on are more than the "
-                               "%llu bytes there",
-                               (unsigned long long)reference->bytes,
-                               (unsigned long long)offset_bytes,
-                               (unsigned long long)allocation_bytes(allocation));
+            return compat_fail(
+                TCA_ERROR_INVALID_VALUE,
+                "tcaCreateHandle: %llu bytes at offset %llu exceed the allocation of "
+                "%llu bytes",
+                (unsigned long long)reference->bytes, (unsigned long long)offset_bytes,
+                (unsigned long long)allocation_bytes(allocation));
         r = tca_region_handle(allocation->region, 0, CARD_BYTES, &reference->memory);
     }
     return r < 0 ? compat_fail_errno(r, "tcaCreateHandle") : TCA_SUCCESS;
@@ -46,7 +46,7 @@ TCA_API tcaresult tcaCreateHandle(tcaHandle *ret_handle, void *memory, size_t si
     if (result != TCA_SUCCESS)
         return result;
     if (!ret_handle)
-        return compat_fail(TCA_ERROR_INVALID_VALUE, "tcaCreateHandle: no place for the handle");
+        return compat_fail(TCA_ERROR_INVALID_VALUE, "tcaCreateHandle: the handle is NULL");
     reference.rank = compat.rank;
     if (size > 0) {
         struct allocation *allocation = NULL;
@@ -122,7 +122,7 @@ tcaresult reference_read(const tcaHandle *handle, const char *name, struct refer
     if (result != TCA_SUCCESS)
         return result;
     if (!handle)
-        return compat_fail(TCA_ERROR_INVALID_VALUE, "%s: no handle", name);
+        return compat_fail(TCA_ERROR_INVALID_VALUE, "%s: the handle is NULL", name);
     struct reference reference;
     memcpy(&reference, handle, sizeof(reference));
     bool sound = reference.magic == REFERENCE_MAGIC && reference.rank < compat.size;
@@ -130,11 +130,10 @@ tcaresult reference_read(const tcaHandle *handle, const char *name, struct refer
         sound = reference.device ? is_sound_device(&reference)
                                  : is_sound_memory(&reference, reference.bytes);
     if (!sound)
-        return compat_fail(
-            TCA_ERROR_INVALID_VALUE,
-            "%s: these bytes are no handle of this job: make it by tcaCreateHandle() and "
-            "copy all of its %zu bytes",
-            name, sizeof(tcaHandle));
+        return compat_fail(TCA_ERROR_INVALID_VALUE,
+                           "%s: not a handle of this job: create it with tcaCreateHandle() and "
+                           "copy all of its %zu bytes",
+                           name, sizeof(tcaHandle));
     *ret_reference = reference;
     return TCA_SUCCESS;
 }

@@ -1,5 +1,5 @@
-/* Notices of others: taking them, and telling those who send many different ones which were taken.
- */
+/* Notices from other processes: taking them, and reporting to senders that use many places which
+ * ones were taken. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -7,8 +7,8 @@
 #include "client/compat/notice.h"
 #include "client/compat/turn.h"
 
-/* A notice that nobody has notified us of after this time is of a start that failed behind it; or
- * the data before it is large, and has to be copied to memory of the program's own. */
+/* A notice without its notification after this time belongs to a start that has failed after it. The
+ * limit is longer with attached memory, because large data is still being copied there. */
 #define LOST_NS          (1000 * 1000 * 1000ll)
 #define LOST_ATTACHED_NS (60 * LOST_NS)
 
@@ -17,19 +17,19 @@ struct seen {
     uint64_t count;
     uint64_t doubts;
     uint64_t taken;
-    uint64_t settled; /* of the doubts: it is decided whether they have come, */
-    uint64_t lost;    /* and these have not */
+    uint64_t settled; /* doubts that have been decided, */
+    uint64_t lost;    /* and of these the ones that have not arrived */
 };
 
 struct inbox {
-    struct seen *places;  /* what was believed last */
-    struct seen *reading; /* what is being read */
+    struct seen *places;  /* the last trusted copy of the table */
+    struct seen *reading; /* the copy being read */
     uint32_t used;
-    uint32_t next; /* where to look first: what was taken last, and then behind it */
+    uint32_t next; /* where to look first: at the place taken last */
     uint64_t notified;
-    int ended; /* why no more notifications will come, or 0 */
-    /* telling the sender what was taken */
-    uint64_t takes; /* since it was told */
+    int ended; /* why no more notifications will arrive, or 0 */
+    /* reports to the sender */
+    uint64_t takes; /* since the last report */
     uint64_t *told;
     struct tca_plan *tell;
 };
@@ -48,7 +48,7 @@ static struct inbox *inbox_of(uint32_t rank)
     return inbox->places ? inbox : NULL;
 }
 
-/* Takes what has come of tca.h's notifications. */
+/* Counts the notifications of tca.h that have arrived. */
 static void count_notified(struct inbox *inbox, uint32_t rank)
 {
     int r;
@@ -57,7 +57,7 @@ static void count_notified(struct inbox *inbox, uint32_t rank)
     inbox->ended = r;
 }
 
-/* One notice of the table, copied: false when it is being written. */
+/* Copies a notice of the table. Returns false if it is being written. */
 static bool read_notice(const struct notice *from, struct seen *ret_seen)
 {
     uint64_t key = __atomic_load_n(&from->key, __ATOMIC_RELAXED);
@@ -70,22 +70,24 @@ static bool read_notice(const struct notice *from, struct seen *ret_seen)
     return check == notice_check(key, count, doubts) || (key | count | check | doubts) == 0;
 }
 
-/* How many notices have come, or will when they are believed. */
-static uint64_t come(const struct seen *seen)
+/* The number of notices, without those that have not arrived. */
+static uint64_t arrived(const struct seen *seen)
 {
     return seen->count - seen->lost;
 }
 
 /*
- * So many were never notified of: as far as the sender has doubts, they have not come. A doubt is of
- * a start that has failed, which the sender's program was told.
+ * Decides which notices in doubt have arrived, given that the notifications of `missing` notices are
+ * missing. A notice in doubt belongs to a failed start, whose failure the sending program knows.
  *
- * What was notified is one count for all places. So of doubts in one place, it is known how many
- * have come. Of doubts in several places it is not known whose have come, unless all or none have:
- * then none counts, for a notification of data that is not there would be worse than none for a
- * start that has failed.
+ * Notifications are counted for all places together. If all doubts are in one place, the count
+ * shows how many of them have arrived. If they are in several places, it does not show which have
+ * arrived, unless all or none have. Then none counts: a notification without its data would be
+ * worse than a missing notification of a failed start.
+ *
+ * Returns the number of notices that have not arrived.
  */
-static uint64_t settle_doubts(struct inbox *inbox, uint32_t used, uint64_t missing)
+static uint64_t decide_doubts(struct inbox *inbox, uint32_t used, uint64_t missing)
 {
     uint64_t open = 0, lost = 0;
     uint32_t places = 0;
@@ -107,9 +109,9 @@ static uint64_t settle_doubts(struct inbox *inbox, uint32_t used, uint64_t missi
     return lost;
 }
 
-/* Reads the table, as far as it is known to be used, and on until all that was notified is found:
- * places are not used in their order. To decide doubts, all of it: what was notified may be of any
- * place. Returns how many notices it says have come. */
+/* Reads the table as far as it is known to be in use, and on until the notices add up to the
+ * notifications, because senders do not use the places in order. If there are doubts, reads all of
+ * it. Returns the number of notices. */
 static uint64_t read_table(struct inbox *inbox, uint32_t rank, uint32_t *ret_used, bool *ret_whole)
 {
     const struct notice *notices = notices_from(rank);
@@ -132,27 +134,28 @@ static uint64_t read_table(struct inbox *inbox, uint32_t rank, uint32_t *ret_use
         reading->settled = seen->settled;
         reading->lost = seen->lost;
         doubts |= reading->doubts != reading->settled;
-        sum += come(reading);
+        sum += arrived(reading);
     }
     while (used > inbox->used && inbox->reading[used - 1].key == 0)
-        used--; /* read in vain */
+        used--; /* unused */
     *ret_used = used;
     return sum;
 }
 
-/* `whatever`: believe the table even if not all of it was notified. Whether it could be believed. */
-static bool collect(struct inbox *inbox, uint32_t rank, bool whatever)
+/* Reads the table and, if it can be trusted, makes it the current one. force: trust it although
+ * notifications are missing. Returns whether it is trusted. */
+static bool collect(struct inbox *inbox, uint32_t rank, bool force)
 {
     uint32_t used;
     bool whole;
 
     count_notified(inbox, rank);
     uint64_t sum = read_table(inbox, rank, &used, &whole);
-    if (!whatever && (!whole || sum > inbox->notified))
+    if (!force && (!whole || sum > inbox->notified))
         return false;
-    sum -= settle_doubts(inbox, used, sum > inbox->notified ? sum - inbox->notified : 0);
-    /* More was notified than the table says when a start that had failed although it had arrived was
-     * repeated. */
+    sum -= decide_doubts(inbox, used, sum > inbox->notified ? sum - inbox->notified : 0);
+    /* There are more notifications than notices if a start was repeated that had failed after it had
+     * arrived. */
     if (sum > inbox->notified || whole)
         inbox->notified = sum;
     struct seen *old = inbox->places;
@@ -167,7 +170,7 @@ static bool take(struct inbox *inbox, uint64_t key)
     for (uint32_t n = 0, i = inbox->next; n < inbox->used; n++, i++) {
         i = i < inbox->used ? i : 0;
         struct seen *seen = &inbox->places[i];
-        if ((seen->key & ~NOTICE_CHANNEL) == key && come(seen) > seen->taken) {
+        if ((seen->key & ~NOTICE_CHANNEL) == key && arrived(seen) > seen->taken) {
             seen->taken++;
             inbox->takes++;
             inbox->next = i;
@@ -177,9 +180,9 @@ static bool take(struct inbox *inbox, uint64_t key)
     return false;
 }
 
-/* ---- telling ---- */
+/* ---- reports to the sender ---- */
 
-static int make_tell(struct inbox *inbox, uint32_t rank)
+static int make_report(struct inbox *inbox, uint32_t rank)
 {
     const uint64_t bytes = notices_per_process() * sizeof(uint64_t);
     void *memory;
@@ -208,14 +211,14 @@ static int make_tell(struct inbox *inbox, uint32_t rank)
     return 0;
 }
 
-/* Now and then, once the sender may run out of places. It is only a hint for it: when it cannot be
- * told, the next time will do. */
-static void tell(struct inbox *inbox, uint32_t rank)
+/* Reports to the sender now and then, once it may run out of places. The next report replaces one
+ * that fails. */
+static void report(struct inbox *inbox, uint32_t rank)
 {
     const uint32_t places = notices_per_process();
     if (inbox->used < places / 2 || inbox->takes < places / 8)
         return;
-    if (!inbox->tell && make_tell(inbox, rank) < 0)
+    if (!inbox->tell && make_report(inbox, rank) < 0)
         return;
     if (tca_test(inbox->tell) == 0)
         return;
@@ -231,8 +234,8 @@ static tcaresult open_inbox(uint32_t rank, struct inbox **ret_inbox)
 {
     struct inbox *inbox = inbox_of(rank);
     if (!inbox)
-        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for notifications of process %u",
-                           rank);
+        return compat_fail(TCA_ERROR_OUT_OF_MEMORY,
+                           "out of memory for notifications from process %u", rank);
     *ret_inbox = inbox;
     return TCA_SUCCESS;
 }
@@ -249,11 +252,11 @@ tcaresult inbox_test(uint32_t rank, int slot, int tag)
             return compat_fail_errno(inbox->ended, "tcaTestDMARecvDesc");
         return TCA_ERROR_NOT_READY;
     }
-    tell(inbox, rank);
+    report(inbox, rank);
     return TCA_SUCCESS;
 }
 
-/* One wait for a notification. Adds to doubt_ns how long nothing has come. */
+/* Waits once for a notification. Adds the time to *doubt_ns if none has arrived. */
 static void await(struct inbox *inbox, uint32_t rank, int64_t *doubt_ns)
 {
     int64_t slice_ns = turn_pass();
@@ -267,7 +270,7 @@ tcaresult inbox_wait(uint32_t rank, int slot, int tag)
 {
     const uint64_t key = notice_key(0, slot, tag);
     struct inbox *inbox = NULL;
-    int64_t doubt_ns = 0; /* how long the table has said more than was notified */
+    int64_t doubt_ns = 0; /* how long notifications have been missing */
     const int64_t lost_ns = allocations_attached() ? LOST_ATTACHED_NS : LOST_NS;
     tcaresult result = open_inbox(rank, &inbox);
     if (result != TCA_SUCCESS)
@@ -282,6 +285,6 @@ tcaresult inbox_wait(uint32_t rank, int slot, int tag)
             doubt_ns = 0;
         await(inbox, rank, &doubt_ns);
     }
-    tell(inbox, rank);
+    report(inbox, rank);
     return TCA_SUCCESS;
 }

@@ -1,4 +1,4 @@
-/* The beginning and the end of a process's use of the API. */
+/* Initialisation, and what happens at exit. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,30 +14,30 @@
 
 enum { SECOND_NS = 1000 * 1000 * 1000 };
 #define INIT_TIMEOUT_NS (60ll * SECOND_NS)
-/* A rail that leads nowhere any more is given up after three seconds: then there is the next one. */
+/* A lost rail is given up after three seconds; then the next one is used. */
 #define EXIT_TIMEOUT_NS (5ll * SECOND_NS)
 
 struct compat compat;
-/* Who has met the others: a child that exits does not settle its parent's affairs. */
+/* The process that called tcaInit(). At exit, a child must not wait for its parent's starts. */
 static _Atomic pid_t owner;
 
-/* Nobody is left to be told. */
+/* Prints the error, because no call is left to return it. */
 static void complain(void)
 {
     fprintf(stderr, "tca: rank %u: at exit: %s\n", compat.rank, compat_last_text());
 }
 
-/* What was started is let finish, for a sender may exit as soon as it has sent. The rest the daemon
- * cleans up. */
+/* Waits for what was started, because a sender may exit right after its last start. The daemon
+ * frees the rest. */
 static void at_exit(void)
 {
     if (getpid() != owner)
         return;
     TAKE_TURN();
-    channels_settle(EXIT_TIMEOUT_NS);
+    channels_finish(EXIT_TIMEOUT_NS);
     while (channels_tell() != TCA_SUCCESS)
         complain();
-    if (stores_settle("exit", EXIT_TIMEOUT_NS) != TCA_SUCCESS)
+    if (stores_finish("exit", EXIT_TIMEOUT_NS) != TCA_SUCCESS)
         complain();
     device_close();
 }
@@ -49,8 +49,8 @@ static tcaresult open_session(void)
     int r = tca_open(&args, &compat.session);
     if (r == -ETIMEDOUT)
         return compat_fail(TCA_ERROR_SYSTEM,
-                           "tcaInit: %s: every process of a job calls tcaInit(), also those that "
-                           "put nothing (TCA_TIMEOUT: how long the others wait for them)",
+                           "tcaInit: %s: every process of the job must call tcaInit(), even if it "
+                           "puts nothing (TCA_TIMEOUT sets how long the others wait)",
                            tca_error_text());
     if (r < 0)
         return compat_fail_errno(r, "tcaInit");
@@ -60,7 +60,7 @@ static tcaresult open_session(void)
     return TCA_SUCCESS;
 }
 
-/* With the turn. */
+/* The caller has the turn. */
 static tcaresult begin(void)
 {
     tcaresult result = open_session();
@@ -94,7 +94,7 @@ TCA_API tcaresult tcaReset(void)
     TAKE_TURN();
     if (!compat.session)
         return TCA_SUCCESS;
-    channels_settle(TCA_FOREVER);
+    channels_finish(TCA_FOREVER);
     channels_empty();
     programs_trim();
     return channels_tell();

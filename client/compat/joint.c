@@ -1,10 +1,9 @@
 /*
- * Descriptors that follow each other, to the same memory of one process and with nothing to be
- * notified of in between, go as one put: a rail packs the small pieces of one put into few messages,
- * and sends a message for each put; and each put into memory that was attached is copied there, and
- * waited for, on its own. Chains of a thousand small descriptors are not rare. What they touch there
- * must not overlap, for a layout has no order then; each one's bytes stay in the order of the
- * chain.
+ * Consecutive descriptors to the same memory of one process, without a notification in between,
+ * are merged into one put. Chains of a thousand small descriptors are common, and a rail packs the
+ * pieces of one put into a few messages but sends at least one message per put. Puts into attached
+ * memory are also copied and awaited one by one. The targets of merged descriptors must not
+ * overlap, because the parts of a layout are not ordered.
  */
 #include "client/compat/joint.h"
 
@@ -14,11 +13,11 @@
 
 enum {
     JOINT_MAX = 1024,        /* descriptors */
-    ALONE_BYTES = 64 * 1024, /* from here on one message more does not matter, and some rails take
-                                apart what has gaps */
+    ALONE_BYTES = 64 * 1024, /* larger descriptors are not merged: one more message does not matter,
+                                and some rails split puts that have gaps */
 };
 
-/* From the first byte of the target's memory that it touches to the one behind the last. */
+/* The bounds of what a descriptor writes in the target's memory. */
 static void target_span(const struct transfer *transfer, uint64_t *ret_low, uint64_t *ret_high)
 {
     *ret_low = transfer->target_offset_bytes;
@@ -49,7 +48,7 @@ tcaresult joint_begin(const struct transfer *transfer, struct joint *ret_joint)
     return TCA_SUCCESS;
 }
 
-/* To oneself nothing joins: a descriptor may put on what the one before has put. */
+/* Descriptors to this process are not merged: one may read what the previous one has written. */
 static bool may_join(const struct joint *joint, const struct transfer *last,
                      const struct transfer *transfer)
 {
@@ -81,12 +80,12 @@ bool joint_extend(struct joint *joint, const struct transfer *transfer)
 
 /* ---- as a put ---- */
 
-/* One side of the descriptors. */
+/* The source or target side of the descriptors. */
 struct side {
     size_t count;
-    struct tca_layout **layouts; /* of each */
-    int64_t *offsets;            /* from the first one's beginning */
-    uint64_t *ones;              /* how often each lies there */
+    struct tca_layout **layouts; /* of each descriptor */
+    int64_t *offsets;            /* relative to the first descriptor */
+    uint64_t *ones;              /* block lengths: all 1 */
 };
 
 static void side_deinit(struct side *side)

@@ -1,18 +1,18 @@
-/* Descriptors that go as one put. */
+/* Consecutive descriptors that are merged into one put. */
 #pragma once
 
 #include "client/compat/program.h"
 
 struct joint {
-    size_t count;                   /* descriptors: 0 when there is nothing to put */
-    struct tca_region *source;      /* that all of them put from */
-    uint64_t low_bytes, high_bytes; /* of the target's memory: what they touch lies between */
+    size_t count;                   /* descriptors; 0: no data */
+    struct tca_region *source;      /* of all of them */
+    uint64_t low_bytes, high_bytes; /* bounds of what they write in the target's memory */
 };
 
-/* Begins with a descriptor that has data. */
+/* Starts with a descriptor that has data. */
 tcaresult joint_begin(const struct transfer *transfer, struct joint *ret_joint);
-/* Whether the one that follows in the chain joined. */
+/* Adds the next descriptor of the chain if possible. Returns whether it was added. */
 bool joint_extend(struct joint *joint, const struct transfer *transfer);
-/* The put of joint->count descriptors from `transfers` on. */
+/* Adds the put of the first joint->count descriptors of `transfers` to the plan. */
 tcaresult joint_put(const struct joint *joint, const struct transfer *transfers,
                     struct tca_plan *plan);

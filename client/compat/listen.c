@@ -11,18 +11,18 @@
 #include "client/compat/thread.h"
 #include "client/compat/turn.h"
 
-/* For so long a thread that is in the library may hear of it by itself. */
+/* Leaves a thread that is in the library the time to handle the event itself. */
 #define PATIENCE_NS (200 * 1000)
-/* Between two looks at stores: it takes seconds to lose a rail. */
+/* Interval between checks of stores; the loss of a rail takes seconds. */
 enum { LOOK_MS = 200 };
 
 static struct {
     bool begun;
-    bool looks;   /* at stores, until none is under way; with the turn */
-    int begin_fd; /* it is to begin so */
+    bool looks;   /* checks stores until none is in flight; protected by the turn */
+    int begin_fd; /* tells it to begin */
 } listener;
 
-/* Whether there is something to do with the turn, after a while. */
+/* Waits for an event or for the next check of stores. Returns whether there is work for the turn. */
 static bool wait_for_news(bool *looks)
 {
     uint64_t begun;
@@ -50,7 +50,7 @@ static void *run(void *unused)
 {
     bool looks = false;
     int r = 0;
-    while (r == 0) /* until the session is lost */
+    while (r == 0) /* < 0: the session is lost */
         if (wait_for_news(&looks))
             r = hear(&looks);
     return NULL;
@@ -74,7 +74,7 @@ tcaresult listen_begin(void)
 {
     int r = listener.begun ? 0 : begin();
     if (r < 0)
-        return compat_fail(TCA_ERROR_SYSTEM, "no thread that listens: %s", strerror(-r));
+        return compat_fail(TCA_ERROR_SYSTEM, "cannot create a thread: %s", strerror(-r));
     listener.begun = true;
     return TCA_SUCCESS;
 }

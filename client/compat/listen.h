@@ -1,15 +1,15 @@
 /*
- * A thread for what cannot wait until the program calls again, for it may be elsewhere, in a
- * barrier of MPI's, say, or in a loop that polls. Others put into memory of the program's own only
- * once this process has heard that they want to (tca_region_attach()); a store whose rail was lost
- * is to be sent again (stores.h). It sleeps while there is nothing of that.
+ * A thread for work that cannot wait for the program's next call, because the program may be in an
+ * MPI barrier or a polling loop: other processes can put into attached memory only after this
+ * process has handled their request (tca_region_attach()), and a store whose rail was lost must be
+ * sent again (stores.h). The thread sleeps while there is no such work.
  */
 #pragma once
 
 #include "client/compat/compat.h"
 
-/* With the turn. Again: does nothing. */
+/* Starts the thread unless it runs. The caller has the turn. */
 tcaresult listen_begin(void);
 
-/* With the turn, once it was begun: a store is under way. */
+/* A store is in flight. The thread runs, and the caller has the turn. */
 void listen_for_stores(void);

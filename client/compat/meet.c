@@ -8,7 +8,7 @@
 #include "client/compat/thread.h"
 #include "client/compat/turn.h"
 
-/* Processes that call tcaInit() together have met by then. */
+/* Enough for processes that call tcaInit() at the same time. */
 enum { TOGETHER_NS = 500 * 1000 * 1000, SECOND_NS = 1000 * 1000 * 1000 };
 
 static struct {
@@ -17,7 +17,7 @@ static struct {
     enum { MEET_NOT_YET, MEET_BEGINS, MEET_WAITS, MEET_ENDED } state;
     tcaresult (*begin)(void);
     tcaresult result; /* MEET_ENDED */
-    char text[512];   /* what tcaGetErrorString() said of it */
+    char text[512];   /* tcaGetErrorString() of the result */
 } meeting = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static void set_state(int state)
@@ -38,8 +38,8 @@ static void *run(void *unused)
     return NULL;
 }
 
-/* With the mutex. Its end, or as long as processes that begin together need; in any case until the
- * turn is the thread's. */
+/* Waits, with the mutex held, until the thread has the turn, and then for the end of begin(), at
+ * most TOGETHER_NS. */
 static void wait_a_while(void)
 {
     struct timespec end;
@@ -73,7 +73,7 @@ tcaresult meet_others(tcaresult (*begin)(void))
     tcaresult result = meeting.state == MEET_ENDED ? meeting.result : TCA_SUCCESS;
     pthread_mutex_unlock(&meeting.mutex);
     if (r < 0)
-        return compat_fail(TCA_ERROR_SYSTEM, "tcaInit: no thread: %s", strerror(-r));
+        return compat_fail(TCA_ERROR_SYSTEM, "tcaInit: cannot create a thread: %s", strerror(-r));
     return result == TCA_SUCCESS ? result : compat_fail_as(result, meeting.text);
 }
 
@@ -84,5 +84,5 @@ tcaresult meet_missing(void)
     pthread_mutex_unlock(&meeting.mutex);
     if (failed)
         return compat_fail_as(TCA_ERROR_NOT_INITIALIZED, meeting.text);
-    return compat_fail(TCA_ERROR_NOT_INITIALIZED, "this process has no session");
+    return compat_fail(TCA_ERROR_NOT_INITIALIZED, "tcaInit() was not called");
 }

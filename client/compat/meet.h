@@ -1,16 +1,17 @@
 /*
- * tcaInit() meets the other processes of the job. On a thread of its own, for there are programs in
- * which one process after another calls it, a barrier of MPI's between them: whoever has waited a
- * while lets its program go on. The thread has the turn meanwhile (turn.h), so that the next call
- * waits until all have met.
+ * tcaInit() waits for the other processes of the job, in a thread of its own: in some programs one
+ * process after another calls it, with an MPI barrier between the calls. After a while, tcaInit()
+ * returns although others are missing. The thread keeps the turn (turn.h), so the next call of the
+ * API waits until all processes have called tcaInit().
  */
 #pragma once
 
 #include "client/compat/compat.h"
 
-/* Runs begin() until it has succeeded, once. Its result; TCA_SUCCESS, too, when it takes long. */
+/* Runs begin() unless it has already succeeded. Returns its result, or TCA_SUCCESS if it takes
+ * long. */
 tcaresult meet_others(tcaresult (*begin)(void));
 
-/* In a call that finds no session: tells why begin() failed after its caller had gone on, or that
- * nobody has called tcaInit(). */
+/* For a call that finds no session: the error of a begin() that failed after meet_others() had
+ * returned, or that tcaInit() was not called. */
 tcaresult meet_missing(void);

@@ -1,4 +1,4 @@
-/* Memory that handles may name. Without a GPU, tcaMemoryGPU stands in host memory. */
+/* Memory that handles can name. Without a GPU, memory of type tcaMemoryGPU is host memory. */
 #include "client/compat/memory.h"
 
 #include <errno.h>
@@ -10,18 +10,18 @@
 #include "client/compat/probe.h"
 #include "client/compat/turn.h"
 
-/* Of the program's own memory, what has no handle any more stays attached while it is not too much:
- * programs destroy handles and make them anew. */
+/* How many attached allocations without a handle are kept, because programs destroy handles and
+ * create them again. */
 enum { UNUSED_MAX = 32 };
 
-static struct allocation *allocations; /* what was made last first */
+static struct allocation *allocations; /* the newest first */
 
 tcaresult memory_check_type(int type)
 {
     if (type == tcaMemoryGPU || type == tcaMemoryCPU)
         return TCA_SUCCESS;
     return compat_fail(TCA_ERROR_INVALID_VALUE,
-                       "memory type %d: there are tcaMemoryGPU and tcaMemoryCPU", type);
+                       "memory type %d is neither tcaMemoryGPU nor tcaMemoryCPU", type);
 }
 
 uint64_t allocation_address(const struct allocation *allocation)
@@ -49,7 +49,7 @@ static struct allocation *insert(struct allocation allocation)
     return inserted;
 }
 
-/* Chains that use it have finished, and are empty. */
+/* Frees an allocation that no program uses any more. */
 static int end(struct allocation *allocation)
 {
     programs_drop(allocation->region);
@@ -66,7 +66,7 @@ static int end(struct allocation *allocation)
     return 0;
 }
 
-/* Of device memory the region is small: it becomes stale with it. */
+/* `bytes`: of the region; CARD_BYTES for device memory. */
 static tcaresult add(struct allocation *made, uint64_t bytes, struct allocation **ret_allocation)
 {
     tcaresult result;
@@ -78,7 +78,7 @@ static tcaresult add(struct allocation *made, uint64_t bytes, struct allocation 
         if (*ret_allocation)
             return TCA_SUCCESS;
         tca_region_free(made->region);
-        result = compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for a few words more");
+        result = compat_fail(TCA_ERROR_OUT_OF_MEMORY, "out of memory");
     }
     if (made->device)
         device_end(made->device);
@@ -96,7 +96,8 @@ TCA_API tcaresult tcaMalloc(void **ret_memory, size_t size, int type)
     if (result != TCA_SUCCESS)
         return result;
     if (!ret_memory)
-        return compat_fail(TCA_ERROR_INVALID_VALUE, "tcaMalloc: no place for the address");
+        return compat_fail(TCA_ERROR_INVALID_VALUE,
+                           "tcaMalloc: the pointer for the result is NULL");
     size = size ? size : 1;
     if (on_device)
         result = device_new(size, &made.device);
@@ -107,7 +108,7 @@ TCA_API tcaresult tcaMalloc(void **ret_memory, size_t size, int type)
     return result;
 }
 
-/* Not from tcaMalloc(). */
+/* Whether it is not from tcaMalloc(). */
 static bool is_foreign(const struct allocation *allocation)
 {
     return allocation->attached ||
@@ -128,8 +129,8 @@ TCA_API tcaresult tcaFree(void *memory, int type)
         allocation = allocation->next;
     if (!allocation || allocation->type != type)
         return compat_fail(TCA_ERROR_INVALID_VALUE,
-                           "tcaFree: %p is not from tcaMalloc() of type %d, or was freed", memory,
-                           type);
+                           "tcaFree: %p is not from tcaMalloc() with type %d, or was already freed",
+                           memory, type);
     int r = end(allocation);
     return r < 0 ? compat_fail_errno(r, "tcaFree") : channels_tell();
 }
@@ -152,7 +153,7 @@ struct allocation *allocation_next(struct allocation *previous, uint64_t address
         if (offset >= allocation_bytes(allocation))
             continue;
         if (has_gone(allocation)) {
-            end(allocation); /* the program has freed it, and perhaps has other memory there */
+            end(allocation); /* the program has freed it and may have reused the address */
             continue;
         }
         *ret_offset_bytes = offset;
@@ -191,7 +192,8 @@ bool allocations_attached(void)
 
 /* ---- the program's own host memory ---- */
 
-/* Lets go of what was attached and has no handle, but for the last `kept`: whether there was any. */
+/* Frees attached allocations without a handle, except the newest `kept`. Returns whether there were
+ * any. */
 static bool trim_attached(unsigned kept)
 {
     bool any = false;
@@ -204,7 +206,8 @@ static bool trim_attached(unsigned kept)
     return any;
 }
 
-/* What is there now, and what the program will have there later: it is known by its address. */
+/* Attaches host memory of the program. Whatever the program maps at this address later is attached,
+ * too. */
 static tcaresult attach(void *memory, uint64_t bytes, int type, struct allocation **ret_allocation,
                         uint64_t *ret_offset_bytes)
 {
@@ -228,10 +231,10 @@ static tcaresult attach(void *memory, uint64_t bytes, int type, struct allocatio
     if (*ret_allocation)
         return TCA_SUCCESS;
     tca_region_free(made.region);
-    return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for a few words more");
+    return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "out of memory");
 }
 
-/* Device memory that the program has from CUDA. */
+/* Device memory that the program allocated with CUDA. */
 static tcaresult adopt(void *memory, struct allocation **ret_allocation, uint64_t *ret_offset_bytes)
 {
     struct allocation adopted = {.type = tcaMemoryGPU};
@@ -254,8 +257,8 @@ tcaresult allocation_find(void *memory, uint64_t bytes, int type,
                    : attach(memory, bytes, type, ret_allocation, ret_offset_bytes);
     if (allocation->type != type)
         return compat_fail(TCA_ERROR_INVALID_VALUE,
-                           "tcaCreateHandle: %p is memory from tcaMalloc(), but not of type %d",
-                           memory, type);
+                           "tcaCreateHandle: %p is from tcaMalloc(), but not with type %d", memory,
+                           type);
     *ret_allocation = allocation;
     return TCA_SUCCESS;
 }

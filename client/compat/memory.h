@@ -1,17 +1,18 @@
-/* What tcaMalloc() has given out, and what of the program's own memory has a handle. */
+/* Memory from tcaMalloc(), and memory of the program that has a handle. */
 #pragma once
 
 #include "client/compat/compat.h"
 #include "client/compat/device/device.h"
 
-/* Of device memory's region: that others put nothing into, but which becomes stale. */
+/* Size of a card, the region that stands for device memory. Nobody puts into it; it serves to make
+ * handles stale when the memory is freed. */
 enum { CARD_BYTES = 8 };
 
 struct allocation {
     struct tca_region *region;
-    struct device_memory *device; /* NULL: the region is the memory */
-    bool attached;                /* the program's own host memory */
-    uint32_t handles;             /* of these, that were made and not destroyed */
+    struct device_memory *device; /* NULL: host memory, in the region */
+    bool attached;                /* host memory that the program allocated itself */
+    uint32_t handles;             /* handles that exist */
     int type;
     struct allocation *next;
 };
@@ -21,17 +22,17 @@ uint64_t allocation_bytes(const struct allocation *allocation);
 
 tcaresult memory_check_type(int type);
 
-/* The memory at an address: from tcaMalloc(), or the program's own, which is made known now. */
+/* The allocation that contains the memory. Memory that is not from tcaMalloc() is attached. */
 tcaresult allocation_find(void *memory, uint64_t bytes, int type,
                           struct allocation **ret_allocation, uint64_t *ret_offset_bytes);
-/* The one after `previous` (NULL: the first) that the address lies in: the program's own memory may
- * have been made known as several that overlap. */
+/* The next allocation after `previous` (NULL: the first) that contains the address. Attached
+ * allocations can overlap. */
 struct allocation *allocation_next(struct allocation *previous, uint64_t address,
                                    uint64_t *ret_offset_bytes);
 
-/* Whether memory of the program's own has handles: what is put there takes its time. */
+/* Whether there is attached memory, into which puts take longer. */
 bool allocations_attached(void);
 
-/* The memory of this process that a handle names. */
+/* The allocation of a handle to memory of this process. */
 tcaresult reference_allocation(const struct reference *reference,
                                struct allocation **ret_allocation, uint64_t *ret_offset_bytes);

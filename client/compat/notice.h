@@ -1,31 +1,33 @@
 /*
- * Notices: what notifications keyed by (process, slot, tag) are made of.
+ * Notices implement notifications keyed by (process, slot, tag).
  *
- * Each process keeps, for every process of the job, a table of places. A sender uses a place for
- * one channel, slot and tag: it puts the notice there that says how many there have been, behind
- * the data, and notifies (tca.h) with it. The table thus holds counters, and never overflows
- * however many notices of the same keys come. A place is used for another key when the receiver has
- * taken all that came there: it says so, once many are used, in a table of its own at the sender.
+ * Each process keeps a table of places for every process of the job. A sender assigns one place to
+ * each (channel, slot, tag) that it uses. After the data of a start, it puts a notice into the
+ * place, with the number of notices so far, and then notifies (tca.h). Places are counters, so the
+ * table does not overflow, however many notices with the same keys arrive. A place can be assigned
+ * to another key when the receiver has taken all its notices. The receiver reports this, when many
+ * places are in use, in a table at the sender.
  *
- * A notice may be visible before the data in front of it is, its notification may not. A receiver
- * therefore believes what a table says when as many notifications have come from the sender as its
- * notices add up to.
+ * A notice can become visible before the data that precedes it, but a notification of tca.h cannot.
+ * So the receiver trusts a table only if the number of notifications from the sender is at least the
+ * sum of its notices.
  *
- * When a start fails, nobody knows whether its notices have come, and been taken: their numbers are
- * never used for others. If the program repeats the start, it has the same numbers, so that the
- * receiver takes both for one. If it starts something else, the next notice says that there is doubt
- * about the ones before: the receiver, who knows how many notifications have come, decides.
+ * When a start fails, it is unknown whether its notices have arrived and been taken, so their
+ * numbers are not used for other starts. If the program repeats the start, the notices get the same
+ * numbers, and the receiver counts them once. If the program starts something else, the next notice
+ * says how many earlier ones are in doubt. The receiver, which knows how many notifications have
+ * arrived, decides.
  */
 #pragma once
 
 #include "client/compat/compat.h"
 
-/* As it lies in the receiver's memory. `check` finds one that is half written. */
+/* In the receiver's memory. `check` detects a notice that is partly written. */
 struct notice {
-    uint64_t key;   /* notice_key(); 0: never used, and nor are those behind it */
-    uint64_t count; /* so far, also of earlier keys of this place */
+    uint64_t key;   /* notice_key(); 0: this place and all after it were never used */
+    uint64_t count; /* of notices, including those with earlier keys of this place */
     uint64_t check;
-    uint64_t doubts; /* of these: their starts have failed, so that they may never have come */
+    uint64_t doubts; /* of these: notices of failed starts, which may not have arrived */
 };
 
 static inline uint64_t notice_check(uint64_t key, uint64_t count, uint64_t doubts)
@@ -41,27 +43,27 @@ static inline uint64_t notice_key(int channel, int slot, int tag)
 #define NOTICE_CHANNEL (3ull << 56)
 enum { SLOT_MAX = (1 << 24) - 1 };
 
-/* Makes the tables, and learns where those of the others are. Collective. */
+/* Allocates the tables and exchanges their handles. Collective. */
 tcaresult notices_open(void);
 
 /* ---- outbox.c: sending ---- */
 
-/* A place at another process, for as long as a program uses it. */
+/* A place at another process, reserved while a program uses it. */
 struct place {
     uint32_t rank;
     uint32_t index;
 };
 tcaresult place_take(uint32_t rank, int channel, int slot, int tag, struct place *ret_place);
 void place_give(struct place place);
-/* Where notices of the place are put. */
+/* The target of the place's notices. */
 struct tca_handle place_target(struct place place, uint64_t *ret_offset_bytes);
-/* A start of this chain (a number that stands for it) will have notices of the place. */
+/* A start of the chain with this id is about to send notices to the place. */
 void place_begin(struct place place, uint64_t chain);
 /* The next notice of the place. */
 struct notice place_next(struct place place);
-/* It was not sent after all. */
+/* The last notice was not sent. */
 void place_undo(struct place place);
-/* The start of this chain that had it failed: it may have arrived all the same. */
+/* The start of the chain that sent the last notice has failed; the notice may have arrived. */
 void place_doubt(struct place place, uint64_t chain);
 
 /* ---- inbox.c: receiving ---- */
@@ -72,13 +74,13 @@ tcaresult inbox_test(uint32_t rank, int slot, int tag);
 /* ---- notices.c: the tables ---- */
 uint32_t notices_per_process(void);
 struct notice *notices_from(uint32_t rank);
-/* What `rank` has taken of what we sent there, by place. */
+/* How many of our notices `rank` has taken, by place. */
 const _Atomic uint64_t *taken_at(uint32_t rank);
 struct tca_handle notices_at(uint32_t rank);
-/* Where in these tables `rank` is told what we have taken. */
+/* The offset in the tables of `rank` to which we report what we have taken. */
 uint64_t taken_offset(uint32_t rank_of_receiver);
 
-/* ---- self.c: notifications to this process itself ---- */
+/* ---- self.c: notifications from this process to itself ---- */
 struct self_key {
     int slot, tag;
 };

@@ -1,4 +1,4 @@
-/* The tables of notices of this process, and where those of the others are. */
+/* The tables of notices of this process, and the handles of those of others. */
 #include <stdlib.h>
 
 #include "client/compat/notice.h"
@@ -6,13 +6,13 @@
 enum {
     PLACES_MAX = 16 * 1024,
     PLACES_MIN = 256,
-    PLACES_OF_ALL = 128 * 1024, /* so that a big job does not take too much memory */
+    PLACES_OF_ALL = 128 * 1024, /* limits the memory in large jobs */
 };
 
-/* One region: notices by sender and place, then what others have taken by receiver and place. */
+/* One region: notices by sender and place, then reports of what was taken, by receiver and place. */
 static struct {
     struct tca_region *region;
-    struct tca_handle *all; /* of the same region of every rank */
+    struct tca_handle *all; /* of this region of every rank */
     uint32_t places;
 } tables;
 
@@ -39,7 +39,7 @@ tcaresult notices_open(void)
     free(tables.all);
     tables.all = calloc(compat.size, sizeof(*tables.all));
     if (!tables.all)
-        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for the handles of %u processes",
+        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "out of memory for the handles of %u processes",
                            compat.size);
     int r = tca_region_alloc(compat.session, notices_bytes() + taken_bytes(), &tables.region);
     if (r == 0)

@@ -15,7 +15,7 @@ struct table {
     int count;
     struct transfer *descriptors;
     bool *set;
-    tcaDesc *chain; /* what was made of it last, from `first` on; NULL: it has changed since */
+    tcaDesc *chain; /* made from it, starting at `first`; NULL: the table has changed since */
     int first;
 };
 
@@ -43,7 +43,7 @@ static tcaresult table_new(int count, struct table **ret_table)
     }
     if (!table || !table->descriptors || !table->set) {
         table_free(table);
-        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for a table of %d descriptors",
+        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "out of memory for a table of %d descriptors",
                            count);
     }
     *ret_table = table;
@@ -55,7 +55,7 @@ static tcaresult set(struct table *table, int number, int *ret_next, const struc
 {
     struct transfer transfer;
     if (number < 0 || number >= table->count)
-        return compat_fail(TCA_ERROR_INVALID_VALUE, "%s: descriptor %d: the table has 0 to %d",
+        return compat_fail(TCA_ERROR_INVALID_VALUE, "%s: descriptor %d is out of range (0 to %d)",
                            name, number, table->count - 1);
     tcaresult result = transfer_make(request, name, &transfer);
     if (result != TCA_SUCCESS)
@@ -153,12 +153,12 @@ TCA_API tcaresult tcaSetDMAChainInt(int channel, int first)
     return result == TCA_SUCCESS ? load(internal, first, channel, "tcaSetDMAChainInt") : result;
 }
 
-/* ---- tables of the program's ---- */
+/* ---- the program's tables ---- */
 
 static tcaresult find(int number, const char *name, struct table **ret_table)
 {
     if (number < 0 || number >= TABLES_MAX || !tables[number])
-        return compat_fail(TCA_ERROR_INVALID_VALUE, "%s: %d is no table of tcaCreateDMADesc()",
+        return compat_fail(TCA_ERROR_INVALID_VALUE, "%s: %d is not a table from tcaCreateDMADesc()",
                            name, number);
     *ret_table = tables[number];
     return TCA_SUCCESS;
@@ -170,13 +170,13 @@ TCA_API tcaresult tcaCreateDMADesc(int *ret_table, int count)
     int number = 0;
     if (!ret_table || count < 1 || count > TABLE_COUNT_MAX)
         return compat_fail(TCA_ERROR_INVALID_VALUE,
-                           "tcaCreateDMADesc: a table of %d descriptors: 1 to %d are possible",
-                           count, TABLE_COUNT_MAX);
+                           "tcaCreateDMADesc: %d descriptors: a table has 1 to %d", count,
+                           TABLE_COUNT_MAX);
     while (number < TABLES_MAX && tables[number])
         number++;
     if (number == TABLES_MAX)
         return compat_fail(TCA_ERROR_OUT_OF_MEMORY,
-                           "tcaCreateDMADesc: there are %d tables: destroy some", TABLES_MAX);
+                           "tcaCreateDMADesc: all %d tables are in use: destroy some", TABLES_MAX);
     tcaresult result = table_new(count, &tables[number]);
     if (result == TCA_SUCCESS)
         *ret_table = number;

@@ -1,5 +1,4 @@
-/* Places for our notices at other processes: which key each stands for, and how often it was sent.
- */
+/* The places for our notices at other processes: their keys and counts. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -9,11 +8,11 @@
 struct sent {
     uint64_t key;
     uint64_t count;
-    uint64_t doubts; /* that the receiver is told of */
-    uint64_t failed; /* the last so many of `count` are of a start that has failed, of: */
-    uint64_t chain;
-    uint64_t tried; /* the highest count of any that has failed */
-    uint32_t users; /* programs that put notices there */
+    uint64_t doubts; /* as reported to the receiver */
+    uint64_t failed; /* the last so many of `count` belong to a failed start */
+    uint64_t chain;  /* of that start */
+    uint64_t tried;  /* the highest count used by a failed start */
+    uint32_t users;  /* programs that use the place */
 };
 
 struct outbox {
@@ -42,8 +41,8 @@ static bool grow(struct outbox *outbox)
     return true;
 }
 
-/* A place whose key nobody here uses any more, and of which the receiver has taken everything. What
- * is half written of its word cannot be taken for all: counts only grow. */
+/* Finds a place that no program uses and whose notices the receiver has all taken. A partly written
+ * word of the receiver cannot mislead, because counts only grow. */
 static bool reuse(struct outbox *outbox, uint32_t rank, uint64_t key, uint32_t *ret_index)
 {
     const _Atomic uint64_t *taken = taken_at(rank);
@@ -59,7 +58,7 @@ static bool reuse(struct outbox *outbox, uint32_t rank, uint64_t key, uint32_t *
     return false;
 }
 
-/* Every place is used: waits for the receiver to say that some are not any more. */
+/* Waits until the receiver reports that a place is free. */
 static tcaresult wait_for_reuse(struct outbox *outbox, uint32_t rank, uint64_t key,
                                 uint32_t *ret_index)
 {
@@ -70,11 +69,11 @@ static tcaresult wait_for_reuse(struct outbox *outbox, uint32_t rank, uint64_t k
         if (r == -ETIMEDOUT)
             return compat_fail(
                 TCA_ERROR_OUT_OF_MEMORY,
-                "process %u has notifications of %u different slots and tags from here that "
-                "it has not waited for: there is no room for more",
+                "process %u has not waited for notifications with %u different slots and tags "
+                "from this process: there is no room for more",
                 rank, outbox->used);
         if (r < 0)
-            return compat_fail_errno(r, "room for a notification");
+            return compat_fail_errno(r, "waiting for room for a notification");
     }
     return TCA_SUCCESS;
 }
@@ -95,7 +94,7 @@ tcaresult place_take(uint32_t rank, int channel, int slot, int tag, struct place
     struct outbox *outbox = outbox_of(rank);
     uint32_t index = 0;
     if (!outbox || !grow(outbox))
-        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for notifications to process %u",
+        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "out of memory for notifications to process %u",
                            rank);
     if (!find(outbox, key, &index)) {
         if (outbox->used < notices_per_process()) {
@@ -162,6 +161,6 @@ void place_undo(struct place place)
     struct sent *sent = sent_at(place);
     if (sent->count > sent->tried)
         sent->count--;
-    else /* it was to repeat one that may have arrived */
+    else /* it repeated a notice that may have arrived */
         sent->failed++;
 }

@@ -1,4 +1,5 @@
-/* CPU stores: into memory of this process by the CPU, elsewhere by small plans (stores.h). */
+/* CPU stores: into memory of this process by the CPU, into that of others by small plans
+ * (stores.h). */
 #include <string.h>
 
 #include "client/compat/stores.h"
@@ -6,22 +7,22 @@
 
 #define PIO_MAGIC 0x4f495054u /* "TPIO" */
 
-/* What a tcaPIOHandle holds. */
+/* The contents of a tcaPIOHandle. */
 struct part {
     uint32_t magic;
     uint32_t reserved;
     uint64_t offset_bytes;
     struct reference remote;
 };
-_Static_assert(sizeof(struct part) <= sizeof(tcaPIOHandle), "a PIO handle has room for it");
+_Static_assert(sizeof(struct part) <= sizeof(tcaPIOHandle), "fits into a PIO handle");
 
 static tcaresult check_host(const struct reference *remote, const char *name)
 {
     if (!remote->device)
         return TCA_SUCCESS;
     return compat_fail(TCA_ERROR_NOT_SUPPORTED,
-                       "%s: the handle is of a GPU's memory, where no CPU can store: put it there "
-                       "with a descriptor (tcaDescSetMemcpy)",
+                       "%s: the handle names GPU memory, which a CPU cannot store to: use a "
+                       "descriptor (tcaDescSetMemcpy)",
                        name);
 }
 
@@ -37,11 +38,11 @@ TCA_API tcaresult tcaSetPIORegion(tcaPIOHandle *ret_pio, const tcaHandle *remote
     if (result != TCA_SUCCESS)
         return result;
     if (!ret_pio)
-        return compat_fail(TCA_ERROR_INVALID_VALUE, "tcaSetPIORegion: no place for the PIO handle");
+        return compat_fail(TCA_ERROR_INVALID_VALUE, "tcaSetPIORegion: the PIO handle is NULL");
     if (off < 0 || __builtin_add_overflow(part.offset_bytes, (uint64_t)size, &end) ||
         end > part.remote.bytes)
         return compat_fail(TCA_ERROR_INVALID_VALUE,
-                           "tcaSetPIORegion: %zu bytes from offset %lld on are outside of the %llu "
+                           "tcaSetPIORegion: %zu bytes at offset %lld exceed the %llu "
                            "bytes of the handle",
                            size, (long long)off, (unsigned long long)part.remote.bytes);
     memset(ret_pio, 0, sizeof(*ret_pio));
@@ -59,24 +60,24 @@ static tcaresult read_part(const tcaPIOHandle *handle, off_t off, size_t size,
     if (result != TCA_SUCCESS)
         return result;
     if (!handle)
-        return compat_fail(TCA_ERROR_INVALID_VALUE, "tcaSendPIO: no PIO handle");
+        return compat_fail(TCA_ERROR_INVALID_VALUE, "tcaSendPIO: the PIO handle is NULL");
     memcpy(&part, handle, sizeof(part));
     if (part.magic != PIO_MAGIC || part.remote.rank >= compat.size)
         return compat_fail(TCA_ERROR_INVALID_VALUE,
-                           "tcaSendPIO: no PIO handle of tcaSetPIORegion()");
+                           "tcaSendPIO: not a PIO handle from tcaSetPIORegion()");
     if (__builtin_add_overflow((int64_t)part.offset_bytes, (int64_t)off, &begin) || begin < 0 ||
         __builtin_add_overflow((uint64_t)begin, (uint64_t)size, &end) || end > part.remote.bytes)
         return compat_fail(
             TCA_ERROR_INVALID_VALUE,
-            "tcaSendPIO: %zu bytes at %llu + %lld are outside of the %llu bytes of the handle",
-            size, (unsigned long long)part.offset_bytes, (long long)off,
+            "tcaSendPIO: %zu bytes at %llu + %lld exceed the %llu bytes of the handle", size,
+            (unsigned long long)part.offset_bytes, (long long)off,
             (unsigned long long)part.remote.bytes);
     part.offset_bytes = (uint64_t)begin;
     *ret_part = part;
     return check_host(&part.remote, "tcaSendPIO");
 }
 
-/* ---- here ---- */
+/* ---- to this process ---- */
 
 static void store_last(uint8_t *to, const uint8_t *from, uint64_t bytes)
 {
@@ -116,7 +117,8 @@ TCA_API tcaresult tcaSendPIO(const tcaPIOHandle *handle, off_t off, const void *
     if (result != TCA_SUCCESS || size == 0)
         return result;
     if (!src)
-        return compat_fail(TCA_ERROR_INVALID_VALUE, "tcaSendPIO: no source for %zu bytes", size);
+        return compat_fail(TCA_ERROR_INVALID_VALUE, "tcaSendPIO: the source of %zu bytes is NULL",
+                           size);
     return part.remote.rank == compat.rank
                ? store_here(&part, src, size)
                : stores_send(&part.remote, part.offset_bytes, src, size);
@@ -126,5 +128,5 @@ TCA_API tcaresult tcaSendPIOCommit(void)
 {
     TAKE_TURN();
     tcaresult result = compat_ready();
-    return result == TCA_SUCCESS ? stores_settle("tcaSendPIOCommit", TCA_FOREVER) : result;
+    return result == TCA_SUCCESS ? stores_finish("tcaSendPIOCommit", TCA_FOREVER) : result;
 }

@@ -5,14 +5,14 @@
 
 #include "client/compat/compat.h"
 
-/* Between two calls in vain that are further apart something is computed. */
+/* If polls are further apart than this, the program computes in between. */
 enum { APART_NS = 20000 };
 
 static _Thread_local struct {
-    uint64_t rounds; /* looks in vain, one after the other */
-    uint64_t before; /* the last call */
-    uint64_t vain;   /* at the last call in vain, */
-    int64_t vain_ns; /* and when that was */
+    uint64_t rounds; /* consecutive polls without success */
+    uint64_t before; /* number of the last call */
+    uint64_t vain;   /* number of the last poll without success */
+    int64_t vain_ns; /* its time */
 } polling;
 
 static int64_t now_ns(void)

@@ -1,7 +1,7 @@
-/* Threads that poll: how often each has looked in vain, for tca_pause(). */
+/* Threads that poll: how often each has polled without success, for tca_pause(). */
 #pragma once
 
-/* A call of the API that says that it is not so yet, and is likely to be made again at once. */
+/* For a call that returns "not ready" and will probably be repeated at once. */
 void poll_in_vain(void);
-/* Any other call. */
+/* For any other call. */
 void polls_end(void);

@@ -4,8 +4,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* The kernel reads a byte for us: it does not end the process where there is none. What it may not
- * do for anybody here (a container's rules) is taken for good. */
+/* Lets the kernel read the byte, because a bad address would end the process here. If the kernel
+ * refuses the call altogether (in a container, say), the address counts as good. */
 static bool is_there(const uint8_t *address)
 {
     uint8_t byte;
@@ -19,8 +19,9 @@ tcaresult probe_memory(const void *memory, uint64_t bytes)
     const uint64_t left = UINT64_MAX - (uint64_t)(uintptr_t)memory;
     if (bytes - 1 <= left && is_there(first) && is_there(first + (bytes - 1)))
         return TCA_SUCCESS;
-    return compat_fail(TCA_ERROR_INVALID_VALUE,
-                       "tcaCreateHandle: this process has no memory of %llu bytes at %p: it was "
-                       "freed, or is not as large",
-                       (unsigned long long)bytes, memory);
+    return compat_fail(
+        TCA_ERROR_INVALID_VALUE,
+        "tcaCreateHandle: %llu bytes at %p are not mapped in this process: the memory "
+        "was freed, or is smaller",
+        (unsigned long long)bytes, memory);
 }

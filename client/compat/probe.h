@@ -1,4 +1,4 @@
-/* Whether there is memory at an address that the program has given. */
+/* Checks that the program has mapped the memory. */
 #pragma once
 
 #include "client/compat/compat.h"

@@ -1,5 +1,5 @@
-/* From a chain of descriptors to a plan: the data of each, behind it its notice. Device memory is
- * moved before the plan starts. */
+/* Compiles a chain of descriptors into a plan: the data of each descriptor, followed by its notice.
+ * Device memory is moved before the plan starts. */
 #include "client/compat/program.h"
 
 #include <errno.h>
@@ -10,8 +10,8 @@
 
 /* ---- compiling ---- */
 
-/* The data of descriptor `first` and of those behind it that join it. Returns the last in ret_last.
- */
+/* Adds the data of descriptor `first` and of those after it that can be merged; ret_last: the last
+ * of them. */
 static tcaresult add_data(struct program *program, const struct transfers *chain, size_t first,
                           size_t *ret_last)
 {
@@ -107,7 +107,7 @@ static void list_notified(struct program *program)
     program->notified_count = kept;
 }
 
-/* FNV-1a, never 0. */
+/* A hash of the chain (FNV-1a), never 0. */
 static uint64_t identify(const struct transfers *chain)
 {
     const unsigned char *bytes = (const unsigned char *)chain->list;
@@ -128,7 +128,7 @@ static bool copy(const struct transfers *from, struct transfers *ret_to)
     return true;
 }
 
-/* Memory for as much as the chain can need. */
+/* Allocates what the chain can need at most. */
 static tcaresult reserve(struct program *program, const struct transfers *chain)
 {
     program->sendings = calloc(chain->count + 1, sizeof(*program->sendings));
@@ -143,7 +143,7 @@ static tcaresult reserve(struct program *program, const struct transfers *chain)
     program->moves = moves_new(moves);
     if (!program->sendings || !program->selves || !program->notified || !program->sources ||
         !program->moves || !copy(chain, &program->chain))
-        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for a chain of %zu descriptors",
+        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "out of memory for a chain of %zu descriptors",
                            chain->count);
     program->identity = identify(&program->chain);
     list_notified(program);
@@ -153,24 +153,23 @@ static tcaresult reserve(struct program *program, const struct transfers *chain)
     return r < 0 ? compat_fail_errno(r, "memory for notifications") : TCA_SUCCESS;
 }
 
-/* A region that no longer exists was freed, or its process has ended, as a wait would report. */
+/* Distinguishes a freed region from the end of its process, as a wait does. */
 static tcaresult commit_failed(const struct transfers *chain, int error)
 {
     tcaresult result = compat_fail_errno(error, "tcaDescSet");
     for (size_t i = 0; error == -ESTALE && i < chain->count; i++) {
         const uint32_t rank = chain->list[i].target.rank;
         if (tca_notified(compat.session, rank, NOTIFY_NEVER) < 0)
-            return compat_fail(
-                TCA_ERROR_PEER_LOST,
-                "tcaDescSet: process %u, whose memory the chain puts into, has ended, "
-                "or its node is unreachable",
-                rank);
+            return compat_fail(TCA_ERROR_PEER_LOST,
+                               "tcaDescSet: process %u, to which the chain puts data, has ended, "
+                               "or its node is unreachable",
+                               rank);
     }
     return result;
 }
 
-/* By the boards where there are any: that is what the program was written for. In the daemon's seat,
- * for a DMA engine goes on while its processor is elsewhere, in a barrier of MPI's, say. */
+/* Prefers the boards, for which the program was written. Uses the daemon's seat, because a DMA
+ * engine works on while the processor is elsewhere, in an MPI barrier, say. */
 static tcaresult compile(struct program *program, const struct transfers *chain, int *ret_error)
 {
     const struct tca_plan_args args = {.name = "tca-api",
@@ -199,7 +198,7 @@ static tcaresult make(const struct transfers *chain, int channel, struct program
 {
     struct program *program = calloc(1, sizeof(*program));
     if (!program)
-        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for a chain");
+        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "out of memory for a chain");
     *program = (struct program){.users = 1, .channel = channel};
     tcaresult result = compile(program, chain, ret_error);
     if (result != TCA_SUCCESS) {
@@ -227,8 +226,8 @@ tcaresult program_get(const struct transfers *chain, int channel, struct program
 
 /* ---- running ---- */
 
-/* A place is begun as often as the chain notifies of it: but for the first time, that changes
- * nothing. */
+/* Calls place_begin() once for each notice; for a place with several, only the first call has an
+ * effect. */
 static void number_notices(const struct program *program)
 {
     for (size_t i = 0; i < program->sending_count; i++)
@@ -248,7 +247,7 @@ tcaresult program_start(struct program *program)
 {
     if (program->dropped)
         return compat_fail(TCA_ERROR_INVALID_VALUE,
-                           "the chain in channel %d puts from memory that was freed: load another",
+                           "the chain in channel %d reads memory that was freed: load another",
                            program->channel);
     tcaresult result = moves_run(program);
     program->spoiled |= result != TCA_SUCCESS;
@@ -288,7 +287,7 @@ bool program_notifies_like(const struct program *one, const struct program *othe
 int program_wait(struct program *program, int64_t timeout_ns)
 {
     int r = program->plan ? tca_wait(program->plan, timeout_ns) : 0;
-    if (r == -ETIMEDOUT) { /* it still runs, or has ended since, or this is why it failed */
+    if (r == -ETIMEDOUT) { /* still running, ended meanwhile, or failed with this error */
         r = tca_test(program->plan);
         if (r == 0)
             return 1;

@@ -1,7 +1,7 @@
 /*
- * The programs of this process, those that a channel has first of all. What no channel has any more
- * is kept for a while: programs that make their chains anew in every step make the same ones, and a
- * plan is much dearer than to find it.
+ * The programs of this process. Those that no channel uses are cached, because applications that
+ * rebuild their chains in every step rebuild the same ones, and committing a plan costs far more
+ * than finding it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,10 @@
 
 enum {
     KEPT_MAX = 256,
-    KEPT_DESCRIPTORS_MAX = 16 * 1024, /* of all of them together */
+    KEPT_DESCRIPTORS_MAX = 16 * 1024, /* of all cached programs together */
 };
 
-static struct program *programs; /* what was used last first */
+static struct program *programs; /* the most recently used first */
 
 static void unlink_program(struct program *program)
 {
@@ -53,7 +53,7 @@ struct program *programs_find(const struct transfers *chain, int channel)
 
 /* ---- the end ---- */
 
-/* Lets go of everything that is the session's. */
+/* Frees everything that belongs to the session. */
 static void drop(struct program *program)
 {
     program->plan = tca_plan_free(program->plan);
@@ -84,7 +84,7 @@ static void end(struct program *program)
     program_free(program);
 }
 
-/* Ends what has been kept longest. */
+/* Frees the least recently used of the cached programs. */
 static void limit(void)
 {
     size_t kept = 0, descriptors = 0;
@@ -138,7 +138,7 @@ void programs_drop(const struct tca_region *region)
     for (struct program *program = programs, *next; program; program = next) {
         if (program_puts_from(program, region)) {
             program_ref(program);
-            channel_settle(program->channel, program);
+            channel_finish(program->channel, program);
             drop(program);
             next = program->next;
             program_unref(program);

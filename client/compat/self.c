@@ -43,7 +43,8 @@ tcaresult self_raise(struct self_key key)
         count = unused ? unused : add();
         if (!count)
             return compat_fail(TCA_ERROR_OUT_OF_MEMORY,
-                               "no memory for %zu notifications to oneself", self.used + 1);
+                               "out of memory for %zu notifications from this process to itself",
+                               self.used + 1);
         *count = (struct self_count){.key = key};
     }
     count->count++;

@@ -8,30 +8,30 @@
 
 enum {
     STORES_MAX = 1024,
-    LOSSES_MAX = 4, /* of rails, while one store is sent */
+    LOSSES_MAX = 4, /* of rails, during one store */
 };
 
 struct store {
     struct tca_handle memory;
     uint32_t rank;
-    bool attached; /* the memory is the program's own there */
+    bool attached; /* the target is attached memory */
     uint64_t offset_bytes, bytes, head_bytes;
-    void *source;          /* that the plan puts from; NULL: unused */
-    struct tca_plan *plan; /* NULL: has to be made */
-    const char *rail;      /* that it has asked for: way->rail then */
-    bool spoiled;          /* it cannot be started any more */
-    uint64_t used;         /* when it was used last */
+    void *source;          /* of the plan; NULL: unused entry */
+    struct tca_plan *plan; /* NULL: not committed yet */
+    const char *rail;      /* requested by the plan: way->rail at that time */
+    bool spoiled;          /* it can no longer be started */
+    uint64_t used;         /* time of its last use, as a count */
 };
 
-/* How stores go to one process. */
+/* The state of stores to one process. */
 struct way {
-    const char *rail; /* that all of them ask for: first; NULL: not known yet, or lost */
-    /* that the very first one went by, and all do while it leads there; "": none has yet */
+    const char *rail; /* requested by all stores: `first`; NULL: not known yet, or lost */
+    /* taken by the first store, and by all others while it is up; "": no store yet */
     char first[TCA_RAIL_NAME_BYTES];
-    enum tca_rail driver; /* of it */
-    struct store *last;   /* that may still run; NULL: none does */
-    int failed;           /* 0, or why it has to be sent again */
-    bool doubt;           /* others before it may be lost, and the program was not told yet */
+    enum tca_rail driver; /* of `first` */
+    struct store *last;   /* may still be running; NULL: none is */
+    int failed;           /* 0, or the error after which `last` must be sent again */
+    bool doubt;           /* earlier stores may be lost; not yet reported to the program */
 };
 
 static struct {
@@ -45,7 +45,7 @@ static struct way *way_of(const struct store *store)
     return &all.ways[store->rank];
 }
 
-/* Nobody else would go on with it. */
+/* Whether the process is on this node, to which no rail can be lost. */
 static bool is_near(uint32_t rank)
 {
     return tca_node_of(compat.session, rank) == (int)compat.node;
@@ -89,7 +89,8 @@ static int add_puts(const struct store *store)
     return r == 0 ? tca_plan_put(store->plan, &put) : r;
 }
 
-/* By the rail that all go by now; while there is none, by the boards if they can be had. */
+/* Commits the plan, on the rail that all stores use at present or, if there is none, on the boards
+ * if possible. */
 static int build(struct store *store)
 {
     const bool near = is_near(store->rank);
@@ -123,15 +124,15 @@ static bool is_loss(int r)
     return r == -ENETDOWN || r == -EHOSTDOWN;
 }
 
-/* What the boards say is complete has landed. Of other rails the source is free then, and what was
- * on its way is lost with them. */
+/* A store that has completed on the boards has landed. On other rails, completion only means that
+ * the source is free: what was in flight is lost with the rail. */
 static void lose_rail(struct way *way)
 {
     way->doubt |= way->driver != TCA_RAIL_SHM && way->driver != TCA_RAIL_PEACH2;
     way->rail = NULL;
 }
 
-/* It is complete. */
+/* The store is complete: learns its rail. */
 static void learn(struct store *store)
 {
     struct way *way = way_of(store);
@@ -147,7 +148,7 @@ static void learn(struct store *store)
         way->rail = way->first;
 }
 
-/* Once, by the rail that all go by now. */
+/* Tries to start a store once, on the present rail. */
 static int attempt(struct store *store, int64_t timeout_ns)
 {
     int r = 0;
@@ -172,13 +173,13 @@ static int attempt(struct store *store, int64_t timeout_ns)
     return r;
 }
 
-/* Whether another rail may lead there: one that was asked for is lost, or the plan moves. */
+/* Whether a retry makes sense: the requested rail is lost, or the plan is changing rails. */
 static bool goes_on(const struct store *store)
 {
     return way_of(store)->rail || store->plan;
 }
 
-/* One that fails is the last one all the same, for another try. */
+/* Starts a store. Even if this fails, it becomes way->last, to be tried again. */
 static int start(struct store *store, int64_t timeout_ns)
 {
     struct way *way = way_of(store);
@@ -195,8 +196,8 @@ static int start(struct store *store, int64_t timeout_ns)
     return r;
 }
 
-/* What came of the store before, at last. */
-static int settle(struct way *way, int64_t timeout_ns)
+/* Waits for the previous store, and repeats it if needed. */
+static int finish(struct way *way, int64_t timeout_ns)
 {
     struct store *last = way->last;
     if (!last)
@@ -212,7 +213,7 @@ static int settle(struct way *way, int64_t timeout_ns)
     return r;
 }
 
-/* ---- those that are kept ---- */
+/* ---- the cache ---- */
 
 static struct store *find(const struct reference *remote, uint64_t offset_bytes, uint64_t bytes)
 {
@@ -225,7 +226,7 @@ static struct store *find(const struct reference *remote, uint64_t offset_bytes,
     return NULL;
 }
 
-/* The place of the one that was used least lately. */
+/* Evicts the least recently used store. */
 static int make_room(struct store **ret_store)
 {
     struct store *oldest = &all.stores[0];
@@ -233,7 +234,7 @@ static int make_room(struct store **ret_store)
         if (!all.stores[i].source || all.stores[i].used < oldest->used)
             oldest = &all.stores[i];
     if (oldest->source) {
-        int r = way_of(oldest)->last == oldest ? settle(way_of(oldest), TCA_FOREVER) : 0;
+        int r = way_of(oldest)->last == oldest ? finish(way_of(oldest), TCA_FOREVER) : 0;
         if (r < 0)
             return r;
         release(oldest);
@@ -268,15 +269,15 @@ static tcaresult open_way(uint32_t rank)
     if (!all.ways)
         all.ways = calloc(compat.size, sizeof(*all.ways));
     if (!all.ways)
-        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for %u processes", compat.size);
+        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "out of memory for %u processes", compat.size);
     return is_near(rank) ? TCA_SUCCESS : listen_begin();
 }
 
-/* And what the program is to be told of it: once. */
-static tcaresult settle_and_tell(uint32_t rank, const char *name, int64_t timeout_ns)
+/* The same, and returns what has to be reported to the program, once. */
+static tcaresult finish_and_report(uint32_t rank, const char *name, int64_t timeout_ns)
 {
     struct way *way = &all.ways[rank];
-    int r = settle(way, timeout_ns);
+    int r = finish(way, timeout_ns);
     forget_last(way);
     if (r < 0)
         return compat_fail_errno(r, name);
@@ -284,9 +285,8 @@ static tcaresult settle_and_tell(uint32_t rank, const char *name, int64_t timeou
         return TCA_SUCCESS;
     way->doubt = false;
     return compat_fail(TCA_ERROR_PEER_LOST,
-                       "%s: the rail to process %u was lost, and with it perhaps some of what was "
-                       "stored there before: what matters has to be stored again; what follows "
-                       "goes by the next rail",
+                       "%s: the rail to process %u was lost, and earlier stores to it may be lost, "
+                       "too: repeat those that matter; later stores use another rail",
                        name, rank);
 }
 
@@ -296,7 +296,7 @@ tcaresult stores_send(const struct reference *remote, uint64_t offset_bytes, con
     static const char name[] = "tcaSendPIO";
     tcaresult result = open_way(remote->rank);
     if (result == TCA_SUCCESS)
-        result = settle_and_tell(remote->rank, name, TCA_FOREVER);
+        result = finish_and_report(remote->rank, name, TCA_FOREVER);
     if (result != TCA_SUCCESS)
         return result;
     struct store *store = find(remote, offset_bytes, size);
@@ -313,25 +313,25 @@ tcaresult stores_send(const struct reference *remote, uint64_t offset_bytes, con
     return result;
 }
 
-tcaresult stores_settle(const char *name, int64_t timeout_ns)
+tcaresult stores_finish(const char *name, int64_t timeout_ns)
 {
     tcaresult result = TCA_SUCCESS;
     for (uint32_t rank = 0; all.ways && rank < compat.size; rank++) {
-        tcaresult one = settle_and_tell(rank, name, timeout_ns);
+        tcaresult one = finish_and_report(rank, name, timeout_ns);
         if (one != TCA_SUCCESS)
             result = one;
     }
     return result;
 }
 
-/* A process or node that has gone does not come back; a rail may. */
+/* Repeats a failed store, unless the process or node is gone: only a rail can come back. */
 static bool look(struct way *way)
 {
     int r = way->failed ? way->failed : tca_test(way->last->plan);
     if (r > 0)
         learn(way->last);
     else if (way->failed ? r == -ENETDOWN : is_loss(r))
-        r = settle(way, TCA_FOREVER);
+        r = finish(way, TCA_FOREVER);
     return way->last && (r == 0 || r == -ENETDOWN);
 }
 

@@ -1,34 +1,34 @@
 /*
- * CPU stores into memory of other processes: small plans, one for each place and size that is
- * stored to, kept for the next time.
+ * CPU stores into memory of other processes. Each place and size gets a small plan, which is cached.
  *
- * Order: the last bytes of a store are a put of their own behind the rest; the next store to a
- * process is started when the one before is complete, and on the same rail. Rails that do not keep
- * the order of puts keep it before a notification: the last put has one. Where the receiver has to
- * copy what comes to memory of its program's own, one is complete when that is done.
+ * Order: the last bytes of a store are a separate put after the rest. The next store to the same
+ * process starts when the previous one is complete, and uses the same rail. Rails that do not order
+ * puts order a notification after them, so the last put has one. A store to attached memory
+ * is complete when the receiver has copied it there.
  *
- * When that rail is lost, nobody knows whether the store under way has arrived: it is sent again
- * before the next one. Until the rail is back each goes by whatever leads there, and is waited for
- * until it has landed, so that whatever becomes of its way nothing is lost and nothing overtakes.
+ * When the rail is lost, it is unknown whether the store in flight has arrived, so it is sent again
+ * before the next one. Until the rail is back, each store takes any available rail and is waited
+ * for until it has landed, so that no store is lost or overtaken, whichever rail fails.
  */
 #pragma once
 
 #include "client/compat/compat.h"
 
-/* Behind those before it to the same process. Errors of these, too, but for -EINVAL. */
+/* Sends a store, after all earlier ones to the same process. Also returns errors of those, except
+ * invalid arguments. */
 tcaresult stores_send(const struct reference *remote, uint64_t offset_bytes, const void *src,
                       size_t size);
 
-/* Until what was stored is on its way, at most so long for each process. What came of it is told in
- * the name of the call. */
-tcaresult stores_settle(const char *name, int64_t timeout_ns);
+/* Waits until all stores are complete locally, at most timeout_ns for each process. Returns their
+ * errors. `name`: of the calling function, for the error text. */
+tcaresult stores_finish(const char *name, int64_t timeout_ns);
 
-/* For the thread that listens: sends again what has to be, for the program may not call for long,
- * but poll for an answer. Whether any is still under way. */
+/* For the listening thread: repeats stores where needed, because the program may poll for an answer
+ * without calling the API. Returns whether any store is still in flight. */
 bool stores_look(void);
 
-/* How many of so many bytes stored at an address come before the last, which lie in eight that are
- * aligned. */
+/* The size of the first part of a store. The rest, the last bytes, lies within eight aligned
+ * bytes. */
 static inline uint64_t store_head(uint64_t address, uint64_t bytes)
 {
     uint64_t tail = (address + bytes - 1) & ~7ull;

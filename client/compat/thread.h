@@ -1,7 +1,7 @@
-/* Threads of the library's own in a program of the API. */
+/* Threads of the library. */
 #pragma once
 
 #include <pthread.h>
 
-/* Begins one that takes none of the program's signals. 0 or a negative errno. */
+/* Creates a thread in which all signals are blocked. Returns 0 or a negative errno. */
 int compat_thread(pthread_t *ret_thread, void *(*run)(void *argument));

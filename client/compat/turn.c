@@ -5,7 +5,7 @@
 
 #include "client/compat/poll.h"
 
-/* While nobody else wants the turn, and for so many waits after somebody has. */
+/* Length of a wait if no other thread has recently wanted the turn. */
 #define ALONE_NS        (20 * 1000 * 1000)
 #define AMONG_OTHERS_NS (1000 * 1000)
 enum { AMONG_OTHERS_WAITS = 1000 };
@@ -14,7 +14,7 @@ static struct {
     pthread_mutex_t mutex;
     pthread_cond_t next;
     uint64_t tickets, serving;
-    uint32_t others; /* waits that there still are to be short ones */
+    uint32_t others; /* how many of the next waits are to be short */
 } turns = {.mutex = PTHREAD_MUTEX_INITIALIZER, .next = PTHREAD_COND_INITIALIZER};
 
 static _Thread_local uint32_t depth;

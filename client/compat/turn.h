@@ -1,21 +1,22 @@
 /*
- * Threads take turns: the session underneath belongs to one at a time. In the order in which they
- * came, for a thread that polls would otherwise leave the others nothing.
+ * Threads take turns, because a session may be used by one thread at a time. Turns are first come,
+ * first served; otherwise a polling thread would starve the others.
  */
 #pragma once
 
 #include <stdint.h>
 
 struct turn {
-    uint32_t depth; /* calls of the API inside each other: the outermost has the turn */
+    uint32_t depth; /* of nested calls of the API; the outermost one has the turn */
 };
 
 struct turn turn_take(void);
 void turn_end(const struct turn *turn);
 
-/* From here to the end of the block. */
+/* Takes the turn until the end of the block. */
 #define TAKE_TURN() __attribute__((cleanup(turn_end))) const struct turn turn_ = turn_take()
 
-/* For the outermost call, before each wait for something that another thread may have to bring
- * about: gives the turn to who wants it. Returns how long to wait then until it is passed again. */
+/* Passes the turn to waiting threads. The outermost call must call it before each wait for something
+ * that another thread may have to do. Returns how long the caller may wait before it must pass the
+ * turn again. */
 int64_t turn_pass(void);

@@ -1,4 +1,4 @@
-/* The agent: serves what others want of this process's device memory. */
+/* The agent: handles requests of other processes for this process's device memory. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 static struct {
     pthread_t thread;
     bool running;
-    /* set by the program's thread, looked at when that waits for the end */
+    /* written by the program's thread, read when it waits for the agent's end */
     struct cuda_place *pinned;
     /* under the lock, for agent_started() */
     pthread_mutex_t lock;
@@ -21,12 +21,12 @@ static struct {
     bool met;
     tcaresult result;
     char text[256];
-    /* the thread's own, but for the address of its memory once it has met the others */
+    /* used by the agent's thread only, except the region's address after the start */
     struct tca *session;
     struct tca_region *region; /* inlets by process, then replies by process */
     struct tca_handle *desks;
     struct tca_plan **plans; /* replies, by process */
-    uint64_t *served;        /* the last question, by process */
+    uint64_t *served;        /* the last request served, by process */
 } agent = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static uint8_t *inlet_of(uint32_t rank)
@@ -58,7 +58,7 @@ static tcaresult store(struct device_memory *memory, const struct post_request *
     if (!fits(request, memory->cuda.bytes))
         return compat_fail(
             TCA_ERROR_INVALID_VALUE,
-            "%llu x %llu bytes from offset %llu on are outside of the %llu bytes there",
+            "%llu x %llu bytes at offset %llu exceed the %llu bytes of the memory",
             (unsigned long long)request->height, (unsigned long long)request->width_bytes,
             (unsigned long long)request->offset_bytes, (unsigned long long)memory->cuda.bytes);
     const struct cuda_side to = {.on_device = true,
@@ -69,7 +69,7 @@ static tcaresult store(struct device_memory *memory, const struct post_request *
     return cuda_copy(memory->cuda.place, &to, &from, request->width_bytes, request->height);
 }
 
-/* A descriptor to whoever has asked for it, and waits for this ticket. */
+/* Sends a descriptor to the process that has requested it and waits for this ticket. */
 static int send_descriptor(const struct post_request *request, int fd)
 {
     uint64_t ticket = request->ticket;
@@ -123,18 +123,18 @@ static tcaresult answer(const struct post_request *request, const uint8_t *data,
                            "the device memory that the handle names was freed");
     if (memory->cuda.kind == CUDA_FOREIGN && !cuda_memory_same(&memory->cuda))
         result = compat_fail(TCA_ERROR_INVALID_VALUE,
-                             "the device memory that the handle names was freed by the program");
+                             "the program has freed the device memory that the handle names");
     else if (request->kind == POST_STORE)
         result = store(memory, request, data);
     else if (request->kind == POST_EXPORT)
         result = export(memory, request, reply);
     else
-        result = compat_fail(TCA_ERROR_INVALID_VALUE, "a question of kind %u", request->kind);
+        result = compat_fail(TCA_ERROR_INVALID_VALUE, "request of unknown kind %u", request->kind);
     device_give(memory);
     return result;
 }
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
 static int make_plan(uint32_t rank)
 {
@@ -161,7 +161,8 @@ static int make_plan(uint32_t rank)
     return r;
 }
 
-/* Whoever cannot be told has gone, or will hear of a lost rail at his next question. */
+/* If the reply cannot be sent, the process has ended, or its next request will report the lost
+ * rail. */
 static void send_reply(uint32_t rank, const struct post_reply *reply)
 {
     if (!agent.plans[rank] && make_plan(rank) < 0)
@@ -172,7 +173,7 @@ static void send_reply(uint32_t rank, const struct post_reply *reply)
         tca_wait(agent.plans[rank], TCA_DEFAULT);
 }
 
-/* False: it is to stop. */
+/* Returns false if the agent is to stop. */
 static bool serve(uint32_t rank)
 {
     struct post_request request;
@@ -180,7 +181,7 @@ static bool serve(uint32_t rank)
     memcpy(&request, inlet_of(rank), sizeof(request));
     request.socket[sizeof(request.socket) - 1] = 0;
     if (request.sequence <= agent.served[rank])
-        return true; /* a notification of a start that failed, and was made again */
+        return true; /* a second notification: the start had failed and was repeated */
     agent.served[rank] = request.sequence;
     if (request.kind == POST_STOP && rank == compat.rank)
         return false;
@@ -188,7 +189,7 @@ static bool serve(uint32_t rank)
     reply.result = answer(&request, inlet_of(rank) + sizeof(request), &reply);
     if (reply.result != TCA_SUCCESS) {
         const char *text =
-            strchr(tcaGetErrorString(reply.result), ':'); /* behind the result's name */
+            strchr(tcaGetErrorString(reply.result), ':'); /* after the result's name */
         strncpy(reply.text, text ? text + 2 : "", sizeof(reply.text) - 1);
     }
     send_reply(rank, &reply);
@@ -240,10 +241,11 @@ static void *run(void *unused)
 tcaresult agent_start(void)
 {
     if (agent.running)
-        return compat_fail(TCA_ERROR_SYSTEM, "the agent of a tcaInit() that failed still runs");
+        return compat_fail(TCA_ERROR_SYSTEM, "the agent of a failed tcaInit() is still running");
     int r = compat_thread(&agent.thread, run);
     agent.running = r == 0;
-    return r < 0 ? compat_fail(TCA_ERROR_SYSTEM, "no thread for GPU memory: %s", strerror(-r))
+    return r < 0 ? compat_fail(TCA_ERROR_SYSTEM, "cannot create a thread for GPU memory: %s",
+                               strerror(-r))
                  : TCA_SUCCESS;
 }
 

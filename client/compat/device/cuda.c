@@ -1,4 +1,4 @@
-/* Loading the driver; contexts; copies. */
+/* Loads the driver; contexts; copies. */
 #include "client/compat/device/cuda.h"
 
 #include <dlfcn.h>
@@ -10,9 +10,9 @@ enum { PLACES_MAX = 64 };
 
 struct cuda_calls cuda;
 static struct cuda_place places[PLACES_MAX];
-static size_t place_count; /* by the program's thread alone */
+static size_t place_count; /* used by the program's thread only */
 
-/* What names mean today: the manual's macros lead to those with a version behind them. */
+/* The exported symbols: the manual's names are macros for names with a version suffix. */
 #define CALL(call, exported)                                                                       \
     {                                                                                              \
         exported, offsetof(struct cuda_calls, call)                                                \
@@ -55,7 +55,7 @@ static const struct {
     CALL(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle"),
 };
 _Static_assert(sizeof(names) / sizeof(names[0]) == sizeof(cuda) / sizeof(void *),
-               "every call has its name");
+               "one name for each call");
 
 static const char *text_of(int error)
 {
@@ -85,8 +85,7 @@ tcaresult cuda_fail(int error, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(what, sizeof(what), format, arguments);
     va_end(arguments);
-    return compat_fail(result_of(error), "%s: the CUDA driver says: %s (%d)", what, text_of(error),
-                       error);
+    return compat_fail(result_of(error), "%s: CUDA driver: %s (%d)", what, text_of(error), error);
 }
 
 /* ---- loading ---- */
@@ -97,7 +96,7 @@ static bool load(char *ret_why, size_t why_bytes, void *library)
         void *symbol = dlsym(library, names[i].name);
         if (!symbol) {
             snprintf(ret_why, why_bytes,
-                     "libcuda.so.1 has no %s: a driver of CUDA 11 or later is needed",
+                     "libcuda.so.1 has no %s: the driver of CUDA 11 or later is needed",
                      names[i].name);
             return false;
         }
@@ -114,17 +113,17 @@ static bool start(char *ret_why, size_t why_bytes)
         error = cuda.cuDeviceGetCount(&count);
     if (error == CUDA_SUCCESS && count > 0)
         return true;
-    snprintf(ret_why, why_bytes, "libcuda.so.1 is there, but says: %s (%d)",
+    snprintf(ret_why, why_bytes, "libcuda.so.1 was loaded, but cannot be used: %s (%d)",
              text_of(error ? error : CUDA_NO_DEVICE), error ? error : CUDA_NO_DEVICE);
     return false;
 }
 
 enum cuda_state cuda_open(char *ret_why, size_t why_bytes)
 {
-    /* Never closed: the driver may have threads. */
+    /* Never closed, because the driver may have threads. */
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library) {
-        snprintf(ret_why, why_bytes, "there is no CUDA driver: %s", dlerror());
+        snprintf(ret_why, why_bytes, "no CUDA driver: %s", dlerror());
         return CUDA_ABSENT;
     }
     return load(ret_why, why_bytes, library) && start(ret_why, why_bytes) ? CUDA_READY
@@ -153,7 +152,7 @@ static int examine(struct cuda_place *place)
     if (error == CUDA_SUCCESS)
         error = cuda.cuDeviceGetAttribute(&exports, CUDA_DEVICE_EXPORTS_MEMORY, place->device);
     place->exports = maps && exports;
-    /* One of its own, which waits for nothing that the program has queued. */
+    /* A separate stream that does not wait for what the program has queued. */
     return error == CUDA_SUCCESS ? cuda.cuStreamCreate(&place->stream, CUDA_STREAM_NON_BLOCKING)
                                  : error;
 }
@@ -166,7 +165,7 @@ tcaresult cuda_place_of(void *context, struct cuda_place **ret_place)
             return TCA_SUCCESS;
         }
     if (place_count == PLACES_MAX)
-        return compat_fail(TCA_ERROR_NOT_SUPPORTED, "memory of more than %d contexts of CUDA's",
+        return compat_fail(TCA_ERROR_NOT_SUPPORTED, "memory of more than %d CUDA contexts",
                            PLACES_MAX);
     struct cuda_place *place = &places[place_count];
     *place = (struct cuda_place){.context = context};
@@ -176,7 +175,7 @@ tcaresult cuda_place_of(void *context, struct cuda_place **ret_place)
         cuda_leave();
     }
     if (error != CUDA_SUCCESS)
-        return cuda_fail(error, "a stream for copies");
+        return cuda_fail(error, "creating a stream");
     place_count++;
     *ret_place = place;
     return TCA_SUCCESS;
@@ -184,7 +183,7 @@ tcaresult cuda_place_of(void *context, struct cuda_place **ret_place)
 
 tcaresult cuda_place_current(struct cuda_place **ret_place)
 {
-    static void *first; /* its context; retained once */
+    static void *first; /* its context, retained once */
     void *context = NULL;
     int device, error = cuda.cuCtxGetCurrent(&context);
     if (error == CUDA_SUCCESS && !context) {
@@ -222,7 +221,7 @@ static struct cuda_rows rows_of(const struct cuda_side *side, int device_type)
 static int queue_rows(struct cuda_place *place, const struct cuda_side *to,
                       const struct cuda_side *from, uint64_t width_bytes, uint64_t height)
 {
-    /* Device to device the memory may be of two GPUs. */
+    /* Device to device: the memory may be on two GPUs. */
     const int type = to->on_device && from->on_device ? CUDA_MEMORY_UNIFIED : CUDA_MEMORY_DEVICE;
     const struct cuda_copy_2d copy = {.from = rows_of(from, type),
                                       .to = rows_of(to, type),
@@ -231,7 +230,7 @@ static int queue_rows(struct cuda_place *place, const struct cuda_side *to,
     int error = cuda.cuMemcpy2DAsync(&copy, place->stream);
     if (error != CUDA_INVALID_VALUE)
         return error;
-    /* A pitch that is too much for it, or that it does not like: one by one. */
+    /* The driver rejects some pitches: copies row by row. */
     error = CUDA_SUCCESS;
     for (uint64_t i = 0; i < height && error == CUDA_SUCCESS; i++)
         error = queue(place, to->address + i * to->pitch_bytes, to->on_device,
@@ -255,7 +254,7 @@ tcaresult cuda_copy(struct cuda_place *place, const struct cuda_side *to,
     }
     if (error == CUDA_SUCCESS)
         return TCA_SUCCESS;
-    return cuda_fail(error, "a copy of %llu x %llu bytes from %#llx to %#llx",
+    return cuda_fail(error, "copying %llu x %llu bytes from %#llx to %#llx",
                      (unsigned long long)height, (unsigned long long)width_bytes,
                      (unsigned long long)from->address, (unsigned long long)to->address);
 }

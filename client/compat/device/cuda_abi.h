@@ -1,7 +1,7 @@
 /*
- * What is used of the CUDA driver's interface, as its reference manual documents it: no header of
- * CUDA's is needed to build, and libcuda.so.1 is looked for when a program runs. Names are ours
- * where the manual's would clash with <cuda.h> in a program.
+ * The part of the CUDA driver API that is used here, as documented in its reference manual. So no
+ * CUDA header is needed to build; libcuda.so.1 is loaded at run time. Names differ from the manual's
+ * where these would clash with <cuda.h>.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ enum {
     CUDA_NOT_SUPPORTED = 801,
 
     CUDA_STREAM_NON_BLOCKING = 1,
-    CUDA_HOST_REGISTER_PORTABLE = 1, /* for every context */
+    CUDA_HOST_REGISTER_PORTABLE = 1, /* for all contexts */
 
     CUDA_DEVICE_MAPS_MEMORY = 102, /* CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
     CUDA_DEVICE_EXPORTS_MEMORY =
@@ -32,7 +32,7 @@ enum {
 
     CUDA_MEMORY_HOST = 1,
     CUDA_MEMORY_DEVICE = 2,
-    CUDA_MEMORY_UNIFIED = 4, /* the driver knows by the address */
+    CUDA_MEMORY_UNIFIED = 4, /* found by the driver from the address */
 
     CUDA_ALLOCATION_PINNED = 1,
     CUDA_HANDLE_DESCRIPTOR = 1, /* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR */
@@ -78,7 +78,7 @@ struct cuda_rows {
     size_t pitch_bytes;
 };
 
-/* CUDA_MEMCPY2D: where from, where to. */
+/* CUDA_MEMCPY2D. */
 struct cuda_copy_2d {
     struct cuda_rows from, to;
     size_t width_bytes, height;
@@ -86,7 +86,7 @@ struct cuda_copy_2d {
 _Static_assert(sizeof(struct cuda_copy_2d) == 128 && offsetof(struct cuda_copy_2d, to) == 56,
                "CUDA_MEMCPY2D");
 
-/* Each is called as the manual has it; 0 is success. */
+/* Named as in the manual. 0: success. */
 struct cuda_calls {
     int (*cuInit)(unsigned flags);
     int (*cuGetErrorString)(int error, const char **ret_text);

@@ -1,4 +1,4 @@
-/* Device memory: made here, handed to others, theirs, and the program's. */
+/* Device memory: allocated here, exported, imported, or allocated by the program. */
 #include "client/compat/device/cuda.h"
 
 static struct cuda_allocation_prop prop_of(const struct cuda_place *place)
@@ -9,7 +9,7 @@ static struct cuda_allocation_prop prop_of(const struct cuda_place *place)
         .location = {.type = CUDA_LOCATION_DEVICE, .id = place->device}};
 }
 
-/* An address for what memory->allocation stands for. */
+/* Maps memory->allocation. */
 static int map(struct cuda_memory *memory)
 {
     const struct cuda_access access = {
@@ -56,7 +56,7 @@ static int make_plain(uint64_t bytes, struct cuda_memory *memory)
     return cuda.cuMemAlloc(&memory->address, bytes);
 }
 
-/* Where it cannot be exported (by this GPU, or in this container), there is memory all the same. */
+/* Falls back to memory that cannot be exported if the GPU or the container rules out the other. */
 static int make(uint64_t bytes, struct cuda_memory *memory)
 {
     int error = memory->place->exports ? make_mapped(bytes, memory) : CUDA_NOT_SUPPORTED;
@@ -75,7 +75,7 @@ tcaresult cuda_memory_new(uint64_t bytes, struct cuda_memory *ret_memory)
         cuda_leave();
     }
     if (error != CUDA_SUCCESS)
-        return cuda_fail(error, "%llu bytes of GPU %d", (unsigned long long)bytes,
+        return cuda_fail(error, "allocating %llu bytes on GPU %d", (unsigned long long)bytes,
                          memory.place->device);
     *ret_memory = memory;
     return TCA_SUCCESS;
@@ -109,7 +109,7 @@ tcaresult cuda_memory_export(const struct cuda_memory *memory, int *ret_fd)
         cuda_leave();
     }
     if (error != CUDA_SUCCESS)
-        return cuda_fail(error, "a descriptor for memory of GPU %d", memory->place->device);
+        return cuda_fail(error, "exporting memory of GPU %d", memory->place->device);
     *ret_fd = fd;
     return TCA_SUCCESS;
 }
@@ -127,7 +127,7 @@ tcaresult cuda_memory_import(struct cuda_place *place, int fd, uint64_t bytes,
         cuda_leave();
     }
     if (error != CUDA_SUCCESS)
-        return cuda_fail(error, "another process's memory for GPU %d", place->device);
+        return cuda_fail(error, "importing another process's memory for GPU %d", place->device);
     *ret_memory = memory;
     return TCA_SUCCESS;
 }
@@ -157,7 +157,7 @@ tcaresult cuda_memory_find(const void *pointer, struct cuda_memory *ret_memory)
     if (error == CUDA_SUCCESS)
         error = buffer_of(address, &memory.buffer);
     if (error != CUDA_SUCCESS)
-        return cuda_fail(error, "%p as device memory", pointer);
+        return cuda_fail(error, "looking up device memory at %p", pointer);
     tcaresult result =
         context ? cuda_place_of(context, &memory.place) : cuda_place_current(&memory.place);
     if (result != TCA_SUCCESS)
@@ -168,7 +168,7 @@ tcaresult cuda_memory_find(const void *pointer, struct cuda_memory *ret_memory)
         cuda_leave();
     }
     if (error != CUDA_SUCCESS)
-        return cuda_fail(error, "the range around %p", pointer);
+        return cuda_fail(error, "looking up the allocation at %p", pointer);
     memory.bytes = bytes;
     *ret_memory = memory;
     return TCA_SUCCESS;

@@ -1,4 +1,4 @@
-/* Asking the agents of other processes, and one's own. */
+/* Requests to agents. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ static struct {
     struct tca *session;
     struct tca_region *region;        /* request, replies by agent, data */
     struct tca_handle *inlets;        /* by rank in the group */
-    struct tca_plan *(*plans)[SIZES]; /* by process: with few data, more, all */
+    struct tca_plan *(*plans)[SIZES]; /* by process, for three sizes of data */
     uint64_t sequence;
 } desk;
 
@@ -38,7 +38,7 @@ tcaresult desk_open(void)
 {
     desk.plans = calloc(compat.size, sizeof(*desk.plans));
     if (!desk.plans)
-        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "no memory for %u processes", compat.size);
+        return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "out of memory for %u processes", compat.size);
     int r = post_join(compat.rank, data_offset() + post.stage_bytes, &desk.session, &desk.region,
                       &desk.inlets);
     tcaresult result = TCA_SUCCESS;
@@ -119,7 +119,7 @@ static int send(uint32_t rank, const struct post_request *request, uint64_t data
     return tca_wait(plan, TCA_FOREVER);
 }
 
-/* Answers to questions that failed on their way may still come. */
+/* Skips late replies to earlier requests that failed. */
 static int receive(uint32_t agent, uint64_t sequence, struct post_reply *ret_reply)
 {
     do {
@@ -139,7 +139,7 @@ tcaresult desk_ask(uint32_t rank, struct post_request *request, uint64_t data_by
     struct post_reply reply;
     if (agent < 0)
         return compat_fail(TCA_ERROR_INVALID_VALUE,
-                           "a handle of device memory of process %u, which has no GPU", rank);
+                           "the handle names device memory of process %u, which has no GPU", rank);
     request->sequence = ++desk.sequence;
     int r = send(rank, request, data_bytes);
     if (r == 0 && request->kind != POST_STOP)

@@ -1,4 +1,4 @@
-/* Which device memory there is. */
+/* The device memory of this process. */
 #include "client/compat/device/device.h"
 
 #include <pthread.h>
@@ -6,7 +6,7 @@
 
 #include "client/compat/device/post.h"
 
-/* The program's thread and the agent's. */
+/* Shared by the program's thread and the agent's. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct device_memory *memories;
 static uint64_t last_number;
@@ -27,8 +27,7 @@ static void insert(struct device_memory *memory)
 
 static tcaresult no_memory(void)
 {
-    return compat_fail(TCA_ERROR_OUT_OF_MEMORY,
-                       "no host memory for a description of device memory");
+    return compat_fail(TCA_ERROR_OUT_OF_MEMORY, "out of host memory");
 }
 
 tcaresult device_new(uint64_t bytes, struct device_memory **ret_memory)

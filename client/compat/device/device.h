@@ -1,39 +1,39 @@
 /*
- * Device memory of this process: what its program allocates or names, and what others put into.
+ * Device memory of this process.
  *
- * Nobody but the GPU's own process can put into its memory from another node, and no program waits
- * until its notification has been waited for. So every process that has a GPU has an agent: a
- * thread with a session of its own, which takes what comes for this process's device memory and
- * copies it there (agent.c). All others ask it (desk.c). On one node the memory itself can be
- * handed over (remote.c), and nobody has to be asked.
+ * Data from another node can only be copied into device memory by the process that owns it, and it
+ * must arrive even while that process's program is not in a call of the API. So every process with
+ * a GPU has an agent, a thread with its own session, which receives the data and copies it to
+ * device memory (agent.c). Other processes send it requests (desk.c). Within a node, the memory can
+ * be exported and mapped (remote.c), and the agent is not needed.
  *
- * All of it is built on tca.h, which has no memory of this kind: regions are what daemons, drivers
- * and all processes of a node map alike.
+ * All this uses tca.h only. Regions of tca.h are never device memory: daemons, drivers and all
+ * processes of a node must be able to map them.
  */
 #pragma once
 
 #include "client/compat/device/cuda.h"
 
 struct device_memory {
-    uint64_t number; /* never used again in this process */
+    uint64_t number; /* never reused in this process */
     struct cuda_memory cuda;
-    unsigned users; /* its owner, and the agent's copies */
+    unsigned users; /* its owner and running copies of the agent */
     struct device_memory *next;
 };
 
-/* Loads the driver and meets the others. Collective. */
+/* Loads the driver and joins the agents' group. Collective. */
 tcaresult device_open(void);
-/* Whether tcaMemoryGPU is device memory here. */
+/* Whether tcaMemoryGPU is device memory in this process. */
 bool device_ready(void);
 /* Ends the agent. */
 void device_close(void);
 
 tcaresult device_new(uint64_t bytes, struct device_memory **ret_memory);
-/* The program's own memory around an address. */
+/* Memory that the program has allocated with CUDA, by an address in it. */
 tcaresult device_adopt(const void *address, struct device_memory **ret_memory);
-/* From now on nobody finds it; it goes when the last copy has ended. */
+/* The memory can no longer be found; it is freed after the last copy. */
 void device_end(struct device_memory *memory);
 
-/* For the agent: NULL when it has ended. */
+/* For the agent: NULL if device_end() was called. */
 struct device_memory *device_take(uint64_t number);
 void device_give(struct device_memory *memory);

@@ -34,15 +34,14 @@ tcaresult move_out(const struct transfer *transfer, const struct allocation *sou
     struct move move = start_of(transfer, source, source_offset_bytes);
     int r = tca_alloc(compat.session, move.width_bytes * move.height, &move.packed);
     if (r < 0)
-        return compat_fail_errno(r, "host memory on the way from device memory");
+        return compat_fail_errno(r, "allocating host memory for data from device memory");
     move.to = (struct cuda_side){.address = (uint64_t)(uintptr_t)move.packed,
                                  .pitch_bytes = move.width_bytes};
     *ret_move = move;
     return TCA_SUCCESS;
 }
 
-/* Another process's memory is reached directly where that is on this node and was made to be
- * exported. */
+/* Maps another process's memory if it is on this node and can be exported. */
 static tcaresult reach(struct move *move)
 {
     tcaresult result = TCA_SUCCESS;
@@ -71,7 +70,7 @@ tcaresult move_in(const struct transfer *transfer, const struct allocation *sour
     if (!target_own) {
         result = reach(&move);
     } else if (!move.place ||
-               move.place == place) { /* else by the agent: one GPU may not reach the other */
+               move.place == place) { /* else through the agent: one GPU may not reach the other */
         move.place = place;
         move.to = side_of(target_own,
                           transfer->target.device_offset_bytes + transfer->target_offset_bytes,
@@ -82,9 +81,9 @@ tcaresult move_in(const struct transfer *transfer, const struct allocation *sour
     return result;
 }
 
-/* ---- by the agent of the target's process ---- */
+/* ---- through the agent of the target's process ---- */
 
-/* A part of it, packed, to the desk. */
+/* Packs a part into the desk's data. */
 static tcaresult pack(const struct move *move, uint64_t row, uint64_t column, uint64_t width_bytes,
                       uint64_t height)
 {
@@ -121,7 +120,7 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* In pieces of whole rows, or of parts of a row. */
+/* Sends pieces of whole rows or of parts of a row. */
 static tcaresult send_all(const struct move *move)
 {
     const uint64_t width = least(move->width_bytes, post.stage_bytes);

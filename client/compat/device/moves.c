@@ -1,4 +1,4 @@
-/* From descriptors to moves. */
+/* Compiles descriptors into moves. */
 #include "client/compat/device/moves.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ struct move *moves_new(size_t count)
 
 /* ---- out of device memory ---- */
 
-/* To where plans put from, packed, and a put from there. */
+/* Adds a move to packed host memory and a put from there. */
 static tcaresult add_out(struct program *program, const struct transfer *transfer,
                          const struct allocation *source, uint64_t offset)
 {
@@ -26,7 +26,7 @@ static tcaresult add_out(struct program *program, const struct transfer *transfe
     program->move_count++;
     int r = tca_region_of(compat.session, move->packed, &joint.source, &offset);
     if (r < 0)
-        return compat_fail_errno(r, "host memory on the way from device memory");
+        return compat_fail_errno(r, "allocating host memory for data from device memory");
     packed.source.address = (uint64_t)(uintptr_t)move->packed;
     packed.source_offset_bytes = 0;
     packed.source_pitch_bytes = transfer->width_bytes;
@@ -36,14 +36,14 @@ static tcaresult add_out(struct program *program, const struct transfer *transfe
 
 /* ---- into device memory ---- */
 
-/* The last byte's end, from the first row's beginning on. */
+/* The distance from the start of the first row to the end of the last. */
 static uint64_t span(const struct transfer *transfer, uint64_t pitch_bytes)
 {
     return (transfer->height - 1) * pitch_bytes + transfer->width_bytes;
 }
 
-/* Moves come first: what a chain itself puts into memory of this process cannot be moved on by it.
- */
+/* Moves precede puts, so a chain cannot move data that it has itself put into memory of this
+ * process. */
 static tcaresult check_order(const struct transfers *chain, size_t number)
 {
     const struct transfer *moved = &chain->list[number];
@@ -56,14 +56,14 @@ static tcaresult check_order(const struct transfers *chain, size_t number)
             !before->target.device && to < end &&
             from < to + span(before, before->target_pitch_bytes))
             return compat_fail(TCA_ERROR_NOT_SUPPORTED,
-                               "descriptor %zu takes to a GPU what descriptor %zu of the same "
-                               "chain puts before it: make two chains of them",
+                               "descriptor %zu copies to a GPU what descriptor %zu of the same "
+                               "chain puts: use two chains",
                                number, i);
     }
     return TCA_SUCCESS;
 }
 
-/* So that the plan becomes useless with memory of another process that is reached directly. */
+/* Makes the plan fail when directly mapped memory of another process is freed. */
 static tcaresult add_touch(struct program *program, const struct move *move)
 {
     static void *nothing;
@@ -112,7 +112,7 @@ tcaresult moves_add(struct program *program, const struct transfers *chain, size
     return add_in(program, transfer, source, offset);
 }
 
-/* ---- a start, and the end ---- */
+/* ---- starting and freeing ---- */
 
 tcaresult moves_run(const struct program *program)
 {

@@ -1,4 +1,4 @@
-/* Whether there are GPUs in the job, and the group of those who serve them. */
+/* Finds out which processes have GPUs, and forms the group of their agents. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "client/compat/device/post.h"
 
-/* Of all inlets of an agent together, while they are not below the least. */
+/* For all inlets of an agent together, unless this is less than the minimum per inlet. */
 #define STAGE_OF_ALL    (32ull << 20)
 #define STAGE_MAX       (1ull << 20)
 #define STAGE_MIN       (64ull << 10)
@@ -21,9 +21,9 @@ bool device_ready(void)
     return ready;
 }
 
-/* ---- here ---- */
+/* ---- this process ---- */
 
-/* TCA_CUDA: auto, on, off. */
+/* Loads the driver as TCA_CUDA says: auto, on or off. */
 static tcaresult look_for_driver(void)
 {
     char why[256] = "";
@@ -40,16 +40,16 @@ static tcaresult look_for_driver(void)
     if (!ready && strcmp(wish, "on") == 0)
         return compat_fail(TCA_ERROR_NOT_SUPPORTED, "TCA_CUDA is \"on\", but %s", why);
     if (state == CUDA_UNUSABLE)
-        fprintf(stderr, "tcaInit: tcaMemoryGPU is host memory: %s (TCA_CUDA=off: says nothing)\n",
+        fprintf(stderr, "tcaInit: tcaMemoryGPU is host memory: %s (TCA_CUDA=off silences this)\n",
                 why);
     return TCA_SUCCESS;
 }
 
-/* ---- all together ---- */
+/* ---- all processes ---- */
 
 struct introduction {
     uint64_t has_gpu;
-    uint64_t lot; /* that of process 0 names the group */
+    uint64_t lot; /* random; that of process 0 names the group */
 };
 
 static void count_agents(const struct introduction *all)
@@ -112,7 +112,7 @@ tcaresult device_open(void)
         return result;
     int r = introduce();
     if (r < 0)
-        return compat_fail_errno(r, "tcaInit: who has a GPU");
+        return compat_fail_errno(r, "tcaInit: finding processes with a GPU");
     if (post.agents == 0)
         return TCA_SUCCESS;
     choose_stage();

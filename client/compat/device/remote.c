@@ -12,7 +12,7 @@
 
 static struct remote *remotes;
 
-/* A socket for one descriptor, and its name: the kernel chooses five characters. */
+/* A socket for receiving a descriptor; the kernel chooses its abstract name of five characters. */
 static int open_socket(char ret_name[12])
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -31,8 +31,8 @@ static int open_socket(char ret_name[12])
     return fd;
 }
 
-/* One that has come with this ticket. Anybody may send to the socket: what else has come is closed.
- */
+/* Receives the descriptor with this ticket. Any process can send to the socket; other descriptors
+ * are closed. */
 static int receive_descriptor(int socket, uint64_t ticket)
 {
     for (;;) {
@@ -61,7 +61,7 @@ static int receive_descriptor(int socket, uint64_t ticket)
     }
 }
 
-/* Asks for the descriptor. */
+/* Requests the descriptor. */
 static int fetch(const struct reference *target, uint64_t *ret_bytes)
 {
     struct post_request request = {.kind = POST_EXPORT, .memory = target->device};
@@ -117,7 +117,7 @@ struct remote *remote_take(const struct reference *target, struct cuda_place *pl
     }
     remote->users++;
     if (__builtin_add_overflow(target->device_offset_bytes, target->bytes, &end) ||
-        end > remote->cuda.bytes) { /* no handle of ours: the agent will say so */
+        end > remote->cuda.bytes) { /* not a handle of ours: the agent will reject it */
         remote_give(remote);
         return NULL;
     }

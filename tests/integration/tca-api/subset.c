@@ -12,7 +12,7 @@ int main(int argc, char **argv)
         if (result == TCA_SUCCESS)
             result = tcaMalloc(&memory, 64, tcaMemoryCPU);
         REQUIRE(result != TCA_SUCCESS);
-        REQUIRE(strstr(tcaGetErrorString(result), "every process of a job calls tcaInit()"));
+        REQUIRE(strstr(tcaGetErrorString(result), "every process of the job must call tcaInit()"));
     }
     return end("subset");
 }
