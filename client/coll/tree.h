@@ -1,0 +1,32 @@
+/* Trees over lists of ranks. Pure functions. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/include/tca-coll.h"
+
+/* Who is above and below a rank. */
+struct coll_tree {
+    bool is_root;
+    uint32_t parent;
+    uint32_t slot;      /* of this rank among its parent's children */
+    uint32_t *children; /* in the order in which they are served */
+    uint32_t child_count;
+};
+
+/* A tree of all ranks below `root`: TCA_COLL_DIRECT (one level), TCA_COLL_BINOMIAL, TCA_COLL_CHAIN,
+ * TCA_COLL_TRINARY (for which `turn`, 0 to 2, selects one of three trees with different inner
+ * ranks), or TCA_COLL_HIERARCHICAL (a binomial tree of one rank of each node, with the others of the
+ * node directly below it). nodes: [size]. -ENOMEM. */
+int coll_tree_init(struct coll_tree *tree, enum tca_coll_algorithm algorithm, uint32_t rank,
+                   uint32_t size, uint32_t root, uint32_t turn, const uint32_t *nodes);
+void coll_tree_deinit(struct coll_tree *tree);
+
+/* The rank that stands for its node: the first one, or `root` on its own node. */
+uint32_t coll_leader(uint32_t rank, uint32_t size, uint32_t root, const uint32_t *nodes);
+
+/* Leaders in the order of ranks, or the ranks of one leader's node except itself; returns their
+ * number. ranks: room for size. */
+uint32_t coll_leaders(uint32_t size, uint32_t root, const uint32_t *nodes, uint32_t *ranks);
+uint32_t coll_members(uint32_t leader, uint32_t size, const uint32_t *nodes, uint32_t *ranks);

@@ -1,0 +1,34 @@
+/* All ranks of a collective operation in one process: their programs run step by step, in random
+ * order, with puts that arrive late, and the memory of each is compared with the definition of the
+ * operation. */
+#pragma once
+
+#include "client/coll/schedule.h"
+#include "tests/unit/proto/random.h"
+
+enum { COLL_WORLD_RANKS = 64 };
+
+struct coll_world {
+    struct coll_shape shape; /* with the spans and targets of rank 0 */
+    enum tca_coll_algorithm algorithm;
+    struct random *random;
+    uint32_t nodes[COLL_WORLD_RANKS];
+    /* of every rank; alltoall has a row for each */
+    struct coll_span spans[COLL_WORLD_RANKS][COLL_WORLD_RANKS];
+    uint64_t targets[COLL_WORLD_RANKS][COLL_WORLD_RANKS];
+    uint64_t in_bytes[COLL_WORLD_RANKS], out_bytes[COLL_WORLD_RANKS];
+    struct coll_program programs[COLL_WORLD_RANKS];
+    struct coll_rank *ranks;
+};
+
+/* A random operation among `size` ranks; `operation` and an algorithm that suits it. */
+void coll_world_init(struct coll_world *world, struct random *random, enum coll_operation operation,
+                     uint32_t size);
+void coll_world_deinit(struct coll_world *world);
+
+/* Makes the programs for an algorithm. */
+int coll_world_schedule(struct coll_world *world, enum tca_coll_algorithm algorithm);
+
+/* Runs a number of starts at all ranks, which need not be at the same one. Returns NULL, or what is
+ * wrong. */
+const char *coll_world_run(struct coll_world *world, uint32_t starts);

@@ -1,0 +1,103 @@
+/* The schedules of collective operations: all ranks of thousands of random shapes, without a
+ * daemon. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "tests/unit/client/coll_world.h"
+
+enum { ROUNDS = 120, STARTS = 4 };
+
+static uint32_t random_size(struct random *random)
+{
+    static const uint32_t limits[] = {4, 9, 20, COLL_WORLD_RANKS};
+
+    return 1 + (uint32_t)random_below(random, limits[random_below(random, 4)]);
+}
+
+/* Every algorithm that suits a random shape. */
+static void try_shape(enum coll_operation operation, uint64_t seed)
+{
+    static const char *const names[COLL_OPERATIONS] = {
+        "barrier", "broadcast", "allgather", "reduce", "allreduce", "reduce-scatter", "alltoall",
+    };
+    struct coll_world *world = calloc(1, sizeof(*world));
+    struct random random = {seed};
+    uint32_t tried = 0;
+
+    cr_assert(world);
+    coll_world_init(world, &random, operation, random_size(&random));
+    for (int a = TCA_COLL_DIRECT; a <= TCA_COLL_HIERARCHICAL; a++) {
+        if (!coll_schedule_suits(&world->shape, (enum tca_coll_algorithm)a))
+            continue;
+        cr_assert_eq(coll_world_schedule(world, (enum tca_coll_algorithm)a), 0);
+        const char *problem = coll_world_run(world, STARTS);
+        cr_assert_null(problem, "seed %#lx, %s by algorithm %d, %u ranks: %s", seed,
+                       names[operation], a, world->shape.size, problem);
+        tried++;
+    }
+    cr_assert_gt(tried, 0, "seed %#lx: nothing suits", seed);
+    coll_world_deinit(world);
+    free(world);
+}
+
+static void try_many(enum coll_operation operation)
+{
+    uint64_t seed = random_seed();
+
+    for (uint64_t round = 0; round < ROUNDS; round++)
+        try_shape(operation, seed + round);
+}
+
+Test(coll_schedules, barrier)
+{
+    try_many(COLL_BARRIER);
+}
+
+Test(coll_schedules, broadcast)
+{
+    try_many(COLL_BROADCAST);
+}
+
+Test(coll_schedules, allgather)
+{
+    try_many(COLL_ALLGATHER);
+}
+
+Test(coll_schedules, reduce)
+{
+    try_many(COLL_REDUCE);
+}
+
+Test(coll_schedules, allreduce)
+{
+    try_many(COLL_ALLREDUCE);
+}
+
+Test(coll_schedules, reduce_scatter)
+{
+    try_many(COLL_REDUCE_SCATTER);
+}
+
+Test(coll_schedules, alltoall)
+{
+    try_many(COLL_ALLTOALL);
+}
+
+Test(coll_schedules, parts)
+{
+    struct random random = {random_seed()};
+
+    for (int round = 0; round < 20000; round++) {
+        uint64_t bytes = random_below(&random, 300), unit = 1 + random_below(&random, 20);
+        uint32_t count = 1 + (uint32_t)random_below(&random, 20);
+        uint64_t offset = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            struct coll_span part = coll_part(bytes, unit, count, i);
+            cr_assert(part.offset == offset && (offset % unit == 0 || offset == bytes),
+                      "%lu bytes in %u parts of units of %lu: part %u at %lu", bytes, count, unit,
+                      i, part.offset);
+            offset += part.bytes;
+        }
+        cr_assert_eq(offset, bytes);
+    }
+}
