@@ -4,9 +4,10 @@ import os
 import re
 import selectors
 import subprocess
+import sys
 import time
 
-from processes import DEADLINE_S, die_with_us, program, until
+from processes import DEADLINE_S, die_with_us, program, stacks, until
 
 
 class Failed(Exception):
@@ -43,7 +44,8 @@ class Actor:
         end = time.monotonic() + seconds
         while b"\n" not in self.buffer:
             if not self.selector.select(max(0, end - time.monotonic())):
-                raise AssertionError(f"{self.asked!r} was not answered within {seconds:.0f} s by pid {self.pid}")
+                raise AssertionError(f"{self.asked!r} was not answered within {seconds:.0f} s by pid {self.pid}\n"
+                                     f"{stacks(self.process, self.node.process)}")
             more = os.read(self.process.stdout.fileno(), 65536)
             if not more:
                 raise AssertionError(f"the actor ended at {self.asked!r} with {self.process.wait()}")
@@ -76,6 +78,7 @@ class Actor:
         try:
             code = self.process.wait(DEADLINE_S)
         except subprocess.TimeoutExpired:
+            print(stacks(self.process, self.node.process), file=sys.stderr)
             self.process.kill()
             code = self.process.wait()
         self.selector.close()

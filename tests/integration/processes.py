@@ -2,8 +2,10 @@
 
 import ctypes
 import os
+import re
 import shutil
 import signal
+import subprocess
 import time
 
 DEADLINE_S = 60 * float(os.environ.get("TCA_TEST_SLOW", "1"))
@@ -37,3 +39,41 @@ def until(condition, what, seconds=DEADLINE_S, pause=0.01):
         if time.monotonic() > end:
             raise AssertionError(f"not within {seconds:.0f} s: {what}") from last
         time.sleep(pause)
+
+
+def threads(pid):
+    """What the kernel says of a process's threads, and their stacks where gdb is installed. Lines."""
+    for task in os.listdir(f"/proc/{pid}/task"):
+        for name in ("stat", "wchan", "syscall"):
+            with open(f"/proc/{pid}/task/{task}/{name}", encoding="ascii", errors="replace") as file:
+                yield f"thread {task}: {name}: {file.read().strip()}"
+    if shutil.which("gdb"):
+        gdb = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all backtrace 16"], stdin=subprocess.DEVNULL,
+                             capture_output=True, text=True, errors="replace", timeout=DEADLINE_S, check=False)
+        yield from (line for line in (gdb.stdout + gdb.stderr).splitlines() if re.match(r"#|Thread |.*(annot|not permitted|traced)", line))
+
+
+def stacks(*processes):
+    """Where processes are that hang."""
+    lines = []
+    for process in filter(None, processes):
+        lines.append(f"---- {process.args[0]}, pid {process.pid}")
+        try:
+            lines += threads(process.pid)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            lines.append(str(error))
+    return "\n".join(lines)
+
+
+def run(command, beside=None, **options):
+    """Runs a command that asks the process `beside`. If it hangs, says where the two of them are."""
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+                          **options) as process:
+        try:
+            said, complained = process.communicate(timeout=DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            where = stacks(process, beside)
+            process.kill()
+            said, complained = process.communicate()
+            raise RuntimeError(f"{command} did not end within {DEADLINE_S:.0f} s\n{said[:2000]}\n{complained[:2000]}\n{where}") from None
+    return subprocess.CompletedProcess(command, process.returncode, said, complained)

@@ -11,7 +11,7 @@ import subprocess
 
 import wire
 from hostile import HostileCase, until
-from harness import Stream, main, program
+from harness import DEADLINE_S, Stream, main, program
 
 MIB = 1 << 20
 # proto/segment.h: struct session_segment
@@ -252,7 +252,7 @@ class Clients(HostileCase):
                 self.assertEqual(scribbler.stdout.readline(), b"scribbling\n")
                 self.assert_well(cluster[0])
                 self.assert_moving(cluster[0], streams)
-                scribbler.wait(60)
+                scribbler.wait(DEADLINE_S)
 
 
 if __name__ == "__main__":

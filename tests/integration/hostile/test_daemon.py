@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 
 from hostile import HostileCase, until
-from harness import main, program
+from harness import DEADLINE_S, main, program
 
 
 class Start(HostileCase):
@@ -25,7 +25,7 @@ class Start(HostileCase):
             pass
         settings = {"node.runtime_dir": self.directory, "node.state_dir": self.directory, "rails.calibration": "off", **dict(options)}
         done = subprocess.run([program("tcad"), "-c", empty, *(f"-o{key}={value}" for key, value in settings.items()), *arguments],
-                              capture_output=True, text=True, timeout=60, check=False, **popen)
+                              capture_output=True, text=True, timeout=DEADLINE_S, check=False, **popen)
         self.assertEqual(done.returncode, 1, done.stderr)
         for text in texts:
             self.assertIn(text, done.stderr)
@@ -95,7 +95,7 @@ class Running(HostileCase):
         cluster = self.cluster()
         with self.undisturbed(cluster):
             second = subprocess.run([program("tcad"), "-c", os.path.join(cluster[0].directory, "tcad.conf")], capture_output=True,
-                                    text=True, timeout=60, check=False)
+                                    text=True, timeout=DEADLINE_S, check=False)
             self.assertEqual(second.returncode, 1)
             self.assertIn(f"{cluster[0].socket}: another tcad listens there (control.socket): stop it", second.stderr)
 
@@ -116,7 +116,7 @@ class Running(HostileCase):
         first.start()
         first.wait_ready()
         old.terminate()
-        self.assertEqual(old.wait(60), 0)
+        self.assertEqual(old.wait(DEADLINE_S), 0)
         self.assert_well(first)
 
     def test_directory_removed(self):

@@ -12,7 +12,7 @@ import time
 
 import wire
 from hostile import HostileCase, until
-from harness import ADDRESS, main
+from harness import ADDRESS, DEADLINE_S, main
 
 
 def control_port(cluster, node):
@@ -41,7 +41,7 @@ def listening_ports(pid):
 
 def connect(port):
     peer = socket.create_connection((ADDRESS, port), 60, (ADDRESS, 0))  # a node's host: the rail's port drops others
-    peer.settimeout(60)
+    peer.settimeout(DEADLINE_S)
     return peer
 
 

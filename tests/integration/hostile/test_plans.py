@@ -9,7 +9,7 @@ import sys
 
 import wire
 from hostile import HostileCase, until
-from harness import main, program
+from harness import DEADLINE_S, main, program
 
 MIB = 1 << 20
 
@@ -287,7 +287,7 @@ class Others(HostileCase):
         # the modules may lie where the stranger cannot look: they are read before the change of user
         text = f"import os, sys\nsys.path.insert(0, {here!r})\nimport wire\nos.setgroups([])\nos.setgid({self.STRANGER})\n" \
                f"os.setuid({self.STRANGER})\nclient = wire.Client({node.socket!r}).open()\n{code}"
-        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=DEADLINE_S, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
