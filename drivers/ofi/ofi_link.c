@@ -87,7 +87,7 @@ static void count_break(struct ofi_driver *ofi, struct ofi_peer *peer)
     struct ofi_link *link = &peer->link;
     struct ofi_operation *first = ofi_operation(peer, peer->window.counted);
     if (++link->breaks > OFI_BREAKS_MAX)
-        ofi_peer_mark_failed(ofi, peer, -EHOSTDOWN);
+        ofi_peer_mark_failed(ofi, peer, -ENETDOWN);
     else if (link->breaks > OFI_BREAKS_STALE && first->piece && first->base.put)
         first->base.put->stale = true;
 }
@@ -165,7 +165,7 @@ static void send_request(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t
         /* Each attempt may start a connection; those to a dead peer must not delay others much. */
         link->again_ns = now_ns + age_ns / 8;
     } else {
-        ofi_peer_mark_failed(ofi, peer, -EHOSTDOWN);
+        ofi_peer_mark_failed(ofi, peer, -ENETDOWN);
     }
 }
 
@@ -206,7 +206,7 @@ void ofi_link_run(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t now_ns
         begin_sync(peer, now_ns);
     }
     if (has_timed_out(peer, now_ns)) {
-        ofi_peer_mark_failed(ofi, peer, -EHOSTDOWN);
+        ofi_peer_mark_failed(ofi, peer, -ENETDOWN);
         return;
     }
     /* Not while writes are in flight, because these could overtake the request. */
@@ -317,7 +317,7 @@ void ofi_link_synced(struct ofi_driver *ofi, const struct ofi_message *message)
     struct ofi_link *link = &peer->link;
     if (message->status != 0 || !is_possible(peer, message->count)) {
         ofi_peer_mark_failed(ofi, peer,
-                             -EHOSTDOWN); /* unknown there, so what has arrived is unknown, too */
+                             -ENETDOWN); /* unknown there, so what has arrived is unknown, too */
         return;
     }
     link->state = OFI_LINK_READY;

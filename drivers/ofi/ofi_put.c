@@ -153,7 +153,7 @@ static int post_next(struct window_put *base)
         return 0;
     }
     if (r != -EAGAIN) {
-        ofi_peer_mark_failed(peer->ofi, peer, -EHOSTDOWN);
+        ofi_peer_mark_failed(peer->ofi, peer, -ENETDOWN);
         return r;
     }
     peer->blocked = worse(before, peer->blocked);
@@ -183,7 +183,7 @@ static int pump_again(struct ofi_driver *ofi, struct ofi_peer *peer, unsigned bu
         if (r == -EAGAIN)
             break;
         if (r < 0) {
-            ofi_peer_mark_failed(ofi, peer, -EHOSTDOWN);
+            ofi_peer_mark_failed(ofi, peer, -ENETDOWN);
             break;
         }
         posted++;
@@ -201,7 +201,7 @@ static void pump_ask(struct ofi_driver *ofi, struct ofi_peer *peer)
     link->ask = r < 0;
     link->probe &= link->ask;
     if (r < 0 && r != -EAGAIN)
-        ofi_peer_mark_failed(ofi, peer, -EHOSTDOWN);
+        ofi_peer_mark_failed(ofi, peer, -ENETDOWN);
 }
 
 int ofi_peer_pump(struct ofi_driver *ofi, struct ofi_peer *peer, unsigned budget)

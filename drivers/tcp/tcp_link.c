@@ -218,7 +218,7 @@ static void open_link(struct tcp_peer *peer, uint64_t now_ns)
     while (r == 0 && link->state != TCP_LINK_UP)
         r = open_further(peer);
     if (r == -ENETRESET)
-        tcp_peer_lose(peer, -EHOSTDOWN);
+        tcp_peer_lose(peer, -ENETDOWN);
     else if (r < 0 && r != -EAGAIN)
         tcp_link_broken(peer, now_ns);
 }
@@ -245,7 +245,7 @@ int tcp_link_work(struct tcp_peer *peer, uint64_t now_ns)
     if (link->state != TCP_LINK_UP)
         open_link(peer, now_ns);
     if (link->broken_ns != 0 && now_ns - link->broken_ns > TCP_LOST_MS * TCP_MS) {
-        tcp_peer_lose(peer, -EHOSTDOWN);
+        tcp_peer_lose(peer, -ENETDOWN);
         return 0;
     }
     if (link->state != TCP_LINK_UP)
