@@ -129,6 +129,9 @@ struct driver_landing_args {
     const struct layout *layout;  /* checked; must outlive the landing */
     bool notify;
     uint64_t token; /* passed to notified() */
+    /* 0, or only connections that were handed to the driver with this grant may put into it; in
+     * drivers that have such (tcp/adopt.h) */
+    uint64_t grant;
 };
 
 struct driver_put_args {

@@ -7,11 +7,14 @@
 
 #define TCP_MS UINT64_C(1000000)
 
+/* tcp_instance.c: without a listener. */
+int tcp_instance_new(const struct driver_events *events, struct tcp_driver **ret_tcp);
+void tcp_close(struct driver *driver);
+
 /* tcp_open.c */
 int tcp_probe(const struct driver_config *config, struct driver_caps *ret_caps);
 int tcp_open(const struct driver_config *config, const struct driver_events *events,
              struct driver **ret_driver);
-void tcp_close(struct driver *driver);
 int tcp_address(struct driver *driver, void *ret_address);
 
 /* tcp_stream.c: reads and writes return bytes, -EAGAIN, or why the connection has ended (-ECONNRESET:
@@ -80,6 +83,7 @@ void tcp_landing_free(struct driver *driver, struct driver_landing *landing);
 uint64_t tcp_landing_bytes(const struct driver_landing *landing);
 
 /* tcp_peer.c */
+struct tcp_peer *tcp_peer_new(struct tcp_driver *tcp);
 int tcp_peer_connect(struct driver *driver, const void *address, size_t address_bytes,
                      struct driver_peer **ret_peer, void *ret_offer, size_t *ret_offer_bytes);
 void tcp_peer_disconnect(struct driver *driver, struct driver_peer *peer);
@@ -120,7 +124,13 @@ int tcp_admit(struct driver *driver, const void *address, size_t address_bytes, 
 void tcp_shut(struct driver *driver, bool shut);
 void tcp_door(const struct driver *driver, struct driver_door *ret_door);
 
+/* tcp_adopt.c: says the welcome of an adopted connection, after the TLS handshake. 0, -EAGAIN or why
+ * not. */
+int tcp_source_greet(struct tcp_source *source);
+
 /* tcp_source.c */
+/* Without a connection. NULL: too many, or no memory. */
+struct tcp_source *tcp_source_new(struct tcp_driver *tcp);
 /* A link has said hello: its source, old or new, gets the stream. NULL: too many. */
 struct tcp_source *tcp_source_open(struct tcp_driver *tcp, const struct tcp_hello *hello,
                                    struct tcp_stream *stream, bool *ret_known);

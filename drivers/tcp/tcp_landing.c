@@ -36,6 +36,7 @@ int tcp_landing_new(struct driver *driver, const struct driver_landing_args *arg
         return -ENOMEM;
     landing->notify = args->notify;
     landing->token = args->token;
+    landing->grant = args->grant;
     int r = region ? packed_target_init(&landing->target, region->base + args->offset_bytes,
                                         args->layout)
                    : 0;

@@ -93,6 +93,8 @@ void tcp_link_broken(struct tcp_peer *peer, uint64_t now_ns)
     link->retry_ns = now_ns + link->retry_ms * TCP_MS;
     if (link->broken_ns == 0)
         link->broken_ns = now_ns;
+    if (peer->adopted) /* nothing to try: it is lost, or given another connection before */
+        link->retry_ns = link->broken_ns + (TCP_LOST_MS + 1) * TCP_MS;
     link->inbox_bytes = 0;
     tcp_peer_activate(peer);
 }
@@ -142,7 +144,8 @@ static int take_welcome(struct tcp_peer *peer)
     link->inbox_bytes = 0;
     const struct tcp_signature signature =
         tcp_sign_welcome(peer->address.secret, link->nonce, &welcome);
-    if (welcome.magic != TCP_WELCOME_MAGIC || !tcp_signed(welcome.by_listener, &signature))
+    if (welcome.magic != TCP_WELCOME_MAGIC ||
+        (!peer->adopted && !tcp_signed(welcome.by_listener, &signature)))
         return -EPROTO;
     if (link->known && !welcome.known)
         return -ENETRESET;
@@ -184,7 +187,7 @@ static int open_further(struct tcp_peer *peer)
         if (r == 0)
             r = tcp_stream_handshake(&link->stream);
         if (r == 0)
-            link->state = TCP_LINK_CHALLENGED;
+            link->state = peer->adopted ? TCP_LINK_GREETING : TCP_LINK_CHALLENGED;
         return r;
     case TCP_LINK_CHALLENGED:
         r = take_challenge(peer);
@@ -206,7 +209,7 @@ static void open_link(struct tcp_peer *peer, uint64_t now_ns)
 {
     struct tcp_link *link = &peer->link;
     int r = 0;
-    if (link->state == TCP_LINK_BROKEN && now_ns < link->retry_ns)
+    if (link->state == TCP_LINK_BROKEN && (peer->adopted || now_ns < link->retry_ns))
         return;
     if (link->state == TCP_LINK_IDLE || link->state == TCP_LINK_BROKEN) {
         link->retry_ns = now_ns + TCP_OPENING_MS * TCP_MS; /* of this attempt */

@@ -1,17 +1,13 @@
-/* Opening and closing an instance. */
+/* Opening an instance that listens. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <openssl/bio.h>
-#include <openssl/ssl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "drivers/interface.h"
@@ -148,55 +144,22 @@ static int set_up(struct tcp_driver *tcp, const struct driver_config *config)
         r = find_host(&tcp->address, host_of(config));
     if (r < 0)
         return r;
-    tcp->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    tcp->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    if (tcp->epoll_fd < 0 || tcp->timer_fd < 0)
-        return -errno;
-    r = tcp_stream_init(tcp, &tcp->timer, TCP_TIMER, tcp->timer_fd);
-    return r < 0 ? r : listen_there(tcp, own_of(config)->port);
+    return listen_there(tcp, own_of(config)->port);
 }
 
 int tcp_open(const struct driver_config *config, const struct driver_events *events,
              struct driver **ret_driver)
 {
-    struct tcp_driver *tcp = calloc(1, sizeof *tcp);
-    if (!tcp)
-        return -ENOMEM;
-    tcp->driver = (struct driver){.ops = &tcp_driver_ops, .events = *events};
-    tcp->epoll_fd = tcp->timer_fd = tcp->listener.fd = tcp->timer.fd = -1;
-    tcp->landings = LANDINGS_INIT;
+    struct tcp_driver *tcp;
+    int r = tcp_instance_new(events, &tcp);
+    if (r < 0)
+        return r;
     tcp->guarded = config->guarded;
-    pthread_mutex_init(&tcp->lock, NULL);
-    int r = set_up(tcp, config);
+    r = set_up(tcp, config);
     if (r < 0) {
         tcp_close(&tcp->driver);
         return r;
     }
     *ret_driver = &tcp->driver;
     return 0;
-}
-
-void tcp_close(struct driver *driver)
-{
-    struct tcp_driver *tcp = tcp_of(driver);
-    while (tcp->openings)
-        tcp_opening_free(tcp, tcp->openings);
-    while (tcp->sources)
-        tcp_source_free(tcp, tcp->sources);
-    for (struct tcp_stream *stream = tcp->dead, *next; stream; stream = next) {
-        next = stream->next_dead;
-        free(stream);
-    }
-    tcp_stream_close(&tcp->listener);
-    tcp->timer.fd = -1;
-    if (tcp->timer_fd >= 0)
-        close(tcp->timer_fd);
-    if (tcp->epoll_fd >= 0)
-        close(tcp->epoll_fd);
-    SSL_CTX_free(tcp->tls);
-    BIO_meth_free(tcp->seal_method);
-    landings_deinit(&tcp->landings);
-    free(tcp->admitted);
-    pthread_mutex_destroy(&tcp->lock);
-    free(tcp);
 }

@@ -12,6 +12,21 @@ static bool is_good(const struct tcp_address *address)
            address->port != 0;
 }
 
+struct tcp_peer *tcp_peer_new(struct tcp_driver *tcp)
+{
+    struct tcp_peer *peer = calloc(1, sizeof *peer);
+    if (!peer)
+        return NULL;
+    peer->driver = tcp;
+    peer->link.stream = (struct tcp_stream){.role = TCP_LINK, .fd = -1};
+    peer->link.window = (struct window){
+        .size = TCP_WINDOW,
+        .piece_bytes = sizeof(struct tcp_piece),
+        .ring = {.bytes = TCP_COPIES_BYTES, .largest = TCP_INLINE_BYTES},
+    };
+    return peer;
+}
+
 int tcp_peer_connect(struct driver *driver, const void *address, size_t address_bytes,
                      struct driver_peer **ret_peer, void *ret_offer, size_t *ret_offer_bytes)
 {
@@ -21,17 +36,10 @@ int tcp_peer_connect(struct driver *driver, const void *address, size_t address_
     memcpy(&other, address, sizeof other);
     if (!is_good(&other))
         return -EINVAL;
-    struct tcp_peer *peer = calloc(1, sizeof *peer);
+    struct tcp_peer *peer = tcp_peer_new(tcp_of(driver));
     if (!peer)
         return -ENOMEM;
-    peer->driver = tcp_of(driver);
     peer->address = other;
-    peer->link.stream = (struct tcp_stream){.role = TCP_LINK, .fd = -1};
-    peer->link.window = (struct window){
-        .size = TCP_WINDOW,
-        .piece_bytes = sizeof(struct tcp_piece),
-        .ring = {.bytes = TCP_COPIES_BYTES, .largest = TCP_INLINE_BYTES},
-    };
     *ret_peer = (struct driver_peer *)peer;
     *ret_offer_bytes = 0;
     return 0;
@@ -69,7 +77,7 @@ void tcp_peer_disconnect(struct driver *driver, struct driver_peer *driver_peer)
     if (peer->link.state == TCP_LINK_UP && peer->link.written == peer->link.window.made &&
         peer->link.written_bytes == 0)
         tcp_stream_say(&peer->link.stream, &bye, sizeof bye); /* else its source expires */
-    if (peer->error < 0 && peer->told)
+    if (peer->error < 0 && peer->told && !peer->adopted)
         tcp_sources_drop(tcp, peer->address.id);
     tcp_peer_deactivate(peer);
     tcp_stream_close(&peer->link.stream);

@@ -26,6 +26,19 @@ static void free_dead(struct tcp_driver *tcp)
 
 /* ---- what has come ---- */
 
+static int take_source_event(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)
+{
+    struct tcp_stream *stream = &source->stream;
+    int r = source->greeting ? tcp_source_greet(source) : 0;
+    if (r < 0 && r != -EAGAIN)
+        tcp_source_disconnect(tcp, source, now_ns);
+    if (r < 0)
+        return 0;
+    if (source->outbox_bytes > 0 || tcp_stream_flush(stream) < 0)
+        tcp_source_tell(tcp, source, now_ns);
+    return stream->fd >= 0 ? tcp_source_read(tcp, source, now_ns) : 0;
+}
+
 static int take_event(struct tcp_driver *tcp, const struct epoll_event *event, uint64_t now_ns)
 {
     struct tcp_stream *stream = event->data.ptr;
@@ -48,9 +61,7 @@ static int take_event(struct tcp_driver *tcp, const struct epoll_event *event, u
         tcp_peer_activate((struct tcp_peer *)stream);
         break;
     case TCP_SOURCE:
-        if (((struct tcp_source *)stream)->outbox_bytes > 0 || tcp_stream_flush(stream) < 0)
-            tcp_source_tell(tcp, (struct tcp_source *)stream, now_ns);
-        return stream->fd >= 0 ? tcp_source_read(tcp, (struct tcp_source *)stream, now_ns) : 0;
+        return take_source_event(tcp, (struct tcp_source *)stream, now_ns);
     case TCP_DEAD:
         break;
     }
@@ -170,7 +181,7 @@ int tcp_arm(struct driver *driver)
     if (due != 0 && due <= now_ns)
         return -EAGAIN;
     for (const struct tcp_source *source = tcp->sources; source; source = source->next)
-        if (source->stream.fd >= 0 && source->stream.readable)
+        if (source->stream.fd >= 0 && source->stream.readable && !source->greeting)
             return -EAGAIN;
     for (const struct tcp_peer *peer = tcp->active; peer; peer = peer->next_active) {
         const struct tcp_link *link = &peer->link;

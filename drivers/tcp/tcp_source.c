@@ -11,12 +11,13 @@
 static struct tcp_source *find(const struct tcp_driver *tcp, const struct tcp_hello *hello)
 {
     struct tcp_source *source = tcp->sources;
-    while (source && (source->link != hello->link || !tcp_same(source->id, hello->id)))
+    while (source &&
+           (source->grant != 0 || source->link != hello->link || !tcp_same(source->id, hello->id)))
         source = source->next;
     return source;
 }
 
-static struct tcp_source *source_new(struct tcp_driver *tcp, const struct tcp_hello *hello)
+struct tcp_source *tcp_source_new(struct tcp_driver *tcp)
 {
     struct tcp_source *source = NULL;
     if (tcp->source_count < TCP_SOURCES_MAX)
@@ -29,8 +30,6 @@ static struct tcp_source *source_new(struct tcp_driver *tcp, const struct tcp_he
         return NULL;
     }
     source->outbox = source->buffer + TCP_RECEIVE_BYTES;
-    source->id = hello->id;
-    source->link = hello->link;
     source->stream = (struct tcp_stream){.role = TCP_SOURCE, .fd = -1};
     source->next = tcp->sources;
     if (tcp->sources)
@@ -64,8 +63,10 @@ struct tcp_source *tcp_source_open(struct tcp_driver *tcp, const struct tcp_hell
 {
     struct tcp_source *source = find(tcp, hello);
     *ret_known = source != NULL;
-    if (!source && !(source = source_new(tcp, hello)))
+    if (!source && !(source = tcp_source_new(tcp)))
         return NULL;
+    source->id = hello->id;
+    source->link = hello->link;
     if (source->stream.fd >= 0)
         tcp_source_disconnect(tcp, source, 0);
     source->stream = *stream;
@@ -90,7 +91,7 @@ void tcp_sources_drop(struct tcp_driver *tcp, struct tcp_id id)
 {
     for (struct tcp_source *source = tcp->sources, *next; source; source = next) {
         next = source->next;
-        if (tcp_same(source->id, id))
+        if (source->grant == 0 && tcp_same(source->id, id))
             tcp_source_free(tcp, source);
     }
 }
@@ -168,7 +169,7 @@ static int check(const struct tcp_driver *tcp, const struct tcp_source *source)
     const struct tcp_landing *landing =
         landings_find(&tcp->landings, head->landing, head->generation);
     if (head->kind == TCP_PIECE && landing &&
-        (head->position_bytes > landing->target.size_bytes ||
+        (landing->grant != source->grant || head->position_bytes > landing->target.size_bytes ||
          head->length_bytes > landing->target.size_bytes - head->position_bytes))
         return -EPROTO;
     return 0;

@@ -44,6 +44,7 @@ struct tcp_landing {
     uint32_t index, generation;
     bool notify;
     uint64_t token;
+    uint64_t grant; /* of the connections that may put into it */
 };
 
 /* ---- sending ---- */
@@ -65,11 +66,11 @@ struct tcp_piece {
 
 enum tcp_link_state {
     TCP_LINK_IDLE,       /* was never needed */
-    TCP_LINK_CONNECTING, /* TCP, then TLS */
+    TCP_LINK_CONNECTING, /* TCP unless it was adopted, then TLS */
     TCP_LINK_CHALLENGED, /* waits for the challenge */
     TCP_LINK_GREETING,   /* has said hello, waits for the welcome */
     TCP_LINK_UP,
-    TCP_LINK_BROKEN, /* until retry_ns */
+    TCP_LINK_BROKEN, /* until retry_ns, or until it is given another connection */
 };
 
 struct tcp_link {
@@ -97,10 +98,11 @@ struct tcp_link {
 struct tcp_peer {
     struct tcp_link link; /* first */
     struct tcp_driver *driver;
-    struct tcp_address address;
-    int error;  /* it is lost */
-    int failed; /* by its owner, who has not seen its puts end yet */
-    bool told;  /* peer_down() was called, or the owner has failed it */
+    struct tcp_address address; /* adopted: the secret alone, of its connection */
+    bool adopted;               /* its connections are given to it (adopt.h) */
+    int error;                  /* it is lost */
+    int failed;                 /* by its owner, who has not seen its puts end yet */
+    bool told;                  /* peer_down() was called, or the owner has failed it */
     struct tcp_peer *next_active, *previous_active; /* has something to do */
     bool active;
 };
@@ -122,6 +124,10 @@ struct tcp_source {
     struct tcp_stream stream; /* first; fd -1: its connection is broken */
     struct tcp_id id;         /* of the sender */
     uint64_t link;            /* of it */
+    uint64_t grant; /* 0: of a peer; else it was adopted (adopt.h), and id and link are 0 */
+    bool greeting;  /* adopted: has not said its welcome yet */
+    bool known;     /* what the welcome says */
+    uint8_t secret[TCP_SECRET_BYTES]; /* of an adopted connection */
     struct tcp_source *next, *previous;
     struct credits credits; /* of pieces; bytes: of the sender's copies */
     uint64_t tell_ns;       /* not later; 0: nothing is to be told */
@@ -148,8 +154,8 @@ struct tcp_driver {
     struct driver driver; /* first */
     struct tcp_address address;
     int epoll_fd, timer_fd;
-    struct tcp_stream listener, timer;
-    struct ssl_ctx_st *tls; /* NULL: no connection was encrypted yet */
+    struct tcp_stream listener, timer; /* listener: none in a process's instance */
+    struct ssl_ctx_st *tls;            /* NULL: no connection was encrypted yet */
     struct bio_method_st *seal_method;
     bool guarded;
     uint64_t timer_ns; /* when it goes off; 0: off */

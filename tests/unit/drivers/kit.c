@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "drivers/ofi/config.h"
 #include "drivers/peach2/config.h"
+#include "drivers/tcp/adopt.h"
 #include "drivers/tcp/config.h"
 #include "proto/wait.h"
 
@@ -94,7 +96,9 @@ int side_open(struct side *side, const char *name, uint64_t segment_bytes, size_
     *side = (struct side){.bytes = bytes};
     signal(SIGPIPE, SIG_IGN); /* as in tcad: OpenSSL writes to its sockets without MSG_NOSIGNAL */
     struct driver_events events = {.notified = notified, .peer_down = peer_down, .context = side};
-    int r = ops ? ops->open(&config, &events, &side->driver) : -ENOENT;
+    int r = strcmp(name, TCP_SEAT) == 0 ? tcp_seat_open(&events, &side->driver)
+            : ops                       ? ops->open(&config, &events, &side->driver)
+                                        : -ENOENT;
     if (r < 0)
         return r;
     int fd = memfd_create("side", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -104,7 +108,7 @@ int side_open(struct side *side, const char *name, uint64_t segment_bytes, size_
     if (side->memory == MAP_FAILED)
         return -ENOMEM;
     struct driver_memory memory = {.base = side->memory, .length_bytes = bytes, .fd = fd};
-    r = ops->region_add(side->driver, &memory, &side->region);
+    r = side->driver->ops->region_add(side->driver, &memory, &side->region);
     close(fd);
     return r;
 }
@@ -179,6 +183,16 @@ static void op_done(struct driver_op *driver_op, int status)
 void op_init(struct op *op)
 {
     *op = (struct op){.op.done = op_done, .status = 1};
+}
+
+void side_join(struct side *from, struct driver_peer *peer, struct side *to, uint64_t grant,
+               const uint8_t *secret)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0 ||
+        tcp_adopt_link(from->driver, peer, ends[0], secret) < 0 ||
+        tcp_adopt_source(to->driver, grant, ends[1], secret) < 0)
+        abort();
 }
 
 static void pump(struct side *a, struct side *b)

@@ -1,19 +1,37 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
+#include "drivers/tcp/adopt.h"
+#include "drivers/tcp/tcp_wire.h"
 #include "tests/unit/drivers/world.h"
+
+#ifndef ADOPTED /* 1: connections are given to instances of tcp */
+#define ADOPTED 0
+#endif
+#define INSTANCE (ADOPTED ? TCP_SEAT : DRIVER)
+enum { GRANT = ADOPTED };
 
 struct world world;
 
+static void join(void)
+{
+    static const uint8_t secret[TCP_SECRET_BYTES] = "known to both";
+    cr_assert(tcp_seat_peer(world.from->driver, &world.peer) == 0);
+    side_join(world.from, world.peer, world.to, GRANT, secret);
+}
+
 void open_world(uint64_t segment_bytes, size_t region_bytes)
 {
-    cr_assert(side_open(&world.sides[0], DRIVER, segment_bytes, region_bytes) == 0);
+    cr_assert(side_open(&world.sides[0], INSTANCE, segment_bytes, region_bytes) == 0);
     world.from = world.to = &world.sides[0];
     if (INSTANCES == 2) {
-        cr_assert(side_open(&world.sides[1], DRIVER, segment_bytes, region_bytes) == 0);
+        cr_assert(side_open(&world.sides[1], INSTANCE, segment_bytes, region_bytes) == 0);
         world.to = &world.sides[1];
     }
-    cr_assert(connect_sides(world.from, world.to, &world.peer, &world.back) == 0);
+    if (ADOPTED)
+        join();
+    else
+        cr_assert(connect_sides(world.from, world.to, &world.peer, &world.back) == 0);
 }
 
 void close_world(void)
@@ -41,6 +59,7 @@ int prepare(struct transfer *transfer, const struct shape *source, uint64_t sour
         .layout = transfer->target,
         .notify = notify,
         .token = token,
+        .grant = GRANT,
     };
     cr_assert(to->ops->landing_new(to, &landing, &transfer->landing, transfer->blob,
                                    &transfer->blob_bytes) == 0);

@@ -1,0 +1,29 @@
+/*
+ * The tcp driver in a process: an instance without a port, whose connections were made and
+ * authenticated elsewhere, and are handed to it in clear. Each leads from a peer (one that puts) to a
+ * grant (who may put, and into which landings): a connection with grant 5 can write into landings
+ * with driver_landing_args.grant 5, and into nothing else. An attempt ends the connection.
+ *
+ * When a connection breaks, what was put over it is kept for TCP_LOST_MS. With another connection
+ * between the same peer and grant, it goes on, each piece once; without, the peer is lost
+ * (-ENETDOWN).
+ *
+ * All functions are for the thread that polls the instance.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "drivers/driver.h"
+
+int tcp_seat_open(const struct driver_events *events, struct driver **ret_driver);
+
+/* A peer without a connection. */
+int tcp_seat_peer(struct driver *driver, struct driver_peer **ret_peer);
+
+/* These two consume the descriptor of a stream socket, also when they fail. The connection takes the
+ * place of an earlier one. secret: NULL (the connection stays in clear), or TCP_SECRET_BYTES that
+ * both ends know, for TLS. */
+int tcp_adopt_link(struct driver *driver, struct driver_peer *peer, int fd, const uint8_t *secret);
+/* grant: not 0. -ENOBUFS: too many. */
+int tcp_adopt_source(struct driver *driver, uint64_t grant, int fd, const uint8_t *secret);

@@ -1,0 +1,342 @@
+/*
+ * Connections that are handed to instances of the tcp driver, as to processes: they are cut and
+ * replaced, and each put still arrives once; one that opens or writes what it may not harms no other.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "drivers/tcp/adopt.h"
+#include "drivers/tcp/tcp.h"
+#include "proto/wait.h"
+#include "tests/unit/drivers/kit.h"
+
+enum { REGION = 8 << 20, KINDS = 4, PART = 1 << 20, STALE = 0x11 };
+
+static const struct shape shapes[KINDS] = {
+    {.block = 8, .count = 1, .outer = 1},
+    {.block = 8, .count = 1000, .stride = 24, .outer = 1},
+    {.block = 1000000, .count = 1, .outer = 1},
+    {.block = 6000, .count = 100, .stride = 6100, .outer = 1},
+};
+static const uint8_t right[TCP_SECRET_BYTES] = "known to both", wrong[TCP_SECRET_BYTES] = "guessed";
+
+static struct side sender, receiver;
+
+/* A peer of the sender, and landings of the receiver with its grant. Each kind has its part of the
+ * regions. */
+struct pair {
+    struct driver_peer *peer;
+    uint64_t grant;
+    struct layout *layouts[KINDS];
+    struct driver_landing *landings[KINDS];
+    struct tcp_blob blobs[KINDS];
+    struct driver_put *puts[KINDS];
+    struct op ops[KINDS];
+};
+
+static void pair_open(struct pair *pair, uint64_t grant)
+{
+    const struct driver_ops *ops = sender.driver->ops;
+    *pair = (struct pair){.grant = grant};
+    cr_assert(tcp_seat_peer(sender.driver, &pair->peer) == 0);
+    for (unsigned i = 0; i < KINDS; i++) {
+        struct driver_put_info info;
+        size_t bytes;
+        pair->layouts[i] = shape_layout(&shapes[i]);
+        const struct driver_landing_args target = {.region = receiver.region,
+                                                   .offset_bytes = i * PART,
+                                                   .layout = pair->layouts[i],
+                                                   .notify = true,
+                                                   .token = grant,
+                                                   .grant = grant};
+        cr_assert(ops->landing_new(receiver.driver, &target, &pair->landings[i], &pair->blobs[i],
+                                   &bytes) == 0);
+        const struct driver_put_args source = {.peer = pair->peer,
+                                               .region = sender.region,
+                                               .offset_bytes = i * PART,
+                                               .layout = pair->layouts[i],
+                                               .landing = &pair->blobs[i],
+                                               .landing_bytes = bytes,
+                                               .target_layout = pair->layouts[i]};
+        cr_assert(ops->put_prepare(sender.driver, &source, &pair->puts[i], &info) == 0);
+    }
+}
+
+static void pair_close(struct pair *pair)
+{
+    for (unsigned i = 0; i < KINDS; i++) {
+        sender.driver->ops->put_release(sender.driver, pair->puts[i]);
+        receiver.driver->ops->landing_free(receiver.driver, pair->landings[i]);
+        free(pair->layouts[i]);
+    }
+    sender.driver->ops->peer_disconnect(sender.driver, pair->peer);
+}
+
+static void join(struct pair *pair, const uint8_t *secret)
+{
+    side_join(&sender, pair->peer, &receiver, pair->grant, secret);
+}
+
+static void begin(struct pair *pair)
+{
+    for (unsigned i = 0; i < KINDS; i++) {
+        op_init(&pair->ops[i]);
+        cr_assert(post(&sender, &receiver, pair->puts[i], &pair->ops[i]) == 0);
+    }
+}
+
+static void end(struct pair *pair, int status)
+{
+    for (unsigned i = 0; i < KINDS; i++) {
+        cr_assert(pump_until(&sender, &receiver, &pair->ops[i].done, 1));
+        cr_assert(pair->ops[i].status == status);
+    }
+}
+
+static void check_arrived(void)
+{
+    for (unsigned i = 0; i < KINDS; i++)
+        for (uint64_t n = 0; n < shape_bytes(&shapes[i]); n++) {
+            const int64_t at = i * PART + shape_place(&shapes[i], n);
+            cr_assert(receiver.memory[at] == sender.memory[at]);
+        }
+}
+
+/* All kinds once, and each notification once. */
+static void run(struct pair *pair, uint32_t seed)
+{
+    fill(sender.memory, REGION, seed);
+    receiver.notified_count = 0;
+    begin(pair);
+    end(pair, 0);
+    cr_assert(pump_until(&sender, &receiver, &receiver.notified_count, KINDS));
+    pump_rounds(&sender, &receiver, 100);
+    cr_assert(receiver.notified_count == KINDS);
+    check_arrived();
+}
+
+static void setup(void)
+{
+    cr_assert(side_open(&sender, TCP_SEAT, 0, REGION) == 0);
+    cr_assert(side_open(&receiver, TCP_SEAT, 0, REGION) == 0);
+}
+
+static void teardown(void)
+{
+    side_close(&sender);
+    side_close(&receiver);
+}
+
+TestSuite(tcp_adopt, .init = setup, .fini = teardown, .timeout = 120);
+
+/* ---- cuts ---- */
+
+/* At any byte: after each cut there is another connection, and nothing is missing or comes twice. */
+static void check_cuts(const uint8_t *secret)
+{
+    struct pair pair;
+    pair_open(&pair, 1);
+    join(&pair, secret);
+    for (uint32_t seed = 1; seed <= 40; seed++) {
+        const struct tcp_link *link = &((struct tcp_peer *)pair.peer)->link;
+        fill(sender.memory, REGION, seed);
+        receiver.notified_count = 0;
+        begin(&pair);
+        pump_rounds(&sender, &receiver, seed);
+        if (link->stream.fd >= 0)
+            shutdown(link->stream.fd, seed % 2 ? SHUT_RDWR : SHUT_WR);
+        pump_rounds(&sender, &receiver, seed % 7);
+        join(&pair, secret);
+        end(&pair, 0);
+        cr_assert(pump_until(&sender, &receiver, &receiver.notified_count, KINDS));
+        pump_rounds(&sender, &receiver, 100);
+        cr_assert(receiver.notified_count == KINDS);
+        check_arrived();
+    }
+    pair_close(&pair);
+}
+
+Test(tcp_adopt, cut_in_clear)
+{
+    check_cuts(NULL);
+}
+
+Test(tcp_adopt, cut_in_tls)
+{
+    check_cuts(right);
+}
+
+/* Puts that were copied have completed; the others fail, and the peer is reported. */
+Test(tcp_adopt, no_other_connection)
+{
+    struct pair pair;
+    pair_open(&pair, 1);
+    join(&pair, NULL);
+    run(&pair, 1);
+    shutdown(((struct tcp_peer *)pair.peer)->link.stream.fd, SHUT_RDWR);
+    begin(&pair);
+    cr_assert(pump_until(&sender, &receiver, &pair.ops[2].done, 1));
+    cr_assert(pair.ops[2].status == -ENETDOWN);
+    cr_assert(sender.downs == 1 && sender.down_error == -ENETDOWN);
+    cr_assert(sender.driver->ops->put_post(sender.driver, pair.puts[0], &pair.ops[0].op) ==
+              -ENETDOWN);
+    pair_close(&pair);
+}
+
+/* A receiver that has forgotten what it received cannot go on. */
+Test(tcp_adopt, another_receiver)
+{
+    struct pair pair;
+    pair_open(&pair, 1);
+    join(&pair, NULL);
+    run(&pair, 1);
+    pair.grant = 2;
+    join(&pair, NULL);
+    cr_assert(pump_until(&sender, &receiver, &sender.downs, 1));
+    cr_assert(sender.down_error == -ENETDOWN);
+    pair_close(&pair);
+}
+
+Test(tcp_adopt, another_secret)
+{
+    struct pair pair;
+    int ends[2];
+    pair_open(&pair, 1);
+    cr_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    cr_assert(tcp_adopt_link(sender.driver, pair.peer, ends[0], wrong) == 0);
+    cr_assert(tcp_adopt_source(receiver.driver, 1, ends[1], right) == 0);
+    begin(&pair);
+    while (((struct tcp_peer *)pair.peer)->link.state != TCP_LINK_BROKEN)
+        pump_rounds(&sender, &receiver, 1);
+    cr_assert(receiver.notified_count == 0);
+    join(&pair, right);
+    end(&pair, 0);
+    run(&pair, 2);
+    pair_close(&pair);
+}
+
+/* ---- sleeping ---- */
+
+static bool may_sleep(const struct side *side)
+{
+    const struct driver_ops *ops = side->driver->ops;
+    struct pollfd event = {.fd = ops->event_fd(side->driver), .events = POLLIN};
+    return ops->arm(side->driver) == 0 && poll(&event, 1, 0) == 0;
+}
+
+/* Who is awaited and says nothing keeps nobody awake. */
+Test(tcp_adopt, silence)
+{
+    struct pair pair;
+    int ends[4];
+    pair_open(&pair, 1);
+    cr_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    cr_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends + 2) == 0);
+    pump_rounds(&sender, &receiver, 10);
+    cr_assert(may_sleep(&sender) && may_sleep(&receiver)); /* without a connection */
+    cr_assert(tcp_adopt_link(sender.driver, pair.peer, ends[0], right) == 0);
+    cr_assert(tcp_adopt_source(receiver.driver, 1, ends[2], right) == 0);
+    cr_assert(write(ends[3], "\x16\x03\x01", 3) == 3); /* a record that begins */
+    pump_rounds(&sender, &receiver, 10);
+    cr_assert(may_sleep(&sender) && may_sleep(&receiver));
+    close(ends[1]);
+    close(ends[3]);
+    pump_rounds(&sender, &receiver, 10);
+    join(&pair, right);
+    run(&pair, 1);
+    pair_close(&pair);
+}
+
+/* ---- who means harm ---- */
+
+/* The victim's end goes to it; the other one is returned. */
+static int enter(uint64_t grant)
+{
+    struct tcp_welcome welcome;
+    int ends[2];
+    cr_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    cr_assert(tcp_adopt_source(receiver.driver, grant, ends[0], NULL) == 0);
+    pump_rounds(&receiver, NULL, 200); /* it looks for events in some of them */
+    cr_assert(recv(ends[1], &welcome, sizeof welcome, MSG_DONTWAIT) == sizeof welcome);
+    cr_assert(welcome.magic == TCP_WELCOME_MAGIC);
+    return ends[1];
+}
+
+static bool is_closed(int fd)
+{
+    char byte;
+    pump_rounds(&receiver, NULL, 200);
+    ssize_t n = recv(fd, &byte, 1, MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN);
+}
+
+/* Landings of another pair, and of nobody in particular, are out of reach. */
+Test(tcp_adopt, another_grant)
+{
+    struct pair honest;
+    struct driver_landing *open;
+    struct tcp_blob open_blob;
+    size_t bytes;
+    pair_open(&honest, 1);
+    join(&honest, NULL);
+    run(&honest, 1);
+    const struct driver_landing_args args = {
+        .region = receiver.region, .layout = honest.layouts[0], .notify = true};
+    cr_assert(
+        receiver.driver->ops->landing_new(receiver.driver, &args, &open, &open_blob, &bytes) == 0);
+    memset(receiver.memory, STALE, REGION);
+    receiver.notified_count = 0;
+    for (unsigned what = 0; what < 2; what++) {
+        const struct tcp_blob *blob = what == 0 ? &honest.blobs[0] : &open_blob;
+        const struct {
+            struct tcp_head head;
+            uint8_t bytes[8];
+        } piece = {.head = {.kind = TCP_PIECE,
+                            .flags = TCP_LAST | TCP_TELL,
+                            .length_bytes = 8,
+                            .landing = blob->landing,
+                            .generation = blob->generation}};
+        int fd = enter(2 + what);
+        cr_assert(write(fd, &piece, sizeof piece) == sizeof piece);
+        cr_assert(is_closed(fd), "case %u", what);
+        close(fd);
+    }
+    cr_assert(receiver.notified_count == 0);
+    for (size_t i = 0; i < REGION; i++)
+        cr_assert(receiver.memory[i] == STALE);
+    run(&honest, 2);
+    receiver.driver->ops->landing_free(receiver.driver, open);
+    pair_close(&honest);
+}
+
+/* A receiver that says what it likes ends its own connection. */
+Test(tcp_adopt, garbage_in_return)
+{
+    struct pair honest;
+    pair_open(&honest, 1);
+    join(&honest, right);
+    for (uint32_t seed = 1; seed <= 10; seed++) {
+        uint8_t words[sizeof(struct tcp_welcome) + 4 * sizeof(struct tcp_head)];
+        const struct tcp_welcome welcome = {.magic = TCP_WELCOME_MAGIC, .received = seed % 5};
+        struct driver_peer *victim;
+        int ends[2];
+        fill(words, sizeof words, seed);
+        if (seed > 4)
+            memcpy(words, &welcome, sizeof welcome);
+        cr_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+        cr_assert(write(ends[1], words, sizeof words) == sizeof words);
+        cr_assert(tcp_seat_peer(sender.driver, &victim) == 0);
+        cr_assert(tcp_adopt_link(sender.driver, victim, ends[0], NULL) == 0);
+        while (((struct tcp_peer *)victim)->link.stream.fd >= 0)
+            pump_rounds(&sender, &receiver, 1);
+        sender.driver->ops->peer_disconnect(sender.driver, victim);
+        close(ends[1]);
+        run(&honest, seed);
+    }
+    pair_close(&honest);
+}
