@@ -1,8 +1,8 @@
 /*
- * The member's side: which session is in which group, and who of that has gone.
+ * The member's side: which session is in which group, and which ranks have gone.
  *
- * "What happens when a session joins?" group_join.c asks the root (group_request.c), whose daemon
- * answers in group_root.c.
+ * A join is sent to the root by group_join.c and group_request.c and handled there by
+ * group_root_join.c.
  */
 #include "daemon/groups/group.h"
 
@@ -74,7 +74,7 @@ static void place_free(struct groups *groups, struct place *place)
         forget(place);
 }
 
-/* Whoever looks at all places, and lets sessions end meanwhile, looks between these two. */
+/* Any walk over all places during which sessions can end is enclosed by these two. */
 static void begin_look(struct groups *groups)
 {
     groups->looking++;
@@ -116,14 +116,14 @@ struct place *place_of_caller(struct session *session, uint32_t tag)
     }
     place = place_new(session, "", session->tcad->node, 0, 1);
     if (!place) {
-        session_fail(session, tag, -ENOMEM, "no memory for a group of one");
+        session_fail(session, tag, -ENOMEM, "out of memory for a group of one");
         return NULL;
     }
     place->joined = place->entered = true;
     return place;
 }
 
-/* ---- a session ends, here ---- */
+/* ---- a session of this node ends ---- */
 
 static void root_heard(void *context, int status, const Tca__Message *answer, const char *text)
 {
@@ -133,8 +133,8 @@ static void tell_gone(struct groups *groups, const struct place *place)
 {
     const struct session *session = session_find_any(groups->tcad, place->session);
 
-    /* It died in its join: the root must hear of that after the question, which may still be on its
-     * way. */
+    /* It ended during its join: the message must reach the root after the join, which may still be
+     * in flight. */
     bool ordered = !place->joined && (!session || session->closing);
     uint8_t told[PEER_NODES_MAX / 8] = {0};
     Tca__PeerSessionGone gone = TCA__PEER_SESSION_GONE__INIT;
@@ -142,7 +142,7 @@ static void tell_gone(struct groups *groups, const struct place *place)
     gone.group = (char *)place->group;
     gone.user = place->user;
     gone.rank = place->rank;
-    gone.node_down = groups->tcad->shutting_down; /* its process may live on */
+    gone.node_down = groups->tcad->shutting_down; /* its process may still be running */
     Tca__Message message = TCA__MESSAGE__INIT;
     message.body_case = TCA__MESSAGE__BODY_PEER_SESSION_GONE;
     message.peer_session_gone = &gone;
@@ -178,7 +178,7 @@ void group_session_gone(struct session *session)
     place_leave(groups, place_find(groups, session->id));
 }
 
-/* ---- others have gone ---- */
+/* ---- other sessions end ---- */
 
 static bool same_group(const struct place *place, const Tca__PeerSessionGone *gone)
 {
@@ -186,7 +186,7 @@ static bool same_group(const struct place *place, const Tca__PeerSessionGone *go
            strcmp(place->group, gone->group) == 0;
 }
 
-/* Whether that one is, or may turn out to be, the rank of its group. */
+/* Whether the session has, or may turn out to have, this rank. */
 static bool may_be(const struct groups *groups, const struct place *place, uint32_t rank,
                    struct gone gone)
 {
@@ -195,7 +195,7 @@ static bool may_be(const struct groups *groups, const struct place *place, uint3
                                           session->members[rank].node == gone.node));
 }
 
-/* Tells the session when that is news, which may end others. */
+/* Informs the session if this is new, which can end other sessions. */
 static void mark_gone(struct groups *groups, struct place *place, uint32_t rank, struct gone gone)
 {
     struct session *session = session_find(groups->tcad, place->session);
@@ -260,7 +260,7 @@ void groups_node_down(struct groups *groups, uint32_t node)
     end_look(groups);
 }
 
-/* ---- the root's questions, displays, life ---- */
+/* ---- requests to the root, display, lifetime ---- */
 
 bool groups_asked(struct groups *groups, uint32_t node, uint32_t tag, const Tca__Message *question)
 {

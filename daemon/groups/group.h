@@ -1,12 +1,12 @@
 /*
- * Groups: how processes of a job find each other. Every group has a *root*, the daemon where its
- * members meet: named by "name@node", else chosen from the cluster file by rendezvous hashing of
- * (user, name). The root collects joins and gathers, and keeps what the group has published. The
- * member's side turns a session's request into a question to the root (peers_ask, which also
- * reaches the own daemon) and its answer into the session's.
+ * Groups: how the processes of a job find each other. Each group has a *root*, the daemon that
+ * coordinates it: the node in "name@node", or one chosen from the cluster file by rendezvous hashing
+ * of (user, name). The root collects joins and gathers and keeps the group's published handles. The
+ * member's side forwards a session's request to the root (peers_ask(), also if the root is this
+ * daemon) and the root's reply to the session.
  *
- * A group is identified by (user id, name). A gather has a sequence number: members that disagree
- * on it, or on the blob size, all get -EPROTO with a text that says who called what.
+ * A group is identified by (user id, name). Gathers have sequence numbers. If members disagree on
+ * the number or on the size of their data, all get -EPROTO with a text that says who called what.
  */
 #pragma once
 
@@ -23,34 +23,33 @@ struct groups;
 int groups_new(struct tcad *tcad, struct groups **ret_groups);
 struct groups *groups_free(struct groups *groups);
 
-/* The member's side: requests of a session. Each answers the session (session_answer, session_fail)
- * under this tag, later. */
-/* What a session of a group of so many takes for its place in it. */
+/* The member's side: requests of a session, which get their replies later, under this tag
+ * (session_answer(), session_fail()). */
+/* The memory of a session's place in a group of this size. */
 uint64_t group_place_bytes(uint32_t size);
 void group_join(struct session *session, uint32_t tag, const Tca__GroupJoin *join);
 void group_gather(struct session *session, uint32_t tag, const Tca__Gather *gather);
 void group_publish(struct session *session, uint32_t tag, const Tca__Publish *publish);
 void group_lookup(struct session *session, uint32_t tag, const Tca__Lookup *lookup);
 
-/* The session ends: tells every node of its group (PeerSessionGone), the root drops what it
- * published; whoever waits in a gather or join with it gets -EOWNERDEAD. */
+/* The session ends: informs every node of its group (PeerSessionGone). The root drops what the
+ * session has published. Members that wait for it in a gather or join get -EOWNERDEAD. */
 void group_session_gone(struct session *session);
 
-/* The root's side, from peers: PeerGroupJoin, PeerGather, PeerPublish, PeerLookup. True when the
- * question was one of these. */
+/* The root's side, requests of peers: PeerGroupJoin, PeerGather, PeerPublish, PeerLookup. Returns
+ * whether the message was one of these. */
 bool groups_asked(struct groups *groups, uint32_t node, uint32_t tag, const Tca__Message *question);
-/* PeerSessionGone of another node: marks the rank in every session of that group here
- * (session_source_gone). False: it is not that node's to say. A node speaks of its own sessions,
- * and as the root of a group of its members. */
+/* PeerSessionGone from another node: marks the rank in this node's sessions of that group
+ * (session_source_gone()). Returns false if the node may not say so: a node may report the end of
+ * its own sessions and, as the root of a group, of the group's members. */
 bool groups_session_gone(struct groups *groups, uint32_t node, const Tca__PeerSessionGone *gone);
-/* A node went down: its members are gone for every group here, -EHOSTDOWN for waiters. */
+/* A node went down: its members are gone from all groups; those who wait for them get -EHOSTDOWN. */
 void groups_node_down(struct groups *groups, uint32_t node);
 
 uint32_t groups_count(const struct groups *groups);
-/* The session has asked to be in a group, and waits for the others. */
+/* Whether the session has requested to join a group and waits for the others. */
 bool group_is_joining(const struct session *session);
-/* Names a region was published under by sessions of this node's groups, for displays: calls back
- * for each. */
+/* Calls each() for every handle published by sessions of this node, for display. */
 void groups_published(const struct groups *groups,
                       void (*each)(void *context, uid_t uid, const char *group, const char *name,
                                    const uint8_t handle[64]),

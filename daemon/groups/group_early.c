@@ -1,6 +1,6 @@
 /*
- * Joins that come too early: a group of that name is there, complete, and perhaps about to end (a
- * job started again right after it was killed). They wait a moment for that before they are
+ * Joins that arrive too early: a complete group of that name still exists but may be about to end,
+ * as when a job is restarted right after it was killed. Such a join waits a moment before it is
  * refused.
  */
 #include <stdlib.h>
@@ -15,7 +15,7 @@ enum { EARLY_MAX = GROUP_SIZE_MAX };
 struct early {
     struct early *next;
     uint32_t node, tag;
-    struct deadline deadline; /* to try again */
+    struct deadline deadline; /* of the next try */
     struct root *root;
     Tca__PeerGroupJoin join;
     struct charge charge;
@@ -29,7 +29,7 @@ static void early_free(struct early *early)
     free(early);
 }
 
-/* The group has ended, or the time is over. */
+/* The group has ended, or the waiting time is over. */
 static void try_again(void *context)
 {
     struct early *early = context;
@@ -81,7 +81,7 @@ void early_session_gone(struct root *root, uint32_t node, uint64_t session)
             at = &early->next;
             continue;
         }
-        *at = early->next; /* its daemon fails the request by itself */
+        *at = early->next; /* its own daemon fails the request */
         early_free(early);
     }
 }

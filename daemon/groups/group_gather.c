@@ -1,5 +1,5 @@
-/* The root's side of gathers, which barriers are too. One is open at a time: a rank cannot begin
- * the next before it has this one. */
+/* The root's side of gathers, which implement barriers, too. A group has one at a time, because a
+ * rank cannot begin the next before this one is complete. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -72,7 +72,7 @@ static void finish(struct root *root, struct group *group)
 {
     ProtobufCBinaryData *blobs = calloc(group->size, sizeof *blobs);
     if (!blobs) {
-        group_fail_gather(root, group, -ENOMEM, "no memory for what was gathered");
+        group_fail_gather(root, group, -ENOMEM, "out of memory for the gathered data");
         return;
     }
     for (uint32_t rank = 0; rank < group->size; rank++)
@@ -91,7 +91,7 @@ static void finish(struct root *root, struct group *group)
     free(blobs);
 }
 
-/* What one call alone can have wrong. */
+/* Checks a call by itself. */
 static int check_call(struct root *root, const struct group *group, uint32_t node,
                       const Tca__PeerGather *gather, char *text, size_t text_bytes)
 {
@@ -111,7 +111,7 @@ static int check_call(struct root *root, const struct group *group, uint32_t nod
     }
     uint64_t answer_bytes = group->size * (gather->blob.len + GATHERED_OVERHEAD_BYTES);
     if (answer_bytes * group->most_of_a_node >
-        PEER_BURST_MAX_BYTES) { /* it would look like a node that does not read */
+        PEER_BURST_MAX_BYTES) { /* the node would seem not to read */
         snprintf(
             text, text_bytes,
             "group %s: a gather of %zu bytes of each rank gives %" PRIu32
@@ -138,7 +138,7 @@ static int check_call(struct root *root, const struct group *group, uint32_t nod
     return 0;
 }
 
-/* Whether this call is the one that the others have made: else it fails for all of them. */
+/* Whether this call matches the others'. If not, it fails for all of them. */
 static bool agrees(struct root *root, struct group *group, uint32_t node, uint32_t tag,
                    const Tca__PeerGather *gather)
 {
@@ -178,7 +178,7 @@ void root_gather(struct root *root, uint32_t node, uint32_t tag, const Tca__Peer
     member->blob = malloc(gather->blob.len + 1);
     if (!member->blob) {
         charge_lower(&group->charge, gather->blob.len + 1);
-        peers_fail(root->tcad->peers, node, tag, -ENOMEM, "no memory for a gather");
+        peers_fail(root->tcad->peers, node, tag, -ENOMEM, "out of memory for a gather");
         return;
     }
     if (gather->blob.len > 0)

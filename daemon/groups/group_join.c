@@ -1,6 +1,6 @@
 /*
- * Joining has two halves: the root says who the members are, then comes a barrier. When that is
- * over every member's daemon knows the group, so that the first plan of the fastest member is not
+ * A join has two halves: the root sends the list of members, then comes a barrier. After the
+ * barrier every member's daemon knows the group, so the first plan of the fastest member is not
  * refused by the daemon of the slowest.
  */
 #include <errno.h>
@@ -33,13 +33,13 @@ static void answer_members(struct session *session, uint32_t tag)
         message.group_members = &body;
         session_answer(session, tag, &message, NULL, 0);
     } else {
-        session_fail(session, tag, -ENOMEM, "no memory for the list of members");
+        session_fail(session, tag, -ENOMEM, "out of memory for the list of members");
     }
     free(members);
     free(list);
 }
 
-/* Takes the root's list: every rank once, and ourselves in our place. */
+/* Checks and stores the root's list: every rank once, with this session at its own rank. */
 static int take_members(struct session *session, const struct place *place,
                         const Tca__GroupMembers *list)
 {
@@ -69,7 +69,7 @@ static int take_members(struct session *session, const struct place *place,
     return 0;
 }
 
-/* As it was before it asked. */
+/* Restores the state before the request to join. */
 static void leave(struct groups *groups, struct session *session, struct place *place)
 {
     place_leave(groups, place);
@@ -82,7 +82,7 @@ static void leave(struct groups *groups, struct session *session, struct place *
         (struct session_member){session->tcad->node, session->id, session->tcad->incarnation, true};
 }
 
-/* Those who went before we knew that they were in. The session may end on the way. */
+/* Marks ranks that had gone before the list of members arrived. This can end the session. */
 static void mark_early(struct session *session, struct place *place)
 {
     struct tcad *tcad = session->tcad;
@@ -94,7 +94,7 @@ static void mark_early(struct session *session, struct place *place)
         if (gone->session == 0)
             continue;
         if (gone->session != member->session || gone->node != member->node)
-            gone->session = 0; /* of a group that had this name before */
+            gone->session = 0; /* from an earlier group of this name */
         else
             session_source_gone(session, rank, gone->state);
         if (!session_find(tcad, id))
@@ -109,8 +109,7 @@ void join_members(struct request *request, struct session *session, struct place
 
     int r = take_members(session, place, list);
     if (r < 0) {
-        session_fail(session, request->tag, r,
-                     "the list of members that node %s has sent cannot be used",
+        session_fail(session, request->tag, r, "node %s has sent an invalid list of members",
                      group_node_name(session->tcad, place->root));
         leave(groups, session, place);
         request_free(request);
@@ -183,7 +182,7 @@ void group_join(struct session *session, uint32_t tag, const Tca__GroupJoin *joi
     }
     struct place *place = place_new(session, name, root, join->rank, join->size);
     if (!place) {
-        session_fail(session, tag, -ENOMEM, "no memory for a group of %u", join->size);
+        session_fail(session, tag, -ENOMEM, "out of memory for a group of %u", join->size);
         return;
     }
     struct request *request = request_new(session, place, REQUEST_JOIN, tag, join->timeout_ns);

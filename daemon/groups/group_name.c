@@ -25,8 +25,7 @@ const char *group_node_name(const struct tcad *tcad, uint32_t node)
     return found ? found->name : "(unknown)";
 }
 
-/* FNV-1a, then a finaliser that spreads it over all bits: neighbouring names must not meet at one
- * node. */
+/* FNV-1a and a finaliser that affects all bits, so that similar names do not share a root. */
 static uint64_t hash(uint64_t value, const void *data, size_t bytes)
 {
     const uint8_t *at = data;
@@ -42,7 +41,7 @@ static uint64_t spread(uint64_t value)
     return value ^ value >> 33;
 }
 
-/* Rendezvous hashing: every node finds the same root, and a node that is added or removed moves few
+/* Rendezvous hashing: all nodes choose the same root, and adding or removing a node moves few
  * groups. */
 static uint32_t choose(const struct cluster *cluster, uint32_t user, const char *name)
 {
@@ -118,7 +117,7 @@ void group_ranks(const struct group *group, bool (*is)(const struct member *memb
             rank++;
         count += rank - first + 1;
         if (at >= sizeof list - 32)
-            continue; /* enough to see who */
+            continue; /* the list is long enough */
         at += (size_t)snprintf(list + at, sizeof list - at, rank > first ? "%s%u-%u" : "%s%u",
                                at ? "," : "", first, rank);
         if (at >= sizeof list - 32)

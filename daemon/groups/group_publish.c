@@ -7,7 +7,7 @@
 #include "daemon/groups/group_internal.h"
 #include "daemon/tcad.h"
 
-enum { LOOKUPS_MAX = 4 * GROUP_SIZE_MAX }; /* that wait in one group */
+enum { LOOKUPS_MAX = 4 * GROUP_SIZE_MAX }; /* pending in one group */
 
 static struct published *find(const struct group *group, const char *name)
 {
@@ -41,8 +41,8 @@ static void drop_lookup(struct group *group, struct lookup *lookup)
     free(lookup);
 }
 
-/* The group, when the rank is in it, on that node, and the name is one; else the question is failed.
- */
+/* Finds the group and checks that the rank is a member on that node and that the name is valid;
+ * otherwise fails the request and returns NULL. */
 static struct group *check(struct root *root, uint32_t node, uint32_t tag, uint32_t user,
                            const char *group_name, uint32_t rank, const char *name)
 {
@@ -141,11 +141,11 @@ static int add(struct root *root, struct group *group, const Tca__PeerPublish *p
     published = calloc(1, sizeof *published);
     if (!published) {
         charge_lower(&group->charge, sizeof *published);
-        snprintf(text, text_bytes, "no memory for a published handle");
+        snprintf(text, text_bytes, "out of memory for a published handle");
         return -ENOMEM;
     }
     published->rank = publish->rank;
-    strcpy(published->name, publish->name); /* was checked to fit */
+    strcpy(published->name, publish->name); /* fits: checked */
     memcpy(published->handle, publish->handle.data, HANDLE_BYTES);
     published->link = &group->members[publish->rank].published;
     published->next = *published->link;
@@ -167,7 +167,7 @@ static struct lookup *find_lookup(const struct group *group, const char *name)
     return NULL;
 }
 
-/* Whoever has waited for this name. */
+/* Replies to the lookups that wait for this name. */
 static void serve_lookups(struct root *root, struct group *group, const char *name)
 {
     const struct published *published = find(group, name);
@@ -250,7 +250,7 @@ void root_lookup(struct root *root, uint32_t node, uint32_t tag, const Tca__Peer
     lookup->rank = question->rank;
     lookup->tag = tag;
     lookup->since_ns = clock_now_ns();
-    strcpy(lookup->name, question->name); /* was checked to fit */
+    strcpy(lookup->name, question->name); /* fits: checked */
     lookup->next = group->lookups;
     lookup->link = &group->lookups;
     if (lookup->next)
@@ -261,7 +261,7 @@ void root_lookup(struct root *root, uint32_t node, uint32_t tag, const Tca__Peer
                  group_deadline(lookup->since_ns, question->timeout_ns), lookup_expires, lookup);
 }
 
-/* ---- ends ---- */
+/* ---- ranks and groups end ---- */
 
 static void drop_published(struct group *group, uint32_t rank)
 {
@@ -275,7 +275,7 @@ void group_drop_rank(struct group *group, uint32_t rank)
     for (struct lookup *lookup = group->lookups, *next; lookup; lookup = next) {
         next = lookup->next;
         if (lookup->rank == rank)
-            drop_lookup(group, lookup); /* nobody is there to hear */
+            drop_lookup(group, lookup); /* nobody waits for the reply */
     }
 }
 
@@ -284,7 +284,7 @@ void group_drop_all(struct group *group)
     for (uint32_t rank = 0; rank < group->size; rank++)
         drop_published(group, rank);
     while (group->lookups)
-        drop_lookup(group, group->lookups); /* their sessions have all gone */
+        drop_lookup(group, group->lookups); /* their sessions have all ended */
     table_deinit(&group->names);
     table_deinit(&group->sought);
 }

@@ -1,5 +1,4 @@
-/* Questions of sessions to the root of their group, from the asking to the answer that the session
- * gets. */
+/* Requests of sessions to the root of their group, until the session gets its reply. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,7 +21,7 @@ struct request *request_new(struct session *session, const struct place *place,
     }
     struct request *request = calloc(1, sizeof *request);
     if (!request) {
-        session_fail(session, tag, -ENOMEM, "no memory for a question to the group");
+        session_fail(session, tag, -ENOMEM, "out of memory for a request to the group");
         return NULL;
     }
     request->groups = groups;
@@ -62,7 +61,7 @@ static uint64_t time_left(const struct request *request)
     return request->deadline_ns > now ? request->deadline_ns - now : 0;
 }
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
 static void fail(struct request *request, struct session *session, struct place *place, int status,
                  const char *text)
@@ -106,10 +105,10 @@ static void on_answer(void *context, int status, const Tca__Message *answer, con
 
     if (status == 0 && !fits(request, answer)) {
         status = -EPROTO;
-        text = "the group's root has answered something else than was asked";
+        text = "the group's root has sent an unexpected reply";
     }
     if (!session || !place) {
-        ; /* its process has gone: the others know from its place */
+        ; /* its process has ended; the others are informed through its place */
     } else if (status < 0) {
         fail(request, session, place, status, text);
     } else if (request->kind == REQUEST_JOIN) {
@@ -121,18 +120,18 @@ static void on_answer(void *context, int status, const Tca__Message *answer, con
         share_published(request, session, place);
     } else {
         session_answer(session, request->tag, answer, NULL,
-                       0); /* the root's words are the client's */
+                       0); /* the client gets the root's text */
     }
     request_free(request);
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 void request_send(struct request *request, const Tca__Message *question)
 {
     struct tcad *tcad = request->groups->tcad;
-    /* The root keeps the time; we wait a little longer, so that it is the root's text that the
-     * caller reads. */
+    /* The root applies the time-out. This daemon waits a little longer, so that the caller gets the
+     * root's text. */
     uint64_t patience = group_deadline(time_left(request), tcad->conf->control.request_timeout_ns);
     peers_ask(tcad->peers, request->root, question, patience, on_answer, request);
 }

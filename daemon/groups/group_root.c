@@ -1,5 +1,5 @@
-/* The root's side: groups that meet here, and deaths in them. A group exists from the first join
- * until the last member has gone. */
+/* The root's side: groups whose root is this daemon, and the ends of their members. A group exists
+ * from the first join until the last member has gone. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,7 +97,7 @@ void group_answer_all(const struct root *root, const struct group *group,
                      answer);
 }
 
-/* ---- deaths ---- */
+/* ---- members end ---- */
 
 static void tell_members(struct root *root, const struct group *group, uint32_t but,
                          const Tca__Message *message)
@@ -115,8 +115,8 @@ static void tell_members(struct root *root, const struct group *group, uint32_t 
     }
 }
 
-/* Tells the nodes of the members that these, all of one node, have gone. Their own node tells of
- * them, too, unless it is down; what is told twice counts once. */
+/* Informs the members' nodes that these ranks, all of one node, have gone. Their own node does so,
+ * too, unless it is down; a repetition has no effect. */
 static void relay(struct root *root, struct group *group, const uint32_t *ranks, uint32_t count)
 {
     Tca__PeerSessionGone gone[SESSIONS_GONE_MAX], *list[SESSIONS_GONE_MAX];
@@ -143,7 +143,7 @@ static void relay(struct root *root, struct group *group, const uint32_t *ranks,
     }
 }
 
-/* False: it was none. */
+/* Returns false if the rank was not a member. */
 static bool member_gone(struct root *root, struct group *group, uint32_t rank, int error)
 {
     struct member *member = &group->members[rank];
@@ -161,7 +161,7 @@ static bool member_gone(struct root *root, struct group *group, uint32_t rank, i
     return true;
 }
 
-/* A group that was not complete ends with the first loss. */
+/* A group that is not complete ends when a member is lost. */
 static void joins_broken(struct root *root, struct group *group, uint32_t rank, int error)
 {
     char who[160], text[GROUP_TEXT_MAX];
@@ -169,10 +169,11 @@ static void joins_broken(struct root *root, struct group *group, uint32_t rank, 
     group_who(root, group, rank, who, sizeof who);
     snprintf(text, sizeof text, "group %s: %s has gone before the group was complete", group->name,
              who);
-    group_fail_joins(root, group, error, text); /* its own too: its daemon waits for an answer */
+    group_fail_joins(root, group, error,
+                     text); /* including its own: its daemon waits for a reply */
 }
 
-/* All of one node, at least one. May end the group. */
+/* The ranks, at least one, are all of one node. Can end the group. */
 static void members_gone(struct root *root, struct group *group, uint32_t *ranks, uint32_t count,
                          int error)
 {
@@ -198,7 +199,7 @@ void root_session_gone(struct root *root, uint32_t node, const Tca__PeerSessionG
         members_gone(root, group, &rank, 1, gone->node_down ? -EHOSTDOWN : -EOWNERDEAD);
 }
 
-/* May end the group. */
+/* Can end the group. */
 static void group_lost_node(struct root *root, struct group *group, uint32_t node)
 {
     uint32_t ranks[GROUP_SIZE_MAX], count = 0;
@@ -222,7 +223,7 @@ void root_node_down(struct root *root, uint32_t node)
     }
 }
 
-/* ---- life ---- */
+/* ---- lifetime ---- */
 
 int root_new(struct tcad *tcad, struct root **ret_root)
 {

@@ -1,4 +1,4 @@
-/* The root's side of joins: who waits for whom, until the last one has come. */
+/* The root's side of joins, until the last member has joined. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,8 @@
 
 enum {
     MEMBERS_MAX =
-        1 << 20 /* of all groups together: who has the cluster key can name any number of users */
+        1
+        << 20 /* of all groups together; a holder of the cluster key can name any number of users */
 };
 
 static bool is_absent(const struct member *member)
@@ -65,7 +66,7 @@ static void complete(struct root *root, struct group *group)
     Tca__Member *members = calloc(group->size, sizeof *members);
     Tca__Member **list = calloc(group->size, sizeof *list);
     if (!members || !list) {
-        group_fail_joins(root, group, -ENOMEM, "no memory for the list of members");
+        group_fail_joins(root, group, -ENOMEM, "out of memory for the list of members");
         group_end(root, group);
         free(members);
         free(list);
@@ -212,7 +213,7 @@ void root_try_join(struct root *root, uint32_t node, uint32_t tag, const Tca__Pe
     if (!group)
         group = group_new(root, join);
     if (!group) {
-        peers_fail(peers, node, tag, -ENOMEM, "no memory for a group of %u", join->size);
+        peers_fail(peers, node, tag, -ENOMEM, "out of memory for a group of %u", join->size);
         return;
     }
     if (!group->charge.user &&

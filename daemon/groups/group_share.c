@@ -1,4 +1,4 @@
-/* What members share: gathers, and published handles. */
+/* The member's side of gathers and published handles. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static struct own *own_find(const struct place *place, const char *name)
     return NULL;
 }
 
-/* Takes the place of an earlier one of that name. */
+/* Records a published handle; replaces an earlier one of the same name. */
 static int own_set(struct tcad *tcad, struct place *place, const char *name,
                    const uint8_t handle[HANDLE_BYTES], char *text, size_t text_bytes)
 {
@@ -62,7 +62,7 @@ static int own_set(struct tcad *tcad, struct place *place, const char *name,
         own = calloc(1, sizeof *own);
         if (!own) {
             charge_lower(&place->charge, sizeof *own);
-            snprintf(text, text_bytes, "no memory for a published handle");
+            snprintf(text, text_bytes, "out of memory for a published handle");
             return -ENOMEM;
         }
         snprintf(own->name, sizeof own->name, "%s", name);
@@ -112,7 +112,7 @@ static void answer_done(struct session *session, uint32_t tag)
     session_answer(session, tag, &message, NULL, 0);
 }
 
-/* A group of one needs no root. A name that is to be withdrawn is there: that was checked. */
+/* A group of one needs no root. A name to be withdrawn exists: checked. */
 static int publish_alone(struct session *session, struct place *place, const Tca__Publish *publish,
                          char *text, size_t text_bytes)
 {
@@ -149,7 +149,7 @@ static int check_publish(const struct place *place, const Tca__Publish *publish,
     return 0;
 }
 
-/* Without an answer. */
+/* Sends the request without waiting for a reply. */
 static void withdraw(struct groups *groups, const struct place *place, const char *name)
 {
     Tca__PeerPublish body = TCA__PEER_PUBLISH__INIT;
@@ -248,7 +248,7 @@ void group_lookup(struct session *session, uint32_t tag, const Tca__Lookup *look
         const struct own *own = own_find(place, lookup->name);
         if (own)
             answer_found(session, tag, own->handle);
-        else /* there is nobody else who might */
+        else /* nobody else could publish it */
             session_fail(session, tag, -ENOENT, "nothing is published as \"%s\"", lookup->name);
         return;
     }
