@@ -18,7 +18,7 @@
 #include "daemon/tcad.h"
 #include "proto/frame.h"
 
-enum { LATER_MAX = 16 }; /* answers that one client may wait for */
+enum { LATER_MAX = 16 }; /* pending replies of one client */
 
 struct admin_reply {
     struct server *server;
@@ -31,7 +31,7 @@ static void send_text(struct client *client, uint32_t tag, char *text, bool degr
     Tca__Document document = TCA__DOCUMENT__INIT;
     Tca__Message message = TCA__MESSAGE__INIT;
     if (!text) {
-        client_failf(client, tag, -ENOMEM, "no memory for the answer");
+        client_failf(client, tag, -ENOMEM, "out of memory for the reply");
         return;
     }
     document.text = text;
@@ -52,13 +52,13 @@ static struct admin_reply *reply_later(struct client *client, uint32_t tag)
 {
     if (client->later >= LATER_MAX) {
         client_failf(client, tag, -EBUSY,
-                     "%u questions of this connection are not answered yet: wait for some",
+                     "this connection has %u pending requests, the limit: wait for some",
                      client->later);
         return NULL;
     }
     struct admin_reply *reply = malloc(sizeof *reply);
     if (!reply) {
-        client_failf(client, tag, -ENOMEM, "no memory for the answer");
+        client_failf(client, tag, -ENOMEM, "out of memory for the reply");
         return NULL;
     }
     *reply = (struct admin_reply){client->server, client->id, tag};
@@ -66,7 +66,7 @@ static struct admin_reply *reply_later(struct client *client, uint32_t tag)
     return reply;
 }
 
-/* NULL: it has gone. */
+/* NULL: the client has gone. */
 static struct client *answered(struct admin_reply *reply)
 {
     struct client *client = server_client(reply->server, reply->client);
@@ -169,8 +169,8 @@ static json_t *drain(struct tcad *tcad, const char *argument)
                      (json_int_t)tcad->session_count);
 }
 
-/* True when the verb was one of those that give orders (and may only be given by root and our own
- * user). */
+/* Handles the verbs that change something, which only root and the daemon's own user may use.
+ * Returns whether the verb was one of them. */
 static bool order(struct client *client, uint32_t tag, const char *verb, const char *argument)
 {
     struct tcad *tcad = client->tcad;
@@ -180,8 +180,8 @@ static bool order(struct client *client, uint32_t tag, const char *verb, const c
         return false;
     if (client->uid != 0 && client->uid != geteuid()) {
         client_failf(client, tag, -EACCES,
-                     "%s: only root and the daemon's own user (%u) may, not user %u", verb,
-                     geteuid(), client->uid);
+                     "%s: permitted only for root and the daemon's own user (%u), not for user %u",
+                     verb, geteuid(), client->uid);
         return true;
     }
     log_info(client_fields(client).text, "%s%s%s, ordered by pid %d, user %u", verb,

@@ -1,5 +1,4 @@
-/* Questions and orders of administrators (tcactl): verbs, and the JSON documents that answer them.
- */
+/* Requests of administrators (tcactl): verbs, answered with JSON documents. */
 #pragma once
 
 #include <jansson.h>
@@ -12,16 +11,16 @@ struct tcad;
 
 void admin_request(struct client *client, uint32_t tag, const Tca__Admin *admin);
 
-/* For verbs whose answer comes later: the client is found again by this, or has gone. */
+/* A reply that is sent later; remembers the client, which may go meanwhile. */
 struct admin_reply;
-/* Consumes document (NULL: no memory) and reply. */
+/* Consumes document (NULL: out of memory) and reply. */
 void admin_reply_document(struct admin_reply *reply, json_t *document, bool degraded);
-/* The same of a long one, not NULL: the worker packs it. */
+/* The same for a long document, not NULL, which the worker serialises. */
 void admin_reply_packed(struct tcad *tcad, struct admin_reply *reply, json_t *document);
 void admin_reply_fail(struct admin_reply *reply, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Orders: reload.c, calibration.c, ping.c */
+/* reload.c, calibration.c, ping.c */
 void admin_reload(struct tcad *tcad, struct admin_reply *reply);
 void admin_calibrate(struct tcad *tcad, struct admin_reply *reply);
 void admin_ping(struct tcad *tcad, struct admin_reply *reply, const char *argument);

@@ -1,5 +1,4 @@
-/* When to calibrate, and keeping the result: on the first start (no file yet) and when tcactl asks.
- */
+/* Calibrates on the first start (no file yet) and at tcactl's request, and stores the result. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,12 +17,13 @@
 
 struct run {
     struct tcad *tcad;
-    struct admin_reply *reply; /* NULL: nobody asked */
+    struct admin_reply *reply; /* NULL: not requested by a client */
     struct cost_table table;
     int error[RAIL_SLOTS];
-    struct rail beside[RAIL_SLOTS]; /* for instances beside the rail's own */
-    struct link *own[RAIL_SLOTS];   /* to ourselves, of rails whose device is the engine's alone */
-    struct link *neighbour[RAIL_SLOTS]; /* of those, to a neighbour; NULL: none is there */
+    struct rail beside[RAIL_SLOTS]; /* second instances, opened for the calibration */
+    struct link *own
+        [RAIL_SLOTS]; /* to this node, of rails whose device supports only the engine's instance */
+    struct link *neighbour[RAIL_SLOTS]; /* of the same rails, to a neighbour; NULL: none */
     char path[4096];
     int write_error;
 };
@@ -45,7 +45,7 @@ static int measure(struct run *run, unsigned rail, struct cost_parameters *ret_p
     return calibrate_driver(shared.driver->ops, &config, &shared, ret_parameters);
 }
 
-/* On the calibrator. */
+/* Runs in the calibration thread. */
 static void work(void *context)
 {
     struct run *run = context;
@@ -107,18 +107,17 @@ static void done(void *context)
     for (unsigned rail = 1; rail <= run->tcad->rails->last; rail++) {
         if (run->error[rail] < 0) {
             failed = true;
-            log_warning(
-                NULL,
-                "rail %s could not be calibrated: %s: the cost model will not choose it by itself",
-                rail_name(run->tcad, rail), strerror(-run->error[rail]));
+            log_warning(NULL,
+                        "rail %s could not be calibrated: %s: the cost model will not choose it",
+                        rail_name(run->tcad, rail), strerror(-run->error[rail]));
         }
     }
     if (run->write_error < 0)
-        log_warning(NULL, "calibration: %s: %s: it is measured again at the next start", run->path,
-                    strerror(-run->write_error));
+        log_warning(NULL, "calibration: %s: %s: the rails will be measured again at the next start",
+                    run->path, strerror(-run->write_error));
     tcad->costs = run->table;
     tcad->calibrated = true;
-    log_info(NULL, "rails were calibrated: %s", run->path);
+    log_info(NULL, "calibrated the rails: %s", run->path);
     if (run->reply)
         admin_reply_document(run->reply, document(run), failed);
     end(run);
@@ -159,14 +158,14 @@ static void begin(struct tcad *tcad, struct admin_reply *reply)
                 neighbour < 0 ? NULL : link_get(tcad->links, (uint32_t)neighbour, rail);
         }
     }
-    /* On a thread of its own: it takes seconds, and far more where a neighbour's board is stuck. */
+    /* In a separate thread: it takes seconds, and much longer if a neighbour's board hangs. */
     if (run && !tcad->calibrator)
         worker_new(tcad->loop, &tcad->calibrator);
     if (!run || !tcad->calibrator ||
         worker_submit(tcad->calibrator, work, done, dropped, run) < 0) {
         end(run);
         if (reply)
-            admin_reply_fail(reply, -ENOMEM, "no memory to calibrate");
+            admin_reply_fail(reply, -ENOMEM, "out of memory for the calibration");
     }
 }
 
@@ -186,8 +185,8 @@ void calibration_start(struct tcad *tcad)
         return;
     }
     if (r != -ENOENT)
-        log_warning(NULL, "%s:%u: %s: it is ignored", tcad->conf->rails.calibration_file, line,
-                    r == -EINVAL ? why : strerror(-r));
+        log_warning(NULL, "%s:%u: %s: the file is ignored", tcad->conf->rails.calibration_file,
+                    line, r == -EINVAL ? why : strerror(-r));
     if (tcad->conf->rails.calibration == CONF_CALIBRATION_AUTO)
         begin(tcad, NULL);
 }

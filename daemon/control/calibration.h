@@ -1,8 +1,8 @@
-/* The kept calibration of this node. */
+/* The stored calibration of this node. */
 #pragma once
 
 struct tcad;
 
-/* Reads what was kept; measures in the background when there is nothing (rails.calibration = auto).
- */
+/* Reads the stored calibration. If there is none, measures in the background
+ * (rails.calibration = auto). */
 void calibration_start(struct tcad *tcad);

@@ -1,4 +1,4 @@
-/* A plan explained: its steps, up to 65,536, are described in slices. */
+/* Explains a plan. Its steps, up to 65,536, are described in slices. */
 #include "daemon/control/explain.h"
 
 #include <errno.h>
@@ -11,14 +11,14 @@
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 
-enum { PACK_MAX = 256 }; /* steps that are packed here */
+enum { PACK_MAX = 256 }; /* longer plans are serialised by the worker */
 
 struct explanation {
     struct tcad *tcad;
     struct admin_reply *reply;
     uint64_t session, serial;
     uint32_t plan;
-    uint32_t chain, step; /* to be described next */
+    uint32_t chain, step; /* the next to be described */
     json_t *document;
     struct loop_job job;
 };
@@ -30,7 +30,7 @@ static const struct plan *find(const struct explanation *explanation)
     return plan && plan->serial == explanation->serial ? plan : NULL;
 }
 
-/* False: that was the last. */
+/* Returns false after the last step. */
 static bool describe(struct explanation *explanation, const struct plan *plan)
 {
     if (explanation->chain >= plan->chain_count)
@@ -57,7 +57,7 @@ static bool describe_some(void *context)
             return true;
     if (!plan) {
         json_decref(explanation->document);
-        admin_reply_fail(explanation->reply, -ENOENT, "the plan was released meanwhile");
+        admin_reply_fail(explanation->reply, -ENOENT, "the plan was released in the meantime");
     } else if (plan->step_count > PACK_MAX) {
         admin_reply_packed(explanation->tcad, explanation->reply, explanation->document);
     } else {

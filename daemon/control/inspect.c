@@ -1,4 +1,4 @@
-/* What the daemon as a whole, its cluster and its configuration look like. */
+/* Documents about the daemon, its cluster and the machine. */
 #include "daemon/control/inspect.h"
 
 #include <hwloc.h>
@@ -21,7 +21,7 @@
 #include "daemon/tcad.h"
 #include "proto/wait.h"
 
-enum { DOWN_NAMES_MAX = 16 }; /* who wants to know of more asks for the nodes */
+enum { DOWN_NAMES_MAX = 16 }; /* tcactl nodes lists all */
 
 static json_t *hex(uint64_t value)
 {
@@ -74,7 +74,7 @@ static json_t *rails(struct tcad *tcad, bool *ret_degraded)
     return list;
 }
 
-/* Peers that are down are the cluster's trouble, not this node's: they degrade nobody else. */
+/* Peers that are down do not make this node degraded. */
 static json_t *cluster_summary(struct tcad *tcad)
 {
     size_t connected = 0, reconnecting = 0, down = 0, unknown = 0;
@@ -101,7 +101,7 @@ static json_t *cluster_summary(struct tcad *tcad)
                      security);
 }
 
-/* Asked for once: the answer may come from another machine. */
+/* Looked up once, because the reply can come from another machine. */
 static const char *own_user(void)
 {
     static char name[64];
@@ -127,7 +127,7 @@ json_t *inspect_status(struct tcad *tcad, bool *ret_degraded)
                         : "ready",
         "user", own_user(), "socket", tcad->conf->control.socket, "runtime_dir",
         tcad->conf->node.runtime_dir);
-    *ret_degraded |= tcad->draining; /* it takes nobody: a script wants to know */
+    *ret_degraded |= tcad->draining; /* it accepts no sessions, which matters to scripts */
     return json_pack(
         "{s:o, s:o, s:I, s:I, s:{s:I, s:I, s:I, s:I}, s:I, s:{s:s, s:I, s:I, s:I, s:I, s:I}, s:o, "
         "s:{s:s, "
@@ -223,7 +223,7 @@ static json_t *discover(void)
     return result;
 }
 
-/* Asked for once: it takes the kernel a while, and everybody else would wait. */
+/* Discovered once: it takes a while, during which the loop would stand still. */
 static json_t *machine(void)
 {
     static json_t *known;

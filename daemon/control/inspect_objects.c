@@ -1,4 +1,4 @@
-/* Sessions, regions, and the counters over everything. */
+/* Documents about sessions, users and regions, and the counters. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +104,7 @@ json_t *inspect_users(struct tcad *tcad, uid_t viewer)
     return json_pack("{s:o}", "users", to.list);
 }
 
-/* The names that a region was published under. */
+/* The names under which a region is published. */
 struct named {
     struct table_entry entry; /* by the region's id */
     json_t *names;
@@ -194,9 +194,10 @@ static void one(json_t *families, const char *name, const char *type, const char
 
 static void forged_family(const struct tcad *tcad, json_t *families)
 {
-    json_t *forged = family(families, "tcad_rail_forged", "counter", "",
-                            "Connections, completions and messages at the port of a rail that no "
-                            "peer can have sent: they were rejected.");
+    json_t *forged =
+        family(families, "tcad_rail_forged", "counter", "",
+               "Rejected connections, completions and messages at the port of a rail, which no "
+               "peer can have sent.");
     for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
         const struct driver *driver = engine_driver(tcad->engine, rail);
         if (driver && driver->ops->door)
@@ -234,13 +235,13 @@ static void node_families(struct tcad *tcad, json_t *families)
 {
     json_t *up =
         family(families, "tcad_node_up", "gauge", "",
-               "1 when the node is connected or being reconnected, 0 when it is down; absent when "
-               "nothing is known.");
+               "1 if the node is connected or being reconnected, 0 if it is down; absent if "
+               "unknown.");
     json_t *rtt = family(families, "tcad_node_rtt_seconds", "gauge", "seconds",
                          "Round trip of the last heartbeat.");
     json_t *reconnects =
         family(families, "tcad_node_reconnects", "counter", "",
-               "Connections to the node that ended, and were resumed without a loss.");
+               "Connections to the node that ended and were resumed without loss.");
     for (size_t i = 0; i < tcad->cluster->count; i++) {
         const struct cluster_node *node = &tcad->cluster->nodes[i];
         struct peer_info info;

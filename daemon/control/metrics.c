@@ -29,8 +29,7 @@ static bool ends_with(const char *text, const char *end)
     return text_bytes >= end_bytes && strcmp(text + text_bytes - end_bytes, end) == 0;
 }
 
-/* The family's name: without _total, with the unit at its end, and only of characters that may be
- * there. */
+/* The family's name: without _total, with the unit as suffix, invalid characters replaced. */
 static void family_name(const json_t *family, char ret_name[static METRIC_NAME_MAX])
 {
     const char *name = text_of(family, "name"), *unit = text_of(family, "unit");
@@ -46,7 +45,7 @@ static void family_name(const json_t *family, char ret_name[static METRIC_NAME_M
             *c = '_';
 }
 
-/* Backslash, quote and line end: the same three in help texts and label values. */
+/* Escapes backslashes, quotes and newlines, as help texts and label values both need it. */
 static void write_escaped(FILE *to, const char *text)
 {
     for (; *text; text++)
@@ -58,7 +57,7 @@ static void write_escaped(FILE *to, const char *text)
             fputc(*text, to);
 }
 
-/* As short as can be read back to the same. */
+/* The shortest text that is read back as the same number. */
 static void write_real(FILE *to, double number)
 {
     char text[40];

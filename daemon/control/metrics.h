@@ -1,4 +1,4 @@
-/* Metrics as OpenMetrics 1.0 text, over HTTP when metrics.listen says so. */
+/* Metrics as OpenMetrics 1.0 text, served over HTTP if metrics.listen is set. */
 #pragma once
 
 #include <jansson.h>
@@ -7,14 +7,13 @@
 struct metrics;
 struct tcad;
 
-/* *ret_metrics is NULL when the configuration wants none. text: why it failed. */
+/* *ret_metrics is NULL if metrics.listen is not set. text: the error. */
 int metrics_new(struct tcad *tcad, char *text, size_t text_bytes, struct metrics **ret_metrics);
 struct metrics *metrics_free(struct metrics *metrics);
 
 /*
- * The text of {"families": [{"name", "type", "unit", "help", "samples": [{"labels": {},
- * "value"}]}]}, from malloc; NULL: no memory. The unit, and _total for counters, are added to names
- * that do not end with them. A sample without a number as its value, and a family without samples,
- * are left out.
+ * Renders {"families": [{"name", "type", "unit", "help", "samples": [{"labels": {}, "value"}]}]}.
+ * Returns text from malloc(), or NULL if out of memory. Adds missing suffixes to names: the unit,
+ * and _total for counters. Omits samples without a numeric value and families without samples.
  */
 char *metrics_render(const json_t *document);

@@ -1,4 +1,4 @@
-/* What other daemons, and this one, may ask: one line per message. */
+/* Dispatches requests of daemons, including this one. */
 #include "daemon/control/peer_requests.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static void answer_done(struct tcad *tcad, uint32_t node, uint32_t tag)
 
 static void session_gone(struct tcad *tcad, uint32_t node, const Tca__PeerSessionGone *gone)
 {
-    /* a root tells again what it was told */
+    /* a root forwards what it has received */
     const uint32_t home = gone->about ? gone->about - 1 : node;
     if (groups_session_gone(tcad->groups, node, gone)) {
         plans_session_gone(tcad, home, gone->session, gone->node_down ? -EHOSTDOWN : -EOWNERDEAD);
@@ -33,7 +33,7 @@ static void sessions_gone(struct tcad *tcad, uint32_t node, uint32_t tag,
 {
     if (gone->n_gone > SESSIONS_GONE_MAX) {
         peers_fail(tcad->peers, node, tag, -EPROTO,
-                   "%zu sessions that have gone in one message, the limit is %d", gone->n_gone,
+                   "one message reports the end of %zu sessions, the limit is %d", gone->n_gone,
                    SESSIONS_GONE_MAX);
         return;
     }
@@ -64,12 +64,12 @@ void peer_request(void *context, uint32_t node, uint32_t tag, const Tca__Message
     case TCA__MESSAGE__BODY_PEER_REGION_GONE:
         plans_remote_region_gone(tcad, node, question->peer_region_gone->region);
         return;
-    case TCA__MESSAGE__BODY_PEER_PING: /* our own: peers answer each other's without us */
+    case TCA__MESSAGE__BODY_PEER_PING: /* from this daemon: daemon/peers handles those of others */
         answer_done(tcad, node, tag);
         return;
     default:
         if (!groups_asked(tcad->groups, node, tag, question))
-            peers_fail(tcad->peers, node, tag, -EPROTO, "node %u does not know this question",
+            peers_fail(tcad->peers, node, tag, -EPROTO, "node %u does not know this request",
                        tcad->node);
     }
 }

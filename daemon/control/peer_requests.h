@@ -4,5 +4,5 @@
 
 #include "proto/tca.pb-c.h"
 
-/* A question of a peer, for struct peers_events. context: the tcad. */
+/* Handles a request of a peer, for struct peers_events. context: the tcad. */
 void peer_request(void *context, uint32_t node, uint32_t tag, const Tca__Message *question);

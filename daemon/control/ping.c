@@ -1,4 +1,4 @@
-/* tcactl ping: how long a question takes to another daemon and back. */
+/* tcactl ping: the round-trip time to another daemon. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,7 +90,7 @@ void admin_ping(struct tcad *tcad, struct admin_reply *reply, const char *argume
     struct ping *ping = node ? calloc(1, sizeof *ping) : NULL;
     if (!ping) {
         admin_reply_fail(reply, node ? -ENOMEM : -EINVAL, "node \"%s\": %s", name,
-                         node ? "no memory" : "the cluster file has none of that name or id");
+                         node ? "out of memory" : "the cluster file has no such node");
         return;
     }
     ping->tcad = tcad;

@@ -109,7 +109,7 @@ json_t *reload(struct tcad *tcad)
     return document;
 }
 
-/* The overrides of the command line, and one more. NULL: no memory. */
+/* The overrides of the command line and one more. NULL: out of memory. */
 static const char **with_override(const char *const *overrides, const char *more)
 {
     size_t count = 0;
@@ -123,7 +123,7 @@ static const char **with_override(const char *const *overrides, const char *more
     return list;
 }
 
-/* What tcad --check says. */
+/* The output of tcad --check. */
 static json_t *check_lines(const struct tcad *tcad, const struct tcad_conf *conf,
                            const struct config_errors *errors)
 {

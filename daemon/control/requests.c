@@ -1,4 +1,4 @@
-/* What a client may ask: one line per message. */
+/* Dispatches requests of clients. */
 #include <errno.h>
 
 #include "daemon/control/admin.h"
@@ -22,7 +22,7 @@ static void hello(struct client *client, uint32_t tag, const Tca__Hello *hello)
         return;
     }
     if (client->session || client->admin) {
-        client_failf(client, tag, -EINVAL, "a second hello on one connection");
+        client_failf(client, tag, -EINVAL, "a second hello on this connection");
         return;
     }
     if (hello->admin) {
@@ -55,7 +55,7 @@ static void serve(struct client *client, uint32_t tag, const Tca__Message *messa
         return;
     }
     if (!session) {
-        client_failf(client, tag, -EINVAL, "a connection begins with a hello");
+        client_failf(client, tag, -EINVAL, "the first message must be a hello");
         client_doom(client, "did not begin with a hello");
         return;
     }
@@ -88,9 +88,9 @@ static void serve(struct client *client, uint32_t tag, const Tca__Message *messa
         plan_release_request(session, tag, message->plan_release);
         break;
     default:
-        client_failf(client, tag, -EPROTO, "message %d is none that a client may send",
+        client_failf(client, tag, -EPROTO, "clients may not send message %d",
                      (int)message->body_case);
-        client_doom(client, "a message that no client may send");
+        client_doom(client, "it sent a message that clients may not send");
     }
 }
 

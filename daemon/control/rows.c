@@ -1,5 +1,5 @@
-/* The lists of sessions and plans can have a hundred thousand rows: they are collected in slices, by
- * number, because what they show may be gone in the next slice. */
+/* The lists of sessions and plans can have a hundred thousand rows. They are collected in slices, by
+ * number, because an object may be gone by the next slice. */
 #include "daemon/control/rows.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 
-enum { PACK_MAX = 256 }; /* rows that are packed here */
+enum { PACK_MAX = 256 }; /* longer lists are serialised by the worker */
 
 struct row {
     uint64_t session;
@@ -24,10 +24,11 @@ struct rows {
     struct tcad *tcad;
     struct admin_reply *reply;
     const char *name;
-    json_t *(*describe)(const struct tcad *tcad, const struct row *row); /* NULL: it is gone */
+    json_t *(*describe)(const struct tcad *tcad,
+                        const struct row *row); /* NULL: the object is gone */
     struct row *list;
     size_t count, room, at;
-    bool failed; /* no memory */
+    bool failed; /* out of memory */
     json_t *document;
     struct loop_job job;
 };

@@ -5,6 +5,5 @@
 struct admin_reply;
 struct tcad;
 
-/* Replies with the list that the verb names ("sessions" or "plans"), as far as the viewer may see
- * it. Consumes reply. */
+/* Replies with the list of "sessions" or "plans" that the viewer may see. Consumes reply. */
 void rows_reply(struct tcad *tcad, struct admin_reply *reply, const char *verb, uid_t viewer);

@@ -34,21 +34,21 @@ enum {
 struct visitor {
     struct table_entry entry; /* in server->visitors, by uid */
     uint32_t count, silent_count;
-    struct client *silent, **silent_end; /* the oldest first */
+    struct client *silent, **silent_end; /* oldest first */
 };
 
 struct server {
     struct tcad *tcad;
     struct table visitors;
     struct listener *listener;
-    struct loop_timer *tick; /* looks for those who say nothing; runs while there are any */
+    struct loop_timer *tick; /* checks silent connections; runs while there are any */
     bool ticking;
     struct client *clients;
     uint64_t last_id;
-    struct server_socket socket; /* the one that we made */
+    struct server_socket socket; /* created by this daemon */
 };
 
-/* ---- who is connected ---- */
+/* ---- connections ---- */
 
 static struct visitor *visitor_get(struct server *server, uid_t uid)
 {
@@ -122,7 +122,7 @@ static void client_drop(struct client *client)
     }
 }
 
-/* Its library is of another release: which of the two has to be replaced? */
+/* The client's library is of another release: says which of the two must be replaced. */
 static void refuse_version(const struct client *client, const struct frame_header *header)
 {
     static struct log_limit refused;
@@ -137,7 +137,7 @@ static void refuse_version(const struct client *client, const struct frame_heade
                    "restart tcad)");
     log_limited(&refused, LOG_LEVEL_WARNING, client_fields(client).text, "client pid %d uid %u: %s",
                 client->pid, client->uid, text);
-    frame_refuse(client->fd, header, text); /* it is to hear it, if it listens */
+    frame_refuse(client->fd, header, text); /* tells the client, if it reads */
 }
 
 static void log_broken(const struct client *client, int error)
@@ -159,7 +159,7 @@ static void serve(struct client *client, struct client_request *request)
     }
     client_request_free(request);
     if (error == -EBADMSG) {
-        client_doom(client, "a frame that is no message");
+        client_doom(client, "a frame is not a message");
     } else if (error < 0) {
         log_broken(client, error);
         client->doomed = true;
@@ -175,7 +175,7 @@ static void serve_late(struct client *client, struct client_request *request)
         client_listen(client);
 }
 
-/* False: the connection is over. */
+/* Returns false if the connection has ended. */
 static bool receive(struct client *client)
 {
     struct frame *frame;
@@ -184,9 +184,9 @@ static bool receive(struct client *client)
     if (r == -EAGAIN || r == -EINTR)
         return true;
     if (r < 0) {
-        if (r == -EMFILE) { /* of what came with it; nothing has been done about it yet */
-            client_failf(client, header.tag, r, "a message to tcad came without its descriptor: %s",
-                         remedy_of(r));
+        if (r == -EMFILE) { /* for the descriptor in the message, which has not been handled yet */
+            client_failf(client, header.tag, r,
+                         "tcad could not receive the descriptor of a message: %s", remedy_of(r));
             return true;
         }
         if (r == -EPROTONOSUPPORT)
@@ -213,7 +213,7 @@ static void ready(void *context, unsigned events)
         client_drop(client);
 }
 
-/* ---- those who connect and say nothing, or all too often ---- */
+/* ---- silent connections, and too many of them ---- */
 
 static void tick(void *context)
 {
@@ -238,13 +238,13 @@ static void tick(void *context)
         loop_timer_set(server->tick, TICK_NS, 0);
 }
 
-/* Whether one more of this user is welcome. Makes room among its silent ones. */
+/* Whether the user may have one more connection. May drop its oldest silent one. */
 static bool has_room(const struct server *server, const struct visitor *visitor)
 {
     if (visitor->silent_count >= SILENT_MAX) {
         struct client *oldest = visitor->silent;
         client_doom(oldest, "its user has 64 younger connections that did not say hello either");
-        client_drop(oldest); /* 63 are left, so its user is */
+        client_drop(oldest); /* 63 are left, so the visitor still exists */
     }
     return visitor->count < server->tcad->conf->limits.sessions_per_user + OTHERS_MAX;
 }
@@ -264,7 +264,8 @@ static void accepted(void *context, int fd, const char *from)
     }
     struct visitor *visitor = visitor_get(server, who.uid);
     if (!visitor) {
-        log_limited(&refused, LOG_LEVEL_ERROR, NULL, "a client could not be accepted: no memory");
+        log_limited(&refused, LOG_LEVEL_ERROR, NULL,
+                    "a client could not be accepted: out of memory");
         goto fail;
     }
     if (!has_room(server, visitor)) {
@@ -285,7 +286,8 @@ static void accepted(void *context, int fd, const char *from)
                               .since_ns = clock_now_ns()};
     client->queue_end = &client->queue;
     if (loop_io_new(server->tcad->loop, fd, LOOP_READ, ready, client, &client->io) < 0) {
-        log_limited(&refused, LOG_LEVEL_ERROR, NULL, "a client could not be accepted: no memory");
+        log_limited(&refused, LOG_LEVEL_ERROR, NULL,
+                    "a client could not be accepted: out of memory");
         visitor_forget(server, visitor);
         goto fail;
     }
@@ -310,7 +312,7 @@ static bool give_some_up(void *context)
     return exposure_give_up(server->tcad);
 }
 
-/* There is no descriptor for it, but one for a moment: it is told so, instead of waiting in vain. */
+/* No descriptor is left except a reserved one, used here to tell the client why it is refused. */
 static void refuse(void *context, int fd, int error)
 {
     struct server *server = context;
@@ -319,20 +321,20 @@ static void refuse(void *context, int fd, int error)
     Tca__Failure failure;
     Tca__Message message;
     char text[256];
-    uint32_t tag = 1; /* of a connection's first message */
+    uint32_t tag = 1; /* of the first message on a connection */
     if (frame_recv_any(fd, &header, &hello) == 0) {
         tag = header.tag;
         frame_free(hello);
     }
-    snprintf(text, sizeof text, "node %s cannot accept you: %s", server->tcad->conf->node.name,
-             remedy_text(error));
+    snprintf(text, sizeof text, "node %s cannot accept the connection: %s",
+             server->tcad->conf->node.name, remedy_text(error));
     message_failure(&message, &failure, error, text);
     frame_send_message(fd, tag, &message.base, NULL, 0);
     frame_discard(fd);
     close(fd);
 }
 
-/* ---- life ---- */
+/* ---- lifetime ---- */
 
 int server_new(struct tcad *tcad, int fd, char *text, size_t text_bytes, struct server **ret_server)
 {

@@ -7,7 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A socket file that nobody listens on is a remnant; one that answers belongs to another tcad. */
+/* Removes a socket file that nobody listens on. One that accepts connections belongs to another
+ * tcad. */
 static int clear_remnant(const struct sockaddr_un *address, char *text, size_t text_bytes)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -16,10 +17,9 @@ static int clear_remnant(const struct sockaddr_un *address, char *text, size_t t
     struct stat status;
     if (lstat(address->sun_path, &status) == 0 && !S_ISSOCK(status.st_mode)) {
         close(fd);
-        snprintf(
-            text, text_bytes,
-            "%s: something that is no socket is there (control.socket): remove it, or name another",
-            address->sun_path);
+        snprintf(text, text_bytes,
+                 "%s exists and is not a socket (control.socket): remove it, or name another",
+                 address->sun_path);
         return -EEXIST;
     }
     int r = connect(fd, (const struct sockaddr *)address, sizeof *address) == 0 || errno == EAGAIN
@@ -28,7 +28,7 @@ static int clear_remnant(const struct sockaddr_un *address, char *text, size_t t
     close(fd);
     if (r == -EADDRINUSE) {
         snprintf(text, text_bytes,
-                 "%s: another tcad listens there (control.socket): stop it, or give this one "
+                 "%s: another tcad listens on it (control.socket): stop it, or give this one "
                  "another socket",
                  address->sun_path);
         return r;

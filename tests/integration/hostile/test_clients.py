@@ -93,7 +93,7 @@ class Clients(HostileCase):
             cluster[1].pause()
             for _ in range(17):
                 client.send(wire.admin("ping", "node1 1"))
-            with self.fails("-EBUSY", "16 questions"):
+            with self.fails("-EBUSY", "16 pending requests"):
                 client.answer()
             cluster[1].resume()
             client.close()

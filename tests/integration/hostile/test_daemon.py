@@ -68,7 +68,7 @@ class Start(HostileCase):
         path = os.path.join(self.directory, "precious")
         with open(path, "w", encoding="ascii") as file:
             file.write("data")
-        self.refused(path, "no socket", "control.socket", options={"control.socket": path})
+        self.refused(path, "is not a socket", "control.socket", options={"control.socket": path})
         with open(path, encoding="ascii") as file:  # it is still there
             self.assertEqual(file.read(), "data")
         self.refused("[control] socket", "201 bytes", "the limit is 107", options={"control.socket": "/" + "x" * 200})
@@ -97,7 +97,7 @@ class Running(HostileCase):
             second = subprocess.run([program("tcad"), "-c", os.path.join(cluster[0].directory, "tcad.conf")], capture_output=True,
                                     text=True, timeout=DEADLINE_S, check=False)
             self.assertEqual(second.returncode, 1)
-            self.assertIn(f"{cluster[0].socket}: another tcad listens there (control.socket): stop it", second.stderr)
+            self.assertIn(f"{cluster[0].socket}: another tcad listens on it (control.socket): stop it", second.stderr)
 
     def test_socket_removed(self):
         """Whoever is connected stays so; another daemon may take the place, and keeps it when the first one ends."""
@@ -145,7 +145,7 @@ class Running(HostileCase):
             filler.write(bytes(4096))
         cluster = self.cluster(options={"rails.calibration": "auto", "node.state_dir": full})
         until(lambda: "calibration: " in cluster[0].log_text(), "it has calibrated")
-        self.assertRegex(cluster[0].log_text(), f"calibration: {full}/.*: No space left on device: it is measured again at the next")
+        self.assertRegex(cluster[0].log_text(), f"calibration: {full}/.*: No space left on device: the rails will be measured again at the next")
         self.assertEqual(os.listdir(full), ["filler"])
         with self.undisturbed(cluster):
             self.assertEqual(cluster[0].tcactl("status")["calibration"]["state"], "measured")

@@ -288,13 +288,13 @@ class Accounts(hostile.HostileCase):
     STRANGER = 65534
 
     def test_a_user_at_its_limit(self):
-        cluster = self.cluster(1, options={"limits.bytes_per_user": "64M", "limits.bytes": "96M"})
+        cluster = self.cluster(1, options={"limits.bytes_per_user": "128M", "limits.bytes": "192M"})
         node = cluster[0]
         held = []
-        with self.fails("-EDQUOT", "a session needs", f"user {os.geteuid()} holds", "limits.bytes_per_user", str(64 * MIB), "sessions"):
+        with self.fails("-EDQUOT", "a session needs", f"user {os.geteuid()} holds", "limits.bytes_per_user", str(128 * MIB), "sessions"):
             for _ in range(100):
                 held.append(self.open(node, group_size=4096))
-        self.assertEqual(len(held), 3)  # of 19 MiB
+        self.assertEqual(len(held), 3)  # of 38 MiB
         small = self.open(node)
         with self.fails("-EDQUOT", "a plan needs", "limits.bytes_per_user", "close sessions"):
             for _ in range(100):

@@ -328,7 +328,7 @@ for verb in ("reload", "calibrate", "drain"):
                 self.assertRegex(line, "^-EINVAL .*(none of|does not belong to)")
             self.assertNotIn("taken", out[8])
             for line in out[9:12]:
-                self.assertRegex(line, "^-EACCES (reload|calibrate|drain): only root and the daemon's own user")
+                self.assertRegex(line, "^-EACCES (reload|calibrate|drain): permitted only for root and the daemon's own user")
         for owner in owners:
             owner.close()
 
