@@ -37,5 +37,5 @@ enum {
     TCP_HOT_ROUNDS = 2000, /* a source is read without waiting for its event so often after data */
     TCP_HOT_MAX = 4,       /* so many sources; with more, events say which have data */
     TCP_EVENTS = 64,
-    TCP_POLL_EVERY = 64, /* rounds, while there are hot ones */
+    TCP_POLL_EVERY = 64, /* rounds, while there are hot ones or something was written */
 };

@@ -156,8 +156,8 @@ int tcp_progress(struct driver *driver, unsigned budget)
     int moved = tcp->active ? work(tcp, budget, now_ns) : 0;
     if (tcp->hot_count > 0)
         moved += read_hot(tcp, now_ns);
-    if (tcp->hot_count == 0 || tcp->hot_count > TCP_HOT_MAX ||
-        ++tcp->rounds % TCP_POLL_EVERY == 0) {
+    const bool idle = moved == 0 && tcp->hot_count == 0;
+    if (idle || tcp->hot_count > TCP_HOT_MAX || ++tcp->rounds % TCP_POLL_EVERY == 0) {
         moved += take_events(tcp, now_ns);
         tell_due(tcp, now_ns);
         tcp_openings_expire(tcp, now_ns);
