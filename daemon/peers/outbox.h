@@ -1,7 +1,7 @@
 /*
- * The messages of a link to another daemon that it has not acknowledged yet, in their order. They
- * are numbered from 1, on both sides alike, without a word on the wire: a connection neither loses
- * nor reorders any, and the next one goes on behind the last that has arrived.
+ * The messages of a link that the other daemon has not acknowledged yet, in order. Both sides number
+ * them from 1. The numbers need not be sent, because a connection neither loses nor reorders
+ * messages, and the next connection continues after the last message that has arrived.
  */
 #pragma once
 
@@ -10,8 +10,7 @@
 
 #include "daemon/base/loop.h"
 
-/* As much as a connection takes (STREAM_QUEUE_MAX_BYTES), less room for a greeting and heartbeats.
- */
+/* What a connection can queue (STREAM_QUEUE_MAX_BYTES), less room for a greeting and heartbeats. */
 enum { OUTBOX_MAX_BYTES = STREAM_QUEUE_MAX_BYTES - (1 << 20) };
 
 struct kept {
@@ -23,14 +22,15 @@ struct kept {
 
 struct outbox {
     struct kept *first, **last;
-    uint64_t acknowledged; /* the number of the last message that is not kept any more */
-    uint64_t sent;         /* of the last one that is */
-    size_t bytes;          /* of all that is kept, with what keeping it costs */
+    uint64_t acknowledged; /* the number of the last message that is no longer kept */
+    uint64_t sent;         /* the number of the last message */
+    size_t bytes;          /* of all kept messages, including overhead */
 };
 
 void outbox_init(struct outbox *outbox);
 void outbox_deinit(struct outbox *outbox);
-/* The last one, whose bytes are still to be written; -ENOBUFS, -ENOMEM. */
+/* Appends a message, whose bytes the caller fills in. 0, -ENOBUFS or -ENOMEM. */
 int outbox_add(struct outbox *outbox, uint32_t tag, size_t count, struct kept **ret_kept);
-/* The other side has received as many: forgets them. -EPROTO: it cannot have. */
+/* The other side has received so many messages: drops them. -EPROTO: more than were sent, or fewer
+ * than before. */
 int outbox_acknowledge(struct outbox *outbox, uint64_t received);

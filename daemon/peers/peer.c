@@ -39,7 +39,7 @@ static struct peer *peer_free(struct peer *peer)
     return NULL;
 }
 
-/* Where it is now: 1 when that is news, 0, or -ENOMEM. */
+/* Updates its address from the cluster file. 1 (changed), 0 or -ENOMEM. */
 static int peer_place(struct peer *peer, const struct cluster_node *node)
 {
     if (peer->name && strcmp(peer->name, node->name) == 0 &&
@@ -89,7 +89,7 @@ int peer_get(struct peers *peers, uint32_t node, struct peer **ret_peer)
 
 /* ---- listening ---- */
 
-/* Without them the connections alone tell who lives. */
+/* Without heartbeats in datagrams, only the connections show which nodes are up. */
 static void begin_pulses(struct peers *peers, const struct sockaddr *address, socklen_t bytes)
 {
     int r = pulses_new(peers->tcad->loop, peers->tcad->node, address, bytes, &peers->pulses);
@@ -128,13 +128,13 @@ static int listen_here(struct peers *peers, char *text, size_t text_bytes)
     return r;
 }
 
-/* What the configuration asks for and is not there yet: the key, the listening socket. */
+/* Loads the key and listens, as far as configured and not done yet. */
 static int open_up(struct peers *peers, char *text, size_t text_bytes)
 {
     const struct tcad_conf *conf = peers->tcad->conf;
 
     if (peers->tcad->cluster->count < 2)
-        return 0; /* alone: nobody may connect, and nobody is there to be connected to */
+        return 0; /* no cluster: there are no peers */
     if (conf->control.security == CONF_SECURITY_TLS && !peers->tls) {
         if (!conf->control.key_file) {
             snprintf(text, text_bytes,
@@ -150,9 +150,9 @@ static int open_up(struct peers *peers, char *text, size_t text_bytes)
     return 0;
 }
 
-/* ---- life ---- */
+/* ---- lifetime ---- */
 
-/* An own copy of a hello. */
+/* A deep copy of a hello. */
 static Tca__Message *copy_hello(const Tca__PeerHello *hello)
 {
     Tca__Message message = TCA__MESSAGE__INIT;
@@ -180,14 +180,14 @@ int peers_new(struct tcad *tcad, const Tca__PeerHello *hello, const struct peers
     peers->events = *events;
     peers->ungreeted_last = &peers->ungreeted;
     question_list_init(&peers->local);
-    /* A late answer to a tag of the daemon that was here before must not fit one of ours. */
+    /* A late reply to a request of this daemon's predecessor must not match one of ours. */
     if (getrandom(&peers->last_tag, sizeof peers->last_tag, GRND_NONBLOCK) < 0)
         peers->last_tag = (uint32_t)clock_now_ns();
 
     snprintf(text, text_bytes, "out of memory");
     int r = -ENOMEM;
     peers->by_node =
-        calloc(PEER_NODES_MAX, sizeof *peers->by_node); /* touched only where there are peers */
+        calloc(PEER_NODES_MAX, sizeof *peers->by_node); /* only pages with peers are touched */
     peers->hello = copy_hello(hello);
     if (peers->by_node && peers->hello)
         r = loop_timer_new(tcad->loop, peers_watch, peers, &peers->tick);
@@ -230,7 +230,7 @@ struct peers *peers_free(struct peers *peers)
     return NULL;
 }
 
-/* ---- the end ---- */
+/* ---- shutdown ---- */
 
 void peers_leave(struct peers *peers)
 {
@@ -276,7 +276,7 @@ void peers_reload(struct peers *peers)
             continue;
         }
         drop(peer, "it is no longer in the cluster file");
-        while (*at != peer) /* the news of it may have brought others in */
+        while (*at != peer) /* its event may have added others */
             at = &(*at)->next;
         *at = peer->next;
         peers->by_node[peer->node] = NULL;
@@ -286,7 +286,7 @@ void peers_reload(struct peers *peers)
         log_error(NULL, "other nodes cannot connect: %s", text);
 }
 
-/* ---- displays ---- */
+/* ---- display ---- */
 
 bool peers_is_up(const struct peers *peers, uint32_t node)
 {
@@ -328,7 +328,7 @@ int peers_info(const struct peers *peers, uint32_t node, struct peer_info *ret_i
         };
     else if (cluster_by_id(tcad->cluster, node))
         *ret_info = (struct peer_info){.node = node,
-                                       .state = "idle", /* since nobody knows when */
+                                       .state = "idle", /* since an unknown time */
                                        .version = "",
                                        .last_error = "",
                                        .last_loss = ""};

@@ -1,7 +1,7 @@
 /*
- * A connection: both sides say hello; each checks the other's, then says PeerWelcome, or Failure
- * with the reason; who has both, their hello and their welcome, is up. From then on it carries the
- * messages of the link, and heartbeats.
+ * Connections. Both sides send a hello, check the other's, and reply with PeerWelcome, or with
+ * Failure and the reason. A side that has received hello and welcome is up. From then on the
+ * connection carries the messages of the link, and heartbeats.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 enum { LINGER_MS = 1000 };
 
-/* ---- those without a peer ---- */
+/* ---- connections without a peer ---- */
 
 void connection_complain(struct peers *peers, const char *from, const char *text)
 {
@@ -40,8 +40,8 @@ void connection_unwatch(struct connection *connection)
     peers->ungreeted_count--;
 }
 
-/* Puts an inbound one, or one that is only to get its last words out, under the eyes of the tick.
- */
+/* Lets the tick watch a connection that is inbound, or that stays only until its last message is
+ * sent. */
 static void connection_watch(struct connection *connection, uint64_t timeout_ns)
 {
     struct peers *peers = connection->peers;
@@ -99,7 +99,7 @@ void connection_fail(struct connection *connection, int error, const char *text)
     if (!peer)
         connection_complain(peers, connection->from, text);
     if (error == -EPROTONOSUPPORT)
-        connection_detach(connection); /* it still has to hear which version ours is */
+        connection_detach(connection); /* it must still be told our version */
     else if (!peer)
         connection_free(connection);
     if (peer)
@@ -111,7 +111,7 @@ void connection_fail(struct connection *connection, int error, const char *text)
 int connection_send_bytes(struct connection *connection, uint32_t tag, const void *bytes,
                           size_t count)
 {
-    /* Behind a message that is missing, no other may go out. */
+    /* No message may follow one that is missing. */
     int r = connection->broken ? -ENOTCONN : stream_send(connection->stream, tag, bytes, count);
     if (r < 0) {
         connection->broken = true;
@@ -130,7 +130,7 @@ int connection_send(struct connection *connection, uint32_t tag, const Tca__Mess
         return -EMSGSIZE;
     uint8_t *bytes = count <= sizeof small ? small : malloc(count);
     if (!bytes) {
-        connection->broken = true; /* the other side waits for it */
+        connection->broken = true; /* the other side waits for the message */
         peers_tick_soon(connection->peers);
         return -ENOMEM;
     }
@@ -158,7 +158,7 @@ void connection_refuse(struct connection *connection, int error, char *text)
         peer_disconnected(peer, error, text);
 }
 
-/* ---- what the stream tells ---- */
+/* ---- events of the stream ---- */
 
 static void on_ready(void *context)
 {
@@ -199,7 +199,7 @@ static void on_closed(void *context, int error, const char *text)
     connection_fail(context, error, text);
 }
 
-/* ---- making them ---- */
+/* ---- creating ---- */
 
 static struct connection *connection_new(struct peers *peers, struct peer *peer, const char *from)
 {
@@ -225,7 +225,7 @@ int connection_connect(struct peer *peer, const struct sockaddr *address, sockle
     char to[96];
 
     if (peers->tcad->conf->control.security == CONF_SECURITY_TLS && !peers->tls)
-        return -ENOKEY; /* was said when the configuration was loaded */
+        return -ENOKEY; /* logged when the configuration was loaded */
     snprintf(to, sizeof to, "%.80s:%u", peer->address, peer->port);
     struct connection *connection = connection_new(peers, peer, to);
     if (!connection)

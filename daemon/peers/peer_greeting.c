@@ -1,4 +1,4 @@
-/* Who may be a peer, and over which connection. */
+/* Decides who may be a peer, and over which connection. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -88,7 +88,7 @@ int greeting_check(const struct peers *peers, const Tca__PeerHello *theirs,
 static bool is_key(const uint8_t own[static LINK_KEY_BYTES], const ProtobufCBinaryData *said)
 {
     uint8_t differs = said->len != LINK_KEY_BYTES;
-    /* All of it whatever its beginning says: how long it takes tells nothing. */
+    /* Compares all bytes, so that the time taken reveals nothing. */
     for (size_t i = 0; i < LINK_KEY_BYTES && said->len == LINK_KEY_BYTES; i++)
         differs |= own[i] ^ said->data[i];
     return !differs;
@@ -103,7 +103,7 @@ static int refuse_resume(struct peers *peers, int error, const char *why, char *
     return error;
 }
 
-/* The link has ended for the other side: for us too. A connection of ours stays. */
+/* The other side has ended the link, so it ends here, too. An outbound connection stays. */
 static void end_link(struct connection *connection, struct peer *peer, const char *why)
 {
     if (peer->connection == connection)
@@ -114,7 +114,7 @@ static void end_link(struct connection *connection, struct peer *peer, const cha
     connection->peer = peer;
 }
 
-/* Of what the news of its end has begun, nothing is needed: this connection is there. */
+/* Makes this the peer's connection, and drops any that the end of the old one has started. */
 static void take_place(struct connection *connection, struct peer *peer)
 {
     peer->connection = connection_free(peer->connection);
@@ -124,7 +124,7 @@ static void take_place(struct connection *connection, struct peer *peer)
 
 static const char restarted[] = "its daemon has restarted";
 
-/* Their hello over the connection that we have made. */
+/* The hello has arrived on an outbound connection. */
 static void choose_ours(struct connection *connection, struct peer *peer)
 {
     if (!peer_has_link(peer))
@@ -137,15 +137,15 @@ static void choose_ours(struct connection *connection, struct peer *peer)
 }
 
 /*
- * An inbound connection from a peer that we have one with, or are making one.
+ * An inbound connection from a peer that already has a connection, or to which one is being made.
  *
- * A daemon makes a second connection only after the first has died for it. So one that came up goes
- * when the other side has another incarnation or made both; and when the other side has the lower
- * id, for then it cannot be one that crossed ours. Else it might be: ours is tried with a ping,
- * which ends it at once if it is dead, and the next attempt takes its place: none but the first can
- * have crossed it.
+ * A daemon makes a second connection only after its first has ended. So an existing connection that
+ * is up is dropped if the other side has another incarnation, if it made both, or if it has the
+ * lower id, because then the new one cannot have crossed ours. Otherwise the two may have crossed:
+ * ours is tested with a ping, which ends it at once if it is dead, and the next attempt replaces
+ * it, because only the first attempt can have crossed it.
  *
- * Of two that cross before either is up, the lower node's stays, once it has got as far as
+ * Of two that cross before either is up, the lower node's stays, provided it has reached the
  * greeting.
  */
 int greeting_choose(struct connection *connection, struct peer *peer, const Tca__PeerHello *hello,

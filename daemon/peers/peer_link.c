@@ -1,5 +1,5 @@
-/* Links: what is sent is kept until the other side has acknowledged it, so that it can be sent again
- * over the next connection. */
+/* Links: messages are kept until the other side has acknowledged them, so that they can be sent again
+ * on the next connection. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "daemon/peers/peer_internal.h"
 #include "proto/frame.h"
 
-/* What is acknowledged without waiting for a heartbeat. */
+/* So much is acknowledged without waiting for a heartbeat. */
 enum { ACKNOWLEDGE_MESSAGES = 256, ACKNOWLEDGE_BYTES = 256 << 10 };
 
 bool peer_has_link(const struct peer *peer)
@@ -47,7 +47,7 @@ static struct kept *keep(struct peer *peer, uint32_t tag, size_t count)
     struct peer_link *link = &peer->link;
     struct kept *kept;
 
-    /* Behind a message that is missing, no other may follow. */
+    /* No message may follow one that is missing. */
     if (link->overrun || outbox_add(&link->outbox, tag, count, &kept) < 0) {
         link->overrun = true;
         peers_tick_soon(peer->peers);

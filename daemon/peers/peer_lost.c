@@ -1,4 +1,4 @@
-/* A connection that has ended without a goodbye, while the link goes on: reconnecting. */
+/* Reconnecting after a connection has ended without a goodbye, while the link goes on. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -8,12 +8,12 @@
 enum { REDIAL_MS = 100 };
 
 /*
- * Whether connecting again may help.
+ * Whether reconnecting can help.
  *
- * Where a connection is refused, no daemon listens, so none runs: the kernel takes connections in
- * for one that is stopped, busy or out of descriptors. All else may pass: as long as there is no
- * connection, anybody on the way can have sent it. Over a connection, what breaks the protocol or
- * does not fit the cluster file will do so again.
+ * If the connection is refused, no daemon is running: the kernel accepts connections for one that
+ * is stopped, busy or out of descriptors. Other errors without a connection can pass, because any
+ * machine on the way can have caused them. On a connection, violations of the protocol and
+ * differences from the cluster file would only be repeated.
  */
 static bool may_come_back(const struct peer *peer, int error)
 {

@@ -1,4 +1,4 @@
-/* What a daemon says on its connection: its greeting, then questions, answers and pings. */
+/* The messages on a connection: the greeting, then requests, replies and pings. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -37,13 +37,13 @@ void connection_send_hello(struct connection *connection)
         hello->peer_hello->heartbeat_key = (ProtobufCBinaryData){
             sizeof connection->heartbeat_key, (uint8_t *)connection->heartbeat_key};
     }
-    /* It cannot fail: the daemon's incarnation came from there. */
+    /* This cannot fail: it already worked for the daemon's incarnation. */
     (void)!getrandom(connection->link_key, sizeof connection->link_key, 0);
     hello->peer_hello->link_key = (ProtobufCBinaryData){LINK_KEY_BYTES, connection->link_key};
     if (peer && peer_has_link(peer))
         hello->peer_hello->resume_key = (ProtobufCBinaryData){LINK_KEY_BYTES, peer->link.other_key};
     hello->peer_hello->cluster =
-        connection->peers->tcad->cluster->name; /* a reload may have changed it */
+        connection->peers->tcad->cluster->name; /* may have changed with a reload */
     connection_send(connection, 0, hello);
     hello->peer_hello->link_key = (ProtobufCBinaryData){0};
     hello->peer_hello->resume_key = (ProtobufCBinaryData){0};
@@ -52,7 +52,7 @@ void connection_send_hello(struct connection *connection)
     hello->peer_hello->heartbeat_key = (ProtobufCBinaryData){0};
 }
 
-/* Takes the message over when it returns true. */
+/* If it returns true, it has taken over the message. */
 static bool handle_hello(struct connection *connection, Tca__Message *message)
 {
     struct peers *peers = connection->peers;
@@ -104,7 +104,7 @@ static void handle_welcome(struct connection *connection, const Tca__PeerWelcome
         peer_move(connection->peer, PEER_UP, 0, NULL);
 }
 
-/* Another connection is on the way or being tried, or there will be memory again. */
+/* Whether the error can pass: another connection is being made or tested, or memory is short. */
 static bool is_passing(int status)
 {
     return status == -EALREADY || status == -EBUSY || status == -ENOMEM;
@@ -122,7 +122,7 @@ static void handle_refusal(struct connection *connection, const Tca__Failure *fa
         peer_lose(peer, status, text);
     } else if (peer && peer_has_link(peer)) {
         peer_move(peer, PEER_DOWN, status, text);
-    } else if (peer && status == -EALREADY) { /* its own connection to us is on the way */
+    } else if (peer && status == -EALREADY) { /* it is connecting to this node */
         peer->connection = connection_free(connection);
     } else {
         connection_fail(connection, status < 0 ? status : -EPROTO, text);
@@ -156,7 +156,7 @@ static void handle_ping(struct connection *connection, uint32_t tag, const Tca__
     Tca__Message message = TCA__MESSAGE__INIT;
     message.body_case = TCA__MESSAGE__BODY_PEER_PONG;
     message.peer_pong = &pong;
-    if (tag != 0) { /* somebody's question */
+    if (tag != 0) { /* a request */
         link_send(peer, tag, &message);
     } else if (link_acknowledged(connection, ping->received) == 0) {
         pong.received = link_tell(&peer->link);
@@ -175,7 +175,7 @@ static void handle_pong(struct connection *connection, const Tca__PeerPong *pong
     }
 }
 
-/* All the others are part of the link. */
+/* All other messages are part of the link. */
 static bool is_heartbeat(uint32_t tag, const Tca__Message *message)
 {
     return tag == 0 && (message->body_case == TCA__MESSAGE__BODY_PEER_PING ||

@@ -1,5 +1,5 @@
-/* Questions: from peers_ask() to the one call of answered(). Those to the own node take the same
- * way, without a wire. */
+/* Requests, from peers_ask() to the call of answered(). Requests to this node take the same path,
+ * without a connection. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "proto/frame.h"
 #include "proto/status.h"
 
-/* ---- keeping them ---- */
+/* ---- pending requests ---- */
 
 static struct question *question_find(struct peers *peers, uint32_t node, uint32_t tag)
 {
@@ -69,8 +69,7 @@ static void question_free(struct peers *peers, struct question *question)
     free(question);
 }
 
-/* Takes it out of everything, then tells the asker: whatever that does, this question is history.
- */
+/* Removes the request from all lists, then calls answered(), which may do anything. */
 static void finish(struct peers *peers, struct question *question, int status,
                    const Tca__Message *answer, const char *text)
 {
@@ -105,8 +104,7 @@ static uint8_t *pack(const Tca__Message *message, size_t *ret_count)
     return bytes;
 }
 
-/* ---- what is delivered from the loop: questions and answers of the own node, and failures that
- * are known at once ---- */
+/* ---- deliveries from the loop: requests and replies of this node, and immediate failures ---- */
 
 static void put_local(struct peers *peers, struct question *question)
 {
@@ -115,7 +113,7 @@ static void put_local(struct peers *peers, struct question *question)
     loop_timer_set(peers->local_timer, 0, 0);
 }
 
-/* Calls back with this, from the loop. */
+/* Calls answered() with these arguments, from the loop. */
 static void finish_later(struct peers *peers, struct question *question, int status,
                          const char *text)
 {
@@ -128,7 +126,7 @@ static void finish_later(struct peers *peers, struct question *question, int sta
     put_local(peers, question);
 }
 
-/* The own node has answered. */
+/* This node has replied. */
 static void answer_later(struct peers *peers, struct question *question, const Tca__Message *answer)
 {
     question->bytes = pack(answer, &question->count);
@@ -159,7 +157,7 @@ static void deliver(struct peers *peers, struct question *question)
             return;
         }
     }
-    if (!finished) /* stays in its bucket until peers_answer() */
+    if (!finished) /* it stays pending until peers_answer() */
         peers->events.asked(peers->events.context, node, tag, message);
     else if (message)
         finish_with(peers, question, message);
@@ -179,13 +177,13 @@ void questions_deliver_local(void *context)
         list_remove(question);
         deliver(peers, question);
         if (loop_slice_over(peers->tcad->loop))
-            break; /* the others have their turn first */
+            break; /* lets other work of the loop go first */
     }
     if (peers->local.first)
         loop_timer_set(peers->local_timer, 0, 0);
 }
 
-/* ---- asking ---- */
+/* ---- sending requests ---- */
 
 static void expire(void *context)
 {
@@ -243,8 +241,8 @@ static void ask_peer(struct peers *peers, struct question *question)
         return;
     }
     if (peer->state == PEER_IDLE || peer->state == PEER_DOWN) {
-        /* Before the question is in the peer's list: when connecting fails at once, answered() must
-         * wait for the loop. */
+        /* Connects before the request is in the peer's list: if connecting fails at once, answered()
+         * must still be called from the loop. */
         if (peer_connect(peer) == -EAGAIN || peer->state == PEER_DOWN) {
             snprintf(text, sizeof text, "node %s (id %u) is down: %s", peer->name, peer->node,
                      peer->last_error);
@@ -262,7 +260,7 @@ void peers_ask(struct peers *peers, uint32_t node, const Tca__Message *message, 
 {
     struct question *question = question_new(peers, node, timeout_ns, answered, context);
     if (!question) {
-        /* Nowhere to keep even the failure: the one case where the asker hears of it at once. */
+        /* Not even the failure can be stored: the only case in which answered() is called at once. */
         answered(context, -ENOMEM, NULL, "out of memory for a question");
         return;
     }
@@ -283,10 +281,10 @@ void peers_tell(struct peers *peers, uint32_t node, const Tca__Message *message)
         link_send(peer, 0, message);
 }
 
-/* ---- answering ---- */
+/* ---- replies ---- */
 
-/* Bindings that came after their time-out: the other node would keep them for as long as the asking
- * session lives. */
+/* Releases bindings that arrived after the time-out of their request; otherwise the other node would
+ * keep them until the requesting session ends. */
 static void give_back(struct peers *peers, uint32_t node, const Tca__PeerBound *bound)
 {
     uint64_t bindings[BIND_PUTS_MAX];
@@ -304,7 +302,8 @@ static void give_back(struct peers *peers, uint32_t node, const Tca__PeerBound *
 void question_answered(struct peers *peers, uint32_t node, uint32_t tag, const Tca__Message *answer)
 {
     struct question *question = question_find(peers, node, tag);
-    if (question && !question->bytes) /* not one that has not even been sent */
+    if (question &&
+        !question->bytes) /* else it has not been sent yet, so this cannot be its reply */
         finish_with(peers, question, answer);
     else if (!question && answer->body_case == TCA__MESSAGE__BODY_PEER_BOUND)
         give_back(peers, node, answer->peer_bound);
@@ -313,7 +312,7 @@ void question_answered(struct peers *peers, uint32_t node, uint32_t tag, const T
 void peers_answer(struct peers *peers, uint32_t node, uint32_t tag, const Tca__Message *answer)
 {
     if (tag == 0)
-        return; /* was told, not asked */
+        return; /* a message that needs no reply */
     if (node == peers->tcad->node) {
         struct question *question = question_find(peers, node, tag);
         if (question && !question->bytes)
@@ -340,11 +339,11 @@ void peers_fail(struct peers *peers, uint32_t node, uint32_t tag, int error, con
     peers_answer(peers, node, tag, &message);
 }
 
-/* ---- ends ---- */
+/* ---- failing requests ---- */
 
 void questions_fail(struct peer *peer, int error, const char *text)
 {
-    /* Those only: what answered() asks anew is not failed with them. */
+    /* Only these: requests that answered() makes are not failed with them. */
     struct question_list failed;
     question_list_init(&failed);
     while (peer->questions.first) {

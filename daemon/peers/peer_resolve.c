@@ -1,5 +1,5 @@
-/* Addresses of peers. Numbers are read at once; names are asked for on the worker's thread, because
- * that may take seconds. */
+/* Addresses of peers. Numeric ones are parsed at once; names are looked up by the worker thread,
+ * because that can take seconds. */
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -11,10 +11,10 @@
 #include "daemon/tcad.h"
 
 struct resolve {
-    struct peer *peer; /* NULL: nobody waits any more */
+    struct peer *peer; /* NULL: no longer needed */
     char *host;
     char port[8];
-    int error; /* of getaddrinfo */
+    int error; /* of getaddrinfo() */
     struct addrinfo *found;
 };
 

@@ -42,7 +42,7 @@ const char *peer_state_name(enum peer_state state)
     return names[state];
 }
 
-/* Heartbeats beside the connection, where both sides have them. */
+/* Starts heartbeats in datagrams, if both sides support them. */
 static void begin_pulse(struct peer *peer, const Tca__PeerHello *hello)
 {
     const struct connection *connection = peer->connection;
@@ -65,10 +65,10 @@ static void begin_pulse(struct peer *peer, const Tca__PeerHello *hello)
     }
     memcpy(args.key_in, connection->heartbeat_key, sizeof args.key_in);
     memcpy(args.key_out, hello->heartbeat_key.data, sizeof args.key_out);
-    pulse_new(peers->pulses, &args, &peer->pulse); /* without memory the connection must do */
+    pulse_new(peers->pulses, &args, &peer->pulse); /* on failure, only the connection is watched */
 }
 
-/* What is the same for a new link and for one that goes on. */
+/* What a new link and a resumed one have in common. */
 static void begin_watching(struct peer *peer)
 {
     struct connection *connection = peer->connection;
@@ -79,7 +79,7 @@ static void begin_watching(struct peer *peer)
     peer->rtt_ns = 0;
     peer->pulse = pulse_free(peer->pulse);
     begin_pulse(peer, connection->hello->peer_hello);
-    /* An end that is not noticed otherwise leaves time to reconnect. */
+    /* If the end of the connection is noticed no other way, this leaves time to reconnect. */
     stream_set_send_timeout(connection->stream,
                             peer->peers->tcad->conf->control.heartbeat_timeout_ns / 2);
 }
@@ -100,7 +100,7 @@ static void go_up(struct peer *peer)
     snprintf(fields, sizeof fields, "TCAD_NODE=%u", peer->node);
     log_info(fields, "node %s (id %u) is up", peer->name, peer->node);
 
-    /* The event may end the connection: the hello must not go with it. */
+    /* The event may end the connection, which must not free the hello. */
     Tca__Message *message = connection->hello;
     connection->hello = NULL;
     peers->events.up(peers->events.context, peer->node, peer->incarnation, message->peer_hello);
@@ -125,13 +125,13 @@ static void disconnect(struct peer *peer)
     peer->ping_ns = 0;
 }
 
-/* Its heartbeats go on: they tell whether it lives. */
+/* Its heartbeats continue and show whether it is alive. */
 static void go_missing(struct peer *peer, int error, const char *text)
 {
     char fields[48];
 
     disconnect(peer);
-    if (error != -ETIMEDOUT) /* that is silence, and not the end of it */
+    if (error != -ETIMEDOUT) /* with a time-out, the silence continues */
         peer->heard_ns = peer->since_ns;
     snprintf(peer->last_loss, sizeof peer->last_loss, "%s", text);
     snprintf(fields, sizeof fields, "TCAD_NODE=%u", peer->node);
@@ -151,7 +151,7 @@ static void go_down(struct peer *peer, bool was_up, int error, const char *text)
     snprintf(failure, sizeof failure, "node %s (id %u) is down: %s", peer->name, peer->node,
              peer->last_error);
     snprintf(fields, sizeof fields, "TCAD_NODE=%u", peer->node);
-    if (!peers->leaving) /* else it is no news, but what we have asked for */
+    if (!peers->leaving) /* else this is the expected result of peers_leave() */
         log_warning(fields, "%s", failure);
 
     questions_fail(peer, -EHOSTDOWN, failure);
@@ -159,7 +159,7 @@ static void go_down(struct peer *peer, bool was_up, int error, const char *text)
         peers->events.down(peers->events.context, peer->node, error, failure);
 }
 
-/* How long an attempt to connect may take. With a link there is time for another one. */
+/* How long an attempt to connect may take. With a link, leaves time for another attempt. */
 static uint64_t attempt_ns(const struct peer *peer)
 {
     const struct tcad_conf *conf = peer->peers->tcad->conf;

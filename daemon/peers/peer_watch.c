@@ -1,4 +1,4 @@
-/* One timer for all time-outs and heartbeats of peers; it stands still when there is nothing to
+/* The tick: one timer for all time-outs and heartbeats of peers. It stops when there is nothing to
  * watch. */
 #include <errno.h>
 #include <stdio.h>
@@ -8,8 +8,9 @@
 
 enum {
     TICK_MS = 100,
-    LATE_TIMES = 16, /* what others get more, of how late we are: an answer takes a few turns */
-    LATE_FORGET = 16 /* ticks in which most of it is forgotten */
+    LATE_TIMES =
+        16, /* extra time for others, in units of this daemon's lateness: a reply takes several turns */
+    LATE_FORGET = 16 /* ticks in which the lateness decays */
 };
 
 static void set_tick(struct peers *peers, uint64_t delay_ns)
@@ -32,15 +33,15 @@ void peers_tick_soon(struct peers *peers)
 }
 
 /*
- * Whoever is late itself cannot tell a node that has gone from one that is as late: where too many
- * want the processors, on emulated nodes most of all, a daemon waits seconds for its turn.
+ * A daemon that runs late itself cannot tell a dead node from one that is just as late: on
+ * overloaded machines, above all with emulated nodes, a daemon can wait seconds for a processor.
  */
 uint64_t peers_allowance_ns(const struct peers *peers)
 {
     return LATE_TIMES * peers->late_ns;
 }
 
-/* The tick that was due then has come now. */
+/* The tick that was due at due_ns runs now. */
 static void notice_lateness(struct peers *peers, uint64_t due_ns, uint64_t now_ns)
 {
     uint64_t late_ns = due_ns && now_ns > due_ns ? now_ns - due_ns : 0;
@@ -61,7 +62,8 @@ void peer_ping(struct peer *peer, uint64_t now_ns)
     connection_send(peer->connection, 0, &message);
 }
 
-/* Its thread says that it lives, while its loop is too busy to answer; for so long. */
+/* Whether its heartbeat thread shows that it is alive although its loop does not answer, within
+ * limits. */
 static bool is_busy(const struct peer *peer, uint64_t silent_ns, uint64_t now_ns)
 {
     const uint64_t heard_ns = peer->pulse ? pulse_heard_ns(peer->pulse) : 0,
@@ -171,7 +173,7 @@ void peers_watch(void *context)
     struct peers *peers = context;
     uint64_t now = clock_now_ns(), due = peers->tick_due_ns;
 
-    /* When it was us who stood still, what the others have said meanwhile is waiting to be read. */
+    /* After a long stop of this daemon, messages of the others are waiting to be read. */
     if (now > due && now - due > peers->tcad->conf->control.heartbeat_timeout_ns / 2)
         for (struct peer *peer = peers->first; peer; peer = peer->next)
             peer->heard_ns = now;
@@ -179,7 +181,7 @@ void peers_watch(void *context)
     notice_lateness(peers, due, now);
     peers->tick_due_ns = 0;
     for (struct peer *peer = peers->first; peer;
-         peer = peer->next) /* only peers_reload() takes any out */
+         peer = peer->next) /* only peers_reload() removes peers */
         watch_peer(peer, now);
     watch_ungreeted(peers, now);
     plan_tick(peers);
