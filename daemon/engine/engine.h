@@ -136,6 +136,23 @@ void engine_landing_end(struct engine *engine, struct engine_landing *landing,
 void engine_await_copied(struct engine *engine, struct engine_landing *landing,
                          void (*done)(void *context), void *context);
 
+/* A wait for the notifications on some lines of which the data has arrived, but not at its final
+ * address yet. */
+struct engine_raise_wait {
+    struct engine *engine;
+    const struct notify_line *first, *end; /* the lines; only compared */
+    void (*done)(void *context);
+    void *context;
+    /* private to the engine */
+    struct engine_landing landing;
+    struct engine_call call;
+};
+/* Loop's thread: whether any notification of any session waits so. */
+bool engine_raises_wait(const struct engine *engine);
+/* Loop's thread: runs done(context) there when those on these lines have been raised, or dropped
+ * with the process that was to copy their data. Nobody may notify on these lines any more. */
+void engine_await_raised(struct engine_raise_wait *wait);
+
 /* ---- bounces: staging of attached memory ---- */
 
 /* A copy that a process makes to staging memory before the data is put: a call step of a chain

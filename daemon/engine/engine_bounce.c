@@ -118,6 +118,15 @@ static void post_quiet(struct engine_landing *landing)
     loop_post_own(landing->loop, &landing->quiet_post, landing->quiet, landing->quiet_context);
 }
 
+/* release: pairs with engine_raises_wait() */
+static void count_landed(const struct engine_bounces *bounces, int change)
+{
+    _Atomic uint64_t *landed = &bounces->session->engine->landed;
+    atomic_store_explicit(landed,
+                          atomic_load_explicit(landed, memory_order_relaxed) + (uint64_t)change,
+                          memory_order_release);
+}
+
 static void finish_fetch(struct engine_fetch *fetch, int status)
 {
     struct driver_op *op = fetch->op;
@@ -134,6 +143,7 @@ static void finish_landing(struct engine_bounces *bounces, const struct landed *
 {
     struct engine_landing *landing = landed->landing;
     landing->in_flight--;
+    count_landed(bounces, -1);
     if (good)
         raise_notification(landing, landed->count);
     else
@@ -209,6 +219,8 @@ void engine_landed(struct engine_landing *landing)
      * wait than there are landings. */
     if (landing->waiting++ > 0)
         leave(bounces, landing);
+    else
+        count_landed(bounces, 1);
     append(bounces, landing);
     hand_over(landing->session);
 }
@@ -239,6 +251,63 @@ void engine_await_copied(struct engine *engine, struct engine_landing *landing,
     landing->quiet = done;
     landing->quiet_context = context;
     engine_call(engine, &landing->copied_call, await_copied_work, NULL, landing);
+}
+
+/* ---- notifications that wait ---- */
+
+bool engine_raises_wait(const struct engine *engine)
+{
+    /* acquire: pairs with count_landed(); a sender that has gone has heard that its data arrived */
+    return atomic_load_explicit(&engine->landed, memory_order_acquire) > 0;
+}
+
+static bool within(const struct engine_landing *landing, const struct engine_raise_wait *wait)
+{
+    return landing->line && landing->line >= wait->first && landing->line < wait->end;
+}
+
+static bool holds(const struct engine_bounces *bounces, const struct engine_raise_wait *wait)
+{
+    for (const struct engine_landing *landing = bounces->first; landing; landing = landing->next)
+        if (within(landing, wait))
+            return true;
+    for (uint32_t i = 0; i < in_flight(bounces, BOUNCE_IN); i++)
+        if (within(bounces->landing[(bounces->done[BOUNCE_IN] + i) % BOUNCE_ENTRIES].landing, wait))
+            return true;
+    return false;
+}
+
+static struct engine_session *holder(struct engine_session *first,
+                                     const struct engine_raise_wait *wait)
+{
+    for (struct engine_session *session = first; session; session = session->next)
+        if (session->bounces && holds(session->bounces, wait))
+            return session;
+    return NULL;
+}
+
+static void look_again(void *context)
+{
+    engine_await_raised(context);
+}
+
+/* Waits behind those that one session holds, and then looks for another. */
+static void await_raised_work(struct engine *engine, void *context)
+{
+    struct engine_raise_wait *wait = context;
+    struct engine_session *session = holder(engine->active, wait);
+    if (!session)
+        session = holder(engine->parked, wait);
+    wait->landing = (struct engine_landing){.session = session};
+    if (session)
+        engine_landed(&wait->landing);
+    engine_landing_end(engine, &wait->landing, session ? look_again : wait->done,
+                       session ? wait : wait->context);
+}
+
+void engine_await_raised(struct engine_raise_wait *wait)
+{
+    engine_call(wait->engine, &wait->call, await_raised_work, NULL, wait);
 }
 
 /* ---- life ---- */

@@ -94,6 +94,7 @@ struct engine {
     struct engine_loss *losing; /* of the peer that is being lost: before its peer_down() */
 
     _Atomic uint64_t starts, completions, errors, bytes, sleeps;
+    _Atomic uint64_t landed; /* landings that wait in bounces, in order or in a ring */
     _Atomic bool asleep;
 };
 

@@ -272,6 +272,8 @@ void plans_region_gone(struct region *region); /* of this node */
 void plans_remote_region_gone(struct tcad *tcad, uint32_t node, uint64_t region);
 /* error: -EOWNERDEAD, or -EHOSTDOWN where its daemon ends. */
 void plans_session_gone(struct tcad *tcad, uint32_t node, uint64_t session, int error);
+/* The session, which was told late of it (session_source_awaited()), may lose its plans now. */
+void plans_source_gone(struct session *session, uint32_t rank, enum source_state state);
 void plans_node_gone(struct tcad *tcad, uint32_t node);
 void plans_link_gone(struct tcad *tcad, uint32_t node, unsigned rail, int error);
 /* The link is about to be lost, and of what was put over it in this flow so many puts that were

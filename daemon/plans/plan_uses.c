@@ -138,9 +138,23 @@ static bool lose_region(const struct news *news, void *plan)
     return false;
 }
 
+/* What it waits for may have arrived, and not be told yet. */
+static bool is_awaited(const struct plan *plan, const struct subject_key *key)
+{
+    if (!plan->session || !plan->session->source_waits)
+        return false;
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        if (plan->steps[i].is_wait && wait_needs(plan, &plan->steps[i], key) &&
+            session_source_awaited(plan->session, plan->steps[i].rank))
+            return true;
+    return false;
+}
+
 static bool lose_session(const struct news *news, void *plan)
 {
     char text[128];
+    if (is_awaited(plan, &news->key))
+        return true; /* until plans_source_gone() */
     if (news->error == -EHOSTDOWN)
         snprintf(text, sizeof text, "the daemon of node %" PRIu32 ", which it needs, has ended",
                  news->key.node);
@@ -251,6 +265,13 @@ void plans_session_gone(struct tcad *tcad, uint32_t node, uint64_t session, int 
     uses_tell(&tcad->plan_uses, &(struct news){.key = {SUBJECT_SESSION, node, session},
                                                .error = error,
                                                .tell = lose_session});
+}
+
+void plans_source_gone(struct session *session, uint32_t rank, enum source_state state)
+{
+    const struct session_member *member = &session->members[rank];
+    plans_session_gone(session->tcad, member->node, member->session,
+                       state == SOURCE_NODE_DOWN ? -EHOSTDOWN : -EOWNERDEAD);
 }
 
 void plans_node_gone(struct tcad *tcad, uint32_t node)

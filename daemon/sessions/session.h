@@ -69,10 +69,11 @@ struct session {
     uint32_t plan_count;
     uint64_t plan_bytes;
     uint64_t step_count;
-    struct engine_session *engine; /* belongs to the engine's thread */
-    struct charge charge;          /* of its segments, its group membership, its lanes */
-    struct table lanes;            /* to other sessions of this node, by their ids (lane.c) */
-    struct lane_record *lanes_to;  /* from other sessions */
+    struct engine_session *engine;    /* belongs to the engine's thread */
+    struct charge charge;             /* of its segments, its group membership, its lanes */
+    struct table lanes;               /* to other sessions of this node, by their ids (lane.c) */
+    struct lane_record *lanes_to;     /* from other sessions */
+    struct source_wait *source_waits; /* ranks that have gone, of which it is not told yet */
     uint32_t notified_by; /* bindings that use its counters or bounces, which keep its segments */
 };
 
@@ -87,6 +88,8 @@ struct session_hooks {
     void (*gone)(struct session *session);   /* inform all others of its end */
     void (*freed)(struct session *session);  /* free their members of it */
     void (*region_gone)(struct region *region); /* fail the plans that use it */
+    /* fail the plans that wait for that rank */
+    void (*source_gone)(struct session *session, uint32_t rank, enum source_state state);
 };
 
 /* Creates a session for a client's Hello, and replies with Welcome or Failure. NULL: it failed. */
@@ -130,5 +133,8 @@ bool session_reads(const struct session *session);
 uint32_t session_backlog(const struct session *session);
 
 /* A rank of this session's group is gone: marks it in the notification segment and sends the client
- * an event. state: SOURCE_DEAD or SOURCE_NODE_DOWN. */
+ * an event, once all notifications of that rank have been raised. state: SOURCE_DEAD or
+ * SOURCE_NODE_DOWN. */
 void session_source_gone(struct session *session, uint32_t rank, enum source_state state);
+/* Whether the session is not told yet; hooks->source_gone() is called when it is. */
+bool session_source_awaited(const struct session *session, uint32_t rank);

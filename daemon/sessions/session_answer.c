@@ -50,15 +50,3 @@ void session_event_fds(struct session *session, const Tca__Event *event, const i
     atomic_fetch_add_explicit(&session->segment->events, 1, memory_order_release);
     notify_wake(session->notify);
 }
-
-void session_source_gone(struct session *session, uint32_t rank, enum source_state state)
-{
-    if (rank >= session->sources || rank >= session->size)
-        return;
-    atomic_store_explicit(&session->notify->source_state[rank], (uint8_t)state,
-                          memory_order_release);
-    Tca__Event event = TCA__EVENT__INIT;
-    event.kind = TCA__EVENT__KIND__RANK_GONE;
-    event.rank = rank;
-    session_event(session, &event);
-}

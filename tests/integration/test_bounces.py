@@ -132,6 +132,42 @@ class Bounces(harness.Case):
         stopped.ask(f"check {target} 0 300000 399")
         self.assertEqual(int(stopped.ask("count 0 0")[0]), 0)
 
+    def test_a_stopped_process_and_the_end_of_a_sender(self):
+        """What has been put and told counts, though its sender has ended before the process copies it: for that process, for
+        another one that is told of it, and for a plan that waits for it. Nobody else has to wait for the news."""
+        for nodes, seat in (([0, 1, 1, 1], "any"), ([0, 0, 0, 0], "daemon")):
+            for how in ("end", "kill"):
+                with self.subTest(nodes=nodes, how=how):
+                    sender, stopped, told, witness = self.cluster(2).group(nodes)
+                    size = 8 << 20
+                    source, _ = sender.alloc(size)
+                    target, _ = stopped.attach(3 * size)
+                    handle = stopped.handle(target)
+                    puts = [f"put {source} 0 {size} {handle} {i * size} {size}" for i in range(3)]
+                    plan = sender.plan(puts[0], "notify 2 0", puts[1], "notify 2 1", puts[2], "notify 1 0", seat=seat)
+                    relay = told.plan("await 0 1 1", "notify 3 0", seat="daemon")
+                    told.ask(f"start {relay}")
+                    sender.ask(f"fill {source} 0 {size} 5")
+                    stopped.ask("count 0 0")  # it has heard of the plan
+                    os.kill(stopped.pid, signal.SIGSTOP)
+                    try:
+                        sender.ask(f"start {plan}")
+                        sender.ask(f"wait {plan} -2")
+                        getattr(sender, how)()
+                        with self.refused("-EOWNERDEAD"):
+                            witness.ask("notified_wait 0 0 -2")
+                        told.tell("notified_wait 0 0 -2")
+                    finally:
+                        os.kill(stopped.pid, signal.SIGCONT)
+                    stopped.ask("notified_wait 0 0 -2")
+                    stopped.ask(f"check {target} {2 * size} {size} 5")
+                    told.answer()
+                    witness.ask("notified_wait 2 0 -2")
+                    told.ask(f"wait {relay} -2")
+                    for actor in (stopped, told):  # and then the end is known
+                        with self.refused("-EOWNERDEAD"):
+                            actor.ask("notified_wait 0 0 -2")
+
     def test_killed(self):
         for nodes, seat in (([0, 0], "daemon"), ([0, 1], "any")):
             for victim in (0, 1):
