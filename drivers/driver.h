@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/element.h"
 #include "proto/layout.h"
 #include "proto/segment.h"
 
@@ -144,6 +145,10 @@ struct driver_put_args {
     const void *landing;         /* the blob from the receiver's landing_new() */
     size_t landing_bytes;
     const struct layout *target_layout; /* for drivers whose sender writes the target layout */
+    /* Not OPERATOR_REPLACE: combines the elements of two contiguous layouts, of a size that this
+     * type divides. Only shm can. */
+    enum element_operator combine;
+    enum element_type type;
 };
 
 struct driver_put_info {

@@ -272,3 +272,9 @@ bool layout_as_strided(const struct layout *layout, struct layout_strided *ret)
     }
     return true;
 }
+
+bool layout_is_contiguous(const struct layout *layout)
+{
+    struct layout_strided strided;
+    return layout_as_strided(layout, &strided) && strided.count == 1;
+}

@@ -155,6 +155,8 @@ struct layout_strided {
     int64_t offset_bytes;
 };
 bool layout_as_strided(const struct layout *layout, struct layout_strided *ret);
+/* One block. */
+bool layout_is_contiguous(const struct layout *layout);
 
 /* Iterates over the blocks from any packed position. Allocates nothing; the layout must outlive the
  * cursor. */

@@ -512,6 +512,23 @@ TCA_API struct tca_plan *tca_plan_free(struct tca_plan *plan);
  * starts, of one plan or of several, have no order except by channel (struct tca_plan_args). */
 TCA_API int tca_plan_chain(struct tca_plan *plan);
 
+/* How a put combines elements. Complex numbers have sums and products only; TCA_TYPE_BOOL has the
+ * logical operators, TCA_TYPE_BYTE the bitwise ones, integers have all, other real numbers all but
+ * these. Results of logical operators are 0 or 1. The values are stable. */
+enum tca_combine {
+    TCA_COMBINE_REPLACE = 0, /* an ordinary put */
+    TCA_COMBINE_SUM = 1,
+    TCA_COMBINE_PRODUCT = 2,
+    TCA_COMBINE_MIN = 3,
+    TCA_COMBINE_MAX = 4,
+    TCA_COMBINE_LOGICAL_AND = 5,
+    TCA_COMBINE_LOGICAL_OR = 6,
+    TCA_COMBINE_LOGICAL_XOR = 7,
+    TCA_COMBINE_BIT_AND = 8,
+    TCA_COMBINE_BIT_OR = 9,
+    TCA_COMBINE_BIT_XOR = 10,
+};
+
 /* One put. A side whose layout is NULL is contiguous and as long as the other side's layout or,
  * when both are NULL, `bytes` bytes. With a layout, `bytes` is 0 or the layout's size. */
 struct tca_put {
@@ -524,6 +541,17 @@ struct tca_put {
     uint64_t bytes;
     const void *source_address; /* instead of source: any address in a region of this session, for
                                    example from tca_alloc() */
+    /* Not 0: a reduction. Combines each element of the target with that of the source, which come
+     * first and second: target = target `combine` source. Both sides are contiguous (`bytes`, no
+     * layouts) and consist of elements of this type, at any offset. The target is daemon-allocated
+     * memory of a process of this node, such as this one: to reduce what other nodes put, let them
+     * put it beside, wait, and reduce it. The step runs on the rail shm, in the seat of its chain;
+     * the other steps of the chain use any rail. Like any put, it is ordered with the others of its
+     * chain; two starts, or two processes, that reduce into the same memory at the same time must
+     * be ordered by notifications. Given the order, results are the same bits in every seat and on
+     * every run. Integers wrap around; a minimum or maximum of a NaN and a number is either. */
+    enum tca_combine combine;
+    enum tca_type type;
 };
 
 /* Appends a put. Keeps references of its own to the layouts. Both sides must have the same size and

@@ -57,7 +57,7 @@ static int wrap_copies(int r, struct layout *program, const struct tca_layout *i
 
 int tca_layout_element(enum tca_type type, struct tca_layout **ret_layout)
 {
-    const struct type_info *info = type_info(type);
+    const struct element_info *info = element_info((uint32_t)type);
     if (!info)
         return error_set(-EINVAL, "layout: invalid element type %d", (int)type);
     struct layout *program = NULL;

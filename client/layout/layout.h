@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "client/include/tca.h"
+#include "proto/element.h"
 #include "proto/layout.h"
 
 enum { TYPES_TEXT_BYTES = 120 };
@@ -46,14 +47,6 @@ static inline const struct layout *layout_of(const struct tca_layout *layout)
 }
 
 /* ---- layout_text.c ---- */
-
-struct type_info {
-    const char *name;
-    uint32_t size_bytes;
-    uint32_t alignment;
-};
-/* NULL: no such type. */
-const struct type_info *type_info(enum tca_type type);
 
 /* A single run; count 0: empty. */
 struct types types_of(enum tca_type type, uint64_t count);

@@ -1,35 +1,8 @@
-/* The element types, and formatting a sequence of them. */
+/* Formatting a sequence of element types. */
 #include <stdio.h>
 #include <string.h>
 
 #include "client/layout/layout.h"
-
-static const struct type_info types[] = {
-    [TCA_TYPE_BYTE] = {"byte", 1, 1},
-    [TCA_TYPE_CHAR] = {"char", 1, 1},
-    [TCA_TYPE_BOOL] = {"bool", 1, 1},
-    [TCA_TYPE_INT8] = {"int8", 1, 1},
-    [TCA_TYPE_INT16] = {"int16", 2, 2},
-    [TCA_TYPE_INT32] = {"int32", 4, 4},
-    [TCA_TYPE_INT64] = {"int64", 8, 8},
-    [TCA_TYPE_INT128] = {"int128", 16, 16},
-    [TCA_TYPE_UINT8] = {"uint8", 1, 1},
-    [TCA_TYPE_UINT16] = {"uint16", 2, 2},
-    [TCA_TYPE_UINT32] = {"uint32", 4, 4},
-    [TCA_TYPE_UINT64] = {"uint64", 8, 8},
-    [TCA_TYPE_UINT128] = {"uint128", 16, 16},
-    [TCA_TYPE_FLOAT16] = {"float16", 2, 2},
-    [TCA_TYPE_FLOAT] = {"float", 4, 4},
-    [TCA_TYPE_DOUBLE] = {"double", 8, 8},
-    [TCA_TYPE_LONG_DOUBLE] = {"long double", 16, 16},
-    [TCA_TYPE_COMPLEX_FLOAT] = {"complex float", 8, 4},
-    [TCA_TYPE_COMPLEX_DOUBLE] = {"complex double", 16, 8},
-};
-
-const struct type_info *type_info(enum tca_type type)
-{
-    return (unsigned)type < sizeof(types) / sizeof(types[0]) ? &types[type] : NULL;
-}
 
 struct types types_of(enum tca_type type, uint64_t count)
 {
@@ -56,7 +29,7 @@ static void put_run(char *text, size_t text_bytes, enum tca_type type, uint64_t 
     if (count == 0)
         return;
     snprintf(run, sizeof(run), "%s%llu x %s", text[0] ? ", " : "", (unsigned long long)count,
-             types[type].name);
+             element_info((uint32_t)type)->name);
     put(text, text_bytes, run);
 }
 

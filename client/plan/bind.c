@@ -117,6 +117,8 @@ static int make_unit(struct tca_plan *plan, struct unit *unit, const struct part
         args.offset_bytes = parts->put->put.source_offset_bytes;
         args.layout = parts->put->put.source_layout->program;
         args.target_layout = parts->put->put.target_layout->program;
+        args.combine = parts->put->put.combine;
+        args.type = parts->put->put.type;
         plan->client_bytes += args.layout->size_bytes;
     }
     r = session->shm->ops->put_prepare(session->shm, &args, &unit->put, &info);
@@ -214,7 +216,7 @@ static bool next_joins(const struct tca_plan *plan, uint32_t put, uint32_t chain
     struct handle handle;
     return put + 1 < chain_end && notify->kind == STEP_NOTIFY &&
            handle_decode(plan->steps[put].put.handle, &handle) == 0 &&
-           notify_joins_put(true, handle.node,
+           notify_joins_put(!plan->steps[put].put.combine, handle.node,
                             (uint32_t)tca_node_of(plan->session, notify->notification.rank));
 }
 

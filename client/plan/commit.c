@@ -50,6 +50,8 @@ static void draft_step(struct draft_step *draft, const struct step *step)
         draft->put.target_offset = step->put.target_offset_bytes;
         if (step->put.target_layout != step->put.source_layout) /* else it is sent once */
             draft->put.target_layout = layout_data(step->put.target_layout->program);
+        draft->put.combine = step->put.combine;
+        draft->put.type = step->put.type;
         draft->step.step_case = TCA__STEP__STEP_PUT;
         draft->step.put = &draft->put;
         break;

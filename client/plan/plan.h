@@ -43,6 +43,8 @@ struct step {
             uint8_t handle[HANDLE_BYTES];
             uint64_t target_offset_bytes;
             struct tca_layout *target_layout; /* holds a reference */
+            enum element_operator combine;
+            enum element_type type;
         } put;
         struct {
             uint32_t rank;
@@ -139,6 +141,10 @@ static inline uint32_t plan_chain_end(const struct tca_plan *plan, uint32_t chai
 {
     return chain + 1 < plan->chain_count ? plan->chain_first[chain + 1] : plan->step_count;
 }
+
+/* Returns room for one more step; plan_add_step() then counts it. */
+int plan_reserve_step(struct tca_plan *plan, struct step **ret_step);
+void plan_add_step(struct tca_plan *plan);
 
 /* Creates the client-seat chains from the reply to a commit. Undone by plan_unbind(). */
 int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed);

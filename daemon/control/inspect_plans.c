@@ -149,6 +149,13 @@ static json_t *after(const struct plan *plan, const struct plan_unit *unit)
                : json_null();
 }
 
+static json_t *reduction(const struct plan_unit *unit)
+{
+    return unit->combine ? json_pack("{s:s, s:s}", "operator", operator_name(unit->combine), "type",
+                                     element_info(unit->type)->name)
+                         : json_null();
+}
+
 json_t *inspect_plan_step(const struct plan *plan, uint32_t chain, uint32_t index)
 {
     const struct plan_step *step = &plan->chains[chain].steps[index];
@@ -172,7 +179,7 @@ json_t *inspect_plan_step(const struct plan *plan, uint32_t chain, uint32_t inde
     struct driver_put_info info = prepared ? unit->info : (struct driver_put_info){0};
     return json_pack(
         "{s:s, s:I, s:I, s:I, s:b, s:b, s:o, s:{s:I, s:I, s:s}, s:{s:I, s:I, s:I, s:s}, s:o, s:o, "
-        "s:o}",
+        "s:o, s:o}",
         "kind", "put", "bytes", (json_int_t)a->size_bytes, "blocks",
         (json_int_t)(a->block_count > b->block_count ? a->block_count : b->block_count),
         "descriptors", (json_int_t)(info.descriptors ? info.descriptors : 1), "gathered",
@@ -181,7 +188,7 @@ json_t *inspect_plan_step(const struct plan *plan, uint32_t chain, uint32_t inde
         source, "target", "node", (json_int_t)unit->node, "region", (json_int_t)unit->handle.region,
         "offset", (json_int_t)(unit->handle.offset_bytes + unit->target_offset), "layout", target,
         "notify", notification(unit), "link", link_state(plan, unit), "copy",
-        explain_copy(plan, unit, seat));
+        explain_copy(plan, unit, seat), "reduce", reduction(unit));
 }
 
 static json_t *explain_chain(const struct plan *plan, uint32_t index)

@@ -115,7 +115,9 @@ struct plan_unit {
     uint8_t handle_bytes[HANDLE_BYTES];
     struct handle handle;
     uint64_t target_offset;
-    struct layout *target_layout; /* may be the source's */
+    struct layout *target_layout;  /* may be the source's */
+    enum element_operator combine; /* not REPLACE: runs on shm, whatever its chain's rail */
+    enum element_type type;
     /* the notification */
     bool notify;
     uint32_t rank, slot;
@@ -369,7 +371,9 @@ void plan_watch_end(struct plan *plan); /* nor when it is freed */
 void plans_watch_end(struct tcad *tcad);
 /* plan_return.c: rails that could carry the chain if a cable led where it puts count as lost. */
 void plan_note_unreached(struct plan *plan, const struct plan_chain *chain);
-/* plan_route.c: the rail that plan_route() would choose now. */
+/* plan_route.c: the rail of a unit in a chain on this one, */
+unsigned plan_unit_rail(const struct plan_unit *unit, unsigned rail);
+/* and the rail that plan_route() would choose now. */
 unsigned plan_best_rail(const struct plan *plan, const struct plan_chain *chain);
 unsigned plan_wanted_rail(const struct plan *plan, const struct plan_chain *chain);
 /* plan_commit.c: registers sources and connects links, for the rails that were chosen. */

@@ -31,6 +31,10 @@ static int resolve_here(struct plan *plan, struct plan_unit *unit)
                                &region, &handle, text, sizeof text);
         if (r < 0)
             return plan_fail_unit(plan, unit, r, text);
+        if (unit->combine && region->attached)
+            return plan_fail_unit(plan, unit, -EINVAL,
+                                  "a reduction into attached memory: reduce into memory of "
+                                  "tca_region_alloc() or tca_alloc()");
         unit->region = region_ref(region);
         unit->owner = region->session_id;
         unit->attached = region->attached;

@@ -24,6 +24,8 @@ static bool must_share(const struct plan *plan, const struct plan_unit *unit)
 
 enum way plan_copy_mode(const struct plan *plan, const struct plan_unit *unit)
 {
+    if (unit->combine)
+        return WAY_PUSH;
     if (must_share(plan, unit))
         return WAY_RING;
     if (plan->landed || !can_share(plan, unit) || unit->region->attached)

@@ -9,13 +9,9 @@
 #include "daemon/sessions/region.h"
 #include "daemon/tcad.h"
 
-enum { STEPS_AT_ONCE = 2048 }; /* ordered on the loop: some 10 ms at worst */
+#define ROUTE_OF_REDUCTIONS UINT64_MAX /* on shm, in a chain on another rail */
 
-static bool is_contiguous(const struct layout *layout)
-{
-    struct layout_strided strided;
-    return layout_as_strided(layout, &strided) && strided.count == 1;
-}
+enum { STEPS_AT_ONCE = 2048 }; /* ordered on the loop: some 10 ms at worst */
 
 /* Memory of a node is told apart by its addresses: those of our regions differ, and memory that a
  * process has attached twice is the same. (So is what two processes have at the same address, for
@@ -48,15 +44,17 @@ static void in_clients_seat(const struct plan *plan, const struct plan_unit *uni
 static void in_daemons_seat(const struct plan *plan, const struct plan_chain *chain,
                             const struct plan_unit *unit, struct order_step *step)
 {
-    const struct driver_caps *caps = engine_driver_caps(plan->tcad->engine, chain->rail);
+    const unsigned rail = plan_unit_rail(unit, chain->rail);
+    const struct driver_caps *caps = engine_driver_caps(plan->tcad->engine, rail);
     const bool ordered = caps->ordered;
     const bool plain = unit->has_target && unit->source_layout->size_bytes > caps->inline_bytes &&
-                       is_contiguous(unit->source_layout) && is_contiguous(unit->target_layout);
-    step->route = unit->node;
+                       layout_is_contiguous(unit->source_layout) &&
+                       layout_is_contiguous(unit->target_layout);
+    step->route = rail == chain->rail ? unit->node : ROUTE_OF_REDUCTIONS;
     step->ahead = unit->source && unit->source->attached;
     step->needs_copy = unit->attached;
-    step->lands = !unit->attached && (chain->rail == RAIL_SHM || (!ordered && plain));
-    step->keeps = !unit->attached && (chain->rail == RAIL_SHM || (ordered && plain));
+    step->lands = !unit->attached && (rail == RAIL_SHM || (!ordered && plain));
+    step->keeps = !unit->attached && (rail == RAIL_SHM || (ordered && plain));
 }
 
 static void add_step(const struct plan *plan, const struct plan_chain *chain,

@@ -64,6 +64,29 @@ static int take_layouts(struct plan *plan, uint32_t step, Tca__Put *put, struct 
     return 0;
 }
 
+static int parse_reduction(struct plan *plan, uint32_t step, const Tca__Put *put,
+                           struct plan_unit *unit)
+{
+    if (put->combine == OPERATOR_REPLACE)
+        return 0;
+    if (!operator_takes(put->combine, put->type))
+        return plan_fail(plan, -EINVAL, "step %u: operator %u does not combine elements of type %u",
+                         step, put->combine, put->type);
+    if (!layout_is_contiguous(unit->source_layout) || !layout_is_contiguous(unit->target_layout) ||
+        unit->source_layout->size_bytes % element_info(put->type)->size_bytes)
+        return plan_fail(plan, -EINVAL,
+                         "step %u: a reduction needs contiguous layouts of whole elements", step);
+    if (unit->handle.node != plan->tcad->node)
+        return plan_fail(plan, -EINVAL,
+                         "step %u: a reduction into memory of node %" PRIu32
+                         ": only memory of this node, %" PRIu32
+                         ", can be reduced into: put the data there and reduce it there",
+                         step, unit->handle.node, plan->tcad->node);
+    unit->combine = (enum element_operator)put->combine;
+    unit->type = (enum element_type)put->type;
+    return 0;
+}
+
 static int parse_put(struct plan *plan, uint32_t step, Tca__Put *put, struct plan_unit *unit)
 {
     char text[160];
@@ -115,6 +138,8 @@ static int parse_put(struct plan *plan, uint32_t step, Tca__Put *put, struct pla
                          "step %u: the handle is of node %" PRIu32
                          ", which the cluster file does not name",
                          step, unit->handle.node);
+    if ((r = parse_reduction(plan, step, put, unit)) < 0)
+        return r;
     memcpy(unit->handle_bytes, put->handle.data, HANDLE_BYTES);
     unit->has_target = true;
     unit->source = region_ref(region);
@@ -177,7 +202,7 @@ static int parse_step(struct parser *parser, const Tca__Step *step)
         r = parse_put(plan, number, step->put, unit);
         chain->bytes += r < 0 ? 0 : unit->source_layout->size_bytes;
         out->unit = plan->unit_count - 1;
-        parser->before = unit;
+        parser->before = unit->combine ? NULL : unit;
         break;
     case TCA__STEP__STEP_NOTIFY:
         r = parse_notify(plan, number, step->notify, before, unit, &joined);

@@ -29,6 +29,8 @@ static int prepare_unit(struct plan *plan, struct plan_unit *unit)
         .landing = blob->blob,
         .landing_bytes = blob->bytes,
         .target_layout = unit->target_layout,
+        .combine = unit->combine,
+        .type = unit->type,
     };
     int r = unit->driver->ops->put_prepare(unit->driver, &args, &unit->put, &unit->info);
     if (r < 0)
@@ -290,7 +292,7 @@ static void prepare_end(struct preparing *preparing)
     for (uint32_t i = from->step_count; i > 0 && from->rail != RAIL_SHM; i--) {
         const struct plan_unit *unit =
             from->steps[i - 1].is_wait ? NULL : &plan->units[from->steps[i - 1].unit];
-        if (unit && unit->has_target && unit->node == plan->tcad->node &&
+        if (unit && unit->has_target && !unit->combine && unit->node == plan->tcad->node &&
             unit->owner == plan->session_id) {
             add_flush(preparing, preparing->count, unit);
             return;

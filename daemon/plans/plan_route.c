@@ -26,6 +26,11 @@ static bool route_at(const struct tcad *tcad, unsigned index, struct route *ret_
     return index <= tcad->rails->count;
 }
 
+unsigned plan_unit_rail(const struct plan_unit *unit, unsigned rail)
+{
+    return unit->combine == OPERATOR_REPLACE ? rail : RAIL_SHM;
+}
+
 /* Memory that was attached is copied once more at its end (daemon/sessions/bounce.h): about as long as a
  * client takes for the put. */
 static uint64_t add_bounces(const struct plan *plan, const struct plan_unit *unit,
@@ -39,20 +44,20 @@ static uint64_t add_bounces(const struct plan *plan, const struct plan_unit *uni
 
 static uint64_t predict(const struct plan *plan, const struct plan_chain *chain, struct route route)
 {
-    const struct cost_parameters *parameters = &plan->tcad->costs.rails[route.rail].at[route.seat];
     uint64_t total = 0;
     for (uint32_t i = 0; i < chain->step_count; i++) {
         if (chain->steps[i].is_wait)
             continue;
         const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+        const unsigned rail = plan_unit_rail(unit, route.rail);
         struct cost_question question = {.descriptors = 1,
-                                         .hops = fabric_hops(plan->tcad, route.rail, unit->node)};
+                                         .hops = fabric_hops(plan->tcad, rail, unit->node)};
         if (unit->has_target) {
             const struct layout *a = unit->source_layout, *b = unit->target_layout;
             question.bytes = a->size_bytes;
             question.blocks = a->block_count > b->block_count ? a->block_count : b->block_count;
         }
-        uint64_t cost = cost_predict(parameters, &question);
+        uint64_t cost = cost_predict(&plan->tcad->costs.rails[rail].at[route.seat], &question);
         if (route.seat == SEAT_DAEMON)
             cost = add_bounces(plan, unit, &question, cost);
         if (cost == UINT64_MAX)
@@ -77,16 +82,17 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
         if (chain->steps[i].is_wait)
             continue;
         const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
-        const char *why = links_why_not(tcad, route.rail, unit->node);
+        const unsigned rail = plan_unit_rail(unit, route.rail);
+        const char *why = links_why_not(tcad, rail, unit->node);
         if (why)
             return why;
-        if (!whole && !plan_demands_one(plan) && !fabric_reaches(tcad, route.rail, unit->node))
+        if (!whole && !plan_demands_one(plan) && !fabric_reaches(tcad, rail, unit->node))
             return "no cable leads there now (tcactl topology)";
         if (route.seat == SEAT_CLIENT && plan->landed && unit->attached)
             return "only the daemon hears when it has landed in memory that was attached";
-        if (route.seat == SEAT_DAEMON && unit->rails && !(unit->rails & (1u << route.rail)))
+        if (route.seat == SEAT_DAEMON && unit->rails && !(unit->rails & (1u << rail)))
             return "the node where it lands does not have it";
-        if (!whole && unit->lost & ~unit->back & (1u << route.rail))
+        if (!whole && unit->lost & ~unit->back & (1u << rail))
             return "was lost, until it has led there for a while again (rails.return_after)";
     }
     return engine_driver(tcad->engine, route.rail)
@@ -171,7 +177,8 @@ static unsigned hops_of(const struct plan *plan, const struct plan_chain *chain,
     for (uint32_t i = 0; i < chain->step_count; i++) {
         if (chain->steps[i].is_wait)
             continue;
-        unsigned hops = fabric_hops(plan->tcad, rail, plan->units[chain->steps[i].unit].node);
+        const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
+        unsigned hops = fabric_hops(plan->tcad, plan_unit_rail(unit, rail), unit->node);
         most = hops > most ? hops : most;
     }
     return most;
@@ -241,15 +248,16 @@ int plan_take_links(struct plan *plan, const struct plan_chain *chain)
         if (chain->steps[i].is_wait)
             continue;
         struct plan_unit *unit = &plan->units[chain->steps[i].unit];
-        unit->link = link_get(plan->tcad->links, unit->node, chain->rail);
+        const unsigned rail = plan_unit_rail(unit, chain->rail);
+        unit->link = link_get(plan->tcad->links, unit->node, rail);
         if (!unit->link)
             return plan_fail(plan, -ENETDOWN, "node %" PRIu32 " has gone from rail %s", unit->node,
-                             rail_name(plan->tcad, chain->rail));
+                             rail_name(plan->tcad, rail));
         unit->held = unit->source ? link_held_new() : NULL;
         if (unit->source && !unit->held)
             return plan_fail(plan, -ENOMEM, "no memory for the puts of chain %u",
                              (unsigned)(chain - plan->chains));
-        unit->driver = engine_driver(plan->tcad->engine, chain->rail);
+        unit->driver = engine_driver(plan->tcad->engine, rail);
     }
     return 0;
 }

@@ -12,14 +12,16 @@
     copy_list_kernel *copy_list_choose_##variant(const struct copy_list *list);                    \
     copy_list_kernel *copy_list_choose_stream_##variant(const struct copy_list *list);             \
     void copy_stream_##variant(uint8_t *target, const uint8_t *source, uint64_t bytes);            \
-    void copy_stream_end_##variant(void);
+    void copy_stream_end_##variant(void);                                                          \
+    combine_kernel *copy_combine_choose_##variant(enum element_operator number,                    \
+                                                  enum element_type type);
 #define SET(variant)                                                                               \
     {                                                                                              \
         .name = #variant, .nest = copy_nest_choose_##variant,                                      \
         .nest_transpose = copy_nest_choose_transpose_##variant,                                    \
         .nest_stream = copy_nest_choose_stream_##variant, .list = copy_list_choose_##variant,      \
         .list_stream = copy_list_choose_stream_##variant, .stream = copy_stream_##variant,         \
-        .stream_end = copy_stream_end_##variant                                                    \
+        .stream_end = copy_stream_end_##variant, .combine = copy_combine_choose_##variant          \
     }
 
 DECLARE(plain)
@@ -56,6 +58,11 @@ const struct copy_kernels *copy_kernels(void)
             set = &sets[i];
     atomic_store_explicit(&chosen, set, memory_order_relaxed);
     return set;
+}
+
+combine_kernel *combine_choose(enum element_operator number, enum element_type type)
+{
+    return copy_kernels()->combine(number, type);
 }
 
 const char *copy_kernels_name(unsigned index)

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "drivers/copy/combine.h"
+
 /* `rows` times `count` blocks of block_bytes; strides of any sign. */
 struct copy_nest {
     uint64_t block_bytes;
@@ -58,6 +60,7 @@ struct copy_kernels {
     copy_list_kernel *(*list_stream)(const struct copy_list *list);
     void (*stream)(uint8_t *target, const uint8_t *source, uint64_t bytes);
     void (*stream_end)(void);
+    combine_kernel *(*combine)(enum element_operator number, enum element_type type);
 };
 
 const struct copy_kernels *copy_kernels(void);

@@ -28,15 +28,21 @@ static int read_blob(const struct shm_driver *shm, const struct driver_put_args 
 static int choose_kind(struct shm_put *put, const struct driver_put_args *args)
 {
     struct layout_strided target, source;
+    const bool combine = args->combine != OPERATOR_REPLACE;
     if (put->size_bytes == 0)
         return 0;
-    put->stream = way_streams(args->target_layout, args->layout);
+    put->stream = !combine && way_streams(args->target_layout, args->layout);
     if (put->stream || !layout_as_strided(args->target_layout, &target) || target.count != 1 ||
         !layout_as_strided(args->layout, &source) || source.count != 1) {
         put->kind = SHM_PROGRAM;
-        return copy_program_new_run(args->target_layout, args->layout, &put->program);
+        return combine ? -EINVAL
+                       : copy_program_new_run(args->target_layout, args->layout, &put->program);
     }
     put->kind = put->size_bytes == sizeof(uint64_t) ? SHM_WORD : SHM_BYTES;
+    if (combine) {
+        put->kind = SHM_COMBINE;
+        put->combine = combine_choose(args->combine, args->type);
+    }
     put->target += target.offset_bytes;
     put->source += source.offset_bytes;
     return 0;
@@ -108,6 +114,9 @@ void shm_copy(const struct shm_put *put, uint64_t position, uint64_t length)
             copy_program_run_stream(put->program, put->target, put->source, position, length);
         else
             copy_program_run(put->program, put->target, put->source, position, length);
+        break;
+    case SHM_COMBINE:
+        put->combine(put->target + position, put->source + position, length);
         break;
     }
 }

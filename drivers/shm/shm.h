@@ -1,6 +1,7 @@
 /* Internal to the shm driver. */
 #pragma once
 
+#include "drivers/copy/combine.h"
 #include "drivers/copy/copy.h"
 #include "drivers/driver.h"
 #include "drivers/flows.h"
@@ -34,7 +35,7 @@ struct shm_peer {
 struct shm_driver {
     struct driver driver;
     uint64_t cookie;      /* random: identifies the landings of this instance */
-    uint64_t piece_bytes; /* piece of a queued put */
+    uint64_t piece_bytes; /* piece of a queued put: whole elements of any type */
     /* puts of at most this size, unless deferred, are copied immediately; UINT64_MAX: no limit */
     uint64_t segment_bytes;
     /* limit of what is copied immediately between two calls of progress(), so that a chain of many
@@ -60,6 +61,7 @@ enum shm_kind {
     SHM_WORD,    /* eight contiguous bytes */
     SHM_BYTES,   /* contiguous */
     SHM_PROGRAM,
+    SHM_COMBINE, /* contiguous, combined with what the target has */
 };
 
 /* A put whose copying can be shared with the receiver (share.c). */
@@ -85,6 +87,7 @@ struct shm_put {
     bool slow;                    /* too long, deferred or attached */
     bool deferred;                /* copied by progress() only */
     struct copy_program *program; /* SHM_PROGRAM, or offered to the receiver */
+    combine_kernel *combine;      /* SHM_COMBINE */
     uint8_t *target;              /* the layout's base; SHM_WORD, SHM_BYTES: the first byte */
     const uint8_t *source;
     uint8_t *base_target; /* always the layouts' bases */

@@ -4,7 +4,9 @@
 import os
 import random
 import secrets
+import struct
 
+import actors
 import boards
 import harness
 
@@ -84,6 +86,44 @@ class Step:
         return f"{self.source.rank}.{self.source.region} {self.read} -> {self.target.rank}.{self.target.region} {self.write}"
 
 
+class Reduction:
+    """A put that combines elements."""
+
+    # operator and type, their numbers in tca.h, the format of an element, and what is to come out
+    KINDS = {"sum of uint8": (1, 8, "B", lambda a, b: a + b & 0xff),
+             "sum of int64": (1, 6, "Q", lambda a, b: a + b & 2**64 - 1),
+             "product of uint32": (2, 10, "I", lambda a, b: a * b & 2**32 - 1),
+             "max of int16": (4, 4, "h", max),
+             "logical xor of uint16": (7, 9, "H", lambda a, b: (a != 0) ^ (b != 0)),
+             "bitwise and of byte": (8, 0, "B", lambda a, b: a & b)}
+
+    def __init__(self, dice, own, targets):
+        self.source, self.target = dice.choice(own), dice.choice(targets)
+        self.kind = dice.choice(list(self.KINDS))
+        self.operator, self.type, self.format, self.combine = self.KINDS[self.kind]
+        width = struct.calcsize(self.format)
+        most = min(self.source.size, self.target.size) // 2
+        while True:
+            self.size = dice.choice([16, 48, 1200, dice.randint(width, most), most]) // width * width
+            self.read, self.write = dice.randint(0, self.source.size - self.size), dice.randint(0, self.target.size - self.size)
+            if self.source is not self.target or self.read + self.size <= self.write or self.write + self.size <= self.read:
+                return
+
+    def __str__(self):
+        return f"reduce {self.source.region} {self.read} {self.size} {self.target.handle} {self.write} {self.operator} {self.type}"
+
+    def elements(self, memory, at):
+        return [element for element, in struct.iter_unpack("<" + self.format, memory[at:at + self.size])]
+
+    def run(self):
+        a, b = self.elements(self.target.bytes, self.write), self.elements(self.source.bytes, self.read)
+        combined = [self.combine(x, y) for x, y in zip(a, b)]
+        self.target.bytes[self.write:self.write + self.size] = struct.pack(f"<{len(combined)}{self.format}", *combined)
+
+    def describe(self):
+        return f"{self.source.rank}.{self.source.region} {self.read} {self.size} -> {self.target.rank}.{self.target.region} {self.write}: {self.kind}"
+
+
 class Rounds:
     """Random chains of the actor of rank 0, started several times each."""
 
@@ -93,13 +133,15 @@ class Rounds:
         if attached:
             self.own.append(Buffer(0, actors[0], size, attached=True))
         self.buffers = self.own + [Buffer(rank, actor, size) for rank, actor in enumerate(actors) if rank]
+        self.near = [buffer for buffer in self.buffers if buffer.actor.node is actors[0].node and not buffer.attached]
         self.attached = attached
 
     def round(self, rails, seats):
         dice, first = self.dice, self.actors[0]
         rail, seat = dice.choice(rails), dice.choice(seats)
         landed = dice.random() < 0.3 and not (seat == "client" and self.attached)
-        steps = [Step(dice, self.own, self.buffers) for _ in range(dice.randint(2, 8))]
+        steps = [Reduction(dice, self.own, self.near) if dice.random() < 0.3 else Step(dice, self.own, self.buffers)
+                 for _ in range(dice.randint(2, 8))]
         # Who is notified sees what was put before; what is its own the sender sees anyway, once the start is complete.
         told = [rank for rank in range(len(self.actors)) if rank or self.attached]
         plan = first.plan(*(str(step) for step in steps), *(f"notify {rank} 0" for rank in told), rail=rail, seat=seat, landed=landed)
@@ -148,6 +190,61 @@ class Order(boards.Boards):
     def test_over_boards(self):
         cluster = self.ring(3)
         self.rounds(cluster, [0, 0, 1, 2], rails=["peach2", "ofi", "any"], small=10, large=3)
+
+    def test_reductions_are_the_same_in_both_seats(self):
+        """All operators and types, of any bits; each start combines what the one before has left."""
+        one, other = self.cluster(1).group([0, 0])
+        size = 48000
+        source, _ = one.alloc(size)
+        results = {}
+        for seat in ("client", "daemon"):
+            for owner in (one, other):
+                one.ask(f"fill {source} 0 {size} 1")
+                target, _ = owner.alloc(size)
+                owner.ask(f"fill {target} 0 {size} 2")
+                handle, plans = owner.handle(target), 0
+                for kind in range(11 * 19):
+                    try:
+                        plan = one.plan(f"reduce {source} 0 {size} {handle} 0 {kind // 19} {kind % 19}", "notify 1 0", seat=seat)
+                    except actors.Failed as failed:
+                        self.assertEqual((failed.name, kind // 19 and "does not combine" in failed.text), ("-EINVAL", True), failed)
+                        continue
+                    plans += 1
+                    for _ in range(2):
+                        one.ask(f"start {plan}")
+                        one.ask(f"wait {plan} -2")
+                        other.ask("notified_wait 0 0 -2")
+                    result = owner.ask(f"read {target} 0 {size}")
+                    self.assertEqual(results.setdefault(kind, result), result, f"operator {kind // 19}, type {kind % 19}, {seat}")
+                    one.ask(f"freeplan {plan}")
+                self.assertEqual(plans, 19 + 2 * 16 + 2 * 14 + 3 * 11 + 3 * 11)
+
+    def test_reductions_that_are_refused(self):
+        one, other = self.cluster(2).group([0, 1])
+        own, _ = one.alloc(4096)
+        there, _ = other.alloc(4096)
+        attached, _ = one.attach(4096)
+        for step, *words in ((f"{own} 0 12 {one.handle(own)} 64 1 15", "12 bytes", "double has 8"),
+                             (f"{own} 0 16 {one.handle(own)} 64 11 15", "operator 11", "no such operator"),
+                             (f"{own} 0 16 {one.handle(own)} 64 1 19", "type 19", "no such type"),
+                             (f"{own} 0 16 {one.handle(own)} 64 8 15", "bitwise and", "double"),
+                             (f"{own} 0 16 {one.handle(attached)} 64 1 15", "attached memory"),
+                             (f"{own} 0 16 {other.handle(there)} 64 1 15", "node 1", "put the data there")):
+            with self.assertRaises(actors.Failed) as caught:
+                one.plan(f"reduce {step}")
+            self.assertEqual(caught.exception.name, "-EINVAL")
+            for word in words:
+                self.assertIn(word, caught.exception.text)
+
+    def test_a_reduction_is_explained(self):
+        one, other = self.cluster(2).group([0, 1])
+        own, _ = one.alloc(1 << 16)
+        there, _ = other.alloc(1 << 16)
+        one.plan(f"reduce {own} 0 4096 {one.handle(own)} 8192 1 15", f"put {own} 8192 4096 {other.handle(there)} 0 4096")
+        chain = one.node.tcactl("plan", one.node.plans()[0]["id"])["chains"][0]
+        self.assertNotEqual(chain["rail"], "shm")
+        self.assertEqual([step["reduce"] for step in chain["steps"]], [{"operator": "sum", "type": "double"}, None])
+        self.assertEqual([(step["fence"], step["after"]) for step in chain["steps"]], [(False, None), (True, 0)])
 
     def test_long_after_short(self):
         """Short puts are laid down by the receiver, long ones by the network, which may be the first: so the long one waits."""

@@ -142,6 +142,9 @@ static void step(const json_t *step, const struct screen *screen)
                 units_plural(doc_integer(step, "blocks")), doc_integer(step, "descriptors"),
                 units_plural(doc_integer(step, "descriptors")),
                 doc_true(step, "gathered") ? ", gathered and scattered" : "");
+        if (json_is_object(doc_get(step, "reduce")))
+            fprintf(screen->to, "         combined with the target: %s of %s\n",
+                    doc_text(step, "reduce.operator"), doc_text(step, "reduce.type"));
         fputs("         from ", screen->to);
         end_of_put(doc_get(step, "source"), screen);
         fputs("\n         to   ", screen->to);

@@ -58,6 +58,19 @@ static int put(struct actor *actor, const struct words *words)
     return 0;
 }
 
+/* reduce PLAN REGION OFFSET BYTES HANDLE TARGET_OFFSET OPERATOR TYPE: both as numbers */
+static int reduce(struct actor *actor, const struct words *words)
+{
+    struct tca_put put = {.source = word_region(actor, words, 2),
+                          .source_offset_bytes = word_number(words, 3),
+                          .bytes = word_number(words, 4),
+                          .target_offset_bytes = word_number(words, 6),
+                          .combine = (enum tca_combine)word_number(words, 7),
+                          .type = (enum tca_type)word_number(words, 8)};
+    word_bytes(words, 5, put.target.bytes, sizeof(put.target.bytes));
+    return say_result(tca_plan_put(word_plan(actor, words, 1), &put));
+}
+
 /* notify PLAN RANK SLOT */
 static int notify(struct actor *actor, const struct words *words)
 {
@@ -150,11 +163,9 @@ static int receipt(struct actor *actor, const struct words *words)
 }
 
 const struct command plan_commands[] = {
-    {"plan", 4, new_plan},   {"chain", 1, chain},
-    {"put", 7, put},         {"notify", 3, notify},
-    {"await", 4, await},     {"commit", 2, commit},
-    {"start", 1, start},     {"starts", 2, starts},
-    {"test", 1, test},       {"wait", 2, wait_plan},
-    {"waits", 3, waits},     {"freeplan", 1, free_plan},
-    {"receipt", 1, receipt}, {NULL},
+    {"plan", 4, new_plan},      {"chain", 1, chain},     {"put", 7, put},
+    {"reduce", 8, reduce},      {"notify", 3, notify},   {"await", 4, await},
+    {"commit", 2, commit},      {"start", 1, start},     {"starts", 2, starts},
+    {"test", 1, test},          {"wait", 2, wait_plan},  {"waits", 3, waits},
+    {"freeplan", 1, free_plan}, {"receipt", 1, receipt}, {NULL},
 };

@@ -103,9 +103,9 @@ def region_reach(handle):
     return blob(REGION_REACH, blob(1, handle))
 
 
-def put(source, handle, source_layout, target_layout, source_offset=0, target_offset=0):
+def put(source, handle, source_layout, target_layout, source_offset=0, target_offset=0, combine=0, element=0):
     return blob(1, number(1, source) + number(2, source_offset) + blob(3, source_layout) + blob(4, handle) +
-                number(5, target_offset) + blob(6, target_layout))
+                number(5, target_offset) + blob(6, target_layout) + number(7, combine) + number(8, element))
 
 
 def notify(rank, slot):

@@ -1,0 +1,166 @@
+/* Put steps: what a program may ask for. */
+#include <errno.h>
+#include <string.h>
+
+#include "client/core/error.h"
+#include "client/core/session.h"
+#include "client/layout/layout.h"
+#include "client/plan/plan.h"
+
+/* Signature 0, untyped bytes, matches any types. */
+static bool same_types(const struct layout *a, const struct layout *b)
+{
+    return a->signature == b->signature || a->signature == 0 || b->signature == 0;
+}
+
+static int explain_types(const struct tca_put *put)
+{
+    char source[TYPES_TEXT_BYTES + 32], target[TYPES_TEXT_BYTES + 32];
+    types_describe(&put->source_layout->types, source, sizeof(source));
+    types_describe(&put->target_layout->types, target, sizeof(target));
+    return error_set(-EINVAL,
+                     "the element types of source and target differ: the source has %s; the target "
+                     "has %s",
+                     source, target);
+}
+
+/* A reference to `given`, or, if it is NULL, a layout of contiguous bytes. */
+static int layout_or_bytes(const struct tca_layout *given, uint64_t bytes,
+                           struct tca_layout **ret_layout)
+{
+    if (!given)
+        return tca_layout_contiguous(bytes, ret_layout);
+    *ret_layout = layout_ref(given);
+    return 0;
+}
+
+/* References to the layouts of both sides, by the rules of struct tca_put. */
+static int take_layouts(const struct tca_put *put, struct tca_layout **ret_source,
+                        struct tca_layout **ret_target)
+{
+    const struct layout *given_source = layout_of(put->source_layout),
+                        *given_target = layout_of(put->target_layout);
+    struct tca_layout *source, *target;
+    uint64_t bytes = given_source   ? given_source->size_bytes
+                     : given_target ? given_target->size_bytes
+                                    : put->bytes;
+    if (given_source && given_target && given_source->size_bytes != given_target->size_bytes)
+        return error_set(
+            -EINVAL, "the source layout has %llu bytes, the target layout %llu: they must be equal",
+            (unsigned long long)given_source->size_bytes,
+            (unsigned long long)given_target->size_bytes);
+    if (given_source && given_target && !same_types(given_source, given_target))
+        return explain_types(put);
+    if (put->bytes != 0 && put->bytes != bytes)
+        return error_set(
+            -EINVAL,
+            "a put with `bytes` %llu and a layout of %llu bytes: set `bytes` to 0, or pass no "
+            "layout to put only a part",
+            (unsigned long long)put->bytes, (unsigned long long)bytes);
+    if (bytes == 0)
+        return error_static(
+            -EINVAL, "a put of 0 bytes: pass layouts or `bytes` (a notification needs no put)");
+    int r = layout_or_bytes(put->source_layout, bytes, &source);
+    if (r < 0)
+        return r;
+    if ((r = layout_or_bytes(put->target_layout, bytes, &target)) < 0) {
+        tca_layout_free(source);
+        return r;
+    }
+    *ret_source = source;
+    *ret_target = target;
+    return 0;
+}
+
+static int check_fits(const struct layout *layout, uint64_t offset_bytes, uint64_t length_bytes,
+                      const char *side)
+{
+    if (layout_fits(layout, offset_bytes, length_bytes))
+        return 0;
+    return error_set(-EINVAL,
+                     "the %s layout touches bytes %lld to %lld from offset %llu on, which are "
+                     "outside its %llu bytes of memory",
+                     side, (long long)layout->lower_bytes, (long long)layout->upper_bytes,
+                     (unsigned long long)offset_bytes, (unsigned long long)length_bytes);
+}
+
+/* Finds the region of a source that is specified by its address. */
+static int resolve_source(struct tca *session, struct tca_put *put)
+{
+    if (put->source_address && put->source)
+        return error_static(-EINVAL, "the source of a put is either a region or an address");
+    if (put->source_address) {
+        uint64_t offset;
+        int r = tca_region_of(session, put->source_address, &put->source, &offset);
+        if (r < 0)
+            return r;
+        if (__builtin_add_overflow(offset, put->source_offset_bytes, &put->source_offset_bytes))
+            return error_static(-EINVAL, "the source of a put is outside its region");
+    }
+    if (!put->source || put->source->session != session)
+        return error_static(-EINVAL,
+                            "the source of a put must be a region of the plan's session, or an "
+                            "address in one");
+    return 0;
+}
+
+static_assert((int)TCA_COMBINE_BIT_XOR == OPERATOR_BIT_XOR &&
+                  (int)TCA_TYPE_COMPLEX_DOUBLE == ELEMENT_COMPLEX_DOUBLE,
+              "public numbers are those of proto/element.h");
+
+static int check_reduction(const struct tca_put *put)
+{
+    const char *combine = operator_name((uint32_t)put->combine);
+    const struct element_info *type = element_info((uint32_t)put->type);
+    if (put->combine == TCA_COMBINE_REPLACE)
+        return 0;
+    if (!combine || !type)
+        return error_set(-EINVAL, "operator %d, type %d: there is no such %s", (int)put->combine,
+                         (int)put->type, combine ? "type" : "operator");
+    if (!operator_takes((uint32_t)put->combine, (uint32_t)put->type))
+        return error_set(-EINVAL, "%s does not combine elements of type %s", combine, type->name);
+    if (put->source_layout || put->target_layout)
+        return error_static(-EINVAL, "a reduction has no layouts: both sides are contiguous");
+    if (put->bytes % type->size_bytes)
+        return error_set(-EINVAL, "a reduction of %llu bytes: %s has %u bytes",
+                         (unsigned long long)put->bytes, type->name, type->size_bytes);
+    return 0;
+}
+
+int tca_plan_put(struct tca_plan *plan, const struct tca_put *put)
+{
+    struct tca_layout *source = NULL, *target = NULL;
+    struct step *step = NULL;
+    int r = plan_reserve_step(plan, &step);
+    if (r < 0)
+        return r;
+    struct tca_put resolved = *put;
+    if ((r = check_reduction(put)) < 0 || (r = resolve_source(plan->session, &resolved)) < 0)
+        return r;
+    put = &resolved;
+    int64_t length_bytes = tca_handle_bytes(&put->target);
+    if (length_bytes < 0)
+        return (int)length_bytes;
+    if ((r = take_layouts(put, &source, &target)) < 0)
+        return r;
+    if ((r = check_fits(source->program, put->source_offset_bytes, put->source->mapped.bytes,
+                        "source")) < 0 ||
+        (r = check_fits(target->program, put->target_offset_bytes, (uint64_t)length_bytes,
+                        "target")) < 0) {
+        tca_layout_free(source);
+        tca_layout_free(target);
+        return r;
+    }
+    *step = (struct step){.kind = STEP_PUT,
+                          .put = {.source = put->source,
+                                  .source_offset_bytes = put->source_offset_bytes,
+                                  .source_layout = source,
+                                  .target_offset_bytes = put->target_offset_bytes,
+                                  .target_layout = target,
+                                  .combine = (enum element_operator)put->combine,
+                                  .type = (enum element_type)put->type}};
+    memcpy(step->put.handle, put->target.bytes, sizeof(step->put.handle));
+    put->source->mapped.uses++;
+    plan_add_step(plan);
+    return 0;
+}
