@@ -81,7 +81,7 @@ static bool matters(const struct ordering *ordering, enum relation relation, uin
     case WRITES_READ:
         return ordering->several_routes || !ordering->rules->ordered;
     case WRITES_WRITTEN:
-        return !one->keeps;
+        return ordering->rules->crossing || !one->keeps;
     }
     return false;
 }

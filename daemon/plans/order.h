@@ -48,7 +48,8 @@ struct order_rules {
     bool
         ordered; /* steps of a route complete at the target in order, and read their sources in that order; unless
                      gathered: see `keeps` */
-    bool serial; /* a step of a route is done before the next one begins */
+    bool serial;   /* a step of a route is done before the next one begins */
+    bool crossing; /* two routes lead to the same memory; the puts of one of them have `lands` */
 };
 
 /* 0 or -ENOMEM. */

@@ -123,10 +123,9 @@ struct plan_unit {
     uint32_t rank, slot;
     uint64_t notify_session;
 
-    uint32_t node;  /* where it lands */
-    uint64_t owner; /* session that owns the memory there; 0: a notification alone */
-    bool attached;  /* and has attached it: what is put there is there once that process has copied
-                       it */
+    uint32_t node;    /* where it lands */
+    uint64_t owner;   /* session that owns the memory there; 0: a notification alone */
+    bool attached;    /* and has attached it: data is there once that process has copied it */
     uint64_t address; /* of that memory there, in its process */
     struct plan_order order;
     struct region *region; /* there, when it is this node (a reference) */

@@ -82,14 +82,17 @@ static void take_answer(struct plan_unit *unit, const struct order_step *step)
 static int order_chain(struct plan *plan, const struct plan_chain *chain)
 {
     const bool client = chain->seat == SEAT_CLIENT;
-    const struct order_rules rules = {
+    struct order_rules rules = {
         .ordered = client || engine_driver_caps(plan->tcad->engine, chain->rail)->ordered,
         .serial = chain->rail == RAIL_SHM,
     };
     struct order_step *steps = calloc(chain->step_count, sizeof *steps);
-    for (uint32_t i = 0; steps && i < chain->step_count; i++)
-        if (!chain->steps[i].is_wait)
-            add_step(plan, chain, &plan->units[chain->steps[i].unit], &steps[i]);
+    for (uint32_t i = 0; steps && i < chain->step_count; i++) {
+        if (chain->steps[i].is_wait)
+            continue;
+        add_step(plan, chain, &plan->units[chain->steps[i].unit], &steps[i]);
+        rules.crossing |= steps[i].route == ROUTE_OF_REDUCTIONS;
+    }
     int r = steps ? order_steps(&rules, steps, chain->step_count) : -ENOMEM;
     for (uint32_t i = 0; r == 0 && i < chain->step_count; i++)
         if (!chain->steps[i].is_wait)

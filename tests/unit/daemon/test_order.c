@@ -166,7 +166,7 @@ static struct promise promised(const struct order_rules *rules, const struct ord
         promise.done = true;
     if ((meet(&earlier->target, &later->source) &&
          !(same_route && rules->serial && earlier->lands && !later->ahead)) ||
-        (meet(&earlier->target, &later->target) && !earlier->keeps)) {
+        (meet(&earlier->target, &later->target) && !(same_route && earlier->keeps))) {
         promise.done = true;
         promise.landed = !earlier->lands;
         promise.copied = promise.landed && earlier->needs_copy;
@@ -197,7 +197,7 @@ static struct layout *random_layout(struct random *random)
                                             (int64_t)random_below(random, 120) - 60);
 }
 
-static struct order_step random_step(struct random *random)
+static struct order_step random_step(struct random *random, bool crossing)
 {
     const uint64_t route = HERE + random_below(random, ROUTES);
     struct order_step step = put(2000 + random_below(random, 800), random_layout(random), route,
@@ -206,6 +206,10 @@ static struct order_step random_step(struct random *random)
     step.ahead = random_below(random, 5) == 0;
     step.lands = random_below(random, 5) == 0;
     step.keeps = random_below(random, 2) == 0;
+    if (crossing && random_below(random, 3) == 0) {
+        step.route = HERE + ROUTES;
+        step.lands = true;
+    }
     step.needs_copy = !step.lands && random_below(random, 5) == 0;
     return step;
 }
@@ -232,10 +236,11 @@ Test(order, of_random_chains)
     unsigned waits = 0, needless = 0;
     for (unsigned round = 0; round < 3000; round++) {
         const struct order_rules rules = {.ordered = random_below(&random, 4) > 0,
-                                          .serial = random_below(&random, 4) == 0};
+                                          .serial = random_below(&random, 4) == 0,
+                                          .crossing = random_below(&random, 4) == 0};
         struct order_step steps[STEPS];
         for (unsigned i = 0; i < STEPS; i++)
-            steps[i] = random_step(&random);
+            steps[i] = random_step(&random, rules.crossing);
         ORDER(&rules, steps);
         check(&rules, steps, STEPS, seed, &needless);
         for (unsigned i = 0; i < STEPS; i++) {
