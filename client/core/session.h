@@ -5,6 +5,7 @@
 #include "client/core/environment.h"
 #include "client/core/identity.h"
 #include "client/core/rails.h"
+#include "client/core/timeout.h"
 #include "drivers/driver.h"
 #include "proto/ring.h"
 #include "proto/segment.h"
@@ -64,9 +65,6 @@ struct tca {
     struct tca_plan *plans;
     struct tca_plan *plans_by_id[PLANS_PER_SESSION_MAX];
 };
-
-/* Resolves TCA_DEFAULT: *ret_timeout_ns is >= 0 or TCA_FOREVER. 0 or -EINVAL. */
-int session_timeout(const struct tca *session, int64_t timeout_ns, int64_t *ret_timeout_ns);
 
 /* The time-out as sent to the daemon: TCA_FOREVER becomes a year. */
 uint64_t session_wire_timeout(int64_t timeout_ns);

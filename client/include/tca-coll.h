@@ -11,6 +11,41 @@
 extern "C" {
 #endif
 
+/* ---------------------------------------------------------- collectives */
+
+/* An operation among all ranks of the group, prepared once:
+ *
+ *     tca_coll_allreduce(session, in, out, 1000, &sum, NULL, &coll);
+ *     for (step = 0; step < STEPS; step++) {
+ *         fill(in);
+ *         tca_coll_start(coll);
+ *         compute_something_else();
+ *         tca_coll_wait(coll, TCA_FOREVER);
+ *         use(out);
+ *     }
+ *     tca_coll_free(coll);
+ *
+ * Preparing and freeing are collective: all ranks make these calls in the same order, with arguments
+ * that fit together. Either all ranks succeed or all fail, as long as they can reach each other.
+ * Preparing takes milliseconds. All ranks start an operation equally often, and several operations
+ * in any order; a rank that has completed a start may begin the next one at once.
+ *
+ * Memory lies in regions of the session, for example from tca_alloc(), and must remain valid until
+ * tca_coll_free(). `in` is read, and `out` is read and written, between start and completion only:
+ * the program may use and change both before and after. Where `in` may be NULL, the operation is
+ * done in place: `out` holds the rank's own data at the start.
+ *
+ * The steps of an operation are a plan: in the daemon's seat (TCA_SEAT_DAEMON) the data moves on
+ * from rank to rank while the program computes, released by what arrives. In the client's seat it
+ * moves in the calls of tca_coll_start(), tca_coll_test() and tca_coll_wait(). Reductions with a
+ * function of the program always need these calls, for this or another operation of the session.
+ *
+ * An operation fails with -EOWNERDEAD or -EHOSTDOWN when a process of the group ends, also if it is
+ * not a direct partner: tca_coll_wait() looks for this about once in a second, and tca_coll_test() from
+ * time to time. A process frees its operations before it ends or closes the session. */
+
+struct tca_coll;
+
 /* How an operation is carried out. Each suits some operations only. */
 enum tca_coll_algorithm {
     TCA_COLL_ANY = 0,          /* the one with the lowest predicted cost */
@@ -22,6 +57,119 @@ enum tca_coll_algorithm {
     TCA_COLL_DOUBLING = 6,     /* in rounds, with the rank at a distance of 1, 2, 4, ... */
     TCA_COLL_HIERARCHICAL = 7, /* inside each node, and between one rank of each node */
 };
+
+/* Any member may be 0; args may be NULL. The same at all ranks. */
+struct tca_coll_args {
+    enum tca_coll_algorithm algorithm; /* -EINVAL if it does not suit the operation */
+    /* Length of the pieces that TCA_COLL_BINOMIAL, TCA_COLL_CHAIN, TCA_COLL_TRINARY and
+     * TCA_COLL_HIERARCHICAL hand on; at most 256 pieces. 0: by predicted cost. */
+    uint64_t segment_bytes;
+    /* Rail, seat, channel, flags and name of the plans. Their steps include copies within a rank: with
+     * a rail that only leads to other nodes, use TCA_PLAN_PREFER. */
+    struct tca_plan_args plan;
+};
+
+/* What a reduction does. Elements are combined in an order that depends on the arguments only, so
+ * that the results of all starts with the same data are the same bits. */
+struct tca_coll_operator {
+    /* Combines `count` elements: result[i] = left[i] op right[i]. `result` is the same memory as `left`
+     * or as `right`. The function must be associative. */
+    void (*function)(const void *left, const void *right, void *result, uint64_t count,
+                     void *context);
+    void *context;          /* for the function */
+    uint64_t element_bytes; /* > 0 */
+    int ordered;            /* 1: the function does not commute: combine in the order of ranks */
+};
+
+/* Part of a buffer. */
+struct tca_coll_span {
+    uint64_t offset_bytes;
+    uint64_t bytes;
+};
+
+/* Errors of all functions that prepare an operation: -EINVAL (an argument is invalid, or memory is in no
+ * region of the session), -EPROTO (the ranks disagree), -EBUSY (the session has too many
+ * operations), and those of tca_allgather(), tca_alloc() and tca_plan_commit(). If only other ranks
+ * failed, the text is that of the first of them. */
+
+/* Complete when all ranks have started it. TCA_COLL_DOUBLING, TCA_COLL_HIERARCHICAL. */
+TCA_API int tca_coll_barrier(struct tca *session, const struct tca_coll_args *args,
+                             struct tca_coll **ret_coll);
+
+/* Copies `bytes` bytes of the root to all ranks. TCA_COLL_DIRECT, TCA_COLL_BINOMIAL, TCA_COLL_CHAIN,
+ * TCA_COLL_TRINARY, TCA_COLL_HIERARCHICAL. */
+TCA_API int tca_coll_broadcast(struct tca *session, void *memory, uint64_t bytes, uint32_t root,
+                               const struct tca_coll_args *args, struct tca_coll **ret_coll);
+
+/* Every rank receives the `bytes` bytes of all ranks, in rank order. In place: `in` is NULL.
+ * TCA_COLL_DIRECT, TCA_COLL_RING, TCA_COLL_DOUBLING. */
+TCA_API int tca_coll_allgather(struct tca *session, const void *in, void *out, uint64_t bytes,
+                               const struct tca_coll_args *args, struct tca_coll **ret_coll);
+
+/* The same with blocks of any length and place: spans[rank] of out, the same at all ranks.
+ * TCA_COLL_DIRECT, TCA_COLL_RING. */
+TCA_API int tca_coll_allgatherv(struct tca *session, const void *in, void *out,
+                                const struct tca_coll_span *spans, const struct tca_coll_args *args,
+                                struct tca_coll **ret_coll);
+
+/* Combines the `count` elements of all ranks into `out` of the root; other ranks' `out` is ignored.
+ * In place at the root: its `in` is NULL. TCA_COLL_DIRECT, TCA_COLL_BINOMIAL, TCA_COLL_CHAIN,
+ * TCA_COLL_HIERARCHICAL. */
+TCA_API int tca_coll_reduce(struct tca *session, const void *in, void *out, uint64_t count,
+                            const struct tca_coll_operator *operation, uint32_t root,
+                            const struct tca_coll_args *args, struct tca_coll **ret_coll);
+
+/* The same into `out` of all ranks. In place: `in` is NULL. TCA_COLL_DIRECT, TCA_COLL_RING,
+ * TCA_COLL_DOUBLING, TCA_COLL_HIERARCHICAL. */
+TCA_API int tca_coll_allreduce(struct tca *session, const void *in, void *out, uint64_t count,
+                               const struct tca_coll_operator *operation,
+                               const struct tca_coll_args *args, struct tca_coll **ret_coll);
+
+/* Combines the elements of all ranks, of which rank r receives counts[r], one rank after the other.
+ * counts: the same at all ranks. TCA_COLL_DIRECT, TCA_COLL_RING. */
+TCA_API int tca_coll_reduce_scatter(struct tca *session, const void *in, void *out,
+                                    const uint64_t *counts,
+                                    const struct tca_coll_operator *operation,
+                                    const struct tca_coll_args *args, struct tca_coll **ret_coll);
+
+/* Rank r sends `bytes` bytes to each rank s, from place s of `in` to place r of `out`.
+ * TCA_COLL_DIRECT, TCA_COLL_DOUBLING. */
+TCA_API int tca_coll_alltoall(struct tca *session, const void *in, void *out, uint64_t bytes,
+                              const struct tca_coll_args *args, struct tca_coll **ret_coll);
+
+/* The same with blocks of any length and place: from sent[s] of `in` to received[r] of s's `out`,
+ * which must be equally long. TCA_COLL_DIRECT. */
+TCA_API int tca_coll_alltoallv(struct tca *session, const void *in,
+                               const struct tca_coll_span *sent, void *out,
+                               const struct tca_coll_span *received,
+                               const struct tca_coll_args *args, struct tca_coll **ret_coll);
+
+/* Starts the operation. -EBUSY: the last start has not been found complete by tca_coll_wait() or
+ * tca_coll_test(). Other errors are permanent. */
+TCA_API int tca_coll_start(struct tca_coll *coll);
+
+/* Tests whether the last start is complete at this rank. 1: complete, or never started; 0: running;
+ * negative: it failed. */
+TCA_API int tca_coll_test(struct tca_coll *coll);
+
+/* Waits until the last start is complete at this rank: 0, -ETIMEDOUT (it is still running), or the
+ * error with which it failed. */
+TCA_API int tca_coll_wait(struct tca_coll *coll, int64_t timeout_ns);
+
+/* Releases the operation. Collective, unless it has failed: waits for a running start and for the
+ * other ranks to call it, each at most for the session's time-out. NULL is a no-op. Returns NULL. */
+TCA_API struct tca_coll *tca_coll_free(struct tca_coll *coll);
+
+/* Describes the operation in lines of text: algorithm, segments, steps and scratch memory of this
+ * rank, and the predicted cost of each algorithm that suits. Truncated to text_bytes, always
+ * NUL-terminated. */
+TCA_API void tca_coll_explain(const struct tca_coll *coll, char *text, size_t text_bytes);
+
+/* The algorithm that the operation uses. */
+TCA_API enum tca_coll_algorithm tca_coll_algorithm_of(const struct tca_coll *coll);
+
+/* "direct", "binomial", ... Static; "?" for an invalid value. */
+TCA_API const char *tca_coll_algorithm_name(enum tca_coll_algorithm algorithm);
 
 #ifdef __cplusplus
 }

@@ -52,7 +52,9 @@ static void cut(struct random *random, struct coll_world *world, bool regular, u
         uint64_t offset = 0;
         for (uint32_t i = 0; i < shape->size; i++) {
             uint64_t bytes = regular ? shape->bytes : random_below(random, 12) * unit;
-            uint64_t gap = regular ? 0 : random_below(random, 3) * unit;
+            uint64_t gap = regular || shape->operation == COLL_REDUCE_SCATTER
+                               ? 0
+                               : random_below(random, 3) * unit;
             world->spans[row][i] = (struct coll_span){offset + gap, bytes};
             offset += gap + bytes;
         }
@@ -168,7 +170,7 @@ struct map {
     uint32_t a, b;
 };
 
-static void combine(bool ordered, const uint8_t *left, const uint8_t *right, uint8_t *result)
+void coll_world_combine(bool ordered, const uint8_t *left, const uint8_t *right, uint8_t *result)
 {
     if (ordered) {
         struct map l, r;
@@ -186,7 +188,7 @@ static void combine(bool ordered, const uint8_t *left, const uint8_t *right, uin
 }
 
 /* Byte `index` of what a rank contributes to a start. */
-static uint8_t input(uint32_t start, uint32_t rank, uint64_t index)
+uint8_t coll_world_input(uint32_t start, uint32_t rank, uint64_t index)
 {
     struct random random = {(uint64_t)start << 40 | (uint64_t)rank << 20 | index};
 
@@ -200,23 +202,24 @@ static uint8_t reduced(const struct coll_world *world, uint32_t start, uint64_t 
 
     for (uint32_t rank = 0; rank < world->shape.size; rank++) {
         for (uint64_t i = 0; i < 8; i++)
-            next[i] = input(start, rank, first + i);
+            next[i] = coll_world_input(start, rank, first + i);
         if (rank == 0)
             memcpy(sum, next, sizeof(sum));
         else
-            combine(world->shape.ordered, sum, next, sum);
+            coll_world_combine(world->shape.ordered, sum, next, sum);
     }
     return sum[index - first];
 }
 
 /* Byte of OUT after a start; -1: not written. */
-static int expected(const struct coll_world *world, uint32_t start, uint32_t rank, uint64_t index)
+int coll_world_expected(const struct coll_world *world, uint32_t start, uint32_t rank,
+                        uint64_t index)
 {
     const struct coll_shape *shape = &world->shape;
 
     switch (shape->operation) {
     case COLL_BROADCAST:
-        return input(start, shape->root, index);
+        return coll_world_input(start, shape->root, index);
     case COLL_REDUCE:
         return rank == shape->root ? reduced(world, start, index) : -1;
     case COLL_ALLREDUCE:
@@ -231,24 +234,23 @@ static int expected(const struct coll_world *world, uint32_t start, uint32_t ran
         struct coll_span span = world->spans[all ? from : 0][all ? rank : from];
         uint64_t offset = all ? world->targets[from][rank] : span.offset;
         if (index >= offset && index < offset + span.bytes)
-            return input(start, from, all ? span.offset + index - offset : index - offset);
+            return coll_world_input(start, from,
+                                    all ? span.offset + index - offset : index - offset);
     }
     return -1;
 }
 
-/* Where a rank's contribution is. */
-static uint8_t *input_of(const struct coll_world *world, uint32_t rank)
+int64_t coll_world_contribution(const struct coll_world *world, uint32_t rank, bool *ret_in)
 {
     const struct coll_shape *shape = &world->shape;
-    struct coll_rank *state = &world->ranks[rank];
 
-    if (shape->operation == COLL_BROADCAST)
-        return rank == shape->root ? state->out : NULL;
-    if (!shape->in_place)
-        return state->in;
+    *ret_in = shape->operation != COLL_BROADCAST && !shape->in_place;
     if (shape->operation == COLL_REDUCE && rank != shape->root)
-        return state->in;
-    return state->out + (shape->operation == COLL_ALLGATHER ? world->spans[0][rank].offset : 0);
+        *ret_in = true;
+    if (shape->operation == COLL_BROADCAST && rank != shape->root)
+        return -1;
+    return !*ret_in && shape->operation == COLL_ALLGATHER ? (int64_t)world->spans[0][rank].offset
+                                                          : 0;
 }
 
 static uint64_t alternating(const struct coll_world *world, uint32_t rank, uint32_t start)
@@ -261,12 +263,14 @@ static uint64_t alternating(const struct coll_world *world, uint32_t rank, uint3
 static const char *begin(struct coll_world *world, uint32_t rank)
 {
     struct coll_rank *state = &world->ranks[rank];
-    uint8_t *own = input_of(world, rank);
+    bool in;
+    int64_t offset = coll_world_contribution(world, rank, &in);
+    uint8_t *own = in ? state->in : state->out;
 
     memset(state->in, 0xa5, world->in_bytes[rank]);
     memset(state->out, 0x5a, world->out_bytes[rank]);
-    for (uint64_t i = 0; own && i < world->in_bytes[rank]; i++)
-        own[i] = input(state->start, rank, i);
+    for (uint64_t i = 0; offset >= 0 && i < world->in_bytes[rank]; i++)
+        own[offset + (int64_t)i] = coll_world_input(state->start, rank, i);
     memset(state->chains, 0, sizeof(state->chains));
     state->running = true;
     return NULL;
@@ -277,7 +281,7 @@ static const char *finish(struct coll_world *world, uint32_t rank)
     struct coll_rank *state = &world->ranks[rank];
 
     for (uint64_t i = 0; i < world->out_bytes[rank]; i++) {
-        int byte = expected(world, state->start, rank, i);
+        int byte = coll_world_expected(world, state->start, rank, i);
         if (byte >= 0 ? state->out[i] != byte : 0)
             return wrong("start %u, rank %u: byte %lu of %lu is %02x, not %02x", state->start, rank,
                          i, world->out_bytes[rank], state->out[i], byte);
@@ -374,8 +378,8 @@ static const char *move(struct coll_world *world, uint32_t rank, struct chain_st
     /* what it reads may be the target of a pending put, too */
     problem = flush(world, rank, chain, NOBODY, to, NULL, step->bytes);
     for (uint64_t i = 0; i < step->bytes; i += 8)
-        combine(world->shape.ordered, (step->from_left ? from : to) + i,
-                (step->from_left ? to : from) + i, to + i);
+        coll_world_combine(world->shape.ordered, (step->from_left ? from : to) + i,
+                           (step->from_left ? to : from) + i, to + i);
     return problem;
 }
 

@@ -26,6 +26,15 @@ void coll_world_init(struct coll_world *world, struct random *random, enum coll_
                      uint32_t size);
 void coll_world_deinit(struct coll_world *world);
 
+/* Bytes of a start: what a rank contributes, and what its OUT receives (-1: it is not written). */
+uint8_t coll_world_input(uint32_t start, uint32_t rank, uint64_t index);
+int coll_world_expected(const struct coll_world *world, uint32_t start, uint32_t rank,
+                        uint64_t index);
+/* Offset of a rank's contribution: in IN (*ret_in) or OUT; -1: it has none. */
+int64_t coll_world_contribution(const struct coll_world *world, uint32_t rank, bool *ret_in);
+/* The operator of reductions, of 8 bytes: it commutes unless `ordered`. */
+void coll_world_combine(bool ordered, const uint8_t *left, const uint8_t *right, uint8_t *result);
+
 /* Makes the programs for an algorithm. */
 int coll_world_schedule(struct coll_world *world, enum tca_coll_algorithm algorithm);
 

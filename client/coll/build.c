@@ -1,0 +1,133 @@
+/* From the program of a rank to plans. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/coll/coll.h"
+#include "client/core/error.h"
+
+struct builder {
+    struct tca_coll *coll;
+    const struct coll_head *heads;
+    const struct tca_plan_args *args;
+    uint32_t way;
+    struct tca_plan *plan; /* to which steps are added; NULL: none yet */
+};
+
+static int add_item(struct builder *b, struct coll_item item)
+{
+    struct coll_sequence *sequence = &b->coll->ways[b->way];
+
+    if (sequence->count == sequence->room) {
+        uint32_t room = sequence->room ? 2 * sequence->room : 4;
+        struct coll_item *items = realloc(sequence->items, room * sizeof(*items));
+        if (!items)
+            return error_static(-ENOMEM, "out of memory");
+        sequence->items = items;
+        sequence->room = room;
+    }
+    sequence->items[sequence->count++] = item;
+    return 0;
+}
+
+static int begin_plan(struct builder *b)
+{
+    struct tca_plan_args args = *b->args;
+    struct tca_plan *plan;
+
+    if (!args.name)
+        args.name = "coll";
+    int r = tca_plan_new(b->coll->session, &args, &plan);
+    if (r < 0)
+        return r;
+    r = add_item(b, (struct coll_item){.plan = plan});
+    if (r < 0)
+        tca_plan_free(plan);
+    else
+        b->plan = plan;
+    return r;
+}
+
+static int end_plan(struct builder *b)
+{
+    int r = b->plan ? tca_plan_commit(b->plan, TCA_DEFAULT) : 0;
+
+    b->plan = NULL;
+    return r;
+}
+
+static uint64_t turned(const struct builder *b, struct coll_place place, uint64_t scratch_bytes)
+{
+    return place.offset + (place.buffer == COLL_SCRATCH ? b->way * scratch_bytes : 0);
+}
+
+static const uint8_t *source(const struct builder *b, struct coll_place place)
+{
+    const struct tca_coll *coll = b->coll;
+    const uint8_t *memory[] = {coll->in, coll->out, coll->scratch};
+
+    return memory[place.buffer] + turned(b, place, coll->program.scratch_bytes);
+}
+
+static int add_put(struct builder *b, const struct coll_step *step)
+{
+    const struct coll_head *peer = &b->heads[step->peer];
+    struct tca_put put = {
+        .source_address = source(b, step->from),
+        .target = step->to.buffer == COLL_SCRATCH ? peer->scratch : peer->out,
+        .target_offset_bytes = turned(b, step->to, peer->scratch_bytes),
+        .bytes = step->bytes,
+    };
+
+    return tca_plan_put(b->plan, &put);
+}
+
+static int add_step(struct builder *b, const struct coll_step *step)
+{
+    int r = 0;
+
+    if (step->kind == COLL_COMBINE) {
+        r = end_plan(b);
+        return r < 0 ? r : add_item(b, (struct coll_item){.step = step});
+    }
+    if (!b->plan)
+        r = begin_plan(b);
+    if (r < 0)
+        return r;
+    switch (step->kind) {
+    case COLL_PUT:
+        return add_put(b, step);
+    case COLL_NOTIFY:
+        return tca_plan_notify(b->plan, step->peer, b->heads[step->peer].slot + step->slot);
+    default:
+        return tca_plan_wait(b->plan, step->peer, b->coll->slot + step->slot, 1);
+    }
+}
+
+/* Chains run side by side in one plan; a program that combines has only one chain. */
+static int build_way(struct builder *b)
+{
+    const struct coll_program *program = &b->coll->program;
+    int r = 0;
+
+    for (uint32_t c = 0; r >= 0 && c < program->chain_count; c++) {
+        const struct coll_chain *chain = &program->chains[c];
+        if (b->plan)
+            r = tca_plan_chain(b->plan);
+        for (uint32_t i = 0; r >= 0 && i < chain->count; i++)
+            r = add_step(b, &chain->steps[i]);
+    }
+    return r < 0 ? r : end_plan(b);
+}
+
+int coll_build(struct tca_coll *coll, const struct coll_head *heads,
+               const struct tca_plan_args *args)
+{
+    int r = 0;
+
+    for (uint32_t way = 0; r >= 0 && way < (coll->program.alternate ? COLL_WAYS : 1); way++) {
+        struct builder b = {coll, heads, args, way, NULL};
+        r = build_way(&b);
+    }
+    return r;
+}

@@ -1,0 +1,81 @@
+/* A collective operation from tca_coll_...() to tca_coll_free(). */
+#pragma once
+
+#include "client/coll/cost.h"
+#include "client/coll/siblings.h"
+
+enum {
+    COLL_SLOTS_MAX = COLL_CHAINS_MAX * COLL_SLOTS,
+    COLL_TEXT_BYTES = 256, /* of an error, for the other ranks: the rest is cut off */
+    COLL_WAYS = 2,         /* copies of the scratch memory that starts use in turn */
+};
+
+/* What a start does one after the other: a plan, or the combination of two vectors by a function of
+ * the program. */
+struct coll_item {
+    struct tca_plan *plan; /* NULL: a combination */
+    const struct coll_step *step;
+};
+
+struct coll_sequence {
+    struct coll_item *items;
+    uint32_t count, room;
+};
+
+struct tca_coll {
+    struct tca *session;
+    struct coll_shape shape;
+    uint32_t *nodes;         /* [size], of shape.nodes */
+    struct coll_span *spans; /* [size], of shape.spans; or NULL */
+    uint64_t *targets;       /* [size], of shape.targets; or NULL */
+    struct tca_coll_operator reduction;
+    enum tca_coll_algorithm algorithm;
+    struct coll_program program;
+    const uint8_t *in;
+    uint8_t *out, *scratch;
+    uint64_t in_bytes, out_bytes;
+    uint32_t slot, slot_count;
+    uint32_t watch_slot;                  /* never notified: asks whether a rank has ended */
+    struct coll_sequence ways[COLL_WAYS]; /* the second one only if starts alternate */
+    struct coll_siblings *siblings;
+    struct tca_coll *next_open; /* in siblings->open */
+    /* ---- the current start */
+    uint64_t starts;
+    uint32_t way;      /* of the next one */
+    uint32_t current;  /* way */
+    uint32_t next;     /* item */
+    bool item_started; /* the plan of the next item runs */
+    bool open;         /* started, and not found complete */
+    uint32_t tests;    /* in vain, since the start */
+    int failed;        /* a negative errno: permanent */
+    char why[256];     /* its text */
+};
+
+/* What a rank tells the others: plain data, for tca_allgather(). */
+struct coll_head {
+    int32_t error; /* a negative errno: this rank has failed */
+    uint32_t slot;
+    uint32_t operation, algorithm, root, regular, ordered;
+    uint64_t bytes, element_bytes, segment_bytes;
+    uint64_t digest; /* of the blocks that all ranks must have given alike */
+    uint64_t scratch_bytes;
+    struct tca_handle out, scratch; /* zero if without bytes */
+    char text[COLL_TEXT_BYTES];     /* of the error; as another process wrote it */
+};
+
+/* ---- new.c */
+
+/* Completes an operation whose session, shape and buffers are set, unless `error` says that this rank
+ * has failed already (with its text). Collective. Takes the operation, also if it fails. */
+int coll_make(struct tca_coll *coll, int error, const struct tca_coll_args *args,
+              struct tca_coll **ret_coll);
+
+/* ---- build.c: plans, from what is known of all ranks */
+
+int coll_build(struct tca_coll *coll, const struct coll_head *heads,
+               const struct tca_plan_args *args);
+
+/* ---- run.c */
+
+/* The current start, if any, is not advanced any more. */
+void coll_run_end(struct tca_coll *coll);

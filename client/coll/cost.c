@@ -1,0 +1,207 @@
+#include "client/coll/cost.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RANKS_MAX = 64 };
+
+/* Between processes of a node, and between nodes by a network of about 10 GiB/s. */
+const struct coll_costs coll_costs_default = {
+    .near = {.latency_ns = 300, .overhead_ns = 100, .kib_ns = 100},
+    .far = {.latency_ns = 4000, .overhead_ns = 400, .kib_ns = 100},
+    .combine_kib_ns = 150,
+};
+
+/* ---- running the programs of all ranks against a clock */
+
+struct rank {
+    struct coll_program program;
+    uint32_t next[COLL_CHAINS_MAX];
+    uint64_t clocks[COLL_CHAINS_MAX];
+    uint64_t busy_ns; /* when its last put is over: chains share what moves data */
+};
+
+/* Notifications between two ranks: they are taken in the order in which they were sent. */
+struct mail {
+    uint64_t *arrivals;
+    uint32_t sent, taken, room;
+};
+
+struct run {
+    const struct coll_shape *shape;
+    const struct coll_costs *costs;
+    struct rank *ranks;
+    struct mail *mails; /* [receiver][sender][slot] */
+};
+
+static struct mail *mail_of(const struct run *run, uint32_t to, uint32_t from, uint32_t slot)
+{
+    return &run->mails[((size_t)to * run->shape->size + from) * COLL_CHAINS_MAX * COLL_SLOTS +
+                       slot];
+}
+
+static bool post(struct mail *mail, uint64_t arrival_ns)
+{
+    if (mail->sent == mail->room) {
+        uint32_t room = mail->room ? 2 * mail->room : 4;
+        uint64_t *arrivals = realloc(mail->arrivals, room * sizeof(*arrivals));
+        if (!arrivals)
+            return false;
+        mail->arrivals = arrivals;
+        mail->room = room;
+    }
+    mail->arrivals[mail->sent++] = arrival_ns;
+    return true;
+}
+
+/* 1: done, 0: has to wait, -ENOMEM. */
+static int take_step(const struct run *run, uint32_t me, uint32_t index)
+{
+    struct rank *rank = &run->ranks[me];
+    const struct coll_step *step = &rank->program.chains[index].steps[rank->next[index]];
+    bool near = run->shape->nodes[me] == run->shape->nodes[step->peer];
+    const struct coll_link *link = near ? &run->costs->near : &run->costs->far;
+    uint64_t *clock = &rank->clocks[index];
+
+    if (step->kind == COLL_WAIT) {
+        struct mail *mail = mail_of(run, me, step->peer, step->slot);
+        if (mail->taken == mail->sent)
+            return 0;
+        uint64_t arrival = mail->arrivals[mail->taken++];
+        *clock = arrival > *clock ? arrival : *clock;
+    } else if (step->kind == COLL_NOTIFY) {
+        *clock += link->overhead_ns;
+        if (!post(mail_of(run, step->peer, me, step->slot), *clock + link->latency_ns))
+            return -ENOMEM;
+    } else {
+        uint64_t each = step->kind == COLL_PUT ? link->kib_ns : run->costs->combine_kib_ns;
+        *clock = *clock > rank->busy_ns ? *clock : rank->busy_ns;
+        *clock += link->overhead_ns + step->bytes * each / 1024;
+        rank->busy_ns = *clock;
+    }
+    rank->next[index]++;
+    return 1;
+}
+
+static int play(const struct run *run, uint64_t *ret_ns)
+{
+    bool any = true;
+
+    while (any) {
+        any = false;
+        for (uint32_t me = 0; me < run->shape->size; me++)
+            for (uint32_t c = 0; c < run->ranks[me].program.chain_count; c++)
+                while (run->ranks[me].next[c] < run->ranks[me].program.chains[c].count) {
+                    int r = take_step(run, me, c);
+                    if (r < 0)
+                        return r;
+                    if (r == 0)
+                        break;
+                    any = true;
+                }
+    }
+    *ret_ns = 0;
+    for (uint32_t me = 0; me < run->shape->size; me++)
+        for (uint32_t c = 0; c < run->ranks[me].program.chain_count; c++)
+            if (run->ranks[me].clocks[c] > *ret_ns)
+                *ret_ns = run->ranks[me].clocks[c];
+    return 0;
+}
+
+static void run_deinit(struct run *run)
+{
+    size_t mails = (size_t)run->shape->size * run->shape->size * COLL_CHAINS_MAX * COLL_SLOTS;
+
+    for (uint32_t rank = 0; run->ranks && rank < run->shape->size; rank++)
+        coll_program_deinit(&run->ranks[rank].program);
+    for (size_t i = 0; run->mails && i < mails; i++)
+        free(run->mails[i].arrivals);
+    free(run->ranks);
+    free(run->mails);
+}
+
+int coll_predict(const struct coll_shape *shape, enum tca_coll_algorithm algorithm,
+                 const struct coll_costs *costs, uint64_t *ret_ns)
+{
+    struct coll_shape part = *shape;
+    struct run run = {.shape = &part, .costs = costs};
+    int r = 0;
+
+    if (shape->operation == COLL_ALLTOALL && !shape->regular)
+        return -EINVAL;
+    if (part.size > RANKS_MAX) {
+        part.size = RANKS_MAX;
+        part.root = 0;
+    }
+    run.ranks = calloc(part.size, sizeof(*run.ranks));
+    run.mails =
+        calloc((size_t)part.size * part.size * COLL_CHAINS_MAX * COLL_SLOTS, sizeof(*run.mails));
+    if (!run.ranks || !run.mails)
+        r = -ENOMEM;
+    for (uint32_t rank = 0; r >= 0 && rank < part.size; rank++)
+        r = coll_schedule(&part, algorithm, rank, &run.ranks[rank].program);
+    if (r >= 0)
+        r = play(&run, ret_ns);
+    run_deinit(&run);
+    return r;
+}
+
+/* ---- choosing */
+
+struct choice {
+    enum tca_coll_algorithm algorithm;
+    uint64_t segment_bytes, ns;
+};
+
+static bool in_segments(const struct coll_shape *shape)
+{
+    return shape->operation == COLL_BROADCAST || shape->operation == COLL_REDUCE;
+}
+
+/* Keeps the better one of a choice and an algorithm, with every length of segments. */
+static int consider(const struct coll_shape *shape, enum tca_coll_algorithm algorithm,
+                    const struct coll_costs *costs, struct choice *best)
+{
+    static const uint64_t lengths[] = {UINT64_MAX, 262144, 65536, 16384};
+
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        struct coll_shape tried = *shape;
+        uint64_t ns;
+        bool fixed = shape->segment_bytes > 0 || !in_segments(shape);
+        tried.segment_bytes = shape->segment_bytes ? shape->segment_bytes : lengths[i];
+        if (i > 0 && (fixed || lengths[i] >= shape->bytes))
+            continue;
+        int r = coll_predict(&tried, algorithm, costs, &ns);
+        if (r < 0)
+            return r;
+        if (ns < best->ns)
+            *best = (struct choice){algorithm, tried.segment_bytes, ns};
+    }
+    return 0;
+}
+
+int coll_choose(struct coll_shape *shape, enum tca_coll_algorithm wanted,
+                const struct coll_costs *costs, enum tca_coll_algorithm *ret_algorithm)
+{
+    struct choice best = {.ns = UINT64_MAX, .segment_bytes = UINT64_MAX};
+    int r = 0;
+
+    if (shape->operation == COLL_ALLTOALL && !shape->regular) {
+        best.algorithm = TCA_COLL_DIRECT;
+        if (wanted != TCA_COLL_ANY && wanted != TCA_COLL_DIRECT)
+            return -EINVAL;
+    } else {
+        for (int a = TCA_COLL_DIRECT; r >= 0 && a <= TCA_COLL_HIERARCHICAL; a++)
+            if ((wanted == TCA_COLL_ANY || wanted == (enum tca_coll_algorithm)a) &&
+                coll_schedule_suits(shape, (enum tca_coll_algorithm)a))
+                r = consider(shape, (enum tca_coll_algorithm)a, costs, &best);
+    }
+    if (r < 0)
+        return r;
+    if (best.algorithm == TCA_COLL_ANY)
+        return -EINVAL;
+    shape->segment_bytes = best.segment_bytes;
+    *ret_algorithm = best.algorithm;
+    return 0;
+}

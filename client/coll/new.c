@@ -1,0 +1,248 @@
+/* Making and releasing a collective operation. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/coll/coll.h"
+#include "client/core/error.h"
+#include "client/core/slots.h"
+
+/* ---- what this rank needs, and says of itself */
+
+static int find_nodes(struct tca_coll *coll)
+{
+    coll->nodes = calloc(coll->shape.size, sizeof(*coll->nodes));
+    if (!coll->nodes)
+        return error_static(-ENOMEM, "out of memory");
+    coll->shape.nodes = coll->nodes;
+    for (uint32_t rank = 0; rank < coll->shape.size; rank++) {
+        int node = tca_node_of(coll->session, rank);
+        if (node < 0)
+            return node;
+        coll->nodes[rank] = (uint32_t)node;
+    }
+    return 0;
+}
+
+static int schedule(struct tca_coll *coll, const struct tca_coll_args *args)
+{
+    coll->shape.segment_bytes = args->segment_bytes;
+    int r = coll_choose(&coll->shape, args->algorithm, &coll_costs_default, &coll->algorithm);
+
+    if (r == -EINVAL)
+        return error_set(r, "the algorithm \"%s\" does not suit this operation: see tca-coll(3)",
+                         tca_coll_algorithm_name(args->algorithm));
+    if (r >= 0)
+        r = coll_schedule(&coll->shape, coll->algorithm, tca_rank(coll->session), &coll->program);
+    return r < 0 ? error_static(r, "out of memory") : 0;
+}
+
+static int take_slots(struct tca_coll *coll)
+{
+    uint32_t count = coll->program.chain_count * COLL_SLOTS + 1;
+    int r = slots_take(coll->session, count, &coll->slot);
+
+    if (r < 0)
+        return r;
+    coll->slot_count = count;
+    coll->watch_slot = coll->slot + count - 1;
+    return 0;
+}
+
+static int own_memory(struct tca_coll *coll, struct coll_head *head)
+{
+    uint64_t scratch_bytes =
+        coll->program.scratch_bytes * (coll->program.alternate ? COLL_WAYS : 1);
+    struct tca_region *region;
+    uint64_t offset;
+    void *scratch;
+    int r = 0;
+
+    if (coll->out_bytes > 0)
+        r = tca_handle_of(coll->session, coll->out, coll->out_bytes, &head->out);
+    if (r < 0)
+        return error_prefix(r, "out: ");
+    if (coll->in_bytes > 0 && coll->in)
+        r = tca_region_of(coll->session, coll->in, &region, &offset);
+    if (r < 0)
+        return error_prefix(r, "in: ");
+    if (scratch_bytes == 0)
+        return 0;
+    r = tca_alloc(coll->session, scratch_bytes, &scratch);
+    if (r < 0)
+        return r;
+    coll->scratch = scratch;
+    return tca_handle_of(coll->session, scratch, scratch_bytes, &head->scratch);
+}
+
+static uint64_t digest(const struct tca_coll *coll)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+
+    if (coll->shape.operation == COLL_ALLTOALL || !coll->spans)
+        return 0;
+    for (uint32_t i = 0; i < coll->shape.size; i++) {
+        hash = (hash ^ coll->spans[i].offset) * 0x100000001b3;
+        hash = (hash ^ coll->spans[i].bytes) * 0x100000001b3;
+    }
+    return hash;
+}
+
+static int prepare(struct tca_coll *coll, const struct tca_coll_args *args, struct coll_head *head)
+{
+    int r = coll_siblings_join(coll->session, &coll->siblings);
+
+    if (r >= 0)
+        r = find_nodes(coll);
+    if (r >= 0)
+        r = schedule(coll, args);
+    if (r >= 0)
+        r = take_slots(coll);
+    return r < 0 ? r : own_memory(coll, head);
+}
+
+static void fill_head(const struct tca_coll *coll, struct coll_head *head)
+{
+    head->slot = coll->slot;
+    head->operation = coll->shape.operation;
+    head->algorithm = coll->algorithm;
+    head->root = coll->shape.root;
+    head->regular = coll->shape.regular;
+    head->ordered = coll->shape.ordered;
+    head->bytes = coll->shape.bytes;
+    head->element_bytes = coll->shape.element_bytes;
+    head->segment_bytes = coll->shape.segment_bytes;
+    head->digest = digest(coll);
+    head->scratch_bytes = coll->program.scratch_bytes;
+}
+
+/* ---- together */
+
+/* Its text comes from another process: it may lack an end, and contain what a terminal would obey. */
+static int failed_at(const struct coll_head *head, uint32_t rank)
+{
+    char text[COLL_TEXT_BYTES] = "";
+
+    for (size_t i = 0; i + 1 < sizeof(text) && head->text[i]; i++) {
+        unsigned char c = (unsigned char)head->text[i];
+        text[i] = c < ' ' || c == 0x7f ? '?' : head->text[i];
+    }
+    return error_set(head->error, "collective operation: rank %u: %s", rank,
+                     text[0] ? text : tca_strerror(head->error));
+}
+
+static int check_heads(const struct coll_head *heads, uint32_t size)
+{
+    for (uint32_t rank = 0; rank < size; rank++)
+        if (heads[rank].error < 0)
+            return failed_at(&heads[rank], rank);
+    for (uint32_t rank = 1; rank < size; rank++) {
+        const struct coll_head *a = &heads[0], *b = &heads[rank];
+        if (a->operation != b->operation)
+            return error_set(-EPROTO,
+                             "the ranks 0 and %u prepare different operations: all ranks "
+                             "make these calls in the same order",
+                             rank);
+        if (a->algorithm != b->algorithm || a->root != b->root || a->regular != b->regular ||
+            a->ordered != b->ordered || a->bytes != b->bytes ||
+            a->element_bytes != b->element_bytes || a->segment_bytes != b->segment_bytes ||
+            a->digest != b->digest)
+            return error_set(-EPROTO,
+                             "the ranks 0 and %u disagree: lengths, root, operator and algorithm "
+                             "of a collective operation must be the same at all ranks",
+                             rank);
+    }
+    return 0;
+}
+
+/* An error of this rank prevails over those of others, and keeps its text. */
+static int gather_heads(struct tca_coll *coll, struct coll_head *head, int error,
+                        struct coll_head *heads)
+{
+    char text[1024] = "";
+
+    head->error = error;
+    if (error < 0) {
+        snprintf(text, sizeof(text), "%s", tca_error_text());
+        memcpy(head->text, text, sizeof(head->text) - 1); /* as much as fits; it ends with a NUL */
+    }
+    int r = tca_allgather(coll->session, head, sizeof(*head), heads, TCA_DEFAULT);
+    if (error < 0)
+        return error_set(error, "%s", text);
+    return r < 0 ? r : check_heads(heads, coll->shape.size);
+}
+
+int coll_make(struct tca_coll *coll, int error, const struct tca_coll_args *args,
+              struct tca_coll **ret_coll)
+{
+    static const struct tca_coll_args none = {0};
+    struct coll_head *heads = calloc(coll->shape.size, sizeof(*heads)), head;
+    int r = error;
+
+    if (!args)
+        args = &none;
+    memset(&head, 0, sizeof(head));
+    if (!heads) {
+        r = error_static(-ENOMEM, "out of memory");
+    } else {
+        if (r >= 0)
+            r = prepare(coll, args, &head);
+        fill_head(coll, &head);
+        r = gather_heads(coll, &head, r, heads);
+        if (r >= 0) {
+            r = coll_build(coll, heads, &args->plan);
+            r = gather_heads(coll, &head, r, heads);
+        }
+    }
+    free(heads);
+    if (r < 0) {
+        coll->failed = r; /* frees it without the others */
+        tca_coll_free(coll);
+        return r;
+    }
+    *ret_coll = coll;
+    return 0;
+}
+
+/* ---- releasing */
+
+/* A plan of a failed operation may wait for a rank that does not come any more: it is left to
+ * tca_close(), which ends it at once. */
+static void free_way(struct tca_coll *coll, struct coll_sequence *sequence)
+{
+    for (uint32_t i = 0; i < sequence->count; i++) {
+        struct tca_plan *plan = sequence->items[i].plan;
+        if (plan && !(coll->failed && tca_test(plan) == 0))
+            tca_plan_free(plan);
+    }
+    free(sequence->items);
+}
+
+/* After a failure, other ranks may still put into the scratch memory, and notify: it is left to
+ * tca_close(), and the slots are lost. */
+struct tca_coll *tca_coll_free(struct tca_coll *coll)
+{
+    if (!coll)
+        return NULL;
+    bool complete = coll->starts == 0;
+    if (!coll->failed && tca_coll_wait(coll, TCA_DEFAULT) >= 0)
+        complete = tca_barrier(coll->session, TCA_DEFAULT) >= 0;
+    coll_run_end(coll);
+    if (!complete && !coll->failed)
+        coll->failed = -ECANCELED;
+    for (uint32_t way = 0; way < COLL_WAYS; way++)
+        free_way(coll, &coll->ways[way]);
+    if (complete) {
+        tca_free(coll->session, coll->scratch);
+        if (coll->slot_count > 0)
+            slots_return(coll->session, coll->slot, coll->slot_count);
+    }
+    coll_siblings_leave(coll->siblings);
+    coll_program_deinit(&coll->program);
+    free(coll->nodes);
+    free(coll->spans);
+    free(coll->targets);
+    free(coll);
+    return NULL;
+}

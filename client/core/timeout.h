@@ -1,0 +1,7 @@
+/* Time-outs of a session's calls. */
+#pragma once
+
+#include "client/include/tca.h"
+
+/* Resolves TCA_DEFAULT: *ret_timeout_ns is >= 0 or TCA_FOREVER. 0 or -EINVAL. */
+int session_timeout(const struct tca *session, int64_t timeout_ns, int64_t *ret_timeout_ns);

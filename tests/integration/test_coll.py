@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Random collective operations between slow and fast ranks, on one node and several, on every rail and in every seat; the
+death of a rank."""
+
+import os
+import secrets
+import signal
+import subprocess
+
+import boards
+import harness
+
+SEED = int(os.environ.get("TCA_TEST_SEED", secrets.randbits(20)))
+ROUNDS, STARTS = 3, 5
+DEADLINE_S = 2 * harness.DEADLINE_S
+
+
+class Coll(harness.Case):
+    def coll(self, cluster, places, rounds=ROUNDS, victim=None, **environment):
+        """Ranks of coll/coll.c, one per place, its node. All must end as they should, without a word."""
+        words = [harness.program("coll"), str(SEED), str(rounds), str(STARTS)] + ([str(victim)] if victim is not None else [])
+        ranks = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=harness.die_with_us,
+                                  env={**os.environ, "TCA_SOCKET": cluster[node].socket, "TCA_GROUP": "coll", "TCA_RANK": str(rank),
+                                       "TCA_SIZE": str(len(places)), "TCA_TIMEOUT": "50s", **environment})
+                 for rank, node in enumerate(places)]
+        wrong = []
+        for rank, process in enumerate(ranks):
+            try:
+                said, _ = process.communicate(timeout=DEADLINE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                said = f"it hung; {process.communicate()[0]}"
+            if process.returncode != (-signal.SIGKILL if rank == victim else 0) or said:
+                wrong.append(f"rank {rank} of {places}, {environment}, seed {SEED} ended with {process.returncode}: {said}")
+        self.assertFalse(wrong, "\n".join(wrong))
+        for node in cluster.nodes:
+            harness.until(lambda node=node: node.counts()[0] == 0, "the daemon has let go of all sessions")
+
+    def test_one_node(self):
+        cluster = self.cluster()
+        for ranks in (1, 3, 8):
+            with self.subTest(ranks=ranks):
+                self.coll(cluster, [0] * ranks)
+
+    def test_one_node_by_its_daemon(self):
+        cluster = self.cluster()
+        for ranks in (2, 6):
+            with self.subTest(ranks=ranks):
+                self.coll(cluster, [0] * ranks, TCA_SEAT="daemon")
+
+    def test_several_nodes(self):
+        cluster = self.cluster(4)
+        for places, rail in (([0, 1], "tcp"), ([0, 0, 1, 1, 2, 3], "ofi"), ([0, 1, 2, 3], "tcp")):
+            with self.subTest(places=places, rail=rail):
+                self.coll(cluster, places, PREFER=rail)
+
+    def test_boards(self):
+        cluster = boards.Ring(4, {"rails.calibration": "off"})
+        self.addCleanup(self.take_down, cluster)
+        self.coll(cluster.up(), [0, 1, 2, 3], rounds=2, TCA_RAIL="peach2")
+
+    def test_one_is_killed(self):
+        cluster = self.cluster(2)
+        for places, seat in (([0] * 5, "any"), ([0] * 5, "daemon"), ([0, 1] * 3, "any")):
+            with self.subTest(places=places, seat=seat):
+                self.coll(cluster, places, rounds=1, victim=2, TCA_SEAT=seat)
+
+
+if __name__ == "__main__":
+    harness.main()
