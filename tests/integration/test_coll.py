@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Random collective operations between slow and fast ranks, on one node and several, on every rail and in every seat; the
-death of a rank."""
+death of a rank; and errors."""
 
 import os
 import secrets
@@ -19,6 +19,9 @@ class Coll(harness.Case):
     def coll(self, cluster, places, rounds=ROUNDS, victim=None, **environment):
         """Ranks of coll/coll.c, one per place, its node. All must end as they should, without a word."""
         words = [harness.program("coll"), str(SEED), str(rounds), str(STARTS)] + ([str(victim)] if victim is not None else [])
+        self.ranks(cluster, places, words, victim, **environment)
+
+    def ranks(self, cluster, places, words, victim=None, **environment):
         ranks = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=harness.die_with_us,
                                   env={**os.environ, "TCA_SOCKET": cluster[node].socket, "TCA_GROUP": "coll", "TCA_RANK": str(rank),
                                        "TCA_SIZE": str(len(places)), "TCA_TIMEOUT": "50s", **environment})
@@ -58,6 +61,11 @@ class Coll(harness.Case):
         cluster = boards.Ring(4, {"rails.calibration": "off"})
         self.addCleanup(self.take_down, cluster)
         self.coll(cluster.up(), [0, 1, 2, 3], rounds=2, TCA_RAIL="peach2")
+
+    def test_errors(self):
+        for places in ([0, 0], [0, 1]):
+            with self.subTest(places=places):
+                self.ranks(self.cluster(1 + max(places)), places, [harness.program("coll-errors")])
 
     def test_one_is_killed(self):
         cluster = self.cluster(2)

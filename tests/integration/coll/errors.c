@@ -1,0 +1,163 @@
+/*
+ * coll-errors: what the functions of tca-coll.h reject, at both ranks of a group of two. Ends with 0,
+ * or prints what was wrong.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/include/tca-coll.h"
+
+enum { COUNT = 10, OPERATIONS = 40 };
+
+static struct tca *session;
+static double *in, *out;
+static uint32_t rank;
+static int wrong;
+
+static void expect(int result, int expected, const char *text, const char *what)
+{
+    if (result == expected && (!text || strstr(tca_error_text(), text)))
+        return;
+    printf("rank %u: %s: %d, not %d: %s\n", rank, what, result, expected, tca_error_text());
+    wrong = 1;
+}
+
+static void add(const void *left, const void *right, void *result, uint64_t count, void *context)
+{
+    (void)context;
+    for (uint64_t i = 0; i < count; i++)
+        ((double *)result)[i] = ((const double *)left)[i] + ((const double *)right)[i];
+}
+
+static const struct tca_coll_operator sum = {.function = add, .element_bytes = sizeof(double)};
+
+/* An error of one rank is one of both; the other one's text names it. */
+static void by_one_rank(void)
+{
+    double outside[COUNT];
+    struct tca_coll_operator nothing = sum;
+    struct tca_coll *coll = NULL;
+
+    nothing.function = NULL;
+    expect(tca_coll_allreduce(session, in, rank == 1 ? NULL : out, COUNT, &sum, NULL, &coll),
+           -EINVAL, rank == 1 ? "out is NULL" : "rank 1: out is NULL", "no memory");
+    expect(tca_coll_allreduce(session, in, rank == 0 ? outside : out, COUNT, &sum, NULL, &coll),
+           -EINVAL, rank == 0 ? "out: " : "rank 0: out: ", "memory of no region");
+    expect(tca_coll_allreduce(session, in, out, COUNT, rank == 1 ? &nothing : &sum, NULL, &coll),
+           -EINVAL, rank == 1 ? "a function" : "rank 1: a reduction needs", "no function");
+    expect(tca_coll_broadcast(session, out, COUNT, rank == 1 ? 2 : 0, NULL, &coll), -EINVAL,
+           rank == 1 ? "root 2: the group has the ranks 0 to 1" : "rank 1: root 2", "root");
+    expect(tca_coll_alltoall(session, in, out, rank == 0 ? UINT64_MAX : 8, NULL, &coll), -EINVAL,
+           rank == 0 ? "less than 2^48 bytes" : "elements of 2 bytes", "length");
+    expect(tca_coll_allgatherv(session, in, out, NULL, NULL, &coll), -EINVAL, "spans is NULL",
+           "spans");
+    expect(coll != NULL, 0, NULL, "an operation in spite of the error");
+}
+
+static void by_disagreement(void)
+{
+    struct tca_coll_span sent[2] = {{0, 8}, {8, 8}}, received[2] = {{0, 8}, {8, 8}};
+    struct tca_coll_args args = {.algorithm = rank ? TCA_COLL_CHAIN : TCA_COLL_BINOMIAL};
+    struct tca_coll *coll = NULL;
+
+    if (rank == 0)
+        expect(tca_coll_barrier(session, NULL, &coll), -EPROTO, "different operations", "barrier");
+    else
+        expect(tca_coll_alltoall(session, in, out, 8, NULL, &coll), -EPROTO, "different operations",
+               "alltoall");
+    expect(tca_coll_broadcast(session, out, COUNT + rank, 0, NULL, &coll), -EPROTO,
+           "ranks 0 and 1 disagree", "lengths");
+    expect(tca_coll_broadcast(session, out, COUNT, 0, &args, &coll), -EPROTO,
+           "ranks 0 and 1 disagree", "algorithms");
+    if (rank == 1)
+        received[0].bytes = 16;
+    expect(tca_coll_alltoallv(session, in, sent, out, received, NULL, &coll), -EPROTO,
+           rank == 0 ? "sends 8 bytes to rank 1, which expects 16" : "rank 0: this rank sends",
+           "alltoallv");
+    expect(coll != NULL, 0, NULL, "an operation in spite of the error");
+}
+
+static void by_algorithm(void)
+{
+    struct tca_coll_args args = {.algorithm = TCA_COLL_RING};
+    struct tca_coll_operator ordered = sum;
+    struct tca_coll *coll = NULL;
+
+    expect(tca_coll_broadcast(session, out, COUNT, 0, &args, &coll), -EINVAL,
+           "\"ring\" does not suit", "ring");
+    ordered.ordered = 1;
+    expect(tca_coll_allreduce(session, in, out, COUNT, &ordered, &args, &coll), -EINVAL,
+           "\"ring\" does not suit", "ordered ring");
+}
+
+/* Operations one after the other release what they take, and a new one is possible after too many. */
+static void by_number(void)
+{
+    struct tca_coll *colls[OPERATIONS] = {0};
+    int count = 0, r = 0;
+
+    for (int i = 0; i < 2 * OPERATIONS; i++) {
+        expect(tca_coll_barrier(session, NULL, &colls[0]), 0, NULL, "barrier");
+        colls[0] = tca_coll_free(colls[0]);
+    }
+    while (r >= 0 && count < OPERATIONS)
+        r = tca_coll_barrier(session, NULL, &colls[count++]);
+    expect(r, -EBUSY, "notification slots", "too many operations");
+    for (int i = 0; i < count; i++)
+        colls[i] = tca_coll_free(colls[i]);
+    expect(tca_coll_barrier(session, NULL, &colls[0]), 0, NULL, "barrier after too many");
+    tca_coll_free(colls[0]);
+}
+
+static void by_state(void)
+{
+    struct tca_coll *coll = NULL;
+    char text[1024], little[8];
+
+    expect(tca_coll_broadcast(session, out, COUNT, 1, NULL, &coll), 0, NULL, "broadcast");
+    if (!coll)
+        return;
+    expect(tca_coll_test(coll), 1, NULL, "test before a start");
+    expect(tca_coll_wait(coll, 0), 0, NULL, "wait before a start");
+    if (rank == 0) { /* the root starts only after this has been seen */
+        expect(tca_coll_start(coll), 0, NULL, "start");
+        expect(tca_coll_start(coll), -EBUSY, "still running", "second start");
+        expect(tca_coll_wait(coll, 1000), -ETIMEDOUT, "still running", "wait");
+        expect(tca_coll_test(coll), 0, NULL, "test");
+    }
+    expect(tca_barrier(session, TCA_DEFAULT), 0, NULL, "barrier");
+    if (rank == 1)
+        expect(tca_coll_start(coll), 0, NULL, "start");
+    expect(tca_coll_wait(coll, TCA_DEFAULT), 0, NULL, "wait");
+    tca_coll_explain(coll, text, sizeof(text));
+    if (!strstr(text, "broadcast of 2 ranks") || !strstr(text, "* ") || !strstr(text, "trinary")) {
+        printf("rank %u: explained as %s\n", rank, text);
+        wrong = 1;
+    }
+    tca_coll_explain(coll, little, sizeof(little));
+    expect((int)strlen(little), sizeof(little) - 1, NULL, "length of a truncated text");
+    tca_coll_free(coll);
+}
+
+int main(void)
+{
+    if (tca_open(NULL, &session) < 0) {
+        printf("tca_open(): %s\n", tca_error_text());
+        return 1;
+    }
+    rank = tca_rank(session);
+    void *memory[2];
+    for (int i = 0; i < 2; i++)
+        if (tca_alloc(session, 4096, &memory[i]) < 0)
+            return 1;
+    in = memory[0];
+    out = memory[1];
+    by_one_rank();
+    by_disagreement();
+    by_algorithm();
+    by_number();
+    by_state();
+    tca_close(session);
+    return wrong;
+}

@@ -1,0 +1,130 @@
+/* Predicted costs of collective operations, and what is chosen by them. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "client/coll/cost.h"
+#include "tests/unit/client/coll_world.h"
+
+enum { RANKS = 200 };
+
+static uint32_t nodes[RANKS];
+
+static struct coll_shape broadcast(uint32_t size, uint64_t bytes)
+{
+    return (struct coll_shape){.operation = COLL_BROADCAST,
+                               .size = size,
+                               .nodes = nodes,
+                               .bytes = bytes,
+                               .element_bytes = 1,
+                               .segment_bytes = UINT64_MAX};
+}
+
+static void place(uint32_t ranks_per_node)
+{
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        nodes[rank] = rank / ranks_per_node;
+}
+
+static uint64_t predict(const struct coll_shape *shape, enum tca_coll_algorithm algorithm)
+{
+    uint64_t ns = 0;
+
+    cr_assert_eq(coll_predict(shape, algorithm, &coll_costs_default, &ns), 0);
+    return ns;
+}
+
+/* Worked by hand: two ranks on two nodes. The credit takes an overhead and a latency, then the put and
+ * its notification. */
+Test(coll_cost, by_hand)
+{
+    static const struct coll_costs costs = {
+        .far = {.latency_ns = 1000, .overhead_ns = 10, .kib_ns = 7}};
+    struct coll_shape shape = broadcast(2, 2048);
+    uint64_t ns;
+
+    place(1);
+    cr_assert_eq(coll_predict(&shape, TCA_COLL_BINOMIAL, &costs, &ns), 0);
+    cr_assert_eq(ns, (10 + 1000) + (10 + 2 * 7) + (10 + 1000));
+}
+
+Test(coll_cost, segments_make_a_long_chain_faster)
+{
+    struct coll_shape whole = broadcast(16, 1 << 22), cut = whole;
+
+    place(1);
+    cut.segment_bytes = 1 << 16;
+    cr_assert_lt(predict(&cut, TCA_COLL_CHAIN), predict(&whole, TCA_COLL_CHAIN) / 4);
+}
+
+Test(coll_cost, nodes_count)
+{
+    struct coll_shape shape = broadcast(32, 8);
+
+    place(8);
+    cr_assert_lt(predict(&shape, TCA_COLL_HIERARCHICAL), predict(&shape, TCA_COLL_CHAIN));
+    uint64_t spread = predict(&shape, TCA_COLL_CHAIN);
+    place(32);
+    cr_assert_lt(predict(&shape, TCA_COLL_CHAIN), spread);
+}
+
+/* Short ones go by few hops, long ones in segments; nothing else is cheaper. */
+Test(coll_cost, choice)
+{
+    place(1);
+    for (uint64_t bytes = 1; bytes <= 1 << 24; bytes *= 16) {
+        struct coll_shape shape = broadcast(16, bytes);
+        enum tca_coll_algorithm algorithm;
+        shape.segment_bytes = 0;
+        cr_assert_eq(coll_choose(&shape, TCA_COLL_ANY, &coll_costs_default, &algorithm), 0);
+        uint64_t chosen = predict(&shape, algorithm);
+        for (int a = TCA_COLL_DIRECT; a <= TCA_COLL_HIERARCHICAL; a++)
+            if (coll_schedule_suits(&shape, (enum tca_coll_algorithm)a))
+                cr_assert_leq(chosen, predict(&shape, (enum tca_coll_algorithm)a));
+        if (bytes == 1)
+            cr_assert_neq(algorithm, TCA_COLL_CHAIN);
+        if (bytes == 1 << 24)
+            cr_assert_lt(shape.segment_bytes, bytes);
+    }
+}
+
+/* All ranks of a random operation choose the same, also in large groups. */
+Test(coll_cost, all_ranks_agree)
+{
+    struct coll_world *world = calloc(1, sizeof(*world));
+    struct random random = {random_seed()};
+
+    cr_assert(world);
+    for (int round = 0; round < 60; round++) {
+        enum coll_operation operation = (enum coll_operation)random_below(&random, COLL_OPERATIONS);
+        enum tca_coll_algorithm first = TCA_COLL_ANY, algorithm;
+        coll_world_init(world, &random, operation, 1 + (uint32_t)random_below(&random, 12));
+        for (uint32_t rank = 0; rank < world->shape.size; rank++) {
+            struct coll_shape shape = world->shape;
+            shape.spans = world->spans[operation == COLL_ALLTOALL ? rank : 0];
+            shape.targets = world->targets[rank];
+            shape.segment_bytes = 0;
+            cr_assert_eq(coll_choose(&shape, TCA_COLL_ANY, &coll_costs_default, &algorithm), 0);
+            if (rank == 0)
+                first = algorithm;
+            cr_assert_eq(algorithm, first, "operation %d, rank %u", operation, rank);
+        }
+        coll_world_deinit(world);
+    }
+    free(world);
+    struct coll_shape large = broadcast(RANKS, 1000);
+    enum tca_coll_algorithm algorithm;
+    place(10);
+    large.root = RANKS - 1;
+    cr_assert_eq(coll_choose(&large, TCA_COLL_ANY, &coll_costs_default, &algorithm), 0);
+}
+
+Test(coll_cost, unsuitable)
+{
+    struct coll_shape shape = broadcast(4, 100);
+    enum tca_coll_algorithm algorithm;
+
+    cr_assert_eq(coll_choose(&shape, TCA_COLL_RING, &coll_costs_default, &algorithm), -EINVAL);
+    cr_assert_eq(coll_choose(&shape, TCA_COLL_CHAIN, &coll_costs_default, &algorithm), 0);
+    cr_assert_eq(algorithm, TCA_COLL_CHAIN);
+}
