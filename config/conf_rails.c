@@ -14,10 +14,17 @@ struct conf_rail_entry {
     unsigned line;
 };
 
-enum { ANY = CONF_RAIL_TCP | CONF_RAIL_OFI | CONF_RAIL_PEACH2, IP = CONF_RAIL_TCP | CONF_RAIL_OFI };
+enum {
+    IP = CONF_RAIL_TCP | CONF_RAIL_OFI,
+    NETWORK = IP | CONF_RAIL_HCA,
+    ANY = NETWORK | CONF_RAIL_PEACH2,
+};
 
-static const struct config_choice drivers[] = {
-    {"tcp", CONF_RAIL_TCP}, {"ofi", CONF_RAIL_OFI}, {"peach2", CONF_RAIL_PEACH2}, {0}};
+static const struct config_choice drivers[] = {{"tcp", CONF_RAIL_TCP},
+                                               {"hca", CONF_RAIL_HCA},
+                                               {"ofi", CONF_RAIL_OFI},
+                                               {"peach2", CONF_RAIL_PEACH2},
+                                               {0}};
 static const struct config_choice security[] = {
     {"tls", CONF_SECURITY_TLS}, {"plain", CONF_SECURITY_PLAIN}, {0}};
 static const struct config_choice no_yes[] = {{"no", false}, {"yes", true}, {0}};
@@ -30,9 +37,10 @@ static const struct {
 } keys[] = {
     {ANY, {KEY(driver), .type = CONFIG_CHOICE, .choices = drivers}},
     {ANY, {KEY(plane), .type = CONFIG_WORD, .optional = true}},
-    {IP, {KEY(address), .type = CONFIG_WORD, .optional = true}},
-    {IP, {KEY(port), .type = CONFIG_NUMBER, .max = UINT16_MAX, .initial = "0"}},
+    {NETWORK, {KEY(address), .type = CONFIG_WORD, .optional = true}},
+    {NETWORK, {KEY(port), .type = CONFIG_NUMBER, .max = UINT16_MAX, .initial = "0"}},
     {CONF_RAIL_TCP, {KEY(security), .type = CONFIG_CHOICE, .choices = security, .initial = "tls"}},
+    {CONF_RAIL_HCA, {KEY(device), .type = CONFIG_WORD, .optional = true}},
     {CONF_RAIL_OFI, {KEY(provider), .type = CONFIG_WORD, .optional = true, .initial = "tcp"}},
     {CONF_RAIL_OFI, {KEY(unprotected), .type = CONFIG_CHOICE, .choices = no_yes, .initial = "no"}},
     {CONF_RAIL_PEACH2, {KEY(board), .type = CONFIG_PATH}},
@@ -70,7 +78,7 @@ const char *conf_rail_named(const char *section)
 /* NULL, or what is wrong with a name. */
 static const char *check_name(const char *name)
 {
-    static const char *const taken[] = {"any", "shm", "tcp", "ofi", "peach2"};
+    static const char *const taken[] = {"any", "shm", "tcp", "hca", "ofi", "peach2"};
     if (!*name || strlen(name) >= RAIL_NAME_MAX_BYTES)
         return "a rail's name has 1 to 31 characters";
     if (!isalnum((unsigned char)*name))
@@ -171,7 +179,8 @@ static void report_unknown(const struct tcad_conf *conf, const struct conf_rail 
             config_errors_add(errors, file, entry->line,
                               "[rail %s] %s: driver %s has no such key; it belongs to driver %s",
                               rail->name, entry->name, driver_text(rail->driver),
-                              keys[i].drivers == IP ? "tcp or ofi" : driver_text(keys[i].drivers));
+                              keys[i].drivers == NETWORK ? "tcp, hca or ofi"
+                                                         : driver_text(keys[i].drivers));
             return;
         }
         if (keys[i].drivers & rail->driver)
@@ -213,7 +222,8 @@ static int complete_section(struct tcad_conf *conf, struct conf_rail *rail,
     const struct conf_rail_entry *driver = find_entry(rail, "driver");
     if (!driver) {
         config_errors_add(errors, file_of(conf, rail->line), rail->line,
-                          "[rail %s] has no driver; set driver = tcp, ofi or peach2", rail->name);
+                          "[rail %s] has no driver; set driver = tcp, hca, ofi or peach2",
+                          rail->name);
         return 0;
     }
     int r = set_value(conf, rail, &keys[0].key, driver->value, driver->line, errors);
@@ -287,7 +297,8 @@ static int short_form(const struct tcad_conf *conf, uint32_t driver, struct conf
 
 int conf_rails_complete(struct tcad_conf *conf, struct config_errors *errors)
 {
-    static const uint32_t order[] = {CONF_RAIL_SHM, CONF_RAIL_PEACH2, CONF_RAIL_TCP, CONF_RAIL_OFI};
+    static const uint32_t order[] = {CONF_RAIL_SHM, CONF_RAIL_PEACH2, CONF_RAIL_HCA, CONF_RAIL_TCP,
+                                     CONF_RAIL_OFI};
     enum { ORDER = sizeof(order) / sizeof(order[0]) };
     struct conf_rail enabled[ORDER];
     size_t count = 0;
@@ -326,6 +337,7 @@ void conf_rails_free(struct tcad_conf *conf)
         free(rail->name);
         free(rail->plane);
         free(rail->address);
+        free(rail->device);
         free(rail->provider);
         free(rail->board);
     }

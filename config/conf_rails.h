@@ -24,9 +24,10 @@ struct conf_rail {
     char *name;           /* NULL: of the short form, which has no name here */
     uint32_t driver;      /* enum conf_rails */
     char *plane;          /* NULL: the driver's default */
-    char *address;        /* tcp, ofi; NULL: any */
-    uint32_t port;        /* tcp, ofi; 0: any free port */
+    char *address;        /* tcp, hca, ofi; NULL: any */
+    uint32_t port;        /* tcp, ofi; 0: any free port. hca: of the device; 0: an active one */
     uint32_t security;    /* tcp: enum conf_security */
+    char *device;         /* hca; NULL: the first with an active port */
     char *provider;       /* ofi; NULL: libfabric's first choice */
     uint32_t unprotected; /* ofi: bool */
     char *board;          /* peach2: control socket */

@@ -19,11 +19,9 @@ static const struct config_choice huge_pages[] = {{"off", CONF_HUGE_PAGES_OFF},
                                                   {"try", CONF_HUGE_PAGES_TRY},
                                                   {"require", CONF_HUGE_PAGES_REQUIRE},
                                                   {0}};
-static const struct config_choice rails[] = {{"shm", CONF_RAIL_SHM},
-                                             {"tcp", CONF_RAIL_TCP},
-                                             {"ofi", CONF_RAIL_OFI},
-                                             {"peach2", CONF_RAIL_PEACH2},
-                                             {0}};
+static const struct config_choice rails[] = {{"shm", CONF_RAIL_SHM},       {"tcp", CONF_RAIL_TCP},
+                                             {"hca", CONF_RAIL_HCA},       {"ofi", CONF_RAIL_OFI},
+                                             {"peach2", CONF_RAIL_PEACH2}, {0}};
 static const struct config_choice no_yes[] = {{"no", false}, {"yes", true}, {0}};
 static const struct config_choice calibration[] = {
     {"auto", CONF_CALIBRATION_AUTO}, {"off", CONF_CALIBRATION_OFF}, {0}};

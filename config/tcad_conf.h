@@ -30,7 +30,8 @@ enum conf_rails {
     CONF_RAIL_SHM = 1 << 0,
     CONF_RAIL_OFI = 1 << 1,
     CONF_RAIL_PEACH2 = 1 << 2,
-    CONF_RAIL_TCP = 1 << 3
+    CONF_RAIL_TCP = 1 << 3,
+    CONF_RAIL_HCA = 1 << 4,
 };
 enum conf_calibration { CONF_CALIBRATION_OFF, CONF_CALIBRATION_AUTO };
 enum conf_log_level { CONF_LOG_ERROR, CONF_LOG_WARNING, CONF_LOG_INFO, CONF_LOG_DEBUG };

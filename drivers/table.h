@@ -5,5 +5,6 @@
 
 extern const struct driver_ops shm_driver_ops;
 extern const struct driver_ops ofi_driver_ops;
+extern const struct driver_ops hca_driver_ops;
 extern const struct driver_ops peach2_driver_ops;
 extern const struct driver_ops tcp_driver_ops;

@@ -3,10 +3,8 @@
 #include <string.h>
 
 static const char *const drivers[DRIVER_COUNT] = {
-    [DRIVER_SHM] = "shm",
-    [DRIVER_OFI] = "ofi",
-    [DRIVER_PEACH2] = "peach2",
-    [DRIVER_TCP] = "tcp",
+    [DRIVER_SHM] = "shm",       [DRIVER_OFI] = "ofi", [DRIVER_HCA] = "hca",
+    [DRIVER_PEACH2] = "peach2", [DRIVER_TCP] = "tcp",
 };
 
 static const char *const seats[SEAT_COUNT] = {

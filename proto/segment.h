@@ -187,7 +187,8 @@ enum driver_id {
     DRIVER_NONE = 0,
     DRIVER_SHM = 1,
     DRIVER_OFI = 2,
-    DRIVER_PEACH2 = 4, /* 3: reserved */
+    DRIVER_HCA = 3,
+    DRIVER_PEACH2 = 4,
     DRIVER_TCP = 5,
     DRIVER_COUNT,
 };

@@ -5,6 +5,7 @@
 #include "proto/lane.h"
 
 static_assert((int)TCA_RAIL_SHM == (int)DRIVER_SHM && (int)TCA_RAIL_OFI == (int)DRIVER_OFI &&
+                  (int)TCA_RAIL_HCA == (int)DRIVER_HCA &&
                   (int)TCA_RAIL_PEACH2 == (int)DRIVER_PEACH2 &&
                   (int)TCA_RAIL_TCP == (int)DRIVER_TCP,
               "public and wire values are the same");

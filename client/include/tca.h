@@ -439,6 +439,7 @@ enum tca_rail {
     TCA_RAIL_ANY = 0, /* selected by predicted cost */
     TCA_RAIL_SHM = 1,
     TCA_RAIL_OFI = 2,
+    TCA_RAIL_HCA = 3,
     TCA_RAIL_PEACH2 = 4,
     TCA_RAIL_TCP = 5,
 };

@@ -36,7 +36,7 @@ static int check_args(const struct tca_plan_args *args)
     if (args->rail != TCA_RAIL_ANY && !driver_name((enum driver_id)args->rail))
         return error_set(-EINVAL,
                          "rail %d: it must be TCA_RAIL_ANY, TCA_RAIL_SHM, TCA_RAIL_TCP, "
-                         "TCA_RAIL_OFI or TCA_RAIL_PEACH2",
+                         "TCA_RAIL_OFI, TCA_RAIL_HCA or TCA_RAIL_PEACH2",
                          (int)args->rail);
     if (args->seat != TCA_SEAT_ANY && args->seat != TCA_SEAT_CLIENT &&
         args->seat != TCA_SEAT_DAEMON)

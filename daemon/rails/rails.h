@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "drivers/driver.h"
+#include "drivers/hca/config.h"
 #include "drivers/ofi/config.h"
 #include "drivers/peach2/config.h"
 #include "drivers/tcp/config.h"
@@ -31,6 +32,7 @@ struct rail {
     union {
         struct tcp_config tcp;
         struct ofi_config ofi;
+        struct hca_config hca;
         struct peach2_config peach2;
     } own;
     bool open;         /* the engine has opened it: engine_driver() */

@@ -15,6 +15,7 @@ static const struct {
     enum conf_rails conf;
 } known[] = {{DRIVER_SHM, CONF_RAIL_SHM},
              {DRIVER_PEACH2, CONF_RAIL_PEACH2},
+             {DRIVER_HCA, CONF_RAIL_HCA},
              {DRIVER_TCP, CONF_RAIL_TCP},
              {DRIVER_OFI, CONF_RAIL_OFI}};
 enum { KNOWN = sizeof known / sizeof known[0] };
@@ -50,6 +51,9 @@ static void configure(const struct tcad *tcad, const struct conf_rail *conf, str
                                             .address = address_of(tcad, conf),
                                             .port = (uint16_t)conf->port,
                                             .unprotected = conf->unprotected};
+    else if (rail->driver == DRIVER_HCA)
+        rail->own.hca = (struct hca_config){
+            .device = conf->device, .port = conf->port, .address = conf->address};
     else if (rail->driver == DRIVER_PEACH2)
         rail->own.peach2 = (struct peach2_config){
             .board = conf->board, .nodes = count_boards(tcad), .rings = conf->rings};
@@ -146,6 +150,12 @@ static void say_failed(const struct conf_rail *conf, enum driver_id driver, int 
     else if (driver == DRIVER_TCP)
         snprintf(text, text_bytes, "rail %s: %s (%saddress = %s, %sport = %u)", name,
                  strerror(-error), prefix, or_none(conf->address), prefix, conf->port);
+    else if (driver == DRIVER_HCA)
+        snprintf(text, text_bytes, "rail %s: %s (device = %s, port = %u, address = %s): %s", name,
+                 strerror(-error), conf->device ? conf->device : "any", conf->port,
+                 conf->address ? conf->address : "any",
+                 error == -EACCES ? "tcad may not open the files in /dev/infiniband"
+                                  : "ibv_devinfo -v lists devices, ports and addresses (GIDs)");
     else if (driver == DRIVER_PEACH2)
         snprintf(text, text_bytes,
                  "rail %s: %s (%sboard = %s): it needs a board, or the board model tca-peach2",

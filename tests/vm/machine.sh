@@ -83,14 +83,14 @@ machine_prepare() {
     (cd "$image" && find . | cpio --quiet -o -H newc) >"$MACHINE_PLACE/initrd"
 }
 
-# machine_run SECONDS UNIT: boots, starts the systemd unit, which writes its report to ttyS1 and powers off; the report is this
-# function's output. 0 when the last line of the report is "passed".
+# machine_run SECONDS unit=UNIT|init=PROGRAM: boots, starts systemd with the unit, or the program as PID 1, which writes its report to
+# ttyS1 and powers off; the report is this function's output. 0 when the last line of the report is "passed".
 machine_run() {
-    local limit=$1 unit=$2 report=$MACHINE_PLACE/report code=0 follower
+    local limit=$1 what=$2 report=$MACHINE_PLACE/report code=0 follower
     : >"$report"
     timeout --foreground --kill-after=5 "$limit" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 1024 -display none -no-reboot \
         -kernel "$MACHINE_PLACE/kernel/boot/vmlinuz-$MACHINE_VERSION" -initrd "$MACHINE_PLACE/initrd" \
-        -append "console=ttyS0 panic=-1 quiet systemd.show_status=no mitigations=off random.trust_cpu=on tcad.place=$MACHINE_PLACE tcad.unit=$unit" \
+        -append "console=ttyS0 panic=-1 quiet systemd.show_status=no mitigations=off random.trust_cpu=on tcad.place=$MACHINE_PLACE tcad.$what" \
         -virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap \
         -nic none -monitor none -serial "file:$MACHINE_PLACE/console" -serial "file:$report" \
         </dev/null >"$MACHINE_PLACE/qemu" 2>&1 &

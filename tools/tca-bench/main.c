@@ -116,6 +116,7 @@ static int parse_rail_or_seat(int option, const char *text, struct options *opti
         options->rail = strcmp(text, "shm") == 0      ? TCA_RAIL_SHM
                         : strcmp(text, "tcp") == 0    ? TCA_RAIL_TCP
                         : strcmp(text, "ofi") == 0    ? TCA_RAIL_OFI
+                        : strcmp(text, "hca") == 0    ? TCA_RAIL_HCA
                         : strcmp(text, "peach2") == 0 ? TCA_RAIL_PEACH2
                                                       : 0;
     else
@@ -306,6 +307,7 @@ static int rows(struct pair *pair, const struct options *options, FILE *json)
         {TCA_RAIL_SHM, TCA_SEAT_DAEMON, false},    {TCA_RAIL_SHM, TCA_SEAT_DAEMON, true},
         {TCA_RAIL_TCP, TCA_SEAT_DAEMON, false},    {TCA_RAIL_TCP, TCA_SEAT_DAEMON, true},
         {TCA_RAIL_OFI, TCA_SEAT_DAEMON, false},    {TCA_RAIL_OFI, TCA_SEAT_DAEMON, true},
+        {TCA_RAIL_HCA, TCA_SEAT_DAEMON, false},    {TCA_RAIL_HCA, TCA_SEAT_DAEMON, true},
         {TCA_RAIL_PEACH2, TCA_SEAT_DAEMON, false}, {TCA_RAIL_PEACH2, TCA_SEAT_DAEMON, true},
     };
     int r = 0;
@@ -318,8 +320,9 @@ static int rows(struct pair *pair, const struct options *options, FILE *json)
 
             if (!options->bench[bench] ||
                 !(variant->strided ? options->strided : options->contiguous) ||
-                (options->rail ? options->rail != variant->rail
-                               : variant->rail == TCA_RAIL_PEACH2) ||
+                (options->rail
+                     ? options->rail != variant->rail
+                     : variant->rail == TCA_RAIL_HCA || variant->rail == TCA_RAIL_PEACH2) ||
                 (options->seat && options->seat != variant->seat) ||
                 pair->same_node != (variant->rail == TCA_RAIL_SHM))
                 continue;

@@ -35,12 +35,14 @@ static const char two[] = "[rail ofi:verbs:mlx5_1]\n"
                           "provider = verbs;ofi_rxm\n"
                           "[rails]\nenable = shm\n"
                           "[rail eth.0]\ndriver = tcp\naddress = eth0\n"
+                          "[rail ib]\ndriver = hca\ndevice = mlx5_0\nport = 2\n"
                           "[rail ofi:verbs:mlx5_1]\nunprotected = yes\n";
 
 static void check_two(const struct tcad_conf *conf)
 {
-    cr_assert_eq(conf->rail_count, 3);
-    const struct conf_rail *ofi = &conf->rail_list[1], *tcp = &conf->rail_list[2];
+    cr_assert_eq(conf->rail_count, 4);
+    const struct conf_rail *ofi = &conf->rail_list[1], *tcp = &conf->rail_list[2],
+                           *hca = &conf->rail_list[3];
     cr_expect_str_eq(ofi->name, "ofi:verbs:mlx5_1");
     cr_expect_eq(ofi->driver, CONF_RAIL_OFI);
     cr_expect_str_eq(ofi->plane, "b");
@@ -53,6 +55,10 @@ static void check_two(const struct tcad_conf *conf)
     cr_expect_eq(tcp->port, 0);
     cr_expect_eq(tcp->security, CONF_SECURITY_TLS);
     cr_expect_null(tcp->plane);
+    cr_expect_eq(hca->driver, CONF_RAIL_HCA);
+    cr_expect_str_eq(hca->device, "mlx5_0");
+    cr_expect_eq(hca->port, 2);
+    cr_expect_null(hca->address);
 }
 
 Test(conf_rails, sections_make_more)
@@ -77,13 +83,13 @@ Test(conf_rails, overrides_change_and_make_them)
     static const char *const overrides[] = {"rail eth.0.address=eth1", "rail tcp:c.driver=tcp",
                                             "rail tcp:c.plane=c", NULL};
     struct tcad_conf *before = load_good(two, NULL), *conf = load_good(two, overrides);
-    cr_assert_eq(conf->rail_count, 4);
+    cr_assert_eq(conf->rail_count, 5);
     cr_expect_str_eq(conf->rail_list[2].address, "eth1");
-    cr_expect_str_eq(conf->rail_list[3].name, "tcp:c");
-    cr_expect_str_eq(conf->rail_list[3].plane, "c");
+    cr_expect_str_eq(conf->rail_list[4].name, "tcp:c");
+    cr_expect_str_eq(conf->rail_list[4].plane, "c");
     cr_expect(conf_rail_unchanged(&conf->rail_list[1], before));
     cr_expect_not(conf_rail_unchanged(&conf->rail_list[2], before), "its address");
-    cr_expect_not(conf_rail_unchanged(&conf->rail_list[3], before), "is new");
+    cr_expect_not(conf_rail_unchanged(&conf->rail_list[4], before), "is new");
     tcad_conf_free(before);
     tcad_conf_free(conf);
 }
@@ -91,14 +97,16 @@ Test(conf_rails, overrides_change_and_make_them)
 static const struct {
     const char *text, *expected;
 } bad[] = {
-    {"[rail x]\n", "tcad.conf:1: [rail x] has no driver; set driver = tcp, ofi or peach2\n"},
+    {"[rail x]\n", "tcad.conf:1: [rail x] has no driver; set driver = tcp, hca, ofi or peach2\n"},
     {"[rail x]\ndriver = shm\n",
-     "tcad.conf:2: [rail x] driver = shm: is not known; write tcp, ofi or peach2\n"},
+     "tcad.conf:2: [rail x] driver = shm: is not known; write tcp, hca, ofi or peach2\n"},
     {"[rail x]\ndriver = tcp\nprovider = verbs\n",
      "tcad.conf:3: [rail x] provider: driver tcp has no such key; it belongs to driver ofi\n"},
     {"[rail x]\ndriver = peach2\naddress = lo\n",
-     "tcad.conf:3: [rail x] address: driver peach2 has no such key; it belongs to driver tcp or "
-     "ofi\n"},
+     "tcad.conf:3: [rail x] address: driver peach2 has no such key; it belongs to driver tcp, hca "
+     "or ofi\n"},
+    {"[rail x]\ndriver = tcp\ndevice = mlx5_0\n",
+     "tcad.conf:3: [rail x] device: driver tcp has no such key; it belongs to driver hca\n"},
     {"[rail x]\ndriver = tcp\nprot = 5\n",
      "tcad.conf:3: [rail x] has no key \"prot\"; did you mean \"port\"?\n"},
     {"[rail x]\ndriver = tcp\nzebra = 5\n",

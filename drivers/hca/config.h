@@ -1,0 +1,10 @@
+/* What configures an instance of hca besides struct driver_config: driver_config.own. */
+#pragma once
+
+#include <stdint.h>
+
+struct hca_config {
+    const char *device;  /* "mlx5_0"; NULL: the first one with an active port */
+    uint32_t port;       /* counted from 1; 0: the first active one */
+    const char *address; /* RoCE: the IP address to use; NULL: chosen by kind, IPv4 first */
+};

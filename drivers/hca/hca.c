@@ -1,0 +1,28 @@
+#include "drivers/hca/hca.h"
+
+#include "drivers/table.h"
+
+const struct driver_ops hca_driver_ops = {
+    .name = "hca",
+    .id = DRIVER_HCA,
+    .probe = hca_probe,
+    .open = hca_open,
+    .close = hca_close,
+    .address = hca_address,
+    .region_add = hca_region_add,
+    .region_remove = hca_region_remove,
+    .peer_connect = hca_peer_connect,
+    .peer_answer = hca_peer_answer,
+    .peer_disconnect = hca_peer_disconnect,
+    .peer_fail = hca_peer_fail,
+    .landing_new = hca_landing_new,
+    .landing_free = hca_landing_free,
+    .landing_bytes = hca_landing_bytes,
+    .put_prepare = hca_put_prepare,
+    .put_release = hca_put_release,
+    .put_post = hca_put_post,
+    .peer_flush = hca_peer_flush,
+    .progress = hca_progress,
+    .event_fd = hca_event_fd,
+    .arm = hca_arm,
+};

@@ -1,0 +1,245 @@
+/*
+ * Internal to the hca driver: puts over libibverbs.
+ *
+ * An instance has one device and port, one protection domain and one completion queue. A peer is one
+ * reliable connection (RC queue pair), used by all sessions. A put takes one of two paths:
+ *   WRITE  Source and target are contiguous or have long blocks: RDMA writes from region to region, a
+ *          chain with one doorbell, one write for each block of the target, with gather lists for the
+ *          blocks of the source. The last write carries the landing's number as immediate data; if
+ *          that has too many bits, a message follows.
+ *   SEND   Others: messages of packed bytes, which the receiver's progress() copies to the target.
+ *          Short puts are copied and complete at once.
+ * A queue pair delivers in order and once, so a notification never overtakes data. A put of WRITE
+ * completes when the device has reported its last write; a put of SEND when the receiver has counted
+ * its last message, because a later WRITE could overtake the copy.
+ *
+ * Neither queue can overflow: messages are sent only into receive buffers that the receiver has
+ * reported as free (window.h, credits.h), and work requests are counted until the device has reported
+ * them. Only one of several requests asks the device for a completion.
+ *
+ * A connection that fails is not repaired: puts in flight complete with -ENETDOWN, and the owner makes
+ * a new peer. Before a queue pair is destroyed, it is stopped and the completion queue emptied, so
+ * that a message that the device has acknowledged is never lost.
+ *
+ * Threads: as in driver.h. The lock protects what peer_connect() shares with the polling thread.
+ */
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "drivers/credits.h"
+#include "drivers/driver.h"
+#include "drivers/hca/config.h"
+#include "drivers/hca/hca_wire.h"
+#include "drivers/landings.h"
+#include "drivers/packed.h"
+#include "drivers/window.h"
+
+enum {
+    HCA_SEGMENT_BYTES = 8192,    /* the default */
+    HCA_COPY_BYTES = 512,        /* shorter puts are copied */
+    HCA_BLOCK_BYTES = 2048,      /* mean length of blocks from which writing each is cheaper */
+    HCA_BLOCKS_MAX = 1024,       /* of a list, in which a write has to search */
+    HCA_REQUESTS = 128,          /* work requests in a send queue */
+    HCA_CHAIN = 16,              /* of a doorbell */
+    HCA_CHAIN_BYTES = 256 << 10, /* then other flows get their turn */
+    HCA_SGES = 8,                /* of a request */
+    HCA_QUIET = 32,              /* requests without a completion before one that asks for it */
+    HCA_INLINE_BYTES = 128,
+    HCA_POLL = 16,           /* completions at a time */
+    HCA_CQ_MAX = 1 << 17,    /* entries */
+    HCA_EVENTS_EVERY = 4096, /* rounds without sleep: look for events of the device */
+    HCA_TIMEOUT = 16,        /* 4.096 us * 2^16 = 0.27 s until a packet is sent again, */
+    HCA_RETRIES = 7,         /* so often */
+};
+
+struct hca_region {
+    struct ibv_mr *mr;
+    uint8_t *base;
+    uint64_t length_bytes;
+    void (*gone)(void *context); /* struct driver_memory */
+    void *context;
+};
+
+struct hca_landing {
+    struct packed target; /* size 0: a notification without data */
+    uint32_t index, generation;
+    bool notify;
+    uint64_t token;
+};
+
+struct hca_put {
+    struct window_put base; /* first */
+    struct hca_peer *peer;
+    struct packed source;
+    uint32_t lkey;
+    bool writes;                 /* takes the path WRITE */
+    uint64_t target_address;     /* WRITE: of the target's bytes or, with blocks, of its layout */
+    const struct layout *blocks; /* WRITE: of the target; NULL: contiguous */
+    uint32_t rkey;
+    uint32_t landing, generation;
+};
+
+/* A request that the device will report, and with it all before it. */
+struct hca_signal {
+    struct hca_put *put; /* waits for it; or NULL */
+    uint64_t requests;   /* posted up to and including this one */
+};
+
+struct hca_peer {
+    struct hca_driver *hca;
+    struct hca_address address;
+    struct ibv_qp *qp; /* NULL: was destroyed */
+    uint32_t psn;
+    bool answered;
+    uint32_t inline_bytes, segment_bytes;
+    uint8_t *buffers; /* HCA_RECEIVES of the driver's segment_bytes, HCA_WINDOW of them for sending,
+                         HCA_COUNTS heads */
+    uint64_t buffers_bytes;
+    struct ibv_mr *buffers_mr;
+
+    struct window window; /* of messages */
+    struct window_piece pieces[HCA_WINDOW];
+    uint64_t telling;          /* a count up to here was asked for */
+    bool ask;                  /* a flush waits for a count that nobody has asked for */
+    uint64_t posted, reported; /* requests */
+    uint64_t quiet;            /* posted since the last signal */
+    struct hca_signal signals[HCA_REQUESTS];
+    uint32_t signals_made, signals_done;
+
+    uint32_t received; /* index of the buffer of the next message */
+    struct credits credits;
+    bool asked;      /* the peer waits for the count */
+    uint32_t counts; /* sent */
+
+    int error;   /* it is lost */
+    int failing; /* is to be lost in the next round */
+    bool told;   /* peer_down() was called, or the owner has failed it */
+    struct hca_peer *next_active, *previous_active; /* has something to do */
+    bool active;
+    struct hca_peer *next, *previous; /* in the driver's list, under the lock */
+    struct hca_peer *next_dead;
+};
+
+struct hca_driver {
+    struct driver driver; /* first */
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_comp_channel *channel;
+    struct ibv_cq *cq;
+    int epoll_fd;
+    uint8_t port, gid_index;
+    unsigned sges;
+    uint32_t segment_bytes;
+    struct hca_address address;
+    struct landings landings;
+    struct hca_peer *active;
+    struct hca_peer *dead; /* disconnected, not yet freed */
+    bool fresh;            /* a peer was activated since the last round */
+    bool armed;
+    unsigned rounds;
+    struct ibv_wc early[HCA_POLL]; /* completions that arm() has found */
+    int early_count;
+    int broken; /* the device is gone */
+
+    pthread_mutex_t lock;
+    struct hca_peer *peers;
+    uint32_t cq_left; /* entries that no peer can fill */
+};
+
+static inline struct hca_driver *hca_of(struct driver *driver)
+{
+    return (struct hca_driver *)driver;
+}
+static inline bool hca_same(struct hca_id a, struct hca_id b)
+{
+    return a.word[0] == b.word[0] && a.word[1] == b.word[1];
+}
+
+/* hca_device.c */
+struct hca_device {
+    struct ibv_context *context;
+    struct ibv_device_attr attributes;
+    struct ibv_port_attr port_attributes;
+    uint8_t port, gid_index;
+    union ibv_gid gid;
+    bool ethernet;
+    const char *kind; /* "RoCE v2" */
+};
+/* Opens the device that the configuration names: -ENODEV, -EACCES,
+ * -EADDRNOTAVAIL (no such GID), -EINVAL (no IP address). */
+int hca_device_open(const struct hca_config *config, struct hca_device *ret_device);
+void hca_device_describe(const struct hca_device *device, struct driver_caps *caps);
+
+/* hca_open.c */
+int hca_probe(const struct driver_config *config, struct driver_caps *ret_caps);
+int hca_open(const struct driver_config *config, const struct driver_events *events,
+             struct driver **ret_driver);
+void hca_close(struct driver *driver);
+int hca_address(struct driver *driver, void *ret_address);
+
+/* hca_memory.c */
+int hca_region_add(struct driver *driver, const struct driver_memory *memory,
+                   struct driver_region **ret_region);
+void hca_region_remove(struct driver *driver, struct driver_region *region);
+int hca_landing_new(struct driver *driver, const struct driver_landing_args *args,
+                    struct driver_landing **ret_landing, void *ret_blob, size_t *ret_blob_bytes);
+void hca_landing_free(struct driver *driver, struct driver_landing *landing);
+uint64_t hca_landing_bytes(const struct driver_landing *landing);
+
+/* hca_connect.c */
+int hca_peer_connect(struct driver *driver, const void *address, size_t address_bytes,
+                     struct driver_peer **ret_peer, void *ret_offer, size_t *ret_offer_bytes);
+int hca_peer_answer(struct driver *driver, struct driver_peer *peer, const void *offer,
+                    size_t offer_bytes);
+/* Stops and destroys the queue pair; the completion queue has nothing of it. */
+void hca_peer_free(struct hca_peer *peer);
+/* The device takes no more packets of the peer, and sends none. */
+void hca_peer_stop(struct hca_peer *peer);
+
+/* hca_peer.c */
+void hca_peer_disconnect(struct driver *driver, struct driver_peer *peer);
+void hca_peer_fail(struct driver *driver, struct driver_peer *peer, int error);
+int hca_peer_flush(struct driver *driver, struct driver_peer *peer, struct driver_op *op);
+void hca_peer_activate(struct hca_peer *peer);
+void hca_peer_deactivate(struct hca_peer *peer);
+/* The peer will be lost in the next round, if it is not lost yet. */
+void hca_peer_break(struct hca_peer *peer, int error);
+/* Completes everything of a stopped peer with the error. */
+void hca_peer_lose(struct hca_peer *peer, int error);
+/* Whether it has nothing to do until the device reports something. */
+bool hca_peer_rests(const struct hca_peer *peer);
+
+/* hca_put.c */
+int hca_put_prepare(struct driver *driver, const struct driver_put_args *args,
+                    struct driver_put **ret_put, struct driver_put_info *ret_info);
+void hca_put_release(struct driver *driver, struct driver_put *put);
+int hca_put_post(struct driver *driver, struct driver_put *put, struct driver_op *op);
+int hca_puts_pump(struct hca_peer *peer, unsigned budget);
+
+/* hca_write.c: the next writes of a put; see window_make. */
+int hca_write(struct hca_put *put);
+
+/* hca_send.c */
+/* A chain of requests; put: NULL, or waits until the device has reported them. 0, -EAGAIN (no room)
+ * or -EIO. */
+int hca_send_chain(struct hca_peer *peer, struct ibv_send_wr *requests, unsigned count,
+                   struct hca_put *put);
+bool hca_send_has_room(const struct hca_peer *peer, unsigned requests);
+/* The next message of a put; see window_make. */
+int hca_send_piece(struct hca_put *put);
+/* Adds a message to the window: that of the chain that was just sent. flags: of its head. */
+void hca_send_count(struct hca_peer *peer, struct window_piece *piece, unsigned flags);
+/* Sends what is owed: a question for the count, a count. */
+int hca_send_owed(struct hca_peer *peer);
+
+/* hca_receive.c: -EPROTO: no peer that keeps to the rules sends this. */
+int hca_receive(struct hca_peer *peer, const struct ibv_wc *completion);
+int hca_receive_post(struct hca_peer *peer, uint32_t buffer);
+
+/* hca_progress.c */
+int hca_progress(struct driver *driver, unsigned budget);
+int hca_event_fd(struct driver *driver);
+int hca_arm(struct driver *driver);

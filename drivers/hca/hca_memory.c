@@ -1,0 +1,98 @@
+/* Regions and landings. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "drivers/hca/hca.h"
+
+int hca_region_add(struct driver *driver, const struct driver_memory *memory,
+                   struct driver_region **ret_region)
+{
+    struct hca_driver *hca = hca_of(driver);
+    struct hca_region *region = malloc(sizeof *region);
+    if (!region)
+        return -ENOMEM;
+    *region = (struct hca_region){
+        .base = memory->base,
+        .length_bytes = memory->length_bytes,
+        .gone = memory->gone,
+        .context = memory->context,
+    };
+    region->mr = ibv_reg_mr(hca->pd, memory->base, memory->length_bytes,
+                            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    if (!region->mr) {
+        const int r = errno > 0 ? -errno : -ENOMEM;
+        free(region);
+        return r;
+    }
+    *ret_region = (struct driver_region *)region;
+    return 0;
+}
+
+/* The key is invalid afterwards: a late write of a peer fails there, and ends its connection. */
+void hca_region_remove(struct driver *driver, struct driver_region *driver_region)
+{
+    struct hca_region *region = (struct hca_region *)driver_region;
+    if (!region)
+        return;
+    ibv_dereg_mr(region->mr);
+    driver_memory_gone(region->gone, region->context);
+    free(region);
+}
+
+static void free_landing(struct hca_landing *landing)
+{
+    packed_deinit(&landing->target);
+    free(landing);
+}
+
+int hca_landing_new(struct driver *driver, const struct driver_landing_args *args,
+                    struct driver_landing **ret_landing, void *ret_blob, size_t *ret_blob_bytes)
+{
+    struct hca_driver *hca = hca_of(driver);
+    const struct hca_region *region = (const struct hca_region *)args->region;
+    if (region && !layout_fits(args->layout, args->offset_bytes, region->length_bytes))
+        return -ERANGE;
+    struct hca_landing *landing = calloc(1, sizeof *landing);
+    if (!landing)
+        return -ENOMEM;
+    landing->notify = args->notify;
+    landing->token = args->token;
+    int r = 0;
+    if (region)
+        r = packed_target_init(&landing->target, region->base + args->offset_bytes, args->layout);
+    if (r == 0)
+        r = landings_add(&hca->landings, landing, &landing->index, &landing->generation);
+    if (r < 0) {
+        free_landing(landing);
+        return r;
+    }
+    const struct hca_blob blob = {
+        .magic = HCA_BLOB_MAGIC,
+        .landing = landing->index,
+        .generation = landing->generation,
+        .rkey = region ? region->mr->rkey : 0,
+        .address = region ? (uintptr_t)region->base + args->offset_bytes : 0,
+        .size_bytes = landing->target.size_bytes,
+        .id = hca->address.id,
+    };
+    memcpy(ret_blob, &blob, sizeof blob);
+    *ret_blob_bytes = sizeof blob;
+    *ret_landing = (struct driver_landing *)landing;
+    return 0;
+}
+
+static_assert(sizeof(struct hca_landing) + 2 * sizeof(struct landing_slot) <= DRIVER_LANDING_BYTES,
+              "a landing is charged as this");
+
+uint64_t hca_landing_bytes(const struct driver_landing *landing)
+{
+    return packed_memory_bytes(&((const struct hca_landing *)landing)->target);
+}
+
+void hca_landing_free(struct driver *driver, struct driver_landing *driver_landing)
+{
+    struct hca_landing *landing = (struct hca_landing *)driver_landing;
+    landings_remove(&hca_of(driver)->landings, landing->index);
+    free_landing(landing);
+}

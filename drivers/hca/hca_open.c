@@ -1,0 +1,150 @@
+/* Opening and closing an instance. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "drivers/hca/hca.h"
+#include "drivers/table.h"
+
+static const struct hca_config *config_of(const struct driver_config *config)
+{
+    static const struct hca_config defaults;
+    return config->own ? config->own : &defaults;
+}
+
+int hca_probe(const struct driver_config *config, struct driver_caps *ret_caps)
+{
+    struct hca_device device;
+    int r = hca_device_open(config_of(config), &device);
+    if (r < 0)
+        return r;
+    struct driver_caps caps = {
+        .same_node = true,
+        .other_nodes = true,
+        .ordered = true,
+        .inline_bytes = HCA_COPY_BYTES,
+    };
+    hca_device_describe(&device, &caps);
+    ibv_close_device(device.context);
+    *ret_caps = caps;
+    return 0;
+}
+
+static uint32_t lesser(uint64_t a, uint64_t b)
+{
+    return (uint32_t)(a < b ? a : b);
+}
+
+static int watch(int epoll_fd, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    const int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
+        epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
+        return -errno;
+    return 0;
+}
+
+static int open_queues(struct hca_driver *hca, const struct ibv_device_attr *attributes)
+{
+    const int entries = (int)lesser((uint64_t)attributes->max_cqe, HCA_CQ_MAX);
+    hca->pd = ibv_alloc_pd(hca->context);
+    hca->channel = hca->pd ? ibv_create_comp_channel(hca->context) : NULL;
+    hca->cq = hca->channel ? ibv_create_cq(hca->context, entries, NULL, hca->channel, 0) : NULL;
+    hca->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (!hca->cq || hca->epoll_fd < 0)
+        return errno > 0 ? -errno : -ENOMEM;
+    hca->cq_left = (uint32_t)hca->cq->cqe;
+    int r = watch(hca->epoll_fd, hca->channel->fd);
+    return r < 0 ? r : watch(hca->epoll_fd, hca->context->async_fd);
+}
+
+static struct hca_address address_of(const struct hca_driver *hca, const struct hca_device *device)
+{
+    struct hca_address address = {
+        .magic = HCA_ADDRESS_MAGIC,
+        .version = HCA_WIRE_VERSION,
+        .lid = device->port_attributes.lid,
+        .ethernet = device->ethernet,
+        .mtu = (uint8_t)device->port_attributes.active_mtu,
+        .segment_bytes = hca->segment_bytes,
+    };
+    static_assert(sizeof address.gid == sizeof device->gid.raw, "both are GIDs");
+    for (unsigned i = 0; i < sizeof address.gid; i++)
+        address.gid[i] = device->gid.raw[i];
+    return address;
+}
+
+/* A message has to hold a copied put. */
+static uint32_t segment_bytes_of(const struct driver_config *config)
+{
+    const uint64_t least = sizeof(struct hca_head) + HCA_COPY_BYTES;
+    const uint64_t bytes = config->segment_bytes ? config->segment_bytes : HCA_SEGMENT_BYTES;
+    return lesser(bytes < least ? least : bytes, HCA_SEGMENT_MAX) & ~UINT32_C(63);
+}
+
+int hca_open(const struct driver_config *config, const struct driver_events *events,
+             struct driver **ret_driver)
+{
+    struct hca_device device;
+    int r = hca_device_open(config_of(config), &device);
+    if (r < 0)
+        return r;
+    struct hca_driver *hca = calloc(1, sizeof *hca);
+    if (!hca) {
+        ibv_close_device(device.context);
+        return -ENOMEM;
+    }
+    hca->driver = (struct driver){.ops = &hca_driver_ops, .events = *events};
+    hca->context = device.context;
+    hca->port = device.port;
+    hca->gid_index = device.gid_index;
+    hca->sges = lesser((uint64_t)device.attributes.max_sge, HCA_SGES);
+    hca->segment_bytes = segment_bytes_of(config);
+    hca->landings = LANDINGS_INIT;
+    hca->epoll_fd = -1;
+    pthread_mutex_init(&hca->lock, NULL);
+    hca->address = address_of(hca, &device);
+    r = open_queues(hca, &device.attributes);
+    if (r == 0 &&
+        getrandom(&hca->address.id, sizeof hca->address.id, 0) != (ssize_t)sizeof hca->address.id)
+        r = -EIO;
+    if (r < 0) {
+        hca_close(&hca->driver);
+        return r;
+    }
+    *ret_driver = &hca->driver;
+    return 0;
+}
+
+void hca_close(struct driver *driver)
+{
+    struct hca_driver *hca = hca_of(driver);
+    while (hca->dead) {
+        struct hca_peer *peer = hca->dead;
+        hca->dead = peer->next_dead;
+        hca_peer_free(peer);
+    }
+    landings_deinit(&hca->landings);
+    if (hca->cq)
+        ibv_destroy_cq(hca->cq);
+    if (hca->channel)
+        ibv_destroy_comp_channel(hca->channel);
+    if (hca->pd)
+        ibv_dealloc_pd(hca->pd);
+    if (hca->epoll_fd >= 0)
+        close(hca->epoll_fd);
+    ibv_close_device(hca->context);
+    pthread_mutex_destroy(&hca->lock);
+    free(hca);
+}
+
+int hca_address(struct driver *driver, void *ret_address)
+{
+    const struct hca_driver *hca = hca_of(driver);
+    *(struct hca_address *)ret_address = hca->address;
+    return sizeof hca->address;
+}

@@ -1,0 +1,117 @@
+/* Peers: what they have to do, and when they are lost. */
+#include <errno.h>
+
+#include "drivers/hca/hca.h"
+
+void hca_peer_activate(struct hca_peer *peer)
+{
+    struct hca_driver *hca = peer->hca;
+    if (peer->error < 0)
+        return;
+    hca->fresh = true;
+    if (peer->active)
+        return;
+    peer->active = true;
+    peer->previous_active = NULL;
+    peer->next_active = hca->active;
+    if (hca->active)
+        hca->active->previous_active = peer;
+    hca->active = peer;
+}
+
+void hca_peer_deactivate(struct hca_peer *peer)
+{
+    if (!peer->active)
+        return;
+    peer->active = false;
+    *(peer->previous_active ? &peer->previous_active->next_active : &peer->hca->active) =
+        peer->next_active;
+    if (peer->next_active)
+        peer->next_active->previous_active = peer->previous_active;
+}
+
+bool hca_peer_rests(const struct hca_peer *peer)
+{
+    return !window_next_put(&peer->window) && !peer->ask && !peer->asked && peer->failing == 0;
+}
+
+/* The queue pair lives on for a moment: see reap() in hca_progress.c. */
+void hca_peer_disconnect(struct driver *driver, struct driver_peer *driver_peer)
+{
+    struct hca_peer *peer = (struct hca_peer *)driver_peer;
+    struct hca_driver *hca = hca_of(driver);
+    hca_peer_deactivate(peer);
+    if (peer->qp)
+        hca_peer_stop(peer);
+    peer->error = peer->error < 0 ? peer->error : -ENOTCONN;
+    pthread_mutex_lock(&hca->lock);
+    peer->answered = false;
+    pthread_mutex_unlock(&hca->lock);
+    peer->next_dead = hca->dead;
+    hca->dead = peer;
+}
+
+/* ---- losing one ---- */
+
+void hca_peer_break(struct hca_peer *peer, int error)
+{
+    if (peer->error < 0 || peer->failing < 0)
+        return;
+    peer->failing = error;
+    hca_peer_activate(peer);
+}
+
+/* The puts end in the next round, as the contract says: this may be called from anywhere. */
+void hca_peer_fail(struct driver *driver, struct driver_peer *driver_peer, int error)
+{
+    struct hca_peer *peer = (struct hca_peer *)driver_peer;
+    if (peer->error < 0)
+        return;
+    peer->told = true;
+    peer->failing = error;
+    hca_peer_activate(peer);
+}
+
+/* A put can wait for requests and for messages; it is not freed before it waits for neither. */
+void hca_peer_lose(struct hca_peer *peer, int error)
+{
+    const struct driver_events *events = &peer->hca->driver.events;
+    const uint32_t end = peer->signals_made;
+    hca_peer_deactivate(peer);
+    peer->error = error;
+    for (uint32_t i = peer->signals_done; i != end; i++) {
+        struct hca_put *put = peer->signals[i % HCA_REQUESTS].put;
+        if (put && put->base.error == 0)
+            put->base.error = error;
+    }
+    window_fail(&peer->window, events, (struct driver_peer *)peer, peer->told, error);
+    while (peer->signals_done != end) {
+        struct hca_put *put = peer->signals[peer->signals_done++ % HCA_REQUESTS].put;
+        if (!put)
+            continue;
+        put->base.pending--;
+        window_put_check(&put->base);
+    }
+    if (!peer->told && events->peer_down)
+        events->peer_down(events->context, (struct driver_peer *)peer, error);
+    peer->told = true;
+}
+
+int hca_peer_flush(struct driver *driver, struct driver_peer *driver_peer, struct driver_op *op)
+{
+    struct hca_peer *peer = (struct hca_peer *)driver_peer;
+    if (peer->error < 0)
+        return peer->error;
+    if (!peer->answered)
+        return -ENOTCONN;
+    const bool idle = peer->window.counted == peer->window.made;
+    if (idle && !op->probe) {
+        op->done(op, 0);
+        return 0;
+    }
+    /* A probe of an idle peer waits for the message that asks. */
+    flushes_push(&peer->window.flushes, op, peer->window.made + idle);
+    peer->ask |= idle || peer->telling < peer->window.made;
+    hca_peer_activate(peer);
+    return 0;
+}

@@ -1,0 +1,187 @@
+/* The driver's round: completions, what peers have to do, events of the device. */
+#include <errno.h>
+#include <unistd.h>
+
+#include "drivers/hca/hca.h"
+
+/* ---- completions ---- */
+
+static void take_sent(struct hca_peer *peer)
+{
+    if (peer->error < 0 || peer->signals_done == peer->signals_made)
+        return;
+    const struct hca_signal signal = peer->signals[peer->signals_done++ % HCA_REQUESTS];
+    peer->reported = signal.requests;
+    if (signal.put) {
+        signal.put->base.pending--;
+        window_put_check(&signal.put->base);
+    }
+}
+
+/* wr_id: the peer, and 1 for what was received. */
+static void take(const struct ibv_wc *completion)
+{
+    struct hca_peer *peer = (struct hca_peer *)(uintptr_t)(completion->wr_id & ~UINT64_C(1));
+    int r = 0;
+    if (completion->status != IBV_WC_SUCCESS)
+        r = -ENETDOWN;
+    else if (completion->wr_id & 1)
+        r = hca_receive(peer, completion);
+    else
+        take_sent(peer);
+    if (r < 0)
+        hca_peer_break(peer, -ENETDOWN);
+}
+
+/* Takes at most about so many; *ret_empty: there are no more. */
+static int take_completions(struct hca_driver *hca, unsigned most, bool *ret_empty)
+{
+    struct ibv_wc completions[HCA_POLL];
+    int taken = 0, count;
+    for (int i = 0; i < hca->early_count; i++)
+        take(&hca->early[i]);
+    taken += hca->early_count;
+    hca->early_count = 0;
+    do {
+        count = ibv_poll_cq(hca->cq, HCA_POLL, completions);
+        for (int i = 0; i < count; i++)
+            take(&completions[i]);
+        taken += count > 0 ? count : 0;
+    } while (count == HCA_POLL && (unsigned)taken < most);
+    *ret_empty = count < HCA_POLL;
+    return taken;
+}
+
+/* ---- peers ---- */
+
+/* What the device has acknowledged is taken first, and what it reads is complete last. */
+static void lose(struct hca_driver *hca, struct hca_peer *peer)
+{
+    bool empty;
+    hca_peer_stop(peer);
+    take_completions(hca, (unsigned)hca->cq->cqe, &empty);
+    ibv_destroy_qp(peer->qp);
+    peer->qp = NULL;
+    hca_peer_lose(peer, peer->failing);
+}
+
+static int work(struct hca_driver *hca, unsigned budget)
+{
+    int moved = 0;
+    hca->fresh = false;
+    for (struct hca_peer *peer = hca->active, *next; peer; peer = next) {
+        if (peer->failing < 0) {
+            lose(hca, peer); /* can activate and lose others */
+            moved++;
+            next = hca->active;
+            continue;
+        }
+        moved += hca_puts_pump(peer, budget);
+        hca_send_owed(peer);
+        next = peer->next_active;
+        if (hca_peer_rests(peer))
+            hca_peer_deactivate(peer);
+    }
+    return moved;
+}
+
+/* Frees disconnected peers when the completion queue has nothing of them: it is empty now. */
+static void reap(struct hca_driver *hca)
+{
+    struct hca_peer **at = &hca->dead;
+    while (*at) {
+        struct hca_peer *peer = *at;
+        if (peer->qp) { /* its last completions are taken in the next round */
+            ibv_destroy_qp(peer->qp);
+            peer->qp = NULL;
+            at = &peer->next_dead;
+            continue;
+        }
+        *at = peer->next_dead;
+        hca_peer_free(peer);
+    }
+}
+
+/* ---- events of the device ---- */
+
+/* qp: NULL: all. */
+static void break_peers(struct hca_driver *hca, const struct ibv_qp *qp, int broken)
+{
+    pthread_mutex_lock(&hca->lock);
+    hca->broken = broken < 0 ? broken : hca->broken;
+    for (struct hca_peer *peer = hca->peers; peer; peer = peer->next)
+        if (peer->answered && (!qp || peer->qp == qp))
+            hca_peer_break(peer, -ENETDOWN);
+    pthread_mutex_unlock(&hca->lock);
+}
+
+static void take_event(struct hca_driver *hca, const struct ibv_async_event *event)
+{
+    switch (event->event_type) {
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+        break_peers(hca, event->element.qp, 0);
+        break;
+    case IBV_EVENT_PORT_ERR:
+        if (event->element.port_num == hca->port)
+            break_peers(hca, NULL, 0);
+        break;
+    case IBV_EVENT_CQ_ERR:
+    case IBV_EVENT_DEVICE_FATAL:
+        break_peers(hca, NULL, -ENODEV);
+        break;
+    default:
+        break;
+    }
+}
+
+static void take_events(struct hca_driver *hca)
+{
+    struct ibv_async_event event;
+    struct ibv_cq *cq;
+    void *context;
+    while (hca->armed && ibv_get_cq_event(hca->channel, &cq, &context) == 0)
+        ibv_ack_cq_events(cq, 1);
+    while (ibv_get_async_event(hca->context, &event) == 0) {
+        take_event(hca, &event);
+        ibv_ack_async_event(&event);
+    }
+    hca->armed = false;
+}
+
+int hca_progress(struct driver *driver, unsigned budget)
+{
+    struct hca_driver *hca = hca_of(driver);
+    bool empty;
+    if (hca->armed || ++hca->rounds % HCA_EVENTS_EVERY == 0)
+        take_events(hca);
+    int moved = take_completions(hca, budget, &empty);
+    if (hca->active)
+        moved += work(hca, budget);
+    if (hca->dead && empty)
+        reap(hca);
+    return moved;
+}
+
+/* ---- sleeping ---- */
+
+int hca_event_fd(struct driver *driver)
+{
+    return hca_of(driver)->epoll_fd;
+}
+
+/* Completions that come after the request for an event are announced, those before it are not. */
+int hca_arm(struct driver *driver)
+{
+    struct hca_driver *hca = hca_of(driver);
+    if (hca->early_count > 0 || hca->fresh || hca->dead)
+        return -EAGAIN;
+    const int error = ibv_req_notify_cq(hca->cq, 0);
+    if (error != 0)
+        return -error;
+    hca->armed = true;
+    const int count = ibv_poll_cq(hca->cq, HCA_POLL, hca->early);
+    hca->early_count = count > 0 ? count : 0;
+    return count > 0 ? -EAGAIN : 0;
+}

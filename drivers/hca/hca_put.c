@@ -1,0 +1,125 @@
+/* Puts: which path they take, and when they are started. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "drivers/hca/hca.h"
+
+static int read_blob(const struct driver_put_args *args, struct hca_blob *ret_blob)
+{
+    const struct hca_peer *peer = (const struct hca_peer *)args->peer;
+    struct hca_blob blob;
+    if (args->landing_bytes != sizeof blob)
+        return -EINVAL;
+    memcpy(&blob, args->landing, sizeof blob);
+    if (blob.magic != HCA_BLOB_MAGIC)
+        return -EINVAL;
+    if (!hca_same(blob.id, peer->address.id))
+        return -ESTALE;
+    if (blob.size_bytes != (args->region ? args->layout->size_bytes : 0))
+        return -EMSGSIZE;
+    *ret_blob = blob;
+    return 0;
+}
+
+/* Whether the target can be written where it lies. */
+static bool choose_target(struct hca_put *put, const struct layout *layout,
+                          const struct hca_blob *blob)
+{
+    struct layout_strided strided;
+    put->target_address = blob->address;
+    put->rkey = blob->rkey;
+    if (!layout || layout->size_bytes != blob->size_bytes || layout->size_bytes <= HCA_COPY_BYTES)
+        return false;
+    if (layout_as_strided(layout, &strided) && strided.count == 1) {
+        put->target_address += (uint64_t)strided.offset_bytes;
+        return true;
+    }
+    put->blocks = layout;
+    return layout->size_bytes / HCA_BLOCK_BYTES >= layout->block_count &&
+           layout->pair_count <= HCA_BLOCKS_MAX;
+}
+
+static uint64_t count_requests(const struct hca_put *put)
+{
+    const uint64_t size = put->source.size_bytes;
+    if (put->writes && put->blocks)
+        return put->blocks->block_count;
+    const uint64_t most =
+        put->writes ? HCA_CHAIN_BYTES : put->peer->segment_bytes - sizeof(struct hca_head);
+    return size == 0 ? 1 : (size - 1) / most + 1;
+}
+
+int hca_put_prepare(struct driver *driver, const struct driver_put_args *args,
+                    struct driver_put **ret_put, struct driver_put_info *ret_info)
+{
+    const struct hca_region *region = (const struct hca_region *)args->region;
+    const struct hca_peer *peer = (const struct hca_peer *)args->peer;
+    struct hca_blob blob;
+    if (!peer->answered)
+        return peer->error < 0 ? peer->error : -ENOTCONN;
+    int r = read_blob(args, &blob);
+    if (r < 0)
+        return r;
+    if (region && !layout_fits(args->layout, args->offset_bytes, region->length_bytes))
+        return -ERANGE;
+    struct hca_put *put = calloc(1, sizeof *put);
+    if (!put)
+        return -ENOMEM;
+    if (region)
+        r = packed_source_init(&put->source, region->base + args->offset_bytes, args->layout);
+    if (r < 0) {
+        free(put);
+        return r;
+    }
+    put->peer = (struct hca_peer *)args->peer;
+    put->lkey = region ? region->mr->lkey : 0;
+    put->landing = blob.landing;
+    put->generation = blob.generation;
+    put->writes = region && (!put->source.program || put->source.blocks) &&
+                  choose_target(put, args->target_layout, &blob);
+    put->base.flow = (struct flow_put){.peer = put->peer, .flow = args->flow};
+    put->base.cost = 1;
+    const uint64_t requests = count_requests(put);
+    *ret_put = (struct driver_put *)put;
+    *ret_info = (struct driver_put_info){
+        .descriptors = requests < UINT32_MAX ? (uint32_t)requests : UINT32_MAX,
+        .gathered = !put->writes && put->source.program != NULL,
+        .memory_bytes = packed_memory_bytes(&put->source),
+    };
+    return 0;
+}
+static_assert(sizeof(struct hca_put) <= DRIVER_PUT_BYTES, "a put is charged as this");
+
+void hca_put_release(struct driver *driver, struct driver_put *driver_put)
+{
+    struct hca_put *put = (struct hca_put *)driver_put;
+    if (!put)
+        return;
+    assert(!put->base.op && put->base.pending == 0);
+    packed_deinit(&put->source);
+    free(put);
+}
+
+static int make(struct window_put *base)
+{
+    struct hca_put *put = (struct hca_put *)base;
+    return put->writes ? hca_write(put) : hca_send_piece(put);
+}
+
+int hca_put_post(struct driver *driver, struct driver_put *driver_put, struct driver_op *op)
+{
+    struct hca_put *put = (struct hca_put *)driver_put;
+    struct hca_peer *peer = put->peer;
+    if (peer->error < 0)
+        return peer->error;
+    window_post(&peer->window, &put->base, op, HCA_WINDOW, make);
+    if (window_next_put(&peer->window))
+        hca_peer_activate(peer);
+    return 0;
+}
+
+int hca_puts_pump(struct hca_peer *peer, unsigned budget)
+{
+    return window_pump(&peer->window, budget, make);
+}

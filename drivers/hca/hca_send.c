@@ -1,0 +1,176 @@
+/* The send queue, and messages. */
+#include <errno.h>
+#include <string.h>
+
+#include "drivers/hca/hca.h"
+
+/* ---- requests ---- */
+
+bool hca_send_has_room(const struct hca_peer *peer, unsigned requests)
+{
+    return peer->posted - peer->reported + requests <= HCA_REQUESTS;
+}
+
+int hca_send_chain(struct hca_peer *peer, struct ibv_send_wr *requests, unsigned count,
+                   struct hca_put *put)
+{
+    struct ibv_send_wr *last = &requests[count - 1], *bad;
+    if (!hca_send_has_room(peer, count))
+        return -EAGAIN;
+    for (unsigned i = 0; i < count; i++) {
+        requests[i].wr_id = (uintptr_t)peer;
+        requests[i].next = i + 1 < count ? &requests[i + 1] : NULL;
+    }
+    const bool signalled = put || peer->quiet + count >= HCA_QUIET;
+    if (signalled)
+        last->send_flags |= IBV_SEND_SIGNALED;
+    if (ibv_post_send(peer->qp, requests, &bad) != 0) {
+        hca_peer_break(peer, -ENETDOWN);
+        return -EIO;
+    }
+    peer->posted += count;
+    peer->quiet = signalled ? 0 : peer->quiet + count;
+    if (!signalled)
+        return 0;
+    peer->signals[peer->signals_made++ % HCA_REQUESTS] =
+        (struct hca_signal){.put = put, .requests = peer->posted};
+    if (put)
+        put->base.pending++;
+    return 0;
+}
+
+/* ---- messages ---- */
+
+static uint8_t *window_buffer(const struct hca_peer *peer)
+{
+    const uint64_t number = HCA_RECEIVES + (peer->window.made & (HCA_WINDOW - 1));
+    return peer->buffers + number * peer->hca->segment_bytes;
+}
+
+static uint8_t *count_buffer(struct hca_peer *peer)
+{
+    return peer->buffers + (uint64_t)(HCA_RECEIVES + HCA_WINDOW) * peer->hca->segment_bytes +
+           peer->counts++ % HCA_COUNTS * sizeof(struct hca_head);
+}
+
+void hca_send_count(struct hca_peer *peer, struct window_piece *piece, unsigned flags)
+{
+    window_add(&peer->window, piece);
+    if (flags & HCA_TELL)
+        peer->telling = peer->window.made;
+}
+
+/* The head is in the buffer, followed by so many bytes of payload. sges[1] to sges[count - 1]: more
+ * payload. Takes the count that is owed along. */
+static int send_message(struct hca_peer *peer, uint8_t *buffer, uint32_t copied_bytes,
+                        struct ibv_sge *sges, unsigned count, struct hca_put *put)
+{
+    struct hca_head *head = (struct hca_head *)buffer;
+    const uint32_t length = (uint32_t)sizeof *head + copied_bytes;
+    head->counted = peer->credits.counted;
+    sges[0] = (struct ibv_sge){
+        .addr = (uintptr_t)buffer, .length = length, .lkey = peer->buffers_mr->lkey};
+    struct ibv_send_wr request = {.opcode = IBV_WR_SEND, .sg_list = sges, .num_sge = (int)count};
+    if (count == 1 && length <= peer->inline_bytes)
+        request.send_flags = IBV_SEND_INLINE;
+    int r = hca_send_chain(peer, &request, 1, put);
+    if (r < 0)
+        return r;
+    credits_reported(&peer->credits);
+    peer->asked = false;
+    return 0;
+}
+
+/* The payload of the next message of a put, from where it lies if it is long: number of parts; 0: it
+ * has to be copied. *length_bytes: at most; what there is. */
+static unsigned find_payload(const struct hca_put *put, struct ibv_sge *sges,
+                             uint32_t *length_bytes)
+{
+    struct iovec parts[HCA_SGES];
+    uint32_t length = 0;
+    if (*length_bytes <= HCA_COPY_BYTES)
+        return 0;
+    const unsigned count = packed_parts(&put->source, put->base.made_bytes, *length_bytes, parts,
+                                        put->peer->hca->sges - 1);
+    for (unsigned i = 0; i < count; i++) {
+        sges[i] = (struct ibv_sge){.addr = (uintptr_t)parts[i].iov_base,
+                                   .length = (uint32_t)parts[i].iov_len,
+                                   .lkey = put->lkey};
+        length += (uint32_t)parts[i].iov_len;
+    }
+    if (count > 0)
+        *length_bytes = length;
+    return count;
+}
+
+int hca_send_piece(struct hca_put *put)
+{
+    struct hca_peer *peer = put->peer;
+    struct ibv_sge sges[HCA_SGES];
+    const uint64_t left = put->source.size_bytes - put->base.made_bytes,
+                   most = peer->segment_bytes - sizeof(struct hca_head);
+    const bool copied = put->source.size_bytes <= HCA_COPY_BYTES;
+    uint32_t length = (uint32_t)(left < most ? left : most);
+    struct window_piece *piece = window_next(&peer->window, 0);
+    if (!piece || !hca_send_has_room(peer, 1))
+        return -EAGAIN;
+    uint8_t *buffer = window_buffer(peer);
+    const unsigned parts = find_payload(put, sges + 1, &length);
+    const bool last = length == left;
+    if (parts == 0 && length > 0)
+        packed_read(&put->source, buffer + sizeof(struct hca_head), put->base.made_bytes, length);
+    struct hca_head head = {
+        .kind = HCA_PIECE,
+        .flags = (last ? HCA_LAST : 0) | (last && !copied ? HCA_TELL : 0),
+        .length_bytes = length,
+        .landing = put->landing,
+        .generation = put->generation,
+        .position_bytes = length > 0 ? put->base.made_bytes : 0,
+    };
+    memcpy(buffer, &head, sizeof head);
+    int r = send_message(peer, buffer, parts > 0 ? 0 : length, sges, 1 + parts, NULL);
+    if (r < 0)
+        return r;
+    piece->put = copied ? NULL : &put->base;
+    piece->flow = put->base.flow.flow;
+    piece->done = copied && last;
+    put->base.made_bytes += length;
+    put->base.made = last;
+    hca_send_count(peer, piece, head.flags);
+    return 0;
+}
+
+/* ---- what is owed ---- */
+
+static int send_ask(struct hca_peer *peer)
+{
+    struct window_piece *piece = window_next(&peer->window, 0);
+    struct ibv_sge sge;
+    if (!piece)
+        return -EAGAIN;
+    uint8_t *buffer = window_buffer(peer);
+    const struct hca_head head = {.kind = HCA_ASK, .flags = HCA_TELL};
+    memcpy(buffer, &head, sizeof head);
+    int r = send_message(peer, buffer, 0, &sge, 1, NULL);
+    if (r < 0)
+        return r;
+    peer->ask = false;
+    hca_send_count(peer, piece, head.flags);
+    return 0;
+}
+
+int hca_send_owed(struct hca_peer *peer)
+{
+    struct ibv_sge sge;
+    if (peer->ask && peer->window.made > peer->window.counted && peer->telling == peer->window.made)
+        peer->ask = false; /* a later message has asked */
+    int r = peer->ask ? send_ask(peer) : 0;
+    if (!peer->asked)
+        return r;
+    if (!hca_send_has_room(peer, 1))
+        return -EAGAIN;
+    uint8_t *buffer = count_buffer(peer);
+    const struct hca_head head = {.kind = HCA_COUNT};
+    memcpy(buffer, &head, sizeof head);
+    return send_message(peer, buffer, 0, &sge, 1, NULL);
+}
