@@ -1,5 +1,6 @@
 /* Creates the parts of a tcad in the order of their dependencies, and connects their events. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -61,16 +62,20 @@ static void rail_puts_lost(void *context, struct driver_peer *peer, uint64_t flo
         plans_puts_lost(tcad, link, flow, count);
 }
 
+static void rail_lost(struct tcad *tcad, uint32_t node, unsigned rail, int error)
+{
+    log_warning(NULL, "rail %s to node %" PRIu32 " was lost: %s", rail_name(tcad, rail), node,
+                strerror(-error));
+    plans_link_gone(tcad, node, rail, error);
+}
+
 static void rail_peer_down(void *context, struct driver_peer *peer, int error)
 {
     struct tcad *tcad = context;
     unsigned rail;
     int node = links_lost(tcad->links, peer, &rail);
-    if (node < 0)
-        return;
-    log_warning(NULL, "rail %s to node %d was lost: %s", rail_name(tcad, rail), node,
-                strerror(-error));
-    plans_link_gone(tcad, (uint32_t)node, rail, error);
+    if (node >= 0)
+        rail_lost(tcad, (uint32_t)node, rail, error);
 }
 
 /* ---- events of the peers ---- */
@@ -203,7 +208,7 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
     if (r == 0)
         r = bindings_new(tcad, &tcad->bindings);
     if (r == 0)
-        r = links_new(tcad, &tcad->links);
+        r = links_new(tcad, rail_lost, &tcad->links);
     if (r == 0)
         r = rails_new(&tcad->rails);
     if (r == 0)

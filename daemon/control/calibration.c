@@ -15,15 +15,23 @@
 #include "daemon/rails/rails.h"
 #include "daemon/tcad.h"
 
+enum { OWN, NEIGHBOUR, ENDS }; /* ends of routes from this node */
+
+/* Of a rail whose device supports only the engine's instance. */
+struct route {
+    struct link *link;        /* NULL: none */
+    struct driver_peer *peer; /* NULL: it cannot be connected */
+};
+
 struct run {
     struct tcad *tcad;
     struct admin_reply *reply; /* NULL: not requested by a client */
     struct cost_table table;
     int error[RAIL_SLOTS];
     struct rail beside[RAIL_SLOTS]; /* second instances, opened for the calibration */
-    struct link *own
-        [RAIL_SLOTS]; /* to this node, of rails whose device supports only the engine's instance */
-    struct link *neighbour[RAIL_SLOTS]; /* of the same rails, to a neighbour; NULL: none */
+    struct route routes[ENDS][RAIL_SLOTS];
+    unsigned connected; /* of them, counted end by end */
+    struct link_wait wait;
     char path[4096];
     int write_error;
 };
@@ -34,14 +42,12 @@ static int measure(struct run *run, unsigned rail, struct cost_parameters *ret_p
     struct engine *engine = run->tcad->engine;
     if (!engine_driver_caps(engine, rail)->single)
         return calibrate_driver(run->beside[rail].ops, &config, NULL, ret_parameters);
-    int r = run->own[rail] ? link_connect(run->own[rail]) : -ENETDOWN;
-    if (r < 0)
-        return r;
-    struct calibrate_shared shared = {engine, engine_driver(engine, rail), run->own[rail]->peer,
-                                      NULL};
-    struct link *neighbour = run->neighbour[rail];
-    if (neighbour && shared.driver->ops->fabric && link_connect(neighbour) == 0)
-        shared.neighbour = neighbour->peer;
+    struct calibrate_shared shared = {engine, engine_driver(engine, rail),
+                                      run->routes[OWN][rail].peer, NULL};
+    if (!shared.peer)
+        return run->error[rail];
+    if (shared.driver->ops->fabric)
+        shared.neighbour = run->routes[NEIGHBOUR][rail].peer;
     return calibrate_driver(shared.driver->ops, &config, &shared, ret_parameters);
 }
 
@@ -92,10 +98,8 @@ static json_t *document(const struct run *run)
 
 static void end(struct run *run)
 {
-    for (unsigned rail = 1; run && rail < RAIL_SLOTS; rail++) {
-        link_unref(run->own[rail]);
-        link_unref(run->neighbour[rail]);
-    }
+    for (unsigned i = 0; run && i < ENDS * RAIL_SLOTS; i++)
+        link_unref(run->routes[i / RAIL_SLOTS][i % RAIL_SLOTS].link);
     free(run);
 }
 
@@ -138,12 +142,59 @@ static void name_rails(const struct tcad *tcad, struct cost_table *table)
                  rail_name(tcad, rail));
 }
 
+static void fail(struct run *run)
+{
+    if (run->reply)
+        admin_reply_fail(run->reply, -ENOMEM, "out of memory for the calibration");
+    end(run);
+}
+
+static void connect_rest(struct run *run);
+
+static void route_connected(struct run *run, int status)
+{
+    const unsigned rail = run->connected % RAIL_SLOTS;
+    struct route *route = &run->routes[run->connected / RAIL_SLOTS][rail];
+    if (status == 0)
+        route->peer = route->link->peer;
+    else if (route->link && run->connected < RAIL_SLOTS) /* the neighbour is optional */
+        run->error[rail] = status;
+    run->connected++;
+}
+
+static void link_done(void *context, int status, const char *text)
+{
+    struct run *run = context;
+    if (status == -ECANCELED) {
+        dropped(run);
+        return;
+    }
+    route_connected(run, status);
+    connect_rest(run);
+}
+
+/* Then measures. */
+static void connect_rest(struct run *run)
+{
+    while (run->connected < ENDS * RAIL_SLOTS) {
+        struct link *link =
+            run->routes[run->connected / RAIL_SLOTS][run->connected % RAIL_SLOTS].link;
+        int r = link ? link_connect(link, &run->wait) : -ENETDOWN;
+        if (r == -EINPROGRESS)
+            return;
+        route_connected(run, r);
+    }
+    if (worker_submit(run->tcad->calibrator, work, done, dropped, run) < 0)
+        fail(run);
+}
+
 static void begin(struct tcad *tcad, struct admin_reply *reply)
 {
     struct run *run = calloc(1, sizeof *run);
     if (run) {
         run->tcad = tcad;
         run->reply = reply;
+        run->wait = (struct link_wait){.done = link_done, .context = run};
         name_rails(tcad, &run->table);
         snprintf(run->path, sizeof run->path, "%s", tcad->conf->rails.calibration_file);
         for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
@@ -153,20 +204,21 @@ static void begin(struct tcad *tcad, struct admin_reply *reply)
             if (!caps || !caps->single)
                 continue;
             int neighbour = fabric_neighbour(tcad, rail);
-            run->own[rail] = link_get(tcad->links, tcad->node, rail);
-            run->neighbour[rail] =
+            run->error[rail] = -ENETDOWN;
+            run->routes[OWN][rail].link = link_get(tcad->links, tcad->node, rail);
+            run->routes[NEIGHBOUR][rail].link =
                 neighbour < 0 ? NULL : link_get(tcad->links, (uint32_t)neighbour, rail);
         }
     }
     /* In a separate thread: it takes seconds, and much longer if a neighbour's board hangs. */
     if (run && !tcad->calibrator)
         worker_new(tcad->loop, &tcad->calibrator);
-    if (!run || !tcad->calibrator ||
-        worker_submit(tcad->calibrator, work, done, dropped, run) < 0) {
-        end(run);
-        if (reply)
-            admin_reply_fail(reply, -ENOMEM, "out of memory for the calibration");
-    }
+    if (run && tcad->calibrator)
+        connect_rest(run);
+    else if (run)
+        fail(run);
+    else if (reply)
+        admin_reply_fail(reply, -ENOMEM, "out of memory for the calibration");
 }
 
 void admin_calibrate(struct tcad *tcad, struct admin_reply *reply)

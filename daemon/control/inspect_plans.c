@@ -136,7 +136,7 @@ static json_t *link_state(const struct plan *plan, const struct plan_unit *unit)
 {
     if (!unit->link)
         return json_null();
-    if (unit->link->dead)
+    if (unit->link->state == LINK_FAILED)
         return json_string("down");
     return json_string(fabric_reaches(plan->tcad, unit->link->rail, unit->node) ? "up" : "cut off");
 }

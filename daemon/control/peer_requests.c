@@ -7,6 +7,7 @@
 #include "daemon/peers/peer.h"
 #include "daemon/plans/binding.h"
 #include "daemon/plans/plan.h"
+#include "daemon/rails/link.h"
 #include "daemon/tcad.h"
 
 static void answer_done(struct tcad *tcad, uint32_t node, uint32_t tag)
@@ -63,6 +64,9 @@ void peer_request(void *context, uint32_t node, uint32_t tag, const Tca__Message
         return;
     case TCA__MESSAGE__BODY_PEER_REGION_GONE:
         plans_remote_region_gone(tcad, node, question->peer_region_gone->region);
+        return;
+    case TCA__MESSAGE__BODY_PEER_OFFER:
+        links_offered(tcad->links, node, tag, question->peer_offer);
         return;
     case TCA__MESSAGE__BODY_PEER_PING: /* from this daemon: daemon/peers handles those of others */
         answer_done(tcad, node, tag);

@@ -210,6 +210,7 @@ void connection_message(struct connection *connection, uint32_t tag, const Tca__
     case TCA__MESSAGE__BODY_GATHERED:
     case TCA__MESSAGE__BODY_FOUND:
     case TCA__MESSAGE__BODY_PEER_BOUND:
+    case TCA__MESSAGE__BODY_PEER_OFFERED:
         question_answered(peers, peer->node, tag, message);
         return;
     case TCA__MESSAGE__BODY_PEER_BIND:
@@ -222,6 +223,7 @@ void connection_message(struct connection *connection, uint32_t tag, const Tca__
     case TCA__MESSAGE__BODY_PEER_GATHER:
     case TCA__MESSAGE__BODY_PEER_PUBLISH:
     case TCA__MESSAGE__BODY_PEER_LOOKUP:
+    case TCA__MESSAGE__BODY_PEER_OFFER:
         peers->events.asked(peers->events.context, peer->node, tag, message);
         return;
     default:

@@ -226,6 +226,8 @@ struct plan {
     uint32_t bound_units, bound_chains; /* how far plan_bind() has come */
     uint32_t ask_count, asked;
     uint32_t stripped_units;
+    uint32_t connected_units; /* their links are; of the next one waits: */
+    struct link_wait link_wait;
     struct loop_job job;
     struct client_request *request; /* the commit; NULL: parsed */
     struct plan_answer *answer;     /* to it: MAPPING */

@@ -25,8 +25,6 @@ static void register_work(void *context)
         if (!unit->driver)
             continue;
         int r = unit->source ? region_register(unit->source, unit->link->rail) : 0;
-        if (r == 0)
-            r = link_connect(unit->link);
         if (r < 0) {
             plan_fail(plan, r, "rail %s to node %" PRIu32 ": %s",
                       rail_name(plan->tcad, unit->link->rail), unit->node, region_register_text(r));
@@ -48,10 +46,7 @@ static void registered(void *context)
     struct plan *plan = context;
     for (uint32_t i = 0; i < plan->unit_count && plan->error == 0; i++) {
         struct plan_unit *unit = &plan->units[i];
-        if (!unit->driver)
-            continue;
-        unit->link->connected = true;
-        if (unit->source)
+        if (unit->driver && unit->source)
             unit->source->registered |= 1u << unit->link->rail;
     }
     plan->pending--;
@@ -66,8 +61,7 @@ static bool is_registered(const struct plan *plan)
             return false;
     for (uint32_t i = 0; i < plan->unit_count; i++) {
         const struct plan_unit *unit = &plan->units[i];
-        if (unit->driver && (!unit->link->connected || (unit->source && !(unit->source->registered &
-                                                                          1u << unit->link->rail))))
+        if (unit->driver && unit->source && !(unit->source->registered & 1u << unit->link->rail))
             return false;
     }
     return true;
@@ -99,7 +93,7 @@ static int choose(struct plan *plan)
     return 0;
 }
 
-void plan_register(struct plan *plan)
+static void register_rest(struct plan *plan)
 {
     if (is_registered(plan))
         return;
@@ -107,6 +101,63 @@ void plan_register(struct plan *plan)
         plan_fail(plan, -ENOMEM, "no memory");
     else
         plan->pending++;
+}
+
+/* ---- REGISTERING: connecting the links ---- */
+
+static void connect_links(struct plan *plan);
+
+static void fail_link(struct plan *plan, int error, const char *text)
+{
+    const struct plan_unit *unit = &plan->units[plan->connected_units];
+    plan_fail(plan, error, "rail %s to node %" PRIu32 ": %s",
+              rail_name(plan->tcad, unit->link->rail), unit->node, text);
+}
+
+static void link_done(void *context, int status, const char *text)
+{
+    struct plan *plan = context;
+    plan->pending--;
+    if (status < 0)
+        fail_link(plan, status, text);
+    else if (!plan->release_asked && plan->error == 0)
+        connect_links(plan);
+    plan_advance(plan);
+}
+
+/* A plan whose link has failed moves, or breaks, when it has come that far. */
+static bool may_connect(const struct plan_unit *unit)
+{
+    return unit->driver && !unit->put && unit->link->state != LINK_FAILED;
+}
+
+/* Then registers. */
+static void connect_links(struct plan *plan)
+{
+    for (; plan->connected_units < plan->unit_count; plan->connected_units++) {
+        struct plan_unit *unit = &plan->units[plan->connected_units];
+        int r = may_connect(unit) ? link_connect(unit->link, &plan->link_wait) : 0;
+        if (r == -EINPROGRESS) {
+            plan->pending++;
+            return;
+        }
+        if (r < 0) {
+            fail_link(plan, r, strerror(-r));
+            return;
+        }
+    }
+    register_rest(plan);
+}
+
+void plan_register(struct plan *plan)
+{
+    /* all at once; then one after the other is awaited */
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        if (may_connect(&plan->units[i]))
+            link_connect(plan->units[i].link, NULL);
+    plan->connected_units = 0;
+    plan->link_wait = (struct link_wait){.done = link_done, .context = plan};
+    connect_links(plan);
 }
 
 void plan_do_register(struct plan *plan)

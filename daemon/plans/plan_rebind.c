@@ -20,7 +20,7 @@ static bool is_on_dead_link(const struct plan *plan, const struct plan_chain *ch
     for (uint32_t i = 0; i < chain->step_count; i++) {
         const struct plan_unit *unit =
             chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
-        if (unit && unit->link && unit->link->dead)
+        if (unit && unit->link && unit->link->state == LINK_FAILED)
             return true;
     }
     return false;
@@ -29,7 +29,7 @@ static bool is_on_dead_link(const struct plan *plan, const struct plan_chain *ch
 bool plan_has_dead_link(const struct plan *plan)
 {
     for (uint32_t i = 0; i < plan->unit_count; i++)
-        if (plan->units[i].link && plan->units[i].link->dead)
+        if (plan->units[i].link && plan->units[i].link->state == LINK_FAILED)
             return true;
     return false;
 }

@@ -10,7 +10,6 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
-#include "daemon/base/worker.h"
 #include "daemon/plans/plan.h"
 #include "daemon/rails/fabric.h"
 #include "daemon/rails/link.h"
@@ -27,6 +26,7 @@ struct proof {
     struct engine_call call;
     struct loop_post post;
     struct driver_op op;
+    struct link_wait wait;
     struct tcad *tcad;
     struct link *link;
     int status;
@@ -52,29 +52,20 @@ static void ask_work(struct engine *engine, void *context)
     struct proof *proof = context;
     struct driver *driver = engine_driver(engine, proof->link->rail);
     proof->op = (struct driver_op){.done = answered, .owner = proof, .probe = true};
-    int r = proof->status < 0 ? proof->status
-                              : driver->ops->peer_flush(driver, proof->link->peer, &proof->op);
+    int r = driver->ops->peer_flush(driver, proof->link->peer, &proof->op);
     if (r < 0)
         answered(&proof->op, r);
 }
 
-static void connect_work(void *context)
+static void connected(void *context, int status, const char *text)
 {
     struct proof *proof = context;
-    proof->status = link_connect(proof->link);
-}
-
-static void connected(void *context)
-{
-    struct proof *proof = context;
+    if (status < 0) {
+        proof->status = status;
+        proved(proof);
+        return;
+    }
     engine_call(proof->tcad->engine, &proof->call, ask_work, NULL, proof);
-}
-
-static void dropped(void *context)
-{
-    struct proof *proof = context;
-    link_unref(proof->link);
-    free(proof);
 }
 
 static void prove(struct tcad *tcad, struct link *link)
@@ -82,13 +73,13 @@ static void prove(struct tcad *tcad, struct link *link)
     struct proof *proof = malloc(sizeof *proof);
     if (!proof)
         return; /* the next look tries again */
-    *proof = (struct proof){.tcad = tcad, .link = link};
+    *proof =
+        (struct proof){.tcad = tcad, .link = link, .wait = {.done = connected, .context = proof}};
     link->refs++;
-    if (worker_submit(tcad->worker, connect_work, connected, dropped, proof) < 0) {
-        dropped(proof);
-        return;
-    }
     comeback_asked(&link->comeback);
+    int r = link_connect(link, &proof->wait);
+    if (r != -EINPROGRESS)
+        connected(proof, r, "");
 }
 
 static bool is_back(struct tcad *tcad, uint32_t node, unsigned rail)

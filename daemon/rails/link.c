@@ -1,41 +1,26 @@
-#include "daemon/rails/link.h"
-
+/* The table of links: making, finding, replacing and freeing them. */
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/log.h"
 #include "daemon/engine/engine.h"
 #include "daemon/rails/fabric.h"
+#include "daemon/rails/link_internal.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
 #include "daemon/tcad.h"
 #include "proto/wait.h"
 
-struct links {
-    struct tcad *tcad;
-    struct link *first;
-    struct link *ending; /* links whose peers are being disconnected */
-    bool over;           /* links_free() was called; freed with the last ending link */
-    pthread_mutex_t connecting;
-};
-
-int links_new(struct tcad *tcad, struct links **ret_links)
+int links_new(struct tcad *tcad, link_lost *lost, struct links **ret_links)
 {
     struct links *links = calloc(1, sizeof *links);
     if (!links)
         return -ENOMEM;
     links->tcad = tcad;
-    pthread_mutex_init(&links->connecting, NULL);
+    links->lost = lost;
     *ret_links = links;
     return 0;
-}
-
-static void destroy(struct links *links)
-{
-    pthread_mutex_destroy(&links->connecting);
-    free(links);
 }
 
 struct held {
@@ -58,7 +43,7 @@ static bool is_held(const struct link *link, const struct region *region)
 
 void link_hold(struct link *link, struct held *held, struct region *region)
 {
-    if (!link->dead || !link->peer || is_held(link, region)) {
+    if (link->state != LINK_FAILED || !link->peer || is_held(link, region)) {
         free(held);
         return;
     }
@@ -79,7 +64,7 @@ static void disconnected(void *context)
     *at = link->next;
     engine_loss_return(link->links->tcad->engine);
     if (link->links->over && !link->links->ending)
-        destroy(link->links);
+        free(link->links);
     while (link->held) {
         struct held *held = link->held;
         link->held = held->next;
@@ -110,14 +95,15 @@ void link_unref(struct link *link)
                 link);
 }
 
-/* Sets whether the node's host may connect to this end of the rail. This node's own host is
- * admitted only when needed (link_connect()), because any user of this node can connect from it. */
-static void admit(const struct link *link, bool come)
+void link_admit(struct link *link, bool come)
 {
     struct driver *driver = engine_driver(link->links->tcad->engine, link->rail);
-    if (!driver->ops->admit || link->admitted == come)
+    if (link->admitted == come)
         return;
-    int r = driver->ops->admit(driver, link->address, link->address_bytes, come);
+    link->admitted = come;
+    int r = driver->ops->admit
+                ? driver->ops->admit(driver, link->address, link->address_bytes, come)
+                : 0;
     if (r < 0)
         log_warning(NULL, "rail %s: the host of node %u cannot be admitted: %s",
                     rail_name(link->links->tcad, link->rail), link->node, strerror(-r));
@@ -131,22 +117,60 @@ static void fail_work(struct engine *engine, void *context)
     driver->ops->peer_fail(driver, link->peer, -EHOSTDOWN);
 }
 
-static void end_link(struct link **at)
+/* Of a link that is out of the table. */
+static void end_link(struct link *link, int error, const char *text)
 {
-    struct link *link = *at;
-    *at = link->next;
-    link->dead = true;
-    admit(link, false);
-    link->admitted = false;
-    if (link->peer) /* before a disconnect */
+    const bool was_connected = link->state == LINK_CONNECTED;
+    link_move(link, LINK_FAILED);
+    if (was_connected) /* before a disconnect */
         engine_call(link->links->tcad->engine, &link->fail_call, fail_work, NULL, link);
+    link_reply(link, error, text);
+    link_wake(link, error, text);
     link_unref(link);
+}
+
+static struct link **place_of(struct links *links, const struct link *link)
+{
+    struct link **at = &links->first;
+    while (*at != link)
+        at = &(*at)->next;
+    return at;
+}
+
+static void remove_link(struct link *link, int error, const char *text)
+{
+    *place_of(link->links, link) = link->next;
+    link_admit(link, false);
+    end_link(link, error, text);
+}
+
+/* The node may still be up: a new link to the same address replaces the dead one. */
+void link_fail(struct link *link, int error, const char *text)
+{
+    struct link *fresh = calloc(1, sizeof *fresh);
+    if (!fresh) {
+        remove_link(link, error, text);
+        return;
+    }
+    *fresh = (struct link){.next = link->next,
+                           .links = link->links,
+                           .node = link->node,
+                           .rail = link->rail,
+                           .refs = 1,
+                           .admitted = link->admitted,
+                           .address_bytes = link->address_bytes,
+                           .comeback = link->comeback,
+                           .other.generation = link->other.generation};
+    memcpy(fresh->address, link->address, link->address_bytes);
+    comeback_lost(&fresh->comeback, clock_now_ns());
+    *place_of(link->links, link) = fresh;
+    end_link(link, error, text);
 }
 
 void links_end(struct links *links)
 {
     while (links && links->first)
-        end_link(&links->first);
+        remove_link(links->first, -ECANCELED, "tcad is ending");
 }
 
 struct links *links_free(struct links *links)
@@ -154,9 +178,11 @@ struct links *links_free(struct links *links)
     if (!links)
         return NULL;
     links_end(links);
+    while (links->asked)
+        link_asked_end(links->asked);
     links->over = true;
     if (!links->ending)
-        destroy(links);
+        free(links);
     return NULL;
 }
 
@@ -208,21 +234,24 @@ void links_up(struct links *links, uint32_t node, size_t rail_count, Tca__RailAd
             memcpy(link->address, rails[i]->address.data, link->address_bytes);
         link->next = links->first;
         links->first = link;
-        if (node != links->tcad->node) {
-            admit(link, true);
-            link->admitted = true;
-        }
+        if (node != links->tcad->node)
+            link_admit(link, true);
     }
+}
+
+static struct link *first_of_node(const struct links *links, uint32_t node)
+{
+    struct link *link = links->first;
+    while (link && link->node != node)
+        link = link->next;
+    return link;
 }
 
 void links_down(struct links *links, uint32_t node)
 {
-    for (struct link **at = &links->first; *at;) {
-        if ((*at)->node == node)
-            end_link(at);
-        else
-            at = &(*at)->next;
-    }
+    struct link *link;
+    while ((link = first_of_node(links, node))) /* who waits for one may change the table */
+        remove_link(link, -EHOSTDOWN, "the node is down");
 }
 
 const struct link *links_of_peer(const struct links *links, const struct driver_peer *peer)
@@ -239,32 +268,13 @@ const struct link *links_of_peer(const struct links *links, const struct driver_
 
 int links_lost(struct links *links, const struct driver_peer *peer, unsigned *ret_rail)
 {
-    for (const struct link *link = links->ending; link; link = link->next)
-        if (link->peer == peer)
-            return -1; /* see disconnected() */
-    for (struct link **at = &links->first; *at; at = &(*at)->next) {
-        struct link *link = *at;
-        if (link->peer != peer)
-            continue;
-        int node = (int)link->node;
-        *ret_rail = link->rail;
-        /* The node may still be up: a new link to the same address replaces the dead one. */
-        struct link *fresh = calloc(1, sizeof *fresh);
-        if (fresh) {
-            *fresh = *link;
-            fresh->refs = 1;
-            fresh->peer = NULL;
-            fresh->connected = false;
-            comeback_lost(&fresh->comeback, clock_now_ns());
-            *at = fresh;
-            link->dead = true;
-            link_unref(link);
-        } else {
-            end_link(at);
-        }
-        return node;
-    }
-    return -1;
+    struct link *link = (struct link *)links_of_peer(links, peer);
+    if (!link || link->state == LINK_FAILED)
+        return -1;
+    const int node = (int)link->node;
+    *ret_rail = link->rail;
+    link_fail(link, -ENETDOWN, "the driver has lost the peer");
+    return node;
 }
 
 struct link *links_find(const struct links *links, uint32_t node, unsigned rail)
@@ -286,34 +296,4 @@ struct link *link_get(struct links *links, uint32_t node, unsigned rail)
 bool links_exists(const struct links *links, uint32_t node, unsigned rail)
 {
     return links_find(links, node, rail) != NULL;
-}
-
-static int connect_peer(struct link *link, struct driver *driver)
-{
-    struct engine *engine = link->links->tcad->engine;
-    int r = engine_loss_reserve(engine);
-    if (r < 0)
-        return r;
-    uint8_t offer[OFFER_MAX_BYTES];
-    size_t offer_bytes;
-    r = driver->ops->peer_connect(driver, link->address, link->address_bytes, &link->peer, offer,
-                                  &offer_bytes);
-    if (r < 0)
-        engine_loss_return(engine);
-    return r;
-}
-
-int link_connect(struct link *link)
-{
-    struct driver *driver = engine_driver(link->links->tcad->engine, link->rail);
-    int r = 0;
-    pthread_mutex_lock(&link->links->connecting);
-    if (!link->admitted) {
-        admit(link, true);
-        link->admitted = true;
-    }
-    if (!link->peer)
-        r = connect_peer(link, driver);
-    pthread_mutex_unlock(&link->links->connecting);
-    return r;
 }

@@ -1,7 +1,14 @@
-/* Links: this node's route to another node, or to itself, over one rail. A link is created from the
+/*
+ * Links: this node's route to another node, or to itself, over one rail. A link is created from the
  * rail addresses in a peer daemon's greeting, and dies when that daemon ends or the driver loses
- * the peer. Plans hold references, so that the driver's peer exists until their puts are
- * released. */
+ * the peer. Plans hold references, so that the driver's peer exists until their puts are released.
+ *
+ * A link makes one peer of the driver. If it is lost, a new link to the same address takes its place
+ * in the table. The states, and which may follow which, are a table in link_state.c.
+ *
+ * All calls are for the loop's thread. What can be slow in a driver, making a peer and completing
+ * it, runs on the worker.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -17,25 +24,62 @@ struct links;
 struct region;
 struct tcad;
 
+enum link_state {
+    LINK_IDLE,
+    LINK_CONNECTING, /* the worker makes the driver's peer */
+    LINK_OFFERED,    /* the other node was sent the peer's offer, and is to reply with its own */
+    LINK_ANSWERING,  /* the worker completes the peer with the other node's offer */
+    LINK_CONNECTED,
+    LINK_FAILED, /* not in the table any more */
+    LINK_STATE_COUNT,
+};
+
+/* What a driver's peer says to the other end's peer: see driver.h. The generation identifies the
+ * peer; those of later peers of a daemon are higher. */
+struct offer {
+    uint64_t generation; /* 0: none */
+    size_t bytes;
+    uint8_t data[OFFER_MAX_BYTES];
+};
+
+/* Waits for a link. The owner embeds it. */
+struct link_wait {
+    struct link_wait *next;
+    /* Called once: 0, or why the link failed. text: "" or valid during the call. */
+    void (*done)(void *context, int status, const char *text);
+    void *context;
+};
+
 struct link {
     struct link *next; /* in links->first or links->ending */
     struct links *links;
     uint32_t node;
     unsigned rail;
-    uint32_t refs; /* held by the table and by plans */
-    bool dead;     /* not in the table any more */
+    enum link_state state;
+    uint32_t refs; /* held by the table, by plans and by what is under way */
     bool admitted; /* its host may connect to this node's end of the rail */
     uint64_t mark; /* of the last traversal of a plan's links: tcad->last_mark */
     size_t address_bytes;
     uint8_t address[ADDRESS_MAX_BYTES];
-    struct driver_peer *peer; /* NULL until link_connect() */
-    bool connected;           /* the loop's copy of `peer` != NULL */
+    struct driver_peer *peer; /* NULL: none was made */
     struct held *held;        /* see link_hold() */
     struct engine_call fail_call, disconnect_call;
     struct comeback comeback;
+
+    /* ---- connecting ---- */
+    struct link_wait *waits;
+    struct driver_peer *made; /* the worker's, like `status` and `own`, while it works */
+    int status;
+    struct offer own, other;
+    uint32_t reply_tag;               /* of the other node's PeerOffer to reply to; 0: none */
+    struct link *next_asked, **asked; /* in links->asked: its own PeerOffer has no reply yet */
 };
 
-int links_new(struct tcad *tcad, struct links **ret_links);
+/* Called when a link that was connected fails, unless its node is down or the driver has told of
+ * it: the other node has replaced its end. */
+typedef void link_lost(struct tcad *tcad, uint32_t node, unsigned rail, int error);
+
+int links_new(struct tcad *tcad, link_lost *lost, struct links **ret_links);
 /* Makes all links dead. */
 void links_end(struct links *links);
 /* All plans must be released; the engine must still run, or never have run. */
@@ -62,12 +106,18 @@ struct link *link_get(struct links *links, uint32_t node, unsigned rail);
 void link_unref(struct link *link);
 /* Call for the source of each put over a link that was lost. The provider may still read from it:
  * holds the region's memory until the driver has disconnected the peer, so that the provider does
- * not send other data that is mapped there later. Takes over `held`, from link_held_new() when the put took the
- * link. */
+ * not send other data that is mapped there later. Takes over `held`, from link_held_new() when the
+ * put took the link. */
 void link_hold(struct link *link, struct held *held, struct region *region);
 struct held *link_held_new(void); /* NULL: out of memory */
-/* Any thread: creates the driver's peer, unless it exists. */
-int link_connect(struct link *link);
+
+/* Connects the link, unless it is connected: 0; -EINPROGRESS: wait->done() will be called; or
+ * another error. The caller holds a reference until then. wait: NULL if somebody else waits. */
+int link_connect(struct link *link, struct link_wait *wait);
+/* A request from another node. */
+void links_offered(struct links *links, uint32_t node, uint32_t tag, const Tca__PeerOffer *offer);
 
 /* For displays: whether a live link exists. */
 bool links_exists(const struct links *links, uint32_t node, unsigned rail);
+
+bool link_state_legal(enum link_state from, enum link_state to);

@@ -146,6 +146,25 @@ static void bind_seeds(void)
     message_seed("peer-not-bound", &message);
 }
 
+static void offer_seeds(void)
+{
+    Tca__RailKey key = TCA__RAIL_KEY__INIT;
+    Tca__PeerOffer offer = TCA__PEER_OFFER__INIT;
+    Tca__PeerOffered offered = TCA__PEER_OFFERED__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    key.driver = (char *)"hca";
+    key.plane = (char *)"hca:1";
+    offer.rail = &key;
+    offer.generation = offered.generation = 7;
+    offer.offer = offered.offer = blob("queue pair");
+    message.body_case = TCA__MESSAGE__BODY_PEER_OFFER;
+    message.peer_offer = &offer;
+    message_seed("peer-offer", &message);
+    message.body_case = TCA__MESSAGE__BODY_PEER_OFFERED;
+    message.peer_offered = &offered;
+    message_seed("peer-offered", &message);
+}
+
 static void link_seeds(void)
 {
     Tca__Message message = TCA__MESSAGE__INIT;
@@ -237,6 +256,7 @@ static void message_seeds(void)
     message.peer_unbind = &unbind;
     message_seed("peer-unbind", &message);
     bind_seeds();
+    offer_seeds();
     link_seeds();
     plan_seed();
 }

@@ -203,6 +203,19 @@ class Peers(hostile.HostileCase):
         harness.until(lambda: self.held(cluster[0]) == 0, "nothing is bound")
         self.assert_well(cluster[0])
 
+    def test_offers(self):
+        """Of a rail that makes no connections with offers, of none, of any size; and replies to offers that were never made."""
+        cluster, node, _, _ = self.setting(lambda node, number, count: node.bind(count))
+        rail = wire.blob(1, wire.blob(1, "ofi") + wire.blob(2, node.plane))
+        for offer in (b"", rail, rail + wire.number(2, 1) + wire.blob(3, bytes(64)), rail + wire.number(2, (1 << 64) - 1) + wire.blob(3, bytes(1 << 16)),
+                      wire.blob(1, wire.blob(1, "hca") + wire.blob(2, "x" * 4096)) + wire.number(2, 1) + wire.blob(3, bytes(64))):
+            node.send(wire.blob(wire.PEER_OFFERED, wire.number(1, 1) + wire.blob(3, offer)), 4711)
+            node.send(wire.blob(wire.PEER_OFFER, offer))  # to be told, not answered
+            kind, body = node.ask(wire.blob(wire.PEER_OFFER, offer), 7)
+            self.assertEqual((kind, wire.STATUS[body[1][0]]), (wire.FAILURE, "-ENETDOWN"))
+            self.assertIn("takes offers", body[2][0].decode())
+        self.assert_well(cluster[0])
+
     @staticmethod
     def held(node):
         families = {family["name"]: family for family in node.tcactl("stats")["families"]}

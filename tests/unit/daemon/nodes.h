@@ -174,7 +174,19 @@ static inline void node_down(void *context, uint32_t peer, int error, const char
     snprintf(node->down_text, sizeof node->down_text, "%s", text);
 }
 
-/* A lookup is answered by its name as the handle; "fail" fails. */
+static inline void node_take_offer(struct node *node, uint32_t peer, uint32_t tag,
+                                   const Tca__PeerOffer *offer)
+{
+    Tca__PeerOffered offered = TCA__PEER_OFFERED__INIT;
+    Tca__Message answer = TCA__MESSAGE__INIT;
+    offered.generation = offer->generation;
+    offered.offer = offer->offer;
+    answer.body_case = TCA__MESSAGE__BODY_PEER_OFFERED;
+    answer.peer_offered = &offered;
+    peers_answer(node->tcad.peers, peer, tag, &answer);
+}
+
+/* A lookup is answered by its name as the handle; "fail" fails. An offer is returned. */
 static inline void node_asked(void *context, uint32_t peer, uint32_t tag,
                               const Tca__Message *question)
 {
@@ -182,6 +194,8 @@ static inline void node_asked(void *context, uint32_t peer, uint32_t tag,
     node->asked++;
     node->asked_node = peer;
     node->asked_tag = tag;
+    if (question->body_case == TCA__MESSAGE__BODY_PEER_OFFER)
+        node_take_offer(node, peer, tag, question->peer_offer);
     if (node->hold || question->body_case != TCA__MESSAGE__BODY_PEER_LOOKUP)
         return;
     if (strcmp(question->peer_lookup->name, "fail") == 0) {
@@ -295,6 +309,9 @@ static inline void reply_take(void *context, int status, const Tca__Message *ans
     if (answer && answer->body_case == TCA__MESSAGE__BODY_FOUND)
         snprintf(reply->handle, sizeof reply->handle, "%.*s", (int)answer->found->handle.len,
                  (const char *)answer->found->handle.data);
+    if (answer && answer->body_case == TCA__MESSAGE__BODY_PEER_OFFERED)
+        snprintf(reply->handle, sizeof reply->handle, "%u",
+                 (unsigned)answer->peer_offered->generation);
 }
 
 static inline void ask(struct node *node, uint32_t whom, const char *name, uint64_t timeout_ns,

@@ -2,7 +2,9 @@
 #include "daemon/rails/link.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 
+#include "daemon/base/worker.h"
 #include "daemon/engine/engine.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
@@ -88,6 +90,21 @@ static void take_posts(void)
     post_count = 0;
 }
 
+static struct {
+    void (*work)(void *context);
+    void (*done)(void *context);
+    void *context;
+} job; /* the worker's only one */
+
+int worker_submit(struct worker *worker, void (*work)(void *context), void (*done)(void *context),
+                  void (*dropped)(void *context), void *context)
+{
+    job.work = work;
+    job.done = done;
+    job.context = context;
+    return 0;
+}
+
 struct region *region_ref(struct region *region)
 {
     return region;
@@ -118,11 +135,21 @@ static void up(uint32_t node)
 
 static void setup(void)
 {
-    cr_assert_eq(links_new(&tcad, &links), 0);
+    cr_assert_eq(links_new(&tcad, NULL, &links), 0);
     up(1);
 }
 
 TestSuite(link, .init = setup);
+
+static void connect_link(struct link *link)
+{
+    cr_assert_eq(link_connect(link, NULL), -EINPROGRESS);
+    cr_assert_null(link->peer);
+    job.work(job.context);
+    job.done(job.context);
+    cr_assert_eq(link->state, LINK_CONNECTED);
+    cr_assert_eq(link_connect(link, NULL), 0);
+}
 
 static int lost(void)
 {
@@ -133,12 +160,12 @@ static int lost(void)
 Test(link, a_lost_one_is_replaced)
 {
     struct link *link = link_get(links, 1, RAIL);
-    cr_assert_eq(link_connect(link), 0);
+    connect_link(link);
     cr_assert_eq(lost(), 1);
-    cr_assert(link->dead);
+    cr_assert(link->state == LINK_FAILED);
     cr_assert_eq(lost(), -1, "it was so already");
     struct link *fresh = link_get(links, 1, RAIL);
-    cr_assert(fresh && fresh != link && !fresh->dead);
+    cr_assert(fresh && fresh != link && fresh->state == LINK_IDLE);
     link_unref(link);
     link_unref(fresh);
     take_posts();
@@ -151,19 +178,19 @@ Test(link, a_lost_one_is_replaced)
 Test(link, news_of_the_old_peer_do_not_hit_the_new_one)
 {
     struct link *old = link_get(links, 1, RAIL);
-    cr_assert_eq(link_connect(old), 0);
+    connect_link(old);
     links_down(links, 1);
     link_unref(old); /* the last: the engine disconnects it, the loop has not heard of that yet */
     cr_assert_eq(disconnects, 1);
     up(1);
     struct link *link = link_get(links, 1, RAIL);
-    cr_assert_eq(link_connect(link), 0);
+    connect_link(link);
 
     cr_assert_eq(lost(), -1, "of the old one");
-    cr_assert(!link->dead);
+    cr_assert(link->state == LINK_CONNECTED);
     take_posts();
     cr_assert_eq(lost(), 1, "of the new one");
-    cr_assert(link->dead);
+    cr_assert(link->state == LINK_FAILED);
     link_unref(link);
     take_posts();
     links_free(links);
@@ -173,7 +200,7 @@ Test(link, news_of_the_old_peer_do_not_hit_the_new_one)
 Test(link, what_still_ends_outlives_the_table)
 {
     struct link *link = link_get(links, 1, RAIL);
-    cr_assert_eq(link_connect(link), 0);
+    connect_link(link);
     link_unref(link);
     links = links_free(links);
     cr_assert_null(links);

@@ -63,7 +63,9 @@ static unsigned next_question[2]; /* that a node has to be asked */
 static void asked_in_order(void *context, uint32_t peer, uint32_t tag, const Tca__Message *question)
 {
     struct node *node = context;
-    unsigned number = (unsigned)atoi(question->peer_lookup->name);
+    const unsigned number = question->body_case == TCA__MESSAGE__BODY_PEER_OFFER
+                                ? (unsigned)question->peer_offer->generation
+                                : (unsigned)atoi(question->peer_lookup->name);
     cr_assert_eq(number, next_question[node->tcad.node], "%u instead of %u", number,
                  next_question[node->tcad.node]);
     next_question[node->tcad.node]++;
@@ -98,6 +100,18 @@ static unsigned cut_some(void)
     return cuts;
 }
 
+static void offer(struct node *node, uint32_t whom, unsigned generation, struct reply *reply)
+{
+    uint8_t bytes[OFFER_MAX_BYTES] = {0};
+    Tca__PeerOffer offer = TCA__PEER_OFFER__INIT;
+    Tca__Message question = TCA__MESSAGE__INIT;
+    offer.generation = generation;
+    offer.offer = (ProtobufCBinaryData){sizeof bytes, bytes};
+    question.body_case = TCA__MESSAGE__BODY_PEER_OFFER;
+    question.peer_offer = &offer;
+    peers_ask(node->tcad.peers, whom, &question, LONG, reply_take, reply);
+}
+
 static void ask_and_cut(uint32_t security)
 {
     struct peers_events events = node_events;
@@ -116,7 +130,10 @@ static void ask_and_cut(uint32_t security)
         char name[16];
         snprintf(name, sizeof name, "%u", i + 1);
         ask(&test.nodes[0], 1, name, LONG, &replies[0][i]);
-        ask(&test.nodes[1], 0, name, LONG, &replies[1][i]);
+        if (i % 2)
+            offer(&test.nodes[1], 0, i + 1, &replies[1][i]);
+        else
+            ask(&test.nodes[1], 0, name, LONG, &replies[1][i]);
         if (i % CUT_EVERY == 0)
             cut_some();
         if (i % 3 == 0)
