@@ -52,7 +52,7 @@ static int run(enum operation operation, uint64_t bytes)
         INIT(Bcast)(out, count, MPI_DOUBLE, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
     else
         INIT(Allreduce)
-        (in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    (in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
     uint64_t times = count_for(batch(&request, WARM));
     MPI_Bcast(&times, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
     for (int n = 0; n < REPEATS; n++)
