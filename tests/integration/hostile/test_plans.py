@@ -124,7 +124,7 @@ class Plans(HostileCase):
                 self.refused("-EINVAL", f"channel {channel}", "0 to 3", steps=[step], channel=channel)
             for seat in (3, 200, 0xFFFFFFFF):
                 self.refused("-EINVAL", f"seat {seat}", steps=[step], seat=seat)
-            for rail in ("hca", "any", "SHM", "shm ", "%n%s", "ofi:", "r" * 100000):
+            for rail in ("ib", "any", "SHM", "shm ", "%n%s", "ofi:", "r" * 100000):
                 self.refused("-EINVAL", f"rail {rail[:64]}: this node has only shm", steps=[step], rail=rail)
             for rank in (1, 4096, 0xFFFFFFFF):
                 self.refused("-EINVAL", "step 0", f"rank {rank}", "0 to 0", steps=[wire.notify(rank, 0)])

@@ -40,7 +40,7 @@ Test(plan, arguments_are_checked)
         {.channel = 4},
         {.flags = 8},
         {.flags = TCA_PLAN_PREFER},
-        {.rail = (enum tca_rail)3},
+        {.rail = (enum tca_rail)6},
         {.seat = (enum tca_seat)3},
         {.name = name},
     };

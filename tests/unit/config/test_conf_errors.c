@@ -110,9 +110,9 @@ Test(conf_errors, words)
          "tcad.conf:2: [memory] huge_pages = yes: is not known; write off, try or require\n"},
         {"[rails]\nenable = shm cable\n",
          "tcad.conf:2: [rails] enable = shm cable: \"cable\" is not "
-         "known; write one or more of shm, tcp, ofi, peach2\n"},
-        {"[rails]\nenable = ,\n",
-         "tcad.conf:2: [rails] enable = ,: is empty; write one or more of shm, tcp, ofi, peach2\n"},
+         "known; write one or more of shm, tcp, hca, ofi, peach2\n"},
+        {"[rails]\nenable = ,\n", "tcad.conf:2: [rails] enable = ,: is empty; write one or more of "
+                                  "shm, tcp, hca, ofi, peach2\n"},
         {"[node]\nname = a/b\n", "tcad.conf:2: [node] name = a/b: is not a node name; write at "
                                  "most 63 letters, digits, - _ . and begin with none of - .\n"},
         {"[node]\nstate_dir = here\n",
