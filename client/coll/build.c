@@ -79,6 +79,10 @@ static int add_put(struct builder *b, const struct coll_step *step)
         .bytes = step->bytes,
     };
 
+    if (step->kind == COLL_COMBINE) {
+        put.combine = b->coll->reduction.combine;
+        put.type = b->coll->reduction.type;
+    }
     return tca_plan_put(b->plan, &put);
 }
 
@@ -86,7 +90,7 @@ static int add_step(struct builder *b, const struct coll_step *step)
 {
     int r = 0;
 
-    if (step->kind == COLL_COMBINE) {
+    if (step->kind == COLL_COMBINE && !b->coll->reduction.combine) {
         r = end_plan(b);
         return r < 0 ? r : add_item(b, (struct coll_item){.step = step});
     }
@@ -96,6 +100,7 @@ static int add_step(struct builder *b, const struct coll_step *step)
         return r;
     switch (step->kind) {
     case COLL_PUT:
+    case COLL_COMBINE: /* operators of tca.h commute: which operand is left does not matter */
         return add_put(b, step);
     case COLL_NOTIFY:
         return tca_plan_notify(b->plan, step->peer, b->heads[step->peer].slot + step->slot);
@@ -104,7 +109,7 @@ static int add_step(struct builder *b, const struct coll_step *step)
     }
 }
 
-/* Chains run side by side in one plan; a program that combines has only one chain. */
+/* Chains run side by side in one plan; a program that combines has only one. */
 static int build_way(struct builder *b)
 {
     const struct coll_program *program = &b->coll->program;

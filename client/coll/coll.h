@@ -56,6 +56,7 @@ struct coll_head {
     int32_t error; /* a negative errno: this rank has failed */
     uint32_t slot;
     uint32_t operation, algorithm, root, regular, ordered;
+    uint32_t combine, type;
     uint64_t bytes, element_bytes, segment_bytes;
     uint64_t digest; /* of the blocks that all ranks must have given alike */
     uint64_t scratch_bytes;

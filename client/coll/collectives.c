@@ -52,14 +52,37 @@ static int check_memory(const struct tca_coll *coll)
     return 0;
 }
 
+static int element_bytes(const struct tca_coll_operator *operation, uint64_t *ret_bytes)
+{
+    struct tca_layout *element;
+
+    if (operation->combine == TCA_COMBINE_REPLACE) {
+        if (!operation->function || operation->element_bytes == 0)
+            return error_static(-EINVAL,
+                                "a reduction needs an operator or a function, and for this "
+                                "a length of elements of at least 1 byte");
+        *ret_bytes = operation->element_bytes;
+        return 0;
+    }
+    int r = tca_layout_element(operation->type, &element);
+    if (r < 0)
+        return r;
+    *ret_bytes = tca_layout_size(element);
+    tca_layout_free(element);
+    return 0;
+}
+
 static int set_operator(struct tca_coll *coll, const struct tca_coll_operator *operation)
 {
-    if (!operation || !operation->function || operation->element_bytes == 0)
-        return error_static(-EINVAL, "a reduction needs an operator with a function and a length "
-                                     "of elements of at least 1 byte");
+    static const struct tca_coll_operator none;
+    uint64_t bytes = 0;
+    int r = element_bytes(operation ? operation : &none, &bytes);
+
+    if (r < 0)
+        return r;
     coll->reduction = *operation;
-    coll->shape.element_bytes = operation->element_bytes;
-    coll->shape.ordered = operation->ordered != 0;
+    coll->shape.element_bytes = bytes;
+    coll->shape.ordered = !operation->combine && operation->ordered;
     return 0;
 }
 
@@ -203,12 +226,12 @@ static int begin_reduction(struct tca *session, enum coll_operation kind, const 
         return out_of_memory();
     int r = set_operator(coll, operation);
     if (r >= 0)
-        r = check_product(count, operation->element_bytes);
+        r = check_product(count, coll->shape.element_bytes);
     if (r < 0)
         return r;
     coll->in = in;
     coll->out = out;
-    coll->shape.bytes = count * operation->element_bytes;
+    coll->shape.bytes = count * coll->shape.element_bytes;
     coll->in_bytes = coll->out_bytes = coll->shape.bytes;
     return 0;
 }

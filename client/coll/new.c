@@ -110,6 +110,8 @@ static void fill_head(const struct tca_coll *coll, struct coll_head *head)
     head->root = coll->shape.root;
     head->regular = coll->shape.regular;
     head->ordered = coll->shape.ordered;
+    head->combine = coll->reduction.combine;
+    head->type = coll->reduction.combine ? coll->reduction.type : 0;
     head->bytes = coll->shape.bytes;
     head->element_bytes = coll->shape.element_bytes;
     head->segment_bytes = coll->shape.segment_bytes;
@@ -145,9 +147,9 @@ static int check_heads(const struct coll_head *heads, uint32_t size)
                              "make these calls in the same order",
                              rank);
         if (a->algorithm != b->algorithm || a->root != b->root || a->regular != b->regular ||
-            a->ordered != b->ordered || a->bytes != b->bytes ||
-            a->element_bytes != b->element_bytes || a->segment_bytes != b->segment_bytes ||
-            a->digest != b->digest)
+            a->ordered != b->ordered || a->bytes != b->bytes || a->combine != b->combine ||
+            a->type != b->type || a->element_bytes != b->element_bytes ||
+            a->segment_bytes != b->segment_bytes || a->digest != b->digest)
             return error_set(-EPROTO,
                              "the ranks 0 and %u disagree: lengths, root, operator and algorithm "
                              "of a collective operation must be the same at all ranks",

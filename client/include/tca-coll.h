@@ -69,15 +69,20 @@ struct tca_coll_args {
     struct tca_plan_args plan;
 };
 
-/* What a reduction does. Elements are combined in an order that depends on the arguments only, so
- * that the results of all starts with the same data are the same bits. */
+/* What a reduction does: an operator of tca.h, or a function of the program. Elements are combined in
+ * an order that depends on the arguments only, so that the results of all starts with the same data
+ * are the same bits. */
 struct tca_coll_operator {
-    /* Combines `count` elements: result[i] = left[i] op right[i]. `result` is the same memory as `left`
-     * or as `right`. The function must be associative. */
+    /* Combines elements of this type in the plan, in either seat. `out` of tca_coll_reduce() then is
+     * daemon-allocated memory. */
+    enum tca_combine combine;
+    enum tca_type type;
+    /* If combine is 0: combines `count` elements in this process, result[i] = left[i] op right[i].
+     * `result` is the same memory as `left` or as `right`. The function must be associative. */
     void (*function)(const void *left, const void *right, void *result, uint64_t count,
                      void *context);
     void *context;          /* for the function */
-    uint64_t element_bytes; /* > 0 */
+    uint64_t element_bytes; /* > 0; ignored if combine is not 0 */
     int ordered;            /* 1: the function does not commute: combine in the order of ranks */
 };
 

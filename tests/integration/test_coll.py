@@ -22,19 +22,25 @@ class Coll(harness.Case):
         self.ranks(cluster, places, words, victim, **environment)
 
     def ranks(self, cluster, places, words, victim=None, **environment):
-        ranks = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=harness.die_with_us,
-                                  env={**os.environ, "TCA_SOCKET": cluster[node].socket, "TCA_GROUP": "coll", "TCA_RANK": str(rank),
-                                       "TCA_SIZE": str(len(places)), "TCA_TIMEOUT": "50s", **environment})
-                 for rank, node in enumerate(places)]
+        self.finish(cluster, self.start(cluster, places, words, **environment), f"{places}, {environment}", victim)
+
+    @staticmethod
+    def start(cluster, places, words, **environment):
+        return [subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=harness.die_with_us,
+                                 env={**os.environ, "TCA_SOCKET": cluster[node].socket, "TCA_GROUP": "coll", "TCA_RANK": str(rank),
+                                      "TCA_SIZE": str(len(places)), "TCA_TIMEOUT": "50s", **environment})
+                for rank, node in enumerate(places)]
+
+    def finish(self, cluster, processes, what, victim=None):
         wrong = []
-        for rank, process in enumerate(ranks):
+        for rank, process in enumerate(processes):
             try:
                 said, _ = process.communicate(timeout=DEADLINE_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 said = f"it hung; {process.communicate()[0]}"
             if process.returncode != (-signal.SIGKILL if rank == victim else 0) or said:
-                wrong.append(f"rank {rank} of {places}, {environment}, seed {SEED} ended with {process.returncode}: {said}")
+                wrong.append(f"rank {rank} of {what}, seed {SEED} ended with {process.returncode}: {said}")
         self.assertFalse(wrong, "\n".join(wrong))
         for node in cluster.nodes:
             harness.until(lambda node=node: node.counts()[0] == 0, "the daemon has let go of all sessions")
@@ -61,6 +67,25 @@ class Coll(harness.Case):
         cluster = boards.Ring(4, {"rails.calibration": "off"})
         self.addCleanup(self.take_down, cluster)
         self.coll(cluster.up(), [0, 1, 2, 3], rounds=2, TCA_RAIL="peach2")
+
+    def test_all_but_one_are_stopped(self):
+        """In the daemons' seat, data moves on through ranks whose processes do nothing."""
+        for places in ([0] * 4, [0, 1, 0, 1]):
+            cluster = self.cluster(1 + max(places))
+            ranks = self.start(cluster, places, [harness.program("coll-session")])
+            for _ in range(4):
+                self.assertEqual(ranks[0].stdout.readline(), "complete\n")
+                for rank in ranks[1:]:
+                    harness.until(lambda rank=rank: self.is_stopped(rank), "the others have stopped")
+                    rank.send_signal(signal.SIGCONT)
+                ranks[0].stdin.write("go on\n")
+                ranks[0].stdin.flush()
+            self.finish(cluster, ranks, f"{places}, stopped")
+
+    @staticmethod
+    def is_stopped(process):
+        with open(f"/proc/{process.pid}/stat", encoding="ascii", errors="replace") as stat:
+            return stat.read().rsplit(") ", 1)[1][0] == "T"
 
     def test_errors(self):
         for places in ([0, 0], [0, 1]):

@@ -6,20 +6,11 @@
 
 static struct tca *session;
 
-static void add(const void *left, const void *right, void *result, uint64_t count, void *context)
-{
-    const double *a = left, *b = right;
-    double *sum = result;
-
-    (void)context;
-    for (uint64_t i = 0; i < count; i++)
-        sum[i] = a[i] + b[i];
-}
-
 static int make(enum operation operation, const double *in, double *out, uint64_t bytes,
                 struct tca_coll **ret_coll)
 {
-    static const struct tca_coll_operator sum = {.function = add, .element_bytes = sizeof(double)};
+    static const struct tca_coll_operator sum = {.combine = TCA_COMBINE_SUM,
+                                                 .type = TCA_TYPE_DOUBLE};
 
     if (operation == BARRIER)
         return tca_coll_barrier(session, NULL, ret_coll);

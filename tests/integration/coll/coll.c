@@ -22,6 +22,7 @@ struct operation {
     struct tca_coll_args args;
     struct tca_coll *coll;
     uint8_t *in, *out;
+    bool by_plan;   /* reduces by an operator of tca.h, rather than by a function */
     uint32_t start; /* number of the current one */
 };
 
@@ -43,8 +44,11 @@ static int wrong(const struct job *job, const struct operation *operation, const
     printf("rank %u, round %lu, %s of %lu bytes by %s, root %u%s%s, start %u: %s: %s (%s)\n",
            job->rank, job->round, names[shape->operation], shape->bytes,
            tca_coll_algorithm_name(operation->args.algorithm), shape->root,
-           shape->in_place ? ", in place" : "", shape->ordered ? ", ordered" : "", operation->start,
-           what, tca_error_text(), tca_strerror(error));
+           shape->in_place ? ", in place" : "",
+           shape->ordered       ? ", ordered"
+           : operation->by_plan ? ", by plan"
+                                : "",
+           operation->start, what, tca_error_text(), tca_strerror(error));
     return -EIO;
 }
 
@@ -70,6 +74,7 @@ static void choose(struct job *job, struct random *random, struct operation *ope
                     tca_size(job->session));
     memset(&operation->args, 0, sizeof(operation->args));
     operation->start = 0;
+    operation->by_plan = !shape->ordered && random_below(random, 2);
     for (int tries = 0; tries < 4; tries++) {
         int a = TCA_COLL_DIRECT + (int)random_below(random, TCA_COLL_HIERARCHICAL);
         if (coll_schedule_suits(shape, (enum tca_coll_algorithm)a))
@@ -112,10 +117,15 @@ static int make(struct job *job, struct operation *operation)
 {
     const struct coll_world *world = &operation->world;
     const struct coll_shape *shape = &world->shape;
-    struct tca_coll_operator affine = {combine, (void *)&shape->ordered, 8, shape->ordered};
+    struct tca_coll_operator how = {.function = combine,
+                                    .context = (void *)&shape->ordered,
+                                    .element_bytes = 8,
+                                    .ordered = shape->ordered};
     uint64_t counts[COLL_WORLD_RANKS];
     bool from_in;
 
+    if (operation->by_plan)
+        how = (struct tca_coll_operator){.combine = TCA_COMBINE_SUM, .type = TCA_TYPE_UINT64};
     coll_world_contribution(world, job->rank, &from_in);
     const void *in = from_in ? operation->in : NULL;
     for (uint32_t rank = 0; rank < shape->size; rank++)
@@ -127,13 +137,13 @@ static int make(struct job *job, struct operation *operation)
         return tca_coll_broadcast(job->session, operation->out, shape->bytes, shape->root,
                                   &operation->args, &operation->coll);
     case COLL_REDUCE:
-        return tca_coll_reduce(job->session, in, operation->out, shape->bytes / 8, &affine,
+        return tca_coll_reduce(job->session, in, operation->out, shape->bytes / 8, &how,
                                shape->root, &operation->args, &operation->coll);
     case COLL_ALLREDUCE:
-        return tca_coll_allreduce(job->session, in, operation->out, shape->bytes / 8, &affine,
+        return tca_coll_allreduce(job->session, in, operation->out, shape->bytes / 8, &how,
                                   &operation->args, &operation->coll);
     case COLL_REDUCE_SCATTER:
-        return tca_coll_reduce_scatter(job->session, in, operation->out, counts, &affine,
+        return tca_coll_reduce_scatter(job->session, in, operation->out, counts, &how,
                                        &operation->args, &operation->coll);
     default:
         return make_blocks(job, operation, in);

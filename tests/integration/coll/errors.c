@@ -45,7 +45,13 @@ static void by_one_rank(void)
     expect(tca_coll_allreduce(session, in, rank == 0 ? outside : out, COUNT, &sum, NULL, &coll),
            -EINVAL, rank == 0 ? "out: " : "rank 0: out: ", "memory of no region");
     expect(tca_coll_allreduce(session, in, out, COUNT, rank == 1 ? &nothing : &sum, NULL, &coll),
-           -EINVAL, rank == 1 ? "a function" : "rank 1: a reduction needs", "no function");
+           -EINVAL, rank == 1 ? "or a function" : "rank 1: a reduction needs", "no function");
+    nothing = (struct tca_coll_operator){.combine = TCA_COMBINE_BIT_AND, .type = TCA_TYPE_DOUBLE};
+    expect(tca_coll_allreduce(session, in, out, COUNT, &nothing, NULL, &coll), -EINVAL, NULL,
+           "bits of numbers");
+    nothing.type = (enum tca_type)99;
+    expect(tca_coll_allreduce(session, in, out, COUNT, rank == 1 ? &nothing : &sum, NULL, &coll),
+           -EINVAL, rank == 1 ? "type 99" : "rank 1: ", "no type");
     expect(tca_coll_broadcast(session, out, COUNT, rank == 1 ? 2 : 0, NULL, &coll), -EINVAL,
            rank == 1 ? "root 2: the group has the ranks 0 to 1" : "rank 1: root 2", "root");
     expect(tca_coll_alltoall(session, in, out, rank == 0 ? UINT64_MAX : 8, NULL, &coll), -EINVAL,
