@@ -69,6 +69,21 @@ static const uint8_t *source(const struct builder *b, struct coll_place place)
     return memory[place.buffer] + turned(b, place, coll->program.scratch_bytes);
 }
 
+static int add_part(struct builder *b, const struct coll_step *step)
+{
+    const struct tca_coll_edge *edge = &b->coll->edges[step->part - 1];
+    struct tca_put put = {
+        .source_address = edge->source,
+        .source_layout = edge->source_layout,
+        .target = b->heads[step->peer].out,
+        .target_offset_bytes = edge->target_offset_bytes,
+        .target_layout = edge->target_layout,
+        .bytes = edge->bytes,
+    };
+
+    return tca_plan_put(b->plan, &put);
+}
+
 static int add_put(struct builder *b, const struct coll_step *step)
 {
     const struct coll_head *peer = &b->heads[step->peer];
@@ -101,7 +116,7 @@ static int add_step(struct builder *b, const struct coll_step *step)
     switch (step->kind) {
     case COLL_PUT:
     case COLL_COMBINE: /* operators of tca.h commute: which operand is left does not matter */
-        return add_put(b, step);
+        return step->part ? add_part(b, step) : add_put(b, step);
     case COLL_NOTIFY:
         return tca_plan_notify(b->plan, step->peer, b->heads[step->peer].slot + step->slot);
     default:

@@ -25,9 +25,12 @@ struct coll_sequence {
 struct tca_coll {
     struct tca *session;
     struct coll_shape shape;
-    uint32_t *nodes;         /* [size], of shape.nodes */
-    struct coll_span *spans; /* [size], of shape.spans; or NULL */
-    uint64_t *targets;       /* [size], of shape.targets; or NULL */
+    uint32_t *nodes;             /* [size], of shape.nodes */
+    struct coll_span *spans;     /* [size], of shape.spans; or NULL */
+    uint64_t *targets;           /* [size], of shape.targets; or NULL */
+    struct tca_coll_edge *edges; /* [edge_count], with own layouts: of neighbours only */
+    uint32_t edge_count;
+    uint32_t *arriving; /* [size]: edges that lead here, by rank */
     struct tca_coll_operator reduction;
     enum tca_coll_algorithm algorithm;
     struct coll_program program;
@@ -80,3 +83,9 @@ int coll_build(struct tca_coll *coll, const struct coll_head *heads,
 
 /* The current start, if any, is not advanced any more. */
 void coll_run_end(struct tca_coll *coll);
+
+/* ---- neighbours.c */
+
+/* Instead of coll_choose() and coll_schedule(): -EINVAL, -ENOMEM. */
+int coll_schedule_neighbours(struct tca_coll *coll, enum tca_coll_algorithm wanted);
+void coll_free_edges(struct tca_coll *coll);

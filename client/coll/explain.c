@@ -17,11 +17,11 @@ enum tca_coll_algorithm tca_coll_algorithm_of(const struct tca_coll *coll)
 
 static const char *operation_name(enum coll_operation operation)
 {
-    static const char *const names[COLL_OPERATIONS] = {
+    static const char *const names[COLL_OPERATIONS + 1] = {
         [COLL_BARRIER] = "barrier",     [COLL_BROADCAST] = "broadcast",
         [COLL_ALLGATHER] = "allgather", [COLL_REDUCE] = "reduce",
         [COLL_ALLREDUCE] = "allreduce", [COLL_REDUCE_SCATTER] = "reduce-scatter",
-        [COLL_ALLTOALL] = "alltoall",
+        [COLL_ALLTOALL] = "alltoall",   [COLL_NEIGHBOURS] = "alltoall between neighbours",
     };
 
     return names[operation];
@@ -44,6 +44,8 @@ static void explain(const struct tca_coll *coll, FILE *file)
             coll->program.chain_count > 1 ? "s" : "",
             (unsigned long long)coll->program.scratch_bytes *
                 (coll->program.alternate ? COLL_WAYS : 1));
+    if (coll->shape.operation == COLL_NEIGHBOURS)
+        return;
     for (int a = TCA_COLL_DIRECT; a <= TCA_COLL_HIERARCHICAL; a++) {
         uint64_t ns;
         if (coll_schedule_suits(&coll->shape, (enum tca_coll_algorithm)a) &&

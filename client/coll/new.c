@@ -25,16 +25,24 @@ static int find_nodes(struct tca_coll *coll)
     return 0;
 }
 
+static int choose(struct tca_coll *coll, enum tca_coll_algorithm wanted)
+{
+    if (coll->shape.operation == COLL_NEIGHBOURS)
+        return coll_schedule_neighbours(coll, wanted);
+    int r = coll_choose(&coll->shape, wanted, &coll_costs_default, &coll->algorithm);
+    if (r < 0)
+        return r;
+    return coll_schedule(&coll->shape, coll->algorithm, tca_rank(coll->session), &coll->program);
+}
+
 static int schedule(struct tca_coll *coll, const struct tca_coll_args *args)
 {
     coll->shape.segment_bytes = args->segment_bytes;
-    int r = coll_choose(&coll->shape, args->algorithm, &coll_costs_default, &coll->algorithm);
+    int r = choose(coll, args->algorithm);
 
     if (r == -EINVAL)
         return error_set(r, "the algorithm \"%s\" does not suit this operation: see tca-coll(3)",
                          tca_coll_algorithm_name(args->algorithm));
-    if (r >= 0)
-        r = coll_schedule(&coll->shape, coll->algorithm, tca_rank(coll->session), &coll->program);
     return r < 0 ? error_static(r, "out of memory") : 0;
 }
 
@@ -245,6 +253,7 @@ struct tca_coll *tca_coll_free(struct tca_coll *coll)
     free(coll->nodes);
     free(coll->spans);
     free(coll->targets);
+    coll_free_edges(coll);
     free(coll);
     return NULL;
 }

@@ -47,7 +47,13 @@ void coll_put(struct coll_program *program, uint32_t chain, uint32_t peer, struc
 {
     if (bytes > 0)
         append(program, &program->chains[chain],
-               (struct coll_step){COLL_PUT, peer, 0, from, to, bytes, false});
+               (struct coll_step){COLL_PUT, peer, 0, from, to, bytes, false, 0});
+}
+
+void coll_put_part(struct coll_program *program, uint32_t chain, uint32_t peer, uint32_t part)
+{
+    append(program, &program->chains[chain],
+           (struct coll_step){.kind = COLL_PUT, .peer = peer, .part = part});
 }
 
 static struct coll_step signal_of(enum coll_kind kind, uint32_t chain, uint32_t peer, uint32_t what)
@@ -70,7 +76,7 @@ void coll_reduce(struct coll_program *program, uint32_t chain, struct coll_place
 {
     if (bytes > 0)
         append(program, &program->chains[chain],
-               (struct coll_step){COLL_COMBINE, program->rank, 0, from, to, bytes, from_left});
+               (struct coll_step){COLL_COMBINE, program->rank, 0, from, to, bytes, from_left, 0});
 }
 
 void coll_copy(struct coll_program *program, uint32_t chain, struct coll_place from,

@@ -34,7 +34,8 @@ struct coll_step {
     uint32_t slot;
     struct coll_place from, to;
     uint64_t bytes;
-    bool from_left; /* reduce: `from` is the left operand */
+    bool from_left; /* combine: `from` is the left operand */
+    uint32_t part;  /* put: not 0: by layouts that the caller knows, instead of places */
 };
 
 struct coll_chain {
@@ -68,6 +69,7 @@ struct coll_place coll_scratch(struct coll_program *program, uint64_t bytes);
 /* Steps at the end of a chain. Without bytes, puts and reductions are left out. */
 void coll_put(struct coll_program *program, uint32_t chain, uint32_t peer, struct coll_place from,
               struct coll_place to, uint64_t bytes);
+void coll_put_part(struct coll_program *program, uint32_t chain, uint32_t peer, uint32_t part);
 void coll_notify(struct coll_program *program, uint32_t chain, uint32_t peer);
 void coll_wait(struct coll_program *program, uint32_t chain, uint32_t peer);
 void coll_reduce(struct coll_program *program, uint32_t chain, struct coll_place from,

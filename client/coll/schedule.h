@@ -14,6 +14,7 @@ enum coll_operation {
     COLL_REDUCE_SCATTER,
     COLL_ALLTOALL,
     COLL_OPERATIONS,
+    COLL_NEIGHBOURS = COLL_OPERATIONS, /* scheduled by its edges (neighbours.c) */
 };
 
 struct coll_span {

@@ -149,6 +149,25 @@ TCA_API int tca_coll_alltoallv(struct tca *session, const void *in,
                                const struct tca_coll_span *received,
                                const struct tca_coll_args *args, struct tca_coll **ret_coll);
 
+enum { TCA_COLL_EDGES = 4096 };
+
+/* What a rank sends to a neighbour, which may be itself. */
+struct tca_coll_edge {
+    uint32_t rank;
+    const void *source;           /* in a region of the session */
+    uint64_t target_offset_bytes; /* of the target layout's base, in the neighbour's `out` */
+    /* As in struct tca_put; need not remain valid. The sender also gives the layout at the neighbour. */
+    const struct tca_layout *source_layout, *target_layout;
+    uint64_t bytes;
+};
+
+/* Alltoall between neighbours: each rank puts its edges into its neighbours' `out`, of which no byte
+ * is the target of two. The other arguments concern this rank only; several edges may lead to one
+ * rank. Complete when this rank has received the edges that lead to it. TCA_COLL_DIRECT. */
+TCA_API int tca_coll_neighbours(struct tca *session, const struct tca_coll_edge *edges,
+                                uint32_t edge_count, void *out, uint64_t out_bytes,
+                                const struct tca_coll_args *args, struct tca_coll **ret_coll);
+
 /* Starts the operation. -EBUSY: the last start has not been found complete by tca_coll_wait() or
  * tca_coll_test(). Other errors are permanent. */
 TCA_API int tca_coll_start(struct tca_coll *coll);

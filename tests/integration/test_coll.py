@@ -68,6 +68,12 @@ class Coll(harness.Case):
         self.addCleanup(self.take_down, cluster)
         self.coll(cluster.up(), [0, 1, 2, 3], rounds=2, TCA_RAIL="peach2")
 
+    def test_neighbours(self):
+        cluster = self.cluster(2)
+        for places, seat in (([0] * 4, "any"), ([0] * 3, "daemon"), ([0, 1, 0, 1], "any")):
+            with self.subTest(places=places, seat=seat):
+                self.ranks(cluster, places, [harness.program("coll-neighbours"), str(SEED), "5", "4"], TCA_SEAT=seat)
+
     def test_all_but_one_are_stopped(self):
         """In the daemons' seat, data moves on through ranks whose processes do nothing."""
         for places in ([0] * 4, [0, 1, 0, 1]):

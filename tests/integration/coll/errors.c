@@ -58,6 +58,12 @@ static void by_one_rank(void)
            rank == 0 ? "less than 2^48 bytes" : "elements of 2 bytes", "length");
     expect(tca_coll_allgatherv(session, in, out, NULL, NULL, &coll), -EINVAL, "spans is NULL",
            "spans");
+    struct tca_coll_edge edge = {.rank = rank == 1 ? 2 : 0, .source = in, .bytes = 8};
+    expect(tca_coll_neighbours(session, &edge, 1, out, 64, NULL, &coll), -EINVAL,
+           rank == 1 ? "edge 0 leads to rank 2" : "rank 1: edge 0", "edge");
+    edge = (struct tca_coll_edge){.rank = 1 - rank, .source = in, .bytes = rank == 1 ? 65 : 8};
+    expect(tca_coll_neighbours(session, &edge, 1, out, 64, NULL, &coll), -EINVAL,
+           rank == 1 ? NULL : "rank 1: ", "edge beyond the neighbour's memory");
     expect(coll != NULL, 0, NULL, "an operation in spite of the error");
 }
 
