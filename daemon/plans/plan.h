@@ -377,7 +377,8 @@ unsigned plan_unit_rail(const struct plan_unit *unit, unsigned rail);
 /* and the rail that plan_route() would choose now. */
 unsigned plan_best_rail(const struct plan *plan, const struct plan_chain *chain);
 unsigned plan_wanted_rail(const struct plan *plan, const struct plan_chain *chain);
-/* plan_commit.c: registers sources and connects links, for the rails that were chosen. */
+/* plan_connect.c: connects the links of the chosen rails, then registers the sources with these rails (plan_commit.c). */
+void plan_connect(struct plan *plan);
 void plan_register(struct plan *plan);
 /* plan_route.c: takes the chosen rail's links for the units of a daemon-seat chain. */
 int plan_take_links(struct plan *plan, const struct plan_chain *chain);

@@ -93,7 +93,7 @@ static int choose(struct plan *plan)
     return 0;
 }
 
-static void register_rest(struct plan *plan)
+void plan_register(struct plan *plan)
 {
     if (is_registered(plan))
         return;
@@ -103,70 +103,13 @@ static void register_rest(struct plan *plan)
         plan->pending++;
 }
 
-/* ---- REGISTERING: connecting the links ---- */
-
-static void connect_links(struct plan *plan);
-
-static void fail_link(struct plan *plan, int error, const char *text)
-{
-    const struct plan_unit *unit = &plan->units[plan->connected_units];
-    plan_fail(plan, error, "rail %s to node %" PRIu32 ": %s",
-              rail_name(plan->tcad, unit->link->rail), unit->node, text);
-}
-
-static void link_done(void *context, int status, const char *text)
-{
-    struct plan *plan = context;
-    plan->pending--;
-    if (status < 0)
-        fail_link(plan, status, text);
-    else if (!plan->release_asked && plan->error == 0)
-        connect_links(plan);
-    plan_advance(plan);
-}
-
-/* A plan whose link has failed moves, or breaks, when it has come that far. */
-static bool may_connect(const struct plan_unit *unit)
-{
-    return unit->driver && !unit->put && unit->link->state != LINK_FAILED;
-}
-
-/* Then registers. */
-static void connect_links(struct plan *plan)
-{
-    for (; plan->connected_units < plan->unit_count; plan->connected_units++) {
-        struct plan_unit *unit = &plan->units[plan->connected_units];
-        int r = may_connect(unit) ? link_connect(unit->link, &plan->link_wait) : 0;
-        if (r == -EINPROGRESS) {
-            plan->pending++;
-            return;
-        }
-        if (r < 0) {
-            fail_link(plan, r, strerror(-r));
-            return;
-        }
-    }
-    register_rest(plan);
-}
-
-void plan_register(struct plan *plan)
-{
-    /* all at once; then one after the other is awaited */
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        if (may_connect(&plan->units[i]))
-            link_connect(plan->units[i].link, NULL);
-    plan->connected_units = 0;
-    plan->link_wait = (struct link_wait){.done = link_done, .context = plan};
-    connect_links(plan);
-}
-
 void plan_do_register(struct plan *plan)
 {
     if (choose(plan) < 0)
         return;
     plan->run.chains = calloc(plan->run.chain_count + 1, sizeof *plan->run.chains);
     if (plan->run.chains)
-        plan_register(plan);
+        plan_connect(plan);
     else
         plan_fail(plan, -ENOMEM, "no memory for %" PRIu32 " chains", plan->run.chain_count);
 }

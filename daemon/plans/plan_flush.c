@@ -47,7 +47,7 @@ static bool pick_units(struct plan *plan)
     for (uint32_t i = 0; i < plan->unit_count; i++) {
         struct plan_unit *unit = &plan->units[i];
         struct link *link = unit->link;
-        unit->flushes = link && link->peer && link->state >= LINK_CONNECTED && link->mark != mark &&
+        unit->flushes = link && link->was_connected && link->mark != mark &&
                         engine_driver_caps(plan->tcad->engine, link->rail)->other_nodes;
         if (unit->flushes)
             link->mark = mark;

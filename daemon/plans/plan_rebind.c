@@ -166,5 +166,5 @@ void plan_do_move(struct plan *plan)
         return;
     plan->tcad->rebound += any && lost;
     plan->tcad->returned += any && !lost;
-    plan_register(plan);
+    plan_connect(plan);
 }

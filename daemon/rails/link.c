@@ -120,9 +120,8 @@ static void fail_work(struct engine *engine, void *context)
 /* Of a link that is out of the table. */
 static void end_link(struct link *link, int error, const char *text)
 {
-    const bool was_connected = link->state == LINK_CONNECTED;
     link_move(link, LINK_FAILED);
-    if (was_connected) /* before a disconnect */
+    if (link->was_connected) /* before a disconnect */
         engine_call(link->links->tcad->engine, &link->fail_call, fail_work, NULL, link);
     link_reply(link, error, text);
     link_wake(link, error, text);

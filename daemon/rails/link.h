@@ -56,9 +56,10 @@ struct link {
     uint32_t node;
     unsigned rail;
     enum link_state state;
-    uint32_t refs; /* held by the table, by plans and by what is under way */
-    bool admitted; /* its host may connect to this node's end of the rail */
-    uint64_t mark; /* of the last traversal of a plan's links: tcad->last_mark */
+    uint32_t refs;      /* held by the table, by plans and by what is under way */
+    bool admitted;      /* its host may connect to this node's end of the rail */
+    bool was_connected; /* puts may have been posted to its peer */
+    uint64_t mark;      /* of the last traversal of a plan's links: tcad->last_mark */
     size_t address_bytes;
     uint8_t address[ADDRESS_MAX_BYTES];
     struct driver_peer *peer; /* NULL: none was made */
@@ -111,8 +112,9 @@ void link_unref(struct link *link);
 void link_hold(struct link *link, struct held *held, struct region *region);
 struct held *link_held_new(void); /* NULL: out of memory */
 
-/* Connects the link, unless it is connected: 0; -EINPROGRESS: wait->done() will be called; or
- * another error. The caller holds a reference until then. wait: NULL if somebody else waits. */
+/* Connects the link, unless it was connected: 0 (puts over a link that was lost since then fail);
+ * -EINPROGRESS: wait->done() will be called; or another error. The caller holds a reference until
+ * then. wait: NULL if somebody else waits. */
 int link_connect(struct link *link, struct link_wait *wait);
 /* A request from another node. */
 void links_offered(struct links *links, uint32_t node, uint32_t tag, const Tca__PeerOffer *offer);

@@ -21,18 +21,16 @@ static struct driver *driver_of(const struct link *link)
 }
 
 /* Of a job that the worker has done, or has dropped because tcad ends. */
-static void job_over(struct link *link)
+static void job_over(struct link *link, int status)
 {
-    if (link->status < 0 && link->state != LINK_FAILED)
-        link_fail(link, link->status, strerror(-link->status));
+    if (status < 0 && link->state != LINK_FAILED)
+        link_fail(link, status, strerror(-status));
     link_unref(link);
 }
 
 static void dropped(void *context)
 {
-    struct link *link = context;
-    link->status = -ECANCELED;
-    job_over(link);
+    job_over(context, -ECANCELED);
 }
 
 static int submit(struct link *link, enum link_state state, void (*work)(void *context),
@@ -49,6 +47,7 @@ static int submit(struct link *link, enum link_state state, void (*work)(void *c
 static void connected(struct link *link)
 {
     link_move(link, LINK_CONNECTED);
+    link->was_connected = true;
     link_reply(link, 0, "");
     link_wake(link, 0, "");
 }
@@ -68,7 +67,7 @@ static void answer_done(void *context)
     struct link *link = context;
     if (link->state == LINK_ANSWERING && link->status == 0)
         connected(link);
-    job_over(link);
+    job_over(link, link->status);
 }
 
 void link_answer(struct link *link)
@@ -108,19 +107,20 @@ static void offer_ready(struct link *link)
 static void connect_done(void *context)
 {
     struct link *link = context;
+    const int status = link->status; /* the next job may overwrite it */
     link->peer = link->made;
-    if (link->state == LINK_CONNECTING && link->status == 0) {
+    if (link->state == LINK_CONNECTING && status == 0) {
         if (link->own.bytes > 0)
             offer_ready(link);
         else
             connected(link);
     }
-    job_over(link);
+    job_over(link, status);
 }
 
 int link_connect(struct link *link, struct link_wait *wait)
 {
-    if (link->state == LINK_CONNECTED)
+    if (link->was_connected)
         return 0;
     if (link->state == LINK_FAILED)
         return -ENETDOWN;

@@ -231,6 +231,31 @@ Test(link_offer, a_node_goes_down_meanwhile)
     }
 }
 
+/* A link that has failed may still be used, by puts that then fail, but only if it was connected. */
+Test(link_offer, use_of_a_link_that_has_failed)
+{
+    for (unsigned jobs_done = 0; jobs_done < 4; jobs_done++) {
+        struct waiter waiter;
+        begin(0, 1, &waiter);
+        struct link *link = link_get(nodes[0].links, 1, RAIL);
+        for (unsigned i = 0; i < jobs_done; i++)
+            while (!work())
+                cr_assert(deliver(0) || deliver(1));
+        if (jobs_done == 3)
+            settle();
+        links_down(nodes[0].links, 1);
+        cr_assert_eq(link->state, LINK_FAILED);
+        cr_assert_eq(link->was_connected, jobs_done == 3);
+        cr_assert_eq(link_connect(link, NULL), jobs_done == 3 ? 0 : -ENETDOWN);
+        link_unref(link);
+        links_down(nodes[1].links, 0);
+        time_out(0);
+        settle();
+        up(0, 1);
+        up(1, 0);
+    }
+}
+
 Test(link_offer, the_tables_end_meanwhile)
 {
     static struct waiter waiter; /* teardown() tells it */
