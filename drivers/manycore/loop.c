@@ -1,0 +1,357 @@
+/* An RDMA device in software, for machines without one: its queue pairs lead to offload processors
+ * of the same daemon. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "drivers/manycore/loop.h"
+
+enum { INDEX_BITS = 20, GENERATION_MASK = (1 << (32 - INDEX_BITS)) - 1 };
+
+struct loop_address {
+    char magic[8];
+    uint64_t device;
+    uint32_t qp;
+};
+static const char address_magic[8] = "tcaloop";
+static_assert(sizeof(struct loop_address) <= DCFA_ADDRESS_BYTES, "fits");
+
+static struct loop_device *lock(struct verbs_device *base)
+{
+    struct loop_device *device = (struct loop_device *)base;
+    pthread_mutex_lock(&device->mutex);
+    return device;
+}
+
+static void unlock(struct loop_device *device)
+{
+    pthread_mutex_unlock(&device->mutex);
+}
+
+/* ---- numbers ---- */
+
+static int insert(struct loop_slots *slots, void *object, uint32_t *ret_number)
+{
+    uint32_t index = 0;
+    while (index < slots->count && slots->slots[index].object)
+        index++;
+    if (index == slots->count) {
+        const uint32_t count = slots->count ? 2 * slots->count : 64;
+        if (count > 1u << INDEX_BITS)
+            return -ENOSPC;
+        struct loop_slot *more = reallocarray(slots->slots, count, sizeof *more);
+        if (!more)
+            return -ENOMEM;
+        memset(more + slots->count, 0, (count - slots->count) * sizeof *more);
+        slots->slots = more;
+        slots->count = count;
+    }
+    struct loop_slot *slot = &slots->slots[index];
+    slot->generation = (slot->generation + 1) & GENERATION_MASK;
+    slot->object = object;
+    *ret_number = slot->generation << INDEX_BITS | index;
+    return 0;
+}
+
+void *loop_find(const struct loop_slots *slots, uint32_t number)
+{
+    const uint32_t index = number & ((1u << INDEX_BITS) - 1);
+    if (index >= slots->count || slots->slots[index].generation != number >> INDEX_BITS)
+        return NULL;
+    return slots->slots[index].object;
+}
+
+static void take_out(struct loop_slots *slots, uint32_t number)
+{
+    slots->slots[number & ((1u << INDEX_BITS) - 1)].object = NULL;
+}
+
+/* ---- domains and memory ---- */
+
+static int domain_new(struct verbs_device *device, struct verbs_domain **ret_domain)
+{
+    struct loop_domain *domain = calloc(1, sizeof *domain);
+    if (!domain)
+        return -ENOMEM;
+    domain->base.device = device;
+    *ret_domain = &domain->base;
+    return 0;
+}
+
+static void domain_free(struct verbs_domain *domain)
+{
+    free(domain);
+}
+
+static int memory_new(struct verbs_domain *domain, void *base, uint64_t bytes, uint64_t address,
+                      unsigned access, struct verbs_memory **ret_memory)
+{
+    struct loop_memory *memory = malloc(sizeof *memory);
+    if (!memory)
+        return -ENOMEM;
+    *memory = (struct loop_memory){.base.device = domain->device,
+                                   .domain = (struct loop_domain *)domain,
+                                   .at = base,
+                                   .bytes = bytes,
+                                   .address = address,
+                                   .access = access | DCFA_ACCESS_LOCAL};
+    struct loop_device *device = lock(domain->device);
+    int r = insert(&device->memories, memory, &memory->base.local_key);
+    unlock(device);
+    if (r < 0) {
+        free(memory);
+        return r;
+    }
+    memory->base.remote_key = memory->base.local_key;
+    *ret_memory = &memory->base;
+    return 0;
+}
+
+static void memory_free(struct verbs_memory *memory)
+{
+    struct loop_device *device = lock(memory->device);
+    take_out(&device->memories, memory->local_key);
+    unlock(device);
+    free(memory);
+}
+
+/* ---- completion queues ---- */
+
+static int cq_new(struct verbs_device *device, uint32_t entries, struct verbs_cq **ret_cq)
+{
+    struct loop_cq *cq = calloc(1, sizeof *cq + entries * sizeof cq->entries[0]);
+    if (!cq)
+        return -ENOMEM;
+    cq->base.device = device;
+    cq->capacity = entries;
+    *ret_cq = &cq->base;
+    return 0;
+}
+
+static void cq_free(struct verbs_cq *cq)
+{
+    free(cq);
+}
+
+void loop_complete(struct loop_cq *cq, const struct verbs_completion *completion)
+{
+    if (cq->tail - cq->head < cq->capacity) /* as a device's, it loses what it has no space for */
+        cq->entries[cq->tail++ % cq->capacity] = *completion;
+}
+
+static int poll(struct verbs_cq *base, struct verbs_completion *ret_completions, unsigned max)
+{
+    struct loop_cq *cq = (struct loop_cq *)base;
+    struct loop_device *device = lock(base->device);
+    unsigned n = 0;
+    while (n < max && cq->head != cq->tail)
+        ret_completions[n++] = cq->entries[cq->head++ % cq->capacity];
+    unlock(device);
+    return (int)n;
+}
+
+/* ---- queue pairs ---- */
+
+static int queue_init(struct loop_queue *queue, uint32_t entries)
+{
+    queue->capacity = entries;
+    queue->entries = malloc(entries * sizeof *queue->entries);
+    return queue->entries ? 0 : -ENOMEM;
+}
+
+static void qp_destroy(struct loop_qp *qp)
+{
+    free(qp->sends.entries);
+    free(qp->receives.entries);
+    free(qp);
+}
+
+static int qp_new(const struct verbs_qp_args *args, struct verbs_qp **ret_qp)
+{
+    struct loop_qp *qp = calloc(1, sizeof *qp);
+    if (!qp)
+        return -ENOMEM;
+    qp->base.device = args->domain->device;
+    qp->domain = (struct loop_domain *)args->domain;
+    qp->send_cq = (struct loop_cq *)args->send_cq;
+    qp->receive_cq = (struct loop_cq *)args->receive_cq;
+    int r = queue_init(&qp->sends, args->send_entries);
+    if (r == 0)
+        r = queue_init(&qp->receives, args->receive_entries);
+    if (r == 0) {
+        struct loop_device *device = lock(qp->base.device);
+        r = insert(&device->qps, qp, &qp->number);
+        unlock(device);
+    }
+    if (r < 0) {
+        qp_destroy(qp);
+        return r;
+    }
+    struct loop_address address = {.device = ((struct loop_device *)qp->base.device)->id,
+                                   .qp = qp->number};
+    memcpy(address.magic, address_magic, sizeof address.magic);
+    memcpy(qp->base.address, &address, sizeof address);
+    *ret_qp = &qp->base;
+    return 0;
+}
+
+static void leave_busy(struct loop_qp *qp)
+{
+    if (!qp->link)
+        return;
+    *qp->link = qp->next;
+    if (qp->next)
+        qp->next->link = qp->link;
+    qp->link = NULL;
+}
+
+static void qp_free(struct verbs_qp *base)
+{
+    struct loop_qp *qp = (struct loop_qp *)base;
+    struct loop_device *device = lock(base->device);
+    take_out(&device->qps, qp->number);
+    leave_busy(qp);
+    unlock(device);
+    qp_destroy(qp);
+}
+
+static int qp_connect(struct verbs_qp *base, const uint8_t bytes[static DCFA_ADDRESS_BYTES])
+{
+    struct loop_qp *qp = (struct loop_qp *)base;
+    struct loop_address address;
+    memcpy(&address, bytes, sizeof address);
+    if (memcmp(address.magic, address_magic, sizeof address.magic) != 0)
+        return -EINVAL;
+    struct loop_device *device = lock(base->device);
+    int r = address.device != device->id ? -EHOSTUNREACH : 0;
+    if (r == 0) {
+        qp->remote = address.qp;
+        qp->connected = true;
+    }
+    unlock(device);
+    return r;
+}
+
+static void qp_fail(struct verbs_qp *qp)
+{
+    struct loop_device *device = lock(qp->device);
+    loop_fail((struct loop_qp *)qp);
+    unlock(device);
+}
+
+/* ---- transfers ---- */
+
+static int post(struct loop_queue *queue, const struct dcfa_entry *entry, uint64_t token)
+{
+    if (queue->tail - queue->head == queue->capacity)
+        return -ENOBUFS;
+    queue->entries[queue->tail++ % queue->capacity] = (struct loop_work){*entry, token};
+    return 0;
+}
+
+static int post_send(struct verbs_qp *base, const struct dcfa_entry *entry, uint64_t token)
+{
+    struct loop_qp *qp = (struct loop_qp *)base;
+    struct loop_device *device = lock(base->device);
+    int r = qp->connected ? post(&qp->sends, entry, token) : -ENOTCONN;
+    if (r == 0 && qp->failed) {
+        loop_fail(qp);
+    } else if (r == 0 && !qp->link) {
+        qp->next = device->busy;
+        qp->link = &device->busy;
+        if (qp->next)
+            qp->next->link = &qp->next;
+        device->busy = qp;
+    }
+    unlock(device);
+    return r;
+}
+
+static int post_receive(struct verbs_qp *base, const struct dcfa_entry *entry, uint64_t token)
+{
+    struct loop_qp *qp = (struct loop_qp *)base;
+    struct loop_device *device = lock(base->device);
+    int r = post(&qp->receives, entry, token);
+    if (r == 0 && qp->failed)
+        loop_fail(qp);
+    unlock(device);
+    return r;
+}
+
+static unsigned progress(struct verbs_device *base)
+{
+    struct loop_device *device = lock(base);
+    unsigned work = 0;
+    for (struct loop_qp *qp = device->busy, *next; qp; qp = next) {
+        next = qp->next;
+        work += loop_advance(device, qp);
+        if (qp->sends.head == qp->sends.tail)
+            leave_busy(qp);
+    }
+    unlock(device);
+    return work;
+}
+
+/* ---- the device ---- */
+
+/* Work arrives only by post_*. */
+static int event_fd(struct verbs_device *device)
+{
+    return -1;
+}
+
+static void take_events(struct verbs_device *device)
+{
+}
+
+static int arm(struct verbs_cq *cq)
+{
+    return 0;
+}
+
+static void close_device(struct verbs_device *base)
+{
+    struct loop_device *device = (struct loop_device *)base;
+    pthread_mutex_destroy(&device->mutex);
+    free(device->memories.slots);
+    free(device->qps.slots);
+    free(device);
+}
+
+int verbs_open_loop(struct verbs_device **ret_device)
+{
+    static const struct verbs_ops ops = {
+        .close = close_device,
+        .domain_new = domain_new,
+        .domain_free = domain_free,
+        .memory_new = memory_new,
+        .memory_free = memory_free,
+        .cq_new = cq_new,
+        .cq_free = cq_free,
+        .qp_new = qp_new,
+        .qp_free = qp_free,
+        .qp_connect = qp_connect,
+        .qp_fail = qp_fail,
+        .post_send = post_send,
+        .post_receive = post_receive,
+        .poll = poll,
+        .progress = progress,
+        .event_fd = event_fd,
+        .take_events = take_events,
+        .arm = arm,
+    };
+    struct loop_device *device = calloc(1, sizeof *device);
+    if (!device)
+        return -ENOMEM;
+    if (getrandom(&device->id, sizeof device->id, 0) < 0) {
+        int r = -errno;
+        free(device);
+        return r;
+    }
+    device->base.ops = &ops;
+    strcpy(device->base.name, "loop");
+    pthread_mutex_init(&device->mutex, NULL);
+    *ret_device = &device->base;
+    return 0;
+}
