@@ -177,6 +177,12 @@ const struct config_key config_keys[] = {
      .help = "How long a lost rail must lead to a node again before plans return to it; "
              "longer for a rail that is lost repeatedly. 0: plans do not return."},
 
+    {KEY(dcfa, device, device), .type = CONFIG_WORD, .initial = "auto", .optional = true,
+     .help =
+         "The RDMA device of offload processors, as NAME or NAME:PORT; loop: in software, within "
+         "this node; auto: a device with an active port, else loop; none: no offload "
+         "processors."},
+
     {KEY(metrics, listen, listen), .type = CONFIG_ADDRESS, .initial = "", .optional = true,
      .help = "The address and port that serve OpenMetrics over HTTP; none: off."},
 

@@ -102,6 +102,9 @@ struct tcad_conf {
         uint64_t return_after_ns; /* 0: never */
     } rails;
     struct {
+        char *device; /* "loop", "auto" or the name of an RDMA device; NULL: none */
+    } dcfa;
+    struct {
         struct config_address listen; /* none: off */
     } metrics;
     struct {

@@ -16,6 +16,7 @@
 #include "daemon/control/server.h"
 #include "daemon/engine/engine.h"
 #include "daemon/groups/group.h"
+#include "daemon/offload/offload.h"
 #include "daemon/peers/peer.h"
 #include "daemon/plans/binding.h"
 #include "daemon/plans/lane.h"
@@ -102,6 +103,7 @@ static void session_gone(struct session *session)
 {
     struct tcad *tcad = session->tcad;
     group_session_gone(session);
+    offload_session_gone(session);
     plans_session_gone(tcad, tcad->node, session->id, -EOWNERDEAD);
     bindings_session_gone(tcad, session);
 }
@@ -214,6 +216,8 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
     if (r == 0)
         r = make_engine(tcad, text, text_bytes);
     if (r == 0)
+        r = offload_new(tcad, &tcad->offload);
+    if (r == 0)
         r = groups_new(tcad, &tcad->groups);
     if (r == 0)
         r = make_peers(tcad, text, text_bytes);
@@ -286,6 +290,7 @@ void tcad_deinit(struct tcad *tcad)
     engine_free(tcad->engine); /* also runs the calls that it and the worker have posted */
     peers_free(tcad->peers);
     rails_free(tcad->rails);
+    offload_free(tcad->offload);
     groups_free(tcad->groups);
     bindings_free(tcad->bindings);
     regions_free(tcad->regions);

@@ -27,6 +27,7 @@ struct regions;
 struct bindings;
 struct links;
 struct rails;
+struct offload;
 
 /* Totals of released plans, so that counters do not decrease when sessions end. */
 struct rail_total {
@@ -76,6 +77,7 @@ struct tcad {
     struct bindings *bindings;
     struct links *links;
     struct rails *rails;
+    struct offload *offload;
 
     const struct session_hooks *session_hooks;
     struct session *sessions;

@@ -4,6 +4,7 @@
 #include "daemon/control/admin.h"
 #include "daemon/control/server.h"
 #include "daemon/groups/group.h"
+#include "daemon/offload/offload.h"
 #include "daemon/plans/plan.h"
 #include "daemon/sessions/client.h"
 #include "daemon/sessions/client_request.h"
@@ -83,6 +84,12 @@ static void serve(struct client *client, uint32_t tag, const Tca__Message *messa
         break;
     case TCA__MESSAGE__BODY_REGION_REACH:
         region_reach(session, tag, message->region_reach);
+        break;
+    case TCA__MESSAGE__BODY_DCFA_OPEN:
+    case TCA__MESSAGE__BODY_DCFA_CREATE:
+    case TCA__MESSAGE__BODY_DCFA_CONNECT:
+    case TCA__MESSAGE__BODY_DCFA_RELEASE:
+        offload_request(session, tag, message);
         break;
     case TCA__MESSAGE__BODY_PLAN_RELEASE:
         plan_release_request(session, tag, message->plan_release);

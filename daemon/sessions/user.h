@@ -25,6 +25,7 @@ enum user_kind {
     USER_BINDINGS, /* targets prepared for plans of this and other nodes */
     USER_GROUPS,   /* members, published names, lookups, gathers */
     USER_MESSAGES, /* messages that clients have not read */
+    USER_OFFLOAD,  /* queues and memory of offload processors */
     USER_KINDS,
 };
 const char *user_kind_name(enum user_kind kind);
