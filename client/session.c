@@ -18,6 +18,7 @@
 #include "client/plan/plan.h"
 #include "client/plan/progress.h"
 #include "client/plan/trial.h"
+#include "proto/dcfa.h"
 
 enum {
     /* for the daemon, which knows the time-out, to report it with a more precise error */
@@ -105,8 +106,10 @@ static void late(void *context, const Tca__Message *message, struct frame *frame
     struct tca *session = context;
     Tca__RegionFree region_free = TCA__REGION_FREE__INIT;
     Tca__PlanRelease plan_release = TCA__PLAN_RELEASE__INIT;
+    Tca__DcfaRelease dcfa_release = TCA__DCFA_RELEASE__INIT;
     const Tca__Message free_region = REQUEST(REGION_FREE, region_free, &region_free),
-                       release_plan = REQUEST(PLAN_RELEASE, plan_release, &plan_release);
+                       release_plan = REQUEST(PLAN_RELEASE, plan_release, &plan_release),
+                       release_dcfa = REQUEST(DCFA_RELEASE, dcfa_release, &dcfa_release);
     switch (message->body_case) {
     case TCA__MESSAGE__BODY_REGION_GRANTED:
         region_free.region = message->region_granted->region;
@@ -116,6 +119,15 @@ static void late(void *context, const Tca__Message *message, struct frame *frame
         mapping_adopt(session, message->plan_committed, frame); /* the daemon sends them once */
         plan_release.plan = message->plan_committed->plan;
         control_send(&session->control, &release_plan);
+        break;
+    case TCA__MESSAGE__BODY_DCFA_CREATED:
+        dcfa_release.kind = message->dcfa_created->kind;
+        dcfa_release.id = message->dcfa_created->id;
+        control_send(&session->control, &release_dcfa);
+        break;
+    case TCA__MESSAGE__BODY_DCFA_OPENED:
+        dcfa_release.kind = DCFA_PROCESSOR;
+        control_send(&session->control, &release_dcfa);
         break;
     default:
         break;

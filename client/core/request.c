@@ -47,6 +47,18 @@ static void describe_request(const Tca__Message *request, char text[TEXT_BYTES])
     case TCA__MESSAGE__BODY_PLAN_RELEASE:
         snprintf(text, TEXT_BYTES, "releasing plan %u", request->plan_release->plan);
         return;
+    case TCA__MESSAGE__BODY_DCFA_OPEN:
+        snprintf(text, TEXT_BYTES, "an offload processor");
+        return;
+    case TCA__MESSAGE__BODY_DCFA_CREATE:
+        snprintf(text, TEXT_BYTES, "an object of the offload processor");
+        return;
+    case TCA__MESSAGE__BODY_DCFA_CONNECT:
+        snprintf(text, TEXT_BYTES, "connecting queue pair %u", request->dcfa_connect->qp);
+        return;
+    case TCA__MESSAGE__BODY_DCFA_RELEASE:
+        snprintf(text, TEXT_BYTES, "releasing an object of the offload processor");
+        return;
     case TCA__MESSAGE__BODY_ADMIN:
         snprintf(text, TEXT_BYTES, "%.64s", request->admin->verb);
         return;

@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cstring>
 #include <tca-admin.h>
+#include <tca-dcfa.h>
 #include <tca-halo.h>
 #include <tca.h>
 

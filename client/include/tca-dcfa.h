@@ -1,0 +1,181 @@
+/*
+ * tca-dcfa.h: direct communication for offload processors (DCFA). A process without access to an
+ * RDMA device has the device's queues in its own memory. Results, errors, times and threads: as in
+ * tca.h.
+ */
+#ifndef TCA_DCFA_H
+#define TCA_DCFA_H
+
+#include "tca.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------ dcfa */
+
+/* An offload processor cannot initialise an RDMA device, but it can use one whose queues are in its
+ * memory. So the host, which is the node's tcad, creates the objects by command, and the processor
+ * transfers data by itself:
+ *
+ *     dcfa_open(session, 1 << 20, &processor);                 // memory
+ *     dcfa_pd_new(processor, &pd);                             // objects, by command to tcad
+ *     dcfa_cq_new(processor, 128, &cq);
+ *     dcfa_qp_new(pd, &qp_args, &qp);
+ *     dcfa_mr_new(pd, memory, bytes, DCFA_REMOTE_WRITE, &mr);
+ *     dcfa_qp_address(qp, &mine);                              // exchange addresses and keys, for
+ *     tca_allgather(session, &mine, sizeof mine, all, ...);    // example with tca_allgather()
+ *     dcfa_qp_connect(qp, &all[peer]);
+ *     dcfa_post_send(qp, &send);                               // no command and no system call:
+ *     while (dcfa_poll(cq, 1, &completion) == 0)               // the queues are in this memory
+ *         tca_pause(round++);
+ *     dcfa_close(processor);
+ *
+ * The queue model is that of InfiniBand, with reliable connections: a queue pair has a send and a
+ * receive queue, entries are processed in order, and completions are reported in completion queues.
+ * What is transferred must lie in memory that was registered in the queue pair's protection domain.
+ * After an error the queue pair has failed, and its other entries are flushed: release it and
+ * create another.
+ *
+ * The process needs no access to any device, and no privileges: only tcad's socket. tcad's
+ * configuration names the device (dcfa.device in tcad.conf(5)); without one, tcad moves the data
+ * between the offload processors of its node in software.
+ *
+ * Queues can be used from one thread at a time each. Posting and polling make no system call, except
+ * that posting wakes tcad's thread if that sleeps because all queues were idle. */
+struct dcfa;
+struct dcfa_pd;
+struct dcfa_cq;
+struct dcfa_qp;
+struct dcfa_mr;
+
+#define DCFA_PIECES       6  /* most pieces of a send or receive */
+#define DCFA_INLINE_BYTES 96 /* most data that DCFA_INLINE takes */
+
+/* Makes this process an offload processor, with memory_bytes of memory for its transfers. One per
+ * session. -ENODEV: tcad takes none. */
+TCA_API int dcfa_open(struct tca *session, uint64_t memory_bytes, struct dcfa **ret_processor);
+/* Releases the processor and all of its objects. Call it before tca_close(). NULL is a no-op.
+ * Returns NULL. */
+TCA_API struct dcfa *dcfa_close(struct dcfa *processor);
+/* The processor's memory, which the program divides as it likes. */
+TCA_API void *dcfa_memory(const struct dcfa *processor, uint64_t *ret_bytes);
+/* The name of the device, with its port: "rxe0:1", or "loop". */
+TCA_API const char *dcfa_device(const struct dcfa *processor);
+
+/* ---- objects; each is created and released by a command to tcad ---- */
+
+/* A protection domain: queue pairs only access memory of their own domain. */
+TCA_API int dcfa_pd_new(struct dcfa *processor, struct dcfa_pd **ret_pd);
+/* -EBUSY: queue pairs or memory of the domain still exist. NULL is a no-op in all four. */
+TCA_API int dcfa_pd_free(struct dcfa_pd *pd);
+
+/* A completion queue; entries: a power of two from 2 to 16384. Every entry of the queues that
+ * complete here needs one. */
+TCA_API int dcfa_cq_new(struct dcfa *processor, uint32_t entries, struct dcfa_cq **ret_cq);
+TCA_API int dcfa_cq_free(struct dcfa_cq *cq);
+
+struct dcfa_qp_args {
+    struct dcfa_cq *send_cq, *receive_cq;   /* can be the same */
+    uint32_t send_entries, receive_entries; /* of its queues: powers of two from 2 to 16384 */
+};
+TCA_API int dcfa_qp_new(struct dcfa_pd *pd, const struct dcfa_qp_args *args,
+                        struct dcfa_qp **ret_qp);
+TCA_API int dcfa_qp_free(struct dcfa_qp *qp);
+TCA_API uint32_t dcfa_qp_number(const struct dcfa_qp *qp); /* as in struct dcfa_completion */
+
+/* Plain data that names a queue pair anywhere. */
+struct dcfa_address {
+    uint8_t bytes[64];
+};
+TCA_API void dcfa_qp_address(const struct dcfa_qp *qp, struct dcfa_address *ret_address);
+/* Connects to a queue pair, which must be connected to this one. Once. Receives can be posted
+ * before. */
+TCA_API int dcfa_qp_connect(struct dcfa_qp *qp, const struct dcfa_address *peer);
+
+enum dcfa_access { /* of peers; this process has every access */
+                   DCFA_LOCAL = 1,
+                   DCFA_REMOTE_WRITE = 2,
+                   DCFA_REMOTE_READ = 4,
+};
+/* Registers part of the processor's memory. access: the sum of enum dcfa_access. */
+TCA_API int dcfa_mr_new(struct dcfa_pd *pd, void *address, uint64_t bytes, uint32_t access,
+                        struct dcfa_mr **ret_mr);
+/* On return, neither device nor peers access the memory. */
+TCA_API int dcfa_mr_free(struct dcfa_mr *mr);
+TCA_API uint32_t dcfa_mr_local_key(const struct dcfa_mr *mr);  /* for struct dcfa_piece */
+TCA_API uint32_t dcfa_mr_remote_key(const struct dcfa_mr *mr); /* for a peer's struct dcfa_send */
+
+/* ---- transfers ---- */
+
+struct dcfa_piece {
+    void *address;
+    uint32_t bytes;
+    uint32_t key; /* local */
+};
+
+enum dcfa_operation {
+    DCFA_SEND,            /* needs a receive at the peer, and waits for one */
+    DCFA_SEND_IMMEDIATE,  /* with 32 bits that the peer's completion reports */
+    DCFA_WRITE,           /* to the peer's memory; the peer is not involved */
+    DCFA_WRITE_IMMEDIATE, /* also takes a receive at the peer, whose completion reports 32 bits */
+    DCFA_READ,            /* from the peer's memory */
+    DCFA_RECEIVE,         /* in completions */
+    DCFA_RECEIVE_WRITE,   /* in completions: a DCFA_WRITE_IMMEDIATE has arrived */
+};
+
+enum dcfa_send_flags {
+    DCFA_SIGNALLED = 1, /* report success, too; errors are always reported */
+    DCFA_INLINE = 2,    /* copy the data now; needs no key; at most DCFA_INLINE_BYTES */
+    DCFA_FENCE = 4,     /* start when earlier reads of the queue are complete */
+};
+
+struct dcfa_send {
+    uint64_t id;   /* for the completion */
+    uint32_t what; /* enum dcfa_operation, up to DCFA_READ */
+    uint32_t flags;
+    const struct dcfa_piece *pieces; /* gathered from, or for DCFA_READ scattered to */
+    uint32_t piece_count;            /* at most DCFA_PIECES */
+    uint32_t immediate;
+    uint64_t remote_address; /* DCFA_WRITE*, DCFA_READ: in the peer's process */
+    uint32_t remote_key;
+};
+/* Memory and keys are checked when the entry is processed: errors are in its completion. -EAGAIN:
+ * the queue is full. -ENOTCONN, -EINVAL. */
+TCA_API int dcfa_post_send(struct dcfa_qp *qp, const struct dcfa_send *send);
+TCA_API int dcfa_post_receive(struct dcfa_qp *qp, uint64_t id, const struct dcfa_piece *pieces,
+                              uint32_t piece_count);
+
+enum dcfa_result {
+    DCFA_OK,
+    DCFA_MALFORMED,      /* the entry; dcfa_post_send() lets none pass */
+    DCFA_LENGTH,         /* a received message is longer than its buffer */
+    DCFA_ACCESS,         /* a piece is not in registered memory of the domain */
+    DCFA_FLUSHED,        /* the queue pair had failed before */
+    DCFA_REMOTE_ACCESS,  /* the remote range is not registered for this */
+    DCFA_REMOTE_REFUSED, /* the peer has refused it, or its receive has failed */
+    DCFA_UNREACHABLE,    /* the peer does not respond, or its queue pair has failed or gone */
+    DCFA_DEVICE_ERROR,
+};
+struct dcfa_completion {
+    uint64_t id;
+    uint32_t qp;
+    uint32_t what;   /* enum dcfa_operation */
+    uint32_t result; /* enum dcfa_result */
+    uint32_t bytes;  /* received */
+    uint32_t immediate;
+    uint32_t has_immediate;
+};
+/* Takes up to `max` completions. Returns how many there were. Does not notice the end of tcad. */
+TCA_API int dcfa_poll(struct dcfa_cq *cq, uint32_t max, struct dcfa_completion *ret_completions);
+/* The same, but waits for the first one, and notices the end of tcad. -ETIMEDOUT. Sleeps when that
+ * takes long. */
+TCA_API int dcfa_wait(struct dcfa_cq *cq, uint32_t max, int64_t timeout_ns,
+                      struct dcfa_completion *ret_completions);
+TCA_API const char *dcfa_result_name(uint32_t result); /* a static text */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
