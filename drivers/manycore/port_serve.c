@@ -128,9 +128,9 @@ static unsigned take(struct port *port, struct port_qp *qp, struct port_queue *q
 {
     const bool receive = queue == &qp->receive;
     const struct port_posted posted = {.id = entry->id,
-                                       .opcode = receive                    ? DCFA_OP_RECEIVE
-                                                 : entry->opcode < DCFA_OPS ? entry->opcode
-                                                                            : 0,
+                                       .opcode = receive                         ? DCFA_OP_RECEIVE
+                                                 : entry->opcode <= DCFA_OP_READ ? entry->opcode
+                                                                                 : DCFA_OP_SEND,
                                        .signalled = receive || entry->flags & DCFA_FLAG_SIGNALLED};
     if (queue->failed)
         return refuse(port, qp, receive, DCFA_ST_FLUSHED, &posted);

@@ -13,10 +13,19 @@ class Dcfa(harness.Case):
         super().setUp()
         self.node = self.cluster(1, options={"dcfa.device": "loop"})[0]
 
+    def begin(self, *command):
+        return subprocess.Popen(command, env={**os.environ, "TCA_SOCKET": self.node.socket}, stdin=subprocess.DEVNULL,
+                                stderr=subprocess.PIPE, text=True)
+
+    def finish(self, process):
+        _, errors = process.communicate(timeout=harness.DEADLINE_S)
+        self.assertEqual(process.returncode, 0, errors)
+
     def processors(self, test):
-        result = subprocess.run([harness.program("dcfa"), test], env={**os.environ, "TCA_SOCKET": self.node.socket},
-                                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=harness.DEADLINE_S, check=False)
-        self.assertEqual(result.returncode, 0, result.stderr)
+        self.finish(self.begin(harness.program("dcfa"), test))
+        self.all_released()
+
+    def all_released(self):
         harness.until(lambda: self.node.counts()[0] == 0, "all sessions have ended")
         harness.until(lambda: self.node.tcactl("users")["users"] == [], "everything is released")
 
@@ -31,6 +40,15 @@ class Dcfa(harness.Case):
 
     def test_death(self):
         self.processors("death")
+
+    def test_hostile(self):
+        """Beside processors that do as they should."""
+        hostile = self.begin(harness.program("dcfa-hostile"))
+        honest = self.begin(harness.program("dcfa"), "transfers")
+        self.finish(honest)
+        self.finish(hostile)
+        self.all_released()
+        self.processors("transfers")
 
     @unittest.skipIf(harness.SLOW > 1, "sanitizers need system calls of their own")
     def test_no_system_calls(self):
