@@ -236,7 +236,8 @@ void admin_request(struct client *client, uint32_t tag, const Tca__Admin *admin)
     static const struct {
         const char *verb;
         json_t *(*make)(struct tcad *tcad, uid_t viewer);
-    } of_users[] = {{"users", inspect_users}, {"regions", inspect_regions}};
+    } of_users[] = {
+        {"users", inspect_users}, {"regions", inspect_regions}, {"offload", inspect_offload}};
     struct tcad *tcad = client->tcad;
     const char *verb = admin->verb;
 

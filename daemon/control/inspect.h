@@ -17,6 +17,7 @@ json_t *inspect_topology(struct tcad *tcad);
  * daemon's own see only theirs. */
 bool inspect_may_see(const struct tcad *tcad, uid_t viewer, uid_t owner);
 json_t *inspect_users(struct tcad *tcad, uid_t viewer);
+json_t *inspect_offload(struct tcad *tcad, uid_t viewer);
 json_t *inspect_regions(struct tcad *tcad, uid_t viewer);
 /* Rows of the lists of sessions and plans (rows.h). */
 json_t *inspect_session(const struct session *session);

@@ -10,6 +10,7 @@
 #include "daemon/control/server.h"
 #include "daemon/engine/engine.h"
 #include "daemon/groups/group.h"
+#include "daemon/offload/offload.h"
 #include "daemon/peers/peer.h"
 #include "daemon/plans/plan.h"
 #include "daemon/rails/exposure.h"
@@ -269,6 +270,21 @@ static void user_samples(void *context, void *owner)
                 (double)user->bytes[kind]);
 }
 
+static void offload_families(const struct tcad *tcad, json_t *families)
+{
+    uint32_t processors;
+    const struct offload_counters totals = offload_totals(tcad, &processors);
+    one(families, "tcad_offload_processors", "gauge", "", "Offload processors.", processors);
+    one(families, "tcad_offload_entries", "counter", "",
+        "Queue entries of offload processors that were forwarded to the device.",
+        (double)totals.entries);
+    one(families, "tcad_offload_completions", "counter", "",
+        "Completions that were delivered to offload processors.", (double)totals.completions);
+    one(families, "tcad_offload_errors", "counter", "", "Of these: errors.", (double)totals.errors);
+    one(families, "tcad_offload_sent_bytes", "counter", "bytes",
+        "Bytes that offload processors have posted to send, write or read.", (double)totals.bytes);
+}
+
 json_t *inspect_stats(struct tcad *tcad)
 {
     json_t *families = json_array();
@@ -339,6 +355,7 @@ json_t *inspect_stats(struct tcad *tcad)
         "Slices of long work that others had a turn "
         "between.",
         (double)loop_slices(tcad->loop));
+    offload_families(tcad, families);
     rail_families(tcad, families, &tally);
     node_families(tcad, families);
     return json_pack("{s:o}", "families", families);

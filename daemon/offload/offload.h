@@ -4,12 +4,12 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/tca.pb-c.h"
 
 struct offload;
-struct port;
 struct session;
 struct tcad;
 
@@ -21,3 +21,19 @@ void offload_free(struct offload *offload);
 void offload_request(struct session *session, uint32_t tag, const Tca__Message *message);
 /* Releases everything of the session's processor. */
 void offload_session_gone(struct session *session);
+
+/* ---- for displays ---- */
+
+struct offload_counters { /* of queue entries: taken, completed, in error; bytes of sends */
+    uint64_t entries, completions, errors, bytes;
+};
+struct offload_info {
+    const char *device;
+    uint64_t memory_bytes;
+    uint32_t domains, cqs, qps, memories;
+    struct offload_counters counters;
+};
+/* False: the session is no offload processor. */
+bool offload_info(const struct session *session, struct offload_info *ret_info);
+/* Of all offload processors since the start, and how many there are. */
+struct offload_counters offload_totals(const struct tcad *tcad, uint32_t *ret_processors);

@@ -60,8 +60,8 @@ static int open_port(struct command *command)
     struct offload *offload = processor->offload;
     int r = open_device(offload, command->text, sizeof command->text);
     if (r == 0) {
-        r = port_new(offload->server, offload->device, command->memory_bytes, broken, processor,
-                     &processor->port);
+        r = port_new(offload->server, offload->device, command->memory_bytes, &offload->totals,
+                     broken, processor, &processor->port);
         if (r < 0)
             snprintf(command->text, sizeof command->text,
                      "memory of %llu bytes for an offload processor: %s",

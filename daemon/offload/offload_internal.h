@@ -19,6 +19,7 @@ struct offload {
     struct verbs_device *device;
     struct port_server *server;
     uint32_t ports;
+    struct port_stats totals;
 };
 
 struct processor;

@@ -55,14 +55,15 @@ static int make_segment(struct port *port)
 }
 
 int port_new(struct port_server *server, struct verbs_device *device, uint64_t memory_bytes,
-             void (*on_broken)(void *context, const char *why), void *context,
-             struct port **ret_port)
+             struct port_stats *totals, void (*on_broken)(void *context, const char *why),
+             void *context, struct port **ret_port)
 {
     struct port *port = calloc(1, sizeof *port);
     if (!port)
         return -ENOMEM;
     port->server = server;
     port->device = device;
+    port->totals = totals;
     port->on_broken = on_broken;
     port->context = context;
     port->segment_fd = port->wake_fd = -1;

@@ -80,6 +80,7 @@ struct port {
     void (*on_broken)(void *context, const char *why); /* server's thread, once */
     void *context;
     struct port_stats stats;
+    struct port_stats *totals; /* of all ports, also of former ones */
     _Atomic uint32_t counts[DCFA_KINDS];
 
     uint8_t pages[DCFA_QUEUE_PAGES]; /* 1: taken */
@@ -95,8 +96,8 @@ enum { PORT_QUEUE_BYTES = DCFA_QUEUE_PAGES * DCFA_PAGE_BYTES };
 
 /* Makes the segment, and has the server serve it. */
 int port_new(struct port_server *server, struct verbs_device *device, uint64_t memory_bytes,
-             void (*on_broken)(void *context, const char *why), void *context,
-             struct port **ret_port);
+             struct port_stats *totals, void (*on_broken)(void *context, const char *why),
+             void *context, struct port **ret_port);
 /* Releases everything. NULL is a no-op. Returns NULL. */
 struct port *port_free(struct port *port);
 

@@ -15,11 +15,16 @@ static void break_port(struct port *port, const char *why)
     port->on_broken(port->context, why);
 }
 
-static void count(_Atomic uint64_t *counter, uint64_t more)
+static void add(_Atomic uint64_t *counter, uint64_t more)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
                           memory_order_relaxed);
 }
+#define COUNT(port, counter, more)                                                                 \
+    do {                                                                                           \
+        add(&(port)->stats.counter, more);                                                         \
+        add(&(port)->totals->counter, more);                                                       \
+    } while (0)
 
 /* ---- to the processor ---- */
 
@@ -46,11 +51,11 @@ static void deliver(struct port *port, struct port_cq *cq, uint32_t qp,
         .flags = completion->has_immediate ? DCFA_FLAG_IMMEDIATE : 0,
     };
     if (completion->status != DCFA_ST_OK)
-        count(&port->stats.errors, 1);
+        COUNT(port, errors, 1);
     else if (!posted->signalled)
         return;
     ring_push(&cq->ring, &entry); /* the caller knows of the space */
-    count(&port->stats.completions, 1);
+    COUNT(port, completions, 1);
 }
 
 static void took(struct port *port, const struct verbs_completion *completion)
@@ -140,9 +145,9 @@ static unsigned take(struct port *port, struct port_qp *qp, struct port_queue *q
         return 1;
     }
     queue->ids[(queue->first + queue->posted++) & (queue->entries - 1)] = posted;
-    count(&port->stats.entries, 1);
+    COUNT(port, entries, 1);
     if (!receive)
-        count(&port->stats.bytes, entry->flags & DCFA_FLAG_INLINE ? entry->count : bytes_of(entry));
+        COUNT(port, bytes, entry->flags & DCFA_FLAG_INLINE ? entry->count : bytes_of(entry));
     return 1;
 }
 

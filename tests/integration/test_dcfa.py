@@ -41,6 +41,28 @@ class Dcfa(harness.Case):
     def test_death(self):
         self.processors("death")
 
+    def shown(self):
+        return self.node.tcactl("offload")["processors"]
+
+    def counter(self, name):
+        families = {family["name"]: family["samples"] for family in self.node.tcactl("stats")["families"]}
+        return families[name][0]["value"]
+
+    def test_shown(self):
+        """By tcactl, while it runs and after it has ended."""
+        process = self.begin(harness.program("dcfa"), "held")
+        harness.until(lambda: [row["errors"] for row in self.shown()] == [1], "one error is shown")
+        row, = self.shown()
+        self.assertEqual([row[key] for key in ("device", "domains", "cqs", "qps", "memories", "entries", "completions", "bytes")],
+                         ["loop", 1, 1, 1, 2, 11, 11, 11 * 4096])
+        self.assertEqual(self.counter("tcad_offload_processors"), 1)
+        process.terminate()
+        process.communicate(timeout=harness.DEADLINE_S)
+        self.all_released()
+        self.assertEqual(self.shown(), [])
+        self.assertEqual([self.counter("tcad_offload_" + key) for key in ("entries", "completions", "errors", "sent_bytes")],
+                         [11, 11, 1, 11 * 4096])
+
     def test_hostile(self):
         """Beside processors that do as they should."""
         hostile = self.begin(harness.program("dcfa-hostile"))

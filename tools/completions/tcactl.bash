@@ -2,7 +2,7 @@
 _tcactl()
 {
     local current=$2 previous=$3 word verb='' second=''
-    local verbs='status nodes topology sessions users regions plans plan stats watch ping reload drain calibrate place env wisdom config'
+    local verbs='status nodes topology sessions users regions offload plans plan stats watch ping reload drain calibrate place env wisdom config'
     local options='--socket --node --timeout --json --no-color --help --version'
     local -a where=() # the options that select the daemon
     local -i i

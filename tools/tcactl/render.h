@@ -16,6 +16,7 @@ render_function render_topology;     /* a tree */
 render_function render_topology_dot; /* for graphviz */
 render_function render_topology_svg; /* a picture */
 render_function render_sessions;
+render_function render_offload;
 render_function render_users;
 render_function render_regions;
 render_function render_plans;

@@ -112,3 +112,31 @@ void render_regions(const json_t *doc, const struct screen *screen)
     table_print(&table, screen, 0, "no regions");
     table_deinit(&table);
 }
+
+static const char *const processor_titles[] = {">SESSION", ">PID",   "USER", "NAME", "DEVICE",
+                                               ">MEMORY",  ">QPS",   ">CQS", ">MRS", ">ENTRIES",
+                                               "?>ERRORS", ">BYTES", NULL};
+
+void render_offload(const json_t *doc, const struct screen *screen)
+{
+    struct table table;
+
+    table_init(&table, processor_titles);
+    for (size_t i = 0; i < doc_count(doc, "processors"); i++) {
+        const json_t *processor = doc_at(doc, "processors", i);
+        table_add(&table, "%lld", doc_integer(processor, "session"));
+        table_add(&table, "%lld", doc_integer(processor, "pid"));
+        add_user(&table, doc_integer(processor, "uid"));
+        table_add(&table, "%s", doc_text(processor, "name"));
+        table_add(&table, "%s", doc_text(processor, "device"));
+        table_add(&table, "%s", units_bytes(doc_number(processor, "memory_bytes")).text);
+        table_add(&table, "%lld", doc_integer(processor, "qps"));
+        table_add(&table, "%lld", doc_integer(processor, "cqs"));
+        table_add(&table, "%lld", doc_integer(processor, "memories"));
+        table_add(&table, "%s", units_count(doc_number(processor, "entries")).text);
+        table_add(&table, "%lld", doc_integer(processor, "errors"));
+        table_add(&table, "%s", units_bytes(doc_number(processor, "bytes")).text);
+    }
+    table_print(&table, screen, 0, "no offload processors");
+    table_deinit(&table);
+}

@@ -16,6 +16,7 @@ const struct verb verbs[] = {
     {"sessions", "", "connected processes", .render = render_sessions},
     {"users", "", "resources of each user, and their limits", .render = render_users},
     {"regions", "", "registered memory", .render = render_regions},
+    {"offload", "", "offload processors and their queues", .render = render_offload},
     {"plans", "", "planned transfers", .render = render_plans},
     {"plan", "[explain] SESSION.PLAN", "one plan: its steps, and the choice of its rail",
      .min_arguments = 1, .max_arguments = 2, .run = run_plan},

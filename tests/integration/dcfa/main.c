@@ -240,6 +240,16 @@ static void death(struct world *world)
     await_survivors(world);
 }
 
+/* Ten writes and an error; then waits to be ended. */
+static void held(struct world *world)
+{
+    for (int i = 0; i < 10; i++)
+        expect(world_move(world, 0, DCFA_WRITE, 0, HALF, 4096), DCFA_OK);
+    expect(world_move(world, 0, DCFA_WRITE, 0, MEMORY_BYTES - 1, 4096), DCFA_REMOTE_ACCESS);
+    for (;;)
+        pause();
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -249,7 +259,7 @@ int main(int argc, char **argv)
         void (*run)(struct world *world);
     } tests[] = {
         {"transfers", 2, -1, transfers}, {"errors", 2, -1, errors}, {"commands", 1, -1, commands},
-        {"filtered", 2, -1, filtered},   {"death", 4, 2, death},
+        {"filtered", 2, -1, filtered},   {"death", 4, 2, death},    {"held", 1, -1, held},
     };
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
         if (argc == 2 && strcmp(argv[1], tests[i].name) == 0)

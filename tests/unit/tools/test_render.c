@@ -202,11 +202,23 @@ Test(render, users)
         "KiB\n");
 }
 
+Test(render, offload)
+{
+    expect_render(
+        render_offload,
+        "{\"processors\":[{\"session\":3,\"pid\":100,\"uid\":0,\"name\":\"card\",\"device\":"
+        "\"rxe0:1\",\"memory_bytes\":1048576,\"domains\":1,\"cqs\":2,\"qps\":4,\"memories\":5,"
+        "\"entries\":1200,\"completions\":1000,\"errors\":7,\"bytes\":4096}]}",
+        "SESSION  PID  USER  NAME  DEVICE    MEMORY  QPS  CQS  MRS  ENTRIES  ERRORS     BYTES\n"
+        "      3  100  root  card  rxe0:1  1.00 MiB    4    2    5     1200       7  4.00 KiB\n");
+}
+
 Test(render, nothing_there)
 {
     expect_render(render_nodes, "{\"nodes\":[]}", "no nodes\n");
     expect_render(render_sessions, "{\"sessions\":[]}", "no sessions\n");
     expect_render(render_users, "{\"users\":[]}", "no users\n");
+    expect_render(render_offload, "{\"processors\":[]}", "no offload processors\n");
     expect_render(render_regions, "{\"regions\":[]}", "no regions\n");
     expect_render(render_plans, "{\"plans\":[]}", "no plans\n");
 }
@@ -216,17 +228,17 @@ Test(render, nothing_there)
 Test(render, survives_wrong_documents)
 {
     static render_function *const all[] = {
-        render_status,       render_nodes,     render_topology, render_topology_dot,
-        render_topology_svg, render_sessions,  render_regions,  render_plans,
-        render_plan,         render_config,    render_users,    render_ping,
-        render_reload,       render_calibrate, render_drain,    render_env,
+        render_status,   render_nodes,   render_topology, render_topology_dot, render_topology_svg,
+        render_sessions, render_regions, render_plans,    render_plan,         render_config,
+        render_users,    render_ping,    render_reload,   render_calibrate,    render_drain,
+        render_env,      render_offload,
     };
     static const char *const texts[] = {
         "{}",
         "[]",
         "[1,2]",
         "{\"nodes\":[1,null,\"x\",{}],\"links\":[[]],\"fabrics\":[{\"boards\":[7,{}],\"cables\":["
-        "null,{}]},3],\"sessions\":[{}],\"users\":[{},3],\"regions\":[null],"
+        "null,{}]},3],\"sessions\":[{}],\"users\":[{},3],\"regions\":[null],\"processors\":[{},7],"
         "\"plans\":[{\"id\":7}],\"machine\":3,"
         "\"chains\":[{\"steps\":[{\"kind\":\"put\"},{\"kind\":4}],\"candidates\":[[]]}],\"values\":"
         "[{}],\"variables\":[{}],"
