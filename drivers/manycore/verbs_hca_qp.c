@@ -190,6 +190,7 @@ static enum dcfa_status status_of(enum ibv_wc_status status)
         return DCFA_ST_LOCAL_LENGTH;
     case IBV_WC_LOC_PROT_ERR:
     case IBV_WC_LOC_ACCESS_ERR:
+    case IBV_WC_LOC_QP_OP_ERR: /* what rxe says of a bad local key; entries are well-formed here */
         return DCFA_ST_LOCAL_ACCESS;
     case IBV_WC_WR_FLUSH_ERR:
         return DCFA_ST_FLUSHED;
