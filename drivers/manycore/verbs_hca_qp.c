@@ -8,7 +8,7 @@
 
 enum {
     TIMEOUT = 14, /* 4.096 us * 2^14 = 67 ms for an acknowledgement, */
-    RETRIES = 7,  /* this often */
+    RETRIES = 6,  /* this often; rxe takes 7 for ever */
     RNR_FOREVER = 7,
     RNR_TIMER = 1, /* 10 us */
     PSN_MASK = 0xffffff,
