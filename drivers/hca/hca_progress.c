@@ -157,10 +157,10 @@ int hca_progress(struct driver *driver, unsigned budget)
     if (hca->armed || ++hca->rounds % HCA_EVENTS_EVERY == 0)
         take_events(hca);
     int moved = take_completions(hca, budget, &empty);
-    if (hca->active)
-        moved += work(hca, budget);
     if (hca->dead && empty)
         reap(hca);
+    if (hca->active)
+        moved += work(hca, budget);
     return moved;
 }
 
