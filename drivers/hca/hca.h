@@ -17,6 +17,9 @@
  * reported as free (window.h, credits.h), and work requests are counted until the device has reported
  * them. Only one of several requests asks the device for a completion.
  *
+ * A write with an invalid key would fail the connection, and with it the puts of other users. So the
+ * key of a freed region stays valid until each peer has stopped (hca_recall.c).
+ *
  * A connection that fails is not repaired: puts in flight complete with -ENETDOWN, and the owner makes
  * a new peer. Before a queue pair is destroyed, it is stopped and the completion queue emptied, so
  * that a message that the device has acknowledged is never lost.
@@ -27,6 +30,7 @@
 
 #include <infiniband/verbs.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "drivers/credits.h"
@@ -53,6 +57,7 @@ enum {
     HCA_EVENTS_EVERY = 4096, /* rounds without sleep: look for events of the device */
     HCA_TIMEOUT = 16,        /* 4.096 us * 2^16 = 0.27 s until a packet is sent again, */
     HCA_RETRIES = 7,         /* so often */
+    HCA_RECALLED_KEPT = 256, /* recalled regions that a peer remembers */
 };
 
 struct hca_region {
@@ -61,6 +66,10 @@ struct hca_region {
     uint64_t length_bytes;
     void (*gone)(void *context); /* struct driver_memory */
     void *context;
+    uint64_t number; /* unique in the instance */
+    bool told;       /* peers may know its key */
+    uint64_t recall; /* its number among the recalled regions */
+    struct hca_region *next;
 };
 
 struct hca_landing {
@@ -80,6 +89,8 @@ struct hca_put {
     const struct layout *blocks; /* WRITE: of the target; NULL: contiguous */
     uint32_t rkey;
     uint32_t landing, generation;
+    uint64_t region;                 /* of the target */
+    struct hca_put *next, *previous; /* WRITE: in the peer's list */
 };
 
 /* A request that the device will report, and with it all before it. */
@@ -114,6 +125,13 @@ struct hca_peer {
     bool asked;      /* the peer waits for the count */
     uint32_t counts; /* sent */
 
+    struct hca_put *writes;               /* its prepared puts that take the path WRITE */
+    uint64_t recalled[HCA_RECALLED_KEPT]; /* regions of the peer that it freed recently */
+    uint32_t recalled_next;
+    uint64_t recall_sent,
+        recall_done;      /* regions that the peer was told of; has stopped writing to */
+    uint64_t recall_made; /* messages made when it was told */
+
     int error;   /* it is lost */
     int failing; /* is to be lost in the next round */
     bool told;   /* peer_down() was called, or the owner has failed it */
@@ -142,11 +160,19 @@ struct hca_driver {
     unsigned rounds;
     struct ibv_wc early[HCA_POLL]; /* completions that arm() has found */
     int early_count;
-    int broken; /* the device is gone */
+    int broken;                   /* the device is gone */
+    uint64_t recalls;             /* regions that were recalled */
+    struct hca_region *recalling; /* those that a peer may still write to, in order */
+    struct hca_region **recalling_last;
+    int freed_fd;
+    atomic_bool freed_any;
 
     pthread_mutex_t lock;
     struct hca_peer *peers;
-    uint32_t cq_left; /* entries that no peer can fill */
+    uint32_t cq_left;         /* entries that no peer can fill */
+    uint64_t regions;         /* made */
+    struct hca_region *freed; /* to be recalled, in order */
+    struct hca_region **freed_last;
 };
 
 static inline struct hca_driver *hca_of(struct driver *driver)
@@ -189,6 +215,17 @@ int hca_landing_new(struct driver *driver, const struct driver_landing_args *arg
 void hca_landing_free(struct driver *driver, struct driver_landing *landing);
 uint64_t hca_landing_bytes(const struct driver_landing *landing);
 
+/* hca_recall.c: freeing a region whose key peers may know. */
+int hca_recall_init(struct hca_driver *hca);
+void hca_recall_deinit(struct hca_driver *hca);
+void hca_region_free(struct hca_region *region);
+void hca_region_recall(struct hca_driver *hca, struct hca_region *region); /* any thread */
+/* Returns the number of regions that were freed. */
+int hca_recall_run(struct hca_driver *hca);
+/* The peer recalls regions: payload of its message. */
+int hca_recalled(struct hca_peer *peer, void *payload, uint32_t bytes);
+bool hca_is_recalled(const struct hca_peer *peer, uint64_t region);
+
 /* hca_connect.c */
 int hca_peer_connect(struct driver *driver, const void *address, size_t address_bytes,
                      struct driver_peer **ret_peer, void *ret_offer, size_t *ret_offer_bytes);
@@ -230,6 +267,9 @@ int hca_send_chain(struct hca_peer *peer, struct ibv_send_wr *requests, unsigned
 bool hca_send_has_room(const struct hca_peer *peer, unsigned requests);
 /* The next message of a put; see window_make. */
 int hca_send_piece(struct hca_put *put);
+/* A message without a landing. put: NULL, or waits until the device has reported it. */
+int hca_send_notice(struct hca_peer *peer, enum hca_kind kind, const void *payload, uint32_t bytes,
+                    struct hca_put *put);
 /* Adds a message to the window: that of the chain that was just sent. flags: of its head. */
 void hca_send_count(struct hca_peer *peer, struct window_piece *piece, unsigned flags);
 /* Sends what is owed: a question for the count, a count. */

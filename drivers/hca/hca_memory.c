@@ -25,19 +25,22 @@ int hca_region_add(struct driver *driver, const struct driver_memory *memory,
         free(region);
         return r;
     }
+    pthread_mutex_lock(&hca->lock);
+    region->number = ++hca->regions;
+    pthread_mutex_unlock(&hca->lock);
     *ret_region = (struct driver_region *)region;
     return 0;
 }
 
-/* The key is invalid afterwards: a late write of a peer fails there, and ends its connection. */
 void hca_region_remove(struct driver *driver, struct driver_region *driver_region)
 {
     struct hca_region *region = (struct hca_region *)driver_region;
     if (!region)
         return;
-    ibv_dereg_mr(region->mr);
-    driver_memory_gone(region->gone, region->context);
-    free(region);
+    if (region->told)
+        hca_region_recall(hca_of(driver), region);
+    else
+        hca_region_free(region);
 }
 
 static void free_landing(struct hca_landing *landing)
@@ -50,7 +53,7 @@ int hca_landing_new(struct driver *driver, const struct driver_landing_args *arg
                     struct driver_landing **ret_landing, void *ret_blob, size_t *ret_blob_bytes)
 {
     struct hca_driver *hca = hca_of(driver);
-    const struct hca_region *region = (const struct hca_region *)args->region;
+    struct hca_region *region = (struct hca_region *)args->region;
     if (region && !layout_fits(args->layout, args->offset_bytes, region->length_bytes))
         return -ERANGE;
     struct hca_landing *landing = calloc(1, sizeof *landing);
@@ -75,7 +78,10 @@ int hca_landing_new(struct driver *driver, const struct driver_landing_args *arg
         .address = region ? (uintptr_t)region->base + args->offset_bytes : 0,
         .size_bytes = landing->target.size_bytes,
         .id = hca->address.id,
+        .region = region ? region->number : 0,
     };
+    if (region)
+        region->told = true;
     memcpy(ret_blob, &blob, sizeof blob);
     *ret_blob_bytes = sizeof blob;
     *ret_landing = (struct driver_landing *)landing;

@@ -59,7 +59,9 @@ static int open_queues(struct hca_driver *hca, const struct ibv_device_attr *att
         return errno > 0 ? -errno : -ENOMEM;
     hca->cq_left = (uint32_t)hca->cq->cqe;
     int r = watch(hca->epoll_fd, hca->channel->fd);
-    return r < 0 ? r : watch(hca->epoll_fd, hca->context->async_fd);
+    if (r == 0)
+        r = watch(hca->epoll_fd, hca->context->async_fd);
+    return r < 0 ? r : hca_recall_init(hca);
 }
 
 static struct hca_address address_of(const struct hca_driver *hca, const struct hca_device *device)
@@ -105,7 +107,9 @@ int hca_open(const struct driver_config *config, const struct driver_events *eve
     hca->sges = lesser((uint64_t)device.attributes.max_sge, HCA_SGES);
     hca->segment_bytes = segment_bytes_of(config);
     hca->landings = LANDINGS_INIT;
-    hca->epoll_fd = -1;
+    hca->epoll_fd = hca->freed_fd = -1;
+    hca->freed_last = &hca->freed;
+    hca->recalling_last = &hca->recalling;
     pthread_mutex_init(&hca->lock, NULL);
     hca->address = address_of(hca, &device);
     r = open_queues(hca, &device.attributes);
@@ -128,6 +132,7 @@ void hca_close(struct driver *driver)
         hca->dead = peer->next_dead;
         hca_peer_free(peer);
     }
+    hca_recall_deinit(hca);
     landings_deinit(&hca->landings);
     if (hca->cq)
         ibv_destroy_cq(hca->cq);

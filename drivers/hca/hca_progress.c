@@ -159,6 +159,8 @@ int hca_progress(struct driver *driver, unsigned budget)
     int moved = take_completions(hca, budget, &empty);
     if (hca->dead && empty)
         reap(hca);
+    if (hca->recalling || atomic_load_explicit(&hca->freed_any, memory_order_relaxed))
+        moved += hca_recall_run(hca);
     if (hca->active)
         moved += work(hca, budget);
     return moved;

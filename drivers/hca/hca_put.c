@@ -18,6 +18,8 @@ static int read_blob(const struct driver_put_args *args, struct hca_blob *ret_bl
         return -ESTALE;
     if (blob.size_bytes != (args->region ? args->layout->size_bytes : 0))
         return -EMSGSIZE;
+    if (hca_is_recalled(peer, blob.region))
+        return -ESTALE;
     *ret_blob = blob;
     return 0;
 }
@@ -50,6 +52,21 @@ static uint64_t count_requests(const struct hca_put *put)
     return size == 0 ? 1 : (size - 1) / most + 1;
 }
 
+static void enlist(struct hca_put *put)
+{
+    put->next = put->peer->writes;
+    if (put->next)
+        put->next->previous = put;
+    put->peer->writes = put;
+}
+
+static void strike(struct hca_put *put)
+{
+    *(put->previous ? &put->previous->next : &put->peer->writes) = put->next;
+    if (put->next)
+        put->next->previous = put->previous;
+}
+
 int hca_put_prepare(struct driver *driver, const struct driver_put_args *args,
                     struct driver_put **ret_put, struct driver_put_info *ret_info)
 {
@@ -76,10 +93,13 @@ int hca_put_prepare(struct driver *driver, const struct driver_put_args *args,
     put->lkey = region ? region->mr->lkey : 0;
     put->landing = blob.landing;
     put->generation = blob.generation;
+    put->region = blob.region;
     put->writes = region && (!put->source.program || put->source.blocks) &&
                   choose_target(put, args->target_layout, &blob);
     put->base.flow = (struct flow_put){.peer = put->peer, .flow = args->flow};
     put->base.cost = 1;
+    if (put->writes)
+        enlist(put);
     const uint64_t requests = count_requests(put);
     *ret_put = (struct driver_put *)put;
     *ret_info = (struct driver_put_info){
@@ -97,6 +117,8 @@ void hca_put_release(struct driver *driver, struct driver_put *driver_put)
     if (!put)
         return;
     assert(!put->base.op && put->base.pending == 0);
+    if (put->writes)
+        strike(put);
     packed_deinit(&put->source);
     free(put);
 }
@@ -113,6 +135,8 @@ int hca_put_post(struct driver *driver, struct driver_put *driver_put, struct dr
     struct hca_peer *peer = put->peer;
     if (peer->error < 0)
         return peer->error;
+    if (put->base.stale)
+        return -ESTALE;
     window_post(&peer->window, &put->base, op, HCA_WINDOW, make);
     if (window_next_put(&peer->window))
         hca_peer_activate(peer);

@@ -52,7 +52,7 @@ static int take_piece(const struct hca_driver *hca, const struct hca_head *head,
     return 0;
 }
 
-static int take_message(struct hca_peer *peer, const uint8_t *buffer, uint32_t bytes)
+static int take_message(struct hca_peer *peer, uint8_t *buffer, uint32_t bytes)
 {
     struct hca_head head;
     if (bytes < sizeof head)
@@ -63,6 +63,8 @@ static int take_message(struct hca_peer *peer, const uint8_t *buffer, uint32_t b
     int r = 0;
     if (head.kind == HCA_PIECE)
         r = take_piece(peer->hca, &head, buffer + sizeof head);
+    else if (head.kind == HCA_RECALL)
+        r = hca_recalled(peer, buffer + sizeof head, head.length_bytes);
     else if (head.kind != HCA_ASK && head.kind != HCA_COUNT)
         r = -EPROTO;
     if (r < 0)

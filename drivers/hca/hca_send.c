@@ -140,23 +140,33 @@ int hca_send_piece(struct hca_put *put)
     return 0;
 }
 
-/* ---- what is owed ---- */
-
-static int send_ask(struct hca_peer *peer)
+int hca_send_notice(struct hca_peer *peer, enum hca_kind kind, const void *payload, uint32_t bytes,
+                    struct hca_put *put)
 {
     struct window_piece *piece = window_next(&peer->window, 0);
     struct ibv_sge sge;
     if (!piece)
         return -EAGAIN;
     uint8_t *buffer = window_buffer(peer);
-    const struct hca_head head = {.kind = HCA_ASK, .flags = HCA_TELL};
+    const struct hca_head head = {.kind = (uint8_t)kind, .flags = HCA_TELL, .length_bytes = bytes};
     memcpy(buffer, &head, sizeof head);
-    int r = send_message(peer, buffer, 0, &sge, 1, NULL);
+    if (bytes > 0)
+        memcpy(buffer + sizeof head, payload, bytes);
+    int r = send_message(peer, buffer, bytes, &sge, 1, put);
     if (r < 0)
         return r;
-    peer->ask = false;
     hca_send_count(peer, piece, head.flags);
     return 0;
+}
+
+/* ---- what is owed ---- */
+
+static int send_ask(struct hca_peer *peer)
+{
+    int r = hca_send_notice(peer, HCA_ASK, NULL, 0, NULL);
+    if (r == 0)
+        peer->ask = false;
+    return r;
 }
 
 int hca_send_owed(struct hca_peer *peer)

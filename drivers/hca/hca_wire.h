@@ -65,14 +65,16 @@ struct hca_blob {
     uint64_t address;    /* of the layout's base in the region */
     uint64_t size_bytes; /* of the layout */
     struct hca_id id;    /* of the instance */
+    uint64_t region;     /* its number; 0: none */
 };
-static_assert(sizeof(struct hca_blob) == 48 && sizeof(struct hca_blob) <= LANDING_MAX_BYTES,
+static_assert(sizeof(struct hca_blob) == 56 && sizeof(struct hca_blob) <= LANDING_MAX_BYTES,
               "wire format");
 
 enum hca_kind {
-    HCA_PIECE = 1, /* of a put: its payload goes into the landing */
-    HCA_ASK = 2,   /* nothing but the question for the count */
-    HCA_COUNT = 3, /* nothing but the count; not counted itself */
+    HCA_PIECE = 1,  /* of a put: its payload goes into the landing */
+    HCA_ASK = 2,    /* nothing but the question for the count */
+    HCA_COUNT = 3,  /* nothing but the count; not counted itself */
+    HCA_RECALL = 4, /* numbers (uint64_t) of freed regions: writes to them must stop */
 };
 
 enum hca_flags {

@@ -83,10 +83,24 @@ static uint64_t build(struct chain *chain, const struct hca_put *put)
     return position - begin;
 }
 
+/* The region of the target was recalled. The device may still read what was posted: a message that
+ * it will report follows. */
+static int stop(struct hca_put *put)
+{
+    int r = put->base.made_bytes > 0 ? hca_send_notice(put->peer, HCA_ASK, NULL, 0, put) : 0;
+    if (r < 0)
+        return r;
+    put->base.error = -ESTALE;
+    put->base.made = true;
+    return 0;
+}
+
 int hca_write(struct hca_put *put)
 {
     struct hca_peer *peer = put->peer;
     struct chain chain;
+    if (put->base.stale)
+        return stop(put);
     if (put->base.made_bytes == put->source.size_bytes)
         return hca_send_piece(put); /* there was no room for it */
     struct window_piece *piece = window_next(&peer->window, 0);
