@@ -149,7 +149,7 @@ TCA_API int dcfa_post_receive(struct dcfa_qp *qp, uint64_t id, const struct dcfa
 enum dcfa_result {
     DCFA_OK,
     DCFA_MALFORMED,      /* the entry; dcfa_post_send() lets none pass */
-    DCFA_LENGTH,         /* a received message is longer than its buffer */
+    DCFA_LENGTH,         /* a received message is longer than its buffer; soft-RoCE: DCFA_ACCESS */
     DCFA_ACCESS,         /* a piece is not in registered memory of the domain */
     DCFA_FLUSHED,        /* the queue pair had failed before */
     DCFA_REMOTE_ACCESS,  /* the remote range is not registered for this */

@@ -11,3 +11,4 @@ void writes_and_reads(struct world *world);
 
 void errors(struct world *world);
 void commands(struct world *world);
+void measure(struct world *world);

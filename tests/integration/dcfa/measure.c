@@ -1,0 +1,82 @@
+/* What a write costs: a ping-pong as of ib_write_lat, and bandwidth as of ib_write_bw. Reports, and asserts no time. */
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/integration/dcfa/tests.h"
+
+static double now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void post(struct world *world, uint32_t bytes)
+{
+    const uint32_t peer = !world->rank;
+    const struct dcfa_piece piece = world_piece(world, HALF, bytes);
+    const struct dcfa_send send = {.what = DCFA_WRITE,
+                                   .flags = DCFA_SIGNALLED | (bytes <= 8 ? DCFA_INLINE : 0),
+                                   .pieces = &piece,
+                                   .piece_count = 1,
+                                   .remote_address = world->cards[peer].memory,
+                                   .remote_key = world->cards[peer].key};
+    GOOD(dcfa_post_send(world->qps[peer], &send));
+}
+
+static void latency(struct world *world)
+{
+    enum { ROUNDS = 200 };
+    static double half_us[ROUNDS];
+    struct dcfa_completion completion;
+    _Atomic uint64_t *in = (_Atomic uint64_t *)world->memory;
+    uint64_t *out = (uint64_t *)(world->memory + HALF);
+    for (uint64_t i = 1; i <= ROUNDS; i++) {
+        const double from = now_us();
+        while (world->rank == 1 && *in != i)
+            sched_yield();
+        *out = i;
+        post(world, 8);
+        while (world->rank == 0 && *in != i)
+            sched_yield();
+        half_us[i - 1] = (now_us() - from) / 2;
+        while (dcfa_poll(world->cq, 1, &completion) == 0)
+            sched_yield();
+        expect(completion, DCFA_OK);
+    }
+    qsort(half_us, ROUNDS, sizeof half_us[0], compare);
+    if (world->rank == 0)
+        printf("%s: 8 B write, one way: %.2f us (median of %d)\n", dcfa_device(world->processor),
+               half_us[ROUNDS / 2], ROUNDS);
+}
+
+static void bandwidth(struct world *world)
+{
+    enum { WRITES = 50, WINDOW = 16, BYTES = 1 << 20 };
+    if (world->rank == 0) {
+        const double from = now_us();
+        for (int i = 0; i < WRITES + WINDOW; i++) {
+            if (i >= WINDOW)
+                expect(world_wait(world, world->qps[1]), DCFA_OK);
+            if (i < WRITES)
+                post(world, BYTES);
+        }
+        printf("%s: 1 MiB writes: %.0f MiB/s\n", dcfa_device(world->processor),
+               WRITES / ((now_us() - from) / 1e6));
+    }
+    world_barrier(world);
+}
+
+void measure(struct world *world)
+{
+    latency(world);
+    world_barrier(world);
+    bandwidth(world);
+}
