@@ -217,6 +217,17 @@ void chain_hurry(struct chain *chain, int error)
     chain->hurry = error;
 }
 
+bool chain_at_first_wait(const struct chain *chain)
+{
+    return chain->next == 0 && chain_idle(chain);
+}
+
+void chain_unstart(struct chain *chain)
+{
+    chain->running = false;
+    chain->result = 1;
+}
+
 uint32_t chain_retries(const struct chain *chain)
 {
     uint32_t retries = 0;

@@ -87,6 +87,10 @@ void chain_lose(struct chain *chain, int error);
  * of waiting. Puts before it are still posted. */
 void chain_hurry(struct chain *chain, int error);
 
+/* Whether the start has not got beyond its first step, a wait; and takes such a start back. */
+bool chain_at_first_wait(const struct chain *chain);
+void chain_unstart(struct chain *chain);
+
 /* These report on the last or current start. */
 uint32_t chain_retries(const struct chain *chain);
 uint32_t chain_fault(const struct chain *chain); /* driver_op.fault of the error */

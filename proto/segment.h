@@ -23,11 +23,13 @@ enum {
 /* ---- submission and completion: between one client and its daemon ---- */
 
 struct submit_entry {  /* client -> daemon, 16 bytes: four in a line */
-    uint32_t plan;     /* id from the daemon's reply to the commit */
+    uint32_t plan;     /* id from the daemon's reply to the commit; + SUBMIT_STOP: ends a start */
     uint32_t sequence; /* counts the starts of this plan */
     uint64_t start_ns; /* CLOCK_MONOTONIC when the client wrote it */
 };
 static_assert(sizeof(struct submit_entry) == 16, "shared format");
+
+#define SUBMIT_STOP (UINT32_C(1) << 31) /* of a repeating plan: no further round */
 
 struct complete_entry { /* daemon -> client, one line */
     uint32_t plan;
@@ -103,6 +105,9 @@ struct session_segment {
     /* Starts in the client seat, by plan id. Stored by the client; the daemon only displays
      * them. */
     _Alignas(LINE_BYTES) _Atomic uint64_t client_starts[PLANS_PER_SESSION_MAX];
+    /* Rounds of repeating plans in the daemon's seat, by plan id. Stored by the daemon, which never reads
+     * them. */
+    _Alignas(LINE_BYTES) _Atomic uint64_t rounds[PLANS_PER_SESSION_MAX];
     struct trial_line trials[TRIAL_LINES];
     _Alignas(LINE_BYTES) struct submit_entry submit_entries[CHANNELS][SUBMIT_ENTRIES];
     _Alignas(LINE_BYTES) struct complete_entry complete_entries[COMPLETE_ENTRIES];

@@ -468,6 +468,18 @@ enum {
      * After a failure the plan returns to the rail as to any better one. TCA_RAIL in the
      * environment remains a requirement. */
     TCA_PLAN_PREFER = 1 << 2,
+    /* One start runs round after round, until tca_plan_stop(): each chain, which begins with a wait
+     * step, runs to its end, and when all have, all begin again. A round costs no call; in the
+     * daemon's seat, which is the default of such plans, rounds go on while this process does
+     * something else, or is stopped. (In the client's seat, they advance like any start that
+     * waits.) All chains run in the same seat. The first round is posted in the order of its
+     * channel; later ones are not ordered with other starts. The start stays in flight: tca_test()
+     * returns 0, until it was stopped or a round has failed. A rail that is lost or back between
+     * two rounds does not end the start; losing it during a round does, as for any start. When a
+     * round fails, chains that have not got beyond their first wait step end at once, and
+     * tca_wait() returns the error. tca_plan_free() stops the plan; tca_close() lets running chains
+     * reach their next wait step at most. */
+    TCA_PLAN_REPEAT = 1 << 3,
 };
 
 struct tca_plan_args {
@@ -607,6 +619,17 @@ TCA_API int tca_test(struct tca_plan *plan);
 /* Waits until the last start is complete: 0, -ETIMEDOUT (it is still running), or the error with
  * which it failed. */
 TCA_API int tca_wait(struct tca_plan *plan, int64_t timeout_ns);
+
+/* Ends the running start of a repeating plan (TCA_PLAN_REPEAT): chains that have not got beyond
+ * their first wait step end at once, the others at their ends; notifications that no chain has
+ * consumed remain. tca_wait() then returns 0, and the plan can be started again. No effect if no
+ * start is running. -EINVAL: not a repeating plan; -EAGAIN: the submission ring is full, try
+ * again. */
+TCA_API int tca_plan_stop(struct tca_plan *plan);
+
+/* Number of rounds of a repeating plan in which all chains have completed, of all its starts. What
+ * such a round has put into memory of this process is visible. 0 for other plans. */
+TCA_API uint64_t tca_plan_rounds(struct tca_plan *plan);
 
 /* ---------------------------------------------------------- notifications */
 

@@ -7,6 +7,7 @@
 #include "client/core/session.h"
 #include "client/layout/layout.h"
 #include "client/plan/plan.h"
+#include "client/plan/repeat.h"
 #include "client/plan/trial.h"
 
 /* The message and its parts, in one array of each kind. */
@@ -99,6 +100,7 @@ static int draft_init(struct draft *draft, const struct tca_plan *plan)
     draft->commit.way = (uint32_t)plan->session->settings.way;
     draft->commit.landed = plan->flags & TCA_PLAN_LANDED;
     draft->commit.prefer = plan->flags & TCA_PLAN_PREFER;
+    draft->commit.repeat = plan->flags & TCA_PLAN_REPEAT;
     draft->commit.chains = draft->chain_pointers;
     draft->commit.n_chains = plan->chain_count;
     return 0;
@@ -188,6 +190,8 @@ int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)
         return r;
     if (plan->state != PLAN_BUILDING)
         return error_set(-EINVAL, "%s was committed already", plan_text(plan, name));
+    if ((r = repeat_check(plan)) < 0)
+        return r;
     if ((r = request_commit(plan, timeout_ns, &reply)) < 0) {
         plan_stop_engine(plan);
         return plan->name[0] ? error_prefix(r, "%s: ", plan_text(plan, name)) : r;

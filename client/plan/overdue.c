@@ -38,7 +38,9 @@ static const struct step *wait_step_of(const struct tca_plan *plan)
 static void describe_remaining(const struct tca_plan *plan, char text[TEXT_BYTES])
 {
     const struct step *wait = wait_step_of(plan);
-    if (wait)
+    if (plan->flags & TCA_PLAN_REPEAT && !plan->stopping)
+        snprintf(text, TEXT_BYTES, "it repeats until tca_plan_stop()");
+    else if (wait)
         snprintf(text, TEXT_BYTES, "it waits for rank %u to notify slot %u",
                  wait->notification.rank, wait->notification.slot);
     else if (plan->daemon_left)

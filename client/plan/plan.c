@@ -46,10 +46,11 @@ static int check_args(const struct tca_plan_args *args)
     if (args->channel >= CHANNELS)
         return error_set(-EINVAL, "channel %u: it must be from 0 to %d", args->channel,
                          CHANNELS - 1);
-    if (args->flags & ~(uint32_t)(TCA_PLAN_TIMED | TCA_PLAN_LANDED | TCA_PLAN_PREFER))
+    if (args->flags &
+        ~(uint32_t)(TCA_PLAN_TIMED | TCA_PLAN_LANDED | TCA_PLAN_PREFER | TCA_PLAN_REPEAT))
         return error_set(-EINVAL,
-                         "plan flags 0x%x: only TCA_PLAN_TIMED, TCA_PLAN_LANDED and "
-                         "TCA_PLAN_PREFER are valid",
+                         "plan flags 0x%x: only TCA_PLAN_TIMED, TCA_PLAN_LANDED, TCA_PLAN_PREFER "
+                         "and TCA_PLAN_REPEAT are valid",
                          args->flags);
     if (args->flags & TCA_PLAN_PREFER && !*rail_of(args))
         return error_static(-EINVAL, "TCA_PLAN_PREFER needs a rail other than TCA_RAIL_ANY");
@@ -77,6 +78,8 @@ int tca_plan_new(struct tca *session, const struct tca_plan_args *args, struct t
         plan->flags &= ~(uint32_t)TCA_PLAN_PREFER;
     }
     plan->seat = args->seat != TCA_SEAT_ANY ? args->seat : session->settings.seat;
+    if (plan->flags & TCA_PLAN_REPEAT && plan->seat == TCA_SEAT_ANY)
+        plan->seat = TCA_SEAT_DAEMON;
     plan->begin_chain = true;
     if (args->name)
         strcpy(plan->name, args->name); /* check_args() has checked its length */
@@ -253,6 +256,8 @@ struct tca_plan *tca_plan_free(struct tca_plan *plan)
     if (!plan)
         return NULL;
     struct tca *session = plan->session;
+    if (plan->flags & TCA_PLAN_REPEAT && plan->state != PLAN_BUILDING)
+        tca_plan_stop(plan);
     if (plan->state == PLAN_RUNNING)
         tca_wait(plan, TCA_DEFAULT);
     if (plan->state != PLAN_BUILDING) {

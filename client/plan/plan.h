@@ -96,11 +96,15 @@ struct tca_plan {
     /* of the current start */
     uint64_t client_left; /* bit by chain: not complete */
     bool daemon_left;
-    int status; /* 0, or the first error */
+    bool stopping; /* TCA_PLAN_REPEAT: this round is the last, */
+    bool cut;      /* which not all chains have begun */
+    int status;    /* 0, or the first error */
     uint64_t start_ns;
     uint64_t client_done_ns;
     bool engine_takes;             /* counted in session->engine_takes */
     struct tca_plan *next_running; /* while client_left != 0: in session->running */
+
+    uint64_t rounds; /* TCA_PLAN_REPEAT, client seat */
 
     /* of the last complete start, for the receipt */
     int last_status;

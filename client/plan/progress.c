@@ -8,6 +8,7 @@
 #include "client/core/clock.h"
 #include "client/core/error.h"
 #include "client/plan/plan.h"
+#include "client/plan/repeat.h"
 #include "drivers/shm/share.h"
 #include "proto/status.h"
 
@@ -83,6 +84,8 @@ static bool run_chains(struct tca_plan *plan)
         plan->client_left &= ~(1ull << i);
         note_error(plan, r);
     }
+    if (plan->status < 0 && plan->flags & TCA_PLAN_REPEAT)
+        repeat_cut(plan);
     return plan->client_left == 0;
 }
 
@@ -91,7 +94,8 @@ static void run_plans(struct tca *session)
     session->copying = session->running && session->shm->ops->progress(session->shm, PIECES) > 0;
     for (struct tca_plan **link = &session->running; *link;) {
         struct tca_plan *plan = *link;
-        if (!run_chains(plan)) {
+        if (!run_chains(plan) || (repeats_here(plan) && repeat_begin(plan))) {
+            session->copying |= plan->client_left == 0; /* the next round is complete as well */
             link = &plan->next_running;
             continue;
         }
@@ -132,7 +136,7 @@ void plan_abandon(struct tca_plan *plan, int error)
         return;
     note_error(plan, error);
     plan->daemon_left = false;
-    if (plan->client_left)
+    if (plan->client_left || repeats_here(plan))
         end_chains(plan, error);
     plan_finish(plan);
 }

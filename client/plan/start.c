@@ -6,6 +6,7 @@
 #include "client/core/session.h"
 #include "client/plan/plan.h"
 #include "client/plan/progress.h"
+#include "client/plan/repeat.h"
 #include "client/plan/trial.h"
 
 #define unlikely(condition) __builtin_expect((condition), 0)
@@ -75,6 +76,7 @@ static inline void run_client_chains(struct tca_plan *plan)
 static __attribute__((noinline)) int start_slowly(struct tca_plan *plan)
 {
     plan->status = 0;
+    plan->stopping = plan->cut = false;
     if (plan->daemon_count > 0) {
         int r = submit(plan);
         if (r < 0)
@@ -88,12 +90,14 @@ static __attribute__((noinline)) int start_slowly(struct tca_plan *plan)
     plan->state = PLAN_RUNNING;
     if (plan->client_count > 0 || plan->daemon_count == 0) { /* counts plans without steps, too */
         run_client_chains(plan);
-        if (plan->client_left)
+        if (plan->client_left || repeats_here(plan)) {
             plan_run_later(plan);
-        else if (plan->flags & TCA_PLAN_TIMED)
+            return 0;
+        }
+        if (plan->flags & TCA_PLAN_TIMED)
             plan->client_done_ns = clock_now_ns();
     }
-    if (!plan->client_left && !plan->daemon_left)
+    if (!plan->daemon_left)
         plan_finish(plan);
     return 0;
 }

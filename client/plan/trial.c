@@ -312,9 +312,10 @@ void trial_begin(struct tca_plan *plan)
     bool any = false;
     for (uint32_t i = 0; i < plan->unit_count; i++)
         any = any || plan->units[i].tried;
-    /* What the daemon's seat does meanwhile would be mistaken for the copying's doing. */
-    if (!any || plan->daemon_count > 0 || plan->session->settings.tune == TUNE_OFF ||
-        !get_wisdom(plan->session))
+    /* What the daemon's seat does meanwhile would be mistaken for the copying's doing. Rounds are not
+     * measured. */
+    if (!any || plan->daemon_count > 0 || plan->flags & TCA_PLAN_REPEAT ||
+        plan->session->settings.tune == TUNE_OFF || !get_wisdom(plan->session))
         return;
     plan->trial = calloc(1, sizeof *plan->trial);
     if (!plan->trial)

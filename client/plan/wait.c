@@ -228,9 +228,11 @@ static int plans_idle(struct tca *session, void *subject)
 void plans_drain(struct tca *session, int64_t timeout_ns)
 {
     struct wait_spec spec = {.ready = plans_idle, .timeout_ns = timeout_ns};
-    for (struct tca_plan *plan = session->plans; plan; plan = plan->next)
+    for (struct tca_plan *plan = session->plans; plan; plan = plan->next) {
+        plan->stopping = true;
         for (uint32_t i = 0; i < plan->client_count; i++)
             chain_hurry(plan->chains[i], -ECANCELED);
+    }
     wait_until(session, &spec);
 }
 

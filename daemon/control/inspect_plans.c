@@ -235,16 +235,26 @@ const struct plan *inspect_find_plan(struct tcad *tcad, uid_t viewer, const char
     return plan;
 }
 
+/* Of a repeating plan in the daemon's seat. */
+static json_t *rounds(const struct plan *plan)
+{
+    return plan->repeat && plan->wanted_seat == SEAT_DAEMON
+               ? json_integer(
+                     (json_int_t)atomic_load_explicit(&plan->run.rounds, memory_order_relaxed))
+               : json_null();
+}
+
 json_t *inspect_plan(const struct plan *plan)
 {
     json_t *chains = json_array();
     for (uint32_t i = 0; i < plan->chain_count; i++)
         json_array_append_new(chains, explain_chain(plan, i));
-    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:o, s:I, s:s, s:s, s:o, s:o, s:o}", "id",
+    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:s, s:s, s:o, s:o, s:o}", "id",
                      plan_id(plan), "name", plan->name, "session", (json_int_t)plan->session_id,
                      "channel", (json_int_t)plan->channel, "bytes", (json_int_t)plan->bytes,
-                     "starts", (json_int_t)plan_starts(plan), "running_s", running_s(plan),
-                     "errors", (json_int_t)plan_errors(plan), "state", plan_state_name(plan->state),
-                     "error", plan->state < PLAN_BREAKING ? "" : plan->error_text, "median_ns",
+                     "starts", (json_int_t)plan_starts(plan), "rounds", rounds(plan), "running_s",
+                     running_s(plan), "errors", (json_int_t)plan_errors(plan), "state",
+                     plan_state_name(plan->state), "error",
+                     plan->state < PLAN_BREAKING ? "" : plan->error_text, "median_ns",
                      quantile(plan, 0.5), "p99_ns", quantile(plan, 0.99), "chains", chains);
 }

@@ -217,9 +217,11 @@ struct engine_plan {
     uint32_t descriptors;
     uint32_t chain_count;
     struct chain **chains; /* the daemon-seat chains; owned */
+    bool repeat;           /* a start runs them again and again: engine_repeat.c */
 
     /* counters */
     _Atomic uint64_t starts;
+    _Atomic uint64_t rounds;
     _Atomic uint64_t errors;
     _Atomic uint64_t running_since_ns; /* 0: no start is running */
     struct engine_histogram durations; /* ns from taken to done */
@@ -238,6 +240,9 @@ struct engine_plan {
     enum engine_plan_state state;
     int error;                 /* BROKEN, LEAVING */
     bool held;                 /* a start waits in `entry` while the plan is paused */
+    bool again;                /* a repeating plan is between two rounds */
+    bool stopping;             /* this round is its last */
+    bool cut;                  /* which not all chains have begun */
     struct submit_entry entry; /* of the start that is running or held */
     uint64_t taken_ns;
     /* Posted to the loop when nothing is in flight: */

@@ -117,7 +117,28 @@ void engine_losses_free(struct engine *engine);
 unsigned engine_bounces_poll(struct engine_session *session);
 void engine_landed(struct engine_landing *landing);
 
+/* engine_repeat.c */
+/* A round of a repeating plan is over. False: so is the start. */
+bool engine_repeat_goes_on(struct engine_plan *plan);
+/* No round follows: ends the chains that have not begun this one. */
+void engine_repeat_cut(struct engine_plan *plan);
+/* Takes the start back, to be held, unless a round has begun. */
+bool engine_repeat_hold(struct engine_plan *plan);
+/* SUBMIT_STOP */
+void engine_repeat_stop(struct engine_session *session, const struct submit_entry *entry);
+
 /* engine_plan.c */
+static inline uint64_t engine_plan_all_chains(const struct engine_plan *plan)
+{
+    return plan->chain_count == 64 ? ~0ull : (1ull << plan->chain_count) - 1;
+}
+/* Starts all chains; true: all are complete. */
+bool engine_plan_begin(struct engine_plan *plan);
+/* The start is over. */
+void engine_plan_complete(struct engine_plan *plan);
+void engine_plan_complete_held(struct engine_plan *plan, int error);
+/* No start is running: tells the loop what it waits for. */
+void engine_plan_settle(struct engine_plan *plan);
 void engine_plan_start(struct engine_session *session, const struct submit_entry *entry);
 /* Advances the plan. True: its start is complete; it is in no list and may be freed. */
 bool engine_plan_run(struct engine_plan *plan);

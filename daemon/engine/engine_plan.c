@@ -50,7 +50,16 @@ static void push_completion(struct engine_session *session, const struct complet
     notify_wake(session->notify);
 }
 
-static void complete(struct engine_plan *plan)
+void engine_plan_settle(struct engine_plan *plan)
+{
+    if (plan->state == ENGINE_PLAN_RESTING) {
+        set_state(plan, ENGINE_PLAN_PAUSED);
+        tell_rested(plan);
+    }
+    quiet(plan);
+}
+
+void engine_plan_complete(struct engine_plan *plan)
 {
     struct engine_session *session = plan->session;
     struct engine *engine = session->engine;
@@ -84,7 +93,7 @@ static void complete(struct engine_plan *plan)
     if (plan->status < 0) {
         engine_count(&plan->errors, 1);
         engine_count(&engine->errors, 1);
-    } else {
+    } else if (!plan->repeat) {
         engine_count(&engine->bytes, plan->bytes);
         engine_histogram_add(&plan->durations, now - plan->taken_ns);
     }
@@ -93,11 +102,7 @@ static void complete(struct engine_plan *plan)
     engine_plan_list(plan, NULL);
     if (!session->detaching)
         push_completion(session, &entry);
-    if (plan->state == ENGINE_PLAN_RESTING) {
-        set_state(plan, ENGINE_PLAN_PAUSED);
-        tell_rested(plan);
-    }
-    quiet(plan);
+    engine_plan_settle(plan);
 }
 
 static void note_result(struct engine_plan *plan, uint32_t chain, int result)
@@ -135,8 +140,26 @@ static void refuse(struct engine_session *session, const struct submit_entry *en
         .start_ns = entry->start_ns,
         .done_ns = clock_now_ns(),
     };
-    engine_count(&session->engine->errors, 1);
+    engine_count(&session->engine->errors, error < 0);
     push_completion(session, &answer);
+}
+
+bool engine_plan_begin(struct engine_plan *plan)
+{
+    plan->unfinished = engine_plan_all_chains(plan);
+    plan->number = ++plan->session->starts;
+    for (uint32_t i = 0; i < plan->chain_count; i++)
+        note_result(plan, i, chain_start(plan->chains[i]));
+    return plan->unfinished == 0;
+}
+
+/* All chains are complete. True: so is the start. */
+static bool end_round(struct engine_plan *plan)
+{
+    if (plan->repeat && engine_repeat_goes_on(plan))
+        return false;
+    engine_plan_complete(plan);
+    return true;
 }
 
 /* Of `entry`, which has the channel. */
@@ -146,15 +169,10 @@ static void start(struct engine_plan *plan)
     plan->taken_ns = clock_now_ns();
     plan->status = 0;
     plan->fault = 0;
-    plan->unfinished = plan->chain_count == 64 ? ~0ull : (1ull << plan->chain_count) - 1;
-    plan->holding = plan->unfinished;
-    plan->number = ++session->starts;
-    engine_count(&plan->starts, 1);
+    plan->holding = engine_plan_all_chains(plan);
     atomic_store_explicit(&plan->running_since_ns, plan->taken_ns, memory_order_relaxed);
-    for (uint32_t i = 0; i < plan->chain_count; i++)
-        note_result(plan, i, chain_start(plan->chains[i]));
-    if (plan->unfinished == 0) {
-        complete(plan);
+    if (engine_plan_begin(plan)) {
+        end_round(plan);
         return;
     }
     note_posted(plan);
@@ -180,6 +198,8 @@ void engine_plan_start(struct engine_session *session, const struct submit_entry
         return;
     }
     plan->entry = *entry;
+    plan->stopping = plan->cut = false;
+    engine_count(&plan->starts, 1);
     session->on_channel[plan->channel] = plan;
     if (plan->state == ENGINE_PLAN_PAUSED)
         plan->held = true;
@@ -199,18 +219,23 @@ void engine_plan_resume(struct engine_plan *plan)
 
 bool engine_plan_run(struct engine_plan *plan)
 {
+    if (plan->again) {
+        plan->again = false;
+        return engine_plan_begin(plan) && end_round(plan);
+    }
     for (uint64_t left = plan->unfinished; left; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
         note_result(plan, i, chain_run(plan->chains[i]));
     }
+    if (plan->repeat && plan->status < 0)
+        engine_repeat_cut(plan);
     if (plan->unfinished) {
         note_posted(plan);
         if (engine_plan_idle(plan))
             engine_plan_list(plan, &plan->session->waiting);
         return false;
     }
-    complete(plan);
-    return true;
+    return end_round(plan);
 }
 
 /* ---- attaching, breaking, detaching ---- */
@@ -220,6 +245,7 @@ void engine_plan_attach(struct engine_session *session, struct engine_plan *plan
     plan->session = session;
     assert(session->plans && !session->plans[plan->id]);
     session->plans[plan->id] = plan;
+    atomic_store_explicit(&session->segment->rounds[plan->id], 0, memory_order_relaxed);
 }
 
 static void cancel(struct engine_plan *plan, int error)
@@ -256,7 +282,7 @@ static void tell_rested(struct engine_plan *plan)
 }
 
 /* Completes a start that was held while its plan was paused, and which will not run. */
-static void refuse_held(struct engine_plan *plan, int error)
+void engine_plan_complete_held(struct engine_plan *plan, int error)
 {
     struct engine_session *session = plan->session;
     if (!plan->held)
@@ -284,6 +310,7 @@ static void order_work(struct engine *engine, void *context)
     if (order->verb == ENGINE_REST) {
         plan->rested = order->done;
         plan->rested_context = order->context;
+        engine_repeat_hold(plan);
         set_state(plan, plan->unfinished ? ENGINE_PLAN_RESTING : ENGINE_PLAN_PAUSED);
         if (plan->unfinished == 0)
             tell_rested(plan);
@@ -302,10 +329,19 @@ static void order_work(struct engine *engine, void *context)
     if (order->verb != ENGINE_PAUSE) {
         if (plan->error == 0)
             plan->error = order->error;
-        refuse_held(plan, order->error);
+        engine_plan_complete_held(plan, order->error);
     }
     plan->quiet = order->done;
     plan->quiet_context = order->context;
+    if (order->verb == ENGINE_PAUSE)
+        engine_repeat_hold(plan);
+    if (plan->again) {
+        plan->again = false;
+        plan->unfinished = 0;
+        plan->status = order->error;
+        engine_plan_complete(plan);
+        return;
+    }
     if (order->verb == ENGINE_BREAK)
         lose(plan, order->error);
     else
@@ -371,28 +407,4 @@ void engine_plan_rest(struct engine_session *session, struct engine_plan *plan,
                                                          .verb = ENGINE_REST,
                                                          .done = done,
                                                          .context = context});
-}
-
-/* ---- the session closes ---- */
-
-static void hurry_work(struct engine *engine, void *context)
-{
-    struct engine_session *session = context;
-    for (uint32_t i = 0; i < PLANS_PER_SESSION_MAX; i++) {
-        struct engine_plan *plan = session->plans[i];
-        for (uint32_t k = 0; plan && k < plan->chain_count; k++)
-            if (plan->chains[k]) /* it is not broken, and its chains gone */
-                chain_hurry(plan->chains[k], session->hurry);
-        if (plan)
-            engine_plan_rouse(plan);
-    }
-    engine_session_wake(session);
-}
-
-void engine_session_hurry(struct engine_session *session, int error)
-{
-    if (session->hurry)
-        return;
-    session->hurry = error;
-    engine_call(session->engine, &session->hurry_call, hurry_work, NULL, session);
 }

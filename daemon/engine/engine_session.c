@@ -129,7 +129,10 @@ static unsigned take_starts(struct engine_session *session)
                 engine_session_break(session, "impossible index in a submission ring");
                 return work;
             }
-            engine_plan_start(session, &entry);
+            if (entry.plan & SUBMIT_STOP)
+                engine_repeat_stop(session, &entry);
+            else
+                engine_plan_start(session, &entry);
             work++;
             if (session->broken) {
                 engine_session_break(
@@ -263,4 +266,30 @@ void engine_session_detach(struct engine_session *session, void (*done)(void *co
     session->detached = done;
     session->detached_context = context;
     engine_call(session->engine, &session->detach_call, detach_work, NULL, session);
+}
+
+/* ---- the session closes ---- */
+
+static void hurry_work(struct engine *engine, void *context)
+{
+    struct engine_session *session = context;
+    for (uint32_t i = 0; i < PLANS_PER_SESSION_MAX; i++) {
+        struct engine_plan *plan = session->plans[i];
+        for (uint32_t k = 0; plan && k < plan->chain_count; k++)
+            if (plan->chains[k]) /* it is not broken, and its chains gone */
+                chain_hurry(plan->chains[k], session->hurry);
+        if (!plan)
+            continue;
+        plan->stopping = true;
+        engine_plan_rouse(plan);
+    }
+    engine_session_wake(session);
+}
+
+void engine_session_hurry(struct engine_session *session, int error)
+{
+    if (session->hurry)
+        return;
+    session->hurry = error;
+    engine_call(session->engine, &session->hurry_call, hurry_work, NULL, session);
 }

@@ -65,6 +65,8 @@ bool engine_plan_idle(const struct engine_plan *plan)
 
 bool engine_plan_ready(const struct engine_plan *plan)
 {
+    if (plan->again)
+        return true;
     for (uint64_t left = plan->unfinished; left; left &= left - 1)
         if (chain_ready(plan->chains[__builtin_ctzll(left)]))
             return true;

@@ -213,6 +213,7 @@ struct plan {
     enum seat wanted_seat;
     enum way wanted_copy_mode;
     bool landed; /* a start is complete when its puts have landed */
+    bool repeat; /* a start goes on until it is stopped */
     bool lossy;  /* broken because puts of former starts are lost */
     uint64_t timeout_ns;
 

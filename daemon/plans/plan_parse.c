@@ -251,6 +251,8 @@ static int check(struct plan *plan, const Tca__PlanCommit *commit)
         return plan_fail(plan, -EINVAL, "seat %u: 0 to %d are possible", commit->seat, SEAT_DAEMON);
     if (commit->way >= WAY_COUNT)
         return plan_fail(plan, -EINVAL, "way %u to copy: there is none such", commit->way);
+    if (commit->repeat && (commit->seat == SEAT_NONE || commit->n_chains == 0))
+        return plan_fail(plan, -EINVAL, "a repeating plan needs a chain, and a seat");
     if (commit->n_chains > PLAN_CHAINS_MAX)
         return plan_fail(plan, -EINVAL, "a plan of %zu chains: at most %d are possible",
                          commit->n_chains, PLAN_CHAINS_MAX);
@@ -264,8 +266,12 @@ static int count_steps(struct plan *plan, const Tca__PlanCommit *commit)
     struct session *session = plan->session;
     size_t steps = 0;
     for (size_t i = 0; i < commit->n_chains; i++) {
-        if (commit->chains[i]->n_steps == 0)
+        const Tca__Chain *chain = commit->chains[i];
+        if (chain->n_steps == 0)
             return plan_fail(plan, -EINVAL, "chain %zu has no steps: leave it out", i);
+        if (commit->repeat && chain->steps[0]->step_case != TCA__STEP__STEP_WAIT)
+            return plan_fail(plan, -EINVAL,
+                             "chain %zu of a repeating plan does not begin with a wait", i);
         steps += commit->chains[i]->n_steps;
     }
     if (steps > PLAN_STEPS_MAX)
@@ -331,6 +337,7 @@ static int begin(struct plan *plan, const Tca__PlanCommit *commit)
     plan->wanted_seat = commit->seat;
     plan->wanted_copy_mode = commit->way;
     plan->landed = commit->landed;
+    plan->repeat = commit->repeat;
     plan->timeout_ns =
         commit->timeout_ns ? commit->timeout_ns : plan->tcad->conf->control.request_timeout_ns;
     return allocate(plan, commit->n_chains);

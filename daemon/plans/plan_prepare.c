@@ -337,6 +337,7 @@ void plan_prepare(struct engine *engine, void *context)
 
     run->id = plan->id;
     run->channel = plan->channel;
+    run->repeat = plan->repeat;
     run->bytes = 0;
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         if (plan->chains[i].seat == SEAT_CLIENT)

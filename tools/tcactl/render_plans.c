@@ -211,6 +211,9 @@ static void plan_lines(const json_t *doc, const struct screen *screen)
     fprintf(screen->to, ", %s per start, ", units_bytes(doc_number(doc, "bytes")).text);
     fprintf(screen->to, "%s start%s", units_count(doc_number(doc, "starts")).text,
             units_plural((long long)doc_number(doc, "starts")));
+    if (json_is_integer(json_object_get(doc, "rounds")))
+        fprintf(screen->to, ", %s round%s", units_count(doc_number(doc, "rounds")).text,
+                units_plural((long long)doc_number(doc, "rounds")));
     if (doc_integer(doc, "errors"))
         fprintf(screen->to, ", %s%lld failed%s", screen_begin(screen, COLOR_BAD),
                 doc_integer(doc, "errors"), screen_end(screen, COLOR_BAD));

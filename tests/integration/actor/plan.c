@@ -16,10 +16,11 @@ static uint32_t flags_of(const char *name)
     return strcmp(name, "timed") == 0    ? TCA_PLAN_TIMED
            : strcmp(name, "landed") == 0 ? TCA_PLAN_LANDED
            : strcmp(name, "prefer") == 0 ? TCA_PLAN_PREFER
+           : strcmp(name, "repeat") == 0 ? TCA_PLAN_REPEAT
                                          : 0;
 }
 
-/* plan NAME RAIL SEAT CHANNEL [timed|landed|prefer]: ok PLAN */
+/* plan NAME RAIL SEAT CHANNEL [timed|landed|prefer|repeat]: ok PLAN */
 static int new_plan(struct actor *actor, const struct words *words)
 {
     struct tca_plan_args args = {.name = word(words, 1),
@@ -143,6 +144,18 @@ static int free_plan(struct actor *actor, const struct words *words)
     return say("freed");
 }
 
+/* stop PLAN */
+static int stop(struct actor *actor, const struct words *words)
+{
+    return say_result(tca_plan_stop(word_plan(actor, words, 1)));
+}
+
+/* rounds PLAN: ok ROUNDS */
+static int rounds(struct actor *actor, const struct words *words)
+{
+    return say("%llu", (unsigned long long)tca_plan_rounds(word_plan(actor, words, 1)));
+}
+
 /* receipt PLAN: ok KEY=VALUE... */
 static int receipt(struct actor *actor, const struct words *words)
 {
@@ -163,9 +176,21 @@ static int receipt(struct actor *actor, const struct words *words)
 }
 
 const struct command plan_commands[] = {
-    {"plan", 4, new_plan},      {"chain", 1, chain},     {"put", 7, put},
-    {"reduce", 8, reduce},      {"notify", 3, notify},   {"await", 4, await},
-    {"commit", 2, commit},      {"start", 1, start},     {"starts", 2, starts},
-    {"test", 1, test},          {"wait", 2, wait_plan},  {"waits", 3, waits},
-    {"freeplan", 1, free_plan}, {"receipt", 1, receipt}, {NULL},
+    {"plan", 4, new_plan},
+    {"chain", 1, chain},
+    {"put", 7, put},
+    {"reduce", 8, reduce},
+    {"notify", 3, notify},
+    {"await", 4, await},
+    {"commit", 2, commit},
+    {"start", 1, start},
+    {"starts", 2, starts},
+    {"test", 1, test},
+    {"wait", 2, wait_plan},
+    {"waits", 3, waits},
+    {"freeplan", 1, free_plan},
+    {"receipt", 1, receipt},
+    {"stop", 1, stop},
+    {"rounds", 1, rounds},
+    {NULL},
 };

@@ -117,6 +117,14 @@ class Plans(HostileCase):
                 self.refused("-EINVAL", "step 0", "whole elements",
                              steps=[self.put(source_layout=source, target_layout=target, combine=1, element=15)])
 
+    def test_repeating(self):
+        with self.undisturbed(self.nodes):
+            waits = [wire.wait(0, 0), self.put()]
+            self.refused("-EINVAL", "a seat", chains=[waits], repeat=1)
+            for seat in (1, 2):
+                self.refused("-EINVAL", "a chain", chains=[], repeat=1, seat=seat)
+                self.refused("-EINVAL", "chain 1", "begin with a wait", chains=[waits, [self.put()]], repeat=1, seat=seat)
+
     def test_numbers(self):
         with self.undisturbed(self.nodes):
             step = self.put()

@@ -117,12 +117,12 @@ def wait(rank, slot, count=1):
     return blob(3, number(1, rank) + number(2, slot) + number(3, count))
 
 
-def commit(*chains, name="plan", channel=0, rail="", seat=0, timeout_ns=0):
+def commit(*chains, name="plan", channel=0, rail="", seat=0, timeout_ns=0, repeat=0):
     """Each chain is a list of steps."""
     body = blob(1, name) + number(2, channel) + number(4, seat) + blob(10, rail)
     for chain in chains:
         body += blob(5, b"".join(blob(1, step) for step in chain))
-    return blob(PLAN_COMMIT, body + number(6, timeout_ns))
+    return blob(PLAN_COMMIT, body + number(6, timeout_ns) + number(11, repeat))
 
 
 # ---- layouts

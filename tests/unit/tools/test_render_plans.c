@@ -34,7 +34,7 @@ Test(render_plans, plan_says_what_it_waits_for)
     expect_render(
         render_plan,
         "{\"id\":\"3.0\",\"name\":\"east\",\"session\":3,\"channel\":1,\"bytes\":8,"
-        "\"starts\":12,\"running_s\":12.2,\"errors\":1,\"state\":\"ready\",\"chains\":"
+        "\"starts\":12,\"rounds\":1,\"running_s\":12.2,\"errors\":1,\"state\":\"ready\",\"chains\":"
         "[{\"index\":0,\"rail\":\"peach2\",\"wanted_rail\":\"peach2\",\"seat\":\"daemon\","
         "\"predicted_ns\":500,"
         "\"steps\":[{\"kind\":\"put\",\"bytes\":8,\"blocks\":1,\"descriptors\":1,\"source\":"
@@ -43,7 +43,7 @@ Test(render_plans, plan_says_what_it_waits_for)
         "\"notify\",\"node\":3,\"rank\":1,\"slot\":6,\"link\":\"down\"},{\"kind\":\"notify\","
         "\"node\":4,\"rank\":2,\"slot\":6,\"link\":\"up\"}]}]}",
         "plan 3.0 (east), session 3, channel 1: running for 12s, 8 B per start, 12 starts, 1 "
-        "failed\n"
+        "round, 1 failed\n"
         "\n"
         "chain 0: rail peach2, seat daemon; predicted 500 ns\n"
         "    0  put 8 B in 1 block, 1 descriptor\n"
