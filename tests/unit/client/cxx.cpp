@@ -4,6 +4,7 @@
 #include <tca-admin.h>
 #include <tca-dcfa.h>
 #include <tca-halo.h>
+#include <tca-msg.h>
 #include <tca.h>
 
 int main()

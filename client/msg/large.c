@@ -1,0 +1,246 @@
+/* Long one-shot messages: the sender offers, the receiver grants its memory and one of MSG_LARGE
+ * slots, the sender puts and notifies. Its plans are kept for the next message between the same
+ * places. */
+#include "client/msg/msg.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "client/core/error.h"
+
+/* ---- receiver */
+
+static bool take_slot(struct msg_peer *peer, uint32_t *ret_index)
+{
+    for (uint32_t index = TCA_MSG_PAIRS; index < MSG_DATA; index++)
+        if (!(peer->data_taken & 1u << index)) {
+            *ret_index = index;
+            return true;
+        }
+    return false;
+}
+
+static int answer(struct tca_msg_request *request, const struct msg_note *note)
+{
+    const struct msg_head head = {.kind = MSG_GRANT,
+                                  .index = (uint8_t)request->index,
+                                  .bytes = sizeof(*note),
+                                  .request = request->offer};
+
+    return msg_note_send(request->peer, request->msg, head, note);
+}
+
+/* Nothing is to be put: the send completes, the receive has failed. */
+static int reject(struct tca_msg_request *request, int error)
+{
+    const struct msg_note nothing = {0};
+
+    request->index = TCA_MSG_PAIRS;
+    int r = answer(request, &nothing);
+    msg_done(request, error);
+    return r;
+}
+
+int msg_grant(struct tca_msg_request *request)
+{
+    struct msg_peer *peer = request->peer;
+    struct msg_note note = {.bytes = request->bytes};
+    void *memory = NULL;
+
+    if (request->bytes > request->room || request->bytes == 0)
+        return reject(request, request->bytes ? -EMSGSIZE : 0);
+    if (!take_slot(peer, &request->index)) {
+        request->state = MSG_OFFERED;
+        msg_list_add(&peer->offered, request);
+        return 0;
+    }
+    int r = msg_place(request, true, &memory);
+    if (r >= 0)
+        r = tca_handle_of(request->msg->session, memory, request->bytes, &note.handle);
+    if (r < 0)
+        return reject(request, r);
+    peer->data_taken |= 1u << request->index;
+    peer->receives[request->index] = request;
+    request->state = MSG_MOVING;
+    request->lent = true;
+    return answer(request, &note);
+}
+
+/* The next receive that waits for a slot. */
+static int grant_next(struct msg_peer *peer)
+{
+    struct tca_msg_request *request = msg_list_take(&peer->offered);
+
+    return request ? msg_grant(request) : 0;
+}
+
+int msg_large_test(struct tca_msg_request *request, int *ret_error)
+{
+    struct msg_peer *peer = request->peer;
+    int r = tca_notified(request->msg->session, peer->rank,
+                         request->msg->slot + MSG_SLOT_DATA + request->index);
+
+    if (r <= 0)
+        return r;
+    peer->data_taken &= ~(1u << request->index);
+    peer->receives[request->index] = NULL;
+    request->lent = false;
+    msg_done(request,
+             request->staging ? msg_scatter(request, request->staging, request->bytes) : 0);
+    *ret_error = grant_next(peer);
+    return 1;
+}
+
+/* ---- sender */
+
+static int make_plan(struct tca_msg_request *request, const void *source,
+                     struct tca_plan **ret_plan)
+{
+    struct tca_put put = {
+        .source_address = source, .target = request->target, .bytes = request->bytes};
+    struct msg_peer *peer = request->peer;
+    struct tca_plan *plan = NULL;
+    int r = msg_plan_new(request->msg, peer->rank, &plan);
+
+    if (r >= 0)
+        r = tca_plan_put(plan, &put);
+    if (r >= 0)
+        r = tca_plan_notify(plan, peer->rank, peer->slot + MSG_SLOT_DATA + request->index);
+    if (r >= 0)
+        r = tca_plan_commit(plan, TCA_DEFAULT);
+    if (r < 0)
+        tca_plan_free(plan);
+    else
+        *ret_plan = plan;
+    return r;
+}
+
+static bool fits(const struct msg_kept *kept, const struct tca_msg_request *request,
+                 const void *source)
+{
+    return kept->plan && !kept->busy && kept->source == source && kept->bytes == request->bytes &&
+           kept->rank == request->peer->rank && kept->index == request->index &&
+           memcmp(&kept->target, &request->target, sizeof(kept->target)) == 0;
+}
+
+/* A free place, or the one whose plan was not used for longest. NULL: all plans run. */
+static struct msg_kept *find_place(struct tca_msg *msg)
+{
+    struct msg_kept *oldest = NULL;
+
+    for (uint32_t i = 0; i < MSG_CACHE; i++) {
+        struct msg_kept *kept = &msg->kept[i];
+        if (!kept->plan)
+            return kept;
+        if (!kept->busy && (!oldest || kept->used < oldest->used))
+            oldest = kept;
+    }
+    return oldest;
+}
+
+/* The plan for a send: one that is kept, or a new one. *ret_kept is NULL if all plans run. */
+static int find_plan(struct tca_msg_request *request, const void *source,
+                     struct msg_kept **ret_kept)
+{
+    struct tca_msg *msg = request->msg;
+    struct msg_kept *kept = NULL;
+
+    for (uint32_t i = 0; i < MSG_CACHE && !kept; i++)
+        if (fits(&msg->kept[i], request, source))
+            kept = &msg->kept[i];
+    if (!kept && (kept = find_place(msg))) {
+        struct tca_plan *plan = NULL;
+        int r = make_plan(request, source, &plan);
+        if (r < 0)
+            return r;
+        tca_plan_free(kept->plan);
+        *kept = (struct msg_kept){.plan = plan,
+                                  .rank = request->peer->rank,
+                                  .index = request->index,
+                                  .source = source,
+                                  .bytes = request->bytes,
+                                  .target = request->target};
+    }
+    *ret_kept = kept;
+    return 0;
+}
+
+/* Starts the put, or makes it wait for a plan. */
+static int launch(struct tca_msg_request *request)
+{
+    struct tca_msg *msg = request->msg;
+    struct msg_kept *kept = NULL;
+    void *source = NULL;
+    int r = msg_place(request, true, &source);
+
+    if (r >= 0)
+        r = find_plan(request, source, &kept);
+    if (r < 0)
+        return r;
+    if (!kept) {
+        request->state = MSG_GRANTED;
+        msg_list_add(&request->peer->granted, request);
+        return 0;
+    }
+    if (request->staging && (r = msg_gather(request, request->staging)) < 0)
+        return r;
+    if ((r = msg_plan_start(msg, kept->plan)) < 0)
+        return r;
+    kept->busy = true;
+    kept->used = ++msg->uses;
+    request->kept = kept;
+    request->state = MSG_MOVING;
+    request->lent = true;
+    msg_list_add(&request->peer->moving, request);
+    return 0;
+}
+
+int msg_take_grant(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *head,
+                   const struct msg_note *note)
+{
+    struct tca_msg_request *request =
+        head->request < msg->request_count ? msg->requests[head->request] : NULL;
+
+    if (!request || !request->used || request->peer != peer || !request->sends ||
+        request->persistent || request->state != MSG_OFFERED ||
+        (note->bytes != 0 && note->bytes != request->bytes))
+        return error_set(-EPROTO, "a grant of %llu bytes for request %u, which did not ask for it",
+                         (unsigned long long)note->bytes, head->request);
+    if (note->bytes == 0) {
+        msg_done(request, 0);
+        return 0;
+    }
+    request->target = note->handle;
+    request->index = head->index;
+    return launch(request);
+}
+
+/* ---- both */
+
+int msg_large_progress(struct msg_peer *peer, struct tca_msg *msg)
+{
+    int r = 0;
+
+    for (struct tca_msg_request *request = peer->moving.first, *next; request; request = next) {
+        next = request->next;
+        int done = tca_test(request->kept->plan);
+        if (done == 0)
+            continue;
+        request->kept->busy = false;
+        request->lent = false;
+        msg_list_remove(&peer->moving, request);
+        msg_done(request, done < 0 ? done : 0);
+        if (done < 0)
+            r = done;
+    }
+    while (r >= 0 && peer->granted.first && find_place(msg))
+        r = launch(msg_list_take(&peer->granted));
+    return r < 0 ? r : 0;
+}
+
+void tca_msg_forget(struct tca_msg *msg)
+{
+    for (uint32_t i = 0; i < MSG_CACHE; i++)
+        if (!msg->kept[i].busy)
+            msg->kept[i].plan = tca_plan_free(msg->kept[i].plan);
+}

@@ -1,0 +1,298 @@
+/*
+ * Messages: what the files of this room share.
+ *
+ * Each rank has a *ring* of 16 packets in the memory of every other. A packet carries a short
+ * message, or says something about a long one or a pair (ring.c). Long messages (large.c): the
+ * sender offers, the receiver grants its address and a notification slot of its own, the sender
+ * puts. Pairs (pair.c) keep address and slot.
+ */
+#pragma once
+
+#include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/include/tca-msg.h"
+
+enum {
+    MSG_RING = 16,   /* packets to one rank that it has not consumed */
+    MSG_CREDIT = 8,  /* packets that one notification back confirms */
+    MSG_CLASSES = 3, /* sizes of puts into the ring */
+    MSG_PACKET_BYTES = 2048,
+    MSG_LARGE = 2, /* long messages from one rank at a time */
+    MSG_DATA = TCA_MSG_PAIRS + MSG_LARGE,
+    MSG_EARLY_MAX = 65536, /* unmatched messages of one rank */
+    MSG_CACHE = 64,        /* plans for long messages that are kept */
+    MSG_NOTE_BYTES = 80,   /* longest payload of a packet that is no message */
+    MSG_CHUNK = 64,        /* requests allocated at a time */
+};
+
+/* A messenger's slots, from its first one on. A rank is notified there by each other rank. */
+enum {
+    MSG_SLOT_RING = 0,   /* a packet has arrived */
+    MSG_SLOT_CREDIT = 1, /* MSG_CREDIT packets have been consumed */
+    MSG_SLOT_DATA = 2,   /* MSG_DATA slots: the data of a pair or of a long message has arrived */
+    MSG_SLOT_READY = MSG_SLOT_DATA + MSG_DATA, /* TCA_MSG_PAIRS slots: a receive was started */
+    MSG_SLOTS = MSG_SLOT_READY + TCA_MSG_PAIRS,
+};
+
+enum msg_kind {
+    MSG_SHORT = 1,     /* tag; the message */
+    MSG_OFFER = 2,     /* tag, request of the sender; length */
+    MSG_GRANT = 3,     /* request of the sender, index of the slot; address (note) */
+    MSG_NOTICE = 4,    /* a receive of a pair: tag, index; address (note) */
+    MSG_PAIRED = 5,    /* its send: index; length */
+    MSG_RECV_GONE = 6, /* index; starts */
+    MSG_SEND_GONE = 7, /* index; completed starts, or UINT64_MAX: one is left incomplete */
+};
+
+struct msg_head {
+    uint32_t seq; /* of packets between two ranks, from 1 on */
+    uint8_t kind;
+    uint8_t index;
+    uint16_t bytes; /* of the payload */
+    uint32_t tag;
+    uint32_t request;
+};
+static_assert(sizeof(struct msg_head) + TCA_MSG_EAGER_BYTES == MSG_PACKET_BYTES, "wire format");
+
+/* Payload of a grant and of a notice. */
+struct msg_note {
+    uint64_t bytes; /* room, or what to put; 0: nothing, and the handle is not valid */
+    struct tca_handle handle;
+};
+static_assert(sizeof(struct msg_note) <= MSG_NOTE_BYTES, "room for notes");
+
+/* A packet that waits for room in the ring. */
+struct msg_out {
+    struct msg_out *next;
+    struct tca_msg_request *request; /* whose message it carries or offers; NULL: from malloc() */
+    struct msg_head head;
+    uint8_t payload[MSG_NOTE_BYTES];
+};
+
+enum msg_state {
+    MSG_IDLE = 0, /* persistent, not started */
+    MSG_QUEUED,   /* a send waits for room in the ring */
+    MSG_POSTED,   /* a receive waits for its message, or a pair for its other side */
+    MSG_OFFERED,  /* a send waits for its grant; a receive for a slot to grant */
+    MSG_GRANTED,  /* a send waits for a plan */
+    MSG_MOVING,   /* the put runs, or data has been granted */
+    MSG_DONE,
+};
+
+struct tca_msg_request {
+    struct tca_msg_request *next; /* in one of the lists, by state */
+    struct tca_msg *msg;
+    struct msg_peer *peer;
+    uint32_t number; /* in msg->requests */
+    uint32_t tag;
+    enum msg_state state;
+    int status; /* when done */
+    bool used, sends, persistent;
+    bool released;  /* by the program, while running */
+    uint32_t index; /* of the data slot */
+    uint64_t room;  /* bytes of the buffer */
+    uint64_t bytes; /* of the message */
+    void *address;
+    const struct tca_layout *layout;
+    struct tca_layout *own_layout; /* a pair's copy */
+    void *staging;                 /* from tca_alloc(), `room` bytes */
+    bool lent; /* a running plan, here or at the other rank, may use the staging */
+    struct msg_out out;
+    /* ---- long messages, sends */
+    struct tca_handle target;
+    uint32_t offer; /* a receive's: the number of the send */
+    struct msg_kept *kept;
+    /* ---- pairs */
+    struct tca_plan *plan; /* the put, or the notification that a receive has started */
+    uint64_t starts, ends; /* starts; those that are complete */
+    uint64_t limit;        /* once the other side is gone: starts that it has completed (a send),
+                            * or made (a receive) */
+    bool paired, gone;     /* the other side is known; has been released */
+    bool arrived;          /* a receive's data, before its length */
+    int broken;            /* a negative errno: cannot be started */
+};
+
+struct msg_list {
+    struct tca_msg_request *first, **last; /* last NULL: empty, as first */
+};
+
+/* A message that came before its receive. */
+struct msg_early {
+    struct msg_early *next;
+    uint32_t tag;
+    uint32_t offer; /* request of the sender */
+    bool offered;   /* no data yet */
+    uint64_t bytes;
+    uint8_t data[];
+};
+
+/* A receive of a pair whose send does not exist yet, by index of its slot. */
+struct msg_notice {
+    uint64_t order; /* from 1 on; 0: none */
+    uint32_t tag;
+    struct msg_note note;
+};
+
+/* What connects this rank with another one. */
+struct msg_peer {
+    uint32_t rank;
+    uint32_t slot; /* first one of the other's messenger */
+    int failed;    /* a negative errno */
+    char why[200];
+    struct tca_handle ring; /* there */
+    /* ---- sending packets */
+    uint8_t *staging; /* MSG_RING packets; NULL: nothing was sent yet */
+    struct tca_plan *puts[MSG_RING][MSG_CLASSES];
+    uint32_t sent, confirmed;
+    struct msg_out *out, **out_last;
+    /* ---- receiving them */
+    uint8_t *packets;        /* where the other puts them */
+    uint32_t taken, pending; /* packets consumed; notifications of others */
+    struct tca_plan *credit;
+    uint32_t owed; /* credits to give */
+    struct msg_early *early, **early_last;
+    uint32_t early_count;
+    /* ---- requests */
+    struct msg_list posted;                       /* one-shot receives */
+    struct msg_list offered;                      /* those that wait for a slot to grant */
+    struct msg_list granted;                      /* sends that wait for a plan */
+    struct msg_list moving;                       /* sends whose plan runs */
+    struct msg_list single;                       /* sends of pairs without receive */
+    uint32_t data_taken;                          /* bits: data slots in use */
+    uint32_t data_leaving;                        /* bits: pairs that one side has released */
+    struct tca_msg_request *receives[MSG_DATA];   /* by data slot */
+    struct tca_msg_request *sends[TCA_MSG_PAIRS]; /* by data slot of the other rank */
+    struct msg_notice notices[TCA_MSG_PAIRS];
+    uint64_t notice_order;
+};
+
+/* A plan for a long message. */
+struct msg_kept {
+    struct tca_plan *plan; /* NULL: this one is free */
+    bool busy;
+    uint64_t used; /* when, in uses */
+    uint32_t rank, index;
+    const void *source;
+    uint64_t bytes;
+    struct tca_handle target;
+};
+
+struct tca_msg {
+    struct tca *session;
+    struct tca_plan_args args;
+    char name[64];
+    uint32_t slot;
+    uint32_t size;
+    struct tca_region *rings;
+    struct msg_peer *peers;            /* [size] */
+    struct tca_msg_request **requests; /* [request_count] */
+    uint32_t request_count;
+    struct tca_msg_request *unused;
+    struct msg_kept kept[MSG_CACHE];
+    uint64_t calls; /* of tests */
+    uint64_t uses;  /* of kept plans */
+};
+
+/* ---- request.c */
+
+void msg_list_add(struct msg_list *list, struct tca_msg_request *request);
+struct tca_msg_request *msg_list_take(struct msg_list *list);
+/* False: it is not in the list. */
+bool msg_list_remove(struct msg_list *list, struct tca_msg_request *request);
+
+/* A request of the given buffer, in state MSG_IDLE. */
+int msg_request_new(struct tca_msg *msg, uint32_t rank, uint32_t tag,
+                    const struct tca_msg_buffer *buffer, bool sends,
+                    struct tca_msg_request **ret_request);
+void msg_request_free(struct tca_msg_request *request);
+void msg_done(struct tca_msg_request *request, int status);
+/* Ends all communication with a rank, for the reason in tca_error_text(). Returns `error`. */
+int msg_peer_fail(struct msg_peer *peer, struct tca_msg *msg, int error);
+/* Sets the text and returns the error of a failed peer. */
+int msg_peer_failed(const struct msg_peer *peer);
+
+/* The other rank has ended. What it sent before is still to be taken; what was put into its memory
+ * before, its plans tell. */
+static inline bool msg_has_ended(int error)
+{
+    return error == -EOWNERDEAD || error == -EHOSTDOWN || error == -ESTALE;
+}
+
+/* ---- memory.c */
+
+/* Copies the message of a send to `data`, and the data of a message of a receive to its memory. */
+int msg_gather(const struct tca_msg_request *request, void *data);
+int msg_scatter(const struct tca_msg_request *request, const void *data, uint64_t bytes);
+/* The contiguous memory in a region through which the request's data goes: its own, or staging.
+ * pack: whether own memory with a layout is staged, too. */
+int msg_place(struct tca_msg_request *request, bool pack, void **ret_memory);
+
+/* ---- plans.c */
+
+int msg_plan_new(struct tca_msg *msg, uint32_t rank, struct tca_plan **ret_plan);
+/* A plan that only notifies. */
+int msg_plan_notify(struct msg_peer *peer, struct tca_msg *msg, uint32_t slot,
+                    struct tca_plan **ret_plan);
+/* Starts a plan whose last start is about to complete. */
+int msg_plan_start(struct tca_msg *msg, struct tca_plan *plan);
+/* Unless the plan waits for something: tca_close() releases it then. */
+void msg_plan_free(struct tca_plan *plan);
+
+/* ---- ring.c */
+
+/* Sends a packet, or queues it: a note, from any memory, or a request's message or offer. */
+int msg_note_send(struct msg_peer *peer, struct tca_msg *msg, struct msg_head head,
+                  const void *payload);
+int msg_request_send(struct tca_msg_request *request);
+/* Everything that a rank waits for from this one, and what has arrived from it. 0 or a negative
+ * errno: the peer has failed. */
+int msg_peer_progress(struct msg_peer *peer, struct tca_msg *msg);
+/* The same as msg_peer_fail(), after what the rank has sent before its end was taken. */
+int msg_peer_lost(struct msg_peer *peer, struct tca_msg *msg, int error);
+/* Fails the peer if the rail has lost one of its packets. */
+void msg_peer_check(struct msg_peer *peer, struct tca_msg *msg);
+
+/* ---- match.c: what arrives. Negative errors are those of this process; -EPROTO: invalid. */
+
+int msg_take(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *head,
+             const uint8_t *payload);
+
+/* ---- large.c */
+
+/* Grants a receive's memory to the offer that it has matched, or makes it wait. */
+int msg_grant(struct tca_msg_request *request);
+int msg_take_grant(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *head,
+                   const struct msg_note *note);
+/* Whether the data of a receive has arrived: > 0, 0, or the error with which notifications end.
+ * *ret_error: < 0 if the next one could not be granted. */
+int msg_large_test(struct tca_msg_request *request, int *ret_error);
+/* The sends of a peer. */
+int msg_large_progress(struct msg_peer *peer, struct tca_msg *msg);
+
+/* ---- pair.c */
+
+int msg_take_notice(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *head,
+                    const struct msg_note *note);
+int msg_take_paired(struct msg_peer *peer, uint32_t index, uint64_t bytes);
+int msg_take_recv_gone(struct msg_peer *peer, struct tca_msg *msg, uint32_t index, uint64_t starts);
+int msg_take_send_gone(struct msg_peer *peer, uint32_t index, uint64_t ends);
+/* Tells the other rank what has become of a pair. */
+int msg_pair_tell(struct msg_peer *peer, struct tca_msg *msg, enum msg_kind kind, uint32_t index,
+                  uint64_t value);
+void msg_pair_free_index(struct msg_peer *peer, uint32_t index);
+
+/* ---- pair_run.c */
+
+/* Starts a send that has found its receive. */
+int msg_pair_launch(struct tca_msg_request *request);
+/* 1: the start is complete, 0: not yet, or the error of the peer. */
+int msg_pair_test(struct tca_msg_request *request);
+void msg_pair_release(struct tca_msg_request *request);
+
+/* ---- wait.c */
+
+/* Waits until all one-shot sends are done, at most the session's time-out. */
+void msg_drain(struct tca_msg *msg);

@@ -1,0 +1,144 @@
+/* Making and releasing a messenger. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/core/error.h"
+#include "client/core/slots.h"
+#include "client/msg/msg.h"
+
+/* What a rank tells the others of itself: plain data, for tca_allgather(). */
+struct greeting {
+    int32_t error; /* a negative errno: this rank has failed */
+    uint32_t slot;
+    struct tca_handle rings;
+};
+
+static int prepare(struct tca_msg *msg, const struct tca_plan_args *args, struct greeting *ret)
+{
+    if (args)
+        msg->args = *args;
+    snprintf(msg->name, sizeof(msg->name), "%.48s", args && args->name ? args->name : "msg");
+    msg->peers = calloc(msg->size, sizeof(*msg->peers));
+    if (!msg->peers)
+        return error_static(-ENOMEM, "message: out of memory");
+    int r = slots_take(msg->session, MSG_SLOTS, &msg->slot);
+    if (r < 0)
+        return r;
+    ret->slot = msg->slot;
+    r = tca_region_alloc(msg->session, (uint64_t)msg->size * MSG_RING * MSG_PACKET_BYTES,
+                         &msg->rings);
+    return r < 0 ? r : tca_region_handle(msg->rings, 0, TCA_ALL, &ret->rings);
+}
+
+static int meet(struct tca_msg *msg, int error, struct greeting *mine)
+{
+    struct greeting *all = calloc(msg->size, sizeof(*all));
+    char text[512] = "";
+
+    if (!all)
+        return error_static(-ENOMEM, "message: out of memory");
+    mine->error = error;
+    if (error < 0)
+        snprintf(text, sizeof(text), "%s", tca_error_text());
+    int r = tca_allgather(msg->session, mine, sizeof(*mine), all, TCA_DEFAULT);
+    if (error < 0)
+        r = error_set(error, "%s", text);
+    for (uint32_t rank = 0; r >= 0 && rank < msg->size; rank++) {
+        struct msg_peer *peer = &msg->peers[rank];
+        if (all[rank].error < 0)
+            r = error_set(all[rank].error, "rank %u could not make a messenger: %s", rank,
+                          tca_strerror(all[rank].error));
+        peer->rank = rank;
+        peer->slot = all[rank].slot;
+        peer->ring = all[rank].rings;
+        peer->packets =
+            (uint8_t *)tca_region_address(msg->rings) + (size_t)rank * MSG_RING * MSG_PACKET_BYTES;
+    }
+    free(all);
+    return r;
+}
+
+int tca_msg_new(struct tca *session, const struct tca_plan_args *args, struct tca_msg **ret_msg)
+{
+    struct tca_msg *msg = calloc(1, sizeof(*msg));
+    struct greeting mine;
+
+    if (!msg)
+        return error_static(-ENOMEM, "message: out of memory");
+    memset(&mine, 0, sizeof(mine));
+    msg->session = session;
+    msg->size = tca_size(session);
+    int r = meet(msg, prepare(msg, args, &mine), &mine);
+    if (r < 0)
+        tca_msg_free(msg);
+    else
+        *ret_msg = msg;
+    return r;
+}
+
+static void peer_deinit(struct tca_msg *msg, struct msg_peer *peer)
+{
+    for (uint32_t place = 0; place < MSG_RING; place++)
+        for (uint32_t size = 0; size < MSG_CLASSES; size++)
+            msg_plan_free(peer->puts[place][size]);
+    msg_plan_free(peer->credit);
+    if (peer->staging)
+        tca_free(msg->session, peer->staging);
+    while (peer->out) {
+        struct msg_out *out = peer->out;
+        peer->out = out->next;
+        if (!out->request)
+            free(out);
+    }
+    while (peer->early) {
+        struct msg_early *early = peer->early;
+        peer->early = early->next;
+        free(early);
+    }
+}
+
+static void requests_deinit(struct tca_msg *msg)
+{
+    for (uint32_t i = 0; i < msg->request_count; i++) {
+        struct tca_msg_request *request = msg->requests[i];
+        if (!request->used)
+            continue;
+        if (request->persistent)
+            msg_plan_free(request->plan);
+        msg_request_free(request);
+    }
+    for (uint32_t i = 0; i < msg->request_count; i += MSG_CHUNK)
+        free(msg->requests[i]);
+    free(msg->requests);
+}
+
+/* The slots may still be notified, by packets and credits of other ranks, unless nothing was ever
+ * sent: they are lost. */
+static bool slots_are_quiet(const struct tca_msg *msg)
+{
+    for (uint32_t rank = 0; msg->peers && rank < msg->size; rank++)
+        if (msg->peers[rank].sent > 0 || msg->peers[rank].taken > 0)
+            return false;
+    return true;
+}
+
+struct tca_msg *tca_msg_free(struct tca_msg *msg)
+{
+    if (!msg)
+        return NULL;
+    msg_drain(msg);
+    requests_deinit(msg);
+    for (uint32_t i = 0; i < MSG_CACHE; i++)
+        msg_plan_free(msg->kept[i].plan);
+    for (uint32_t rank = 0; msg->peers && rank < msg->size; rank++)
+        peer_deinit(msg, &msg->peers[rank]);
+    if (msg->rings)
+        tca_region_free(msg->rings);
+    if (msg->slot && slots_are_quiet(msg))
+        slots_return(msg->session, msg->slot, MSG_SLOTS);
+    free(msg->peers);
+    free(msg);
+    return NULL;
+}

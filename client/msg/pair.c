@@ -1,0 +1,251 @@
+/*
+ * Pairs: persistent requests. The receiver sends a notice of its memory once, the sender makes a
+ * plan: wait until the receive was started, put, notify. Each receive has a data slot here and, at
+ * the sender, a slot that says it was started; both have the same index.
+ *
+ * An index is used again when both sides are released and no notification of it is on its way: all
+ * starts of the receive were completed by data, and the send has completed as many.
+ */
+#include "client/msg/msg.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "client/core/error.h"
+
+void msg_pair_free_index(struct msg_peer *peer, uint32_t index)
+{
+    peer->data_taken &= ~(1u << index);
+    peer->data_leaving &= ~(1u << index);
+}
+
+int msg_pair_tell(struct msg_peer *peer, struct tca_msg *msg, enum msg_kind kind, uint32_t index,
+                  uint64_t value)
+{
+    const struct msg_head head = {
+        .kind = (uint8_t)kind, .index = (uint8_t)index, .bytes = sizeof(value)};
+
+    return msg_note_send(peer, msg, head, &value);
+}
+
+/* ---- the send */
+
+static int build(struct tca_msg_request *request, uint32_t index, const struct tca_handle *target)
+{
+    struct tca_msg *msg = request->msg;
+    struct msg_peer *peer = request->peer;
+    struct tca_put put = {.target = *target, .bytes = request->room};
+    void *source = NULL;
+    int r = msg_plan_new(msg, peer->rank, &request->plan);
+
+    if (r >= 0)
+        r = tca_plan_wait(request->plan, peer->rank, msg->slot + MSG_SLOT_READY + index, 1);
+    if (r >= 0 && request->room > 0 && (r = msg_place(request, false, &source)) >= 0) {
+        put.source_address = source;
+        if (!request->staging)
+            put.source_layout = request->layout;
+        r = tca_plan_put(request->plan, &put);
+    }
+    if (r >= 0)
+        r = tca_plan_notify(request->plan, peer->rank, peer->slot + MSG_SLOT_DATA + index);
+    return r < 0 ? r : tca_plan_commit(request->plan, TCA_DEFAULT);
+}
+
+/* The send cannot be started: the receiver is told that it is gone. */
+static int give_up(struct tca_msg_request *request, uint32_t index, int error)
+{
+    request->broken = error;
+    request->plan = tca_plan_free(request->plan);
+    request->peer->sends[index] = NULL;
+    if (request->state == MSG_POSTED)
+        msg_done(request, error);
+    return msg_pair_tell(request->peer, request->msg, MSG_SEND_GONE, index, 0);
+}
+
+static int join(struct tca_msg_request *request, uint32_t index, const struct msg_note *note)
+{
+    int r = 0;
+
+    request->index = index;
+    request->paired = true;
+    request->peer->sends[index] = request;
+    if (request->room <= note->bytes)
+        r = build(request, index, &note->handle);
+    if (r < 0)
+        return give_up(request, index, r);
+    r = msg_pair_tell(request->peer, request->msg, MSG_PAIRED, index, request->room);
+    return r >= 0 && request->state == MSG_POSTED ? msg_pair_launch(request) : r;
+}
+
+static struct msg_notice *first_notice(struct msg_peer *peer, uint32_t tag)
+{
+    struct msg_notice *first = NULL;
+
+    for (uint32_t i = 0; i < TCA_MSG_PAIRS; i++) {
+        struct msg_notice *notice = &peer->notices[i];
+        if (notice->order && notice->tag == tag && (!first || notice->order < first->order))
+            first = notice;
+    }
+    return first;
+}
+
+/* ---- packets */
+
+int msg_take_notice(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *head,
+                    const struct msg_note *note)
+{
+    struct msg_notice *notice = &peer->notices[head->index];
+    struct tca_msg_request *request = peer->single.first;
+
+    (void)msg;
+    if (notice->order || peer->sends[head->index])
+        return error_set(-EPROTO, "two receives in slot %u", head->index);
+    while (request && request->tag != head->tag)
+        request = request->next;
+    if (request) {
+        msg_list_remove(&peer->single, request);
+        return join(request, head->index, note);
+    }
+    *notice = (struct msg_notice){.order = ++peer->notice_order, .tag = head->tag, .note = *note};
+    return 0;
+}
+
+int msg_take_paired(struct msg_peer *peer, uint32_t index, uint64_t bytes)
+{
+    struct tca_msg_request *request = peer->receives[index];
+
+    if (!(peer->data_taken & 1u << index) || (request && request->paired))
+        return error_set(-EPROTO, "an unexpected send for slot %u", index);
+    if (request) {
+        request->bytes = bytes;
+        request->paired = true;
+    }
+    return 0;
+}
+
+int msg_take_recv_gone(struct msg_peer *peer, struct tca_msg *msg, uint32_t index, uint64_t starts)
+{
+    struct tca_msg_request *request = peer->sends[index];
+
+    if (peer->notices[index].order) {
+        peer->notices[index].order = 0;
+        return msg_pair_tell(peer, msg, MSG_SEND_GONE, index, 0);
+    }
+    if (request) {
+        request->gone = true;
+        request->limit = starts;
+    }
+    return 0;
+}
+
+int msg_take_send_gone(struct msg_peer *peer, uint32_t index, uint64_t ends)
+{
+    struct tca_msg_request *request = peer->receives[index];
+
+    if (!(peer->data_taken & 1u << index) || (request && request->gone))
+        return error_set(-EPROTO, "an unexpected end of the send for slot %u", index);
+    if (request) {
+        request->gone = true;
+        request->limit = ends;
+    } else if (peer->data_leaving & 1u << index && ends != UINT64_MAX) {
+        msg_pair_free_index(peer, index);
+    }
+    return 0;
+}
+
+/* ---- requests */
+
+static int keep_layout(struct tca_msg_request *request)
+{
+    int r = request->layout ? tca_layout_dup(request->layout, &request->own_layout) : 0;
+
+    request->layout = request->own_layout;
+    request->persistent = true;
+    return r;
+}
+
+int tca_msg_send_init(struct tca_msg *msg, uint32_t rank, uint32_t tag,
+                      const struct tca_msg_buffer *buffer, struct tca_msg_request **ret_request)
+{
+    struct tca_msg_request *request = NULL;
+    int r = msg_request_new(msg, rank, tag, buffer, true, &request);
+
+    if (r < 0)
+        return r;
+    struct msg_peer *peer = request->peer;
+    r = peer->failed ? msg_peer_failed(peer) : keep_layout(request);
+    if (r < 0) {
+        msg_request_free(request);
+        return r;
+    }
+    struct msg_notice *notice = first_notice(peer, tag);
+    if (notice) {
+        notice->order = 0;
+        r = join(request, (uint32_t)(notice - peer->notices), &notice->note);
+    } else {
+        msg_list_add(&peer->single, request);
+    }
+    *ret_request = request; /* also if it failed: starting it says so */
+    if (r < 0)
+        msg_peer_lost(peer, msg, r);
+    return 0;
+}
+
+static int take_index(struct msg_peer *peer, uint32_t *ret_index)
+{
+    uint32_t available = ~peer->data_taken & ((1u << TCA_MSG_PAIRS) - 1);
+
+    if (!available)
+        return error_set(-EBUSY,
+                         "rank %u: at most %d persistent receives from one rank: release one",
+                         peer->rank, TCA_MSG_PAIRS);
+    *ret_index = (uint32_t)__builtin_ctz(available);
+    return 0;
+}
+
+static int announce(struct tca_msg_request *request)
+{
+    struct msg_note note = {.bytes = request->room};
+    const struct msg_head head = {.kind = MSG_NOTICE,
+                                  .index = (uint8_t)request->index,
+                                  .bytes = sizeof(note),
+                                  .tag = request->tag};
+    struct msg_peer *peer = request->peer;
+    struct tca_msg *msg = request->msg;
+    void *memory = NULL;
+    int r = 0;
+
+    if (request->room > 0)
+        r = msg_place(request, true, &memory);
+    if (r >= 0 && request->room > 0)
+        r = tca_handle_of(msg->session, memory, request->room, &note.handle);
+    if (r >= 0)
+        r = msg_plan_notify(peer, msg, peer->slot + MSG_SLOT_READY + request->index,
+                            &request->plan);
+    return r < 0 ? r : msg_note_send(peer, msg, head, &note);
+}
+
+int tca_msg_recv_init(struct tca_msg *msg, uint32_t rank, uint32_t tag,
+                      const struct tca_msg_buffer *buffer, struct tca_msg_request **ret_request)
+{
+    struct tca_msg_request *request = NULL;
+    int r = msg_request_new(msg, rank, tag, buffer, false, &request);
+
+    if (r < 0)
+        return r;
+    struct msg_peer *peer = request->peer;
+    r = peer->failed ? msg_peer_failed(peer) : keep_layout(request);
+    if (r >= 0)
+        r = take_index(peer, &request->index);
+    if (r >= 0)
+        r = announce(request);
+    if (r < 0) {
+        tca_plan_free(request->plan);
+        msg_request_free(request);
+        return r;
+    }
+    peer->data_taken |= 1u << request->index;
+    peer->receives[request->index] = request;
+    *ret_request = request;
+    return 0;
+}

@@ -1,0 +1,180 @@
+/* Starting, testing and releasing the two sides of a pair. */
+#include "client/msg/msg.h"
+
+#include "client/core/error.h"
+
+/* The message does not fit: both sides can be started as if they still had one another, the receive
+ * in vain. */
+static bool is_too_long(const struct tca_msg_request *request)
+{
+    return request->paired &&
+           (request->sends ? !request->plan && !request->broken : request->bytes > request->room);
+}
+
+/* Starts a send whose receive is known. */
+int msg_pair_launch(struct tca_msg_request *request)
+{
+    int r = 0;
+
+    if (!request->plan) { /* too long for the receive, which has failed */
+        msg_done(request, 0);
+        return 0;
+    }
+    if (request->staging)
+        r = msg_gather(request, request->staging);
+    if (r >= 0)
+        r = msg_plan_start(request->msg, request->plan);
+    if (r < 0)
+        return r;
+    request->starts++;
+    request->state = MSG_MOVING;
+    request->lent = true;
+    return 0;
+}
+
+static int cannot_start(struct tca_msg_request *request)
+{
+    struct msg_peer *peer = request->peer;
+
+    if (!request->persistent)
+        return error_static(-EINVAL, "message: a one-shot request is started when it is made");
+    if (request->state != MSG_IDLE && request->state != MSG_DONE)
+        return error_static(-EBUSY, "message: the last start is still running: wait for it");
+    if (is_too_long(request)) /* does not need the other side */
+        return 0;
+    if (peer->failed)
+        return msg_peer_failed(peer);
+    if (request->gone)
+        return error_set(-ECANCELED, "message: rank %u has released its side of tag %u", peer->rank,
+                         request->tag);
+    return request->broken ? error_set(request->broken,
+                                       "message: the plan to rank %u, tag %u was "
+                                       "not committed: %s",
+                                       peer->rank, request->tag, tca_strerror(request->broken))
+                           : 0;
+}
+
+static int start_receive(struct tca_msg_request *request)
+{
+    if (is_too_long(request)) {
+        msg_done(request, -EMSGSIZE);
+        return 0;
+    }
+    int r = msg_plan_start(request->msg, request->plan);
+    if (r < 0)
+        return r;
+    request->starts++;
+    request->state = MSG_MOVING;
+    request->lent = true;
+    return 0;
+}
+
+int tca_msg_start(struct tca_msg_request *request)
+{
+    bool ready = request->persistent && !request->peer->failed && !request->gone &&
+                 !request->broken && (request->state == MSG_IDLE || request->state == MSG_DONE);
+    int r = ready ? 0 : cannot_start(request);
+
+    if (r < 0)
+        return r;
+    if (!request->sends)
+        r = start_receive(request);
+    else if (request->paired)
+        r = msg_pair_launch(request);
+    else
+        request->state = MSG_POSTED;
+    return r < 0 ? msg_peer_lost(request->peer, request->msg, r) : 0;
+}
+
+static int test_send(struct tca_msg_request *request)
+{
+    int r = tca_test(request->plan);
+
+    if (r != 0)
+        request->lent = false;
+    if (r > 0)
+        msg_done(request, 0);
+    else if (r < 0 || (request->gone && request->starts > request->limit))
+        msg_done(request, r < 0 ? r : -ECANCELED);
+    return r < 0 ? r : request->state == MSG_DONE;
+}
+
+static void receive(struct tca_msg_request *request)
+{
+    int r = 0;
+
+    request->arrived = request->lent = false;
+    request->ends++;
+    if (request->staging)
+        r = msg_scatter(request, request->staging, request->bytes);
+    msg_done(request, r);
+}
+
+int msg_pair_test(struct tca_msg_request *request)
+{
+    struct tca_msg *msg = request->msg;
+    int r = 0;
+
+    if (request->sends)
+        return test_send(request);
+    if (!request->arrived) {
+        r = tca_notified(msg->session, request->peer->rank,
+                         msg->slot + MSG_SLOT_DATA + request->index);
+        request->arrived = r > 0;
+    }
+    if (is_too_long(request))
+        msg_done(request, -EMSGSIZE);
+    else if (request->paired && request->arrived)
+        receive(request);
+    else if (request->gone && (request->ends == request->limit || request->limit == UINT64_MAX))
+        msg_done(request, -ECANCELED);
+    return request->state == MSG_DONE ? 1 : r < 0 ? r : 0;
+}
+
+static int release_send(struct tca_msg_request *request)
+{
+    struct msg_peer *peer = request->peer;
+    bool running = request->plan && tca_test(request->plan) == 0;
+    uint64_t ends = running ? UINT64_MAX : request->starts;
+
+    if (!running)
+        tca_plan_free(request->plan);
+    if (peer->failed || request->broken)
+        return 0;
+    if (!request->paired) {
+        msg_list_remove(&peer->single, request);
+        return 0;
+    }
+    peer->sends[request->index] = NULL;
+    return msg_pair_tell(peer, request->msg, MSG_SEND_GONE, request->index, ends);
+}
+
+static int release_receive(struct tca_msg_request *request)
+{
+    struct msg_peer *peer = request->peer;
+    bool complete = request->starts == request->ends;
+
+    tca_plan_free(request->plan);
+    peer->receives[request->index] = NULL;
+    if (peer->failed)
+        return 0;
+    if (request->gone) {
+        if (complete && request->limit == request->ends)
+            msg_pair_free_index(peer, request->index);
+        return 0;
+    }
+    if (complete)
+        peer->data_leaving |= 1u << request->index;
+    return msg_pair_tell(peer, request->msg, MSG_RECV_GONE, request->index, request->starts);
+}
+
+void msg_pair_release(struct tca_msg_request *request)
+{
+    struct msg_peer *peer = request->peer;
+    struct tca_msg *msg = request->msg;
+    int r = request->sends ? release_send(request) : release_receive(request);
+
+    msg_request_free(request);
+    if (r < 0)
+        msg_peer_lost(peer, msg, r);
+}

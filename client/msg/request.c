@@ -1,0 +1,161 @@
+/* Requests and their lists. Requests are never freed before their messenger: a number that another
+ * rank sends always names one. */
+#include "client/msg/msg.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/core/error.h"
+
+/* ---- lists */
+
+void msg_list_add(struct msg_list *list, struct tca_msg_request *request)
+{
+    request->next = NULL;
+    if (list->first)
+        *list->last = request;
+    else
+        list->first = request;
+    list->last = &request->next;
+}
+
+struct tca_msg_request *msg_list_take(struct msg_list *list)
+{
+    struct tca_msg_request *request = list->first;
+
+    if (request)
+        list->first = request->next;
+    return request;
+}
+
+bool msg_list_remove(struct msg_list *list, struct tca_msg_request *request)
+{
+    struct tca_msg_request **link = &list->first;
+
+    while (*link && *link != request)
+        link = &(*link)->next;
+    if (!*link)
+        return false;
+    *link = request->next;
+    if (!*link)
+        list->last = link;
+    return true;
+}
+
+/* ---- the pool */
+
+static int grow(struct tca_msg *msg)
+{
+    uint32_t count = msg->request_count;
+    struct tca_msg_request **table =
+        realloc(msg->requests, (count + MSG_CHUNK) * sizeof(struct tca_msg_request *));
+    struct tca_msg_request *chunk = table ? calloc(MSG_CHUNK, sizeof(*chunk)) : NULL;
+
+    if (table)
+        msg->requests = table;
+    if (!chunk)
+        return error_static(-ENOMEM, "message: out of memory");
+    for (uint32_t i = MSG_CHUNK; i-- > 0;) {
+        chunk[i].number = count + i;
+        chunk[i].next = msg->unused;
+        msg->unused = &chunk[i];
+        table[count + i] = &chunk[i];
+    }
+    msg->request_count += MSG_CHUNK;
+    return 0;
+}
+
+int msg_request_new(struct tca_msg *msg, uint32_t rank, uint32_t tag,
+                    const struct tca_msg_buffer *buffer, bool sends,
+                    struct tca_msg_request **ret_request)
+{
+    if (rank >= msg->size)
+        return error_set(-EINVAL, "message: rank %u: the group has ranks 0 to %u", rank,
+                         msg->size - 1);
+    uint64_t room = buffer->layout ? tca_layout_size(buffer->layout) : buffer->bytes;
+    if (room > 0 && !buffer->address)
+        return error_static(-EINVAL, "message: the buffer's address is NULL");
+    int r = msg->unused ? 0 : grow(msg);
+    if (r < 0)
+        return r;
+    struct tca_msg_request *request = msg->unused;
+    msg->unused = request->next;
+    *request = (struct tca_msg_request){
+        .msg = msg,
+        .peer = &msg->peers[rank],
+        .number = request->number,
+        .tag = tag,
+        .used = true,
+        .sends = sends,
+        .room = room,
+        .bytes = sends ? room : 0,
+        .address = buffer->address,
+        .layout = buffer->layout,
+    };
+    *ret_request = request;
+    return 0;
+}
+
+void msg_request_free(struct tca_msg_request *request)
+{
+    struct tca_msg *msg = request->msg;
+
+    if (request->staging && !request->lent && tca_free(msg->session, request->staging) == -EBUSY) {
+        tca_msg_forget(msg); /* the plans that still use it */
+        tca_free(msg->session, request->staging);
+    }
+    tca_layout_free(request->own_layout);
+    request->staging = NULL;
+    request->own_layout = NULL;
+    request->used = false;
+    request->next = msg->unused;
+    msg->unused = request;
+}
+
+void msg_done(struct tca_msg_request *request, int status)
+{
+    request->state = MSG_DONE;
+    request->status = status;
+    if (request->released && !request->persistent)
+        msg_request_free(request);
+}
+
+/* ---- failures */
+
+int msg_peer_failed(const struct msg_peer *peer)
+{
+    return error_set(peer->failed, "messages to and from rank %u: %s", peer->rank, peer->why);
+}
+
+static void drop_out(struct msg_peer *peer)
+{
+    while (peer->out) {
+        struct msg_out *out = peer->out;
+        peer->out = out->next;
+        if (!out->request)
+            free(out);
+    }
+}
+
+int msg_peer_fail(struct msg_peer *peer, struct tca_msg *msg, int error)
+{
+    if (peer->failed)
+        return msg_peer_failed(peer);
+    peer->failed = error;
+    snprintf(peer->why, sizeof(peer->why), "%s", tca_error_text());
+    drop_out(peer);
+    peer->posted.first = peer->offered.first = peer->granted.first = NULL;
+    peer->single.first = NULL;
+    for (uint32_t i = 0; i < msg->request_count; i++) {
+        struct tca_msg_request *request = msg->requests[i];
+        /* A put that runs completes, or fails; that of a pair may wait for the other rank. */
+        bool told = request->sends && request->state == MSG_MOVING &&
+                    (msg_has_ended(error) || !request->persistent);
+        if (request->used && request->peer == peer && request->state != MSG_IDLE &&
+            request->state != MSG_DONE && !told)
+            msg_done(request, error);
+    }
+    return error;
+}

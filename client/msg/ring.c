@@ -1,0 +1,323 @@
+/* Packets: sending, receiving, credits. */
+#include "client/msg/msg.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/core/error.h"
+
+/* Sizes of the puts; a packet takes the first that it fits into. One line crosses most cheaply. */
+static const uint32_t class_bytes[MSG_CLASSES] = {32, 256, MSG_PACKET_BYTES};
+
+/* ---- sending */
+
+static bool has_room(struct msg_peer *peer, struct tca_msg *msg)
+{
+    if (peer->sent - peer->confirmed < MSG_RING)
+        return true;
+    while (tca_notified(msg->session, peer->rank, msg->slot + MSG_SLOT_CREDIT) > 0)
+        peer->confirmed += MSG_CREDIT;
+    return peer->sent - peer->confirmed < MSG_RING;
+}
+
+static __attribute__((noinline, cold)) int make_put(struct msg_peer *peer, struct tca_msg *msg,
+                                                    uint32_t place, uint32_t size)
+{
+    uint64_t offset = (uint64_t)place * MSG_PACKET_BYTES;
+    struct tca_put put = {
+        .source_address = peer->staging + offset,
+        .target = peer->ring,
+        .target_offset_bytes =
+            (uint64_t)tca_rank(msg->session) * MSG_RING * MSG_PACKET_BYTES + offset,
+        .bytes = class_bytes[size],
+    };
+    struct tca_plan *plan = NULL;
+    int r = msg_plan_new(msg, peer->rank, &plan);
+
+    if (r >= 0)
+        r = tca_plan_put(plan, &put);
+    if (r >= 0)
+        r = tca_plan_notify(plan, peer->rank, peer->slot + MSG_SLOT_RING);
+    if (r >= 0)
+        r = tca_plan_commit(plan, TCA_DEFAULT);
+    if (r < 0)
+        tca_plan_free(plan);
+    else
+        peer->puts[place][size] = plan;
+    return r;
+}
+
+/* Where the payload of the next packet goes. */
+static int reserve(struct msg_peer *peer, struct tca_msg *msg, uint8_t **ret_payload)
+{
+    void *staging = peer->staging;
+    int r = staging ? 0 : tca_alloc(msg->session, MSG_RING * MSG_PACKET_BYTES, &staging);
+
+    if (r < 0)
+        return r;
+    peer->staging = staging;
+    *ret_payload =
+        peer->staging + (peer->sent + 1) % MSG_RING * MSG_PACKET_BYTES + sizeof(struct msg_head);
+    return 0;
+}
+
+/* Sends the packet whose payload is in place. */
+static int post(struct msg_peer *peer, struct tca_msg *msg, struct msg_head head)
+{
+    uint32_t place = (peer->sent + 1) % MSG_RING, size = 0;
+
+    while (sizeof(head) + head.bytes > class_bytes[size])
+        size++;
+    int r = peer->puts[place][size] ? 0 : make_put(peer, msg, place, size);
+    if (r >= 0) {
+        head.seq = ++peer->sent;
+        memcpy(peer->staging + (size_t)place * MSG_PACKET_BYTES, &head, sizeof(head));
+        r = msg_plan_start(msg, peer->puts[place][size]);
+    }
+    return r < 0 && !msg_has_ended(r) ? r : 0;
+}
+
+static int send_note(struct msg_peer *peer, struct tca_msg *msg, struct msg_head head,
+                     const void *payload)
+{
+    uint8_t *to = NULL;
+    int r = reserve(peer, msg, &to);
+
+    if (r < 0)
+        return r;
+    if (head.bytes > 0)
+        memcpy(to, payload, head.bytes);
+    return post(peer, msg, head);
+}
+
+/* A short message, or the offer of a long one. */
+static int send_request(struct tca_msg_request *request)
+{
+    struct msg_peer *peer = request->peer;
+    struct msg_head head = {.tag = request->tag, .request = request->number};
+    uint8_t *to = NULL;
+    int r;
+
+    if (request->room > TCA_MSG_EAGER_BYTES) {
+        head.kind = MSG_OFFER;
+        head.bytes = sizeof(request->room);
+        request->state = MSG_OFFERED;
+        return send_note(peer, request->msg, head, &request->room);
+    }
+    head.kind = MSG_SHORT;
+    head.bytes = (uint16_t)request->room;
+    if ((r = reserve(peer, request->msg, &to)) >= 0 && (r = msg_gather(request, to)) >= 0)
+        r = post(peer, request->msg, head);
+    if (r >= 0)
+        msg_done(request, 0);
+    return r;
+}
+
+static void queue(struct msg_peer *peer, struct msg_out *out)
+{
+    out->next = NULL;
+    if (peer->out)
+        *peer->out_last = out;
+    else
+        peer->out = out;
+    peer->out_last = &out->next;
+}
+
+int msg_note_send(struct msg_peer *peer, struct tca_msg *msg, struct msg_head head,
+                  const void *payload)
+{
+    if (!peer->out && has_room(peer, msg))
+        return send_note(peer, msg, head, payload);
+    struct msg_out *out = calloc(1, sizeof(*out));
+    if (!out)
+        return error_static(-ENOMEM, "message: out of memory");
+    out->head = head;
+    if (head.bytes > 0)
+        memcpy(out->payload, payload, head.bytes);
+    queue(peer, out);
+    return 0;
+}
+
+int msg_request_send(struct tca_msg_request *request)
+{
+    struct msg_peer *peer = request->peer;
+
+    if (!peer->out && has_room(peer, request->msg))
+        return send_request(request);
+    request->state = MSG_QUEUED;
+    request->out.request = request;
+    queue(peer, &request->out);
+    return 0;
+}
+
+static int flush_out(struct msg_peer *peer, struct tca_msg *msg)
+{
+    int r = 0;
+
+    if ((int32_t)(peer->sent - peer->confirmed) < 0)
+        return error_static(-EPROTO, "packets that were never sent have been confirmed");
+    while (r >= 0 && peer->out && has_room(peer, msg)) {
+        struct msg_out *out = peer->out;
+        peer->out = out->next;
+        if (out->request) {
+            r = send_request(out->request);
+        } else {
+            r = send_note(peer, msg, out->head, out->payload);
+            free(out);
+        }
+    }
+    return r;
+}
+
+/* ---- receiving */
+
+static const uint8_t *packet_of(const struct msg_peer *peer, uint32_t seq)
+{
+    return peer->packets + (size_t)(seq % MSG_RING) * MSG_PACKET_BYTES;
+}
+
+/* The packets whose heads are here. Read after the notifications were taken. */
+static uint32_t visible(const struct msg_peer *peer)
+{
+    uint32_t count = 0;
+
+    for (uint32_t seq = peer->taken + 1; seq != peer->taken + 1 + MSG_RING; seq++)
+        count += ((const struct msg_head *)packet_of(peer, seq))->seq == seq;
+    return count;
+}
+
+static int give_credits(struct msg_peer *peer, struct tca_msg *msg)
+{
+    int r = 0;
+
+    if (!peer->credit)
+        r = msg_plan_notify(peer, msg, peer->slot + MSG_SLOT_CREDIT, &peer->credit);
+    while (r >= 0 && peer->owed > 0 && (r = tca_test(peer->credit)) > 0) {
+        r = tca_start(peer->credit);
+        if (r == -EAGAIN)
+            return 0; /* next time */
+        if (r >= 0)
+            peer->owed--;
+    }
+    return r < 0 && !msg_has_ended(r) ? r : 0;
+}
+
+static int take_packet(struct msg_peer *peer, struct tca_msg *msg)
+{
+    const uint8_t *packet = packet_of(peer, peer->taken + 1);
+    struct msg_head head;
+
+    memcpy(&head, packet, sizeof(head)); /* once: the other rank can write it at any time */
+    int r = head.bytes > TCA_MSG_EAGER_BYTES
+                ? error_set(-EPROTO, "a packet of %u bytes: at most %d are possible", head.bytes,
+                            TCA_MSG_EAGER_BYTES)
+                : msg_take(peer, msg, &head, packet + sizeof(head));
+    peer->taken++;
+    peer->pending--;
+    peer->owed += peer->taken % MSG_CREDIT == 0;
+    return r;
+}
+
+/* A rail may deliver packets, as those of any plans, in another order. The notification of one does
+ * not say that an earlier one is complete, even if its head is here: all packets whose heads are
+ * here are complete when as many notifications have arrived. */
+static int take_packets(struct msg_peer *peer, struct tca_msg *msg)
+{
+    uint32_t count = visible(peer);
+    int r = 0;
+
+    if (peer->pending > count)
+        return error_static(-EPROTO, "a notification without its packet");
+    if (peer->pending < count)
+        return 0;
+    while (r >= 0 && peer->pending > 0 && peer->early_count < MSG_EARLY_MAX &&
+           ((const struct msg_head *)packet_of(peer, peer->taken + 1))->seq == peer->taken + 1)
+        r = take_packet(peer, msg);
+    return r;
+}
+
+/* ---- everything of one rank */
+
+/* The data of pairs and of long messages. ret_end: see progress(). */
+static int take_data(struct msg_peer *peer, int *ret_end)
+{
+    int r = 0;
+
+    for (uint32_t bits = peer->data_taken; r >= 0 && bits; bits &= bits - 1) {
+        struct tca_msg_request *request = peer->receives[__builtin_ctz(bits)];
+        if (!request || request->state != MSG_MOVING)
+            continue;
+        int arrived = request->persistent ? msg_pair_test(request) : msg_large_test(request, &r);
+        if (arrived < 0)
+            *ret_end = arrived;
+    }
+    return r;
+}
+
+/* < 0: it has failed. ret_end: the error with which notifications from the rank end; what had
+ * arrived before was perhaps not taken yet. */
+static int progress(struct msg_peer *peer, struct tca_msg *msg, int *ret_end)
+{
+    int r;
+
+    while ((r = tca_notified(msg->session, peer->rank, msg->slot + MSG_SLOT_RING)) > 0)
+        peer->pending++;
+    *ret_end = r;
+    r = peer->pending > 0 ? take_packets(peer, msg) : 0;
+    if (r >= 0 && peer->owed > 0)
+        r = give_credits(peer, msg);
+    if (r >= 0 && peer->data_taken)
+        r = take_data(peer, ret_end);
+    if (r >= 0 && peer->out)
+        r = flush_out(peer, msg);
+    return r < 0 ? r : msg_large_progress(peer, msg);
+}
+
+/* Errors that say that the rank has ended, for example of an answer to it, do not keep what it has
+ * sent from being taken. Each of them has taken something, so that this ends. */
+static int take_all(struct msg_peer *peer, struct tca_msg *msg, int *ret_end)
+{
+    int ended = 0, r;
+
+    while ((r = progress(peer, msg, ret_end)) < 0 && msg_has_ended(r))
+        ended = r;
+    if (ended)
+        *ret_end = ended;
+    return r;
+}
+
+int msg_peer_progress(struct msg_peer *peer, struct tca_msg *msg)
+{
+    int end = 0, end_again = 0;
+
+    if (peer->failed) { /* its plans still tell what has become of sends */
+        msg_large_progress(peer, msg);
+        return peer->failed;
+    }
+    int r = take_all(peer, msg, &end);
+    if (r >= 0 && end < 0) { /* nothing arrives any more: take the rest */
+        r = take_all(peer, msg, &end_again);
+        if (r >= 0)
+            r = end;
+    }
+    return r < 0 ? msg_peer_fail(peer, msg, r) : 0;
+}
+
+int msg_peer_lost(struct msg_peer *peer, struct tca_msg *msg, int error)
+{
+    if (msg_has_ended(error))
+        msg_peer_progress(peer, msg);
+    return msg_peer_fail(peer, msg, error);
+}
+
+/* A packet that the rail has lost is noticed by its plan only. */
+void msg_peer_check(struct msg_peer *peer, struct tca_msg *msg)
+{
+    for (uint32_t place = 0; peer->staging && !peer->failed && place < MSG_RING; place++)
+        for (uint32_t size = 0; size < MSG_CLASSES; size++) {
+            int r = peer->puts[place][size] ? tca_test(peer->puts[place][size]) : 0;
+            if (r < 0 && !msg_has_ended(r))
+                msg_peer_fail(peer, msg, r);
+        }
+}

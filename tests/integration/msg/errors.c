@@ -1,0 +1,162 @@
+/*
+ * msg-errors: what the functions of tca-msg.h reject, how pairs end and that their slots are used
+ * again, at both ranks of a group of two. Ends with 0, or prints what was wrong.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/include/tca-msg.h"
+
+enum { PAIR = 1, SYNC = 2, NEVER = 3, REUSES = 3 * TCA_MSG_PAIRS, PATIENCE = 5000 };
+#define MILLISECOND INT64_C(1000000)
+
+static struct tca *session;
+static struct tca_msg *msg;
+static struct tca_msg_request *never; /* a receive: testing it advances everything */
+static uint32_t rank, other;
+static int wrong;
+
+static void expect(int result, int expected, const char *text, const char *what)
+{
+    if (result == expected && (!text || strstr(tca_error_text(), text)))
+        return;
+    printf("rank %u: %s: %d, not %d: %s\n", rank, what, result, expected, tca_error_text());
+    wrong = 1;
+}
+
+static int run(struct tca_msg_request *request)
+{
+    int r = tca_msg_start(request);
+    return r < 0 ? r : tca_msg_wait(request, TCA_DEFAULT);
+}
+
+/* Both ranks have come here, and each has seen what the other did before. */
+static void meet(void)
+{
+    const struct tca_msg_buffer nothing = {0};
+    struct tca_msg_request *requests[2] = {NULL, NULL};
+
+    expect(tca_msg_recv(msg, other, SYNC, &nothing, &requests[0]), 0, NULL, "receive to meet");
+    expect(tca_msg_send(msg, other, SYNC, &nothing, &requests[1]), 0, NULL, "send to meet");
+    expect(tca_msg_wait_all(requests, 2, TCA_DEFAULT), 0, NULL, "meeting");
+    tca_msg_release(requests[0]);
+    tca_msg_release(requests[1]);
+}
+
+/* A slot is free only when the other rank has answered. */
+static int recv_init(const struct tca_msg_buffer *buffer, struct tca_msg_request **ret_request)
+{
+    int r = -EBUSY;
+
+    for (int i = 0; r == -EBUSY && i < PATIENCE; i++) {
+        r = tca_msg_recv_init(msg, other, PAIR, buffer, ret_request);
+        if (r == -EBUSY)
+            tca_msg_wait(never, MILLISECOND);
+    }
+    return r;
+}
+
+static void arguments(void)
+{
+    const struct tca_msg_buffer nowhere = {.bytes = 1}, nothing = {0};
+    struct tca_msg_request *request = NULL, *none[2] = {NULL, NULL};
+    uint32_t index = 7;
+
+    expect(tca_msg_send(msg, 2, 0, &nothing, &request), -EINVAL, "ranks 0 to 1", "rank 2");
+    expect(tca_msg_recv(msg, 0, 0, &nowhere, &request), -EINVAL, "is NULL", "no memory");
+    expect(request != NULL, 0, NULL, "a request in spite of the error");
+    expect(tca_msg_wait_any(none, 2, TCA_DEFAULT, &index), -EINVAL, "no request", "wait_any");
+    expect(tca_msg_wait_all(none, 2, TCA_DEFAULT), 0, NULL, "wait_all without requests");
+    expect((int)index, 7, NULL, "index of no request");
+    expect(tca_msg_start(never), -EINVAL, "one-shot", "start of a one-shot request");
+    expect(tca_msg_wait(never, MILLISECOND), -ETIMEDOUT, "tag 3", "waiting in vain");
+}
+
+static void limit(void)
+{
+    struct tca_msg_request *requests[TCA_MSG_PAIRS + 1] = {NULL};
+    const struct tca_msg_buffer nothing = {0};
+
+    for (uint32_t i = 0; i < TCA_MSG_PAIRS; i++)
+        expect(tca_msg_recv_init(msg, other, PAIR, &nothing, &requests[i]), 0, NULL, "a receive");
+    expect(tca_msg_recv_init(msg, other, PAIR, &nothing, &requests[TCA_MSG_PAIRS]), -EBUSY,
+           "at most 12", "one receive too many");
+    for (uint32_t i = 0; i < TCA_MSG_PAIRS; i++)
+        tca_msg_release(requests[i]);
+    meet();
+}
+
+/* Pairs without end; a receive is released as soon as its data is there. */
+static void reuse(void)
+{
+    for (int i = 0; i < REUSES; i++) {
+        struct tca_msg_request *request = NULL;
+        int value = rank == 0 ? i : -1;
+        const struct tca_msg_buffer buffer = {&value, sizeof(value), NULL};
+        int r = rank == 0 ? tca_msg_send_init(msg, other, PAIR, &buffer, &request)
+                          : recv_init(&buffer, &request);
+        expect(r, 0, NULL, "making one of many pairs");
+        if (r < 0)
+            return;
+        expect(run(request), 0, NULL, "one of many pairs");
+        expect(value, i, NULL, "value of one of many pairs");
+        tca_msg_release(request);
+    }
+    meet();
+}
+
+/* Rank `first` releases its side, after `both` have used the pair or not. */
+static void cancel(uint32_t first, int both)
+{
+    struct tca_msg_request *request = NULL;
+    int value = 5;
+    const struct tca_msg_buffer buffer = {&value, sizeof(value), NULL};
+    int r = rank == 0 ? tca_msg_send_init(msg, other, PAIR, &buffer, &request)
+                      : recv_init(&buffer, &request);
+
+    expect(r, 0, NULL, "making a pair");
+    if (r < 0)
+        return;
+    if (both)
+        expect(run(request), 0, NULL, "a pair");
+    else if (rank != first)
+        expect(tca_msg_start(request), 0, NULL, "start of one side");
+    meet();
+    if (rank == first)
+        request = tca_msg_release(request);
+    meet();
+    if (rank != first && both)
+        expect(tca_msg_start(request), -ECANCELED, "released its side", "start without the other");
+    else if (rank != first)
+        expect(tca_msg_wait(request, TCA_DEFAULT), -ECANCELED, "was released", "wait in vain");
+    tca_msg_release(request);
+    meet();
+}
+
+int main(void)
+{
+    const struct tca_msg_buffer nothing = {0};
+    int r = tca_open(NULL, &session);
+
+    if (r >= 0) {
+        rank = tca_rank(session);
+        other = 1 - rank;
+        r = tca_msg_new(session, NULL, &msg);
+    }
+    if (r >= 0)
+        r = tca_msg_recv(msg, other, NEVER, &nothing, &never);
+    expect(r, 0, NULL, "setting up");
+    if (r < 0)
+        return 1;
+    arguments();
+    limit();
+    reuse();
+    for (int i = 0; i < 4; i++)
+        cancel(i % 2, i / 2);
+    reuse();
+    tca_msg_release(never);
+    tca_msg_free(msg);
+    tca_close(session);
+    return wrong;
+}
