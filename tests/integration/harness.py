@@ -25,7 +25,7 @@ import tempfile
 import unittest
 
 from actors import Actor, Failed, Stream  # noqa: F401 (the tests have them from here)
-from processes import DEADLINE_S, SLOW, die_with_us, program, run, stacks, until  # noqa: F401
+from processes import DEADLINE_S, SLOW, die_with_us, program, rounds, run, stacks, until  # noqa: F401
 
 # What libpciaccess keeps for hwloc, which unloads it, cannot be told from a leak of ours.
 os.environ["HWLOC_COMPONENTS"] = "-pci"

@@ -12,6 +12,11 @@ DEADLINE_S = 60 * float(os.environ.get("TCA_TEST_SLOW", "1"))
 SLOW = float(os.environ.get("TCA_TEST_SLOW", "1"))  # several times slower, as under a sanitizer
 
 
+def rounds(count):
+    """How often to repeat what depends on chance: `count` times in the suite, twenty times that with TCA_TEST_ROUNDS=20."""
+    return max(1, round(count * float(os.environ.get("TCA_TEST_ROUNDS", "1"))))
+
+
 def die_with_us():
     """In a child before its exec: it is killed when the test itself is, whatever kills that."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG

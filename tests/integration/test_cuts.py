@@ -2,10 +2,9 @@
 """The connections of the rails ofi and tcp between two nodes are cut again and again, while programs put both ways: every start arrives, once,
 with its data; the rail is not given up, and no job ends.
 
-TCA_TEST_CUTS says how many times (12).
+TCA_TEST_ROUNDS=20 does so twenty times as often.
 """
 
-import os
 import random
 import socket
 import time
@@ -14,7 +13,7 @@ import harness
 from connections import connections_of, rail_port, reset
 from harness import Stream
 
-CUTS = int(os.environ.get("TCA_TEST_CUTS", "0")) or 12
+CUTS = harness.rounds(8)
 SHAPES = ["24", "300000", "256x8x24", "2000x40x48", "250x6000x6100"]
 
 

@@ -12,7 +12,7 @@ import boards
 import harness
 
 SEED = int(os.environ.get("TCA_TEST_SEED", secrets.randbits(20)))
-ROUNDS, STEPS = 10, 10
+ROUNDS, STEPS = harness.rounds(5), 10
 DEADLINE_S = 2 * harness.DEADLINE_S
 
 
@@ -75,7 +75,7 @@ class Halo(harness.Case):
 
     def test_a_cable_is_pulled(self):
         """A rank whose data does not arrive learns of that, although its neighbour is alive, and silent."""
-        for turn in range(3):
+        for turn in range(harness.rounds(2)):
             cluster = boards.Ring(2, {"rails.calibration": "off"})
             self.addCleanup(self.take_down, cluster)
             words = [harness.program("halo"), str(SEED + turn), "1", "0", "2"]

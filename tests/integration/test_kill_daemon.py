@@ -128,7 +128,7 @@ class Killed(Nodes):
         cluster = self.pair(3)
         bystander = Stream(*cluster.group([0, 2], name="bystander"), shape="100x1000x2000")
         bystander.begin()
-        for turn in range(6):
+        for turn in range(harness.rounds(3)):
             places = [0, 1] if turn % 2 else [1, 0]
             actors = cluster.group(places, name=f"turn{turn}")
             stream = Stream(*actors, shape="512x2000x2048")
@@ -243,13 +243,13 @@ class Stopped(Nodes):
         self.assertGreater(bystander.finish(), 0)
 
     def test_a_loop_that_stands_still(self):
-        """A daemon whose loop is busy for far longer than the time-out is not taken for dead: a thread of its own says that it
+        """A daemon whose loop is busy for longer than the time-out is not taken for dead: a thread of its own says that it
         lives. When that is silent, too, it is."""
         cluster = self.pair(2, {"control.heartbeat_interval": "100ms", "control.heartbeat_timeout": f"{1 * harness.SLOW:.0f}s"})
         stream = Stream(*cluster.group([0, 1]))
         self.assertEqual(stream.run(10), 10)
         with stopped_thread(cluster[1].process.pid):
-            time.sleep(5 * harness.SLOW)
+            time.sleep(2 * harness.SLOW)
             self.assertEqual(cluster[0].state_of(cluster[1]), "up")
         self.assertEqual(stream.run(10), 10)
         cluster[1].pause()

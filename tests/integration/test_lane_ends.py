@@ -20,7 +20,7 @@ class Ends(Way):
         for way in WAYS:
             sender, receiver = self.pair(cluster, way, way)
             for size in self.SIZES:
-                for round in range(10):
+                for round in range(harness.rounds(4)):
                     with self.subTest(way=way, size=size, round=round):
                         plan, source, target = self.one_way(sender, receiver, size, round, region_bytes=4 << 20)
                         sender.ask(f"start {plan}")
@@ -43,7 +43,7 @@ class Ends(Way):
         cluster = self.cluster()
         for way in WAYS:
             for size in self.SIZES:
-                for round in range(5):
+                for round in range(harness.rounds(2)):
                     with self.subTest(way=way, size=size, round=round):
                         sender, receiver = self.pair(cluster, way, f"{way}{size}{round}")
                         plan, _, target = self.one_way(sender, receiver, size, region_bytes=4 << 20)
@@ -57,7 +57,7 @@ class Ends(Way):
         cluster = self.cluster()
         for way in WAYS:
             for size in ("5000", "60000"):
-                for round in range(8):
+                for round in range(harness.rounds(4)):
                     with self.subTest(way=way, size=size, round=round):
                         sender, receiver = self.pair(cluster, way, f"{way}{size}{round}")
                         plan, _, target = self.one_way(sender, receiver, size)
@@ -73,7 +73,7 @@ class Ends(Way):
         for way in WAYS:
             sender, receiver = self.pair(cluster, way, way)
             stream = harness.Stream(sender, receiver, shape="50000", slot=1)
-            for round in range(10):
+            for round in range(harness.rounds(4)):
                 with self.subTest(way=way, round=round):
                     plan, _, target = self.one_way(sender, receiver, "60000")
                     sender.ask(f"start {plan}")
@@ -91,7 +91,7 @@ class Ends(Way):
         dice = random.Random(victim)
         for way in WAYS:
             for size in self.SIZES:
-                for round in range(3):
+                for round in range(harness.rounds(2)):
                     with self.subTest(way=way, size=size, round=round):
                         pair = self.pair(cluster, way, f"{way}{size}{round}")
                         harness.Stream(*pair, shape=size, region_bytes=4 << 20).begin()
@@ -137,7 +137,7 @@ class Keeps(Way):
             once(2)
             pids = (receiver.pid, cluster[0].process.pid)
             before = [self.held(pid) for pid in pids], self.held(sender.pid)[0]
-            for seed in range(60):
+            for seed in range(harness.rounds(20)):
                 with self.subTest(way=way, seed=seed):
                     once(seed)
             # its sender keeps what plans of its own have mapped
@@ -180,7 +180,7 @@ class Stops(Way):
                     pair = self.pair(cluster, way, f"{way}{size}")
                     stream = harness.Stream(*pair, shape=size, region_bytes=4 << 20)
                     stream.begin()
-                    for round in range(16):
+                    for round in range(harness.rounds(8)):
                         process = pair[round % 2].process
                         process.send_signal(signal.SIGSTOP)
                         time.sleep(dice.random() * 0.02)
@@ -228,7 +228,7 @@ class Stops(Way):
         cluster = self.cluster()
         dice = random.Random(5)
         for way in SHARED:
-            for round in range(4):
+            for round in range(harness.rounds(2)):
                 with self.subTest(way=way, round=round):
                     sender, receiver = self.pair(cluster, way, f"{way}{round}", TCA_TIMEOUT=PATIENCE)
                     stream = harness.Stream(sender, receiver, shape="4000000", region_bytes=4 << 20)

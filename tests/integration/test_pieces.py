@@ -7,7 +7,7 @@ GUARD = 0x5A
 
 
 class Pieces(harness.Case):
-    PLANS, ROUNDS = 8, 6
+    PLANS, ROUNDS = 8, harness.rounds(3)
 
     def crowd(self, actors, shape, part, seat, ordered):
         """Long and short puts at once (actor/crowd.c): how many were overtaken."""
