@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from processes import DEADLINE_S, die_with_us, program, stacks, until
+from processes import DEADLINE_S, SLOW, die_with_us, program, stacks, until
 
 
 class Failed(Exception):
@@ -24,7 +24,8 @@ class Actor:
     def __init__(self, node, environment, name="actor", uid=None):
         self.node, self.killed, self.asked = node, False, None
         user = {} if uid is None else {"user": uid, "group": uid, "extra_groups": []}
-        self.process = subprocess.Popen([program(name)], env={**os.environ, "TCA_SOCKET": node.socket, **environment},
+        environment = {**os.environ, "TCA_SOCKET": node.socket, "TCA_TIMEOUT": f"{10 * SLOW:.0f}s", **environment}
+        self.process = subprocess.Popen([program(name)], env=environment,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, preexec_fn=die_with_us, **user)
         self.buffer = b""
         self.selector = selectors.DefaultSelector()
