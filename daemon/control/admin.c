@@ -233,11 +233,6 @@ void admin_request(struct client *client, uint32_t tag, const Tca__Admin *admin)
         {"stats", inspect_stats},
         {"config", inspect_config},
     };
-    static const struct {
-        const char *verb;
-        json_t *(*make)(struct tcad *tcad, uid_t viewer);
-    } of_users[] = {
-        {"users", inspect_users}, {"regions", inspect_regions}, {"offload", inspect_offload}};
     struct tcad *tcad = client->tcad;
     const char *verb = admin->verb;
 
@@ -247,13 +242,7 @@ void admin_request(struct client *client, uint32_t tag, const Tca__Admin *admin)
             return;
         }
     }
-    for (size_t i = 0; i < sizeof of_users / sizeof of_users[0]; i++) {
-        if (strcmp(verb, of_users[i].verb) == 0) {
-            send_document(client, tag, of_users[i].make(tcad, client->uid), false);
-            return;
-        }
-    }
-    if (strcmp(verb, "sessions") == 0 || strcmp(verb, "plans") == 0) {
+    if (rows_has(verb)) {
         struct admin_reply *reply = reply_later(client, tag);
         if (reply)
             rows_reply(tcad, reply, verb, client->uid);

@@ -7,8 +7,10 @@
 #include <sys/types.h>
 
 struct plan;
+struct region;
 struct session;
 struct tcad;
+struct user;
 
 json_t *inspect_status(struct tcad *tcad, bool *ret_degraded);
 json_t *inspect_nodes(struct tcad *tcad);
@@ -16,11 +18,13 @@ json_t *inspect_topology(struct tcad *tcad);
 /* Whether `viewer` may see objects of `owner`. With control.private, users other than root and the
  * daemon's own see only theirs. */
 bool inspect_may_see(const struct tcad *tcad, uid_t viewer, uid_t owner);
-json_t *inspect_users(struct tcad *tcad, uid_t viewer);
-json_t *inspect_offload(struct tcad *tcad, uid_t viewer);
-json_t *inspect_regions(struct tcad *tcad, uid_t viewer);
-/* Rows of the lists of sessions and plans (rows.h). */
+/* Rows of lists (rows.h). */
 json_t *inspect_session(const struct session *session);
+json_t *inspect_user(const struct tcad *tcad, const struct user *user);
+/* names: under which it is published; consumed. */
+json_t *inspect_region(const struct region *region, json_t *names);
+/* NULL: the session is no offload processor. */
+json_t *inspect_offload(const struct session *session);
 json_t *inspect_plan_row(const struct plan *plan);
 /* id: "SESSION.PLAN". If the viewer sees no such plan: NULL, and *ret_why (static) says why. */
 const struct plan *inspect_find_plan(struct tcad *tcad, uid_t viewer, const char *id,

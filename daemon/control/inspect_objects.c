@@ -1,4 +1,4 @@
-/* Documents about sessions, users and regions, and the counters. */
+/* Rows about sessions, users and regions, and the counters. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,105 +68,31 @@ json_t *inspect_session(const struct session *session)
         (double)(clock_now_ns() - session->since_ns) / 1e9, "state", state_name(session));
 }
 
-struct user_list {
-    const struct tcad *tcad;
-    uid_t viewer;
-    json_t *list;
-};
-
-static void add_user(void *context, void *owner)
+json_t *inspect_user(const struct tcad *tcad, const struct user *user)
 {
-    const struct user_list *to = context;
-    const struct user *user = owner;
-    const struct tcad_conf *conf = to->tcad->conf;
-    if (!inspect_may_see(to->tcad, to->viewer, user->uid))
-        return;
+    const struct tcad_conf *conf = tcad->conf;
     json_t *kinds = json_object();
     for (int kind = 0; kind < USER_KINDS; kind++)
         json_object_set_new(kinds, user_kind_name(kind),
                             json_integer((json_int_t)user->bytes[kind]));
-    json_array_append_new(
-        to->list,
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "uid",
-                  (json_int_t)user->uid, "sessions", (json_int_t)user->count[USER_SESSIONS],
-                  "regions", (json_int_t)user->count[USER_REGIONS], "plans",
-                  (json_int_t)user->count[USER_PLANS], "descriptors", (json_int_t)user->descriptors,
-                  "region_bytes", (json_int_t)user->memory_bytes, "region_bytes_freed",
-                  (json_int_t)user->freed_bytes, "region_bytes_quarantined",
-                  (json_int_t)user->quarantined_bytes, "region_bytes_max",
-                  (json_int_t)conf->memory.region_bytes_per_user, "bytes", (json_int_t)user->total,
-                  "bytes_max", (json_int_t)conf->limits.bytes_per_user, "kinds", kinds));
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "uid",
+        (json_int_t)user->uid, "sessions", (json_int_t)user->count[USER_SESSIONS], "regions",
+        (json_int_t)user->count[USER_REGIONS], "plans", (json_int_t)user->count[USER_PLANS],
+        "descriptors", (json_int_t)user->descriptors, "region_bytes",
+        (json_int_t)user->memory_bytes, "region_bytes_freed", (json_int_t)user->freed_bytes,
+        "region_bytes_quarantined", (json_int_t)user->quarantined_bytes, "region_bytes_max",
+        (json_int_t)conf->memory.region_bytes_per_user, "bytes", (json_int_t)user->total,
+        "bytes_max", (json_int_t)conf->limits.bytes_per_user, "kinds", kinds);
 }
 
-json_t *inspect_users(struct tcad *tcad, uid_t viewer)
+json_t *inspect_region(const struct region *region, json_t *names)
 {
-    struct user_list to = {tcad, viewer, json_array()};
-    table_each(&tcad->users.by_uid, add_user, &to);
-    return json_pack("{s:o}", "users", to.list);
-}
-
-/* The names under which a region is published. */
-struct named {
-    struct table_entry entry; /* by the region's id */
-    json_t *names;
-};
-
-struct region_list {
-    struct tcad *tcad;
-    uid_t viewer;
-    struct table named;
-    json_t *list;
-};
-
-static void add_name(void *context, uid_t uid, const char *group, const char *name,
-                     const uint8_t bytes[64])
-{
-    struct region_list *to = context;
-    struct handle handle;
-    if (!inspect_may_see(to->tcad, to->viewer, uid) || handle_decode(bytes, &handle) < 0 ||
-        handle.node != to->tcad->node || handle.incarnation != to->tcad->incarnation)
-        return;
-    struct named *named = table_find(&to->named, handle.region);
-    if (!named) {
-        named = calloc(1, sizeof *named);
-        if (!named)
-            return;
-        named->names = json_array();
-        table_add(&to->named, &named->entry, handle.region, named);
-    }
-    json_array_append_new(named->names, json_sprintf("%s/%s", group, name));
-}
-
-static void add_region(void *context, const struct region *region)
-{
-    struct region_list *to = context;
-    if (!inspect_may_see(to->tcad, to->viewer, region->uid))
-        return;
-    const struct named *named = table_find(&to->named, region->id);
-    json_array_append_new(
-        to->list,
-        json_pack("{s:I, s:I, s:i, s:I, s:o, s:I, s:o}", "id", (json_int_t)region->id, "session",
-                  (json_int_t)region->session_id, "pid", (int)region->session->pid, "bytes",
-                  (json_int_t)region->bytes, "address", json_sprintf("0x%" PRIx64, region->address),
-                  "bindings", (json_int_t)region->bindings, "published",
-                  named ? json_incref(named->names) : json_array()));
-}
-
-static void forget_named(void *context, void *owner)
-{
-    struct named *named = owner;
-    json_decref(named->names);
-    free(named);
-}
-
-json_t *inspect_regions(struct tcad *tcad, uid_t viewer)
-{
-    struct region_list to = {.tcad = tcad, .viewer = viewer, .list = json_array()};
-    groups_published(tcad->groups, add_name, &to);
-    regions_each(tcad->regions, add_region, &to);
-    table_each(&to.named, forget_named, NULL);
-    table_deinit(&to.named);
-    return json_pack("{s:o}", "regions", to.list);
+    return json_pack("{s:I, s:I, s:i, s:I, s:o, s:I, s:o}", "id", (json_int_t)region->id, "session",
+                     (json_int_t)region->session_id, "pid", (int)region->session->pid, "bytes",
+                     (json_int_t)region->bytes, "address",
+                     json_sprintf("0x%" PRIx64, region->address), "bindings",
+                     (json_int_t)region->bindings, "published", names);
 }
 
 /* ---- counters ---- */

@@ -4,6 +4,7 @@
 
 #include "daemon/control/inspect.h"
 #include "daemon/engine/engine.h"
+#include "daemon/peers/peer.h"
 #include "daemon/plans/order.h"
 #include "daemon/plans/plan.h"
 #include "daemon/rails/fabric.h"
@@ -34,13 +35,15 @@ static json_t *running_s(const struct plan *plan)
 /* Where it puts and notifies: each node once. */
 static json_t *nodes_of(const struct plan *plan)
 {
+    uint8_t seen[PEER_NODES_MAX / 8] = {0};
     json_t *list = json_array();
     for (uint32_t i = 0; i < plan->unit_count; i++) {
-        uint32_t earlier = 0;
-        while (earlier < i && plan->units[earlier].node != plan->units[i].node)
-            earlier++;
-        if (earlier == i)
-            json_array_append_new(list, json_integer((json_int_t)plan->units[i].node));
+        const uint32_t node = plan->units[i].node;
+        const uint8_t bit = (uint8_t)(1 << node % 8);
+        if (node >= PEER_NODES_MAX || (seen[node / 8] & bit))
+            continue;
+        seen[node / 8] |= bit;
+        json_array_append_new(list, json_integer((json_int_t)node));
     }
     return list;
 }

@@ -220,9 +220,14 @@ void region_end(struct region *region)
     region_unref(region);
 }
 
+struct region *region_find(const struct tcad *tcad, uint64_t id)
+{
+    return table_find(&tcad->regions->ids, id);
+}
+
 struct region *region_of_session(const struct session *session, uint64_t id)
 {
-    struct region *region = table_find(&session->tcad->regions->ids, id);
+    struct region *region = region_find(session->tcad, id);
     return region && region->session == session ? region : NULL;
 }
 
@@ -266,7 +271,7 @@ int region_resolve(struct tcad *tcad, const uint8_t *bytes, size_t length, uid_t
     int r = decode(tcad, bytes, length, &handle, text, text_bytes);
     if (r < 0)
         return r;
-    struct region *region = table_find(&tcad->regions->ids, handle.region);
+    struct region *region = region_find(tcad, handle.region);
     if (!region && handle.region > tcad->next_region)
         return refuse(text, text_bytes, -EACCES,
                       "region %" PRIu64 " of node %" PRIu32 " never existed: the handle was forged",

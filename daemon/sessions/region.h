@@ -100,7 +100,8 @@ void region_end(struct region *region);
 struct region *region_ref(struct region *region);
 void region_unref(struct region *region);
 
-/* The session's region with this id, or NULL. */
+/* The region with this id that is not freed, or NULL; and if it is the session's. */
+struct region *region_find(const struct tcad *tcad, uint64_t id);
 struct region *region_of_session(const struct session *session, uint64_t id);
 
 /* Finds the region of a handle from a client or a peer, for a user, after checking the handle

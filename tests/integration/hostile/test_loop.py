@@ -245,6 +245,50 @@ class Loop(hostile.HostileCase):
         self.assertIn(asker.receive()[1], (wire.DOCUMENT, wire.FAILURE))
         asker.close()
 
+    def test_a_long_list_of_regions(self):
+        node = self.node()
+        clients = [self.open(node) for _ in range(2)]
+        handles = [client.alloc(4096)[2] for client in clients for _ in range(4000)]
+        for name in ("one", "another"):
+            clients[0].ask(wire.blob(wire.PUBLISH, wire.blob(1, name) + wire.blob(2, handles[7])))
+        slices = metric(node, "tcad_loop_slices")
+        regions = node.regions()
+        slices = metric(node, "tcad_loop_slices") - slices
+        print(f"{len(regions)} regions: {slices:.0f} slices")
+        self.assertEqual(len({region["id"] for region in regions}), len(handles))
+        published = {region["id"]: region["published"] for region in regions if region["published"]}
+        self.assertEqual(published, {wire.handle_field(handles[7], "region"): ["/another", "/one"]})
+        self.assertGreater(slices, 1)
+        asker = self.connect(node)
+        asker.ask(wire.hello(admin=True))
+        asker.send(wire.admin("regions"))  # and they end meanwhile
+        for client in clients:
+            client.close()
+        self.assertEqual(asker.receive()[1], wire.DOCUMENT)
+
+    def test_nodes_of_a_plan(self):
+        cluster = self.cluster(2, options={"limits.bytes_per_user": "4G", "limits.bytes": "4G"})
+        members = [self.open(node, group_size=2) for node in cluster.nodes]
+        for rank, client in enumerate(members):
+            client.send(wire.blob(wire.GROUP_JOIN, wire.blob(1, "two") + wire.number(2, rank) + wire.number(3, 2) +
+                                  wire.number(4, 60 * 10**9)))
+        for client in members:
+            self.assertEqual(client.answer()[0], wire.GROUP_MEMBERS)
+        asker = self.connect(cluster[0])
+        asker.ask(wire.hello(admin=True))
+
+        def listing(steps):
+            """What it costs to list a plan whose second half goes to the other node."""
+            _, body, _ = members[0].ask(wire.commit([wire.notify(0, 0)] * (steps // 2) + [wire.notify(1, 0)] * (steps // 2), seat=2))
+            costs = self.costs(cluster[0], lambda: asker.ask(wire.admin("plans")))
+            self.assertEqual([plan["nodes"] for plan in cluster[0].plans()], [[0, 1]])
+            members[0].ask(wire.blob(wire.PLAN_RELEASE, wire.number(1, body.get(1, [0])[0])))
+            return costs
+
+        few, many = max(listing(FEW)), min(listing(MANY))
+        print(f"a plan in a list: {few / 1e6:.1f} ms for {FEW} steps, {many / 1e6:.1f} ms for {MANY}")
+        self.assertLess(many, 3 * MANY // FEW * few, "it grows much faster than the plan")
+
     def test_largest_layouts(self):
         node = self.node()
         client = self.open(node)
