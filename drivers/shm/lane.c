@@ -16,8 +16,10 @@ enum {
 void lane_init(struct lane *lane, struct lane_segment *segment, enum lane_drainer self)
 {
     *lane = (struct lane){.segment = segment, .self = self};
-    if (self == LANE_RECEIVER) /* the lane may already be in use */
-        lane->next = atomic_load_explicit(&segment->head, memory_order_relaxed);
+    if (self == LANE_RECEIVER)
+        /* The lane may already be in use. acquire: pairs with lane_drain_one(): what the sender has
+         * drained alone is visible, because there is nothing left to drain */
+        lane->next = atomic_load_explicit(&segment->head, memory_order_acquire);
 }
 
 void lane_deinit(struct lane *lane)
@@ -117,7 +119,7 @@ int lane_drain_one(struct lane *lane)
         head + 1) { /* pairs with lane_publish() */
         r = process(lane, shared, segment->slots[head % LANE_ENTRIES]);
         if (r == 0) {
-            /* release: pairs with lane_backlog() */
+            /* release: pairs with lane_backlog() and lane_init() */
             atomic_store_explicit(&segment->head, ++head, memory_order_release);
             r = 1;
         }

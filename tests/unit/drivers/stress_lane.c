@@ -172,8 +172,9 @@ static void send(struct stress *stress)
     for (uint64_t i = 0; i < stress->iterations; i++) {
         unsigned kind = i % PUTS;
         uint8_t *source = sender.shared->source[kind];
+        const uint64_t ahead = i == 1 ? 1 : PUTS; /* it comes to a lane that is in use, and empty */
         /* acquire: it has read the target, and drained what came from the source */
-        while (i - atomic_load_explicit(&sender.shared->taken, memory_order_acquire) >= PUTS)
+        while (i - atomic_load_explicit(&sender.shared->taken, memory_order_acquire) >= ahead)
             sched_yield();
         for (uint64_t place = 0; place < kinds[kind].block * kinds[kind].count; place++)
             source[place] = byte_of(i, place);
@@ -264,7 +265,11 @@ static void take(struct stress *stress)
 {
     struct taker taker;
     struct random random = {4};
-    open_taker(&taker, stress->shared);
+    struct shared *shared = stress->shared;
+    /* relaxed: lane_init() must see what the sender has drained alone */
+    while (atomic_load_explicit(&shared->lane.head, memory_order_relaxed) == 0)
+        sched_yield();
+    open_taker(&taker, shared);
     uint64_t patience = 0;
     for (uint64_t next = 0; next < stress->iterations;) {
         if (!look(&taker, next)) {
