@@ -106,8 +106,14 @@ int region_register(struct region *region, unsigned rail)
 
 const char *region_register_text(int error)
 {
-    return error == -EFAULT
-               ? "the pages of the region's memory are missing: the process that requested it must "
-                 "access all of them first"
-               : remedy_text(error);
+    switch (error) {
+    case -EFAULT:
+        return "the pages of the region's memory are missing: the process that requested it must "
+               "access all of them first";
+    case -EADDRNOTAVAIL:
+        return "the board has used up its bus addresses (512 GiB, each of which it uses once): "
+               "request another rail, or restart tcad";
+    default:
+        return remedy_text(error);
+    }
 }

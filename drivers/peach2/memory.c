@@ -31,10 +31,11 @@ static int add(struct peach2 *peach2, struct mapping mapping, uint64_t phase, ui
     pthread_mutex_lock(&peach2->lock);
     *own = mapping;
     own->bus = peach2->next_bus + phase;
-    int r = tell(peach2, own, offset);
+    /* An address is used once, because a late packet must not land in other memory. */
+    const bool left = own->bus < PEACH2_INTERNAL && own->length_bytes <= PEACH2_INTERNAL - own->bus;
+    int r = left ? tell(peach2, own, offset) : -EADDRNOTAVAIL;
     if (r == 0) {
-        /* A guard page between mappings stops overruns. Addresses are not reused: 2^39 are
-         * enough. */
+        /* A guard page between mappings stops overruns. */
         peach2->next_bus = ((own->bus + own->length_bytes + PAGE - 1) & ~(PAGE - 1)) + PAGE;
         own->next = peach2->mappings;
         own->link = &peach2->mappings;

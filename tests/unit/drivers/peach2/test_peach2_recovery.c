@@ -2,8 +2,11 @@
  * (crowd.h). */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "proto/wait.h"
 #include "tests/unit/drivers/peach2/crowd.h"
@@ -106,6 +109,31 @@ Test(peach2_recovery, a_board_that_stays_dead, .timeout = 100)
     }
     crowd_run(&crowd, 50);
     crowd_close(&crowd);
+}
+
+/* Bus addresses are used once. Without any left, the driver refuses memory and works on. */
+Test(peach2_recovery, bus_addresses_run_out, .timeout = 100)
+{
+    const uint64_t most = UINT64_C(300) << 30; /* of 512 GiB; no page of it is touched */
+    const int fd = memfd_create("large", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    cr_assert(ftruncate(fd, (off_t)most) == 0);
+    cr_assert(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
+    struct driver_memory large = {.length_bytes = most, .fd = fd}, small = large;
+    struct driver_region *first, *other;
+    small.length_bytes = 1 << 20;
+    crowd_open(&crowd, NODES, false);
+    struct driver *driver = crowd.sides[0].driver;
+    cr_assert(driver->ops->region_add(driver, &large, &first) == 0);
+    cr_assert(driver->ops->region_add(driver, &large, &other) == -EADDRNOTAVAIL);
+    driver->ops->region_remove(driver, first);
+    cr_assert(driver->ops->region_add(driver, &large, &other) == -EADDRNOTAVAIL);
+    cr_assert(driver->ops->region_add(driver, &small, &other) == 0);
+    rig_kill_board(&crowd.rig, 0);
+    rig_start(&crowd.rig, 0); /* what is mapped now can be mapped again */
+    crowd_run(&crowd, 20);
+    driver->ops->region_remove(driver, other);
+    crowd_close(&crowd);
+    close(fd);
 }
 
 /* Every driver sleeps on its descriptor whenever it may. */
