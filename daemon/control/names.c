@@ -57,6 +57,7 @@ static void add_name(void *context, uid_t uid, const char *group, const char *te
     memcpy(name->text + group_bytes + 1, text, text_bytes);
     *named->last = name;
     named->last = &name->next;
+    to->names->count++;
 }
 
 void names_collect(struct names *names, struct tcad *tcad, uid_t viewer)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -12,6 +13,7 @@ struct tcad;
 /* A zeroed one is empty. */
 struct names {
     struct table by_region;
+    size_t count;
 };
 
 /* Adds those that the viewer may see; as many as there is memory for. */

@@ -16,7 +16,7 @@
 #include "daemon/sessions/user.h"
 #include "daemon/tcad.h"
 
-enum { PACK_MAX = 256 }; /* longer lists are serialised by the worker */
+enum { PACK_MAX = 256 }; /* rows and names; longer lists are serialised by the worker */
 
 struct row {
     uint64_t id;   /* of a session or region, or the uid */
@@ -178,7 +178,7 @@ static bool describe_some(void *context)
         if (loop_slice_over(rows->tcad->loop))
             return true;
     }
-    if (rows->count > PACK_MAX)
+    if (rows->count + rows->names.count > PACK_MAX)
         admin_reply_packed(rows->tcad, rows->reply, rows->document);
     else
         admin_reply_document(rows->reply, rows->document, false);
