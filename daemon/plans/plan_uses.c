@@ -128,40 +128,67 @@ static void lose(struct plan *plan, const struct news *news, int error, const ch
     plan_break(plan, error, text);
 }
 
+/* If the plan waits for this session, which has ended, and its own session is not told yet, because
+ * notifications may have arrived: what it will be told. Otherwise SOURCE_ALIVE. */
+static enum source_state awaited(const struct plan *plan, const struct subject_key *key)
+{
+    enum source_state state = SOURCE_ALIVE;
+    if (!plan->session || !plan->session->source_waits)
+        return SOURCE_ALIVE;
+    for (uint32_t i = 0; i < plan->step_count && state == SOURCE_ALIVE; i++)
+        if (plan->steps[i].is_wait && wait_needs(plan, &plan->steps[i], key))
+            state = session_source_awaited(plan->session, plan->steps[i].rank);
+    return state;
+}
+
+static int error_of(enum source_state state)
+{
+    return state == SOURCE_NODE_DOWN ? -EHOSTDOWN : -EOWNERDEAD;
+}
+
+static void describe_end(const struct subject_key *session, int error, char *text,
+                         size_t text_bytes)
+{
+    if (error == -EHOSTDOWN)
+        snprintf(text, text_bytes, "the daemon of node %" PRIu32 ", which it needs, has ended",
+                 session->node);
+    else
+        snprintf(text, text_bytes,
+                 "session %" PRIu64 " of node %" PRIu32 ", which it needs, has ended", session->id,
+                 session->node);
+}
+
+static struct subject_key owner_of(const struct plan *plan, const struct subject_key *region)
+{
+    struct subject_key owner = {SUBJECT_SESSION, region->node, 0};
+    for (uint32_t i = 0; i < plan->unit_count && owner.id == 0; i++)
+        if (unit_needs(&plan->units[i], region))
+            owner.id = plan->units[i].owner;
+    return owner;
+}
+
 static bool lose_region(const struct news *news, void *plan)
 {
     char text[128];
-    snprintf(text, sizeof text,
-             "region %" PRIu64 " of node %" PRIu32 ", which it puts into, was freed", news->key.id,
-             news->key.node);
-    lose(plan, news, -ESTALE, text);
-    return false;
-}
-
-/* What it waits for may have arrived, and not be told yet. */
-static bool is_awaited(const struct plan *plan, const struct subject_key *key)
-{
-    if (!plan->session || !plan->session->source_waits)
-        return false;
-    for (uint32_t i = 0; i < plan->step_count; i++)
-        if (plan->steps[i].is_wait && wait_needs(plan, &plan->steps[i], key) &&
-            session_source_awaited(plan->session, plan->steps[i].rank))
-            return true;
+    const struct subject_key owner = owner_of(plan, &news->key);
+    const enum source_state state = awaited(plan, &owner);
+    const int error = state == SOURCE_ALIVE ? -ESTALE : error_of(state);
+    if (state == SOURCE_ALIVE)
+        snprintf(text, sizeof text,
+                 "region %" PRIu64 " of node %" PRIu32 ", which it puts into, was freed",
+                 news->key.id, news->key.node);
+    else /* freed at the end of its owner */
+        describe_end(&owner, error, text, sizeof text);
+    lose(plan, news, error, text);
     return false;
 }
 
 static bool lose_session(const struct news *news, void *plan)
 {
     char text[128];
-    if (is_awaited(plan, &news->key))
+    if (awaited(plan, &news->key))
         return true; /* until plans_source_gone() */
-    if (news->error == -EHOSTDOWN)
-        snprintf(text, sizeof text, "the daemon of node %" PRIu32 ", which it needs, has ended",
-                 news->key.node);
-    else
-        snprintf(text, sizeof text,
-                 "session %" PRIu64 " of node %" PRIu32 ", which it needs, has ended", news->key.id,
-                 news->key.node);
+    describe_end(&news->key, news->error, text, sizeof text);
     lose(plan, news, news->error, text);
     return false;
 }
@@ -270,8 +297,7 @@ void plans_session_gone(struct tcad *tcad, uint32_t node, uint64_t session, int 
 void plans_source_gone(struct session *session, uint32_t rank, enum source_state state)
 {
     const struct session_member *member = &session->members[rank];
-    plans_session_gone(session->tcad, member->node, member->session,
-                       state == SOURCE_NODE_DOWN ? -EHOSTDOWN : -EOWNERDEAD);
+    plans_session_gone(session->tcad, member->node, member->session, error_of(state));
 }
 
 void plans_node_gone(struct tcad *tcad, uint32_t node)

@@ -136,5 +136,6 @@ uint32_t session_backlog(const struct session *session);
  * an event, once all notifications of that rank have been raised. state: SOURCE_DEAD or
  * SOURCE_NODE_DOWN. */
 void session_source_gone(struct session *session, uint32_t rank, enum source_state state);
-/* Whether the session is not told yet; hooks->source_gone() is called when it is. */
-bool session_source_awaited(const struct session *session, uint32_t rank);
+/* What the session is not told yet of this rank, or SOURCE_ALIVE; hooks->source_gone() is called when
+ * it is told. */
+enum source_state session_source_awaited(const struct session *session, uint32_t rank);

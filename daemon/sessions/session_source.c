@@ -41,12 +41,12 @@ static void raised(void *context)
     free(wait);
 }
 
-bool session_source_awaited(const struct session *session, uint32_t rank)
+enum source_state session_source_awaited(const struct session *session, uint32_t rank)
 {
     const struct source_wait *wait = session->source_waits;
     while (wait && wait->rank != rank)
         wait = wait->next;
-    return wait;
+    return wait ? wait->state : SOURCE_ALIVE;
 }
 
 void session_source_gone(struct session *session, uint32_t rank, enum source_state state)

@@ -147,6 +147,8 @@ class Bounces(harness.Case):
                     plan = sender.plan(puts[0], "notify 2 0", puts[1], "notify 2 1", puts[2], "notify 1 0", seat=seat)
                     relay = told.plan("await 0 1 1", "notify 3 0", seat="daemon")
                     told.ask(f"start {relay}")
+                    answer = told.plan("await 0 2 1", f"put {told.alloc(64)[0]} 0 64 {sender.handle(source)} 0 64", seat="daemon")
+                    told.ask(f"start {answer}")
                     sender.ask(f"fill {source} 0 {size} 5")
                     stopped.ask("count 0 0")  # it has heard of the plan
                     os.kill(stopped.pid, signal.SIGSTOP)
@@ -167,6 +169,8 @@ class Bounces(harness.Case):
                     for actor in (stopped, told):  # and then the end is known
                         with self.refused("-EOWNERDEAD"):
                             actor.ask("notified_wait 0 0 -2")
+                    with self.refused("-EOWNERDEAD"):  # not that the sender's memory was freed
+                        told.ask(f"wait {answer} -2")
 
     def test_killed(self):
         for nodes, seat in (([0, 0], "daemon"), ([0, 1], "any")):
