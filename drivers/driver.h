@@ -133,6 +133,10 @@ struct driver_landing_args {
     /* 0, or only connections that were handed to the driver with this grant may put into it; in
      * drivers that have such (tcp/adopt.h) */
     uint64_t grant;
+    /* NULL, or the address of the only instance that may put into it; in drivers that know who puts
+     * (tcp) */
+    const void *from;
+    size_t from_bytes;
 };
 
 struct driver_put_args {

@@ -4,9 +4,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/base/worker.h"
 #include "daemon/plans/binding.h"
+#include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/bounce.h"
 #include "daemon/sessions/region.h"
@@ -18,6 +20,10 @@ struct making {
     struct tcad *tcad;
     bindings_done *done;
     void *context;
+    struct from {
+        size_t bytes; /* 0: none */
+        uint8_t address[ADDRESS_MAX_BYTES];
+    } from[RAIL_SLOTS]; /* by rail: of the node that asks */
     size_t count;
     struct binding *bindings[];
 };
@@ -46,12 +52,13 @@ static void register_work(void *context)
 
 /* ---- on the engine ---- */
 
-static void land_one(struct engine *engine, struct binding *binding)
+static void land_one(struct engine *engine, const struct making *making, struct binding *binding)
 {
     for (unsigned rail = 1; rail <= binding->tcad->rails->last; rail++) {
         if (!(binding->rails & (1u << rail)))
             continue;
         struct driver *driver = engine_driver(engine, rail);
+        const struct from *from = &making->from[rail];
         struct binding_landing *at = binding_landing(binding, rail);
         size_t bytes = 0;
         struct driver_landing_args args = {
@@ -60,6 +67,8 @@ static void land_one(struct engine *engine, struct binding *binding)
             .layout = binding->layout,
             .notify = binding->target.line != NULL || binding->target.bounce,
             .token = (uint64_t)(uintptr_t)&binding->target,
+            .from = from->bytes > 0 ? from->address : NULL,
+            .from_bytes = from->bytes,
         };
         int r = driver->ops->landing_new(driver, &args, &at->landing, at->blob.blob, &bytes);
         at->blob.bytes = (uint8_t)bytes;
@@ -76,7 +85,7 @@ static void land_work(struct engine *engine, void *context)
 {
     const struct making *making = context;
     for (size_t i = 0; i < making->count; i++)
-        land_one(engine, making->bindings[i]);
+        land_one(engine, making, making->bindings[i]);
 }
 
 /* ---- on the loop ---- */
@@ -239,6 +248,17 @@ void binding_args_drop(struct binding_args *args, size_t count)
     }
 }
 
+static void note_from(struct making *making, uint32_t node)
+{
+    for (unsigned rail = 1; rail <= making->tcad->rails->last; rail++) {
+        const struct link *link = links_find(making->tcad->links, node, rail);
+        struct from *from = &making->from[rail];
+        from->bytes = link ? link->address_bytes : 0;
+        if (link)
+            memcpy(from->address, link->address, link->address_bytes);
+    }
+}
+
 int bindings_make(struct tcad *tcad, struct binding_args *args, size_t count, bindings_done *done,
                   void *context)
 {
@@ -252,6 +272,7 @@ int bindings_make(struct tcad *tcad, struct binding_args *args, size_t count, bi
     making->context = context;
     for (size_t i = 0; i < count; i++)
         begin(tcad, making->bindings[i], &args[i]);
+    note_from(making, args->node);
     if (is_registered(making))
         land(making);
     else if (worker_submit(tcad->worker, register_work, register_done, not_registered, making) < 0)

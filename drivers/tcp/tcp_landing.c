@@ -29,14 +29,21 @@ int tcp_landing_new(struct driver *driver, const struct driver_landing_args *arg
 {
     struct tcp_driver *tcp = tcp_of(driver);
     const struct tcp_region *region = (const struct tcp_region *)args->region;
+    struct tcp_address from = {0};
     if (region && !layout_fits(args->layout, args->offset_bytes, region->length_bytes))
         return -ERANGE;
+    if (args->from && args->from_bytes != sizeof from)
+        return -EINVAL;
+    if (args->from)
+        memcpy(&from, args->from, sizeof from);
     struct tcp_landing *landing = calloc(1, sizeof *landing);
     if (!landing)
         return -ENOMEM;
     landing->notify = args->notify;
     landing->token = args->token;
     landing->grant = args->grant;
+    landing->from_one = args->from != NULL;
+    landing->from = from.id;
     int r = region ? packed_target_init(&landing->target, region->base + args->offset_bytes,
                                         args->layout)
                    : 0;

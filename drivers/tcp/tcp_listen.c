@@ -44,9 +44,9 @@ int tcp_admit(struct driver *driver, const void *address, size_t address_bytes, 
     return r;
 }
 
-/* Also by its own secret, if its daemon has told us of it. */
+/* *ret_proven: by its own secret, of which its daemon has told us. */
 static bool may_come(struct tcp_driver *tcp, const struct tcp_opening *opening,
-                     const struct tcp_hello *hello)
+                     const struct tcp_hello *hello, bool *ret_proven)
 {
     bool known = false, may = false;
     pthread_mutex_lock(&tcp->lock);
@@ -60,6 +60,7 @@ static bool may_come(struct tcp_driver *tcp, const struct tcp_opening *opening,
         may = tcp_signed(hello->by_sender, &signature);
     }
     pthread_mutex_unlock(&tcp->lock);
+    *ret_proven = may;
     return known ? may : !tcp->guarded;
 }
 
@@ -156,12 +157,13 @@ static int challenge(struct tcp_opening *opening)
 }
 
 static int welcome(struct tcp_driver *tcp, struct tcp_opening *opening,
-                   const struct tcp_hello *hello, uint64_t now_ns)
+                   const struct tcp_hello *hello, bool proven, uint64_t now_ns)
 {
     bool known;
     struct tcp_source *source = tcp_source_open(tcp, hello, &opening->stream, &known);
     if (!source)
         return -ENOBUFS;
+    source->proven = proven;
     struct tcp_welcome words = {
         .magic = TCP_WELCOME_MAGIC, .known = known, .received = source->credits.counted};
     const struct tcp_signature signature =
@@ -182,6 +184,7 @@ static int welcome(struct tcp_driver *tcp, struct tcp_opening *opening,
 static int take_hello(struct tcp_driver *tcp, struct tcp_opening *opening, uint64_t now_ns)
 {
     struct tcp_hello hello;
+    bool proven = false;
     int r = tcp_stream_fill(&opening->stream, opening->inbox, &opening->inbox_bytes, sizeof hello);
     if (r < 0)
         return r;
@@ -189,9 +192,9 @@ static int take_hello(struct tcp_driver *tcp, struct tcp_opening *opening, uint6
     const struct tcp_signature signature =
         tcp_sign_hello(tcp->address.secret, opening->nonce, &hello);
     if (hello.magic != TCP_HELLO_MAGIC || hello.version != TCP_WIRE_VERSION || hello.known > 1 ||
-        !tcp_signed(hello.by_listener, &signature) || !may_come(tcp, opening, &hello))
+        !tcp_signed(hello.by_listener, &signature) || !may_come(tcp, opening, &hello, &proven))
         return -EACCES;
-    return welcome(tcp, opening, &hello, now_ns);
+    return welcome(tcp, opening, &hello, proven, now_ns);
 }
 
 void tcp_opening_work(struct tcp_driver *tcp, struct tcp_opening *opening, uint64_t now_ns)

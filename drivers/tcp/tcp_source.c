@@ -156,6 +156,12 @@ void tcp_source_tell(struct tcp_driver *tcp, struct tcp_source *source, uint64_t
 
 /* ---- receiving ---- */
 
+static bool may_put(const struct tcp_source *source, const struct tcp_landing *landing)
+{
+    return landing->grant == source->grant &&
+           (!landing->from_one || (source->proven && tcp_same(source->id, landing->from)));
+}
+
 static int check(const struct tcp_driver *tcp, const struct tcp_source *source)
 {
     const struct tcp_head *head = &source->head;
@@ -169,7 +175,7 @@ static int check(const struct tcp_driver *tcp, const struct tcp_source *source)
     const struct tcp_landing *landing =
         landings_find(&tcp->landings, head->landing, head->generation);
     if (head->kind == TCP_PIECE && landing &&
-        (landing->grant != source->grant || head->position_bytes > landing->target.size_bytes ||
+        (!may_put(source, landing) || head->position_bytes > landing->target.size_bytes ||
          head->length_bytes > landing->target.size_bytes - head->position_bytes))
         return -EPROTO;
     return 0;

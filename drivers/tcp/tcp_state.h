@@ -45,6 +45,8 @@ struct tcp_landing {
     bool notify;
     uint64_t token;
     uint64_t grant; /* of the connections that may put into it */
+    bool from_one;  /* which all come from one instance */
+    struct tcp_id from;
 };
 
 /* ---- sending ---- */
@@ -123,6 +125,7 @@ struct tcp_opening {
 struct tcp_source {
     struct tcp_stream stream; /* first; fd -1: its connection is broken */
     struct tcp_id id;         /* of the sender */
+    bool proven;              /* by the sender's own secret */
     uint64_t link;            /* of it */
     uint64_t grant; /* 0: of a peer; else it was adopted (adopt.h), and id and link are 0 */
     bool greeting;  /* adopted: has not said its welcome yet */

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """A daemon of the cluster that asks and answers what no daemon of ours would: about what puts need where they land."""
 
+import hmac
 import socket
+import struct
 import threading
 
 import hostile
 import wire
 import harness  # the path to it is set by hostile
+from connections import rail_port
 from test_network import control_port, frame, peer_hello
 
 PUTS, MOST = 1000, 256  # of a plan, of one request
@@ -15,12 +18,14 @@ PUTS, MOST = 1000, 256  # of a plan, of one request
 class FalseNode:
     """Takes the place of a node that was up: greets, and leaves the rest to answer(number, tag, body)."""
 
-    def __init__(self, cluster, number, answer):
-        self.answer, self.bound, self.unbound, self.asked, self.answers = answer, [], [], [], {}
+    def __init__(self, cluster, number, answer, rails=b""):
+        self.rails = rails  # besides ofi
+        self.answer, self.bound, self.unbound, self.asked, self.answers, self.hello = answer, [], [], [], {}, {}
         self.changed = threading.Condition()
         port = control_port(cluster, number)
         self.plane = next(rail["plane"] for rail in cluster[0].tcactl("status")["rails"] if rail["driver"] == "ofi")
-        cluster[number].kill()
+        if cluster[number].process:
+            cluster[number].kill()
         self.listener = socket.create_server((harness.ADDRESS, port))
         self.number = number
         self.peer = None
@@ -48,11 +53,12 @@ class FalseNode:
 
     def serve(self):
         rails = wire.blob(6, wire.blob(1, "ofi") + wire.blob(2, b"nowhere") + wire.blob(3, "ofi:far") + wire.blob(4, self.plane))
-        self.send(peer_hello(node=self.number, name=f"node{self.number}", rails=rails))
+        self.send(peer_hello(node=self.number, name=f"node{self.number}", rails=rails + self.rails))
         try:
             while True:
                 tag, kind, body = self.receive()
                 if kind == wire.PEER_HELLO:
+                    self.hello = body
                     self.send(wire.blob(wire.PEER_WELCOME, b""))
                 elif kind == wire.PEER_PING:
                     self.send(wire.blob(wire.PEER_PONG, wire.number(1, body[1][0])), tag)
@@ -215,6 +221,42 @@ class Peers(hostile.HostileCase):
             self.assertEqual((kind, wire.STATUS[body[1][0]]), (wire.FAILURE, "-ENETDOWN"))
             self.assertIn("takes offers", body[2][0].decode())
         self.assert_well(cluster[0])
+
+    def test_landings_of_others(self):
+        """A landing that was agreed with one node over the rail tcp is none for another, even if that has found out its number."""
+        cluster = self.cluster(3, options={"control.security": "plain", "rails.enable": "shm ofi tcp", "rails.tcp_security": "plain"})
+        plane = next(rail["plane"] for rail in cluster[0].tcactl("status")["rails"] if rail["driver"] == "tcp")
+        client = self.open(cluster[0])
+        handle = client.alloc(4096)[2]
+        nodes = []
+        cluster[2].kill()  # it would connect to the false node 1
+        for number in (1, 2):
+            own = struct.pack("<IHHBB22xQQ", 0x41504354, 1, 1, 4, 0, number, 0) + bytes([number] * 32)  # drivers/tcp/tcp_wire.h
+            rail = wire.blob(6, wire.blob(1, "tcp") + wire.blob(2, own) + wire.blob(3, "tcp:far") + wire.blob(4, plane))
+            nodes.append(FalseNode(cluster, number, None, rail))
+            self.addCleanup(nodes[-1].close)
+            harness.until(lambda number=number: cluster[0].ping(cluster[number]), "the false node is up")
+        bind = wire.number(2, 99) + wire.blob(3, "") + wire.blob(13, wire.blob(1, "tcp") + wire.blob(2, plane))
+        _, body = nodes[0].ask(wire.blob(wire.PEER_BIND, bind + wire.blob(12, wire.blob(1, handle) + wire.blob(3, wire.contiguous(8)))), 7)
+        landing = wire.fields(wire.fields(body[6][0])[2][0])[2][0]
+        door = next(rail[2][0] for rail in map(wire.fields, nodes[1].hello[6]) if rail[1][0] == b"tcp")
+        for number, received in ((2, False), (1, True)):
+            with socket.create_connection((harness.ADDRESS, rail_port(cluster[0], "tcp")), harness.DEADLINE_S) as rail:
+                self.assertEqual(self.put_over(rail, door[48:80], number, landing[4:12]), received)
+        self.assert_well(cluster[0])
+
+    @staticmethod
+    def put_over(rail, secret, number, landing):
+        """By that false node: whether it was received."""
+        challenge = rail.recv(40, socket.MSG_WAITALL)
+        hello = struct.pack("<IHHQQQ32x", 0x48504354, 1, 0, number, 0, 1)
+        rail.sendall(hello + b"".join(hmac.digest(key, b"H" + challenge[8:] + hello, "sha256") for key in (secret, bytes([number] * 32))))
+        assert len(rail.recv(48, socket.MSG_WAITALL)) == 48  # welcome
+        rail.sendall(struct.pack("<BBHI8sQQ", 1, 3, 0, 8, landing, 0, 0) + b"not good")
+        try:
+            return len(rail.recv(32, socket.MSG_WAITALL)) == 32
+        except ConnectionError:
+            return False
 
     @staticmethod
     def held(node):

@@ -112,6 +112,9 @@ static bool is_closed(int fd)
     return false;
 }
 
+/* Signed by the sender if it has told the victim of a secret of its own. */
+static const uint8_t *own_secret;
+
 static struct tcp_hello hello_of(int fd, uint64_t link)
 {
     struct tcp_challenge challenge;
@@ -121,6 +124,10 @@ static struct tcp_hello hello_of(int fd, uint64_t link)
     cr_assert(challenge.magic == TCP_CHALLENGE_MAGIC);
     const struct tcp_signature signature = tcp_sign_hello(address.secret, challenge.nonce, &hello);
     memcpy(hello.by_listener, signature.bytes, sizeof hello.by_listener);
+    if (own_secret) {
+        const struct tcp_signature own = tcp_sign_hello(own_secret, challenge.nonce, &hello);
+        memcpy(hello.by_sender, own.bytes, sizeof hello.by_sender);
+    }
     return hello;
 }
 
@@ -319,6 +326,47 @@ Test(tcp_hostile, impossible_heads)
     }
     check_untouched();
     check_alive();
+}
+
+/* A landing that was agreed with one sender is none for another, who has only guessed its number: one
+ * with its name and no proof, one with proof of another name. */
+Test(tcp_hostile, a_landing_of_another_sender)
+{
+    const uint8_t bytes[64] = {0x22};
+    struct tcp_address sender = address;
+    struct driver_landing *reserved;
+    struct driver_landing_args args = {.region = victim.region,
+                                       .offset_bytes = OFFSET,
+                                       .layout = layout,
+                                       .notify = true,
+                                       .token = TOKEN,
+                                       .from = &sender,
+                                       .from_bytes = sizeof sender};
+    const struct tcp_id us = {{1, 2}}, other = {{1, 3}};
+    const struct driver_ops *ops = victim.driver->ops;
+    size_t blob_bytes;
+    memset(sender.secret, 3, sizeof sender.secret);
+    for (unsigned what = 0; what < 3; what++) {
+        sender.id = what == 1 ? other : us;
+        cr_assert(ops->landing_new(victim.driver, &args, &reserved, &blob, &blob_bytes) == 0);
+        sender.id = us;
+        own_secret = what > 0 ? sender.secret : NULL;
+        if (own_secret)
+            cr_assert(ops->admit(victim.driver, &sender, sizeof sender, true) == 0);
+        const struct tcp_head head = head_of(0, 0, sizeof bytes, TCP_LAST);
+        int fd = enter(200 + what, 0);
+        say(fd, &head, sizeof head);
+        say(fd, bytes, sizeof bytes);
+        if (what < 2) {
+            cr_assert(is_closed(fd), "case %u", what);
+            cr_assert(forged() == what + 1, "case %u", what);
+            check_untouched();
+        } else {
+            cr_assert(pump_until(&victim, NULL, &victim.notified_count, 1));
+        }
+        close(fd);
+        ops->landing_free(victim.driver, reserved);
+    }
 }
 
 /* A landing that is not: the bytes go nowhere, and the sender is told. */
