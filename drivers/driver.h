@@ -57,6 +57,9 @@ struct driver_events {
     /* A peer has become unreachable (error: -EHOSTDOWN, -ENETDOWN). Every put in flight to it has
      * been or will be completed with that error. */
     void (*peer_down)(void *context, struct driver_peer *peer, int error);
+    /* The connection that the pair's other end has dialled, in clear; encrypts: the processes are to
+     * encrypt it. Takes over the descriptor. NULL: none is expected. */
+    void (*paired)(void *context, uint64_t pair, int fd, bool encrypts);
     void *context;
 };
 
@@ -181,6 +184,21 @@ struct driver_fabric_ops {
                            void *ret_blob);
 };
 
+/* Connections between two processes of different nodes, which drive them themselves. The daemons make
+ * them: both know the pair's number and its secret. Any thread. */
+enum { PAIR_SECRET_BYTES = 32 };
+struct driver_pair_ops {
+    /* Waits for the pair's connection, which goes to driver_events.paired(). The secret is good for
+     * one connection; another call for the pair replaces it. -ENOMEM. */
+    int (*expect)(struct driver *driver, uint64_t pair, const uint8_t secret[PAIR_SECRET_BYTES]);
+    /* Ends that; has no effect if nothing is expected. */
+    void (*forget)(struct driver *driver, uint64_t pair);
+    /* Connects to the instance with this address, which expects the pair. Slow. Returns a
+     * descriptor. */
+    int (*dial)(struct driver *driver, const void *address, size_t address_bytes, uint64_t pair,
+                const uint8_t secret[PAIR_SECRET_BYTES], uint64_t timeout_ns, bool *ret_encrypts);
+};
+
 struct driver_ops {
     const char *name;
     enum driver_id id;
@@ -264,6 +282,7 @@ struct driver_ops {
     void (*shut)(struct driver *driver, bool shut);
 
     const struct driver_fabric_ops *fabric; /* NULL: not a network without switches */
+    const struct driver_pair_ops *pairs;    /* NULL: processes cannot drive connections */
 };
 
 struct driver {

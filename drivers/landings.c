@@ -28,6 +28,26 @@ static int grow(struct landings *landings)
     return 0;
 }
 
+int landings_place(struct landings *landings, void *landing, uint32_t index, uint32_t generation)
+{
+    int r = 0;
+    if (index < landings->count && landings->slots[index].landing)
+        return -EEXIST;
+    while (r == 0 && index >= landings->capacity)
+        r = grow(landings);
+    if (r < 0)
+        return r;
+    while (landings->count <= index)
+        landings->slots[landings->count++] = (struct landing_slot){0};
+    landings->slots[index] = (struct landing_slot){.landing = landing, .generation = generation};
+    return 0;
+}
+
+void landings_displace(struct landings *landings, uint32_t index)
+{
+    landings->slots[index].landing = NULL;
+}
+
 static int make_slot(struct landings *landings, uint32_t *ret_index)
 {
     struct landing_slot slot = {0};

@@ -22,6 +22,10 @@ void landings_deinit(struct landings *landings);
 /* Returns 0, -ENOSPC (more than 2^24) or -ENOMEM. */
 int landings_add(struct landings *landings, void *landing, uint32_t *ret_index,
                  uint32_t *ret_generation);
+/* Of an owner that numbers them itself, and so never calls landings_add(): at this index, which is
+ * free. Generations of later landings are higher. */
+int landings_place(struct landings *landings, void *landing, uint32_t index, uint32_t generation);
+void landings_displace(struct landings *landings, uint32_t index);
 void landings_remove(struct landings *landings, uint32_t index);
 /* NULL: the numbers are not those of a landing, or it was removed. */
 static inline void *landings_find(const struct landings *landings, uint32_t index,

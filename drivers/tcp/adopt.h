@@ -6,7 +6,11 @@
  *
  * When a connection breaks, what was put over it is kept for TCP_LOST_MS. With another connection
  * between the same peer and grant, it goes on, each piece once; without, the peer is lost
- * (-ENETDOWN).
+ * (-ENETDOWN). A process that does not look at its end for long only delays what is put to it.
+ *
+ * Landings can be numbered by somebody else, who tells the peer of them before they are made here: a
+ * generation that is higher than any so far is of a landing that is to come, and its piece waits for
+ * that; one that is not, and has no landing, is of one that is gone (-ESTALE).
  *
  * All functions are for the thread that polls the instance.
  */
@@ -27,3 +31,13 @@ int tcp_seat_peer(struct driver *driver, struct driver_peer **ret_peer);
 int tcp_adopt_link(struct driver *driver, struct driver_peer *peer, int fd, const uint8_t *secret);
 /* grant: not 0. -ENOBUFS: too many. */
 int tcp_adopt_source(struct driver *driver, uint64_t grant, int fd, const uint8_t *secret);
+/* The grant has ended: so has its connection. */
+void tcp_drop_source(struct driver *driver, uint64_t grant);
+
+/* The landing with this number, of args->grant. Generations only increase, by less than 2^31 each,
+ * and the index is free: -EEXIST. */
+int tcp_seat_landing(struct driver *driver, const struct driver_landing_args *args, uint32_t index,
+                     uint32_t generation, struct driver_landing **ret_landing);
+/* What landing_new() there would have written for put_prepare(): the size of the blob. */
+size_t tcp_seat_blob(uint32_t index, uint32_t generation, uint64_t size_bytes,
+                     uint8_t ret_blob[LANDING_MAX_BYTES]);

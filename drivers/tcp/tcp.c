@@ -2,6 +2,12 @@
 
 #include "drivers/table.h"
 
+static const struct driver_pair_ops pair_ops = {
+    .expect = tcp_pair_expect,
+    .forget = tcp_pair_forget,
+    .dial = tcp_pair_dial,
+};
+
 const struct driver_ops tcp_driver_ops = {
     .name = "tcp",
     .id = DRIVER_TCP,
@@ -27,4 +33,5 @@ const struct driver_ops tcp_driver_ops = {
     .door = tcp_door,
     .admit = tcp_admit,
     .shut = tcp_shut,
+    .pairs = &pair_ops,
 };

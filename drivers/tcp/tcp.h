@@ -1,6 +1,7 @@
 /* What the files of the tcp driver know of each other. */
 #pragma once
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include "drivers/tcp/tcp_state.h"
@@ -67,6 +68,8 @@ struct tcp_signature tcp_sign_hello(const uint8_t secret[TCP_SECRET_BYTES],
 struct tcp_signature tcp_sign_welcome(const uint8_t secret[TCP_SECRET_BYTES],
                                       const uint8_t nonce[TCP_SECRET_BYTES],
                                       const struct tcp_welcome *welcome);
+struct tcp_signature tcp_sign_pair(const uint8_t secret[TCP_SECRET_BYTES],
+                                   const struct tcp_pair_hello *hello);
 bool tcp_signed(const uint8_t by[TCP_SECRET_BYTES], const struct tcp_signature *signature);
 static inline bool tcp_same(struct tcp_id a, struct tcp_id b)
 {
@@ -83,6 +86,8 @@ void tcp_landing_free(struct driver *driver, struct driver_landing *landing);
 uint64_t tcp_landing_bytes(const struct driver_landing *landing);
 
 /* tcp_peer.c */
+/* Whether it is one that can be connected to. */
+bool tcp_address_read(const void *bytes, size_t count, struct tcp_address *ret_address);
 struct tcp_peer *tcp_peer_new(struct tcp_driver *tcp);
 int tcp_peer_connect(struct driver *driver, const void *address, size_t address_bytes,
                      struct driver_peer **ret_peer, void *ret_offer, size_t *ret_offer_bytes);
@@ -96,6 +101,7 @@ void tcp_peer_deactivate(struct tcp_peer *peer);
 void tcp_peer_lose(struct tcp_peer *peer, int error);
 
 /* tcp_link.c */
+socklen_t tcp_socket_address(const struct tcp_address *address, struct sockaddr_storage *ret);
 /* Opens its connection, writes what is there: how many pieces were written or counted. */
 int tcp_link_work(struct tcp_peer *peer, uint64_t now_ns);
 void tcp_link_broken(struct tcp_peer *peer, uint64_t now_ns);
@@ -124,6 +130,17 @@ int tcp_admit(struct driver *driver, const void *address, size_t address_bytes, 
 void tcp_shut(struct driver *driver, bool shut);
 void tcp_door(const struct driver *driver, struct driver_door *ret_door);
 
+/* tcp_door.c */
+int tcp_pair_expect(struct driver *driver, uint64_t pair, const uint8_t secret[PAIR_SECRET_BYTES]);
+void tcp_pair_forget(struct driver *driver, uint64_t pair);
+/* Looks at what an opening has to say first: 0 (it is none for a pair), 1 (it was: it is gone),
+ * -EAGAIN or why it must end. */
+int tcp_opening_pair(struct tcp_driver *tcp, struct tcp_opening *opening);
+
+/* tcp_dial.c */
+int tcp_pair_dial(struct driver *driver, const void *address, size_t address_bytes, uint64_t pair,
+                  const uint8_t secret[PAIR_SECRET_BYTES], uint64_t timeout_ns, bool *ret_encrypts);
+
 /* tcp_adopt.c: says the welcome of an adopted connection, after the TLS handshake. 0, -EAGAIN or why
  * not. */
 int tcp_source_greet(struct tcp_source *source);
@@ -134,6 +151,8 @@ struct tcp_source *tcp_source_new(struct tcp_driver *tcp);
 /* A link has said hello: its source, old or new, gets the stream. NULL: too many. */
 struct tcp_source *tcp_source_open(struct tcp_driver *tcp, const struct tcp_hello *hello,
                                    struct tcp_stream *stream, bool *ret_known);
+/* A landing was made that sources may have waited for. */
+void tcp_sources_resume(struct tcp_driver *tcp);
 /* How many pieces were received. */
 int tcp_source_read(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns);
 /* Tells the sender what is due. */

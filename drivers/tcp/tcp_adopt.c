@@ -66,18 +66,31 @@ int tcp_adopt_link(struct driver *driver, struct driver_peer *driver_peer, int f
         return r;
     }
     link->state = TCP_LINK_CONNECTING;
-    link->retry_ns = now_ns + TCP_OPENING_MS * TCP_MS;
+    link->retry_ns = link->broken_ns = 0; /* the other process may be busy for long */
     return 0;
+}
+
+static struct tcp_source *source_of(const struct tcp_driver *tcp, uint64_t grant)
+{
+    struct tcp_source *source = tcp->sources;
+    while (source && source->grant != grant)
+        source = source->next;
+    return source;
+}
+
+void tcp_drop_source(struct driver *driver, uint64_t grant)
+{
+    struct tcp_source *source = source_of(tcp_of(driver), grant);
+    if (source)
+        tcp_source_free(tcp_of(driver), source);
 }
 
 int tcp_adopt_source(struct driver *driver, uint64_t grant, int fd, const uint8_t *secret)
 {
     struct tcp_driver *tcp = tcp_of(driver);
-    struct tcp_source *source = tcp->sources;
+    struct tcp_source *source = source_of(tcp, grant);
     const uint64_t now_ns = clock_now_ns();
     assert(grant != 0);
-    while (source && source->grant != grant)
-        source = source->next;
     const bool known = source != NULL;
     if (!source && !(source = tcp_source_new(tcp))) {
         close(fd);

@@ -47,6 +47,12 @@ struct tcp_signature tcp_sign_welcome(const uint8_t secret[TCP_SECRET_BYTES],
                 offsetof(struct tcp_welcome, by_listener));
 }
 
+struct tcp_signature tcp_sign_pair(const uint8_t secret[TCP_SECRET_BYTES],
+                                   const struct tcp_pair_hello *hello)
+{
+    return sign(secret, 'P', hello, 0, hello, offsetof(struct tcp_pair_hello, by_secret));
+}
+
 bool tcp_signed(const uint8_t by[TCP_SECRET_BYTES], const struct tcp_signature *signature)
 {
     return CRYPTO_memcmp(by, signature->bytes, TCP_SECRET_BYTES) == 0;

@@ -58,6 +58,7 @@ void tcp_close(struct driver *driver)
     BIO_meth_free(tcp->seal_method);
     landings_deinit(&tcp->landings);
     free(tcp->admitted);
+    free(tcp->expected);
     pthread_mutex_destroy(&tcp->lock);
     free(tcp);
 }

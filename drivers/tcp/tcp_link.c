@@ -42,7 +42,7 @@ struct tcp_piece *tcp_link_piece(struct tcp_link *link, uint32_t copy_bytes)
 
 /* ---- connecting ---- */
 
-static socklen_t socket_address(const struct tcp_address *address, struct sockaddr_storage *ret)
+socklen_t tcp_socket_address(const struct tcp_address *address, struct sockaddr_storage *ret)
 {
     memset(ret, 0, sizeof *ret);
     if (address->family == 4) {
@@ -62,7 +62,7 @@ static socklen_t socket_address(const struct tcp_address *address, struct sockad
 static int connect_socket(struct tcp_peer *peer)
 {
     struct sockaddr_storage to;
-    const socklen_t bytes = socket_address(&peer->address, &to);
+    const socklen_t bytes = tcp_socket_address(&peer->address, &to);
     const int one = 1;
     int fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
@@ -215,7 +215,7 @@ static void open_link(struct tcp_peer *peer, uint64_t now_ns)
         link->retry_ns = now_ns + TCP_OPENING_MS * TCP_MS; /* of this attempt */
         if (link->broken_ns == 0)
             link->broken_ns = now_ns;
-    } else if (now_ns >= link->retry_ns) {
+    } else if (!peer->adopted && now_ns >= link->retry_ns) {
         r = -ETIMEDOUT;
     }
     while (r == 0 && link->state != TCP_LINK_UP)

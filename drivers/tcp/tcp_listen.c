@@ -197,11 +197,24 @@ static int take_hello(struct tcp_driver *tcp, struct tcp_opening *opening, uint6
     return welcome(tcp, opening, &hello, proven, now_ns);
 }
 
+/* In clear we speak first, in TLS the other end does. */
+static int work(struct tcp_driver *tcp, struct tcp_opening *opening, uint64_t now_ns)
+{
+    int r = opening->greeted || opening->stream.seal ? 0 : challenge(opening);
+    if (r == 0 && !opening->no_pair) {
+        r = tcp_opening_pair(tcp, opening);
+        if (r > 0)
+            return 0;
+        opening->no_pair = r == 0;
+    }
+    if (r == 0 && !opening->greeted)
+        r = challenge(opening);
+    return r == 0 ? take_hello(tcp, opening, now_ns) : r;
+}
+
 void tcp_opening_work(struct tcp_driver *tcp, struct tcp_opening *opening, uint64_t now_ns)
 {
-    int r = opening->greeted ? 0 : challenge(opening);
-    if (r == 0)
-        r = take_hello(tcp, opening, now_ns);
+    int r = work(tcp, opening, now_ns);
     if (r == 0 || r == -EAGAIN)
         return;
     if (r == -EACCES || r == -EPROTO)

@@ -5,11 +5,14 @@
 
 #include "drivers/tcp/tcp.h"
 
-static bool is_good(const struct tcp_address *address)
+bool tcp_address_read(const void *bytes, size_t count, struct tcp_address *ret_address)
 {
-    return address->magic == TCP_ADDRESS_MAGIC && address->version == TCP_WIRE_VERSION &&
-           (address->family == 4 || address->family == 6) && address->encrypts <= 1 &&
-           address->port != 0;
+    if (count != sizeof *ret_address)
+        return false;
+    memcpy(ret_address, bytes, sizeof *ret_address);
+    return ret_address->magic == TCP_ADDRESS_MAGIC && ret_address->version == TCP_WIRE_VERSION &&
+           (ret_address->family == 4 || ret_address->family == 6) && ret_address->encrypts <= 1 &&
+           ret_address->port != 0;
 }
 
 struct tcp_peer *tcp_peer_new(struct tcp_driver *tcp)
@@ -31,10 +34,7 @@ int tcp_peer_connect(struct driver *driver, const void *address, size_t address_
                      struct driver_peer **ret_peer, void *ret_offer, size_t *ret_offer_bytes)
 {
     struct tcp_address other;
-    if (address_bytes != sizeof other)
-        return -EINVAL;
-    memcpy(&other, address, sizeof other);
-    if (!is_good(&other))
+    if (!tcp_address_read(address, address_bytes, &other))
         return -EINVAL;
     struct tcp_peer *peer = tcp_peer_new(tcp_of(driver));
     if (!peer)

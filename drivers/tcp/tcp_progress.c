@@ -181,7 +181,7 @@ int tcp_arm(struct driver *driver)
     if (due != 0 && due <= now_ns)
         return -EAGAIN;
     for (const struct tcp_source *source = tcp->sources; source; source = source->next)
-        if (source->stream.fd >= 0 && source->stream.readable && !source->greeting)
+        if (source->stream.fd >= 0 && source->stream.readable && !source->greeting && !source->held)
             return -EAGAIN;
     for (const struct tcp_peer *peer = tcp->active; peer; peer = peer->next_active) {
         const struct tcp_link *link = &peer->link;

@@ -50,7 +50,7 @@ void tcp_source_disconnect(struct tcp_driver *tcp, struct tcp_source *source, ui
     tcp_stream_close(&source->stream);
     set_hot(tcp, source, 0);
     source->broken_ns = now_ns;
-    source->in_piece = source->long_piece = false;
+    source->in_piece = source->long_piece = source->held = false;
     source->begin = source->end = 0;
     source->outbox_bytes = 0;
     source->telling = false;
@@ -181,6 +181,15 @@ static int check(const struct tcp_driver *tcp, const struct tcp_source *source)
     return 0;
 }
 
+/* For a landing that its peer was told of, and we were not yet. */
+static bool is_ahead(const struct tcp_driver *tcp, const struct tcp_source *source)
+{
+    const struct tcp_head *head = &source->head;
+    return source->grant != 0 && head->kind == TCP_PIECE &&
+           (int32_t)(head->generation - tcp->landing_last) > 0 &&
+           !landings_find(&tcp->landings, head->landing, head->generation);
+}
+
 static void begin_piece(const struct tcp_driver *tcp, struct tcp_source *source)
 {
     const struct tcp_head *head = &source->head;
@@ -235,10 +244,13 @@ static int digest(struct tcp_driver *tcp, struct tcp_source *source, uint64_t no
             if (source->end - source->begin < sizeof source->head)
                 return pieces;
             memcpy(&source->head, source->buffer + source->begin, sizeof source->head);
-            source->begin += sizeof source->head;
             int r = check(tcp, source);
             if (r < 0)
                 return r;
+            source->held = is_ahead(tcp, source);
+            if (source->held)
+                return pieces;
+            source->begin += sizeof source->head;
             begin_piece(tcp, source);
         }
         const uint32_t there = source->end - source->begin,
@@ -299,6 +311,11 @@ static int receive_long(struct tcp_driver *tcp, struct tcp_source *source, struc
 /* One read: pieces, -EAGAIN, or why the connection must end. */
 static int receive(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)
 {
+    if (source->held) {
+        int pieces = digest(tcp, source, now_ns);
+        if (source->held || pieces != 0)
+            return pieces == 0 ? -EAGAIN : pieces;
+    }
     struct iovec parts[TCP_READ_IOVECS + 1];
     const unsigned count = straight(tcp, source, parts);
     if (count > 0)
@@ -314,6 +331,16 @@ static int receive(struct tcp_driver *tcp, struct tcp_source *source, uint64_t n
         return (int)n;
     source->end += (uint32_t)n;
     return digest(tcp, source, now_ns);
+}
+
+void tcp_sources_resume(struct tcp_driver *tcp)
+{
+    for (struct tcp_source *source = tcp->sources; source; source = source->next) {
+        if (!source->held)
+            continue;
+        source->stream.readable = true;
+        set_hot(tcp, source, TCP_HOT_ROUNDS);
+    }
 }
 
 int tcp_source_read(struct tcp_driver *tcp, struct tcp_source *source, uint64_t now_ns)

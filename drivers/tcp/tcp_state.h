@@ -42,7 +42,7 @@ struct tcp_region {
 struct tcp_landing {
     struct packed target; /* size 0: a notification without data */
     uint32_t index, generation;
-    bool notify;
+    bool notify, numbered; /* numbered: by tcp_seat_landing() */
     uint64_t token;
     uint64_t grant; /* of the connections that may put into it */
     bool from_one;  /* which all come from one instance */
@@ -78,9 +78,10 @@ enum tcp_link_state {
 struct tcp_link {
     struct tcp_stream stream; /* first */
     enum tcp_link_state state;
-    uint64_t number;              /* random */
-    bool known;                   /* was welcomed */
-    uint64_t retry_ns, broken_ns; /* broken_ns: since then it is; 0: it is up, or idle */
+    uint64_t number; /* random */
+    bool known;      /* was welcomed */
+    /* broken_ns: since then it is; 0: it is up, idle, or was adopted and opens. retry_ns: 0: never */
+    uint64_t retry_ns, broken_ns;
     unsigned retry_ms;
     uint8_t nonce[TCP_SECRET_BYTES], challenge[TCP_SECRET_BYTES];
     uint8_t inbox[512]; /* what arrives: a challenge, a welcome, heads */
@@ -116,6 +117,7 @@ struct tcp_opening {
     struct tcp_stream stream; /* first */
     struct tcp_opening *next, *previous;
     bool greeted; /* the challenge has been sent */
+    bool no_pair; /* it is not for a pair of processes */
     uint64_t deadline_ns;
     uint8_t nonce[TCP_SECRET_BYTES];
     uint8_t inbox[sizeof(struct tcp_hello)];
@@ -137,6 +139,7 @@ struct tcp_source {
     uint64_t broken_ns;     /* since then without a connection */
     unsigned hot;           /* rounds */
     struct tcp_head head;   /* of the piece that is being received */
+    bool held;              /* what comes next is for a landing that is still to be made */
     bool in_piece;
     uint32_t piece_bytes; /* received of it */
     bool long_piece;      /* it, or the last one: received straight into its target */
@@ -153,6 +156,12 @@ struct tcp_admitted {
     unsigned times;
 };
 
+/* A connection that is to come for a process; under the lock. */
+struct tcp_expected {
+    uint64_t pair;
+    uint8_t secret[TCP_SECRET_BYTES];
+};
+
 struct tcp_driver {
     struct driver driver; /* first */
     struct tcp_address address;
@@ -163,6 +172,7 @@ struct tcp_driver {
     bool guarded;
     uint64_t timer_ns; /* when it goes off; 0: off */
     struct landings landings;
+    uint32_t landing_last;        /* a process's instance: the newest generation (adopt.h) */
     struct tcp_opening *openings; /* newest first */
     unsigned opening_count;
     struct tcp_source *sources;
@@ -175,6 +185,8 @@ struct tcp_driver {
     pthread_mutex_t lock;
     struct tcp_admitted *admitted;
     size_t admitted_count;
+    struct tcp_expected *expected;
+    size_t expected_count;
     _Atomic bool shut;
     _Atomic uint64_t forged;
 };

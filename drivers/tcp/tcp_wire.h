@@ -27,6 +27,7 @@ enum {
     TCP_BLOB_MAGIC = 0x42504354,
     TCP_CHALLENGE_MAGIC = 0x43504354,
     TCP_HELLO_MAGIC = 0x48504354,
+    TCP_PAIR_MAGIC = 0x50504354, /* no beginning of a TLS record */
     TCP_WELCOME_MAGIC = 0x57504354,
     TCP_WIRE_VERSION = 1,
     TCP_SECRET_BYTES = 32, /* also of nonces and signatures: HMAC-SHA256 */
@@ -83,6 +84,16 @@ struct tcp_hello {
     uint8_t by_sender[TCP_SECRET_BYTES];   /* with the sender's own */
 };
 static_assert(sizeof(struct tcp_hello) == 128, "wire format");
+
+/* In clear, instead of TLS or of a hello: the connection is for a pair of processes, which do all the
+ * rest. */
+struct tcp_pair_hello {
+    uint32_t magic;
+    uint16_t version, zero;
+    uint64_t pair;
+    uint8_t by_secret[TCP_SECRET_BYTES]; /* signed with the pair's */
+};
+static_assert(sizeof(struct tcp_pair_hello) == 48, "wire format");
 
 struct tcp_welcome {
     uint32_t magic;

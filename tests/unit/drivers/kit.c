@@ -89,13 +89,23 @@ const void *side_config(const char *name)
                                          : NULL;
 }
 
+static void paired(void *context, uint64_t pair, int fd, bool encrypts)
+{
+    struct side *side = context;
+    side->paired_count++;
+    side->paired = pair;
+    side->paired_fd = fd;
+    side->paired_encrypts = encrypts;
+}
+
 int side_open(struct side *side, const char *name, uint64_t segment_bytes, size_t bytes)
 {
     const struct driver_ops *ops = driver_find(name);
     const struct driver_config config = {.segment_bytes = segment_bytes, .own = side_config(name)};
     *side = (struct side){.bytes = bytes};
     signal(SIGPIPE, SIG_IGN); /* as in tcad: OpenSSL writes to its sockets without MSG_NOSIGNAL */
-    struct driver_events events = {.notified = notified, .peer_down = peer_down, .context = side};
+    struct driver_events events = {
+        .notified = notified, .peer_down = peer_down, .paired = paired, .context = side};
     int r = strcmp(name, TCP_SEAT) == 0 ? tcp_seat_open(&events, &side->driver)
             : ops                       ? ops->open(&config, &events, &side->driver)
                                         : -ENOENT;

@@ -37,6 +37,10 @@ struct side {
     unsigned notified_count;
     unsigned downs;
     int down_error;
+    unsigned paired_count; /* connections for pairs; the last one: */
+    uint64_t paired;
+    int paired_fd;
+    bool paired_encrypts;
     /* looked at from within notified(): NULL or what has to be in memory by then */
     const uint8_t *expected;
     bool early; /* it was not */

@@ -1,5 +1,6 @@
 /* Landings by number, against a model: a number names one landing for as long as that lives. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdlib.h>
 
 #include "drivers/landings.h"
@@ -54,5 +55,24 @@ Test(landings, come_back_late)
         cr_assert(index != first);
         landings_remove(&landings, index);
     }
+    landings_deinit(&landings);
+}
+
+/* Numbered by somebody else, with gaps. */
+Test(landings, are_placed)
+{
+    int one, other;
+    landings = LANDINGS_INIT;
+    cr_assert(landings_place(&landings, &one, 1000, 7) == 0);
+    cr_assert(landings_place(&landings, &other, 3, 9) == 0);
+    cr_assert(landings_place(&landings, &other, 1000, 10) == -EEXIST);
+    cr_assert(landings_place(&landings, &other, 1 << 24, 10) == -ENOSPC);
+    cr_assert(landings_find(&landings, 1000, 7) == &one);
+    cr_assert(landings_find(&landings, 3, 9) == &other);
+    cr_assert(!landings_find(&landings, 3, 7) && !landings_find(&landings, 4, 0));
+    landings_displace(&landings, 1000);
+    cr_assert(!landings_find(&landings, 1000, 7));
+    cr_assert(landings_place(&landings, &other, 1000, 10) == 0);
+    cr_assert(landings_find(&landings, 1000, 10) == &other && !landings_find(&landings, 1000, 7));
     landings_deinit(&landings);
 }

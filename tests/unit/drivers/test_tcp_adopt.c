@@ -241,7 +241,9 @@ Test(tcp_adopt, silence)
     cr_assert(may_sleep(&sender) && may_sleep(&receiver)); /* without a connection */
     cr_assert(tcp_adopt_link(sender.driver, pair.peer, ends[0], right) == 0);
     cr_assert(tcp_adopt_source(receiver.driver, 1, ends[2], right) == 0);
-    cr_assert(write(ends[3], "\x16\x03\x01", 3) == 3); /* a record that begins */
+    const struct tcp_link *link = &((struct tcp_peer *)pair.peer)->link;
+    cr_assert(link->broken_ns == 0 && link->retry_ns == 0); /* nothing will end it but the socket */
+    cr_assert(write(ends[3], "\x16\x03\x01", 3) == 3);      /* a record that begins */
     pump_rounds(&sender, &receiver, 10);
     cr_assert(may_sleep(&sender) && may_sleep(&receiver));
     close(ends[1]);
