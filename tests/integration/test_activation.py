@@ -310,6 +310,7 @@ class Installation(Place):
             "lib/systemd/system/tcad.service", "lib/systemd/system/tcad.socket", "lib/systemd/user/tcad.service",
             "lib/systemd/user/tcad.socket", "lib/sysusers.d/tcad.conf", "lib/tmpfiles.d/tcad.conf",
             "share/bash-completion/completions/tcactl", "share/bash-completion/completions/tca-cluster",
+            "share/bash-completion/completions/tca-bench", "share/zsh/site-functions/_tca-bench",
             "share/zsh/site-functions/_tcactl", "share/zsh/site-functions/_tca-cluster",
             "share/doc/tcad/tcad.conf.example", "share/doc/tcad/cluster.conf.example")
         if shutil.which("scdoc"):

@@ -24,8 +24,9 @@ static const struct {
 struct options {
     bool bench[BENCHES];
     uint64_t sizes[SIZES_ROOM];
-    size_t size_count; /* 0: each benchmark's own */
-    enum tca_rail rail;
+    size_t size_count;     /* 0: each benchmark's own */
+    const char *rail_name; /* as given; NULL: not given */
+    enum tca_rail rail;    /* TCA_RAIL_ANY: the name is that of one rail */
     enum tca_seat seat;
     bool contiguous, strided;
     double seconds;
@@ -42,7 +43,7 @@ static void usage(FILE *out)
           "\n"
           "  -b, --bench LIST    pingpong, bandwidth, start, overlap, beside, breakdown (all)\n"
           "  -s, --sizes LIST    bytes, with K or M; multiples of 8 up to 4M, -b beside 256M\n"
-          "  -r, --rail RAIL     only shm, tcp or ofi, or peach2 (shm, tcp and ofi)\n"
+          "  -r, --rail RAIL     only rails of a driver, or one by name (shm, tcp and ofi)\n"
           "  -e, --seat SEAT     only client or daemon\n"
           "  -l, --layout KIND   only contiguous or block-stride\n"
           "  -t, --seconds T     approximate time for each row (0.2)\n"
@@ -110,20 +111,25 @@ static int parse_seconds(const char *text, struct options *options)
     return end != text && !*end && options->seconds > 0 && options->seconds <= 3600 ? 0 : -EINVAL;
 }
 
-static int parse_rail_or_seat(int option, const char *text, struct options *options)
+static int parse_rail(const char *text, struct options *options)
 {
-    if (option == 'r')
-        options->rail = strcmp(text, "shm") == 0      ? TCA_RAIL_SHM
-                        : strcmp(text, "tcp") == 0    ? TCA_RAIL_TCP
-                        : strcmp(text, "ofi") == 0    ? TCA_RAIL_OFI
-                        : strcmp(text, "hca") == 0    ? TCA_RAIL_HCA
-                        : strcmp(text, "peach2") == 0 ? TCA_RAIL_PEACH2
-                                                      : 0;
-    else
-        options->seat = strcmp(text, "client") == 0   ? TCA_SEAT_CLIENT
-                        : strcmp(text, "daemon") == 0 ? TCA_SEAT_DAEMON
-                                                      : 0;
-    return (option == 'r' ? (int)options->rail : (int)options->seat) ? 0 : -EINVAL;
+    static const enum tca_rail rails[] = {TCA_RAIL_SHM, TCA_RAIL_TCP, TCA_RAIL_OFI, TCA_RAIL_HCA,
+                                          TCA_RAIL_PEACH2};
+
+    options->rail = TCA_RAIL_ANY;
+    for (size_t i = 0; i < sizeof(rails) / sizeof(rails[0]); i++)
+        if (strcmp(text, tca_rail_name(rails[i])) == 0)
+            options->rail = rails[i];
+    options->rail_name = text;
+    return *text && strlen(text) < TCA_RAIL_NAME_BYTES ? 0 : -EINVAL;
+}
+
+static int parse_seat(const char *text, struct options *options)
+{
+    options->seat = strcmp(text, "client") == 0   ? TCA_SEAT_CLIENT
+                    : strcmp(text, "daemon") == 0 ? TCA_SEAT_DAEMON
+                                                  : TCA_SEAT_ANY;
+    return options->seat ? 0 : -EINVAL;
 }
 
 static int parse_one(int option, char *text, struct options *options)
@@ -134,8 +140,9 @@ static int parse_one(int option, char *text, struct options *options)
     case 's':
         return parse_sizes(text, options);
     case 'r':
+        return parse_rail(text, options);
     case 'e':
-        return parse_rail_or_seat(option, text, options);
+        return parse_seat(text, options);
     case 'l':
         return parse_layout(text, options);
     case 't':
@@ -161,7 +168,8 @@ static const char *legal(int option)
     case 's':
         return "bytes, in multiples of 8 (64, 4K, 1M), with commas between, 32 at most";
     case 'r':
-        return "shm, ofi or peach2";
+        return "shm, tcp, ofi, hca or peach2, or the name of a rail between nodes, as tcactl "
+               "status shows it";
     case 'e':
         return "client or daemon";
     case 'l':
@@ -221,7 +229,7 @@ static int parse(int argc, char **argv, struct options *options)
             return -EINVAL;
         snprintf(text, sizeof(text), "%s",
                  optarg ? optarg : ""); /* the ranks get the original argv */
-        if (parse_one(option, option == 'j' ? optarg : text, options) < 0) {
+        if (parse_one(option, option == 'j' || option == 'r' ? optarg : text, options) < 0) {
             fprintf(stderr, "tca-bench: -%c %s: write %s\n", option, optarg, legal(option));
             return -EINVAL;
         }
@@ -288,8 +296,8 @@ static int row(struct pair *pair, size_t bench, const struct variant *variant, u
         r = benches[bench].run(pair, variant, bytes, &row);
     if (r < 0) {
         fprintf(stderr, "tca-bench: rank %u: %s, %s/%s, %llu bytes: %s: %s\n", pair->me, row.bench,
-                tca_rail_name(variant->rail), tca_seat_name(variant->seat),
-                (unsigned long long)bytes, tca_strerror(r), tca_error_text());
+                variant_rail(variant), tca_seat_name(variant->seat), (unsigned long long)bytes,
+                tca_strerror(r), tca_error_text());
         return r;
     }
     if (pair->me == 0) {
@@ -298,6 +306,18 @@ static int row(struct pair *pair, size_t bench, const struct variant *variant, u
             report_json(json, &row);
     }
     return 0;
+}
+
+static bool is_selected(const struct options *options, const struct variant *variant)
+{
+    if (options->seat && options->seat != variant->seat)
+        return false;
+    if (!(variant->strided ? options->strided : options->contiguous))
+        return false;
+    if (options->rail_name)
+        return variant->rail == options->rail;
+    return variant->rail == TCA_RAIL_SHM || variant->rail == TCA_RAIL_TCP ||
+           variant->rail == TCA_RAIL_OFI;
 }
 
 static int rows(struct pair *pair, const struct options *options, FILE *json)
@@ -309,26 +329,24 @@ static int rows(struct pair *pair, const struct options *options, FILE *json)
         {TCA_RAIL_OFI, TCA_SEAT_DAEMON, false},    {TCA_RAIL_OFI, TCA_SEAT_DAEMON, true},
         {TCA_RAIL_HCA, TCA_SEAT_DAEMON, false},    {TCA_RAIL_HCA, TCA_SEAT_DAEMON, true},
         {TCA_RAIL_PEACH2, TCA_SEAT_DAEMON, false}, {TCA_RAIL_PEACH2, TCA_SEAT_DAEMON, true},
+        {TCA_RAIL_ANY, TCA_SEAT_DAEMON, false},    {TCA_RAIL_ANY, TCA_SEAT_DAEMON, true},
     };
     int r = 0;
 
     for (size_t bench = 0; bench < BENCHES; bench++)
         for (size_t w = 0; w < sizeof(variants) / sizeof(variants[0]); w++) {
-            const struct variant *variant = &variants[w];
+            struct variant variant = variants[w];
             uint64_t sizes[SIZES_ROOM];
-            size_t count = sizes_of(options, bench, variant->strided, sizes);
+            size_t count = sizes_of(options, bench, variant.strided, sizes);
 
-            if (!options->bench[bench] ||
-                !(variant->strided ? options->strided : options->contiguous) ||
-                (options->rail
-                     ? options->rail != variant->rail
-                     : variant->rail == TCA_RAIL_HCA || variant->rail == TCA_RAIL_PEACH2) ||
-                (options->seat && options->seat != variant->seat) ||
-                pair->same_node != (variant->rail == TCA_RAIL_SHM))
+            if (!options->bench[bench] || !is_selected(options, &variant) ||
+                pair->same_node != (variant.rail == TCA_RAIL_SHM))
                 continue;
+            if (variant.rail == TCA_RAIL_ANY)
+                variant.rail_name = options->rail_name;
             for (size_t s = 0; s < count && r >= 0; s++)
-                if (makes_sense(bench, variant, sizes[s]))
-                    r = row(pair, bench, variant, sizes[s], json);
+                if (makes_sense(bench, &variant, sizes[s]))
+                    r = row(pair, bench, &variant, sizes[s], json);
         }
     return r;
 }
@@ -370,5 +388,7 @@ int main(int argc, char **argv)
         printf("%.1f\n", line_ns(&options.cpus));
         return 0;
     }
-    return launched() ? be_a_rank(&options) : launch(argv, options.rail == TCA_RAIL_PEACH2);
+    if (launched())
+        return be_a_rank(&options);
+    return launch(argv, options.rail_name && strncmp(options.rail_name, "peach2", 6) == 0);
 }

@@ -105,6 +105,7 @@ int pair_plan_route(struct pair *pair, const struct variant *variant, const stru
 {
     struct tca_plan_args args = {.name = "tca-bench",
                                  .rail = variant->rail,
+                                 .rail_name = variant->rail_name,
                                  .seat = variant->seat,
                                  .channel = route->channel};
     struct tca_layout *layout = NULL;
@@ -149,6 +150,10 @@ int pair_plan(struct pair *pair, const struct variant *variant, const struct sha
 int pair_agree(struct pair *pair, int mine)
 {
     int both[2];
+
+    if (mine < 0) /* before the other rank fails for it */
+        fprintf(stderr, "tca-bench: rank %u: %s: %s\n", pair->me, tca_strerror(mine),
+                tca_error_text());
     int r = tca_allgather(pair->session, &mine, sizeof(mine), both, TCA_DEFAULT);
 
     if (r < 0)

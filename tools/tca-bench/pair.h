@@ -19,7 +19,14 @@ struct variant {
     enum tca_rail rail;
     enum tca_seat seat;
     bool strided; /* blocks of at most 512 bytes with gaps of the same size, as a Himeno face */
+    const char *rail_name; /* of one rail; NULL: any rail of the driver */
 };
+
+/* For display. */
+static inline const char *variant_rail(const struct variant *variant)
+{
+    return variant->rail_name ? variant->rail_name : tca_rail_name(variant->rail);
+}
 
 struct pair {
     struct tca *session;

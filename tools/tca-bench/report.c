@@ -9,8 +9,8 @@ static const char *layout_name(const struct row *row)
 
 void report_header(FILE *out)
 {
-    fprintf(out, "%-10s %-5s %-7s %-12s %9s %12s %12s %9s %9s\n", "bench", "rail", "seat", "layout",
-            "bytes", "median us", "p99 us", "Gbit/s", "line ns");
+    fprintf(out, "%-10s %-10s %-7s %-12s %9s %12s %12s %9s %9s\n", "bench", "rail", "seat",
+            "layout", "bytes", "median us", "p99 us", "Gbit/s", "line ns");
 }
 
 void report_row(FILE *out, const struct row *row)
@@ -19,8 +19,8 @@ void report_row(FILE *out, const struct row *row)
 
     if (row->gbps > 0)
         snprintf(gbps, sizeof(gbps), "%.2f", row->gbps);
-    fprintf(out, "%-10s %-5s %-7s %-12s %9" PRIu64 " %12.3f %12.3f %9s %9.1f", row->bench,
-            tca_rail_name(row->variant.rail), tca_seat_name(row->variant.seat), layout_name(row),
+    fprintf(out, "%-10s %-10s %-7s %-12s %9" PRIu64 " %12.3f %12.3f %9s %9.1f", row->bench,
+            variant_rail(&row->variant), tca_seat_name(row->variant.seat), layout_name(row),
             row->bytes, row->median_ns / 1e3, row->p99_ns / 1e3, gbps, row->line_ns);
     if (row->transfer_ns > 0)
         fprintf(out, "  %.0f %% hidden%s: transfer %.1f us, computing %.1f us", row->hidden * 100,
@@ -43,7 +43,7 @@ void report_json(FILE *out, const struct row *row)
             "{\"bench\":\"%s\",\"rail\":\"%s\",\"seat\":\"%s\",\"layout\":\"%s\",\"bytes\":%" PRIu64
             ",\"median_ns\":%.3f,\"p99_ns\":%.3f,\"gbps\":%.4f,\"samples\":%" PRIu64
             ",\"line_ns\":%.1f",
-            row->bench, tca_rail_name(row->variant.rail), tca_seat_name(row->variant.seat),
+            row->bench, variant_rail(&row->variant), tca_seat_name(row->variant.seat),
             layout_name(row), row->bytes, row->median_ns, row->p99_ns, row->gbps, row->samples,
             row->line_ns);
     if (row->transfer_ns > 0)
