@@ -73,10 +73,10 @@ static void warn_of_rail(const struct tcad *tcad, unsigned rail, json_t *list)
     driver->ops->door(driver, &door);
     if (caps->unprotected)
         warn(list,
-             "rail %s (%s) is unprotected (rails.ofi_unprotected = yes): whoever can send to %s%s "
+             "rail %s (%s) is unprotected (%s = yes): whoever can send to %s%s "
              "can crash this daemon, exhaust its descriptors, forge and alter data; see SECURITY "
              "in tcad(8)",
-             rail_name(tcad, rail), caps->detail, door.address,
+             at->name, caps->detail, at->unprotected_key, door.address,
              door.guarded ? ", from the address of a node that is connected," : "");
     if (door.forged)
         warn(

@@ -22,6 +22,7 @@
 struct tcad;
 
 enum { RAIL_NONE = 0, RAIL_SHM = 1 }; /* index 1: the rail of driver shm, even if it is not open */
+enum { RAIL_KEY_MAX_BYTES = RAIL_NAME_MAX_BYTES + 19 };
 
 struct rail {
     char name[RAIL_NAME_MAX_BYTES];  /* "ofi:tcp:lo" */
@@ -35,6 +36,8 @@ struct rail {
         struct hca_config hca;
         struct peach2_config peach2;
     } own;
+    /* the key that permits the rail without protection: "rails.ofi_unprotected" */
+    char unprotected_key[RAIL_KEY_MAX_BYTES];
     bool open;         /* the engine has opened it: engine_driver() */
     char off_text[96]; /* unless open: why */
     char remedy[320];  /* what to do about that; "" if there is nothing specific */

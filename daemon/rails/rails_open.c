@@ -87,6 +87,15 @@ static void compose(char ret_name[static RAIL_NAME_MAX_BYTES], enum driver_id dr
             ret_name[i] = '_';
 }
 
+static void compose_key(char ret_key[static RAIL_KEY_MAX_BYTES], const struct conf_rail *conf,
+                        enum driver_id driver)
+{
+    if (conf->name)
+        snprintf(ret_key, RAIL_KEY_MAX_BYTES, "[rail %s] unprotected", conf->name);
+    else
+        snprintf(ret_key, RAIL_KEY_MAX_BYTES, "rails.%s_unprotected", driver_name(driver));
+}
+
 static void name_rail(struct rail *rail, const struct conf_rail *conf,
                       const struct driver_caps *caps)
 {
@@ -98,6 +107,7 @@ static void name_rail(struct rail *rail, const struct conf_rail *conf,
         snprintf(rail->plane, sizeof rail->plane, "%s", conf->plane);
     else
         compose(rail->plane, rail->driver, caps ? caps->medium : "");
+    compose_key(rail->unprotected_key, conf, rail->driver);
 }
 
 /* The configuration cannot always tell: providers have several names, interfaces, too. */
@@ -170,9 +180,10 @@ static void say_refused(const struct tcad *tcad, const struct conf_rail *conf, s
     char section[RAIL_NAME_MAX_BYTES + 8] = "rails";
     if (conf->name)
         snprintf(section, sizeof section, "rail %s", conf->name);
-    snprintf(rail->off_text, sizeof rail->off_text, "off: provider %.20s has no protection (%s%s)",
-             rail->own.ofi.provider ? rail->own.ofi.provider : "found",
-             conf->name ? "" : "rails.ofi_", "unprotected");
+    char key[RAIL_KEY_MAX_BYTES];
+    compose_key(key, conf, rail->driver);
+    snprintf(rail->off_text, sizeof rail->off_text, "off: %.16s has no protection (%s)",
+             rail->own.ofi.provider ? rail->own.ofi.provider : "its provider", key);
     snprintf(rail->remedy, sizeof rail->remedy,
              "where nobody else can send a packet to the nodes, set %sunprotected = yes in [%s] "
              "of %.120s on all of them and restart tcad; see SECURITY in tcad(8)",

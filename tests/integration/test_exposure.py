@@ -93,6 +93,20 @@ class Exposure(harness.Case):
                 sender, receiver = cluster.group([0, 1], name=f"job{len(wish)}")
                 Stream(sender, receiver, **wish)
 
+    def test_the_setting_of_each_rail(self):
+        """Warnings name the key that permits the rail, in its own section if it has one."""
+        node = self.cluster(1, options={"rails.ofi_unprotected": "yes", "rail ofi:open.driver": "ofi", "rail ofi:open.plane": "open",
+                                        "rail ofi:open.unprotected": "yes", "rail ofi:shut.driver": "ofi",
+                                        "rail ofi:shut.plane": "shut"})[0]
+        status = node.tcactl("status")
+        own, = (text for text in status["warnings"] if "rail ofi:open " in text)
+        short, = (text for text in status["warnings"] if "rail ofi:open " not in text)
+        self.assertIn("([rail ofi:open] unprotected = yes)", own)
+        self.assertIn("(rails.ofi_unprotected = yes)", short)
+        shut, = (rail for rail in status["rails"] if rail["rail"] == "ofi:shut")
+        self.assertEqual((shut["state"], shut["address"]), ("absent", ""))
+        self.assertRegex(node.log_text(), r"rail ofi:shut is off: .*\(\[rail ofi:shut\] unprotected\)")
+
     def test_off_at_the_other_node_only(self):
         cluster = self.configured({}, node1={"rails.ofi_unprotected": "no"})
         with self.refused("-ENETDOWN", "rails.ofi_unprotected", "ofi_unprotected = yes", "tcad(8)"):
