@@ -10,13 +10,13 @@ struct builder {
     struct tca_coll *coll;
     const struct coll_head *heads;
     const struct tca_plan_args *args;
-    uint32_t way;
+    uint32_t way, sequence;
     struct tca_plan *plan; /* to which steps are added; NULL: none yet */
 };
 
 static int add_item(struct builder *b, struct coll_item item)
 {
-    struct coll_sequence *sequence = &b->coll->ways[b->way];
+    struct coll_sequence *sequence = &b->coll->ways[b->way].sequences[b->sequence];
 
     if (sequence->count == sequence->room) {
         uint32_t room = sequence->room ? 2 * sequence->room : 4;
@@ -34,9 +34,12 @@ static int begin_plan(struct builder *b)
 {
     struct tca_plan_args args = *b->args;
     struct tca_plan *plan;
+    char name[64];
 
+    snprintf(name, sizeof(name), "%s, %s", coll_operation_name(b->coll->shape.operation),
+             tca_coll_algorithm_name(b->coll->algorithm));
     if (!args.name)
-        args.name = "coll";
+        args.name = name;
     int r = tca_plan_new(b->coll->session, &args, &plan);
     if (r < 0)
         return r;
@@ -103,9 +106,11 @@ static int add_put(struct builder *b, const struct coll_step *step)
 
 static int add_step(struct builder *b, const struct coll_step *step)
 {
+    bool here = step->kind == COLL_COMBINE ? !b->coll->reduction.combine
+                                           : step->kind == COLL_WAIT && b->coll->by_thread;
     int r = 0;
 
-    if (step->kind == COLL_COMBINE && !b->coll->reduction.combine) {
+    if (here) {
         r = end_plan(b);
         return r < 0 ? r : add_item(b, (struct coll_item){.step = step});
     }
@@ -124,16 +129,22 @@ static int add_step(struct builder *b, const struct coll_step *step)
     }
 }
 
-/* Chains run side by side in one plan; a program that combines has only one. */
+/* Chains run side by side: in one plan (a program that combines has only one chain), or as sequences of
+ * plans. */
 static int build_way(struct builder *b)
 {
     const struct coll_program *program = &b->coll->program;
     int r = 0;
 
+    b->coll->ways[b->way].count = b->coll->by_thread ? program->chain_count : 1;
     for (uint32_t c = 0; r >= 0 && c < program->chain_count; c++) {
         const struct coll_chain *chain = &program->chains[c];
-        if (b->plan)
+        if (b->coll->by_thread && c > 0) {
+            r = end_plan(b);
+            b->sequence = c;
+        } else if (b->plan) {
             r = tca_plan_chain(b->plan);
+        }
         for (uint32_t i = 0; r >= 0 && i < chain->count; i++)
             r = add_step(b, &chain->steps[i]);
     }
@@ -146,7 +157,7 @@ int coll_build(struct tca_coll *coll, const struct coll_head *heads,
     int r = 0;
 
     for (uint32_t way = 0; r >= 0 && way < (coll->program.alternate ? COLL_WAYS : 1); way++) {
-        struct builder b = {coll, heads, args, way, NULL};
+        struct builder b = {coll, heads, args, way, 0, NULL};
         r = build_way(&b);
     }
     return r;

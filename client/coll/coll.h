@@ -10,16 +10,24 @@ enum {
     COLL_WAYS = 2,         /* copies of the scratch memory that starts use in turn */
 };
 
-/* What a start does one after the other: a plan, or the combination of two vectors by a function of
- * the program. */
+/* What a start does one after the other: a plan; or, in this process, the combination of two vectors by
+ * a function of the program, or a wait for a notification. */
 struct coll_item {
-    struct tca_plan *plan; /* NULL: a combination */
+    struct tca_plan *plan; /* NULL: the step */
     const struct coll_step *step;
 };
 
 struct coll_sequence {
     struct coll_item *items;
     uint32_t count, room;
+    uint32_t next; /* item of the current start */
+    bool started;  /* the plan of the next item runs */
+};
+
+/* Sequences that run side by side. */
+struct coll_way {
+    struct coll_sequence sequences[COLL_CHAINS_MAX];
+    uint32_t count;
 };
 
 struct tca_coll {
@@ -38,20 +46,20 @@ struct tca_coll {
     uint8_t *out, *scratch;
     uint64_t in_bytes, out_bytes;
     uint32_t slot, slot_count;
-    uint32_t watch_slot;                  /* never notified: asks whether a rank has ended */
-    struct coll_sequence ways[COLL_WAYS]; /* the second one only if starts alternate */
+    uint32_t watch_slot;             /* never notified: asks whether a rank has ended */
+    bool by_thread;                  /* waits are items: plans have none */
+    struct coll_way ways[COLL_WAYS]; /* the second one only if starts alternate */
     struct coll_siblings *siblings;
     struct tca_coll *next_open; /* in siblings->open */
     /* ---- the current start */
     uint64_t starts;
-    uint32_t way;      /* of the next one */
-    uint32_t current;  /* way */
-    uint32_t next;     /* item */
-    bool item_started; /* the plan of the next item runs */
-    bool open;         /* started, and not found complete */
-    uint32_t tests;    /* in vain, since the start */
-    int failed;        /* a negative errno: permanent */
-    char why[256];     /* its text */
+    uint32_t way;     /* of the next one */
+    uint32_t current; /* way */
+    uint64_t done;    /* items of all starts */
+    bool open;        /* started, and not found complete */
+    uint32_t tests;   /* in vain, since the start */
+    int failed;       /* a negative errno: permanent */
+    char why[256];    /* its text */
 };
 
 /* What a rank tells the others: plain data, for tca_allgather(). */
@@ -83,6 +91,16 @@ int coll_build(struct tca_coll *coll, const struct coll_head *heads,
 
 /* The current start, if any, is not advanced any more. */
 void coll_run_end(struct tca_coll *coll);
+/* Advances all operations that need this process as far as possible without waiting; returns the
+ * number of items done. Their errors are theirs. */
+uint64_t coll_run_all(const struct coll_siblings *siblings);
+/* For a process that has to wait: processes the session's events, and if `look` fails the operation
+ * if a rank has ended. 0, or the error with which it failed. */
+int coll_run_watch(struct tca_coll *coll, bool look);
+
+/* ---- explain.c */
+
+const char *coll_operation_name(enum coll_operation operation);
 
 /* ---- neighbours.c */
 

@@ -15,7 +15,7 @@ enum tca_coll_algorithm tca_coll_algorithm_of(const struct tca_coll *coll)
     return coll->algorithm;
 }
 
-static const char *operation_name(enum coll_operation operation)
+const char *coll_operation_name(enum coll_operation operation)
 {
     static const char *const names[COLL_OPERATIONS + 1] = {
         [COLL_BARRIER] = "barrier",     [COLL_BROADCAST] = "broadcast",
@@ -36,7 +36,7 @@ static void explain(const struct tca_coll *coll, FILE *file)
         for (uint32_t i = 0; i < coll->program.chains[c].count; i++)
             counts[coll->program.chains[c].steps[i].kind]++;
     fprintf(file, "%s of %u ranks, algorithm %s: rank %u has",
-            operation_name(coll->shape.operation), coll->shape.size,
+            coll_operation_name(coll->shape.operation), coll->shape.size,
             tca_coll_algorithm_name(coll->algorithm), tca_rank(coll->session));
     for (int kind = 0; kind < 4; kind++)
         fprintf(file, " %u %s%s", counts[kind], kinds[kind], kind < 3 ? "," : " ");
@@ -44,6 +44,8 @@ static void explain(const struct tca_coll *coll, FILE *file)
             coll->program.chain_count > 1 ? "s" : "",
             (unsigned long long)coll->program.scratch_bytes *
                 (coll->program.alternate ? COLL_WAYS : 1));
+    if (coll->by_thread)
+        fputs("carried out by a thread, in a plan after each wait\n", file);
     if (coll->shape.operation == COLL_NEIGHBOURS)
         return;
     for (int a = TCA_COLL_DIRECT; a <= TCA_COLL_HIERARCHICAL; a++) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/coll/coll.h"
+#include "client/coll/thread.h"
 #include "client/core/error.h"
 #include "client/core/slots.h"
 
@@ -101,6 +102,9 @@ static int prepare(struct tca_coll *coll, const struct tca_coll_args *args, stru
 {
     int r = coll_siblings_join(coll->session, &coll->siblings);
 
+    coll->by_thread = args->thread;
+    if (r >= 0 && args->thread)
+        r = coll_thread_begin(coll->siblings);
     if (r >= 0)
         r = find_nodes(coll);
     if (r >= 0)
@@ -219,7 +223,7 @@ int coll_make(struct tca_coll *coll, int error, const struct tca_coll_args *args
 
 /* A plan of a failed operation may wait for a rank that does not come any more: it is left to
  * tca_close(), which ends it at once. */
-static void free_way(struct tca_coll *coll, struct coll_sequence *sequence)
+static void free_sequence(struct tca_coll *coll, struct coll_sequence *sequence)
 {
     for (uint32_t i = 0; i < sequence->count; i++) {
         struct tca_plan *plan = sequence->items[i].plan;
@@ -235,19 +239,25 @@ struct tca_coll *tca_coll_free(struct tca_coll *coll)
 {
     if (!coll)
         return NULL;
-    bool complete = coll->starts == 0;
-    if (!coll->failed && tca_coll_wait(coll, TCA_DEFAULT) >= 0)
-        complete = tca_barrier(coll->session, TCA_DEFAULT) >= 0;
+    struct coll_thread *thread = coll->siblings ? coll->siblings->thread : NULL;
+    coll_thread_lock(thread); /* it may be advancing another operation */
+    bool waits = !coll->failed;
+    coll_thread_unlock(thread);
+    waits = waits && tca_coll_wait(coll, TCA_DEFAULT) >= 0;
+    coll_thread_lock(thread);
+    bool complete = waits ? tca_barrier(coll->session, TCA_DEFAULT) >= 0 : coll->starts == 0;
     coll_run_end(coll);
     if (!complete && !coll->failed)
         coll->failed = -ECANCELED;
     for (uint32_t way = 0; way < COLL_WAYS; way++)
-        free_way(coll, &coll->ways[way]);
+        for (uint32_t i = 0; i < COLL_CHAINS_MAX; i++)
+            free_sequence(coll, &coll->ways[way].sequences[i]);
     if (complete) {
         tca_free(coll->session, coll->scratch);
         if (coll->slot_count > 0)
             slots_return(coll->session, coll->slot, coll->slot_count);
     }
+    coll_thread_unlock(thread);
     coll_siblings_leave(coll->siblings);
     coll_program_deinit(&coll->program);
     free(coll->nodes);

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "client/coll/coll.h"
+#include "client/coll/thread.h"
 #include "client/core/error.h"
 #include "client/core/timeout.h"
 
@@ -13,6 +14,8 @@ void coll_run_end(struct tca_coll *coll)
 {
     struct tca_coll **link = coll->siblings ? &coll->siblings->open : NULL;
 
+    if (coll->open)
+        coll->siblings->running--;
     coll->open = false;
     while (link && *link && *link != coll)
         link = &(*link)->next_open;
@@ -33,12 +36,13 @@ static __attribute__((noinline, cold)) int fail(struct tca_coll *coll, int error
     return error;
 }
 
-/* Ranks that have ended, which this one may not wait for directly: it would never learn of it. */
-static __attribute__((noinline)) int watch(struct tca_coll *coll)
+/* Ranks that have ended are looked for also where this one does not wait for them directly: it would
+ * never learn of it. */
+__attribute__((noinline)) int coll_run_watch(struct tca_coll *coll, bool look)
 {
     int r = tca_dispatch(coll->session);
 
-    for (uint32_t rank = 0; r >= 0 && rank < coll->shape.size; rank++)
+    for (uint32_t rank = 0; look && r >= 0 && rank < coll->shape.size; rank++)
         if (rank != tca_rank(coll->session))
             r = tca_notified(coll->session, rank, coll->watch_slot);
     return r < 0 ? fail(coll, r) : 0;
@@ -60,42 +64,79 @@ static void combine(const struct tca_coll *coll, const struct coll_step *step)
                              step->bytes / coll->shape.element_bytes, coll->reduction.context);
 }
 
+/* 1: done, 0: not yet. */
+static int run_item(struct tca_coll *coll, struct coll_sequence *sequence)
+{
+    const struct coll_item *item = &sequence->items[sequence->next];
+
+    if (!item->plan && item->step->kind == COLL_WAIT) {
+        int r = tca_notified(coll->session, item->step->peer, coll->slot + item->step->slot);
+        return r < 0 ? fail(coll, r) : r;
+    }
+    if (!item->plan) {
+        combine(coll, item->step);
+        return 1;
+    }
+    if (!sequence->started) {
+        int r = tca_start(item->plan);
+        if (r < 0)
+            return r == -EAGAIN ? 0 : fail(coll, r);
+        sequence->started = true;
+    }
+    int r = tca_test(item->plan);
+    if (r <= 0)
+        return r < 0 ? fail(coll, r) : 0;
+    sequence->started = false;
+    return 1;
+}
+
 /* Does what can be done without waiting. 1: all, 0: not yet. */
 static int advance(struct tca_coll *coll)
 {
-    const struct coll_sequence *sequence = &coll->ways[coll->current];
+    struct coll_way *way = &coll->ways[coll->current];
+    bool all = true;
 
-    for (; coll->next < sequence->count; coll->next++) {
-        const struct coll_item *item = &sequence->items[coll->next];
-        if (!item->plan) {
-            combine(coll, item->step);
-            continue;
-        }
-        if (!coll->item_started) {
-            int r = tca_start(item->plan);
+    for (uint32_t i = 0; i < way->count; i++) {
+        struct coll_sequence *sequence = &way->sequences[i];
+        for (; sequence->next < sequence->count; sequence->next++) {
+            int r = run_item(coll, sequence);
             if (r < 0)
-                return r == -EAGAIN ? 0 : fail(coll, r);
-            coll->item_started = true;
+                return r;
+            if (r == 0) {
+                all = false;
+                break;
+            }
+            coll->done++;
         }
-        int r = tca_test(item->plan);
-        if (r <= 0)
-            return r < 0 ? fail(coll, r) : 0;
-        coll->item_started = false;
     }
+    if (!all)
+        return 0;
     coll_run_end(coll);
     return 1;
 }
 
-/* All operations of the session that need this process. Their errors are theirs. */
-static void advance_siblings(const struct coll_siblings *siblings)
+uint64_t coll_run_all(const struct coll_siblings *siblings)
 {
+    uint64_t done = 0;
+
     for (struct tca_coll *coll = siblings->open, *next; coll; coll = next) {
         next = coll->next_open;
+        done -= coll->done;
         advance(coll);
+        done += coll->done;
     }
+    return done;
 }
 
-int tca_coll_start(struct tca_coll *coll)
+/* ---- starting and testing */
+
+static bool needs_process(const struct tca_coll *coll)
+{
+    return coll->siblings->thread || coll->ways[coll->current].sequences[0].count > 1;
+}
+
+/* 0, or an error with which nothing has begun. */
+static int begin(struct tca_coll *coll)
 {
     if (coll->failed)
         return failed(coll);
@@ -104,29 +145,60 @@ int tca_coll_start(struct tca_coll *coll)
                                     "call tca_coll_wait() or tca_coll_test()");
     coll->current = coll->way;
     coll->way = coll->program.alternate ? 1 - coll->way : 0;
-    coll->next = 0;
+    for (uint32_t i = 0; i < coll->ways[coll->current].count; i++) {
+        coll->ways[coll->current].sequences[i].next = 0;
+        coll->ways[coll->current].sequences[i].started = false;
+    }
     coll->tests = 0;
     coll->starts++;
     coll->open = true;
-    coll->item_started = false;
-    if (coll->ways[coll->current].count > 1) {
+    coll->siblings->running++;
+    if (needs_process(coll)) {
         coll->next_open = coll->siblings->open;
         coll->siblings->open = coll;
     }
-    int r = advance(coll);
+    return 0;
+}
+
+int tca_coll_start(struct tca_coll *coll)
+{
+    struct coll_thread *thread = coll->siblings->thread;
+
+    if (thread) {
+        coll_thread_lock(thread);
+        int r = begin(coll);
+        if (r >= 0)
+            coll_thread_wake(thread);
+        coll_thread_unlock(thread);
+        return r;
+    }
+    int r = begin(coll);
+    if (r >= 0)
+        r = advance(coll);
     return r < 0 ? r : 0;
+}
+
+/* Of an operation that a thread advances. */
+static int state(struct tca_coll *coll)
+{
+    coll_thread_lock(coll->siblings->thread);
+    int r = coll->failed ? failed(coll) : !coll->open;
+    coll_thread_unlock(coll->siblings->thread);
+    return r;
 }
 
 int tca_coll_test(struct tca_coll *coll)
 {
+    if (coll->siblings->thread)
+        return state(coll);
     if (coll->failed)
         return failed(coll);
     if (!coll->open)
         return 1;
-    advance_siblings(coll->siblings);
+    coll_run_all(coll->siblings);
     int r = coll->open ? advance(coll) : coll->failed ? failed(coll) : 1;
     if (r == 0 && ++coll->tests % TESTS_PER_WATCH == 0)
-        r = watch(coll);
+        r = coll_run_watch(coll, true);
     return r;
 }
 
@@ -155,7 +227,7 @@ static int wait_slices(struct tca_coll *coll, struct tca_plan *plan, int64_t end
         int r = tca_wait(plan, slice_ns);
         if (r != -ETIMEDOUT)
             return r < 0 ? fail(coll, r) : 0;
-        if ((r = watch(coll)) < 0)
+        if ((r = coll_run_watch(coll, true)) < 0)
             return r;
         if (end_ns != TCA_FOREVER && clock_ns() >= end_ns)
             return timed_out();
@@ -165,11 +237,9 @@ static int wait_slices(struct tca_coll *coll, struct tca_plan *plan, int64_t end
 /* Nothing can be done at the moment, other than for what else is running. */
 static int linger(struct tca_coll *coll, uint64_t round, int64_t end_ns)
 {
-    advance_siblings(coll->siblings);
-    int r = tca_dispatch(coll->session);
+    coll_run_all(coll->siblings);
+    int r = coll_run_watch(coll, round % TESTS_PER_WATCH == TESTS_PER_WATCH - 1);
     if (r < 0)
-        return fail(coll, r);
-    if (round % TESTS_PER_WATCH == TESTS_PER_WATCH - 1 && (r = watch(coll)) < 0)
         return r;
     if (end_ns != TCA_FOREVER && clock_ns() >= end_ns)
         return timed_out();
@@ -182,17 +252,18 @@ static int linger(struct tca_coll *coll, uint64_t round, int64_t end_ns)
 static int wait_all(struct tca_coll *coll, int64_t end_ns)
 {
     for (uint64_t round = 0;; round++) {
-        uint32_t item = coll->next;
+        const struct coll_sequence *sequence = &coll->ways[coll->current].sequences[0];
+        uint64_t done = coll->done;
         int r = coll->open ? advance(coll) : coll->failed ? failed(coll) : 1;
         if (r != 0)
             return r < 0 ? r : 0;
-        if (coll->next != item)
+        if (coll->done != done)
             round = 0;
         const struct tca_coll *other = coll->siblings->open;
         if (other == coll)
             other = coll->next_open;
-        if (coll->item_started && !other)
-            r = wait_slices(coll, coll->ways[coll->current].items[coll->next].plan, end_ns);
+        if (sequence->started && !other)
+            r = wait_slices(coll, sequence->items[sequence->next].plan, end_ns);
         else
             r = linger(coll, round, end_ns);
         if (r < 0)
@@ -200,14 +271,30 @@ static int wait_all(struct tca_coll *coll, int64_t end_ns)
     }
 }
 
+/* The thread advances it. */
+static int wait_thread(struct tca_coll *coll, int64_t end_ns)
+{
+    struct coll_thread *thread = coll->siblings->thread;
+
+    coll_thread_lock(thread);
+    while (coll->open && coll_thread_sleep(thread, end_ns) >= 0)
+        ;
+    int r = coll->failed ? failed(coll) : coll->open ? timed_out() : 0;
+    coll_thread_unlock(thread);
+    return r;
+}
+
 int tca_coll_wait(struct tca_coll *coll, int64_t timeout_ns)
 {
-    if (coll->failed)
+    bool by_thread = coll->siblings->thread;
+
+    if (!by_thread && coll->failed)
         return failed(coll);
-    if (!coll->open)
+    if (!by_thread && !coll->open)
         return 0;
     int r = session_timeout(coll->session, timeout_ns, &timeout_ns);
     if (r < 0)
         return r;
-    return wait_all(coll, timeout_ns == TCA_FOREVER ? TCA_FOREVER : clock_ns() + timeout_ns);
+    int64_t end_ns = timeout_ns == TCA_FOREVER ? TCA_FOREVER : clock_ns() + timeout_ns;
+    return by_thread ? wait_thread(coll, end_ns) : wait_all(coll, end_ns);
 }

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "client/coll/thread.h"
 #include "client/core/error.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list, and of `users` */
@@ -47,6 +48,7 @@ void coll_siblings_leave(struct coll_siblings *siblings)
         while (*link != siblings)
             link = &(*link)->next;
         *link = siblings->next;
+        coll_thread_end(siblings->thread);
         free(siblings);
     }
     pthread_mutex_unlock(&lock);

@@ -38,7 +38,8 @@ extern "C" {
  * The steps of an operation are a plan: in the daemon's seat (TCA_SEAT_DAEMON) the data moves on
  * from rank to rank while the program computes, released by what arrives. In the client's seat it
  * moves in the calls of tca_coll_start(), tca_coll_test() and tca_coll_wait(). Reductions with a
- * function of the program always need these calls, for this or another operation of the session.
+ * function of the program always need these calls, for this or another operation of the session; or
+ * a thread of the library makes them (struct tca_coll_args).
  *
  * An operation fails with -EOWNERDEAD or -EHOSTDOWN when a process of the group ends, also if it is
  * not a direct partner: tca_coll_wait() looks for this about once in a second, and tca_coll_test() from
@@ -58,14 +59,24 @@ enum tca_coll_algorithm {
     TCA_COLL_HIERARCHICAL = 7, /* inside each node, and between one rank of each node */
 };
 
-/* Any member may be 0; args may be NULL. The same at all ranks. */
+/* Any member may be 0; args may be NULL. The same at all ranks, unless it says otherwise. */
 struct tca_coll_args {
     enum tca_coll_algorithm algorithm; /* -EINVAL if it does not suit the operation */
     /* Length of the pieces that TCA_COLL_BINOMIAL, TCA_COLL_CHAIN, TCA_COLL_TRINARY and
      * TCA_COLL_HIERARCHICAL hand on; at most 256 pieces. 0: by predicted cost. */
     uint64_t segment_bytes;
-    /* Rail, seat, channel, flags and name of the plans. Their steps include copies within a rank: with
-     * a rail that only leads to other nodes, use TCA_PLAN_PREFER. */
+    /* 1: a thread of the library carries the operation out, for programs that compute for long where the
+     * daemon's seat does not suit: it waits for data that arrives, and then starts a plan for what is
+     * to be sent, so that preparing takes longer. There is one such thread for the session, from this
+     * call until the last operation of the session is freed; it advances all of them, and runs the
+     * functions of reductions. While one is running, the program makes no other calls for the session
+     * than tca_coll_start(), tca_coll_test() and tca_coll_wait(). Ranks may differ. -EBUSY: an
+     * operation is running. */
+    int thread;
+    /* Rail, seat, channel, flags and name of the plans. If the name is NULL, they are named after
+     * operation and algorithm ("broadcast, trinary"), as tcactl plan explain then shows. Their steps
+     * include copies within a rank: with a rail that only leads to other nodes, use
+     * TCA_PLAN_PREFER. */
     struct tca_plan_args plan;
 };
 

@@ -63,6 +63,12 @@ class Coll(harness.Case):
             with self.subTest(places=places, rail=rail):
                 self.coll(cluster, places, PREFER=rail)
 
+    def test_by_thread(self):
+        cluster = self.cluster(2)
+        for places in ([0] * 4, [0, 1, 0, 1]):
+            with self.subTest(places=places):
+                self.coll(cluster, places, THREAD="1")
+
     def test_boards(self):
         cluster = boards.Ring(4, {"rails.calibration": "off"})
         self.addCleanup(self.take_down, cluster)
@@ -79,8 +85,9 @@ class Coll(harness.Case):
         for places in ([0] * 4, [0, 1, 0, 1]):
             cluster = self.cluster(1 + max(places))
             ranks = self.start(cluster, places, [harness.program("coll-session")])
-            for _ in range(4):
+            for name in ("broadcast, chain", "allreduce, ring", "reduce, chain", "allreduce, direct"):
                 self.assertEqual(ranks[0].stdout.readline(), "complete\n")
+                self.assertIn(name, {plan["name"] for plan in cluster[0].plans()})
                 for rank in ranks[1:]:
                     harness.until(lambda rank=rank: self.is_stopped(rank), "the others have stopped")
                     rank.send_signal(signal.SIGCONT)
@@ -100,9 +107,9 @@ class Coll(harness.Case):
 
     def test_one_is_killed(self):
         cluster = self.cluster(2)
-        for places, seat in (([0] * 5, "any"), ([0] * 5, "daemon"), ([0, 1] * 3, "any")):
-            with self.subTest(places=places, seat=seat):
-                self.coll(cluster, places, rounds=1, victim=2, TCA_SEAT=seat)
+        for places, environment in (([0] * 5, {}), ([0] * 5, {"TCA_SEAT": "daemon"}), ([0, 1] * 3, {}), ([0, 1] * 2, {"THREAD": "1"})):
+            with self.subTest(places=places, environment=environment):
+                self.coll(cluster, places, rounds=1, victim=2, **environment)
 
 
 if __name__ == "__main__":

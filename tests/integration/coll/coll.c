@@ -2,7 +2,7 @@
  * coll SEED ROUNDS STARTS [VICTIM]: random collective operations, two at a time, the same ones at
  * all ranks of the group, with every byte checked after every start. Ranks are slow at random, and
  * start and wait in random order. Rank VICTIM kills itself in the midst, and the others must hear of
- * that. PREFER in the environment names a rail. Ends with 0, or prints what was wrong.
+ * that. PREFER in the environment names a rail; with THREAD, most ranks use a thread. Ends with 0, or prints what was wrong.
  */
 #include <errno.h>
 #include <signal.h>
@@ -85,6 +85,7 @@ static void choose(struct job *job, struct random *random, struct operation *ope
     operation->args.plan.rail_name = getenv("PREFER");
     operation->args.plan.flags = operation->args.plan.rail_name ? TCA_PLAN_PREFER : 0;
     operation->args.plan.channel = (uint32_t)random_below(random, 4);
+    operation->args.thread = getenv("THREAD") && random_below(&job->delays, 4) > 0;
 }
 
 static int make_blocks(struct job *job, struct operation *operation, const void *in)

@@ -138,7 +138,10 @@ static void by_state(void)
         expect(tca_coll_wait(coll, 1000), -ETIMEDOUT, "still running", "wait");
         expect(tca_coll_test(coll), 0, NULL, "test");
     }
-    expect(tca_barrier(session, TCA_DEFAULT), 0, NULL, "barrier");
+    struct tca_coll_args args = {.thread = 1};
+    struct tca_coll *other = NULL;
+    expect(tca_coll_barrier(session, &args, &other), -EBUSY,
+           rank == 0 ? "is running" : "rank 0: ", "a thread while an operation runs");
     if (rank == 1)
         expect(tca_coll_start(coll), 0, NULL, "start");
     expect(tca_coll_wait(coll, TCA_DEFAULT), 0, NULL, "wait");
@@ -150,6 +153,35 @@ static void by_state(void)
     tca_coll_explain(coll, little, sizeof(little));
     expect((int)strlen(little), sizeof(little) - 1, NULL, "length of a truncated text");
     tca_coll_free(coll);
+}
+
+/* Rank 1 starts only after rank 0 has seen all this. */
+static void by_thread(void)
+{
+    struct tca_coll_args args = {.thread = 1};
+    struct tca_coll *coll = NULL, *gate = NULL;
+    char text[1024];
+
+    expect(tca_coll_barrier(session, NULL, &gate), 0, NULL, "barrier");
+    expect(tca_coll_broadcast(session, out, COUNT, 1, &args, &coll), 0, NULL, "broadcast");
+    if (!coll || !gate)
+        return;
+    if (rank == 0) {
+        expect(tca_coll_start(coll), 0, NULL, "start");
+        expect(tca_coll_start(coll), -EBUSY, "still running", "second start");
+        expect(tca_coll_wait(coll, 1000), -ETIMEDOUT, "still running", "wait");
+        expect(tca_coll_test(coll), 0, NULL, "test");
+    }
+    expect(tca_coll_start(gate), 0, NULL, "start");
+    expect(tca_coll_wait(gate, TCA_DEFAULT), 0, NULL, "wait");
+    if (rank == 1)
+        expect(tca_coll_start(coll), 0, NULL, "start");
+    expect(tca_coll_wait(coll, TCA_DEFAULT), 0, NULL, "wait");
+    expect(tca_coll_test(coll), 1, NULL, "test");
+    tca_coll_explain(coll, text, sizeof(text));
+    expect(!strstr(text, "by a thread"), 0, NULL, "text");
+    tca_coll_free(coll);
+    tca_coll_free(gate);
 }
 
 int main(void)
@@ -170,6 +202,7 @@ int main(void)
     by_algorithm();
     by_number();
     by_state();
+    by_thread();
     tca_close(session);
     return wrong;
 }

@@ -1,0 +1,23 @@
+/* The thread of a session that advances the running collective operations. While one is running, the
+ * session is this thread's: the program's calls for operations hold the lock. */
+#pragma once
+
+#include <stdint.h>
+
+struct coll_siblings;
+struct coll_thread;
+
+/* Starts the thread, unless there is one. -EBUSY: operations are running; -ENOMEM, or what
+ * pthread_create() gives. */
+int coll_thread_begin(struct coll_siblings *siblings);
+/* NULL is a no-op. */
+void coll_thread_end(struct coll_thread *thread);
+
+/* NULL: no-ops. */
+void coll_thread_lock(struct coll_thread *thread);
+void coll_thread_unlock(struct coll_thread *thread);
+
+/* Both with the lock held: an operation has begun; and waits until operations may have completed.
+ * end_ns: of CLOCK_MONOTONIC, or TCA_FOREVER. 0 or -ETIMEDOUT. */
+void coll_thread_wake(struct coll_thread *thread);
+int coll_thread_sleep(struct coll_thread *thread, int64_t end_ns);
