@@ -11,15 +11,24 @@
 
 #include "tests/bench/collbench/bench.h"
 
-static double batch(MPI_Request *request, uint64_t count)
+static int start(void *operation)
 {
-    MPI_Barrier(MPI_COMM_WORLD);
-    uint64_t start_ns = now_ns();
-    for (uint64_t i = 0; i < count; i++) {
-        MPI_Start(request);
-        MPI_Wait(request, MPI_STATUS_IGNORE);
-    }
-    return (double)(now_ns() - start_ns) / 1e3 / (double)count;
+    return -MPI_Start(operation);
+}
+
+static int await(void *operation)
+{
+    return -MPI_Wait(operation, MPI_STATUS_IGNORE);
+}
+
+static int together(void)
+{
+    return -MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static int of_rank_0(double *number)
+{
+    return -MPI_Bcast(number, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
 }
 
 static int check(enum operation operation, const double *out, uint64_t bytes, int size)
@@ -37,7 +46,8 @@ static int check(enum operation operation, const double *out, uint64_t bytes, in
 static int run(enum operation operation, uint64_t bytes)
 {
     int rank, size, count = (int)(bytes / 8);
-    double us[REPEATS], *in = malloc(bytes + 8), *out = malloc(bytes + 8);
+    double *in = malloc(bytes + 8), *out = malloc(bytes + 8);
+    struct times times;
     MPI_Request request;
 
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -46,6 +56,8 @@ static int run(enum operation operation, uint64_t bytes)
         return -ENOMEM;
     for (int i = 0; i < count; i++)
         in[i] = out[i] = value((uint32_t)rank, (uint64_t)i);
+    together();
+    uint64_t start_ns = now_ns();
     if (operation == BARRIER)
         INIT(Barrier)(MPI_COMM_WORLD, MPI_INFO_NULL, &request);
     else if (operation == BROADCAST)
@@ -53,15 +65,14 @@ static int run(enum operation operation, uint64_t bytes)
     else
         INIT(Allreduce)
     (in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
-    uint64_t times = count_for(batch(&request, WARM));
-    MPI_Bcast(&times, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
-    for (int n = 0; n < REPEATS; n++)
-        us[n] = batch(&request, times);
-    int r = check(operation, out, bytes, size);
+    times.init_us = (double)(now_ns() - start_ns) / 1e3;
+    int r = measure(&request, &times);
+    if (r >= 0)
+        r = check(operation, out, bytes, size);
     if (r < 0)
-        fprintf(stderr, "coll_mpi: a result is wrong\n");
+        fprintf(stderr, "coll_mpi: %s failed or its result is wrong\n", operation_names[operation]);
     else if (rank == 0)
-        print(operation, bytes, us);
+        print(operation, bytes, &times);
     MPI_Request_free(&request);
     free(in);
     free(out);

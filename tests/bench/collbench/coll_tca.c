@@ -1,10 +1,12 @@
-/* coll_tca SIZES: the operations of bench.h by tca-coll.h. Rank 0 writes a line of JSON for each. */
+/* coll_tca SIZES [daemon | thread]: the operations of bench.h by tca-coll.h; in the daemon's seat, or by
+ * the thread. Rank 0 writes a line of JSON for each. */
 #include <errno.h>
 
 #include "client/include/tca-coll.h"
 #include "tests/bench/collbench/bench.h"
 
 static struct tca *session;
+static struct tca_coll_args args;
 
 static int make(enum operation operation, const double *in, double *out, uint64_t bytes,
                 struct tca_coll **ret_coll)
@@ -13,35 +15,34 @@ static int make(enum operation operation, const double *in, double *out, uint64_
                                                  .type = TCA_TYPE_DOUBLE};
 
     if (operation == BARRIER)
-        return tca_coll_barrier(session, NULL, ret_coll);
+        return tca_coll_barrier(session, &args, ret_coll);
     if (operation == BROADCAST)
-        return tca_coll_broadcast(session, out, bytes, 0, NULL, ret_coll);
-    return tca_coll_allreduce(session, in, out, bytes / 8, &sum, NULL, ret_coll);
+        return tca_coll_broadcast(session, out, bytes, 0, &args, ret_coll);
+    return tca_coll_allreduce(session, in, out, bytes / 8, &sum, &args, ret_coll);
 }
 
-static int batch(struct tca_coll *coll, uint64_t count, double *ret_us)
+static int start(void *operation)
 {
-    int r = tca_barrier(session, TCA_DEFAULT);
-    uint64_t start_ns = now_ns();
-
-    for (uint64_t i = 0; i < count && r >= 0; i++) {
-        r = tca_coll_start(coll);
-        if (r >= 0)
-            r = tca_coll_wait(coll, TCA_FOREVER);
-    }
-    *ret_us = (double)(now_ns() - start_ns) / 1e3 / (double)count;
-    return r;
+    return tca_coll_start(operation);
 }
 
-static int measure(struct tca_coll *coll, double *ret_us)
+static int await(void *operation)
 {
-    double warm, all[4096];
-    int r = batch(coll, WARM, &warm);
+    return tca_coll_wait(operation, TCA_FOREVER);
+}
 
-    if (r >= 0) /* rank 0 decides */
-        r = tca_allgather(session, &warm, sizeof(warm), all, TCA_DEFAULT);
-    for (int n = 0; n < REPEATS && r >= 0; n++)
-        r = batch(coll, count_for(all[0]), &ret_us[n]);
+static int together(void)
+{
+    return tca_barrier(session, TCA_DEFAULT);
+}
+
+static int of_rank_0(double *number)
+{
+    double all[4096];
+    int r = tca_allgather(session, number, sizeof(*number), all, TCA_DEFAULT);
+
+    if (r >= 0)
+        *number = all[0];
     return r;
 }
 
@@ -64,7 +65,7 @@ static int run(enum operation operation, uint64_t bytes)
 {
     uint32_t rank = tca_rank(session);
     struct tca_coll *coll = NULL;
-    double us[REPEATS];
+    struct times times;
     void *in, *out;
     int r = tca_alloc(session, bytes + 8, &in);
 
@@ -74,18 +75,30 @@ static int run(enum operation operation, uint64_t bytes)
         return r;
     for (uint64_t i = 0; i < bytes / 8; i++)
         ((double *)in)[i] = ((double *)out)[i] = value(rank, i);
-    r = make(operation, in, out, bytes, &coll);
+    r = together();
+    uint64_t start_ns = now_ns();
     if (r >= 0)
-        r = measure(coll, us);
+        r = make(operation, in, out, bytes, &coll);
+    times.init_us = (double)(now_ns() - start_ns) / 1e3;
+    if (r >= 0)
+        r = measure(coll, &times);
     if (r >= 0)
         r = check(operation, out, bytes);
     if (r < 0)
         return r;
     if (rank == 0)
-        print(operation, bytes, us);
+        print(operation, bytes, &times);
     tca_coll_free(coll);
     r = tca_free(session, in);
     return r < 0 ? r : tca_free(session, out);
+}
+
+static int choose(int argc, char **argv)
+{
+    args.thread = argc == 3 && strcmp(argv[2], "thread") == 0;
+    if (argc == 3 && strcmp(argv[2], "daemon") == 0)
+        args.plan.seat = TCA_SEAT_DAEMON;
+    return argc == 2 || (argc == 3 && (args.thread || args.plan.seat));
 }
 
 int main(int argc, char **argv)
@@ -93,7 +106,7 @@ int main(int argc, char **argv)
     int r = tca_open(NULL, &session);
 
     if (r >= 0)
-        r = argc == 2 ? for_all(argv[1], run) : -EINVAL;
+        r = choose(argc, argv) ? for_all(argv[1], run) : -EINVAL;
     if (r < 0)
         fprintf(stderr, "coll_tca: %s\n", tca_error_text());
     tca_close(r < 0 ? NULL : session);
