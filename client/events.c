@@ -15,6 +15,20 @@ static bool needs_rank(const struct tca_plan *plan, uint32_t rank)
     return false;
 }
 
+/* For a start that runs: only the steps that are still ahead of it matter. */
+static void mark(struct tca_plan *plan, uint32_t rank, const struct process *process)
+{
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        if (plan->steps[i].kind == STEP_WAIT && plan->steps[i].notification.rank == rank)
+            atomic_store_explicit(&plan->steps[i].gone, true, memory_order_relaxed);
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        struct unit *unit = &plan->units[i];
+        if ((process && unit->process == process) ||
+            (unit->notify && unit->notify->notification.rank == rank))
+            atomic_store_explicit(&unit->gone, true, memory_order_relaxed);
+    }
+}
+
 static bool puts_into(const struct tca_plan *plan, const struct mapped_region *region)
 {
     for (uint32_t i = 0; i < plan->unit_count; i++)
@@ -31,12 +45,15 @@ static void rank_gone(struct tca *session, const Tca__Event *event)
         atomic_load_explicit(&session->notify->source_state[event->rank], memory_order_relaxed);
     int error = state == SOURCE_NODE_DOWN ? -EHOSTDOWN : -EOWNERDEAD;
     const struct member *member = session->members ? &session->members[event->rank] : NULL;
+    const struct process *process = NULL;
     if (member &&
         member->node == session->node) /* other daemons have sessions of this number too */
-        process_gone(session, member->session, error);
-    for (struct tca_plan *plan = session->plans; plan; plan = plan->next)
+        process = process_gone(session, member->session, error);
+    for (struct tca_plan *plan = session->plans; plan; plan = plan->next) {
+        mark(plan, event->rank, process);
         if (needs_rank(plan, event->rank))
             plan_break(plan, error, event->text);
+    }
 }
 
 static void region_gone(struct tca *session, const Tca__Event *event)

@@ -81,11 +81,12 @@ int process_map_lane(struct process *process, struct notify_segment *segment)
     return 0;
 }
 
-void process_gone(struct tca *session, uint64_t id, int error)
+const struct process *process_gone(struct tca *session, uint64_t id, int error)
 {
     struct process *process = look_up(session, id);
     if (process)
         session->shm->ops->peer_fail(session->shm, process->peer, error);
+    return process;
 }
 
 void process_drain_all(struct tca *session, uint64_t end_ns)

@@ -28,8 +28,9 @@ int process_adopt_lane(struct tca *session, uint64_t id, int *fd);
 /* Maps the lane if it is not mapped; `segment` is the process's notification segment. */
 int process_map_lane(struct process *process, struct notify_segment *segment);
 
-/* The process has ended: fails everything in flight to it with this error. */
-void process_gone(struct tca *session, uint64_t id, int error);
+/* The process has ended: fails everything in flight to it with this error. Returns it; NULL: this
+ * one does not put to it. */
+const struct process *process_gone(struct tca *session, uint64_t id, int error);
 
 /* Waits until the entries in all lanes are copied, at most until end_ns. */
 void process_drain_all(struct tca *session, uint64_t end_ns);

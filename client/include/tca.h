@@ -617,7 +617,8 @@ TCA_API int tca_start(struct tca_plan *plan);
 TCA_API int tca_test(struct tca_plan *plan);
 
 /* Waits until the last start is complete: 0, -ETIMEDOUT (it is still running), or the error with
- * which it failed. */
+ * which it failed. When a process or node has ended (-EOWNERDEAD, -EHOSTDOWN), chains that have a
+ * step ahead of them that needs it end at once; the others run to their ends first. */
 TCA_API int tca_wait(struct tca_plan *plan, int64_t timeout_ns);
 
 /* Ends the running start of a repeating plan (TCA_PLAN_REPEAT): chains that have not got beyond

@@ -111,6 +111,7 @@ static int make_unit(struct tca_plan *plan, struct unit *unit, const struct part
         r = process_find(session, parts->put ? mapping->owner : mapping->session, &unit->process);
     if (r < 0)
         return r;
+    unit->notify = parts->notify;
     args.peer = unit->process->peer;
     if (parts->put) {
         args.region = parts->put->put.source->mapped.driver_region;
@@ -160,13 +161,14 @@ static int add_step(struct chain_steps *steps, const struct chain_step *step)
     return 0;
 }
 
-static int add_wait(struct tca_plan *plan, const struct step *step, struct chain_steps *steps)
+static int add_wait(struct tca_plan *plan, struct step *step, struct chain_steps *steps)
 {
     struct tca *session = plan->session;
     uint32_t rank = step->notification.rank, slot = step->notification.slot;
     return add_step(
         steps, &(struct chain_step){
                    .kind = CHAIN_WAIT,
+                   .gone = &step->gone,
                    .wait = {.line = notify_line_of(session->notify, rank, slot),
                             .taken = notify_taken_of(session->notify, session->sources, rank, slot),
                             .count = step->notification.count,
@@ -206,6 +208,7 @@ static int add_unit(struct tca_plan *plan, const struct unit **first, const stru
         *first = unit;
     return add_step(steps, &(struct chain_step){.kind = CHAIN_PUT,
                                                 .fence = mapping->waits,
+                                                .gone = &unit->gone,
                                                 .put = {plan->session->shm, unit->put}});
 }
 
@@ -229,7 +232,7 @@ static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
     int r;
     steps->count = 0;
     for (uint32_t i = plan->chain_first[number]; i < end; i++) {
-        const struct step *step = &plan->steps[i];
+        struct step *step = &plan->steps[i];
         if (step->kind == STEP_WAIT) {
             if ((r = add_wait(plan, step, steps)) < 0)
                 return r;

@@ -52,6 +52,7 @@ struct step {
             uint64_t count; /* WAIT */
         } notification;
     };
+    _Atomic bool gone; /* WAIT: the rank has ended; chain_step.gone */
 };
 
 /* Token of a landing: the counter of its notification. */
@@ -66,9 +67,11 @@ struct unit {
     struct driver_landing *landing;
     struct driver_put *put;
     struct notify_token token;
-    struct process *process;  /* target */
-    const struct step *tried; /* its copy mode is found by trial (trial.h); NULL: it is fixed */
-    uint32_t kind;            /* of the plan's trial */
+    struct process *process;   /* target */
+    const struct step *notify; /* NULL: it notifies nobody */
+    _Atomic bool gone;         /* whom it puts to or notifies has ended; chain_step.gone */
+    const struct step *tried;  /* its copy mode is found by trial (trial.h); NULL: it is fixed */
+    uint32_t kind;             /* of the plan's trial */
 };
 
 struct plan_times {
@@ -178,7 +181,7 @@ void plan_finish(struct tca_plan *plan);
 
 /* Breaks the plan: no further start is possible. text NULL: that of the error code. The next
  * session_progress() ends a running start, except for chains whose completion the daemon has yet to
- * report. */
+ * report, and, if a process or node has ended, for chains that need nothing of it. */
 void plan_break(struct tca_plan *plan, int error, const char *text);
 
 /* wait.c: called before the session is closed. Waits until no plan runs, at most timeout_ns. Starts

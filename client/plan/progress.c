@@ -155,6 +155,18 @@ void plan_break(struct tca_plan *plan, int error, const char *text)
     }
 }
 
+/* When a process or node has ended, chains go on that need nothing of it: rank_gone() has marked the
+ * others' steps. */
+static void fail_chains(struct tca_plan *plan, int error)
+{
+    if (error != -EOWNERDEAD && error != -EHOSTDOWN) {
+        cancel_chains(plan, error);
+        return;
+    }
+    for (uint64_t left = plan->client_left; left; left &= left - 1)
+        chain_lose(plan->chains[__builtin_ctzll(left)], error);
+}
+
 /* Ends the starts of broken plans. Called outside of chain steps, in which the event may have been
  * processed. Notifications that arrived before the event still count. */
 static void end_broken(struct tca *session)
@@ -165,7 +177,7 @@ static void end_broken(struct tca *session)
         if (plan->ending && session->control.lost)
             plan_abandon(plan, plan->ending);
         else if (plan->ending)
-            cancel_chains(plan, plan->ending); /* run_plans() ends them */
+            fail_chains(plan, plan->ending); /* run_plans() ends them */
         plan->ending = 0;
     }
     run_plans(session);

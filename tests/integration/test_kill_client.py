@@ -89,6 +89,34 @@ class Killed(harness.Case):
                 self.assertEqual(waiter.receipt(plan)["status"] < 0, True)
                 waiter.ask(f"freeplan {plan}")
 
+    def test_other_chains_go_on(self):
+        """A chain that needs nothing of the dead runs to its end, in both seats; then the start fails."""
+        cluster = self.cluster(1)
+        for seat in ("client", "daemon"):
+            with self.subTest(seat=seat):
+                waiter, victim, friend = cluster.group([0, 0, 0], name=seat)
+                memory, _ = victim.alloc(4096)
+                plan = waiter.plan("await 1 0 1", "chain", f"await 2 1 1", f"put {waiter.alloc(64)[0]} 0 64 {victim.handle(memory)} 0 64",
+                                   "chain", "await 2 0 1", "notify 2 0", seat=seat)
+                other = waiter.plan("notify 1 0", seat=seat)
+                waiter.ask(f"start {plan}")
+                victim.kill()
+                harness.until(lambda: self.cannot_start(waiter, other), "its plans are broken")
+                self.assertEqual(waiter.ask(f"test {plan}"), ["0"])
+                tell = friend.plan("notify 0 0")
+                friend.ask(f"start {tell}")
+                self.expect_death(waiter, f"wait {plan} -2")
+                friend.ask("notified_wait 0 0 -2")
+                waiter.ask("close")
+                friend.ask("close")
+
+    def cannot_start(self, actor, plan):
+        try:
+            actor.ask(f"start {plan}")
+        except harness.Failed as failed:
+            return failed.name == "-EOWNERDEAD"
+        return False
+
     def test_wait_only(self):
         """A plan that has nothing but a wait for the dead."""
         for places in ([0, 0], [0, 1]):
