@@ -23,13 +23,15 @@ enum {
 /* ---- submission and completion: between one client and its daemon ---- */
 
 struct submit_entry {  /* client -> daemon, 16 bytes: four in a line */
-    uint32_t plan;     /* id from the daemon's reply to the commit; + SUBMIT_STOP: ends a start */
+    uint32_t plan;     /* id from the daemon's reply to the commit; or with SUBMIT_* */
     uint32_t sequence; /* counts the starts of this plan */
     uint64_t start_ns; /* CLOCK_MONOTONIC when the client wrote it */
 };
 static_assert(sizeof(struct submit_entry) == 16, "shared format");
 
-#define SUBMIT_STOP (UINT32_C(1) << 31) /* of a repeating plan: no further round */
+#define SUBMIT_STOP   (UINT32_C(1) << 31) /* of a repeating plan: no further round */
+#define SUBMIT_CANCEL (UINT32_C(1) << 30) /* cancels the start with this sequence */
+static_assert(PLANS_PER_SESSION_MAX <= SUBMIT_CANCEL, "ids leave room for these");
 
 struct complete_entry { /* daemon -> client, one line */
     uint32_t plan;

@@ -30,7 +30,7 @@
  *   -EHOSTDOWN        a node is unreachable, or its tcad has ended
  *   -ENETDOWN         no rail leads to the node, or a rail failed with data in flight
  *   -ECONNREFUSED     no tcad answers at the socket
- *   -ECANCELED        ended early, because its plan was freed or failed
+ *   -ECANCELED        ended early: cancelled, or its plan was freed or failed
  *   -ENOENT           nothing is published under this name
  *   -EEXIST           another session has published this name
  *   -EPROTO           ranks, or library and tcad, disagree
@@ -620,6 +620,15 @@ TCA_API int tca_test(struct tca_plan *plan);
  * which it failed. When a process or node has ended (-EOWNERDEAD, -EHOSTDOWN), chains that have a
  * step ahead of them that needs it end at once; the others run to their ends first. */
 TCA_API int tca_wait(struct tca_plan *plan, int64_t timeout_ns);
+
+/* Cancels the running start, for example one that waits for a notification that will not come: its
+ * chains run no further step, and what they have posted completes. tca_wait() then returns
+ * -ECANCELED, or the result of a start that was complete before, and the plan can be started again.
+ * Notifications that were not consumed remain; if a chain was past a wait step, those that it has
+ * consumed are lost. In the daemon's seat this reaches chains that wait; a chain that is held up at
+ * a put ends when that put is accepted or fails. No effect if no start is running. -EAGAIN: the
+ * submission ring is full, try again. */
+TCA_API int tca_plan_cancel(struct tca_plan *plan);
 
 /* Ends the running start of a repeating plan (TCA_PLAN_REPEAT): chains that have not got beyond
  * their first wait step end at once, the others at their ends; notifications that no chain has

@@ -188,6 +188,12 @@ void plan_break(struct tca_plan *plan, int error, const char *text);
  * that are blocked at a wait step end at once. */
 void plans_drain(struct tca *session, int64_t timeout_ns);
 
+/* cancel.c: tells the daemon to end the running start: SUBMIT_STOP or SUBMIT_CANCEL. */
+int plan_order(struct tca_plan *plan, uint32_t order);
+
+/* progress.c: cancels the chains in the client's seat. */
+void plan_cancel_here(struct tca_plan *plan, int error);
+
 /* Ends the running start; later completions from the daemon are ignored. */
 void plan_abandon(struct tca_plan *plan, int error);
 

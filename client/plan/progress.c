@@ -109,8 +109,10 @@ static void run_plans(struct tca *session)
 
 /* ---- failures ---- */
 
-static void cancel_chains(struct tca_plan *plan, int error)
+void plan_cancel_here(struct tca_plan *plan, int error)
 {
+    if (repeats_here(plan))
+        note_error(plan, error); /* all chains may be complete, and the next round about to begin */
     for (uint64_t left = plan->client_left; left; left &= left - 1)
         chain_cancel(plan->chains[__builtin_ctzll(left)], error);
 }
@@ -119,7 +121,7 @@ static void cancel_chains(struct tca_plan *plan, int error)
 static void end_chains(struct tca_plan *plan, int error)
 {
     struct tca *session = plan->session;
-    cancel_chains(plan, error);
+    plan_cancel_here(plan, error);
     for (uint32_t i = 0; i < plan->unit_count; i++)
         shm_put_cancel(session->shm, plan->units[i].put, error);
     run_chains(plan);
@@ -160,7 +162,7 @@ void plan_break(struct tca_plan *plan, int error, const char *text)
 static void fail_chains(struct tca_plan *plan, int error)
 {
     if (error != -EOWNERDEAD && error != -EHOSTDOWN) {
-        cancel_chains(plan, error);
+        plan_cancel_here(plan, error);
         return;
     }
     for (uint64_t left = plan->client_left; left; left &= left - 1)

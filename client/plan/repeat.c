@@ -3,7 +3,6 @@
 #include <errno.h>
 
 #include "client/core/error.h"
-#include "client/core/session.h"
 #include "client/plan/progress.h"
 
 int repeat_check(const struct tca_plan *plan)
@@ -51,20 +50,6 @@ void repeat_cut(struct tca_plan *plan)
     }
 }
 
-static int stop_engine(struct tca_plan *plan)
-{
-    struct tca *session = plan->session;
-    const struct submit_entry entry = {.plan = plan->id | SUBMIT_STOP,
-                                       .sequence = (uint32_t)plan->starts};
-    int r = ring_push(plan->submit, &entry);
-    if (r < 0)
-        return error_static(r, r == -EAGAIN ? "the submission ring is full: try again"
-                                            : "the session's submission ring is corrupt");
-    session_ring_engine(session, &session->segment->engine_armed);
-    plan->stopping = true;
-    return 0;
-}
-
 int tca_plan_stop(struct tca_plan *plan)
 {
     char name[PLAN_TEXT_BYTES];
@@ -72,8 +57,9 @@ int tca_plan_stop(struct tca_plan *plan)
         return error_set(-EINVAL, "%s does not repeat (TCA_PLAN_REPEAT)", plan_text(plan, name));
     if (plan->state != PLAN_RUNNING || plan->stopping)
         return 0;
-    if (plan->client_count == 0)
-        return stop_engine(plan);
+    int r = plan->client_count > 0 ? 0 : plan_order(plan, SUBMIT_STOP);
+    if (r < 0)
+        return r;
     plan->stopping = true;
     repeat_cut(plan);
     session_progress(plan->session);

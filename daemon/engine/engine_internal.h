@@ -124,6 +124,8 @@ bool engine_repeat_goes_on(struct engine_plan *plan);
 void engine_repeat_cut(struct engine_plan *plan);
 /* Takes the start back, to be held, unless a round has begun. */
 bool engine_repeat_hold(struct engine_plan *plan);
+/* Between two rounds: ends the start. */
+void engine_repeat_fail(struct engine_plan *plan, int error);
 /* SUBMIT_STOP */
 void engine_repeat_stop(struct engine_session *session, const struct submit_entry *entry);
 
@@ -132,16 +134,29 @@ static inline uint64_t engine_plan_all_chains(const struct engine_plan *plan)
 {
     return plan->chain_count == 64 ? ~0ull : (1ull << plan->chain_count) - 1;
 }
+void engine_plan_set_state(struct engine_plan *plan, enum engine_plan_state state);
+/* Completes an entry that cannot be started. */
+void engine_plan_refuse(struct engine_session *session, const struct submit_entry *entry,
+                        int error);
 /* Starts all chains; true: all are complete. */
 bool engine_plan_begin(struct engine_plan *plan);
 /* The start is over. */
 void engine_plan_complete(struct engine_plan *plan);
-void engine_plan_complete_held(struct engine_plan *plan, int error);
-/* No start is running: tells the loop what it waits for. */
-void engine_plan_settle(struct engine_plan *plan);
 void engine_plan_start(struct engine_session *session, const struct submit_entry *entry);
 /* Advances the plan. True: its start is complete; it is in no list and may be freed. */
 bool engine_plan_run(struct engine_plan *plan);
+
+/* engine_orders.c */
+/* Completes a start that was held while its plan was paused, and which will not run. */
+void engine_plan_complete_held(struct engine_plan *plan, int error);
+/* No start is running: tells the loop what it waits for. */
+void engine_plan_settle(struct engine_plan *plan);
+/* The plan whose start is to be ended, SUBMIT_STOP or SUBMIT_CANCEL; NULL: another start is its
+ * last. */
+struct engine_plan *engine_plan_of(struct engine_session *session,
+                                   const struct submit_entry *entry);
+/* SUBMIT_CANCEL */
+void engine_plan_cancel(struct engine_session *session, const struct submit_entry *entry);
 
 /* engine_waiting.c */
 /* Moves a plan that waits for notifications back to session->running. */

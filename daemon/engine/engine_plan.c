@@ -1,8 +1,6 @@
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
 
-#include "daemon/base/loop.h"
 #include "daemon/engine/engine_internal.h"
 #include "proto/notify.h"
 #include "proto/status.h"
@@ -27,16 +25,13 @@ bool engine_plan_legal(enum engine_plan_state from, enum engine_plan_state to)
     return from < ENGINE_PLAN_STATES && to < ENGINE_PLAN_STATES && (legal[from] & (1u << to));
 }
 
-static void set_state(struct engine_plan *plan, enum engine_plan_state state)
+void engine_plan_set_state(struct engine_plan *plan, enum engine_plan_state state)
 {
     assert(engine_plan_legal(plan->state, state));
     plan->state = state;
 }
 
 /* ---- running ---- */
-
-static void quiet(struct engine_plan *plan);
-static void tell_rested(struct engine_plan *plan);
 
 static void push_completion(struct engine_session *session, const struct complete_entry *entry)
 {
@@ -48,15 +43,6 @@ static void push_completion(struct engine_session *session, const struct complet
         return;
     }
     notify_wake(session->notify);
-}
-
-void engine_plan_settle(struct engine_plan *plan)
-{
-    if (plan->state == ENGINE_PLAN_RESTING) {
-        set_state(plan, ENGINE_PLAN_PAUSED);
-        tell_rested(plan);
-    }
-    quiet(plan);
 }
 
 void engine_plan_complete(struct engine_plan *plan)
@@ -130,8 +116,7 @@ static void note_posted(struct engine_plan *plan)
         plan->session->on_channel[plan->channel] = NULL;
 }
 
-/* Completes an entry that cannot be started. */
-static void refuse(struct engine_session *session, const struct submit_entry *entry, int error)
+void engine_plan_refuse(struct engine_session *session, const struct submit_entry *entry, int error)
 {
     struct complete_entry answer = {
         .plan = entry->plan,
@@ -185,16 +170,16 @@ void engine_plan_start(struct engine_session *session, const struct submit_entry
         session->plans && entry->plan < PLANS_PER_SESSION_MAX ? session->plans[entry->plan] : NULL;
     engine_count(&session->engine->starts, 1);
     if (!plan) {
-        refuse(session, entry, -ENOENT);
+        engine_plan_refuse(session, entry, -ENOENT);
         return;
     }
     if (plan->unfinished || plan->held || plan->state == ENGINE_PLAN_LEAVING) {
-        refuse(session, entry, -EBUSY);
+        engine_plan_refuse(session, entry, -EBUSY);
         return;
     }
     if (plan->state == ENGINE_PLAN_BROKEN) {
         engine_count(&plan->errors, 1);
-        refuse(session, entry, plan->error);
+        engine_plan_refuse(session, entry, plan->error);
         return;
     }
     plan->entry = *entry;
@@ -209,7 +194,7 @@ void engine_plan_start(struct engine_session *session, const struct submit_entry
 
 void engine_plan_resume(struct engine_plan *plan)
 {
-    set_state(plan, ENGINE_PLAN_OPEN);
+    engine_plan_set_state(plan, ENGINE_PLAN_OPEN);
     if (!plan->held)
         return;
     plan->held = false;
@@ -236,175 +221,4 @@ bool engine_plan_run(struct engine_plan *plan)
         return false;
     }
     return end_round(plan);
-}
-
-/* ---- attaching, breaking, detaching ---- */
-
-void engine_plan_attach(struct engine_session *session, struct engine_plan *plan)
-{
-    plan->session = session;
-    assert(session->plans && !session->plans[plan->id]);
-    session->plans[plan->id] = plan;
-    atomic_store_explicit(&session->segment->rounds[plan->id], 0, memory_order_relaxed);
-}
-
-static void cancel(struct engine_plan *plan, int error)
-{
-    for (uint64_t left = plan->unfinished; left; left &= left - 1)
-        chain_cancel(plan->chains[__builtin_ctzll(left)], error);
-}
-
-/* Nothing of the plan is in flight: posts quiet() to the loop, if an order is pending. */
-static void quiet(struct engine_plan *plan)
-{
-    struct engine_session *session = plan->session;
-    void (*done)(void *context) = plan->quiet;
-    void *context = plan->quiet_context;
-
-    if (!done)
-        return;
-    plan->quiet = NULL;
-    if (plan->state == ENGINE_PLAN_LEAVING) {
-        session->plans[plan->id] = NULL;
-        plan->session = NULL;
-    }
-    loop_post_own(session->engine->loop, &plan->quiet_post, done, context);
-}
-
-/* It rests from now on, or another order has come in between. */
-static void tell_rested(struct engine_plan *plan)
-{
-    void (*done)(void *context) = plan->rested;
-    if (!done)
-        return;
-    plan->rested = NULL;
-    loop_post_own(plan->session->engine->loop, &plan->rested_post, done, plan->rested_context);
-}
-
-/* Completes a start that was held while its plan was paused, and which will not run. */
-void engine_plan_complete_held(struct engine_plan *plan, int error)
-{
-    struct engine_session *session = plan->session;
-    if (!plan->held)
-        return;
-    plan->held = false;
-    if (session->on_channel[plan->channel] == plan)
-        session->on_channel[plan->channel] = NULL;
-    if (!session->detaching)
-        refuse(session, &plan->entry, error);
-}
-
-static void lose(struct engine_plan *plan, int error)
-{
-    for (uint64_t left = plan->unfinished; left; left &= left - 1)
-        chain_lose(plan->chains[__builtin_ctzll(left)], error);
-}
-
-static void order_work(struct engine *engine, void *context)
-{
-    static const enum engine_plan_state states[] = {[ENGINE_BREAK] = ENGINE_PLAN_BROKEN,
-                                                    [ENGINE_DETACH] = ENGINE_PLAN_LEAVING,
-                                                    [ENGINE_PAUSE] = ENGINE_PLAN_PAUSED};
-    const struct engine_order *order = context;
-    struct engine_plan *plan = order->plan;
-    if (order->verb == ENGINE_REST) {
-        plan->rested = order->done;
-        plan->rested_context = order->context;
-        engine_repeat_hold(plan);
-        set_state(plan, plan->unfinished ? ENGINE_PLAN_RESTING : ENGINE_PLAN_PAUSED);
-        if (plan->unfinished == 0)
-            tell_rested(plan);
-        return;
-    }
-    engine_session_wake(order->session);
-    engine_plan_rouse(plan);
-    if (order->verb == ENGINE_LOSE) {
-        /* acquire: pairs with engine_plan_lose(), which may leave what else is gone to this order */
-        atomic_exchange_explicit(&plan->losing, false, memory_order_acq_rel);
-        lose(plan, order->error);
-        return;
-    }
-    set_state(plan, states[order->verb]);
-    tell_rested(plan);
-    if (order->verb != ENGINE_PAUSE) {
-        if (plan->error == 0)
-            plan->error = order->error;
-        engine_plan_complete_held(plan, order->error);
-    }
-    plan->quiet = order->done;
-    plan->quiet_context = order->context;
-    if (order->verb == ENGINE_PAUSE)
-        engine_repeat_hold(plan);
-    if (plan->again) {
-        plan->again = false;
-        plan->unfinished = 0;
-        plan->status = order->error;
-        engine_plan_complete(plan);
-        return;
-    }
-    if (order->verb == ENGINE_BREAK)
-        lose(plan, order->error);
-    else
-        cancel(plan, order->error);
-    if (plan->unfinished == 0)
-        quiet(plan);
-}
-
-static void give_order(struct engine_order *order, const struct engine_order *wanted)
-{
-    *order = *wanted;
-    engine_call(order->session->engine, &order->call, order_work, NULL, order);
-}
-
-void engine_plan_break(struct engine_session *session, struct engine_plan *plan, int error,
-                       void (*done)(void *context), void *context)
-{
-    give_order(&plan->order, &(struct engine_order){.session = session,
-                                                    .plan = plan,
-                                                    .verb = ENGINE_BREAK,
-                                                    .error = error,
-                                                    .done = done,
-                                                    .context = context});
-}
-
-void engine_plan_lose(struct engine_session *session, struct engine_plan *plan, int error)
-{
-    /* release: what is marked as gone; pairs with order_work() */
-    if (atomic_exchange_explicit(&plan->losing, true, memory_order_acq_rel))
-        return;
-    give_order(&plan->lose_order,
-               &(struct engine_order){
-                   .session = session, .plan = plan, .verb = ENGINE_LOSE, .error = error});
-}
-
-void engine_plan_detach(struct engine_session *session, struct engine_plan *plan,
-                        void (*done)(void *context), void *context)
-{
-    give_order(&plan->order, &(struct engine_order){.session = session,
-                                                    .plan = plan,
-                                                    .verb = ENGINE_DETACH,
-                                                    .error = -ECANCELED,
-                                                    .done = done,
-                                                    .context = context});
-}
-
-void engine_plan_pause(struct engine_session *session, struct engine_plan *plan, int error,
-                       void (*done)(void *context), void *context)
-{
-    give_order(&plan->order, &(struct engine_order){.session = session,
-                                                    .plan = plan,
-                                                    .verb = ENGINE_PAUSE,
-                                                    .error = error,
-                                                    .done = done,
-                                                    .context = context});
-}
-
-void engine_plan_rest(struct engine_session *session, struct engine_plan *plan,
-                      void (*done)(void *context), void *context)
-{
-    give_order(&plan->rest_order, &(struct engine_order){.session = session,
-                                                         .plan = plan,
-                                                         .verb = ENGINE_REST,
-                                                         .done = done,
-                                                         .context = context});
 }

@@ -91,12 +91,19 @@ void engine_repeat_cut(struct engine_plan *plan)
     }
 }
 
+void engine_repeat_fail(struct engine_plan *plan, int error)
+{
+    plan->again = false;
+    plan->unfinished = 0;
+    plan->status = error;
+    engine_plan_complete(plan);
+}
+
 void engine_repeat_stop(struct engine_session *session, const struct submit_entry *entry)
 {
-    const uint32_t id = entry->plan & ~SUBMIT_STOP;
-    struct engine_plan *plan = id < PLANS_PER_SESSION_MAX ? session->plans[id] : NULL;
-    if (!plan || !plan->repeat || plan->entry.sequence != entry->sequence)
-        return; /* that start is over */
+    struct engine_plan *plan = engine_plan_of(session, entry);
+    if (!plan || !plan->repeat)
+        return;
     engine_plan_complete_held(plan, 0);
     if (plan->unfinished == 0)
         return;

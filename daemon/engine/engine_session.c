@@ -131,6 +131,8 @@ static unsigned take_starts(struct engine_session *session)
             }
             if (entry.plan & SUBMIT_STOP)
                 engine_repeat_stop(session, &entry);
+            else if (entry.plan & SUBMIT_CANCEL)
+                engine_plan_cancel(session, &entry);
             else
                 engine_plan_start(session, &entry);
             work++;

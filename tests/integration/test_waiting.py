@@ -157,5 +157,51 @@ class Waiting(harness.Case):
         harness.until(lambda: teller.node.counts()[0] == 1, "the daemon has let go of the session")
 
 
+class Cancel(harness.Case):
+    """Starts that wait can be cancelled, in both seats; notifications that they have not consumed remain."""
+
+    def start(self, actor, plan):
+        actor.ask(f"start {plan}")
+        actor.ask(f"wait {plan} -2")
+
+    def test_cancel(self):
+        for seat, places in (("client", [0, 0]), ("daemon", [0, 0]), ("daemon", [0, 1])):
+            with self.subTest(seat=seat, places=places):
+                waiter, teller = self.cluster(1 + max(places)).group(places, name=f"{seat}{places[1]}")
+                tell = [teller.plan(f"notify 0 {slot}") for slot in range(2)]
+                plan = waiter.plan("await 1 0 1", "await 1 1 1", "notify 1 0", seat=seat)
+                for told in ([], [0], [1], [1]):  # of slot 1, one remains each time: nobody has come so far
+                    waiter.ask(f"start {plan}")
+                    for slot in told:
+                        self.start(teller, tell[slot])
+                        if slot == 0:
+                            harness.until(lambda: waiter.ask(f"test {plan}") + waiter.ask("count 1 0") == ["0", "0"], "it waits for slot 1")
+                    waiter.ask(f"cancel {plan}")
+                    waiter.ask(f"cancel {plan}")
+                    with self.refused("-ECANCELED", "start"):
+                        waiter.ask(f"wait {plan} -2")
+                    waiter.ask(f"cancel {plan}")  # of no effect: no start is running
+                harness.until(lambda: waiter.ask("count 1 1") == ["2"], "both remain")
+                self.start(teller, tell[0])
+                self.start(waiter, plan)
+                teller.ask("notified_wait 0 0 -2")
+                self.assertEqual(teller.ask("count 0 0"), ["0"])
+
+    def test_cancel_rounds(self):
+        cluster = self.cluster(1)
+        for seat in ("client", "daemon"):
+            with self.subTest(seat=seat):
+                waiter, teller = cluster.group([0, 0], name=seat)
+                tell = teller.plan("notify 0 0")
+                plan = waiter.plan("await 1 0 1", "notify 1 0", seat=seat, repeat=True)
+                for rounds in (1, 2):
+                    waiter.ask(f"start {plan}")
+                    self.start(teller, tell)
+                    harness.until(lambda: waiter.ask(f"rounds {plan}") == [str(rounds)], "a round")
+                    waiter.ask(f"cancel {plan}")
+                    with self.refused("-ECANCELED"):
+                        waiter.ask(f"wait {plan} -2")
+
+
 if __name__ == "__main__":
     harness.main()

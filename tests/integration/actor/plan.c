@@ -144,6 +144,12 @@ static int free_plan(struct actor *actor, const struct words *words)
     return say("freed");
 }
 
+/* cancel PLAN */
+static int cancel(struct actor *actor, const struct words *words)
+{
+    return say_result(tca_plan_cancel(word_plan(actor, words, 1)));
+}
+
 /* stop PLAN */
 static int stop(struct actor *actor, const struct words *words)
 {
@@ -176,21 +182,10 @@ static int receipt(struct actor *actor, const struct words *words)
 }
 
 const struct command plan_commands[] = {
-    {"plan", 4, new_plan},
-    {"chain", 1, chain},
-    {"put", 7, put},
-    {"reduce", 8, reduce},
-    {"notify", 3, notify},
-    {"await", 4, await},
-    {"commit", 2, commit},
-    {"start", 1, start},
-    {"starts", 2, starts},
-    {"test", 1, test},
-    {"wait", 2, wait_plan},
-    {"waits", 3, waits},
-    {"freeplan", 1, free_plan},
-    {"receipt", 1, receipt},
-    {"stop", 1, stop},
-    {"rounds", 1, rounds},
-    {NULL},
+    {"plan", 4, new_plan},      {"chain", 1, chain},     {"put", 7, put},
+    {"reduce", 8, reduce},      {"notify", 3, notify},   {"await", 4, await},
+    {"commit", 2, commit},      {"start", 1, start},     {"starts", 2, starts},
+    {"test", 1, test},          {"wait", 2, wait_plan},  {"waits", 3, waits},
+    {"freeplan", 1, free_plan}, {"receipt", 1, receipt}, {"cancel", 1, cancel},
+    {"stop", 1, stop},          {"rounds", 1, rounds},   {NULL},
 };
