@@ -5,6 +5,7 @@
 #include <tca-dcfa.h>
 #include <tca-halo.h>
 #include <tca-msg.h>
+#include <tca-qmp.h>
 #include <tca.h>
 
 int main()
