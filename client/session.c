@@ -359,12 +359,30 @@ uint32_t tca_node(const struct tca *session)
     return session->node;
 }
 
+static int check_rank(const struct tca *session, uint32_t rank)
+{
+    if (rank < session->identity.size)
+        return 0;
+    return error_set(-EINVAL, "rank %u: the group's ranks go from 0 to %u", rank,
+                     session->identity.size - 1);
+}
+
 int tca_node_of(const struct tca *session, uint32_t rank)
 {
-    if (rank >= session->identity.size)
-        return error_set(-EINVAL, "rank %u: the group's ranks go from 0 to %u", rank,
-                         session->identity.size - 1);
+    int r = check_rank(session, rank);
+
+    if (r < 0)
+        return r;
     return (int)(session->members ? session->members[rank].node : session->node);
+}
+
+int tca_subcluster_of(const struct tca *session, uint32_t rank)
+{
+    int r = check_rank(session, rank);
+
+    if (r < 0)
+        return r;
+    return (int)(session->members ? session->members[rank].subcluster : session->node);
 }
 
 const char *tca_node_name(const struct tca *session)

@@ -42,6 +42,25 @@ static int compare_name(const void *a, const void *b)
     return order ? order : (x->line > y->line) - (x->line < y->line);
 }
 
+static int compare_subcluster(const void *a, const void *b)
+{
+    const struct cluster_node *x = *(const struct cluster_node *const *)a;
+    const struct cluster_node *y = *(const struct cluster_node *const *)b;
+    int order = strcmp(x->subcluster, y->subcluster);
+
+    return order ? order : (x->id > y->id) - (x->id < y->id);
+}
+
+/* nodes: all of them, in any order; reordered. */
+static void number_subclusters(struct cluster_node **nodes, size_t count)
+{
+    qsort(nodes, count, sizeof(*nodes), compare_subcluster);
+    for (size_t i = 0; i < count; i++) {
+        bool first = i == 0 || strcmp(nodes[i]->subcluster, nodes[i - 1]->subcluster) != 0;
+        nodes[i]->subcluster_id = first ? nodes[i]->id : nodes[i - 1]->subcluster_id;
+    }
+}
+
 int cluster_index(struct cluster *cluster)
 {
     cluster->by_name = calloc(cluster->count + 1, sizeof(struct cluster_node *));
@@ -52,6 +71,7 @@ int cluster_index(struct cluster *cluster)
     qsort(cluster->nodes, cluster->count, sizeof(*cluster->nodes), compare_id);
     for (size_t i = 0; i < cluster->count; i++)
         cluster->by_name[i] = &cluster->nodes[i];
+    number_subclusters(cluster->by_name, cluster->count);
     qsort(cluster->by_name, cluster->count, sizeof(*cluster->by_name), compare_name);
     return 0;
 }

@@ -25,8 +25,9 @@ struct cluster_node {
     uint16_t port;
     unsigned line; /* in the cluster file; 0: made by cluster_single() */
     char *name;
-    char *address;    /* numeric or a host name; IPv6 without brackets */
-    char *subcluster; /* nodes with the same one share a low-latency network */
+    char *address;          /* numeric or a host name; IPv6 without brackets */
+    char *subcluster;       /* nodes with the same one share a low-latency network */
+    uint32_t subcluster_id; /* lowest id of a node of the sub-cluster */
 };
 
 struct cluster {

@@ -34,7 +34,7 @@ static int take_column(struct tca_coll *coll, const struct tca_coll_span *rows, 
 
     if (me < first || me >= first + count)
         return 0;
-    for (uint32_t rank = 0; rank < coll->shape.size; rank++) {
+    for (uint32_t rank = 0; rank < coll->shape.places.size; rank++) {
         struct tca_coll_span span = rows[(size_t)rank * count + me - first];
         coll->targets[rank] = span.offset_bytes;
         if (span.bytes != coll->spans[rank].bytes)
@@ -47,7 +47,7 @@ static int take_column(struct tca_coll *coll, const struct tca_coll_span *rows, 
 
 static int gather(struct tca_coll *coll, const struct tca_coll_span *received)
 {
-    uint32_t size = coll->shape.size;
+    uint32_t size = coll->shape.places.size;
     struct tca_coll_span *rows = calloc((size_t)size * PIECE, sizeof(*rows));
     int r = 0, mismatch = 0;
 
@@ -67,7 +67,7 @@ static int gather(struct tca_coll *coll, const struct tca_coll_span *received)
 static int prepare(struct tca_coll *coll, const struct tca_coll_span *sent,
                    const struct tca_coll_span *received)
 {
-    uint32_t size = coll->shape.size;
+    uint32_t size = coll->shape.places.size;
     struct tca_coll_span *none = NULL;
 
     coll->spans = calloc(size, sizeof(*coll->spans));
@@ -103,7 +103,7 @@ int tca_coll_alltoallv(struct tca *session, const void *in, const struct tca_col
         return error_static(-ENOMEM, "out of memory");
     coll->session = session;
     coll->shape = (struct coll_shape){
-        .operation = COLL_ALLTOALL, .size = tca_size(session), .element_bytes = 1};
+        .operation = COLL_ALLTOALL, .places = {.size = tca_size(session)}, .element_bytes = 1};
     coll->in = in;
     coll->out = out;
     return coll_make(coll, prepare(coll, sent, received), args, ret_coll);

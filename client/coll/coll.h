@@ -33,7 +33,7 @@ struct coll_way {
 struct tca_coll {
     struct tca *session;
     struct coll_shape shape;
-    uint32_t *nodes;             /* [size], of shape.nodes */
+    uint32_t *nodes, *clusters;  /* [size], of shape.places */
     struct coll_span *spans;     /* [size], of shape.spans; or NULL */
     uint64_t *targets;           /* [size], of shape.targets; or NULL */
     struct tca_coll_edge *edges; /* [edge_count], with own layouts: of neighbours only */

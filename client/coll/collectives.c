@@ -18,8 +18,8 @@ static struct tca_coll *begin(struct tca *session, enum coll_operation operation
     if (!coll)
         return NULL;
     coll->session = session;
-    coll->shape =
-        (struct coll_shape){.operation = operation, .size = tca_size(session), .element_bytes = 1};
+    coll->shape = (struct coll_shape){
+        .operation = operation, .places = {.size = tca_size(session)}, .element_bytes = 1};
     return coll;
 }
 
@@ -37,9 +37,9 @@ static int check_product(uint64_t count, uint64_t bytes)
 
 static int check_root(const struct tca_coll *coll, uint32_t root)
 {
-    if (root >= coll->shape.size)
+    if (root >= coll->shape.places.size)
         return error_set(-EINVAL, "root %u: the group has the ranks 0 to %u", root,
-                         coll->shape.size - 1);
+                         coll->shape.places.size - 1);
     return 0;
 }
 
@@ -108,11 +108,11 @@ static int set_spans(struct tca_coll *coll, const struct tca_coll_span *spans, u
     uint64_t end = 0;
     int r = 0;
 
-    coll->spans = calloc(coll->shape.size, sizeof(*coll->spans));
+    coll->spans = calloc(coll->shape.places.size, sizeof(*coll->spans));
     if (!coll->spans)
         return out_of_memory();
     coll->shape.spans = coll->spans;
-    for (uint32_t i = 0; r == 0 && i < coll->shape.size; i++) {
+    for (uint32_t i = 0; r == 0 && i < coll->shape.places.size; i++) {
         struct coll_span *span = &coll->spans[i];
         *span = spans ? (struct coll_span){spans[i].offset_bytes, spans[i].bytes}
                       : (struct coll_span){i * bytes, bytes};
@@ -163,7 +163,7 @@ static int allgather(struct tca *session, const void *in, void *out, bool regula
     coll->shape.bytes = bytes;
     coll->shape.in_place = !in;
     coll->out = out;
-    int r = check_product(bytes, coll->shape.size);
+    int r = check_product(bytes, coll->shape.places.size);
     if (r >= 0 && !regular && !spans)
         r = error_static(-EINVAL, "spans is NULL");
     if (r >= 0)
@@ -199,15 +199,15 @@ int tca_coll_alltoall(struct tca *session, const void *in, void *out, uint64_t b
     coll->shape.bytes = bytes;
     coll->in = in;
     coll->out = out;
-    int r = check_product(bytes, coll->shape.size);
+    int r = check_product(bytes, coll->shape.places.size);
     if (r >= 0)
         r = set_spans(coll, NULL, bytes, &coll->in_bytes);
     coll->out_bytes = coll->in_bytes;
-    coll->targets = calloc(coll->shape.size, sizeof(*coll->targets));
+    coll->targets = calloc(coll->shape.places.size, sizeof(*coll->targets));
     coll->shape.targets = coll->targets;
     if (!coll->targets)
         r = out_of_memory();
-    for (uint32_t rank = 0; r >= 0 && rank < coll->shape.size; rank++)
+    for (uint32_t rank = 0; r >= 0 && rank < coll->shape.places.size; rank++)
         coll->targets[rank] = tca_rank(session) * bytes;
     return coll_make(coll, r < 0 ? r : check_memory(coll), args, ret_coll);
 }
@@ -281,7 +281,7 @@ static int set_counts(struct tca_coll *coll, const uint64_t *counts)
 
     if (r >= 0 && !counts)
         r = error_static(-EINVAL, "counts is NULL");
-    for (uint32_t rank = 0; r >= 0 && rank < coll->shape.size; rank++) {
+    for (uint32_t rank = 0; r >= 0 && rank < coll->shape.places.size; rank++) {
         r = check_product(counts[rank], each);
         if (r < 0)
             return r;

@@ -6,9 +6,11 @@
 
 enum { RANKS_MAX = 64 };
 
-/* Between processes of a node, and between nodes by a network of about 10 GiB/s. */
+/* Between processes of a node, and between nodes by networks of about 10 GiB/s, of which those of
+ * sub-clusters are quick. */
 const struct coll_costs coll_costs_default = {
     .near = {.latency_ns = 300, .overhead_ns = 100, .kib_ns = 100},
+    .cluster = {.latency_ns = 2000, .overhead_ns = 400, .kib_ns = 100},
     .far = {.latency_ns = 4000, .overhead_ns = 400, .kib_ns = 100},
     .combine_kib_ns = 150,
 };
@@ -37,7 +39,8 @@ struct run {
 
 static struct mail *mail_of(const struct run *run, uint32_t to, uint32_t from, uint32_t slot)
 {
-    return &run->mails[((size_t)to * run->shape->size + from) * COLL_CHAINS_MAX * COLL_SLOTS +
+    return &run->mails[((size_t)to * run->shape->places.size + from) * COLL_CHAINS_MAX *
+                           COLL_SLOTS +
                        slot];
 }
 
@@ -55,13 +58,21 @@ static bool post(struct mail *mail, uint64_t arrival_ns)
     return true;
 }
 
+static const struct coll_link *link_to(const struct run *run, uint32_t me, uint32_t peer)
+{
+    const struct coll_places *places = &run->shape->places;
+
+    if (places->nodes[me] == places->nodes[peer])
+        return &run->costs->near;
+    return places->clusters[me] == places->clusters[peer] ? &run->costs->cluster : &run->costs->far;
+}
+
 /* 1: done, 0: has to wait, -ENOMEM. */
 static int take_step(const struct run *run, uint32_t me, uint32_t index)
 {
     struct rank *rank = &run->ranks[me];
     const struct coll_step *step = &rank->program.chains[index].steps[rank->next[index]];
-    bool near = run->shape->nodes[me] == run->shape->nodes[step->peer];
-    const struct coll_link *link = near ? &run->costs->near : &run->costs->far;
+    const struct coll_link *link = link_to(run, me, step->peer);
     uint64_t *clock = &rank->clocks[index];
 
     if (step->kind == COLL_WAIT) {
@@ -90,7 +101,7 @@ static int play(const struct run *run, uint64_t *ret_ns)
 
     while (any) {
         any = false;
-        for (uint32_t me = 0; me < run->shape->size; me++)
+        for (uint32_t me = 0; me < run->shape->places.size; me++)
             for (uint32_t c = 0; c < run->ranks[me].program.chain_count; c++)
                 while (run->ranks[me].next[c] < run->ranks[me].program.chains[c].count) {
                     int r = take_step(run, me, c);
@@ -102,7 +113,7 @@ static int play(const struct run *run, uint64_t *ret_ns)
                 }
     }
     *ret_ns = 0;
-    for (uint32_t me = 0; me < run->shape->size; me++)
+    for (uint32_t me = 0; me < run->shape->places.size; me++)
         for (uint32_t c = 0; c < run->ranks[me].program.chain_count; c++)
             if (run->ranks[me].clocks[c] > *ret_ns)
                 *ret_ns = run->ranks[me].clocks[c];
@@ -111,9 +122,10 @@ static int play(const struct run *run, uint64_t *ret_ns)
 
 static void run_deinit(struct run *run)
 {
-    size_t mails = (size_t)run->shape->size * run->shape->size * COLL_CHAINS_MAX * COLL_SLOTS;
+    size_t mails =
+        (size_t)run->shape->places.size * run->shape->places.size * COLL_CHAINS_MAX * COLL_SLOTS;
 
-    for (uint32_t rank = 0; run->ranks && rank < run->shape->size; rank++)
+    for (uint32_t rank = 0; run->ranks && rank < run->shape->places.size; rank++)
         coll_program_deinit(&run->ranks[rank].program);
     for (size_t i = 0; run->mails && i < mails; i++)
         free(run->mails[i].arrivals);
@@ -130,16 +142,16 @@ int coll_predict(const struct coll_shape *shape, enum tca_coll_algorithm algorit
 
     if (shape->operation == COLL_ALLTOALL && !shape->regular)
         return -EINVAL;
-    if (part.size > RANKS_MAX) {
-        part.size = RANKS_MAX;
+    if (part.places.size > RANKS_MAX) {
+        part.places.size = RANKS_MAX;
         part.root = 0;
     }
-    run.ranks = calloc(part.size, sizeof(*run.ranks));
-    run.mails =
-        calloc((size_t)part.size * part.size * COLL_CHAINS_MAX * COLL_SLOTS, sizeof(*run.mails));
+    run.ranks = calloc(part.places.size, sizeof(*run.ranks));
+    run.mails = calloc((size_t)part.places.size * part.places.size * COLL_CHAINS_MAX * COLL_SLOTS,
+                       sizeof(*run.mails));
     if (!run.ranks || !run.mails)
         r = -ENOMEM;
-    for (uint32_t rank = 0; r >= 0 && rank < part.size; rank++)
+    for (uint32_t rank = 0; r >= 0 && rank < part.places.size; rank++)
         r = coll_schedule(&part, algorithm, rank, &run.ranks[rank].program);
     if (r >= 0)
         r = play(&run, ret_ns);

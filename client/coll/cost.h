@@ -3,7 +3,7 @@
 
 #include "client/coll/schedule.h"
 
-/* What one step costs; by whether the peer is on the same node. */
+/* What one step costs; by whether the peer is on the same node, in the same cluster, or elsewhere. */
 struct coll_link {
     uint64_t latency_ns;  /* from a notification's start to its arrival */
     uint64_t overhead_ns; /* of the sender, for each put and notification */
@@ -11,7 +11,7 @@ struct coll_link {
 };
 
 struct coll_costs {
-    struct coll_link near, far;
+    struct coll_link near, cluster, far;
     uint64_t combine_kib_ns;
 };
 

@@ -36,7 +36,7 @@ static void explain(const struct tca_coll *coll, FILE *file)
         for (uint32_t i = 0; i < coll->program.chains[c].count; i++)
             counts[coll->program.chains[c].steps[i].kind]++;
     fprintf(file, "%s of %u ranks, algorithm %s: rank %u has",
-            coll_operation_name(coll->shape.operation), coll->shape.size,
+            coll_operation_name(coll->shape.operation), coll->shape.places.size,
             tca_coll_algorithm_name(coll->algorithm), tca_rank(coll->session));
     for (int kind = 0; kind < 4; kind++)
         fprintf(file, " %u %s%s", counts[kind], kinds[kind], kind < 3 ? "," : " ");

@@ -19,7 +19,7 @@ static void schedule(struct tca_coll *coll)
         if (coll->edges[i].rank != program->rank)
             coll_notify(program, 0, coll->edges[i].rank);
     }
-    for (uint32_t rank = 0; rank < coll->shape.size; rank++)
+    for (uint32_t rank = 0; rank < coll->shape.places.size; rank++)
         for (uint32_t i = 0; rank != program->rank && i < coll->arriving[rank]; i++)
             coll_wait(program, 0, rank);
     coll_add_credits(program);
@@ -54,9 +54,9 @@ static int copy_edges(struct tca_coll *coll, const struct tca_coll_edge *edges, 
     if (!coll->edges)
         return error_static(-ENOMEM, "out of memory");
     for (uint32_t i = 0; r >= 0 && i < count; i++) {
-        if (edges[i].rank >= coll->shape.size)
+        if (edges[i].rank >= coll->shape.places.size)
             return error_set(-EINVAL, "edge %u leads to rank %u: the group has the ranks 0 to %u",
-                             i, edges[i].rank, coll->shape.size - 1);
+                             i, edges[i].rank, coll->shape.places.size - 1);
         struct tca_coll_edge *edge = &coll->edges[coll->edge_count++];
         *edge = edges[i];
         r = copy_layout(&edge->source_layout);
@@ -79,7 +79,7 @@ void coll_free_edges(struct tca_coll *coll)
 /* Tells every rank how many edges lead to it. */
 static int count_arriving(struct tca_coll *coll)
 {
-    uint32_t size = coll->shape.size, me = tca_rank(coll->session);
+    uint32_t size = coll->shape.places.size, me = tca_rank(coll->session);
     uint32_t *leaving = calloc(size, sizeof(*leaving));
     uint32_t *rows = calloc((size_t)size * PIECE, sizeof(*rows));
     int r = 0;
@@ -121,7 +121,7 @@ int tca_coll_neighbours(struct tca *session, const struct tca_coll_edge *edges, 
         return error_static(-ENOMEM, "out of memory");
     coll->session = session;
     coll->shape = (struct coll_shape){
-        .operation = COLL_NEIGHBOURS, .size = tca_size(session), .element_bytes = 1};
+        .operation = COLL_NEIGHBOURS, .places = {.size = tca_size(session)}, .element_bytes = 1};
     coll->out = out;
     coll->out_bytes = out_bytes;
     int r = out || out_bytes == 0 ? 0 : error_static(-EINVAL, "out is NULL");

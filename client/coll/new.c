@@ -11,18 +11,27 @@
 
 /* ---- what this rank needs, and says of itself */
 
-static int find_nodes(struct tca_coll *coll)
+/* Where all nodes are in one sub-cluster, each is a cluster of its own. */
+static int find_places(struct tca_coll *coll)
 {
-    coll->nodes = calloc(coll->shape.size, sizeof(*coll->nodes));
-    if (!coll->nodes)
+    struct coll_places *places = &coll->shape.places;
+    bool several = false;
+
+    coll->nodes = calloc(places->size, sizeof(*coll->nodes));
+    coll->clusters = calloc(places->size, sizeof(*coll->clusters));
+    if (!coll->nodes || !coll->clusters)
         return error_static(-ENOMEM, "out of memory");
-    coll->shape.nodes = coll->nodes;
-    for (uint32_t rank = 0; rank < coll->shape.size; rank++) {
+    for (uint32_t rank = 0; rank < places->size; rank++) {
         int node = tca_node_of(coll->session, rank);
-        if (node < 0)
-            return node;
+        int cluster = tca_subcluster_of(coll->session, rank);
+        if (node < 0 || cluster < 0)
+            return node < 0 ? node : cluster;
         coll->nodes[rank] = (uint32_t)node;
+        coll->clusters[rank] = (uint32_t)cluster;
+        several |= coll->clusters[rank] != coll->clusters[0];
     }
+    places->nodes = coll->nodes;
+    places->clusters = several ? coll->clusters : coll->nodes;
     return 0;
 }
 
@@ -91,7 +100,7 @@ static uint64_t digest(const struct tca_coll *coll)
 
     if (coll->shape.operation == COLL_ALLTOALL || !coll->spans)
         return 0;
-    for (uint32_t i = 0; i < coll->shape.size; i++) {
+    for (uint32_t i = 0; i < coll->shape.places.size; i++) {
         hash = (hash ^ coll->spans[i].offset) * 0x100000001b3;
         hash = (hash ^ coll->spans[i].bytes) * 0x100000001b3;
     }
@@ -106,7 +115,7 @@ static int prepare(struct tca_coll *coll, const struct tca_coll_args *args, stru
     if (r >= 0 && args->thread)
         r = coll_thread_begin(coll->siblings);
     if (r >= 0)
-        r = find_nodes(coll);
+        r = find_places(coll);
     if (r >= 0)
         r = schedule(coll, args);
     if (r >= 0)
@@ -184,14 +193,14 @@ static int gather_heads(struct tca_coll *coll, struct coll_head *head, int error
     int r = tca_allgather(coll->session, head, sizeof(*head), heads, TCA_DEFAULT);
     if (error < 0)
         return error_set(error, "%s", text);
-    return r < 0 ? r : check_heads(heads, coll->shape.size);
+    return r < 0 ? r : check_heads(heads, coll->shape.places.size);
 }
 
 int coll_make(struct tca_coll *coll, int error, const struct tca_coll_args *args,
               struct tca_coll **ret_coll)
 {
     static const struct tca_coll_args none = {0};
-    struct coll_head *heads = calloc(coll->shape.size, sizeof(*heads)), head;
+    struct coll_head *heads = calloc(coll->shape.places.size, sizeof(*heads)), head;
     int r = error;
 
     if (!args)
@@ -261,6 +270,7 @@ struct tca_coll *tca_coll_free(struct tca_coll *coll)
     coll_siblings_leave(coll->siblings);
     coll_program_deinit(&coll->program);
     free(coll->nodes);
+    free(coll->clusters);
     free(coll->spans);
     free(coll->targets);
     coll_free_edges(coll);

@@ -42,7 +42,7 @@ __attribute__((noinline)) int coll_run_watch(struct tca_coll *coll, bool look)
 {
     int r = tca_dispatch(coll->session);
 
-    for (uint32_t rank = 0; look && r >= 0 && rank < coll->shape.size; rank++)
+    for (uint32_t rank = 0; look && r >= 0 && rank < coll->shape.places.size; rank++)
         if (rank != tca_rank(coll->session))
             r = tca_notified(coll->session, rank, coll->watch_slot);
     return r < 0 ? fail(coll, r) : 0;

@@ -74,7 +74,7 @@ int coll_schedule(const struct coll_shape *shape, enum tca_coll_algorithm algori
         coll_schedule_alltoall(ret_program, shape, algorithm);
         break;
     default:
-        coll_schedule_barrier(ret_program, shape, algorithm);
+        r = coll_schedule_barrier(ret_program, shape, algorithm);
     }
     return r < 0 || ret_program->out_of_memory ? -ENOMEM : 0;
 }

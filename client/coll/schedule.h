@@ -24,9 +24,8 @@ struct coll_span {
 /* The same at all ranks, unless it says otherwise. */
 struct coll_shape {
     enum coll_operation operation;
-    uint32_t size;
-    uint32_t root;         /* broadcast, reduce */
-    const uint32_t *nodes; /* [size]: where the ranks are */
+    struct coll_places places;
+    uint32_t root;  /* broadcast, reduce */
     uint64_t bytes; /* broadcast, reduce, allreduce: all of it; else, if regular, of a block */
     uint64_t element_bytes; /* reductions, cut between elements only */
     uint64_t segment_bytes; /* > 0 */
@@ -54,8 +53,8 @@ uint32_t coll_segments(uint64_t bytes, uint64_t segment_bytes);
 
 /* ---- by operation */
 
-void coll_schedule_barrier(struct coll_program *program, const struct coll_shape *shape,
-                           enum tca_coll_algorithm algorithm);
+int coll_schedule_barrier(struct coll_program *program, const struct coll_shape *shape,
+                          enum tca_coll_algorithm algorithm);
 int coll_schedule_broadcast(struct coll_program *program, const struct coll_shape *shape,
                             enum tca_coll_algorithm algorithm);
 void coll_schedule_allgather(struct coll_program *program, const struct coll_shape *shape,

@@ -53,41 +53,69 @@ static struct coll_place double_up(struct coll_program *program, uint64_t bytes,
     return waits ? slot : sum;
 }
 
-/* ---- inside each node to its leader, between the leaders, and back */
+/* ---- inside each node to its leader, inside each cluster to its leader, between these, and back */
 
-static void by_nodes(struct coll_program *program, const struct coll_shape *shape, uint32_t *team,
-                     struct coll_place in, struct coll_place out)
+/* Ranks that report to a rank: of its node, and for the leader of a cluster those that lead the other
+ * nodes. Returns their number. */
+static uint32_t find_below(uint32_t me, const struct coll_places *places, uint32_t *ranks)
 {
-    uint32_t me = program->rank, leader = coll_leader(me, shape->size, 0, shape->nodes);
-    uint64_t each = (shape->bytes + 63) / 64 * 64;
-    /* at the same place in all ranks, although only leaders have members */
-    struct coll_place slots = coll_scratch(program, each * shape->size);
-    struct coll_place result = coll_scratch(program, shape->bytes);
-    struct coll_place sum = slots;
+    uint32_t count = 0, size = places->size;
 
-    if (me != leader) {
-        coll_put(program, 0, leader, in, coll_at(COLL_SCRATCH, slots.offset + me * each),
-                 shape->bytes);
-        coll_notify(program, 0, leader);
-        coll_wait(program, 0, leader);
-        coll_copy(program, 0, result, out, shape->bytes);
-        return;
-    }
-    sum.offset += me * each;
-    uint32_t members = coll_members(me, shape->size, shape->nodes, team);
-    if (members > 0)
+    if (coll_leader(me, size, 0, places->nodes) != me)
+        return 0;
+    bool leads_cluster = coll_leader(me, size, 0, places->clusters) == me;
+    for (uint32_t rank = 0; rank < size; rank++)
+        if (rank != me && (places->nodes[rank] == places->nodes[me] ||
+                           (leads_cluster && places->clusters[rank] == places->clusters[me] &&
+                            coll_leader(rank, size, 0, places->nodes) == rank)))
+            ranks[count++] = rank;
+    return count;
+}
+
+/* The leaders of clusters. Returns their number. */
+static uint32_t find_top(const struct coll_places *places, uint32_t *ranks)
+{
+    uint32_t count = 0;
+
+    for (uint32_t rank = 0; rank < places->size; rank++)
+        if (coll_leader(rank, places->size, 0, places->clusters) == rank)
+            ranks[count++] = rank;
+    return count;
+}
+
+static void by_places(struct coll_program *program, const struct coll_shape *shape, uint32_t *team,
+                      struct coll_place in, struct coll_place out)
+{
+    const struct coll_places *places = &shape->places;
+    uint32_t me = program->rank, above = coll_leader(me, places->size, 0, places->nodes);
+    uint64_t each = (shape->bytes + 63) / 64 * 64;
+    /* at the same place in all ranks, although only leaders have ranks below */
+    struct coll_place slots = coll_scratch(program, each * places->size);
+    struct coll_place result = coll_scratch(program, shape->bytes), sum = in;
+    uint32_t below = find_below(me, places, team);
+
+    if (above == me)
+        above = coll_leader(me, places->size, 0, places->clusters);
+    if (below > 0) {
+        sum = coll_at(COLL_SCRATCH, slots.offset + me * each);
         coll_copy(program, 0, in, sum, shape->bytes);
-    else
-        sum = in;
-    for (uint32_t i = 0; i < members; i++) {
+    }
+    for (uint32_t i = 0; i < below; i++) {
         coll_wait(program, 0, team[i]);
         coll_reduce(program, 0, coll_at(COLL_SCRATCH, slots.offset + team[i] * each), sum,
                     shape->bytes, false);
     }
-    sum = double_up(program, shape->bytes, team, coll_leaders(shape->size, 0, shape->nodes, team),
-                    sum);
-    members = coll_members(me, shape->size, shape->nodes, team);
-    for (uint32_t i = 0; i < members; i++) {
+    if (above != me) {
+        coll_put(program, 0, above, sum, coll_at(COLL_SCRATCH, slots.offset + me * each),
+                 shape->bytes);
+        coll_notify(program, 0, above);
+        coll_wait(program, 0, above);
+        sum = result;
+    } else {
+        sum = double_up(program, shape->bytes, team, find_top(places, team), sum);
+        below = find_below(me, places, team);
+    }
+    for (uint32_t i = 0; i < below; i++) {
         coll_put(program, 0, team[i], sum, result, shape->bytes);
         coll_notify(program, 0, team[i]);
     }
@@ -132,18 +160,18 @@ static void everybody(struct coll_program *program, const struct coll_span *span
 static void in_parts(struct coll_program *program, const struct coll_shape *shape,
                      enum tca_coll_algorithm algorithm, struct coll_place in)
 {
-    struct coll_span *spans = calloc(shape->size, sizeof(*spans));
+    struct coll_span *spans = calloc(shape->places.size, sizeof(*spans));
 
     if (!spans) {
         program->out_of_memory = true;
         return;
     }
-    for (uint32_t rank = 0; rank < shape->size; rank++)
-        spans[rank] = coll_part(shape->bytes, shape->element_bytes, shape->size, rank);
+    for (uint32_t rank = 0; rank < shape->places.size; rank++)
+        spans[rank] = coll_part(shape->bytes, shape->element_bytes, shape->places.size, rank);
     if (algorithm == TCA_COLL_RING)
-        around(program, spans, shape->size, in);
+        around(program, spans, shape->places.size, in);
     else
-        everybody(program, spans, shape->size, in);
+        everybody(program, spans, shape->places.size, in);
     free(spans);
 }
 
@@ -151,18 +179,18 @@ static void whole(struct coll_program *program, const struct coll_shape *shape,
                   enum tca_coll_algorithm algorithm, struct coll_place in)
 {
     struct coll_place out = coll_at(COLL_OUT, 0);
-    uint32_t *team = calloc(shape->size, sizeof(*team));
+    uint32_t *team = calloc(shape->places.size, sizeof(*team));
 
     if (!team) {
         program->out_of_memory = true;
         return;
     }
     if (algorithm == TCA_COLL_HIERARCHICAL) {
-        by_nodes(program, shape, team, in, out);
+        by_places(program, shape, team, in, out);
     } else {
-        for (uint32_t rank = 0; rank < shape->size; rank++)
+        for (uint32_t rank = 0; rank < shape->places.size; rank++)
             team[rank] = rank;
-        coll_copy(program, 0, double_up(program, shape->bytes, team, shape->size, in), out,
+        coll_copy(program, 0, double_up(program, shape->bytes, team, shape->places.size, in), out,
                   shape->bytes);
     }
     free(team);

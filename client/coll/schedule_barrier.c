@@ -10,36 +10,32 @@ static void disseminate(struct coll_program *program, uint32_t size)
     }
 }
 
-/* The ranks of a node report to its leader, the leaders to rank 0; and back. */
-static void climb(struct coll_program *program, const struct coll_shape *shape)
+/* Up the tree, and down again. */
+static void climb(struct coll_program *program, const struct coll_tree *tree)
 {
-    uint32_t size = shape->size, me = program->rank;
-    uint32_t leader = coll_leader(me, size, 0, shape->nodes);
-
-    for (uint32_t rank = 0; leader == me && rank < size; rank++)
-        if (rank != me && shape->nodes[rank] == shape->nodes[me])
-            coll_wait(program, 0, rank);
-    for (uint32_t rank = 1; me == 0 && rank < size; rank++)
-        if (coll_leader(rank, size, 0, shape->nodes) == rank)
-            coll_wait(program, 0, rank);
-    if (me != 0) {
-        uint32_t above = leader == me ? 0 : leader;
-        coll_notify(program, 0, above);
-        coll_wait(program, 0, above);
+    for (uint32_t i = tree->child_count; i > 0; i--)
+        coll_wait(program, 0, tree->children[i - 1]);
+    if (!tree->is_root) {
+        coll_notify(program, 0, tree->parent);
+        coll_wait(program, 0, tree->parent);
     }
-    for (uint32_t rank = 1; me == 0 && rank < size; rank++)
-        if (coll_leader(rank, size, 0, shape->nodes) == rank)
-            coll_notify(program, 0, rank);
-    for (uint32_t rank = 0; leader == me && rank < size; rank++)
-        if (rank != me && shape->nodes[rank] == shape->nodes[me])
-            coll_notify(program, 0, rank);
+    for (uint32_t i = 0; i < tree->child_count; i++)
+        coll_notify(program, 0, tree->children[i]);
 }
 
-void coll_schedule_barrier(struct coll_program *program, const struct coll_shape *shape,
-                           enum tca_coll_algorithm algorithm)
+int coll_schedule_barrier(struct coll_program *program, const struct coll_shape *shape,
+                          enum tca_coll_algorithm algorithm)
 {
-    if (algorithm == TCA_COLL_HIERARCHICAL)
-        climb(program, shape);
-    else
-        disseminate(program, shape->size);
+    struct coll_tree tree;
+
+    if (algorithm != TCA_COLL_HIERARCHICAL) {
+        disseminate(program, shape->places.size);
+        return 0;
+    }
+    int r = coll_tree_init(&tree, algorithm, program->rank, 0, 0, &shape->places);
+    if (r < 0)
+        return r;
+    climb(program, &tree);
+    coll_tree_deinit(&tree);
+    return 0;
 }

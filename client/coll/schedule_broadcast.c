@@ -28,8 +28,7 @@ int coll_schedule_broadcast(struct coll_program *program, const struct coll_shap
     program->chain_count = trees;
     for (uint32_t t = 0; t < trees; t++) {
         struct coll_tree tree;
-        int r = coll_tree_init(&tree, algorithm, program->rank, shape->size, shape->root, t,
-                               shape->nodes);
+        int r = coll_tree_init(&tree, algorithm, program->rank, shape->root, t, &shape->places);
         if (r < 0)
             return r;
         descend(program, t, &tree, coll_part(shape->bytes, UNIT_BYTES, trees, t),

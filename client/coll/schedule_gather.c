@@ -24,7 +24,7 @@ static void copy_own(struct coll_program *program, const struct coll_shape *shap
 
 static void gather_direct(struct coll_program *program, const struct coll_shape *shape)
 {
-    uint32_t size = shape->size, me = program->rank;
+    uint32_t size = shape->places.size, me = program->rank;
 
     copy_own(program, shape);
     for (uint32_t i = 1; i < size; i++) {
@@ -39,7 +39,7 @@ static void gather_direct(struct coll_program *program, const struct coll_shape 
 
 static void gather_ring(struct coll_program *program, const struct coll_shape *shape)
 {
-    uint32_t size = shape->size, me = program->rank;
+    uint32_t size = shape->places.size, me = program->rank;
 
     copy_own(program, shape);
     for (uint32_t i = 0; i + 1 < size; i++) {
@@ -56,7 +56,7 @@ static void gather_ring(struct coll_program *program, const struct coll_shape *s
  * then they are turned to their places. */
 static void gather_doubling(struct coll_program *program, const struct coll_shape *shape)
 {
-    uint32_t size = shape->size, me = program->rank;
+    uint32_t size = shape->places.size, me = program->rank;
     uint64_t bytes = shape->bytes;
     struct coll_place scratch = coll_scratch(program, size * bytes);
 
@@ -90,7 +90,7 @@ void coll_schedule_allgather(struct coll_program *program, const struct coll_sha
 
 static void exchange_direct(struct coll_program *program, const struct coll_shape *shape)
 {
-    uint32_t size = shape->size, me = program->rank;
+    uint32_t size = shape->places.size, me = program->rank;
 
     for (uint32_t i = 0; i < size; i++) {
         uint32_t peer = (me + i) % size;
@@ -109,7 +109,7 @@ static void exchange_direct(struct coll_program *program, const struct coll_shap
 static void exchange_round(struct coll_program *program, const struct coll_shape *shape,
                            uint32_t distance, struct coll_place *places)
 {
-    uint32_t size = shape->size, me = program->rank, count = 0;
+    uint32_t size = shape->places.size, me = program->rank, count = 0;
     uint64_t bytes = shape->bytes;
 
     for (uint32_t i = 0; i < size; i++)
@@ -132,7 +132,7 @@ static void exchange_round(struct coll_program *program, const struct coll_shape
 static void exchange_doubling(struct coll_program *program, const struct coll_shape *shape,
                               struct coll_place *places)
 {
-    uint32_t size = shape->size, me = program->rank;
+    uint32_t size = shape->places.size, me = program->rank;
 
     program->alternate = true;
     for (uint32_t i = 0; i < size; i++)
@@ -151,7 +151,7 @@ void coll_schedule_alltoall(struct coll_program *program, const struct coll_shap
         exchange_direct(program, shape);
         return;
     }
-    struct coll_place *places = calloc(shape->size, sizeof(*places));
+    struct coll_place *places = calloc(shape->places.size, sizeof(*places));
     if (places)
         exchange_doubling(program, shape, places);
     else

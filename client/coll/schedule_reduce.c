@@ -50,13 +50,13 @@ static void reduce_direct(struct coll_program *program, const struct coll_shape 
         coll_notify(program, 0, shape->root);
         return;
     }
-    struct coll_place slots = coll_scratch(program, each * shape->size);
+    struct coll_place slots = coll_scratch(program, each * shape->places.size);
     struct coll_place own = coll_at(COLL_SCRATCH, slots.offset + program->rank * each);
     if (shape->in_place && program->rank != 0)
         coll_copy(program, 0, out, own, shape->bytes);
     else if (!shape->in_place)
         own = in;
-    for (uint32_t rank = 0; rank < shape->size; rank++) {
+    for (uint32_t rank = 0; rank < shape->places.size; rank++) {
         struct coll_place from = coll_at(COLL_SCRATCH, slots.offset + rank * each);
         if (rank == program->rank)
             from = own;
@@ -76,8 +76,7 @@ int coll_schedule_reduce(struct coll_program *program, const struct coll_shape *
         reduce_direct(program, shape);
     } else {
         struct coll_tree tree;
-        int r = coll_tree_init(&tree, algorithm, program->rank, shape->size, shape->root, 0,
-                               shape->nodes);
+        int r = coll_tree_init(&tree, algorithm, program->rank, shape->root, 0, &shape->places);
         if (r < 0)
             return r;
         climb(program, shape, &tree);
@@ -152,8 +151,8 @@ void coll_schedule_reduce_scatter(struct coll_program *program, const struct col
 
     program->alternate = true;
     if (algorithm == TCA_COLL_RING)
-        sum = coll_scatter_ring(program, shape->spans, shape->size, in);
+        sum = coll_scatter_ring(program, shape->spans, shape->places.size, in);
     else
-        sum = coll_scatter_direct(program, shape->spans, shape->size, in);
+        sum = coll_scatter_direct(program, shape->spans, shape->places.size, in);
     coll_copy(program, 0, sum, coll_at(COLL_OUT, 0), shape->spans[program->rank].bytes);
 }

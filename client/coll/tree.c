@@ -63,71 +63,78 @@ static void rotate(uint32_t size, uint32_t root, uint32_t turn, uint32_t *ranks)
         ranks[1 + i] = (root + 1 + (i + turn * (others / 3)) % others) % size;
 }
 
-/* ---- nodes */
+/* ---- clusters and nodes */
 
-uint32_t coll_leader(uint32_t rank, uint32_t size, uint32_t root, const uint32_t *nodes)
+enum { LEVELS = 3 }; /* clusters, nodes, ranks */
+
+uint32_t coll_leader(uint32_t rank, uint32_t size, uint32_t root, const uint32_t *groups)
 {
     uint32_t leader = 0;
 
-    if (nodes[rank] == nodes[root])
+    if (groups[rank] == groups[root])
         return root;
-    while (leader < size && nodes[leader] != nodes[rank])
+    while (leader < size && groups[leader] != groups[rank])
         leader++;
     return leader;
 }
 
-uint32_t coll_leaders(uint32_t size, uint32_t root, const uint32_t *nodes, uint32_t *ranks)
+static uint32_t leader_at(uint32_t level, uint32_t rank, uint32_t root,
+                          const struct coll_places *places)
 {
-    uint32_t count = 0;
+    if (level == LEVELS - 1)
+        return rank;
+    return coll_leader(rank, places->size, root, level ? places->nodes : places->clusters);
+}
 
-    for (uint32_t rank = 0; rank < size; rank++)
-        if (coll_leader(rank, size, root, nodes) == rank)
-            ranks[count++] = rank;
+/* The leaders of a level in the group of the level above that contains `rank`; its leader comes first.
+ * Returns their number. */
+static uint32_t team_at(uint32_t level, uint32_t rank, uint32_t root,
+                        const struct coll_places *places, uint32_t *ranks)
+{
+    const uint32_t *within = level == 0 ? NULL : level == 1 ? places->clusters : places->nodes;
+    uint32_t first = level ? leader_at(level - 1, rank, root, places) : root, count = 0;
+
+    ranks[count++] = first;
+    for (uint32_t other = 0; other < places->size; other++)
+        if (other != first && (!within || within[other] == within[rank]) &&
+            leader_at(level, other, root, places) == other)
+            ranks[count++] = other;
     return count;
 }
 
-uint32_t coll_members(uint32_t leader, uint32_t size, const uint32_t *nodes, uint32_t *ranks)
+/* Adds the edges of the levels before `end`: at the first one at which the rank is a leader, that to
+ * its parent. Children in other clusters come first, then those on other nodes: their subtrees take
+ * longer. */
+static void add_levels(struct coll_tree *tree, uint32_t end, uint32_t rank, uint32_t root,
+                       const struct coll_places *places, uint32_t *ranks)
 {
-    uint32_t count = 0;
-
-    for (uint32_t rank = 0; rank < size; rank++)
-        if (rank != leader && nodes[rank] == nodes[leader])
-            ranks[count++] = rank;
-    return count;
+    for (uint32_t level = 0; level < end; level++)
+        if (leader_at(level, rank, root, places) == rank)
+            add_edges(tree, level < LEVELS - 1 ? TCA_COLL_BINOMIAL : TCA_COLL_DIRECT, rank, ranks,
+                      team_at(level, rank, root, places, ranks));
 }
 
-/* Children on other nodes first: their subtrees take longer. The members of a node occupy the slots
- * after the leader's other children. */
-static void add_nodes(struct coll_tree *tree, uint32_t rank, uint32_t size, uint32_t root,
-                      const uint32_t *nodes, uint32_t *ranks)
+/* children: room for those of another rank. */
+static void add_hierarchy(struct coll_tree *tree, uint32_t rank, uint32_t root,
+                          const struct coll_places *places, uint32_t *ranks, uint32_t *children)
 {
-    uint32_t leader = coll_leader(rank, size, root, nodes);
-    uint32_t count = coll_leaders(size, root, nodes, ranks), first = 0;
+    struct coll_tree above = {.children = children};
+    uint32_t level = 0;
 
-    while (ranks[first] != root)
-        first++;
-    ranks[first] = ranks[0];
-    ranks[0] = root;
-    struct coll_tree above = {.is_root = true, .children = tree->children};
-    add_edges(&above, TCA_COLL_BINOMIAL, leader, ranks, count);
-    if (rank == leader) {
-        *tree = above;
-        tree->child_count += coll_members(leader, size, nodes, tree->children + above.child_count);
+    add_levels(tree, LEVELS, rank, root, places, ranks);
+    if (tree->is_root)
         return;
-    }
-    count = coll_members(leader, size, nodes, ranks);
-    tree->is_root = false;
-    tree->parent = leader;
-    tree->slot = above.child_count;
-    for (uint32_t i = 0; i < count && ranks[i] != rank; i++)
-        tree->slot++;
+    while (leader_at(level, rank, root, places) != rank)
+        level++;
+    add_levels(&above, level, tree->parent, root, places, ranks);
+    tree->slot += above.child_count;
 }
 
 int coll_tree_init(struct coll_tree *tree, enum tca_coll_algorithm algorithm, uint32_t rank,
-                   uint32_t size, uint32_t root, uint32_t turn, const uint32_t *nodes)
+                   uint32_t root, uint32_t turn, const struct coll_places *places)
 {
-    uint32_t *ranks = calloc(size, sizeof(*ranks));
-    uint32_t *children = calloc(size, sizeof(*children));
+    uint32_t *ranks = calloc(places->size, 2 * sizeof(*ranks));
+    uint32_t *children = calloc(places->size, sizeof(*children));
 
     if (!ranks || !children) {
         free(ranks);
@@ -136,10 +143,10 @@ int coll_tree_init(struct coll_tree *tree, enum tca_coll_algorithm algorithm, ui
     }
     *tree = (struct coll_tree){.is_root = true, .children = children};
     if (algorithm == TCA_COLL_HIERARCHICAL) {
-        add_nodes(tree, rank, size, root, nodes, ranks);
+        add_hierarchy(tree, rank, root, places, ranks, ranks + places->size);
     } else {
-        rotate(size, root, turn, ranks);
-        add_edges(tree, algorithm, rank, ranks, size);
+        rotate(places->size, root, turn, ranks);
+        add_edges(tree, algorithm, rank, ranks, places->size);
     }
     free(ranks);
     return 0;

@@ -6,6 +6,13 @@
 
 #include "client/include/tca-coll.h"
 
+/* Where the ranks are. Ranks of one node are in one cluster. */
+struct coll_places {
+    uint32_t size;
+    const uint32_t *nodes;    /* [size] */
+    const uint32_t *clusters; /* [size]: nodes that are near one another */
+};
+
 /* Who is above and below a rank. */
 struct coll_tree {
     bool is_root;
@@ -17,16 +24,12 @@ struct coll_tree {
 
 /* A tree of all ranks below `root`: TCA_COLL_DIRECT (one level), TCA_COLL_BINOMIAL, TCA_COLL_CHAIN,
  * TCA_COLL_TRINARY (for which `turn`, 0 to 2, selects one of three trees with different inner
- * ranks), or TCA_COLL_HIERARCHICAL (a binomial tree of one rank of each node, with the others of the
- * node directly below it). nodes: [size]. -ENOMEM. */
+ * ranks), or TCA_COLL_HIERARCHICAL: a binomial tree of one rank of each cluster; below each of them
+ * one of one rank of each node of the cluster; and directly below each of these the others of its
+ * node. -ENOMEM. */
 int coll_tree_init(struct coll_tree *tree, enum tca_coll_algorithm algorithm, uint32_t rank,
-                   uint32_t size, uint32_t root, uint32_t turn, const uint32_t *nodes);
+                   uint32_t root, uint32_t turn, const struct coll_places *places);
 void coll_tree_deinit(struct coll_tree *tree);
 
-/* The rank that stands for its node: the first one, or `root` on its own node. */
-uint32_t coll_leader(uint32_t rank, uint32_t size, uint32_t root, const uint32_t *nodes);
-
-/* Leaders in the order of ranks, or the ranks of one leader's node except itself; returns their
- * number. ranks: room for size. */
-uint32_t coll_leaders(uint32_t size, uint32_t root, const uint32_t *nodes, uint32_t *ranks);
-uint32_t coll_members(uint32_t leader, uint32_t size, const uint32_t *nodes, uint32_t *ranks);
+/* The rank that stands for its group (a node or a cluster): the first one, or `root` in its own group. */
+uint32_t coll_leader(uint32_t rank, uint32_t size, uint32_t root, const uint32_t *groups);

@@ -23,7 +23,8 @@ static int read_members(struct tca *session, const Tca__GroupMembers *list)
             return error_set(-EPROTO, "tcad named rank %u twice, or without a session",
                              member->rank);
         }
-        members[member->rank] = (struct member){.node = member->node, .session = member->session};
+        members[member->rank] = (struct member){
+            .node = member->node, .subcluster = member->subcluster, .session = member->session};
     }
     free(session->members);
     session->members = members;

@@ -12,7 +12,7 @@
 #include "proto/wait.h"
 
 struct member {
-    uint32_t node;
+    uint32_t node, subcluster;
     uint64_t session;
 };
 

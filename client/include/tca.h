@@ -145,6 +145,9 @@ TCA_API uint32_t tca_size(const struct tca *session);
 /* Node number of this process; node number of a rank of the group (-EINVAL: rank out of range). */
 TCA_API uint32_t tca_node(const struct tca *session);
 TCA_API int tca_node_of(const struct tca *session, uint32_t rank);
+/* A number of the sub-cluster of a rank's node: equal for ranks whose nodes are in one sub-cluster.
+ * -EINVAL: rank out of range. */
+TCA_API int tca_subcluster_of(const struct tca *session, uint32_t rank);
 /* Name of this process's node. Owned by the session. */
 TCA_API const char *tca_node_name(const struct tca *session);
 

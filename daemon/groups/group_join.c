@@ -9,8 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/cluster.h"
 #include "daemon/groups/group_internal.h"
 #include "daemon/tcad.h"
+
+/* A node that a reload has removed from the cluster is alone. */
+static uint32_t subcluster_of(const struct cluster *cluster, uint32_t id)
+{
+    const struct cluster_node *node = cluster_by_id(cluster, id);
+    return node ? node->subcluster_id : id;
+}
 
 static void answer_members(struct session *session, uint32_t tag)
 {
@@ -23,6 +31,8 @@ static void answer_members(struct session *session, uint32_t tag)
             members[rank].node = session->members[rank].node;
             members[rank].session = session->members[rank].session;
             members[rank].incarnation = session->members[rank].incarnation;
+            members[rank].subcluster =
+                subcluster_of(session->tcad->cluster, session->members[rank].node);
             list[rank] = &members[rank];
         }
         Tca__GroupMembers body = TCA__GROUP_MEMBERS__INIT;

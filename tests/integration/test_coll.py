@@ -58,7 +58,7 @@ class Coll(harness.Case):
                 self.coll(cluster, [0] * ranks, TCA_SEAT="daemon")
 
     def test_several_nodes(self):
-        cluster = self.cluster(4)
+        cluster = self.cluster(4, subclusters=2)
         for places, rail in (([0, 1], "tcp"), ([0, 0, 1, 1, 2, 3], "ofi"), ([0, 1, 2, 3], "tcp")):
             with self.subTest(places=places, rail=rail):
                 self.coll(cluster, places, PREFER=rail)

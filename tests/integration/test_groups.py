@@ -12,8 +12,11 @@ class Groups(harness.Case):
         for rank, actor in enumerate(actors):
             for other, place in enumerate(places):
                 self.assertEqual(actor.ask(f"node_of {other}"), [str(place)])
+                self.assertEqual(actor.ask(f"subcluster_of {other}"), [str(place // 2 * 2)])
             with self.refused("-EINVAL", str(len(places))):
                 actor.ask(f"node_of {len(places)}")
+            with self.refused("-EINVAL", str(len(places))):
+                actor.ask(f"subcluster_of {len(places)}")
 
         for turn in range(5):
             for rank, actor in enumerate(actors):

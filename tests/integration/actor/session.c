@@ -38,6 +38,12 @@ static int node_of(struct actor *actor, const struct words *words)
     return say_result(tca_node_of(actor->session, (uint32_t)word_number(words, 1)));
 }
 
+/* subcluster_of RANK */
+static int subcluster_of(struct actor *actor, const struct words *words)
+{
+    return say_result(tca_subcluster_of(actor->session, (uint32_t)word_number(words, 1)));
+}
+
 /* allgather HEX TIMEOUT: ok HEX of all */
 static int allgather(struct actor *actor, const struct words *words)
 {
@@ -169,6 +175,7 @@ const struct command session_commands[] = {
     {"open", 4, open_session},
     {"close", 0, close_session},
     {"node_of", 1, node_of},
+    {"subcluster_of", 1, subcluster_of},
     {"allgather", 2, allgather},
     {"barrier", 1, barrier},
     {"publish", 2, publish},

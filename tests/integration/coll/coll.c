@@ -101,7 +101,7 @@ static int make_blocks(struct job *job, struct operation *operation, const void 
     if (world->shape.regular)
         return tca_coll_alltoall(job->session, in, operation->out, world->shape.bytes,
                                  &operation->args, &operation->coll);
-    for (uint32_t rank = 0; rank < world->shape.size; rank++) {
+    for (uint32_t rank = 0; rank < world->shape.places.size; rank++) {
         const struct coll_span *out = &world->spans[gathers ? 0 : me][rank];
         sent[rank] = (struct tca_coll_span){out->offset, out->bytes};
         received[rank] =
@@ -129,7 +129,7 @@ static int make(struct job *job, struct operation *operation)
         how = (struct tca_coll_operator){.combine = TCA_COMBINE_SUM, .type = TCA_TYPE_UINT64};
     coll_world_contribution(world, job->rank, &from_in);
     const void *in = from_in ? operation->in : NULL;
-    for (uint32_t rank = 0; rank < shape->size; rank++)
+    for (uint32_t rank = 0; rank < shape->places.size; rank++)
         counts[rank] = world->spans[0][rank].bytes / 8;
     switch (shape->operation) {
     case COLL_BARRIER:

@@ -50,7 +50,7 @@ static void cut(struct random *random, struct coll_world *world, bool regular, u
     shape->bytes = random_below(random, 40) * unit;
     for (uint32_t row = 0; row < rows; row++) {
         uint64_t offset = 0;
-        for (uint32_t i = 0; i < shape->size; i++) {
+        for (uint32_t i = 0; i < shape->places.size; i++) {
             uint64_t bytes = regular ? shape->bytes : random_below(random, 12) * unit;
             uint64_t gap = regular || shape->operation == COLL_REDUCE_SCATTER
                                ? 0
@@ -64,7 +64,7 @@ static void cut(struct random *random, struct coll_world *world, bool regular, u
 
 static void choose_alltoall(struct random *random, struct coll_world *world)
 {
-    uint32_t size = world->shape.size;
+    uint32_t size = world->shape.places.size;
 
     cut(random, world, random_below(random, 2), size);
     for (uint32_t to = 0; to < size; to++) {
@@ -83,7 +83,7 @@ static void choose_blocks(struct random *random, struct coll_world *world)
 
     cut(random, world, random_below(random, 2), 1);
     uint64_t whole = world->in_bytes[0];
-    for (uint32_t rank = 0; rank < world->shape.size; rank++) {
+    for (uint32_t rank = 0; rank < world->shape.places.size; rank++) {
         world->in_bytes[rank] = gathers ? world->spans[0][rank].bytes : whole;
         world->out_bytes[rank] = gathers ? whole : world->spans[0][rank].bytes;
     }
@@ -95,7 +95,7 @@ static void choose_vector(struct random *random, struct coll_world *world)
     uint64_t limit = BYTES_MAX / shape->element_bytes;
 
     shape->bytes = random_below(random, random_below(random, 2) ? limit : 4) * shape->element_bytes;
-    for (uint32_t rank = 0; rank < shape->size; rank++)
+    for (uint32_t rank = 0; rank < shape->places.size; rank++)
         world->in_bytes[rank] = world->out_bytes[rank] = shape->bytes;
 }
 
@@ -104,15 +104,15 @@ void coll_world_init(struct coll_world *world, struct random *random, enum coll_
 {
     bool reduces =
         operation == COLL_REDUCE || operation == COLL_ALLREDUCE || operation == COLL_REDUCE_SCATTER;
-    uint32_t nodes = 1 + (uint32_t)random_below(random, 4);
+    uint32_t nodes = 1 + (uint32_t)random_below(random, 8);
+    uint32_t clusters = 1 + (uint32_t)random_below(random, nodes);
 
     memset(world, 0, sizeof(*world));
     world->random = random;
     struct coll_shape *shape = &world->shape;
     *shape = (struct coll_shape){.operation = operation,
-                                 .size = size,
+                                 .places = {size, world->nodes, world->clusters},
                                  .root = (uint32_t)random_below(random, size),
-                                 .nodes = world->nodes,
                                  .element_bytes = reduces ? 8 : 1 + random_below(random, 8),
                                  .segment_bytes = 1 + random_below(random, 600),
                                  .in_place = random_below(random, 3) == 0 &&
@@ -121,6 +121,8 @@ void coll_world_init(struct coll_world *world, struct random *random, enum coll_
                                  .ordered = reduces && random_below(random, 2)};
     for (uint32_t rank = 0; rank < size; rank++)
         world->nodes[rank] = (uint32_t)random_below(random, nodes);
+    for (uint32_t rank = 0; rank < size; rank++)
+        world->clusters[rank] = world->nodes[rank] % clusters;
     if (operation == COLL_ALLTOALL)
         choose_alltoall(random, world);
     else if (operation == COLL_ALLGATHER || operation == COLL_REDUCE_SCATTER)
@@ -131,7 +133,7 @@ void coll_world_init(struct coll_world *world, struct random *random, enum coll_
 
 static void release_ranks(struct coll_world *world)
 {
-    for (uint32_t rank = 0; world->ranks && rank < world->shape.size; rank++) {
+    for (uint32_t rank = 0; world->ranks && rank < world->shape.places.size; rank++) {
         free(world->ranks[rank].in);
         free(world->ranks[rank].out);
         free(world->ranks[rank].scratch);
@@ -143,7 +145,7 @@ static void release_ranks(struct coll_world *world)
 void coll_world_deinit(struct coll_world *world)
 {
     release_ranks(world);
-    for (uint32_t rank = 0; rank < world->shape.size; rank++)
+    for (uint32_t rank = 0; rank < world->shape.places.size; rank++)
         coll_program_deinit(&world->programs[rank]);
 }
 
@@ -152,7 +154,7 @@ int coll_world_schedule(struct coll_world *world, enum tca_coll_algorithm algori
     int r = 0;
 
     world->algorithm = algorithm;
-    for (uint32_t rank = 0; r >= 0 && rank < world->shape.size; rank++) {
+    for (uint32_t rank = 0; r >= 0 && rank < world->shape.places.size; rank++) {
         struct coll_shape shape = world->shape;
         bool row = shape.operation == COLL_ALLTOALL;
         shape.spans = world->spans[row ? rank : 0];
@@ -200,7 +202,7 @@ static uint8_t reduced(const struct coll_world *world, uint32_t start, uint64_t 
     uint64_t first = index / 8 * 8;
     uint8_t sum[8], next[8];
 
-    for (uint32_t rank = 0; rank < world->shape.size; rank++) {
+    for (uint32_t rank = 0; rank < world->shape.places.size; rank++) {
         for (uint64_t i = 0; i < 8; i++)
             next[i] = coll_world_input(start, rank, first + i);
         if (rank == 0)
@@ -229,7 +231,7 @@ int coll_world_expected(const struct coll_world *world, uint32_t start, uint32_t
     default:
         break;
     }
-    for (uint32_t from = 0; from < shape->size; from++) {
+    for (uint32_t from = 0; from < shape->places.size; from++) {
         bool all = shape->operation == COLL_ALLTOALL;
         struct coll_span span = world->spans[all ? from : 0][all ? rank : from];
         uint64_t offset = all ? world->targets[from][rank] : span.offset;
@@ -359,7 +361,7 @@ static const char *move(struct coll_world *world, uint32_t rank, struct chain_st
     uint8_t *from = locate(world, rank, start, step->from, step->bytes);
     uint8_t *to = locate(world, step->peer, start, step->to, step->bytes);
 
-    if (!from || !to || step->peer >= world->shape.size)
+    if (!from || !to || step->peer >= world->shape.places.size)
         return wrong("rank %u: a step outside of its buffers", rank);
     if (step->bytes > 0 && overlap(from, step->bytes, to, step->bytes))
         return wrong("rank %u: a step whose ends overlap", rank);
@@ -447,10 +449,10 @@ static const char *advance(struct coll_world *world, uint32_t rank, uint32_t sta
 static int make_ranks(struct coll_world *world)
 {
     release_ranks(world);
-    world->ranks = calloc(world->shape.size, sizeof(*world->ranks));
+    world->ranks = calloc(world->shape.places.size, sizeof(*world->ranks));
     if (!world->ranks)
         return -ENOMEM;
-    for (uint32_t rank = 0; rank < world->shape.size; rank++) {
+    for (uint32_t rank = 0; rank < world->shape.places.size; rank++) {
         struct coll_rank *state = &world->ranks[rank];
         state->in = calloc(1, world->in_bytes[rank] + 1);
         state->out = calloc(1, world->out_bytes[rank] + 1);
@@ -464,7 +466,7 @@ static int make_ranks(struct coll_world *world)
 /* A rank is preferred for a while, so that some run far ahead. */
 static const char *run(struct coll_world *world, uint32_t starts)
 {
-    uint32_t size = world->shape.size, idle = 0;
+    uint32_t size = world->shape.places.size, idle = 0;
 
     for (;;) {
         uint32_t rank = (uint32_t)random_below(world->random, size);
@@ -497,10 +499,10 @@ const char *coll_world_run(struct coll_world *world, uint32_t starts)
         return wrong("out of memory");
     const char *problem = run(world, starts);
 
-    for (uint32_t rank = 0; !problem && rank < world->shape.size; rank++) {
+    for (uint32_t rank = 0; !problem && rank < world->shape.places.size; rank++) {
         if (world->ranks[rank].start != starts)
             return wrong("rank %u hangs in start %u", rank, world->ranks[rank].start);
-        for (uint32_t from = 0; from < world->shape.size; from++)
+        for (uint32_t from = 0; from < world->shape.places.size; from++)
             for (uint32_t slot = 0; slot < SLOTS; slot++)
                 if (world->ranks[rank].counters[from][slot] > 0)
                     return wrong("rank %u: a notification of rank %u is left in slot %u", rank,

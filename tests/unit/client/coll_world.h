@@ -12,7 +12,7 @@ struct coll_world {
     struct coll_shape shape; /* with the spans and targets of rank 0 */
     enum tca_coll_algorithm algorithm;
     struct random *random;
-    uint32_t nodes[COLL_WORLD_RANKS];
+    uint32_t nodes[COLL_WORLD_RANKS], clusters[COLL_WORLD_RANKS];
     /* of every rank; alltoall has a row for each */
     struct coll_span spans[COLL_WORLD_RANKS][COLL_WORLD_RANKS];
     uint64_t targets[COLL_WORLD_RANKS][COLL_WORLD_RANKS];

@@ -8,13 +8,12 @@
 
 enum { RANKS = 200 };
 
-static uint32_t nodes[RANKS];
+static uint32_t nodes[RANKS], clusters[RANKS];
 
 static struct coll_shape broadcast(uint32_t size, uint64_t bytes)
 {
     return (struct coll_shape){.operation = COLL_BROADCAST,
-                               .size = size,
-                               .nodes = nodes,
+                               .places = {size, nodes, clusters},
                                .bytes = bytes,
                                .element_bytes = 1,
                                .segment_bytes = UINT64_MAX};
@@ -23,7 +22,7 @@ static struct coll_shape broadcast(uint32_t size, uint64_t bytes)
 static void place(uint32_t ranks_per_node)
 {
     for (uint32_t rank = 0; rank < RANKS; rank++)
-        nodes[rank] = rank / ranks_per_node;
+        clusters[rank] = nodes[rank] = rank / ranks_per_node;
 }
 
 static uint64_t predict(const struct coll_shape *shape, enum tca_coll_algorithm algorithm)
@@ -46,6 +45,17 @@ Test(coll_cost, by_hand)
     place(1);
     cr_assert_eq(coll_predict(&shape, TCA_COLL_BINOMIAL, &costs, &ns), 0);
     cr_assert_eq(ns, (10 + 1000) + (10 + 2 * 7) + (10 + 1000));
+}
+
+Test(coll_cost, links_within_a_cluster_are_quicker)
+{
+    struct coll_shape shape = broadcast(8, 1);
+
+    place(1);
+    uint64_t far_ns = predict(&shape, TCA_COLL_BINOMIAL);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        clusters[rank] = 0;
+    cr_assert_lt(predict(&shape, TCA_COLL_BINOMIAL), far_ns);
 }
 
 Test(coll_cost, segments_make_a_long_chain_faster)
@@ -99,7 +109,7 @@ Test(coll_cost, all_ranks_agree)
         enum coll_operation operation = (enum coll_operation)random_below(&random, COLL_OPERATIONS);
         enum tca_coll_algorithm first = TCA_COLL_ANY, algorithm;
         coll_world_init(world, &random, operation, 1 + (uint32_t)random_below(&random, 12));
-        for (uint32_t rank = 0; rank < world->shape.size; rank++) {
+        for (uint32_t rank = 0; rank < world->shape.places.size; rank++) {
             struct coll_shape shape = world->shape;
             shape.spans = world->spans[operation == COLL_ALLTOALL ? rank : 0];
             shape.targets = world->targets[rank];

@@ -32,7 +32,7 @@ static void try_shape(enum coll_operation operation, uint64_t seed)
         cr_assert_eq(coll_world_schedule(world, (enum tca_coll_algorithm)a), 0);
         const char *problem = coll_world_run(world, STARTS);
         cr_assert_null(problem, "seed %#lx, %s by algorithm %d, %u ranks: %s", seed,
-                       names[operation], a, world->shape.size, problem);
+                       names[operation], a, world->shape.places.size, problem);
         tried++;
     }
     cr_assert_gt(tried, 0, "seed %#lx: nothing suits", seed);
@@ -100,4 +100,61 @@ Test(coll_schedules, parts)
         }
         cr_assert_eq(offset, bytes);
     }
+}
+
+/* ---- hierarchy */
+
+static uint32_t groups_of(const uint32_t *groups, uint32_t size)
+{
+    uint32_t count = 0;
+
+    for (uint32_t rank = 0; rank < size; rank++)
+        count += coll_leader(rank, size, 0, groups) == rank;
+    return count;
+}
+
+/* Steps of a kind that lead to another group. */
+static uint32_t crossings(const struct coll_world *world, enum coll_kind kind,
+                          const uint32_t *groups)
+{
+    uint32_t count = 0;
+
+    for (uint32_t rank = 0; rank < world->shape.places.size; rank++)
+        for (uint32_t i = 0; i < world->programs[rank].chains[0].count; i++) {
+            const struct coll_step *step = &world->programs[rank].chains[0].steps[i];
+            count += step->kind == kind && groups[step->peer] != groups[rank];
+        }
+    return count;
+}
+
+/* What is handed on by the hierarchy enters each other cluster, and each other node, only once. */
+static void try_hierarchy(enum coll_operation operation, enum coll_kind kind, uint32_t each)
+{
+    uint64_t seed = random_seed();
+
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        struct coll_world *world = calloc(1, sizeof(*world));
+        struct random random = {seed + round};
+        uint32_t size = random_size(&random);
+        cr_assert(world);
+        coll_world_init(world, &random, operation, size);
+        world->shape.segment_bytes = UINT64_MAX;
+        world->shape.bytes += world->shape.element_bytes; /* not 0 */
+        world->shape.ordered = false;
+        cr_assert_eq(coll_world_schedule(world, TCA_COLL_HIERARCHICAL), 0);
+        cr_expect_eq(crossings(world, kind, world->clusters),
+                     each * (groups_of(world->clusters, size) - 1), "seed %#lx: clusters",
+                     seed + round);
+        cr_expect_eq(crossings(world, kind, world->nodes),
+                     each * (groups_of(world->nodes, size) - 1), "seed %#lx: nodes", seed + round);
+        coll_world_deinit(world);
+        free(world);
+    }
+}
+
+Test(coll_schedules, hierarchy)
+{
+    try_hierarchy(COLL_BARRIER, COLL_NOTIFY, 2); /* up and down */
+    try_hierarchy(COLL_BROADCAST, COLL_PUT, 1);
+    try_hierarchy(COLL_REDUCE, COLL_PUT, 1);
 }

@@ -54,6 +54,10 @@ Test(cluster, every_form)
     expect_node(cluster, 7, 9, "b9", "b9", 7080, "main");
     expect_node(cluster, 8, 20, "six1", "2001:db8::1", 7080, "main");
     expect_node(cluster, 9, 22, "six2", "2001:db8::2", 7080, "main");
+    cr_expect_eq(cluster->nodes[3].subcluster_id, 1);
+    cr_expect_eq(cluster->nodes[4].subcluster_id, 5);
+    cr_expect_eq(cluster->nodes[6].subcluster_id, 7);
+    cr_expect_eq(cluster->nodes[9].subcluster_id, 5);
     cr_expect_eq(cluster->nodes[6].line, 4);
     cr_expect_null(cluster_by_id(cluster, 0));
     cr_expect_null(cluster_by_id(cluster, 8));
