@@ -242,6 +242,8 @@ static uint64_t move_piece(struct shm_driver *shm)
         return moved;
     }
     leave_queue(shm, put);
+    if (put->share)
+        shm_share_end(put->share);
     /* last, because done() may post or release the put */
     if (error < 0)
         put->op->done(put->op, error);

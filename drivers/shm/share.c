@@ -5,6 +5,7 @@
  */
 #include "drivers/shm/share.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -59,16 +60,28 @@ static bool may_notify(struct lane *lane)
            wait_backlog(lane, 0);
 }
 
-static bool notify(struct shm_driver *shm, struct shm_put *put)
+/* ---- a start ---- */
+
+#define TO(state) (1u << SHARE_##state)
+
+/* From (row) to: a bit per state. */
+static const unsigned legal[SHARE_STATES] = {
+    [SHARE_IDLE] = TO(ORDERING) | TO(COPYING),
+    [SHARE_ORDERING] = TO(COPYING) | TO(IDLE),
+    [SHARE_COPYING] = TO(NOTIFYING) | TO(IDLE),
+    [SHARE_NOTIFYING] = TO(DRAINING) | TO(IDLE),
+    [SHARE_DRAINING] = TO(IDLE),
+};
+
+bool shm_share_legal(enum share_state from, enum share_state to)
 {
-    struct shm_share *share = put->share;
-    if (!put->notify || share->notified)
-        return true;
-    if (!may_notify(put->peer->lane))
-        return false;
-    share->notified = true;
-    shm->driver.events.notified(shm->driver.events.context, put->token);
-    return true;
+    return from < SHARE_STATES && to < SHARE_STATES && (legal[from] & (1u << to));
+}
+
+static inline void move(struct shm_share *share, enum share_state to)
+{
+    assert(legal[share->state] & (1u << to));
+    share->state = to;
 }
 
 /* The position at which to pause. */
@@ -80,8 +93,8 @@ static uint64_t stop_at(const struct shm_put *put)
 }
 
 /* Stages the put through the slots. Once the receiver counts as absent and the slots are empty,
- * copies the rest directly. */
-static int advance_ring(struct shm_driver *shm, struct shm_put *put)
+ * copies the rest directly. Whether the whole source has been read. */
+static bool copy_ring(struct shm_put *put)
 {
     struct shm_share *share = put->share;
     struct lane *lane = put->peer->lane;
@@ -90,7 +103,7 @@ static int advance_ring(struct shm_driver *shm, struct shm_put *put)
         uint64_t left = stop - put->position_bytes;
         if (!lane_has_room(lane)) {
             if (!wait_backlog(lane, LANE_ENTRIES - 1))
-                return 0;
+                return false;
             if (lane_backlog(lane) == 0 && !put->attached) {
                 shm_copy(put, put->position_bytes, left);
                 put->position_bytes = stop;
@@ -103,7 +116,7 @@ static int advance_ring(struct shm_driver *shm, struct shm_put *put)
         lane_publish(lane, share->put.id, LANE_STAGED, put->position_bytes, piece);
         put->position_bytes += piece;
     }
-    return stop == put->size_bytes && notify(shm, put); /* the whole source has been read */
+    return stop == put->size_bytes;
 }
 
 /* Publishes the receiver's part. */
@@ -123,39 +136,33 @@ static void publish_direct(struct shm_put *put, uint64_t position, uint64_t end)
     share->published = lane->next;
 }
 
-static int advance_half(struct shm_driver *shm, struct shm_put *put)
+/* Copies this end's part, which can be nothing or everything. Whether that was the last piece. */
+static bool copy_half(struct shm_put *put)
 {
-    struct shm_share *share = put->share;
     struct lane *lane = put->peer->lane;
-    if (!share->begun) {
-        /* earlier staged data must not overwrite what is copied now */
-        if (lane->next != lane->head && !wait_backlog(lane, 0))
-            return 0;
-        share->begun = true;
-    }
-    if (put->position_bytes < put->size_bytes) {
-        if (lane->next != lane->head &&
-            !wait_backlog(lane, DIRECT_ENTRIES)) /* of a deferred put's last piece */
-            return 0;
-        const uint64_t position = put->position_bytes, end = stop_at(put);
-        const uint64_t half = share->now == WAY_PULL   ? 0
-                              : share->now == WAY_PUSH ? end - position
-                                                       : (end - position) / 2 & ~63ull;
-        publish_direct(put, position + half, end);
-        if (half > 0) /* 0: the receiver copies everything */
-            shm_copy(put, position, half);
-        put->position_bytes = end;
-        if (end < put->size_bytes)
-            return 0;
-    }
-    return notify(shm, put) && wait_backlog(lane, lane->next - share->published);
+    const enum way way = put->share->way;
+    if (lane->next != lane->head &&
+        !wait_backlog(lane, DIRECT_ENTRIES)) /* of a deferred put's last piece */
+        return false;
+    const uint64_t position = put->position_bytes, end = stop_at(put);
+    const uint64_t half = way == WAY_PULL   ? 0
+                          : way == WAY_PUSH ? end - position
+                                            : (end - position) / 2 & ~63ull;
+    publish_direct(put, position + half, end);
+    if (half > 0) /* 0: the receiver copies everything */
+        shm_copy(put, position, half);
+    put->position_bytes = end;
+    return end == put->size_bytes;
 }
 
-void shm_share_end(struct shm_share *share)
+static bool notify(struct shm_driver *shm, const struct shm_put *put)
 {
-    share->begun = share->notified = false;
-    share->last = share->now;
-    share->now = WAY_NONE;
+    if (!put->notify)
+        return true;
+    if (!may_notify(put->peer->lane))
+        return false;
+    shm->driver.events.notified(shm->driver.events.context, put->token);
+    return true;
 }
 
 /* The mode for the distance at present. */
@@ -166,20 +173,59 @@ static enum way guess(struct lane *lane, const struct shm_put *put)
     return lane->distance_ns <= choice->up_to_ns ? choice->near : choice->far;
 }
 
+static void begin(struct lane *lane, struct shm_put *put)
+{
+    struct shm_share *share = put->share;
+    share->way = share->mode.way == WAY_NONE ? guess(lane, put) : share->mode.way;
+    move(share, share->way == WAY_RING ? SHARE_COPYING : SHARE_ORDERING);
+}
+
+/* Goes through the states as far as possible. Whether the start is complete. */
+static bool advance(struct shm_driver *shm, struct shm_put *put)
+{
+    struct shm_share *share = put->share;
+    struct lane *lane = put->peer->lane;
+    const bool ring = share->way == WAY_RING;
+    switch (share->state) {
+    case SHARE_ORDERING:
+        if (lane->next != lane->head && !wait_backlog(lane, 0))
+            return false;
+        move(share, SHARE_COPYING);
+        __attribute__((fallthrough));
+    case SHARE_COPYING:
+        if (!(ring ? copy_ring(put) : copy_half(put)))
+            return false;
+        move(share, SHARE_NOTIFYING);
+        __attribute__((fallthrough));
+    case SHARE_NOTIFYING:
+        if (!notify(shm, put))
+            return false;
+        if (ring)
+            return true;
+        move(share, SHARE_DRAINING);
+        __attribute__((fallthrough));
+    default: /* DRAINING */
+        return wait_backlog(lane, lane->next - share->published);
+    }
+}
+
 int shm_share_advance(struct shm_driver *shm, struct shm_put *put)
 {
     struct shm_share *share = put->share;
     struct lane *lane = put->peer->lane;
-    if (share->now == WAY_NONE) {
-        share->now = share->mode.way;
-        if (share->now == WAY_NONE)
-            share->now = guess(lane, put);
-    }
-    int complete = share->now == WAY_RING ? advance_ring(shm, put) : advance_half(shm, put);
+    if (share->state == SHARE_IDLE)
+        begin(lane, put);
+    const bool complete = advance(shm, put);
     put->peer->detour = put->peer->detour || lane->next != lane->head;
     if (complete)
         shm_share_end(share);
     return complete;
+}
+
+void shm_share_end(struct shm_share *share)
+{
+    if (share->state != SHARE_IDLE)
+        move(share, SHARE_IDLE);
 }
 
 int shm_attached_copy(const struct shm_put *put, uint64_t position, uint64_t length)
@@ -294,6 +340,7 @@ void shm_put_mode(struct driver_put *driver_put, const struct copy_mode *mode)
 {
     struct shm_put *put = (struct shm_put *)driver_put;
     struct shm_share *share = put->offered;
+    assert(share->state == SHARE_IDLE);
     const bool program = mode->stream || share->kind == SHM_PROGRAM;
     share->mode = *mode;
     put->kind = program ? SHM_PROGRAM : share->kind;
@@ -307,7 +354,7 @@ void shm_put_mode(struct driver_put *driver_put, const struct copy_mode *mode)
 enum way shm_put_way(const struct driver_put *driver_put)
 {
     const struct shm_put *put = (const struct shm_put *)driver_put;
-    return put->size_bytes == 0 ? WAY_NONE : put->share ? put->share->last : WAY_PUSH;
+    return put->size_bytes == 0 ? WAY_NONE : put->share ? put->share->way : WAY_PUSH;
 }
 
 bool shm_peer_settled(struct driver_peer *driver_peer)

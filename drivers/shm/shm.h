@@ -64,6 +64,16 @@ enum shm_kind {
     SHM_COMBINE, /* contiguous, combined with what the target has */
 };
 
+/* A start of a shared put. It ends, or is cancelled, in IDLE. */
+enum share_state {
+    SHARE_IDLE,
+    SHARE_ORDERING,  /* pull, push, half: what is staged in the lane must reach its targets first */
+    SHARE_COPYING,   /* pieces are copied, staged or published for the receiver */
+    SHARE_NOTIFYING, /* the sender has done its part */
+    SHARE_DRAINING,  /* pull, push, half: the receiver's part must be copied, by either end */
+    SHARE_STATES,
+};
+
 /* A put whose copying can be shared with the receiver (share.c). */
 struct shm_share {
     struct copy_mode mode;
@@ -72,11 +82,9 @@ struct shm_share {
     uint8_t *target;
     const uint8_t *source;
     struct way_choice choice; /* of WAY_NONE */
-    enum way now;             /* of the current start; WAY_NONE: none */
-    enum way last;            /* of the last start */
-    uint64_t published;       /* the current start ends when the lane's head reaches this */
-    bool begun;
-    bool notified;
+    enum share_state state;
+    enum way way;       /* of the current or last start; WAY_NONE: not started yet */
+    uint64_t published; /* the current start ends when the lane's head reaches this */
 };
 
 struct shm_put {
@@ -110,7 +118,8 @@ void shm_copy(const struct shm_put *put, uint64_t position, uint64_t length);
 int shm_share_advance(struct shm_driver *shm, struct shm_put *put);
 /* Copies into attached memory. 0 or a negative errno. */
 int shm_attached_copy(const struct shm_put *put, uint64_t position, uint64_t length);
-void shm_share_end(struct shm_share *share); /* ends a start */
+void shm_share_end(struct shm_share *share); /* ends a start, if there is one */
+bool shm_share_legal(enum share_state from, enum share_state to);
 void shm_share_free(struct shm_put *put);
 /* Whether the lane to the peer is drained (true without a lane). Waits for a moment and helps to
  * drain it. */

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "drivers/shm/share.h"
+#include "drivers/shm/shm.h"
 #include "tests/unit/drivers/kit.h"
 #include "tests/unit/drivers/random_layout.h"
 
@@ -233,6 +234,29 @@ Test(share, all_that_waits_is_given_up)
     cr_assert(shm_peer_settled(peer), "nothing to wait for");
     op_init(&op);
     cr_assert(side.driver->ops->put_post(side.driver, moves[0], &op.op) == -EOWNERDEAD);
+}
+
+/* In every state in which a start can wait for the receiver. */
+Test(share, the_receiver_dies_while_a_start_waits)
+{
+    make_put(0, WAY_RING, 0, 20000, false);
+    make_put(1, WAY_HALF, 100000, 100000, true); /* ORDERING: behind what is staged */
+    make_put(2, WAY_RING, 200000, 200000, true); /* COPYING: the lane is full */
+    start(0);
+    atomic_store(&segment->drainer, LANE_RECEIVER);
+    struct op ops[2];
+    for (unsigned i = 0; i < 2; i++) {
+        op_init(&ops[i]);
+        cr_assert(side.driver->ops->put_post(side.driver, moves[1 + i], &ops[i].op) == 0);
+    }
+    progress();
+    cr_assert_eq(((struct shm_put *)moves[1])->share->state, SHARE_ORDERING);
+    side.driver->ops->peer_fail(side.driver, peer, -EOWNERDEAD);
+    progress();
+    for (unsigned i = 0; i < 2; i++) {
+        cr_assert(ops[i].done == 1 && ops[i].status == -EOWNERDEAD);
+        cr_assert_eq(((struct shm_put *)moves[1 + i])->share->state, SHARE_IDLE);
+    }
 }
 
 /* The receiver writes random content between any two calls: each call returns. */
