@@ -100,7 +100,7 @@ static unsigned cut_some(void)
     return cuts;
 }
 
-static void offer(struct node *node, uint32_t whom, unsigned generation, struct reply *reply)
+static void offer(struct node *node, uint32_t whom, unsigned generation, struct reply *taken)
 {
     uint8_t bytes[OFFER_MAX_BYTES] = {0};
     Tca__PeerOffer offer = TCA__PEER_OFFER__INIT;
@@ -109,7 +109,7 @@ static void offer(struct node *node, uint32_t whom, unsigned generation, struct 
     offer.offer = (ProtobufCBinaryData){sizeof bytes, bytes};
     question.body_case = TCA__MESSAGE__BODY_PEER_OFFER;
     question.peer_offer = &offer;
-    peers_ask(node->tcad.peers, whom, &question, LONG, reply_take, reply);
+    peers_ask(node->tcad.peers, whom, &question, LONG, reply_take, taken);
 }
 
 static void ask_and_cut(uint32_t security)
