@@ -38,7 +38,7 @@ Test(plan, arguments_are_checked)
     name[64] = 0;
     const struct tca_plan_args bad[] = {
         {.channel = 4},
-        {.flags = 8},
+        {.flags = 16},
         {.flags = TCA_PLAN_PREFER},
         {.rail = (enum tca_rail)6},
         {.seat = (enum tca_seat)3},
