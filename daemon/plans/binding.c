@@ -36,7 +36,7 @@ struct binding *binding_find(struct tcad *tcad, uint64_t id)
     return table_find(&tcad->bindings->ids, id);
 }
 
-/* ---- what they hang on ---- */
+/* ---- the objects that they depend on ---- */
 
 static struct subject_key of_region(const struct region *region)
 {
@@ -58,7 +58,7 @@ static struct subject_key of_node(uint32_t node)
     return (struct subject_key){SUBJECT_NODE, node, 0};
 }
 
-/* Without memory for that, no landing can be made for it. */
+/* Makes the binding end with the object. If out of memory, no landing is made for it. */
 static void hang_on(struct binding *binding, unsigned which, struct subject_key key)
 {
     int r = use_add(&binding->tcad->bindings->uses, &binding->uses[which], key, binding);
@@ -74,7 +74,7 @@ void binding_link(struct binding *binding)
     binding->id = ++bindings->last_id;
     table_add(&bindings->ids, &binding->entry, binding->id, binding);
     if (binding->owned)
-        return; /* the plan sees to that */
+        return; /* the plan ends it */
     if (binding->region)
         hang_on(binding, BINDING_OF_REGION, of_region(binding->region));
     if (binding->notify)
@@ -84,7 +84,7 @@ void binding_link(struct binding *binding)
     hang_on(binding, BINDING_OF_NODE, of_node(binding->node));
 }
 
-/* Its asker has let go of it. */
+/* The requester has released it. */
 static void forget(struct binding *binding)
 {
     struct bindings *bindings = binding->tcad->bindings;
@@ -94,7 +94,7 @@ static void forget(struct binding *binding)
         use_drop(&bindings->uses, &binding->uses[i]);
 }
 
-/* What is only remembered yet. */
+/* Frees a binding that has ended and is only remembered. */
 static void end_remembered(void *context, void *owner)
 {
     struct binding *binding = owner;
@@ -114,7 +114,7 @@ struct bindings *bindings_free(struct bindings *bindings)
     return NULL;
 }
 
-/* ---- letting go ---- */
+/* ---- releasing ---- */
 
 static void released(void *context)
 {
@@ -149,7 +149,7 @@ static void release_work(struct engine *engine, void *context)
     engine_landing_end(engine, &binding->target, released, binding);
 }
 
-/* Nothing is to land there any more. */
+/* Nothing may land there any more. */
 static void stop(struct binding *binding)
 {
     struct uses *uses = &binding->tcad->bindings->uses;
@@ -158,7 +158,7 @@ static void stop(struct binding *binding)
     use_drop(uses, &binding->uses[BINDING_OF_NOTIFIED]);
     if (binding->region)
         binding->region->bindings--;
-    if (!binding->making) /* else binding_unmake() goes on */
+    if (!binding->making) /* otherwise binding_unmake() continues */
         engine_call(binding->tcad->engine, &binding->call, release_work, NULL, binding);
 }
 
@@ -174,7 +174,7 @@ void binding_end(struct binding *binding)
 
 void binding_unmake(struct binding *binding)
 {
-    if (binding->ended) /* while it was made */
+    if (binding->ended) /* while it was being made */
         engine_call(binding->tcad->engine, &binding->call, release_work, NULL, binding);
     else
         binding_end(binding);
@@ -228,7 +228,7 @@ static void tell_region_gone(struct tcad *tcad, uint32_t node, uint64_t region)
     peers_tell(tcad->peers, node, &message);
 }
 
-/* Each node once. */
+/* Nodes to be informed, each once. */
 struct told {
     struct tcad *tcad;
     uint64_t region;

@@ -1,6 +1,6 @@
 /*
- * Bindings: what this node has prepared for the puts of one plan unit, here or elsewhere: the
- * memory, the layout, the notification, and a landing at each rail's driver. The asker gets the
+ * Bindings: what this node has prepared for the puts of one plan unit of this or another node: the
+ * memory, the layout, the notification, and a landing at each rail's driver. The requester gets the
  * landings' blobs.
  */
 #pragma once
@@ -28,34 +28,34 @@ struct landing_blob {
 };
 
 struct binding_args {
-    uint32_t node;         /* who asks */
-    uint64_t asker;        /* its session */
-    uint32_t rank;         /* of the asker, as the notified session knows it */
-    struct region *region; /* NULL: a notification alone */
+    uint32_t node;         /* of the requester */
+    uint64_t asker;        /* the requester's session */
+    uint32_t rank;         /* of the requester, in the group of the notified session */
+    struct region *region; /* NULL: only a notification */
     uint64_t offset_bytes;
-    struct layout *layout;  /* taken over, also on failure; NULL with a NULL region */
+    struct layout *layout;  /* taken over, even on failure; NULL if region is NULL */
     struct session *notify; /* NULL: no notification */
     uint32_t slot;
-    unsigned rails;       /* bit per rail */
-    bool owned;           /* by a plan of this node, which ends it once its puts are quiet */
+    unsigned rails;       /* one bit per rail */
+    bool owned;           /* by a plan of this node, which ends it after its puts */
     struct charge charge; /* from binding_charge(); taken over */
 };
 size_t binding_bytes(const struct tcad *tcad); /* of a struct binding */
-/* To the user of the memory, or of who is notified: 0, or -EDQUOT and a text. */
+/* Charges the user of the memory or of the notified session. 0, or -EDQUOT and a text. */
 int binding_charge(struct tcad *tcad, struct binding_args *args, char *text, size_t text_bytes);
 
-/* At one rail's driver. */
+/* The landing at one rail's driver. */
 struct binding_landing {
     struct driver_landing *landing; /* NULL: none */
     struct landing_blob blob;
 };
 
-/* What the end of a binding hangs on, besides the asker. */
+/* The objects with which a binding ends. */
 enum { BINDING_OF_REGION, BINDING_OF_NOTIFIED, BINDING_OF_ASKER, BINDING_OF_NODE, BINDING_USES };
 
 struct binding {
     struct table_entry entry;
-    struct use uses[BINDING_USES]; /* of nothing when it is owned */
+    struct use uses[BINDING_USES]; /* unused if it is owned */
     struct tcad *tcad;
     uint64_t id;
     uint32_t node;
@@ -64,18 +64,18 @@ struct binding {
     uint64_t offset_bytes;
     struct layout *layout;
     bool owned;
-    struct session *notify;  /* NULL: none; it is not freed before we are (notified_by) */
-    struct session *bounces; /* that has attached the memory; NULL: it is ours. As above */
+    struct session *notify;  /* NULL: none. Not freed before the binding (notified_by) */
+    struct session *bounces; /* that has attached the memory; NULL: region memory. As above */
     struct engine_landing target;
-    struct engine_call call; /* its release */
-    unsigned rails;          /* that have a landing */
+    struct engine_call call; /* for its release */
+    unsigned rails;          /* with a landing */
     struct charge charge;
-    uint64_t landing_bytes; /* of its landings, besides DRIVER_LANDING_BYTES: when they are made */
+    uint64_t landing_bytes; /* of its landings beyond DRIVER_LANDING_BYTES, once they are made */
     bool making;
-    bool ended;                       /* nothing lands there any more */
-    bool released;                    /* and nothing is left of what was made for that */
-    bool forgotten;                   /* its asker has let go of it */
-    struct binding_request *requests; /* PeerSettle, to be answered when it is released */
+    bool ended;                       /* nothing can land there any more */
+    bool released;                    /* and its landings are released */
+    bool forgotten;                   /* the requester has released it */
+    struct binding_request *requests; /* PeerSettle requests, answered when it is released */
     int error;
     struct binding_landing landings[]; /* see binding_landing() */
 };
@@ -83,10 +83,10 @@ struct binding {
 int bindings_new(struct tcad *tcad, struct bindings **ret_bindings);
 struct bindings *bindings_free(struct bindings *bindings);
 
-/* Of those that were not made: their layouts and charges. */
+/* Frees layouts and charges of bindings that were not made. */
 void binding_args_drop(struct binding_args *args, size_t count);
 
-/* Of an open rail. */
+/* rail: an open one. */
 static inline struct binding_landing *binding_landing(struct binding *binding, unsigned rail)
 {
     return &binding->landings[rail - 1];
@@ -94,31 +94,31 @@ static inline struct binding_landing *binding_landing(struct binding *binding, u
 
 struct bindings_made {
     int status;                      /* 0, or why none was made */
-    struct binding *const *bindings; /* of args in the same order; NULL: see status */
-    size_t which;                    /* of the args cannot be had */
+    struct binding *const *bindings; /* in the order of args; NULL on failure */
+    size_t which;                    /* index of the one that failed */
     const char *text;
 };
 typedef void bindings_done(void *context, const struct bindings_made *made);
-/* binding_make.c: all of them or none. done() is called once, never from within this call. A binding
- * that could not be had on one rail but on others is made. -ENOMEM: nothing was begun, and args were
- * dropped. */
+/* binding_make.c: makes all bindings or none. Calls done() once, never from within this call. A
+ * binding that fails on some rails but not on all is made. -ENOMEM: done() is not called, and args
+ * were dropped. */
 int bindings_make(struct tcad *tcad, struct binding_args *args, size_t count, bindings_done *done,
                   void *context);
-/* Nothing lands any more after this and the engine's next turn. The region's memory stays until
+/* Ends a binding: nothing lands after the engine's next turn. The region's memory stays until
  * then. */
 void binding_end(struct binding *binding);
 struct binding *binding_find(struct tcad *tcad, uint64_t id);
-/* For binding_make.c: found by its id and by what it hangs on from now on; and an end before anybody
- * has heard of it. */
+/* For binding_make.c: makes the binding known by its id and to the objects it depends on; and ends
+ * one that is not known yet. */
 void binding_link(struct binding *binding);
 void binding_unmake(struct binding *binding);
-/* binding_copied.c: it is released. */
+/* binding_copied.c: the binding is released. */
 void binding_answer_requests(struct binding *binding);
 
-/* Ends those whose memory or notification is going, or whose asker has gone, and tells the askers'
- * nodes; not those that are owned by plans here: the plans break, and end them. Of memory that was
- * attached, the asker may still want to know what became of what it has put there: such a binding
- * is remembered until its asker lets go of it. */
+/* End the bindings whose region, notified session or requester has gone, and inform the requesters'
+ * nodes; except bindings owned by plans of this node, which break and end them. A binding of
+ * attached memory is remembered until its requester releases it, because the requester may still
+ * ask whether its data was copied. */
 void bindings_region_gone(struct tcad *tcad, const struct region *region);
 void bindings_session_gone(struct tcad *tcad, const struct session *session);
 void bindings_node_gone(struct tcad *tcad, uint32_t node);
@@ -128,12 +128,12 @@ void bindings_node_gone(struct tcad *tcad, uint32_t node);
  * -ENOMEM. */
 int binding_await_copied(struct binding *binding, void (*done)(void *context, int status),
                          void *context);
-/* A PeerSettle of another daemon. */
+/* A PeerSettle request of another daemon. */
 void bindings_await_copied(struct tcad *tcad, uint32_t node, uint32_t tag,
                            const Tca__PeerSettle *settle);
 
-/* A PeerBind of another daemon: answers it. PeerUnbind: ends what it names. */
+/* Requests of other daemons: PeerBind, and PeerUnbind, which ends the bindings it names. */
 void bindings_asked(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__PeerBind *bind);
 void bindings_unbind(struct tcad *tcad, uint32_t node, const Tca__PeerUnbind *unbind);
-/* A session of another node has gone: what was prepared for it ends. */
+/* A session of another node has gone: ends the bindings made for it. */
 void bindings_asker_gone(struct tcad *tcad, uint32_t node, uint64_t asker);

@@ -1,5 +1,5 @@
-/* Making bindings: what they need is registered on the worker, landings are made on the engine, and
- * the loop hears of it. Those of one request go this way together. */
+/* Making bindings: the worker registers the memory, the engine makes the landings, and the loop gets
+ * the result. Bindings of one request are made together. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -170,7 +170,7 @@ static void not_registered(void *context)
     engine_call(making->tcad->engine, &making->call, nothing, land_done, making);
 }
 
-/* Then nothing is left for the worker to do. */
+/* Whether there is nothing for the worker to do. */
 static bool is_registered(const struct making *making)
 {
     for (size_t i = 0; i < making->count; i++) {
@@ -181,7 +181,7 @@ static bool is_registered(const struct making *making)
     return true;
 }
 
-/* ---- their beginning ---- */
+/* ---- starting ---- */
 
 static void aim(struct binding *binding, const struct binding_args *args)
 {

@@ -1,4 +1,4 @@
-/* Bindings that other daemons ask for. */
+/* Bindings requested by other daemons. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,10 +19,10 @@ struct question {
     struct tcad *tcad;
     uint32_t node, tag;
     size_t count;
-    uint8_t places[RAIL_SLOTS]; /* by rail: its index in the request */
+    uint8_t places[RAIL_SLOTS]; /* by rail: index in the request */
 };
 
-/* ---- answering ---- */
+/* ---- replies ---- */
 
 struct draft {
     Tca__BoundPut put;
@@ -79,7 +79,7 @@ static void answer_bound(const struct question *question, struct binding *const 
     if (!drafts) {
         for (size_t i = 0; i < question->count; i++)
             binding_end(bindings[i]);
-        answer_failure(question, 0, -ENOMEM, "no memory for an answer");
+        answer_failure(question, 0, -ENOMEM, "out of memory for a reply");
         return;
     }
     for (size_t i = 0; i < question->count; i++) {
@@ -102,10 +102,10 @@ static void made(void *context, const struct bindings_made *made)
     free(question);
 }
 
-/* ---- checking ---- */
+/* ---- checks ---- */
 
-/* Whether that session may be notified by the asker: the same user, the same group, and the rank is
- * the asker's. */
+/* Checks that the requester may notify the session: same user, same group, and the rank is the
+ * requester's. */
 static int check_notified(struct tcad *tcad, uint32_t node, const Tca__PeerBind *bind,
                           const Tca__BindPut *put, struct session **ret_session, char *text,
                           size_t text_bytes)
@@ -157,10 +157,10 @@ static int check_target(struct tcad *tcad, uid_t user, const Tca__BindPut *put,
         return r;
     struct layout *layout = malloc(put->layout.len ? put->layout.len : 1);
     if (!layout) {
-        snprintf(text, text_bytes, "no memory for a layout of %zu bytes", put->layout.len);
+        snprintf(text, text_bytes, "out of memory for a layout of %zu bytes", put->layout.len);
         return -ENOMEM;
     }
-    if (put->layout.len > 0) /* empty ones have no data at all */
+    if (put->layout.len > 0) /* an empty layout: no data */
         memcpy(layout, put->layout.data, put->layout.len);
     args->layout = layout; /* freed by the caller on failure */
     r = layout_check(layout, put->layout.len, &why);
@@ -231,7 +231,7 @@ static int check_rails(struct question *question, const Tca__PeerBind *bind, uns
     return 0;
 }
 
-/* args: of the puts so far, to be dropped on failure; *ret_count of them. */
+/* args: of the *ret_count puts so far, which are dropped on failure. */
 static int check(struct question *question, const Tca__PeerBind *bind, struct binding_args *args,
                  size_t *ret_count, char *text, size_t text_bytes)
 {

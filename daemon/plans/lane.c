@@ -9,18 +9,18 @@
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 
-/* The lane from the session that has it in its list to another. Its memfd belongs to the two
- * clients. */
+/* A lane from the session that has it in its list to another. */
 struct lane_record {
     struct table_entry entry;
     struct session *from;
-    struct lane_record *next_to, **link_to; /* in the list of who it leads to */
+    struct lane_record *next_to, **link_to; /* in the list of the receiving session */
     uint32_t last_id;
     uint32_t count;
     bool used[LANE_PUTS_MAX];
 };
 
-/* Ids only grow, so that who meets one knows whether it is younger than what it has heard of. */
+/* Ids only increase, so a receiver that finds an unknown one can tell whether it is newer than all
+ * that it was told of. */
 static uint32_t take_id(struct lane_record *lane)
 {
     if (lane->count == LANE_PUTS_MAX - 1)
@@ -39,7 +39,7 @@ static void give_id(struct lane_record *lane, uint32_t id)
     lane->count--;
 }
 
-/* A new lane: its descriptor, or negative errno. */
+/* Makes a lane. Returns its descriptor or a negative errno. */
 static int make(struct session *from, struct session *to, struct lane_record **ret_lane)
 {
     char text[512];
@@ -101,7 +101,7 @@ static void tell(struct session *to, const struct plan *plan, const struct plan_
 bool lane_offer(struct plan *plan, struct plan_unit *unit, int *ret_lane_fd)
 {
     struct session *from = plan->session, *to = session_find(plan->tcad, unit->owner);
-    /* Who does not read its mail is not sent more of it. */
+    /* A session that does not read its messages is sent no more of them. */
     if (!to || to == from || !session_reads(to))
         return false;
     struct lane_record *lane = table_find(&from->lanes, unit->owner);
@@ -117,11 +117,11 @@ bool lane_offer(struct plan *plan, struct plan_unit *unit, int *ret_lane_fd)
     }
     unit->share = take_id(lane);
     if (unit->share == 0)
-        return false; /* it is not new then */
+        return false; /* the lane is not new */
     *ret_lane_fd = fd;
     tell(to, plan, unit, fd);
     return session_reads(
-        to); /* else it has not got it yet, and could meet entries that it knows nothing of */
+        to); /* otherwise the receiver could find entries of puts that it does not know yet */
 }
 
 void lane_withdraw(struct plan *plan, struct plan_unit *unit)

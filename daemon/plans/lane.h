@@ -1,5 +1,5 @@
-/* Lanes (proto/lane.h) between sessions of this node: the daemon makes them, says to both ends
- * which puts may use them, and knows no more of what goes on there. */
+/* Lanes (proto/lane.h) between sessions of this node. The daemon creates them and tells both ends
+ * which puts may use them; it does not take part in the copying. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,11 +8,11 @@ struct plan;
 struct plan_unit;
 struct session;
 
-/* Offers a put of a client-seat chain to the session that it goes to: unit->share is its id then.
- * *ret_lane_fd becomes the lane, for the answer to the committing client, when that has not got it
- * yet (the caller closes it). False: the sender copies alone. */
+/* Offers a put of a client-seat chain to the receiving session and sets unit->share to its id. If the
+ * sending client does not have the lane yet, *ret_lane_fd is its descriptor, for the reply to the
+ * commit; the caller closes it. Returns false if the sender must copy alone. */
 bool lane_offer(struct plan *plan, struct plan_unit *unit, int *ret_lane_fd);
-/* Takes it back, if it was made. */
+/* Withdraws the offer, if there is one. */
 void lane_withdraw(struct plan *plan, struct plan_unit *unit);
 
 /* The session is about to be freed. */

@@ -81,7 +81,7 @@ enum plan_state {
     PLAN_GONE, /* freed */
     PLAN_STATES,
 };
-/* For displays, which do not tell the states of a move, a break or a release apart. */
+/* For display; all states of a move, of a break or of a release have one name. */
 const char *plan_state_name(enum plan_state state);
 bool plan_state_legal(enum plan_state from, enum plan_state to);
 
@@ -105,12 +105,12 @@ struct plan_copy_wait {
 
 struct plan_unit {
     struct plan *plan;
-    uint32_t chain, step; /* as the client gave it; a notification that joined it comes behind */
-    /* source; NULL: a notification alone */
+    uint32_t chain, step; /* as given by the client; a notification joined to it is the next step */
+    /* the source; NULL: only a notification */
     struct region *source;
     uint64_t source_offset;
     struct layout *source_layout;
-    /* target: a handle, as asked */
+    /* the target: a handle, as requested */
     bool has_target;
     uint8_t handle_bytes[HANDLE_BYTES];
     struct handle handle;
@@ -124,29 +124,30 @@ struct plan_unit {
     uint64_t notify_session;
 
     uint32_t node;    /* where it lands */
-    uint64_t owner;   /* session that owns the memory there; 0: a notification alone */
+    uint64_t owner;   /* session that owns the memory; 0: only a notification */
     bool attached;    /* and has attached it: data is there once that process has copied it */
-    uint64_t address; /* of that memory there, in its process */
+    uint64_t address; /* of the memory, in its process */
     struct plan_order order;
-    struct region *region; /* there, when it is this node (a reference) */
+    struct region *region; /* the target if it is on this node (a reference) */
     enum way copy_mode;    /* the client's seat: how to copy */
-    bool told_to_receiver; /* nobody else hears of it: the receiver may help (plan_answer.c) */
-    uint32_t share;        /* its id in the lane to the owner (lane.h); 0: none */
-    /* there, when it is this node and the daemon's seat runs it; ours to end */
+    /* and to nobody else, so the receiver may help copying (plan_answer.c) */
+    bool told_to_receiver;
+    uint32_t share; /* its id in the lane to the owner (lane.h); 0: none */
+    /* on this node in the daemon's seat; owned by the plan */
     struct binding *binding;
-    uint64_t remote_binding; /* there, on another node */
-    unsigned rails;          /* that can carry it: bit per rail */
-    unsigned lost;           /* of these: were lost, or out of reach when it was committed */
-    unsigned back;           /* of those: lead there again */
-    /* once a rail was chosen (daemon seat) */
+    uint64_t remote_binding; /* on another node */
+    unsigned rails;          /* rails that can carry it, one bit each */
+    unsigned lost;           /* of these: lost, or unreachable at the commit */
+    unsigned back;           /* of those: available again */
+    /* once a rail is chosen (daemon seat) */
     struct link *link;
     struct held *held; /* for link_hold(); of a put */
     struct driver *driver;
     struct driver_put *put;
     struct driver_put_info info;
     bool fence;
-    _Atomic bool gone;         /* what it needs there (plan_uses.c); chain_step.gone */
-    struct engine_fetch fetch; /* of a source that was attached (daemon seat) */
+    _Atomic bool gone;         /* an object that it needs (plan_uses.c); for chain_step.gone */
+    struct engine_fetch fetch; /* of an attached source (daemon seat) */
     struct plan_copy_wait copy_wait;
     bool flushes; /* FLUSHING: its link, with this: */
     struct driver_op flush;
@@ -157,10 +158,10 @@ enum { PLAN_CANDIDATES_MAX = RAIL_SLOTS };
 struct plan_candidate {
     unsigned rail;
     enum seat seat;
-    uint64_t predicted_ns; /* UINT64_MAX: not known */
+    uint64_t predicted_ns; /* UINT64_MAX: unknown */
     bool possible, chosen;
-    unsigned hops;   /* cables on the way; 0: the rail knows of none */
-    const char *why; /* static, or of the table of rails */
+    unsigned hops;   /* cables crossed; 0: the rail has none */
+    const char *why; /* static, or in the table of rails */
 };
 
 struct plan_step {
@@ -168,7 +169,7 @@ struct plan_step {
     uint32_t unit;       /* index in plan->units */
     uint32_t rank, slot; /* wait */
     uint64_t count;
-    _Atomic bool gone; /* who would notify; chain_step.gone */
+    _Atomic bool gone; /* the notifier, for chain_step.gone */
 };
 
 /* An object that the plan needs: the plan is told when it is gone. */
@@ -181,9 +182,9 @@ struct plan_chain {
     uint32_t step_count;
     struct plan_step *steps; /* in plan->steps */
     bool moving;             /* while re-binding: to another rail */
-    bool unordered;          /* plan_order_rest() is to come */
+    bool unordered;          /* plan_order_rest() must order it */
     unsigned rail;           /* bound: the best that leads to all its targets */
-    unsigned wanted_rail;    /* READY: the best if every rail of its targets led to them */
+    unsigned wanted_rail;    /* READY: the best if all rails led to its targets */
     enum seat seat;
     uint64_t predicted_ns;
     uint64_t bytes;
@@ -201,20 +202,20 @@ struct plan {
     struct session *session; /* NULL once it has gone */
     struct plan *next_of_session, **link_of_session;
     uint64_t session_id;
-    uint32_t id;     /* may be used again by a later plan, */
+    uint32_t id;     /* may be reused by a later plan, */
     uint64_t serial; /* unlike this */
     enum plan_state state;
-    _Atomic int error;    /* the first one, of any thread: plan_fail() */
-    char error_text[512]; /* of whoever set it, until nothing is pending */
+    _Atomic int error;    /* the first error, from any thread: plan_fail() */
+    char error_text[512]; /* owned by the thread that set it, until nothing is pending */
     char name[NAME_MAX_BYTES];
     uint32_t channel;
-    unsigned wanted_rails;    /* bit per rail: a demand for one of these; 0: none */
-    unsigned preferred_rails; /* taken to other nodes where it is possible, whatever it costs */
+    unsigned wanted_rails;    /* demanded: one of these, one bit per rail; 0: any */
+    unsigned preferred_rails; /* to other nodes: used if possible, whatever the cost */
     enum seat wanted_seat;
     enum way wanted_copy_mode;
-    bool landed; /* a start is complete when its puts have landed */
+    bool landed; /* TCA_PLAN_LANDED: a start completes when its puts have landed */
     bool repeat; /* a start goes on until it is stopped */
-    bool lossy;  /* broken because puts of former starts are lost */
+    bool lossy;  /* broken because puts of earlier starts are lost */
     uint64_t timeout_ns;
 
     uint32_t chain_count, step_count, unit_count;
@@ -224,7 +225,7 @@ struct plan {
     struct landing_blob *blobs; /* of its units: see plan_blob() */
     struct plan_use *uses;
     struct plan_ask *asks;              /* BINDING */
-    uint32_t bound_units, bound_chains; /* how far plan_bind() has come */
+    uint32_t bound_units, bound_chains; /* progress of plan_bind() */
     uint32_t ask_count, asked;
     uint32_t stripped_units;
     uint32_t connected_units; /* their links are; of the next one waits: */
@@ -233,20 +234,20 @@ struct plan {
     struct client_request *request; /* the commit; NULL: parsed */
     struct plan_answer *answer;     /* to it: MAPPING */
     uint64_t bytes;                 /* put by one start */
-    uint64_t memory_bytes;          /* against the session's quota; so are: */
+    uint64_t memory_bytes;          /* charged to the session's quota, as are: */
     uint32_t held_steps;
     struct charge charge;
-    uint64_t put_bytes; /* of it: what drivers hold for its puts */
+    uint64_t put_bytes; /* of these: held by drivers for its puts */
 
-    uint32_t tag;            /* of the commit that waits for its reply; 0: none does */
-    uint32_t pending;        /* completions that the state waits for */
+    uint32_t tag;            /* of the commit, until its reply; 0: none */
+    uint32_t pending;        /* completions for which the state waits */
     uint64_t counted_starts; /* of it, in tcad->past */
-    int lost_error;          /* with which a rail was lost last */
+    int lost_error;          /* of the last loss of a rail */
     bool watched;            /* in tcad->plans_watched: */
     struct plan *next_watched, *previous_watched;
     bool release_asked;      /* LEAVING is next */
     uint32_t release_tag;    /* the PlanRelease to answer; 0: none */
-    struct engine_call call; /* of its state */
+    struct engine_call call; /* used by its state */
     struct engine_call resume_call;
     struct loop_post post;  /* FLUSHING */
     uint32_t flushing;      /* links that have not replied; engine's thread */
@@ -261,37 +262,37 @@ void plan_release_request(struct session *session, uint32_t tag, const Tca__Plan
  * is freed. */
 void plans_release_all(struct session *session);
 
-/* Starts so far: the engine's, or the client's own where it counts them (it may write there what it
- * likes). */
+/* The number of starts, from the engine or, in the client's seat, from the client, which can write
+ * any value. */
 uint64_t plan_starts(const struct plan *plan);
-/* Starts that failed in the engine. */
+/* The number of starts that failed in the engine. */
 uint64_t plan_errors(const struct plan *plan);
 
 void plans_each(const struct session *session, void (*each)(void *context, const struct plan *plan),
                 void *context);
 
-/* What plans depend on has gone: they break (-ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN), their
- * sessions are told. */
+/* An object has gone: the plans that need it break (-ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN), and
+ * their sessions are informed. */
 void plans_region_gone(struct region *region); /* of this node */
 void plans_remote_region_gone(struct tcad *tcad, uint32_t node, uint64_t region);
-/* error: -EOWNERDEAD, or -EHOSTDOWN where its daemon ends. */
+/* error: -EOWNERDEAD, or -EHOSTDOWN if its daemon ends. */
 void plans_session_gone(struct tcad *tcad, uint32_t node, uint64_t session, int error);
 /* The session, which was told late of it (session_source_awaited()), may lose its plans now. */
 void plans_source_gone(struct session *session, uint32_t rank, enum source_state state);
 void plans_node_gone(struct tcad *tcad, uint32_t node);
 void plans_link_gone(struct tcad *tcad, uint32_t node, unsigned rail, int error);
-/* The link is about to be lost, and of what was put over it in this flow so many puts that were
- * complete here. Plans that could overtake these on another rail break, whichever of them it was. */
+/* The link is about to be lost, and with it the last `count` puts of this flow that had completed
+ * locally. All plans that might have made them break. */
 void plans_puts_lost(struct tcad *tcad, const struct link *link, uint64_t flow, uint32_t count);
-/* Where the unit's description for a rail is; valid if unit->rails has the rail. */
+/* The unit's landing blob for a rail; valid if unit->rails has the rail. */
 struct landing_blob *plan_blob(const struct plan *plan, const struct plan_unit *unit,
                                unsigned rail);
-/* It may use one rail only, and waits for that if it does not lead there now. */
+/* Whether it may use only one rail, for which it waits if it is lost. */
 static inline bool plan_demands_one(const struct plan *plan)
 {
     return plan->wanted_rails && !(plan->wanted_rails & (plan->wanted_rails - 1));
 }
-/* The flow of a driver that puts of a session on this channel are in. */
+/* The driver's flow of the puts of a session on a channel. */
 static inline uint64_t plan_flow(uint64_t session, uint32_t channel)
 {
     return session * CHANNELS + channel;
@@ -301,54 +302,54 @@ void plan_break(struct plan *plan, int error, const char *text);
 
 /* ---- shared by the plan_*.c files ---- */
 
-/* plan_route.c: which ways a chain could go, before its bindings are made (local chains are decided
- * then) and after. */
+/* plan_route.c: chooses the route of a chain: of a local one before its bindings are made, of others
+ * afterwards. */
 int plan_route(struct plan *plan, struct plan_chain *chain);
-/* plan_order.c: which steps of a chain wait for earlier ones, once its rail and seat are chosen and
- * it is bound: of a short one now, of a long one on the worker. */
+/* plan_order.c: finds out which steps of a chain wait for earlier ones, once it is bound and its route
+ * is chosen: of a short chain at once, of a long one in the worker. */
 int plan_order_soon(struct plan *plan, struct plan_chain *chain);
-int plan_order_rest(struct plan *plan); /* worker: of those that are left */
-/* plan_copy_mode.c: how the client should copy a put of a client-seat chain. */
+int plan_order_rest(struct plan *plan); /* worker: the remaining chains */
+/* plan_copy_mode.c: the copy mode of a put of a client-seat chain. */
 enum way plan_copy_mode(const struct plan *plan, const struct plan_unit *unit);
-/* plan_uses.c: what it needs as far as it is known: what a step waits for; the target and the
- * session to be notified of a unit; and its owner, once that has been found. -ENOMEM. */
+/* plan_uses.c: registers the objects that a plan needs, as they become known: those that a step waits
+ * for; a unit's target and notified session; and the owner of its memory. -ENOMEM. */
 int plan_use_wait(struct plan *plan, const struct plan_step *step);
 int plan_use_unit(struct plan *plan, const struct plan_unit *unit);
 int plan_use_owner(struct plan *plan, const struct plan_unit *unit);
-/* Its session has learnt who the others of its group are. */
+/* The session has the list of its group's members. */
 void plans_members_known(struct session *session);
-/* Drops up to so many uses. */
+/* Drops at most `count` uses. */
 void plan_use_less(struct plan *plan, uint32_t count);
-/* plan_answer.c: tells the client what was collected. */
+/* plan_answer.c: sends the reply to the commit. */
 void plan_answer(struct plan *plan);
 void plan_answer_free(struct plan *plan);
-/* The engine has `run`. Also on the engine's thread. */
+/* Whether the engine has `run`. Also in the engine's thread. */
 static inline bool plan_attached(const struct plan *plan)
 {
     return plan->run.session != NULL;
 }
-/* plan_state.c: walks on while nothing is pending. The plan may be gone afterwards. */
+/* plan_state.c: advances the state while nothing is pending. This can free the plan. */
 void plan_advance(struct plan *plan);
-/* On an event, to a state other than the next; nothing is pending. Walks on. */
+/* On an event: enters a state other than the next one, while nothing is pending; then advances. */
 void plan_enter(struct plan *plan, enum plan_state state);
 /* plan.c */
-/* Any thread that the plan waits for. */
+/* From any thread for which the plan waits. */
 int plan_fail(struct plan *plan, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The text names the step. */
 int plan_fail_unit(struct plan *plan, const struct plan_unit *unit, int error, const char *text);
 void plan_free(struct plan *plan);
-/* What it holds. */
+/* Frees what the unit holds. */
 void plan_unit_free(struct plan_unit *unit);
-/* plan_ask.c: asks for what plan->asks says. */
+/* plan_ask.c: sends the requests in plan->asks. */
 void plan_ask(struct plan *plan);
-/* Everything that it puts and notifies is on this node. */
+/* Whether all its targets and notified sessions are on this node. */
 bool plan_chain_is_local(const struct plan *plan, const struct plan_chain *chain);
-/* plan_prepare.c: on the engine: compiles the puts of the daemon-seat chains that have none, and
- * hands the plan over. */
+/* plan_prepare.c, in the engine's thread: compiles the puts of daemon-seat chains, as far as not
+ * done, and attaches the plan. */
 void plan_prepare(struct engine *engine, void *plan);
-/* plan_bounce.c: of a daemon-seat chain with attached sources: whether they can be staged, before they are registered;
- * then their processes are told. 0 or a negative errno with plan->error_text. */
+/* plan_bounce.c: checks, before registration, that the attached sources of a daemon-seat chain can be
+ * staged; then informs their processes. 0 or a negative errno with plan->error_text. */
 int plan_bounce_admit(struct plan *plan, const struct plan_chain *chain);
 int plan_bounce_tell(struct plan *plan);
 void plan_bounce_end(struct plan *plan);
@@ -361,17 +362,17 @@ bool plan_needs_copied(const struct plan_unit *before, const struct plan_unit *u
  * copied to their final addresses. Returns how many. */
 uint32_t plan_await_copied(struct plan *plan, const struct plan_chain *chain, uint32_t from,
                            uint32_t to, struct chain_step *ret_calls);
-/* plan_rebind.c: whether a rail was lost that a chain is on. */
+/* plan_rebind.c: whether a chain is on a lost rail. */
 bool plan_has_dead_link(const struct plan *plan);
-/* Marks the chains that are on a lost rail, or would choose a better one now: whether there are any. */
+/* Marks chains that are on a lost rail or have a better one now. Returns whether there are any. */
 bool plan_mark_moving(struct plan *plan);
-/* plan_return.c: which of the rails that its units have lost lead there again; whether some do not. */
+/* plan_return.c: finds lost rails that are available again. Returns whether some are still lost. */
 bool plan_look_back(struct plan *plan);
-/* It is ready; looks after it if it has lost rails. */
+/* The plan is ready: watches it if it has lost rails. */
 void plan_watch(struct plan *plan);
-void plan_watch_end(struct plan *plan); /* nor when it is freed */
+void plan_watch_end(struct plan *plan); /* also when it is freed */
 void plans_watch_end(struct tcad *tcad);
-/* plan_return.c: rails that could carry the chain if a cable led where it puts count as lost. */
+/* plan_return.c: counts rails that lack only a path to the chain's targets as lost. */
 void plan_note_unreached(struct plan *plan, const struct plan_chain *chain);
 /* plan_route.c: the rail of a unit in a chain on this one, */
 unsigned plan_unit_rail(const struct plan_unit *unit, unsigned rail);
@@ -383,11 +384,11 @@ void plan_connect(struct plan *plan);
 void plan_register(struct plan *plan);
 /* plan_route.c: takes the chosen rail's links for the units of a daemon-seat chain. */
 int plan_take_links(struct plan *plan, const struct plan_chain *chain);
-/* plan_release.c: adds its starts so far to those of plans that are gone, under the rails that its
- * chains are on now. */
+/* plan_release.c: adds its starts to the totals of past plans, under the present rails of its
+ * chains. */
 void plan_count_starts(struct plan *plan);
 
-/* ---- what is done in a state; raises plan->pending if it goes on elsewhere ---- */
+/* ---- the work of each state; increments plan->pending if it continues elsewhere ---- */
 
 void plan_do_parse(struct plan *plan);    /* plan_parse.c */
 void plan_do_bind(struct plan *plan);     /* plan_bind.c */

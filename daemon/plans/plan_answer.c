@@ -1,5 +1,5 @@
-/* What a client is told of its plan: seats, rails, and what to map for the chains that it runs
- * itself. It is collected in slices; the worker packs a long reply. */
+/* The reply to a commit: seats, rails, and what the client must map for the chains that it runs. It is
+ * collected in slices; the worker serialises a long one. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -17,8 +17,8 @@
 #include "proto/frame.h"
 
 enum {
-    SLICE_STEPS = 64,                   /* mapped between two looks at the clock */
-    PACK_MAX = 256,                     /* mappings that are packed here */
+    SLICE_STEPS = 64,                   /* mapped between two checks of the clock */
+    PACK_MAX = 256,                     /* mappings; longer replies are serialised by the worker */
     ANSWER_FDS_MAX = FRAME_FDS_MAX - 1, /* one is left for a long payload's memfd */
     MAPPING_FDS_MAX = 3,                /* a region, a notification segment, a lane */
 };
@@ -27,13 +27,14 @@ struct plan_answer {
     struct plan *plan;
     struct session *session;
     Tca__ChainCommitted *chains, **chain_list;
-    uint32_t chain, step;           /* to be mapped next */
-    Tca__Mapping *room, **mappings; /* of all units so far */
+    uint32_t chain, step;           /* the next to be mapped */
+    Tca__Mapping *room, **mappings; /* of all units up to now */
     uint32_t count;
-    uint32_t first;          /* the first whose descriptors are in `fds` */
-    int fds[ANSWER_FDS_MAX]; /* borrowed: of regions and sessions that may go in the next slice */
+    uint32_t first; /* the first whose descriptors are in `fds` */
+    /* borrowed from regions and sessions, which may go by the next slice */
+    int fds[ANSWER_FDS_MAX];
     uint32_t fd_count;
-    int own[ANSWER_FDS_MAX]; /* those to be closed afterwards */
+    int own[ANSWER_FDS_MAX]; /* to be closed afterwards */
     uint32_t own_count;
     Tca__PlanCommitted committed;
     Tca__Message message;
@@ -41,8 +42,8 @@ struct plan_answer {
     size_t packed_bytes;
 };
 
-/* Index of this descriptor in the frame + 1; 0 if an earlier mapping of the frame has it. There is
- * room: see make_room(). */
+/* Adds a descriptor, for which make_room() has made room. Returns its index in the frame + 1, or 0 if
+ * an earlier mapping of the frame has it. */
 static uint32_t attach(struct plan_answer *answer, int fd)
 {
     for (uint32_t i = 0; i < answer->fd_count; i++)
@@ -60,7 +61,7 @@ static void forget_fds(struct plan_answer *answer)
     answer->first = answer->count;
 }
 
-/* Sends the descriptors so far before the reply, which then says that they were sent. */
+/* Sends the descriptors collected so far, ahead of the reply, which refers to them. */
 static void send_early(struct plan_answer *answer)
 {
     Tca__Event event = TCA__EVENT__INIT;
@@ -80,14 +81,14 @@ static void send_early(struct plan_answer *answer)
     forget_fds(answer);
 }
 
-/* For the descriptors of one more mapping. */
+/* Makes room for the descriptors of one more mapping. */
 static void make_room(struct plan_answer *answer)
 {
     if (answer->fd_count + MAPPING_FDS_MAX > ANSWER_FDS_MAX)
         send_early(answer);
 }
 
-/* How its data are copied, and the lane for it. */
+/* Adds the copy mode and the lane. */
 static void share_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *mapping,
                        struct plan_answer *answer)
 {
@@ -103,10 +104,10 @@ static void share_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *
     mapping->share = unit->copy_mode == WAY_PUSH ? 0 : unit->share;
 }
 
-/* Whom a chain notifies, from some step on. */
+/* The receivers that a chain notifies from some step on. */
 struct told {
     enum { TOLD_NOBODY, TOLD_ONE, TOLD_SEVERAL } who;
-    uint64_t session; /* that one */
+    uint64_t session; /* that session */
 };
 
 static struct told tell_also(struct told told, const struct plan_unit *unit)
@@ -118,8 +119,8 @@ static struct told tell_also(struct told told, const struct plan_unit *unit)
     return (struct told){TOLD_ONE, unit->notify_session};
 }
 
-/* Marks the puts that the steps from theirs on tell the receiver of, and nobody else: who is told
- * believes that the data are there, and only the receiver can see to that. */
+/* Marks the puts of which the rest of the chain notifies only the receiver. A notified process may
+ * rely on the data, and only the receiver itself can take part in the copying before it does. */
 static void mark_told(struct plan *plan, const struct plan_chain *chain)
 {
     struct told told = {.who = TOLD_NOBODY};
@@ -141,7 +142,7 @@ static void map_segment(const struct session *session, Tca__Mapping *mapping,
     mapping->session_fd = attach(answer, session->notify_fd);
 }
 
-/* What goes there goes through a lane, for which the owner's segment is needed, too. */
+/* Puts into attached memory go through a lane, which also needs the owner's segment. */
 static void map_attached(const struct plan *plan, const struct plan_unit *unit,
                          Tca__Mapping *mapping, struct plan_answer *answer)
 {
@@ -173,7 +174,7 @@ static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *ma
     if (unit->notify) {
         struct session *session = session_find(plan->tcad, unit->notify_session);
         if (!session)
-            return; /* has just ended: the plan is about to break */
+            return; /* it has just ended, so the plan is about to break */
         map_segment(session, mapping, answer);
     }
 }
@@ -210,7 +211,7 @@ static void begin_chain(struct plan_answer *answer)
         mark_told(plan, chain);
 }
 
-/* True: the chain is complete. */
+/* Returns true when the chain is complete. */
 static bool map_chain(struct plan_answer *answer)
 {
     const struct plan *plan = answer->plan;
@@ -237,7 +238,7 @@ static void go_on(struct plan *plan)
     plan_advance(plan);
 }
 
-/* On the worker. */
+/* Runs in the worker. */
 static void pack(void *context)
 {
     struct plan *plan = context;
@@ -259,7 +260,7 @@ static void not_packed(void *context)
     go_on(context);
 }
 
-/* True: packed() follows. */
+/* Returns true if packed() will be called. */
 static bool pack_later(struct plan_answer *answer)
 {
     struct plan *plan = answer->plan;
@@ -319,7 +320,7 @@ static struct plan_answer *answer_new(struct plan *plan)
 void plan_do_map(struct plan *plan)
 {
     if (!answer_new(plan)) {
-        plan_fail(plan, -ENOMEM, "no memory to answer a commit");
+        plan_fail(plan, -ENOMEM, "out of memory for the reply to a commit");
         return;
     }
     plan->pending++;

@@ -1,5 +1,5 @@
-/* BINDING: what the puts of a plan need where they land is asked for, up to BIND_PUTS_MAX at a time:
- * of this node's bindings (binding_make.c), or of another daemon. */
+/* BINDING: requests what the puts of a plan need at their targets, for up to BIND_PUTS_MAX puts at a
+ * time, from this node's bindings (binding_make.c) or from another daemon. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,14 +17,14 @@
 #include "daemon/tcad.h"
 #include "proto/status.h"
 
-enum { REQUEST_BYTES_MAX = 1 << 20 }; /* of layouts, unless one alone is longer */
+enum { REQUEST_BYTES_MAX = 1 << 20 }; /* of layouts, unless a single one is longer */
 
-/* Of asks that follow each other, all to one node. */
+/* Consecutive asks for the same node. */
 struct request {
     struct plan *plan;
     uint32_t first, count;
     uint32_t rail_count;
-    uint8_t rails[RAILS_MAX]; /* that another daemon was asked for, in this order */
+    uint8_t rails[RAILS_MAX]; /* offered to the other daemon, in this order */
 };
 
 static struct plan_unit *unit_of(const struct request *request, uint32_t i)
@@ -61,7 +61,7 @@ static void bound_here(void *context, const struct bindings_made *made)
     answered(request);
 }
 
-/* Those that lead to other nodes and to this one. */
+/* Rails that lead both to other nodes and to this one. */
 static unsigned rails_of_both(const struct tcad *tcad)
 {
     unsigned rails = 0;
@@ -95,14 +95,14 @@ static int fill_args(struct plan *plan, const struct plan_unit *unit, struct bin
         args->offset_bytes = unit->handle.offset_bytes + unit->target_offset;
         r = layout_dup(unit->target_layout, &args->layout);
         if (r < 0)
-            snprintf(text, sizeof text, "no memory for a layout");
+            snprintf(text, sizeof text, "out of memory for a layout");
     }
     if (r == 0)
         r = binding_charge(plan->tcad, args, text, sizeof text);
     return r < 0 ? plan_fail_unit(plan, unit, r, text) : 0;
 }
 
-/* 0: bound_here() follows. */
+/* 0: calls bound_here() later. */
 static int ask_here(struct request *request)
 {
     struct plan *plan = request->plan;
@@ -115,10 +115,10 @@ static int ask_here(struct request *request)
         return r;
     }
     r = bindings_make(plan->tcad, args, request->count, bound_here, request);
-    return r < 0 ? plan_fail(plan, r, "no memory for what puts need where they land") : 0;
+    return r < 0 ? plan_fail(plan, r, "out of memory for bindings") : 0;
 }
 
-/* ---- of another daemon ---- */
+/* ---- on another node ---- */
 
 static void take_landings(const struct request *request, struct plan_unit *unit,
                           const Tca__BoundPut *bound)
@@ -174,7 +174,7 @@ static void bound_there(void *context, int status, const Tca__Message *answer, c
     answered(request);
 }
 
-/* Says of each rail that could be meant why it does not lead to the unit's node. */
+/* Fails the plan, with the reason why each eligible rail does not lead to the unit's node. */
 static int no_rail(struct plan *plan, const struct plan_unit *unit)
 {
     const struct tcad *tcad = plan->tcad;
@@ -216,7 +216,7 @@ static void add_key(Tca__PeerBind *bind, const struct rail *rail, Tca__RailKey *
     bind->rails[bind->n_rails++] = key;
 }
 
-/* 0: bound_there() follows. */
+/* 0: calls bound_there() later. */
 static int ask_peer(struct request *request)
 {
     struct plan *plan = request->plan;
@@ -253,7 +253,7 @@ static int ask_peer(struct request *request)
     return 0;
 }
 
-/* ---- all of them ---- */
+/* ---- all asks ---- */
 
 static int compare_asks(const void *a, const void *b)
 {
@@ -263,7 +263,7 @@ static int compare_asks(const void *a, const void *b)
     return (one->unit > other->unit) - (one->unit < other->unit);
 }
 
-/* How many of the next asks go together. */
+/* How many of the next asks form one request. */
 static uint32_t next_count(const struct plan *plan)
 {
     const struct plan_ask *asks = plan->asks + plan->asked;
@@ -284,7 +284,7 @@ static void ask_next(struct plan *plan)
 {
     struct request *request = malloc(sizeof *request);
     if (!request) {
-        plan_fail(plan, -ENOMEM, "no memory to bind puts");
+        plan_fail(plan, -ENOMEM, "out of memory for binding puts");
         return;
     }
     *request = (struct request){plan, plan->asked, next_count(plan)};

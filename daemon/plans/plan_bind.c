@@ -1,5 +1,5 @@
-/* BINDING: what lands on this node is looked up, and what is to be bound is asked for, here or at the
- * other node (plan_ask.c). In slices, because a plan may have 65,536 puts. */
+/* BINDING: looks up targets on this node, and collects what must be bound, here or on other nodes
+ * (plan_ask.c). In slices, because a plan can have 65,536 puts. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ bool plan_chain_is_local(const struct plan *plan, const struct plan_chain *chain
     return true;
 }
 
-/* On this node: the handle and the notified session are looked up now. */
+/* On this node, looks up the handle and the notified session. */
 static int resolve_here(struct plan *plan, struct plan_unit *unit)
 {
     char text[256];
@@ -57,8 +57,8 @@ static int resolve_here(struct plan *plan, struct plan_unit *unit)
     return 0;
 }
 
-/* Where everything is here, the way is known before anybody is asked; what goes elsewhere is the
- * daemon's. */
+/* The route of a local chain is chosen before binding. A chain to other nodes needs the daemon's
+ * seat. */
 static int choose_early(struct plan *plan, struct plan_chain *chain)
 {
     if (plan_chain_is_local(plan, chain))
@@ -69,12 +69,12 @@ static int choose_early(struct plan *plan, struct plan_chain *chain)
             "chain %u goes to another node: the client cannot reach it by load and store",
             (unsigned)(chain - plan->chains));
     chain->seat = SEAT_DAEMON;
-    chain->rail = RAIL_NONE; /* plan_route() decides when the others have answered: what lands here
-                                must be ready for any */
+    chain->rail = RAIL_NONE; /* plan_route() decides after the replies; targets on this node are
+                                prepared for any rail */
     return 0;
 }
 
-/* What the client maps needs nothing. */
+/* Targets that the client maps need no binding. */
 static void note_asks(struct plan *plan, const struct plan_chain *chain)
 {
     for (uint32_t i = 0; i < chain->step_count && chain->seat == SEAT_DAEMON; i++) {
@@ -85,7 +85,7 @@ static void note_asks(struct plan *plan, const struct plan_chain *chain)
     }
 }
 
-enum { SLICE_UNITS = 64 }; /* resolved between two looks at the clock */
+enum { SLICE_UNITS = 64 }; /* resolved between two checks of the clock */
 
 static bool bind_some(void *context)
 {
@@ -115,7 +115,7 @@ void plan_do_bind(struct plan *plan)
 {
     plan->asks = calloc(plan->unit_count + 1, sizeof plan->asks[0]);
     if (!plan->asks) {
-        plan_fail(plan, -ENOMEM, "no memory to bind %" PRIu32 " puts", plan->unit_count);
+        plan_fail(plan, -ENOMEM, "out of memory for binding %" PRIu32 " puts", plan->unit_count);
         return;
     }
     plan->pending++;

@@ -53,7 +53,7 @@ static void registered(void *context)
     plan_advance(plan);
 }
 
-/* Then nothing is left for the worker to do. */
+/* Whether there is nothing for the worker to do. */
 static bool is_registered(const struct plan *plan)
 {
     for (uint32_t i = 0; i < plan->chain_count; i++)
@@ -67,7 +67,7 @@ static bool is_registered(const struct plan *plan)
     return true;
 }
 
-/* Picks every daemon-seat unit's driver and link. */
+/* Chooses the driver and link of every daemon-seat unit. */
 static int choose(struct plan *plan)
 {
     free(plan->asks);
@@ -111,12 +111,12 @@ void plan_do_register(struct plan *plan)
     if (plan->run.chains)
         plan_connect(plan);
     else
-        plan_fail(plan, -ENOMEM, "no memory for %" PRIu32 " chains", plan->run.chain_count);
+        plan_fail(plan, -ENOMEM, "out of memory for %" PRIu32 " chains", plan->run.chain_count);
 }
 
 /* ---- PREPARING ---- */
 
-/* What drivers hold for its puts, which they knew only when they had prepared them. */
+/* Charges the memory that drivers hold for its puts, which is known only after they are prepared. */
 static int charge_puts(struct plan *plan)
 {
     char text[512];
@@ -207,7 +207,7 @@ static struct plan *plan_new(struct session *session, uint32_t tag)
     }
     struct plan *plan = calloc(1, sizeof *plan);
     if (!plan || take_id(session, plan) < 0) {
-        session_fail(session, tag, -ENOMEM, "no memory for a plan");
+        session_fail(session, tag, -ENOMEM, "out of memory for a plan");
         free(plan);
         return NULL;
     }

@@ -1,5 +1,5 @@
-/* PARSING: from the message to units and steps, in slices: what can be checked without asking anybody is
- * checked here. */
+/* PARSING: builds units and steps from the message, in slices, and checks all that needs no other
+ * node. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,11 +18,11 @@ struct parser {
     struct plan *plan;
     const Tca__PlanCommit *commit;
     uint32_t chain, step;     /* the next */
-    struct plan_unit *before; /* the put that directly precedes */
-    uint64_t plain_bytes;     /* of the plan, without layouts */
+    struct plan_unit *before; /* the directly preceding put */
+    uint64_t plain_bytes;     /* of the plan without its layouts */
 };
 
-/* Counts bytes of the plan against the session's limit. */
+/* Charges bytes of the plan to the session's limit. */
 static int hold_bytes(struct plan *plan, uint64_t bytes)
 {
     const uint64_t limit = plan->tcad->conf->limits.plan_bytes_per_session;
@@ -38,7 +38,7 @@ static int hold_bytes(struct plan *plan, uint64_t bytes)
     return 0;
 }
 
-/* A layout may be megabytes: it is taken out of the message, whose parts are from malloc. */
+/* A layout can have megabytes, so it is moved out of the message, whose parts are from malloc(). */
 static int take_layout(struct plan *plan, uint32_t step, const char *side,
                        ProtobufCBinaryData *data, struct layout **ret_layout)
 {
@@ -125,8 +125,8 @@ static int parse_put(struct plan *plan, uint32_t step, Tca__Put *put, struct pla
                          " bytes of the handle",
                          step, text, put->target_offset, unit->handle.length_bytes);
     }
-    /* Bytes that are written twice mean nothing, and a loop over one place can be as long as a
-     * number is. */
+    /* Writing bytes twice is useless, and a layout that repeats one place could take almost for
+     * ever. */
     if (unit->target_layout->size_bytes > unit->handle.length_bytes)
         return plan_fail(plan, -EINVAL,
                          "step %u: the target layout has %" PRIu64
@@ -162,7 +162,7 @@ static int check_place(struct plan *plan, uint32_t step, uint32_t rank, uint32_t
     return 0;
 }
 
-/* before: the put right before it; NULL: there is none. */
+/* before: the directly preceding put, or NULL. */
 static int parse_notify(struct plan *plan, uint32_t step, const Tca__Notify *notify,
                         struct plan_unit *before, struct plan_unit *fresh, bool *ret_joined)
 {
@@ -181,7 +181,7 @@ static int parse_notify(struct plan *plan, uint32_t step, const Tca__Notify *not
     return 0;
 }
 
-/* Adds one to the chain, or to the put before it. */
+/* Adds a step to the chain, or a notification to the preceding put. */
 static int parse_step(struct parser *parser, const Tca__Step *step)
 {
     struct plan *plan = parser->plan;
@@ -198,7 +198,7 @@ static int parse_step(struct parser *parser, const Tca__Step *step)
     parser->before = NULL;
     switch (step->step_case) {
     case TCA__STEP__STEP_PUT:
-        plan->unit_count++; /* from now on plan_free() takes care of it */
+        plan->unit_count++; /* from here on plan_free() frees it */
         r = parse_put(plan, number, step->put, unit);
         chain->bytes += r < 0 ? 0 : unit->source_layout->size_bytes;
         out->unit = plan->unit_count - 1;
@@ -231,9 +231,10 @@ static int parse_step(struct parser *parser, const Tca__Step *step)
     return out->is_wait && !joined ? plan_use_wait(plan, out) : plan_use_unit(plan, unit);
 }
 
-/* ---- the plan as a whole ---- */
+/* ---- the whole plan ---- */
 
-/* What it will hold until it is released: also on the engine, and while others are asked. */
+/* Charges the memory that the plan holds until it is released, also in the engine and during
+ * requests. */
 static int charge(struct plan *plan, uint64_t bytes)
 {
     char text[512];
@@ -259,7 +260,7 @@ static int check(struct plan *plan, const Tca__PlanCommit *commit)
     return 0;
 }
 
-/* Counts the steps, and holds them against the session's limit. */
+/* Counts the steps and charges them to the session's limit. */
 static int count_steps(struct plan *plan, const Tca__PlanCommit *commit)
 {
     const uint32_t limit = plan->tcad->conf->limits.steps_per_session;
@@ -289,9 +290,9 @@ static int count_steps(struct plan *plan, const Tca__PlanCommit *commit)
 
 static int allocate(struct plan *plan, size_t chains)
 {
-    enum { PREPARED_BYTES = DRIVER_PUT_BYTES + 256 }; /* of a step: and in its chain */
+    enum { PREPARED_BYTES = DRIVER_PUT_BYTES + 256 }; /* per step, including its chain's part */
     const size_t steps = plan->held_steps;
-    const size_t blobs = plan->tcad->rails->last * sizeof *plan->blobs; /* of a unit */
+    const size_t blobs = plan->tcad->rails->last * sizeof *plan->blobs; /* per unit */
     const uint64_t bytes = sizeof *plan + chains * sizeof *plan->chains +
                            steps * (sizeof *plan->steps + sizeof *plan->units + blobs);
     int r = hold_bytes(plan, bytes);
@@ -304,12 +305,12 @@ static int allocate(struct plan *plan, size_t chains)
     plan->units = calloc(steps + 1, sizeof *plan->units);
     plan->blobs = calloc(steps + 1, blobs);
     if (!plan->chains || !plan->steps || !plan->units || !plan->blobs)
-        return plan_fail(plan, -ENOMEM, "no memory for a plan of %zu steps", steps);
+        return plan_fail(plan, -ENOMEM, "out of memory for a plan of %zu steps", steps);
     plan->chain_count = (uint32_t)chains;
     return 0;
 }
 
-/* The rails that the plan asks for, one bit each; 0: it leaves the choice to us. */
+/* The rails that the plan requests, one bit each; 0: any. */
 static int parse_rail(struct plan *plan, const char *name, unsigned *ret_rails)
 {
     char text[256];
@@ -343,7 +344,7 @@ static int begin(struct plan *plan, const Tca__PlanCommit *commit)
     return allocate(plan, commit->n_chains);
 }
 
-/* Notifications that joined a put are no steps any more; layouts are held with the plan. */
+/* Subtracts notifications that were joined to puts from the steps, and charges the layouts. */
 static void end(struct parser *parser)
 {
     struct plan *plan = parser->plan;
@@ -359,7 +360,7 @@ static void end(struct parser *parser)
     plan_advance(plan);
 }
 
-enum { SLICE_STEPS = 64 }; /* parsed between two looks at the clock */
+enum { SLICE_STEPS = 64 }; /* parsed between two checks of the clock */
 
 static bool parse_some(void *context)
 {
@@ -390,7 +391,7 @@ void plan_do_parse(struct plan *plan)
         return;
     struct parser *parser = malloc(sizeof *parser);
     if (!parser) {
-        plan_fail(plan, -ENOMEM, "no memory for a plan");
+        plan_fail(plan, -ENOMEM, "out of memory for a plan");
         return;
     }
     *parser = (struct parser){.plan = plan, .commit = commit, .plain_bytes = plan->memory_bytes};

@@ -1,5 +1,5 @@
-/* PREPARING, on the engine: puts are compiled, chains made of them, and the engine told of the
- * plan. */
+/* PREPARING, in the engine's thread: compiles the puts, makes the chains, and attaches the plan to the
+ * engine. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -44,16 +44,16 @@ static int prepare_unit(struct plan *plan, struct plan_unit *unit)
 /* Puts into attached memory, which may have arrived without being copied to their final addresses. */
 struct uncopied {
     uint32_t first;              /* step of the chain */
-    const struct plan_unit *put; /* one of them; NULL: there are none */
-    bool several;                /* owners */
+    const struct plan_unit *put; /* one of them; NULL: none */
+    bool several;                /* of several owners */
 };
 
 /* Puts that a mark could overtake. */
 struct loose {
     uint32_t first;          /* step of the chain */
-    const struct link *link; /* of one of them; NULL: there are none */
-    bool several;            /* links */
-    bool gathered;           /* some, which others overtake */
+    const struct link *link; /* of one of them; NULL: none */
+    bool several;            /* over several links */
+    bool gathered;           /* some are gathered, so later puts can overtake them */
 };
 
 struct preparing {
@@ -61,15 +61,15 @@ struct preparing {
     const struct plan_chain *from;
     bool ordered; /* the rail's driver: engine_driver_caps() */
     struct chain_step *steps;
-    uint32_t count, room; /* of them so far */
+    uint32_t count, room; /* of steps */
     int error;            /* -ENOMEM */
-    struct loose loose;   /* that a mark may still overtake */
+    struct loose loose;   /* puts that a mark could still overtake */
     struct uncopied uncopied;
-    uint32_t fetched; /* of the chain: the sources of those before are asked for */
-    bool fetching;    /* and no put has waited for them yet */
+    uint32_t fetched; /* step of the chain; the sources of earlier ones were requested */
+    bool fetching;    /* and no put has awaited them yet */
 };
 
-/* For `count` more; NULL: there is no memory. */
+/* Room for `count` more; NULL: out of memory. */
 static struct chain_step *more_steps(struct preparing *preparing, uint32_t count)
 {
     if (preparing->count + count > preparing->room) {
@@ -161,7 +161,7 @@ static void prepare_wait(struct preparing *preparing, const struct plan_step *st
                           .context = &preparing->plan->run}});
 }
 
-/* ---- chains: memory that processes have attached (bounce.h) ---- */
+/* ---- chains: attached memory (bounce.h) ---- */
 
 static void note_uncopied(struct preparing *preparing, const struct plan_unit *unit)
 {
@@ -196,8 +196,8 @@ static void await_copied(struct preparing *preparing, uint32_t step)
     preparing->loose = (struct loose){.first = step};
 }
 
-/* The sources of as many steps as can be had now are asked for at once, for each takes its time:
- * not of one that must come after others, for that may be because they put there. */
+/* Requests the sources of as many steps as possible at once, because each takes time. A step that
+ * must follow earlier ones ends the run, because these may write its source. */
 static void fetch(struct preparing *preparing, uint32_t step)
 {
     const struct plan_chain *from = preparing->from;
@@ -223,7 +223,7 @@ static void fetch(struct preparing *preparing, uint32_t step)
 
 /* ---- chains: a step ---- */
 
-/* What it reads or overwrites has landed. */
+/* Makes the step wait until what it reads or overwrites has landed. */
 static void follow(struct preparing *preparing, uint32_t step, const struct plan_unit *unit)
 {
     const uint32_t first = preparing->count;
@@ -237,7 +237,7 @@ static void follow(struct preparing *preparing, uint32_t step, const struct plan
                       &preparing->plan->units[preparing->from->steps[unit->order.landed[i]].unit]);
 }
 
-/* What has to be over before the put of this step. */
+/* Adds what must precede the put of this step. */
 static void prepare_order(struct preparing *preparing, uint32_t step, struct plan_unit *unit)
 {
     follow(preparing, step, unit);
@@ -278,8 +278,8 @@ static int prepare_step(struct preparing *preparing, uint32_t i)
     return 0;
 }
 
-/* What a start has put into memory of its own session can be seen, and be put on by another start,
- * when it is complete; with TCA_PLAN_LANDED that goes for all that it has put. */
+/* When a start is complete, what it has put into memory of its own session must be visible, also to
+ * other starts; with TCA_PLAN_LANDED, everything that it has put. */
 static void prepare_end(struct preparing *preparing)
 {
     const struct plan *plan = preparing->plan;
@@ -315,7 +315,7 @@ static int prepare_chain(struct plan *plan, struct plan_chain *from, struct chai
         if (r == 0)
             r = chain_new(preparing.steps, preparing.count, ret_chain);
         if (r < 0)
-            plan_fail(plan, r, "no memory for a chain of %" PRIu32 " steps", from->step_count);
+            plan_fail(plan, r, "out of memory for a chain of %" PRIu32 " steps", from->step_count);
     }
     free(preparing.steps);
     return r;

@@ -1,5 +1,5 @@
-/* Which way: rail and seat of every chain, by the cost model, from what is possible. What was
- * considered is kept for `tcactl plan explain`. */
+/* Chooses rail and seat of every chain by the cost model. The candidates are kept for
+ * `tcactl plan explain`. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,8 +17,8 @@ struct route {
     enum seat seat;
 };
 
-/* All of them, in the order of preference where the model knows nothing: the client's seat, then the
- * daemon's on every rail of the table. */
+/* All routes, in the order of preference without calibration: the client's seat, then the daemon's
+ * seat on each rail of the table. */
 static bool route_at(const struct tcad *tcad, unsigned index, struct route *ret_route)
 {
     *ret_route =
@@ -31,8 +31,8 @@ unsigned plan_unit_rail(const struct plan_unit *unit, unsigned rail)
     return unit->combine == OPERATOR_REPLACE ? rail : RAIL_SHM;
 }
 
-/* Memory that was attached is copied once more at its end (daemon/sessions/bounce.h): about as long as a
- * client takes for the put. */
+/* Attached memory is copied once more at its end (daemon/sessions/bounce.h), which takes about as long
+ * as the put would in the client's seat. */
 static uint64_t add_bounces(const struct plan *plan, const struct plan_unit *unit,
                             const struct cost_question *question, uint64_t cost)
 {
@@ -67,7 +67,7 @@ static uint64_t predict(const struct plan *plan, const struct plan_chain *chain,
     return total;
 }
 
-/* NULL: possible. whole: as if every rail led everywhere. */
+/* Why a route is not possible; NULL: it is. whole: assume that every rail leads everywhere. */
 static const char *why_not(const struct plan *plan, const struct plan_chain *chain,
                            struct route route, bool whole)
 {
@@ -97,10 +97,10 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
     }
     return engine_driver(tcad->engine, route.rail)
                ? NULL
-               : links_why_not(tcad, route.rail, tcad->node); /* of a chain that only waits */
+               : links_why_not(tcad, route.rail, tcad->node); /* a chain that only waits */
 }
 
-/* Says of every way that was asked for why it is none. */
+/* Fails the plan, with the reason why each requested route is not possible. */
 static int no_way(struct plan *plan, const struct plan_chain *chain)
 {
     const char *remedy = "";
@@ -123,14 +123,14 @@ static int no_way(struct plan *plan, const struct plan_chain *chain)
         used ? text : "no rail has the seat that was asked for", *remedy ? "; " : "", remedy);
 }
 
-/* On the own node nothing is better than load and store, whatever is preferred elsewhere. */
+/* Within the node nothing is faster than load and store, so preferences apply to other nodes only. */
 static bool is_preferred(const struct plan *plan, const struct plan_chain *chain, unsigned rail)
 {
     return plan->preferred_rails & 1u << rail && !plan_chain_is_local(plan, chain);
 }
 
-/* Of two that are possible. What was not calibrated loses against what was, and otherwise to what
- * stands above it. */
+/* Compares two possible routes. A calibrated one is better than one that is not; of two that are not,
+ * the earlier one is. */
 static bool is_better(const struct plan *plan, const struct plan_chain *chain, unsigned rail,
                       uint64_t predicted_ns, unsigned than, uint64_t than_ns)
 {
@@ -140,7 +140,7 @@ static bool is_better(const struct plan *plan, const struct plan_chain *chain, u
     return predicted_ns < than_ns;
 }
 
-/* In the chain's seat. */
+/* The best rail in the chain's seat. */
 static unsigned best_rail(const struct plan *plan, const struct plan_chain *chain, bool whole)
 {
     unsigned best = chain->rail;
@@ -170,7 +170,7 @@ unsigned plan_wanted_rail(const struct plan *plan, const struct plan_chain *chai
     return best_rail(plan, chain, true);
 }
 
-/* Of the put that goes farthest. */
+/* The hops of the put that goes farthest. */
 static unsigned hops_of(const struct plan *plan, const struct plan_chain *chain, unsigned rail)
 {
     unsigned most = 0;
@@ -195,7 +195,7 @@ static const char *why_best(const struct plan *plan, const struct plan_chain *ch
                                             : "the cheapest";
 }
 
-/* "": that has been said. */
+/* Why another candidate was not chosen; "": candidate->why already says so. */
 static const char *why_other(const struct plan_candidate *candidate,
                              const struct plan_candidate *best)
 {

@@ -1,6 +1,7 @@
 /*
- * What plans need: regions that they put into, sessions that own these, are notified or waited for,
- * nodes. Each of them knows its plans (uses.h), which are told when it goes, and no others.
+ * The objects that plans need: the regions that they put into, the sessions that own these, that are
+ * notified or waited for, and nodes. Each object has a list of its plans (uses.h), so that only
+ * those are informed when it goes.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -26,7 +27,7 @@ static int add(struct plan *plan, enum subject_kind kind, uint32_t node, uint64_
     struct plan_use *use = calloc(1, sizeof *use);
     if (!use || use_add(uses, &use->use, key, plan) < 0) {
         free(use);
-        return plan_fail(plan, -ENOMEM, "no memory for a plan of %" PRIu32 " steps",
+        return plan_fail(plan, -ENOMEM, "out of memory for a plan of %" PRIu32 " steps",
                          plan->step_count);
     }
     use->next = plan->uses;
@@ -110,7 +111,7 @@ static bool wait_needs(const struct plan *plan, const struct plan_step *step,
            (key->kind == SUBJECT_NODE || from->session == key->id);
 }
 
-/* For a start that runs: only the steps that are still ahead of it matter. */
+/* Marks the steps, for a running start: it fails only if such a step is still ahead. */
 static void mark(struct plan *plan, const struct subject_key *key)
 {
     for (uint32_t i = 0; i < plan->unit_count; i++)
@@ -201,7 +202,7 @@ static bool lose_node(const struct news *news, void *plan)
     return false;
 }
 
-/* It goes on needing the node. */
+/* The plan still needs the node. */
 static bool lose_link(const struct news *news, void *user)
 {
     struct plan *plan = user;
@@ -220,7 +221,7 @@ static bool lose_link(const struct news *news, void *user)
         return true;
     plan->lost_error = news->error;
     if (plan->state >= PLAN_READY && plan->state < PLAN_BREAKING) {
-        plan_advance(plan); /* moves; a move that is under way ends first */
+        plan_advance(plan); /* moves the plan, after a move in progress */
         return true;
     }
     snprintf(text, sizeof text, "rail %s to node %" PRIu32 " was lost", rail_name(plan->tcad, rail),
