@@ -67,7 +67,8 @@ TCA_API int tca_msg_new(struct tca *session, const struct tca_plan_args *args,
                         struct tca_msg **ret_msg);
 
 /* Releases the messenger and its requests, before its session is closed. Not collective: first
- * sends what is buffered, for at most the session's time-out. Other requests should be complete.
+ * sends what is buffered and completes the sends that were released, for at most the session's
+ * time-out. Other requests should be complete: they are given up.
  * NULL is a no-op. Returns NULL. */
 TCA_API struct tca_msg *tca_msg_free(struct tca_msg *msg);
 

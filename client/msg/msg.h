@@ -294,5 +294,6 @@ void msg_pair_release(struct tca_msg_request *request);
 
 /* ---- wait.c */
 
-/* Waits until all one-shot sends are done, at most the session's time-out. */
+/* Waits until what is buffered has been sent and released sends are done, at most the session's
+ * time-out. */
 void msg_drain(struct tca_msg *msg);

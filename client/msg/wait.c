@@ -211,17 +211,18 @@ struct tca_msg_request *tca_msg_release(struct tca_msg_request *request)
     return NULL;
 }
 
+/* Sends that the program still holds are complete, or it gives them up. */
 static bool has_work(const struct tca_msg *msg)
 {
     for (uint32_t i = 0; i < msg->request_count; i++) {
         const struct tca_msg_request *request = msg->requests[i];
-        if (request->used && request->sends && !request->persistent && is_open(request))
+        if (request->used && request->sends && !request->persistent && is_open(request) &&
+            (request->released || request->state == MSG_QUEUED))
             return true;
     }
     return false;
 }
 
-/* Until all one-shot sends are done. */
 void msg_drain(struct tca_msg *msg)
 {
     struct deadline deadline;

@@ -134,6 +134,22 @@ static void cancel(uint32_t first, int both)
     meet();
 }
 
+/* A send that nobody receives does not keep rank 0 from leaving, and thereby rank 1 from knowing. */
+static void leave(void)
+{
+    static uint8_t data[3 * TCA_MSG_EAGER_BYTES];
+    const struct tca_msg_buffer buffer = {data, sizeof(data), NULL};
+    struct tca_msg_request *request = NULL;
+
+    if (rank == 0) {
+        expect(tca_msg_send(msg, other, NEVER, &buffer, &request), 0, NULL, "a send in vain");
+        return;
+    }
+    expect(tca_msg_recv(msg, other, SYNC, &buffer, &request), 0, NULL, "a receive in vain");
+    expect(tca_msg_wait(request, 25000 * MILLISECOND), -EOWNERDEAD, NULL, "waiting for the end");
+    tca_msg_release(request);
+}
+
 int main(void)
 {
     const struct tca_msg_buffer nothing = {0};
@@ -156,6 +172,7 @@ int main(void)
         cancel(i % 2, i / 2);
     reuse();
     tca_msg_release(never);
+    leave();
     tca_msg_free(msg);
     tca_close(session);
     return wrong;
