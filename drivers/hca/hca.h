@@ -56,7 +56,7 @@ enum {
     HCA_CQ_MAX = 1 << 17,    /* entries */
     HCA_EVENTS_EVERY = 4096, /* rounds without sleep: look for events of the device */
     HCA_TIMEOUT = 16,        /* 4.096 us * 2^16 = 0.27 s until a packet is sent again, */
-    HCA_RETRIES = 7,         /* so often */
+    HCA_RETRIES = 6,         /* so often; soft-RoCE takes 7, the most, for ever */
     HCA_RECALLED_KEPT = 256, /* recalled regions that a peer remembers */
 };
 
