@@ -30,15 +30,18 @@ static struct {
     uint8_t *memory;
     struct tca_plan *puts[MSG_RING];
     struct tca_plan *notifications[MSG_SLOTS];
-    struct tca_handle handle; /* of its memory */
+    struct tca_handle handle; /* of other memory, which it offers */
 } hostile;
 
 static int prepare(void)
 {
+    void *offered = NULL;
     int r = tca_alloc(session, MSG_RING * MSG_PACKET_BYTES, (void **)&hostile.memory);
 
+    if (r >= 0) /* rank 0 puts there: not into packets that are on their way */
+        r = tca_alloc(session, BYTES, &offered);
     if (r >= 0)
-        r = tca_handle_of(session, hostile.memory, MSG_RING * MSG_PACKET_BYTES, &hostile.handle);
+        r = tca_handle_of(session, offered, BYTES, &hostile.handle);
     for (uint32_t i = 0; r >= 0 && i < MSG_RING; i++) {
         struct tca_put put = {.source_address = hostile.memory + i * MSG_PACKET_BYTES,
                               .target = peer->ring,
