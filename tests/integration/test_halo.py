@@ -2,50 +2,22 @@
 """Random halo exchanges between slow and fast ranks, on one node and several, on every rail and in every seat; the death of
 a rank; and errors."""
 
-import os
-import secrets
 import signal
-import subprocess
-import unittest
 
 import boards
 import harness
+from ranks import SEED, Ranks
 
-SEED = int(os.environ.get("TCA_TEST_SEED", secrets.randbits(20)))
 ROUNDS, STEPS = harness.rounds(5), 10
-DEADLINE_S = 2 * harness.DEADLINE_S
 
 
-class Halo(harness.Case):
+class Halo(Ranks):
+    group = "halo"
+
     def halo(self, cluster, places, rounds=ROUNDS, victim=None, **environment):
         """Ranks of halo/halo.c."""
         words = [harness.program("halo"), str(SEED), str(rounds), str(STEPS)] + ([str(victim)] if victim is not None else [])
         self.ranks(cluster, places, words, victim, TCA_TIMEOUT="50s", **environment)
-
-    def start(self, cluster, places, words, **environment):
-        """One process per place, its node."""
-        return [subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=harness.die_with_us,
-                                 env={**os.environ, "TCA_SOCKET": cluster[node].socket, "TCA_GROUP": "halo",
-                                      "TCA_RANK": str(rank), "TCA_SIZE": str(len(places)), **environment})
-                for rank, node in enumerate(places)]
-
-    def ranks(self, cluster, places, words, victim=None, **environment):
-        """All must end as they should, without a word."""
-        self.finish(self.start(cluster, places, words, **environment), victim, f"{places}, {environment}")
-        for node in cluster.nodes:
-            harness.until(lambda node=node: node.counts()[0] == 0, "the daemon has let go of all sessions")
-
-    def finish(self, processes, victim, what):
-        wrong = []
-        for rank, process in enumerate(processes):
-            try:
-                said, _ = process.communicate(timeout=DEADLINE_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                said = f"it hung; {process.communicate()[0]}"
-            if process.returncode != (-signal.SIGKILL if rank == victim else 0) or said:
-                wrong.append(f"rank {rank} of {what}, seed {SEED} ended with {process.returncode}: {said}")
-        self.assertFalse(wrong, "\n".join(wrong))
 
     def test_one_node(self):
         cluster = self.cluster()
@@ -80,17 +52,12 @@ class Halo(harness.Case):
             self.addCleanup(self.take_down, cluster)
             words = [harness.program("halo"), str(SEED + turn), "1", "0", "2"]
             processes = self.start(cluster.up(), [0, 1], words, TCA_RAIL="peach2")
-            harness.until(lambda ranks=processes: all(self.is_stopped(rank) for rank in ranks), "both ranks have stopped")
+            harness.until(lambda both=processes: all(self.is_stopped(rank) for rank in both), "both ranks have stopped")
             cluster.hand("unplug", 0, "E", "W")
             processes[0].send_signal(signal.SIGCONT)
-            self.finish(processes[:1], None, f"cut, turn {turn}")
+            self.finish(processes[:1], f"cut, turn {turn}")
             processes[1].send_signal(signal.SIGCONT)
-            self.finish(processes, None, f"cut, turn {turn}")
-
-    @staticmethod
-    def is_stopped(process):
-        with open(f"/proc/{process.pid}/stat", encoding="ascii", errors="replace") as stat:
-            return stat.read().rsplit(") ", 1)[1][0] == "T"
+            self.finish(processes, f"cut, turn {turn}")
 
     def test_errors(self):
         for places in ([0, 0], [0, 1]):
