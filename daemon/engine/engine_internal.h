@@ -138,8 +138,6 @@ void engine_plan_set_state(struct engine_plan *plan, enum engine_plan_state stat
 /* Completes an entry that cannot be started. */
 void engine_plan_refuse(struct engine_session *session, const struct submit_entry *entry,
                         int error);
-/* Starts all chains; true: all are complete. */
-bool engine_plan_begin(struct engine_plan *plan);
 /* The start is over. */
 void engine_plan_complete(struct engine_plan *plan);
 void engine_plan_start(struct engine_session *session, const struct submit_entry *entry);

@@ -129,7 +129,8 @@ void engine_plan_refuse(struct engine_session *session, const struct submit_entr
     push_completion(session, &answer);
 }
 
-bool engine_plan_begin(struct engine_plan *plan)
+/* Starts all chains; true: all are complete. */
+static bool begin(struct engine_plan *plan)
 {
     plan->unfinished = engine_plan_all_chains(plan);
     plan->number = ++plan->session->starts;
@@ -156,7 +157,7 @@ static void start(struct engine_plan *plan)
     plan->fault = 0;
     plan->holding = engine_plan_all_chains(plan);
     atomic_store_explicit(&plan->running_since_ns, plan->taken_ns, memory_order_relaxed);
-    if (engine_plan_begin(plan)) {
+    if (begin(plan)) {
         end_round(plan);
         return;
     }
@@ -206,7 +207,7 @@ bool engine_plan_run(struct engine_plan *plan)
 {
     if (plan->again) {
         plan->again = false;
-        return engine_plan_begin(plan) && end_round(plan);
+        return begin(plan) && end_round(plan);
     }
     for (uint64_t left = plan->unfinished; left; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);

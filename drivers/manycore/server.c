@@ -21,7 +21,6 @@ struct port_server {
     pthread_mutex_t mutex;   /* held during a round, free during sleep */
     _Atomic uint32_t wanted; /* threads in port_server_lock() */
     _Atomic bool stop;
-    _Atomic uint64_t sleeps;
     int epoll_fd, call_fd;
     struct waiter waiter;
     struct port *ports;
@@ -69,7 +68,6 @@ static void disarm_all(struct port_server *server)
 static void sleep_until_woken(struct port_server *server, int timeout_ms)
 {
     struct epoll_event events[16];
-    atomic_fetch_add_explicit(&server->sleeps, 1, memory_order_relaxed);
     pthread_mutex_unlock(&server->mutex);
     epoll_wait(server->epoll_fd, events, 16, timeout_ms);
     pthread_mutex_lock(&server->mutex);
@@ -148,11 +146,6 @@ void port_server_remove(struct port *port)
     port_server_unlock(server);
     /* the processor can hold the eventfd open, which would keep it in the set */
     epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, port->wake_fd, NULL);
-}
-
-uint64_t port_server_sleeps(const struct port_server *server)
-{
-    return atomic_load_explicit(&server->sleeps, memory_order_relaxed);
 }
 
 /* ---- life ---- */

@@ -21,5 +21,3 @@ void port_server_unlock(struct port_server *server);
 /* Not while locked. */
 int port_server_add(struct port_server *server, struct port *port);
 void port_server_remove(struct port *port);
-/* Number of times that the thread has gone to sleep. */
-uint64_t port_server_sleeps(const struct port_server *server);
