@@ -35,6 +35,13 @@ bench_run bench_overlap;   /* a transfer while the sender computes as long as th
 bench_run bench_beside;    /* half a round trip of 8 bytes during a long put */
 bench_run bench_breakdown; /* the parts of one transfer, by receipts */
 
+#define BENCHES 6
+
+extern const struct bench {
+    const char *name;
+    bench_run *run;
+} benches[BENCHES];
+
 /* Samples of one row, in picoseconds, because batches of short rounds yield fractions of a ns. */
 #define SAMPLES_MAX 2000
 

@@ -1,6 +1,5 @@
 /* tca-bench: measures the cost of plans for every rail and seat. See tca-bench(1). */
 #include <errno.h>
-#include <getopt.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,240 +7,14 @@
 
 #include "tools/tca-bench/bench.h"
 #include "tools/tca-bench/launch.h"
+#include "tools/tca-bench/options.h"
 
-#define SIZES_ROOM 32
+#define RAIL_COUNT (TCA_RAIL_TCP + 1) /* of enum tca_rail */
 
-static const struct {
-    const char *name;
-    bench_run *run;
-} benches[] = {
+const struct bench benches[BENCHES] = {
     {"pingpong", bench_pingpong}, {"bandwidth", bench_bandwidth}, {"start", bench_start},
     {"overlap", bench_overlap},   {"beside", bench_beside},       {"breakdown", bench_breakdown},
 };
-
-#define BENCHES (sizeof(benches) / sizeof(benches[0]))
-
-struct options {
-    bool bench[BENCHES];
-    uint64_t sizes[SIZES_ROOM];
-    size_t size_count;     /* 0: each benchmark's own */
-    const char *rail_name; /* as given; NULL: not given */
-    enum tca_rail rail;    /* TCA_RAIL_ANY: the name is that of one rail */
-    enum tca_seat seat;
-    bool contiguous, strided;
-    double seconds;
-    struct cpus cpus;
-    const char *json;
-    bool line;
-};
-
-static void usage(FILE *out)
-{
-    fputs("Usage: tca-bench [OPTION]...\n"
-          "Measures plans between two ranks. Started alone, it runs both ranks on an emulated\n"
-          "cluster; under tca-cluster run, mpirun or srun it is one of the two ranks.\n"
-          "\n"
-          "  -b, --bench LIST    pingpong, bandwidth, start, overlap, beside, breakdown (all)\n"
-          "  -s, --sizes LIST    bytes, with K or M; multiples of 8 up to 4M, -b beside 256M\n"
-          "  -r, --rail RAIL     only rails of a driver, or one by name (shm, tcp and ofi)\n"
-          "  -e, --seat SEAT     only client or daemon\n"
-          "  -l, --layout KIND   only contiguous or block-stride\n"
-          "  -t, --seconds T     approximate time for each row (0.2)\n"
-          "  -c, --cpus A,B      processors of rank 0 and rank 1, or none (the first two)\n"
-          "  -j, --json FILE     append the rows to FILE, one JSON object per line\n"
-          "      --line          measure only the cache line between the two processors, in ns\n"
-          "  -h, --help          print this text\n"
-          "  -V, --version       print the version\n",
-          out);
-}
-
-static int parse_benches(char *list, struct options *options)
-{
-    memset(options->bench, 0, sizeof(options->bench));
-    for (char *rest, *name = strtok_r(list, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
-        size_t i = 0;
-
-        while (i < BENCHES && strcmp(benches[i].name, name) != 0)
-            i++;
-        if (i == BENCHES)
-            return -EINVAL;
-        options->bench[i] = true;
-    }
-    return 0;
-}
-
-static int parse_size(const char *text, uint64_t *ret_bytes)
-{
-    char *end;
-    unsigned long long bytes = strtoull(text, &end, 10);
-
-    if (end == text || *text == '-' || bytes > LONG_BYTES_MAX)
-        return -EINVAL;
-    if (*end == 'K' || *end == 'M')
-        bytes *= *end++ == 'K' ? 1u << 10 : 1u << 20;
-    if (*end || bytes == 0 || bytes % 8 || bytes > LONG_BYTES_MAX)
-        return -EINVAL;
-    *ret_bytes = bytes;
-    return 0;
-}
-
-static int parse_sizes(char *list, struct options *options)
-{
-    options->size_count = 0;
-    for (char *rest, *text = strtok_r(list, ",", &rest); text; text = strtok_r(NULL, ",", &rest)) {
-        if (options->size_count == SIZES_ROOM ||
-            parse_size(text, &options->sizes[options->size_count++]) < 0)
-            return -EINVAL;
-    }
-    return options->size_count ? 0 : -EINVAL;
-}
-
-static int parse_layout(const char *text, struct options *options)
-{
-    options->contiguous = strcmp(text, "contiguous") == 0;
-    options->strided = strcmp(text, "block-stride") == 0;
-    return options->contiguous || options->strided ? 0 : -EINVAL;
-}
-
-static int parse_seconds(const char *text, struct options *options)
-{
-    char *end;
-
-    options->seconds = strtod(text, &end);
-    return end != text && !*end && options->seconds > 0 && options->seconds <= 3600 ? 0 : -EINVAL;
-}
-
-static int parse_rail(const char *text, struct options *options)
-{
-    static const enum tca_rail rails[] = {TCA_RAIL_SHM, TCA_RAIL_TCP, TCA_RAIL_OFI, TCA_RAIL_HCA,
-                                          TCA_RAIL_PEACH2};
-
-    options->rail = TCA_RAIL_ANY;
-    for (size_t i = 0; i < sizeof(rails) / sizeof(rails[0]); i++)
-        if (strcmp(text, tca_rail_name(rails[i])) == 0)
-            options->rail = rails[i];
-    options->rail_name = text;
-    return *text && strlen(text) < TCA_RAIL_NAME_BYTES ? 0 : -EINVAL;
-}
-
-static int parse_seat(const char *text, struct options *options)
-{
-    options->seat = strcmp(text, "client") == 0   ? TCA_SEAT_CLIENT
-                    : strcmp(text, "daemon") == 0 ? TCA_SEAT_DAEMON
-                                                  : TCA_SEAT_ANY;
-    return options->seat ? 0 : -EINVAL;
-}
-
-static int parse_one(int option, char *text, struct options *options)
-{
-    switch (option) {
-    case 'b':
-        return parse_benches(text, options);
-    case 's':
-        return parse_sizes(text, options);
-    case 'r':
-        return parse_rail(text, options);
-    case 'e':
-        return parse_seat(text, options);
-    case 'l':
-        return parse_layout(text, options);
-    case 't':
-        return parse_seconds(text, options);
-    case 'c':
-        return cpus_parse(text, &options->cpus);
-    case 'j':
-        options->json = text;
-        return 0;
-    default:
-        options->line = true;
-        return 0;
-    }
-}
-
-static const char *legal(int option)
-{
-    switch (option) {
-    case 'b':
-        return "one or more of pingpong, bandwidth, start, overlap, beside and breakdown, with "
-               "commas "
-               "between";
-    case 's':
-        return "bytes, in multiples of 8 (64, 4K, 1M), with commas between, 32 at most";
-    case 'r':
-        return "shm, tcp, ofi, hca or peach2, or the name of a rail between nodes, as tcactl "
-               "status shows it";
-    case 'e':
-        return "client or daemon";
-    case 'l':
-        return "contiguous or block-stride";
-    case 't':
-        return "seconds, more than 0 and at most 3600";
-    default:
-        return "two processors such as 0,1, or none";
-    }
-}
-
-/* Rejects sizes that a selected benchmark cannot measure. */
-static int check_sizes(const struct options *options)
-{
-    for (size_t i = 0; i < options->size_count; i++)
-        for (size_t bench = 0; bench < BENCHES; bench++) {
-            if (!options->bench[bench] || benches[bench].run == bench_beside ||
-                options->sizes[i] <= BYTES_MAX)
-                continue;
-            fprintf(stderr,
-                    "tca-bench: -s: %llu bytes are more than the 4M of %s: use smaller sizes, or "
-                    "-b beside alone for up to 256M\n",
-                    (unsigned long long)options->sizes[i], benches[bench].name);
-            return -EINVAL;
-        }
-    return 0;
-}
-
-/* 0; 1: only help or version was requested; or -EINVAL after an error message. */
-static int parse(int argc, char **argv, struct options *options)
-{
-    static const struct option known[] = {
-        {"bench", required_argument, NULL, 'b'},  {"sizes", required_argument, NULL, 's'},
-        {"rail", required_argument, NULL, 'r'},   {"seat", required_argument, NULL, 'e'},
-        {"layout", required_argument, NULL, 'l'}, {"seconds", required_argument, NULL, 't'},
-        {"cpus", required_argument, NULL, 'c'},   {"json", required_argument, NULL, 'j'},
-        {"line", no_argument, NULL, 'L'},         {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0},
-    };
-    int option;
-
-    *options = (struct options){
-        .contiguous = true, .strided = true, .seconds = 0.2, .cpus = cpus_default()};
-    memset(options->bench, 1, sizeof(options->bench));
-    while ((option = getopt_long(argc, argv, "b:s:r:e:l:t:c:j:hV", known, NULL)) != -1) {
-        char text[256];
-
-        if (option == 'h') {
-            usage(stdout);
-            return 1;
-        }
-        if (option == 'V') {
-            printf("tca-bench (libtca %s)\n", tca_version());
-            return 1;
-        }
-        if (option == '?')
-            return -EINVAL;
-        snprintf(text, sizeof(text), "%s",
-                 optarg ? optarg : ""); /* the ranks get the original argv */
-        if (parse_one(option, option == 'j' || option == 'r' ? optarg : text, options) < 0) {
-            fprintf(stderr, "tca-bench: -%c %s: write %s\n", option, optarg, legal(option));
-            return -EINVAL;
-        }
-    }
-    if (optind < argc) {
-        fprintf(stderr, "tca-bench: unexpected argument '%s': use options only\n", argv[optind]);
-        return -EINVAL;
-    }
-    return check_sizes(options);
-}
-
-/* ---- rows */
 
 static size_t sizes_of(const struct options *options, size_t bench, bool strided,
                        uint64_t ret_sizes[static SIZES_ROOM])
@@ -316,8 +89,29 @@ static bool is_selected(const struct options *options, const struct variant *var
         return false;
     if (options->rail_name)
         return variant->rail == options->rail;
-    return variant->rail == TCA_RAIL_SHM || variant->rail == TCA_RAIL_TCP ||
-           variant->rail == TCA_RAIL_OFI;
+    return variant->rail != TCA_RAIL_PEACH2 && variant->rail != TCA_RAIL_ANY;
+}
+
+/* Collective. Without --rail, only what leads there is measured. */
+static int find_rails(struct pair *pair, const struct options *options, bool *leads)
+{
+    static const enum tca_rail rails[] = {TCA_RAIL_TCP, TCA_RAIL_OFI, TCA_RAIL_HCA};
+    bool any = options->rail_name || pair->same_node;
+
+    for (size_t i = 0; i < RAIL_COUNT; i++)
+        leads[i] = any;
+    for (size_t i = 0; !any && i < sizeof(rails) / sizeof(rails[0]); i++) {
+        int r = pair_leads(pair, rails[i]);
+        if (r < 0)
+            return r;
+        leads[rails[i]] = r;
+    }
+    for (size_t i = 0; i < RAIL_COUNT; i++)
+        any |= leads[i];
+    if (!any && pair->me == 0)
+        fprintf(stderr, "tca-bench: no rail leads from one rank to the other: %s\n",
+                tca_error_text());
+    return any ? 0 : -ENETDOWN;
 }
 
 static int rows(struct pair *pair, const struct options *options, FILE *json)
@@ -331,15 +125,16 @@ static int rows(struct pair *pair, const struct options *options, FILE *json)
         {TCA_RAIL_PEACH2, TCA_SEAT_DAEMON, false}, {TCA_RAIL_PEACH2, TCA_SEAT_DAEMON, true},
         {TCA_RAIL_ANY, TCA_SEAT_DAEMON, false},    {TCA_RAIL_ANY, TCA_SEAT_DAEMON, true},
     };
-    int r = 0;
+    bool leads[RAIL_COUNT];
+    int r = find_rails(pair, options, leads);
 
-    for (size_t bench = 0; bench < BENCHES; bench++)
+    for (size_t bench = 0; r >= 0 && bench < BENCHES; bench++)
         for (size_t w = 0; w < sizeof(variants) / sizeof(variants[0]); w++) {
             struct variant variant = variants[w];
             uint64_t sizes[SIZES_ROOM];
             size_t count = sizes_of(options, bench, variant.strided, sizes);
 
-            if (!options->bench[bench] || !is_selected(options, &variant) ||
+            if (!options->bench[bench] || !is_selected(options, &variant) || !leads[variant.rail] ||
                 pair->same_node != (variant.rail == TCA_RAIL_SHM))
                 continue;
             if (variant.rail == TCA_RAIL_ANY)
@@ -380,7 +175,7 @@ static int be_a_rank(const struct options *options)
 int main(int argc, char **argv)
 {
     struct options options;
-    int r = parse(argc, argv, &options);
+    int r = options_parse(argc, argv, &options);
 
     if (r != 0)
         return r < 0 ? 2 : 0;

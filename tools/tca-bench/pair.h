@@ -61,6 +61,9 @@ struct route {
 int pair_plan_route(struct pair *pair, const struct variant *variant, const struct route *route,
                     const struct shape *shape, int slot, struct tca_plan **ret_plan);
 
+/* Collective: 1 if a rail of this driver leads from each rank to the other, else 0. */
+int pair_leads(struct pair *pair, enum tca_rail rail);
+
 /* Collective: 0 if both ranks pass 0 or more, else the error of one of them. Required before plans
  * are freed: a start that is complete here may not have arrived there. */
 int pair_agree(struct pair *pair, int r);
