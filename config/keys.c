@@ -135,7 +135,7 @@ const struct config_key config_keys[] = {
     {KEY(engine, cpu, cpus), .type = CONFIG_CPUS, .initial = "", .optional = true,
      .help = "Processors for the engine threads; none: all."},
 
-    {KEY(rails, enable, enable), .type = CONFIG_CHOICES, .choices = rails, .initial = "shm ofi",
+    {KEY(rails, enable, enable), .type = CONFIG_CHOICES, .choices = rails, .initial = "shm tcp",
      .help = "Drivers to use."},
     {KEY(rails, tcp_address, tcp_address), .type = CONFIG_WORD, .optional = true,
      .default_help = "this node's address in the cluster file",

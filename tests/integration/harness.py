@@ -71,7 +71,7 @@ class Node:
                      "runtime_dir": self.directory, "state_dir": self.directory + "/state"},
             # Who waits for a processor for some seconds is not to be taken for dead, unless a test is about that.
             "control": {"security": "tls", "key_file": self.cluster.key, "heartbeat_timeout": "60s", "request_timeout": "30s"},
-            "rails": {"calibration": "off", "ofi_unprotected": "yes"},
+            "rails": {"enable": "shm ofi", "calibration": "off", "ofi_unprotected": "yes"},
             "log": {"target": "stderr", "level": "info"},
         }
         for key, value in self.options.items():

@@ -36,7 +36,7 @@ void rails_say(const struct cluster *cluster, const struct run_options *options)
     else if (rail)
         say("rail %s between nodes: requested by TCA_RAIL", rail);
     else if (!cluster->boards)
-        say("rail ofi between nodes: %s", why_no_boards(cluster, options));
+        say("rail tcp between nodes: %s", why_no_boards(cluster, options));
     else
         say("rail peach2 between nodes%s for programs of the TCA API, which prefer boards (%s); "
             "others use the cheapest rail as measured, or boards with TCA_RAIL=peach2",

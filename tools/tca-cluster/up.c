@@ -239,11 +239,9 @@ static void choose_network(struct cluster *cluster, const struct up_options *opt
     cluster->private_network = !options->host_network && network_possible(&why) == 0;
     if (cluster->private_network)
         return;
-    say("warning: the daemons use this machine's network (%s): any of its users can reach their "
-        "ofi ports, crash them, forge notifications and alter data in transit; see NETWORK in "
-        "tca-cluster(1)%s",
-        why,
-        options->host_network ? "" : ", or use -o rails.ofi_unprotected=no to run without ofi");
+    say("the daemons use this machine's network (%s), where any user can reach their ports: the "
+        "rail ofi is off there; see NETWORK in tca-cluster(1)",
+        why);
 }
 
 static int bring_up(struct cluster *cluster, const struct up_options *options)

@@ -133,10 +133,10 @@ static int write_node(const struct cluster *cluster, unsigned node)
     /* Nodes that share the processors of one machine may be silent for long. The end of a daemon
      * closes its connections, which is noticed at once. */
     fputs("heartbeat_timeout = 30s\n", to);
-    fprintf(to, "\n[rails]\ncalibration_file = %s/calibration\nofi_unprotected = yes\n",
-            cluster->dir);
+    fprintf(to, "\n[rails]\ncalibration_file = %s/calibration\nofi_unprotected = %s\n",
+            cluster->dir, cluster->private_network ? "yes" : "no");
     if (cluster->boards)
-        fprintf(to, "enable = shm peach2 ofi\npeach2_rings = %u\n", cluster->rings);
+        fprintf(to, "enable = shm peach2 tcp\npeach2_rings = %u\n", cluster->rings);
     fputs("\n[log]\ntarget = stderr\n", to);
     return finish(to, path.text);
 }

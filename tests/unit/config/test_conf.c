@@ -77,7 +77,7 @@ Test(conf, defaults_are_what_the_manual_says)
     cr_expect_eq(conf->engine.spin_ns, 50000);
     cr_expect_eq(conf->engine.yield_ns, 100000);
     cr_expect_eq(CPU_COUNT(&conf->engine.cpus), 0);
-    cr_expect_eq(conf->rails.enable, CONF_RAIL_SHM | CONF_RAIL_OFI);
+    cr_expect_eq(conf->rails.enable, CONF_RAIL_SHM | CONF_RAIL_TCP);
     cr_expect_str_eq(conf->rails.ofi_provider, "tcp");
     cr_expect_null(conf->rails.ofi_address);
     cr_expect_eq(conf->rails.calibration, CONF_CALIBRATION_AUTO);
