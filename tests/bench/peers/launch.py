@@ -129,15 +129,16 @@ def build_programs(build, *programs):
 
 class Cluster:
     """An emulated cluster, in a directory that the caller has put into TCA_CLUSTER_DIR. programs: to run on it, paths in the build
-    directory; they are built first."""
+    directory; they are built first. encrypts: between nodes, too, where all peers send in clear."""
 
-    def __init__(self, build, nodes, *programs):
+    def __init__(self, build, nodes, *programs, encrypts=False):
         self.program = str(build / "tools" / "tca-cluster")
         self.nodes = nodes
+        self.security = "tls" if encrypts else "plain"
         build_programs(build, *programs)
 
     def up(self):
-        run([self.program, "up", "-q", "-n", str(self.nodes)])
+        run([self.program, "up", "-q", "-n", str(self.nodes), "-o", f"rails.tcp_security={self.security}"])
 
     def down(self):
         subprocess.run([self.program, "down", "-q"], check=False)

@@ -1,4 +1,5 @@
 """The programs that compare runs: ours, MPI's, libfabric's. run(job) gives rows (work, bytes, value, unit)."""
+import contextlib
 import json
 import os
 import pathlib
@@ -17,6 +18,21 @@ SWEEPS = {"S": 60, "M": 12}
 
 # Where the two ranks are.
 NODE, NET = "one node", "between nodes"
+
+
+@contextlib.contextmanager
+def environment(**values):
+    """These variables, for what is started in the block."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def rows_of(lines, place):
@@ -59,9 +75,9 @@ def jobs(quick):
 class Ours:
     name = "tcad"
 
-    def __init__(self, build, quick):
+    def __init__(self, build, quick, encrypts=False):
         bench, himeno = "tools/tca-bench/tca-bench", "client/examples/himeno/himeno"
-        self.cluster = Cluster(build, 2, bench, himeno)
+        self.cluster = Cluster(build, 2, bench, himeno, encrypts=encrypts)
         self.bench, self.himeno = str(build / bench), str(build / himeno)
         self.seconds = "0.03" if quick else "0.05"
         self.all_jobs = [job for place in jobs(quick).values() for job in place]
@@ -101,6 +117,24 @@ class Ours:
                 args += ["-e", "client"]
             run(self.cluster.command(*on) + [self.bench] + args)
             return rows_of(found.read().decode(), place)
+
+
+class Encrypted(Ours):
+    """The same, with the connections between nodes encrypted, on a cluster of its own while its jobs run."""
+
+    name = "tcad, TLS"
+
+    def __init__(self, build, quick):
+        super().__init__(build, quick, encrypts=True)
+        self.all_jobs = jobs(quick)[NET]
+
+    def run(self, job):
+        with tempfile.TemporaryDirectory(prefix="tca-compare-") as scratch, environment(TCA_CLUSTER_DIR=scratch + "/cluster"):
+            self.up()
+            try:
+                return super().run(job)
+            finally:
+                self.down()
 
 
 class Mpi:
