@@ -205,6 +205,11 @@ void chain_cancel(struct chain *chain, int error)
 void chain_lose(struct chain *chain, int error)
 {
     chain->lost = error;
+    for (uint32_t i = 0; chain->running && i < chain->next; i++) {
+        const struct chain_step *step = &chain->slots[i].step;
+        if (step->kind == CHAIN_PUT && is_gone(step) && step->put.driver->ops->put_stop)
+            step->put.driver->ops->put_stop(step->put.driver, step->put.put, error);
+    }
     for (uint32_t i = chain->next; chain->running && chain->error == 0 && i < chain->tail; i++) {
         const struct chain_step *step = &chain->slots[i].step;
         if (is_gone(step) && (step->kind != CHAIN_WAIT || !arrived(step)))

@@ -75,13 +75,14 @@ int chain_start(struct chain *chain);
 int chain_run(struct chain *chain);
 
 /*
- * Three ways to end a start early. None of them affects posted steps: a put in flight completes as
- * its driver reports, and a start that is past its last put and wait runs to its end and succeeds.
+ * Three ways to end a start early. A put in flight completes as its driver reports, and a start that
+ * is past its last put and wait runs to its end and succeeds.
  */
 /* Stops posting and waiting: chain_run() returns the error once nothing is in flight. */
 void chain_cancel(struct chain *chain, int error);
 /* Call after a flag chain_step.gone was set: the start fails with the error if it still has to run
- * such a step. A wait whose notifications have arrived counts as done. */
+ * such a step, or such a put was posted and none of it sent (driver_ops.put_stop). A wait whose
+ * notifications have arrived counts as done. */
 void chain_lose(struct chain *chain, int error);
 /* From now on, a start fails with the error at a wait whose notifications have not arrived, instead
  * of waiting. Puts before it are still posted. */

@@ -255,6 +255,10 @@ struct driver_ops {
     /* Starts a put. 0: done() will be or has been called; -EAGAIN: not started, try again after
      * progress(). A put may be started again only after its done(). */
     int (*put_post)(struct driver *driver, struct driver_put *put, struct driver_op *op);
+    /* The target of a put has gone. If nothing of its start has been sent, nothing will be:
+     * progress() calls done() with the error. Has no effect on a put that is not in flight. NULL: the
+     * driver keeps no queue of puts. */
+    void (*put_stop)(struct driver *driver, struct driver_put *put, int error);
 
     /* Calls done() on the remote completion of all puts to the peer that have completed locally:
      * their data is visible and their notifications have been raised. Needed, for example, before a

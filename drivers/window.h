@@ -157,6 +157,9 @@ static inline void window_post(struct window *window, struct window_put *put, st
         flows_push(&window->flows, &put->flow);
 }
 
+/* driver_ops.put_stop of drivers whose puts begin with a window_put. */
+void window_put_stop(struct driver *driver, struct driver_put *put, int error);
+
 static inline struct window_put *window_next_put(const struct window *window)
 {
     struct flow_put *flow = flows_next(&window->flows);

@@ -21,6 +21,7 @@ const struct driver_ops hca_driver_ops = {
     .put_prepare = hca_put_prepare,
     .put_release = hca_put_release,
     .put_post = hca_put_post,
+    .put_stop = window_put_stop,
     .peer_flush = hca_peer_flush,
     .progress = hca_progress,
     .event_fd = hca_event_fd,

@@ -83,6 +83,7 @@ const struct driver_ops ofi_driver_ops = {
     .put_prepare = ofi_put_prepare,
     .put_release = ofi_put_release,
     .put_post = ofi_put_post,
+    .put_stop = window_put_stop,
     .peer_flush = ofi_peer_flush,
     .progress = ofi_progress,
     .event_fd = ofi_event_fd,

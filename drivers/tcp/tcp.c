@@ -26,6 +26,7 @@ const struct driver_ops tcp_driver_ops = {
     .put_prepare = tcp_put_prepare,
     .put_release = tcp_put_release,
     .put_post = tcp_put_post,
+    .put_stop = window_put_stop,
     .peer_flush = tcp_peer_flush,
     .progress = tcp_progress,
     .event_fd = tcp_event_fd,

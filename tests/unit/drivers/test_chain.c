@@ -12,6 +12,7 @@ struct driver_put {
     int status;   /* that done() is given */
     unsigned posted;
     struct driver_op *op; /* in flight */
+    int stopped;          /* put_stop()'s error */
 };
 
 static struct driver_put script[PUTS];
@@ -32,14 +33,21 @@ static int scripted_post(struct driver *driver, struct driver_put *put, struct d
     return 0;
 }
 
+static void scripted_stop(struct driver *driver, struct driver_put *put, int error)
+{
+    put->stopped = error;
+}
+
 /* The peer is a put of the script. */
 static int scripted_flush(struct driver *driver, struct driver_peer *peer, struct driver_op *op)
 {
     return scripted_post(driver, (struct driver_put *)peer, op);
 }
 
-static const struct driver_ops scripted_ops = {
-    .name = "scripted", .put_post = scripted_post, .peer_flush = scripted_flush};
+static const struct driver_ops scripted_ops = {.name = "scripted",
+                                               .put_post = scripted_post,
+                                               .put_stop = scripted_stop,
+                                               .peer_flush = scripted_flush};
 static struct driver scripted = {.ops = &scripted_ops};
 
 static void complete(unsigned put, int status)
@@ -368,6 +376,23 @@ Test(chain, loses_what_is_behind_without_harm)
     complete(1, 0);
     cr_assert(chain_run(chain) == -EOWNERDEAD);
     cr_assert(script[2].posted == 0);
+    chain_free(chain);
+}
+
+Test(chain, stops_what_it_has_posted_in_vain)
+{
+    _Atomic bool gone[3] = {false};
+    struct chain_step steps[] = {put_step(0, false), put_step(1, false), put_step(2, true)};
+    for (int i = 0; i < 3; i++)
+        steps[i].gone = &gone[i];
+    struct chain *chain = make(steps, 3);
+    cr_assert(chain_start(chain) == 0); /* 2 waits for the others */
+    gone[1] = gone[2] = true;
+    chain_lose(chain, -ESTALE);
+    cr_assert(script[0].stopped == 0 && script[1].stopped == -ESTALE && script[2].stopped == 0);
+    complete(1, -ESTALE);
+    complete(0, 0);
+    cr_assert(chain_run(chain) == -ESTALE && script[2].posted == 0);
     chain_free(chain);
 }
 

@@ -159,6 +159,25 @@ Test(window, a_failed_put_makes_no_more_pieces)
     cr_assert(put->ended == 1 && put->status == -ESTALE);
 }
 
+Test(window, a_stopped_put_that_has_not_begun_makes_nothing)
+{
+    setup(1);
+    struct put *begun = &all[0], *behind = &all[FLOWS]; /* of one flow */
+    begun->pieces = behind->pieces = 10;
+    begun->piece_bytes = behind->piece_bytes = 1;
+    window_put_stop(NULL, (struct driver_put *)begun, -ESTALE); /* not in flight */
+    window_post(&window, &begun->base, &begun->op, 4, make);
+    window_post(&window, &behind->base, &behind->op, 4, make);
+    window_put_stop(NULL, (struct driver_put *)begun, -ESTALE);
+    window_put_stop(NULL, (struct driver_put *)behind, -ESTALE);
+    cr_assert(behind->ended == 0, "progress() tells");
+    window_pump(&window, 100, make);
+    cr_assert(behind->ended == 1 && behind->status == -ESTALE);
+    cr_assert(window.made == 10);
+    window_count(&window, 10);
+    cr_assert(begun->ended == 1 && begun->status == 0);
+}
+
 static void count_lost(void *context, struct driver_peer *peer, uint64_t flow, uint32_t count)
 {
     cr_assert(lost[flow] == 0, "flow %u is reported twice", (unsigned)flow);
