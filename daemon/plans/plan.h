@@ -292,6 +292,11 @@ static inline bool plan_demands_one(const struct plan *plan)
 {
     return plan->wanted_rails && !(plan->wanted_rails & (plan->wanted_rails - 1));
 }
+static inline void plan_lose_rail(struct plan_unit *unit, unsigned rail)
+{
+    unit->lost |= 1u << rail;
+    unit->back &= ~(1u << rail);
+}
 /* The driver's flow of the puts of a session on a channel. */
 static inline uint64_t plan_flow(uint64_t session, uint32_t channel)
 {
@@ -364,6 +369,9 @@ uint32_t plan_await_copied(struct plan *plan, const struct plan_chain *chain, ui
                            uint32_t to, struct chain_step *ret_calls);
 /* plan_rebind.c: whether a chain is on a lost rail. */
 bool plan_has_dead_link(const struct plan *plan);
+bool plan_is_on_dead_link(const struct plan *plan, const struct plan_chain *chain);
+/* Binds a chain without prepared puts to the best rail that its units have not lost. -ENETDOWN: none. */
+int plan_reroute(struct plan *plan, struct plan_chain *chain);
 /* Marks chains that are on a lost rail or have a better one now. Returns whether there are any. */
 bool plan_mark_moving(struct plan *plan);
 /* plan_return.c: finds lost rails that are available again. Returns whether some are still lost. */

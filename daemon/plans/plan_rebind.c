@@ -15,7 +15,7 @@
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 
-static bool is_on_dead_link(const struct plan *plan, const struct plan_chain *chain)
+bool plan_is_on_dead_link(const struct plan *plan, const struct plan_chain *chain)
 {
     for (uint32_t i = 0; i < chain->step_count; i++) {
         const struct plan_unit *unit =
@@ -39,7 +39,7 @@ bool plan_mark_moving(struct plan *plan)
     bool any = false;
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         struct plan_chain *chain = &plan->chains[i];
-        chain->moving = chain->seat == SEAT_DAEMON && (is_on_dead_link(plan, chain) ||
+        chain->moving = chain->seat == SEAT_DAEMON && (plan_is_on_dead_link(plan, chain) ||
                                                        plan_best_rail(plan, chain) != chain->rail);
         any |= chain->moving;
     }
@@ -126,25 +126,31 @@ static void drop_links(struct plan *plan, const struct plan_chain *chain)
     }
 }
 
+int plan_reroute(struct plan *plan, struct plan_chain *chain)
+{
+    drop_links(plan, chain);
+    int r = plan_route(plan, chain);
+    if (r == 0)
+        r = plan_take_links(plan, chain);
+    return r < 0 ? r : plan_order_soon(plan, chain);
+}
+
 static int move_chain(struct plan *plan, struct plan_chain *chain)
 {
     const unsigned before = chain->rail;
     char why[64];
     snprintf(why, sizeof why,
-             is_on_dead_link(plan, chain) ? "rail %s was lost" : "a better rail than %s is back",
+             plan_is_on_dead_link(plan, chain) ? "rail %s was lost"
+                                               : "a better rail than %s is back",
              rail_name(plan->tcad, before));
-    drop_links(plan, chain);
-    int r = plan_route(plan, chain);
-    if (r < 0) {
+    int r = plan_reroute(plan, chain);
+    if (r == -ENETDOWN) {
         plan->error = 0; /* what was lost says more than what there never was */
         return plan_fail(plan, plan->lost_error,
                          "plan %" PRIu32 " (%s): rail %s was lost, and no other leads where it did",
                          plan->id, plan->name[0] ? plan->name : "unnamed",
                          rail_name(plan->tcad, before));
     }
-    r = plan_take_links(plan, chain);
-    if (r == 0)
-        r = plan_order_soon(plan, chain);
     if (r == 0)
         log_info(NULL, "plan %" PRIu64 ".%" PRIu32 ", chain %u: %s, it goes on over %s",
                  plan->session_id, plan->id, (unsigned)(chain - plan->chains), why,

@@ -95,6 +95,8 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
         if (!whole && unit->lost & ~unit->back & (1u << rail))
             return "was lost, until it has led there for a while again (rails.return_after)";
     }
+    if (chain->seat != SEAT_NONE && chain->seat != route.seat)
+        return "the chain is bound for the other seat";
     return engine_driver(tcad->engine, route.rail)
                ? NULL
                : links_why_not(tcad, route.rail, tcad->node); /* a chain that only waits */

@@ -213,15 +213,14 @@ static bool lose_link(const struct news *news, void *user)
         struct plan_unit *unit = &plan->units[i];
         if (unit->node != news->key.node || !unit->link || unit->link->rail != rail)
             continue;
-        unit->lost |= 1u << rail;
-        unit->back &= ~(1u << rail);
+        plan_lose_rail(unit, rail);
         used = true;
     }
     if (!used)
         return true;
     plan->lost_error = news->error;
-    if (plan->state >= PLAN_READY && plan->state < PLAN_BREAKING) {
-        plan_advance(plan); /* moves the plan, after a move in progress */
+    if (plan->state < PLAN_BREAKING) {
+        plan_advance(plan); /* moves the plan, after a commit or move in progress */
         return true;
     }
     snprintf(text, sizeof text, "rail %s to node %" PRIu32 " was lost", rail_name(plan->tcad, rail),

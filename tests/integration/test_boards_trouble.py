@@ -11,7 +11,7 @@ import tempfile
 import time
 
 import harness
-from boards import COSTS, Boards
+from boards import COSTS, Boards, Ring
 from harness import Stream, until
 
 DESCRIPTORS = 1024
@@ -233,6 +233,30 @@ class Far(Boards):
             self.arrived(receiver, 0, late_target, slot=3)
             cluster.hand("plug", 0, "E", "W")
             harness.until(lambda: self.start(sender, late)["rail"] == "peach2", "it has gone back")
+
+
+class Refused(Boards):
+    def test_connection(self):
+        """The cluster file of a node lacks another one, so its board does not take the third one's address: commits take another
+        rail."""
+        with tempfile.NamedTemporaryFile("w", suffix=".cost") as costs, tempfile.NamedTemporaryFile("w", suffix=".conf") as cluster_file:
+            costs.write(COSTS)
+            costs.flush()
+            cluster = Ring(3, {"rails.calibration_file": costs.name})
+            self.addCleanup(self.take_down, cluster)
+            with open(cluster.file, encoding="ascii") as complete:
+                cluster_file.writelines(line for line in complete if not line.startswith("node1 "))
+            cluster_file.flush()
+            cluster[0].options = {**cluster[0].options, "node.cluster_file": cluster_file.name}
+            cluster[0].configure()
+            cluster.up()
+            sender, receiver = cluster.group([0, 2])
+            for slot, wishes in enumerate(({}, {"rail": "peach2", "prefer": True})):
+                plan, target = self.plan(sender, receiver, 1, slot=slot, **wishes)
+                self.assertEqual(self.start(sender, plan)["rail"], "ofi")
+                self.arrived(receiver, 0, target, slot=slot)
+            with self.refused("-ENETUNREACH", "rail peach2:0 to node 2: Network is unreachable"):
+                self.plan(sender, receiver, 1, rail="peach2")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,12 @@
 /* ---- a plan with a put over each link of node 0: first to node 1, then to itself ---- */
 
 static struct plan_unit units[2];
-static struct plan plan = {.tcad = &nodes[0].tcad, .unit_count = 2, .units = units};
+static struct plan_chain chains[2];
+static struct plan plan = {
+    .tcad = &nodes[0].tcad, .unit_count = 2, .units = units, .chain_count = 2, .chains = chains};
 static unsigned registered, advanced;
+static bool other_rail;
+static unsigned rerouted[2]; /* of each chain */
 
 void plan_register(struct plan *of)
 {
@@ -16,14 +20,31 @@ void plan_register(struct plan *of)
 
 void plan_advance(struct plan *of)
 {
-    cr_assert_eq(of->pending, 0);
-    advanced++;
+    advanced += of->pending == 0;
 }
 
 int plan_fail(struct plan *of, int error, const char *format, ...)
 {
     of->error = error;
     return error;
+}
+
+/* A chain is a unit here. What replaces a failed link stands for another rail. */
+bool plan_is_on_dead_link(const struct plan *of, const struct plan_chain *chain)
+{
+    return units[chain - chains].link->state == LINK_FAILED;
+}
+
+int plan_reroute(struct plan *of, struct plan_chain *chain)
+{
+    struct plan_unit *unit = &units[chain - chains];
+    rerouted[chain - chains]++;
+    cr_assert(unit->lost & 1u << RAIL);
+    if (!other_rail)
+        return of->error = -ENETDOWN;
+    link_unref(unit->link);
+    unit->link = link_get(nodes[0].links, unit->node, RAIL);
+    return 0;
 }
 
 static void make_plan(void)
@@ -94,6 +115,59 @@ Test(plan_connect, the_one_that_is_awaited_fails)
     settle();
     expect_over(-EHOSTDOWN);
     time_out(0);
+}
+
+static void other_node_refuses(void)
+{
+    while (units[0].link->state != LINK_OFFERED)
+        cr_assert(work());
+    time_out(0);
+}
+
+Test(plan_connect, another_rail_is_taken)
+{
+    other_rail = true;
+    plan_connect(&plan);
+    other_node_refuses();
+    cr_assert_eq(plan.pending, 1);
+    settle();
+    expect_over(0);
+    cr_assert(rerouted[0] == 1 && rerouted[1] == 0);
+    cr_assert(units[0].link->state == LINK_CONNECTED);
+}
+
+Test(plan_connect, the_other_rail_fails_too)
+{
+    other_rail = true;
+    plan_connect(&plan);
+    other_node_refuses();
+    other_rail = false;
+    other_node_refuses();
+    expect_over(-ETIMEDOUT);
+    cr_assert_eq(rerouted[0], 2);
+}
+
+/* One that nobody waits for yet. */
+Test(plan_connect, the_next_one_has_another_rail)
+{
+    other_rail = true;
+    answer_error = -EINVAL;
+    plan_connect(&plan);
+    while (units[1].link->state != LINK_FAILED)
+        cr_assert(work());
+    answer_error = 0;
+    settle();
+    expect_over(0);
+    cr_assert(rerouted[0] == 0 && rerouted[1] == 1);
+}
+
+Test(plan_connect, no_other_rail_is_tried_on_a_node_that_is_down)
+{
+    other_rail = true;
+    plan_connect(&plan);
+    links_down(nodes[0].links, 1);
+    expect_over(-EHOSTDOWN);
+    cr_assert_eq(rerouted[0], 0);
 }
 
 Test(plan_connect, it_is_released_meanwhile)

@@ -8,7 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/base/loop.h"
 #include "daemon/plans/plan.h"
+#include "daemon/rails/rails.h"
+#include "daemon/tcad.h"
 
 /* As the comment in plan.h draws it; the code has its own table. Every row may be left for the next one where the plan
  * breaks or is released. */
@@ -114,6 +117,39 @@ Test(plan_state, waits)
         .state = PLAN_PAUSING, .pending = 1, .error = -ESTALE, .release_asked = true};
     plan_advance(&plan);
     cr_assert_eq(plan.state, PLAN_PAUSING, "what is pending is not interrupted");
+}
+
+static struct tcad tcad;
+
+static void end_loop(void *context)
+{
+    loop_stop(tcad.loop);
+}
+
+/* A rail that is lost during a commit or a move is only noted: the plan moves when it is ready. */
+Test(plan_state, a_lost_rail_ends_no_commit)
+{
+    static struct rails rails = {.count = 2, .last = 2, .at = {[2] = {.name = "ofi"}}};
+    tcad.rails = &rails;
+    cr_assert_eq(loop_new(&tcad.loop), 0);
+    tcad.plan_uses.loop = tcad.loop;
+    for (int state = PLAN_REGISTERING; state < PLAN_BREAKING; state++) {
+        struct link link = {.node = 1, .rail = 2, .state = LINK_FAILED};
+        struct plan_unit unit = {.node = 1, .rails = 1u << 2, .link = &link};
+        struct plan plan = {
+            .tcad = &tcad, .state = state, .pending = 1, .units = &unit, .unit_count = 1};
+        struct loop_post post;
+        cr_assert_eq(plan_use_unit(&plan, &unit), 0);
+        plans_link_gone(&tcad, 1, 2, -ENETDOWN);
+        loop_post_own(tcad.loop, &post, end_loop, NULL);
+        cr_assert_eq(loop_run(tcad.loop), 0);
+        cr_assert_eq(unit.lost, 1u << 2, "%s", plan_state_name(state));
+        cr_assert_eq(plan.error, 0, "%s: %s", plan_state_name(state), plan.error_text);
+        cr_assert_eq(plan.lost_error, -ENETDOWN);
+        plan_use_less(&plan, UINT32_MAX);
+    }
+    uses_deinit(&tcad.plan_uses);
+    loop_free(tcad.loop);
 }
 
 /* A row of letters per state, in their order: what it may become. */
