@@ -139,6 +139,16 @@ static int fill(const struct joint *joint, const struct transfer *transfers, str
     return r;
 }
 
+/* A receiver may poll so few bytes to learn whether earlier descriptors are complete. */
+static bool may_be_polled(const struct joint *joint, const struct transfer *transfers)
+{
+    enum { POLLED_BYTES_MAX = 64 };
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < joint->count && bytes <= POLLED_BYTES_MAX; i++)
+        bytes += transfers[i].width_bytes * transfers[i].height;
+    return bytes <= POLLED_BYTES_MAX;
+}
+
 static int put(const struct joint *joint, const struct transfer *first, const struct side *source,
                const struct side *target, struct tca_plan *plan)
 {
@@ -153,7 +163,8 @@ static int put(const struct joint *joint, const struct transfer *first, const st
                                     .source_layout = from,
                                     .target = first->target.memory,
                                     .target_offset_bytes = first->target_offset_bytes,
-                                    .target_layout = to});
+                                    .target_layout = to,
+                                    .ordered = may_be_polled(joint, first)});
     tca_layout_free(from);
     tca_layout_free(to);
     return r;

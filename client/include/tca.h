@@ -459,12 +459,8 @@ enum {
     TCA_PLAN_TIMED = 1 << 0,
     /* Remote completion: a start completes when all its data is visible at the targets, rather than
      * when its sources may be written again, so that a process that learns of the completion by
-     * other means (an MPI barrier, for example) finds the data. Costs a request to each target node
-     * at the end of the start. In addition, a put of at most 64 bytes that no notification follows
-     * is taken for a flag that a reader polls: it becomes visible only after all earlier puts of
-     * its chain, to whichever node. Puts into attached memory use the daemon's seat, and complete
-     * when the process that owns the memory has copied the data, which it can once it has processed
-     * the plan's event (see tca_region_attach()); after a minute without that: -ETIMEDOUT. */
+     * other means (an MPI barrier, for example) finds the data. The same as tca_plan_flush() at the
+     * end of each chain. */
     TCA_PLAN_LANDED = 1 << 1,
     /* `rail` is a preference rather than a requirement: puts to another node use it if it leads
      * there, regardless of predicted cost; otherwise, and within a node, predicted cost decides.
@@ -568,6 +564,10 @@ struct tca_put {
      * every run. Integers wrap around; a minimum or maximum of a NaN and a number is either. */
     enum tca_combine combine;
     enum tca_type type;
+    /* Not 0: becomes visible only after all earlier puts of its chain, to whichever node, for a flag
+     * that a reader polls. Where the rail does not keep the order, this costs a request to each of
+     * their nodes. */
+    uint32_t ordered;
 };
 
 /* Appends a put. Keeps references of its own to the layouts. Both sides must have the same size and
@@ -577,9 +577,17 @@ TCA_API int tca_plan_put(struct tca_plan *plan, const struct tca_put *put);
 /* Appends a notification: increments the counter (this rank, slot) of the given rank. By then the
  * data of all earlier puts of this chain to that rank's node is visible there, and the sources of
  * all earlier puts of this chain may be written again. Data for other nodes may still be in flight:
- * notify those nodes too, or use TCA_PLAN_LANDED. slot: 0 to 63. (The library's own
- * modules, such as tca-halo.h, use other slots.) */
+ * notify those nodes too, or flush (tca_plan_flush()). slot: 0 to 63. (The library's own modules,
+ * such as tca-halo.h, use other slots.) */
 TCA_API int tca_plan_notify(struct tca_plan *plan, uint32_t rank, uint32_t slot);
+
+/* Appends a flush, which must follow another step: the chain continues when the data of all its
+ * puts so far is visible at the targets. Costs a request to each target node. In a chain with
+ * flushes or ordered puts, receivers take no part in the copying (client's seat), and puts into
+ * attached memory use the daemon's seat; they complete when the process that owns the memory has
+ * copied the data, which it can once it has processed the plan's event (see tca_region_attach());
+ * after a minute without that: -ETIMEDOUT. */
+TCA_API int tca_plan_flush(struct tca_plan *plan);
 
 /* Appends a wait: the chain continues when `count` notifications of (rank, slot) have arrived, and
  * consumes them. All starts that a session can have in flight (1024) may wait at the same time.

@@ -197,9 +197,9 @@ static int add_flushes(struct tca_plan *plan, const struct unit *first, const st
 }
 
 /* tcad has compared what the steps of the chain read and write. *first: units before it have landed
- * when this one is posted. */
+ * when this one is posted. flushed: earlier ones must be complete, and then have landed. */
 static int add_unit(struct tca_plan *plan, const struct unit **first, const struct unit *unit,
-                    const Tca__Mapping *mapping, struct chain_steps *steps)
+                    const Tca__Mapping *mapping, bool flushed, struct chain_steps *steps)
 {
     int r = mapping->landed ? add_flushes(plan, *first, unit, steps) : 0;
     if (r < 0)
@@ -207,7 +207,7 @@ static int add_unit(struct tca_plan *plan, const struct unit **first, const stru
     if (mapping->landed && mapping->waits)
         *first = unit;
     return add_step(steps, &(struct chain_step){.kind = CHAIN_PUT,
-                                                .fence = mapping->waits,
+                                                .fence = mapping->waits || flushed,
                                                 .gone = &unit->gone,
                                                 .put = {plan->session->shm, unit->put}});
 }
@@ -217,7 +217,7 @@ static bool next_joins(const struct tca_plan *plan, uint32_t put, uint32_t chain
 {
     const struct step *notify = &plan->steps[put + 1];
     struct handle handle;
-    return put + 1 < chain_end && notify->kind == STEP_NOTIFY &&
+    return put + 1 < chain_end && !plan->steps[put].flush && notify->kind == STEP_NOTIFY &&
            handle_decode(plan->steps[put].put.handle, &handle) == 0 &&
            notify_joins_put(!plan->steps[put].put.combine, handle.node,
                             (uint32_t)tca_node_of(plan->session, notify->notification.rank));
@@ -229,6 +229,7 @@ static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
     const struct unit *first = &plan->units[plan->unit_count];
     uint32_t end = plan_chain_end(plan, number);
     size_t mapping = 0;
+    bool flushed = false;
     int r;
     steps->count = 0;
     for (uint32_t i = plan->chain_first[number]; i < end; i++) {
@@ -236,6 +237,7 @@ static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
         if (step->kind == STEP_WAIT) {
             if ((r = add_wait(plan, step, steps)) < 0)
                 return r;
+            flushed |= step->flush;
             continue;
         }
         struct parts parts = {.put = step->kind == STEP_PUT ? step : NULL,
@@ -250,8 +252,9 @@ static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
         const Tca__Mapping *there = committed->mappings[mapping++];
         if ((r = make_unit(plan, unit, &parts, there)) < 0)
             return error_prefix(r, "step %u of chain %u: ", at - plan->chain_first[number], number);
-        if ((r = add_unit(plan, &first, unit, there, steps)) < 0)
+        if ((r = add_unit(plan, &first, unit, there, flushed, steps)) < 0)
             return r;
+        flushed = plan->steps[i].flush;
     }
     if (mapping != committed->n_mappings)
         return error_set(-EPROTO, "tcad named %zu places for the %zu of chain %u",

@@ -40,6 +40,7 @@ static ProtobufCBinaryData layout_data(const struct layout *layout)
 static void draft_step(struct draft_step *draft, const struct step *step)
 {
     tca__step__init(&draft->step);
+    draft->step.flush = step->flush;
     switch (step->kind) {
     case STEP_PUT:
         tca__put__init(&draft->put);
@@ -53,6 +54,7 @@ static void draft_step(struct draft_step *draft, const struct step *step)
             draft->put.target_layout = layout_data(step->put.target_layout->program);
         draft->put.combine = step->put.combine;
         draft->put.type = step->put.type;
+        draft->put.ordered = step->put.ordered;
         draft->step.step_case = TCA__STEP__STEP_PUT;
         draft->step.put = &draft->put;
         break;
@@ -72,6 +74,13 @@ static void draft_step(struct draft_step *draft, const struct step *step)
         draft->step.wait = &draft->wait;
         break;
     }
+}
+
+/* TCA_PLAN_LANDED: as if each chain ended with tca_plan_flush(). */
+static void flush_chains(struct tca_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->chain_count && plan->flags & TCA_PLAN_LANDED; i++)
+        plan->steps[plan_chain_end(plan, i) - 1].flush = true;
 }
 
 static int draft_init(struct draft *draft, const struct tca_plan *plan)
@@ -98,7 +107,6 @@ static int draft_init(struct draft *draft, const struct tca_plan *plan)
     draft->commit.rail = (char *)plan->rail;
     draft->commit.seat = (uint32_t)plan->seat;
     draft->commit.way = (uint32_t)plan->session->settings.way;
-    draft->commit.landed = plan->flags & TCA_PLAN_LANDED;
     draft->commit.prefer = plan->flags & TCA_PLAN_PREFER;
     draft->commit.repeat = plan->flags & TCA_PLAN_REPEAT;
     draft->commit.chains = draft->chain_pointers;
@@ -121,6 +129,7 @@ static int request_commit(struct tca_plan *plan, int64_t timeout_ns, struct repl
     if (waits < 0)
         return waits;
 
+    flush_chains(plan);
     struct draft draft;
     const Tca__Message request = REQUEST(PLAN_COMMIT, plan_commit, &draft.commit);
     int r = draft_init(&draft, plan);

@@ -181,6 +181,17 @@ int tca_plan_wait(struct tca_plan *plan, uint32_t rank, uint32_t slot, uint64_t 
     return add_notification(plan, STEP_WAIT, rank, slot, count);
 }
 
+int tca_plan_flush(struct tca_plan *plan)
+{
+    int r = check_building(plan);
+    if (r < 0)
+        return r;
+    if (plan->begin_chain)
+        return error_static(-EINVAL, "a flush begins a chain: it must follow another step");
+    plan->steps[plan->step_count - 1].flush = true;
+    return 0;
+}
+
 /* ---- the end ---- */
 
 int plan_release(struct tca *session, uint32_t id)

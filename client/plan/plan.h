@@ -45,6 +45,7 @@ struct step {
             struct tca_layout *target_layout; /* holds a reference */
             enum element_operator combine;
             enum element_type type;
+            bool ordered;
         } put;
         struct {
             uint32_t rank;
@@ -52,6 +53,7 @@ struct step {
             uint64_t count; /* WAIT */
         } notification;
     };
+    bool flush;        /* tca_plan_flush() follows */
     _Atomic bool gone; /* WAIT: the rank has ended; chain_step.gone */
 };
 

@@ -158,7 +158,8 @@ int tca_plan_put(struct tca_plan *plan, const struct tca_put *put)
                                   .target_offset_bytes = put->target_offset_bytes,
                                   .target_layout = target,
                                   .combine = (enum element_operator)put->combine,
-                                  .type = (enum element_type)put->type}};
+                                  .type = (enum element_type)put->type,
+                                  .ordered = put->ordered}};
     memcpy(step->put.handle, put->target.bytes, sizeof(step->put.handle));
     put->source->mapped.uses++;
     plan_add_step(plan);

@@ -159,7 +159,7 @@ static json_t *reduction(const struct plan_unit *unit)
                          : json_null();
 }
 
-json_t *inspect_plan_step(const struct plan *plan, uint32_t chain, uint32_t index)
+static json_t *describe_step(const struct plan *plan, uint32_t chain, uint32_t index)
 {
     const struct plan_step *step = &plan->chains[chain].steps[index];
     const enum seat seat = plan->chains[chain].seat;
@@ -182,7 +182,7 @@ json_t *inspect_plan_step(const struct plan *plan, uint32_t chain, uint32_t inde
     struct driver_put_info info = prepared ? unit->info : (struct driver_put_info){0};
     return json_pack(
         "{s:s, s:I, s:I, s:I, s:b, s:b, s:o, s:{s:I, s:I, s:s}, s:{s:I, s:I, s:I, s:s}, s:o, s:o, "
-        "s:o, s:o}",
+        "s:o, s:o, s:b}",
         "kind", "put", "bytes", (json_int_t)a->size_bytes, "blocks",
         (json_int_t)(a->block_count > b->block_count ? a->block_count : b->block_count),
         "descriptors", (json_int_t)(info.descriptors ? info.descriptors : 1), "gathered",
@@ -191,7 +191,15 @@ json_t *inspect_plan_step(const struct plan *plan, uint32_t chain, uint32_t inde
         source, "target", "node", (json_int_t)unit->node, "region", (json_int_t)unit->handle.region,
         "offset", (json_int_t)(unit->handle.offset_bytes + unit->target_offset), "layout", target,
         "notify", notification(unit), "link", link_state(plan, unit), "copy",
-        explain_copy(plan, unit, seat), "reduce", reduction(unit));
+        explain_copy(plan, unit, seat), "reduce", reduction(unit), "ordered", unit->ordered);
+}
+
+json_t *inspect_plan_step(const struct plan *plan, uint32_t chain, uint32_t index)
+{
+    json_t *step = describe_step(plan, chain, index);
+    if (step)
+        json_object_set_new(step, "flush", json_boolean(plan->chains[chain].steps[index].flush));
+    return step;
 }
 
 static json_t *explain_chain(const struct plan *plan, uint32_t index)

@@ -118,6 +118,7 @@ struct plan_unit {
     struct layout *target_layout;  /* may be the source's */
     enum element_operator combine; /* not REPLACE: runs on shm, whatever its chain's rail */
     enum element_type type;
+    bool ordered; /* visible only after all earlier puts of its chain */
     /* the notification */
     bool notify;
     uint32_t rank, slot;
@@ -169,6 +170,7 @@ struct plan_step {
     uint32_t unit;       /* index in plan->units */
     uint32_t rank, slot; /* wait */
     uint64_t count;
+    bool flush;        /* then all earlier puts of its chain complete remotely */
     _Atomic bool gone; /* the notifier, for chain_step.gone */
 };
 
@@ -183,8 +185,9 @@ struct plan_chain {
     struct plan_step *steps; /* in plan->steps */
     bool moving;             /* while re-binding: to another rail */
     bool unordered;          /* plan_order_rest() must order it */
-    unsigned rail;           /* bound: the best that leads to all its targets */
-    unsigned wanted_rail;    /* READY: the best if all rails led to its targets */
+    bool unshared;        /* has flushes or ordered puts: receivers take no part in the copying */
+    unsigned rail;        /* bound: the best that leads to all its targets */
+    unsigned wanted_rail; /* READY: the best if all rails led to its targets */
     enum seat seat;
     uint64_t predicted_ns;
     uint64_t bytes;
@@ -213,7 +216,6 @@ struct plan {
     unsigned preferred_rails; /* to other nodes: used if possible, whatever the cost */
     enum seat wanted_seat;
     enum way wanted_copy_mode;
-    bool landed; /* TCA_PLAN_LANDED: a start completes when its puts have landed */
     bool repeat; /* a start goes on until it is stopped */
     bool lossy;  /* broken because puts of earlier starts are lost */
     uint64_t timeout_ns;

@@ -28,7 +28,7 @@ enum way plan_copy_mode(const struct plan *plan, const struct plan_unit *unit)
         return WAY_PUSH;
     if (must_share(plan, unit))
         return WAY_RING;
-    if (plan->landed || !can_share(plan, unit) || unit->region->attached)
+    if (plan->chains[unit->chain].unshared || !can_share(plan, unit) || unit->region->attached)
         return WAY_PUSH;
     if (plan->wanted_copy_mode && !(unit->source->attached && plan->wanted_copy_mode != WAY_PUSH))
         return plan->wanted_copy_mode;

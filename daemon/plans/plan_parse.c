@@ -146,6 +146,7 @@ static int parse_put(struct plan *plan, uint32_t step, Tca__Put *put, struct pla
     region->puts_from++;
     unit->source_offset = put->source_offset;
     unit->target_offset = put->target_offset;
+    unit->ordered = put->ordered;
     unit->node = unit->handle.node;
     plan->bytes += unit->source_layout->size_bytes;
     return 0;
@@ -201,6 +202,7 @@ static int parse_step(struct parser *parser, const Tca__Step *step)
         plan->unit_count++; /* from here on plan_free() frees it */
         r = parse_put(plan, number, step->put, unit);
         chain->bytes += r < 0 ? 0 : unit->source_layout->size_bytes;
+        chain->unshared |= unit->ordered;
         out->unit = plan->unit_count - 1;
         parser->before = unit->combine ? NULL : unit;
         break;
@@ -227,6 +229,10 @@ static int parse_step(struct parser *parser, const Tca__Step *step)
     if (!joined) {
         chain->step_count++;
         plan->step_count++;
+    }
+    if (step->flush) {
+        chain->steps[chain->step_count - 1].flush = chain->unshared = true;
+        parser->before = NULL; /* a notification comes after the flush */
     }
     return out->is_wait && !joined ? plan_use_wait(plan, out) : plan_use_unit(plan, unit);
 }
@@ -337,7 +343,6 @@ static int begin(struct plan *plan, const Tca__PlanCommit *commit)
     *(commit->prefer ? &plan->preferred_rails : &plan->wanted_rails) = rails;
     plan->wanted_seat = commit->seat;
     plan->wanted_copy_mode = commit->way;
-    plan->landed = commit->landed;
     plan->repeat = commit->repeat;
     plan->timeout_ns =
         commit->timeout_ns ? commit->timeout_ns : plan->tcad->conf->control.request_timeout_ns;

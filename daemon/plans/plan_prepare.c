@@ -14,8 +14,6 @@
 #include "daemon/tcad.h"
 #include "proto/notify.h"
 
-enum { MARK_BYTES_MAX = 64 };
-
 static int prepare_unit(struct plan *plan, struct plan_unit *unit)
 {
     const unsigned rail = unit->link->rail;
@@ -48,7 +46,7 @@ struct uncopied {
     bool several;                /* of several owners */
 };
 
-/* Puts that a mark could overtake. */
+/* Puts that an ordered put could overtake. */
 struct loose {
     uint32_t first;          /* step of the chain */
     const struct link *link; /* of one of them; NULL: none */
@@ -63,10 +61,12 @@ struct preparing {
     struct chain_step *steps;
     uint32_t count, room; /* of steps */
     int error;            /* -ENOMEM */
-    struct loose loose;   /* puts that a mark could still overtake */
+    struct loose loose;   /* puts that an ordered one could still overtake */
     struct uncopied uncopied;
     uint32_t fetched; /* step of the chain; the sources of earlier ones were requested */
     bool fetching;    /* and no put has awaited them yet */
+    uint32_t flushed; /* step of the chain; earlier puts are complete remotely */
+    bool flushing;    /* once the flushes are, which no put has awaited yet */
 };
 
 /* Room for `count` more; NULL: out of memory. */
@@ -108,26 +108,19 @@ static void add_flush(struct preparing *preparing, uint32_t first, const struct 
                                              .flush = {unit->driver, unit->link->peer}});
 }
 
-/* Flushes the links of steps `from` to `to`: all, or, for a mark, those with puts that it may overtake, which are
+/* Flushes the links of steps `from` to `to`: all, or those with puts that an ordered one may overtake, which are
  * scattered by the target's daemon or go over another link. */
 static void add_flushes(struct preparing *preparing, uint32_t from, uint32_t to,
-                        const struct plan_unit *mark)
+                        const struct plan_unit *ordered)
 {
     const uint32_t first = preparing->count;
     for (uint32_t i = from; i < to; i++) {
         if (preparing->from->steps[i].is_wait)
             continue;
         const struct plan_unit *unit = &preparing->plan->units[preparing->from->steps[i].unit];
-        if (!mark || (unit->has_target && (unit->link != mark->link || unit->info.gathered)))
+        if (!ordered || (unit->has_target && (unit->link != ordered->link || unit->info.gathered)))
             add_flush(preparing, first, unit);
     }
-}
-
-/* A few bytes without a notification: the receiver may poll them to see whether earlier puts are complete. */
-static bool is_mark(const struct plan *plan, const struct plan_unit *unit)
-{
-    return plan->landed && unit->has_target && !unit->notify &&
-           unit->source_layout->size_bytes <= MARK_BYTES_MAX;
 }
 
 static void note_loose(struct loose *loose, const struct plan_unit *unit)
@@ -139,11 +132,11 @@ static void note_loose(struct loose *loose, const struct plan_unit *unit)
     loose->gathered |= unit->info.gathered;
 }
 
-static bool mark_may_overtake(const struct preparing *preparing, const struct plan_unit *mark)
+static bool may_overtake(const struct preparing *preparing, const struct plan_unit *ordered)
 {
     const struct loose *loose = &preparing->loose;
-    return loose->link &&
-           (loose->several || loose->link != mark->link || loose->gathered || !preparing->ordered);
+    return loose->link && (loose->several || loose->link != ordered->link || loose->gathered ||
+                           !preparing->ordered);
 }
 
 static void prepare_wait(struct preparing *preparing, const struct plan_step *step)
@@ -176,7 +169,7 @@ static void note_uncopied(struct preparing *preparing, const struct plan_unit *u
 static bool needs_copied(const struct preparing *preparing, const struct plan_unit *unit)
 {
     const struct uncopied *uncopied = &preparing->uncopied;
-    return uncopied->put && (unit->notify || is_mark(preparing->plan, unit)) &&
+    return uncopied->put && (unit->notify || unit->ordered) &&
            (uncopied->several || plan_needs_copied(uncopied->put, unit));
 }
 
@@ -249,11 +242,25 @@ static void prepare_order(struct preparing *preparing, uint32_t step, struct pla
     if (needs_copied(preparing, unit)) {
         await_copied(preparing, step);
         unit->fence = true;
-    } else if (is_mark(preparing->plan, unit) && mark_may_overtake(preparing, unit)) {
+    } else if (unit->ordered && may_overtake(preparing, unit)) {
         add_flushes(preparing, preparing->loose.first, step, unit);
         unit->fence = true;
         preparing->loose = (struct loose){.first = step};
     }
+    unit->fence |= preparing->flushing;
+    preparing->flushing = false;
+}
+
+/* Everything before this step becomes complete remotely. */
+static void flush(struct preparing *preparing, uint32_t step)
+{
+    const uint32_t before = preparing->count;
+    add_flushes(preparing, preparing->flushed, step, NULL);
+    add_copy_waits(preparing, step);
+    preparing->uncopied = (struct uncopied){.first = step};
+    preparing->loose = (struct loose){.first = step};
+    preparing->flushed = step;
+    preparing->flushing |= preparing->count > before;
 }
 
 static int prepare_step(struct preparing *preparing, uint32_t i)
@@ -262,6 +269,8 @@ static int prepare_step(struct preparing *preparing, uint32_t i)
     const struct plan_step *step = &preparing->from->steps[i];
     if (step->is_wait) {
         prepare_wait(preparing, step);
+        if (step->flush)
+            flush(preparing, i + 1);
         return 0;
     }
     struct plan_unit *unit = &plan->units[step->unit];
@@ -275,21 +284,18 @@ static int prepare_step(struct preparing *preparing, uint32_t i)
                                              .fence = unit->fence,
                                              .gone = &unit->gone,
                                              .put = {unit->driver, unit->put}});
+    if (step->flush)
+        flush(preparing, i + 1);
     return 0;
 }
 
 /* When a start is complete, what it has put into memory of its own session must be visible, also to
- * other starts; with TCA_PLAN_LANDED, everything that it has put. */
+ * other starts. */
 static void prepare_end(struct preparing *preparing)
 {
     const struct plan *plan = preparing->plan;
     const struct plan_chain *from = preparing->from;
-    if (plan->landed) {
-        add_flushes(preparing, 0, from->step_count, NULL);
-        add_copy_waits(preparing, from->step_count);
-        return;
-    }
-    for (uint32_t i = from->step_count; i > 0 && from->rail != RAIL_SHM; i--) {
+    for (uint32_t i = from->step_count; i > preparing->flushed && from->rail != RAIL_SHM; i--) {
         const struct plan_unit *unit =
             from->steps[i - 1].is_wait ? NULL : &plan->units[from->steps[i - 1].unit];
         if (unit && unit->has_target && !unit->combine && unit->node == plan->tcad->node &&

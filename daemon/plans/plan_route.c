@@ -88,8 +88,8 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
             return why;
         if (!whole && !plan_demands_one(plan) && !fabric_reaches(tcad, rail, unit->node))
             return "no cable leads there now (tcactl topology)";
-        if (route.seat == SEAT_CLIENT && plan->landed && unit->attached)
-            return "only the daemon hears when it has landed in memory that was attached";
+        if (route.seat == SEAT_CLIENT && chain->unshared && unit->attached)
+            return "remote completion in attached memory needs the daemon's seat";
         if (route.seat == SEAT_DAEMON && unit->rails && !(unit->rails & (1u << rail)))
             return "the node where it lands does not have it";
         if (!whole && unit->lost & ~unit->back & (1u << rail))

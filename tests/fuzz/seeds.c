@@ -86,6 +86,7 @@ static void plan_seed(void)
     steps[0].wait = &wait;
     steps[1].step_case = TCA__STEP__STEP_PUT;
     steps[1].put = &put;
+    steps[1].flush = put.ordered = true;
     steps[2].step_case = TCA__STEP__STEP_NOTIFY;
     steps[2].notify = &notify;
     chain.n_steps = 3;

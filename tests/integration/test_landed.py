@@ -60,14 +60,15 @@ class Landed(harness.Case):
         with self.refused("-ENETDOWN", "attached"):
             sender.plan(f"put {source} 0 8 {receiver.handle(target)} 0 8", seat="client", landed=True)
 
-    def test_a_mark_comes_after_attached_memory(self):
+    def test_an_ordered_put_comes_after_attached_memory(self):
         """In another process's memory, which is not attached."""
         for nodes in ([0, 0, 0], [0, 1, 2], [0, 1, 1]):
             sender, owner, other = self.cluster(3).group(nodes)
             source, _ = sender.alloc(1 << 20)
             data, _ = owner.attach(1 << 20)
             mark, _ = other.alloc(4096)
-            plan = sender.plan(f"put {source} 0 900000 {owner.handle(data)} 0 900000", f"put {source} 0 8 {other.handle(mark)} 0 8", seat="daemon", landed=True)
+            plan = sender.plan(f"put {source} 0 900000 {owner.handle(data)} 0 900000", f"put {source} 0 8 {other.handle(mark)} 0 8 ordered",
+                               seat="daemon", landed=True)
             owner.ask("count 0 0")
             for seed in range(1, 10):
                 sender.ask(f"fill {source} 0 900000 {seed}")
@@ -75,6 +76,40 @@ class Landed(harness.Case):
                 harness.until(lambda: arrived(other, mark, seed), "the mark is there")
                 owner.ask(f"check {data} 0 900000 {seed}")
                 sender.ask(f"wait {plan} -2")
+
+    def behind_a_stopped_node(self, *steps):
+        """What comes first waits for a daemon that is stopped; what is started later, on another channel, does not."""
+        cluster = self.cluster(3)
+        sender, owner, other = cluster.group([0, 1, 2])
+        source, _ = sender.alloc(4096)
+        data, _ = owner.alloc(4096)
+        mark, _ = other.alloc(4096)
+        places = {"data": f"put {source} 0 64 {owner.handle(data)} 0 64", "mark": f"put {source} 0 8 {other.handle(mark)} 0 8"}
+        plan = sender.plan(*(step.format(**places) for step in steps), seat="daemon")
+        later = sender.plan("notify 2 1", seat="daemon", channel=1)
+        for seed in range(1, 4):
+            sender.ask(f"fill {source} 0 64 {seed}")
+            cluster[1].pause()
+            sender.ask(f"start {plan}")
+            sender.ask(f"start {later}")
+            other.ask("notified_wait 0 1 -1")
+            self.assertEqual(other.ask("count 0 0"), ["0"])
+            self.assertFalse(arrived(other, mark, seed))
+            cluster[1].resume()
+            sender.ask(f"wait {plan} -1")
+            other.ask("notified_wait 0 0 -1")
+            owner.ask(f"check {data} 0 64 {seed}")
+
+    def test_a_flush_holds_up_what_follows(self):
+        self.behind_a_stopped_node("{data}", "flush", "{mark}", "notify 2 0")
+
+    def test_an_ordered_put_comes_after_other_nodes(self):
+        self.behind_a_stopped_node("{data}", "{mark} ordered", "notify 2 0")
+
+    def test_a_flush_follows_a_step(self):
+        sender, = self.cluster(1).group([0])
+        with self.refused("-EINVAL", "must follow another step"):
+            sender.plan("flush")
 
     def test_of_a_process_that_is_killed(self):
         """Who waits for it hears of that."""

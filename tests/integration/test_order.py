@@ -136,6 +136,13 @@ class Rounds:
         self.near = [buffer for buffer in self.buffers if buffer.actor.node is actors[0].node and not buffer.attached]
         self.attached = attached
 
+    def remote(self, steps):
+        """With some that complete remotely."""
+        for step in steps:
+            yield f"{step} ordered" if isinstance(step, Step) and self.dice.random() < 0.3 else str(step)
+            if self.dice.random() < 0.2:
+                yield "flush"
+
     def round(self, rails, seats):
         dice, first = self.dice, self.actors[0]
         rail, seat = dice.choice(rails), dice.choice(seats)
@@ -144,7 +151,7 @@ class Rounds:
                  for _ in range(dice.randint(2, 8))]
         # Who is notified sees what was put before; what is its own the sender sees anyway, once the start is complete.
         told = [rank for rank in range(len(self.actors)) if rank or self.attached]
-        plan = first.plan(*(str(step) for step in steps), *(f"notify {rank} 0" for rank in told), rail=rail, seat=seat, landed=landed)
+        plan = first.plan(*(self.remote(steps) if landed else map(str, steps)), *(f"notify {rank} 0" for rank in told), rail=rail, seat=seat, landed=landed)
         for buffer in self.buffers:
             buffer.fill(dice.getrandbits(16))
         for start in range(3):

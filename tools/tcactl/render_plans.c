@@ -153,6 +153,8 @@ static void step(const json_t *step, const struct screen *screen)
         if (json_is_object(notify))
             fprintf(screen->to, "\n         then notify rank %lld, slot %lld",
                     doc_integer(notify, "rank"), doc_integer(notify, "slot"));
+        if (doc_true(step, "ordered"))
+            fputs("\n         visible only after all earlier puts", screen->to);
         if (json_is_integer(doc_get(step, "after")))
             fprintf(screen->to, "\n         after step %lld, which uses some of the same bytes",
                     doc_integer(step, "after"));
@@ -166,6 +168,8 @@ static void step(const json_t *step, const struct screen *screen)
             fprintf(screen->to, ", count %lld", doc_integer(step, "count"));
         broken_link(step, doc_integer(step, "node"), screen);
     }
+    if (doc_true(step, "flush"))
+        fputs("\n         then waits until all puts so far are complete remotely", screen->to);
     fputc('\n', screen->to);
 }
 

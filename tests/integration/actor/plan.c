@@ -41,7 +41,7 @@ static int chain(struct actor *actor, const struct words *words)
     return say_result(tca_plan_chain(word_plan(actor, words, 1)));
 }
 
-/* put PLAN REGION OFFSET SHAPE HANDLE TARGET_OFFSET TARGET_SHAPE */
+/* put PLAN REGION OFFSET SHAPE HANDLE TARGET_OFFSET TARGET_SHAPE [ordered] */
 static int put(struct actor *actor, const struct words *words)
 {
     struct tca_layout *source = shape_layout(word_shape(words, 4)),
@@ -50,7 +50,8 @@ static int put(struct actor *actor, const struct words *words)
                           .source_offset_bytes = word_number(words, 3),
                           .source_layout = source,
                           .target_offset_bytes = word_number(words, 6),
-                          .target_layout = target};
+                          .target_layout = target,
+                          .ordered = words->count > 8};
     word_bytes(words, 5, put.target.bytes, sizeof(put.target.bytes));
     int r = source && target ? tca_plan_put(word_plan(actor, words, 1), &put) : -EINVAL;
     say_result(r);
@@ -84,6 +85,12 @@ static int await(struct actor *actor, const struct words *words)
 {
     return say_result(tca_plan_wait(word_plan(actor, words, 1), (uint32_t)word_number(words, 2),
                                     (uint32_t)word_number(words, 3), word_number(words, 4)));
+}
+
+/* flush PLAN */
+static int flush(struct actor *actor, const struct words *words)
+{
+    return say_result(tca_plan_flush(word_plan(actor, words, 1)));
 }
 
 /* commit PLAN TIMEOUT */
@@ -182,10 +189,23 @@ static int receipt(struct actor *actor, const struct words *words)
 }
 
 const struct command plan_commands[] = {
-    {"plan", 4, new_plan},      {"chain", 1, chain},     {"put", 7, put},
-    {"reduce", 8, reduce},      {"notify", 3, notify},   {"await", 4, await},
-    {"commit", 2, commit},      {"start", 1, start},     {"starts", 2, starts},
-    {"test", 1, test},          {"wait", 2, wait_plan},  {"waits", 3, waits},
-    {"freeplan", 1, free_plan}, {"receipt", 1, receipt}, {"cancel", 1, cancel},
-    {"stop", 1, stop},          {"rounds", 1, rounds},   {NULL},
+    {"plan", 4, new_plan},
+    {"chain", 1, chain},
+    {"put", 7, put},
+    {"reduce", 8, reduce},
+    {"notify", 3, notify},
+    {"await", 4, await},
+    {"flush", 1, flush},
+    {"commit", 2, commit},
+    {"start", 1, start},
+    {"starts", 2, starts},
+    {"test", 1, test},
+    {"wait", 2, wait_plan},
+    {"waits", 3, waits},
+    {"freeplan", 1, free_plan},
+    {"receipt", 1, receipt},
+    {"cancel", 1, cancel},
+    {"stop", 1, stop},
+    {"rounds", 1, rounds},
+    {NULL},
 };

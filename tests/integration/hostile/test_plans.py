@@ -144,7 +144,7 @@ class Plans(HostileCase):
             self.refused("-EINVAL", "chain 1 has no steps", chains=[[wire.notify(0, 0)], []])
             self.refused("-EINVAL", "65 chains", "at most 64", chains=[[wire.notify(0, 0)]] * 65)
             self.refused("-E2BIG", "65537 steps", "65536", chains=[[wire.notify(0, 0)] * 65537])
-            self.refused("-EPROTO", "step 1", "neither put, notify nor wait", steps=[wire.notify(0, 0), b""])
+            self.refused("-EPROTO", "step 1", "neither put, notify nor wait", steps=[wire.notify(0, 0), wire.FLUSH])
             for plan in (0, 7, 4095, 4096, 0xFFFFFFFF):
                 with self.fails("-EINVAL", f"plan {plan} is none of session"):
                     self.client.ask(wire.blob(wire.PLAN_RELEASE, wire.number(1, plan)))
@@ -276,7 +276,7 @@ class Plans(HostileCase):
     def test_random_commits(self):
         """Good commits with bytes changed."""
         chance = random.Random(2)
-        good = wire.commit([self.put(), wire.notify(0, 3), wire.wait(0, 3)], [wire.notify(0, 1)], name="x", timeout_ns=10 ** 9)
+        good = wire.commit([self.put() + wire.FLUSH, wire.notify(0, 3), wire.wait(0, 3) + wire.FLUSH, self.put(ordered=1)], [wire.notify(0, 1)], name="x", timeout_ns=10 ** 9)
         with self.undisturbed(self.nodes):
             client = self.open(self.nodes[0])
             for _ in range(2000):

@@ -7,7 +7,7 @@ import struct
 
 DEADLINE_S = 60 * float(os.environ.get("TCA_TEST_SLOW", "1"))  # alone, without ../processes.py
 
-MAGIC, VERSION, IN_MEMFD = 0x46414354, 6, 1
+MAGIC, VERSION, IN_MEMFD = 0x46414354, 7, 1
 INLINE_MAX, PAYLOAD_MAX = 64 * 1024, 64 << 20
 
 # fields of Message (proto/tca.proto)
@@ -104,9 +104,9 @@ def region_reach(handle):
     return blob(REGION_REACH, blob(1, handle))
 
 
-def put(source, handle, source_layout, target_layout, source_offset=0, target_offset=0, combine=0, element=0):
+def put(source, handle, source_layout, target_layout, source_offset=0, target_offset=0, combine=0, element=0, ordered=0):
     return blob(1, number(1, source) + number(2, source_offset) + blob(3, source_layout) + blob(4, handle) +
-                number(5, target_offset) + blob(6, target_layout) + number(7, combine) + number(8, element))
+                number(5, target_offset) + blob(6, target_layout) + number(7, combine) + number(8, element) + number(9, ordered))
 
 
 def notify(rank, slot):
@@ -115,6 +115,9 @@ def notify(rank, slot):
 
 def wait(rank, slot, count=1):
     return blob(3, number(1, rank) + number(2, slot) + number(3, count))
+
+
+FLUSH = number(4, 1)  # behind a step
 
 
 def commit(*chains, name="plan", channel=0, rail="", seat=0, timeout_ns=0, repeat=0):
