@@ -142,24 +142,12 @@ static void fill_head(const struct tca_coll *coll, struct coll_head *head)
 
 /* ---- together */
 
-/* Its text comes from another process: it may lack an end, and contain what a terminal would obey. */
-static int failed_at(const struct coll_head *head, uint32_t rank)
-{
-    char text[COLL_TEXT_BYTES] = "";
-
-    for (size_t i = 0; i + 1 < sizeof(text) && head->text[i]; i++) {
-        unsigned char c = (unsigned char)head->text[i];
-        text[i] = c < ' ' || c == 0x7f ? '?' : head->text[i];
-    }
-    return error_set(head->error, "collective operation: rank %u: %s", rank,
-                     text[0] ? text : tca_strerror(head->error));
-}
-
 static int check_heads(const struct coll_head *heads, uint32_t size)
 {
     for (uint32_t rank = 0; rank < size; rank++)
         if (heads[rank].error < 0)
-            return failed_at(&heads[rank], rank);
+            return error_of_rank(heads[rank].error, "collective operation", rank, heads[rank].text,
+                                 sizeof(heads[rank].text));
     for (uint32_t rank = 1; rank < size; rank++) {
         const struct coll_head *a = &heads[0], *b = &heads[rank];
         if (a->operation != b->operation)

@@ -66,27 +66,14 @@ int halo_check_args(const struct tca *session, const struct tca_halo_args *args)
     return r;
 }
 
-/* Tells why a rank has failed. Its text comes from another process: it may lack an end, and contain
- * what a terminal would obey. */
-static int failed_at(const struct halo_head *head, uint32_t rank)
-{
-    char text[HALO_TEXT_BYTES] = "";
-
-    for (size_t i = 0; i + 1 < sizeof(text) && head->text[i]; i++) {
-        unsigned char c = (unsigned char)head->text[i];
-        text[i] = c < ' ' || c == 0x7f ? '?' : head->text[i];
-    }
-    return error_set(head->error, "halo exchange: rank %u: %s", rank,
-                     text[0] ? text : tca_strerror(head->error));
-}
-
 int halo_check_heads(const struct halo_world *world)
 {
     const struct halo_head *first = &world->heads[0];
 
     for (uint32_t rank = 0; rank < world->ranks; rank++)
         if (world->heads[rank].error < 0)
-            return failed_at(&world->heads[rank], rank);
+            return error_of_rank(world->heads[rank].error, "halo exchange", rank,
+                                 world->heads[rank].text, sizeof(world->heads[rank].text));
     for (uint32_t rank = 1; rank < world->ranks; rank++) {
         const struct halo_head *head = &world->heads[rank];
         if (memcmp(&head->grid, &first->grid, sizeof(head->grid)) != 0)

@@ -7,21 +7,12 @@
 #include <string.h>
 
 #include "client/include/tca-coll.h"
+#include "tests/integration/expect.h"
 
 enum { COUNT = 10, OPERATIONS = 40 };
 
 static struct tca *session;
 static double *in, *out;
-static uint32_t rank;
-static int wrong;
-
-static void expect(int result, int expected, const char *text, const char *what)
-{
-    if (result == expected && (!text || strstr(tca_error_text(), text)))
-        return;
-    printf("rank %u: %s: %d, not %d: %s\n", rank, what, result, expected, tca_error_text());
-    wrong = 1;
-}
 
 static void add(const void *left, const void *right, void *result, uint64_t count, void *context)
 {

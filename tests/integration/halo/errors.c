@@ -8,21 +8,12 @@
 
 #include "client/halo/halo.h"
 #include "client/include/tca-halo.h"
+#include "tests/integration/expect.h"
 
 enum { EXCHANGES = 32, ROWS = 6, COLUMNS = 5 };
 
 static struct tca *session;
 static double *memory[2];
-static uint32_t rank;
-static int wrong;
-
-static void expect(int result, int expected, const char *text, const char *what)
-{
-    if (result == expected && (!text || strstr(tca_error_text(), text)))
-        return;
-    printf("rank %u: %s: %d, not %d: %s\n", rank, what, result, expected, tca_error_text());
-    wrong = 1;
-}
 
 static struct tca_halo_array array(void)
 {

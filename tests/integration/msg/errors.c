@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/include/tca-msg.h"
+#include "tests/integration/expect.h"
 
 enum { PAIR = 1, SYNC = 2, NEVER = 3, REUSES = 3 * TCA_MSG_PAIRS, PATIENCE = 5000 };
 #define MILLISECOND INT64_C(1000000)
@@ -14,16 +15,7 @@ enum { PAIR = 1, SYNC = 2, NEVER = 3, REUSES = 3 * TCA_MSG_PAIRS, PATIENCE = 500
 static struct tca *session;
 static struct tca_msg *msg;
 static struct tca_msg_request *never; /* a receive: testing it advances everything */
-static uint32_t rank, other;
-static int wrong;
-
-static void expect(int result, int expected, const char *text, const char *what)
-{
-    if (result == expected && (!text || strstr(tca_error_text(), text)))
-        return;
-    printf("rank %u: %s: %d, not %d: %s\n", rank, what, result, expected, tca_error_text());
-    wrong = 1;
-}
+static uint32_t other;
 
 static int run(struct tca_msg_request *request)
 {

@@ -4,6 +4,7 @@
 
 #include "daemon/engine/engine.h"
 #include "failing.h"
+#include "idle_driver.h"
 
 TestSuite(engine_memory, .timeout = 60);
 
@@ -13,42 +14,11 @@ struct driver_peer {
     char nothing;
 };
 static struct driver_peer peer, other;
-static struct driver_events driver_events;
-static struct driver the_driver;
-
-static int probe(const struct driver_config *config, struct driver_caps *ret_caps)
-{
-    *ret_caps = (struct driver_caps){.other_nodes = true};
-    return 0;
-}
-
-static int open_driver(const struct driver_config *config, const struct driver_events *events,
-                       struct driver **ret_driver)
-{
-    driver_events = *events;
-    *ret_driver = &the_driver;
-    return 0;
-}
-
-static void close_driver(struct driver *driver)
-{
-}
 
 static int progress(struct driver *driver, unsigned budget)
 {
     return 0;
 }
-
-static int event_fd(struct driver *driver)
-{
-    return -1;
-}
-
-static const struct driver_ops ops = {.probe = probe,
-                                      .open = open_driver,
-                                      .close = close_driver,
-                                      .progress = progress,
-                                      .event_fd = event_fd};
 
 /* ---- what the loop hears ---- */
 

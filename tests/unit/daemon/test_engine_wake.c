@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/engine/engine.h"
+#include "idle_driver.h"
 
 TestSuite(engine_wake, .timeout = 60);
 
@@ -23,7 +24,6 @@ static struct engine_call call;
 static sem_t wanted, made;
 static atomic_uint calls;
 static atomic_bool pending, over;
-static struct driver the_driver;
 
 static void work(struct engine *of, void *context)
 {
@@ -68,34 +68,6 @@ static int progress(struct driver *driver, unsigned budget)
     sem_wait(&made);
     return 0;
 }
-
-static int probe(const struct driver_config *config, struct driver_caps *ret_caps)
-{
-    *ret_caps = (struct driver_caps){.same_node = true};
-    return 0;
-}
-
-static int open_driver(const struct driver_config *config, const struct driver_events *events,
-                       struct driver **ret_driver)
-{
-    *ret_driver = &the_driver;
-    return 0;
-}
-
-static void close_driver(struct driver *driver)
-{
-}
-
-static int event_fd(struct driver *driver)
-{
-    return -1;
-}
-
-static const struct driver_ops ops = {.probe = probe,
-                                      .open = open_driver,
-                                      .close = close_driver,
-                                      .progress = progress,
-                                      .event_fd = event_fd};
 
 static void detached(void *context)
 {

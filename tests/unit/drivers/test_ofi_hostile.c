@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/unit/drivers/attacker.h"
+#include "tests/unit/drivers/honest.h"
 
 enum { REGION = 1 << 20, TOKEN = 7, OFFSET = 4096 };
 
@@ -32,38 +33,9 @@ static void setup(void)
     attacker_open();
 }
 
-/* An honest peer is still served. */
 static void check_alive(void)
 {
-    struct side honest;
-    struct driver_peer *peer;
-    struct driver_put *put;
-    struct driver_put_info info;
-    struct op op;
-    cr_assert(side_open(&honest, "ofi", 4096, REGION) == 0);
-    cr_assert(connect_to(honest.driver, &attacker.address, sizeof(attacker.address), &peer) == 0);
-    struct driver_put_args args = {
-        .peer = peer,
-        .region = honest.region,
-        .layout = layout,
-        .landing = &blob,
-        .landing_bytes = sizeof(blob),
-        .target_layout = layout,
-    };
-    cr_assert(honest.driver->ops->put_prepare(honest.driver, &args, &put, &info) == 0);
-    fill(honest.memory, REGION, 5);
-    victim.notified_count = 0;
-    op_init(&op);
-    cr_assert(post(&honest, &victim, put, &op) == 0);
-    cr_assert(pump_until(&honest, &victim, &victim.notified_count, 1));
-    cr_assert(pump_until(&honest, &victim, &op.done, 1));
-    cr_assert(op.status == 0);
-    for (uint64_t i = 0; i < shape_bytes(&shape); i++)
-        cr_assert(victim.memory[OFFSET + shape_place(&shape, i)] ==
-                  honest.memory[shape_place(&shape, i)]);
-    honest.driver->ops->put_release(honest.driver, put);
-    honest.driver->ops->peer_disconnect(honest.driver, peer);
-    side_close(&honest);
+    check_served(&victim, "ofi", 4096, &shape, OFFSET, &blob, sizeof blob);
 }
 
 static void check_untouched(void)

@@ -13,6 +13,7 @@
 
 #include "drivers/tcp/tcp.h"
 #include "proto/wait.h"
+#include "tests/unit/drivers/honest.h"
 #include "tests/unit/drivers/kit.h"
 
 enum { REGION = 1 << 20, TOKEN = 7, OFFSET = 4096 };
@@ -161,36 +162,9 @@ static void check_untouched(void)
     cr_assert(victim.notified_count == 0);
 }
 
-/* An honest peer still gets through. */
 static void check_alive(void)
 {
-    struct side honest;
-    struct driver_peer *peer;
-    struct driver_put *put;
-    struct driver_put_info info;
-    struct op op;
-    cr_assert(side_open(&honest, "tcp", 0, REGION) == 0);
-    cr_assert(connect_to(honest.driver, &address, sizeof address, &peer) == 0);
-    struct driver_put_args args = {.peer = peer,
-                                   .region = honest.region,
-                                   .layout = layout,
-                                   .landing = &blob,
-                                   .landing_bytes = sizeof blob,
-                                   .target_layout = layout};
-    cr_assert(honest.driver->ops->put_prepare(honest.driver, &args, &put, &info) == 0);
-    fill(honest.memory, REGION, 5);
-    victim.notified_count = 0;
-    op_init(&op);
-    cr_assert(post(&honest, &victim, put, &op) == 0);
-    cr_assert(pump_until(&honest, &victim, &victim.notified_count, 1));
-    cr_assert(pump_until(&honest, &victim, &op.done, 1));
-    cr_assert(op.status == 0);
-    for (uint64_t i = 0; i < shape_bytes(&shape); i++)
-        cr_assert(victim.memory[OFFSET + shape_place(&shape, i)] ==
-                  honest.memory[shape_place(&shape, i)]);
-    honest.driver->ops->put_release(honest.driver, put);
-    honest.driver->ops->peer_disconnect(honest.driver, peer);
-    side_close(&honest);
+    check_served(&victim, "tcp", 0, &shape, OFFSET, &blob, sizeof blob);
 }
 
 /* ---- without the secret ---- */
