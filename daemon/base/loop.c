@@ -78,7 +78,6 @@ struct loop *loop_free(struct loop *loop)
 {
     if (!loop)
         return NULL;
-    loop_drop_posts(loop);
     if (loop->posted)
         event_free(loop->posted);
     if (loop->base)

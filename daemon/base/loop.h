@@ -1,7 +1,7 @@
 /*
  * The daemon's event loop, and the only user of libevent: it offers descriptors, timers, deferred
  * calls, message streams and a small HTTP responder. Everything runs on the loop's thread; other
- * threads may only call loop_post() and the functions marked as such.
+ * threads may only call loop_post_own() and the functions marked as such.
  */
 #pragma once
 
@@ -45,15 +45,12 @@ void loop_job_begin(struct loop *loop, struct loop_job *job, bool (*step)(void *
                     void *context);
 bool loop_slice_over(const struct loop *loop);
 
-/* Any thread: runs call(context) on the loop's thread, in the order of the posts. -ENOMEM. */
-int loop_post(struct loop *loop, void (*call)(void *context), void *context);
-/* The same without memory of the loop's, so that it cannot fail: `post` lies in an object of the
- * caller's, and is the loop's until call() begins, which may free it. */
+/* Any thread: runs call(context) on the loop's thread, in the order of the posts. `post` lies in an
+ * object of the caller's, and is the loop's until call() begins, which may free it. */
 struct loop_post {
     struct loop_post *next;
     void (*call)(void *context);
     void *context;
-    bool allocated;
 };
 void loop_post_own(struct loop *loop, struct loop_post *post, void (*call)(void *context),
                    void *context);

@@ -40,4 +40,3 @@ void loop_turn_over(struct loop *loop);
 /* Run for one slice each, and continue in the next turn. */
 void loop_run_posts(struct loop *loop);
 void loop_run_jobs(struct loop *loop);
-void loop_drop_posts(struct loop *loop);

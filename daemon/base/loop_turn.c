@@ -3,8 +3,6 @@
  * continue in the next turn, so that other events wait only milliseconds, however much there is to
  * do.
  */
-#include <errno.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
 
 #include "daemon/base/loop.h"
@@ -104,8 +102,6 @@ static void run_post(struct loop_post *post)
 {
     void (*call)(void *context) = post->call;
     void *context = post->context;
-    if (post->allocated)
-        free(post);
     call(context);
 }
 
@@ -133,17 +129,10 @@ void loop_finish_posts(struct loop *loop)
     }
 }
 
-void loop_drop_posts(struct loop *loop)
+void loop_post_own(struct loop *loop, struct loop_post *post, void (*call)(void *context),
+                   void *context)
 {
-    struct loop_post *post;
-    take_posts(loop);
-    while ((post = next_post(loop)))
-        if (post->allocated)
-            free(post);
-}
-
-static void append_post(struct loop *loop, struct loop_post *post)
-{
+    *post = (struct loop_post){.call = call, .context = context};
     pthread_mutex_lock(&loop->mutex);
     bool first = !loop->first;
     *loop->last = post;
@@ -151,23 +140,6 @@ static void append_post(struct loop *loop, struct loop_post *post)
     pthread_mutex_unlock(&loop->mutex);
     if (first)
         wake(loop);
-}
-
-int loop_post(struct loop *loop, void (*call)(void *context), void *context)
-{
-    struct loop_post *post = malloc(sizeof *post);
-    if (!post)
-        return -ENOMEM;
-    *post = (struct loop_post){.call = call, .context = context, .allocated = true};
-    append_post(loop, post);
-    return 0;
-}
-
-void loop_post_own(struct loop *loop, struct loop_post *post, void (*call)(void *context),
-                   void *context)
-{
-    *post = (struct loop_post){.call = call, .context = context};
-    append_post(loop, post);
 }
 
 /* ---- jobs ---- */

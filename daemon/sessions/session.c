@@ -127,8 +127,6 @@ static void welcome(struct session *session, uint32_t tag)
     welcome.session = session->id;
     welcome.session_segment_bytes = sizeof(struct session_segment);
     welcome.notify_segment_bytes = notify_segment_bytes(session->sources);
-    welcome.reserved_base = tcad->conf->memory.base;
-    welcome.reserved_bytes = tcad->conf->memory.reserved_bytes;
     welcome.daemon_version = (char *)TCAD_VERSION;
     Tca__Rail rails[RAILS_MAX], *rail_list[RAILS_MAX];
     welcome.n_rails = tcad->session_hooks->rails(tcad, rails);
