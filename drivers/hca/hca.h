@@ -184,21 +184,6 @@ static inline bool hca_same(struct hca_id a, struct hca_id b)
     return a.word[0] == b.word[0] && a.word[1] == b.word[1];
 }
 
-/* hca_device.c */
-struct hca_device {
-    struct ibv_context *context;
-    struct ibv_device_attr attributes;
-    struct ibv_port_attr port_attributes;
-    uint8_t port, gid_index;
-    union ibv_gid gid;
-    bool ethernet;
-    const char *kind; /* "RoCE v2" */
-};
-/* Opens the device that the configuration names: -ENODEV, -EACCES,
- * -EADDRNOTAVAIL (no such GID), -EINVAL (no IP address). */
-int hca_device_open(const struct hca_config *config, struct hca_device *ret_device);
-void hca_device_describe(const struct hca_device *device, struct driver_caps *caps);
-
 /* hca_open.c */
 int hca_probe(const struct driver_config *config, struct driver_caps *ret_caps);
 int hca_open(const struct driver_config *config, const struct driver_events *events,

@@ -1,24 +1,38 @@
 /* Opening and closing an instance. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include "drivers/hca/hca.h"
+#include "drivers/rnic/port.h"
 #include "drivers/table.h"
 
-static const struct hca_config *config_of(const struct driver_config *config)
+static int open_port(const struct driver_config *config, struct rnic_port *ret_port)
 {
     static const struct hca_config defaults;
-    return config->own ? config->own : &defaults;
+    const struct hca_config *own = config->own ? config->own : &defaults;
+    return rnic_port_open(own->device, own->port, own->address, ret_port);
+}
+
+static void describe(const struct rnic_port *port, struct driver_caps *caps)
+{
+    const char *name = ibv_get_device_name(port->context->device);
+    char ip[INET6_ADDRSTRLEN];
+    snprintf(caps->device, sizeof caps->device, "%.24s:%u", name, port->number);
+    snprintf(caps->medium, sizeof caps->medium, "%s", port->ethernet ? "roce" : "ib");
+    inet_ntop(AF_INET6, port->gid.raw, ip, sizeof ip);
+    snprintf(caps->detail, sizeof caps->detail, "%s at %s", port->kind, ip);
 }
 
 int hca_probe(const struct driver_config *config, struct driver_caps *ret_caps)
 {
-    struct hca_device device;
-    int r = hca_device_open(config_of(config), &device);
+    struct rnic_port port;
+    int r = open_port(config, &port);
     if (r < 0)
         return r;
     struct driver_caps caps = {
@@ -27,8 +41,8 @@ int hca_probe(const struct driver_config *config, struct driver_caps *ret_caps)
         .ordered = true,
         .inline_bytes = HCA_COPY_BYTES,
     };
-    hca_device_describe(&device, &caps);
-    ibv_close_device(device.context);
+    describe(&port, &caps);
+    ibv_close_device(port.context);
     *ret_caps = caps;
     return 0;
 }
@@ -64,19 +78,19 @@ static int open_queues(struct hca_driver *hca, const struct ibv_device_attr *att
     return r < 0 ? r : hca_recall_init(hca);
 }
 
-static struct hca_address address_of(const struct hca_driver *hca, const struct hca_device *device)
+static struct hca_address address_of(const struct hca_driver *hca, const struct rnic_port *port)
 {
     struct hca_address address = {
         .magic = HCA_ADDRESS_MAGIC,
         .version = HCA_WIRE_VERSION,
-        .lid = device->port_attributes.lid,
-        .ethernet = device->ethernet,
-        .mtu = (uint8_t)device->port_attributes.active_mtu,
+        .lid = port->attributes.lid,
+        .ethernet = port->ethernet,
+        .mtu = (uint8_t)port->attributes.active_mtu,
         .segment_bytes = hca->segment_bytes,
     };
-    static_assert(sizeof address.gid == sizeof device->gid.raw, "both are GIDs");
+    static_assert(sizeof address.gid == sizeof port->gid.raw, "both are GIDs");
     for (unsigned i = 0; i < sizeof address.gid; i++)
-        address.gid[i] = device->gid.raw[i];
+        address.gid[i] = port->gid.raw[i];
     return address;
 }
 
@@ -91,28 +105,28 @@ static uint32_t segment_bytes_of(const struct driver_config *config)
 int hca_open(const struct driver_config *config, const struct driver_events *events,
              struct driver **ret_driver)
 {
-    struct hca_device device;
-    int r = hca_device_open(config_of(config), &device);
+    struct rnic_port port;
+    int r = open_port(config, &port);
     if (r < 0)
         return r;
     struct hca_driver *hca = calloc(1, sizeof *hca);
     if (!hca) {
-        ibv_close_device(device.context);
+        ibv_close_device(port.context);
         return -ENOMEM;
     }
     hca->driver = (struct driver){.ops = &hca_driver_ops, .events = *events};
-    hca->context = device.context;
-    hca->port = device.port;
-    hca->gid_index = device.gid_index;
-    hca->sges = lesser((uint64_t)device.attributes.max_sge, HCA_SGES);
+    hca->context = port.context;
+    hca->port = port.number;
+    hca->gid_index = port.gid_index;
+    hca->sges = lesser((uint64_t)port.device.max_sge, HCA_SGES);
     hca->segment_bytes = segment_bytes_of(config);
     hca->landings = LANDINGS_INIT;
     hca->epoll_fd = hca->freed_fd = -1;
     hca->freed_last = &hca->freed;
     hca->recalling_last = &hca->recalling;
     pthread_mutex_init(&hca->lock, NULL);
-    hca->address = address_of(hca, &device);
-    r = open_queues(hca, &device.attributes);
+    hca->address = address_of(hca, &port);
+    r = open_queues(hca, &port.device);
     if (r == 0 &&
         getrandom(&hca->address.id, sizeof hca->address.id, 0) != (ssize_t)sizeof hca->address.id)
         r = -EIO;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "drivers/manycore/verbs_hca.h"
+#include "drivers/rnic/port.h"
 
 enum { READS_MAX = 16 }; /* in flight from one queue pair */
 
@@ -137,98 +138,58 @@ static const struct verbs_ops ops = {
     .arm = arm,
 };
 
-/* RoCE v2 for IPv4 if there is one, because routers know it; else any RoCE v2. */
-static int choose_gid(struct hca_device *device)
+static int open_channel(struct hca_device *device)
 {
-    int best = -1, rank = 0;
-    for (uint32_t i = 0; i < (uint32_t)device->port.gid_tbl_len && i < 256; i++) {
-        struct ibv_gid_entry entry;
-        if (ibv_query_gid_ex(device->context, device->port_number, i, &entry, 0) != 0 ||
-            entry.gid_type != IBV_GID_TYPE_ROCE_V2)
-            continue;
-        static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-        const int rank_here = memcmp(entry.gid.raw, mapped, sizeof mapped) == 0 ? 2 : 1;
-        if (rank_here > rank) {
-            rank = rank_here;
-            best = (int)i;
-            device->gid = entry.gid;
-        }
-    }
-    if (best < 0)
-        return -ENODEV;
-    device->gid_index = (uint8_t)best;
-    return 0;
+    device->channel = ibv_create_comp_channel(device->context);
+    return device->channel && fcntl(device->channel->fd, F_SETFL, O_NONBLOCK) == 0 ? 0 : -errno;
 }
 
-static bool use_port(struct hca_device *device, unsigned number)
+static int device_new(const struct rnic_port *port, struct verbs_device **ret_device)
 {
-    if (ibv_query_port(device->context, (uint8_t)number, &device->port) != 0 ||
-        device->port.state != IBV_PORT_ACTIVE)
-        return false;
-    device->port_number = (uint8_t)number;
-    return device->port.link_layer != IBV_LINK_LAYER_ETHERNET || choose_gid(device) == 0;
-}
-
-/* port 0: the first active one. */
-static int open_one(struct ibv_device *of, unsigned port, struct verbs_device **ret_device)
-{
-    struct ibv_device_attr attributes;
+    const int reads = port->device.max_qp_rd_atom;
     struct hca_device *device = calloc(1, sizeof *device);
-    if (!device)
+    if (!device) {
+        ibv_close_device(port->context);
         return -ENOMEM;
-    device->base.ops = &ops;
-    int r = 0;
-    device->context = ibv_open_device(of);
-    if (!device->context)
-        r = -errno;
-    if (r == 0)
-        r = -ibv_query_device(device->context, &attributes);
-    if (r == 0) {
-        bool found = false;
-        for (unsigned i = port ? port : 1; !found && i <= (port ? port : attributes.phys_port_cnt);
-             i++)
-            found = use_port(device, i);
-        r = found ? 0 : -ENETDOWN;
     }
-    if (r == 0) {
-        device->reads = (uint8_t)(attributes.max_qp_rd_atom < READS_MAX ? attributes.max_qp_rd_atom
-                                                                        : READS_MAX);
-        device->channel = ibv_create_comp_channel(device->context);
-        if (!device->channel || fcntl(device->channel->fd, F_SETFL, O_NONBLOCK) < 0)
-            r = -errno;
-    }
-    if (r < 0) {
+    *device = (struct hca_device){.base = {.ops = &ops},
+                                  .context = port->context,
+                                  .port = port->attributes,
+                                  .port_number = port->number,
+                                  .gid_index = port->gid_index,
+                                  .reads = (uint8_t)(reads < READS_MAX ? reads : READS_MAX),
+                                  .gid = port->gid};
+    snprintf(device->base.name, sizeof device->base.name, "%.50s:%u",
+             ibv_get_device_name(port->context->device), port->number);
+    int r = rnic_port_is_active(port) ? open_channel(device) : -ENETDOWN;
+    if (r < 0)
         close_device(&device->base);
-        return r;
-    }
-    snprintf(device->base.name, sizeof device->base.name, "%.50s:%u", ibv_get_device_name(of),
-             device->port_number);
-    *ret_device = &device->base;
-    return 0;
+    else
+        *ret_device = &device->base;
+    return r;
 }
 
 int verbs_open_hca(const char *name, struct verbs_device **ret_device, char *text,
                    size_t text_bytes)
 {
-    int count = 0, r = -ENODEV;
-    struct ibv_device **list = ibv_get_device_list(&count);
-    const char *colon = name ? strchr(name, ':') : NULL;
-    const size_t length = colon ? (size_t)(colon - name) : name ? strlen(name) : 0;
-    const unsigned port = colon ? (unsigned)strtoul(colon + 1, NULL, 10) : 0;
-    for (int i = 0; list && i < count && r != 0; i++) {
-        const char *here = ibv_get_device_name(list[i]);
-        if (!name || (strlen(here) == length && strncmp(here, name, length) == 0))
-            r = open_one(list[i], port, ret_device);
-    }
-    if (list)
-        ibv_free_device_list(list);
+    char device[64];
+    struct rnic_port port;
+    const size_t length = name ? strcspn(name, ":") : 0;
+    const unsigned number =
+        name && name[length] ? (unsigned)strtoul(name + length + 1, NULL, 10) : 0;
+    snprintf(device, sizeof device, "%.*s", (int)length, name ? name : "");
+    int r = length < sizeof device ? rnic_port_open(name ? device : NULL, number, NULL, &port)
+                                   : -ENODEV;
+    if (r == 0)
+        r = device_new(&port, ret_device);
     if (r == -ENETDOWN && !name)
         r = -ENODEV;
     if (r < 0)
         snprintf(text, text_bytes, "%s%s: %s (dcfa.device; ibv_devinfo lists devices and ports)",
                  name ? "RDMA device " : "RDMA devices", name ? name : "",
-                 r == -ENODEV     ? "there is none"
-                 : r == -ENETDOWN ? "the port is not active"
-                                  : strerrordesc_np(-r));
+                 r == -ENODEV          ? "there is none"
+                 : r == -ENETDOWN      ? "the port is not active"
+                 : r == -EADDRNOTAVAIL ? "the port has no address"
+                                       : strerrordesc_np(-r));
     return r;
 }
