@@ -242,7 +242,7 @@ const struct plan *inspect_find_plan(struct tcad *tcad, uid_t viewer, const char
                                   ? session->plans[plan_number]
                                   : NULL;
     if (!plan)
-        *ret_why = "there is none such (any more): see tcactl plans";
+        *ret_why = "no such plan (released?): see tcactl plans";
     return plan;
 }
 

@@ -97,7 +97,7 @@ void bindings_await_copied(struct tcad *tcad, uint32_t node, uint32_t tag,
     struct binding_request *request;
     if (!binding || binding->node != node) {
         peers_fail(tcad->peers, node, tag, -ESTALE,
-                   "what was put to node %" PRIu32 " has gone there", tcad->node);
+                   "the binding at node %" PRIu32 " no longer exists", tcad->node);
         return;
     }
     request = malloc(sizeof *request);

@@ -93,7 +93,7 @@ static void land_work(struct engine *engine, void *context)
 static int finish_one(struct binding *binding, char *text, size_t text_bytes)
 {
     if (binding->ended) {
-        snprintf(text, text_bytes, "the memory or process at node %" PRIu32 " has just gone",
+        snprintf(text, text_bytes, "the memory or process at node %" PRIu32 " no longer exists",
                  binding->tcad->node);
         return binding->region && !binding->region->session ? -ESTALE : -EOWNERDEAD;
     }

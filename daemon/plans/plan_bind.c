@@ -49,7 +49,7 @@ static int resolve_here(struct plan *plan, struct plan_unit *unit)
             return plan_fail_unit(plan, unit, -EOWNERDEAD, text);
         }
         if (plan->session->rank >= session->sources) {
-            snprintf(text, sizeof text, "rank %" PRIu32 " has said that its group is smaller",
+            snprintf(text, sizeof text, "rank %" PRIu32 " reported a smaller group size",
                      unit->rank);
             return plan_fail_unit(plan, unit, -EPROTO, text);
         }

@@ -33,7 +33,8 @@ int plan_bounce_tell(struct plan *plan)
         int r = bounce_new(unit->source, BOUNCE_OUT, unit->source_offset, unit->source_layout,
                            &unit->fetch.bounce);
         if (r < 0)
-            return plan_fail(plan, r, "region %" PRIu64 " has just gone", unit->source->id);
+            return plan_fail(plan, r, "region %" PRIu64 " was freed during the commit",
+                             unit->source->id);
     }
     return 0;
 }

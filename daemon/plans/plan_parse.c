@@ -101,10 +101,11 @@ static int parse_put(struct plan *plan, uint32_t step, Tca__Put *put, struct pla
                          step, unit->source_layout->size_bytes, unit->target_layout->size_bytes);
     struct region *region = region_of_session(session, put->source_region);
     if (!region)
-        return plan_fail(plan, -EINVAL,
-                         "step %u: region %" PRIu64
-                         " is none of this session: only own memory is put",
-                         step, put->source_region);
+        return plan_fail(
+            plan, -EINVAL,
+            "step %u: region %" PRIu64
+            " does not belong to this session, and only a session's own memory can be a source",
+            step, put->source_region);
     if (!layout_fits(unit->source_layout, put->source_offset, region->bytes)) {
         layout_describe(unit->source_layout, text, sizeof text);
         return plan_fail(plan, -EINVAL,
@@ -113,8 +114,8 @@ static int parse_put(struct plan *plan, uint32_t step, Tca__Put *put, struct pla
                          step, text, put->source_offset, region->id, region->bytes);
     }
     if (put->handle.len != HANDLE_BYTES)
-        return plan_fail(plan, -EINVAL, "step %u: the target is no handle: it has %zu bytes", step,
-                         put->handle.len);
+        return plan_fail(plan, -EINVAL, "step %u: the target is not a handle: it has %zu bytes",
+                         step, put->handle.len);
     if (handle_decode(put->handle.data, &unit->handle) < 0)
         return plan_fail(plan, -EINVAL, "step %u: the target %s", step,
                          handle_fault(put->handle.data));
@@ -257,7 +258,7 @@ static int check(struct plan *plan, const Tca__PlanCommit *commit)
     if (commit->seat > SEAT_DAEMON)
         return plan_fail(plan, -EINVAL, "seat %u: 0 to %d are possible", commit->seat, SEAT_DAEMON);
     if (commit->way >= WAY_COUNT)
-        return plan_fail(plan, -EINVAL, "way %u to copy: there is none such", commit->way);
+        return plan_fail(plan, -EINVAL, "copy mode %u: no such mode", commit->way);
     if (commit->repeat && (commit->seat == SEAT_NONE || commit->n_chains == 0))
         return plan_fail(plan, -EINVAL, "a repeating plan needs a chain, and a seat");
     if (commit->n_chains > PLAN_CHAINS_MAX)

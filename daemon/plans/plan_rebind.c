@@ -146,10 +146,10 @@ static int move_chain(struct plan *plan, struct plan_chain *chain)
     int r = plan_reroute(plan, chain);
     if (r == -ENETDOWN) {
         plan->error = 0; /* what was lost says more than what there never was */
-        return plan_fail(plan, plan->lost_error,
-                         "plan %" PRIu32 " (%s): rail %s was lost, and no other leads where it did",
-                         plan->id, plan->name[0] ? plan->name : "unnamed",
-                         rail_name(plan->tcad, before));
+        return plan_fail(
+            plan, plan->lost_error,
+            "plan %" PRIu32 " (%s): rail %s was lost, and no other rail leads to the same nodes",
+            plan->id, plan->name[0] ? plan->name : "unnamed", rail_name(plan->tcad, before));
     }
     if (r == 0)
         log_info(NULL, "plan %" PRIu64 ".%" PRIu32 ", chain %u: %s, it goes on over %s",

@@ -201,8 +201,8 @@ void plan_release_request(struct session *session, uint32_t tag, const Tca__Plan
                             ? session->plans[request->plan]
                             : NULL;
     if (!plan || plan->release_asked || plan->state < PLAN_READY) {
-        session_fail(session, tag, -EINVAL, "plan %u is none of session %llu", request->plan,
-                     (unsigned long long)session->id);
+        session_fail(session, tag, -EINVAL, "plan %u does not belong to session %llu",
+                     request->plan, (unsigned long long)session->id);
         return;
     }
     plan->release_tag = tag;

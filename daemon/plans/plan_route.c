@@ -73,9 +73,9 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
 {
     const struct tcad *tcad = plan->tcad;
     if (plan->wanted_rails && !(plan->wanted_rails & 1u << route.rail))
-        return "another rail was asked for";
+        return "another rail was requested";
     if (plan->wanted_seat && plan->wanted_seat != route.seat)
-        return "another seat was asked for";
+        return "another seat was requested";
     if (engine_driver(tcad->engine, route.rail) && engine_driver_error(tcad->engine, route.rail))
         return "the rail's driver is broken here";
     for (uint32_t i = 0; i < chain->step_count; i++) {
@@ -87,13 +87,13 @@ static const char *why_not(const struct plan *plan, const struct plan_chain *cha
         if (why)
             return why;
         if (!whole && !plan_demands_one(plan) && !fabric_reaches(tcad, rail, unit->node))
-            return "no cable leads there now (tcactl topology)";
+            return "no cable leads to the node at present (tcactl topology)";
         if (route.seat == SEAT_CLIENT && chain->unshared && unit->attached)
             return "remote completion in attached memory needs the daemon's seat";
         if (route.seat == SEAT_DAEMON && unit->rails && !(unit->rails & (1u << rail)))
-            return "the node where it lands does not have it";
+            return "the target's node does not have it";
         if (!whole && unit->lost & ~unit->back & (1u << rail))
-            return "was lost, until it has led there for a while again (rails.return_after)";
+            return "was lost, and has not been back for long enough (rails.return_after)";
     }
     if (chain->seat != SEAT_NONE && chain->seat != route.seat)
         return "the chain is bound for the other seat";
@@ -120,9 +120,9 @@ static int no_way(struct plan *plan, const struct plan_chain *chain)
                          seat_name(candidate->seat), candidate->why);
         used += n > 0 && (size_t)n < sizeof text - used ? (size_t)n : 0;
     }
-    return plan_fail(
-        plan, -ENETDOWN, "chain %u: no way there: %s%s%s", (unsigned)(chain - plan->chains),
-        used ? text : "no rail has the seat that was asked for", *remedy ? "; " : "", remedy);
+    return plan_fail(plan, -ENETDOWN, "chain %u: no rail leads to its targets: %s%s%s",
+                     (unsigned)(chain - plan->chains),
+                     used ? text : "no rail has the requested seat", *remedy ? "; " : "", remedy);
 }
 
 /* Within the node nothing is faster than load and store, so preferences apply to other nodes only. */
@@ -192,9 +192,9 @@ static const char *why_best(const struct plan *plan, const struct plan_chain *ch
     if (is_preferred(plan, chain, best->rail))
         return "preferred by the program";
     if (plan->wanted_rails || plan->wanted_seat)
-        return "asked for";
-    return best->predicted_ns == UINT64_MAX ? "the first that is possible; nothing was calibrated"
-                                            : "the cheapest";
+        return "requested";
+    return best->predicted_ns == UINT64_MAX ? "the first possible one; nothing was calibrated"
+                                            : "lowest predicted cost";
 }
 
 /* Why another candidate was not chosen; "": candidate->why already says so. */
@@ -203,8 +203,9 @@ static const char *why_other(const struct plan_candidate *candidate,
 {
     if (!candidate->possible || candidate->predicted_ns == UINT64_MAX)
         return "";
-    return candidate->predicted_ns < best->predicted_ns ? "cheaper, but another one is preferred"
-                                                        : "dearer";
+    return candidate->predicted_ns < best->predicted_ns
+               ? "lower predicted cost, but another rail is preferred"
+               : "higher predicted cost";
 }
 
 int plan_route(struct plan *plan, struct plan_chain *chain)
@@ -253,8 +254,8 @@ int plan_take_links(struct plan *plan, const struct plan_chain *chain)
         const unsigned rail = plan_unit_rail(unit, chain->rail);
         unit->link = link_get(plan->tcad->links, unit->node, rail);
         if (!unit->link)
-            return plan_fail(plan, -ENETDOWN, "node %" PRIu32 " has gone from rail %s", unit->node,
-                             rail_name(plan->tcad, rail));
+            return plan_fail(plan, -ENETDOWN, "node %" PRIu32 " is no longer on rail %s",
+                             unit->node, rail_name(plan->tcad, rail));
         unit->held = unit->source ? link_held_new() : NULL;
         if (unit->source && !unit->held)
             return plan_fail(plan, -ENOMEM, "no memory for the puts of chain %u",

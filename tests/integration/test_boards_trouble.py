@@ -223,7 +223,7 @@ class Far(Boards):
                              ["ofi", "peach2", "peach2", "shm"])
             found = self.candidates(cluster[0], wish)
             self.assertIn("preferred", found["peach2"]["why"])
-            self.assertIn("cheaper", found["ofi"]["why"])
+            self.assertIn("lower predicted cost", found["ofi"]["why"])
             self.arrived(receiver, 0, target, slot=1)
 
             cluster.hand("unplug", 0, "E", "W")

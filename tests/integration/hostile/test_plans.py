@@ -95,7 +95,7 @@ class Plans(HostileCase):
             self.refused("-EINVAL", "has 8 bytes", "16", "equal",
                          steps=[self.put(target_layout=wire.contiguous(16))])
             for region in (0, self.region + 1, 1 << 63):
-                self.refused("-EINVAL", "step 0", f"region {region} is none of this session",
+                self.refused("-EINVAL", "step 0", f"region {region} does not belong to this session",
                              steps=[wire.put(region, self.handle, wire.contiguous(8), wire.contiguous(8))])
 
     def test_endless(self):
@@ -146,7 +146,7 @@ class Plans(HostileCase):
             self.refused("-E2BIG", "65537 steps", "65536", chains=[[wire.notify(0, 0)] * 65537])
             self.refused("-EPROTO", "step 1", "neither put, notify nor wait", steps=[wire.notify(0, 0), wire.FLUSH])
             for plan in (0, 7, 4095, 4096, 0xFFFFFFFF):
-                with self.fails("-EINVAL", f"plan {plan} is none of session"):
+                with self.fails("-EINVAL", f"plan {plan} does not belong to session"):
                     self.client.ask(wire.blob(wire.PLAN_RELEASE, wire.number(1, plan)))
             for region in (0, 99, 1 << 63):
                 with self.fails("-EINVAL", f"region {region} does not belong to session"):
@@ -214,7 +214,7 @@ class Plans(HostileCase):
             for garbled in (self.handle[:12] + bytes([self.handle[12] ^ 1]) + self.handle[13:], b"\xff" * 64):
                 self.refused("-EINVAL", "not a handle", "corrupt", steps=[self.put(garbled)])
             for other in (self.handle[:63], self.handle + b"x", b"short"):
-                self.refused("-EINVAL", "no handle", f"{len(other)} bytes", steps=[self.put(other)])
+                self.refused("-EINVAL", "not a handle", f"{len(other)} bytes", steps=[self.put(other)])
             self.refused("-EINVAL", "not set", steps=[self.put(bytes(64))])
             self.commit_and_release(step)  # the true one is taken
 
