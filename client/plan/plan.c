@@ -226,7 +226,7 @@ static void drain_puts(const struct tca_plan *plan)
 {
     uint64_t end_ns = clock_end(plan->session->settings.timeout_ns);
     for (uint32_t i = 0; i < plan->unit_count; i++)
-        while (plan->units[i].process && !shm_peer_settled(plan->units[i].process->peer) &&
+        while (plan->units[i].process && !shm_peer_await_copiedd(plan->units[i].process->peer) &&
                clock_left(end_ns) > 0)
             sched_yield();
 }

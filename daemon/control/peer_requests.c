@@ -16,7 +16,7 @@ static void answer_done(struct tcad *tcad, uint32_t node, uint32_t tag)
     Tca__Message message = TCA__MESSAGE__INIT;
     message.body_case = TCA__MESSAGE__BODY_DONE;
     message.done = &done;
-    peers_answer(tcad->peers, node, tag, &message);
+    peers_reply(tcad->peers, node, tag, &message);
 }
 
 static void session_gone(struct tcad *tcad, uint32_t node, const Tca__PeerSessionGone *gone)
@@ -42,37 +42,37 @@ static void sessions_gone(struct tcad *tcad, uint32_t node, uint32_t tag,
         session_gone(tcad, node, gone->gone[i]);
 }
 
-void peer_request(void *context, uint32_t node, uint32_t tag, const Tca__Message *question)
+void peer_request(void *context, uint32_t node, uint32_t tag, const Tca__Message *request)
 {
     struct tcad *tcad = context;
-    switch (question->body_case) {
+    switch (request->body_case) {
     case TCA__MESSAGE__BODY_PEER_BIND:
-        bindings_asked(tcad, node, tag, question->peer_bind);
+        bindings_requested(tcad, node, tag, request->peer_bind);
         return;
     case TCA__MESSAGE__BODY_PEER_UNBIND:
-        bindings_unbind(tcad, node, question->peer_unbind);
+        bindings_unbind(tcad, node, request->peer_unbind);
         return;
-    case TCA__MESSAGE__BODY_PEER_SETTLE:
-        bindings_await_copied(tcad, node, tag, question->peer_settle);
+    case TCA__MESSAGE__BODY_PEER_AWAIT_COPIED:
+        bindings_await_copied(tcad, node, tag, request->peer_await_copied);
         return;
     case TCA__MESSAGE__BODY_PEER_SESSION_GONE:
-        session_gone(tcad, node, question->peer_session_gone);
+        session_gone(tcad, node, request->peer_session_gone);
         answer_done(tcad, node, tag);
         return;
     case TCA__MESSAGE__BODY_PEER_SESSIONS_GONE:
-        sessions_gone(tcad, node, tag, question->peer_sessions_gone);
+        sessions_gone(tcad, node, tag, request->peer_sessions_gone);
         return;
     case TCA__MESSAGE__BODY_PEER_REGION_GONE:
-        plans_remote_region_gone(tcad, node, question->peer_region_gone->region);
+        plans_remote_region_gone(tcad, node, request->peer_region_gone->region);
         return;
     case TCA__MESSAGE__BODY_PEER_OFFER:
-        links_offered(tcad->links, node, tag, question->peer_offer);
+        links_offered(tcad->links, node, tag, request->peer_offer);
         return;
     case TCA__MESSAGE__BODY_PEER_PING: /* from this daemon: daemon/peers handles those of others */
         answer_done(tcad, node, tag);
         return;
     default:
-        if (!groups_asked(tcad->groups, node, tag, question))
+        if (!groups_requested(tcad->groups, node, tag, request))
             peers_fail(tcad->peers, node, tag, -EPROTO, "node %u does not know this request",
                        tcad->node);
     }

@@ -45,7 +45,7 @@ static void finish(struct ping *ping)
 
 static void ask(struct ping *ping);
 
-static void answered(void *context, int status, const Tca__Message *answer, const char *text)
+static void replied(void *context, int status, const Tca__Message *reply, const char *text)
 {
     struct ping *ping = context;
     if (status < 0) {
@@ -62,14 +62,14 @@ static void answered(void *context, int status, const Tca__Message *answer, cons
 
 static void ask(struct ping *ping)
 {
-    Tca__PeerPing question = TCA__PEER_PING__INIT;
+    Tca__PeerPing request = TCA__PEER_PING__INIT;
     Tca__Message message = TCA__MESSAGE__INIT;
-    question.sequence = ++ping->asked;
+    request.sequence = ++ping->asked;
     message.body_case = TCA__MESSAGE__BODY_PEER_PING;
-    message.peer_ping = &question;
+    message.peer_ping = &request;
     ping->asked_ns = clock_now_ns();
-    peers_ask(ping->tcad->peers, ping->node, &message, ping->tcad->conf->control.request_timeout_ns,
-              answered, ping);
+    peers_request(ping->tcad->peers, ping->node, &message,
+                  ping->tcad->conf->control.request_timeout_ns, replied, ping);
 }
 
 /* argument: "NODE" or "NODE COUNT"; NODE is a name or an id. */

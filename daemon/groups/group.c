@@ -125,7 +125,7 @@ struct place *place_of_caller(struct session *session, uint32_t tag)
 
 /* ---- a session of this node ends ---- */
 
-static void root_heard(void *context, int status, const Tca__Message *answer, const char *text)
+static void root_heard(void *context, int status, const Tca__Message *reply, const char *text)
 {
 }
 
@@ -154,8 +154,8 @@ static void tell_gone(struct groups *groups, const struct place *place)
             continue;
         told[node / 8] |= (uint8_t)(1 << node % 8);
         if (ordered)
-            peers_ask(groups->tcad->peers, node, &message,
-                      groups->tcad->conf->control.request_timeout_ns, root_heard, NULL);
+            peers_request(groups->tcad->peers, node, &message,
+                          groups->tcad->conf->control.request_timeout_ns, root_heard, NULL);
         else if (node == groups->tcad->node)
             groups_session_gone(groups, node, &gone);
         else
@@ -262,20 +262,21 @@ void groups_node_down(struct groups *groups, uint32_t node)
 
 /* ---- requests to the root, display, lifetime ---- */
 
-bool groups_asked(struct groups *groups, uint32_t node, uint32_t tag, const Tca__Message *question)
+bool groups_requested(struct groups *groups, uint32_t node, uint32_t tag,
+                      const Tca__Message *request)
 {
-    switch (question->body_case) {
+    switch (request->body_case) {
     case TCA__MESSAGE__BODY_PEER_GROUP_JOIN:
-        root_join(groups->root, node, tag, question->peer_group_join);
+        root_join(groups->root, node, tag, request->peer_group_join);
         return true;
     case TCA__MESSAGE__BODY_PEER_GATHER:
-        root_gather(groups->root, node, tag, question->peer_gather);
+        root_gather(groups->root, node, tag, request->peer_gather);
         return true;
     case TCA__MESSAGE__BODY_PEER_PUBLISH:
-        root_publish(groups->root, node, tag, question->peer_publish);
+        root_publish(groups->root, node, tag, request->peer_publish);
         return true;
     case TCA__MESSAGE__BODY_PEER_LOOKUP:
-        root_lookup(groups->root, node, tag, question->peer_lookup);
+        root_lookup(groups->root, node, tag, request->peer_lookup);
         return true;
     default:
         return false;

@@ -2,7 +2,7 @@
  * Groups: how the processes of a job find each other. Each group has a *root*, the daemon that
  * coordinates it: the node in "name@node", or one chosen from the cluster file by rendezvous hashing
  * of (user, name). The root collects joins and gathers and keeps the group's published handles. The
- * member's side forwards a session's request to the root (peers_ask(), also if the root is this
+ * member's side forwards a session's request to the root (peers_request(), also if the root is this
  * daemon) and the root's reply to the session.
  *
  * A group is identified by (user id, name). Gathers have sequence numbers. If members disagree on
@@ -38,7 +38,8 @@ void group_session_gone(struct session *session);
 
 /* The root's side, requests of peers: PeerGroupJoin, PeerGather, PeerPublish, PeerLookup. Returns
  * whether the message was one of these. */
-bool groups_asked(struct groups *groups, uint32_t node, uint32_t tag, const Tca__Message *question);
+bool groups_requested(struct groups *groups, uint32_t node, uint32_t tag,
+                      const Tca__Message *request);
 /* PeerSessionGone from another node: marks the rank in this node's sessions of that group
  * (session_source_gone()). Returns false if the node may not say so: a node may report the end of
  * its own sessions and, as the root of a group, of the group's members. */

@@ -134,7 +134,7 @@ struct group *group_new(struct root *root, const Tca__PeerGroupJoin *join);
 void group_end(struct root *root, struct group *group);
 /* Sends the reply to the pending join or gather of every member. */
 void group_answer_all(const struct root *root, const struct group *group,
-                      const Tca__Message *answer);
+                      const Tca__Message *reply);
 /* Fails all pending joins. */
 void group_fail_joins(struct root *root, struct group *group, int error, const char *text);
 /* Text such as "ranks 2,5-7", of the ranks for which is() returns true. */
@@ -245,7 +245,7 @@ struct request *request_new(struct session *session, const struct place *place,
                             enum request_kind kind, uint32_t tag, uint64_t timeout_ns);
 struct request *request_free(struct request *request);
 /* Sends the request, which is freed with its reply. */
-void request_send(struct request *request, const Tca__Message *question);
+void request_send(struct request *request, const Tca__Message *message);
 void request_gather(struct request *request, uint32_t rank, uint64_t sequence,
                     ProtobufCBinaryData blob);
 

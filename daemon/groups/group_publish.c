@@ -77,7 +77,7 @@ static void answer_found(struct root *root, uint32_t node, uint32_t tag,
     Tca__Message message = TCA__MESSAGE__INIT;
     message.body_case = TCA__MESSAGE__BODY_FOUND;
     message.found = &body;
-    peers_answer(root->tcad->peers, node, tag, &message);
+    peers_reply(root->tcad->peers, node, tag, &message);
 }
 
 static void answer_done(struct root *root, uint32_t node, uint32_t tag)
@@ -86,7 +86,7 @@ static void answer_done(struct root *root, uint32_t node, uint32_t tag)
     Tca__Message message = TCA__MESSAGE__INIT;
     message.body_case = TCA__MESSAGE__BODY_DONE;
     message.done = &body;
-    peers_answer(root->tcad->peers, node, tag, &message);
+    peers_reply(root->tcad->peers, node, tag, &message);
 }
 
 static int withdraw(struct root *root, struct group *group, const Tca__PeerPublish *publish,
@@ -216,21 +216,21 @@ static void lookup_expires(void *context)
     drop_lookup(group, lookup);
 }
 
-void root_lookup(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerLookup *question)
+void root_lookup(struct root *root, uint32_t node, uint32_t tag, const Tca__PeerLookup *request)
 {
     struct peers *peers = root->tcad->peers;
     struct group *group =
-        check(root, node, tag, question->user, question->group, question->rank, question->name);
+        check(root, node, tag, request->user, request->group, request->rank, request->name);
     if (!group)
         return;
-    const struct published *published = find(group, question->name);
+    const struct published *published = find(group, request->name);
     if (published) {
         answer_found(root, node, tag, published);
         return;
     }
-    if (question->timeout_ns == 0) {
+    if (request->timeout_ns == 0) {
         peers_fail(peers, node, tag, -ENOENT, "group %s has nothing published as \"%s\"",
-                   group->name, question->name);
+                   group->name, request->name);
         return;
     }
     char text[512];
@@ -247,10 +247,10 @@ void root_lookup(struct root *root, uint32_t node, uint32_t tag, const Tca__Peer
         return;
     }
     lookup->group = group;
-    lookup->rank = question->rank;
+    lookup->rank = request->rank;
     lookup->tag = tag;
     lookup->since_ns = clock_now_ns();
-    strcpy(lookup->name, question->name); /* fits: checked */
+    strcpy(lookup->name, request->name); /* fits: checked */
     lookup->next = group->lookups;
     lookup->link = &group->lookups;
     if (lookup->next)
@@ -258,7 +258,7 @@ void root_lookup(struct root *root, uint32_t node, uint32_t tag, const Tca__Peer
     group->lookups = lookup;
     table_add(&group->sought, &lookup->entry, table_text(lookup->name), lookup);
     deadline_set(&root->deadlines, &lookup->deadline,
-                 group_deadline(lookup->since_ns, question->timeout_ns), lookup_expires, lookup);
+                 group_deadline(lookup->since_ns, request->timeout_ns), lookup_expires, lookup);
 }
 
 /* ---- ranks and groups end ---- */

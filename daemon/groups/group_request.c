@@ -79,31 +79,31 @@ static void fail(struct request *request, struct session *session, struct place 
         join_failed(request, session, place);
 }
 
-static bool fits(const struct request *request, const Tca__Message *answer)
+static bool fits(const struct request *request, const Tca__Message *reply)
 {
     switch (request->kind) {
     case REQUEST_JOIN:
-        return answer->body_case == TCA__MESSAGE__BODY_GROUP_MEMBERS;
+        return reply->body_case == TCA__MESSAGE__BODY_GROUP_MEMBERS;
     case REQUEST_BARRIER:
     case REQUEST_GATHER:
-        return answer->body_case == TCA__MESSAGE__BODY_GATHERED;
+        return reply->body_case == TCA__MESSAGE__BODY_GATHERED;
     case REQUEST_PUBLISH:
     case REQUEST_WITHDRAW:
-        return answer->body_case == TCA__MESSAGE__BODY_DONE;
+        return reply->body_case == TCA__MESSAGE__BODY_DONE;
     case REQUEST_LOOKUP:
-        return answer->body_case == TCA__MESSAGE__BODY_FOUND &&
-               answer->found->handle.len == HANDLE_BYTES;
+        return reply->body_case == TCA__MESSAGE__BODY_FOUND &&
+               reply->found->handle.len == HANDLE_BYTES;
     }
     return false;
 }
 
-static void on_answer(void *context, int status, const Tca__Message *answer, const char *text)
+static void on_reply(void *context, int status, const Tca__Message *reply, const char *text)
 {
     struct request *request = context;
     struct session *session = session_find(request->groups->tcad, request->session);
     struct place *place = place_find(request->groups, request->session);
 
-    if (status == 0 && !fits(request, answer)) {
+    if (status == 0 && !fits(request, reply)) {
         status = -EPROTO;
         text = "the group's root has sent an unexpected reply";
     }
@@ -112,28 +112,27 @@ static void on_answer(void *context, int status, const Tca__Message *answer, con
     } else if (status < 0) {
         fail(request, session, place, status, text);
     } else if (request->kind == REQUEST_JOIN) {
-        join_members(request, session, place, answer->group_members);
+        join_members(request, session, place, reply->group_members);
         return;
     } else if (request->kind == REQUEST_BARRIER) {
         join_done(request, session, place);
     } else if (request->kind == REQUEST_PUBLISH || request->kind == REQUEST_WITHDRAW) {
         share_published(request, session, place);
     } else {
-        session_answer(session, request->tag, answer, NULL,
-                       0); /* the client gets the root's text */
+        session_answer(session, request->tag, reply, NULL, 0); /* the client gets the root's text */
     }
     request_free(request);
 }
 
 /* ---- requests ---- */
 
-void request_send(struct request *request, const Tca__Message *question)
+void request_send(struct request *request, const Tca__Message *message)
 {
     struct tcad *tcad = request->groups->tcad;
     /* The root applies the time-out. This daemon waits a little longer, so that the caller gets the
      * root's text. */
     uint64_t patience = group_deadline(time_left(request), tcad->conf->control.request_timeout_ns);
-    peers_ask(tcad->peers, request->root, question, patience, on_answer, request);
+    peers_request(tcad->peers, request->root, message, patience, on_reply, request);
 }
 
 void request_gather(struct request *request, uint32_t rank, uint64_t sequence,

@@ -89,12 +89,10 @@ void group_end_deserted(struct root *root, struct group *group)
         group_end(root, group);
 }
 
-void group_answer_all(const struct root *root, const struct group *group,
-                      const Tca__Message *answer)
+void group_answer_all(const struct root *root, const struct group *group, const Tca__Message *reply)
 {
     for (uint32_t rank = 0; rank < group->size; rank++)
-        peers_answer(root->tcad->peers, group->members[rank].node, group->members[rank].tag,
-                     answer);
+        peers_reply(root->tcad->peers, group->members[rank].node, group->members[rank].tag, reply);
 }
 
 /* ---- members end ---- */

@@ -75,7 +75,7 @@ int peer_get(struct peers *peers, uint32_t node, struct peer **ret_peer)
     peer->peers = peers;
     peer->node = node;
     peer->since_ns = clock_now_ns();
-    question_list_init(&peer->questions);
+    peer_request_list_init(&peer->requests);
     if (peer_place(peer, place) < 0) {
         peer_free(peer);
         return -ENOMEM;
@@ -179,7 +179,7 @@ int peers_new(struct tcad *tcad, const Tca__PeerHello *hello, const struct peers
     peers->tcad = tcad;
     peers->events = *events;
     peers->ungreeted_last = &peers->ungreeted;
-    question_list_init(&peers->local);
+    peer_request_list_init(&peers->local);
     /* A late reply to a request of this daemon's predecessor must not match one of ours. */
     if (getrandom(&peers->last_tag, sizeof peers->last_tag, GRND_NONBLOCK) < 0)
         peers->last_tag = (uint32_t)clock_now_ns();
@@ -194,7 +194,7 @@ int peers_new(struct tcad *tcad, const Tca__PeerHello *hello, const struct peers
     if (r == 0)
         r = deadlines_init(&peers->deadlines, tcad->loop);
     if (r == 0)
-        r = loop_timer_new(tcad->loop, questions_deliver_local, peers, &peers->local_timer);
+        r = loop_timer_new(tcad->loop, peer_requests_deliver_local, peers, &peers->local_timer);
     if (r == 0)
         r = open_up(peers, text, text_bytes);
     if (r < 0) {
@@ -212,7 +212,7 @@ struct peers *peers_free(struct peers *peers)
     listener_free(peers->listener);
     while (peers->ungreeted)
         connection_free(peers->ungreeted);
-    questions_free(peers);
+    peer_requests_free(peers);
     while (peers->first) {
         struct peer *peer = peers->first;
         peers->first = peer->next;

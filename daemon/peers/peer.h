@@ -31,14 +31,14 @@ enum {
     PEER_BURST_MAX_BYTES = FRAME_PAYLOAD_MAX + (16 << 20),
 };
 
-/* status 0: `answer` is valid during the call. Negative: text, never NULL, is the error; a Failure
+/* status 0: `reply` is valid during the call. Negative: text, never NULL, is the error; a Failure
  * sent by the node is reported this way, too. */
-typedef void peer_answered(void *context, int status, const Tca__Message *answer, const char *text);
+typedef void peer_replied(void *context, int status, const Tca__Message *reply, const char *text);
 
 struct peers_events {
-    /* A request from a node, possibly this one. Reply once, now or later, with peers_answer() or
+    /* A request from a node, possibly this one. Reply once, now or later, with peers_reply() or
      * peers_fail(). */
-    void (*asked)(void *context, uint32_t node, uint32_t tag, const Tca__Message *question);
+    void (*asked)(void *context, uint32_t node, uint32_t tag, const Tca__Message *request);
     /* The node is up. The addresses of its rails are valid during the call. */
     void (*up)(void *context, uint32_t node, uint64_t incarnation, const Tca__PeerHello *hello);
     /* The node, which was up, is down. All pending requests to it have been failed. */
@@ -56,15 +56,15 @@ void peers_leave(struct peers *peers);
 /* Whether all messages have been sent, so that the loop may stop. */
 bool peers_have_left(const struct peers *peers);
 
-/* Sends a request to a node. If it is this node, events.asked() is called from the loop. answered()
+/* Sends a request to a node. If it is this node, events.asked() is called from the loop. replied()
  * is called exactly once, never from within this call; its errors include -EHOSTDOWN (the node is
  * or goes down), -ETIMEDOUT and -EINVAL (not in the cluster file). */
-void peers_ask(struct peers *peers, uint32_t node, const Tca__Message *question,
-               uint64_t timeout_ns, peer_answered *answered, void *context);
+void peers_request(struct peers *peers, uint32_t node, const Tca__Message *request,
+                   uint64_t timeout_ns, peer_replied *replied, void *context);
 /* Sends a message without a reply, if there is a connection. */
 void peers_tell(struct peers *peers, uint32_t node, const Tca__Message *message);
 
-void peers_answer(struct peers *peers, uint32_t node, uint32_t tag, const Tca__Message *answer);
+void peers_reply(struct peers *peers, uint32_t node, uint32_t tag, const Tca__Message *reply);
 void peers_fail(struct peers *peers, uint32_t node, uint32_t tag, int error, const char *format,
                 ...) __attribute__((format(printf, 5, 6)));
 

@@ -42,23 +42,23 @@ enum peer_state {
 struct connection;
 struct resolve;
 
-struct question_list {
-    struct question *first, **last;
+struct peer_request_list {
+    struct peer_request *first, **last;
 };
 
-struct question {
-    struct question_list *list; /* of its peer, or peers->local; NULL: none */
-    struct question *next, **link;
+struct peer_request {
+    struct peer_request_list *list; /* of its peer, or peers->local; NULL: none */
+    struct peer_request *next, **link;
     struct peers *peers;
-    struct table_entry entry; /* in peers->questions, by tag */
+    struct table_entry entry; /* in peers->requests, by tag */
     uint32_t tag;
     uint32_t node;
     struct deadline deadline;
-    peer_answered *answered;
+    peer_replied *replied;
     void *context;
     uint8_t *bytes; /* to be sent or delivered; NULL: sent */
     size_t count;
-    /* local: the arguments of answered() */
+    /* local: the arguments of replied() */
     int status;
     char *text;
     bool finished;
@@ -94,7 +94,7 @@ struct peer {
     uint64_t deadline_ns; /* of connecting and greeting */
     struct connection *connection;
     struct resolve *resolve;
-    struct question_list questions;
+    struct peer_request_list requests;
 
     struct peer_link link; /* from UP to DOWN */
     uint64_t redial_ns;    /* when reconnecting last began; 0: never */
@@ -130,9 +130,9 @@ struct peers {
     uint64_t refused_resumes;
     bool leaving;
 
-    struct table questions;
-    struct deadlines deadlines; /* of requests */
-    struct question_list local; /* delivered by local_timer */
+    struct table requests;
+    struct deadlines deadlines;     /* of requests */
+    struct peer_request_list local; /* delivered by local_timer */
     struct loop_timer *local_timer;
     uint32_t last_tag;
 
@@ -259,17 +259,17 @@ int greeting_choose(struct connection *connection, struct peer *peer, const Tca_
 int greeting_welcomed(struct connection *connection, const Tca__PeerWelcome *welcome, char *text,
                       size_t text_bytes);
 
-/* ---- peer_question.c ---- */
-void question_list_init(struct question_list *list);
+/* ---- peer_request.c ---- */
+void peer_request_list_init(struct peer_request_list *list);
 /* A reply of a peer or of this node. */
-void question_answered(struct peers *peers, uint32_t node, uint32_t tag,
-                       const Tca__Message *answer);
+void peer_request_replied(struct peers *peers, uint32_t node, uint32_t tag,
+                          const Tca__Message *reply);
 /* Sends the requests that have waited for the peer to be up. */
-void questions_send(struct peer *peer);
-void questions_fail(struct peer *peer, int error, const char *text);
+void peer_requests_send(struct peer *peer);
+void peer_requests_fail(struct peer *peer, int error, const char *text);
 /* Fails overdue requests. */
-void questions_deliver_local(void *context);
-void questions_free(struct peers *peers);
+void peer_requests_deliver_local(void *context);
+void peer_requests_free(struct peers *peers);
 
 /* ---- peer_resolve.c ---- */
 /* Looks up peer->address and port. 1: done, the address was numeric; 0: calls peer_resolved()

@@ -202,7 +202,7 @@ void connection_message(struct connection *connection, uint32_t tag, const Tca__
         if (tag == 0)
             handle_pong(connection, message->peer_pong);
         else
-            question_answered(peers, peer->node, tag, message);
+            peer_request_replied(peers, peer->node, tag, message);
         return;
     case TCA__MESSAGE__BODY_FAILURE:
     case TCA__MESSAGE__BODY_DONE:
@@ -211,11 +211,11 @@ void connection_message(struct connection *connection, uint32_t tag, const Tca__
     case TCA__MESSAGE__BODY_FOUND:
     case TCA__MESSAGE__BODY_PEER_BOUND:
     case TCA__MESSAGE__BODY_PEER_OFFERED:
-        question_answered(peers, peer->node, tag, message);
+        peer_request_replied(peers, peer->node, tag, message);
         return;
     case TCA__MESSAGE__BODY_PEER_BIND:
     case TCA__MESSAGE__BODY_PEER_UNBIND:
-    case TCA__MESSAGE__BODY_PEER_SETTLE:
+    case TCA__MESSAGE__BODY_PEER_AWAIT_COPIED:
     case TCA__MESSAGE__BODY_PEER_SESSION_GONE:
     case TCA__MESSAGE__BODY_PEER_SESSIONS_GONE:
     case TCA__MESSAGE__BODY_PEER_REGION_GONE:

@@ -106,7 +106,7 @@ static void go_up(struct peer *peer)
     peers->events.up(peers->events.context, peer->node, peer->incarnation, message->peer_hello);
     tca__message__free_unpacked(message, NULL);
     if (peer_has_link(peer))
-        questions_send(peer);
+        peer_requests_send(peer);
 }
 
 static void go_on(struct peer *peer)
@@ -154,7 +154,7 @@ static void go_down(struct peer *peer, bool was_up, int error, const char *text)
     if (!peers->leaving) /* else this is the expected result of peers_leave() */
         log_warning(fields, "%s", failure);
 
-    questions_fail(peer, -EHOSTDOWN, failure);
+    peer_requests_fail(peer, -EHOSTDOWN, failure);
     if (was_up)
         peers->events.down(peers->events.context, peer->node, error, failure);
 }

@@ -62,7 +62,7 @@ void peer_ping(struct peer *peer, uint64_t now_ns)
     connection_send(peer->connection, 0, &message);
 }
 
-/* Whether its heartbeat thread shows that it is alive although its loop does not answer, within
+/* Whether its heartbeat thread shows that it is alive although its loop does not reply, within
  * limits. */
 static bool is_busy(const struct peer *peer, uint64_t silent_ns, uint64_t now_ns)
 {

@@ -75,7 +75,7 @@ struct binding {
     bool ended;                       /* nothing can land there any more */
     bool released;                    /* and its landings are released */
     bool forgotten;                   /* the requester has released it */
-    struct binding_request *requests; /* PeerSettle requests, answered when it is released */
+    struct binding_request *requests; /* PeerAwaitCopied requests, answered when it is released */
     int error;
     struct binding_landing landings[]; /* see binding_landing() */
 };
@@ -128,12 +128,12 @@ void bindings_node_gone(struct tcad *tcad, uint32_t node);
  * -ENOMEM. */
 int binding_await_copied(struct binding *binding, void (*done)(void *context, int status),
                          void *context);
-/* A PeerSettle request of another daemon. */
+/* A PeerAwaitCopied request of another daemon. */
 void bindings_await_copied(struct tcad *tcad, uint32_t node, uint32_t tag,
-                           const Tca__PeerSettle *settle);
+                           const Tca__PeerAwaitCopied *wanted);
 
 /* Requests of other daemons: PeerBind, and PeerUnbind, which ends the bindings it names. */
-void bindings_asked(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__PeerBind *bind);
+void bindings_requested(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__PeerBind *bind);
 void bindings_unbind(struct tcad *tcad, uint32_t node, const Tca__PeerUnbind *unbind);
 /* A session of another node has gone: ends the bindings made for it. */
 void bindings_asker_gone(struct tcad *tcad, uint32_t node, uint64_t asker);

@@ -53,7 +53,7 @@ struct binding_request {
     uint32_t node, tag;
 };
 
-static void answer(void *context, int status)
+static void reply(void *context, int status)
 {
     struct binding_request *request = context;
     struct peers *peers = request->tcad->peers;
@@ -65,7 +65,7 @@ static void answer(void *context, int status)
         peers_fail(peers, request->node, request->tag, status,
                    "the process that owns the memory has ended before it took what was put there");
     else
-        peers_answer(peers, request->node, request->tag, &message);
+        peers_reply(peers, request->node, request->tag, &message);
     free(request);
 }
 
@@ -74,15 +74,15 @@ void binding_answer_requests(struct binding *binding)
     while (binding->requests) {
         struct binding_request *request = binding->requests;
         binding->requests = request->next;
-        answer(request, status_of(&binding->target));
+        reply(request, status_of(&binding->target));
     }
 }
 
-/* 0: answer() is called, now or later. */
+/* 0: reply() is called, now or later. */
 static int await(struct binding *binding, struct binding_request *request)
 {
     if (!binding->ended)
-        return binding_await_copied(binding, answer, request);
+        return binding_await_copied(binding, reply, request);
     request->next = binding->requests;
     binding->requests = request;
     if (binding->released)
@@ -91,9 +91,9 @@ static int await(struct binding *binding, struct binding_request *request)
 }
 
 void bindings_await_copied(struct tcad *tcad, uint32_t node, uint32_t tag,
-                           const Tca__PeerSettle *settle)
+                           const Tca__PeerAwaitCopied *wanted)
 {
-    struct binding *binding = binding_find(tcad, settle->binding);
+    struct binding *binding = binding_find(tcad, wanted->binding);
     struct binding_request *request;
     if (!binding || binding->node != node) {
         peers_fail(tcad->peers, node, tag, -ESTALE,

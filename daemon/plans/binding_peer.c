@@ -15,7 +15,7 @@
 #include "daemon/tcad.h"
 #include "proto/status.h"
 
-struct question {
+struct request {
     struct tcad *tcad;
     uint32_t node, tag;
     size_t count;
@@ -29,8 +29,7 @@ struct draft {
     Tca__Landing landings[RAIL_SLOTS], *list[RAIL_SLOTS];
 };
 
-static void draft_init(struct draft *draft, const struct question *question,
-                       struct binding *binding)
+static void draft_init(struct draft *draft, const struct request *request, struct binding *binding)
 {
     Tca__BoundPut *put = &draft->put;
     tca__bound_put__init(put);
@@ -45,22 +44,21 @@ static void draft_init(struct draft *draft, const struct question *question,
         Tca__Landing *landing = &draft->landings[put->n_landings];
         tca__landing__init(landing);
         struct landing_blob *blob = &binding_landing(binding, rail)->blob;
-        landing->rail = question->places[rail];
+        landing->rail = request->places[rail];
         landing->blob = (ProtobufCBinaryData){blob->bytes, blob->blob};
         draft->list[put->n_landings++] = landing;
     }
 }
 
-static void answer(const struct question *question, Tca__PeerBound *bound)
+static void reply(const struct request *request, Tca__PeerBound *bound)
 {
     Tca__Message message = TCA__MESSAGE__INIT;
     message.body_case = TCA__MESSAGE__BODY_PEER_BOUND;
     message.peer_bound = bound;
-    peers_answer(question->tcad->peers, question->node, question->tag, &message);
+    peers_reply(request->tcad->peers, request->node, request->tag, &message);
 }
 
-static void answer_failure(const struct question *question, size_t which, int error,
-                           const char *text)
+static void reply_failure(const struct request *request, size_t which, int error, const char *text)
 {
     Tca__PeerBound bound = TCA__PEER_BOUND__INIT;
     Tca__Failure failure = TCA__FAILURE__INIT;
@@ -68,38 +66,38 @@ static void answer_failure(const struct question *question, size_t which, int er
     failure.text = (char *)text;
     bound.failure = &failure;
     bound.failed = (uint32_t)which;
-    answer(question, &bound);
+    reply(request, &bound);
 }
 
-static void answer_bound(const struct question *question, struct binding *const *bindings)
+static void reply_bound(const struct request *request, struct binding *const *bindings)
 {
     Tca__PeerBound bound = TCA__PEER_BOUND__INIT;
-    struct draft *drafts = calloc(question->count, sizeof *drafts);
+    struct draft *drafts = calloc(request->count, sizeof *drafts);
     Tca__BoundPut *list[BIND_PUTS_MAX];
     if (!drafts) {
-        for (size_t i = 0; i < question->count; i++)
+        for (size_t i = 0; i < request->count; i++)
             binding_end(bindings[i]);
-        answer_failure(question, 0, -ENOMEM, "out of memory for a reply");
+        reply_failure(request, 0, -ENOMEM, "out of memory for a reply");
         return;
     }
-    for (size_t i = 0; i < question->count; i++) {
-        draft_init(&drafts[i], question, bindings[i]);
+    for (size_t i = 0; i < request->count; i++) {
+        draft_init(&drafts[i], request, bindings[i]);
         list[i] = &drafts[i].put;
     }
-    bound.n_puts = question->count;
+    bound.n_puts = request->count;
     bound.puts = list;
-    answer(question, &bound);
+    reply(request, &bound);
     free(drafts);
 }
 
 static void made(void *context, const struct bindings_made *made)
 {
-    struct question *question = context;
+    struct request *request = context;
     if (made->status < 0)
-        answer_failure(question, made->which, made->status, made->text);
+        reply_failure(request, made->which, made->status, made->text);
     else
-        answer_bound(question, made->bindings);
-    free(question);
+        reply_bound(request, made->bindings);
+    free(request);
 }
 
 /* ---- checks ---- */
@@ -205,18 +203,18 @@ static int check_put(struct tcad *tcad, uint32_t node, const Tca__PeerBind *bind
     return r < 0 ? r : binding_charge(tcad, args, text, text_bytes);
 }
 
-static int check_rails(struct question *question, const Tca__PeerBind *bind, unsigned *ret_rails,
+static int check_rails(struct request *request, const Tca__PeerBind *bind, unsigned *ret_rails,
                        char *text, size_t text_bytes)
 {
-    struct tcad *tcad = question->tcad;
-    const uint32_t node = question->node;
+    struct tcad *tcad = request->tcad;
+    const uint32_t node = request->node;
     unsigned rails = 0;
     for (size_t i = 0; i < bind->n_rails && i < RAILS_MAX; i++) {
         const unsigned rail = rail_find(tcad, bind->rails[i]->driver, bind->rails[i]->plane);
         if (!rail || !links_possible(tcad, rail, node))
             continue;
         rails |= 1u << rail;
-        question->places[rail] = (uint8_t)i;
+        request->places[rail] = (uint8_t)i;
     }
     if (!rails) {
         const struct rail *off = rail_refused(tcad);
@@ -232,13 +230,13 @@ static int check_rails(struct question *question, const Tca__PeerBind *bind, uns
 }
 
 /* args: of the *ret_count puts so far, which are dropped on failure. */
-static int check(struct question *question, const Tca__PeerBind *bind, struct binding_args *args,
+static int check(struct request *request, const Tca__PeerBind *bind, struct binding_args *args,
                  size_t *ret_count, char *text, size_t text_bytes)
 {
-    struct tcad *tcad = question->tcad;
-    const uint32_t node = question->node;
+    struct tcad *tcad = request->tcad;
+    const uint32_t node = request->node;
     unsigned rails;
-    int r = check_rails(question, bind, &rails, text, text_bytes);
+    int r = check_rails(request, bind, &rails, text, text_bytes);
     for (size_t i = 0; i < bind->n_puts && r == 0; i++) {
         const Tca__BindPut *put = bind->puts[i];
         args[i] = (struct binding_args){.node = node,
@@ -252,10 +250,10 @@ static int check(struct question *question, const Tca__PeerBind *bind, struct bi
     return r;
 }
 
-void bindings_asked(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__PeerBind *bind)
+void bindings_requested(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__PeerBind *bind)
 {
-    struct question asked = {.tcad = tcad, .node = node, .tag = tag, .count = bind->n_puts},
-                    *question;
+    struct request asked = {.tcad = tcad, .node = node, .tag = tag, .count = bind->n_puts},
+                   *request;
     struct binding_args args[BIND_PUTS_MAX];
     char text[512];
     size_t count = 0;
@@ -268,17 +266,17 @@ void bindings_asked(struct tcad *tcad, uint32_t node, uint32_t tag, const Tca__P
     int r = check(&asked, bind, args, &count, text, sizeof text);
     if (r < 0) {
         binding_args_drop(args, count);
-        answer_failure(&asked, count ? count - 1 : 0, r, text);
+        reply_failure(&asked, count ? count - 1 : 0, r, text);
         return;
     }
-    question = malloc(sizeof *question);
-    if (question)
-        *question = asked;
+    request = malloc(sizeof *request);
+    if (request)
+        *request = asked;
     else
         binding_args_drop(args, count);
-    if (!question || bindings_make(tcad, args, count, made, question) < 0) {
-        free(question);
-        answer_failure(&asked, 0, -ENOMEM, "no memory");
+    if (!request || bindings_make(tcad, args, count, made, request) < 0) {
+        free(request);
+        reply_failure(&asked, 0, -ENOMEM, "no memory");
     }
 }
 

@@ -33,7 +33,7 @@ static struct plan_unit *unit_of(const struct request *request, uint32_t i)
     return &plan->units[plan->asks[request->first + i].unit];
 }
 
-static void answered(struct request *request)
+static void replied(struct request *request)
 {
     struct plan *plan = request->plan;
     free(request);
@@ -58,7 +58,7 @@ static void bound_here(void *context, const struct bindings_made *made)
             if (unit->rails & 1u << rail)
                 *plan_blob(request->plan, unit, rail) = binding_landing(binding, rail)->blob;
     }
-    answered(request);
+    replied(request);
 }
 
 /* Rails that lead both to other nodes and to this one. */
@@ -161,17 +161,17 @@ static void take_bound(struct request *request, const Tca__PeerBound *bound)
                   unit_of(request, 0)->node, request->count, bound->n_puts);
 }
 
-static void bound_there(void *context, int status, const Tca__Message *answer, const char *text)
+static void bound_there(void *context, int status, const Tca__Message *reply, const char *text)
 {
     struct request *request = context;
     if (status < 0)
         plan_fail(request->plan, status, "%s", text);
-    else if (answer->body_case != TCA__MESSAGE__BODY_PEER_BOUND)
+    else if (reply->body_case != TCA__MESSAGE__BODY_PEER_BOUND)
         plan_fail(request->plan, -EPROTO, "node %" PRIu32 " answered a bind with something else",
                   unit_of(request, 0)->node);
     else
-        take_bound(request, answer->peer_bound);
-    answered(request);
+        take_bound(request, reply->peer_bound);
+    replied(request);
 }
 
 /* Fails the plan, with the reason why each eligible rail does not lead to the unit's node. */
@@ -249,7 +249,7 @@ static int ask_peer(struct request *request)
     bind.puts = list;
     message.body_case = TCA__MESSAGE__BODY_PEER_BIND;
     message.peer_bind = &bind;
-    peers_ask(plan->tcad->peers, node, &message, plan->timeout_ns, bound_there, request);
+    peers_request(plan->tcad->peers, node, &message, plan->timeout_ns, bound_there, request);
     return 0;
 }
 

@@ -24,7 +24,7 @@ static void finish(struct engine *engine, void *context)
     op->done(op, unit->copy_wait.status);
 }
 
-static void answer(struct plan_unit *unit, int status)
+static void reply(struct plan_unit *unit, int status)
 {
     unit->copy_wait.status = status;
     engine_call(unit->plan->tcad->engine, &unit->copy_wait.call, finish, NULL, unit);
@@ -32,22 +32,22 @@ static void answer(struct plan_unit *unit, int status)
 
 static void copied_here(void *context, int status)
 {
-    answer(context, status);
+    reply(context, status);
 }
 
 static void copied_there(void *context, int status, const Tca__Message *message, const char *text)
 {
-    answer(context, status);
+    reply(context, status);
 }
 
 static void ask_peer(struct plan_unit *unit)
 {
-    Tca__PeerSettle settle = TCA__PEER_SETTLE__INIT;
+    Tca__PeerAwaitCopied request = TCA__PEER_AWAIT_COPIED__INIT;
     Tca__Message message = TCA__MESSAGE__INIT;
-    settle.binding = unit->remote_binding;
-    message.body_case = TCA__MESSAGE__BODY_PEER_SETTLE;
-    message.peer_settle = &settle;
-    peers_ask(unit->plan->tcad->peers, unit->node, &message, COPY_NS, copied_there, unit);
+    request.binding = unit->remote_binding;
+    message.body_case = TCA__MESSAGE__BODY_PEER_AWAIT_COPIED;
+    message.peer_await_copied = &request;
+    peers_request(unit->plan->tcad->peers, unit->node, &message, COPY_NS, copied_there, unit);
 }
 
 static void ask(void *context)
@@ -59,7 +59,7 @@ static void ask(void *context)
     }
     int r = binding_await_copied(unit->binding, copied_here, unit);
     if (r < 0)
-        answer(unit, r);
+        reply(unit, r);
 }
 
 /* On the engine's thread. The plan stays until the op is done. */

@@ -48,12 +48,12 @@ static void end_for(struct link *link, int error, const char *text)
         links->lost(links->tcad, node, rail, error);
 }
 
-static void take_reply(struct link *link, const Tca__Message *answer)
+static void take_reply(struct link *link, const Tca__Message *reply)
 {
     struct offer offer;
     char text[128];
-    if (answer->body_case != TCA__MESSAGE__BODY_PEER_OFFERED ||
-        !take_offer(answer->peer_offered->generation, answer->peer_offered->offer, &offer)) {
+    if (reply->body_case != TCA__MESSAGE__BODY_PEER_OFFERED ||
+        !take_offer(reply->peer_offered->generation, reply->peer_offered->offer, &offer)) {
         snprintf(text, sizeof text, "node %" PRIu32 " replied with an invalid offer", link->node);
         end_for(link, -EPROTO, text);
     } else if (link->state == LINK_OFFERED && offer.generation > link->other.generation) {
@@ -65,14 +65,14 @@ static void take_reply(struct link *link, const Tca__Message *answer)
     }
 }
 
-static void replied(void *context, int status, const Tca__Message *answer, const char *text)
+static void replied(void *context, int status, const Tca__Message *reply, const char *text)
 {
     struct link *link = context;
     if (link->state != LINK_FAILED) {
         if (status < 0)
             end_for(link, status, text);
         else
-            take_reply(link, answer);
+            take_reply(link, reply);
     }
     link_asked_end(link);
 }
@@ -99,8 +99,8 @@ void link_ask(struct link *link)
     if (links->asked)
         links->asked->asked = &link->next_asked;
     links->asked = link;
-    peers_ask(links->tcad->peers, link->node, &message,
-              links->tcad->conf->control.request_timeout_ns, replied, link);
+    peers_request(links->tcad->peers, link->node, &message,
+                  links->tcad->conf->control.request_timeout_ns, replied, link);
 }
 
 /* ---- the other node's offer ---- */
@@ -122,7 +122,7 @@ void link_reply(struct link *link, int status, const char *text)
     offered.offer = (ProtobufCBinaryData){link->own.bytes, link->own.data};
     message.body_case = TCA__MESSAGE__BODY_PEER_OFFERED;
     message.peer_offered = &offered;
-    peers_answer(peers, link->node, tag, &message);
+    peers_reply(peers, link->node, tag, &message);
 }
 
 /* A live link that can take the offer. NULL: out of memory. */

@@ -139,7 +139,7 @@ static inline void asked(void *context, uint32_t peer, uint32_t tag, const Tca__
     else if (question->body_case == TCA__MESSAGE__BODY_PEER_SESSIONS_GONE)
         for (size_t i = 0; i < question->peer_sessions_gone->n_gone; i++)
             groups_session_gone(node->tcad.groups, peer, question->peer_sessions_gone->gone[i]);
-    else if (!groups_asked(node->tcad.groups, peer, tag, question))
+    else if (!groups_requested(node->tcad.groups, peer, tag, question))
         peers_fail(node->tcad.peers, peer, tag, -EPROTO, "unknown");
 }
 

@@ -173,7 +173,7 @@ static struct wire {
 
 static struct question {
     unsigned node;
-    peer_answered *answered; /* NULL: over */
+    peer_replied *answered; /* NULL: over */
     void *context;
     unsigned replies; /* that have come, in time or not */
 } questions[EVENTS_MAX];
@@ -195,8 +195,8 @@ static inline void put_on_wire(unsigned from, const Tca__Message *message, uint3
     sent->count = tca__message__pack(message, sent->bytes);
 }
 
-void peers_ask(struct peers *peers, uint32_t node, const Tca__Message *message, uint64_t timeout_ns,
-               peer_answered *answered, void *context)
+void peers_request(struct peers *peers, uint32_t node, const Tca__Message *message,
+                   uint64_t timeout_ns, peer_replied *answered, void *context)
 {
     cr_assert_neq(node, node_of(peers), "an offer to the own node");
     cr_assert_lt(question_count + 1, EVENTS_MAX);
@@ -204,7 +204,7 @@ void peers_ask(struct peers *peers, uint32_t node, const Tca__Message *message, 
     put_on_wire(node_of(peers), message, question_count, false);
 }
 
-void peers_answer(struct peers *peers, uint32_t node, uint32_t tag, const Tca__Message *answer)
+void peers_reply(struct peers *peers, uint32_t node, uint32_t tag, const Tca__Message *answer)
 {
     if (tag != 0)
         put_on_wire(node_of(peers), answer, tag, true);
@@ -219,13 +219,13 @@ void peers_fail(struct peers *peers, uint32_t node, uint32_t tag, int error, con
     failure.text = (char *)"refused";
     message.body_case = TCA__MESSAGE__BODY_FAILURE;
     message.failure = &failure;
-    peers_answer(peers, node, tag, &message);
+    peers_reply(peers, node, tag, &message);
 }
 
 static inline void end_question(struct question *question, int status, const Tca__Message *answer,
                                 const char *text)
 {
-    peer_answered *answered = question->answered;
+    peer_replied *answered = question->answered;
     question->answered = NULL;
     if (answered)
         answered(question->context, status, answer, text);

@@ -183,7 +183,7 @@ static inline void node_take_offer(struct node *node, uint32_t peer, uint32_t ta
     offered.offer = offer->offer;
     answer.body_case = TCA__MESSAGE__BODY_PEER_OFFERED;
     answer.peer_offered = &offered;
-    peers_answer(node->tcad.peers, peer, tag, &answer);
+    peers_reply(node->tcad.peers, peer, tag, &answer);
 }
 
 /* A lookup is answered by its name as the handle; "fail" fails. An offer is returned. */
@@ -209,7 +209,7 @@ static inline void node_asked(void *context, uint32_t peer, uint32_t tag,
     Tca__Message answer = TCA__MESSAGE__INIT;
     answer.body_case = TCA__MESSAGE__BODY_FOUND;
     answer.found = &found;
-    peers_answer(node->tcad.peers, peer, tag, &answer);
+    peers_reply(node->tcad.peers, peer, tag, &answer);
 }
 
 static const struct peers_events node_events = {
@@ -324,7 +324,7 @@ static inline void ask(struct node *node, uint32_t whom, const char *name, uint6
     question.body_case = TCA__MESSAGE__BODY_PEER_LOOKUP;
     question.peer_lookup = &lookup;
     unsigned before = reply->count;
-    peers_ask(node->tcad.peers, whom, &question, timeout_ns, reply_take, reply);
+    peers_request(node->tcad.peers, whom, &question, timeout_ns, reply_take, reply);
     cr_assert_eq(reply->count, before, "answered from within the call");
 }
 

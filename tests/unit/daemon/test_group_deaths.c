@@ -136,7 +136,8 @@ Test(group_deaths, a_large_node_down_is_told_in_parts)
     for (join.rank = 0; join.rank <= THERE; join.rank++) {
         const unsigned node = join.rank < THERE ? 1 : 2;
         join.session = 1000 + join.rank;
-        peers_ask(test.nodes[node].tcad.peers, 0, &message, LONG, reply_take, &replies[join.rank]);
+        peers_request(test.nodes[node].tcad.peers, 0, &message, LONG, reply_take,
+                      &replies[join.rank]);
     }
     last_reply = &replies[THERE];
     run_until(last_replied);

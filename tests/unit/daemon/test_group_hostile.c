@@ -13,7 +13,7 @@ static bool replied(void)
 static void expect_reply(unsigned from, const Tca__Message *question, int status)
 {
     reply = (struct reply){0};
-    peers_ask(test.nodes[from].tcad.peers, 0, question, LONG, reply_take, &reply);
+    peers_request(test.nodes[from].tcad.peers, 0, question, LONG, reply_take, &reply);
     run_until(replied);
     cr_assert_eq(reply.status, status, "%s", reply.text);
 }

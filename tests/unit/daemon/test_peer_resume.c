@@ -109,7 +109,7 @@ static void offer(struct node *node, uint32_t whom, unsigned generation, struct 
     offer.offer = (ProtobufCBinaryData){sizeof bytes, bytes};
     question.body_case = TCA__MESSAGE__BODY_PEER_OFFER;
     question.peer_offer = &offer;
-    peers_ask(node->tcad.peers, whom, &question, LONG, reply_take, taken);
+    peers_request(node->tcad.peers, whom, &question, LONG, reply_take, taken);
 }
 
 static void ask_and_cut(uint32_t security)
