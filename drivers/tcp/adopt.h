@@ -29,6 +29,8 @@ int tcp_seat_peer(struct driver *driver, struct driver_peer **ret_peer);
  * place of an earlier one. secret: NULL (the connection stays in clear), or TCP_SECRET_BYTES that
  * both ends know, for TLS. */
 int tcp_adopt_link(struct driver *driver, struct driver_peer *peer, int fd, const uint8_t *secret);
+/* As peer_fail(), at once: the puts in flight end before it returns. */
+void tcp_abandon_link(struct driver *driver, struct driver_peer *peer, int error);
 /* grant: not 0. -ENOBUFS: too many. */
 int tcp_adopt_source(struct driver *driver, uint64_t grant, int fd, const uint8_t *secret);
 /* The grant has ended: so has its connection. */

@@ -70,6 +70,13 @@ int tcp_adopt_link(struct driver *driver, struct driver_peer *driver_peer, int f
     return 0;
 }
 
+void tcp_abandon_link(struct driver *driver, struct driver_peer *driver_peer, int error)
+{
+    struct tcp_peer *peer = (struct tcp_peer *)driver_peer;
+    peer->told = true;
+    tcp_peer_lose(peer, error);
+}
+
 static struct tcp_source *source_of(const struct tcp_driver *tcp, uint64_t grant)
 {
     struct tcp_source *source = tcp->sources;
