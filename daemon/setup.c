@@ -20,6 +20,7 @@
 #include "daemon/peers/peer.h"
 #include "daemon/plans/binding.h"
 #include "daemon/plans/lane.h"
+#include "daemon/plans/pairs.h"
 #include "daemon/plans/plan.h"
 #include "daemon/rails/exposure.h"
 #include "daemon/rails/fabric.h"
@@ -63,6 +64,11 @@ static void rail_puts_lost(void *context, struct driver_peer *peer, uint64_t flo
         plans_puts_lost(tcad, link, flow, count);
 }
 
+static void rail_paired(void *context, uint64_t pair, int fd, bool encrypts)
+{
+    pairs_connected(context, pair, fd, encrypts);
+}
+
 static void rail_lost(struct tcad *tcad, uint32_t node, unsigned rail, int error)
 {
     log_warning(NULL, "rail %s to node %" PRIu32 " was lost: %s", rail_name(tcad, rail), node,
@@ -93,6 +99,7 @@ static void peer_down(void *context, uint32_t node, int error, const char *text)
     links_down(tcad->links, node);
     plans_node_gone(tcad, node);
     bindings_node_gone(tcad, node);
+    pairs_node_gone(tcad, node);
     groups_node_down(tcad->groups, node);
 }
 
@@ -106,6 +113,7 @@ static void session_gone(struct session *session)
     offload_session_gone(session);
     plans_session_gone(tcad, tcad->node, session->id, -EOWNERDEAD);
     bindings_session_gone(tcad, session);
+    pairs_session_gone(tcad, session);
 }
 
 static const struct session_hooks session_hooks = {
@@ -134,6 +142,7 @@ static int make_engine(struct tcad *tcad, char *text, size_t text_bytes)
         .session_broken = session_broken,
         .puts_lost = rail_puts_lost,
         .peer_down = rail_peer_down,
+        .paired = rail_paired,
         .context = tcad,
     };
     int r = engine_new(tcad->loop, &config, &events, &tcad->engine);
@@ -209,6 +218,8 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
         r = regions_new(tcad, &tcad->regions);
     if (r == 0)
         r = bindings_new(tcad, &tcad->bindings);
+    if (r == 0)
+        r = pairs_new(tcad, &tcad->pairs);
     if (r == 0)
         r = links_new(tcad, rail_lost, &tcad->links);
     if (r == 0)
@@ -293,6 +304,7 @@ void tcad_deinit(struct tcad *tcad)
     offload_free(tcad->offload);
     groups_free(tcad->groups);
     bindings_free(tcad->bindings);
+    pairs_free(tcad->pairs);
     regions_free(tcad->regions);
     uses_deinit(&tcad->plan_uses);
     table_deinit(&tcad->session_ids);

@@ -25,6 +25,7 @@ struct worker;
 struct metrics;
 struct regions;
 struct bindings;
+struct pairs;
 struct links;
 struct rails;
 struct offload;
@@ -75,6 +76,7 @@ struct tcad {
     struct metrics *metrics;
     struct regions *regions;
     struct bindings *bindings;
+    struct pairs *pairs;
     struct links *links;
     struct rails *rails;
     struct offload *offload;

@@ -6,6 +6,7 @@
 #include "daemon/groups/group.h"
 #include "daemon/peers/peer.h"
 #include "daemon/plans/binding.h"
+#include "daemon/plans/pairs.h"
 #include "daemon/plans/plan.h"
 #include "daemon/rails/link.h"
 #include "daemon/tcad.h"
@@ -64,6 +65,9 @@ void peer_request(void *context, uint32_t node, uint32_t tag, const Tca__Message
         return;
     case TCA__MESSAGE__BODY_PEER_REGION_GONE:
         plans_remote_region_gone(tcad, node, request->peer_region_gone->region);
+        return;
+    case TCA__MESSAGE__BODY_PEER_PAIR_GONE:
+        pairs_gone(tcad, node, question->peer_pair_gone);
         return;
     case TCA__MESSAGE__BODY_PEER_OFFER:
         links_offered(tcad->links, node, tag, request->peer_offer);

@@ -5,6 +5,7 @@
 #include "daemon/control/server.h"
 #include "daemon/groups/group.h"
 #include "daemon/offload/offload.h"
+#include "daemon/plans/pairs.h"
 #include "daemon/plans/plan.h"
 #include "daemon/sessions/client.h"
 #include "daemon/sessions/client_request.h"
@@ -90,6 +91,9 @@ static void serve(struct client *client, uint32_t tag, const Tca__Message *messa
     case TCA__MESSAGE__BODY_DCFA_CONNECT:
     case TCA__MESSAGE__BODY_DCFA_RELEASE:
         offload_request(session, tag, message);
+        break;
+    case TCA__MESSAGE__BODY_PAIR_LOST:
+        pair_lost(session, message->pair_lost->pair);
         break;
     case TCA__MESSAGE__BODY_PLAN_RELEASE:
         plan_release_request(session, tag, message->plan_release);

@@ -40,6 +40,8 @@ struct engine_events {
     void (*puts_lost)(void *context, struct driver_peer *peer, uint64_t flow, uint32_t count);
     /* A driver has lost a peer. */
     void (*peer_down)(void *context, struct driver_peer *peer, int error);
+    /* As in drivers/driver.h. */
+    void (*paired)(void *context, uint64_t pair, int fd, bool encrypts);
     void *context;
 };
 

@@ -1,6 +1,7 @@
 /* Events of drivers, on the engine's thread: arrived data, and lost peers, which go to the loop. */
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "daemon/base/loop.h"
 #include "daemon/engine/engine_internal.h"
@@ -152,12 +153,42 @@ static void driver_notified(void *context, uint64_t token)
     engine_landed((struct engine_landing *)(uintptr_t)token);
 }
 
+struct paired {
+    struct loop_post post;
+    struct engine *engine;
+    uint64_t pair;
+    int fd;
+    bool encrypts;
+};
+
+static void paired_on_loop(void *context)
+{
+    struct paired *paired = context;
+    struct engine *engine = paired->engine;
+    engine->events.paired(engine->events.context, paired->pair, paired->fd, paired->encrypts);
+    free(paired);
+}
+
+/* Without memory for it, the other end finds it closed. */
+static void driver_paired(void *context, uint64_t pair, int fd, bool encrypts)
+{
+    struct engine *engine = context;
+    struct paired *paired = malloc(sizeof *paired);
+    if (!paired) {
+        close(fd);
+        return;
+    }
+    *paired = (struct paired){.engine = engine, .pair = pair, .fd = fd, .encrypts = encrypts};
+    loop_post_own(engine->loop, &paired->post, paired_on_loop, paired);
+}
+
 struct driver_events engine_driver_events(struct engine *engine)
 {
     return (struct driver_events){
         .notified = driver_notified,
         .puts_lost = driver_puts_lost,
         .peer_down = driver_peer_down,
+        .paired = engine->events.paired ? driver_paired : NULL,
         .context = engine,
     };
 }

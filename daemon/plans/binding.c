@@ -1,4 +1,5 @@
 #include "daemon/plans/binding.h"
+#include "daemon/plans/pairs.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -154,6 +155,7 @@ static void stop(struct binding *binding)
 {
     struct uses *uses = &binding->tcad->bindings->uses;
     binding->ended = true;
+    pair_unland(binding);
     use_drop(uses, &binding->uses[BINDING_OF_REGION]);
     use_drop(uses, &binding->uses[BINDING_OF_NOTIFIED]);
     if (binding->region)

@@ -39,6 +39,7 @@ struct binding_args {
     unsigned rails;       /* one bit per rail */
     bool owned;           /* by a plan of this node, which ends it after its puts */
     struct charge charge; /* from binding_charge(); taken over */
+    uint64_t pair;        /* 0, or the process itself receives (pairs.h), and rails is 0 */
 };
 size_t binding_bytes(const struct tcad *tcad); /* of a struct binding */
 /* Charges the user of the memory or of the notified session. 0, or -EDQUOT and a text. */
@@ -77,6 +78,9 @@ struct binding {
     bool forgotten;                   /* the requester has released it */
     struct binding_request *requests; /* PeerAwaitCopied requests, answered when it is released */
     int error;
+    uint64_t pair; /* 0: the daemon receives; else the number of its landing: */
+    uint32_t place, generation, rank, slot;
+    bool placed;
     struct binding_landing landings[]; /* see binding_landing() */
 };
 

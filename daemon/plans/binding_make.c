@@ -8,6 +8,7 @@
 
 #include "daemon/base/worker.h"
 #include "daemon/plans/binding.h"
+#include "daemon/plans/pairs.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/bounce.h"
@@ -90,6 +91,15 @@ static void land_work(struct engine *engine, void *context)
 
 /* ---- on the loop ---- */
 
+static int land_at_process(struct binding *binding, char *text, size_t text_bytes)
+{
+    int r = pair_land(binding);
+    if (r < 0)
+        snprintf(text, text_bytes, "node %" PRIu32 " could not prepare a landing: %s",
+                 binding->tcad->node, strerror(-r));
+    return r;
+}
+
 static int finish_one(struct binding *binding, char *text, size_t text_bytes)
 {
     if (binding->ended) {
@@ -97,6 +107,8 @@ static int finish_one(struct binding *binding, char *text, size_t text_bytes)
                  binding->tcad->node);
         return binding->region && !binding->region->session ? -ESTALE : -EOWNERDEAD;
     }
+    if (binding->pair)
+        return land_at_process(binding, text, text_bytes);
     if (!binding->rails) {
         const int error = binding->error ? binding->error : -ENETDOWN;
         snprintf(text, text_bytes, "node %" PRIu32 " could not prepare a landing: %s",
@@ -211,6 +223,9 @@ static void begin(struct tcad *tcad, struct binding *binding, const struct bindi
     binding->owned = args->owned;
     binding->layout = args->layout;
     binding->offset_bytes = args->offset_bytes;
+    binding->pair = args->pair;
+    binding->rank = args->rank;
+    binding->slot = args->slot;
     binding->charge = args->charge;
     binding->making = true;
     for (unsigned rail = 1; rail <= tcad->rails->last; rail++)

@@ -7,6 +7,7 @@
 
 #include "daemon/peers/peer.h"
 #include "daemon/plans/binding.h"
+#include "daemon/plans/pairs.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/bounce.h"
@@ -20,6 +21,7 @@ struct request {
     uint32_t node, tag;
     size_t count;
     uint8_t places[RAIL_SLOTS]; /* by rail: index in the request */
+    unsigned pair_rail;         /* the asking process puts itself, over this rail; 0: it does not */
 };
 
 /* ---- replies ---- */
@@ -28,6 +30,16 @@ struct draft {
     Tca__BoundPut put;
     Tca__Landing landings[RAIL_SLOTS], *list[RAIL_SLOTS];
 };
+
+static void draft_pair(Tca__BoundPut *put, const struct binding *binding)
+{
+    struct pair *pair = pair_find(binding->tcad, binding->pair);
+    put->pair = binding->pair;
+    put->landing = binding->place;
+    put->generation = binding->generation;
+    if (pair)
+        put->secret = (ProtobufCBinaryData){sizeof pair->secret, pair->secret};
+}
 
 static void draft_init(struct draft *draft, const struct request *request, struct binding *binding)
 {
@@ -38,6 +50,8 @@ static void draft_init(struct draft *draft, const struct request *request, struc
     put->attached = binding->bounces != NULL;
     put->address = binding->region ? binding->region->address : 0;
     put->landings = draft->list;
+    if (binding->pair)
+        draft_pair(put, binding);
     for (unsigned rail = 1; rail <= binding->tcad->rails->last; rail++) {
         if (!(binding->rails & (1u << rail)))
             continue;
@@ -203,6 +217,54 @@ static int check_put(struct tcad *tcad, uint32_t node, const Tca__PeerBind *bind
     return r < 0 ? r : binding_charge(tcad, args, text, text_bytes);
 }
 
+enum { BACKLOG_MAX = 250 }; /* as of bounces (daemon/sessions/bounce.c) */
+
+/* One process receives data and notification. */
+static int check_pair(const struct request *request, const Tca__PeerBind *bind,
+                      struct binding_args *args, char *text, size_t text_bytes)
+{
+    struct session *to = args->region ? args->region->session : args->notify;
+    struct pair *pair;
+    if (args->region && args->region->attached) {
+        snprintf(text, text_bytes,
+                 "only tcad can put into memory of another node that was attached "
+                 "(TCA_SEAT_DAEMON)");
+        return -EOPNOTSUPP;
+    }
+    if (!to || (args->notify && args->notify != to)) {
+        snprintf(text, text_bytes,
+                 "data for one process and its notification for another: only tcad can put that "
+                 "(TCA_SEAT_DAEMON)");
+        return -EOPNOTSUPP;
+    }
+    if (session_backlog(to) >= BACKLOG_MAX) {
+        snprintf(text, text_bytes,
+                 "session %" PRIu64 " of node %" PRIu32
+                 " has not read %d messages of its tcad: it must call the library (tca_test, "
+                 "tca_notified) before more puts can be prepared there",
+                 to->id, request->tcad->node, BACKLOG_MAX);
+        return -EBUSY;
+    }
+    int r = pair_from(request->tcad, request->node, bind->session, to, request->pair_rail, &pair,
+                      text, text_bytes);
+    if (r == 0)
+        args->pair = pair->id;
+    args->rails = 0;
+    return r;
+}
+
+static int check_pair_rail(struct request *request, unsigned rails, char *text, size_t text_bytes)
+{
+    request->pair_rail = pairs_rail(request->tcad, request->node, rails);
+    if (request->pair_rail)
+        return 0;
+    snprintf(text, text_bytes,
+             "node %" PRIu32 " has no rail over which processes of node %" PRIu32
+             " can put themselves: enable the rail tcp on both",
+             request->tcad->node, request->node);
+    return -ENETDOWN;
+}
+
 static int check_rails(struct request *request, const Tca__PeerBind *bind, unsigned *ret_rails,
                        char *text, size_t text_bytes)
 {
@@ -237,6 +299,8 @@ static int check(struct request *request, const Tca__PeerBind *bind, struct bind
     const uint32_t node = request->node;
     unsigned rails;
     int r = check_rails(request, bind, &rails, text, text_bytes);
+    if (r == 0 && bind->direct)
+        r = check_pair_rail(request, rails, text, text_bytes);
     for (size_t i = 0; i < bind->n_puts && r == 0; i++) {
         const Tca__BindPut *put = bind->puts[i];
         args[i] = (struct binding_args){.node = node,
@@ -246,6 +310,8 @@ static int check(struct request *request, const Tca__PeerBind *bind, struct bind
                                         .rails = rails};
         *ret_count = i + 1;
         r = check_put(tcad, node, bind, put, &args[i], text, text_bytes);
+        if (r == 0 && bind->direct)
+            r = check_pair(request, bind, &args[i], text, text_bytes);
     }
     return r;
 }

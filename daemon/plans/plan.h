@@ -137,9 +137,11 @@ struct plan_unit {
     /* on this node in the daemon's seat; owned by the plan */
     struct binding *binding;
     uint64_t remote_binding; /* on another node */
-    unsigned rails;          /* rails that can carry it, one bit each */
-    unsigned lost;           /* of these: lost, or unreachable at the commit */
-    unsigned back;           /* of those: available again */
+    uint64_t pair; /* the client itself puts there, over this pair (pairs.h); 0: tcad does */
+    uint32_t landing, generation; /* of the pair: where its puts go */
+    unsigned rails;               /* rails that can carry it, one bit each */
+    unsigned lost;                /* of these: lost, or unreachable at the commit */
+    unsigned back;                /* of those: available again */
     /* once a rail is chosen (daemon seat) */
     struct link *link;
     struct held *held; /* for link_hold(); of a put */
@@ -186,6 +188,7 @@ struct plan_chain {
     bool moving;             /* while re-binding: to another rail */
     bool unordered;          /* plan_order_rest() must order it */
     bool unshared;        /* has flushes or ordered puts: receivers take no part in the copying */
+    bool direct;          /* the client puts to a process of another node (pairs.h) */
     unsigned rail;        /* bound: the best that leads to all its targets */
     unsigned wanted_rail; /* READY: the best if all rails led to its targets */
     enum seat seat;
@@ -312,6 +315,11 @@ void plan_break(struct plan *plan, int error, const char *text);
 /* plan_route.c: chooses the route of a chain: of a local one before its bindings are made, of others
  * afterwards. */
 int plan_route(struct plan *plan, struct plan_chain *chain);
+/* plan_direct.c: a chain whose client puts to a process of another node. Once it is bound: whether it
+ * can; and what a unit was bound to. */
+int plan_choose_direct(struct plan *plan, struct plan_chain *chain);
+int plan_check_direct(struct plan *plan, const struct plan_chain *chain);
+int plan_take_direct(struct plan *plan, struct plan_unit *unit, const Tca__BoundPut *bound);
 /* plan_order.c: finds out which steps of a chain wait for earlier ones, once it is bound and its route
  * is chosen: of a short chain at once, of a long one in the worker. */
 int plan_order_soon(struct plan *plan, struct plan_chain *chain);

@@ -160,6 +160,12 @@ static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *ma
                      struct plan_answer *answer)
 {
     tca__mapping__init(mapping);
+    if (unit->pair) {
+        mapping->pair = unit->pair;
+        mapping->landing = unit->landing;
+        mapping->generation = unit->generation;
+        return;
+    }
     if (unit->region) {
         mapping->region = unit->region->id;
         mapping->region_address = unit->region->address;

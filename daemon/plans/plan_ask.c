@@ -151,7 +151,9 @@ static void take_bound(struct request *request, const Tca__PeerBound *bound)
     for (uint32_t i = 0; i < request->count && i < bound->n_puts; i++) {
         struct plan_unit *unit = unit_of(request, i);
         take_landings(request, unit, bound->puts[i]);
-        if (!unit->rails)
+        if (plan->chains[unit->chain].direct)
+            plan_take_direct(plan, unit, bound->puts[i]);
+        else if (!unit->rails)
             plan_fail_unit(plan, unit, -EPROTO, "its node has bound it on no rail of ours");
         plan_use_owner(plan, unit);
     }
@@ -226,13 +228,16 @@ static int ask_peer(struct request *request)
     Tca__BindPut puts[BIND_PUTS_MAX], *list[BIND_PUTS_MAX];
     Tca__RailKey keys[RAILS_MAX], *key_list[RAILS_MAX];
 
+    const struct plan_chain *chain = &plan->chains[unit_of(request, 0)->chain],
+                            *direct = chain->direct ? chain : NULL;
+    bind.direct = direct != NULL;
     bind.user = plan->session->uid;
     bind.session = plan->session->id;
     bind.group = plan->session->group;
     bind.rank = plan->session->rank;
     bind.rails = key_list;
     for (unsigned rail = 1; rail <= plan->tcad->rails->last; rail++) {
-        if (!links_possible(plan->tcad, rail, node) ||
+        if (!links_possible(plan->tcad, rail, node) || (direct && rail != direct->rail) ||
             (plan->wanted_rails && !(plan->wanted_rails & 1u << rail)))
             continue;
         request->rails[bind.n_rails] = (uint8_t)rail;

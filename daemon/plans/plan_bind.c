@@ -64,10 +64,7 @@ static int choose_early(struct plan *plan, struct plan_chain *chain)
     if (plan_chain_is_local(plan, chain))
         return plan_route(plan, chain);
     if (plan->wanted_seat == SEAT_CLIENT)
-        return plan_fail(
-            plan, -ENETDOWN,
-            "chain %u goes to another node: the client cannot reach it by load and store",
-            (unsigned)(chain - plan->chains));
+        return plan_choose_direct(plan, chain);
     chain->seat = SEAT_DAEMON;
     chain->rail = RAIL_NONE; /* plan_route() decides after the replies; targets on this node are
                                 prepared for any rail */
@@ -77,7 +74,8 @@ static int choose_early(struct plan *plan, struct plan_chain *chain)
 /* Targets that the client maps need no binding. */
 static void note_asks(struct plan *plan, const struct plan_chain *chain)
 {
-    for (uint32_t i = 0; i < chain->step_count && chain->seat == SEAT_DAEMON; i++) {
+    for (uint32_t i = 0; i < chain->step_count && (chain->seat == SEAT_DAEMON || chain->direct);
+         i++) {
         const struct plan_step *step = &chain->steps[i];
         if (!step->is_wait)
             plan->asks[plan->ask_count++] =

@@ -64,7 +64,7 @@ static void add_step(const struct plan *plan, const struct plan_chain *chain,
     step->notify = unit->notify;
     if (unit->has_target)
         add_bytes(plan, unit, step);
-    if (chain->seat == SEAT_CLIENT)
+    if (chain->seat == SEAT_CLIENT && !chain->direct)
         in_clients_seat(plan, unit, step);
     else
         in_daemons_seat(plan, chain, unit, step);

@@ -1,0 +1,300 @@
+#include "daemon/plans/pairs_internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "daemon/peers/peer.h"
+#include "daemon/plans/binding.h"
+#include "daemon/rails/link.h"
+#include "daemon/rails/rails.h"
+#include "daemon/sessions/region.h"
+#include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
+#include "proto/status.h"
+
+struct pairs {
+    struct table ids;
+    struct landings places;   /* of bindings, by the number of their landing */
+    uint32_t last_generation; /* of all of them */
+};
+
+int pairs_new(struct tcad *tcad, struct pairs **ret_pairs)
+{
+    struct pairs *pairs = calloc(1, sizeof *pairs);
+    if (!pairs)
+        return -ENOMEM;
+    pairs->places = LANDINGS_INIT;
+    *ret_pairs = pairs;
+    return 0;
+}
+
+struct pair *pair_find(struct tcad *tcad, uint64_t id)
+{
+    return table_find(&tcad->pairs->ids, id);
+}
+
+/* ---- life ---- */
+
+static const struct driver_pair_ops *ops_of(const struct tcad *tcad, unsigned rail,
+                                            struct driver **ret_driver)
+{
+    *ret_driver = engine_driver(tcad->engine, rail);
+    return *ret_driver ? (*ret_driver)->ops->pairs : NULL;
+}
+
+unsigned pairs_rail(const struct tcad *tcad, uint32_t node, unsigned wanted)
+{
+    struct driver *driver;
+    for (unsigned rail = 1; rail <= tcad->rails->last; rail++)
+        if ((wanted == 0 || wanted & 1u << rail) && ops_of(tcad, rail, &driver) &&
+            links_possible(tcad, rail, node) && links_exists(tcad->links, node, rail))
+            return rail;
+    return 0;
+}
+
+struct count {
+    uint64_t session;
+    unsigned count;
+};
+
+static void count_one(void *context, void *owner)
+{
+    struct count *count = context;
+    const struct pair *pair = owner;
+    count->count += pair->session == count->session;
+}
+
+int pair_new(struct tcad *tcad, const struct pair *values, struct pair **ret_pair, char *text,
+             size_t text_bytes)
+{
+    struct count count = {.session = values->session};
+    table_each(&tcad->pairs->ids, count_one, &count);
+    if (count.count >= PAIRS_PER_SESSION_MAX) {
+        snprintf(text, text_bytes,
+                 "session %" PRIu64 " of node %" PRIu32 " has connections to %u processes of other "
+                 "nodes, the limit is %d: let tcad put (TCA_SEAT_DAEMON)",
+                 values->session, tcad->node, count.count, PAIRS_PER_SESSION_MAX);
+        return -EDQUOT;
+    }
+    struct pair *pair = malloc(sizeof *pair);
+    if (!pair) {
+        snprintf(text, text_bytes, "no memory for a pair");
+        return -ENOMEM;
+    }
+    *pair = *values;
+    pair->tcad = tcad;
+    table_add(&tcad->pairs->ids, &pair->entry, pair->id, pair);
+    *ret_pair = pair;
+    return 0;
+}
+
+void pair_drop(struct pair *pair)
+{
+    struct driver *driver;
+    const struct driver_pair_ops *ops = ops_of(pair->tcad, pair->rail, &driver);
+    if (pair->expected && ops)
+        ops->forget(driver, pair->id);
+    table_remove(&pair->tcad->pairs->ids, &pair->entry);
+    free(pair);
+}
+
+static void drop_one(void *context, void *owner)
+{
+    pair_drop(owner);
+}
+
+struct pairs *pairs_free(struct pairs *pairs)
+{
+    if (!pairs)
+        return NULL;
+    table_each(&pairs->ids, drop_one, NULL);
+    table_deinit(&pairs->ids);
+    landings_deinit(&pairs->places);
+    free(pairs);
+    return NULL;
+}
+
+/* ---- to its process, and to the other node ---- */
+
+void pair_event(const struct pair *pair, Tca__Event__Kind kind, int status, int fd)
+{
+    struct session *session = session_find(pair->tcad, pair->session);
+    Tca__Event event = TCA__EVENT__INIT;
+    Tca__Pair body = TCA__PAIR__INIT;
+    if (!session)
+        return;
+    body.id = pair->id;
+    body.sends = pair->sends;
+    if (pair->encrypts && fd >= 0)
+        body.secret = (ProtobufCBinaryData){sizeof pair->secret, (uint8_t *)pair->secret};
+    event.kind = kind;
+    event.pair = &body;
+    event.status = status_to_wire(status);
+    session_event_fds(session, &event, &fd, fd >= 0);
+}
+
+void pair_tell_other(const struct pair *pair, int status)
+{
+    Tca__PeerPairGone gone = TCA__PEER_PAIR_GONE__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    gone.pair = pair->id;
+    gone.status = status_to_wire(status);
+    message.body_case = TCA__MESSAGE__BODY_PEER_PAIR_GONE;
+    message.peer_pair_gone = &gone;
+    peers_tell(pair->tcad->peers, pair->node, &message);
+}
+
+void pair_end(struct pair *pair, int status)
+{
+    pair_event(pair, TCA__EVENT__KIND__PAIR_GONE, status, -1);
+    pair_drop(pair);
+}
+
+/* ---- the receiver's side ---- */
+
+struct search {
+    uint32_t node;
+    uint64_t other, session;
+    struct pair *found;
+};
+
+static void search_one(void *context, void *owner)
+{
+    struct search *search = context;
+    struct pair *pair = owner;
+    if (!pair->sends && pair->node == search->node && pair->other == search->other &&
+        pair->session == search->session)
+        search->found = pair;
+}
+
+int pair_from(struct tcad *tcad, uint32_t node, uint64_t other, const struct session *to,
+              unsigned rail, struct pair **ret_pair, char *text, size_t text_bytes)
+{
+    struct search search = {.node = node, .other = other, .session = to->id};
+    struct pair values = {.node = node, .session = to->id, .other = other, .rail = rail};
+    struct driver *driver;
+    table_each(&tcad->pairs->ids, search_one, &search);
+    if (search.found) {
+        *ret_pair = search.found;
+        return 0;
+    }
+    while (values.id == 0 || table_find(&tcad->pairs->ids, values.id))
+        if (getrandom(&values.id, sizeof values.id, 0) != sizeof values.id)
+            return -EIO;
+    if (getrandom(values.secret, sizeof values.secret, 0) != sizeof values.secret)
+        return -EIO;
+    int r = pair_new(tcad, &values, ret_pair, text, text_bytes);
+    if (r < 0)
+        return r;
+    r = ops_of(tcad, rail, &driver)->expect(driver, values.id, values.secret);
+    (*ret_pair)->expected = r == 0;
+    if (r < 0) {
+        snprintf(text, text_bytes, "no memory for a pair");
+        pair_drop(*ret_pair);
+    }
+    return r;
+}
+
+void pairs_connected(struct tcad *tcad, uint64_t id, int fd, bool encrypts)
+{
+    struct pair *pair = table_find(&tcad->pairs->ids, id);
+    if (pair && !pair->sends && pair->expected) {
+        pair->expected = false;
+        pair->encrypts = encrypts;
+        pair_event(pair, TCA__EVENT__KIND__PAIR, 0, fd);
+    }
+    close(fd);
+}
+
+static struct session *receiver_of(const struct binding *binding)
+{
+    return binding->region ? binding->region->session : binding->notify;
+}
+
+static void send_landing(const struct binding *binding, Tca__Event__Kind kind)
+{
+    struct session *session = receiver_of(binding);
+    Tca__Event event = TCA__EVENT__INIT;
+    Tca__PairLanding landing = TCA__PAIR_LANDING__INIT;
+    if (!session)
+        return;
+    landing.pair = binding->pair;
+    landing.index = binding->place;
+    landing.generation = binding->generation;
+    if (kind == TCA__EVENT__KIND__LANDING && binding->region) {
+        landing.region = binding->region->id;
+        landing.offset = binding->offset_bytes;
+        landing.layout =
+            (ProtobufCBinaryData){layout_bytes(binding->layout), (uint8_t *)binding->layout};
+    }
+    landing.notify = binding->notify != NULL;
+    landing.rank = binding->rank;
+    landing.slot = binding->slot;
+    event.kind = kind;
+    event.landing = &landing;
+    session_event(session, &event);
+}
+
+int pair_land(struct binding *binding)
+{
+    struct pairs *pairs = binding->tcad->pairs;
+    uint32_t unused;
+    int r = landings_add(&pairs->places, binding, &binding->place, &unused);
+    if (r < 0)
+        return r;
+    binding->generation = ++pairs->last_generation;
+    binding->placed = true;
+    send_landing(binding, TCA__EVENT__KIND__LANDING);
+    return 0;
+}
+
+void pair_unland(struct binding *binding)
+{
+    if (!binding->placed)
+        return;
+    binding->placed = false;
+    send_landing(binding, TCA__EVENT__KIND__UNLANDING);
+    landings_remove(&binding->tcad->pairs->places, binding->place);
+}
+
+/* ---- ends ---- */
+
+void pairs_gone(struct tcad *tcad, uint32_t node, const Tca__PeerPairGone *gone)
+{
+    struct pair *pair = table_find(&tcad->pairs->ids, gone->pair);
+    const int status = status_from_wire(gone->status);
+    if (pair && pair->node == node)
+        pair_end(pair, status < 0 ? status : -EPROTO);
+}
+
+struct end {
+    const struct session *session; /* ours; NULL: all of the node */
+    uint32_t node;
+};
+
+static void end_one(void *context, void *owner)
+{
+    const struct end *end = context;
+    struct pair *pair = owner;
+    if (end->session && pair->session == end->session->id) {
+        pair_tell_other(pair, -EOWNERDEAD);
+        pair_drop(pair);
+    } else if (!end->session && pair->node == end->node) {
+        pair_end(pair, -EHOSTDOWN);
+    }
+}
+
+void pairs_session_gone(struct tcad *tcad, const struct session *session)
+{
+    table_each(&tcad->pairs->ids, end_one, &(struct end){.session = session});
+}
+
+void pairs_node_gone(struct tcad *tcad, uint32_t node)
+{
+    table_each(&tcad->pairs->ids, end_one, &(struct end){.node = node});
+}

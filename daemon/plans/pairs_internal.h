@@ -1,0 +1,14 @@
+/* What pairs.c and pair_dial.c know of each other. */
+#pragma once
+
+#include "daemon/plans/pairs.h"
+
+int pair_new(struct tcad *tcad, const struct pair *values, struct pair **ret_pair, char *text,
+             size_t text_bytes);
+void pair_drop(struct pair *pair);
+/* To its process; fd -1: without a descriptor. */
+void pair_event(const struct pair *pair, Tca__Event__Kind kind, int status, int fd);
+/* The other node's daemon hears that it has ended. */
+void pair_tell_other(const struct pair *pair, int status);
+/* Its process hears that it has ended. */
+void pair_end(struct pair *pair, int status);
