@@ -4,6 +4,7 @@
 #include "client/core/session.h"
 #include "client/memory/bounce.h"
 #include "client/memory/lane.h"
+#include "client/plan/pair.h"
 #include "client/plan/plan.h"
 #include "proto/status.h"
 
@@ -70,6 +71,11 @@ static struct tca_plan *plan_of(struct tca *session, uint32_t id)
     return id < PLANS_PER_SESSION_MAX ? session->plans_by_id[id] : NULL;
 }
 
+static int negative(int status)
+{
+    return status < 0 ? status : -EPROTO;
+}
+
 void session_event(void *context, const Tca__Event *event, struct frame *frame)
 {
     struct tca *session = context;
@@ -109,6 +115,23 @@ void session_event(void *context, const Tca__Event *event, struct frame *frame)
     case TCA__EVENT__KIND__UNBOUNCE:
         if (event->bounce)
             bounce_remove(session, event->bounce);
+        break;
+    case TCA__EVENT__KIND__PAIR:
+        if (event->pair)
+            pair_begin(session, event->pair, frame);
+        break;
+    case TCA__EVENT__KIND__PAIR_GONE:
+        if (event->pair)
+            pair_end(session, event->pair->id, negative(status_from_wire(event->status)),
+                     event->text);
+        break;
+    case TCA__EVENT__KIND__LANDING:
+        if (event->landing)
+            pair_land(session, event->landing);
+        break;
+    case TCA__EVENT__KIND__UNLANDING:
+        if (event->landing)
+            pair_unland(session, event->landing);
         break;
     default: /* from a newer daemon */
         break;

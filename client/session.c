@@ -15,6 +15,7 @@
 #include "client/core/segment.h"
 #include "client/memory/bounce.h"
 #include "client/memory/lane.h"
+#include "client/plan/pair.h"
 #include "client/plan/plan.h"
 #include "client/plan/progress.h"
 #include "client/plan/trial.h"
@@ -140,6 +141,7 @@ static void lost(void *context, int error)
     struct tca *session = context;
     for (struct tca_plan *plan = session->plans; plan; plan = plan->next)
         plan_break(plan, error, "its tcad has ended");
+    pairs_lose(session, error);
 }
 
 static const struct control_ops session_control_ops = {
@@ -274,6 +276,7 @@ int tca_open(const struct tca_open_args *args, struct tca **ret_session)
         return error_static(-ENOMEM, "out of memory");
     memset(session, 0, sizeof(*session));
     session->engine_fd = session->control.fd = -1;
+    session->forget_region = pairs_forget_region;
     int r = open_all(session, args ? args : &nothing);
     if (r < 0) {
         tca_close(session);
@@ -294,6 +297,7 @@ static void drain_starts(struct tca *session)
         plans_drain(session, left_of(end_ns));
     }
     process_drain_all(session, end_ns);
+    pairs_drain(session, NULL, end_ns);
 }
 
 struct tca *tca_close(struct tca *session)
@@ -310,6 +314,7 @@ struct tca *tca_close(struct tca *session)
         plan_destroy(session->plans);
     trials_keep(session);
     bounces_clear(session);
+    pairs_clear(session);
     process_clear(session);
     lanes_clear(session);
     heap_clear(session);

@@ -11,6 +11,8 @@
 #include "proto/segment.h"
 #include "proto/wait.h"
 
+struct mapped_region;
+
 struct member {
     uint32_t node, subcluster;
     uint64_t session;
@@ -25,9 +27,10 @@ struct tca {
                              COMPLETE_ENTRIES */
     uint64_t last_flush;  /* flush points in plans so far (client/plan/bind.c) */
     struct tca_plan *running; /* plans with client-seat chains in progress */
-    bool copying;             /* some of these can be advanced now */
-    bool deaf;   /* data of notifications cannot be fetched any more: the session is lost */
-    bool ending; /* plan->ending is set in some plan */
+    struct pairs *pairs; /* connections to processes of other nodes (client/plan/pair.h); NULL */
+    bool copying;        /* some of these can be advanced now */
+    bool deaf;           /* data of notifications cannot be fetched any more: the session is lost */
+    bool ending;         /* plan->ending is set in some plan */
     uint32_t engine_takes; /* plans whose waits may run in the daemon's seat, where the engine takes
                               notifications too */
     struct bounces *bounces;   /* staging of attached regions; NULL: not used */
@@ -55,6 +58,8 @@ struct tca {
     char *node_name;
     size_t notify_bytes;
 
+    /* Set by client/session.c: a region is freed, of which connections know (client/plan/pair.h). */
+    void (*forget_region)(struct tca *session, struct mapped_region *region);
     struct driver *shm;        /* copies for plans in the client's seat */
     struct process *processes; /* that this one puts to, including itself */
     struct tca_region *regions;

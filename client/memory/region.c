@@ -191,6 +191,7 @@ int region_free(struct tca_region *region)
     if (r < 0 && !session->control.lost) /* a lost daemon has freed the region */
         return r;
     lane_forget_target(session, region->mapped.id);
+    session->forget_region(session, &region->mapped);
     if (region->mapped.attached)
         bounce_forget(session, region->mapped.id);
     struct tca_region **link = &session->regions;

@@ -8,9 +8,11 @@
 #include "client/core/session.h"
 #include "client/layout/layout.h"
 #include "client/memory/lane.h"
+#include "client/plan/pair.h"
 #include "client/plan/plan.h"
 #include "client/plan/trial.h"
 #include "drivers/shm/share.h"
+#include "drivers/tcp/adopt.h"
 #include "proto/handle.h"
 #include "proto/steps.h"
 
@@ -99,6 +101,37 @@ static void share(struct tca *session, struct unit *unit, const struct step *put
         unit->tried = put;
 }
 
+/* To a process of another node: tcad there has told it where. */
+static int make_pair_unit(struct tca_plan *plan, struct unit *unit, const struct parts *parts,
+                          const Tca__Mapping *mapping)
+{
+    struct tca *session = plan->session;
+    uint8_t blob[LANDING_MAX_BYTES];
+    struct driver_put_args args = {.landing = blob, .flow = parts->flow};
+    struct driver_put_info info;
+    uint64_t bytes = 0;
+    int r = pair_find(session, mapping->pair, &unit->pair);
+    if (r < 0)
+        return r;
+    if (parts->put) {
+        args.offset_bytes = parts->put->put.source_offset_bytes;
+        args.layout = parts->put->put.source_layout->program;
+        args.target_layout = parts->put->put.target_layout->program;
+        bytes = args.layout->size_bytes;
+        r = pair_region(session, &parts->put->put.source->mapped, &args.region);
+    }
+    args.peer = unit->pair->peer;
+    args.landing_bytes = tcp_seat_blob(mapping->landing, mapping->generation, bytes, blob);
+    unit->driver = pairs_driver(session);
+    if (r == 0)
+        r = unit->driver->ops->put_prepare(unit->driver, &args, &unit->put, &info);
+    if (r < 0)
+        return error_set(r, "cannot prepare a put: %s", tca_strerror(r));
+    plan->client_bytes += bytes;
+    plan->client_descriptors += info.descriptors;
+    return 0;
+}
+
 static int make_unit(struct tca_plan *plan, struct unit *unit, const struct parts *parts,
                      const Tca__Mapping *mapping)
 {
@@ -106,6 +139,8 @@ static int make_unit(struct tca_plan *plan, struct unit *unit, const struct part
     uint8_t blob[LANDING_MAX_BYTES];
     struct driver_put_args args = {.landing = blob, .flow = parts->flow};
     struct driver_put_info info;
+    if (mapping->pair)
+        return make_pair_unit(plan, unit, parts, mapping);
     int r = make_landing(session, unit, parts, mapping, blob, &args.landing_bytes);
     if (r == 0)
         r = process_find(session, parts->put ? mapping->owner : mapping->session, &unit->process);
@@ -122,7 +157,8 @@ static int make_unit(struct tca_plan *plan, struct unit *unit, const struct part
         args.type = parts->put->put.type;
         plan->client_bytes += args.layout->size_bytes;
     }
-    r = session->shm->ops->put_prepare(session->shm, &args, &unit->put, &info);
+    unit->driver = session->shm;
+    r = unit->driver->ops->put_prepare(unit->driver, &args, &unit->put, &info);
     if (r < 0)
         return error_set(r, "cannot prepare a put: %s", tca_strerror(r));
     plan->client_descriptors += info.descriptors;
@@ -185,13 +221,15 @@ static int add_flushes(struct tca_plan *plan, const struct unit *first, const st
     const uint64_t mark = ++plan->session->last_flush;
     int r = 0;
     for (const struct unit *unit = first; unit < end && r == 0; unit++) {
-        if (!unit->region || unit->process->flush == mark)
+        if (unit->pair ? steps->count > begin : !unit->region || unit->process->flush == mark)
             continue;
-        unit->process->flush = mark;
-        r = add_step(steps,
-                     &(struct chain_step){.kind = CHAIN_FLUSH,
-                                          .fence = steps->count == begin,
-                                          .flush = {plan->session->shm, unit->process->peer}});
+        if (!unit->pair)
+            unit->process->flush = mark;
+        r = add_step(
+            steps, &(struct chain_step){.kind = CHAIN_FLUSH,
+                                        .fence = steps->count == begin,
+                                        .flush = {unit->driver, unit->pair ? unit->pair->peer
+                                                                           : unit->process->peer}});
     }
     return r;
 }
@@ -209,7 +247,18 @@ static int add_unit(struct tca_plan *plan, const struct unit **first, const stru
     return add_step(steps, &(struct chain_step){.kind = CHAIN_PUT,
                                                 .fence = mapping->waits || flushed,
                                                 .gone = &unit->gone,
-                                                .put = {plan->session->shm, unit->put}});
+                                                .put = {unit->driver, unit->put}});
+}
+
+/* All puts of a chain to another node go over one connection: what it leads to has received them. */
+static int add_last_flush(struct tca_plan *plan, struct chain_steps *steps)
+{
+    const struct unit *last = plan->unit_count ? &plan->units[plan->unit_count - 1] : NULL;
+    if (!last || !last->pair)
+        return 0;
+    return add_step(steps, &(struct chain_step){.kind = CHAIN_FLUSH,
+                                                .fence = true,
+                                                .flush = {last->driver, last->pair->peer}});
 }
 
 /* Whether the step after a put goes with it. */
@@ -259,6 +308,8 @@ static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
     if (mapping != committed->n_mappings)
         return error_set(-EPROTO, "tcad named %zu places for the %zu of chain %u",
                          committed->n_mappings, mapping, number);
+    if (plan->flags & TCA_PLAN_LANDED && (r = add_last_flush(plan, steps)) < 0)
+        return r;
     r = chain_new(steps->list, steps->count, &plan->chains[plan->client_count]);
     if (r < 0)
         return error_set(r, "cannot make chain %u: %s", number, tca_strerror(r));
@@ -294,7 +345,7 @@ void plan_unbind(struct tca_plan *plan)
     for (uint32_t i = 0; i < plan->unit_count; i++) {
         struct unit *unit = &plan->units[i];
         if (unit->put)
-            session->shm->ops->put_release(session->shm, unit->put);
+            unit->driver->ops->put_release(unit->driver, unit->put);
         if (unit->landing)
             session->shm->ops->landing_free(session->shm, unit->landing);
         if (unit->region)

@@ -47,7 +47,8 @@ static void describe_remaining(const struct tca_plan *plan, char text[TEXT_BYTES
         snprintf(text, TEXT_BYTES, "tcad has not reported completion (tcactl plan explain %llu.%u)",
                  (unsigned long long)plan->session->id, plan->id);
     else
-        snprintf(text, TEXT_BYTES, "the receiver has not copied its part");
+        snprintf(text, TEXT_BYTES,
+                 "the receiver has not taken its part: it does in calls of the library");
 }
 
 int overdue_plan(const struct tca_plan *plan, int64_t timeout_ns)

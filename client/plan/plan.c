@@ -13,6 +13,7 @@
 #include "client/core/slots.h"
 #include "client/layout/layout.h"
 #include "client/memory/lane.h"
+#include "client/plan/pair.h"
 #include "drivers/shm/share.h"
 
 /* The name of a rail or of a driver; "": any. */
@@ -225,10 +226,14 @@ void plan_stop_engine(struct tca_plan *plan)
 static void drain_puts(const struct tca_plan *plan)
 {
     uint64_t end_ns = clock_end(plan->session->settings.timeout_ns);
-    for (uint32_t i = 0; i < plan->unit_count; i++)
+    const struct pair *pair = NULL;
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        if (plan->units[i].pair && plan->units[i].pair != pair)
+            pairs_drain(plan->session, pair = plan->units[i].pair, end_ns);
         while (plan->units[i].process && !shm_peer_await_copiedd(plan->units[i].process->peer) &&
                clock_left(end_ns) > 0)
             sched_yield();
+    }
 }
 
 static void unlink_plan(struct tca_plan *plan)

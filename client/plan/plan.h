@@ -67,9 +67,11 @@ struct notify_token {
 struct unit {
     struct mapped_region *region; /* target; NULL: a notification without data */
     struct driver_landing *landing;
+    struct driver *driver; /* of the put */
     struct driver_put *put;
     struct notify_token token;
-    struct process *process;   /* target */
+    struct process *process;   /* target on this node */
+    struct pair *pair;         /* target on another node: then it is of that driver */
     const struct step *notify; /* NULL: it notifies nobody */
     _Atomic bool gone;         /* whom it puts to or notifies has ended; chain_step.gone */
     const struct step *tried;  /* its copy mode is found by trial (trial.h); NULL: it is fixed */

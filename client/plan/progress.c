@@ -7,6 +7,7 @@
 
 #include "client/core/clock.h"
 #include "client/core/error.h"
+#include "client/plan/pair.h"
 #include "client/plan/plan.h"
 #include "client/plan/repeat.h"
 #include "drivers/shm/share.h"
@@ -123,7 +124,10 @@ static void end_chains(struct tca_plan *plan, int error)
     struct tca *session = plan->session;
     plan_cancel_here(plan, error);
     for (uint32_t i = 0; i < plan->unit_count; i++)
-        shm_put_cancel(session->shm, plan->units[i].put, error);
+        if (plan->units[i].pair)
+            pair_abandon(session, plan->units[i].pair, error);
+        else
+            shm_put_cancel(session->shm, plan->units[i].put, error);
     run_chains(plan);
     assert(!plan->client_left);
     struct tca_plan **link = &session->running;
@@ -188,6 +192,8 @@ static void end_broken(struct tca *session)
 void session_progress(struct tca *session)
 {
     take_completions(session);
+    if (__builtin_expect(session->pairs != NULL, 0))
+        pairs_progress(session);
     run_plans(session);
     while (__builtin_expect(session->ending, 0))
         end_broken(session);

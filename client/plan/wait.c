@@ -9,6 +9,7 @@
 #include "client/core/slots.h"
 #include "client/memory/lane.h"
 #include "client/plan/overdue.h"
+#include "client/plan/pair.h"
 #include "client/plan/plan.h"
 #include "client/plan/trial.h"
 #include "proto/notify.h"
@@ -58,6 +59,8 @@ static int check_rest(struct tca *session, const struct wait_spec *spec)
     check_socket(session, now_ns);
     session_progress(session);
     int failure = spec->failed ? spec->failed(session, spec->subject) : 0;
+    if (failure < 0 && session->pairs)
+        pairs_take(session);
     /* after the check for failure: it may have become ready just before its sender's end */
     int r = spec->ready(session, spec->subject);
     if (r != 0 || failure < 0)
@@ -76,7 +79,8 @@ static int sleep_slice(struct tca *session, const struct wait_spec *spec)
         notify_cancel_sleep(session->notify);
         return r;
     }
-    bool helped = session->running && session->shm->ops->arm(session->shm) == -EAGAIN;
+    bool helped = session->pairs != NULL ||
+                  (session->running && session->shm->ops->arm(session->shm) == -EAGAIN);
     int64_t slice_ns = helped ? HELPED_SLICE_NS : SLICE_NS;
     if (spec->timeout_ns >= 0) {
         int64_t left_ns =
@@ -281,7 +285,7 @@ static inline int take_notification(struct tca *session, void *subject)
     uint64_t landing = atomic_load_explicit(&awaited->line->landing, memory_order_relaxed);
     if (landing)
         __builtin_prefetch((const void *)(uintptr_t)landing);
-    if (__builtin_expect(session->running != NULL, 0))
+    if (__builtin_expect(session->running != NULL || session->pairs != NULL, 0))
         session_progress(session);
     return 0;
 }
@@ -318,6 +322,8 @@ int tca_notified(struct tca *session, uint32_t rank, uint32_t slot)
     int failure = rank_failed(session, &awaited);
     if (__builtin_expect(failure == 0, 1))
         return 0;
+    if (session->pairs)
+        pairs_take(session);
     return take_notification(session, &awaited) ? 1 : failure;
 }
 

@@ -67,7 +67,7 @@ void peer_request(void *context, uint32_t node, uint32_t tag, const Tca__Message
         plans_remote_region_gone(tcad, node, request->peer_region_gone->region);
         return;
     case TCA__MESSAGE__BODY_PEER_PAIR_GONE:
-        pairs_gone(tcad, node, question->peer_pair_gone);
+        pairs_gone(tcad, node, request->peer_pair_gone);
         return;
     case TCA__MESSAGE__BODY_PEER_OFFER:
         links_offered(tcad->links, node, tag, request->peer_offer);

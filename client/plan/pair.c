@@ -1,0 +1,262 @@
+#include "client/plan/pair_internal.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/core/clock.h"
+#include "client/core/error.h"
+#include "client/core/session.h"
+#include "client/memory/mapping.h"
+#include "client/plan/plan.h"
+#include "client/plan/progress.h"
+#include "drivers/tcp/adopt.h"
+#include "proto/notify.h"
+
+struct driver *pairs_driver(const struct tca *session)
+{
+    return session->pairs->driver;
+}
+
+/* ---- events of the driver ---- */
+
+/* Other processes of this node and tcad add to `routed` as well. */
+static void notified(void *context, uint64_t token)
+{
+    struct tca *session = context;
+    const struct landing *landing = (const struct landing *)(uintptr_t)token;
+    if (!landing->line)
+        return;
+    atomic_store_explicit(&landing->line->landing, landing->address, memory_order_relaxed);
+    notify_raise_routed(landing->line, 1, clock_now_ns());
+    atomic_thread_fence(memory_order_seq_cst); /* pairs with the engine's, as in notify_wake() */
+    if (atomic_load_explicit(&session->notify->engine_armed, memory_order_relaxed) != 0)
+        session_ring_engine(session, &session->notify->engine_armed);
+}
+
+static struct pair *pair_of(const struct tca *session, const struct driver_peer *peer)
+{
+    struct pair *pair = session->pairs->pairs;
+    while (pair && pair->peer != peer)
+        pair = pair->next;
+    return pair;
+}
+
+static bool puts_over(const struct tca_plan *plan, const struct pair *pair)
+{
+    for (uint32_t i = 0; i < plan->unit_count; i++)
+        if (plan->units[i].pair == pair)
+            return true;
+    return false;
+}
+
+void pair_break_plans(struct tca *session, const struct pair *pair, bool lossy, const char *text)
+{
+    for (struct tca_plan *plan = session->plans; plan; plan = plan->next) {
+        if (!puts_over(plan, pair))
+            continue;
+        plan->lossy |= lossy;
+        plan_break(plan, pair->error, text);
+    }
+}
+
+static void puts_lost(void *context, struct driver_peer *peer, uint64_t flow, uint32_t count)
+{
+    struct tca *session = context;
+    struct pair *pair = pair_of(session, peer);
+    if (!pair)
+        return;
+    pair->error = pair->error ? pair->error : -ENETDOWN;
+    pair_break_plans(
+        session, pair, true,
+        "the connection to its receiver was lost, and puts that were complete may not have "
+        "arrived");
+}
+
+static void peer_down(void *context, struct driver_peer *peer, int error)
+{
+    struct tca *session = context;
+    struct pair *pair = pair_of(session, peer);
+    Tca__PairLost lost = TCA__PAIR_LOST__INIT;
+    const Tca__Message message = REQUEST(PAIR_LOST, pair_lost, &lost);
+    if (!pair)
+        return;
+    pair->error = pair->error ? pair->error : error;
+    lost.pair = pair->id;
+    control_send(&session->control, &message);
+    pair_break_plans(session, pair, false, "the connection to its receiver was lost");
+}
+
+/* ---- making ---- */
+
+int pairs_open(struct tca *session)
+{
+    const struct driver_events events = {
+        .notified = notified, .puts_lost = puts_lost, .peer_down = peer_down, .context = session};
+    if (session->pairs)
+        return 0;
+    struct pairs *pairs = calloc(1, sizeof *pairs);
+    if (!pairs)
+        return -ENOMEM;
+    int r = tcp_seat_open(&events, &pairs->driver);
+    if (r < 0)
+        free(pairs);
+    else
+        session->pairs = pairs;
+    return r;
+}
+
+struct pair *pair_look_up(const struct tca *session, uint64_t id)
+{
+    struct pair *pair = session->pairs ? session->pairs->pairs : NULL;
+    while (pair && pair->id != id)
+        pair = pair->next;
+    return pair;
+}
+
+int pair_make(struct tca *session, uint64_t id, bool sends, struct pair **ret_pair)
+{
+    int r = pairs_open(session);
+    if (r < 0)
+        return r;
+    struct pair *pair = calloc(1, sizeof *pair);
+    if (!pair)
+        return -ENOMEM;
+    pair->id = id;
+    r = sends ? tcp_seat_peer(session->pairs->driver, &pair->peer) : 0;
+    if (r < 0) {
+        free(pair);
+        return r;
+    }
+    pair->next = session->pairs->pairs;
+    session->pairs->pairs = pair;
+    *ret_pair = pair;
+    return 0;
+}
+
+int pair_find(struct tca *session, uint64_t id, struct pair **ret_pair)
+{
+    struct pair *pair = pair_look_up(session, id);
+    int r = pair ? pair->error : pair_make(session, id, true, &pair);
+    if (r == 0 && !pair->peer)
+        r = -EPROTO;
+    if (r < 0)
+        return error_set(r, "no connection to the receiver: %s", tca_strerror(r));
+    *ret_pair = pair;
+    return 0;
+}
+
+int pair_region(struct tca *session, struct mapped_region *region,
+                struct driver_region **ret_region)
+{
+    const struct driver_memory memory = {
+        .base = region->base, .length_bytes = region->bytes, .fd = -1};
+    int r = pairs_open(session);
+    if (r == 0 && !region->seat_region)
+        r = session->pairs->driver->ops->region_add(session->pairs->driver, &memory,
+                                                    &region->seat_region);
+    *ret_region = region->seat_region;
+    return r;
+}
+
+/* ---- running ---- */
+
+void pairs_progress(struct tca *session)
+{
+    session->pairs->driver->ops->progress(session->pairs->driver, PAIR_PIECES);
+}
+
+static void flushed(struct driver_op *op, int status)
+{
+    op->owner = NULL;
+}
+
+/* Asks for a count of everything that was put over it. */
+static void drain(struct tca *session, const struct pair *pair, uint64_t end_ns)
+{
+    struct driver *driver = session->pairs->driver;
+    struct driver_op op = {.done = flushed, .owner = &op};
+    int r = driver->ops->peer_flush(driver, pair->peer, &op);
+    while (r == 0 && op.owner && clock_left(end_ns) > 0) {
+        session_drain(session);
+        if (op.owner && driver->ops->progress(driver, PAIR_PIECES) == 0)
+            sched_yield();
+    }
+    if (r == 0 && op.owner) { /* the operation is ours: it must end with us */
+        driver->ops->peer_fail(driver, pair->peer, -ETIMEDOUT);
+        while (op.owner)
+            driver->ops->progress(driver, PAIR_PIECES);
+    }
+}
+
+void pairs_drain(struct tca *session, const struct pair *one, uint64_t end_ns)
+{
+    for (const struct pair *pair = session->pairs ? session->pairs->pairs : NULL; pair;
+         pair = pair->next)
+        if (pair->peer && !pair->error && (!one || one == pair))
+            drain(session, pair, end_ns);
+}
+
+void pair_abandon(struct tca *session, struct pair *pair, int error)
+{
+    pair->error = pair->error ? pair->error : error;
+    tcp_abandon_link(session->pairs->driver, pair->peer, error);
+}
+
+/* ---- ends ---- */
+
+void pairs_forget_region(struct tca *session, struct mapped_region *region)
+{
+    if (!region->seat_region)
+        return;
+    for (struct landing *landing = session->pairs->landings; landing; landing = landing->next) {
+        if (landing->region != region)
+            continue;
+        session->pairs->driver->ops->landing_free(session->pairs->driver, landing->driver_landing);
+        landing->driver_landing = NULL;
+        landing->region = NULL;
+    }
+    session->pairs->driver->ops->region_remove(session->pairs->driver, region->seat_region);
+    region->seat_region = NULL;
+}
+
+void pairs_lose(struct tca *session, int error)
+{
+    for (struct pair *pair = session->pairs ? session->pairs->pairs : NULL, *next; pair;
+         pair = next) {
+        next = pair->next;
+        if (pair->peer && !pair->error) {
+            pair->error = error;
+            session->pairs->driver->ops->peer_fail(session->pairs->driver, pair->peer, error);
+        } else if (!pair->peer) {
+            tcp_drop_source(session->pairs->driver, pair->id);
+        }
+    }
+}
+
+void pairs_clear(struct tca *session)
+{
+    struct pairs *pairs = session->pairs;
+    if (!pairs)
+        return;
+    while (pairs->landings)
+        pair_free_landing(session, pairs->landings);
+    while (pairs->pairs) {
+        struct pair *pair = pairs->pairs;
+        if (pair->peer && session->control.pid != getpid()) /* its parent goes on with it */
+            tcp_abandon_link(pairs->driver, pair->peer, -ECANCELED);
+        if (pair->peer)
+            pairs->driver->ops->peer_disconnect(pairs->driver, pair->peer);
+        pair_remove(session, pair);
+    }
+    for (struct mapped_region *region = session->mapped_regions; region; region = region->next) {
+        if (region->seat_region)
+            pairs->driver->ops->region_remove(pairs->driver, region->seat_region);
+        region->seat_region = NULL;
+    }
+    pairs->driver->ops->close(pairs->driver);
+    free(pairs);
+    session->pairs = NULL;
+}

@@ -1,0 +1,53 @@
+/*
+ * Connections between this process and those of other nodes, over which they put by themselves
+ * (drivers/tcp/adopt.h). tcad makes them, and tells of their landings, by events. This process reads
+ * and writes them whenever it is in a call of the library.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "drivers/driver.h"
+#include "proto/frame.h"
+#include "proto/tca.pb-c.h"
+
+struct mapped_region;
+struct tca;
+struct tca_plan;
+
+struct pair {
+    struct pair *next;
+    uint64_t id;
+    struct driver_peer *peer; /* that we put to; NULL: it puts to us */
+    int error;                /* it has ended with this */
+};
+
+struct driver *pairs_driver(const struct tca *session);
+/* The pair that this session puts over, made unless it exists. */
+int pair_find(struct tca *session, uint64_t id, struct pair **ret_pair);
+/* The driver's name for a region of this session. */
+int pair_region(struct tca *session, struct mapped_region *region,
+                struct driver_region **ret_region);
+
+/* Events of the daemon. May take descriptors from the frame. */
+void pair_begin(struct tca *session, const Tca__Pair *pair, struct frame *frame);
+void pair_end(struct tca *session, uint64_t id, int error, const char *text);
+void pair_land(struct tca *session, const Tca__PairLanding *landing);
+void pair_unland(struct tca *session, const Tca__PairLanding *landing);
+
+/* The session has such connections: moves them on. */
+void pairs_progress(struct tca *session);
+/* Waits until all that was put over one (NULL: over all) has been received, at most until end_ns. */
+void pairs_drain(struct tca *session, const struct pair *pair, uint64_t end_ns);
+
+/* Takes what has arrived. */
+void pairs_take(struct tca *session);
+/* Ends everything that is put over it, now. */
+void pair_abandon(struct tca *session, struct pair *pair, int error);
+
+/* A region of this session is freed: nothing is written there any more. */
+void pairs_forget_region(struct tca *session, struct mapped_region *region);
+/* The daemon has ended: so have they. */
+void pairs_lose(struct tca *session, int error);
+/* The session ends. All plans must be released. */
+void pairs_clear(struct tca *session);

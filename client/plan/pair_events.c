@@ -1,0 +1,171 @@
+/* Pairs as tcad tells of them: connections, where puts land, ends. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/core/session.h"
+#include "client/memory/mapping.h"
+#include "client/plan/pair_internal.h"
+#include "drivers/tcp/adopt.h"
+
+static void adopt(struct tca *session, struct pair *pair, int fd, const uint8_t *secret)
+{
+    struct driver *driver = session->pairs->driver;
+    int r = pair->peer ? tcp_adopt_link(driver, pair->peer, fd, secret)
+                       : tcp_adopt_source(driver, pair->id, fd, secret);
+    if (r < 0) /* the other end finds it closed */
+        pair->error = r;
+}
+
+void pair_begin(struct tca *session, const Tca__Pair *event, struct frame *frame)
+{
+    struct pair *pair = pair_look_up(session, event->id);
+    const bool plain = event->secret.len == 0;
+    int r = 0;
+    if (frame->fd_count != 1 || (!plain && event->secret.len != PAIR_SECRET_BYTES) ||
+        (pair && event->sends != (pair->peer != NULL))) {
+        session_lose(session, -EPROTO);
+        return;
+    }
+    if (!pair)
+        r = pair_make(session, event->id, event->sends, &pair);
+    if (r < 0) {
+        session_lose(session, r);
+        return;
+    }
+    const int fd = frame->fds[0];
+    frame->fds[0] = -1;
+    adopt(session, pair, fd, plain ? NULL : event->secret.data);
+}
+
+void pairs_take(struct tca *session)
+{
+    const struct driver_ops *ops = session->pairs->driver->ops;
+    while (ops->progress(session->pairs->driver, PAIR_PIECES) > 0)
+        continue;
+}
+
+void pair_free_landing(struct tca *session, struct landing *landing)
+{
+    struct landing **link = &session->pairs->landings;
+    while (*link != landing)
+        link = &(*link)->next;
+    *link = landing->next;
+    if (landing->driver_landing)
+        session->pairs->driver->ops->landing_free(session->pairs->driver, landing->driver_landing);
+    free(landing->layout);
+    free(landing);
+}
+
+void pair_remove(struct tca *session, struct pair *pair)
+{
+    struct pair **link = &session->pairs->pairs;
+    while (*link != pair)
+        link = &(*link)->next;
+    *link = pair->next;
+    free(pair);
+}
+
+static void end_receiving(struct tca *session, struct pair *pair)
+{
+    pairs_take(session); /* it still counts */
+    tcp_drop_source(session->pairs->driver, pair->id);
+    for (struct landing *landing = session->pairs->landings, *next; landing; landing = next) {
+        next = landing->next;
+        if (landing->pair == pair->id)
+            pair_free_landing(session, landing);
+    }
+    pair_remove(session, pair);
+}
+
+void pair_end(struct tca *session, uint64_t id, int error, const char *text)
+{
+    struct pair *pair = pair_look_up(session, id);
+    if (!pair)
+        return;
+    if (!pair->peer) {
+        end_receiving(session, pair);
+        return;
+    }
+    pair->error = pair->error ? pair->error : error;
+    session->pairs->driver->ops->peer_fail(session->pairs->driver, pair->peer, pair->error);
+    pair_break_plans(session, pair, false, text);
+}
+
+static int fill(struct tca *session, const Tca__PairLanding *event, struct landing *landing,
+                struct driver_landing_args *args)
+{
+    const char *why;
+    if (event->notify) {
+        if (event->rank >= session->sources || event->slot >= SLOTS_PER_SOURCE)
+            return -EPROTO;
+        landing->line = notify_line_of(session->notify, event->rank, event->slot);
+    }
+    if (!event->region)
+        return 0;
+    landing->region = mapping_own(session, event->region);
+    if (!landing->region || landing->region->attached)
+        return -ESTALE; /* freed meanwhile */
+    landing->layout = malloc(event->layout.len + 1);
+    if (!landing->layout)
+        return -ENOMEM;
+    memcpy(landing->layout, event->layout.data, event->layout.len);
+    int r = layout_check(landing->layout, event->layout.len, &why);
+    if (r == 0 && !layout_fits(landing->layout, event->offset, landing->region->bytes))
+        r = -EPROTO;
+    if (r == 0)
+        r = pair_region(session, landing->region, &args->region);
+    args->offset_bytes = event->offset;
+    args->layout = landing->layout;
+    landing->address = landing->region->address + event->offset;
+    return r;
+}
+
+/* What comes for it is late, not early. */
+static int skip(struct tca *session, const Tca__PairLanding *event)
+{
+    const struct driver_landing_args nothing = {.grant = event->pair};
+    struct driver_landing *landing;
+    int r = tcp_seat_landing(session->pairs->driver, &nothing, event->index, event->generation,
+                             &landing);
+    if (r == 0)
+        session->pairs->driver->ops->landing_free(session->pairs->driver, landing);
+    return r;
+}
+
+void pair_land(struct tca *session, const Tca__PairLanding *event)
+{
+    struct landing *landing = calloc(1, sizeof *landing);
+    int r = landing ? pairs_open(session) : -ENOMEM;
+    struct driver_landing_args args = {
+        .notify = event->notify, .token = (uint64_t)(uintptr_t)landing, .grant = event->pair};
+    if (r == 0)
+        r = event->pair ? fill(session, event, landing, &args) : -EPROTO;
+    if (r == 0)
+        r = tcp_seat_landing(session->pairs->driver, &args, event->index, event->generation,
+                             &landing->driver_landing);
+    if (r < 0) {
+        if (landing)
+            free(landing->layout);
+        free(landing);
+        if (r == -ESTALE)
+            r = skip(session, event);
+        if (r < 0)
+            session_lose(session, r);
+        return;
+    }
+    landing->pair = event->pair;
+    landing->index = event->index;
+    landing->generation = event->generation;
+    landing->next = session->pairs->landings;
+    session->pairs->landings = landing;
+}
+
+void pair_unland(struct tca *session, const Tca__PairLanding *event)
+{
+    struct landing *landing = session->pairs ? session->pairs->landings : NULL;
+    while (landing && (landing->index != event->index || landing->generation != event->generation))
+        landing = landing->next;
+    if (landing)
+        pair_free_landing(session, landing);
+}

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""The client's seat between nodes: processes put over connections of their own, which their daemons have made."""
+
+import signal
+import socket
+import time
+
+import harness
+from connections import finish, garble, reset, sockets_of
+from harness import Stream, until
+
+SHAPES = ["8", "4096", "65536", "700000", "256x8x24", "2000x40x48", "100x6000x6100"]
+CLIENT = {"rail": "tcp", "seat": "client", "ack_seat": "client"}
+LONG = {"shape": "700000", "region_bytes": 1 << 20, **CLIENT}
+
+
+def end_all(actor, end):
+    """Of the connections of the process to other nodes: how many."""
+    count = 0
+    for own in sockets_of(actor.process.pid):
+        if own.family == socket.AF_INET:
+            end(own)
+            count += 1
+    return count
+
+
+class Pairs(harness.Case):
+    def pair(self, security="plain"):
+        return self.cluster(2, options={"rails.enable": "shm tcp", "rails.tcp_security": security})
+
+    def test_every_shape(self):
+        for security in ("plain", "tls"):
+            cluster = self.pair(security)
+            for shape in SHAPES:
+                with self.subTest(security=security, shape=shape):
+                    stream = Stream(*cluster.group([0, 1], name=shape), shape=shape, region_bytes=2 << 20, **CLIENT)
+                    self.assertEqual(stream.run(5), 5)
+                    receipt = stream.sender.receipt(stream.plan)
+                    self.assertEqual((receipt["rail"], receipt["seat"]), ("tcp", "client"))
+                    cluster.kill_actors([stream.sender, stream.receiver])
+            self.assertEqual(self.starts_of_engines(cluster), 0)
+
+    def starts_of_engines(self, cluster):
+        families = [family for node in cluster.nodes for family in node.tcactl("stats")["families"] if family["name"] == "tcad_engine_starts"]
+        return sum(sample["value"] for family in families for sample in family["samples"])
+
+    def test_a_plan_after_the_other(self):
+        """Landings come and go, one connection stays; what a released plan has put has arrived."""
+        cluster = self.pair()
+        sender, receiver = cluster.group([0, 1])
+        source, _ = sender.alloc(4096)
+        target, _ = receiver.alloc(4096)
+        for number in range(20):
+            sender.ask(f"set {source} 0 4096 {number}")
+            plan = sender.plan(f"put {source} 0 4096 {receiver.handle(target)} 0 4096", "notify 1 0", rail="tcp", seat="client")
+            sender.ask(f"start {plan}")
+            sender.tell(f"freeplan {plan}")
+            receiver.ask("notified_wait 0 0 -1")
+            sender.answer()
+            self.assertEqual(bytes.fromhex(receiver.ask(f"read {target} 0 4096")[0]), bytes([number]) * 4096)
+        self.assertEqual(end_all(sender, finish), 1)
+
+    def test_killed(self):
+        """In the middle, as the sender and as the receiver; another pair does not notice."""
+        cluster = self.pair()
+        bystander = Stream(*cluster.group([0, 1], name="bystander"), **CLIENT)
+        bystander.begin()
+        before = [node.counts() for node in cluster.nodes]
+        for turn in range(3):
+            for role in ("sender", "receiver"):
+                with self.subTest(turn=turn, role=role):
+                    stream = Stream(*cluster.group([0, 1], name="doomed"), **LONG)
+                    stream.begin()
+                    time.sleep(0.02 * turn)
+                    victim, survivor = (stream.sender, stream.receiver) if role == "sender" else (stream.receiver, stream.sender)
+                    victim.kill()
+                    with self.refused("-EOWNERDEAD"):
+                        survivor.answer()
+                    with self.refused("-EOWNERDEAD"):
+                        survivor.ask(f"start {stream.plan if role == 'receiver' else stream.ack}")
+                    cluster.kill_actors([survivor])
+                    until(lambda: [node.counts() for node in cluster.nodes] == before, "all is freed")
+        self.assertGreater(bystander.finish(), 0)
+
+    def test_a_daemon_is_killed(self):
+        for victim in (0, 1):
+            with self.subTest(victim=victim):
+                cluster = self.pair()
+                stream = Stream(*cluster.group([0, 1]), **LONG)
+                stream.begin()
+                time.sleep(0.05)
+                cluster[victim].kill()
+                for actor in (stream.sender, stream.receiver):
+                    with self.refused("-EHOSTDOWN"):
+                        actor.answer()
+
+    def put_until_lost(self, sender, plan):
+        with self.refused("-ENETDOWN"):
+            until(lambda: not sender.ask(f"start {plan}") or not sender.ask(f"wait {plan} -1"), "it fails")
+
+    def test_a_connection_ends(self):
+        """Reset, finished or with words of somebody else: the pair's plans fail, others do not notice."""
+        cluster = self.pair()
+        bystander = Stream(*cluster.group([0, 1], name="bystander"), **CLIENT)
+        bystander.begin()
+        streams = [Stream(*cluster.group([0, 1], name=f"job{number}"), **LONG) for number in range(3)]
+        for stream, end in zip(streams, (reset, finish, garble)):
+            self.assertEqual(stream.run(3), 3)
+            stream.receiver.tell("notified_wait 0 5 -1")  # it looks
+            end_all(stream.sender, end)
+        for stream in streams:
+            self.put_until_lost(stream.sender, stream.plan)
+            with self.refused("-ENETDOWN"):
+                stream.sender.ask(f"start {stream.plan}")
+        self.assertGreater(bystander.finish(), 0)
+
+    def test_a_new_connection(self):
+        cluster = self.pair()
+        sender, receiver = cluster.group([0, 1])
+        source, _ = sender.alloc(1 << 20)
+        target, _ = receiver.alloc(1 << 20)
+        for number in range(2):
+            plan = sender.plan(f"put {source} 0 700000 {receiver.handle(target)} 0 700000", "notify 1 0", rail="tcp", seat="client")
+            sender.ask(f"start {plan}")
+            receiver.tell("notified_wait 0 0 -1")
+            sender.ask(f"wait {plan} -1")
+            receiver.answer()
+            end_all(sender, reset)
+            self.put_until_lost(sender, plan)
+
+    def test_a_receiver_that_does_not_look(self):
+        """It is waited for, and what was put is there once."""
+        cluster = self.pair()
+        sender, receiver = cluster.group([0, 1])
+        source, _ = sender.alloc(8 << 20)
+        target, _ = receiver.alloc(8 << 20)
+        plan = sender.plan(f"put {source} 0 {8 << 20} {receiver.handle(target)} 0 {8 << 20}", "notify 1 0", rail="tcp", seat="client")
+        receiver.process.send_signal(signal.SIGSTOP)
+        sender.ask(f"start {plan}")
+        with self.refused("-ETIMEDOUT", "has not taken its part"):
+            sender.ask(f"wait {plan} 300")
+        receiver.process.send_signal(signal.SIGCONT)
+        receiver.tell("notified_wait 0 0 -1")
+        sender.ask(f"wait {plan} -1")
+        receiver.answer()
+        with self.refused("-ETIMEDOUT"):
+            receiver.ask("notified_wait 0 0 100")
+
+    def test_freed_memory(self):
+        cluster = self.pair()
+        stream = Stream(*cluster.group([0, 1]), **LONG)
+        self.assertEqual(stream.run(3), 3)
+        stream.receiver.ask(f"free {stream.target}")
+        with self.refused("-ESTALE"):
+            until(lambda: not stream.sender.ask(f"start {stream.plan}") or not stream.sender.ask(f"wait {stream.plan} -2"), "it fails")
+
+    def test_refused(self):
+        cluster = self.pair()
+        near, far, other = cluster.group([0, 1, 1])
+        source, _ = near.alloc(4096)
+        target, _ = far.alloc(4096)
+        apart, _ = other.alloc(4096)
+        own, _ = near.attach(4096)
+        there, _ = far.attach(4096)
+        put = f"put {source} 0 8 {far.handle(target)} 0 8"
+        for steps, text in (((put, "notify 2 0"), "for one process and its notification for another"),
+                            ((put, f"put {source} 0 8 {other.handle(apart)} 0 8"), "to several processes"),
+                            ((put, f"put {source} 8 8 {near.handle(source)} 0 8"), "several nodes"),
+                            ((f"put {own} 0 8 {far.handle(target)} 0 8",), "attached"),
+                            ((f"put {source} 0 8 {far.handle(there)} 0 8",), "attached")):
+            with self.subTest(text=text), self.refused("-EOPNOTSUPP", text, "TCA_SEAT_DAEMON"):
+                near.plan(*steps, seat="client")
+        near.plan(put, seat="client")
+        cluster = self.cluster(2, options={"rails.enable": "shm ofi"})
+        stream = Stream(*cluster.group([0, 1]))
+        with self.refused("-ENETDOWN", "only over the rail tcp"):
+            stream.sender.plan(f"put {stream.source} 0 8 {stream.receiver.handle(stream.target)} 0 8", seat="client")
+
+
+if __name__ == "__main__":
+    harness.main()
