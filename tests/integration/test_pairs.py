@@ -151,6 +151,7 @@ class Pairs(harness.Case):
         stream = Stream(*cluster.group([0, 1]), **LONG)
         self.assertEqual(stream.run(3), 3)
         stream.receiver.ask(f"free {stream.target}")
+        stream.receiver.tell("notified_wait 0 5 -1")  # it looks
         with self.refused("-ESTALE"):
             until(lambda: not stream.sender.ask(f"start {stream.plan}") or not stream.sender.ask(f"wait {stream.plan} -2"), "it fails")
 

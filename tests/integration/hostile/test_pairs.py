@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Connections between processes of two nodes: clients and daemons that end others', invent them, or do not listen."""
+
+import socket
+import struct
+
+import hostile
+import wire
+import harness  # the path to it is set by hostile
+from harness import Stream, until
+from test_peers import FalseNode
+
+OPTIONS = {"control.security": "plain", "rails.enable": "shm ofi tcp", "rails.tcp_security": "plain", "control.request_timeout": "10s"}
+CLIENT_SEAT, EVENT_PAIR, EVENT_PAIR_GONE = 1, 11, 12
+LIMIT = 64
+
+
+class Pairs(hostile.HostileCase):
+    def nodes(self, count):
+        return self.cluster(count, options=OPTIONS)
+
+    def false_node(self, cluster, number, answer=None, port=1):
+        """With an address of the rail tcp; connections to it would be encrypted, so that the one who connects speaks first."""
+        plane = next(rail["plane"] for rail in cluster[0].tcactl("status")["rails"] if rail["driver"] == "tcp")
+        address = struct.pack("<IHHBB6x4s12xQQ", 0x41504354, 1, port, 4, 1, socket.inet_aton(harness.ADDRESS), number, 0)
+        rail = wire.blob(6, wire.blob(1, "tcp") + wire.blob(2, address + bytes([number] * 32)) + wire.blob(3, "tcp:far") +
+                         wire.blob(4, plane))
+        node = FalseNode(cluster, number, answer, rail)
+        node.tcp_plane = plane
+        self.addCleanup(node.close)
+        until(lambda: cluster[0].ping(cluster[number]), "the false node is up")
+        return node
+
+    # ---- a daemon that asks
+
+    @staticmethod
+    def bind(node, handle, session):
+        """Asks for a landing of the session's process: (status, text), or the pair and its secret."""
+        rail = wire.blob(13, wire.blob(1, "tcp") + wire.blob(2, node.tcp_plane))
+        put = wire.blob(12, wire.blob(1, handle) + wire.blob(3, wire.contiguous(8)))
+        kind, body = node.ask(wire.blob(wire.PEER_BIND, wire.number(2, session) + wire.blob(3, "") + rail + put + wire.number(14, 1)), 7)
+        assert kind == wire.PEER_BOUND, kind
+        if 7 in body:
+            failure = wire.fields(body[7][0])
+            return wire.STATUS[failure[1][0]], failure[2][0].decode()
+        bound = wire.fields(body[6][0])
+        return bound[6][0], bound[7][0]
+
+    def test_too_many(self):
+        """A process has connections to so many others; what another daemon has made of them goes with it."""
+        cluster = self.nodes(2)
+        cluster[1].kill()
+        client = self.open(cluster[0])
+        handle = client.alloc(4096)[2]
+        node = self.false_node(cluster, 1)
+        pairs = {self.bind(node, handle, session) for session in range(1, LIMIT + 1)}
+        self.assertEqual(len(pairs), LIMIT)
+        status, text = self.bind(node, handle, LIMIT + 1)
+        self.assertEqual(status, "-EDQUOT")
+        self.assertIn("TCA_SEAT_DAEMON", text)
+        self.assertIn(self.bind(node, handle, 1), pairs)
+        node.peer.shutdown(socket.SHUT_RDWR)
+        until(lambda: cluster[0].ping(cluster[1]), "it is back")
+        again = [self.bind(node, handle, session) for session in range(1, LIMIT + 1)]
+        self.assertEqual((len(set(again)), pairs & set(again)), (LIMIT, set()))
+        self.assert_well(cluster[0])
+
+    def test_a_pair_of_another_node(self):
+        cluster = self.nodes(3)
+        for number in (1, 2):
+            cluster[number].kill()
+        client = self.open(cluster[0])
+        handle = client.alloc(4096)[2]
+        owner, other = (self.false_node(cluster, number) for number in (1, 2))
+        pair = self.bind(owner, handle, 5)
+        own = self.bind(other, handle, 5)
+        self.assertNotEqual(own[0], pair[0])
+        for number in (pair[0], 0, (1 << 64) - 1):
+            other.send(wire.blob(wire.PEER_PAIR_GONE, wire.fixed(1, number) + wire.number(2, 24)))
+        self.assertEqual(self.bind(other, handle, 5), own)  # it has heard
+        self.assertEqual(self.bind(owner, handle, 5), pair)
+        owner.send(wire.blob(wire.PEER_PAIR_GONE, wire.fixed(1, pair[0])))  # without a reason
+        self.assertNotEqual(self.bind(owner, handle, 5), pair)
+        self.assert_well(cluster[0])
+
+    # ---- a daemon that answers
+
+    def committed(self, answers, port=1):
+        """A cluster of a node and one that binds puts as said, and how a client commits such a plan."""
+        cluster = self.nodes(2)
+        handle = self.open(cluster[1]).alloc(4096)[2]
+        self.assertTrue(cluster[0].ping(cluster[1]))
+
+        def answer(node, number, count):
+            return node.bind(count, answers.pop(0))
+        self.false_node(cluster, 1, answer, port)
+
+        def commit(client):
+            put = wire.put(client.alloc(4096)[0], handle, wire.contiguous(8), wire.contiguous(8))
+            return client.ask(wire.commit([put], rail="tcp", seat=CLIENT_SEAT))
+        return cluster, commit
+
+    @staticmethod
+    def bound(pair, secret=bytes(32), owner=5):
+        return wire.number(3, owner) + wire.fixed(6, pair) + wire.blob(7, secret) + wire.number(9, 1)
+
+    def test_pairs_that_cannot_be(self):
+        """Without a number, without a secret, and that of another process."""
+        answers = [self.bound(7), self.bound(0), self.bound(8, b""), self.bound(8, bytes(31)), b"", self.bound(7), self.bound(7)]
+        door = socket.create_server((harness.ADDRESS, 0))
+        self.addCleanup(door.close)
+        cluster, commit = self.committed(answers, door.getsockname()[1])
+        first, second = self.open(cluster[0]), self.open(cluster[0])
+        commit(first)
+        for _ in range(5):
+            with self.fails("-EPROTO", "step 0", "a pair that cannot be"):
+                commit(second)
+        self.assertEqual(len(answers), 1)
+        commit(first)
+        self.assert_well(cluster[0])
+
+    def test_nobody_at_the_door(self):
+        """The process hears that its connection cannot be made."""
+        cluster, commit = self.committed([self.bound(7), self.bound(8)])
+        for pair in (7, 8):
+            client = self.open(cluster[0])
+            commit(client)
+            event = next(event for event in iter(lambda client=client: self.event(client), None) if event[1][0] == EVENT_PAIR_GONE)
+            self.assertEqual((wire.fields(event[11][0])[1][0], wire.STATUS[event[5][0]]), (pair, "-ENETDOWN"))
+        self.assert_well(cluster[0])
+
+    @staticmethod
+    def event(client):
+        if client.events:
+            return client.events.pop(0)
+        _, kind, body, _ = client.receive()
+        assert kind == wire.EVENT, kind
+        return body
+
+    # ---- clients
+
+    def test_lost_by_others(self):
+        """Only its sender can give up a connection."""
+        cluster = self.nodes(2)
+        sender, receiver, other = self.open(cluster[0]), self.open(cluster[1]), self.open(cluster[0])
+        handle = receiver.alloc(4096)[2]
+        put = wire.put(sender.alloc(4096)[0], handle, wire.contiguous(8), wire.contiguous(8))
+        self.assertTrue(cluster[0].ping(cluster[1]))
+
+        def pair():
+            body = sender.ask(wire.commit([put], rail="tcp", seat=CLIENT_SEAT))[1]
+            return wire.fields(wire.fields(body[2][0])[4][0])[19][0]
+
+        def lost(client, number):
+            client.send(wire.blob(wire.PAIR_LOST, wire.fixed(1, number)))
+            client.alloc(4096)  # it was heard
+        number = pair()
+        for client, which in ((other, number), (receiver, number), (sender, 0), (sender, number + 1)):
+            lost(client, which)
+        self.assertEqual(pair(), number)
+        lost(sender, number)
+        lost(sender, number)
+        self.assertNotEqual(pair(), number)
+        for node in cluster.nodes:
+            self.assert_well(node)
+
+    def test_a_receiver_that_does_not_listen(self):
+        """It is not told of ever more landings; another one does not notice."""
+        cluster = self.nodes(2)
+        bystanders = [Stream(*cluster.group([0, 1], name="bystanders"), rail="tcp", seat="client", ack_seat="client")]
+        with self.undisturbed(cluster, bystanders, count_fds=False):
+            with self.connect(cluster[0]).open() as sender, self.connect(cluster[1]).open() as receiver:
+                handle = receiver.alloc(4096)[2]
+                put = wire.put(sender.alloc(4096)[0], handle, wire.contiguous(8), wire.contiguous(8))
+                with self.fails("-EBUSY", "has not read"):
+                    for _ in range(1000):
+                        sender.ask(wire.commit([put], rail="tcp", seat=CLIENT_SEAT))
+
+
+if __name__ == "__main__":
+    harness.main()
