@@ -163,6 +163,12 @@ static int send_request(struct control *control, uint32_t tag, const Tca__Messag
     return r < 0 ? control_lose(control, r) : 0;
 }
 
+static bool await(struct control *control, uint64_t end_ns)
+{
+    return control->ops && control->ops->await ? control->ops->await(control->context, end_ns)
+                                               : clock_poll(control->fd, POLLIN, end_ns);
+}
+
 static int receive_reply(struct control *control, uint32_t tag, const Tca__Message *request,
                          uint64_t end_ns, struct reply *ret_reply)
 {
@@ -170,7 +176,7 @@ static int receive_reply(struct control *control, uint32_t tag, const Tca__Messa
     for (;;) {
         int r = receive(control, &reply);
         if (r == -EAGAIN) {
-            if (clock_poll(control->fd, POLLIN, end_ns))
+            if (await(control, end_ns))
                 continue;
             control->owed++;
             return control_overdue(control, request);

@@ -22,6 +22,8 @@ struct control_ops {
     void (*event)(void *context, const Tca__Event *event, struct frame *frame);
     /* The reply to a request that timed out: gives back what it grants. */
     void (*late)(void *context, const Tca__Message *message, struct frame *frame);
+    /* Waits until the socket is readable, or false: until end_ns. NULL: clock_poll(). */
+    bool (*await)(void *context, uint64_t end_ns);
     /* Called once, when the connection is lost. Every later call fails with this error. */
     void (*lost)(void *context, int error);
 };

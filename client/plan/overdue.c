@@ -62,6 +62,25 @@ int overdue_plan(const struct tca_plan *plan, int64_t timeout_ns)
                      seconds(plan->session, timeout_ns), left);
 }
 
+static enum driver_id entry_driver(const struct tca_plan *plan)
+{
+    const struct rail_list *rails = &plan->session->rails;
+    return plan->entry.rail <= rails->count ? rails->at[plan->entry.rail].driver : DRIVER_NONE;
+}
+
+/* Prefers the reason why the plan is broken to its start's status, because a rail that fails first
+ * reports a less specific error. */
+int plan_failure(const struct tca_plan *plan)
+{
+    char fault[256] = "", name[PLAN_TEXT_BYTES];
+    if (plan->daemon_count > 0 && !plan->lossy)
+        driver_fault_text(entry_driver(plan), plan->entry.fault, fault, sizeof(fault));
+    return error_set(
+        plan->broken ? plan->broken : plan->last_status, "start %llu of %s failed: %s%s%s",
+        (unsigned long long)plan->last_starts, plan_text(plan, name),
+        plan->broken ? plan->why : tca_strerror(plan->last_status), fault[0] ? ": " : "", fault);
+}
+
 /* ---- notifications ---- */
 
 static uint64_t pending(const struct tca *session, uint32_t rank, uint32_t slot)

@@ -9,6 +9,7 @@
 #include "client/core/clock.h"
 #include "client/core/error.h"
 #include "client/core/session.h"
+#include "client/core/watch.h"
 #include "client/memory/mapping.h"
 #include "client/plan/plan.h"
 #include "client/plan/progress.h"
@@ -256,6 +257,7 @@ void pairs_clear(struct tca *session)
             pairs->driver->ops->region_remove(pairs->driver, region->seat_region);
         region->seat_region = NULL;
     }
+    watch_free(pairs->watch, session->control.pid == getpid());
     pairs->driver->ops->close(pairs->driver);
     free(pairs);
     session->pairs = NULL;

@@ -37,6 +37,12 @@ void pair_unland(struct tca *session, const Tca__PairLanding *landing);
 
 /* The session has such connections: moves them on. */
 void pairs_progress(struct tca *session);
+/* Call before sleeping on the doorbell, which then rings when they have work. 0; -EAGAIN: they have
+ * work now; other errors: it will not ring. */
+int pairs_arm(struct tca *session);
+/* Whether the socket of tcad becomes readable until end_ns; meanwhile moves connections on.
+ * control_ops.await */
+bool pairs_await(void *session, uint64_t end_ns);
 /* Waits until all that was put over one (NULL: over all) has been received, at most until end_ns. */
 void pairs_drain(struct tca *session, const struct pair *pair, uint64_t end_ns);
 

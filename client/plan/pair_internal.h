@@ -21,6 +21,7 @@ struct pairs {
     struct driver *driver;
     struct pair *pairs;
     struct landing *landings;
+    struct watch *watch; /* of the driver's events, while this process sleeps; NULL: it never has */
 };
 
 enum { PAIR_PIECES = 16 }; /* in one call of the driver */

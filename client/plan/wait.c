@@ -70,18 +70,24 @@ static int check_rest(struct tca *session, const struct wait_spec *spec)
     return 0;
 }
 
+/* How long it may sleep; 0: there is work now. */
+static int64_t arm(struct tca *session)
+{
+    const bool helped = session->running && session->shm->ops->arm(session->shm) == -EAGAIN;
+    int r = session->pairs ? pairs_arm(session) : 0;
+    return r == -EAGAIN ? 0 : helped || r < 0 ? HELPED_SLICE_NS : SLICE_NS;
+}
+
 static int sleep_slice(struct tca *session, const struct wait_spec *spec)
 {
     uint32_t doorbell = notify_prepare_sleep(session->notify);
     session->polled_ns = 0; /* read the socket before each sleep */
     int r = check_rest(session, spec);
-    if (r != 0) {
+    int64_t slice_ns = r == 0 ? arm(session) : 0;
+    if (slice_ns == 0) {
         notify_cancel_sleep(session->notify);
         return r;
     }
-    bool helped = session->pairs != NULL ||
-                  (session->running && session->shm->ops->arm(session->shm) == -EAGAIN);
-    int64_t slice_ns = helped ? HELPED_SLICE_NS : SLICE_NS;
     if (spec->timeout_ns >= 0) {
         int64_t left_ns =
             (int64_t)clock_left(session->waiter.started_ns + (uint64_t)spec->timeout_ns);
@@ -146,30 +152,11 @@ static __attribute__((always_inline)) inline int wait_for(struct tca *session,
 
 /* ---- completion of a start ---- */
 
-static enum driver_id entry_driver(const struct tca_plan *plan)
-{
-    const struct rail_list *rails = &plan->session->rails;
-    return plan->entry.rail <= rails->count ? rails->at[plan->entry.rail].driver : DRIVER_NONE;
-}
-
-/* Prefers the reason why the plan is broken to its start's status, because a rail that fails first
- * reports a less specific error. */
-static __attribute__((noinline, cold)) int failure_of(const struct tca_plan *plan)
-{
-    char fault[256] = "", name[PLAN_TEXT_BYTES];
-    if (plan->daemon_count > 0 && !plan->lossy)
-        driver_fault_text(entry_driver(plan), plan->entry.fault, fault, sizeof(fault));
-    return error_set(
-        plan->broken ? plan->broken : plan->last_status, "start %llu of %s failed: %s%s%s",
-        (unsigned long long)plan->last_starts, plan_text(plan, name),
-        plan->broken ? plan->why : tca_strerror(plan->last_status), fault[0] ? ": " : "", fault);
-}
-
 static inline int result_of(const struct tca_plan *plan)
 {
     if (has_events(plan->session))
         session_drain(plan->session);
-    return __builtin_expect(plan->last_status == 0 && !plan->lossy, 1) ? 1 : failure_of(plan);
+    return __builtin_expect(plan->last_status == 0 && !plan->lossy, 1) ? 1 : plan_failure(plan);
 }
 
 static int plan_ready(struct tca *session, void *subject)

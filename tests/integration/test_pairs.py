@@ -40,6 +40,18 @@ class Pairs(harness.Case):
                     cluster.kill_actors([stream.sender, stream.receiver])
             self.assertEqual(self.starts_of_engines(cluster), 0)
 
+    def test_asleep(self):
+        """Processes that sleep in every wait are woken by their connections, by neighbours and by tcad."""
+        cluster = self.pair()
+        asleep = {"TCA_SPIN": "0", "TCA_YIELD": "0"}
+        streams = [Stream(*cluster.group([0, 1], name=f"job{number}", **asleep), seat=seat, ack_seat=ack, shape=shape)
+                   for number, (seat, ack, shape) in enumerate((("client", "client", "8"), ("client", "daemon", "65536"),
+                                                                ("daemon", "client", "700000")))]
+        for stream in streams:
+            stream.begin(200)
+        for stream in streams:
+            self.assertEqual(stream.finish(), 200)
+
     def starts_of_engines(self, cluster):
         families = [family for node in cluster.nodes for family in node.tcactl("stats")["families"] if family["name"] == "tcad_engine_starts"]
         return sum(sample["value"] for family in families for sample in family["samples"])

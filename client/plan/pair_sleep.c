@@ -1,0 +1,49 @@
+/* Waiting for tcad, other processes of this node, and connections at the same time. */
+#include <errno.h>
+#include <poll.h>
+#include <time.h>
+
+#include "client/core/clock.h"
+#include "client/core/session.h"
+#include "client/core/watch.h"
+#include "client/plan/pair_internal.h"
+
+int pairs_arm(struct tca *session)
+{
+    struct pairs *pairs = session->pairs;
+    const struct driver_ops *ops = pairs->driver->ops;
+    int r = ops->arm(pairs->driver);
+    if (r == 0 && !pairs->watch)
+        r = watch_new(ops->event_fd(pairs->driver), session->notify, &pairs->watch);
+    return r == 0 ? watch_arm(pairs->watch) : r == -EAGAIN ? r : -ENOMEM;
+}
+
+/* False: until end_ns nothing has come. */
+static bool sleep_once(struct tca *session, struct pollfd fds[2], uint64_t end_ns)
+{
+    const uint64_t left_ns = clock_left(end_ns);
+    const struct timespec timeout = {.tv_sec = (time_t)(left_ns / 1000000000),
+                                     .tv_nsec = (long)(left_ns % 1000000000)};
+    const bool busy = session->pairs->driver->ops->arm(session->pairs->driver) < 0;
+    int n = ppoll(fds, 2,
+                  busy                  ? &(struct timespec){0}
+                  : end_ns == END_NEVER ? NULL
+                                        : &timeout,
+                  NULL);
+    return n != 0 || (busy && left_ns > 0);
+}
+
+bool pairs_await(void *context, uint64_t end_ns)
+{
+    struct tca *session = context;
+    struct pollfd fds[2] = {{.fd = session->control.fd, .events = POLLIN}, {.events = POLLIN}};
+    if (!session->pairs)
+        return clock_poll(session->control.fd, POLLIN, end_ns);
+    fds[1].fd = session->pairs->driver->ops->event_fd(session->pairs->driver);
+    do {
+        pairs_progress(session);
+        if (!sleep_once(session, fds, end_ns))
+            return false;
+    } while (fds[0].revents == 0);
+    return true;
+}
