@@ -76,17 +76,23 @@ static void puts_lost(void *context, struct driver_peer *peer, uint64_t flow, ui
         "arrived");
 }
 
+/* The next plan gets another one. */
+static void tell_lost(struct tca *session, struct pair *pair, int error)
+{
+    Tca__PairLost lost = TCA__PAIR_LOST__INIT;
+    const Tca__Message message = REQUEST(PAIR_LOST, pair_lost, &lost);
+    pair->error = pair->error ? pair->error : error;
+    lost.pair = pair->id;
+    control_send(&session->control, &message);
+}
+
 static void peer_down(void *context, struct driver_peer *peer, int error)
 {
     struct tca *session = context;
     struct pair *pair = pair_of(session, peer);
-    Tca__PairLost lost = TCA__PAIR_LOST__INIT;
-    const Tca__Message message = REQUEST(PAIR_LOST, pair_lost, &lost);
     if (!pair)
         return;
-    pair->error = pair->error ? pair->error : error;
-    lost.pair = pair->id;
-    control_send(&session->control, &message);
+    tell_lost(session, pair, error);
     pair_break_plans(session, pair, false, "the connection to its receiver was lost");
 }
 
@@ -169,40 +175,29 @@ void pairs_progress(struct tca *session)
     session->pairs->driver->ops->progress(session->pairs->driver, PAIR_PIECES);
 }
 
-static void flushed(struct driver_op *op, int status)
-{
-    op->owner = NULL;
-}
-
-/* Asks for a count of everything that was put over it. */
-static void drain(struct tca *session, const struct pair *pair, uint64_t end_ns)
+static void drain(struct tca *session, struct pair *pair, uint64_t end_ns)
 {
     struct driver *driver = session->pairs->driver;
-    struct driver_op op = {.done = flushed, .owner = &op};
-    int r = driver->ops->peer_flush(driver, pair->peer, &op);
-    while (r == 0 && op.owner && clock_left(end_ns) > 0) {
+    while (!tcp_link_delivered(driver, pair->peer) && clock_left(end_ns) > 0) {
         session_drain(session);
-        if (op.owner && driver->ops->progress(driver, PAIR_PIECES) == 0)
+        if (driver->ops->progress(driver, PAIR_PIECES) == 0)
             sched_yield();
     }
-    if (r == 0 && op.owner) { /* the operation is ours: it must end with us */
-        driver->ops->peer_fail(driver, pair->peer, -ETIMEDOUT);
-        while (op.owner)
-            driver->ops->progress(driver, PAIR_PIECES);
-    }
+    if (!tcp_link_delivered(driver, pair->peer))
+        pair_abandon(session, pair, -ETIMEDOUT);
 }
 
 void pairs_drain(struct tca *session, const struct pair *one, uint64_t end_ns)
 {
-    for (const struct pair *pair = session->pairs ? session->pairs->pairs : NULL; pair;
-         pair = pair->next)
+    for (struct pair *pair = session->pairs ? session->pairs->pairs : NULL; pair; pair = pair->next)
         if (pair->peer && !pair->error && (!one || one == pair))
             drain(session, pair, end_ns);
 }
 
 void pair_abandon(struct tca *session, struct pair *pair, int error)
 {
-    pair->error = pair->error ? pair->error : error;
+    if (pair->error == 0)
+        tell_lost(session, pair, error);
     tcp_abandon_link(session->pairs->driver, pair->peer, error);
 }
 

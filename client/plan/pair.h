@@ -43,10 +43,12 @@ int pairs_arm(struct tca *session);
 /* Whether the socket of tcad becomes readable until end_ns; meanwhile moves connections on.
  * control_ops.await */
 bool pairs_await(void *session, uint64_t end_ns);
-/* Waits until all that was put over one (NULL: over all) has been received, at most until end_ns. */
+/* Waits until all that was put over one (NULL: over all) has reached the other process's host, so
+ * that the end of a landing, of which the other process is told, cannot overtake it. Gives the
+ * connection up if that has not happened until end_ns. */
 void pairs_drain(struct tca *session, const struct pair *pair, uint64_t end_ns);
 
-/* Takes what has arrived. */
+/* Takes what has arrived at this host. */
 void pairs_take(struct tca *session);
 /* Ends everything that is put over it, now. */
 void pair_abandon(struct tca *session, struct pair *pair, int error);

@@ -1,5 +1,6 @@
 /* Pairs as tcad tells of them: connections, where puts land, ends. */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,11 +39,19 @@ void pair_begin(struct tca *session, const Tca__Pair *event, struct frame *frame
     adopt(session, pair, fd, plain ? NULL : event->secret.data);
 }
 
+static bool has_work(struct driver *driver)
+{
+    struct pollfd events = {.fd = driver->ops->event_fd(driver), .events = POLLIN};
+    return driver->ops->arm(driver) < 0 || poll(&events, 1, 0) > 0;
+}
+
+/* Takes no more than sockets can hold: a sender could go on for ever. */
 void pairs_take(struct tca *session)
 {
-    const struct driver_ops *ops = session->pairs->driver->ops;
-    while (ops->progress(session->pairs->driver, PAIR_PIECES) > 0)
-        continue;
+    struct driver *driver = session->pairs->driver;
+    for (unsigned i = 0; i < PAIR_ROUNDS_MAX; i++)
+        if (driver->ops->progress(driver, PAIR_PIECES) <= 0 && !has_work(driver))
+            return;
 }
 
 void pair_free_landing(struct tca *session, struct landing *landing)
@@ -166,6 +175,8 @@ void pair_unland(struct tca *session, const Tca__PairLanding *event)
     struct landing *landing = session->pairs ? session->pairs->landings : NULL;
     while (landing && (landing->index != event->index || landing->generation != event->generation))
         landing = landing->next;
-    if (landing)
-        pair_free_landing(session, landing);
+    if (!landing)
+        return;
+    pairs_take(session); /* it still counts: the sender has released the plan, not the start */
+    pair_free_landing(session, landing);
 }

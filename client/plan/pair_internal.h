@@ -24,7 +24,10 @@ struct pairs {
     struct watch *watch; /* of the driver's events, while this process sleeps; NULL: it never has */
 };
 
-enum { PAIR_PIECES = 16 }; /* in one call of the driver */
+enum {
+    PAIR_PIECES = 16, /* in one call of the driver */
+    PAIR_ROUNDS_MAX = 1 << 18,
+};
 
 /* Opens the driver's instance, unless it is open. */
 int pairs_open(struct tca *session);

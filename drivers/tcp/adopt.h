@@ -16,6 +16,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "drivers/driver.h"
@@ -31,6 +32,9 @@ int tcp_seat_peer(struct driver *driver, struct driver_peer **ret_peer);
 int tcp_adopt_link(struct driver *driver, struct driver_peer *peer, int fd, const uint8_t *secret);
 /* As peer_fail(), at once: the puts in flight end before it returns. */
 void tcp_abandon_link(struct driver *driver, struct driver_peer *peer, int error);
+/* Whether everything that was put over it has reached the other process's host at least, or never
+ * will; asks that process for a count. */
+bool tcp_link_delivered(struct driver *driver, struct driver_peer *peer);
 /* grant: not 0. -ENOBUFS: too many. */
 int tcp_adopt_source(struct driver *driver, uint64_t grant, int fd, const uint8_t *secret);
 /* The grant has ended: so has its connection. */

@@ -4,7 +4,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "drivers/tcp/tcp.h"
@@ -75,6 +77,27 @@ void tcp_abandon_link(struct driver *driver, struct driver_peer *driver_peer, in
     struct tcp_peer *peer = (struct tcp_peer *)driver_peer;
     peer->told = true;
     tcp_peer_lose(peer, error);
+}
+
+bool tcp_link_delivered(struct driver *driver, struct driver_peer *driver_peer)
+{
+    struct tcp_peer *peer = (struct tcp_peer *)driver_peer;
+    struct tcp_link *link = &peer->link;
+    const struct window *window = &link->window;
+    int unsent;
+    if (peer->error < 0)
+        return true;
+    if (window_next_put(window))
+        return false;
+    if (window->counted == window->made)
+        return true;
+    if (link->telling < window->made) {
+        link->ask = true;
+        tcp_peer_activate(peer);
+    }
+    return link->state == TCP_LINK_UP && link->written == window->made &&
+           tcp_stream_flush(&link->stream) == 0 && ioctl(link->stream.fd, SIOCOUTQ, &unsent) == 0 &&
+           unsent == 0;
 }
 
 static struct tcp_source *source_of(const struct tcp_driver *tcp, uint64_t grant)

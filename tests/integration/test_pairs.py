@@ -52,9 +52,15 @@ class Pairs(harness.Case):
         for stream in streams:
             self.assertEqual(stream.finish(), 200)
 
+    @staticmethod
+    def samples(node, name):
+        return [sample for family in node.tcactl("stats")["families"] if family["name"] == name for sample in family["samples"]]
+
+    def bound_bytes(self, node):
+        return sum(sample["value"] for sample in self.samples(node, "tcad_user_bytes") if sample["labels"]["kind"] == "bindings")
+
     def starts_of_engines(self, cluster):
-        families = [family for node in cluster.nodes for family in node.tcactl("stats")["families"] if family["name"] == "tcad_engine_starts"]
-        return sum(sample["value"] for family in families for sample in family["samples"])
+        return sum(sample["value"] for node in cluster.nodes for sample in self.samples(node, "tcad_engine_starts"))
 
     def test_a_plan_after_the_other(self):
         """Landings come and go, one connection stays; what a released plan has put has arrived."""
@@ -157,6 +163,32 @@ class Pairs(harness.Case):
         receiver.answer()
         with self.refused("-ETIMEDOUT"):
             receiver.ask("notified_wait 0 0 100")
+
+    def test_the_sender_goes(self):
+        """It does not wait for a receiver that does something else, and what it has put is there."""
+        cluster = self.pair()
+        for end in ("freeplan", "close"):
+            with self.subTest(end=end):
+                sender, receiver = cluster.group([0, 1], name=end, TCA_TIMEOUT="1000s")
+                source, _ = sender.alloc(4096)
+                target, _ = receiver.alloc(4096)
+                plan = sender.plan(f"put {source} 0 4096 {receiver.handle(target)} 0 4096", "notify 1 0", rail="tcp", seat="client")
+                receiver.tell("notified_wait 0 0 -1")
+                sender.ask(f"start {plan}")
+                sender.ask(f"wait {plan} -1")
+                receiver.answer()  # both have opened the connection
+                receiver.process.send_signal(signal.SIGSTOP)
+                for number in range(1, 10):
+                    sender.ask(f"set {source} 0 4096 {number}")
+                    sender.ask(f"start {plan}")
+                    sender.ask(f"wait {plan} -1")
+                sender.ask(f"freeplan {plan}" if end == "freeplan" else "close")
+                until(lambda: self.bound_bytes(cluster[1]) == 0, "the receiver is told that the landing has ended")
+                receiver.process.send_signal(signal.SIGCONT)
+                receiver.ask("alloc 4096")  # it hears that first
+                for _ in range(9):
+                    receiver.ask("notified_wait 0 0 -1")
+                self.assertEqual(bytes.fromhex(receiver.ask(f"read {target} 0 4096")[0]), bytes([9]) * 4096)
 
     def test_freed_memory(self):
         cluster = self.pair()
