@@ -46,7 +46,7 @@ static void put_done(struct driver_op *op, int status)
         note_failure(chain, op, status);
 }
 
-int chain_new(const struct chain_step *steps, uint32_t step_count, struct chain **ret_chain)
+int chain_new_empty(uint32_t step_count, struct chain **ret_chain)
 {
     if (step_count > CHAIN_STEPS_MAX)
         return -E2BIG;
@@ -55,16 +55,29 @@ int chain_new(const struct chain_step *steps, uint32_t step_count, struct chain 
         return -ENOMEM;
     chain->step_count = step_count;
     chain->result = 1;
-    chain->single = step_count == 1 && steps[0].kind == CHAIN_PUT;
-    for (uint32_t i = 0; i < step_count; i++) {
-        chain->slots[i].step = steps[i];
-        chain->slots[i].op.done = put_done;
-        chain->slots[i].chain = chain;
-        if (steps[i].kind == CHAIN_PUT || steps[i].kind == CHAIN_WAIT)
-            chain->tail = i + 1;
-    }
     *ret_chain = chain;
     return 0;
+}
+
+void chain_set(struct chain *chain, uint32_t first, const struct chain_step *steps, uint32_t count)
+{
+    for (uint32_t i = first; i < first + count; i++) {
+        const struct chain_step *step = &steps[i - first];
+        chain->slots[i].step = *step;
+        chain->slots[i].op.done = put_done;
+        chain->slots[i].chain = chain;
+        if (step->kind == CHAIN_PUT || step->kind == CHAIN_WAIT)
+            chain->tail = i + 1;
+    }
+    chain->single = chain->step_count == 1 && chain->slots[0].step.kind == CHAIN_PUT;
+}
+
+int chain_new(const struct chain_step *steps, uint32_t step_count, struct chain **ret_chain)
+{
+    int r = chain_new_empty(step_count, ret_chain);
+    if (r == 0)
+        chain_set(*ret_chain, 0, steps, step_count);
+    return r;
 }
 
 struct chain *chain_free(struct chain *chain)

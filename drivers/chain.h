@@ -63,6 +63,9 @@ enum { CHAIN_STEPS_MAX = 9 * PLAN_STEPS_MAX };
 /* Makes a chain with a copy of the steps. The caller owns the puts, which must outlive it. Returns
  * 0, -E2BIG or -ENOMEM. */
 int chain_new(const struct chain_step *steps, uint32_t step_count, struct chain **ret_chain);
+/* The same for a long chain, bit by bit: all of its steps must be set, in order, before it is started. */
+int chain_new_empty(uint32_t step_count, struct chain **ret_chain);
+void chain_set(struct chain *chain, uint32_t first, const struct chain_step *steps, uint32_t count);
 /* The chain must not be running. NULL is a no-op. Returns NULL. */
 struct chain *chain_free(struct chain *chain);
 

@@ -268,6 +268,13 @@ json_t *inspect_stats(struct tcad *tcad)
         (double)stats.bytes);
     one(families, "tcad_engine_sleeps", "counter", "", "Times the engine went to sleep.",
         (double)stats.sleeps);
+    one(families, "tcad_engine_slices", "counter", "",
+        "Slices of long work of the engine that starts and drivers had a turn between.",
+        (double)stats.slices);
+    one(families, "tcad_engine_longest_calls_seconds", "gauge", "seconds",
+        "For how long the engine compiled, registered or released without a look at starts and "
+        "drivers at most, since the start.",
+        (double)stats.longest_ns / 1e9);
     one(families, "tcad_draining", "gauge", "", "1 while no new sessions are taken.",
         tcad->draining);
     table_each(&tcad->users.by_uid, user_samples,

@@ -22,53 +22,6 @@ enum {
     ROUSE_MAX = 64,  /* sessions that are polled again after a wake-up */
 };
 
-/* ---- calls from the loop ---- */
-
-/* The call may be gone when work() or done() returns. */
-static void run_call(struct engine *engine, struct engine_call *call)
-{
-    void (*done)(void *context) = call->done;
-    call->work(engine, call->context);
-    if (done)
-        loop_post_own(engine->loop, &call->post, done, call->context);
-}
-
-static bool run_calls(struct engine *engine)
-{
-    /* acquire: pairs with the release in engine_call (the mutex orders the list itself) */
-    if (!atomic_load_explicit(&engine->calls_pending, memory_order_acquire))
-        return false;
-    pthread_mutex_lock(&engine->mutex);
-    struct engine_call *call = engine->calls;
-    engine->calls = NULL;
-    engine->calls_last = &engine->calls;
-    atomic_store_explicit(&engine->calls_pending, false, memory_order_relaxed);
-    pthread_mutex_unlock(&engine->mutex);
-    while (call) {
-        struct engine_call *next = call->next;
-        run_call(engine, call);
-        call = next;
-    }
-    return true;
-}
-
-void engine_call(struct engine *engine, struct engine_call *call,
-                 void (*work)(struct engine *engine, void *context), void (*done)(void *context),
-                 void *context)
-{
-    *call = (struct engine_call){.work = work, .done = done, .context = context};
-    if (!engine->running) { /* not started yet, or stopped: nothing can race */
-        run_call(engine, call);
-        return;
-    }
-    pthread_mutex_lock(&engine->mutex);
-    *engine->calls_last = call;
-    engine->calls_last = &call->next;
-    atomic_store_explicit(&engine->calls_pending, true, memory_order_release);
-    pthread_mutex_unlock(&engine->mutex);
-    eventfd_write(engine->call_fd, 1);
-}
-
 /* ---- the thread ---- */
 
 static unsigned poll_drivers(struct engine *engine)
@@ -150,9 +103,8 @@ static bool arm_drivers(struct engine *engine)
 
 static bool is_called(const struct engine *engine)
 {
-    /* acquire: pairs with the release in engine_call() */
-    return atomic_load_explicit(&engine->calls_pending, memory_order_acquire) ||
-           atomic_load_explicit(&engine->stop, memory_order_acquire);
+    /* acquire: pairs with engine_free() */
+    return engine_has_calls(engine) || atomic_load_explicit(&engine->stop, memory_order_acquire);
 }
 
 /* Arms all sessions and drivers, then checks all of them once more. */
@@ -190,7 +142,7 @@ static void *engine_main(void *argument)
     if (engine->config.pin)
         pthread_setaffinity_np(pthread_self(), sizeof engine->config.cpus, &engine->config.cpus);
     while (!atomic_load_explicit(&engine->stop, memory_order_relaxed)) {
-        bool called = run_calls(engine);
+        bool called = engine_run_calls(engine);
         unsigned work = poll_sessions(engine) + poll_drivers(engine);
         if (called || work) {
             waiter_begin(&engine->waiter);
@@ -203,7 +155,8 @@ static void *engine_main(void *argument)
             waiter_begin(&engine->waiter);
         }
     }
-    run_calls(engine);
+    while (engine_run_calls(engine))
+        ;
     return NULL;
 }
 
@@ -225,6 +178,7 @@ int engine_new(struct loop *loop, const struct engine_config *config,
     engine->config = *config;
     engine->events = *events;
     engine->calls_last = &engine->calls;
+    engine->taken_last = &engine->taken;
     pthread_mutex_init(&engine->mutex, NULL);
     waiter_init(&engine->waiter, (uint32_t)config->spin_ns, (uint32_t)config->yield_ns);
     engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -348,6 +302,8 @@ void engine_stats(const struct engine *engine, struct engine_stats *ret_stats)
         .errors = atomic_load_explicit(&engine->errors, memory_order_relaxed),
         .bytes = atomic_load_explicit(&engine->bytes, memory_order_relaxed),
         .sleeps = atomic_load_explicit(&engine->sleeps, memory_order_relaxed),
+        .slices = atomic_load_explicit(&engine->slices, memory_order_relaxed),
+        .longest_ns = atomic_load_explicit(&engine->longest_ns, memory_order_relaxed),
         .asleep = atomic_load_explicit(&engine->asleep, memory_order_relaxed),
     };
 }

@@ -69,6 +69,7 @@ int engine_driver_error(const struct engine *engine, unsigned rail);
 struct engine_call {
     struct engine_call *next;
     void (*work)(struct engine *engine, void *context);
+    bool (*step)(struct engine *engine, void *context); /* engine_job() */
     void (*done)(void *context);
     void *context;
     struct loop_post post;
@@ -78,6 +79,13 @@ struct engine_call {
 void engine_call(struct engine *engine, struct engine_call *call,
                  void (*work)(struct engine *engine, void *context), void (*done)(void *context),
                  void *context);
+/* The same for long work in slices: step(context) works until engine_slice_over() and returns whether there is more; it
+ * is then called again in the next round, after starts, drivers and other calls. It always makes progress, and done() is
+ * not NULL. */
+void engine_job(struct engine *engine, struct engine_call *call,
+                bool (*step)(struct engine *engine, void *context), void (*done)(void *context),
+                void *context);
+bool engine_slice_over(const struct engine *engine);
 
 /* Loop's and worker's thread: before a driver connects a peer, reserves the memory to report its loss. -ENOMEM. After
  * the disconnect, or when the connection failed, returns it. */
@@ -297,6 +305,8 @@ void engine_plan_resume(struct engine_plan *plan);
 
 struct engine_stats {
     uint64_t starts, completions, errors, bytes, sleeps;
+    uint64_t slices;     /* of engine_job() */
+    uint64_t longest_ns; /* that calls took in one round */
     bool asleep;
 };
 void engine_stats(const struct engine *engine, struct engine_stats *ret_stats);

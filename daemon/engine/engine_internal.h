@@ -85,6 +85,8 @@ struct engine {
 
     /* private to the thread */
     struct waiter waiter;
+    struct engine_call *taken, **taken_last; /* from `calls`, in order */
+    uint64_t slice_end_ns;
     struct engine_session *active; /* polled in every round */
     struct engine_session *parked; /* armed, with nothing in flight */
     uint32_t rounds;
@@ -93,7 +95,7 @@ struct engine {
     uint32_t losses;
     struct engine_loss *losing; /* of the peer that is being lost: before its peer_down() */
 
-    _Atomic uint64_t starts, completions, errors, bytes, sleeps;
+    _Atomic uint64_t starts, completions, errors, bytes, sleeps, slices, longest_ns;
     _Atomic uint64_t landed; /* landings that wait in bounces, in order or in a ring */
     _Atomic bool asleep;
 };
@@ -108,6 +110,10 @@ bool engine_session_detach_step(struct engine_session *session);
 
 /* The client has violated the protocol; why is static. */
 void engine_session_break(struct engine_session *session, const char *why);
+
+/* engine_calls.c: runs calls of the loop for a slice. Returns whether there were any. */
+bool engine_run_calls(struct engine *engine);
+bool engine_has_calls(const struct engine *engine);
 
 /* engine_events.c */
 struct driver_events engine_driver_events(struct engine *engine);

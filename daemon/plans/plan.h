@@ -232,7 +232,7 @@ struct plan {
     struct plan_ask *asks;              /* BINDING */
     uint32_t bound_units, bound_chains; /* progress of plan_bind() */
     uint32_t ask_count, asked;
-    uint32_t stripped_units;
+    uint32_t stripped_units;  /* progress of a strip */
     uint32_t connected_units; /* their links are; of the next one waits: */
     struct link_wait link_wait;
     struct loop_job job;
@@ -242,7 +242,8 @@ struct plan {
     uint64_t memory_bytes;          /* charged to the session's quota, as are: */
     uint32_t held_steps;
     struct charge charge;
-    uint64_t put_bytes; /* of these: held by drivers for its puts */
+    uint64_t put_bytes;      /* of these: held by drivers for its puts */
+    uint64_t prepared_bytes; /* held by drivers now; engine's thread */
 
     uint32_t tag;            /* of the commit, until its reply; 0: none */
     uint32_t pending;        /* completions for which the state waits */
@@ -263,21 +264,17 @@ struct plan {
 void plan_commit(struct session *session, struct client_request *request); /* which it owns */
 void plan_release_request(struct session *session, uint32_t tag, const Tca__PlanRelease *request);
 
-/* Releases all plans of a session that is closing; session_plan_gone() is called for each when it
- * is freed. */
+/* Releases all plans of a session that is closing; session_plan_gone() is called for each when it is freed. */
 void plans_release_all(struct session *session);
 
-/* The number of starts, from the engine or, in the client's seat, from the client, which can write
- * any value. */
+/* The number of starts, from the engine or, in the client's seat, from the client, which can write any value. */
 uint64_t plan_starts(const struct plan *plan);
 /* The number of starts that failed in the engine. */
 uint64_t plan_errors(const struct plan *plan);
 
 void plans_each(const struct session *session, void (*each)(void *context, const struct plan *plan),
                 void *context);
-
-/* An object has gone: the plans that need it break (-ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN), and
- * their sessions are informed. */
+/* An object has gone: the plans that need it break (-ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN), and their sessions hear. */
 void plans_region_gone(struct region *region); /* of this node */
 void plans_remote_region_gone(struct tcad *tcad, uint32_t node, uint64_t region);
 /* error: -EOWNERDEAD, or -EHOSTDOWN if its daemon ends. */
@@ -286,8 +283,8 @@ void plans_session_gone(struct tcad *tcad, uint32_t node, uint64_t session, int 
 void plans_source_gone(struct session *session, uint32_t rank, enum source_state state);
 void plans_node_gone(struct tcad *tcad, uint32_t node);
 void plans_link_gone(struct tcad *tcad, uint32_t node, unsigned rail, int error);
-/* The link is about to be lost, and with it the last `count` puts of this flow that had completed
- * locally. All plans that might have made them break. */
+/* The link is about to be lost, and with it the last `count` puts of this flow that had completed locally. All plans that
+ * might have made them break. */
 void plans_puts_lost(struct tcad *tcad, const struct link *link, uint64_t flow, uint32_t count);
 /* The unit's landing blob for a rail; valid if unit->rails has the rail. */
 struct landing_blob *plan_blob(const struct plan *plan, const struct plan_unit *unit,
@@ -312,8 +309,7 @@ void plan_break(struct plan *plan, int error, const char *text);
 
 /* ---- shared by the plan_*.c files ---- */
 
-/* plan_route.c: chooses the route of a chain: of a local one before its bindings are made, of others
- * afterwards. */
+/* plan_route.c: chooses the route of a chain: of a local one before its bindings are made, of others afterwards. */
 int plan_route(struct plan *plan, struct plan_chain *chain);
 /* plan_direct.c: a chain whose client puts to a process of another node. Once it is bound: whether it
  * can; and what a unit was bound to. */
@@ -326,8 +322,8 @@ int plan_order_soon(struct plan *plan, struct plan_chain *chain);
 int plan_order_rest(struct plan *plan); /* worker: the remaining chains */
 /* plan_copy_mode.c: the copy mode of a put of a client-seat chain. */
 enum way plan_copy_mode(const struct plan *plan, const struct plan_unit *unit);
-/* plan_uses.c: registers the objects that a plan needs, as they become known: those that a step waits
- * for; a unit's target and notified session; and the owner of its memory. -ENOMEM. */
+/* plan_uses.c: registers the objects that a plan needs, as they become known: those that a step waits for; a unit's target
+ * and notified session; and the owner of its memory. -ENOMEM. */
 int plan_use_wait(struct plan *plan, const struct plan_step *step);
 int plan_use_unit(struct plan *plan, const struct plan_unit *unit);
 int plan_use_owner(struct plan *plan, const struct plan_unit *unit);
@@ -345,10 +341,9 @@ static inline bool plan_attached(const struct plan *plan)
 }
 /* plan_state.c: advances the state while nothing is pending. This can free the plan. */
 void plan_advance(struct plan *plan);
-/* On an event: enters a state other than the next one, while nothing is pending; then advances. */
+/* On an event, while nothing is pending: enters a state other than the next one; then advances. */
 void plan_enter(struct plan *plan, enum plan_state state);
-/* plan.c */
-/* From any thread for which the plan waits. */
+/* plan.c: from any thread for which the plan waits. */
 int plan_fail(struct plan *plan, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The text names the step. */
@@ -360,11 +355,8 @@ void plan_unit_free(struct plan_unit *unit);
 void plan_ask(struct plan *plan);
 /* Whether all its targets and notified sessions are on this node. */
 bool plan_chain_is_local(const struct plan *plan, const struct plan_chain *chain);
-/* plan_prepare.c, in the engine's thread: compiles the puts of daemon-seat chains, as far as not
- * done, and attaches the plan. */
-void plan_prepare(struct engine *engine, void *plan);
-/* plan_bounce.c: checks, before registration, that the attached sources of a daemon-seat chain can be
- * staged; then informs their processes. 0 or a negative errno with plan->error_text. */
+/* plan_bounce.c: checks, before registration, that the attached sources of a daemon-seat chain can be staged; then informs
+ * their processes. 0 or a negative errno with plan->error_text. */
 int plan_bounce_admit(struct plan *plan, const struct plan_chain *chain);
 int plan_bounce_tell(struct plan *plan);
 void plan_bounce_end(struct plan *plan);
@@ -386,8 +378,7 @@ int plan_reroute(struct plan *plan, struct plan_chain *chain);
 bool plan_mark_moving(struct plan *plan);
 /* plan_return.c: finds lost rails that are available again. Returns whether some are still lost. */
 bool plan_look_back(struct plan *plan);
-/* The plan is ready: watches it if it has lost rails. */
-void plan_watch(struct plan *plan);
+void plan_watch(struct plan *plan);     /* it is ready: watches it if it has lost rails */
 void plan_watch_end(struct plan *plan); /* also when it is freed */
 void plans_watch_end(struct tcad *tcad);
 /* plan_return.c: counts rails that lack only a path to the chain's targets as lost. */
@@ -402,8 +393,10 @@ void plan_connect(struct plan *plan);
 void plan_register(struct plan *plan);
 /* plan_route.c: takes the chosen rail's links for the units of a daemon-seat chain. */
 int plan_take_links(struct plan *plan, const struct plan_chain *chain);
-/* plan_release.c: adds its starts to the totals of past plans, under the present rails of its
- * chains. */
+/* plan_release.c: on the engine, releases puts and chains: of a move, those of the chains that move, otherwise all. Then
+ * runs done(plan), which must lower plan->pending, on the loop's thread. */
+void plan_strip(struct plan *plan, void (*done)(void *plan));
+/* plan_release.c: adds its starts to the totals of past plans, under the present rails of its chains. */
 void plan_count_starts(struct plan *plan);
 
 /* ---- the work of each state; increments plan->pending if it continues elsewhere ---- */
@@ -411,8 +404,8 @@ void plan_count_starts(struct plan *plan);
 void plan_do_parse(struct plan *plan);    /* plan_parse.c */
 void plan_do_bind(struct plan *plan);     /* plan_bind.c */
 void plan_do_register(struct plan *plan); /* plan_commit.c */
-void plan_do_prepare(struct plan *plan);
-void plan_do_map(struct plan *plan); /* plan_answer.c */
+void plan_do_prepare(struct plan *plan);  /* plan_prepare.c */
+void plan_do_map(struct plan *plan);      /* plan_answer.c */
 void plan_do_ready(struct plan *plan, enum plan_state from);
 void plan_do_rest(struct plan *plan);         /* plan_return.c */
 void plan_do_pause(struct plan *plan);        /* plan_rebind.c */

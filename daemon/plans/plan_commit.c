@@ -1,4 +1,4 @@
-/* A commit: the states NEW, REGISTERING, PREPARING and READY (plan.h). */
+/* A commit: the states NEW, REGISTERING and READY (plan.h). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -114,44 +114,6 @@ void plan_do_register(struct plan *plan)
         plan_connect(plan);
     else
         plan_fail(plan, -ENOMEM, "out of memory for %" PRIu32 " chains", plan->run.chain_count);
-}
-
-/* ---- PREPARING ---- */
-
-/* Charges the memory that drivers hold for its puts, which is known only after they are prepared. */
-static int charge_puts(struct plan *plan)
-{
-    char text[512];
-    uint64_t bytes = 0;
-    int r = 0;
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        bytes += plan->units[i].put ? plan->units[i].info.memory_bytes : 0;
-    if (bytes > plan->put_bytes)
-        r = charge_take(plan->tcad, &plan->charge, plan->session->uid, USER_PLANS,
-                        bytes - plan->put_bytes, "a plan", text, sizeof text);
-    else
-        charge_lower(&plan->charge, plan->put_bytes - bytes);
-    if (r < 0)
-        return plan_fail(plan, r, "%s", text);
-    plan->put_bytes = bytes;
-    return 0;
-}
-
-static void prepared(void *context)
-{
-    struct plan *plan = context;
-    if (plan->error == 0)
-        charge_puts(plan);
-    plan->pending--;
-    plan_advance(plan);
-}
-
-void plan_do_prepare(struct plan *plan)
-{
-    if (plan_bounce_tell(plan) < 0)
-        return;
-    plan->pending++;
-    engine_call(plan->tcad->engine, &plan->call, plan_prepare, prepared, plan);
 }
 
 /* ---- READY ---- */

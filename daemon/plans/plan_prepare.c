@@ -1,346 +1,98 @@
-/* PREPARING, in the engine's thread: compiles the puts, makes the chains, and attaches the plan to the
- * engine. */
+/* PREPARING: compiles the puts, makes the chains, and attaches the plan to the engine, in slices on its thread, because a
+ * plan can have 65,536 puts. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "daemon/engine/engine.h"
-#include "daemon/plans/order.h"
 #include "daemon/plans/plan.h"
-#include "daemon/rails/rails.h"
-#include "daemon/sessions/region.h"
+#include "daemon/plans/plan_preparing.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
-#include "proto/notify.h"
 
-static int prepare_unit(struct plan *plan, struct plan_unit *unit)
+/* ---- on the engine ---- */
+
+static void begin_chain(struct plan_preparing *preparing, const struct plan_chain *from)
 {
-    const unsigned rail = unit->link->rail;
-    const struct landing_blob *blob = plan_blob(plan, unit, rail);
-    struct driver_put_args args = {
-        .peer = unit->link->peer,
-        .flow = plan_flow(plan->session_id, plan->channel),
-        .region = unit->source ? unit->source->on[rail] : NULL,
-        .offset_bytes = unit->source_offset,
-        .layout = unit->source_layout,
-        .landing = blob->blob,
-        .landing_bytes = blob->bytes,
-        .target_layout = unit->target_layout,
-        .combine = unit->combine,
-        .type = unit->type,
-    };
-    int r = unit->driver->ops->put_prepare(unit->driver, &args, &unit->put, &unit->info);
-    if (r < 0)
-        return plan_fail(plan, r, "rail %s cannot carry a put to node %" PRIu32 ": %s",
-                         rail_name(plan->tcad, rail), unit->node, strerror(-r));
-    return 0;
+    free(preparing->steps);
+    *preparing = (struct plan_preparing){
+        .plan = preparing->plan,
+        .chain = preparing->chain,
+        .made = preparing->made,
+        .from = from,
+        .ordered = engine_driver_caps(preparing->plan->tcad->engine, from->rail)->ordered};
 }
 
-/* ---- chains ---- */
-
-/* Puts into attached memory, which may have arrived without being copied to their final addresses. */
-struct uncopied {
-    uint32_t first;              /* step of the chain */
-    const struct plan_unit *put; /* one of them; NULL: none */
-    bool several;                /* of several owners */
-};
-
-/* Puts that an ordered put could overtake. */
-struct loose {
-    uint32_t first;          /* step of the chain */
-    const struct link *link; /* of one of them; NULL: none */
-    bool several;            /* over several links */
-    bool gathered;           /* some are gathered, so later puts can overtake them */
-};
-
-struct preparing {
-    struct plan *plan;
-    const struct plan_chain *from;
-    bool ordered; /* the rail's driver: engine_driver_caps() */
-    struct chain_step *steps;
-    uint32_t count, room; /* of steps */
-    int error;            /* -ENOMEM */
-    struct loose loose;   /* puts that an ordered one could still overtake */
-    struct uncopied uncopied;
-    uint32_t fetched; /* step of the chain; the sources of earlier ones were requested */
-    bool fetching;    /* and no put has awaited them yet */
-    uint32_t flushed; /* step of the chain; earlier puts are complete remotely */
-    bool flushing;    /* once the flushes are, which no put has awaited yet */
-};
-
-/* Room for `count` more; NULL: out of memory. */
-static struct chain_step *more_steps(struct preparing *preparing, uint32_t count)
+/* Returns false if the slice is over. */
+static bool compile(struct engine *engine, struct plan_preparing *preparing)
 {
-    if (preparing->count + count > preparing->room) {
-        const uint32_t room = 2 * preparing->room + count;
-        struct chain_step *steps = reallocarray(preparing->steps, room, sizeof *steps);
-        if (!steps) {
-            preparing->error = -ENOMEM;
-            return NULL;
-        }
-        preparing->steps = steps;
-        preparing->room = room;
+    while (preparing->next < preparing->from->step_count) {
+        if (plan_prepare_step(preparing, preparing->next++) < 0)
+            return true;
+        if (engine_slice_over(engine))
+            return false;
     }
-    return preparing->steps + preparing->count;
+    plan_prepare_end(preparing);
+    return true;
 }
 
-static void add_step(struct preparing *preparing, const struct chain_step *step)
-{
-    struct chain_step *added = more_steps(preparing, 1);
-    if (!added)
-        return;
-    *added = *step;
-    preparing->count++;
-}
+enum { COPY_STEPS = 256 }; /* between two checks of the clock */
 
-/* ---- remote completion ---- */
-
-/* Adds a flush of this unit's link, behind all steps so far. The flushes since `first` run together, one for each
- * link. */
-static void add_flush(struct preparing *preparing, uint32_t first, const struct plan_unit *unit)
+/* Returns false if the slice is over. */
+static bool copy_steps(struct engine *engine, struct plan_preparing *preparing)
 {
-    for (uint32_t i = first; i < preparing->count; i++)
-        if (preparing->steps[i].flush.peer == unit->link->peer)
-            return;
-    add_step(preparing, &(struct chain_step){.kind = CHAIN_FLUSH,
-                                             .fence = preparing->count == first,
-                                             .flush = {unit->driver, unit->link->peer}});
-}
-
-/* Flushes the links of steps `from` to `to`: all, or those with puts that an ordered one may overtake, which are
- * scattered by the target's daemon or go over another link. */
-static void add_flushes(struct preparing *preparing, uint32_t from, uint32_t to,
-                        const struct plan_unit *ordered)
-{
-    const uint32_t first = preparing->count;
-    for (uint32_t i = from; i < to; i++) {
-        if (preparing->from->steps[i].is_wait)
-            continue;
-        const struct plan_unit *unit = &preparing->plan->units[preparing->from->steps[i].unit];
-        if (!ordered || (unit->has_target && (unit->link != ordered->link || unit->info.gathered)))
-            add_flush(preparing, first, unit);
+    while (preparing->copied < preparing->count) {
+        const uint32_t left = preparing->count - preparing->copied;
+        const uint32_t count = left < COPY_STEPS ? left : COPY_STEPS;
+        chain_set(preparing->new_chain, preparing->copied, &preparing->steps[preparing->copied],
+                  count);
+        preparing->copied += count;
+        if (engine_slice_over(engine))
+            return false;
     }
+    return true;
 }
 
-static void note_loose(struct loose *loose, const struct plan_unit *unit)
-{
-    if (!unit->has_target)
-        return;
-    loose->several |= loose->link && loose->link != unit->link;
-    loose->link = unit->link;
-    loose->gathered |= unit->info.gathered;
-}
-
-static bool may_overtake(const struct preparing *preparing, const struct plan_unit *ordered)
-{
-    const struct loose *loose = &preparing->loose;
-    return loose->link && (loose->several || loose->link != ordered->link || loose->gathered ||
-                           !preparing->ordered);
-}
-
-static void prepare_wait(struct preparing *preparing, const struct plan_step *step)
-{
-    struct session *session = preparing->plan->session;
-    add_step(preparing,
-             &(struct chain_step){
-                 .kind = CHAIN_WAIT,
-                 .gone = &step->gone,
-                 .wait = {.line = notify_line_of(session->notify, step->rank, step->slot),
-                          .taken = notify_taken_of(session->notify, session->sources, step->rank,
-                                                   step->slot),
-                          .count = step->count,
-                          .may_take = engine_plan_may_take,
-                          .context = &preparing->plan->run}});
-}
-
-/* ---- chains: attached memory (bounce.h) ---- */
-
-static void note_uncopied(struct preparing *preparing, const struct plan_unit *unit)
-{
-    struct uncopied *uncopied = &preparing->uncopied;
-    if (!unit->has_target || !unit->attached)
-        return;
-    if (!uncopied->put)
-        uncopied->put = unit;
-    uncopied->several |= !plan_same_owner(uncopied->put, unit);
-}
-
-static bool needs_copied(const struct preparing *preparing, const struct plan_unit *unit)
-{
-    const struct uncopied *uncopied = &preparing->uncopied;
-    return uncopied->put && (unit->notify || unit->ordered) &&
-           (uncopied->several || plan_needs_copied(uncopied->put, unit));
-}
-
-static void add_copy_waits(struct preparing *preparing, uint32_t to)
-{
-    struct chain_step *calls = more_steps(preparing, to - preparing->uncopied.first);
-    if (calls)
-        preparing->count += plan_await_copied(preparing->plan, preparing->from,
-                                              preparing->uncopied.first, to, calls);
-}
-
-static void await_copied(struct preparing *preparing, uint32_t step)
-{
-    add_flushes(preparing, preparing->uncopied.first, step, NULL);
-    add_copy_waits(preparing, step);
-    preparing->uncopied = (struct uncopied){.first = step};
-    preparing->loose = (struct loose){.first = step};
-}
-
-/* Requests the sources of as many steps as possible at once, because each takes time. A step that
- * must follow earlier ones ends the run, because these may write its source. */
-static void fetch(struct preparing *preparing, uint32_t step)
-{
-    const struct plan_chain *from = preparing->from;
-    struct plan_unit *units = preparing->plan->units;
-    if (step < preparing->fetched)
-        return;
-    bool fence = units[from->steps[step].unit].order.after != ORDER_NOTHING;
-    uint32_t i = step;
-    for (; i < from->step_count && !from->steps[i].is_wait; i++) {
-        struct plan_unit *unit = &units[from->steps[i].unit];
-        if (i > step && unit->order.after != ORDER_NOTHING)
-            break;
-        if (!unit->fetch.bounce)
-            continue;
-        add_step(preparing, &(struct chain_step){.kind = CHAIN_CALL,
-                                                 .fence = fence,
-                                                 .call = {engine_fetch_post, &unit->fetch}});
-        fence = false;
-        preparing->fetching = true;
-    }
-    preparing->fetched = i;
-}
-
-/* ---- chains: a step ---- */
-
-/* Makes the step wait until what it reads or overwrites has landed. */
-static void follow(struct preparing *preparing, uint32_t step, const struct plan_unit *unit)
-{
-    const uint32_t first = preparing->count;
-    if (unit->order.copied) {
-        await_copied(preparing, step);
-        return;
-    }
-    for (int i = 0; i < 2; i++)
-        if (unit->order.landed[i] != ORDER_NOTHING)
-            add_flush(preparing, first,
-                      &preparing->plan->units[preparing->from->steps[unit->order.landed[i]].unit]);
-}
-
-/* Adds what must precede the put of this step. */
-static void prepare_order(struct preparing *preparing, uint32_t step, struct plan_unit *unit)
-{
-    follow(preparing, step, unit);
-    fetch(preparing, step);
-    if (unit->fetch.bounce && preparing->fetching) {
-        unit->fence = true;
-        preparing->fetching = false;
-    }
-    if (needs_copied(preparing, unit)) {
-        await_copied(preparing, step);
-        unit->fence = true;
-    } else if (unit->ordered && may_overtake(preparing, unit)) {
-        add_flushes(preparing, preparing->loose.first, step, unit);
-        unit->fence = true;
-        preparing->loose = (struct loose){.first = step};
-    }
-    unit->fence |= preparing->flushing;
-    preparing->flushing = false;
-}
-
-/* Everything before this step becomes complete remotely. */
-static void flush(struct preparing *preparing, uint32_t step)
-{
-    const uint32_t before = preparing->count;
-    add_flushes(preparing, preparing->flushed, step, NULL);
-    add_copy_waits(preparing, step);
-    preparing->uncopied = (struct uncopied){.first = step};
-    preparing->loose = (struct loose){.first = step};
-    preparing->flushed = step;
-    preparing->flushing |= preparing->count > before;
-}
-
-static int prepare_step(struct preparing *preparing, uint32_t i)
+/* Returns false if the slice is over. A failure is in plan->error. */
+static bool prepare_chain(struct engine *engine, struct plan_preparing *preparing)
 {
     struct plan *plan = preparing->plan;
-    const struct plan_step *step = &preparing->from->steps[i];
-    if (step->is_wait) {
-        prepare_wait(preparing, step);
-        if (step->flush)
-            flush(preparing, i + 1);
-        return 0;
-    }
-    struct plan_unit *unit = &plan->units[step->unit];
-    int r = prepare_unit(plan, unit);
-    if (r < 0)
-        return r;
-    prepare_order(preparing, i, unit);
-    note_uncopied(preparing, unit);
-    note_loose(&preparing->loose, unit);
-    add_step(preparing, &(struct chain_step){.kind = CHAIN_PUT,
-                                             .fence = unit->fence,
-                                             .gone = &unit->gone,
-                                             .put = {unit->driver, unit->put}});
-    if (step->flush)
-        flush(preparing, i + 1);
-    return 0;
-}
-
-/* When a start is complete, what it has put into memory of its own session must be visible, also to
- * other starts. */
-static void prepare_end(struct preparing *preparing)
-{
-    const struct plan *plan = preparing->plan;
-    const struct plan_chain *from = preparing->from;
-    for (uint32_t i = from->step_count; i > preparing->flushed && from->rail != RAIL_SHM; i--) {
-        const struct plan_unit *unit =
-            from->steps[i - 1].is_wait ? NULL : &plan->units[from->steps[i - 1].unit];
-        if (unit && unit->has_target && !unit->combine && unit->node == plan->tcad->node &&
-            unit->owner == plan->session_id) {
-            add_flush(preparing, preparing->count, unit);
-            return;
-        }
-    }
-}
-
-static int prepare_chain(struct plan *plan, struct plan_chain *from, struct chain **ret_chain)
-{
-    struct preparing preparing = {.plan = plan,
-                                  .from = from,
-                                  .ordered =
-                                      engine_driver_caps(plan->tcad->engine, from->rail)->ordered};
-    int r = 0;
-    for (uint32_t i = 0; i < from->step_count && r == 0; i++)
-        r = prepare_step(&preparing, i);
-    if (r == 0) {
-        prepare_end(&preparing);
-        r = preparing.error;
-        if (r == 0)
-            r = chain_new(preparing.steps, preparing.count, ret_chain);
+    if (!preparing->new_chain) {
+        if (!compile(engine, preparing))
+            return false;
+        int r = preparing->error;
+        if (r == 0 && plan->error == 0)
+            r = chain_new_empty(preparing->count, &preparing->new_chain);
         if (r < 0)
-            plan_fail(plan, r, "out of memory for a chain of %" PRIu32 " steps", from->step_count);
+            plan_fail(plan, r, "out of memory for a chain of %" PRIu32 " steps",
+                      preparing->from->step_count);
+        if (plan->error < 0)
+            return true;
     }
-    free(preparing.steps);
-    return r;
+    if (!copy_steps(engine, preparing))
+        return false;
+    plan->run.chains[preparing->made] = preparing->new_chain;
+    preparing->new_chain = NULL;
+    return true;
 }
 
-static void count_descriptors(struct plan *plan)
+/* The next chain that the daemon runs and that is not there yet; NULL: none. */
+static const struct plan_chain *next_chain(struct plan_preparing *preparing)
 {
-    plan->run.descriptors = 0;
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        if (plan->units[i].put)
-            plan->run.descriptors += plan->units[i].info.descriptors;
+    struct plan *plan = preparing->plan;
+    for (; preparing->chain < plan->chain_count; preparing->chain++) {
+        if (plan->chains[preparing->chain].seat == SEAT_CLIENT)
+            continue;
+        if (!plan->run.chains[preparing->made])
+            return &plan->chains[preparing->chain];
+        preparing->made++;
+    }
+    return NULL;
 }
 
-void plan_prepare(struct engine *engine, void *context)
+static void prepare_run(struct plan *plan)
 {
-    struct plan *plan = context;
     struct engine_plan *run = &plan->run;
-    uint32_t made = 0;
-
+    bool first = true;
     run->id = plan->id;
     run->channel = plan->channel;
     run->repeat = plan->repeat;
@@ -348,14 +100,75 @@ void plan_prepare(struct engine *engine, void *context)
     for (uint32_t i = 0; i < plan->chain_count; i++) {
         if (plan->chains[i].seat == SEAT_CLIENT)
             continue;
-        if (made == 0)
+        if (first)
             run->rail = plan->chains[i].rail;
+        first = false;
         run->bytes += plan->chains[i].bytes;
-        if (!run->chains[made] && prepare_chain(plan, &plan->chains[i], &run->chains[made]) < 0)
-            return;
-        made++;
     }
-    count_descriptors(plan);
+}
+
+static bool prepare_some(struct engine *engine, void *context)
+{
+    struct plan_preparing *preparing = context;
+    struct plan *plan = preparing->plan;
+    const struct plan_chain *from;
+    while (plan->error == 0 && (from = next_chain(preparing))) {
+        if (preparing->from != from)
+            begin_chain(preparing, from);
+        if (!prepare_chain(engine, preparing))
+            return true;
+    }
+    if (plan->error < 0)
+        return false;
+    prepare_run(plan);
     if (!plan_attached(plan))
-        engine_plan_attach(plan->session->engine, run);
+        engine_plan_attach(plan->session->engine, &plan->run);
+    return false;
+}
+
+/* ---- on the loop ---- */
+
+/* Charges the memory that drivers hold for its puts, which is known only after they are prepared. */
+static int charge_puts(struct plan *plan)
+{
+    char text[512];
+    const uint64_t bytes = plan->prepared_bytes;
+    int r = 0;
+    if (bytes > plan->put_bytes)
+        r = charge_take(plan->tcad, &plan->charge, plan->session->uid, USER_PLANS,
+                        bytes - plan->put_bytes, "a plan", text, sizeof text);
+    else
+        charge_lower(&plan->charge, plan->put_bytes - bytes);
+    if (r < 0)
+        return plan_fail(plan, r, "%s", text);
+    plan->put_bytes = bytes;
+    return 0;
+}
+
+static void prepared(void *context)
+{
+    struct plan_preparing *preparing = context;
+    struct plan *plan = preparing->plan;
+    chain_free(preparing->new_chain);
+    free(preparing->steps);
+    free(preparing);
+    if (plan->error == 0)
+        charge_puts(plan);
+    plan->pending--;
+    plan_advance(plan);
+}
+
+void plan_do_prepare(struct plan *plan)
+{
+    struct plan_preparing *preparing;
+    if (plan_bounce_tell(plan) < 0)
+        return;
+    preparing = calloc(1, sizeof *preparing);
+    if (!preparing) {
+        plan_fail(plan, -ENOMEM, "out of memory for %" PRIu32 " chains", plan->chain_count);
+        return;
+    }
+    preparing->plan = plan;
+    plan->pending++;
+    engine_job(plan->tcad->engine, &plan->call, prepare_some, prepared, preparing);
 }

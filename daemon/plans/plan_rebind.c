@@ -63,34 +63,6 @@ void plan_do_pause(struct plan *plan)
 
 /* ---- MOVE_STRIPPING ---- */
 
-static void strip_chain(struct plan *plan, const struct plan_chain *chain)
-{
-    for (uint32_t i = 0; i < chain->step_count; i++) {
-        struct plan_unit *unit =
-            chain->steps[i].is_wait ? NULL : &plan->units[chain->steps[i].unit];
-        if (!unit || !unit->put)
-            continue;
-        unit->driver->ops->put_release(unit->driver, unit->put);
-        unit->put = NULL;
-    }
-}
-
-static void strip_work(struct engine *engine, void *context)
-{
-    struct plan *plan = context;
-    uint32_t made = 0;
-    for (uint32_t i = 0; i < plan->chain_count; i++) {
-        const struct plan_chain *chain = &plan->chains[i];
-        if (chain->seat == SEAT_CLIENT)
-            continue;
-        if (chain->moving) {
-            plan->run.chains[made] = chain_free(plan->run.chains[made]);
-            strip_chain(plan, chain);
-        }
-        made++;
-    }
-}
-
 static void stripped(void *context)
 {
     struct plan *plan = context;
@@ -102,8 +74,7 @@ void plan_do_strip_moving(struct plan *plan)
 {
     plan_look_back(plan);
     plan_mark_moving(plan);
-    plan->pending++;
-    engine_call(plan->tcad->engine, &plan->call, strip_work, stripped, plan);
+    plan_strip(plan, stripped);
 }
 
 /* ---- MOVE_REGISTERING ---- */

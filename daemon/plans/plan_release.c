@@ -15,18 +15,47 @@
 
 /* ---- on the engine: puts and chains ---- */
 
-static void strip_work(struct engine *engine, void *context)
+static bool stays(const struct plan *plan, const struct plan_chain *chain)
+{
+    return plan->state == PLAN_MOVE_STRIPPING && !chain->moving;
+}
+
+static void free_chains(struct plan *plan)
+{
+    uint32_t made = 0;
+    for (uint32_t i = 0; i < plan->chain_count && plan->run.chains; i++) {
+        if (plan->chains[i].seat == SEAT_CLIENT)
+            continue;
+        if (!stays(plan, &plan->chains[i]))
+            plan->run.chains[made] = chain_free(plan->run.chains[made]);
+        made++;
+    }
+}
+
+static bool strip_some(struct engine *engine, void *context)
 {
     struct plan *plan = context;
-    for (uint32_t i = 0; i < plan->run.chain_count && plan->run.chains; i++)
-        plan->run.chains[i] = chain_free(plan->run.chains[i]);
-    for (uint32_t i = 0; i < plan->unit_count; i++) {
-        struct plan_unit *unit = &plan->units[i];
-        if (!unit->put)
-            continue;
-        unit->driver->ops->put_release(unit->driver, unit->put);
-        unit->put = NULL;
+    if (plan->stripped_units == 0)
+        free_chains(plan);
+    while (plan->stripped_units < plan->unit_count) {
+        struct plan_unit *unit = &plan->units[plan->stripped_units++];
+        if (unit->put && !stays(plan, &plan->chains[unit->chain])) {
+            unit->driver->ops->put_release(unit->driver, unit->put);
+            unit->put = NULL;
+            plan->run.descriptors -= unit->info.descriptors;
+            plan->prepared_bytes -= unit->info.memory_bytes;
+        }
+        if (engine_slice_over(engine))
+            return true;
     }
+    return false;
+}
+
+void plan_strip(struct plan *plan, void (*done)(void *plan))
+{
+    plan->stripped_units = 0;
+    plan->pending++;
+    engine_job(plan->tcad->engine, &plan->call, strip_some, done, plan);
 }
 
 /* ---- on the loop: what they led to ---- */
@@ -120,8 +149,7 @@ static void stripped(void *context)
 
 void plan_do_strip(struct plan *plan)
 {
-    plan->pending++;
-    engine_call(plan->tcad->engine, &plan->call, strip_work, stripped, plan);
+    plan_strip(plan, stripped);
 }
 
 /* ---- LEAVING and GONE ---- */

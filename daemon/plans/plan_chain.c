@@ -1,0 +1,276 @@
+/* What a chain of a plan becomes in the engine: its puts, the waits, and what must precede them. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/engine/engine.h"
+#include "daemon/plans/order.h"
+#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_preparing.h"
+#include "daemon/rails/rails.h"
+#include "daemon/sessions/region.h"
+#include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
+#include "proto/notify.h"
+
+static int prepare_unit(struct plan *plan, struct plan_unit *unit)
+{
+    const unsigned rail = unit->link->rail;
+    const struct landing_blob *blob = plan_blob(plan, unit, rail);
+    struct driver_put_args args = {
+        .peer = unit->link->peer,
+        .flow = plan_flow(plan->session_id, plan->channel),
+        .region = unit->source ? unit->source->on[rail] : NULL,
+        .offset_bytes = unit->source_offset,
+        .layout = unit->source_layout,
+        .landing = blob->blob,
+        .landing_bytes = blob->bytes,
+        .target_layout = unit->target_layout,
+        .combine = unit->combine,
+        .type = unit->type,
+    };
+    int r = unit->driver->ops->put_prepare(unit->driver, &args, &unit->put, &unit->info);
+    if (r < 0)
+        return plan_fail(plan, r, "rail %s cannot carry a put to node %" PRIu32 ": %s",
+                         rail_name(plan->tcad, rail), unit->node, strerror(-r));
+    plan->run.descriptors += unit->info.descriptors;
+    plan->prepared_bytes += unit->info.memory_bytes;
+    return 0;
+}
+
+/* Room for `count` more; NULL: out of memory. */
+static struct chain_step *more_steps(struct plan_preparing *preparing, uint32_t count)
+{
+    if (preparing->count + count > preparing->room) {
+        const uint32_t room = 2 * preparing->room + count;
+        struct chain_step *steps = reallocarray(preparing->steps, room, sizeof *steps);
+        if (!steps) {
+            preparing->error = -ENOMEM;
+            return NULL;
+        }
+        preparing->steps = steps;
+        preparing->room = room;
+    }
+    return preparing->steps + preparing->count;
+}
+
+static void add_step(struct plan_preparing *preparing, const struct chain_step *step)
+{
+    struct chain_step *added = more_steps(preparing, 1);
+    if (!added)
+        return;
+    *added = *step;
+    preparing->count++;
+}
+
+/* ---- remote completion ---- */
+
+/* Adds a flush of this unit's link, behind all steps so far. The flushes since `first` run together, one for each
+ * link. */
+static void add_flush(struct plan_preparing *preparing, uint32_t first,
+                      const struct plan_unit *unit)
+{
+    for (uint32_t i = first; i < preparing->count; i++)
+        if (preparing->steps[i].flush.peer == unit->link->peer)
+            return;
+    add_step(preparing, &(struct chain_step){.kind = CHAIN_FLUSH,
+                                             .fence = preparing->count == first,
+                                             .flush = {unit->driver, unit->link->peer}});
+}
+
+/* Flushes the links of steps `from` to `to`: all, or those with puts that an ordered one may overtake, which are
+ * scattered by the target's daemon or go over another link. */
+static void add_flushes(struct plan_preparing *preparing, uint32_t from, uint32_t to,
+                        const struct plan_unit *ordered)
+{
+    const uint32_t first = preparing->count;
+    for (uint32_t i = from; i < to; i++) {
+        if (preparing->from->steps[i].is_wait)
+            continue;
+        const struct plan_unit *unit = &preparing->plan->units[preparing->from->steps[i].unit];
+        if (!ordered || (unit->has_target && (unit->link != ordered->link || unit->info.gathered)))
+            add_flush(preparing, first, unit);
+    }
+}
+
+static void note_loose(struct loose *loose, const struct plan_unit *unit)
+{
+    if (!unit->has_target)
+        return;
+    loose->several |= loose->link && loose->link != unit->link;
+    loose->link = unit->link;
+    loose->gathered |= unit->info.gathered;
+}
+
+static bool may_overtake(const struct plan_preparing *preparing, const struct plan_unit *ordered)
+{
+    const struct loose *loose = &preparing->loose;
+    return loose->link && (loose->several || loose->link != ordered->link || loose->gathered ||
+                           !preparing->ordered);
+}
+
+static void prepare_wait(struct plan_preparing *preparing, const struct plan_step *step)
+{
+    struct session *session = preparing->plan->session;
+    add_step(preparing,
+             &(struct chain_step){
+                 .kind = CHAIN_WAIT,
+                 .gone = &step->gone,
+                 .wait = {.line = notify_line_of(session->notify, step->rank, step->slot),
+                          .taken = notify_taken_of(session->notify, session->sources, step->rank,
+                                                   step->slot),
+                          .count = step->count,
+                          .may_take = engine_plan_may_take,
+                          .context = &preparing->plan->run}});
+}
+
+/* ---- chains: attached memory (bounce.h) ---- */
+
+static void note_uncopied(struct plan_preparing *preparing, const struct plan_unit *unit)
+{
+    struct uncopied *uncopied = &preparing->uncopied;
+    if (!unit->has_target || !unit->attached)
+        return;
+    if (!uncopied->put)
+        uncopied->put = unit;
+    uncopied->several |= !plan_same_owner(uncopied->put, unit);
+}
+
+static bool needs_copied(const struct plan_preparing *preparing, const struct plan_unit *unit)
+{
+    const struct uncopied *uncopied = &preparing->uncopied;
+    return uncopied->put && (unit->notify || unit->ordered) &&
+           (uncopied->several || plan_needs_copied(uncopied->put, unit));
+}
+
+static void add_copy_waits(struct plan_preparing *preparing, uint32_t to)
+{
+    struct chain_step *calls = more_steps(preparing, to - preparing->uncopied.first);
+    if (calls)
+        preparing->count += plan_await_copied(preparing->plan, preparing->from,
+                                              preparing->uncopied.first, to, calls);
+}
+
+static void await_copied(struct plan_preparing *preparing, uint32_t step)
+{
+    add_flushes(preparing, preparing->uncopied.first, step, NULL);
+    add_copy_waits(preparing, step);
+    preparing->uncopied = (struct uncopied){.first = step};
+    preparing->loose = (struct loose){.first = step};
+}
+
+/* Requests the sources of as many steps as possible at once, because each takes time. A step that
+ * must follow earlier ones ends the run, because these may write its source. */
+static void fetch(struct plan_preparing *preparing, uint32_t step)
+{
+    const struct plan_chain *from = preparing->from;
+    struct plan_unit *units = preparing->plan->units;
+    if (step < preparing->fetched)
+        return;
+    bool fence = units[from->steps[step].unit].order.after != ORDER_NOTHING;
+    uint32_t i = step;
+    for (; i < from->step_count && !from->steps[i].is_wait; i++) {
+        struct plan_unit *unit = &units[from->steps[i].unit];
+        if (i > step && unit->order.after != ORDER_NOTHING)
+            break;
+        if (!unit->fetch.bounce)
+            continue;
+        add_step(preparing, &(struct chain_step){.kind = CHAIN_CALL,
+                                                 .fence = fence,
+                                                 .call = {engine_fetch_post, &unit->fetch}});
+        fence = false;
+        preparing->fetching = true;
+    }
+    preparing->fetched = i;
+}
+
+/* ---- chains: a step ---- */
+
+/* Makes the step wait until what it reads or overwrites has landed. */
+static void follow(struct plan_preparing *preparing, uint32_t step, const struct plan_unit *unit)
+{
+    const uint32_t first = preparing->count;
+    if (unit->order.copied) {
+        await_copied(preparing, step);
+        return;
+    }
+    for (int i = 0; i < 2; i++)
+        if (unit->order.landed[i] != ORDER_NOTHING)
+            add_flush(preparing, first,
+                      &preparing->plan->units[preparing->from->steps[unit->order.landed[i]].unit]);
+}
+
+/* Adds what must precede the put of this step. */
+static void prepare_order(struct plan_preparing *preparing, uint32_t step, struct plan_unit *unit)
+{
+    follow(preparing, step, unit);
+    fetch(preparing, step);
+    if (unit->fetch.bounce && preparing->fetching) {
+        unit->fence = true;
+        preparing->fetching = false;
+    }
+    if (needs_copied(preparing, unit)) {
+        await_copied(preparing, step);
+        unit->fence = true;
+    } else if (unit->ordered && may_overtake(preparing, unit)) {
+        add_flushes(preparing, preparing->loose.first, step, unit);
+        unit->fence = true;
+        preparing->loose = (struct loose){.first = step};
+    }
+    unit->fence |= preparing->flushing;
+    preparing->flushing = false;
+}
+
+/* Everything before this step becomes complete remotely. */
+static void flush(struct plan_preparing *preparing, uint32_t step)
+{
+    const uint32_t before = preparing->count;
+    add_flushes(preparing, preparing->flushed, step, NULL);
+    add_copy_waits(preparing, step);
+    preparing->uncopied = (struct uncopied){.first = step};
+    preparing->loose = (struct loose){.first = step};
+    preparing->own = NULL;
+    preparing->flushed = step;
+    preparing->flushing |= preparing->count > before;
+}
+
+static void note_own(struct plan_preparing *preparing, const struct plan_unit *unit)
+{
+    if (unit->has_target && !unit->combine && unit->owner == preparing->plan->session_id &&
+        unit->node == preparing->plan->tcad->node)
+        preparing->own = unit;
+}
+
+int plan_prepare_step(struct plan_preparing *preparing, uint32_t i)
+{
+    struct plan *plan = preparing->plan;
+    const struct plan_step *step = &preparing->from->steps[i];
+    if (step->is_wait) {
+        prepare_wait(preparing, step);
+        if (step->flush)
+            flush(preparing, i + 1);
+        return 0;
+    }
+    struct plan_unit *unit = &plan->units[step->unit];
+    int r = prepare_unit(plan, unit);
+    if (r < 0)
+        return r;
+    prepare_order(preparing, i, unit);
+    note_uncopied(preparing, unit);
+    note_loose(&preparing->loose, unit);
+    note_own(preparing, unit);
+    add_step(preparing, &(struct chain_step){.kind = CHAIN_PUT,
+                                             .fence = unit->fence,
+                                             .gone = &unit->gone,
+                                             .put = {unit->driver, unit->put}});
+    if (step->flush)
+        flush(preparing, i + 1);
+    return 0;
+}
+
+void plan_prepare_end(struct plan_preparing *preparing)
+{
+    if (preparing->own && preparing->from->rail != RAIL_SHM)
+        add_flush(preparing, preparing->count, preparing->own);
+}

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""What the largest legal requests cost others in the engine: it takes starts and serves drivers between slices of its work."""
+
+import hostile
+import wire
+import harness  # the path to it is set by hostile
+
+MANY = 65536  # steps: the most of a plan
+MIB = 1 << 20
+
+
+def metric(node, name):
+    families = {family["name"]: family for family in node.tcactl("stats")["families"]}
+    return sum(sample["value"] for sample in families[name]["samples"])
+
+
+class Turns(hostile.HostileCase):
+    def pair(self, rail):
+        """Two nodes that let a user have all this, however small the machine is, and a put over the rail, of a client of the first."""
+        cluster = self.cluster(2, options={"limits.bytes_per_user": "4G", "limits.bytes": "4G", "rails.enable": f"shm {rail}".strip()})
+        sender, receiver = [self.open(node) for node in cluster.nodes]
+        region, _, handle = sender.alloc(MIB)
+        target, _, far = receiver.alloc(MIB)
+        return cluster, sender, (receiver, target), wire.put(region, far if rail else handle, wire.contiguous(8), b"")
+
+    def slices(self, what, node, work):
+        before = metric(node, "tcad_engine_slices")
+        result = work()
+        count = metric(node, "tcad_engine_slices") - before
+        print(f"{what}: {count:.0f} slices; longest so far {metric(node, 'tcad_engine_longest_calls_seconds') * 1e3:.1f} ms")
+        return count, result
+
+    def test_many_puts(self):
+        """A plan is compiled and released in slices; transfers of others go on."""
+        for rail in ("", "tcp"):
+            cluster, client, _, put = self.pair(rail)
+            with self.undisturbed(cluster):
+                count, (_, body, _) = self.slices(f"{MANY} puts, commit", cluster[0], lambda: client.ask(wire.commit([put] * MANY, seat=2)))
+                self.assertGreater(count, 3, "compiled at a stretch")
+                plan = body.get(1, [0])[0]
+                count, _ = self.slices(f"{MANY} puts, release", cluster[0],
+                                       lambda: client.ask(wire.blob(wire.PLAN_RELEASE, wire.number(1, plan))))
+                self.assertGreater(count, 1, "released at a stretch")
+
+    def test_the_end_meanwhile(self):
+        """The client, or what it puts into, goes at any moment of a commit: nothing is left of the plan."""
+        cluster, client, (receiver, target), put = self.pair("tcp")
+        commit = wire.commit([put] * (MANY // 4), seat=2)
+        slices = metric(cluster[0], "tcad_engine_slices")
+
+        def somewhere():
+            """The next slice, which may be of the compilation or of the release of the last plan."""
+            nonlocal slices
+            harness.until(lambda: metric(cluster[0], "tcad_engine_slices") > slices, "a slice")
+            slices = metric(cluster[0], "tcad_engine_slices")
+
+        for _ in range(5):
+            other = self.open(cluster[0])
+            region, _, _ = other.alloc(4096)
+            _, _, handle = receiver.alloc(4096)
+            other.send(wire.commit([wire.put(region, handle, wire.contiguous(8), b"")] * (MANY // 4), seat=2))
+            somewhere()
+            other.close()
+        client.send(commit)
+        somewhere()
+        receiver.ask(wire.blob(wire.REGION_FREE, wire.number(1, target)))
+        tag, kind, _, _ = client.receive()
+        while kind == wire.EVENT:
+            tag, kind, _, _ = client.receive()
+        self.assertEqual(tag, client.tag)
+        self.assertIn(kind, (wire.PLAN_COMMITTED, wire.FAILURE))
+        client.close()
+        harness.until(lambda: cluster[0].counts() == (0, 0, 0), "nothing is left")
+        self.assert_well(cluster[0])
+
+
+if __name__ == "__main__":
+    harness.main()
