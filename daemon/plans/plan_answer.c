@@ -36,6 +36,7 @@ struct plan_answer {
     uint32_t fd_count;
     int own[ANSWER_FDS_MAX]; /* to be closed afterwards */
     uint32_t own_count;
+    struct client_wait wait;
     Tca__PlanCommitted committed;
     Tca__Message message;
     int memfd; /* -1, or the packed message: */
@@ -217,7 +218,7 @@ static void begin_chain(struct plan_answer *answer)
         mark_told(plan, chain);
 }
 
-/* Returns true when the chain is complete. */
+/* Returns true when the chain is complete; false: the slice is over, or the client has to read first. */
 static bool map_chain(struct plan_answer *answer)
 {
     const struct plan *plan = answer->plan;
@@ -225,7 +226,8 @@ static bool map_chain(struct plan_answer *answer)
     if (answer->step == 0)
         begin_chain(answer);
     for (; chain->seat == SEAT_CLIENT && answer->step < chain->step_count; answer->step++) {
-        if (answer->step % SLICE_STEPS == SLICE_STEPS - 1 && loop_slice_over(plan->tcad->loop))
+        if (session_backlog(answer->session) > 0 ||
+            (answer->step % SLICE_STEPS == SLICE_STEPS - 1 && loop_slice_over(plan->tcad->loop)))
             return false;
         map_step(answer, &chain->steps[answer->step]);
     }
@@ -276,6 +278,8 @@ static bool pack_later(struct plan_answer *answer)
     return worker_submit(plan->tcad->worker, pack, packed, not_packed, plan) == 0;
 }
 
+static void map_again(void *context);
+
 static bool map_some(void *context)
 {
     struct plan *plan = context;
@@ -284,11 +288,19 @@ static bool map_some(void *context)
         if (map_chain(answer) && !loop_slice_over(plan->tcad->loop))
             continue;
         send_early(answer);
-        return true;
+        answer->wait = (struct client_wait){.drained = map_again, .context = plan};
+        return !session_await_reader(plan->session, &answer->wait);
     }
     if (!pack_later(answer))
         go_on(plan);
     return false;
+}
+
+/* The client has read what was queued for it. */
+static void map_again(void *context)
+{
+    struct plan *plan = context;
+    loop_job_begin(plan->tcad->loop, &plan->job, map_some, plan);
 }
 
 static uint32_t count_mappings(const struct plan *plan)

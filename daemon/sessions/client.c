@@ -12,6 +12,7 @@
 #include "daemon/base/message.h"
 #include "daemon/base/remedy.h"
 #include "daemon/sessions/client.h"
+#include "daemon/tcad.h"
 #include "proto/frame.h"
 #include "proto/status.h"
 
@@ -174,6 +175,21 @@ void client_send_memfd(struct client *client, uint32_t tag, int memfd, size_t by
         sent(client, tag, r);
 }
 
+void client_await_drained(struct client *client, struct client_wait *wait)
+{
+    wait->next = client->waits;
+    client->waits = wait;
+}
+
+static void end_waits(struct client *client)
+{
+    while (client->waits) {
+        struct client_wait *wait = client->waits;
+        client->waits = wait->next;
+        loop_post_own(client->tcad->loop, &wait->post, wait->drained, wait->context);
+    }
+}
+
 void client_flush(struct client *client)
 {
     while (client->queue) {
@@ -194,6 +210,7 @@ void client_flush(struct client *client)
     client->queue_end = &client->queue;
     charge_drop(&client->charge);
     client_listen(client);
+    end_waits(client);
 }
 
 void client_listen(struct client *client)
@@ -230,4 +247,5 @@ void client_queue_free(struct client *client)
         outgoing_free(out);
     }
     charge_drop(&client->charge);
+    end_waits(client);
 }

@@ -8,12 +8,21 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/base/loop.h"
 #include "daemon/sessions/user.h"
 #include "proto/tca.pb-c.h"
 
 struct server;
 struct session;
 struct tcad;
+
+/* Somebody who has more to send than may be queued; see client_await_drained(). */
+struct client_wait {
+    struct client_wait *next;
+    void (*drained)(void *context);
+    void *context;
+    struct loop_post post;
+};
 
 struct client {
     struct client *next, **link;
@@ -36,7 +45,8 @@ struct client {
     uint32_t queued, queued_fds;
     size_t queued_bytes;
     struct charge charge; /* of the queued frames */
-    uint32_t later;       /* pending replies of an admin_reply */
+    struct client_wait *waits;
+    uint32_t later; /* pending replies of an admin_reply */
     struct client_request
         *request; /* a long one that is being unpacked; nothing is read meanwhile */
 };
@@ -66,4 +76,6 @@ void client_flush(struct client *client);
 /* Waits for what it may do next: for requests unless one is being unpacked, for room in its socket
  * while frames are queued. */
 void client_listen(struct client *client);
+/* Once no frame is queued any more, or the connection has ended, runs drained(context) in a later turn of the loop. */
+void client_await_drained(struct client *client, struct client_wait *wait);
 void client_queue_free(struct client *client);

@@ -12,6 +12,7 @@
 #include "proto/tca.pb-c.h"
 
 struct client; /* client.h */
+struct client_wait;
 struct loop_timer;
 struct engine_session;
 struct plan;
@@ -131,6 +132,8 @@ void session_event_fds(struct session *session, const Tca__Event *event, const i
 /* Whether no messages are queued for the client; and their number. */
 bool session_reads(const struct session *session);
 uint32_t session_backlog(const struct session *session);
+/* If messages are queued, returns true, and waits until they are sent: client_await_drained(). */
+bool session_await_reader(struct session *session, struct client_wait *wait);
 
 /* A rank of this session's group is gone: marks it in the notification segment and sends the client
  * an event, once all notifications of that rank have been raised. state: SOURCE_DEAD or

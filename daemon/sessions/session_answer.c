@@ -33,6 +33,14 @@ uint32_t session_backlog(const struct session *session)
     return session->client ? session->client->queued : 0;
 }
 
+bool session_await_reader(struct session *session, struct client_wait *wait)
+{
+    if (session_backlog(session) == 0)
+        return false;
+    client_await_drained(session->client, wait);
+    return true;
+}
+
 void session_event(struct session *session, const Tca__Event *event)
 {
     session_event_fds(session, event, NULL, 0);

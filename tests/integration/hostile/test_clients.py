@@ -84,6 +84,44 @@ class Clients(HostileCase):
             client.close()
         self.assertIn("does not read its answers", cluster[0].log_text())
 
+    def mapping(self, node):
+        """A client's commit of puts into 4,000 regions, which the client maps; when this returns, the daemon waits for it to read."""
+        client = self.open(node)
+        regions = [client.alloc(4096) for _ in range(4000)]
+        client.send(wire.commit([wire.put(region, handle, wire.contiguous(8), b"") for region, _, handle in regions], seat=1))
+
+        def queued():
+            """In the daemon, beyond what the socket holds."""
+            families = {family["name"]: family for family in node.tcactl("stats")["families"]}
+            return sum(sample["value"] for sample in families["tcad_user_bytes"]["samples"] if sample["labels"]["kind"] == "messages")
+
+        until(lambda: queued() > 0 or node.counts()[2] == 0, "the socket is full")
+        return client
+
+    def test_reads_slowly(self):
+        """More descriptors than may be queued: the daemon sends them as fast as they are read."""
+        cluster = self.cluster()
+        client = self.mapping(cluster[0])
+        kind, mapped = wire.EVENT, 0
+        while kind == wire.EVENT:
+            tag, kind, body, fds = client.receive()
+            mapped += len(fds)
+            for fd in fds:
+                os.close(fd)
+        self.assertEqual((tag, kind, mapped), (client.tag, wire.PLAN_COMMITTED, 4000))
+        client.close()
+        until(lambda: cluster[0].counts() == (0, 0, 0), "nothing is left")
+        descriptors = cluster[0].fds()
+        for gone in (False, True):  # it ends without having read
+            client = self.mapping(cluster[0])
+            if gone:
+                client.close()
+            else:
+                client.socket.shutdown(socket.SHUT_RDWR)
+            until(lambda: cluster[0].counts() == (0, 0, 0), "nothing is left")
+        until(lambda: cluster[0].fds() <= descriptors, "its descriptors are closed")
+        self.assert_well(cluster[0])
+
     def test_many_orders(self):
         """Pings of a node that does not answer: only so many at a time."""
         cluster = self.cluster(2)
