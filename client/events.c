@@ -30,14 +30,6 @@ static void mark(struct tca_plan *plan, uint32_t rank, const struct process *pro
     }
 }
 
-static bool puts_into(const struct tca_plan *plan, const struct mapped_region *region)
-{
-    for (uint32_t i = 0; i < plan->unit_count; i++)
-        if (plan->units[i].region == region)
-            return true;
-    return false;
-}
-
 static void rank_gone(struct tca *session, const Tca__Event *event)
 {
     if (event->rank >= session->sources)
@@ -55,15 +47,6 @@ static void rank_gone(struct tca *session, const Tca__Event *event)
         if (needs_rank(plan, event->rank))
             plan_break(plan, error, event->text);
     }
-}
-
-static void region_gone(struct tca *session, const Tca__Event *event)
-{
-    int error = status_from_wire(event->status);
-    struct mapped_region *region = mapping_gone(session, event->region);
-    for (struct tca_plan *plan = region ? session->plans : NULL; plan; plan = plan->next)
-        if (puts_into(plan, region))
-            plan_break(plan, error < 0 ? error : -ESTALE, event->text);
 }
 
 static struct tca_plan *plan_of(struct tca *session, uint32_t id)
@@ -87,7 +70,8 @@ void session_event(void *context, const Tca__Event *event, struct frame *frame)
         rank_gone(session, event);
         break;
     case TCA__EVENT__KIND__REGION_GONE:
-        region_gone(session, event);
+        for (size_t i = 0; i < event->n_regions; i++)
+            mapping_gone(session, event->regions[i]);
         break;
     case TCA__EVENT__KIND__PLAN_BROKEN:
         plan = plan_of(session, event->plan);

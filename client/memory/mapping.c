@@ -336,17 +336,14 @@ int mapping_reach(struct tca *session, const Tca__Mapping *mapping, struct frame
     return 0;
 }
 
-struct mapped_region *mapping_gone(struct tca *session, uint64_t id)
+void mapping_gone(struct tca *session, uint64_t id)
 {
     struct mapped_region *region = find_region(session, id);
     if (!region)
-        return NULL;
+        return;
     region->gone = true;
-    if (region->uses == 0 && !region->own) {
+    if (region->uses == 0 && !region->own)
         let_go(session, region);
-        return NULL;
-    }
-    return region;
 }
 
 void mapping_clear(struct tca *session)

@@ -86,8 +86,8 @@ int mapping_share_region(struct tca *session, const Tca__Mapping *mapping, struc
 int mapping_reach(struct tca *session, const Tca__Mapping *mapping, struct frame *frame,
                   struct mapped_region **ret_region);
 
-/* Marks a region as gone. NULL: it is not known, or was unused and has been unmapped. */
-struct mapped_region *mapping_gone(struct tca *session, uint64_t id);
+/* The region was freed: unmaps it, once no plan uses it. No effect if it is not known. */
+void mapping_gone(struct tca *session, uint64_t id);
 
 /* The session ends: unmaps everything. All plans must be released. */
 void mapping_clear(struct tca *session);

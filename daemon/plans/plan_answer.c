@@ -143,6 +143,13 @@ static void map_segment(const struct session *session, Tca__Mapping *mapping,
     mapping->session_fd = attach(answer, session->notify_fd);
 }
 
+static void map_region(const struct plan *plan, struct region *region, Tca__Mapping *mapping,
+                       struct plan_answer *answer)
+{
+    mapping->region_fd = attach(answer, region->fd);
+    region_view_note(plan->session, region);
+}
+
 /* Puts into attached memory go through a lane, which also needs the owner's segment. */
 static void map_attached(const struct plan *plan, const struct plan_unit *unit,
                          Tca__Mapping *mapping, struct plan_answer *answer)
@@ -174,7 +181,7 @@ static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *ma
         if (unit->region->attached)
             map_attached(plan, unit, mapping, answer);
         else
-            mapping->region_fd = attach(answer, unit->region->fd);
+            map_region(plan, unit->region, mapping, answer);
         mapping->offset = unit->handle.offset_bytes + unit->target_offset;
         mapping->owner = unit->owner;
     }

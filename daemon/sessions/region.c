@@ -14,6 +14,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/base/worker.h"
 #include "daemon/engine/engine.h"
+#include "daemon/sessions/region_views.h"
 #include "daemon/sessions/session.h"
 #include "daemon/sessions/space.h"
 #include "daemon/tcad.h"
@@ -217,6 +218,7 @@ void region_end(struct region *region)
     session->region_count--;
     region->session = NULL;
     tcad->session_hooks->region_gone(region);
+    region_views_end(region);
     region_unref(region);
 }
 

@@ -21,6 +21,7 @@
 #include "proto/handle.h"
 #include "proto/tca.pb-c.h"
 
+struct region_view;
 struct session;
 struct tcad;
 
@@ -48,6 +49,7 @@ struct region {
     uint32_t refs;      /* session, plans, bindings */
     uint32_t puts_from; /* puts of its owner's plans that read it: the owner cannot free it */
     uint32_t bindings;  /* plans that put into it */
+    struct region_view *views;
     /* Registrations, made on the worker when a rail first needs them; kept until it is
      * destroyed. */
     struct driver_region *on[RAIL_SLOTS];

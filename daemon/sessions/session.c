@@ -367,6 +367,7 @@ void session_end(struct session *session, const char *why)
         client_doom(session->client, why ? why : "its session has ended");
         session->client = NULL;
     }
+    region_views_drop(session);
     session->notified_by++; /* dropped by announce() */
     engine_bounces_end(session->engine);
     session->tcad->session_hooks->ending(session);

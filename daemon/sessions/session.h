@@ -6,13 +6,13 @@
 #include <sys/types.h>
 
 #include "daemon/base/table.h"
+#include "daemon/sessions/region_views.h"
 #include "daemon/sessions/user.h"
 #include "drivers/shm/ways.h"
 #include "proto/segment.h"
 #include "proto/tca.pb-c.h"
 
 struct client; /* client.h */
-struct client_wait;
 struct loop_timer;
 struct engine_session;
 struct plan;
@@ -70,12 +70,14 @@ struct session {
     uint32_t plan_count;
     uint64_t plan_bytes;
     uint64_t step_count;
-    struct engine_session *engine;    /* belongs to the engine's thread */
-    struct charge charge;             /* of its segments, its group membership, its lanes */
+    struct engine_session *engine; /* belongs to the engine's thread */
+    struct charge charge;          /* of its segments, its group membership, its lanes */
+    struct region_views views;
     struct table lanes;               /* to other sessions of this node, by their ids (lane.c) */
     struct lane_record *lanes_to;     /* from other sessions */
     struct source_wait *source_waits; /* ranks that have gone, of which it is not told yet */
-    uint32_t notified_by; /* bindings that use its counters or bounces, which keep its segments */
+    uint32_t
+        notified_by; /* bindings that use its counters or bounces, which keep its segments, and others that keep it */
 };
 
 /* Callbacks of the folders above this one (plans, bindings, lanes, groups). setup.c fills them

@@ -3,6 +3,7 @@
 
 import ctypes
 import os
+import signal
 import sys
 
 import harness
@@ -164,6 +165,72 @@ class Pages(harness.Case):
         client.close()
         harness.until(lambda: cluster[0].counts() == (0, 0, 0), "all of it is gone")
         self.assertEqual(cluster[0].tcactl("status")["regions"]["bytes"], 0)
+
+
+class Mappings(harness.Case):
+    """What a process has mapped of another's regions, and keeps for later plans."""
+
+    COUNT = 200  # regions: more than one message names
+
+    def mapped(self, actor):
+        with open(f"/proc/{actor.pid}/maps", encoding="ascii") as maps:
+            return sum("tca-region" in line for line in maps)
+
+    def given_up(self, actor, count):
+        """It gives them up when it hears of the end: whenever it calls the library."""
+        def look():
+            actor.ask("dispatch")
+            return self.mapped(actor) == count
+        harness.until(look, f"{count} mappings")
+
+    def test_freed_regions(self):
+        owner, peer = self.cluster(1).group([0, 0])
+        source, _ = peer.alloc(4096)
+        before = self.mapped(peer)
+        regions = [owner.alloc(4096)[0] for _ in range(self.COUNT)]
+        for region in regions:
+            peer.ask(f"freeplan {peer.plan(f'put {source} 0 8 {owner.handle(region)} 0 8', seat='client')}")
+        kept, _ = owner.alloc(4096)
+        plan = peer.plan(f"put {source} 0 8 {owner.handle(kept)} 0 8", seat="client")
+        self.assertEqual(self.mapped(peer), before + self.COUNT + 1)
+        os.kill(peer.pid, signal.SIGSTOP)
+        for region in [*regions, kept]:
+            owner.ask(f"free {region}")
+        os.kill(peer.pid, signal.SIGCONT)
+        self.given_up(peer, before + 1)  # that of the plan
+        with self.refused("-ESTALE", "was freed"):
+            peer.ask(f"start {plan}")
+        peer.ask(f"freeplan {plan}")
+        self.given_up(peer, before)
+
+    def test_the_end_of_the_owner(self):
+        cluster = self.cluster(1)
+        owner, peer = cluster.group([0, 0])
+        source, _ = peer.alloc(4096)
+        before = self.mapped(peer)
+        for _ in range(3):
+            region, _ = owner.alloc(4096)
+            peer.ask(f"freeplan {peer.plan(f'put {source} 0 8 {owner.handle(region)} 0 8', seat='client')}")
+        self.assertEqual(self.mapped(peer), before + 3)
+        cluster.kill_actors([owner])
+        self.given_up(peer, before)
+
+    def test_what_is_told_ends_with_its_session(self):
+        """The peer ends while it is to be told, and with it what the daemon knows of its mappings."""
+        cluster = self.cluster(1)
+        for stopped in (False, True):
+            owner, peer = cluster.group([0, 0], name=f"job{stopped}")
+            source, _ = peer.alloc(4096)
+            regions = [owner.alloc(4096)[0] for _ in range(self.COUNT)]
+            for region in regions:
+                peer.ask(f"freeplan {peer.plan(f'put {source} 0 8 {owner.handle(region)} 0 8', seat='client')}")
+            if stopped:
+                os.kill(peer.pid, signal.SIGSTOP)
+                for region in regions:
+                    owner.ask(f"free {region}")
+            cluster.kill_actors([peer])
+            self.assertIsNone(owner.end())
+            harness.until(lambda: cluster[0].counts() == (0, 0, 0), "nothing is left")
 
 
 if __name__ == "__main__":

@@ -128,6 +128,12 @@ static int sleep_ms(struct actor *actor, const struct words *words)
     return say("awake");
 }
 
+/* dispatch: hears what tcad has sent. */
+static int dispatch(struct actor *actor, const struct words *words)
+{
+    return say_result(tca_dispatch(actor->session));
+}
+
 /* many COUNT AT_ONCE: opens COUNT sessions, at most AT_ONCE at a time, and closes them, the oldest
  * first. */
 static int many(struct actor *actor, const struct words *words)
@@ -172,12 +178,21 @@ static int hold(struct actor *actor, const struct words *words)
 }
 
 const struct command session_commands[] = {
-    {"open", 4, open_session},   {"close", 0, close_session},
-    {"node_of", 1, node_of},     {"subcluster_of", 1, subcluster_of},
-    {"allgather", 2, allgather}, {"barrier", 1, barrier},
-    {"publish", 2, publish},     {"lookup", 2, lookup},
-    {"notified", 2, notified},   {"notified_wait", 3, notified_wait},
-    {"heard", 2, heard},         {"count", 2, notified_count},
-    {"sleep", 1, sleep_ms},      {"many", 2, many},
-    {"hold", 1, hold},           {NULL},
+    {"open", 4, open_session},
+    {"close", 0, close_session},
+    {"node_of", 1, node_of},
+    {"subcluster_of", 1, subcluster_of},
+    {"allgather", 2, allgather},
+    {"barrier", 1, barrier},
+    {"publish", 2, publish},
+    {"lookup", 2, lookup},
+    {"notified", 2, notified},
+    {"notified_wait", 3, notified_wait},
+    {"heard", 2, heard},
+    {"count", 2, notified_count},
+    {"sleep", 1, sleep_ms},
+    {"many", 2, many},
+    {"hold", 1, hold},
+    {"dispatch", 0, dispatch},
+    {NULL},
 };

@@ -122,6 +122,30 @@ class Clients(HostileCase):
         until(lambda: cluster[0].fds() <= descriptors, "its descriptors are closed")
         self.assert_well(cluster[0])
 
+    def test_does_not_read_what_others_freed(self):
+        """It has mapped thousands of regions, and hears which of them are gone as fast as it reads, each once."""
+        count = 2000
+        cluster = self.cluster()
+        owner, client = self.open(cluster[0]), self.open(cluster[0])
+        own, _, _ = client.alloc(4096)
+        regions = [owner.alloc(4096) for _ in range(count)]
+        kind, body, fds = client.ask(wire.commit([wire.put(own, handle, wire.contiguous(8), b"") for _, _, handle in regions], seat=1))
+        for fd in fds:
+            os.close(fd)
+        self.assertEqual(kind, wire.PLAN_COMMITTED)
+        client.events.clear()
+        client.ask(wire.blob(wire.PLAN_RELEASE, wire.number(1, body.get(1, [0])[0])))
+        for region, _, _ in regions:
+            owner.ask(wire.blob(wire.REGION_FREE, wire.number(1, region)))
+        gone = []
+        while len(gone) < count:
+            _, kind, body, _ = client.receive()
+            self.assertEqual((kind, body[1]), (wire.EVENT, [2]))
+            gone += wire.varints(body[3][0])
+        self.assertEqual(sorted(gone), sorted(region for region, _, _ in regions))
+        client.ask(wire.region_alloc(4096))
+        self.assertEqual(client.events, [])
+
     def test_many_orders(self):
         """Pings of a node that does not answer: only so many at a time."""
         cluster = self.cluster(2)

@@ -49,6 +49,18 @@ def fixed(field, value):
     return varint(field << 3 | 1) + struct.pack("<Q", value)
 
 
+def varints(data):
+    """Of a packed field."""
+    values, shift = [0], 0
+    for byte in data:
+        values[-1] |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            values.append(0)
+            shift = 0
+    return values[:-1]
+
+
 def blob(field, data):
     if isinstance(data, str):
         data = data.encode()
@@ -324,6 +336,8 @@ class Client:
             tag, kind, body, fds = self.receive()
             if kind == EVENT:
                 self.events.append(body)
+                for fd in fds:
+                    os.close(fd)
             elif tag == self.tag:
                 break
         if kind == FAILURE:

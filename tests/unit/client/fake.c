@@ -326,7 +326,8 @@ void fake_event(struct fake *fake, int kind, uint64_t object, int error)
     Tca__Message message = TCA__MESSAGE__INIT;
     event.kind = (Tca__Event__Kind)kind;
     event.rank = event.plan = (uint32_t)object;
-    event.region = object;
+    event.regions = &object;
+    event.n_regions = kind == TCA__EVENT__KIND__REGION_GONE;
     event.status = status_to_wire(error);
     message.body_case = TCA__MESSAGE__BODY_EVENT;
     message.event = &event;

@@ -1,0 +1,116 @@
+#include "daemon/sessions/region_views.h"
+
+#include <stdlib.h>
+
+#include "daemon/sessions/region.h"
+#include "daemon/sessions/session.h"
+#include "daemon/tcad.h"
+
+enum { TELL_MAX = 64 }; /* regions named in one message */
+
+static void link_in(struct region_view **list, struct region_view *view)
+{
+    view->next = *list;
+    view->link = list;
+    if (view->next)
+        view->next->link = &view->next;
+    *list = view;
+}
+
+static void link_out(struct region_view *view)
+{
+    *view->link = view->next;
+    if (view->next)
+        view->next->link = view->link;
+}
+
+void region_view_note(struct session *session, struct region *region)
+{
+    char text[512];
+    if (!region->session || region->session == session || session->closing ||
+        table_find(&session->views.by_region, region->id))
+        return;
+    if (charge_take(session->tcad, &session->charge, session->uid, USER_SESSIONS,
+                    sizeof(struct region_view), "a mapping of a region", text, sizeof text) < 0)
+        return;
+    struct region_view *view = calloc(1, sizeof *view);
+    if (!view) {
+        charge_lower(&session->charge, sizeof *view);
+        return;
+    }
+    view->session = session;
+    table_add(&session->views.by_region, &view->entry, region->id, view);
+    link_in(&region->views, view);
+}
+
+static void view_free(void *context, void *owner)
+{
+    struct region_view *view = owner;
+    struct session *session = view->session;
+    link_out(view);
+    table_remove(&session->views.by_region, &view->entry);
+    charge_lower(&session->charge, sizeof *view);
+    free(view);
+}
+
+/* ---- the end of a region ---- */
+
+static void tell(struct session *session)
+{
+    uint64_t regions[TELL_MAX];
+    Tca__Event event = TCA__EVENT__INIT;
+    event.kind = TCA__EVENT__KIND__REGION_GONE;
+    event.regions = regions;
+    while (session->views.stale && event.n_regions < TELL_MAX) {
+        regions[event.n_regions++] = session->views.stale->entry.id;
+        view_free(NULL, session->views.stale);
+    }
+    session_event(session, &event);
+}
+
+static bool tell_some(void *context);
+
+/* The client has read what was queued for it, or has gone. */
+static void tell_again(void *context)
+{
+    struct session *session = context;
+    loop_job_begin(session->tcad->loop, &session->views.job, tell_some, session);
+}
+
+static bool tell_some(void *context)
+{
+    struct session *session = context;
+    struct region_views *views = &session->views;
+    while (views->stale) {
+        views->wait = (struct client_wait){.drained = tell_again, .context = session};
+        if (session_await_reader(session, &views->wait))
+            return false;
+        tell(session);
+        if (loop_slice_over(session->tcad->loop))
+            return true;
+    }
+    views->telling = false;
+    session_unnotified(session);
+    return false;
+}
+
+void region_views_end(struct region *region)
+{
+    while (region->views) {
+        struct region_view *view = region->views;
+        struct session *session = view->session;
+        link_out(view);
+        link_in(&session->views.stale, view);
+        if (session->views.telling)
+            continue;
+        session->views.telling = true;
+        session->notified_by++; /* dropped by tell_some() */
+        tell_again(session);
+    }
+}
+
+void region_views_drop(struct session *session)
+{
+    table_each(&session->views.by_region, view_free, NULL);
+    table_deinit(&session->views.by_region);
+}
