@@ -96,8 +96,9 @@ struct peer {
     struct resolve *resolve;
     struct peer_request_list requests;
 
+    unsigned cuts;         /* in their greeting, of this attempt's connections */
     struct peer_link link; /* from UP to DOWN */
-    uint64_t redial_ns;    /* when reconnecting last began; 0: never */
+    uint64_t redial_ns;    /* when connecting again last began; 0: never */
     uint64_t reconnects;   /* since the daemon started */
     char last_loss[PEER_TEXT_MAX];
 
@@ -191,12 +192,13 @@ int link_acknowledged(struct connection *connection, uint64_t received);
 void link_explain(const struct outbox *outbox, uint64_t received, char *text, size_t text_bytes);
 
 /* ---- peer_lost.c ---- */
-/* Its connection or a connection attempt has ended: reconnects if there is a link and the error can
- * pass; otherwise the peer goes down. */
+/* Its connection or a connection attempt has ended: connects again if the error can pass and there is a link, or requests
+ * wait for the first; otherwise the peer goes down. */
 void peer_disconnected(struct peer *peer, int error, const char *text);
 /* In any state with a link: the connection has ended, the link goes on. */
 void peer_lose(struct peer *peer, int error, const char *text);
-/* Called by the tick in LOST, RECONNECTING and RESUMING. */
+/* Called by the tick: in CONNECTING and GREETING; in LOST, RECONNECTING and RESUMING. */
+void peer_watch_attempt(struct peer *peer, uint64_t now_ns);
 void peer_watch_lost(struct peer *peer, uint64_t now_ns);
 
 /* ---- peer_connection.c ---- */

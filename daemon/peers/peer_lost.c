@@ -1,11 +1,14 @@
-/* Reconnecting after a connection has ended without a goodbye, while the link goes on. */
+/* Connecting again after a connection has ended without a goodbye: while the link goes on, or before there is one. */
 #include <errno.h>
 #include <stdio.h>
 
 #include "daemon/peers/peer_internal.h"
 #include "daemon/tcad.h"
 
-enum { REDIAL_MS = 100 };
+enum {
+    REDIAL_MS = 100,
+    CUTS_MAX = 5, /* of a first connection, before the node counts as down */
+};
 
 /*
  * Whether reconnecting can help.
@@ -53,10 +56,58 @@ void peer_lose(struct peer *peer, int error, const char *text)
         redial(peer, now);
 }
 
+/* ---- before there is a link ---- */
+
+/* A first connection was cut in its greeting, and requests wait for it. */
+static bool may_try_again(const struct peer *peer, int error)
+{
+    return error == -ECONNRESET && peer->cuts < CUTS_MAX && peer->questions.first &&
+           (peer->state == PEER_CONNECTING || peer->state == PEER_GREETING) &&
+           !peer->peers->leaving;
+}
+
+static void dial_again(struct peer *peer, uint64_t now_ns)
+{
+    peer->redial_ns = now_ns;
+    peer_dial(peer);
+}
+
+static void try_again(struct peer *peer, const char *text)
+{
+    const uint64_t now = clock_now_ns();
+
+    peer->cuts++;
+    snprintf(peer->last_error, sizeof peer->last_error, "%s", text);
+    peer->connection = connection_free(peer->connection);
+    peer_move(peer, PEER_CONNECTING, 0, NULL);
+    if (now - peer->redial_ns >= REDIAL_MS * MS)
+        dial_again(peer, now);
+}
+
+void peer_watch_attempt(struct peer *peer, uint64_t now_ns)
+{
+    char text[PEER_TEXT_MAX];
+
+    if (now_ns >= peer->deadline_ns + peers_allowance_ns(peer->peers)) {
+        snprintf(text, sizeof text,
+                 "%s:%u has not answered within %.1f s (control.request_timeout)", peer->address,
+                 peer->port, (double)peer->peers->tcad->conf->control.request_timeout_ns / 1e9);
+        peer_move(peer, PEER_DOWN, -ETIMEDOUT, text);
+    } else if (!peer->connection && !peer->resolve && now_ns - peer->redial_ns >= REDIAL_MS * MS) {
+        dial_again(peer, now_ns);
+    }
+}
+
+/* ---- both ---- */
+
 void peer_disconnected(struct peer *peer, int error, const char *text)
 {
     char both[2 * PEER_TEXT_MAX];
 
+    if (may_try_again(peer, error)) {
+        try_again(peer, text);
+        return;
+    }
     if (may_come_back(peer, error)) {
         peer_lose(peer, error, text);
         return;

@@ -13,8 +13,8 @@ enum { RETRY_MS = 1000 };
 
 static const bool legal[PEER_STATE_COUNT][PEER_STATE_COUNT] = {
     [PEER_IDLE] = {[PEER_CONNECTING] = true, [PEER_GREETING] = true},
-    [PEER_CONNECTING] = {[PEER_GREETING] = true, [PEER_DOWN] = true},
-    [PEER_GREETING] = {[PEER_UP] = true, [PEER_DOWN] = true},
+    [PEER_CONNECTING] = {[PEER_CONNECTING] = true, [PEER_GREETING] = true, [PEER_DOWN] = true},
+    [PEER_GREETING] = {[PEER_UP] = true, [PEER_CONNECTING] = true, [PEER_DOWN] = true},
     [PEER_UP] = {[PEER_LOST] = true, [PEER_DOWN] = true},
     [PEER_LOST] = {[PEER_RECONNECTING] = true, [PEER_RESUMING] = true, [PEER_DOWN] = true},
     [PEER_RECONNECTING] = {[PEER_LOST] = true, [PEER_RESUMING] = true, [PEER_DOWN] = true},
@@ -229,6 +229,7 @@ int peer_connect(struct peer *peer)
     if (peer->attempt_ns && now - peer->attempt_ns < RETRY_MS * MS)
         return -EAGAIN;
     peer->attempt_ns = now;
+    peer->cuts = 0;
     peer_move(peer, PEER_CONNECTING, 0, NULL);
     peer_dial(peer);
     return 0;

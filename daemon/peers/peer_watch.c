@@ -107,18 +107,6 @@ static void watch_up(struct peer *peer, uint64_t now_ns)
     }
 }
 
-static void watch_attempt(struct peer *peer, uint64_t now_ns)
-{
-    char text[PEER_TEXT_MAX];
-
-    if (now_ns < peer->deadline_ns + peers_allowance_ns(peer->peers))
-        return;
-    snprintf(text, sizeof text, "%s:%u has not answered within %.1f s (control.request_timeout)",
-             peer->address, peer->port,
-             (double)peer->peers->tcad->conf->control.request_timeout_ns / 1e9);
-    peer_move(peer, PEER_DOWN, -ETIMEDOUT, text);
-}
-
 static void watch_peer(struct peer *peer, uint64_t now_ns)
 {
     char text[PEER_TEXT_MAX];
@@ -134,7 +122,7 @@ static void watch_peer(struct peer *peer, uint64_t now_ns)
     } else if (peer_has_link(peer)) {
         peer_watch_lost(peer, now_ns);
     } else if (peer->state == PEER_CONNECTING || peer->state == PEER_GREETING) {
-        watch_attempt(peer, now_ns);
+        peer_watch_attempt(peer, now_ns);
     }
 }
 

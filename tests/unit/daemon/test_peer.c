@@ -9,8 +9,8 @@ Test(peer, only_these_moves_are_legal)
     static const char *const table[] = {
         /* to: idle, connecting, greeting, up, lost, reconnecting, resuming, down */
         ".xx.....", /* from idle */
-        "..x....x", /* connecting */
-        "...x...x", /* greeting */
+        ".xx....x", /* connecting */
+        ".x.x...x", /* greeting */
         "....x..x", /* up */
         ".....xxx", /* lost */
         "....x.xx", /* reconnecting */
