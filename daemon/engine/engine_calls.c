@@ -90,11 +90,13 @@ static void give(struct engine *engine, struct engine_call *call)
         return;
     }
     pthread_mutex_lock(&engine->mutex);
+    const bool first = !engine->calls;
     *engine->calls_last = call;
     engine->calls_last = &call->next;
     atomic_store_explicit(&engine->calls_pending, true, memory_order_release);
     pthread_mutex_unlock(&engine->mutex);
-    eventfd_write(engine->call_fd, 1);
+    if (first)
+        eventfd_write(engine->call_fd, 1);
 }
 
 void engine_call(struct engine *engine, struct engine_call *call,

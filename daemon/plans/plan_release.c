@@ -110,7 +110,7 @@ static void let_go(struct plan_unit *unit)
     unit->region = NULL;
 }
 
-enum { SLICE_UNITS = 64 }; /* between two looks at the clock */
+enum { SLICE_UNITS = 64, SLICE_PLANS = 64 }; /* between two looks at the clock */
 
 static bool let_go_some(void *context)
 {
@@ -237,9 +237,22 @@ void plan_release_request(struct session *session, uint32_t tag, const Tca__Plan
     ask_release(plan);
 }
 
+static bool release_some(void *context)
+{
+    struct session *session = context;
+    while (session->plans && session->released_plans < PLANS_PER_SESSION_MAX) {
+        struct plan *plan = session->plans[session->released_plans++];
+        if (plan && !plan->release_asked)
+            ask_release(plan);
+        if (session->released_plans % SLICE_PLANS == 0 && loop_slice_over(session->tcad->loop))
+            return true;
+    }
+    session_unnotified(session);
+    return false;
+}
+
 void plans_release_all(struct session *session)
 {
-    for (uint32_t i = 0; session->plans && i < PLANS_PER_SESSION_MAX; i++)
-        if (session->plans[i] && !session->plans[i]->release_asked)
-            ask_release(session->plans[i]);
+    session->notified_by++; /* dropped by release_some() */
+    loop_job_begin(session->tcad->loop, &session->release_job, release_some, session);
 }

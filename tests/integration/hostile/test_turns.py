@@ -9,9 +9,16 @@ MANY = 65536  # steps: the most of a plan
 MIB = 1 << 20
 
 
-def metric(node, name):
+def metric(node, name, **labels):
     families = {family["name"]: family for family in node.tcactl("stats")["families"]}
-    return sum(sample["value"] for sample in families[name]["samples"])
+    return sum(sample["value"] for sample in families[name]["samples"]
+               if all(sample["labels"][key] == value for key, value in labels.items()))
+
+
+def loop_ns(node):
+    """What the loop's thread has computed so far, whoever else wanted its processor."""
+    with open(f"/proc/{node.process.pid}/schedstat", encoding="ascii") as stat:
+        return int(stat.read().split()[0])
 
 
 class Turns(hostile.HostileCase):
@@ -72,6 +79,33 @@ class Turns(hostile.HostileCase):
         client.close()
         harness.until(lambda: cluster[0].counts() == (0, 0, 0), "nothing is left")
         self.assert_well(cluster[0])
+
+    def end(self, count, how):
+        """What it costs each of two nodes when sessions of the first with so many plans to the second end, or their node does."""
+        cluster, client, _, put = self.pair("tcp")
+        for first in range(0, count, 20):  # at a time
+            for _ in range(20):
+                client.send(wire.commit([put], seat=2))
+            for _ in range(20):
+                self.assertEqual(client.receive()[1], wire.PLAN_COMMITTED)
+        self.assertGreater(metric(cluster[1], "tcad_user_bytes", kind="bindings"), 0)
+        before = [loop_ns(node) for node in cluster.nodes]
+        if how == "node":
+            cluster[0].kill()
+        client.close()
+        harness.until(lambda: metric(cluster[1], "tcad_user_bytes", kind="bindings") == 0, "nothing is bound any more")
+        if how == "session":
+            harness.until(lambda: cluster[0].counts() == (0, 0, 0), "its plans are gone")
+        costs = [loop_ns(node) - start for node, start in zip(cluster.nodes, before) if node.process]
+        print(f"{count} plans end with their {how}: {', '.join(f'{cost / 1e6:.1f}' for cost in costs)} ms of the loops; longest turn "
+              f"{max(metric(node, 'tcad_loop_longest_turn_seconds') for node in cluster.nodes if node.process) * 1e3:.1f} ms")
+        return costs
+
+    def test_many_plans_end(self):
+        for how in ("session", "node"):
+            few, many = self.end(500, how), self.end(4000, how)
+            for less, more in zip(few, many):
+                self.assertLess(more, 3 * 8 * less, "it grows much faster than what ends")
 
 
 if __name__ == "__main__":
