@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "drivers/ofi/ofi.h"
+#include "drivers/patience.h"
 #include "proto/status.h"
 #include "proto/wait.h"
 
@@ -183,6 +184,7 @@ static bool has_timed_out(const struct ofi_peer *peer, uint64_t now_ns)
 void ofi_link_run(struct ofi_driver *ofi, struct ofi_peer *peer, uint64_t now_ns)
 {
     struct ofi_link *link = &peer->link;
+    patience_look(&link->trouble_ns, &link->looked_ns, now_ns);
     if (link->state == OFI_LINK_NONE) {
         if (!window_next_put(&peer->window) && !link->probe)
             return;

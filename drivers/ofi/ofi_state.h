@@ -143,6 +143,7 @@ struct ofi_link {
     uint64_t count_within_ns; /* SYNC is sent if no count arrives within this */
     uint64_t heard_ns;        /* time of the last count, or of the first operation after it */
     uint64_t trouble_ns;      /* since when the link is not usable; 0: it is */
+    uint64_t looked_ns;       /* patience.h */
 
     uint64_t revoked[OFI_REVOKED_KEPT]; /* the last keys */
     unsigned revoked_next;

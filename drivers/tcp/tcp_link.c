@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "drivers/patience.h"
 #include "drivers/tcp/tcp.h"
 
 /* ---- pieces ---- */
@@ -243,6 +244,8 @@ static void ask(struct tcp_link *link)
 int tcp_link_work(struct tcp_peer *peer, uint64_t now_ns)
 {
     struct tcp_link *link = &peer->link;
+    if (!peer->adopted)
+        patience_look(&link->broken_ns, &link->looked_ns, now_ns);
     if (link->ask)
         ask(link);
     if (link->state != TCP_LINK_UP)

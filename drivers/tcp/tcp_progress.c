@@ -5,6 +5,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "drivers/patience.h"
 #include "drivers/tcp/tcp.h"
 #include "proto/wait.h"
 
@@ -143,9 +144,13 @@ static uint64_t due_ns(const struct tcp_driver *tcp)
     }
     for (const struct tcp_opening *opening = tcp->openings; opening; opening = opening->next)
         due = earlier(due, opening->deadline_ns);
-    for (const struct tcp_peer *peer = tcp->active; peer; peer = peer->next_active)
-        if (peer->link.state != TCP_LINK_UP)
-            due = earlier(due, peer->link.retry_ns);
+    for (const struct tcp_peer *peer = tcp->active; peer; peer = peer->next_active) {
+        const struct tcp_link *link = &peer->link;
+        if (link->state != TCP_LINK_UP)
+            due = earlier(due, link->retry_ns);
+        if (link->broken_ns != 0 && !peer->adopted)
+            due = earlier(due, link->looked_ns + PATIENCE_LOOK_NS);
+    }
     return due;
 }
 

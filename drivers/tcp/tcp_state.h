@@ -82,6 +82,7 @@ struct tcp_link {
     bool known;      /* was welcomed */
     /* broken_ns: since then it is; 0: it is up, idle, or was adopted and opens. retry_ns: 0: never */
     uint64_t retry_ns, broken_ns;
+    uint64_t looked_ns; /* patience.h */
     unsigned retry_ms;
     uint8_t nonce[TCP_SECRET_BYTES], challenge[TCP_SECRET_BYTES];
     uint8_t inbox[512]; /* what arrives: a challenge, a welcome, heads */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "proto/wait.h"
 #include "tests/unit/drivers/kit.h"
@@ -170,8 +171,19 @@ enum { OFTEN_MS = 100 };
  * on uncut, so that the test also ends on a slow machine. */
 enum { CUTS_MAX = 60 };
 
+/* After a cut, once the drivers have begun to connect again, they get no processor for this long: longer than a
+ * connection may be lost. */
+enum { NAP_MS = 6000 };
+
+static void nap(void)
+{
+    for (unsigned i = 0; i < 50; i++)
+        move();
+    usleep(NAP_MS * 1000);
+}
+
 /* Ends when each stream has done its starts. */
-static void run(unsigned rounds, unsigned pause_ms)
+static void run(unsigned rounds, unsigned pause_ms, bool naps)
 {
     uint64_t cut_ns = clock_now_ns();
     unsigned cuts = 0, done, ended = 0, ended_then = 0;
@@ -205,6 +217,8 @@ static void run(unsigned rounds, unsigned pause_ms)
             cut_ns = now_ns;
             ended_then = ended;
             cuts++;
+            if (naps && cuts == 1)
+                nap();
         }
     } while (done < 2 * STREAMS);
     cr_assert(pause_ms == 0 || cuts > 3, "only %u cuts", cuts);
@@ -219,7 +233,7 @@ static void run(unsigned rounds, unsigned pause_ms)
     cr_assert(sides[0].downs == 0 && sides[1].downs == 0, "given up");
 }
 
-static void check(unsigned rounds, unsigned pause_ms)
+static void check(unsigned rounds, unsigned pause_ms, bool naps)
 {
     uint8_t address[ADDRESS_MAX_BYTES];
     struct driver_peer *peers[2];
@@ -232,7 +246,7 @@ static void check(unsigned rounds, unsigned pause_ms)
     for (unsigned i = 0; i < 2 * STREAMS; i++)
         stream_open(&streams[i / STREAMS][i % STREAMS], i / STREAMS, i % STREAMS,
                     peers[i / STREAMS]);
-    run(rounds, pause_ms);
+    run(rounds, pause_ms, naps);
     for (unsigned i = 0; i < 2 * STREAMS; i++)
         stream_close(&streams[i / STREAMS][i % STREAMS]);
     for (unsigned i = 0; i < 2; i++)
@@ -250,15 +264,20 @@ static unsigned rounds_wanted(unsigned otherwise)
 
 Test(DRIVER_SUITE, nothing_is_cut, .timeout = 300)
 {
-    check(10, 0);
+    check(10, 0, false);
 }
 
 Test(DRIVER_SUITE, now_and_then, .timeout = 300)
 {
-    check(rounds_wanted(20), 200);
+    check(rounds_wanted(20), 200, false);
 }
 
 Test(DRIVER_SUITE, all_the_time, .timeout = 300)
 {
-    check(rounds_wanted(20), 30);
+    check(rounds_wanted(20), 30, false);
+}
+
+Test(DRIVER_SUITE, without_a_processor, .timeout = 300)
+{
+    check(10, 30, true);
 }
