@@ -156,6 +156,13 @@ struct driver_put_args {
      * type divides. Only shm can. */
     enum element_operator combine;
     enum element_type type;
+    bool parts; /* put_part() sets what starts move; the sizes of the layouts may then differ */
+};
+
+/* What a start moves: `bytes` packed bytes, from this position in the source layout to that one in
+ * the target layout. */
+struct driver_part {
+    uint64_t source_at_bytes, target_at_bytes, bytes;
 };
 
 struct driver_put_info {
@@ -248,10 +255,15 @@ struct driver_ops {
     /* The memory that the landing uses beyond DRIVER_LANDING_BYTES; depends on its layout. */
     uint64_t (*landing_bytes)(const struct driver_landing *landing);
 
-    /* Sender: compiles one put. -EMSGSIZE: the sizes of the two layouts differ. */
+    /* Sender: compiles one put. -EMSGSIZE: the sizes of the two layouts differ. With args->parts:
+     * only if neither layout is contiguous. */
     int (*put_prepare)(struct driver *driver, const struct driver_put_args *args,
                        struct driver_put **ret_put, struct driver_put_info *ret_info);
     void (*put_release)(struct driver *driver, struct driver_put *put);
+    /* Sets what further starts of a put move that was prepared with args->parts; before its first
+     * start, and never while it runs. The caller has checked that the part lies in both layouts
+     * and, if neither is contiguous, at the same position. */
+    void (*put_part)(struct driver *driver, struct driver_put *put, const struct driver_part *part);
     /* Starts a put. 0: done() will be or has been called; -EAGAIN: not started, try again after
      * progress(). A put may be started again only after its done(). */
     int (*put_post)(struct driver *driver, struct driver_put *put, struct driver_op *op);

@@ -48,9 +48,12 @@ struct window_put {
     struct flow_put flow; /* queued until all its pieces are made */
     unsigned cost;        /* of a piece, in the unit of budgets */
     bool stale;           /* its target is gone: for use by the driver */
+    /* What a start moves: packed bytes `from` .. `end` of the source, to positions in the target that
+     * are higher by `shift`. */
+    uint64_t from_bytes, end_bytes, shift_bytes;
     /* of the current start */
     struct driver_op *op; /* NULL: not running */
-    uint64_t made_bytes;
+    uint64_t made_bytes;  /* position in the source: the bytes before it are in pieces */
     uint32_t pending; /* pieces whose bytes are in the source, and what else the driver waits for */
     bool made;        /* no more pieces will be made */
     int error;        /* 0, or what it will complete with; stops making pieces */
@@ -139,6 +142,14 @@ static inline unsigned window_spend(unsigned budget, const struct window_put *pu
     return put->cost < budget ? budget - put->cost : 0;
 }
 
+/* See driver_ops.put_part(). */
+static inline void window_part(struct window_put *put, const struct driver_part *part)
+{
+    put->from_bytes = part->source_at_bytes;
+    put->end_bytes = part->source_at_bytes + part->bytes;
+    put->shift_bytes = part->target_at_bytes - part->source_at_bytes; /* modulo 2^64 */
+}
+
 /* Starts a put. The caller has checked the peer, and sees to it that progress() pumps. */
 static inline void window_post(struct window *window, struct window_put *put, struct driver_op *op,
                                unsigned budget, window_make *make)
@@ -146,7 +157,7 @@ static inline void window_post(struct window *window, struct window_put *put, st
     int r = flows_busy(&window->flows, &put->flow) ? -EAGAIN : 0;
     op->posted_ns = 0;
     put->op = op;
-    put->made_bytes = 0;
+    put->made_bytes = put->from_bytes;
     put->made = false;
     put->error = 0;
     for (; r == 0 && budget > 0 && !put->made; budget = window_spend(budget, put))

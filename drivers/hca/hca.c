@@ -20,6 +20,7 @@ const struct driver_ops hca_driver_ops = {
     .landing_bytes = hca_landing_bytes,
     .put_prepare = hca_put_prepare,
     .put_release = hca_put_release,
+    .put_part = hca_put_part,
     .put_post = hca_put_post,
     .put_stop = window_put_stop,
     .peer_flush = hca_peer_flush,

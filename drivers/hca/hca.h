@@ -84,7 +84,9 @@ struct hca_put {
     struct hca_peer *peer;
     struct packed source;
     uint32_t lkey;
-    bool writes;                 /* takes the path WRITE */
+    bool writable;               /* can take the path WRITE: in the peer's list */
+    bool writes;                 /* takes it */
+    bool copied;                 /* short: goes into a message's buffer */
     uint64_t target_address;     /* WRITE: of the target's bytes or, with blocks, of its layout */
     const struct layout *blocks; /* WRITE: of the target; NULL: contiguous */
     uint32_t rkey;
@@ -125,7 +127,7 @@ struct hca_peer {
     bool asked;      /* the peer waits for the count */
     uint32_t counts; /* sent */
 
-    struct hca_put *writes;               /* its prepared puts that take the path WRITE */
+    struct hca_put *writes;               /* its prepared puts that can take the path WRITE */
     uint64_t recalled[HCA_RECALLED_KEPT]; /* regions of the peer that it freed recently */
     uint32_t recalled_next;
     uint64_t recall_sent,
@@ -238,6 +240,7 @@ bool hca_peer_rests(const struct hca_peer *peer);
 int hca_put_prepare(struct driver *driver, const struct driver_put_args *args,
                     struct driver_put **ret_put, struct driver_put_info *ret_info);
 void hca_put_release(struct driver *driver, struct driver_put *put);
+void hca_put_part(struct driver *driver, struct driver_put *put, const struct driver_part *part);
 int hca_put_post(struct driver *driver, struct driver_put *put, struct driver_op *op);
 int hca_puts_pump(struct hca_peer *peer, unsigned budget);
 

@@ -16,7 +16,7 @@ static int read_blob(const struct driver_put_args *args, struct hca_blob *ret_bl
         return -EINVAL;
     if (!hca_same(blob.id, peer->address.id))
         return -ESTALE;
-    if (blob.size_bytes != (args->region ? args->layout->size_bytes : 0))
+    if (!args->parts && blob.size_bytes != (args->region ? args->layout->size_bytes : 0))
         return -EMSGSIZE;
     if (hca_is_recalled(peer, blob.region))
         return -ESTALE;
@@ -50,6 +50,18 @@ static uint64_t count_requests(const struct hca_put *put)
     const uint64_t most =
         put->writes ? HCA_CHAIN_BYTES : put->peer->segment_bytes - sizeof(struct hca_head);
     return size == 0 ? 1 : (size - 1) / most + 1;
+}
+
+static void set_part(struct hca_put *put, const struct driver_part *part)
+{
+    window_part(&put->base, part);
+    put->copied = part->bytes <= HCA_COPY_BYTES;
+    put->writes = put->writable && !put->copied;
+}
+
+void hca_put_part(struct driver *driver, struct driver_put *put, const struct driver_part *part)
+{
+    set_part((struct hca_put *)put, part);
 }
 
 static void enlist(struct hca_put *put)
@@ -94,11 +106,12 @@ int hca_put_prepare(struct driver *driver, const struct driver_put_args *args,
     put->landing = blob.landing;
     put->generation = blob.generation;
     put->region = blob.region;
-    put->writes = region && (!put->source.program || put->source.blocks) &&
-                  choose_target(put, args->target_layout, &blob);
+    put->writable = region && (!put->source.program || put->source.blocks) &&
+                    choose_target(put, args->target_layout, &blob);
+    set_part(put, &(struct driver_part){.bytes = put->source.size_bytes});
     put->base.flow = (struct flow_put){.peer = put->peer, .flow = args->flow};
     put->base.cost = 1;
-    if (put->writes)
+    if (put->writable)
         enlist(put);
     const uint64_t requests = count_requests(put);
     *ret_put = (struct driver_put *)put;
@@ -117,7 +130,7 @@ void hca_put_release(struct driver *driver, struct driver_put *driver_put)
     if (!put)
         return;
     assert(!put->base.op && put->base.pending == 0);
-    if (put->writes)
+    if (put->writable)
         strike(put);
     packed_deinit(&put->source);
     free(put);

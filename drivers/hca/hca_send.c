@@ -107,9 +107,9 @@ int hca_send_piece(struct hca_put *put)
 {
     struct hca_peer *peer = put->peer;
     struct ibv_sge sges[HCA_SGES];
-    const uint64_t left = put->source.size_bytes - put->base.made_bytes,
+    const uint64_t left = put->base.end_bytes - put->base.made_bytes,
                    most = peer->segment_bytes - sizeof(struct hca_head);
-    const bool copied = put->source.size_bytes <= HCA_COPY_BYTES;
+    const bool copied = put->copied;
     uint32_t length = (uint32_t)(left < most ? left : most);
     struct window_piece *piece = window_next(&peer->window, 0);
     if (!piece || !hca_send_has_room(peer, 1))
@@ -125,7 +125,7 @@ int hca_send_piece(struct hca_put *put)
         .length_bytes = length,
         .landing = put->landing,
         .generation = put->generation,
-        .position_bytes = length > 0 ? put->base.made_bytes : 0,
+        .position_bytes = length > 0 ? put->base.made_bytes + put->base.shift_bytes : 0,
     };
     memcpy(buffer, &head, sizeof head);
     int r = send_message(peer, buffer, parts > 0 ? 0 : length, sges, 1 + parts, NULL);

@@ -88,7 +88,7 @@ struct hca_head {
     uint16_t zero;
     uint32_t length_bytes; /* of the payload */
     uint32_t landing, generation;
-    uint64_t position_bytes; /* of the payload in the packed bytes of the put */
+    uint64_t position_bytes; /* of the payload in the packed bytes of the landing */
     uint64_t counted;        /* messages that the sender of this one has received */
 };
 static_assert(sizeof(struct hca_head) == 32, "wire format");

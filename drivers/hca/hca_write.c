@@ -20,10 +20,11 @@ static void target_init(struct target *target, const struct hca_put *put)
 {
     target->left_bytes = 0;
     if (put->blocks) {
-        layout_cursor_init(&target->cursor, put->blocks, put->base.made_bytes);
+        layout_cursor_init(&target->cursor, put->blocks,
+                           put->base.made_bytes + put->base.shift_bytes);
     } else {
-        target->address = put->target_address + put->base.made_bytes;
-        target->left_bytes = put->source.size_bytes - put->base.made_bytes;
+        target->address = put->target_address + put->base.made_bytes + put->base.shift_bytes;
+        target->left_bytes = put->base.end_bytes - put->base.made_bytes;
     }
 }
 
@@ -66,14 +67,14 @@ static uint64_t add_write(struct chain *chain, const struct hca_put *put, uint64
 /* Returns the packed bytes. */
 static uint64_t build(struct chain *chain, const struct hca_put *put)
 {
-    const uint64_t begin = put->base.made_bytes, size = put->source.size_bytes;
+    const uint64_t begin = put->base.made_bytes, left_bytes = put->base.end_bytes - begin,
+                   end = begin + (left_bytes < HCA_CHAIN_BYTES ? left_bytes : HCA_CHAIN_BYTES);
     struct target target;
     uint64_t position = begin;
     chain->count = 0;
     target_init(&target, put);
-    while (position < size && position - begin < HCA_CHAIN_BYTES && chain->count < HCA_CHAIN &&
-           target_next(&target, put)) {
-        const uint64_t left = begin + HCA_CHAIN_BYTES - position;
+    while (position < end && chain->count < HCA_CHAIN && target_next(&target, put)) {
+        const uint64_t left = end - position;
         const uint64_t most = target.left_bytes < left ? target.left_bytes : left;
         const uint64_t bytes = add_write(chain, put, position, most, target.address);
         target.address += bytes;
@@ -87,7 +88,9 @@ static uint64_t build(struct chain *chain, const struct hca_put *put)
  * it will report follows. */
 static int stop(struct hca_put *put)
 {
-    int r = put->base.made_bytes > 0 ? hca_send_notice(put->peer, HCA_ASK, NULL, 0, put) : 0;
+    int r = put->base.made_bytes > put->base.from_bytes
+                ? hca_send_notice(put->peer, HCA_ASK, NULL, 0, put)
+                : 0;
     if (r < 0)
         return r;
     put->base.error = -ESTALE;
@@ -101,13 +104,13 @@ int hca_write(struct hca_put *put)
     struct chain chain;
     if (put->base.stale)
         return stop(put);
-    if (put->base.made_bytes == put->source.size_bytes)
+    if (put->base.made_bytes == put->base.end_bytes)
         return hca_send_piece(put); /* there was no room for it */
     struct window_piece *piece = window_next(&peer->window, 0);
     if (!piece || !hca_send_has_room(peer, HCA_CHAIN))
         return -EAGAIN;
     const uint64_t bytes = build(&chain, put);
-    const bool last = put->base.made_bytes + bytes == put->source.size_bytes,
+    const bool last = put->base.made_bytes + bytes == put->base.end_bytes,
                tells = last && put->landing < HCA_IMM_LANDINGS;
     if (tells) {
         struct ibv_send_wr *request = &chain.requests[chain.count - 1];

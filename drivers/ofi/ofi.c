@@ -82,6 +82,7 @@ const struct driver_ops ofi_driver_ops = {
     .landing_bytes = ofi_landing_bytes,
     .put_prepare = ofi_put_prepare,
     .put_release = ofi_put_release,
+    .put_part = ofi_put_part,
     .put_post = ofi_put_post,
     .put_stop = window_put_stop,
     .peer_flush = ofi_peer_flush,

@@ -197,6 +197,7 @@ uint64_t ofi_landing_bytes(const struct driver_landing *landing);
 int ofi_put_prepare(struct driver *driver, const struct driver_put_args *args,
                     struct driver_put **ret_put, struct driver_put_info *ret_info);
 void ofi_put_release(struct driver *driver, struct driver_put *put);
+void ofi_put_part(struct driver *driver, struct driver_put *put, const struct driver_part *part);
 int ofi_put_post(struct driver *driver, struct driver_put *put, struct driver_op *op);
 /* The provider no longer has one of the writes that read the put's source. */
 static inline void ofi_put_unread(struct ofi_put *put)

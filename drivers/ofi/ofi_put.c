@@ -18,7 +18,7 @@ static int read_blob(const struct driver_put_args *args, struct ofi_blob *ret_bl
         return -EINVAL;
     if (memcmp(&blob.cookie, &peer->address.cookie, sizeof blob.cookie) != 0)
         return -ESTALE;
-    if (blob.size_bytes != (args->region ? args->layout->size_bytes : 0))
+    if (!args->parts && blob.size_bytes != (args->region ? args->layout->size_bytes : 0))
         return -EMSGSIZE;
     *ret_blob = blob;
     return 0;
@@ -71,6 +71,22 @@ void ofi_puts_revoke(struct ofi_driver *ofi, const struct ofi_secret *cookie, ui
 
 /* ---- preparing ---- */
 
+static void set_part(struct ofi_put *put, const struct driver_part *part)
+{
+    put->address -= put->base.shift_bytes;
+    window_part(&put->base, part);
+    put->address += put->base.shift_bytes;
+    put->copied = part->bytes <= OFI_INLINE_BYTES;
+    put->path = put->copied || !put->link_of_key ? OFI_RING
+                : put->source.program            ? OFI_GATHER
+                                                 : OFI_DIRECT;
+}
+
+void ofi_put_part(struct driver *driver, struct driver_put *put, const struct driver_part *part)
+{
+    set_part((struct ofi_put *)put, part);
+}
+
 int ofi_put_prepare(struct driver *driver, const struct driver_put_args *args,
                     struct driver_put **ret_put, struct driver_put_info *ret_info)
 {
@@ -101,14 +117,12 @@ int ofi_put_prepare(struct driver *driver, const struct driver_put_args *args,
     put->landing = blob.landing;
     put->generation = blob.generation;
     put->landing_key = blob.landing_key;
-    put->path = OFI_RING;
-    put->copied = put->source.size_bytes <= OFI_INLINE_BYTES;
-    if (direct && !put->copied) {
-        put->path = packs ? OFI_GATHER : OFI_DIRECT;
+    if (direct && put->source.size_bytes > OFI_INLINE_BYTES) {
         put->address = blob.address;
         put->key = blob.key;
         enlist(ofi_of(driver), put);
     }
+    set_part(put, &(struct driver_part){.bytes = put->source.size_bytes});
     *ret_put = (struct driver_put *)put;
     *ret_info = (struct driver_put_info){
         .descriptors = descriptors(ofi_of(driver), put),

@@ -101,7 +101,7 @@ struct ofi_put {
     struct ofi_peer *peer;
     struct packed source;
     void *descriptor;      /* of the source's registration */
-    uint64_t address, key; /* of the target */
+    uint64_t address, key; /* of the target; address: where the source's position 0 would go */
     uint32_t landing, generation;
     uint64_t landing_key;
     struct ofi_put *next_of_key, **link_of_key; /* DIRECT, GATHER: in the driver's table */
@@ -118,7 +118,7 @@ enum ofi_link_state {
 /* A piece or a segment that was sent and not yet counted. */
 struct ofi_operation {
     struct window_piece base; /* first; put: NULL if the bytes are in the mirror */
-    uint64_t position_bytes;  /* in the put */
+    uint64_t position_bytes;  /* in the source */
     uint32_t length_bytes;
     bool piece;
 };

@@ -254,7 +254,7 @@ static int send_put_segment(struct ofi_driver *ofi, struct ofi_put *put, uint64_
     operation->position_bytes = put->base.made_bytes;
     struct ofi_segment *segment = segment_of(&peer->link, operation);
     segment->landing_key = put->landing_key;
-    segment->position_bytes = length > 0 ? put->base.made_bytes : 0;
+    segment->position_bytes = length > 0 ? put->base.made_bytes + put->base.shift_bytes : 0;
     segment->landing = put->landing;
     segment->generation = put->generation;
     if (length == left) {
@@ -268,7 +268,7 @@ static int send_put_segment(struct ofi_driver *ofi, struct ofi_put *put, uint64_
     if (r < 0)
         return r;
     put->base.made_bytes += length;
-    put->base.made = put->base.made_bytes == put->source.size_bytes;
+    put->base.made = put->base.made_bytes == put->base.end_bytes;
     return 0;
 }
 
@@ -292,7 +292,7 @@ int ofi_write_next(struct ofi_driver *ofi, struct ofi_put *put)
 {
     if (!is_open(put->peer))
         return blocked(put->peer, OFI_BLOCKED_LINK);
-    const uint64_t left = put->source.size_bytes - put->base.made_bytes;
+    const uint64_t left = put->base.end_bytes - put->base.made_bytes;
     if (put->path != OFI_RING && left > 0)
         return send_piece(ofi, put, left);
     if (!ofi->ordered && put->outstanding > 0)

@@ -54,7 +54,7 @@ bool peach2_builder_add(struct builder *builder, uint64_t source, uint64_t desti
     return true;
 }
 
-static bool possible(uint64_t source, uint64_t destination, uint64_t bytes)
+bool peach2_movable(uint64_t source, uint64_t destination, uint64_t bytes)
 {
     return bytes % PEACH2_ALIGN == 0 && source % PEACH2_ALIGN == 0 &&
            (source - destination) % PEACH2_PHASE == 0;
@@ -79,7 +79,7 @@ int peach2_compile(const struct layout *source, uint64_t source_bus, const struc
         uint64_t bytes = from_bytes < to_bytes ? from_bytes : to_bytes;
         uint64_t at = source_bus + (uint64_t)from_offset,
                  goes_to = target_global + (uint64_t)to_offset;
-        if (!possible(at, goes_to, bytes))
+        if (!peach2_movable(at, goes_to, bytes))
             return -EOPNOTSUPP;
         if (!peach2_builder_add(&builder, at, goes_to, (uint32_t)bytes))
             return -E2BIG;

@@ -69,6 +69,7 @@ const struct driver_ops peach2_driver_ops = {
     .landing_bytes = peach2_landing_bytes,
     .put_prepare = peach2_put_prepare,
     .put_release = peach2_put_release,
+    .put_part = peach2_put_part,
     .put_post = peach2_put_post,
     .peer_flush = peach2_peer_flush,
     .progress = peach2_progress,

@@ -25,7 +25,7 @@ static int read_blob(const struct driver_put_args *args, struct blob *ret_blob)
         return -EINVAL;
     if (blob.cookie != peer->address.cookie)
         return -ESTALE;
-    if (blob.size_bytes != (args->region ? args->layout->size_bytes : 0) ||
+    if ((!args->parts && blob.size_bytes != (args->region ? args->layout->size_bytes : 0)) ||
         (blob.size_bytes > 0 && args->target_layout->size_bytes != blob.size_bytes))
         return -EMSGSIZE;
     if (blob.size_bytes > 0 && !lands_at_peer(&blob, args->target_layout))
@@ -104,6 +104,13 @@ uint64_t peach2_put_first(const struct peach2 *peach2, const struct put *put)
     return slot_name(peach2, put, 0);
 }
 
+static void end_chain(const struct put *put, struct peach2_descriptor *last)
+{
+    last->flags =
+        PEACH2_END | PEACH2_NOTIFY | PEACH2_ACKNOWLEDGE | (put->notify ? 0 : PEACH2_QUIET);
+    last->notify[1] = put->id;
+}
+
 static int compile_put(struct peach2 *peach2, const struct driver_put_args *args, struct put *put)
 {
     const struct region *region = (const struct region *)args->region;
@@ -119,15 +126,68 @@ static int compile_put(struct peach2 *peach2, const struct driver_put_args *args
         r = peach2_compile(args->layout, region->bus + args->offset_bytes, args->target_layout,
                            put->target, chain, PEACH2_CHAIN_MAX, &count);
     if (r == 0) {
-        struct peach2_descriptor *last = &chain[count - 1];
-        last->flags =
-            PEACH2_END | PEACH2_NOTIFY | PEACH2_ACKNOWLEDGE | (put->notify ? 0 : PEACH2_QUIET);
-        last->notify[1] = put->id;
+        end_chain(put, &chain[count - 1]);
         r = place_chain(peach2, put, chain, count);
     }
     free(chain);
     return r;
 }
+
+static void stage_put(const struct peach2 *peach2, const struct driver_put_args *args,
+                      struct put *put, uint32_t *ret_descriptors)
+{
+    const struct region *region = (const struct region *)args->region;
+    put->kind = PUT_STAGED;
+    put->source_layout = args->layout;
+    put->target_layout = args->target_layout;
+    put->source = region->base + args->offset_bytes;
+    put->window = peach2_stage_uses_window(put, peach2->segment_bytes, ret_descriptors);
+}
+
+/* ---- parts ---- */
+
+/* Parts are staged, unless one descriptor can move them. */
+static void prepare_parts(const struct peach2 *peach2, const struct driver_put_args *args,
+                          struct put *put, uint32_t *ret_descriptors)
+{
+    struct layout_strided source, target;
+    stage_put(peach2, args, put, ret_descriptors);
+    put->window = true;
+    put->fetch = PEACH2_FETCH_REGISTERS;
+    put->flat = layout_as_strided(args->layout, &source) && source.count == 1 &&
+                layout_as_strided(args->target_layout, &target) && target.count == 1;
+    if (!put->flat)
+        return;
+    put->flat_source = ((const struct region *)args->region)->bus + args->offset_bytes +
+                       (uint64_t)source.offset_bytes;
+    put->flat_target = put->target + (uint64_t)target.offset_bytes;
+}
+
+void peach2_put_part(struct driver *driver, struct driver_put *driver_put,
+                     const struct driver_part *part)
+{
+    struct put *put = (struct put *)driver_put;
+    const uint64_t source = put->flat_source + part->source_at_bytes,
+                   target = put->flat_target + part->target_at_bytes;
+    put->size_bytes = part->bytes;
+    put->source_at_bytes = part->source_at_bytes;
+    put->target_at_bytes = part->target_at_bytes;
+    put->kind = PUT_STAGED;
+    if (part->bytes > 0 && (!put->flat || part->bytes > PEACH2_LENGTH_MAX ||
+                            !peach2_movable(source, target, part->bytes)))
+        return;
+    put->kind = PUT_CHAIN;
+    put->alone =
+        (struct peach2_descriptor){.destination = peach2_global(put->peer->address.node, 0)};
+    if (part->bytes > 0)
+        put->alone = (struct peach2_descriptor){.source = source,
+                                                .destination = target,
+                                                .length = (uint32_t)part->bytes,
+                                                .block = (uint32_t)part->bytes};
+    end_chain(put, &put->alone);
+}
+
+/* ---- any ---- */
 
 static_assert(sizeof(struct put) > DRIVER_PUT_BYTES, "memory_bytes is the difference");
 
@@ -152,14 +212,15 @@ int peach2_put_prepare(struct driver *driver, const struct driver_put_args *args
     put->notify = blob.flags & BLOB_NOTIFY;
     put->target = peach2_global(put->peer->address.node, 0) + blob.bus;
     put->kind = blob.size_bytes > 0 ? PUT_CHAIN : PUT_NOTHING;
-    r = compile_put(peach2, args, put);
-    uint32_t descriptors = put->slot_count;
+    uint32_t descriptors = 0;
+    if (args->parts) {
+        prepare_parts(peach2, args, put, &descriptors);
+    } else {
+        r = compile_put(peach2, args, put);
+        descriptors = put->slot_count;
+    }
     if (r < 0 && r != -ENOMEM && put->kind == PUT_CHAIN) {
-        put->kind = PUT_STAGED;
-        put->source_layout = args->layout;
-        put->target_layout = args->target_layout;
-        put->source = region->base + args->offset_bytes;
-        put->window = peach2_stage_uses_window(put, peach2->segment_bytes, &descriptors);
+        stage_put(peach2, args, put, &descriptors);
         r = 0;
     }
     if (r < 0) {

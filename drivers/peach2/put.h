@@ -48,9 +48,13 @@ struct put {
     bool window; /* uses the window: all earlier commands must have been sent */
     const struct layout *source_layout, *target_layout;
     const uint8_t *source;
-    uint64_t target; /* global address of the layout's base */
+    uint64_t target;                           /* global address of the layout's base */
+    uint64_t source_at_bytes, target_at_bytes; /* packed positions from which a start moves bytes */
     struct layout_cursor source_cursor, target_cursor;
     bool staging; /* in progress: the cursors are valid */
+    /* of a put whose starts move parts: either PUT_STAGED or a chain of one descriptor */
+    bool flat; /* both layouts are contiguous, from these bus and global addresses: */
+    uint64_t flat_source, flat_target;
     /* while it runs */
     struct driver_op *op;
     unsigned channel;
@@ -71,6 +75,8 @@ struct stream {
 /* Adds a contiguous piece that the hardware can move. False: no room for another descriptor. */
 bool peach2_builder_add(struct builder *builder, uint64_t source, uint64_t destination,
                         uint32_t bytes);
+/* Whether the hardware can move these bytes. */
+bool peach2_movable(uint64_t source, uint64_t destination, uint64_t bytes);
 /* 0, -EOPNOTSUPP (the hardware does not support the layouts) or -E2BIG (more than max
  * descriptors). */
 int peach2_compile(const struct layout *source, uint64_t source_bus, const struct layout *target,
@@ -98,4 +104,5 @@ bool peach2_stage_uses_window(const struct put *put, uint32_t segment_bytes,
 int peach2_put_prepare(struct driver *driver, const struct driver_put_args *args,
                        struct driver_put **ret_put, struct driver_put_info *ret_info);
 void peach2_put_release(struct driver *driver, struct driver_put *put);
+void peach2_put_part(struct driver *driver, struct driver_put *put, const struct driver_part *part);
 int peach2_put_post(struct driver *driver, struct driver_put *put, struct driver_op *op);

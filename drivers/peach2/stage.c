@@ -24,12 +24,20 @@ static struct cut cut_run(uint64_t address, uint32_t bytes)
     return (struct cut){.head = head, .body = body, .tail = tail};
 }
 
+/* The packed position in the target at which the start ends. */
+static uint64_t target_end(const struct put *put)
+{
+    return put->target_at_bytes + put->size_bytes;
+}
+
 /* The next run, at most BURST_BYTES. A longer run is split at an aligned address. */
 static bool next_run(struct put *put, int64_t *ret_offset, uint32_t *ret_bytes)
 {
     const struct layout_cursor before = put->target_cursor;
+    const uint64_t left = target_end(put) - before.position_bytes;
     uint64_t bytes;
-    if (!layout_cursor_next(&put->target_cursor, BURST_BYTES, ret_offset, &bytes))
+    if (!layout_cursor_next(&put->target_cursor, left < BURST_BYTES ? left : BURST_BYTES,
+                            ret_offset, &bytes))
         return false;
     uint32_t over = (uint32_t)((put->target + (uint64_t)*ret_offset + bytes) % PEACH2_ALIGN);
     if (bytes == BURST_BYTES && over > 0) {
@@ -42,8 +50,8 @@ static bool next_run(struct put *put, int64_t *ret_offset, uint32_t *ret_bytes)
 
 static void stage_begin(struct put *put)
 {
-    layout_cursor_init(&put->source_cursor, put->source_layout, 0);
-    layout_cursor_init(&put->target_cursor, put->target_layout, 0);
+    layout_cursor_init(&put->source_cursor, put->source_layout, put->source_at_bytes);
+    layout_cursor_init(&put->target_cursor, put->target_layout, put->target_at_bytes);
     put->staging = true;
 }
 
@@ -108,7 +116,7 @@ struct work { /* on one segment */
 /* Fills the segment until it or the window is full (false), or the put ends (true). */
 static bool fill(struct peach2 *peach2, struct put *put, struct work *work)
 {
-    while (put->target_cursor.position_bytes < put->target_layout->size_bytes) {
+    while (put->target_cursor.position_bytes < target_end(put)) {
         int64_t offset;
         uint32_t bytes;
         if (work->filled + BURST_BYTES + PEACH2_PHASE > work->size ||

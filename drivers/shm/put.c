@@ -17,7 +17,7 @@ static int read_blob(const struct shm_driver *shm, const struct driver_put_args 
     memcpy(&blob, args->landing, sizeof(blob));
     if (blob.cookie != shm->cookie)
         return -ESTALE;
-    if (blob.size_bytes != (args->region ? args->layout->size_bytes : 0) ||
+    if ((!args->parts && blob.size_bytes != (args->region ? args->layout->size_bytes : 0)) ||
         (blob.address != 0 && args->target_layout->size_bytes != blob.size_bytes))
         return -EMSGSIZE;
     *ret_blob = blob;
@@ -48,6 +48,48 @@ static int choose_kind(struct shm_put *put, const struct driver_put_args *args)
     return 0;
 }
 
+/* Of a put whose starts move parts: two contiguous layouts are SHM_BYTES; otherwise a program copies, in
+ * which a contiguous side is as long as the other. */
+static int choose_parts(struct shm_put *put, const struct driver_put_args *args)
+{
+    const struct layout *target = args->target_layout, *source = args->layout;
+    struct layout_strided flat_target, flat_source;
+    const bool target_is_flat = layout_as_strided(target, &flat_target) && flat_target.count == 1,
+               source_is_flat = layout_as_strided(source, &flat_source) && flat_source.count == 1;
+    struct layout *flat = NULL;
+    int r = 0;
+    if (target_is_flat)
+        put->base_target += flat_target.offset_bytes;
+    if (source_is_flat)
+        put->base_source += flat_source.offset_bytes;
+    put->kind = target_is_flat && source_is_flat ? SHM_BYTES : SHM_PROGRAM;
+    put->by_target = source_is_flat;
+    if (put->kind == SHM_BYTES)
+        return 0;
+    if (target_is_flat || source_is_flat)
+        r = layout_contiguous(source_is_flat ? target->size_bytes : source->size_bytes, &flat);
+    if (r == 0)
+        r = copy_program_new_run(target_is_flat ? flat : target, source_is_flat ? flat : source,
+                                 &put->program);
+    free(flat);
+    return r;
+}
+
+void shm_put_part(struct driver *driver, struct driver_put *driver_put,
+                  const struct driver_part *part)
+{
+    struct shm_put *put = (struct shm_put *)driver_put;
+    const uint64_t from = put->kind == SHM_BYTES ? 0
+                          : put->by_target       ? part->target_at_bytes
+                                                 : part->source_at_bytes;
+    put->from_bytes = from;
+    put->target = put->base_target + (part->target_at_bytes - from);
+    put->source = put->base_source + (part->source_at_bytes - from);
+    put->size_bytes = part->bytes;
+    put->slow = put->detour =
+        put->deferred || part->bytes > ((struct shm_driver *)driver)->segment_bytes;
+}
+
 int shm_put_prepare(struct driver *driver, const struct driver_put_args *args,
                     struct driver_put **ret_put, struct driver_put_info *ret_info)
 {
@@ -76,7 +118,7 @@ int shm_put_prepare(struct driver *driver, const struct driver_put_args *args,
         put->base_source = put->source;
     }
     put->slow = put->detour = put->size_bytes > ((struct shm_driver *)driver)->segment_bytes;
-    r = choose_kind(put, args);
+    r = args->parts ? choose_parts(put, args) : choose_kind(put, args);
     if (r < 0) {
         free(put);
         return r;
@@ -155,7 +197,7 @@ static int copy_at_once(struct shm_driver *shm, struct shm_put *put)
         if (r < 0)
             return r;
     } else {
-        shm_copy(put, 0, put->size_bytes);
+        shm_copy(put, put->from_bytes, put->size_bytes);
     }
     notify(shm, put);
     return 1;
@@ -169,7 +211,7 @@ static __attribute__((noinline)) int post_detour(struct shm_driver *shm, struct 
     int r = 0;
     if (put->peer->error < 0)
         return put->peer->error;
-    put->position_bytes = 0;
+    put->position_bytes = put->from_bytes;
     if (!put->deferred && put->size_bytes <= shm->segment_bytes &&
         shm->at_once <= shm->at_once_max && !flows_busy(&shm->flows, &put->queued))
         r = copy_at_once(shm, put);
@@ -192,7 +234,7 @@ int shm_put_post(struct driver *driver, struct driver_put *driver_put, struct dr
     if (put->kind == SHM_WORD)
         memcpy(put->target, put->source, sizeof(uint64_t));
     else
-        shm_copy(put, 0, put->size_bytes);
+        shm_copy(put, put->from_bytes, put->size_bytes);
     complete(shm, put, op);
     return 0;
 }
@@ -213,9 +255,9 @@ static int copy_piece(struct shm_driver *shm, struct shm_put *put)
 {
     if (put->share)
         return shm_share_advance(shm, put);
-    if (put->position_bytes == 0 && !shm_lane_drained(put->peer))
+    if (put->position_bytes == put->from_bytes && !shm_lane_drained(put->peer))
         return 0;
-    uint64_t left = put->size_bytes - put->position_bytes;
+    uint64_t left = put->from_bytes + put->size_bytes - put->position_bytes;
     uint64_t piece = left < shm->piece_bytes ? left : shm->piece_bytes;
     if (put->attached) {
         int r = shm_attached_copy(put, put->position_bytes, piece);

@@ -161,6 +161,7 @@ const struct driver_ops shm_driver_ops = {
     .landing_bytes = shm_landing_bytes,
     .put_prepare = shm_put_prepare,
     .put_release = shm_put_release,
+    .put_part = shm_put_part,
     .put_post = shm_put_post,
     .peer_flush = shm_peer_flush,
     .progress = shm_progress,

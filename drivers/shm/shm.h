@@ -98,9 +98,12 @@ struct shm_put {
     combine_kernel *combine;      /* SHM_COMBINE */
     uint8_t *target;              /* the layout's base; SHM_WORD, SHM_BYTES: the first byte */
     const uint8_t *source;
-    uint8_t *base_target; /* always the layouts' bases */
+    /* always the layouts' bases; with parts: of a contiguous side, its first byte */
+    uint8_t *base_target;
     const uint8_t *base_source;
     uint64_t size_bytes;
+    uint64_t from_bytes; /* not 0: a part, from this position of the program on, which is that */
+    bool by_target;      /* in the target; else in the source */
     uint64_t token;
     struct shm_peer *peer;
     struct shm_share *share;   /* NULL: the sender copies it alone in this copy mode: */
@@ -129,5 +132,6 @@ int shm_put_prepare(struct driver *driver, const struct driver_put_args *args,
                     struct driver_put **ret_put, struct driver_put_info *ret_info);
 void shm_put_release(struct driver *driver, struct driver_put *put);
 int shm_peer_flush(struct driver *driver, struct driver_peer *driver_peer, struct driver_op *op);
+void shm_put_part(struct driver *driver, struct driver_put *put, const struct driver_part *part);
 int shm_put_post(struct driver *driver, struct driver_put *put, struct driver_op *op);
 int shm_progress(struct driver *driver, unsigned budget);

@@ -25,6 +25,7 @@ const struct driver_ops tcp_driver_ops = {
     .landing_bytes = tcp_landing_bytes,
     .put_prepare = tcp_put_prepare,
     .put_release = tcp_put_release,
+    .put_part = tcp_put_part,
     .put_post = tcp_put_post,
     .put_stop = window_put_stop,
     .peer_flush = tcp_peer_flush,

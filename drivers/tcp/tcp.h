@@ -117,6 +117,7 @@ int tcp_link_read(struct tcp_peer *peer);
 int tcp_put_prepare(struct driver *driver, const struct driver_put_args *args,
                     struct driver_put **ret_put, struct driver_put_info *ret_info);
 void tcp_put_release(struct driver *driver, struct driver_put *put);
+void tcp_put_part(struct driver *driver, struct driver_put *put, const struct driver_part *part);
 int tcp_put_post(struct driver *driver, struct driver_put *put, struct driver_op *op);
 /* Makes pieces of the puts that wait, as far as there is room. */
 int tcp_puts_pump(struct tcp_peer *peer, unsigned budget);

@@ -16,10 +16,21 @@ static int read_blob(const struct driver_put_args *args, struct tcp_blob *ret_bl
         return -EINVAL;
     if (!tcp_same(blob.id, peer->address.id))
         return -ESTALE;
-    if (blob.size_bytes != (args->region ? args->layout->size_bytes : 0))
+    if (!args->parts && blob.size_bytes != (args->region ? args->layout->size_bytes : 0))
         return -EMSGSIZE;
     *ret_blob = blob;
     return 0;
+}
+
+static void set_part(struct tcp_put *put, const struct driver_part *part)
+{
+    window_part(&put->base, part);
+    put->copied = part->bytes <= TCP_INLINE_BYTES;
+}
+
+void tcp_put_part(struct driver *driver, struct driver_put *put, const struct driver_part *part)
+{
+    set_part((struct tcp_put *)put, part);
 }
 
 int tcp_put_prepare(struct driver *driver, const struct driver_put_args *args,
@@ -44,7 +55,7 @@ int tcp_put_prepare(struct driver *driver, const struct driver_put_args *args,
     put->peer = (struct tcp_peer *)args->peer;
     put->landing = blob.landing;
     put->generation = blob.generation;
-    put->copied = put->source.size_bytes <= TCP_INLINE_BYTES;
+    set_part(put, &(struct driver_part){.bytes = put->source.size_bytes});
     put->base.flow = (struct flow_put){.peer = put->peer, .flow = args->flow};
     put->base.cost = 1;
     *ret_put = (struct driver_put *)put;
@@ -73,7 +84,7 @@ static int make_piece(struct window_put *base)
 {
     struct tcp_put *put = (struct tcp_put *)base;
     struct tcp_link *link = &put->peer->link;
-    const uint64_t left = put->source.size_bytes - base->made_bytes;
+    const uint64_t left = base->end_bytes - base->made_bytes;
     const uint32_t length = left < TCP_PIECE_BYTES ? (uint32_t)left : TCP_PIECE_BYTES;
     if (!put->copied && link->unwritten >= TCP_UNWRITTEN_MAX)
         return -EAGAIN;
@@ -85,18 +96,18 @@ static int make_piece(struct window_put *base)
         .length_bytes = length,
         .landing = put->landing,
         .generation = put->generation,
-        .position_bytes = base->made_bytes,
+        .position_bytes = base->made_bytes + base->shift_bytes,
         .number = link->window.made,
     };
     piece->base.put = base;
     piece->base.flow = base->flow.flow;
     piece->copied = put->copied;
+    if (put->copied && length > 0)
+        packed_read(&put->source, link->copies + piece->base.offset, base->made_bytes, length);
     base->made_bytes += length;
-    base->made = base->made_bytes == put->source.size_bytes;
+    base->made = base->made_bytes == base->end_bytes;
     if (base->made)
         piece->head.flags |= TCP_LAST;
-    if (put->copied && length > 0)
-        packed_read(&put->source, link->copies + piece->base.offset, 0, length);
     link->unwritten += !put->copied;
     window_add(&link->window, &piece->base);
     if (base->made && !put->copied) {

@@ -122,7 +122,7 @@ struct tcp_head {
     uint16_t zero;
     uint32_t length_bytes; /* that follow; at most TCP_PIECE_MAX */
     uint32_t landing, generation;
-    uint64_t position_bytes; /* in the packed bytes of the put */
+    uint64_t position_bytes; /* in the packed bytes of the landing */
     uint64_t number;
 };
 static_assert(sizeof(struct tcp_head) == 32, "wire format");

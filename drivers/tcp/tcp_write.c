@@ -17,15 +17,21 @@ static void add(struct parts *parts, const void *base, size_t bytes)
         parts->all[parts->count++] = (struct iovec){(void *)base, bytes};
 }
 
+/* Of the first byte of the piece. */
+static uint64_t source_position(const struct tcp_put *put, const struct tcp_piece *piece)
+{
+    return piece->head.position_bytes - put->base.shift_bytes;
+}
+
 /* Packed bytes of the first piece from `at` on, as many as there is room for. Others have to wait for
  * the rest. */
-static size_t stage(struct tcp_link *link, const struct packed *source,
-                    const struct tcp_piece *piece, uint64_t at, const uint8_t **ret_bytes)
+static size_t stage(struct tcp_link *link, const struct tcp_put *put, const struct tcp_piece *piece,
+                    uint64_t at, const uint8_t **ret_bytes)
 {
     if (at < link->staged_from || at >= link->staged_to) {
         const uint64_t left = piece->head.length_bytes - at;
         const uint64_t length = left < TCP_STAGING_BYTES ? left : TCP_STAGING_BYTES;
-        packed_read(source, link->staging, piece->head.position_bytes + at, length);
+        packed_read(&put->source, link->staging, source_position(put, piece) + at, length);
         link->staged_from = at;
         link->staged_to = at + length;
     }
@@ -35,14 +41,14 @@ static size_t stage(struct tcp_link *link, const struct packed *source,
 
 /* Bytes of the piece where they lie, from `at` on, as many as there is room for. TLS copies the blocks
  * of a record together, so that it may as well have them packed. */
-static size_t add_straight(const struct tcp_link *link, const struct packed *source,
+static size_t add_straight(const struct tcp_link *link, const struct tcp_put *put,
                            const struct tcp_piece *piece, size_t at, struct parts *parts)
 {
     size_t bytes = 0;
-    if (source->program && link->stream.seal)
+    if (put->source.program && link->stream.seal)
         return 0;
     unsigned count =
-        packed_parts(source, piece->head.position_bytes + at, piece->head.length_bytes - at,
+        packed_parts(&put->source, source_position(put, piece) + at, piece->head.length_bytes - at,
                      &parts->all[parts->count], (unsigned)(TCP_WRITE_IOVECS - parts->count));
     for (; count > 0; count--)
         bytes += parts->all[parts->count++].iov_len;
@@ -61,12 +67,12 @@ static bool add_piece(struct tcp_link *link, const struct tcp_piece *piece, size
         add(parts, link->copies + piece->base.offset + at, length - at);
         return true;
     }
-    const struct packed *source = &((const struct tcp_put *)piece->base.put)->source;
-    const size_t straight = parts->staged ? 0 : add_straight(link, source, piece, at, parts);
+    const struct tcp_put *put = (const struct tcp_put *)piece->base.put;
+    const size_t straight = parts->staged ? 0 : add_straight(link, put, piece, at, parts);
     if (at + straight == length || straight > 0 || !first)
         return at + straight == length;
     const uint8_t *bytes;
-    const size_t staged = stage(link, source, piece, at, &bytes);
+    const size_t staged = stage(link, put, piece, at, &bytes);
     add(parts, bytes, staged);
     return at + staged == length;
 }

@@ -44,8 +44,9 @@ void close_world(void)
     side_close(&world.sides[1]);
 }
 
-int prepare(struct transfer *transfer, const struct shape *source, uint64_t source_offset,
-            const struct shape *target, uint64_t target_offset, bool notify, uint64_t token)
+static int prepare_put(struct transfer *transfer, const struct shape *source,
+                       uint64_t source_offset, const struct shape *target, uint64_t target_offset,
+                       bool notify, uint64_t token, bool parts)
 {
     struct driver *from = world.from->driver, *to = world.to->driver;
     *transfer = (struct transfer){0};
@@ -72,9 +73,29 @@ int prepare(struct transfer *transfer, const struct shape *source, uint64_t sour
         .landing = transfer->blob,
         .landing_bytes = transfer->blob_bytes,
         .target_layout = transfer->target,
+        .parts = parts,
     };
     op_init(&transfer->op);
     return from->ops->put_prepare(from, &put, &transfer->put, &transfer->info);
+}
+
+int prepare(struct transfer *transfer, const struct shape *source, uint64_t source_offset,
+            const struct shape *target, uint64_t target_offset, bool notify, uint64_t token)
+{
+    return prepare_put(transfer, source, source_offset, target, target_offset, notify, token,
+                       false);
+}
+
+int prepare_parts(struct transfer *transfer, const struct shape *source, uint64_t source_offset,
+                  const struct shape *target, uint64_t target_offset, uint64_t token)
+{
+    return prepare_put(transfer, source, source_offset, target, target_offset, true, token, true);
+}
+
+void start_part(struct transfer *transfer, const struct driver_part *part)
+{
+    world.from->driver->ops->put_part(world.from->driver, transfer->put, part);
+    start(transfer);
 }
 
 void release(struct transfer *transfer)

@@ -34,5 +34,9 @@ struct transfer {
 /* NULL shapes: a notification alone. What put_prepare() says. */
 int prepare(struct transfer *transfer, const struct shape *source, uint64_t source_offset,
             const struct shape *target, uint64_t target_offset, bool notify, uint64_t token);
+/* A put whose starts move parts, with a notification. */
+int prepare_parts(struct transfer *transfer, const struct shape *source, uint64_t source_offset,
+                  const struct shape *target, uint64_t target_offset, uint64_t token);
+void start_part(struct transfer *transfer, const struct driver_part *part);
 void release(struct transfer *transfer);
 void start(struct transfer *transfer);
