@@ -48,7 +48,7 @@ static void report_lost(struct window *window, const struct driver_events *event
 void window_put_stop(struct driver *driver, struct driver_put *driver_put, int error)
 {
     struct window_put *put = (struct window_put *)driver_put;
-    if (put->op && !put->made && put->made_bytes == 0)
+    if (put->op && !put->made && put->made_bytes == put->from_bytes)
         put->error = put->error < 0 ? put->error : error;
 }
 

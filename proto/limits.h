@@ -18,6 +18,7 @@ enum {
     SUBMIT_ENTRIES = 256,    /* of one submission ring */
     COMPLETE_ENTRIES = 1024, /* of the completion ring: each start in flight reserves one */
     PLANS_PER_SESSION_MAX = 4096, /* plan ids are below this */
+    START_PARTS_MAX = 1024,       /* puts in parts of all plans of a session */
     PLAN_CHAINS_MAX = 64,
     PLAN_STEPS_MAX = 65536, /* of all chains of a plan */
     BIND_PUTS_MAX = 256,    /* of one PeerBind */

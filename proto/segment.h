@@ -31,7 +31,14 @@ static_assert(sizeof(struct submit_entry) == 16, "shared format");
 
 #define SUBMIT_STOP   (UINT32_C(1) << 31) /* of a repeating plan: no further round */
 #define SUBMIT_CANCEL (UINT32_C(1) << 30) /* cancels the start with this sequence */
-static_assert(PLANS_PER_SESSION_MAX <= SUBMIT_CANCEL, "ids leave room for these");
+#define SUBMIT_PARTS  (UINT32_C(1) << 29) /* a start of a plan with puts in parts */
+static_assert(PLANS_PER_SESSION_MAX <= SUBMIT_PARTS, "ids leave room for these");
+
+/* What a start moves of one put: packed bytes from a position in the source layout to one in the
+ * target layout. Written by the client before it submits the start. */
+struct start_part {
+    _Atomic uint64_t source_at_bytes, target_at_bytes, bytes;
+};
 
 struct complete_entry { /* daemon -> client, one line */
     uint32_t plan;
@@ -111,6 +118,7 @@ struct session_segment {
      * them. */
     _Alignas(LINE_BYTES) _Atomic uint64_t rounds[PLANS_PER_SESSION_MAX];
     struct trial_line trials[TRIAL_LINES];
+    struct start_part parts[START_PARTS_MAX]; /* each plan has its own, consecutive ones */
     _Alignas(LINE_BYTES) struct submit_entry submit_entries[CHANNELS][SUBMIT_ENTRIES];
     _Alignas(LINE_BYTES) struct complete_entry complete_entries[COMPLETE_ENTRIES];
     struct ring_indexes bounce[BOUNCE_WAYS];

@@ -66,7 +66,8 @@ struct tca {
     struct heap *heap;                    /* of tca_alloc(); NULL: not used yet */
     struct mapped_region *mapped_regions; /* own and peers' */
     struct mapped_segment *mapped_segments;
-    struct wisdom *wisdom; /* NULL: not read yet */
+    struct wisdom *wisdom;             /* NULL: not read yet */
+    bool parts_taken[START_PARTS_MAX]; /* of segment->parts */
     struct tca_plan *plans;
     struct tca_plan *plans_by_id[PLANS_PER_SESSION_MAX];
 };

@@ -568,6 +568,12 @@ struct tca_put {
      * that a reader polls. Where the rail does not keep the order, this costs a request to each of
      * their nodes. */
     uint32_t ordered;
+    /* Not 0: each start says which part of this put it moves (tca_start_parts()): other offsets or
+     * another length within what is committed here, without a new commit. The layouts then describe
+     * all that a start may read and write, and only it is checked and ordered with other steps. If
+     * one side is contiguous, the sizes may differ, and element types are not compared. Not for
+     * reductions and attached memory. All plans of a session have at most 1024 such puts. */
+    uint32_t parts;
 };
 
 /* Appends a put. Keeps references of its own to the layouts. Both sides must have the same size and
@@ -621,6 +627,22 @@ TCA_API int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns);
  * started later overtakes the lost data. A loss in a plan that was freed meanwhile is only logged
  * by tcad. */
 TCA_API int tca_start(struct tca_plan *plan);
+
+/* What a start moves of a put with `parts`. Positions count the bytes of a side in the order of its
+ * layout, without gaps: in contiguous memory, they are offsets; in a layout of blocks of 64 bytes,
+ * 128 is the beginning of the third block. If neither side is contiguous, both positions are
+ * equal. */
+struct tca_part {
+    uint64_t source_at_bytes;
+    uint64_t target_at_bytes;
+    uint64_t bytes; /* 0: nothing is moved, but notifications are raised */
+};
+
+/* Starts the plan with these parts, one for each put with `parts`, in the order of tca_plan_put().
+ * tca_start() repeats the last ones; before the first, it moves from position 0 on as much as both
+ * sides have. Errors as for tca_start(), and -EINVAL: the number of parts is wrong, or a part is
+ * outside its put; nothing is started. A start that fails with -EAGAIN has kept its parts. */
+TCA_API int tca_start_parts(struct tca_plan *plan, const struct tca_part *parts, uint32_t count);
 
 /* Tests whether the last start is complete, that is, its sources may be written again (see also
  * tca_plan_chain() and TCA_PLAN_LANDED). 1: complete, or never started; 0: running; negative: it

@@ -9,6 +9,7 @@
 #include "client/layout/layout.h"
 #include "client/memory/lane.h"
 #include "client/plan/pair.h"
+#include "client/plan/parts.h"
 #include "client/plan/plan.h"
 #include "client/plan/trial.h"
 #include "drivers/shm/share.h"
@@ -16,12 +17,8 @@
 #include "proto/handle.h"
 #include "proto/steps.h"
 
-/* Bytes of a plan in this seat from which on a start leaves the copying to the calls that follow
- * it. */
-enum { DEFER_BYTES = 4 << 20 };
-
 /* What goes into one put: a put step, the notification after it, or either alone. */
-struct parts {
+struct joined {
     const struct step *put;
     const struct step *notify;
     uint64_t flow; /* of its chain */
@@ -52,15 +49,15 @@ static int place(struct tca *session, struct unit *unit, const struct step *put,
                             (uint64_t)(layout->upper_bytes - layout->lower_bytes));
 }
 
-static int make_landing(struct tca *session, struct unit *unit, const struct parts *parts,
+static int make_landing(struct tca *session, struct unit *unit, const struct joined *joined,
                         const Tca__Mapping *mapping, uint8_t blob[LANDING_MAX_BYTES],
                         size_t *ret_blob_bytes)
 {
-    struct driver_landing_args args = {.notify = parts->notify != NULL,
+    struct driver_landing_args args = {.notify = joined->notify != NULL,
                                        .token = (uint64_t)(uintptr_t)&unit->token};
-    int r = parts->put ? place(session, unit, parts->put, mapping, &args) : 0;
-    if (r == 0 && parts->notify)
-        r = mapping_counter(session, mapping, parts->notify->notification.slot,
+    int r = joined->put ? place(session, unit, joined->put, mapping, &args) : 0;
+    if (r == 0 && joined->notify)
+        r = mapping_counter(session, mapping, joined->notify->notification.slot,
                             &unit->token.counter);
     if (r < 0)
         return r;
@@ -102,23 +99,24 @@ static void share(struct tca *session, struct unit *unit, const struct step *put
 }
 
 /* To a process of another node: tcad there has told it where. */
-static int make_pair_unit(struct tca_plan *plan, struct unit *unit, const struct parts *parts,
+static int make_pair_unit(struct tca_plan *plan, struct unit *unit, const struct joined *joined,
                           const Tca__Mapping *mapping)
 {
     struct tca *session = plan->session;
     uint8_t blob[LANDING_MAX_BYTES];
-    struct driver_put_args args = {.landing = blob, .flow = parts->flow};
+    struct driver_put_args args = {.landing = blob, .flow = joined->flow};
     struct driver_put_info info;
     uint64_t bytes = 0;
     int r = pair_find(session, mapping->pair, &unit->pair);
     if (r < 0)
         return r;
-    if (parts->put) {
-        args.offset_bytes = parts->put->put.source_offset_bytes;
-        args.layout = parts->put->put.source_layout->program;
-        args.target_layout = parts->put->put.target_layout->program;
+    if (joined->put) {
+        args.offset_bytes = joined->put->put.source_offset_bytes;
+        args.layout = joined->put->put.source_layout->program;
+        args.target_layout = joined->put->put.target_layout->program;
+        args.parts = joined->put->put.parts;
         bytes = args.layout->size_bytes;
-        r = pair_region(session, &parts->put->put.source->mapped, &args.region);
+        r = pair_region(session, &joined->put->put.source->mapped, &args.region);
     }
     args.peer = unit->pair->peer;
     args.landing_bytes = tcp_seat_blob(mapping->landing, mapping->generation, bytes, blob);
@@ -129,32 +127,35 @@ static int make_pair_unit(struct tca_plan *plan, struct unit *unit, const struct
         return error_set(r, "cannot prepare a put: %s", tca_strerror(r));
     plan->client_bytes += bytes;
     plan->client_descriptors += info.descriptors;
+    if (args.parts)
+        parts_bind(plan, joined->put, unit);
     return 0;
 }
 
-static int make_unit(struct tca_plan *plan, struct unit *unit, const struct parts *parts,
+static int make_unit(struct tca_plan *plan, struct unit *unit, const struct joined *joined,
                      const Tca__Mapping *mapping)
 {
     struct tca *session = plan->session;
     uint8_t blob[LANDING_MAX_BYTES];
-    struct driver_put_args args = {.landing = blob, .flow = parts->flow};
+    struct driver_put_args args = {.landing = blob, .flow = joined->flow};
     struct driver_put_info info;
     if (mapping->pair)
-        return make_pair_unit(plan, unit, parts, mapping);
-    int r = make_landing(session, unit, parts, mapping, blob, &args.landing_bytes);
+        return make_pair_unit(plan, unit, joined, mapping);
+    int r = make_landing(session, unit, joined, mapping, blob, &args.landing_bytes);
     if (r == 0)
-        r = process_find(session, parts->put ? mapping->owner : mapping->session, &unit->process);
+        r = process_find(session, joined->put ? mapping->owner : mapping->session, &unit->process);
     if (r < 0)
         return r;
-    unit->notify = parts->notify;
+    unit->notify = joined->notify;
     args.peer = unit->process->peer;
-    if (parts->put) {
-        args.region = parts->put->put.source->mapped.driver_region;
-        args.offset_bytes = parts->put->put.source_offset_bytes;
-        args.layout = parts->put->put.source_layout->program;
-        args.target_layout = parts->put->put.target_layout->program;
-        args.combine = parts->put->put.combine;
-        args.type = parts->put->put.type;
+    if (joined->put) {
+        args.region = joined->put->put.source->mapped.driver_region;
+        args.offset_bytes = joined->put->put.source_offset_bytes;
+        args.layout = joined->put->put.source_layout->program;
+        args.target_layout = joined->put->put.target_layout->program;
+        args.combine = joined->put->put.combine;
+        args.type = joined->put->put.type;
+        args.parts = joined->put->put.parts;
         plan->client_bytes += args.layout->size_bytes;
     }
     unit->driver = session->shm;
@@ -162,12 +163,14 @@ static int make_unit(struct tca_plan *plan, struct unit *unit, const struct part
     if (r < 0)
         return error_set(r, "cannot prepare a put: %s", tca_strerror(r));
     plan->client_descriptors += info.descriptors;
-    if (parts->put && unit->region->attached && !unit->region->own &&
-        (r = attach(unit, parts->put, mapping)) < 0)
+    if (joined->put && unit->region->attached && !unit->region->own &&
+        (r = attach(unit, joined->put, mapping)) < 0)
         return r;
-    if (parts->put && mapping->share)
-        share(session, unit, parts->put, mapping);
-    if (!plan->first_put && parts->put)
+    if (joined->put && mapping->share)
+        share(session, unit, joined->put, mapping);
+    if (args.parts)
+        parts_bind(plan, joined->put, unit);
+    if (!plan->first_put && joined->put)
         plan->first_put = unit->put;
     return 0;
 }
@@ -250,11 +253,12 @@ static int add_unit(struct tca_plan *plan, const struct unit **first, const stru
                                                 .put = {unit->driver, unit->put}});
 }
 
-/* All puts of a chain to another node go over one connection: what it leads to has received them. */
-static int add_last_flush(struct tca_plan *plan, struct chain_steps *steps)
+/* tca_plan_flush(), behind the units from `begin` on. Puts to this node need none: they are complete
+ * only when they have landed. Those of a chain to another node go over one connection. */
+static int add_flush(struct tca_plan *plan, const struct unit *begin, struct chain_steps *steps)
 {
-    const struct unit *last = plan->unit_count ? &plan->units[plan->unit_count - 1] : NULL;
-    if (!last || !last->pair)
+    const struct unit *last = &plan->units[plan->unit_count] - 1;
+    if (last < begin || !last->pair)
         return 0;
     return add_step(steps, &(struct chain_step){.kind = CHAIN_FLUSH,
                                                 .fence = true,
@@ -275,7 +279,7 @@ static bool next_joins(const struct tca_plan *plan, uint32_t put, uint32_t chain
 static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
                       const Tca__ChainCommitted *committed, struct chain_steps *steps)
 {
-    const struct unit *first = &plan->units[plan->unit_count];
+    const struct unit *begin = &plan->units[plan->unit_count], *first = begin;
     uint32_t end = plan_chain_end(plan, number);
     size_t mapping = 0;
     bool flushed = false;
@@ -287,29 +291,31 @@ static int bind_chain(struct tca_plan *plan, uint32_t number, uint32_t plan_id,
             if ((r = add_wait(plan, step, steps)) < 0)
                 return r;
             flushed |= step->flush;
+            if (step->flush && (r = add_flush(plan, begin, steps)) < 0)
+                return r;
             continue;
         }
-        struct parts parts = {.put = step->kind == STEP_PUT ? step : NULL,
-                              .notify = step->kind == STEP_NOTIFY ? step : NULL,
-                              .flow = (uint64_t)plan_id * PLAN_CHAINS_MAX + number};
+        struct joined joined = {.put = step->kind == STEP_PUT ? step : NULL,
+                                .notify = step->kind == STEP_NOTIFY ? step : NULL,
+                                .flow = (uint64_t)plan_id * PLAN_CHAINS_MAX + number};
         uint32_t at = i;
-        if (parts.put && next_joins(plan, i, end))
-            parts.notify = &plan->steps[++i];
+        if (joined.put && next_joins(plan, i, end))
+            joined.notify = &plan->steps[++i];
         if (mapping == committed->n_mappings)
             return error_set(-EPROTO, "tcad named only %zu places for chain %u", mapping, number);
         struct unit *unit = &plan->units[plan->unit_count++];
         const Tca__Mapping *there = committed->mappings[mapping++];
-        if ((r = make_unit(plan, unit, &parts, there)) < 0)
+        if ((r = make_unit(plan, unit, &joined, there)) < 0)
             return error_prefix(r, "step %u of chain %u: ", at - plan->chain_first[number], number);
         if ((r = add_unit(plan, &first, unit, there, flushed, steps)) < 0)
             return r;
         flushed = plan->steps[i].flush;
+        if (flushed && (r = add_flush(plan, begin, steps)) < 0)
+            return r;
     }
     if (mapping != committed->n_mappings)
         return error_set(-EPROTO, "tcad named %zu places for the %zu of chain %u",
                          committed->n_mappings, mapping, number);
-    if (plan->flags & TCA_PLAN_LANDED && (r = add_last_flush(plan, steps)) < 0)
-        return r;
     r = chain_new(steps->list, steps->count, &plan->chains[plan->client_count]);
     if (r < 0)
         return error_set(r, "cannot make chain %u: %s", number, tca_strerror(r));
@@ -328,9 +334,10 @@ int plan_bind(struct tca_plan *plan, const Tca__PlanCommitted *committed)
     for (uint32_t i = 0; r == 0 && i < plan->chain_count; i++)
         if (committed->chains[i]->seat == SEAT_CLIENT)
             r = bind_chain(plan, i, committed->plan, committed->chains[i], &steps);
-    for (uint32_t i = 0; r == 0 && plan->client_bytes > DEFER_BYTES && i < plan->unit_count; i++)
+    for (uint32_t i = 0; r == 0 && plan->client_bytes > PLAN_DEFER_BYTES && i < plan->unit_count;
+         i++)
         if (plan->units[i].region)
-            shm_put_defer(plan->units[i].put);
+            shm_put_defer(plan->units[i].put, true);
     free(steps.list);
     if (r < 0)
         plan_unbind(plan);

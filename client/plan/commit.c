@@ -6,6 +6,7 @@
 #include "client/core/error.h"
 #include "client/core/session.h"
 #include "client/layout/layout.h"
+#include "client/plan/parts.h"
 #include "client/plan/plan.h"
 #include "client/plan/repeat.h"
 #include "client/plan/trial.h"
@@ -55,6 +56,7 @@ static void draft_step(struct draft_step *draft, const struct step *step)
         draft->put.combine = step->put.combine;
         draft->put.type = step->put.type;
         draft->put.ordered = step->put.ordered;
+        draft->put.parts = step->put.parts;
         draft->step.step_case = TCA__STEP__STEP_PUT;
         draft->step.put = &draft->put;
         break;
@@ -109,6 +111,7 @@ static int draft_init(struct draft *draft, const struct tca_plan *plan)
     draft->commit.way = (uint32_t)plan->session->settings.way;
     draft->commit.prefer = plan->flags & TCA_PLAN_PREFER;
     draft->commit.repeat = plan->flags & TCA_PLAN_REPEAT;
+    draft->commit.parts_at = parts_at(plan);
     draft->commit.chains = draft->chain_pointers;
     draft->commit.n_chains = plan->chain_count;
     return 0;
@@ -178,6 +181,7 @@ static void finish_commit(struct tca_plan *plan, const Tca__PlanCommitted *commi
         plan->first_rail = committed->chains[0]->rail;
         plan->first_seat = (enum seat)committed->chains[0]->seat;
     }
+    plan->submit_id = plan->id | (plan->parts ? SUBMIT_PARTS : 0);
     plan->daemon_count = plan->chain_count - plan->client_count;
     plan->client_starts = &session->segment->client_starts[plan->id];
     plan->submit = &session->submit[plan->channel];
@@ -186,6 +190,7 @@ static void finish_commit(struct tca_plan *plan, const Tca__PlanCommitted *commi
     if (!daemon_waits(plan, committed))
         plan_stop_engine(plan);
     trial_begin(plan);
+    parts_whole(plan);
     plan->state = PLAN_IDLE;
 }
 
@@ -199,7 +204,7 @@ int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)
         return r;
     if (plan->state != PLAN_BUILDING)
         return error_set(-EINVAL, "%s was committed already", plan_text(plan, name));
-    if ((r = repeat_check(plan)) < 0)
+    if ((r = repeat_check(plan)) < 0 || (r = parts_new(plan)) < 0)
         return r;
     if ((r = request_commit(plan, timeout_ns, &reply)) < 0) {
         plan_stop_engine(plan);

@@ -14,6 +14,7 @@
 #include "client/layout/layout.h"
 #include "client/memory/lane.h"
 #include "client/plan/pair.h"
+#include "client/plan/parts.h"
 #include "drivers/shm/share.h"
 
 /* The name of a rail or of a driver; "": any. */
@@ -263,6 +264,7 @@ void plan_destroy(struct tca_plan *plan)
     if (plan->state != PLAN_BUILDING)
         session->plans_by_id[plan->id] = NULL;
     unlink_plan(plan);
+    parts_free(plan);
     free(plan->steps);
     free(plan);
 }

@@ -24,6 +24,10 @@ enum plan_state {
     PLAN_BUILDING = 2,
 };
 
+/* Bytes of a start in the client's seat from which on it leaves the copying to the calls that follow
+ * it. */
+enum { PLAN_DEFER_BYTES = 4 << 20 };
+
 /* In tca_plan.flags, beside the flags of tca_plan_new(): trial.h. */
 #define PLAN_TRIES (UINT32_C(1) << 31)
 
@@ -46,6 +50,7 @@ struct step {
             enum element_operator combine;
             enum element_type type;
             bool ordered;
+            bool parts; /* starts say what it moves (parts.h) */
         } put;
         struct {
             uint32_t rank;
@@ -94,6 +99,7 @@ struct tca_plan {
     bool slow;      /* a start is more than copies that complete in tca_start() */
     uint32_t flags; /* TCA_PLAN_*, PLAN_TRIES */
     uint32_t id;
+    uint32_t submit_id;    /* in the submission ring: with SUBMIT_PARTS if it has puts in parts */
     uint32_t client_count; /* chains in the client seat */
     uint32_t daemon_count; /* chains in the daemon seat */
     uint64_t starts;
@@ -135,8 +141,9 @@ struct tca_plan {
     bool begin_chain;                      /* the next step begins a chain */
     struct unit *units;
     uint32_t unit_count;
-    struct trial *trial; /* NULL: nothing to try */
-    uint32_t first_rail; /* of the first chain: index in session->rails */
+    struct trial *trial;      /* NULL: nothing to try */
+    struct plan_parts *parts; /* NULL: every start moves all */
+    uint32_t first_rail;      /* of the first chain: index in session->rails */
     enum seat first_seat;
     struct driver_put *first_put; /* in the client's seat */
     uint64_t client_bytes;
@@ -179,6 +186,9 @@ void session_progress(struct tca *session);
 
 /* Adds the plan to session->running: its client-seat chains did not complete in tca_start(). */
 void plan_run_later(struct tca_plan *plan);
+
+/* start.c: 0 if the plan can be started now. */
+int plan_check_startable(struct tca_plan *plan);
 
 /* The start is complete in both seats. */
 void plan_finish(struct tca_plan *plan);

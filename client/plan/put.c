@@ -24,6 +24,19 @@ static int explain_types(const struct tca_put *put)
                      source, target);
 }
 
+static int check_layouts(const struct tca_put *put, const struct layout *source,
+                         const struct layout *target)
+{
+    if (source->size_bytes == target->size_bytes)
+        return same_types(source, target) ? 0 : explain_types(put);
+    if (put->parts && (layout_is_contiguous(source) || layout_is_contiguous(target)))
+        return 0;
+    return error_set(
+        -EINVAL, "the source layout has %llu bytes, the target layout %llu: they must be equal%s",
+        (unsigned long long)source->size_bytes, (unsigned long long)target->size_bytes,
+        put->parts ? ", because neither is contiguous" : "");
+}
+
 /* A reference to `given`, or, if it is NULL, a layout of contiguous bytes. */
 static int layout_or_bytes(const struct tca_layout *given, uint64_t bytes,
                            struct tca_layout **ret_layout)
@@ -44,13 +57,9 @@ static int take_layouts(const struct tca_put *put, struct tca_layout **ret_sourc
     uint64_t bytes = given_source   ? given_source->size_bytes
                      : given_target ? given_target->size_bytes
                                     : put->bytes;
-    if (given_source && given_target && given_source->size_bytes != given_target->size_bytes)
-        return error_set(
-            -EINVAL, "the source layout has %llu bytes, the target layout %llu: they must be equal",
-            (unsigned long long)given_source->size_bytes,
-            (unsigned long long)given_target->size_bytes);
-    if (given_source && given_target && !same_types(given_source, given_target))
-        return explain_types(put);
+    int r = given_source && given_target ? check_layouts(put, given_source, given_target) : 0;
+    if (r < 0)
+        return r;
     if (put->bytes != 0 && put->bytes != bytes)
         return error_set(
             -EINVAL,
@@ -60,8 +69,7 @@ static int take_layouts(const struct tca_put *put, struct tca_layout **ret_sourc
     if (bytes == 0)
         return error_static(
             -EINVAL, "a put of 0 bytes: pass layouts or `bytes` (a notification needs no put)");
-    int r = layout_or_bytes(put->source_layout, bytes, &source);
-    if (r < 0)
+    if ((r = layout_or_bytes(put->source_layout, bytes, &source)) < 0)
         return r;
     if ((r = layout_or_bytes(put->target_layout, bytes, &target)) < 0) {
         tca_layout_free(source);
@@ -119,6 +127,8 @@ static int check_reduction(const struct tca_put *put)
                          (int)put->type, combine ? "type" : "operator");
     if (!operator_takes((uint32_t)put->combine, (uint32_t)put->type))
         return error_set(-EINVAL, "%s does not combine elements of type %s", combine, type->name);
+    if (put->parts)
+        return error_static(-EINVAL, "a reduction is moved as a whole, not in parts");
     if (put->source_layout || put->target_layout)
         return error_static(-EINVAL, "a reduction has no layouts: both sides are contiguous");
     if (put->bytes % type->size_bytes)
@@ -159,7 +169,8 @@ int tca_plan_put(struct tca_plan *plan, const struct tca_put *put)
                                   .target_layout = target,
                                   .combine = (enum element_operator)put->combine,
                                   .type = (enum element_type)put->type,
-                                  .ordered = put->ordered}};
+                                  .ordered = put->ordered,
+                                  .parts = put->parts != 0}};
     memcpy(step->put.handle, put->target.bytes, sizeof(step->put.handle));
     put->source->mapped.uses++;
     plan_add_step(plan);

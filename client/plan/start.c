@@ -11,9 +11,7 @@
 
 #define unlikely(condition) __builtin_expect((condition), 0)
 
-/* The plan is not idle, or broken. 0: it is idle after all, because its last start has
- * completed. */
-static __attribute__((noinline, cold)) int check_startable(struct tca_plan *plan)
+__attribute__((noinline, cold)) int plan_check_startable(struct tca_plan *plan)
 {
     char name[PLAN_TEXT_BYTES];
     if (plan->state == PLAN_RUNNING)
@@ -48,8 +46,9 @@ static inline int submit(struct tca_plan *plan)
             return set_ring_error(-EAGAIN);
     }
     plan->start_ns = clock_now_ns();
-    struct submit_entry entry = {
-        .plan = plan->id, .sequence = (uint32_t)plan->starts + 1, .start_ns = plan->start_ns};
+    struct submit_entry entry = {.plan = plan->submit_id,
+                                 .sequence = (uint32_t)plan->starts + 1,
+                                 .start_ns = plan->start_ns};
     int r = ring_push(plan->submit, &entry);
     if (unlikely(r < 0))
         return set_ring_error(r);
@@ -110,7 +109,7 @@ int tca_start(struct tca_plan *plan)
                  session->events_seen))
         session_drain(session);
     if (unlikely(plan->state != PLAN_IDLE || plan->broken)) {
-        int r = check_startable(plan);
+        int r = plan_check_startable(plan);
         if (r < 0)
             return r;
     }

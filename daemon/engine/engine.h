@@ -218,6 +218,15 @@ struct engine_order {
     void *context;
 };
 
+/* A put whose starts move parts: engine_parts.c. */
+struct engine_part {
+    struct driver *driver;
+    struct driver_put *put; /* NULL: in the client's seat */
+    uint64_t source_bytes, target_bytes;
+    bool tied;               /* both layouts have gaps: the positions are equal */
+    struct driver_part part; /* of the last start that was taken */
+};
+
 /* Filled in by daemon/plans, then attached. The loop's thread may read the counters. */
 struct engine_plan {
     uint32_t id;
@@ -226,8 +235,11 @@ struct engine_plan {
     uint64_t bytes; /* per start, daemon-seat chains only */
     uint32_t descriptors;
     uint32_t chain_count;
-    struct chain **chains; /* the daemon-seat chains; owned */
-    bool repeat;           /* a start runs them again and again: engine_repeat.c */
+    struct chain **chains;         /* the daemon-seat chains; owned */
+    bool repeat;                   /* a start runs them again and again: engine_repeat.c */
+    struct engine_part *parts;     /* owned */
+    uint32_t part_count, parts_at; /* parts_at: of the first in session_segment.parts */
+    uint64_t other_bytes;          /* per start, of puts that move all */
 
     /* counters */
     _Atomic uint64_t starts;
@@ -300,6 +312,10 @@ void engine_plan_rest(struct engine_session *session, struct engine_plan *plan,
                       void (*done)(void *context), void *context);
 /* Engine's thread: ends a pause. */
 void engine_plan_resume(struct engine_plan *plan);
+
+/* Engine's thread, while nothing of the plan runs: its puts move the parts of the last start that was
+ * taken; nothing before that. */
+void engine_parts_apply(struct engine_plan *plan);
 
 /* ---- displays ---- */
 

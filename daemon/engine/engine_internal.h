@@ -147,8 +147,16 @@ void engine_plan_refuse(struct engine_session *session, const struct submit_entr
 /* The start is over. */
 void engine_plan_complete(struct engine_plan *plan);
 void engine_plan_start(struct engine_session *session, const struct submit_entry *entry);
+static inline bool engine_plan_takes_starts(const struct engine_plan *plan)
+{
+    return !plan->unfinished && !plan->held &&
+           (plan->state == ENGINE_PLAN_OPEN || plan->state == ENGINE_PLAN_PAUSED);
+}
 /* Advances the plan. True: its start is complete; it is in no list and may be freed. */
 bool engine_plan_run(struct engine_plan *plan);
+
+/* engine_parts.c: SUBMIT_PARTS */
+void engine_parts_start(struct engine_session *session, const struct submit_entry *entry);
 
 /* engine_orders.c */
 /* Completes a start that was held while its plan was paused, and which will not run. */

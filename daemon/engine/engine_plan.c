@@ -199,6 +199,7 @@ void engine_plan_resume(struct engine_plan *plan)
     if (!plan->held)
         return;
     plan->held = false;
+    engine_parts_apply(plan);
     engine_session_wake(plan->session);
     start(plan);
 }

@@ -116,6 +116,16 @@ void engine_session_break(struct engine_session *session, const char *why)
     loop_post_own(session->engine->loop, &session->broken_post, broken_on_loop, session);
 }
 
+static void take_other(struct engine_session *session, const struct submit_entry *entry)
+{
+    if (entry->plan & SUBMIT_STOP)
+        engine_repeat_stop(session, entry);
+    else if (entry->plan & SUBMIT_CANCEL)
+        engine_plan_cancel(session, entry);
+    else
+        engine_parts_start(session, entry);
+}
+
 static unsigned take_starts(struct engine_session *session)
 {
     unsigned work = 0;
@@ -129,12 +139,10 @@ static unsigned take_starts(struct engine_session *session)
                 engine_session_break(session, "impossible index in a submission ring");
                 return work;
             }
-            if (entry.plan & SUBMIT_STOP)
-                engine_repeat_stop(session, &entry);
-            else if (entry.plan & SUBMIT_CANCEL)
-                engine_plan_cancel(session, &entry);
-            else
+            if (__builtin_expect(entry.plan < SUBMIT_PARTS, 1))
                 engine_plan_start(session, &entry);
+            else
+                take_other(session, &entry);
             work++;
             if (session->broken) {
                 engine_session_break(

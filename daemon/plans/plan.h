@@ -119,6 +119,7 @@ struct plan_unit {
     enum element_operator combine; /* not REPLACE: runs on shm, whatever its chain's rail */
     enum element_type type;
     bool ordered; /* visible only after all earlier puts of its chain */
+    bool parts;   /* starts say what it moves */
     /* the notification */
     bool notify;
     uint32_t rank, slot;
@@ -223,7 +224,7 @@ struct plan {
     bool lossy;  /* broken because puts of earlier starts are lost */
     uint64_t timeout_ns;
 
-    uint32_t chain_count, step_count, unit_count;
+    uint32_t chain_count, step_count, unit_count, part_count;
     struct plan_chain *chains;
     struct plan_step *steps;
     struct plan_unit *units;

@@ -8,7 +8,7 @@
 
 #include "daemon/peers/peer.h"
 #include "daemon/plans/binding.h"
-#include "daemon/plans/plan.h"
+#include "daemon/plans/parts.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/bounce.h"
@@ -155,6 +155,7 @@ static void take_bound(struct request *request, const Tca__PeerBound *bound)
             plan_take_direct(plan, unit, bound->puts[i]);
         else if (!unit->rails)
             plan_fail_unit(plan, unit, -EPROTO, "its node has bound it on no rail of ours");
+        parts_check_target(plan, unit);
         plan_use_owner(plan, unit);
     }
     if (bound->failure || bound->n_puts != request->count)

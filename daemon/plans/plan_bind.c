@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/loop.h"
-#include "daemon/plans/plan.h"
+#include "daemon/plans/parts.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
@@ -39,6 +39,8 @@ static int resolve_here(struct plan *plan, struct plan_unit *unit)
         unit->owner = region->session_id;
         unit->attached = region->attached;
         unit->address = region->address;
+        if ((r = parts_check_target(plan, unit)) < 0)
+            return r;
         if (plan_use_owner(plan, unit) < 0)
             return plan->error;
     }

@@ -29,6 +29,7 @@ static int prepare_unit(struct plan *plan, struct plan_unit *unit)
         .target_layout = unit->target_layout,
         .combine = unit->combine,
         .type = unit->type,
+        .parts = unit->parts,
     };
     int r = unit->driver->ops->put_prepare(unit->driver, &args, &unit->put, &unit->info);
     if (r < 0)

@@ -24,7 +24,7 @@ static bool must_share(const struct plan *plan, const struct plan_unit *unit)
 
 enum way plan_copy_mode(const struct plan *plan, const struct plan_unit *unit)
 {
-    if (unit->combine)
+    if (unit->combine || unit->parts)
         return WAY_PUSH;
     if (must_share(plan, unit))
         return WAY_RING;

@@ -47,9 +47,9 @@ static void in_daemons_seat(const struct plan *plan, const struct plan_chain *ch
     const unsigned rail = plan_unit_rail(unit, chain->rail);
     const struct driver_caps *caps = engine_driver_caps(plan->tcad->engine, rail);
     const bool ordered = caps->ordered;
-    const bool plain = unit->has_target && unit->source_layout->size_bytes > caps->inline_bytes &&
-                       layout_is_contiguous(unit->source_layout) &&
-                       layout_is_contiguous(unit->target_layout);
+    const bool plain =
+        unit->has_target && !unit->parts && unit->source_layout->size_bytes > caps->inline_bytes &&
+        layout_is_contiguous(unit->source_layout) && layout_is_contiguous(unit->target_layout);
     step->route = rail == chain->rail ? unit->node : ROUTE_OF_REDUCTIONS;
     step->ahead = unit->source && unit->source->attached;
     step->needs_copy = unit->attached;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "daemon/base/loop.h"
-#include "daemon/plans/plan.h"
+#include "daemon/plans/parts.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/client_request.h"
 #include "daemon/sessions/region.h"
@@ -94,11 +94,8 @@ static int parse_put(struct plan *plan, uint32_t step, Tca__Put *put, struct pla
     int r = take_layouts(plan, step, put, unit);
     if (r < 0)
         return r;
-    if (unit->source_layout->size_bytes != unit->target_layout->size_bytes)
-        return plan_fail(plan, -EINVAL,
-                         "step %u: the source layout has %" PRIu64
-                         " bytes, the target layout %" PRIu64 ": they must be equal",
-                         step, unit->source_layout->size_bytes, unit->target_layout->size_bytes);
+    if ((r = parts_check_put(plan, step, put, unit)) < 0)
+        return r;
     struct region *region = region_of_session(session, put->source_region);
     if (!region)
         return plan_fail(
@@ -345,6 +342,7 @@ static int begin(struct plan *plan, const Tca__PlanCommit *commit)
     plan->wanted_seat = commit->seat;
     plan->wanted_copy_mode = commit->way;
     plan->repeat = commit->repeat;
+    plan->run.parts_at = commit->parts_at;
     plan->timeout_ns =
         commit->timeout_ns ? commit->timeout_ns : plan->tcad->conf->control.request_timeout_ns;
     return allocate(plan, commit->n_chains);

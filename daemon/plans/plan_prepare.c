@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "daemon/plans/plan.h"
+#include "daemon/plans/parts.h"
 #include "daemon/plans/plan_preparing.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
@@ -121,6 +121,8 @@ static bool prepare_some(struct engine *engine, void *context)
     if (plan->error < 0)
         return false;
     prepare_run(plan);
+    if (parts_prepare(plan) < 0)
+        return false;
     if (!plan_attached(plan))
         engine_plan_attach(plan->session->engine, &plan->run);
     return false;

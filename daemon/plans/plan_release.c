@@ -211,6 +211,7 @@ void plan_do_free(struct plan *plan)
         session_fail(session, plan->tag, plan->error ? plan->error : -ECANCELED, "%s",
                      plan->error_text);
     free(plan->run.chains);
+    free(plan->run.parts);
     plan_free(plan);
     session_plan_gone(session);
 }

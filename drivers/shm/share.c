@@ -288,10 +288,12 @@ int shm_put_attached(struct driver_put *driver_put, const struct attached *attac
     return 0;
 }
 
-void shm_put_defer(struct driver_put *driver_put)
+void shm_put_defer(struct driver_put *driver_put, bool defer)
 {
     struct shm_put *put = (struct shm_put *)driver_put;
-    put->deferred = put->slow = put->detour = true;
+    put->deferred = defer;
+    put->slow |= defer;
+    put->detour |= defer;
 }
 
 /* What both ends copy by, for every mode. */

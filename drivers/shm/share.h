@@ -33,8 +33,9 @@ void shm_put_cancel(struct driver *driver, struct driver_put *put, int error);
 int shm_put_attached(struct driver_put *put, const struct attached *attached,
                      const struct layout *source);
 
-/* From now on, only progress() copies this prepared put, in pieces; put_post() does not. */
-void shm_put_defer(struct driver_put *put);
+/* From now on, only progress() copies this prepared put, in pieces; put_post() does not. Back to
+ * copying at once only with parts, before put_part(). */
+void shm_put_defer(struct driver_put *put, bool defer);
 
 /* The copy mode of the last start. WAY_NONE: not started yet, or no data. */
 enum way shm_put_way(const struct driver_put *put);

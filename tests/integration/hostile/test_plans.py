@@ -117,6 +117,25 @@ class Plans(HostileCase):
                 self.refused("-EINVAL", "step 0", "whole elements",
                              steps=[self.put(source_layout=source, target_layout=target, combine=1, element=15)])
 
+    def test_parts(self):
+        gaps = wire.program([wire.op(wire.LOOP, body=1, count=2, stride=16), wire.op(wire.BLOCK, count=8)], depth=1, size=16, blocks=2,
+                            upper=24, ub=24)
+        more = wire.program([wire.op(wire.LOOP, body=1, count=3, stride=16), wire.op(wire.BLOCK, count=8)], depth=1, size=24, blocks=3,
+                            upper=40, ub=40)
+        endless = wire.program([wire.op(wire.LOOP, body=1, count=1 << 60), wire.op(wire.BLOCK, count=1)], depth=1, size=1 << 60,
+                               blocks=1 << 60, upper=1)
+        with self.undisturbed(self.nodes):
+            for seat in (1, 2):
+                self.refused("-EINVAL", "step 0", "neither is contiguous", seat=seat,
+                             steps=[self.put(source_layout=gaps, target_layout=more, parts=1)])
+                self.refused("-EINVAL", "step 0", "as a whole", seat=seat, steps=[self.put(combine=1, element=15, parts=1)])
+                self.refused("-EINVAL", "more than once", seat=seat, steps=[self.put(target_layout=endless, parts=1)])
+                for at in (1023, 1024, 1 << 31, (1 << 32) - 1):
+                    self.refused("-EINVAL", "puts in parts", f"index {at}", "has 1024", seat=seat, parts_at=at,
+                                 steps=[self.put(parts=1), self.put(parts=1)])
+                self.refused("-EINVAL", "1025 puts in parts", seat=seat, steps=[self.put(parts=1)] * 1025)
+                self.commit_and_release([self.put(source_layout=endless, parts=1), self.put(parts=1)], parts_at=1022, seat=seat)
+
     def test_repeating(self):
         with self.undisturbed(self.nodes):
             waits = [wire.wait(0, 0), self.put()]

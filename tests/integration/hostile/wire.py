@@ -116,9 +116,11 @@ def region_reach(handle):
     return blob(REGION_REACH, blob(1, handle))
 
 
-def put(source, handle, source_layout, target_layout, source_offset=0, target_offset=0, combine=0, element=0, ordered=0):
+def put(source, handle, source_layout, target_layout, source_offset=0, target_offset=0, combine=0, element=0, ordered=0,
+        parts=0):
     return blob(1, number(1, source) + number(2, source_offset) + blob(3, source_layout) + blob(4, handle) +
-                number(5, target_offset) + blob(6, target_layout) + number(7, combine) + number(8, element) + number(9, ordered))
+                number(5, target_offset) + blob(6, target_layout) + number(7, combine) + number(8, element) + number(9, ordered) +
+                number(10, parts))
 
 
 def notify(rank, slot):
@@ -132,12 +134,12 @@ def wait(rank, slot, count=1):
 FLUSH = number(4, 1)  # behind a step
 
 
-def commit(*chains, name="plan", channel=0, rail="", seat=0, timeout_ns=0, repeat=0):
+def commit(*chains, name="plan", channel=0, rail="", seat=0, timeout_ns=0, repeat=0, parts_at=0):
     """Each chain is a list of steps."""
     body = blob(1, name) + number(2, channel) + number(4, seat) + blob(10, rail)
     for chain in chains:
         body += blob(5, b"".join(blob(1, step) for step in chain))
-    return blob(PLAN_COMMIT, body + number(6, timeout_ns) + number(11, repeat))
+    return blob(PLAN_COMMIT, body + number(6, timeout_ns) + number(11, repeat) + number(12, parts_at))
 
 
 # ---- layouts

@@ -1,0 +1,203 @@
+#include "client/plan/parts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/core/error.h"
+#include "client/core/session.h"
+#include "client/layout/layout.h"
+#include "client/plan/plan.h"
+#include "drivers/shm/share.h"
+
+struct part_put {
+    const struct step *step;
+    uint64_t source_bytes, target_bytes;
+    bool tied; /* both layouts have gaps: the positions are equal */
+    struct driver *driver;
+    struct driver_put *put; /* NULL: in the daemon's seat */
+};
+
+struct plan_parts {
+    uint32_t count;
+    uint32_t at;          /* of the first in the session's segment */
+    uint64_t other_bytes; /* per start, in the client's seat, of puts that move all */
+    struct part_put puts[];
+};
+
+/* ---- the commit ---- */
+
+/* Takes consecutive entries of the session's segment. */
+static int take_place(struct tca *session, uint32_t count, uint32_t *ret_at)
+{
+    uint32_t free = 0;
+    for (uint32_t i = 0; i < START_PARTS_MAX; i++) {
+        free = session->parts_taken[i] ? 0 : free + 1;
+        if (free < count)
+            continue;
+        *ret_at = i + 1 - count;
+        memset(session->parts_taken + *ret_at, true, count);
+        return 0;
+    }
+    return error_set(-EDQUOT,
+                     "%u puts in parts: no room, the plans of a session can have %d: free plans",
+                     count, START_PARTS_MAX);
+}
+
+static void fill(struct part_put *part, const struct step *step)
+{
+    const struct layout *source = step->put.source_layout->program,
+                        *target = step->put.target_layout->program;
+    *part = (struct part_put){
+        .step = step,
+        .source_bytes = source->size_bytes,
+        .target_bytes = target->size_bytes,
+        .tied = !layout_is_contiguous(source) && !layout_is_contiguous(target),
+    };
+}
+
+static bool moves_parts(const struct step *step)
+{
+    return step->kind == STEP_PUT && step->put.parts;
+}
+
+int parts_new(struct tca_plan *plan)
+{
+    uint32_t count = 0;
+    parts_free(plan); /* of a commit that failed */
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        count += moves_parts(&plan->steps[i]);
+    if (count == 0)
+        return 0;
+    struct plan_parts *parts = malloc(sizeof(*parts) + count * sizeof(parts->puts[0]));
+    if (!parts)
+        return error_static(-ENOMEM, "out of memory");
+    parts->count = 0;
+    int r = take_place(plan->session, count, &parts->at);
+    if (r < 0) {
+        free(parts);
+        return r;
+    }
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        if (moves_parts(&plan->steps[i]))
+            fill(&parts->puts[parts->count++], &plan->steps[i]);
+    plan->parts = parts;
+    return 0;
+}
+
+void parts_free(struct tca_plan *plan)
+{
+    if (!plan->parts)
+        return;
+    memset(plan->session->parts_taken + plan->parts->at, false, plan->parts->count);
+    free(plan->parts);
+    plan->parts = NULL;
+}
+
+uint32_t parts_at(const struct tca_plan *plan)
+{
+    return plan->parts ? plan->parts->at : 0;
+}
+
+void parts_bind(struct tca_plan *plan, const struct step *step, const struct unit *unit)
+{
+    for (uint32_t i = 0; i < plan->parts->count; i++)
+        if (plan->parts->puts[i].step == step) {
+            plan->parts->puts[i].driver = unit->driver;
+            plan->parts->puts[i].put = unit->put;
+        }
+}
+
+/* ---- a start ---- */
+
+/* What the next start moves of a put, in the daemon's seat. */
+static void tell(struct tca_plan *plan, uint32_t index, const struct tca_part *part)
+{
+    struct start_part *to = &plan->session->segment->parts[plan->parts->at + index];
+    /* relaxed: the submission's release of the ring's tail orders them */
+    atomic_store_explicit(&to->source_at_bytes, part->source_at_bytes, memory_order_relaxed);
+    atomic_store_explicit(&to->target_at_bytes, part->target_at_bytes, memory_order_relaxed);
+    atomic_store_explicit(&to->bytes, part->bytes, memory_order_relaxed);
+}
+
+/* In the client's seat. deferred: see PLAN_DEFER_BYTES. */
+static void set(struct tca_plan *plan, const struct part_put *of, const struct tca_part *part,
+                bool deferred)
+{
+    if (of->driver == plan->session->shm)
+        shm_put_defer(of->put, deferred);
+    of->driver->ops->put_part(of->driver, of->put,
+                              &(struct driver_part){.source_at_bytes = part->source_at_bytes,
+                                                    .target_at_bytes = part->target_at_bytes,
+                                                    .bytes = part->bytes});
+}
+
+static void set_all(struct tca_plan *plan, const struct tca_part *list)
+{
+    const struct plan_parts *parts = plan->parts;
+    plan->client_bytes = parts->other_bytes;
+    for (uint32_t i = 0; i < parts->count; i++) {
+        plan->client_bytes += parts->puts[i].put ? list[i].bytes : 0;
+        tell(plan, i, &list[i]);
+    }
+    for (uint32_t i = 0; i < parts->count; i++)
+        if (parts->puts[i].put)
+            set(plan, &parts->puts[i], &list[i], plan->client_bytes > PLAN_DEFER_BYTES);
+}
+
+void parts_whole(struct tca_plan *plan)
+{
+    struct tca_part list[START_PARTS_MAX];
+    struct plan_parts *parts = plan->parts;
+    if (!parts)
+        return;
+    parts->other_bytes = plan->client_bytes;
+    for (uint32_t i = 0; i < parts->count; i++) {
+        const struct part_put *of = &parts->puts[i];
+        list[i] = (struct tca_part){
+            .bytes = of->source_bytes < of->target_bytes ? of->source_bytes : of->target_bytes};
+        parts->other_bytes -= of->put ? of->source_bytes : 0;
+    }
+    set_all(plan, list);
+}
+
+static int check_side(uint32_t index, const char *side, uint64_t at, uint64_t bytes, uint64_t of)
+{
+    if (bytes <= of && at <= of - bytes)
+        return 0;
+    return error_set(-EINVAL, "part %u: %llu bytes from %llu on: the %s of its put has %llu bytes",
+                     index, (unsigned long long)bytes, (unsigned long long)at, side,
+                     (unsigned long long)of);
+}
+
+static int check_part(uint32_t index, const struct part_put *of, const struct tca_part *part)
+{
+    int r = check_side(index, "source", part->source_at_bytes, part->bytes, of->source_bytes);
+    if (r == 0)
+        r = check_side(index, "target", part->target_at_bytes, part->bytes, of->target_bytes);
+    if (r == 0 && of->tied && part->source_at_bytes != part->target_at_bytes)
+        r = error_set(
+            -EINVAL,
+            "part %u begins at %llu in the source and at %llu in the target: they must be "
+            "equal, because neither layout is contiguous",
+            index, (unsigned long long)part->source_at_bytes,
+            (unsigned long long)part->target_at_bytes);
+    return r;
+}
+
+int tca_start_parts(struct tca_plan *plan, const struct tca_part *list, uint32_t count)
+{
+    const uint32_t wanted = plan->parts ? plan->parts->count : 0;
+    int r = plan_check_startable(plan);
+    if (r < 0)
+        return r;
+    if (count != wanted)
+        return error_set(-EINVAL, "%u parts: the plan has %u puts in parts (struct tca_put)", count,
+                         wanted);
+    for (uint32_t i = 0; i < count; i++)
+        if ((r = check_part(i, &plan->parts->puts[i], &list[i])) < 0)
+            return r;
+    if (count > 0)
+        set_all(plan, list);
+    return tca_start(plan);
+}

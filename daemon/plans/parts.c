@@ -1,0 +1,71 @@
+#include "daemon/plans/parts.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "daemon/sessions/region.h"
+
+int parts_check_put(struct plan *plan, uint32_t step, const Tca__Put *put, struct plan_unit *unit)
+{
+    const struct layout *source = unit->source_layout, *target = unit->target_layout;
+    if (source->size_bytes != target->size_bytes &&
+        (!put->parts || (!layout_is_contiguous(source) && !layout_is_contiguous(target))))
+        return plan_fail(plan, -EINVAL,
+                         "step %u: the source layout has %" PRIu64
+                         " bytes, the target layout %" PRIu64 ": they must be equal%s",
+                         step, source->size_bytes, target->size_bytes,
+                         put->parts ? ", because neither is contiguous" : "");
+    if (put->parts && put->combine != OPERATOR_REPLACE)
+        return plan_fail(plan, -EINVAL, "step %u: a reduction is moved as a whole, not in parts",
+                         step);
+    unit->parts = put->parts;
+    plan->part_count += unit->parts;
+    if (unit->parts && (plan->run.parts_at >= START_PARTS_MAX ||
+                        plan->part_count > START_PARTS_MAX - plan->run.parts_at))
+        return plan_fail(plan, -EINVAL,
+                         "%" PRIu32 " puts in parts from index %" PRIu32
+                         " on: the session's table has %d",
+                         plan->part_count, plan->run.parts_at, START_PARTS_MAX);
+    return 0;
+}
+
+/* Staging copies what was committed: it would overwrite memory beside the part. */
+int parts_check_target(struct plan *plan, const struct plan_unit *unit)
+{
+    if (!unit->parts || (!unit->attached && !unit->source->attached))
+        return 0;
+    return plan_fail_unit(plan, unit, -EINVAL,
+                          "a put in parts from or into attached memory: use memory of "
+                          "tca_region_alloc() or tca_alloc()");
+}
+
+int parts_prepare(struct plan *plan)
+{
+    struct engine_plan *run = &plan->run;
+    if (plan->part_count == 0)
+        return 0;
+    if (!run->parts)
+        run->parts = calloc(plan->part_count, sizeof *run->parts);
+    if (!run->parts)
+        return plan_fail(plan, -ENOMEM, "out of memory for %" PRIu32 " puts in parts",
+                         plan->part_count);
+    run->part_count = plan->part_count;
+    run->other_bytes = run->bytes;
+    struct engine_part *part = run->parts;
+    for (uint32_t i = 0; i < plan->unit_count; i++) {
+        const struct plan_unit *unit = &plan->units[i];
+        if (!unit->parts)
+            continue;
+        part->driver = unit->driver;
+        part->put = unit->put;
+        part->source_bytes = unit->source_layout->size_bytes;
+        part->target_bytes = unit->target_layout->size_bytes;
+        part->tied = !layout_is_contiguous(unit->source_layout) &&
+                     !layout_is_contiguous(unit->target_layout);
+        run->other_bytes -= part->put ? part->source_bytes : 0;
+        part++;
+    }
+    engine_parts_apply(run);
+    return 0;
+}

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""Starts with random parts, compared with sequential copies: on one node and several, on every rail and in every seat; what
+the library and the daemon refuse; a rail that is lost between two starts."""
+
+import boards
+import harness
+from ranks import SEED, Ranks
+
+STARTS = harness.rounds(20)
+
+
+class Parts(Ranks):
+    group = "parts"
+
+    def parts(self, cluster, places, **environment):
+        self.ranks(cluster, places, [harness.program("parts"), str(SEED), str(STARTS)], **environment)
+
+    def test_one_node(self):
+        cluster = self.cluster()
+        for ranks, seat in ((1, "any"), (2, "client"), (2, "daemon"), (3, "any")):
+            with self.subTest(ranks=ranks, seat=seat):
+                self.parts(cluster, [0] * ranks, TCA_SEAT=seat)
+
+    def test_two_nodes(self):
+        cluster = self.cluster(2, options={"rails.enable": "shm tcp ofi"})
+        for rail in ("tcp", "ofi"):
+            with self.subTest(rail=rail):
+                self.parts(cluster, [0, 1], TCA_RAIL=rail)
+                self.parts(cluster, [0, 0], TCA_RAIL=rail)
+
+    def test_both_seats(self):
+        self.parts(self.cluster(2), [0, 0, 1])
+
+    def test_boards(self):
+        cluster = boards.Ring(2, {"rails.calibration": "off"})
+        self.addCleanup(self.take_down, cluster)
+        self.parts(cluster.up(), [0, 1], TCA_RAIL="peach2")
+
+    def test_errors(self):
+        for places, seat in (([0, 0], "client"), ([0, 0], "daemon"), ([0, 1], "any")):
+            with self.subTest(places=places, seat=seat):
+                self.ranks(self.cluster(1 + max(places)), places, [harness.program("parts-errors")], TCA_SEAT=seat)
+
+    def test_hostile(self):
+        """The daemon reads parts once and checks them itself."""
+        cluster = self.cluster(1, options={"rails.enable": "shm tcp"})
+        for rail in ("shm", "tcp"):
+            with self.subTest(rail=rail):
+                self.ranks(cluster, [0], [harness.program("parts-hostile")], TCA_RAIL=rail)
+
+
+if __name__ == "__main__":
+    harness.main()
