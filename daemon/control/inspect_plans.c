@@ -182,7 +182,7 @@ static json_t *describe_step(const struct plan *plan, uint32_t chain, uint32_t i
     struct driver_put_info info = prepared ? unit->info : (struct driver_put_info){0};
     return json_pack(
         "{s:s, s:I, s:I, s:I, s:b, s:b, s:o, s:{s:I, s:I, s:s}, s:{s:I, s:I, s:I, s:s}, s:o, s:o, "
-        "s:o, s:o, s:b}",
+        "s:o, s:o, s:b, s:b}",
         "kind", "put", "bytes", (json_int_t)a->size_bytes, "blocks",
         (json_int_t)(a->block_count > b->block_count ? a->block_count : b->block_count),
         "descriptors", (json_int_t)(info.descriptors ? info.descriptors : 1), "gathered",
@@ -191,7 +191,8 @@ static json_t *describe_step(const struct plan *plan, uint32_t chain, uint32_t i
         source, "target", "node", (json_int_t)unit->node, "region", (json_int_t)unit->handle.region,
         "offset", (json_int_t)(unit->handle.offset_bytes + unit->target_offset), "layout", target,
         "notify", notification(unit), "link", link_state(plan, unit), "copy",
-        explain_copy(plan, unit, seat), "reduce", reduction(unit), "ordered", unit->ordered);
+        explain_copy(plan, unit, seat), "reduce", reduction(unit), "ordered", unit->ordered,
+        "parts", unit->parts);
 }
 
 json_t *inspect_plan_step(const struct plan *plan, uint32_t chain, uint32_t index)

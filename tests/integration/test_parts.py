@@ -6,7 +6,7 @@ import boards
 import harness
 from ranks import SEED, Ranks
 
-STARTS = harness.rounds(20)
+STARTS = harness.rounds(12)
 
 
 class Parts(Ranks):
@@ -40,6 +40,19 @@ class Parts(Ranks):
         for places, seat in (([0, 0], "client"), ([0, 0], "daemon"), ([0, 1], "any")):
             with self.subTest(places=places, seat=seat):
                 self.ranks(self.cluster(1 + max(places)), places, [harness.program("parts-errors")], TCA_SEAT=seat)
+
+    def test_explained(self):
+        cluster = self.cluster()
+        processes = self.start(cluster, [0], [harness.program("parts"), str(SEED), "1000000000"])
+        node = cluster[0]
+        harness.until(lambda: any(plan["starts"] for plan in node.plans()), "the plan was started")
+        plan = next(plan["id"] for plan in node.plans() if plan["chains"] == 2)
+        steps = [step for chain in node.tcactl("plan", plan)["chains"] for step in chain["steps"]]
+        self.assertEqual([step["parts"] for step in steps], [True, True, False, True, True, True, True, True])
+        self.assertEqual(node.tcactl_raw("plan", plan).stdout.count("each start chooses the part"), 7)
+        processes[0].terminate()
+        processes[0].communicate()
+        self.released(cluster)
 
     def test_hostile(self):
         """The daemon reads parts once and checks them itself."""

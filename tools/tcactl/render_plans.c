@@ -145,6 +145,8 @@ static void step(const json_t *step, const struct screen *screen)
         if (json_is_object(doc_get(step, "reduce")))
             fprintf(screen->to, "         combined with the target: %s of %s\n",
                     doc_text(step, "reduce.operator"), doc_text(step, "reduce.type"));
+        if (doc_true(step, "parts"))
+            fputs("         at most: each start chooses the part that it moves\n", screen->to);
         fputs("         from ", screen->to);
         end_of_put(doc_get(step, "source"), screen);
         fputs("\n         to   ", screen->to);
