@@ -96,6 +96,12 @@ static inline void notify_cancel_sleep(struct notify_segment *segment)
     atomic_store_explicit(&segment->sleeping, 0, memory_order_relaxed);
 }
 
+/* Whether notify_prepare_sleep() still holds. If not, there is something to check. */
+static inline bool notify_will_sleep(const struct notify_segment *segment)
+{
+    return atomic_load_explicit(&segment->sleeping, memory_order_relaxed) != 0;
+}
+
 /* Sleeps until the doorbell differs from what notify_prepare_sleep() returned, at most timeout_ns
  * (< 0: forever), then clears `sleeping`. Returns 0 (woken, perhaps spuriously: check again),
  * -ETIMEDOUT or -EINTR. */

@@ -43,6 +43,7 @@ struct tca {
     struct ring complete;
     struct waiter waiter;
     uint64_t polled_ns;   /* when a wait last read the socket */
+    uint64_t failures;    /* starts and plans that have failed */
     uint64_t reviewed_ns; /* when a wait last called trials_review() */
 
     struct control control;

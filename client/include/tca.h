@@ -654,6 +654,23 @@ TCA_API int tca_test(struct tca_plan *plan);
  * step ahead of them that needs it end at once; the others run to their ends first. */
 TCA_API int tca_wait(struct tca_plan *plan, int64_t timeout_ns);
 
+/* Waits until a condition of the program is true: `ready` returns > 0, or < 0 to end the wait with an
+ * error. It may test plans and notifications (tca_test(), tca_notified(), tca_notified_count()) and
+ * start plans. For example, to wait for a notification and notice meanwhile that a start fails:
+ *
+ *     static int arrived(void *context)
+ *     {
+ *         struct exchange *exchange = context;
+ *         int sent = tca_test(exchange->plan);
+ *         return sent < 0 ? sent : tca_notified(exchange->session, exchange->left, 0);
+ *     }
+ *
+ * The wait spins and then sleeps, as others do. `ready` is called after each notification that
+ * arrives for this session, after each start that completes, and at other times. Returns what
+ * `ready` did, -ETIMEDOUT, or the reason why the session was lost. */
+TCA_API int tca_wait_until(struct tca *session, int (*ready)(void *context), void *context,
+                           int64_t timeout_ns);
+
 /* Cancels the running start, for example one that waits for a notification that will not come: its
  * chains run no further step, and what they have posted completes. tca_wait() then returns
  * -ECANCELED, or the result of a start that was complete before, and the plan can be started again.

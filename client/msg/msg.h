@@ -192,8 +192,9 @@ struct tca_msg {
     uint32_t request_count;
     struct tca_msg_request *unused;
     struct msg_kept kept[MSG_CACHE];
-    uint64_t calls; /* of tests */
-    uint64_t uses;  /* of kept plans */
+    uint64_t calls;    /* of tests */
+    uint64_t failures; /* of the session, when plans were last checked */
+    uint64_t uses;     /* of kept plans */
 };
 
 /* ---- request.c */

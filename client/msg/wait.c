@@ -3,24 +3,11 @@
 #include "client/msg/msg.h"
 
 #include <errno.h>
-#include <time.h>
 
 #include "client/core/error.h"
-#include "client/core/timeout.h"
+#include "client/core/wait.h"
 
-enum {
-    ALL_EVERY = 16,     /* calls: the other ranks */
-    CHECK_EVERY = 4096, /* calls: whether plans have failed */
-    CLOCK_EVERY = 8,    /* rounds of a wait */
-};
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
+enum { ALL_EVERY = 16 }; /* calls: the other ranks */
 
 /* ---- one request */
 
@@ -48,13 +35,14 @@ static inline int result_of(const struct tca_msg_request *request)
 
 static void progress_all(struct tca_msg *msg)
 {
-    bool check = msg->calls % CHECK_EVERY == 0;
+    const uint64_t failures = session_failures(msg->session);
 
     for (uint32_t rank = 0; rank < msg->size; rank++) {
         msg_peer_progress(&msg->peers[rank], msg);
-        if (check)
+        if (failures != msg->failures) /* perhaps of a plan that nobody waits for */
             msg_peer_check(&msg->peers[rank], msg);
     }
+    msg->failures = failures;
 }
 
 static void progress(struct tca_msg *msg, struct msg_peer *peer)
@@ -86,32 +74,12 @@ int tca_msg_test(struct tca_msg_request *request)
 
 /* ---- waits */
 
-struct deadline {
-    uint64_t end_ns; /* 0: before the first look at the clock */
-    int64_t timeout_ns;
-    uint64_t round;
-};
-
-static int deadline_init(struct tca_msg *msg, int64_t timeout_ns, struct deadline *ret_deadline)
+/* Before each sleep, and now and then. */
+static void look_around(void *context)
 {
-    *ret_deadline = (struct deadline){0};
-    return session_timeout(msg->session, timeout_ns, &ret_deadline->timeout_ns);
-}
+    const struct tca_msg_request *request = context;
 
-/* After an unsuccessful test: whether the time is over. */
-static bool is_over(struct deadline *deadline)
-{
-    if (deadline->timeout_ns == 0)
-        return true;
-    if (deadline->timeout_ns > 0 && deadline->round % CLOCK_EVERY == 0) {
-        uint64_t now = now_ns();
-        if (deadline->end_ns == 0)
-            deadline->end_ns = now + (uint64_t)deadline->timeout_ns;
-        if (now >= deadline->end_ns)
-            return true;
-    }
-    tca_pause(deadline->round++);
-    return false;
+    progress_all(request->msg);
 }
 
 static __attribute__((noinline, cold)) int overdue(const struct tca_msg_request *request)
@@ -120,71 +88,103 @@ static __attribute__((noinline, cold)) int overdue(const struct tca_msg_request 
                      request->sends ? "to" : "from", request->peer->rank, request->tag);
 }
 
-static int wait_until(struct tca_msg_request *request, struct deadline *deadline)
+static int test_one(void *context)
 {
-    int r;
-
-    while ((r = tca_msg_test(request)) == 0)
-        if (is_over(deadline))
-            return overdue(request);
-    return r < 0 ? r : 0;
+    return tca_msg_test(context);
 }
 
 int tca_msg_wait(struct tca_msg_request *request, int64_t timeout_ns)
 {
-    struct deadline deadline;
-    int r = deadline_init(request->msg, timeout_ns, &deadline);
+    const struct session_wait wait = {.ready = test_one, .rare = look_around, .context = request};
+    int r = session_wait_until(request->msg->session, &wait, timeout_ns);
 
-    return r < 0 ? r : wait_until(request, &deadline);
+    return r == 0 ? overdue(request) : r < 0 ? r : 0;
 }
 
-static const struct tca_msg_request *first_of(struct tca_msg_request *const *requests,
-                                              uint32_t count)
+/* Several requests of one messenger. */
+struct several {
+    struct tca_msg *msg;
+    struct tca_msg_request *const *requests;
+    uint32_t count, next;
+    const struct tca_msg_request *failed; /* the first */
+};
+
+static void look_around_all(void *context)
+{
+    const struct several *several = context;
+
+    progress_all(several->msg);
+}
+
+static int wait_several(struct several *several, int (*ready)(void *context), int64_t timeout_ns)
+{
+    const struct session_wait wait = {.ready = ready, .rare = look_around_all, .context = several};
+
+    return session_wait_until(several->msg->session, &wait, timeout_ns);
+}
+
+static struct several several_of(struct tca_msg_request *const *requests, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         if (requests[i])
-            return requests[i];
-    return NULL;
+            return (struct several){
+                .msg = requests[i]->msg, .requests = requests, .count = count, .next = i};
+    return (struct several){.msg = NULL};
+}
+
+static int test_all(void *context)
+{
+    struct several *several = context;
+
+    for (; several->next < several->count; several->next++) {
+        struct tca_msg_request *request = several->requests[several->next];
+        int r = request ? tca_msg_test(request) : 1;
+        if (r == 0)
+            return 0;
+        if (r < 0 && !several->failed)
+            several->failed = request;
+    }
+    return 1;
 }
 
 int tca_msg_wait_all(struct tca_msg_request *const *requests, uint32_t count, int64_t timeout_ns)
 {
-    const struct tca_msg_request *failed = NULL, *one = first_of(requests, count);
-    struct deadline deadline;
-    int r = one ? deadline_init(one->msg, timeout_ns, &deadline) : 0;
+    struct several several = several_of(requests, count);
 
-    for (uint32_t i = 0; r >= 0 && i < count; i++) {
-        if (!requests[i])
-            continue;
-        r = wait_until(requests[i], &deadline);
-        if (r < 0 && is_open(requests[i]))
-            return r; /* timed out */
-        if (r < 0 && !failed)
-            failed = requests[i];
-        r = 0;
-    }
-    return failed ? result_of(failed) : r;
+    if (!several.msg)
+        return 0;
+    int r = wait_several(&several, test_all, timeout_ns);
+    if (r == 0)
+        return overdue(requests[several.next]);
+    if (r > 0 && several.failed)
+        return result_of(several.failed);
+    return r < 0 ? r : 0;
+}
+
+static int test_any(void *context)
+{
+    struct several *several = context;
+    int r = 0;
+
+    for (uint32_t i = 0; i < several->count && r == 0; i++)
+        if (several->requests[i] && (r = tca_msg_test(several->requests[i])) != 0)
+            several->next = i;
+    return r;
 }
 
 int tca_msg_wait_any(struct tca_msg_request *const *requests, uint32_t count, int64_t timeout_ns,
                      uint32_t *ret_index)
 {
-    const struct tca_msg_request *one = first_of(requests, count);
-    struct deadline deadline;
+    struct several several = several_of(requests, count);
 
-    if (!one)
+    if (!several.msg)
         return error_static(-EINVAL, "message: no request to wait for");
-    int r = deadline_init(one->msg, timeout_ns, &deadline);
-    while (r >= 0) {
-        for (uint32_t i = 0; i < count; i++)
-            if (requests[i] && (r = tca_msg_test(requests[i])) != 0) {
-                *ret_index = i;
-                return r < 0 ? r : 0;
-            }
-        if (is_over(&deadline))
-            r = overdue(one);
-    }
-    return r;
+    const struct tca_msg_request *first = requests[several.next];
+    int r = wait_several(&several, test_any, timeout_ns);
+    if (r == 0)
+        return overdue(first);
+    *ret_index = several.next;
+    return r < 0 ? r : 0;
 }
 
 uint64_t tca_msg_bytes(const struct tca_msg_request *request)
@@ -223,12 +223,17 @@ static bool has_work(const struct tca_msg *msg)
     return false;
 }
 
+static int is_drained(void *context)
+{
+    struct tca_msg *msg = context;
+
+    progress_all(msg);
+    return !has_work(msg);
+}
+
 void msg_drain(struct tca_msg *msg)
 {
-    struct deadline deadline;
+    const struct session_wait wait = {.ready = is_drained, .context = msg};
 
-    if (deadline_init(msg, TCA_DEFAULT, &deadline) < 0)
-        return;
-    while (has_work(msg) && !is_over(&deadline))
-        progress_all(msg);
+    session_wait_until(msg->session, &wait, TCA_DEFAULT);
 }

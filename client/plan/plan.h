@@ -193,6 +193,9 @@ int plan_check_startable(struct tca_plan *plan);
 /* The start is complete in both seats. */
 void plan_finish(struct tca_plan *plan);
 
+/* Of the current start: the first one counts. No error: does nothing. */
+void plan_note_error(struct tca_plan *plan, int error);
+
 /* Breaks the plan: no further start is possible. text NULL: that of the error code. The next
  * session_progress() ends a running start, except for chains whose completion the daemon has yet to
  * report, and, if a process or node has ended, for chains that need nothing of it. */

@@ -32,10 +32,12 @@ void plan_finish(struct tca_plan *plan)
     plan->last.seen_ns = clock_now_ns();
 }
 
-static void note_error(struct tca_plan *plan, int error)
+void plan_note_error(struct tca_plan *plan, int error)
 {
-    if (error < 0 && plan->status == 0)
-        plan->status = error;
+    if (error >= 0 || plan->status < 0)
+        return;
+    plan->status = error;
+    plan->session->failures++;
 }
 
 /* ---- chains in the daemon's seat ---- */
@@ -51,7 +53,7 @@ static void take_completion(struct tca *session, const struct complete_entry *en
         return;
     plan->daemon_left = false;
     plan->entry = *entry;
-    note_error(plan, status_from_wire(entry->status));
+    plan_note_error(plan, status_from_wire(entry->status));
     if (!plan->client_left)
         plan_finish(plan);
 }
@@ -83,7 +85,7 @@ static bool run_chains(struct tca_plan *plan)
         if (r == 0)
             continue;
         plan->client_left &= ~(1ull << i);
-        note_error(plan, r);
+        plan_note_error(plan, r);
     }
     if (plan->status < 0 && plan->flags & TCA_PLAN_REPEAT)
         repeat_cut(plan);
@@ -113,7 +115,8 @@ static void run_plans(struct tca *session)
 void plan_cancel_here(struct tca_plan *plan, int error)
 {
     if (repeats_here(plan))
-        note_error(plan, error); /* all chains may be complete, and the next round about to begin */
+        plan_note_error(plan,
+                        error); /* all chains may be complete, and the next round about to begin */
     for (uint64_t left = plan->client_left; left; left &= left - 1)
         chain_cancel(plan->chains[__builtin_ctzll(left)], error);
 }
@@ -140,7 +143,7 @@ void plan_abandon(struct tca_plan *plan, int error)
 {
     if (plan->state != PLAN_RUNNING)
         return;
-    note_error(plan, error);
+    plan_note_error(plan, error);
     plan->daemon_left = false;
     if (plan->client_left || repeats_here(plan))
         end_chains(plan, error);
@@ -153,6 +156,7 @@ void plan_break(struct tca_plan *plan, int error, const char *text)
         return;
     if (plan->broken == 0) {
         plan->broken = error;
+        plan->session->failures++;
         snprintf(plan->why, sizeof(plan->why), "%s", text && text[0] ? text : status_text(error));
     }
     if (plan->state == PLAN_RUNNING) {

@@ -32,8 +32,8 @@ bool repeat_begin(struct tca_plan *plan)
         int r = chain_start(plan->chains[i]);
         if (r == 0)
             plan->client_left |= 1ull << i;
-        else if (r < 0 && plan->status == 0)
-            plan->status = r;
+        else
+            plan_note_error(plan, r);
     }
     return true;
 }

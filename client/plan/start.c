@@ -64,8 +64,8 @@ static inline void run_client_chains(struct tca_plan *plan)
         int r = chain_start(plan->chains[i]);
         if (r == 0)
             plan->client_left |= 1ull << i;
-        else if (unlikely(r < 0) && plan->status == 0)
-            plan->status = r;
+        else if (unlikely(r < 0))
+            plan_note_error(plan, r);
     }
     /* relaxed: only this process writes it, and readers order nothing by it */
     atomic_store_explicit(plan->client_starts, plan->starts, memory_order_relaxed);

@@ -1,7 +1,6 @@
 /* Waiting for starts and notifications: spin, yield, sleep (proto/wait.h). A wait also advances all
  * running starts of the session. */
 #include <errno.h>
-#include <limits.h>
 
 #include "client/core/clock.h"
 #include "client/core/error.h"
@@ -12,24 +11,12 @@
 #include "client/plan/pair.h"
 #include "client/plan/plan.h"
 #include "client/plan/trial.h"
+#include "client/plan/waiting.h"
 #include "proto/notify.h"
 
 enum {
     SLICE_NS = 100 * 1000 * 1000, /* longest sleep without a wake-up */
     HELPED_SLICE_NS = 100 * 1000, /* the same while a receiver copies, which does not wake us */
-};
-
-/* Internal result: the caller describes what timed out (overdue.h). */
-enum { TIMED_OUT = INT_MIN };
-
-/* > 0: ready; 0: not yet; < 0: failed. */
-typedef int check_fn(struct tca *session, void *subject);
-
-struct wait_spec {
-    check_fn *ready;
-    check_fn *failed; /* < 0: it can never become ready. NULL: `ready` reports this itself */
-    void *subject;
-    int64_t timeout_ns; /* from the start of the wait or, if it copies, from the end of copying */
 };
 
 /* Whether the daemon has sent events that were not read yet. */
@@ -83,6 +70,8 @@ static int sleep_slice(struct tca *session, const struct wait_spec *spec)
     uint32_t doorbell = notify_prepare_sleep(session->notify);
     session->polled_ns = 0; /* read the socket before each sleep */
     int r = check_rest(session, spec);
+    if (r == 0 && !notify_will_sleep(session->notify))
+        return 0; /* woken, or the checks have waited for something else */
     int64_t slice_ns = r == 0 ? arm(session) : 0;
     if (slice_ns == 0) {
         notify_cancel_sleep(session->notify);
@@ -148,6 +137,11 @@ static __attribute__((always_inline)) inline int wait_for(struct tca *session,
         return wait_until(session, spec);
     session->waiter.started_ns = 0;
     return check_rest(session, spec);
+}
+
+int session_wait(struct tca *session, struct wait_spec *spec)
+{
+    return wait_for(session, spec);
 }
 
 /* ---- completion of a start ---- */

@@ -61,7 +61,7 @@ void peer_lose(struct peer *peer, int error, const char *text)
 /* A first connection was cut in its greeting, and requests wait for it. */
 static bool may_try_again(const struct peer *peer, int error)
 {
-    return error == -ECONNRESET && peer->cuts < CUTS_MAX && peer->questions.first &&
+    return error == -ECONNRESET && peer->cuts < CUTS_MAX && peer->requests.first &&
            (peer->state == PEER_CONNECTING || peer->state == PEER_GREETING) &&
            !peer->peers->leaving;
 }

@@ -1,0 +1,19 @@
+/* Waiting, for modules of this library that are built on tca.h. */
+#pragma once
+
+#include <stdint.h>
+
+#include "client/include/tca.h"
+
+/* As tca_wait_until(), which see. rare: called now and then, and before each sleep, for what `ready`
+ * does not look at each time. Returns what `ready` did, or 0: time is over. */
+struct session_wait {
+    int (*ready)(void *context);
+    void (*rare)(void *context); /* may be NULL */
+    void *context;
+};
+int session_wait_until(struct tca *session, const struct session_wait *wait, int64_t timeout_ns);
+
+/* How many starts and plans have failed so far, including those that have just ended: if it has
+ * grown, some plan has an error to report. */
+uint64_t session_failures(struct tca *session);

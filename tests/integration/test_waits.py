@@ -1,0 +1,28 @@
+#!/usr/bin/env python3
+"""Waits of the library sleep until something happens: for messages, and for conditions of the program."""
+
+import harness
+from ranks import Ranks
+
+
+class Waits(Ranks):
+    group = "waits"
+
+    def waits(self, what, **arguments):
+        cluster = self.cluster(3)
+        for places in ([0, 0, 0], [0, 1, 2]):
+            with self.subTest(places=places):
+                self.ranks(cluster, places, [harness.program("waits"), what], TCA_SPIN="0", **arguments)
+
+    def test_message(self):
+        self.waits("message")
+
+    def test_condition(self):
+        self.waits("condition")
+
+    def test_failure(self):
+        self.waits("failure", victim=2)
+
+
+if __name__ == "__main__":
+    harness.main()
