@@ -237,7 +237,8 @@ int msg_plan_new(struct tca_msg *msg, uint32_t rank, struct tca_plan **ret_plan)
 /* A plan that only notifies. */
 int msg_plan_notify(struct msg_peer *peer, struct tca_msg *msg, uint32_t slot,
                     struct tca_plan **ret_plan);
-/* Starts a plan whose last start is about to complete. */
+/* Starts a plan whose last start is about to complete. If that one failed, msg_peer_check() finds out,
+ * or who has tested it. */
 int msg_plan_start(struct tca_msg *msg, struct tca_plan *plan);
 /* Unless the plan waits for something: tca_close() releases it then. */
 void msg_plan_free(struct tca_plan *plan);
@@ -253,7 +254,7 @@ int msg_request_send(struct tca_msg_request *request);
 int msg_peer_progress(struct msg_peer *peer, struct tca_msg *msg);
 /* The same as msg_peer_fail(), after what the rank has sent before its end was taken. */
 int msg_peer_lost(struct msg_peer *peer, struct tca_msg *msg, int error);
-/* Fails the peer if the rail has lost one of its packets. */
+/* Fails the peer if the rail has lost one of its packets, or of its receives' notifications. */
 void msg_peer_check(struct msg_peer *peer, struct tca_msg *msg);
 
 /* ---- match.c: what arrives. Negative errors are those of this process; -EPROTO: invalid. */

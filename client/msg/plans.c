@@ -48,12 +48,10 @@ static __attribute__((noinline, cold)) int start_again(struct tca_msg *msg, stru
 
 int msg_plan_start(struct tca_msg *msg, struct tca_plan *plan)
 {
-    int r = tca_test(plan);
+    int r = tca_start(plan);
 
-    if (__builtin_expect(r > 0, 1))
-        r = tca_start(plan);
-    else if (r == 0)
-        r = -EBUSY;
+    if (__builtin_expect(r >= 0, 1))
+        return r;
     return r == -EAGAIN || r == -EBUSY ? start_again(msg, plan) : r;
 }
 

@@ -311,13 +311,21 @@ int msg_peer_lost(struct msg_peer *peer, struct tca_msg *msg, int error)
     return msg_peer_fail(peer, msg, error);
 }
 
-/* A packet that the rail has lost is noticed by its plan only. */
+static void check_plan(struct msg_peer *peer, struct tca_msg *msg, struct tca_plan *plan)
+{
+    int r = plan ? tca_test(plan) : 0;
+
+    if (r < 0 && !msg_has_ended(r))
+        msg_peer_fail(peer, msg, r);
+}
+
+/* What the rail has lost is noticed by its plan only. */
 void msg_peer_check(struct msg_peer *peer, struct tca_msg *msg)
 {
     for (uint32_t place = 0; peer->staging && !peer->failed && place < MSG_RING; place++)
-        for (uint32_t size = 0; size < MSG_CLASSES; size++) {
-            int r = peer->puts[place][size] ? tca_test(peer->puts[place][size]) : 0;
-            if (r < 0 && !msg_has_ended(r))
-                msg_peer_fail(peer, msg, r);
-        }
+        for (uint32_t size = 0; size < MSG_CLASSES; size++)
+            check_plan(peer, msg, peer->puts[place][size]);
+    for (uint32_t i = 0; !peer->failed && i < TCA_MSG_PAIRS; i++)
+        if (peer->receives[i])
+            check_plan(peer, msg, peer->receives[i]->plan);
 }

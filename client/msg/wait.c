@@ -93,12 +93,23 @@ static int test_one(void *context)
     return tca_msg_test(context);
 }
 
-int tca_msg_wait(struct tca_msg_request *request, int64_t timeout_ns)
+static __attribute__((noinline)) int wait_for(struct tca_msg_request *request, int64_t timeout_ns)
 {
     const struct session_wait wait = {.ready = test_one, .rare = look_around, .context = request};
     int r = session_wait_until(request->msg->session, &wait, timeout_ns);
 
-    return r == 0 ? overdue(request) : r < 0 ? r : 0;
+    if (r == 0)
+        return overdue(request);
+    return r < 0 ? r : 0;
+}
+
+int tca_msg_wait(struct tca_msg_request *request, int64_t timeout_ns)
+{
+    int r = tca_msg_test(request);
+
+    if (r == 0)
+        return wait_for(request, timeout_ns);
+    return r < 0 ? r : 0;
 }
 
 /* Several requests of one messenger. */
