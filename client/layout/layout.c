@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/core/error.h"
+#include "client/core/layouts.h"
 #include "drivers/copy/copy.h"
 
 static int explain(int code)
@@ -301,4 +302,39 @@ void tca_layout_describe(const struct tca_layout *layout, char *text, size_t tex
     types_describe(&layout->types, types, sizeof(types));
     size_t used = text_bytes > 0 ? strlen(text) : 0;
     snprintf(text + used, text_bytes - used, ": %s", types);
+}
+
+/* ---- for other ranks ---- */
+
+int layout_export(const struct tca_layout *layout, void *data, size_t room)
+{
+    const size_t bytes = layout_bytes(layout->program);
+    if (bytes > room)
+        return -E2BIG;
+    memcpy(data, layout->program, bytes);
+    return (int)bytes;
+}
+
+int layout_import(const void *data, size_t bytes, struct tca_layout **ret_layout)
+{
+    const char *why;
+    struct layout *program = malloc(bytes);
+    if (!program)
+        return explain(-ENOMEM);
+    memcpy(program, data, bytes);
+    if (layout_check(program, bytes, &why) < 0) {
+        free(program);
+        return error_set(-EPROTO, "an invalid layout: %s", why);
+    }
+    program->signature = 0; /* untyped */
+    const struct types types = types_of(TCA_TYPE_BYTE, program->size_bytes);
+    return wrap(0, program, &types, ret_layout);
+}
+
+bool layout_same(const struct tca_layout *a, const struct tca_layout *b)
+{
+    if (!a || !b)
+        return a == b;
+    const size_t bytes = layout_bytes(a->program);
+    return layout_bytes(b->program) == bytes && memcmp(a->program, b->program, bytes) == 0;
 }

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "client/core/error.h"
+#include "client/core/memory.h"
 #include "client/core/segment.h"
 #include "client/core/session.h"
 #include "client/memory/bounce.h"
@@ -211,6 +212,11 @@ void *tca_region_address(const struct tca_region *region)
 uint64_t tca_region_bytes(const struct tca_region *region)
 {
     return region->mapped.bytes;
+}
+
+bool region_is_attached(const struct tca_region *region)
+{
+    return region->mapped.attached;
 }
 
 int tca_region_handle(const struct tca_region *region, uint64_t offset_bytes, uint64_t length_bytes,

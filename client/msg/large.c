@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/core/error.h"
+#include "client/core/layouts.h"
 
 /* ---- receiver */
 
@@ -20,11 +21,11 @@ static bool take_slot(struct msg_peer *peer, uint32_t *ret_index)
     return false;
 }
 
-static int answer(struct tca_msg_request *request, const struct msg_note *note)
+static int answer(struct tca_msg_request *request, const void *note, int bytes)
 {
     const struct msg_head head = {.kind = MSG_GRANT,
                                   .index = (uint8_t)request->index,
-                                  .bytes = sizeof(*note),
+                                  .bytes = (uint16_t)bytes,
                                   .request = request->offer};
 
     return msg_note_send(request->peer, request->msg, head, note);
@@ -36,7 +37,7 @@ static int reject(struct tca_msg_request *request, int error)
     const struct msg_note nothing = {0};
 
     request->index = TCA_MSG_PAIRS;
-    int r = answer(request, &nothing);
+    int r = answer(request, &nothing, sizeof(nothing));
     msg_done(request, error);
     return r;
 }
@@ -44,8 +45,7 @@ static int reject(struct tca_msg_request *request, int error)
 int msg_grant(struct tca_msg_request *request)
 {
     struct msg_peer *peer = request->peer;
-    struct msg_note note = {.bytes = request->bytes};
-    void *memory = NULL;
+    uint8_t note[TCA_MSG_EAGER_BYTES];
 
     if (request->bytes > request->room || request->bytes == 0)
         return reject(request, request->bytes ? -EMSGSIZE : 0);
@@ -54,16 +54,14 @@ int msg_grant(struct tca_msg_request *request)
         msg_list_add(&peer->offered, request);
         return 0;
     }
-    int r = msg_place(request, true, &memory);
-    if (r >= 0)
-        r = tca_handle_of(request->msg->session, memory, request->bytes, &note.handle);
-    if (r < 0)
-        return reject(request, r);
+    int bytes = msg_note_make(request, request->bytes, note);
+    if (bytes < 0)
+        return reject(request, bytes);
     peer->data_taken |= 1u << request->index;
     peer->receives[request->index] = request;
     request->state = MSG_MOVING;
     request->lent = true;
-    return answer(request, &note);
+    return answer(request, note, bytes);
 }
 
 /* The next receive that waits for a slot. */
@@ -96,14 +94,12 @@ int msg_large_test(struct tca_msg_request *request, int *ret_error)
 static int make_plan(struct tca_msg_request *request, const void *source,
                      struct tca_plan **ret_plan)
 {
-    struct tca_put put = {
-        .source_address = source, .target = request->target, .bytes = request->bytes};
     struct msg_peer *peer = request->peer;
     struct tca_plan *plan = NULL;
     int r = msg_plan_new(request->msg, peer->rank, &plan);
 
     if (r >= 0)
-        r = tca_plan_put(plan, &put);
+        r = msg_put_to(plan, &request->target, source, NULL, request->bytes);
     if (r >= 0)
         r = tca_plan_notify(plan, peer->rank, peer->slot + MSG_SLOT_DATA + request->index);
     if (r >= 0)
@@ -115,12 +111,25 @@ static int make_plan(struct tca_msg_request *request, const void *source,
     return r;
 }
 
+static bool same_target(const struct msg_target *a, const struct msg_target *b)
+{
+    return memcmp(&a->handle, &b->handle, sizeof(a->handle)) == 0 &&
+           a->base_bytes == b->base_bytes && layout_same(a->layout, b->layout);
+}
+
 static bool fits(const struct msg_kept *kept, const struct tca_msg_request *request,
                  const void *source)
 {
     return kept->plan && !kept->busy && kept->source == source && kept->bytes == request->bytes &&
            kept->rank == request->peer->rank && kept->index == request->index &&
-           memcmp(&kept->target, &request->target, sizeof(kept->target)) == 0;
+           same_target(&kept->target, &request->target);
+}
+
+void msg_kept_free(struct msg_kept *kept)
+{
+    tca_plan_free(kept->plan);
+    tca_layout_free(kept->target.layout);
+    *kept = (struct msg_kept){.plan = NULL};
 }
 
 /* A free place, or the one whose plan was not used for longest. NULL: all plans run. */
@@ -153,13 +162,14 @@ static int find_plan(struct tca_msg_request *request, const void *source,
         int r = make_plan(request, source, &plan);
         if (r < 0)
             return r;
-        tca_plan_free(kept->plan);
+        msg_kept_free(kept);
         *kept = (struct msg_kept){.plan = plan,
                                   .rank = request->peer->rank,
                                   .index = request->index,
                                   .source = source,
                                   .bytes = request->bytes,
                                   .target = request->target};
+        request->target.layout = NULL;
     }
     *ret_kept = kept;
     return 0;
@@ -196,21 +206,22 @@ static int launch(struct tca_msg_request *request)
 }
 
 int msg_take_grant(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *head,
-                   const struct msg_note *note)
+                   struct msg_target *target)
 {
     struct tca_msg_request *request =
         head->request < msg->request_count ? msg->requests[head->request] : NULL;
 
     if (!request || !request->used || request->peer != peer || !request->sends ||
         request->persistent || request->state != MSG_OFFERED ||
-        (note->bytes != 0 && note->bytes != request->bytes))
+        (target->bytes != 0 && target->bytes != request->bytes))
         return error_set(-EPROTO, "a grant of %llu bytes for request %u, which did not ask for it",
-                         (unsigned long long)note->bytes, head->request);
-    if (note->bytes == 0) {
+                         (unsigned long long)target->bytes, head->request);
+    if (target->bytes == 0) {
         msg_done(request, 0);
         return 0;
     }
-    request->target = note->handle;
+    request->target = *target;
+    target->layout = NULL;
     request->index = head->index;
     return launch(request);
 }
@@ -242,5 +253,5 @@ void tca_msg_forget(struct tca_msg *msg)
 {
     for (uint32_t i = 0; i < MSG_CACHE; i++)
         if (!msg->kept[i].busy)
-            msg->kept[i].plan = tca_plan_free(msg->kept[i].plan);
+            msg_kept_free(&msg->kept[i]);
 }

@@ -95,26 +95,42 @@ static int invalid(const struct msg_head *head)
                      head->index, head->bytes);
 }
 
+/* A grant or a notice. */
+static int take_target(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *head,
+                       const uint8_t *payload)
+{
+    struct msg_target target;
+    int r = msg_note_read(head, payload, &target);
+
+    if (r < 0)
+        return r;
+    r = head->kind == MSG_GRANT ? msg_take_grant(peer, msg, head, &target)
+                                : msg_take_notice(peer, msg, head, &target);
+    tca_layout_free(target.layout); /* unless it was taken over */
+    return r;
+}
+
 /* Packets about a pair or a long message: `index` and length are checked here. */
 static int take_note(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *head,
                      const uint8_t *payload)
 {
-    struct msg_note note = {0};
+    uint64_t value;
 
-    memcpy(&note, payload, sizeof(note)); /* as much as its kind has is valid */
+    memcpy(&value, payload, sizeof(value)); /* valid if its kind has one */
     bool pair = head->index < TCA_MSG_PAIRS;
-    if (head->kind == MSG_OFFER && head->bytes == sizeof(note.bytes))
-        return take_offer(peer, head, note.bytes);
-    if (head->kind == MSG_GRANT && !pair && head->index < MSG_DATA && head->bytes == sizeof(note))
-        return msg_take_grant(peer, msg, head, &note);
-    if (head->kind == MSG_NOTICE && pair && head->bytes == sizeof(note))
-        return msg_take_notice(peer, msg, head, &note);
-    if (head->kind == MSG_PAIRED && pair && head->bytes == sizeof(note.bytes))
-        return msg_take_paired(peer, head->index, note.bytes);
-    if (head->kind == MSG_RECV_GONE && pair && head->bytes == sizeof(note.bytes))
-        return msg_take_recv_gone(peer, msg, head->index, note.bytes);
-    if (head->kind == MSG_SEND_GONE && pair && head->bytes == sizeof(note.bytes))
-        return msg_take_send_gone(peer, head->index, note.bytes);
+    if (head->kind == MSG_GRANT && !pair && head->index < MSG_DATA &&
+        head->bytes >= sizeof(struct msg_note))
+        return take_target(peer, msg, head, payload);
+    if (head->kind == MSG_NOTICE && pair && head->bytes >= sizeof(struct msg_note))
+        return take_target(peer, msg, head, payload);
+    if (head->kind == MSG_OFFER && head->bytes == sizeof(value))
+        return take_offer(peer, head, value);
+    if (head->kind == MSG_PAIRED && pair && head->bytes == sizeof(value))
+        return msg_take_paired(peer, head->index, value);
+    if (head->kind == MSG_RECV_GONE && pair && head->bytes == sizeof(value))
+        return msg_take_recv_gone(peer, msg, head->index, value);
+    if (head->kind == MSG_SEND_GONE && pair && head->bytes == sizeof(value))
+        return msg_take_send_gone(peer, head->index, value);
     return invalid(head);
 }
 

@@ -24,7 +24,6 @@ enum {
     MSG_DATA = TCA_MSG_PAIRS + MSG_LARGE,
     MSG_EARLY_MAX = 65536, /* unmatched messages of one rank */
     MSG_CACHE = 64,        /* plans for long messages that are kept */
-    MSG_NOTE_BYTES = 80,   /* longest payload of a packet that is no message */
     MSG_CHUNK = 64,        /* requests allocated at a time */
 };
 
@@ -57,19 +56,29 @@ struct msg_head {
 };
 static_assert(sizeof(struct msg_head) + TCA_MSG_EAGER_BYTES == MSG_PACKET_BYTES, "wire format");
 
-/* Payload of a grant and of a notice. */
+/* Payload of a grant and of a notice. A layout may follow, as plain data: that of the receiver's
+ * memory. */
 struct msg_note {
     uint64_t bytes; /* room, or what to put; 0: nothing, and the handle is not valid */
     struct tca_handle handle;
+    uint64_t base_bytes; /* of the layout, in the handle's range */
 };
-static_assert(sizeof(struct msg_note) <= MSG_NOTE_BYTES, "room for notes");
+
+/* What came in a note. */
+struct msg_target {
+    uint64_t bytes;
+    struct tca_handle handle;
+    uint64_t base_bytes;
+    struct tca_layout *layout; /* owned; NULL: contiguous */
+};
 
 /* A packet that waits for room in the ring. */
 struct msg_out {
     struct msg_out *next;
-    struct tca_msg_request *request; /* whose message it carries or offers; NULL: from malloc() */
-    struct msg_head head;
-    uint8_t payload[MSG_NOTE_BYTES];
+    struct tca_msg_request
+        *request;         /* whose message it carries or offers; NULL: from malloc(), with */
+    struct msg_head head; /* head and */
+    uint8_t *payload;     /* payload, in the same memory */
 };
 
 enum msg_state {
@@ -101,8 +110,8 @@ struct tca_msg_request {
     void *staging;                 /* from tca_alloc(), `room` bytes */
     bool lent; /* a running plan, here or at the other rank, may use the staging */
     struct msg_out out;
-    /* ---- long messages, sends */
-    struct tca_handle target;
+    struct msg_target target; /* of a send */
+    /* ---- long messages */
     uint32_t offer; /* a receive's: the number of the send */
     struct msg_kept *kept;
     /* ---- pairs */
@@ -133,7 +142,7 @@ struct msg_early {
 struct msg_notice {
     uint64_t order; /* from 1 on; 0: none */
     uint32_t tag;
-    struct msg_note note;
+    struct msg_target target;
 };
 
 /* What connects this rank with another one. */
@@ -177,7 +186,7 @@ struct msg_kept {
     uint32_t rank, index;
     const void *source;
     uint64_t bytes;
-    struct tca_handle target;
+    struct msg_target target;
 };
 
 struct tca_msg {
@@ -227,9 +236,20 @@ static inline bool msg_has_ended(int error)
 /* Copies the message of a send to `data`, and the data of a message of a receive to its memory. */
 int msg_gather(const struct tca_msg_request *request, void *data);
 int msg_scatter(const struct tca_msg_request *request, const void *data, uint64_t bytes);
-/* The contiguous memory in a region through which the request's data goes: its own, or staging.
- * pack: whether own memory with a layout is staged, too. */
+/* The memory in a region from which a send's data goes: its own, or contiguous staging. pack: whether
+ * own memory with a layout is staged, too. */
 int msg_place(struct tca_msg_request *request, bool pack, void **ret_memory);
+/* Makes the note that tells where `bytes` bytes of a receive go: into its own memory, or staging.
+ * Returns the size of the payload. */
+int msg_note_make(struct tca_msg_request *request, uint64_t bytes,
+                  uint8_t ret_payload[TCA_MSG_EAGER_BYTES]);
+/* What a note says that has arrived. -EPROTO: invalid. */
+int msg_note_read(const struct msg_head *head, const uint8_t *payload,
+                  struct msg_target *ret_target);
+/* Adds the put of a send's `bytes` bytes to its target. If these do not fill the target's layout,
+ * the source is contiguous. */
+int msg_put_to(struct tca_plan *plan, const struct msg_target *target, const void *source,
+               const struct tca_layout *source_layout, uint64_t bytes);
 
 /* ---- plans.c */
 
@@ -267,7 +287,9 @@ int msg_take(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *
 /* Grants a receive's memory to the offer that it has matched, or makes it wait. */
 int msg_grant(struct tca_msg_request *request);
 int msg_take_grant(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *head,
-                   const struct msg_note *note);
+                   struct msg_target *target);
+/* Frees a plan that does not run, and what belongs to it. */
+void msg_kept_free(struct msg_kept *kept);
 /* Whether the data of a receive has arrived: > 0, 0, or the error with which notifications end.
  * *ret_error: < 0 if the next one could not be granted. */
 int msg_large_test(struct tca_msg_request *request, int *ret_error);
@@ -277,13 +299,15 @@ int msg_large_progress(struct msg_peer *peer, struct tca_msg *msg);
 /* ---- pair.c */
 
 int msg_take_notice(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *head,
-                    const struct msg_note *note);
+                    struct msg_target *target);
 int msg_take_paired(struct msg_peer *peer, uint32_t index, uint64_t bytes);
 int msg_take_recv_gone(struct msg_peer *peer, struct tca_msg *msg, uint32_t index, uint64_t starts);
 int msg_take_send_gone(struct msg_peer *peer, uint32_t index, uint64_t ends);
 /* Tells the other rank what has become of a pair. */
 int msg_pair_tell(struct msg_peer *peer, struct tca_msg *msg, enum msg_kind kind, uint32_t index,
                   uint64_t value);
+/* Frees what a notice holds. */
+void msg_notice_forget(struct msg_notice *notice);
 void msg_pair_free_index(struct msg_peer *peer, uint32_t index);
 
 /* ---- pair_run.c */

@@ -92,6 +92,8 @@ static void peer_deinit(struct tca_msg *msg, struct msg_peer *peer)
         if (!out->request)
             free(out);
     }
+    for (uint32_t i = 0; i < TCA_MSG_PAIRS; i++)
+        msg_notice_forget(&peer->notices[i]);
     while (peer->early) {
         struct msg_early *early = peer->early;
         peer->early = early->next;
@@ -130,8 +132,10 @@ struct tca_msg *tca_msg_free(struct tca_msg *msg)
         return NULL;
     msg_drain(msg);
     requests_deinit(msg);
-    for (uint32_t i = 0; i < MSG_CACHE; i++)
+    for (uint32_t i = 0; i < MSG_CACHE; i++) {
         msg_plan_free(msg->kept[i].plan);
+        tca_layout_free(msg->kept[i].target.layout);
+    }
     for (uint32_t rank = 0; msg->peers && rank < msg->size; rank++)
         peer_deinit(msg, &msg->peers[rank]);
     if (msg->rings)

@@ -30,22 +30,19 @@ int msg_pair_tell(struct msg_peer *peer, struct tca_msg *msg, enum msg_kind kind
 
 /* ---- the send */
 
-static int build(struct tca_msg_request *request, uint32_t index, const struct tca_handle *target)
+static int build(struct tca_msg_request *request, uint32_t index, const struct msg_target *target)
 {
     struct tca_msg *msg = request->msg;
     struct msg_peer *peer = request->peer;
-    struct tca_put put = {.target = *target, .bytes = request->room};
+    bool fills = !target->layout || request->room == target->bytes;
     void *source = NULL;
     int r = msg_plan_new(msg, peer->rank, &request->plan);
 
     if (r >= 0)
         r = tca_plan_wait(request->plan, peer->rank, msg->slot + MSG_SLOT_READY + index, 1);
-    if (r >= 0 && request->room > 0 && (r = msg_place(request, false, &source)) >= 0) {
-        put.source_address = source;
-        if (!request->staging)
-            put.source_layout = request->layout;
-        r = tca_plan_put(request->plan, &put);
-    }
+    if (r >= 0 && request->room > 0 && (r = msg_place(request, !fills, &source)) >= 0)
+        r = msg_put_to(request->plan, target, source, request->staging ? NULL : request->layout,
+                       request->room);
     if (r >= 0)
         r = tca_plan_notify(request->plan, peer->rank, peer->slot + MSG_SLOT_DATA + index);
     return r < 0 ? r : tca_plan_commit(request->plan, TCA_DEFAULT);
@@ -62,19 +59,25 @@ static int give_up(struct tca_msg_request *request, uint32_t index, int error)
     return msg_pair_tell(request->peer, request->msg, MSG_SEND_GONE, index, 0);
 }
 
-static int join(struct tca_msg_request *request, uint32_t index, const struct msg_note *note)
+static int join(struct tca_msg_request *request, uint32_t index, const struct msg_target *target)
 {
     int r = 0;
 
     request->index = index;
     request->paired = true;
     request->peer->sends[index] = request;
-    if (request->room <= note->bytes)
-        r = build(request, index, &note->handle);
+    if (request->room <= target->bytes)
+        r = build(request, index, target);
     if (r < 0)
         return give_up(request, index, r);
     r = msg_pair_tell(request->peer, request->msg, MSG_PAIRED, index, request->room);
     return r >= 0 && request->state == MSG_POSTED ? msg_pair_launch(request) : r;
+}
+
+void msg_notice_forget(struct msg_notice *notice)
+{
+    tca_layout_free(notice->target.layout);
+    *notice = (struct msg_notice){.order = 0};
 }
 
 static struct msg_notice *first_notice(struct msg_peer *peer, uint32_t tag)
@@ -92,7 +95,7 @@ static struct msg_notice *first_notice(struct msg_peer *peer, uint32_t tag)
 /* ---- packets */
 
 int msg_take_notice(struct msg_peer *peer, struct tca_msg *msg, const struct msg_head *head,
-                    const struct msg_note *note)
+                    struct msg_target *target)
 {
     struct msg_notice *notice = &peer->notices[head->index];
     struct tca_msg_request *request = peer->single.first;
@@ -104,9 +107,11 @@ int msg_take_notice(struct msg_peer *peer, struct tca_msg *msg, const struct msg
         request = request->next;
     if (request) {
         msg_list_remove(&peer->single, request);
-        return join(request, head->index, note);
+        return join(request, head->index, target);
     }
-    *notice = (struct msg_notice){.order = ++peer->notice_order, .tag = head->tag, .note = *note};
+    *notice =
+        (struct msg_notice){.order = ++peer->notice_order, .tag = head->tag, .target = *target};
+    target->layout = NULL;
     return 0;
 }
 
@@ -128,7 +133,7 @@ int msg_take_recv_gone(struct msg_peer *peer, struct tca_msg *msg, uint32_t inde
     struct tca_msg_request *request = peer->sends[index];
 
     if (peer->notices[index].order) {
-        peer->notices[index].order = 0;
+        msg_notice_forget(&peer->notices[index]);
         return msg_pair_tell(peer, msg, MSG_SEND_GONE, index, 0);
     }
     if (request) {
@@ -180,8 +185,8 @@ int tca_msg_send_init(struct tca_msg *msg, uint32_t rank, uint32_t tag,
     }
     struct msg_notice *notice = first_notice(peer, tag);
     if (notice) {
-        notice->order = 0;
-        r = join(request, (uint32_t)(notice - peer->notices), &notice->note);
+        r = join(request, (uint32_t)(notice - peer->notices), &notice->target);
+        msg_notice_forget(notice);
     } else {
         msg_list_add(&peer->single, request);
     }
@@ -205,24 +210,18 @@ static int take_index(struct msg_peer *peer, uint32_t *ret_index)
 
 static int announce(struct tca_msg_request *request)
 {
-    struct msg_note note = {.bytes = request->room};
-    const struct msg_head head = {.kind = MSG_NOTICE,
-                                  .index = (uint8_t)request->index,
-                                  .bytes = sizeof(note),
-                                  .tag = request->tag};
+    uint8_t payload[TCA_MSG_EAGER_BYTES];
+    struct msg_head head = {
+        .kind = MSG_NOTICE, .index = (uint8_t)request->index, .tag = request->tag};
     struct msg_peer *peer = request->peer;
     struct tca_msg *msg = request->msg;
-    void *memory = NULL;
-    int r = 0;
+    int bytes = msg_note_make(request, request->room, payload), r = bytes;
 
-    if (request->room > 0)
-        r = msg_place(request, true, &memory);
-    if (r >= 0 && request->room > 0)
-        r = tca_handle_of(msg->session, memory, request->room, &note.handle);
+    head.bytes = (uint16_t)bytes;
     if (r >= 0)
         r = msg_plan_notify(peer, msg, peer->slot + MSG_SLOT_READY + request->index,
                             &request->plan);
-    return r < 0 ? r : msg_note_send(peer, msg, head, &note);
+    return r < 0 ? r : msg_note_send(peer, msg, head, payload);
 }
 
 int tca_msg_recv_init(struct tca_msg *msg, uint32_t rank, uint32_t tag,

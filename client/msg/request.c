@@ -107,6 +107,8 @@ void msg_request_free(struct tca_msg_request *request)
         tca_free(msg->session, request->staging);
     }
     tca_layout_free(request->own_layout);
+    tca_layout_free(request->target.layout);
+    request->target.layout = NULL;
     request->staging = NULL;
     request->own_layout = NULL;
     request->used = false;

@@ -129,10 +129,10 @@ int msg_note_send(struct msg_peer *peer, struct tca_msg *msg, struct msg_head he
 {
     if (!peer->out && has_room(peer, msg))
         return send_note(peer, msg, head, payload);
-    struct msg_out *out = calloc(1, sizeof(*out));
+    struct msg_out *out = malloc(sizeof(*out) + head.bytes);
     if (!out)
         return error_static(-ENOMEM, "message: out of memory");
-    out->head = head;
+    *out = (struct msg_out){.head = head, .payload = (uint8_t *)(out + 1)};
     if (head.bytes > 0)
         memcpy(out->payload, payload, head.bytes);
     queue(peer, out);

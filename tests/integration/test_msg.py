@@ -51,6 +51,13 @@ class Msg(Ranks):
             with self.subTest(places=places):
                 self.ranks(cluster, places, [harness.program("msg-errors")])
 
+    def test_straight_into_blocks(self):
+        cluster = self.cluster(2)
+        for places in ([0, 0], [0, 1]):
+            for seat in ("any", "daemon"):
+                with self.subTest(places=places, seat=seat):
+                    self.ranks(cluster, places, [harness.program("msg-straight")], TCA_SEAT=seat)
+
     def test_hostile_rank(self):
         cluster = self.cluster()
         self.ranks(cluster, [0, 0], [harness.program("msg-hostile"), str(SEED)])

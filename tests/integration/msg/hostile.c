@@ -8,10 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/core/layouts.h"
 #include "client/msg/msg.h"
 #include "tests/unit/proto/random.h"
 
-enum { PACKETS = 600, REQUESTS = 24, END = 99, BYTES = 5000, CREDITS = 6 };
+enum { PACKETS = 600, REQUESTS = 24, END = 99, BYTES = 5000, CREDITS = 6, LAYOUT_ROOM = 512 };
 
 static struct tca *session;
 static struct tca_msg *msg;
@@ -90,16 +91,33 @@ static uint64_t any_length(void)
     return lengths[random_below(&dice, sizeof(lengths) / sizeof(lengths[0]))];
 }
 
+/* Behind a note: a layout, which is often damaged. Returns its size. */
+static size_t any_layout(uint8_t data[LAYOUT_ROOM])
+{
+    struct tca_layout *layout;
+    if (tca_layout_strided(1 + random_below(&dice, 8), 1 + random_below(&dice, BYTES),
+                           (int64_t)random_below(&dice, 2 * BYTES), &layout) < 0)
+        return 0;
+    int bytes = layout_export(layout, data, LAYOUT_ROOM);
+    tca_layout_free(layout);
+    if (bytes > 0 && random_below(&dice, 2) == 0)
+        data[random_below(&dice, (uint64_t)bytes)] ^= (uint8_t)(1u << random_below(&dice, 8));
+    return bytes > 0 ? (size_t)bytes - (random_below(&dice, 8) == 0) : 0;
+}
+
 static int any_packet(void)
 {
     static const uint16_t sizes[] = {0, 1, 8, sizeof(struct msg_note), 2032, 2033, UINT16_MAX};
     static const uint16_t right[] = {0, 16, 8, sizeof(struct msg_note), sizeof(struct msg_note),
                                      8, 8,  8};
-    struct msg_note note = {.bytes = any_length(), .handle = hostile.handle};
+    struct {
+        struct msg_note note;
+        uint8_t layout[LAYOUT_ROOM];
+    } payload = {.note = {.bytes = any_length(), .handle = hostile.handle}};
     uint32_t kind = (uint32_t)random_below(&dice, 8);
 
     if (random_below(&dice, 4) == 0)
-        ((uint8_t *)&note.handle)[random_below(&dice, sizeof(note.handle))] ^= 1;
+        ((uint8_t *)&payload.note.handle)[random_below(&dice, sizeof(struct tca_handle))] ^= 1;
     struct msg_head head = {
         .kind = (uint8_t)kind,
         .index = (uint8_t)random_below(&dice, MSG_DATA + 1),
@@ -107,7 +125,12 @@ static int any_packet(void)
         .tag = (uint32_t)random_below(&dice, 2),
         .request = (uint32_t)random_below(&dice, REQUESTS + 2),
     };
-    return write_packet(head, &note, sizeof(note));
+    size_t bytes = sizeof(payload.note);
+    if ((kind == MSG_GRANT || kind == MSG_NOTICE) && random_below(&dice, 2) == 0) {
+        bytes += any_layout(payload.layout);
+        head.bytes = (uint16_t)bytes;
+    }
+    return write_packet(head, &payload, bytes);
 }
 
 /* The length of a pair's message beyond its receive, and then its data. */
