@@ -74,6 +74,7 @@ struct tcad_conf {
         uint32_t regions_per_session;
         uint32_t plans_per_session;
         uint32_t steps_per_session;
+        uint32_t pairs_per_session;
         uint32_t groups_per_user;
         uint32_t published_per_group;
         uint64_t plan_bytes_per_session;

@@ -23,12 +23,11 @@ enum {
     PLAN_STEPS_MAX = 65536, /* of all chains of a plan */
     BIND_PUTS_MAX = 256,    /* of one PeerBind */
     LAYOUT_OPS_MAX = 1 << 20,
-    LAYOUT_DEPTH_MAX = 16,      /* nested loops */
-    ADDRESS_MAX_BYTES = 256,    /* a driver's own address, opaque */
-    OFFER_MAX_BYTES = 128,      /* a driver's description of a new peer for the other end, opaque */
-    LANDING_MAX_BYTES = 128,    /* a driver's description of a put's target, opaque */
-    RAILS_MAX = 16,             /* open rails of a node */
-    PAIRS_PER_SESSION_MAX = 64, /* processes of other nodes with which one has a connection */
+    LAYOUT_DEPTH_MAX = 16,   /* nested loops */
+    ADDRESS_MAX_BYTES = 256, /* a driver's own address, opaque */
+    OFFER_MAX_BYTES = 128,   /* a driver's description of a new peer for the other end, opaque */
+    LANDING_MAX_BYTES = 128, /* a driver's description of a put's target, opaque */
+    RAILS_MAX = 16,          /* open rails of a node */
     RAIL_SLOTS =
         22, /* indexes of a node's rails are below this; 0: none. Besides the open ones, drivers
                         without a rail have one */

@@ -449,7 +449,15 @@ enum tca_rail {
 
 enum tca_seat {
     TCA_SEAT_ANY = 0,
-    /* this process copies, in tca_start() or, if the data is long, also in later calls */
+    /* This process copies, in tca_start() or, if the data is long, also in later calls.
+     *
+     * To another node, only over the rail tcp and only on request (TCA_SEAT_ANY never selects it):
+     * the processes at both ends have a connection of their own, and read and write it in each call
+     * that tests, waits or makes a request. No tcad takes part in a start, so the latency is lower.
+     * But nothing moves while one of the two calls no such function: a start of more than the
+     * sockets hold completes when the receiver has taken it, and notifications arrive when the
+     * receiver tests or waits for one. Each chain puts to and notifies one process; attached memory
+     * and reductions need tcad (-EOPNOTSUPP). Starts of plans in different seats are not ordered. */
     TCA_SEAT_CLIENT = 1,
     TCA_SEAT_DAEMON = 2, /* the daemon transfers the data while this process computes */
 };

@@ -121,7 +121,7 @@ static json_t *tried(const struct plan *plan, const struct plan_unit *unit)
  * begin with, the last when the receiver is farther than first_up_to_ns; and what it has tried. */
 static json_t *explain_copy(const struct plan *plan, const struct plan_unit *unit, enum seat seat)
 {
-    if (seat != SEAT_CLIENT)
+    if (seat != SEAT_CLIENT || unit->pair)
         return json_null();
     const enum way way = unit->share ? unit->copy_mode : WAY_PUSH;
     struct way_choice choice = {.near = way, .far = way};
@@ -134,7 +134,7 @@ static json_t *explain_copy(const struct plan *plan, const struct plan_unit *uni
                      "first_up_to_ns", (json_int_t)choice.up_to_ns, "tried", tried(plan, unit));
 }
 
-/* How the way to where it lands is now; null in the client's seat, which needs none. */
+/* How the way to where it lands is now; null in the client's seat, which does not depend on it. */
 static json_t *link_state(const struct plan *plan, const struct plan_unit *unit)
 {
     if (!unit->link)

@@ -69,16 +69,24 @@ static void count_one(void *context, void *owner)
     count->count += pair->session == count->session;
 }
 
+unsigned pairs_count(const struct tcad *tcad, uint64_t session)
+{
+    struct count count = {.session = session};
+    table_each(&tcad->pairs->ids, count_one, &count);
+    return count.count;
+}
+
 int pair_new(struct tcad *tcad, const struct pair *values, struct pair **ret_pair, char *text,
              size_t text_bytes)
 {
-    struct count count = {.session = values->session};
-    table_each(&tcad->pairs->ids, count_one, &count);
-    if (count.count >= PAIRS_PER_SESSION_MAX) {
+    const unsigned count = pairs_count(tcad, values->session);
+    const uint32_t limit = tcad->conf->limits.pairs_per_session;
+    if (count >= limit) {
         snprintf(text, text_bytes,
-                 "session %" PRIu64 " of node %" PRIu32 " has connections to %u processes of other "
-                 "nodes, the limit is %d: let tcad put (TCA_SEAT_DAEMON)",
-                 values->session, tcad->node, count.count, PAIRS_PER_SESSION_MAX);
+                 "session %" PRIu64 " of node %" PRIu32 " has %u connections to processes of other "
+                 "nodes, the limit (limits.pairs_per_session): let tcad put (TCA_SEAT_DAEMON), or "
+                 "raise it",
+                 values->session, tcad->node, count);
         return -EDQUOT;
     }
     struct pair *pair = malloc(sizeof *pair);

@@ -40,6 +40,8 @@ int pairs_new(struct tcad *tcad, struct pairs **ret_pairs);
 /* NULL is a no-op. Returns NULL. */
 struct pairs *pairs_free(struct pairs *pairs);
 
+/* Of a session of this node. */
+unsigned pairs_count(const struct tcad *tcad, uint64_t session);
 /* The rail over which processes can have connections to that node; 0: none. wanted: bit per rail, 0:
  * any. */
 unsigned pairs_rail(const struct tcad *tcad, uint32_t node, unsigned wanted);

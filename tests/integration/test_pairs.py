@@ -78,6 +78,26 @@ class Pairs(harness.Case):
             self.assertEqual(bytes.fromhex(receiver.ask(f"read {target} 0 4096")[0]), bytes([number]) * 4096)
         self.assertEqual(end_all(sender, finish), 1)
 
+    def test_landed(self):
+        """Remote completion, of several puts; nothing but another plan notifies."""
+        for security in ("plain", "tls"):
+            with self.subTest(security=security):
+                sender, receiver = self.pair(security).group([0, 1])
+                source, _ = sender.alloc(1 << 20)
+                target, _ = receiver.alloc(1 << 20)
+                handle = receiver.handle(target)
+                plan = sender.plan(f"put {source} 0 700000 {handle} 0 700000", f"put {source} 0 8 {handle} 800000 8", rail="tcp", seat="client", landed=True)
+                over = sender.plan("notify 1 0", seat="client")
+                receiver.tell("notified_wait 0 0 -1")
+                sender.ask(f"set {source} 0 700000 7")
+                for number in (plan, over):
+                    sender.ask(f"start {number}")
+                    sender.ask(f"wait {number} -1")
+                receiver.answer()
+                for offset, length in ((0, 700000), (800000, 8)):
+                    data = "".join(receiver.ask(f"read {target} {offset + at} {min(4096, length - at)}")[0] for at in range(0, length, 4096))
+                    self.assertEqual(bytes.fromhex(data), bytes([7]) * length)
+
     def test_killed(self):
         """In the middle, as the sender and as the receiver; another pair does not notice."""
         cluster = self.pair()

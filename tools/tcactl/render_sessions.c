@@ -10,7 +10,7 @@
 
 static const char *const session_titles[] = {">ID",    ">PID",      "USER",    "NAME",   "GROUP",
                                              ">RANK",  "?>REGIONS", ">MEMORY", ">PLANS", "?>STARTS",
-                                             ">BYTES", ">AGE",      NULL};
+                                             ">BYTES", ">AGE",      NULL,      NULL};
 
 /* The user's name, or the uid if it has no name here. */
 static void add_user(struct table *table, long long uid)
@@ -23,11 +23,24 @@ static void add_user(struct table *table, long long uid)
         table_add(table, "%lld", uid);
 }
 
+static bool some(const json_t *doc, const char *list, const char *member)
+{
+    for (size_t i = 0; i < doc_count(doc, list); i++)
+        if (doc_number(doc_at(doc, list, i), member) > 0)
+            return true;
+    return false;
+}
+
 void render_sessions(const json_t *doc, const struct screen *screen)
 {
+    const bool pairs = some(doc, "sessions", "pairs");
+    const char *titles[sizeof session_titles / sizeof session_titles[0]];
     struct table table;
 
-    table_init(&table, session_titles);
+    memcpy(titles, session_titles, sizeof titles);
+    if (pairs)
+        titles[sizeof titles / sizeof titles[0] - 2] = ">PAIRS";
+    table_init(&table, titles);
     for (size_t i = 0; i < doc_count(doc, "sessions"); i++) {
         const json_t *session = doc_at(doc, "sessions", i);
         table_add(&table, "%lld", doc_integer(session, "id"));
@@ -44,6 +57,8 @@ void render_sessions(const json_t *doc, const struct screen *screen)
         table_add(&table, "%s", units_count(doc_number(session, "starts")).text);
         table_add(&table, "%s", units_bytes(doc_number(session, "bytes")).text);
         table_add(&table, "%s", units_age(doc_number(session, "age_s")).text);
+        if (pairs)
+            table_add(&table, "%lld", doc_integer(session, "pairs"));
     }
     table_print(&table, screen, 0, "no sessions");
     table_deinit(&table);
@@ -53,17 +68,9 @@ static const char *const user_titles[] = {"USER",    ">SESSIONS", ">REGIONS", ">
                                           ">MEMORY", ">OF",       ">TCAD",    ">OF",
                                           ">FDS",    NULL,        NULL};
 
-static bool some_quarantined(const json_t *doc)
-{
-    bool some = false;
-    for (size_t i = 0; i < doc_count(doc, "users"); i++)
-        some |= doc_number(doc_at(doc, "users", i), "region_bytes_quarantined") > 0;
-    return some;
-}
-
 void render_users(const json_t *doc, const struct screen *screen)
 {
-    const bool quarantined = some_quarantined(doc);
+    const bool quarantined = some(doc, "users", "region_bytes_quarantined");
     const char *titles[sizeof user_titles / sizeof user_titles[0]];
     struct table table;
 

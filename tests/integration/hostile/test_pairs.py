@@ -10,9 +10,10 @@ import harness  # the path to it is set by hostile
 from harness import Stream, until
 from test_peers import FalseNode
 
-OPTIONS = {"control.security": "plain", "rails.enable": "shm ofi tcp", "rails.tcp_security": "plain", "control.request_timeout": "10s"}
+OPTIONS = {"control.security": "plain", "rails.enable": "shm ofi tcp", "rails.tcp_security": "plain", "control.request_timeout": "10s",
+           "limits.pairs_per_session": 8}
 CLIENT_SEAT, EVENT_PAIR, EVENT_PAIR_GONE = 1, 11, 12
-LIMIT = 64
+LIMIT = 8
 
 
 class Pairs(hostile.HostileCase):
@@ -57,7 +58,10 @@ class Pairs(hostile.HostileCase):
         self.assertEqual(len(pairs), LIMIT)
         status, text = self.bind(node, handle, LIMIT + 1)
         self.assertEqual(status, "-EDQUOT")
-        self.assertIn("TCA_SEAT_DAEMON", text)
+        self.assertIn(f"has {LIMIT} connections", text)
+        self.assertIn("limits.pairs_per_session", text)
+        session = cluster[0].tcactl("sessions")["sessions"][0]
+        self.assertEqual(session["pairs"], LIMIT)
         self.assertIn(self.bind(node, handle, 1), pairs)
         node.peer.shutdown(socket.SHUT_RDWR)
         until(lambda: cluster[0].ping(cluster[1]), "it is back")

@@ -71,6 +71,7 @@ Test(conf, defaults_are_what_the_manual_says)
     cr_expect_eq(conf->limits.regions_per_session, 4096);
     cr_expect_eq(conf->limits.plans_per_session, 4096);
     cr_expect_eq(conf->limits.steps_per_session, 1 << 20);
+    cr_expect_eq(conf->limits.pairs_per_session, 64);
     cr_expect_eq(conf->limits.groups_per_user, 1024);
     cr_expect_eq(conf->limits.published_per_group, 65536);
     cr_expect_eq(conf->limits.plan_bytes_per_session, 256 << 20);

@@ -174,6 +174,17 @@ Test(render, sessions_and_regions)
         "\"age_s\":65}]}",
         "ID  PID  USER  NAME    GROUP  RANK  REGIONS    MEMORY  PLANS  STARTS     BYTES    AGE\n"
         " 3  100  root  himeno  run-1   0/4        2  2.00 KiB      6     600  1.00 MiB  1m 5s\n");
+    expect_render(
+        render_sessions,
+        "{\"sessions\":[{\"id\":3,\"pid\":100,\"uid\":0,\"name\":\"himeno\","
+        "\"group\":\"run-1\","
+        "\"rank\":0,\"size\":4,\"regions\":2,\"region_bytes\":2048,\"plans\":6,\"pairs\":2,"
+        "\"starts\":600,\"bytes\":1048576,"
+        "\"age_s\":65}]}",
+        "ID  PID  USER  NAME    GROUP  RANK  REGIONS    MEMORY  PLANS  STARTS     BYTES    AGE  "
+        "PAIRS\n"
+        " 3  100  root  himeno  run-1   0/4        2  2.00 KiB      6     600  1.00 MiB  1m 5s  "
+        "    2\n");
     expect_render(render_regions,
                   "{\"regions\":[{\"id\":9,\"session\":3,\"pid\":100,\"bytes\":4096,\"address\":"
                   "\"0x200000000000\","
