@@ -175,6 +175,11 @@ void pairs_progress(struct tca *session)
     session->pairs->driver->ops->progress(session->pairs->driver, PAIR_PIECES);
 }
 
+void pairs_push(const struct tca *session)
+{
+    tcp_push(session->pairs->driver);
+}
+
 static void drain(struct tca *session, struct pair *pair, uint64_t end_ns)
 {
     struct driver *driver = session->pairs->driver;

@@ -37,6 +37,8 @@ void pair_unland(struct tca *session, const Tca__PairLanding *landing);
 
 /* The session has such connections: moves them on. */
 void pairs_progress(struct tca *session);
+/* Writes what was just put. */
+void pairs_push(const struct tca *session);
 /* Call before sleeping on the doorbell, which then rings when they have work. 0; -EAGAIN: they have
  * work now; other errors: it will not ring. */
 int pairs_arm(struct tca *session);

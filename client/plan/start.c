@@ -4,6 +4,7 @@
 #include "client/core/clock.h"
 #include "client/core/error.h"
 #include "client/core/session.h"
+#include "client/plan/pair.h"
 #include "client/plan/plan.h"
 #include "client/plan/progress.h"
 #include "client/plan/repeat.h"
@@ -71,6 +72,13 @@ static inline void run_client_chains(struct tca_plan *plan)
     atomic_store_explicit(plan->client_starts, plan->starts, memory_order_relaxed);
 }
 
+static inline void run_later(struct tca_plan *plan)
+{
+    plan_run_later(plan);
+    if (unlikely(plan->session->pairs != NULL))
+        pairs_push(plan->session); /* the caller may compute now */
+}
+
 /* Starts a plan with times, trials, chains in the daemon's seat, or wait steps. */
 static __attribute__((noinline)) int start_slowly(struct tca_plan *plan)
 {
@@ -90,7 +98,7 @@ static __attribute__((noinline)) int start_slowly(struct tca_plan *plan)
     if (plan->client_count > 0 || plan->daemon_count == 0) { /* counts plans without steps, too */
         run_client_chains(plan);
         if (plan->client_left || repeats_here(plan)) {
-            plan_run_later(plan);
+            run_later(plan);
             return 0;
         }
         if (plan->flags & TCA_PLAN_TIMED)
@@ -121,7 +129,7 @@ int tca_start(struct tca_plan *plan)
     run_client_chains(plan);
     if (unlikely(plan->client_left != 0)) {
         plan->state = PLAN_RUNNING;
-        plan_run_later(plan);
+        run_later(plan);
         return 0;
     }
     plan->last_status = plan->status;

@@ -32,6 +32,8 @@ int tcp_seat_peer(struct driver *driver, struct driver_peer **ret_peer);
 int tcp_adopt_link(struct driver *driver, struct driver_peer *peer, int fd, const uint8_t *secret);
 /* As peer_fail(), at once: the puts in flight end before it returns. */
 void tcp_abandon_link(struct driver *driver, struct driver_peer *peer, int error);
+/* Writes what was put over all links, as far as their sockets take it, and reads nothing. */
+void tcp_push(struct driver *driver);
 /* Whether everything that was put over it has reached the other process's host at least, or never
  * will; asks that process for a count. */
 bool tcp_link_delivered(struct driver *driver, struct driver_peer *peer);

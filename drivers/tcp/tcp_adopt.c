@@ -79,6 +79,16 @@ void tcp_abandon_link(struct driver *driver, struct driver_peer *driver_peer, in
     tcp_peer_lose(peer, error);
 }
 
+void tcp_push(struct driver *driver)
+{
+    for (struct tcp_peer *peer = tcp_of(driver)->active; peer; peer = peer->next_active) {
+        if (peer->failed < 0 || peer->link.state != TCP_LINK_UP)
+            continue;
+        tcp_puts_pump(peer, TCP_PUSH_PIECES);
+        tcp_link_write(&peer->link); /* an error comes again in the next round, which takes it */
+    }
+}
+
 bool tcp_link_delivered(struct driver *driver, struct driver_peer *driver_peer)
 {
     struct tcp_peer *peer = (struct tcp_peer *)driver_peer;

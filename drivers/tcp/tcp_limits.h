@@ -19,6 +19,8 @@ enum {
     TCP_WRITE_IOVECS = 256,
     TCP_READ_IOVECS = 128,
 
+    TCP_PUSH_PIECES = 16, /* made by tcp_push() of a link */
+
     TCP_TELL_PIECES = 64,       /* a source tells of so many, or */
     TCP_TELL_BYTES = 128 << 10, /* of copies that take so much, or */
     TCP_TELL_MS = 5,            /* after so long */

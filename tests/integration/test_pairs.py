@@ -197,6 +197,9 @@ class Pairs(harness.Case):
                 sender.ask(f"start {plan}")
                 sender.ask(f"wait {plan} -1")
                 receiver.answer()  # both have opened the connection
+                sender.ask(f"start {plan}")
+                receiver.ask("notified_wait 0 0 -1")  # a start writes, whatever its process does next
+                sender.ask(f"wait {plan} -1")
                 receiver.process.send_signal(signal.SIGSTOP)
                 for number in range(1, 10):
                     sender.ask(f"set {source} 0 4096 {number}")
