@@ -119,6 +119,7 @@ static int rows(struct pair *pair, const struct options *options, FILE *json)
     static const struct variant variants[] = {
         {TCA_RAIL_SHM, TCA_SEAT_CLIENT, false},    {TCA_RAIL_SHM, TCA_SEAT_CLIENT, true},
         {TCA_RAIL_SHM, TCA_SEAT_DAEMON, false},    {TCA_RAIL_SHM, TCA_SEAT_DAEMON, true},
+        {TCA_RAIL_TCP, TCA_SEAT_CLIENT, false},    {TCA_RAIL_TCP, TCA_SEAT_CLIENT, true},
         {TCA_RAIL_TCP, TCA_SEAT_DAEMON, false},    {TCA_RAIL_TCP, TCA_SEAT_DAEMON, true},
         {TCA_RAIL_OFI, TCA_SEAT_DAEMON, false},    {TCA_RAIL_OFI, TCA_SEAT_DAEMON, true},
         {TCA_RAIL_HCA, TCA_SEAT_DAEMON, false},    {TCA_RAIL_HCA, TCA_SEAT_DAEMON, true},
