@@ -13,7 +13,6 @@
 #include "client/plan/plan.h"
 #include "client/plan/trial.h"
 #include "drivers/shm/share.h"
-#include "drivers/tcp/adopt.h"
 #include "proto/handle.h"
 #include "proto/steps.h"
 
@@ -119,7 +118,7 @@ static int make_pair_unit(struct tca_plan *plan, struct unit *unit, const struct
         r = pair_region(session, &joined->put->put.source->mapped, &args.region);
     }
     args.peer = unit->pair->peer;
-    args.landing_bytes = tcp_seat_blob(mapping->landing, mapping->generation, bytes, blob);
+    args.landing_bytes = pairs_blob(session, mapping->landing, mapping->generation, bytes, blob);
     unit->driver = pairs_driver(session);
     if (r == 0)
         r = unit->driver->ops->put_prepare(unit->driver, &args, &unit->put, &info);

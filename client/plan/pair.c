@@ -13,12 +13,17 @@
 #include "client/memory/mapping.h"
 #include "client/plan/plan.h"
 #include "client/plan/progress.h"
-#include "drivers/tcp/adopt.h"
 #include "proto/notify.h"
 
 struct driver *pairs_driver(const struct tca *session)
 {
     return session->pairs->driver;
+}
+
+size_t pairs_blob(const struct tca *session, uint32_t index, uint32_t generation,
+                  uint64_t size_bytes, uint8_t ret_blob[LANDING_MAX_BYTES])
+{
+    return session->pairs->seat->blob(index, generation, size_bytes, ret_blob);
 }
 
 /* ---- events of the driver ---- */
@@ -107,7 +112,9 @@ int pairs_open(struct tca *session)
     struct pairs *pairs = calloc(1, sizeof *pairs);
     if (!pairs)
         return -ENOMEM;
-    int r = tcp_seat_open(&events, &pairs->driver);
+    int r = seat_load(&pairs->seat);
+    if (r == 0)
+        r = pairs->seat->open(&events, &pairs->driver);
     if (r < 0)
         free(pairs);
     else
@@ -132,7 +139,7 @@ int pair_make(struct tca *session, uint64_t id, bool sends, struct pair **ret_pa
     if (!pair)
         return -ENOMEM;
     pair->id = id;
-    r = sends ? tcp_seat_peer(session->pairs->driver, &pair->peer) : 0;
+    r = sends ? session->pairs->seat->peer_new(session->pairs->driver, &pair->peer) : 0;
     if (r < 0) {
         free(pair);
         return r;
@@ -149,6 +156,8 @@ int pair_find(struct tca *session, uint64_t id, struct pair **ret_pair)
     int r = pair ? pair->error : pair_make(session, id, true, &pair);
     if (r == 0 && !pair->peer)
         r = -EPROTO;
+    if (r == -ENODEV) /* seat_load() has said why */
+        return r;
     if (r < 0)
         return error_set(r, "no connection to the receiver: %s", tca_strerror(r));
     *ret_pair = pair;
@@ -177,18 +186,18 @@ void pairs_progress(struct tca *session)
 
 void pairs_push(const struct tca *session)
 {
-    tcp_push(session->pairs->driver);
+    session->pairs->seat->push(session->pairs->driver);
 }
 
 static void drain(struct tca *session, struct pair *pair, uint64_t end_ns)
 {
     struct driver *driver = session->pairs->driver;
-    while (!tcp_link_delivered(driver, pair->peer) && clock_left(end_ns) > 0) {
+    while (!session->pairs->seat->delivered(driver, pair->peer) && clock_left(end_ns) > 0) {
         session_drain(session);
         if (driver->ops->progress(driver, PAIR_PIECES) == 0)
             sched_yield();
     }
-    if (!tcp_link_delivered(driver, pair->peer))
+    if (!session->pairs->seat->delivered(driver, pair->peer))
         pair_abandon(session, pair, -ETIMEDOUT);
 }
 
@@ -203,7 +212,7 @@ void pair_abandon(struct tca *session, struct pair *pair, int error)
 {
     if (pair->error == 0)
         tell_lost(session, pair, error);
-    tcp_abandon_link(session->pairs->driver, pair->peer, error);
+    session->pairs->seat->abandon_link(session->pairs->driver, pair->peer, error);
 }
 
 /* ---- ends ---- */
@@ -232,7 +241,7 @@ void pairs_lose(struct tca *session, int error)
             pair->error = error;
             session->pairs->driver->ops->peer_fail(session->pairs->driver, pair->peer, error);
         } else if (!pair->peer) {
-            tcp_drop_source(session->pairs->driver, pair->id);
+            session->pairs->seat->drop_source(session->pairs->driver, pair->id);
         }
     }
 }
@@ -247,7 +256,7 @@ void pairs_clear(struct tca *session)
     while (pairs->pairs) {
         struct pair *pair = pairs->pairs;
         if (pair->peer && session->control.pid != getpid()) /* its parent goes on with it */
-            tcp_abandon_link(pairs->driver, pair->peer, -ECANCELED);
+            pairs->seat->abandon_link(pairs->driver, pair->peer, -ECANCELED);
         if (pair->peer)
             pairs->driver->ops->peer_disconnect(pairs->driver, pair->peer);
         pair_remove(session, pair);

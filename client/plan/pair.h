@@ -23,6 +23,9 @@ struct pair {
 };
 
 struct driver *pairs_driver(const struct tca *session);
+/* What put_prepare() is told of a landing: the size of the blob. */
+size_t pairs_blob(const struct tca *session, uint32_t index, uint32_t generation,
+                  uint64_t size_bytes, uint8_t ret_blob[LANDING_MAX_BYTES]);
 /* The pair that this session puts over, made unless it exists. */
 int pair_find(struct tca *session, uint64_t id, struct pair **ret_pair);
 /* The driver's name for a region of this session. */

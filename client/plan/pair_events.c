@@ -7,13 +7,12 @@
 #include "client/core/session.h"
 #include "client/memory/mapping.h"
 #include "client/plan/pair_internal.h"
-#include "drivers/tcp/adopt.h"
 
 static void adopt(struct tca *session, struct pair *pair, int fd, const uint8_t *secret)
 {
     struct driver *driver = session->pairs->driver;
-    int r = pair->peer ? tcp_adopt_link(driver, pair->peer, fd, secret)
-                       : tcp_adopt_source(driver, pair->id, fd, secret);
+    int r = pair->peer ? session->pairs->seat->adopt_link(driver, pair->peer, fd, secret)
+                       : session->pairs->seat->adopt_source(driver, pair->id, fd, secret);
     if (r < 0) /* the other end finds it closed */
         pair->error = r;
 }
@@ -30,6 +29,8 @@ void pair_begin(struct tca *session, const Tca__Pair *event, struct frame *frame
     }
     if (!pair)
         r = pair_make(session, event->id, event->sends, &pair);
+    if (r == -ENODEV) /* without the driver: the sender finds the connection closed */
+        return;
     if (r < 0) {
         session_lose(session, r);
         return;
@@ -78,7 +79,7 @@ void pair_remove(struct tca *session, struct pair *pair)
 static void end_receiving(struct tca *session, struct pair *pair)
 {
     pairs_take(session); /* it still counts */
-    tcp_drop_source(session->pairs->driver, pair->id);
+    session->pairs->seat->drop_source(session->pairs->driver, pair->id);
     for (struct landing *landing = session->pairs->landings, *next; landing; landing = next) {
         next = landing->next;
         if (landing->pair == pair->id)
@@ -135,8 +136,8 @@ static int skip(struct tca *session, const Tca__PairLanding *event)
 {
     const struct driver_landing_args nothing = {.grant = event->pair};
     struct driver_landing *landing;
-    int r = tcp_seat_landing(session->pairs->driver, &nothing, event->index, event->generation,
-                             &landing);
+    int r = session->pairs->seat->landing_new(session->pairs->driver, &nothing, event->index,
+                                              event->generation, &landing);
     if (r == 0)
         session->pairs->driver->ops->landing_free(session->pairs->driver, landing);
     return r;
@@ -151,15 +152,15 @@ void pair_land(struct tca *session, const Tca__PairLanding *event)
     if (r == 0)
         r = event->pair ? fill(session, event, landing, &args) : -EPROTO;
     if (r == 0)
-        r = tcp_seat_landing(session->pairs->driver, &args, event->index, event->generation,
-                             &landing->driver_landing);
+        r = session->pairs->seat->landing_new(session->pairs->driver, &args, event->index,
+                                              event->generation, &landing->driver_landing);
     if (r < 0) {
         if (landing)
             free(landing->layout);
         free(landing);
         if (r == -ESTALE)
             r = skip(session, event);
-        if (r < 0)
+        if (r < 0 && r != -ENODEV) /* as in pair_begin() */
             session_lose(session, r);
         return;
     }

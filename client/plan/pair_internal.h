@@ -2,6 +2,7 @@
 #pragma once
 
 #include "client/plan/pair.h"
+#include "drivers/tcp/adopt.h"
 #include "proto/layout.h"
 #include "proto/segment.h"
 
@@ -18,6 +19,7 @@ struct landing {
 };
 
 struct pairs {
+    const struct tcp_seat *seat;
     struct driver *driver;
     struct pair *pairs;
     struct landing *landings;
@@ -29,6 +31,8 @@ enum {
     PAIR_ROUNDS_MAX = 1 << 18,
 };
 
+/* -ENODEV. */
+int seat_load(const struct tcp_seat **ret_seat);
 /* Opens the driver's instance, unless it is open. */
 int pairs_open(struct tca *session);
 /* NULL: none. */

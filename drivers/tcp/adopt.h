@@ -49,3 +49,22 @@ int tcp_seat_landing(struct driver *driver, const struct driver_landing_args *ar
 /* What landing_new() there would have written for put_prepare(): the size of the blob. */
 size_t tcp_seat_blob(uint32_t index, uint32_t generation, uint64_t size_bytes,
                      uint8_t ret_blob[LANDING_MAX_BYTES]);
+
+/* All of these, for a program that loads the driver when it needs it: what it exports as tca_tcp_seat. */
+struct tcp_seat {
+    uint32_t version; /* PROTO_VERSION, of the release that it belongs to */
+    int (*open)(const struct driver_events *events, struct driver **ret_driver);
+    int (*peer_new)(struct driver *driver, struct driver_peer **ret_peer);
+    int (*adopt_link)(struct driver *driver, struct driver_peer *peer, int fd,
+                      const uint8_t *secret);
+    void (*abandon_link)(struct driver *driver, struct driver_peer *peer, int error);
+    void (*push)(struct driver *driver);
+    bool (*delivered)(struct driver *driver, struct driver_peer *peer);
+    int (*adopt_source)(struct driver *driver, uint64_t grant, int fd, const uint8_t *secret);
+    void (*drop_source)(struct driver *driver, uint64_t grant);
+    int (*landing_new)(struct driver *driver, const struct driver_landing_args *args,
+                       uint32_t index, uint32_t generation, struct driver_landing **ret_landing);
+    size_t (*blob)(uint32_t index, uint32_t generation, uint64_t size_bytes,
+                   uint8_t ret_blob[LANDING_MAX_BYTES]);
+};
+extern const struct tcp_seat tca_tcp_seat __attribute__((visibility("default")));

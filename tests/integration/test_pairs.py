@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """The client's seat between nodes: processes put over connections of their own, which their daemons have made."""
 
+import os
+import shutil
 import signal
 import socket
+import tempfile
 import time
 
 import harness
@@ -221,6 +224,19 @@ class Pairs(harness.Case):
         stream.receiver.tell("notified_wait 0 5 -1")  # it looks
         with self.refused("-ESTALE"):
             until(lambda: not stream.sender.ask(f"start {stream.plan}") or not stream.sender.ask(f"wait {stream.plan} -2"), "it fails")
+
+    def test_without_the_driver(self):
+        """Where libtca is installed without libtca-tcp, only these plans fail, at either end."""
+        place = tempfile.mkdtemp(prefix="tca-test-")
+        self.addCleanup(shutil.rmtree, place)
+        shutil.copy(os.path.join(os.environ["TCA_TEST_BUILD"], "client", "libtca.so.0"), place)
+        cluster = self.pair()
+        sender, receiver = cluster.group([0, 1], name="neither", LD_LIBRARY_PATH=place)
+        stream = Stream(sender, receiver, rail="tcp", seat="daemon", ack_seat="daemon")
+        put = f"put {stream.source} 0 8 {receiver.handle(stream.target)} 0 8"
+        with self.refused("-ENODEV", "libtca-tcp.so.0"):
+            sender.plan(put, seat="client")
+        self.assertEqual(stream.run(5), 5)
 
     def test_refused(self):
         cluster = self.pair()
