@@ -40,7 +40,9 @@ struct exposure {
     struct loop_timer *timer;    /* NULL: nothing is monitored */
     bool shut;                   /* out of descriptors: rails accept no new connections */
     uint64_t forged[RAIL_SLOTS]; /* number already logged */
-    int spare[256];              /* descriptors reserved for clients */
+    /* of abandoned connections (abandoned.h): in the last look, in the last two, and logged */
+    uint64_t seen[RAIL_SLOTS], leaked[RAIL_SLOTS], leaks_logged[RAIL_SLOTS];
+    int spare[256]; /* descriptors reserved for clients */
     unsigned spare_count;
 };
 

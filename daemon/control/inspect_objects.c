@@ -133,6 +133,15 @@ static void forged_family(const struct tcad *tcad, json_t *families)
             sample(forged, json_pack("{s:s}", "rail", rail_name(tcad, rail)),
                    (double)exposure_forged(tcad, rail));
     }
+    json_t *leaked = family(families, "tcad_rail_leaked_descriptors", "gauge", "",
+                            "Descriptors of connections to the port of an unprotected rail that "
+                            "have ended, and that its library keeps.");
+    for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
+        const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
+        if (caps && caps->unprotected)
+            sample(leaked, json_pack("{s:s}", "rail", rail_name(tcad, rail)),
+                   (double)exposure_leaked(tcad, rail));
+    }
 }
 
 static json_t *rail_labels(const struct tcad *tcad, unsigned rail, enum seat seat)

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "daemon/engine/engine.h"
+#include "daemon/rails/abandoned.h"
 #include "daemon/rails/rails.h"
 #include "daemon/tcad.h"
 
@@ -78,6 +80,12 @@ static void warn_of_rail(const struct tcad *tcad, unsigned rail, json_t *list)
              "in tcad(8)",
              at->name, caps->detail, at->unprotected_key, door.address,
              door.guarded ? ", from the address of a node that is connected," : "");
+    if (tcad->exposure.leaked[rail])
+        warn(list,
+             "rail %s: %llu descriptors are those of connections to %s that have ended, and that "
+             "libfabric keeps: somebody connects there and says nothing, or nonsense; only a "
+             "restart frees them; see SECURITY in tcad(8)",
+             at->name, (unsigned long long)tcad->exposure.leaked[rail], door.address);
     if (door.forged)
         warn(
             list,
@@ -104,6 +112,11 @@ uint64_t exposure_forged(const struct tcad *tcad, unsigned rail)
     if (driver && driver->ops->door)
         driver->ops->door(driver, &door);
     return door.forged;
+}
+
+uint64_t exposure_leaked(const struct tcad *tcad, unsigned rail)
+{
+    return tcad->exposure.leaked[rail];
 }
 
 /* Reserves descriptors by opening dummies, so that connections from the network cannot use them. */
@@ -181,11 +194,49 @@ static void check_rail(struct tcad *tcad, unsigned rail)
     *logged = forged;
 }
 
+static uint16_t unprotected_port(const struct tcad *tcad, unsigned rail)
+{
+    const struct driver *driver = engine_driver(tcad->engine, rail);
+    const struct driver_caps *caps = engine_driver_caps(tcad->engine, rail);
+    struct driver_door door = {0};
+    if (!driver || !caps->unprotected || !driver->ops->door)
+        return 0;
+    driver->ops->door(driver, &door);
+    const char *colon = strrchr(door.address, ':');
+    return colon ? (uint16_t)atoi(colon + 1) : 0;
+}
+
+/* A connection that is just being closed is not there any more in the next look. */
+static void check_leaks(struct tcad *tcad)
+{
+    struct exposure *exposure = &tcad->exposure;
+    uint16_t ports[RAIL_SLOTS] = {0};
+    uint64_t counts[RAIL_SLOTS];
+    for (unsigned rail = 1; rail <= tcad->rails->last; rail++)
+        ports[rail] = unprotected_port(tcad, rail);
+    abandoned_count(ports, counts);
+    for (unsigned rail = 1; rail <= tcad->rails->last; rail++) {
+        exposure->leaked[rail] =
+            counts[rail] < exposure->seen[rail] ? counts[rail] : exposure->seen[rail];
+        exposure->seen[rail] = counts[rail];
+        /* logs when the number has doubled */
+        if (exposure->leaked[rail] == 0 ||
+            exposure->leaked[rail] < 2 * exposure->leaks_logged[rail])
+            continue;
+        log_warning(NULL,
+                    "rail %s: libfabric keeps %llu descriptors of connections that have ended; see "
+                    "SECURITY in tcad(8)",
+                    rail_name(tcad, rail), (unsigned long long)exposure->leaked[rail]);
+        exposure->leaks_logged[rail] = exposure->leaked[rail];
+    }
+}
+
 static void check(void *context)
 {
     struct tcad *tcad = context;
     for (unsigned rail = 1; rail <= tcad->rails->last; rail++)
         check_rail(tcad, rail);
+    check_leaks(tcad);
     watch_descriptors(tcad);
 }
 

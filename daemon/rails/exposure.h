@@ -17,7 +17,10 @@ struct descriptors exposure_descriptors(void);
 /* Number of completions and messages on a rail that no peer can have sent. */
 uint64_t exposure_forged(const struct tcad *tcad, unsigned rail);
 
-/* Starts to monitor an unprotected rail for attacks: logs forged messages, and reserves descriptors
+/* Number of descriptors that the library of an unprotected rail has leaked. */
+uint64_t exposure_leaked(const struct tcad *tcad, unsigned rail);
+
+/* Starts to monitor an unprotected rail for attacks: logs forged messages and leaked descriptors, and reserves descriptors
  * for clients. */
 void exposure_watch(struct tcad *tcad);
 /* A client needs a descriptor: returns whether the reserved ones were released for it. */

@@ -12,6 +12,7 @@ import time
 
 import wire
 from hostile import HostileCase, until
+from connections import rail_port
 from harness import ADDRESS, DEADLINE_S, main
 
 
@@ -154,6 +155,28 @@ class Ports(HostileCase):
             for port in ports:
                 self.attack(cluster, port, streams)
         self.assertEqual({rail["state"] for rail in cluster[0].tcactl("status")["rails"]} - {"absent"}, {"up"})
+
+    def test_leaked_descriptors(self):
+        """libfabric 1.17 keeps connections that ended in the middle of what they said: the daemon counts them and tells."""
+        cluster = self.cluster(2)
+        streams = self.bystanders(cluster, (0, 1), ("any",))
+
+        def attack():
+            for kind in range(9):
+                for _ in range(20):
+                    peer = connect(rail_port(cluster[0]))
+                    send(peer, struct.pack(">BBHIQQQ", 3, kind, 256, 0, 0, 0, 0))  # the beginning of a request of 256 bytes
+                    peer.close()
+
+        def leaked():
+            families = {family["name"]: family for family in cluster[0].tcactl("stats")["families"]}
+            return sum(sample["value"] for sample in families["tcad_rail_leaked_descriptors"]["samples"])
+
+        self.assertEqual(leaked(), 0)
+        with self.undisturbed(cluster, streams, count_fds=False):
+            until(lambda: attack() or leaked() > 0, "it counts them")
+            self.assertTrue(any("that libfabric keeps" in text for text in cluster[0].tcactl("status")["warnings"]))
+            self.assertIn("descriptors of connections that have ended", cluster[0].log_text())
 
     def test_impostors(self):
         """Hellos that are wrong: told why, and the node's real connection stays."""
