@@ -185,6 +185,10 @@ const struct config_key config_keys[] = {
          "The RDMA device of offload processors, as NAME or NAME:PORT; loop: in software, within "
          "this node; auto: a device with an active port, else loop; none: no offload "
          "processors."},
+    {KEY(dcfa, direct, direct), .type = CONFIG_CHOICE, .choices = no_yes, .initial = "no",
+     .help = "Let offload processors drive queues of soft-RoCE themselves, with a context of their "
+             "own, in which they can also create other objects. Other devices' queues are served "
+             "by this daemon."},
 
     {KEY(metrics, listen, listen), .type = CONFIG_ADDRESS, .initial = "", .optional = true,
      .help = "The address and port that serve OpenMetrics over HTTP; none: off."},

@@ -103,7 +103,8 @@ struct tcad_conf {
         uint64_t return_after_ns; /* 0: never */
     } rails;
     struct {
-        char *device; /* "loop", "auto" or the name of an RDMA device; NULL: none */
+        char *device;    /* "loop", "auto" or the name of an RDMA device; NULL: none */
+        uint32_t direct; /* bool: queues are handed over where the device allows it */
     } dcfa;
     struct {
         struct config_address listen; /* none: off */

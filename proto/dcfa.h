@@ -22,6 +22,7 @@ enum {
     DCFA_ENTRIES_MAX = 16384, /* of one queue; a power of two */
     DCFA_PIECES_MAX = 6,      /* of one entry */
     DCFA_INLINE_MAX_BYTES = 96,
+    DCFA_MESSAGE_MAX_BYTES = 1 << 30,
     DCFA_ADDRESS_BYTES = 64, /* of a queue pair: opaque to the processor */
     DCFA_DEVICE_NAME_BYTES = 64,
 };

@@ -33,6 +33,24 @@ static int create(struct dcfa *processor, Tca__DcfaCreate *body, struct dcfa_obj
     return 0;
 }
 
+void dcfa_object_free(struct dcfa_object *object)
+{
+    if (object->kind == DCFA_CQ)
+        direct_cq_unmap((struct dcfa_cq *)object);
+    else if (object->kind == DCFA_QP)
+        direct_qp_unmap((struct dcfa_qp *)object);
+    free(object);
+}
+
+static void forget_qp(struct dcfa_qp *qp)
+{
+    qp->object.processor->qps[qp->object.id % DCFA_QPS_MAX] = NULL;
+    if (!qp->direct_send.shared)
+        return;
+    direct_forget(qp->send_cq, qp);
+    direct_forget(qp->receive_cq, qp);
+}
+
 static int release(struct dcfa_object *object)
 {
     if (!object)
@@ -44,10 +62,12 @@ static int release(struct dcfa_object *object)
     int r = session_request(object->processor->session, &request, TCA__MESSAGE__BODY_DONE, NULL);
     if (r < 0 && !object->processor->session->control.lost)
         return r;
+    if (object->kind == DCFA_QP)
+        forget_qp((struct dcfa_qp *)object);
     *object->link = object->next;
     if (object->next)
         object->next->link = object->link;
-    free(object);
+    dcfa_object_free(object);
     return 0;
 }
 
@@ -103,8 +123,10 @@ int dcfa_cq_new(struct dcfa *processor, uint32_t entries, struct dcfa_cq **ret_c
         free(cq);
         return r;
     }
-    r = take_ring(processor, reply.message->dcfa_created->queue_offset, entries,
-                  sizeof(struct dcfa_completion_entry), &cq->ring);
+    const Tca__DcfaCreated *created = reply.message->dcfa_created;
+    r = processor->device_fd >= 0 ? direct_cq_map(cq, entries, created)
+                                  : take_ring(processor, created->queue_offset, entries,
+                                              sizeof(struct dcfa_completion_entry), &cq->ring);
     reply_free(&reply);
     if (r < 0) {
         release(&cq->object);
@@ -121,8 +143,8 @@ int dcfa_cq_free(struct dcfa_cq *cq)
 
 /* ---- queue pairs ---- */
 
-static int take_qp(struct dcfa_qp *qp, const struct dcfa_qp_args *args,
-                   const Tca__DcfaCreated *created)
+static int take_rings(struct dcfa_qp *qp, const struct dcfa_qp_args *args,
+                      const Tca__DcfaCreated *created)
 {
     const struct dcfa *processor = qp->object.processor;
     int r = take_ring(processor, created->queue_offset, args->send_entries,
@@ -130,10 +152,22 @@ static int take_qp(struct dcfa_qp *qp, const struct dcfa_qp_args *args,
     if (r == 0)
         r = take_ring(processor, created->receive_offset, args->receive_entries,
                       sizeof(struct dcfa_entry), &qp->receive);
+    return r;
+}
+
+static int take_qp(struct dcfa_qp *qp, const struct dcfa_qp_args *args,
+                   const Tca__DcfaCreated *created)
+{
+    if (qp->object.id >= DCFA_QPS_MAX)
+        return error_set(-EPROTO, "tcad sent queue pair %u", qp->object.id);
+    int r = qp->object.processor->device_fd >= 0 ? direct_qp_map(qp, args, created)
+                                                 : take_rings(qp, args, created);
     if (r == 0 && created->address.len != sizeof qp->address)
         r = error_set(-EPROTO, "tcad sent an address of %zu bytes", created->address.len);
     if (r == 0)
         memcpy(&qp->address, created->address.data, sizeof qp->address);
+    if (r == 0)
+        qp->object.processor->qps[qp->object.id] = qp;
     return r;
 }
 
@@ -146,6 +180,8 @@ int dcfa_qp_new(struct dcfa_pd *pd, const struct dcfa_qp_args *args, struct dcfa
     struct dcfa_qp *qp = calloc(1, sizeof *qp);
     if (!qp)
         return error_static(-ENOMEM, "out of memory");
+    qp->send_cq = args->send_cq;
+    qp->receive_cq = args->receive_cq;
     body.kind = DCFA_QP;
     body.domain = pd->object.id;
     body.entries = args->send_entries;

@@ -12,7 +12,8 @@
 static int take_segment(struct dcfa *processor, const Tca__DcfaOpened *opened, struct frame *frame)
 {
     void *base;
-    if (frame->fd_count != 2 || opened->memory_offset < sizeof(struct dcfa_head) ||
+    if (frame->fd_count != (opened->direct ? 3 : 2) ||
+        opened->memory_offset < sizeof(struct dcfa_head) ||
         opened->memory_offset >= opened->segment_bytes)
         return error_set(-EPROTO,
                          "tcad sent %zu descriptors and an offload processor of %llu bytes",
@@ -26,6 +27,10 @@ static int take_segment(struct dcfa *processor, const Tca__DcfaOpened *opened, s
     processor->memory_offset = opened->memory_offset;
     processor->wake_fd = frame->fds[1];
     frame->fds[1] = -1;
+    if (opened->direct) {
+        processor->device_fd = frame->fds[2];
+        frame->fds[2] = -1;
+    }
     strncpy(processor->device, opened->device, sizeof processor->device - 1);
     if (processor->head->magic != DCFA_MAGIC || processor->head->version != PROTO_VERSION)
         return error_set(-EPROTO,
@@ -41,7 +46,7 @@ int dcfa_open(struct tca *session, uint64_t memory_bytes, struct dcfa **ret_proc
     if (!processor)
         return error_static(-ENOMEM, "out of memory");
     processor->session = session;
-    processor->wake_fd = -1;
+    processor->wake_fd = processor->device_fd = -1;
     Tca__DcfaOpen body = TCA__DCFA_OPEN__INIT;
     body.memory_bytes = memory_bytes;
     const Tca__Message request = REQUEST(DCFA_OPEN, dcfa_open, &body);
@@ -72,12 +77,14 @@ struct dcfa *dcfa_close(struct dcfa *processor)
         session_request(processor->session, &request, TCA__MESSAGE__BODY_DONE, NULL);
     for (struct dcfa_object *object = processor->objects, *next; object; object = next) {
         next = object->next;
-        free(object);
+        dcfa_object_free(object);
     }
     if (processor->head)
         munmap(processor->head, processor->segment_bytes);
     if (processor->wake_fd >= 0)
         close(processor->wake_fd);
+    if (processor->device_fd >= 0)
+        close(processor->device_fd);
     free(processor);
     return NULL;
 }

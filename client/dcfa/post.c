@@ -36,28 +36,34 @@ static int push(struct dcfa *processor, struct ring *ring, const struct dcfa_ent
     return 0;
 }
 
-static int take_pieces(const struct dcfa_piece *pieces, uint32_t count, struct dcfa_entry *entry)
+static int check_pieces(const struct dcfa_piece *pieces, uint32_t count, uint64_t bytes_max)
 {
+    uint64_t bytes = 0;
     if (count > DCFA_PIECES)
         return error_set(-EINVAL, "%u pieces: an entry has at most %d", count, DCFA_PIECES);
+    for (uint32_t i = 0; i < count; i++)
+        bytes += pieces[i].bytes;
+    return bytes <= bytes_max ? 0
+                              : error_set(-EINVAL, "%llu bytes: an entry has at most %llu",
+                                          (unsigned long long)bytes, (unsigned long long)bytes_max);
+}
+
+static void take_pieces(const struct dcfa_piece *pieces, uint32_t count, struct dcfa_entry *entry)
+{
     for (uint32_t i = 0; i < count; i++)
         entry->pieces[i] =
             (struct dcfa_piece_entry){(uintptr_t)pieces[i].address, pieces[i].bytes, pieces[i].key};
     entry->count = (uint16_t)count;
-    return 0;
 }
 
-static int take_inline(const struct dcfa_piece *pieces, uint32_t count, struct dcfa_entry *entry)
+static void take_inline(const struct dcfa_piece *pieces, uint32_t count, struct dcfa_entry *entry)
 {
     uint32_t at = 0;
     for (uint32_t i = 0; i < count; i++) {
-        if (pieces[i].bytes > DCFA_INLINE_BYTES - at)
-            return error_set(-EINVAL, "DCFA_INLINE takes at most %d bytes", DCFA_INLINE_BYTES);
         memcpy(entry->data + at, pieces[i].address, pieces[i].bytes);
         at += pieces[i].bytes;
     }
     entry->count = (uint16_t)at;
-    return 0;
 }
 
 int dcfa_post_send(struct dcfa_qp *qp, const struct dcfa_send *send)
@@ -76,17 +82,30 @@ int dcfa_post_send(struct dcfa_qp *qp, const struct dcfa_send *send)
                          send->flags);
     if (!qp->connected)
         return error_static(-ENOTCONN, "the queue pair is not connected: dcfa_qp_connect()");
-    int r = send->flags & DCFA_INLINE ? take_inline(send->pieces, send->piece_count, &entry)
-                                      : take_pieces(send->pieces, send->piece_count, &entry);
-    return r < 0 ? r : push(qp->object.processor, &qp->send, &entry);
+    int r = check_pieces(send->pieces, send->piece_count,
+                         send->flags & DCFA_INLINE ? DCFA_INLINE_BYTES : DCFA_MESSAGE_MAX_BYTES);
+    if (r < 0)
+        return r;
+    if (qp->direct_send.shared)
+        return direct_post_send(qp, send);
+    if (send->flags & DCFA_INLINE)
+        take_inline(send->pieces, send->piece_count, &entry);
+    else
+        take_pieces(send->pieces, send->piece_count, &entry);
+    return push(qp->object.processor, &qp->send, &entry);
 }
 
 int dcfa_post_receive(struct dcfa_qp *qp, uint64_t id, const struct dcfa_piece *pieces,
                       uint32_t piece_count)
 {
     struct dcfa_entry entry = {.id = id};
-    int r = take_pieces(pieces, piece_count, &entry);
-    return r < 0 ? r : push(qp->object.processor, &qp->receive, &entry);
+    int r = check_pieces(pieces, piece_count, DCFA_MESSAGE_MAX_BYTES);
+    if (r < 0)
+        return r;
+    if (qp->direct_receive.shared)
+        return direct_post_receive(qp, id, pieces, piece_count);
+    take_pieces(pieces, piece_count, &entry);
+    return push(qp->object.processor, &qp->receive, &entry);
 }
 
 /* ---- completions ---- */
@@ -96,6 +115,8 @@ int dcfa_poll(struct dcfa_cq *cq, uint32_t max, struct dcfa_completion *ret_comp
     uint32_t n = 0;
     struct dcfa_completion_entry entry;
     int r = 0;
+    if (cq->direct.shared)
+        return direct_poll(cq, max, ret_completions);
     while (n < max && (r = ring_pop(&cq->ring, &entry)) > 0)
         ret_completions[n++] = (struct dcfa_completion){
             .id = entry.id,

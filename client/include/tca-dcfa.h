@@ -41,8 +41,11 @@ extern "C" {
  * configuration names the device (dcfa.device in tcad.conf(5)); without one, tcad moves the data
  * between the offload processors of its node in software.
  *
- * Queues can be used from one thread at a time each. Posting and polling make no system call, except
- * that posting wakes tcad's thread if that sleeps because all queues were idle. */
+ * Queues can be used from one thread at a time each; releasing a queue pair uses its completion
+ * queues. Posting and polling make no system call, except that posting wakes tcad's thread if that
+ * sleeps because all queues were idle. With dcfa.direct in tcad's configuration, the process drives
+ * the queues of a soft-RoCE device without tcad: posting a send then is a system call, because such
+ * a device has no doorbell register. */
 struct dcfa;
 struct dcfa_pd;
 struct dcfa_cq;
@@ -60,7 +63,8 @@ TCA_API int dcfa_open(struct tca *session, uint64_t memory_bytes, struct dcfa **
 TCA_API struct dcfa *dcfa_close(struct dcfa *processor);
 /* The processor's memory, which the program divides as it likes. */
 TCA_API void *dcfa_memory(const struct dcfa *processor, uint64_t *ret_bytes);
-/* The name of the device, with its port: "rxe0:1", or "loop". */
+/* The name of the device, with its port: "rxe0:1"; "rxe0:1 direct" if the process drives its queues
+ * itself; or "loop". */
 TCA_API const char *dcfa_device(const struct dcfa *processor);
 
 /* ---- objects; each is created and released by a command to tcad ---- */
@@ -141,7 +145,9 @@ struct dcfa_send {
     uint32_t remote_key;
 };
 /* Memory and keys are checked when the entry is processed: errors are in its completion. -EAGAIN:
- * the queue is full. -ENOTCONN, -EINVAL. */
+ * the queue is full of entries whose completions were not polled; only the completion of a later
+ * entry tells that one without DCFA_SIGNALLED is complete, so signal at least one of as many as the
+ * queue has. At most 1 GiB. -ENOTCONN, -EINVAL. */
 TCA_API int dcfa_post_send(struct dcfa_qp *qp, const struct dcfa_send *send);
 TCA_API int dcfa_post_receive(struct dcfa_qp *qp, uint64_t id, const struct dcfa_piece *pieces,
                               uint32_t piece_count);

@@ -9,7 +9,7 @@
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
 
-enum { SEGMENT_FDS = 2 }; /* the memory and its eventfd */
+enum { SEGMENT_FDS = 3 }; /* the memory, its eventfd, and a device */
 
 int offload_new(struct tcad *tcad, struct offload **ret_offload)
 {

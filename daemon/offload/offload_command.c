@@ -54,20 +54,52 @@ static int open_device(struct offload *offload, char *text, size_t text_bytes)
     return r;
 }
 
+static void close_own_device(struct processor *processor)
+{
+    if (processor->device)
+        processor->device->ops->close(processor->device);
+    processor->device = NULL;
+}
+
+/* The port's device: a context of its own, if it is to drive its queues itself and the device can do
+ * that, else the common one. */
+static int choose_device(struct processor *processor, struct verbs_device **ret_device, char *text,
+                         size_t text_bytes)
+{
+    struct offload *offload = processor->offload;
+    *ret_device = offload->device;
+    if (!offload->tcad->conf->dcfa.direct)
+        return 0;
+    int r = verbs_open_direct(offload->device, &processor->device);
+    if (r == -EOPNOTSUPP)
+        return 0;
+    if (r == 0)
+        *ret_device = processor->device;
+    else
+        snprintf(text, text_bytes, "a context of %s for an offload processor (dcfa.direct): %s",
+                 offload->device->name, strerrordesc_np(-r));
+    return r;
+}
+
 static int open_port(struct command *command)
 {
     struct processor *processor = command->processor;
     struct offload *offload = processor->offload;
+    struct verbs_device *device;
     int r = open_device(offload, command->text, sizeof command->text);
+    if (r == 0)
+        r = choose_device(processor, &device, command->text, sizeof command->text);
     if (r == 0) {
-        r = port_new(offload->server, offload->device, command->memory_bytes, &offload->totals,
-                     broken, processor, &processor->port);
+        r = port_new(offload->server, device, command->memory_bytes, &offload->totals, broken,
+                     processor, &processor->port);
         if (r < 0)
             snprintf(command->text, sizeof command->text,
                      "memory of %llu bytes for an offload processor: %s",
                      (unsigned long long)command->memory_bytes, strerrordesc_np(-r));
     }
     offload->ports += r == 0;
+    if (r < 0)
+        close_own_device(processor);
     close_device_if_idle(offload);
     return r;
 }
@@ -78,6 +110,7 @@ static void close_port(struct processor *processor)
     if (!processor->port)
         return;
     processor->port = port_free(processor->port);
+    close_own_device(processor);
     offload->ports--;
     close_device_if_idle(offload);
 }
@@ -124,7 +157,10 @@ static void reply_opened(struct session *session, const struct command *command)
     opened.device = port->device->name;
     message.body_case = TCA__MESSAGE__BODY_DCFA_OPENED;
     message.dcfa_opened = &opened;
-    session_answer(session, command->tag, &message, (int[]){port->segment_fd, port->wake_fd}, 2);
+    opened.direct = port_is_direct(port);
+    session_answer(session, command->tag, &message,
+                   (int[]){port->segment_fd, port->wake_fd, port->device->fd},
+                   opened.direct ? 3 : 2);
 }
 
 static void reply_created(struct session *session, struct command *command)
@@ -133,8 +169,12 @@ static void reply_created(struct session *session, struct command *command)
     Tca__Message message = TCA__MESSAGE__INIT;
     created.kind = command->request.kind;
     created.id = command->created.id;
-    created.queue_offset = command->created.queue_offset;
-    created.receive_offset = command->created.receive_offset;
+    created.queue_offset = command->created.queue.offset;
+    created.queue_bytes = command->created.queue.bytes;
+    created.receive_offset = command->created.receive.offset;
+    created.receive_bytes = command->created.receive.bytes;
+    created.device_handle = command->created.device_handle;
+    created.device_number = command->created.device_number;
     created.local_key = command->created.local_key;
     created.remote_key = command->created.remote_key;
     if (command->request.kind == DCFA_QP)

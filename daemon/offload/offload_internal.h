@@ -53,9 +53,10 @@ struct processor {
     uint64_t session;
     uint64_t segment_bytes;
     struct charge charge;
-    struct port *port; /* set and freed by the worker, in the order of the commands */
-    uint32_t commands; /* not done yet */
-    bool opened;       /* the port can be used by further commands */
+    struct verbs_device *device; /* its own, or NULL: offload's; the worker's */
+    struct port *port;           /* set and freed by the worker, in the order of the commands */
+    uint32_t commands;           /* not done yet */
+    bool opened;                 /* the port can be used by further commands */
     bool closing;
     const char *broken_why;
     struct loop_post broken_post;

@@ -351,6 +351,7 @@ int verbs_open_loop(struct verbs_device **ret_device)
     }
     device->base.ops = &ops;
     strcpy(device->base.name, "loop");
+    device->base.fd = -1;
     pthread_mutex_init(&device->mutex, NULL);
     *ret_device = &device->base;
     return 0;

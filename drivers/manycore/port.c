@@ -18,6 +18,8 @@
 
 int port_take_pages(struct port *port, uint32_t count)
 {
+    if (count == 0)
+        return 0;
     for (uint32_t page = 1, run = 0; page < DCFA_QUEUE_PAGES; page++) {
         run = port->pages[page] ? 0 : run + 1;
         if (run < count)
@@ -69,7 +71,7 @@ int port_new(struct port_server *server, struct verbs_device *device, uint64_t m
     port->segment_fd = port->wake_fd = -1;
     port->segment_bytes = PORT_QUEUE_BYTES + memory_bytes;
     int r = make_segment(port);
-    if (r == 0)
+    if (r == 0 && !port_is_direct(port))
         r = port_server_add(server, port);
     if (r < 0) {
         port_free(port);
@@ -153,7 +155,7 @@ static int cq_create(struct port *port, const struct port_request *request,
                      struct port_created *ret_created, char *text, size_t text_bytes)
 {
     const uint32_t entries = request->entries,
-                   pages = dcfa_queue_pages(entries, sizeof(struct dcfa_completion_entry));
+                   pages = port_queue_pages(port, entries, sizeof(struct dcfa_completion_entry));
     if (entries < 2 || entries > DCFA_ENTRIES_MAX || (entries & (entries - 1))) {
         snprintf(text, text_bytes,
                  "a completion queue of %u entries: it must be a power of two from 2 to %u",
@@ -178,15 +180,18 @@ static int cq_create(struct port *port, const struct port_request *request,
     cq->bytes = port_request_bytes(request);
     cq->entries = entries;
     cq->page = (uint32_t)page;
-    dcfa_ring_init(&cq->ring, port_page(port, cq->page), sizeof(struct dcfa_completion_entry),
-                   entries);
+    if (pages > 0)
+        dcfa_ring_init(&cq->ring, port_page(port, cq->page), sizeof(struct dcfa_completion_entry),
+                       entries);
     port_server_lock(port->server);
     port->cqs[number] = cq;
     if (port->cq_end <= (uint32_t)number)
         port->cq_end = (uint32_t)number + 1;
     port_server_unlock(port->server);
     ret_created->id = (uint32_t)number;
-    ret_created->queue_offset = (uint64_t)cq->page * DCFA_PAGE_BYTES;
+    ret_created->queue = cq->cq->queue;
+    if (pages > 0)
+        ret_created->queue.offset = (uint64_t)cq->page * DCFA_PAGE_BYTES;
     return 0;
 }
 
@@ -305,7 +310,7 @@ static int64_t cq_release(struct port *port, uint32_t id, char *text, size_t tex
     port->cqs[id] = NULL;
     port_server_unlock(port->server);
     port_return_pages(port, cq->page,
-                      dcfa_queue_pages(cq->entries, sizeof(struct dcfa_completion_entry)));
+                      port_queue_pages(port, cq->entries, sizeof(struct dcfa_completion_entry)));
     port->device->ops->cq_free(cq->cq);
     r = (int64_t)cq->bytes;
     free(cq);

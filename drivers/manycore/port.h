@@ -109,7 +109,8 @@ struct port_request {
 };
 struct port_created {
     uint32_t id;
-    uint64_t queue_offset, receive_offset;
+    struct verbs_map queue, receive; /* of bytes: if the processor drives them */
+    uint32_t device_handle, device_number;
     uint32_t local_key, remote_key;
     uint8_t address[DCFA_ADDRESS_BYTES]; /* of a queue pair */
 };
@@ -128,6 +129,17 @@ int port_qp_create(struct port *port, const struct port_request *request,
                    struct port_created *ret_created, char *text, size_t text_bytes);
 int64_t port_qp_destroy(struct port *port, uint32_t id); /* its port_request_bytes() */
 
+/* Whether the processor drives its queues. */
+static inline bool port_is_direct(const struct port *port)
+{
+    return port->device->fd >= 0;
+}
+/* Pages that the queue needs in the segment. */
+static inline uint32_t port_queue_pages(const struct port *port, uint32_t entries,
+                                        uint32_t entry_bytes)
+{
+    return port_is_direct(port) ? 0 : dcfa_queue_pages(entries, entry_bytes);
+}
 /* Takes contiguous pages for a ring, and clears its indexes. The first page, or -ENOSPC. */
 int port_take_pages(struct port *port, uint32_t count);
 void port_return_pages(struct port *port, uint32_t page, uint32_t count);

@@ -54,15 +54,18 @@ static int check(const struct port *port, const struct port_request *request, ch
 
 static int queue_init(struct port *port, struct port_queue *queue, uint32_t entries)
 {
-    queue->ids = calloc(entries, sizeof *queue->ids);
-    if (!queue->ids)
+    if (!port_is_direct(port))
+        queue->ids = calloc(entries, sizeof *queue->ids);
+    if (!queue->ids && !port_is_direct(port))
         return -ENOMEM;
-    int page = port_take_pages(port, dcfa_queue_pages(entries, sizeof(struct dcfa_entry)));
+    int page = port_take_pages(port, port_queue_pages(port, entries, sizeof(struct dcfa_entry)));
     if (page < 0)
         return page;
     queue->entries = entries;
     queue->page = (uint32_t)page;
-    dcfa_ring_init(&queue->ring, port_page(port, queue->page), sizeof(struct dcfa_entry), entries);
+    if (page > 0)
+        dcfa_ring_init(&queue->ring, port_page(port, queue->page), sizeof(struct dcfa_entry),
+                       entries);
     return 0;
 }
 
@@ -70,7 +73,7 @@ static void queue_deinit(struct port *port, struct port_queue *queue)
 {
     if (queue->entries)
         port_return_pages(port, queue->page,
-                          dcfa_queue_pages(queue->entries, sizeof(struct dcfa_entry)));
+                          port_queue_pages(port, queue->entries, sizeof(struct dcfa_entry)));
     free(queue->ids);
 }
 
@@ -142,8 +145,14 @@ int port_qp_create(struct port *port, const struct port_request *request,
     qp->bytes = port_request_bytes(request);
     enter(port, request, qp);
     ret_created->id = number;
-    ret_created->queue_offset = (uint64_t)qp->send.page * DCFA_PAGE_BYTES;
-    ret_created->receive_offset = (uint64_t)qp->receive.page * DCFA_PAGE_BYTES;
+    ret_created->queue = qp->qp->send;
+    ret_created->receive = qp->qp->receive;
+    ret_created->device_handle = qp->qp->handle;
+    ret_created->device_number = qp->qp->number;
+    if (!port_is_direct(port)) {
+        ret_created->queue.offset = (uint64_t)qp->send.page * DCFA_PAGE_BYTES;
+        ret_created->receive.offset = (uint64_t)qp->receive.page * DCFA_PAGE_BYTES;
+    }
     memcpy(ret_created->address, qp->qp->address, DCFA_ADDRESS_BYTES);
     return 0;
 }

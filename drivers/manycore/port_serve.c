@@ -5,7 +5,6 @@
 #include "drivers/manycore/port.h"
 
 enum { BUDGET = 16 }; /* of one queue in one round: then it is the next one's turn */
-enum { MESSAGE_MAX_BYTES = 1 << 30 };
 
 static void break_port(struct port *port, const char *why)
 {
@@ -105,7 +104,7 @@ static bool is_good(const struct dcfa_entry *entry, bool receive)
         return false;
     if (entry->flags & DCFA_FLAG_INLINE)
         return entry->opcode != DCFA_OP_READ && entry->count <= DCFA_INLINE_MAX_BYTES;
-    return entry->count <= DCFA_PIECES_MAX && bytes_of(entry) <= MESSAGE_MAX_BYTES;
+    return entry->count <= DCFA_PIECES_MAX && bytes_of(entry) <= DCFA_MESSAGE_MAX_BYTES;
 }
 
 /* Completes an entry without the device. */

@@ -17,6 +17,12 @@
 struct verbs_device { /* first member of each implementation's own struct, as are the next four */
     const struct verbs_ops *ops;
     char name[DCFA_DEVICE_NAME_BYTES];
+    /* A descriptor by which the offload processor drives the queues itself: it maps them at the
+     * offsets given below. -1: none; the server serves the queues. */
+    int fd;
+};
+struct verbs_map {
+    uint64_t offset, bytes;
 };
 struct verbs_domain {
     struct verbs_device *device;
@@ -27,10 +33,13 @@ struct verbs_memory {
 };
 struct verbs_cq {
     struct verbs_device *device;
+    struct verbs_map queue;
 };
 struct verbs_qp {
     struct verbs_device *device;
     uint8_t address[DCFA_ADDRESS_BYTES];
+    struct verbs_map send, receive;
+    uint32_t handle, number; /* of the kernel and of the device */
 };
 
 struct verbs_qp_args {
@@ -66,6 +75,8 @@ struct verbs_ops {
     /* Puts it into its error state: what is posted is flushed, the peer sees it fail. */
     void (*qp_fail)(struct verbs_qp *qp);
 
+    /* ---- the rest: NULL if the processor drives the queues ---- */
+
     /* The entry was checked (port_serve.c) but for its keys and ranges, which the device checks. The
      * caller never has more posted than the queue has entries. Every entry has a completion, in order.
      */
@@ -89,5 +100,8 @@ int verbs_open_loop(struct verbs_device **ret_device);
  * port. -ENODEV: there is none; text describes every error. */
 int verbs_open_hca(const char *name, struct verbs_device **ret_device, char *text,
                    size_t text_bytes);
+/* verbs_direct.c: for one offload processor, beside an open device, which must outlive it.
+ * -EOPNOTSUPP: its queues cannot be handed over. */
+int verbs_open_direct(struct verbs_device *of, struct verbs_device **ret_device);
 /* verbs.c: "loop", the name of a device, or "auto": a device if there is one, else loop. */
 int verbs_open(const char *name, struct verbs_device **ret_device, char *text, size_t text_bytes);

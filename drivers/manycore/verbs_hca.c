@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "drivers/manycore/verbs_hca.h"
 #include "drivers/rnic/port.h"
@@ -39,13 +40,10 @@ static int memory_new(struct verbs_domain *base, void *at, uint64_t bytes, uint6
                       unsigned access, struct verbs_memory **ret_memory)
 {
     const struct hca_domain *domain = (struct hca_domain *)base;
-    const int flags = IBV_ACCESS_LOCAL_WRITE |
-                      (access & DCFA_ACCESS_WRITE ? IBV_ACCESS_REMOTE_WRITE : 0) |
-                      (access & DCFA_ACCESS_READ ? IBV_ACCESS_REMOTE_READ : 0);
     struct hca_memory *memory = calloc(1, sizeof *memory);
     if (!memory)
         return -ENOMEM;
-    memory->mr = ibv_reg_mr_iova(domain->pd, at, bytes, address, flags);
+    memory->mr = ibv_reg_mr_iova(domain->pd, at, bytes, address, hca_access(access));
     if (!memory->mr) {
         int r = -errno;
         free(memory);
@@ -152,7 +150,7 @@ static int device_new(const struct rnic_port *port, struct verbs_device **ret_de
         ibv_close_device(port->context);
         return -ENOMEM;
     }
-    *device = (struct hca_device){.base = {.ops = &ops},
+    *device = (struct hca_device){.base = {.ops = &ops, .fd = -1},
                                   .context = port->context,
                                   .port = port->attributes,
                                   .port_number = port->number,
@@ -167,6 +165,17 @@ static int device_new(const struct rnic_port *port, struct verbs_device **ret_de
     else
         *ret_device = &device->base;
     return r;
+}
+
+/* soft-RoCE, unlike others, names the network device below it. */
+bool hca_is_rxe(const struct verbs_device *device)
+{
+    char path[300];
+    if (device->ops != &ops)
+        return false;
+    snprintf(path, sizeof path, "%s/parent",
+             ((const struct hca_device *)device)->context->device->ibdev_path);
+    return access(path, F_OK) == 0;
 }
 
 int verbs_open_hca(const char *name, struct verbs_device **ret_device, char *text,

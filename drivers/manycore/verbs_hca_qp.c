@@ -29,7 +29,7 @@ static_assert(sizeof(struct hca_address) <= DCFA_ADDRESS_BYTES, "fits");
 static void make_address(struct hca_qp *qp)
 {
     const struct hca_device *device = hca_of(qp->base.device);
-    struct hca_address address = {.qp = qp->qp->qp_num,
+    struct hca_address address = {.qp = qp->base.number,
                                   .psn = qp->psn,
                                   .lid = device->port.lid,
                                   .mtu = (uint8_t)device->port.active_mtu,
@@ -39,17 +39,23 @@ static void make_address(struct hca_qp *qp)
     memcpy(qp->base.address, &address, sizeof address);
 }
 
+static int modify(struct hca_qp *qp, struct ibv_qp_attr *attributes, int mask)
+{
+    const struct hca_raw *raw = hca_of(qp->base.device)->raw;
+    return raw ? raw->modify_qp(qp, attributes, mask) : -ibv_modify_qp(qp->qp, attributes, mask);
+}
+
 static int to_init(struct hca_qp *qp)
 {
     struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_INIT,
                                      .port_num = hca_of(qp->base.device)->port_number,
                                      .qp_access_flags =
                                          IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
-    return -ibv_modify_qp(qp->qp, &attributes,
-                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    return modify(qp, &attributes,
+                  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-int hca_qp_new(const struct verbs_qp_args *args, struct verbs_qp **ret_qp)
+static int create(const struct verbs_qp_args *args, struct hca_qp *qp)
 {
     struct ibv_qp_init_attr attributes = {
         .send_cq = ((struct hca_cq *)args->send_cq)->cq,
@@ -62,20 +68,31 @@ int hca_qp_new(const struct verbs_qp_args *args, struct verbs_qp **ret_qp)
         .qp_type = IBV_QPT_RC,
         .sq_sig_all = 1, /* the server counts them; the processor gets what it has asked for */
     };
+    qp->qp = ibv_create_qp(((struct hca_domain *)args->domain)->pd, &attributes);
+    if (!qp->qp)
+        return -errno;
+    qp->base.number = qp->qp->qp_num;
+    return 0;
+}
+
+int hca_qp_new(const struct verbs_qp_args *args, struct verbs_qp **ret_qp)
+{
+    const struct hca_raw *raw = hca_of(args->domain->device)->raw;
     struct hca_qp *qp = calloc(1, sizeof *qp);
     if (!qp)
         return -ENOMEM;
     qp->base.device = args->domain->device;
     int r = getrandom(&qp->psn, sizeof qp->psn, 0) < 0 ? -errno : 0;
     qp->psn &= PSN_MASK;
-    if (r == 0) {
-        qp->qp = ibv_create_qp(((struct hca_domain *)args->domain)->pd, &attributes);
-        r = qp->qp ? to_init(qp) : -errno;
-    }
+    if (r == 0)
+        r = raw ? raw->create_qp(args, qp) : create(args, qp);
     if (r < 0) {
-        if (qp->qp)
-            ibv_destroy_qp(qp->qp);
         free(qp);
+        return r;
+    }
+    r = to_init(qp);
+    if (r < 0) {
+        hca_qp_free(&qp->base);
         return r;
     }
     make_address(qp);
@@ -85,15 +102,19 @@ int hca_qp_new(const struct verbs_qp_args *args, struct verbs_qp **ret_qp)
 
 void hca_qp_free(struct verbs_qp *base)
 {
+    const struct hca_raw *raw = hca_of(base->device)->raw;
     struct hca_qp *qp = (struct hca_qp *)base;
-    ibv_destroy_qp(qp->qp);
+    if (raw)
+        raw->destroy_qp(qp);
+    else
+        ibv_destroy_qp(qp->qp);
     free(qp);
 }
 
 int hca_qp_connect(struct verbs_qp *base, const uint8_t bytes[static DCFA_ADDRESS_BYTES])
 {
     const struct hca_device *device = hca_of(base->device);
-    const struct hca_qp *qp = (struct hca_qp *)base;
+    struct hca_qp *qp = (struct hca_qp *)base;
     const bool ethernet = device->port.link_layer == IBV_LINK_LAYER_ETHERNET;
     struct hca_address peer;
     memcpy(&peer, bytes, sizeof peer);
@@ -115,9 +136,9 @@ int hca_qp_connect(struct verbs_qp *base, const uint8_t bytes[static DCFA_ADDRES
         attributes.ah_attr.grh.sgid_index = device->gid_index;
         attributes.ah_attr.grh.hop_limit = 64;
     }
-    int r = -ibv_modify_qp(qp->qp, &attributes,
-                           IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                               IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    int r = modify(qp, &attributes,
+                   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
     if (r < 0)
         return r;
     attributes = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
@@ -126,15 +147,15 @@ int hca_qp_connect(struct verbs_qp *base, const uint8_t bytes[static DCFA_ADDRES
                                       .retry_cnt = RETRIES,
                                       .rnr_retry = RNR_FOREVER,
                                       .max_rd_atomic = reads};
-    return -ibv_modify_qp(qp->qp, &attributes,
-                          IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                              IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+    return modify(qp, &attributes,
+                  IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                      IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
 void hca_qp_fail(struct verbs_qp *qp)
 {
     struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_ERR};
-    ibv_modify_qp(((struct hca_qp *)qp)->qp, &attributes, IBV_QP_STATE);
+    modify((struct hca_qp *)qp, &attributes, IBV_QP_STATE);
 }
 
 /* ---- transfers ---- */

@@ -38,6 +38,11 @@ class Dcfa(harness.Case):
     def test_commands(self):
         self.processors("commands")
 
+    def test_direct(self):
+        """Without a device whose queues can be handed over, tcad serves them."""
+        self.node = self.cluster(1, options={"dcfa.device": "loop", "dcfa.direct": "yes"})[0]
+        self.processors("transfers")
+
     def test_death(self):
         self.processors("death")
 

@@ -1,5 +1,5 @@
-/* dcfa-hostile: offload processors that write nonsense into their queues. Each is a process of its own; the tcad at
- * TCA_SOCKET survives them all, and ends the session of those that break a ring. */
+/* dcfa-hostile [direct]: offload processors that write nonsense into their queues. Each is a process of its own; the
+ * tcad at TCA_SOCKET survives them all, and ends the session of those that break a ring. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include "client/dcfa/dcfa.h"
-#include "tests/integration/dcfa/world.h"
+#include "tests/integration/dcfa/hostile.h"
 
 static uint64_t state;
 
-static uint64_t random_number(void)
+uint64_t hostile_random(void)
 {
     state ^= state << 13;
     state ^= state >> 7;
@@ -19,10 +19,10 @@ static uint64_t random_number(void)
     return state;
 }
 
-static void scribble(void *at, size_t bytes)
+void hostile_scribble(void *at, size_t bytes)
 {
     for (size_t i = 0; i + 8 <= bytes; i += 8) {
-        const uint64_t number = random_number();
+        const uint64_t number = hostile_random();
         memcpy((uint8_t *)at + i, &number, 8);
     }
 }
@@ -49,8 +49,8 @@ static void entries(struct world *world)
         struct dcfa_completion completion;
         struct dcfa_qp *qp = world->qps[0];
         uint32_t errors = 0;
-        scribble(qp->send.entries, ENTRIES * sizeof(struct dcfa_entry));
-        scribble(qp->receive.entries, ENTRIES * sizeof(struct dcfa_entry));
+        hostile_scribble(qp->send.entries, ENTRIES * sizeof(struct dcfa_entry));
+        hostile_scribble(qp->receive.entries, ENTRIES * sizeof(struct dcfa_entry));
         ((struct dcfa_entry *)qp->send.entries)[0].opcode = DCFA_OPS; /* one that cannot succeed */
         ring(world, &qp->receive, ENTRIES);
         ring(world, &qp->send, ENTRIES);
@@ -82,7 +82,8 @@ static void consumer(struct world *world)
 static void everything(struct world *world)
 {
     for (int i = 0; i < 200; i++) {
-        scribble((uint8_t *)world->processor->head + sizeof *world->processor->head, 1 << 18);
+        hostile_scribble((uint8_t *)world->processor->head + sizeof *world->processor->head,
+                         1 << 18);
         atomic_store(&world->processor->head->armed, 0);
         eventfd_write(world->processor->wake_fd, 1);
     }
@@ -108,12 +109,13 @@ static void eventfd_games(struct world *world)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    static void (*const attacks[])(struct world *) = {entries, producer, consumer, everything,
-                                                      eventfd_games};
+    static void (*const served[])(struct world *) = {entries,    producer,      consumer,
+                                                     everything, eventfd_games, NULL};
+    void (*const *attacks)(struct world *) = argc > 1 ? hostile_direct : served;
     int failed = 0;
-    for (unsigned i = 0; i < sizeof attacks / sizeof attacks[0]; i++) {
+    for (unsigned i = 0; attacks[i]; i++) {
         state = 0x9e3779b97f4a7c15 + i;
         if (world_run(1, -1, attacks[i]) != 0) {
             fprintf(stderr, "attack %u\n", i);

@@ -145,6 +145,7 @@ static void transfers(struct world *world)
     pieces(world);
     stream(world);
     immediate_write(world);
+    completions(world);
 }
 
 /* ---- without system calls ---- */

@@ -9,6 +9,7 @@ void expect(struct dcfa_completion completion, enum dcfa_result result);
 /* Between ranks 0 and 1. */
 void writes_and_reads(struct world *world);
 
+void completions(struct world *world);
 void errors(struct world *world);
 void commands(struct world *world);
 void measure(struct world *world);
