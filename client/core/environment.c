@@ -43,6 +43,7 @@ static const struct tca_variable variables[VARIABLE_COUNT + 1] = {
                         "time that it then yields before it sleeps, with a unit: ns, us, ms"},
     [VARIABLE_CUDA] = {"TCA_CUDA", "auto",
                        "whether tcaMemoryGPU of the TCA API is GPU memory: auto, on, off"},
+    [VARIABLE_HOSTD] = {"TCA_HOSTD", "", "socket of the tca-hostd to use"},
 };
 
 const struct tca_variable *tca_variables(void)

@@ -23,6 +23,7 @@ enum variable {
     VARIABLE_SPIN,
     VARIABLE_YIELD,
     VARIABLE_CUDA,
+    VARIABLE_HOSTD,
     VARIABLE_COUNT,
 };
 

@@ -18,6 +18,7 @@ struct dcfa {
     struct tca *session;
     struct dcfa_head *head; /* the segment's begin */
     uint64_t segment_bytes, memory_offset;
+    int segment_fd;
     int wake_fd;   /* eventfd of tcad's thread */
     int device_fd; /* -1: tcad serves the queues; else this process drives the device's */
     struct dcfa_object *objects;

@@ -25,6 +25,8 @@ static int take_segment(struct dcfa *processor, const Tca__DcfaOpened *opened, s
     processor->head = base;
     processor->segment_bytes = opened->segment_bytes;
     processor->memory_offset = opened->memory_offset;
+    processor->segment_fd = frame->fds[0];
+    frame->fds[0] = -1;
     processor->wake_fd = frame->fds[1];
     frame->fds[1] = -1;
     if (opened->direct) {
@@ -46,7 +48,7 @@ int dcfa_open(struct tca *session, uint64_t memory_bytes, struct dcfa **ret_proc
     if (!processor)
         return error_static(-ENOMEM, "out of memory");
     processor->session = session;
-    processor->wake_fd = processor->device_fd = -1;
+    processor->segment_fd = processor->wake_fd = processor->device_fd = -1;
     Tca__DcfaOpen body = TCA__DCFA_OPEN__INIT;
     body.memory_bytes = memory_bytes;
     const Tca__Message request = REQUEST(DCFA_OPEN, dcfa_open, &body);
@@ -81,6 +83,8 @@ struct dcfa *dcfa_close(struct dcfa *processor)
     }
     if (processor->head)
         munmap(processor->head, processor->segment_bytes);
+    if (processor->segment_fd >= 0)
+        close(processor->segment_fd);
     if (processor->wake_fd >= 0)
         close(processor->wake_fd);
     if (processor->device_fd >= 0)

@@ -180,6 +180,66 @@ TCA_API int dcfa_wait(struct dcfa_cq *cq, uint32_t max, int64_t timeout_ns,
                       struct dcfa_completion *ret_completions);
 TCA_API const char *dcfa_result_name(uint32_t result); /* a static text */
 
+/* ------------------------------------------------------------------ host */
+
+/* What is heavy for an offload processor, or out of its reach, is done on the host by tca-hostd(1),
+ * which an ordinary user runs beside tcad: joining a group, reading input, exchanges and reductions
+ * over the group, writing output. The processor computes, and transfers data to its peers by the
+ * queues above.
+ *
+ *     dcfa_host_open(processor, NULL, &host);            // tca-hostd joins the group for it
+ *     dcfa_host_read(host, "input", 0, memory, bytes);   // into the processor's memory
+ *     dcfa_host_allgather(host, mine, sizeof *mine, all) // addresses and keys for dcfa_qp_connect()
+ *     ...
+ *     dcfa_host_allreduce(host, sum, sum, 1, TCA_TYPE_DOUBLE, TCA_COMBINE_SUM);
+ *     dcfa_host_write(host, "output", 0, memory, bytes);
+ *     dcfa_host_finalize(host);
+ *     dcfa_host_close(host);
+ *
+ * Each call is a command to tca-hostd that it completes before the call returns. What the calls
+ * read and write, `in`, `out` and `memory`, lies in dcfa_memory(). Errors of all: -EINVAL,
+ * -EOWNERDEAD (tca-hostd or another process of the group has ended), and as described. After an
+ * error in a collective call, all later ones fail with the same error. */
+struct dcfa_host;
+
+/* Any member may be 0; args may be NULL. */
+struct dcfa_host_args {
+    const char *socket; /* of tca-hostd; NULL: TCA_HOSTD */
+    const char *group;  /* group, rank, size and timeout_ns: as in struct tca_open_args */
+    uint32_t rank, size;
+    int64_t timeout_ns;
+};
+
+/* Connects to tca-hostd, which joins the group. Returns when all ranks have joined. The process's
+ * own session need not be in a group. Errors: those of tca_open(). */
+TCA_API int dcfa_host_open(struct dcfa *processor, const struct dcfa_host_args *args,
+                           struct dcfa_host **ret_host);
+/* Leaves the group. Call it before dcfa_close(). NULL is a no-op. Returns NULL. */
+TCA_API struct dcfa_host *dcfa_host_close(struct dcfa_host *host);
+TCA_API uint32_t dcfa_host_rank(const struct dcfa_host *host);
+TCA_API uint32_t dcfa_host_size(const struct dcfa_host *host);
+
+/* Reads up to `bytes` bytes at the offset of a file; writes all of them, and creates the file if it
+ * does not exist. `path` is relative to tca-hostd's directory and does not leave it. Return the
+ * number of bytes, which is lower at the end of the file. Errors: those of open(2), read(2) and
+ * write(2). */
+TCA_API int64_t dcfa_host_read(struct dcfa_host *host, const char *path, uint64_t offset,
+                               void *memory, uint64_t bytes);
+TCA_API int64_t dcfa_host_write(struct dcfa_host *host, const char *path, uint64_t offset,
+                                const void *memory, uint64_t bytes);
+
+/* Collective: all ranks make these calls in the same order, with the same `bytes`, `count`, type,
+ * combination and root. dcfa_host_allgather(): at most 4096 bytes of each rank. */
+TCA_API int dcfa_host_allgather(struct dcfa_host *host, const void *in, uint64_t bytes, void *out);
+/* Combines the `count` elements of all ranks into `out` of the root (other ranks' is ignored), or of
+ * all ranks. `in` and `out` may be the same. */
+TCA_API int dcfa_host_reduce(struct dcfa_host *host, const void *in, void *out, uint64_t count,
+                             enum tca_type type, enum tca_combine combine, uint32_t root);
+TCA_API int dcfa_host_allreduce(struct dcfa_host *host, const void *in, void *out, uint64_t count,
+                                enum tca_type type, enum tca_combine combine);
+/* Returns when all ranks have called it; what they wrote before is in the files. */
+TCA_API int dcfa_host_finalize(struct dcfa_host *host);
+
 #ifdef __cplusplus
 }
 #endif

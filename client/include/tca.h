@@ -50,8 +50,9 @@
  *
  * Environment (tcactl env shows all variables and their values): TCA_SOCKET, TCA_NODE,
  * TCA_CLUSTER_DIR, TCA_GROUP, TCA_RANK, TCA_SIZE, TCA_TIMEOUT, TCA_RAIL, TCA_SEAT, TCA_COPY,
- * TCA_TUNE, TCA_WISDOM, TCA_SPIN, TCA_YIELD, TCA_CUDA (tca-api.h). An argument overrides the
- * environment, which overrides the default. Times are whole numbers with a unit: ns, us, ms or s.
+ * TCA_TUNE, TCA_WISDOM, TCA_SPIN, TCA_YIELD, TCA_CUDA (tca-api.h), TCA_HOSTD (tca-dcfa.h). An
+ * argument overrides the environment, which overrides the default. Times are whole numbers with a
+ * unit: ns, us, ms or s.
  */
 #ifndef TCA_H
 #define TCA_H

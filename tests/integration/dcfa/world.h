@@ -3,28 +3,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "client/include/tca-dcfa.h"
+#include "tests/integration/dcfa/check.h"
 
 enum { RANKS_MAX = 8, MEMORY_BYTES = 4 << 20, ENTRIES = 64, CQ_ENTRIES = 2048 };
-
-#define CHECK(condition, ...)                                                                      \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);                        \
-            fprintf(stderr, __VA_ARGS__);                                                          \
-            fputc('\n', stderr);                                                                   \
-            _Exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
-/* A call that must succeed. */
-#define GOOD(call)                                                                                 \
-    do {                                                                                           \
-        int result_ = (call);                                                                      \
-        CHECK(result_ >= 0, "%d: %s", result_, tca_error_text());                                  \
-    } while (0)
 
 struct card { /* what ranks tell each other */
     struct dcfa_address addresses[RANKS_MAX];
