@@ -94,6 +94,19 @@ class Work(Hostd):
         os.mkfifo(os.path.join(self.files, "pipe"))
         self.group("files", (0,))
 
+    def test_pi(self):
+        """The example, twice at once: two groups do not meet."""
+        self.begin()
+        with open(os.path.join(self.files, "dcfa_pi.in"), "w", encoding="ascii") as file:
+            file.write("100000\n")
+        groups = [self.processors((0,) * size, harness.program("dcfa_pi"), name=f"pi{size}") for size in (1, 3)]
+        for group in groups:
+            ends = self.finish(group)
+            self.assertIn("pi = 3.14159265359", ends[0][0])
+            self.assertIn(f"by {len(group)} offload processors on loop", ends[0][0])
+        with open(os.path.join(self.files, "dcfa_pi.out"), encoding="ascii") as file:
+            self.assertTrue(file.read().startswith("3.14159265359"))
+
     def test_one_at_a_time(self):
         """With room for one processor, the others wait."""
         self.begin(processors=1)
