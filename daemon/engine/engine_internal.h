@@ -147,11 +147,14 @@ void engine_plan_refuse(struct engine_session *session, const struct submit_entr
 /* The start is over. */
 void engine_plan_complete(struct engine_plan *plan);
 void engine_plan_start(struct engine_session *session, const struct submit_entry *entry);
+
+/* Whether a start that is submitted now will run, at once or when the plan is no longer paused. */
 static inline bool engine_plan_takes_starts(const struct engine_plan *plan)
 {
     return !plan->unfinished && !plan->held &&
            (plan->state == ENGINE_PLAN_OPEN || plan->state == ENGINE_PLAN_PAUSED);
 }
+
 /* Advances the plan. True: its start is complete; it is in no list and may be freed. */
 bool engine_plan_run(struct engine_plan *plan);
 

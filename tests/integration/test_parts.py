@@ -36,6 +36,33 @@ class Parts(Ranks):
         self.addCleanup(self.take_down, cluster)
         self.parts(cluster.up(), [0, 1], TCA_RAIL="peach2")
 
+    @staticmethod
+    def plan(node):
+        """The plan in parts of a rank there."""
+        return next((plan for plan in node.plans() if plan["chains"] == 2), {"rail": "", "starts": 0})
+
+    def test_a_rail_comes_back(self):
+        """The plans move to it between two starts; parts of a start that has to wait for that are not lost."""
+        cluster = boards.Ring(2, {"rails.calibration": "off", "rails.return_after": "200ms"})
+        self.addCleanup(self.take_down, cluster)
+        cluster.up()
+        for turn in range(harness.rounds(2)):
+            cluster.hand("unplug", 0, "E", "W")
+            for node in cluster.nodes:
+                cluster.wait_cut_off(node, {1 - node.number})
+            processes = self.start(cluster, [0, 1], [harness.program("parts"), str(SEED + turn), "1000000000"])
+            both = [lambda node=node: self.plan(node) for node in cluster.nodes]
+            harness.until(lambda: all(plan()["starts"] > 5 and plan()["rail"].startswith("ofi") for plan in both), "they run on ofi")
+            cluster.hand("plug", 0, "E", "W")
+            harness.until(lambda: all(plan()["rail"] == "peach2:0" for plan in both), "they have moved")
+            moved = [plan()["starts"] for plan in both]
+            harness.until(lambda: all(plan()["starts"] > then + 10 for plan, then in zip(both, moved)), "they run on")
+            self.assertEqual([process.poll() for process in processes], [None, None])
+            for process in processes:
+                process.kill()
+            self.assertEqual([process.communicate()[0] for process in processes], ["", ""])
+            self.released(cluster)
+
     def test_errors(self):
         for places, seat in (([0, 0], "client"), ([0, 0], "daemon"), ([0, 1], "any")):
             with self.subTest(places=places, seat=seat):
