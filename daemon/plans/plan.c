@@ -102,7 +102,7 @@ void plan_free(struct plan *plan)
 
 /* ---- what plans depend on ---- */
 
-static void tell_broken(struct plan *plan)
+static void tell_now(struct plan *plan)
 {
     Tca__Event event = TCA__EVENT__INIT;
     event.kind = TCA__EVENT__KIND__PLAN_BROKEN;
@@ -111,6 +111,52 @@ static void tell_broken(struct plan *plan)
     event.text = plan->error_text;
     event.lost = plan->lossy;
     session_event(plan->session, &event);
+}
+
+void plan_told(struct plan *plan)
+{
+    if (!plan->untold_link)
+        return;
+    *plan->untold_link = plan->next_untold;
+    if (plan->next_untold)
+        plan->next_untold->untold_link = plan->untold_link;
+    plan->untold_link = NULL;
+}
+
+/* The client has read what was queued for it, or has gone. */
+static void tell_untold(void *context)
+{
+    struct session *session = context;
+    while (session->untold_plans && session_backlog(session) == 0) {
+        struct plan *plan = session->untold_plans;
+        plan_told(plan);
+        tell_now(plan);
+    }
+    if (!session->untold_plans || !session_await_reader(session, &session->untold_wait)) {
+        session->telling_plans = false;
+        session_unnotified(session);
+    }
+}
+
+/* As fast as the client reads: thousands of plans may break at once, while it computes. */
+static void tell_broken(struct plan *plan)
+{
+    struct session *session = plan->session;
+    if (session_backlog(session) == 0) {
+        tell_now(plan);
+        return;
+    }
+    plan->next_untold = session->untold_plans;
+    plan->untold_link = &session->untold_plans;
+    if (plan->next_untold)
+        plan->next_untold->untold_link = &plan->next_untold;
+    session->untold_plans = plan;
+    if (session->telling_plans)
+        return;
+    session->telling_plans = true;
+    session->notified_by++; /* dropped by tell_untold() */
+    session->untold_wait = (struct client_wait){.drained = tell_untold, .context = session};
+    session_await_reader(session, &session->untold_wait);
 }
 
 static void quiet(void *context)

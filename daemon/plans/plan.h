@@ -208,6 +208,7 @@ struct plan {
     struct tcad *tcad;
     struct session *session; /* NULL once it has gone */
     struct plan *next_of_session, **link_of_session;
+    struct plan *next_untold, **untold_link; /* in session->untold_plans */
     uint64_t session_id;
     uint32_t id;     /* may be reused by a later plan, */
     uint64_t serial; /* unlike this */
@@ -350,10 +351,9 @@ int plan_fail(struct plan *plan, int error, const char *format, ...)
 /* The text names the step. */
 int plan_fail_unit(struct plan *plan, const struct plan_unit *unit, int error, const char *text);
 void plan_free(struct plan *plan);
-/* Frees what the unit holds. */
-void plan_unit_free(struct plan_unit *unit);
-/* plan_ask.c: sends the requests in plan->asks. */
-void plan_ask(struct plan *plan);
+void plan_told(struct plan *plan);           /* its client: takes it out of session->untold_plans */
+void plan_unit_free(struct plan_unit *unit); /* what it holds */
+void plan_ask(struct plan *plan);            /* plan_ask.c: sends the requests in plan->asks */
 /* Whether all its targets and notified sessions are on this node. */
 bool plan_chain_is_local(const struct plan *plan, const struct plan_chain *chain);
 /* plan_bounce.c: checks, before registration, that the attached sources of a daemon-seat chain can be staged; then informs

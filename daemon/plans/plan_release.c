@@ -197,6 +197,7 @@ void plan_do_free(struct plan *plan)
     struct session *session = plan->session;
     plan_count_starts(plan);
     plan_watch_end(plan);
+    plan_told(plan);
     assert(session->plans[plan->id] == plan);
     session->plans[plan->id] = NULL;
     session->last_plan = plan->id;

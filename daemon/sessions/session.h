@@ -66,7 +66,10 @@ struct session {
     uint64_t region_bytes;
     struct plan **plans; /* [PLANS_PER_SESSION_MAX], allocated with the first plan */
     struct plan *plan_list;
-    uint32_t last_plan;      /* id */
+    uint32_t last_plan;        /* id */
+    struct plan *untold_plans; /* broken ones of which the client is still to hear */
+    bool telling_plans;
+    struct client_wait untold_wait;
     uint32_t released_plans; /* closing: ids below this were released, by: */
     struct loop_job release_job;
     uint32_t plan_count;

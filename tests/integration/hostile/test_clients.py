@@ -146,6 +146,31 @@ class Clients(HostileCase):
         client.ask(wire.region_alloc(4096))
         self.assertEqual(client.events, [])
 
+    def test_does_not_read_which_plans_broke(self):
+        """A program computes while thousands of its plans break: it is told of each, once, when it reads."""
+        count = 2000
+        cluster = self.cluster()
+        owner, client, gone = [self.open(cluster[0]) for _ in range(3)]
+        target, _, handle = owner.alloc(4096)
+        plans = []
+        for each in (client, gone):
+            region, _, _ = each.alloc(4096)
+            plans.append([each.ask(wire.commit([wire.put(region, handle, wire.contiguous(8), b"")], seat=2))[1].get(1, [0])[0]
+                          for _ in range(count)])
+        owner.ask(wire.blob(wire.REGION_FREE, wire.number(1, target)))
+        gone.close()  # while it is to be told
+        broken = []
+        while len(broken) < count:
+            _, kind, body, _ = client.receive()
+            self.assertEqual((kind, body[1]), (wire.EVENT, [3]))
+            broken += body.get(4, [0])
+        self.assertEqual(sorted(broken), sorted(plans[0]))
+        client.ask(wire.region_alloc(4096))
+        self.assertEqual(client.events, [])
+        client.close()
+        owner.close()
+        until(lambda: cluster[0].counts() == (0, 0, 0), "nothing is left")
+
     def test_many_orders(self):
         """Pings of a node that does not answer: only so many at a time."""
         cluster = self.cluster(2)
