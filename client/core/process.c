@@ -92,7 +92,7 @@ const struct process *process_gone(struct tca *session, uint64_t id, int error)
 void process_drain_all(struct tca *session, uint64_t end_ns)
 {
     for (struct process *process = session->processes; process; process = process->next)
-        while (!shm_peer_await_copiedd(process->peer) && clock_left(end_ns) > 0)
+        while (!shm_peer_copied(process->peer) && clock_left(end_ns) > 0)
             sched_yield();
 }
 

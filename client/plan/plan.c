@@ -231,7 +231,7 @@ static void drain_puts(const struct tca_plan *plan)
     for (uint32_t i = 0; i < plan->unit_count; i++) {
         if (plan->units[i].pair && plan->units[i].pair != pair)
             pairs_drain(plan->session, pair = plan->units[i].pair, end_ns);
-        while (plan->units[i].process && !shm_peer_await_copiedd(plan->units[i].process->peer) &&
+        while (plan->units[i].process && !shm_peer_copied(plan->units[i].process->peer) &&
                clock_left(end_ns) > 0)
             sched_yield();
     }

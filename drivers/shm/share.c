@@ -359,7 +359,7 @@ enum way shm_put_way(const struct driver_put *driver_put)
     return put->size_bytes == 0 ? WAY_NONE : put->share ? put->share->way : WAY_PUSH;
 }
 
-bool shm_peer_await_copiedd(struct driver_peer *driver_peer)
+bool shm_peer_copied(struct driver_peer *driver_peer)
 {
     struct shm_peer *peer = (struct shm_peer *)driver_peer;
     return peer->error < 0 || shm_lane_drained(peer);

@@ -42,4 +42,4 @@ enum way shm_put_way(const struct driver_put *put);
 
 /* Whether all puts to the peer have completed remotely: a put that is done may still be in the
  * lane. Helps to drain the lane for a moment. Must be true before a put is released. */
-bool shm_peer_await_copiedd(struct driver_peer *peer);
+bool shm_peer_copied(struct driver_peer *peer);

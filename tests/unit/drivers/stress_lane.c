@@ -147,7 +147,7 @@ static void open_sender(struct sender *sender, struct stress *stress)
 static void close_sender(struct sender *sender)
 {
     const struct driver_ops *ops = sender->driver->ops;
-    while (!shm_peer_await_copiedd(sender->peer))
+    while (!shm_peer_copied(sender->peer))
         sched_yield();
     for (unsigned kind = 0; kind < PUTS; kind++)
         ops->put_release(sender->driver, sender->puts[kind]);
@@ -187,7 +187,7 @@ static void send(struct stress *stress)
         while (!sender.done)
             sender.driver->ops->progress(sender.driver, 1);
         if (random_below(&random, 8) == 0)
-            shm_peer_await_copiedd(sender.peer); /* as before a plan is released */
+            shm_peer_copied(sender.peer); /* as before a plan is released */
     }
     close_sender(&sender);
 }

@@ -130,7 +130,7 @@ Test(share, nobody_helps)
             start(i);
             cr_assert(op.done == 1 && op.status == 0 && side.notified_count == 3 * i + round);
             cr_assert(shm_put_way(moves[i]) == shared[i]);
-            cr_assert(shm_peer_await_copiedd(peer) && landed(i * 150000, 150000));
+            cr_assert(shm_peer_copied(peer) && landed(i * 150000, 150000));
             cr_assert(lane_drain(&receiver) == 0, "all is done");
         }
     }
@@ -198,7 +198,7 @@ Test(share, the_receiver_stays_in_the_middle)
     }
     for (unsigned i = 0; i < 10; i++)
         progress();
-    cr_assert(ops[0].done + ops[1].done + ops[2].done == 0 && !shm_peer_await_copiedd(peer));
+    cr_assert(ops[0].done + ops[1].done + ops[2].done == 0 && !shm_peer_copied(peer));
     cr_assert(side.driver->ops->arm(side.driver) == -EAGAIN);
 
     shm_put_cancel(side.driver, moves[1], -ECANCELED);
@@ -212,7 +212,7 @@ Test(share, the_receiver_stays_in_the_middle)
     cr_assert(ops[0].done == 1 && ops[2].done == 1 && landed(0, 100000) && landed(300000, 8));
     cr_assert(side.driver->ops->arm(side.driver) == 0);
     start(1); /* it can be started again */
-    cr_assert(op.done == 1 && shm_peer_await_copiedd(peer) && landed(100000, 200000));
+    cr_assert(op.done == 1 && shm_peer_copied(peer) && landed(100000, 200000));
 }
 
 Test(share, all_that_waits_is_given_up)
@@ -231,7 +231,7 @@ Test(share, all_that_waits_is_given_up)
     cr_assert(side.driver->ops->arm(side.driver) == 0, "nothing is queued");
     progress();
     side.driver->ops->peer_fail(side.driver, peer, -EOWNERDEAD);
-    cr_assert(shm_peer_await_copiedd(peer), "nothing to wait for");
+    cr_assert(shm_peer_copied(peer), "nothing to wait for");
     op_init(&op);
     cr_assert(side.driver->ops->put_post(side.driver, moves[0], &op.op) == -EOWNERDEAD);
 }
@@ -388,7 +388,7 @@ Test(share, modes_change_between_starts, .timeout = 60)
             cr_assert(memcmp(side.memory + TARGET, pair.expected, REGION / 2) == 0,
                       "pair %u, start %u: seed %lu", i, j, seed);
         }
-        cr_assert(shm_peer_await_copiedd(peer));
+        cr_assert(shm_peer_copied(peer));
         free_pair(&pair);
     }
     free(pair.expected);
