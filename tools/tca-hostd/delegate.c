@@ -136,6 +136,10 @@ int delegate_run(int fd, int directory)
     while (serve_one(&delegate))
         ;
     tca_close(delegate.session);
+    /* after a failure, or without HOST_FINALIZE: only all ranks together can release them */
+    for (uint32_t i = 0; i < REDUCTIONS; i++)
+        if (delegate.reductions[i].coll)
+            _exit(0);
     if (delegate.memory)
         munmap(delegate.memory, delegate.memory_bytes);
     return 0;

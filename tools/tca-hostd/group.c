@@ -17,7 +17,6 @@ static int leave(struct delegate *delegate, int error)
     delegate_fail(delegate, error, "%s", tca_error_text());
     delegate->session = tca_close(delegate->session);
     delegate->failed = error;
-    memset(delegate->reductions, 0, sizeof delegate->reductions);
     return error;
 }
 
@@ -83,19 +82,6 @@ int64_t delegate_allgather(struct delegate *delegate, const struct host_request 
     return allgather(delegate, blob, request->count, out);
 }
 
-int64_t delegate_finalize(struct delegate *delegate, const struct host_request *request)
-{
-    int r = check_member(delegate);
-    if (r < 0)
-        return r;
-    uint8_t *all = malloc(tca_size(delegate->session));
-    if (!all)
-        return delegate_fail(delegate, -ENOMEM, "out of memory");
-    r = allgather(delegate, "", 1, all);
-    free(all);
-    return r;
-}
-
 /* ---- reductions ---- */
 
 static int check(struct delegate *delegate, const struct host_request *request, uint64_t *ret_bytes)
@@ -122,6 +108,8 @@ static bool is_same(const struct host_request *a, const struct host_request *b)
 /* Collective, as is prepare(): all ranks have made the same requests. */
 static void release(struct delegate *delegate, struct reduction *reduction)
 {
+    if (!reduction->coll)
+        return;
     tca_coll_free(reduction->coll);
     tca_free(delegate->session, reduction->in);
     tca_free(delegate->session, reduction->out);
@@ -134,8 +122,7 @@ static int prepare(struct delegate *delegate, const struct host_request *request
     const struct tca_coll_operator operation = {.combine = (enum tca_combine)request->combine,
                                                 .type = (enum tca_type)request->type};
     struct tca *session = delegate->session;
-    if (reduction->coll)
-        release(delegate, reduction);
+    release(delegate, reduction);
     *reduction = (struct reduction){.of = *request, .bytes = bytes};
     int r = tca_alloc(session, bytes, &reduction->in);
     if (r == 0)
@@ -198,4 +185,21 @@ int64_t delegate_reduce(struct delegate *delegate, const struct host_request *re
     if (receives)
         memcpy(out, reduction->out, bytes);
     return 0;
+}
+
+/* ---- the end ---- */
+
+int64_t delegate_finalize(struct delegate *delegate, const struct host_request *request)
+{
+    int r = check_member(delegate);
+    if (r < 0)
+        return r;
+    uint8_t *all = malloc(tca_size(delegate->session));
+    if (!all)
+        return delegate_fail(delegate, -ENOMEM, "out of memory");
+    r = allgather(delegate, "", 1, all); /* from here on, nobody waits for long */
+    free(all);
+    for (uint32_t i = 0; r == 0 && i < REDUCTIONS; i++)
+        release(delegate, &delegate->reductions[i]);
+    return r;
 }

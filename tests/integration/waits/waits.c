@@ -163,7 +163,7 @@ static void condition(void)
 
 static void failure(void)
 {
-    struct tca_plan *to_middle = notifier(1);
+    struct tca_plan *to_middle = notifier(1), *from_last = rank == 0 ? waiter(2) : NULL;
     check(tca_barrier(session, TCA_DEFAULT), "barrier");
     if (rank == 2)
         kill(getpid(), SIGKILL);
@@ -171,7 +171,7 @@ static void failure(void)
         check(tca_notified_wait(session, 0, 0, TCA_DEFAULT), "the end");
         return;
     }
-    int r = tca_wait_until(session, arrived_or_failed, waiter(2), TCA_DEFAULT);
+    int r = tca_wait_until(session, arrived_or_failed, from_last, TCA_DEFAULT);
     if (r != -EOWNERDEAD) {
         printf("it returned %d: %s\n", r, tca_error_text());
         wrong = 1;
