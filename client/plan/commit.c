@@ -1,5 +1,6 @@
 /* Committing a plan: the request and its reply. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "client/core/clock.h"
@@ -172,6 +173,25 @@ static bool daemon_waits(const struct tca_plan *plan, const Tca__PlanCommitted *
     return false;
 }
 
+/* tcad tells of the end of a rank once: plans that are committed later find out here. */
+static void check_ranks(struct tca_plan *plan)
+{
+    char text[64];
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        struct step *step = &plan->steps[i];
+        if (step->kind != STEP_WAIT)
+            continue;
+        const uint32_t rank = step->notification.rank;
+        const uint8_t state =
+            atomic_load_explicit(&plan->session->notify->source_state[rank], memory_order_relaxed);
+        if (state == SOURCE_ALIVE)
+            continue;
+        atomic_store_explicit(&step->gone, true, memory_order_relaxed);
+        snprintf(text, sizeof text, "it waits for rank %u, which has ended", rank);
+        plan_break(plan, state == SOURCE_NODE_DOWN ? -EHOSTDOWN : -EOWNERDEAD, text);
+    }
+}
+
 /* Makes the plan startable. */
 static void finish_commit(struct tca_plan *plan, const Tca__PlanCommitted *committed)
 {
@@ -192,6 +212,7 @@ static void finish_commit(struct tca_plan *plan, const Tca__PlanCommitted *commi
     trial_begin(plan);
     parts_whole(plan);
     plan->state = PLAN_IDLE;
+    check_ranks(plan);
 }
 
 int tca_plan_commit(struct tca_plan *plan, int64_t timeout_ns)

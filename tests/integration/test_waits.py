@@ -23,6 +23,10 @@ class Waits(Ranks):
     def test_failure(self):
         self.waits("failure", victim=2)
 
+    def test_late(self):
+        """A plan that is committed after the end of the rank that it waits for."""
+        self.waits("late", victim=2)
+
 
 if __name__ == "__main__":
     harness.main()

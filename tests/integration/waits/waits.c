@@ -1,9 +1,10 @@
 /*
- * waits message|condition|failure: rank 0 of a group of three waits for rank 1, which takes a second.
+ * waits message|condition|failure|late: rank 0 of a group of three waits for rank 1, which takes a second.
  *   message    by tca_msg_wait(): it sleeps until the message arrives
  *   condition  by tca_wait_until() for a notification: likewise
  *   failure    likewise, for a notification that does not come, while a start fails because rank 2
  *              kills itself
+ *   late       starts of plans that wait for rank 2, committed after its end, fail
  * Ends with 0, or prints what was wrong.
  */
 #include <errno.h>
@@ -17,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BYTES = 8, MILLISECONDS_PER_SLEEP = 50, SLEEPS_ANYWAY = 20 };
+enum { BYTES = 8, MILLISECONDS_PER_SLEEP = 50, SLEEPS_ANYWAY = 20, TRIES = 20 };
 
 static struct tca *session;
 static uint32_t rank;
@@ -180,6 +181,36 @@ static void failure(void)
     check(tca_wait(to_middle, TCA_DEFAULT), "wait");
 }
 
+static void late(void)
+{
+    struct tca_plan *to_middle = notifier(1);
+    check(tca_barrier(session, TCA_DEFAULT), "barrier");
+    if (rank == 2)
+        kill(getpid(), SIGKILL);
+    if (rank == 1) {
+        check(tca_notified_wait(session, 0, 0, TCA_DEFAULT), "the end");
+        return;
+    }
+    int r = tca_notified_wait(session, 2, 0, TCA_DEFAULT);
+    for (int i = 0; i < TRIES && r == -EOWNERDEAD; i++) {
+        struct tca_plan *plan;
+        check(tca_plan_new(session, NULL, &plan), "plan");
+        check(tca_plan_wait(plan, 2, 1, 1), "wait step");
+        r = tca_plan_commit(plan, TCA_DEFAULT);
+        if (r >= 0)
+            r = tca_start(plan); /* before tcad has told that it is broken, or behind it */
+        if (r >= 0)
+            r = tca_wait(plan, TCA_DEFAULT);
+        tca_plan_free(plan);
+    }
+    if (r != -EOWNERDEAD) {
+        printf("a plan that waits for the dead: %d: %s\n", r, tca_error_text());
+        wrong = 1;
+    }
+    check(tca_start(to_middle), "start");
+    check(tca_wait(to_middle, TCA_DEFAULT), "wait");
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2)
@@ -190,8 +221,10 @@ int main(int argc, char **argv)
         message();
     else if (strcmp(argv[1], "condition") == 0)
         condition();
-    else
+    else if (strcmp(argv[1], "failure") == 0)
         failure();
+    else
+        late();
     tca_close(session);
     return wrong;
 }
