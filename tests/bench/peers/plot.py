@@ -5,7 +5,7 @@ from peers.programs import NET, NODE
 WIDTH, HEIGHT = 1100, 540
 TICKS = [f"'{name}' {size}" for name, size in (("8", 8), ("64", 64), ("512", 512), ("4 K", 4096), ("32 K", 32768),
                                                ("256 K", 262144), ("2 M", 2097152))]
-ORDER = ["tcad", "Open MPI", "MPICH", "fi_pingpong"]  # one look in both panels
+ORDER = ["tcad", "Open MPI", "MPICH", "fi_pingpong", "tcad, daemon", "tcad, TLS"]  # one look in both panels
 
 
 def series(rows, place):
@@ -21,7 +21,7 @@ def series(rows, place):
 
 def look(name):
     """"Open MPI, TCP" looks as "Open MPI" does."""
-    base = name.split(",")[0]
+    base = name if name in ORDER else name.split(",")[0]
     return sheet.style(ORDER.index(base) if base in ORDER else len(ORDER))
 
 

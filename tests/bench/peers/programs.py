@@ -73,7 +73,10 @@ def jobs(quick):
 
 
 class Ours:
+    """In the client's seat, where the processes move the data themselves, as those of the peers do."""
+
     name = "tcad"
+    seat = "client"
 
     def __init__(self, build, quick, encrypts=False):
         bench, himeno = "tools/tca-bench/tca-bench", "client/examples/himeno/himeno"
@@ -108,25 +111,38 @@ class Ours:
         on = (1, 2) if place == NODE else (2, 1)
         if bench == "himeno":
             split = ["--size", what, "--split", layout, "--iterations", str(SWEEPS[what]), "--json"]
-            row = json.loads(run(self.cluster.command(*on, "--bind") + [self.himeno] + split))
+            with environment(TCA_SEAT=self.seat):
+                row = json.loads(run(self.cluster.command(*on, "--bind") + [self.himeno] + split))
             return [(f"{place}: Himeno {what} {layout}", 0, row["mflops"], "MFLOPS")]
         with tempfile.NamedTemporaryFile(prefix="tca-compare-") as found:
             args = ["-b", bench, "-s", what, "-l", layout, "-t", self.seconds, "-j", found.name]
-            # one way on a node is the client seat's; starts are measured in both seats
-            if place == NODE and bench != "start":
-                args += ["-e", "client"]
+            if bench == "overlap":  # in the client's seat, nobody moves the data while the program computes
+                args += ["-e", "daemon"]
+            elif bench != "start":  # which is measured in both seats
+                args += ["-e", self.seat]
             run(self.cluster.command(*on) + [self.bench] + args)
             return rows_of(found.read().decode(), place)
 
 
+class Served(Ours):
+    """Between nodes in the daemon's seat, on the cluster of the first."""
+
+    name = "tcad, daemon"
+    seat = "daemon"
+
+    def __init__(self, build, quick):
+        super().__init__(build, quick)
+        self.all_jobs = [job for job in jobs(quick)[NET] if job[1] not in ("start", "overlap")]
+
+
 class Encrypted(Ours):
-    """The same, with the connections between nodes encrypted, on a cluster of its own while its jobs run."""
+    """Between nodes with encrypted connections, on a cluster of its own while its jobs run."""
 
     name = "tcad, TLS"
 
     def __init__(self, build, quick):
         super().__init__(build, quick, encrypts=True)
-        self.all_jobs = jobs(quick)[NET]
+        self.all_jobs = [job for job in jobs(quick)[NET] if job[1] not in ("start", "overlap")]
 
     def run(self, job):
         with tempfile.TemporaryDirectory(prefix="tca-compare-") as scratch, environment(TCA_CLUSTER_DIR=scratch + "/cluster"):
@@ -166,8 +182,7 @@ class Mpi:
         lines = run(self.command + [self.bench, self.seconds, bench, what, layout], env=self.environment)
         rows = rows_of(lines, place)
         if bench == "start":  # MPI_Start is what both seats' tca_start() are held against
-            seats = ["client", "daemon"] if place == NODE else ["daemon"]
-            rows = [(f"{work}, {seat} seat", size, value, unit) for work, size, value, unit in rows for seat in seats]
+            rows = [(f"{work}, {seat} seat", size, value, unit) for work, size, value, unit in rows for seat in ("client", "daemon")]
         return rows
 
 
