@@ -9,6 +9,9 @@ export TCA_CLUSTER_DIR=$PLACE/c
 export TCA_WISDOM=$PLACE/wisdom
 unset TCA_SOCKET TCA_NODE XDG_RUNTIME_DIR
 failures=0
+# MPICH's mpiexec forwards the end of its input to rank 0, and dies of SIGPIPE where a short rank has ended before: an input that
+# brings nothing and never ends.
+mkfifo "$PLACE/input" && exec <>"$PLACE/input"
 # Others use /dev/shm meanwhile: only names that could be ours count.
 our_shm()
 {
