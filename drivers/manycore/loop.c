@@ -295,21 +295,6 @@ static unsigned progress(struct verbs_device *base)
 
 /* ---- the device ---- */
 
-/* Work arrives only by post_*. */
-static int event_fd(struct verbs_device *device)
-{
-    return -1;
-}
-
-static void take_events(struct verbs_device *device)
-{
-}
-
-static int arm(struct verbs_cq *cq)
-{
-    return 0;
-}
-
 static void close_device(struct verbs_device *base)
 {
     struct loop_device *device = (struct loop_device *)base;
@@ -337,9 +322,6 @@ int verbs_open_loop(struct verbs_device **ret_device)
         .post_receive = post_receive,
         .poll = poll,
         .progress = progress,
-        .event_fd = event_fd,
-        .take_events = take_events,
-        .arm = arm,
     };
     struct loop_device *device = calloc(1, sizeof *device);
     if (!device)
@@ -352,6 +334,7 @@ int verbs_open_loop(struct verbs_device **ret_device)
     device->base.ops = &ops;
     strcpy(device->base.name, "loop");
     device->base.fd = -1;
+    device->base.event_fd = -1; /* work arrives only by post_*() */
     pthread_mutex_init(&device->mutex, NULL);
     *ret_device = &device->base;
     return 0;

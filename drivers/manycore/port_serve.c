@@ -213,7 +213,7 @@ bool port_arm(struct port *port)
     port->full = false;
     for (uint32_t i = 0; i < port->cq_end; i++) {
         struct port_cq *cq = port->cqs[i];
-        if (cq && port->device->ops->arm(cq->cq) < 0)
+        if (cq && port->device->event_fd >= 0 && port->device->ops->arm(cq->cq) < 0)
             return false;
         port->full |= cq && space_of(port, cq) == 0;
     }

@@ -71,7 +71,8 @@ static void sleep_until_woken(struct port_server *server, int timeout_ms)
     pthread_mutex_unlock(&server->mutex);
     epoll_wait(server->epoll_fd, events, 16, timeout_ms);
     pthread_mutex_lock(&server->mutex);
-    server->device->ops->take_events(server->device);
+    if (server->device->event_fd >= 0)
+        server->device->ops->take_events(server->device);
 }
 
 static void make_way(struct port_server *server)
@@ -164,9 +165,8 @@ int port_server_new(struct verbs_device *device, uint64_t spin_ns, uint64_t yiel
     int r = server->epoll_fd < 0 || server->call_fd < 0
                 ? -errno
                 : watch(server, server->call_fd, EPOLLIN | EPOLLET);
-    const int device_fd = device->ops->event_fd(device);
-    if (r == 0 && device_fd >= 0)
-        r = watch(server, device_fd, EPOLLIN | EPOLLET);
+    if (r == 0 && device->event_fd >= 0)
+        r = watch(server, device->event_fd, EPOLLIN | EPOLLET);
     if (r == 0)
         r = thread_begin(&server->thread, "tcad-dcfa", port_server_main, server);
     server->running = r == 0;

@@ -20,6 +20,8 @@ struct verbs_device { /* first member of each implementation's own struct, as ar
     /* A descriptor by which the offload processor drives the queues itself: it maps them at the
      * offsets given below. -1: none; the server serves the queues. */
     int fd;
+    /* Readable when an armed completion queue has got a completion; -1: never by itself. */
+    int event_fd;
 };
 struct verbs_map {
     uint64_t offset, bytes;
@@ -88,8 +90,7 @@ struct verbs_ops {
     /* Advances transfers; NULL if the device does so by itself. The number of pieces of work done; a
      * transfer that waits for its peer is none. */
     unsigned (*progress)(struct verbs_device *device);
-    /* Readable when an armed completion queue has got a completion; -1: never by itself. */
-    int (*event_fd)(struct verbs_device *device);
+    /* With event_fd: takes the events; makes the next completion one. */
     void (*take_events)(struct verbs_device *device);
     int (*arm)(struct verbs_cq *cq);
 };

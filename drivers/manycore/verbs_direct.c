@@ -251,6 +251,7 @@ int verbs_open_direct(struct verbs_device *of, struct verbs_device **ret_device)
     snprintf(path, sizeof path, "/dev/infiniband/%s", device->context->device->dev_name);
     device->context = NULL;
     device->channel = NULL;
+    device->base.event_fd = -1;
     snprintf(device->base.name, sizeof device->base.name, "%.50s direct", of->name);
     device->base.fd = open(path, O_RDWR | O_CLOEXEC);
     int r = device->base.fd < 0 ? -errno : get_context(&device->base);

@@ -86,11 +86,6 @@ static void cq_free(struct verbs_cq *base)
 
 /* ---- events ---- */
 
-static int event_fd(struct verbs_device *device)
-{
-    return hca_of(device)->channel->fd;
-}
-
 static void take_events(struct verbs_device *device)
 {
     struct ibv_cq *cq;
@@ -131,7 +126,6 @@ static const struct verbs_ops ops = {
     .post_send = hca_post_send,
     .post_receive = hca_post_receive,
     .poll = hca_poll,
-    .event_fd = event_fd,
     .take_events = take_events,
     .arm = arm,
 };
@@ -139,7 +133,10 @@ static const struct verbs_ops ops = {
 static int open_channel(struct hca_device *device)
 {
     device->channel = ibv_create_comp_channel(device->context);
-    return device->channel && fcntl(device->channel->fd, F_SETFL, O_NONBLOCK) == 0 ? 0 : -errno;
+    if (!device->channel || fcntl(device->channel->fd, F_SETFL, O_NONBLOCK) < 0)
+        return -errno;
+    device->base.event_fd = device->channel->fd;
+    return 0;
 }
 
 static int device_new(const struct rnic_port *port, struct verbs_device **ret_device)
@@ -150,7 +147,7 @@ static int device_new(const struct rnic_port *port, struct verbs_device **ret_de
         ibv_close_device(port->context);
         return -ENOMEM;
     }
-    *device = (struct hca_device){.base = {.ops = &ops, .fd = -1},
+    *device = (struct hca_device){.base = {.ops = &ops, .fd = -1, .event_fd = -1},
                                   .context = port->context,
                                   .port = port->attributes,
                                   .port_number = port->number,
