@@ -20,19 +20,17 @@ static double bytes_per_ns(const struct cost_parameters *parameters, uint64_t by
 }
 
 uint64_t cost_predict(const struct cost_parameters *parameters,
-                      const struct cost_question *question)
+                      const struct cost_transfer *transfer)
 {
     if (!parameters->valid)
         return UINT64_MAX;
     double transfer_ns = 0;
-    if (question->bytes > 0)
-        transfer_ns = (double)question->bytes / bytes_per_ns(parameters, question->bytes);
-    if (question->blocks > 1)
-        transfer_ns += (double)question->blocks * parameters->block_ns;
+    if (transfer->bytes > 0)
+        transfer_ns = (double)transfer->bytes / bytes_per_ns(parameters, transfer->bytes);
+    if (transfer->blocks > 1)
+        transfer_ns += (double)transfer->blocks * parameters->block_ns;
 
-    double further = question->descriptors > 1 ? question->descriptors - 1 : 0,
-           further_hops = question->hops > 1 ? question->hops - 1 : 0;
-    double total_ns = parameters->latency_ns + further_hops * parameters->hop_ns +
-                      further * parameters->descriptor_ns + transfer_ns;
+    const unsigned further_hops = transfer->hops > 1 ? transfer->hops - 1 : 0;
+    double total_ns = parameters->latency_ns + further_hops * parameters->hop_ns + transfer_ns;
     return total_ns < 0x1p63 ? (uint64_t)llround(total_ns) : UINT64_MAX - 1;
 }

@@ -2,8 +2,7 @@
  * The cost model predicts the duration of a put on a rail and seat from parameters measured on this
  * machine, never from constants. It does not choose a rail that was not calibrated.
  *
- *   t = latency + (descriptors - 1) * per_descriptor + blocks * per_block
- *       + bytes / bandwidth(bytes)
+ *   t = latency + blocks * per_block + bytes / bandwidth(bytes)
  *
  * In a network without switches, latency is that to a neighbour, and each further cable costs
  * hop_ns.
@@ -21,7 +20,6 @@ struct cost_parameters {
     bool valid;
     double latency_ns;         /* from the start to visibility at the target, 8 bytes */
     double hop_ns;             /* each further cable of the path; 0: not applicable */
-    double descriptor_ns;      /* each further descriptor */
     double block_ns;           /* each block of the finer of the two layouts */
     double small_bytes_per_ns; /* pieces that fit in a cache (64 KiB) */
     double large_bytes_per_ns; /* pieces that do not (4 MiB) */
@@ -36,16 +34,15 @@ struct cost_table {
     struct cost_rail rails[RAIL_SLOTS]; /* by the daemon's index; names are unique */
 };
 
-struct cost_question {
+struct cost_transfer {
     uint64_t bytes;
     uint64_t blocks; /* of the finer of the two layouts */
-    uint32_t descriptors;
-    unsigned hops; /* cables on the path; 0: not applicable */
+    unsigned hops;   /* cables on the path; 0: not applicable */
 };
 
 /* In nanoseconds; UINT64_MAX if the parameters are not valid. */
 uint64_t cost_predict(const struct cost_parameters *parameters,
-                      const struct cost_question *question);
+                      const struct cost_transfer *transfer);
 
 /* Reads and writes the table as text: key = value lines after a header with host, processor and
  * date. cost_read() reads the parameters of the rails that the table names, ignores those of other

@@ -1,4 +1,4 @@
-/* The cost table as text: six lines "rail seat parameter = value" for each measured rail and seat. */
+/* The cost table as text: five lines "rail seat parameter = value" for each measured rail and seat. */
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -12,7 +12,7 @@
 
 #include "drivers/cost.h"
 
-#define SIGNATURE "tcad-cost 7"
+#define SIGNATURE "tcad-cost 8"
 
 static const struct {
     const char *name;
@@ -21,7 +21,6 @@ static const struct {
 } fields[] = {
     {"latency_ns", offsetof(struct cost_parameters, latency_ns), 0},
     {"hop_ns", offsetof(struct cost_parameters, hop_ns), 0},
-    {"descriptor_ns", offsetof(struct cost_parameters, descriptor_ns), 0},
     {"block_ns", offsetof(struct cost_parameters, block_ns), 0},
     {"small_bytes_per_ns", offsetof(struct cost_parameters, small_bytes_per_ns), 1e-9},
     {"large_bytes_per_ns", offsetof(struct cost_parameters, large_bytes_per_ns), 1e-9},

@@ -80,12 +80,11 @@ static json_t *document(const struct run *run)
             if (!p->valid)
                 continue;
             json_array_append_new(
-                rails, json_pack("{s:s, s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:f}", "rail",
+                rails, json_pack("{s:s, s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f}", "rail",
                                  rail_name(run->tcad, rail), "driver", rail_driver(run->tcad, rail),
                                  "seat", seat_name(seat), "valid", 1, "latency_ns", p->latency_ns,
-                                 "hop_ns", p->hop_ns, "descriptor_ns", p->descriptor_ns, "block_ns",
-                                 p->block_ns, "small_gb_per_s", p->small_bytes_per_ns,
-                                 "large_gb_per_s", p->large_bytes_per_ns));
+                                 "hop_ns", p->hop_ns, "block_ns", p->block_ns, "small_gb_per_s",
+                                 p->small_bytes_per_ns, "large_gb_per_s", p->large_bytes_per_ns));
         }
         if (run->error[rail] < 0)
             json_array_append_new(

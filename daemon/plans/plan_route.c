@@ -34,11 +34,11 @@ unsigned plan_unit_rail(const struct plan_unit *unit, unsigned rail)
 /* Attached memory is copied once more at its end (daemon/sessions/bounce.h), which takes about as long
  * as the put would in the client's seat. */
 static uint64_t add_bounces(const struct plan *plan, const struct plan_unit *unit,
-                            const struct cost_question *question, uint64_t cost)
+                            const struct cost_transfer *transfer, uint64_t cost)
 {
     const unsigned bounces = (unit->source && unit->source->attached) + unit->attached;
     const uint64_t copy =
-        cost_predict(&plan->tcad->costs.rails[RAIL_SHM].at[SEAT_CLIENT], question);
+        cost_predict(&plan->tcad->costs.rails[RAIL_SHM].at[SEAT_CLIENT], transfer);
     return cost == UINT64_MAX || copy == UINT64_MAX ? cost : cost + bounces * copy;
 }
 
@@ -50,16 +50,15 @@ static uint64_t predict(const struct plan *plan, const struct plan_chain *chain,
             continue;
         const struct plan_unit *unit = &plan->units[chain->steps[i].unit];
         const unsigned rail = plan_unit_rail(unit, route.rail);
-        struct cost_question question = {.descriptors = 1,
-                                         .hops = fabric_hops(plan->tcad, rail, unit->node)};
+        struct cost_transfer transfer = {.hops = fabric_hops(plan->tcad, rail, unit->node)};
         if (unit->has_target) {
             const struct layout *a = unit->source_layout, *b = unit->target_layout;
-            question.bytes = a->size_bytes;
-            question.blocks = a->block_count > b->block_count ? a->block_count : b->block_count;
+            transfer.bytes = a->size_bytes;
+            transfer.blocks = a->block_count > b->block_count ? a->block_count : b->block_count;
         }
-        uint64_t cost = cost_predict(&plan->tcad->costs.rails[rail].at[route.seat], &question);
+        uint64_t cost = cost_predict(&plan->tcad->costs.rails[rail].at[route.seat], &transfer);
         if (route.seat == SEAT_DAEMON)
-            cost = add_bounces(plan, unit, &question, cost);
+            cost = add_bounces(plan, unit, &transfer, cost);
         if (cost == UINT64_MAX)
             return cost;
         total += cost;

@@ -80,7 +80,6 @@ static int conclude(struct bench *bench, const struct calibrate_shared *shared,
     *ret_parameters = (struct cost_parameters){
         .valid = true,
         .latency_ns = (double)tiny,
-        .descriptor_ns = (double)tiny,
         .block_ns = strided > small ? (double)(strided - small) / STRIDED_BLOCKS : 0,
         .small_bytes_per_ns = (double)SMALL_BYTES / (double)small_ns,
         .large_bytes_per_ns = (double)LARGE_BYTES / (double)large_ns,

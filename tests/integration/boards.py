@@ -10,14 +10,14 @@ from harness import until
 RAILS = {"rails.enable": "shm peach2 ofi", "rails.peach2_rings": "1"}
 
 
-COSTS = """tcad-cost 7
+COSTS = """tcad-cost 8
 shm client latency_ns = 1
 shm client hop_ns = 0
 peach2:0 daemon latency_ns = 4000
 peach2:0 daemon hop_ns = 3000
 """ + "".join(f"ofi:{provider}:lo daemon {figure}\n" for provider in ("net", "tcp") for figure in ("latency_ns = 9000", "hop_ns = 0")
               ) + "".join(f"{way} {name} = 1\n" for way in ("shm client", "peach2:0 daemon", "ofi:net:lo daemon", "ofi:tcp:lo daemon")
-                          for name in ("descriptor_ns", "block_ns", "small_bytes_per_ns", "large_bytes_per_ns"))
+                          for name in ("block_ns", "small_bytes_per_ns", "large_bytes_per_ns"))
 
 
 class Ring(harness.Cluster):

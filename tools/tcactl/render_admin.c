@@ -102,9 +102,8 @@ static void add_rate(struct table *table, double gb_per_s)
 
 void render_calibrate(const json_t *doc, const struct screen *screen)
 {
-    static const char *const titles[] = {
-        "RAIL",       "SEAT",   ">LATENCY", ">PER HOP", ">PER DESCRIPTOR",
-        ">PER BLOCK", ">SMALL", ">LARGE",   NULL};
+    static const char *const titles[] = {"RAIL",       "SEAT",   ">LATENCY", ">PER HOP",
+                                         ">PER BLOCK", ">SMALL", ">LARGE",   NULL};
     struct table table;
 
     table_init(&table, titles);
@@ -117,7 +116,6 @@ void render_calibrate(const json_t *doc, const struct screen *screen)
                   valid ? units_ns(doc_number(rail, "latency_ns")).text : "not measured");
         const double hop_ns = valid ? doc_number(rail, "hop_ns") : 0;
         table_add(&table, "%s", hop_ns > 0 ? units_ns(hop_ns).text : "-");
-        table_add(&table, "%s", valid ? units_ns(doc_number(rail, "descriptor_ns")).text : "-");
         table_add(&table, "%s", valid ? units_ns(doc_number(rail, "block_ns")).text : "-");
         if (valid) {
             add_rate(&table, doc_number(rail, "small_gb_per_s"));

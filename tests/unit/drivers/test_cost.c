@@ -13,25 +13,24 @@ static const struct cost_parameters typical = {
     .valid = true,
     .latency_ns = 1000,
     .hop_ns = 30,
-    .descriptor_ns = 100,
     .block_ns = 2,
     .small_bytes_per_ns = 8,
     .large_bytes_per_ns = 4,
 };
 
-static uint64_t predict(uint64_t bytes, uint64_t blocks, uint32_t descriptors)
+static uint64_t predict(uint64_t bytes, uint64_t blocks)
 {
-    struct cost_question question = {.bytes = bytes, .blocks = blocks, .descriptors = descriptors};
-    return cost_predict(&typical, &question);
+    struct cost_transfer transfer = {.bytes = bytes, .blocks = blocks};
+    return cost_predict(&typical, &transfer);
 }
 
 Test(cost, adds_up)
 {
-    cr_assert(predict(0, 0, 1) == 1000);
-    cr_assert(predict(0, 1, 3) == 1200);
-    cr_assert(predict(64 << 10, 1, 1) == 1000 + (64 << 10) / 8);
-    cr_assert(predict(8 << 20, 1, 1) == 1000 + (8 << 20) / 4);
-    cr_assert(predict(8000, 100, 1) == 1000 + 1000 + 200);
+    cr_assert(predict(0, 0) == 1000);
+    cr_assert(predict(0, 1) == 1000);
+    cr_assert(predict(64 << 10, 1) == 1000 + (64 << 10) / 8);
+    cr_assert(predict(8 << 20, 1) == 1000 + (8 << 20) / 4);
+    cr_assert(predict(8000, 100) == 1000 + 1000 + 200);
 }
 
 /* The measured latency is that to a neighbour. */
@@ -39,8 +38,8 @@ Test(cost, hops_beyond_the_neighbour_cost_more)
 {
     static const uint64_t expected[] = {1000, 1000, 1030, 1060, 1090};
     for (unsigned hops = 0; hops < sizeof(expected) / sizeof(expected[0]); hops++) {
-        const struct cost_question question = {.bytes = 0, .descriptors = 1, .hops = hops};
-        cr_assert_eq(cost_predict(&typical, &question), expected[hops]);
+        const struct cost_transfer transfer = {.bytes = 0, .hops = hops};
+        cr_assert_eq(cost_predict(&typical, &transfer), expected[hops]);
     }
 }
 
@@ -48,18 +47,18 @@ Test(cost, is_monotonic_in_bytes)
 {
     uint64_t before = 0;
     for (uint64_t bytes = 1; bytes < UINT64_C(1) << 40; bytes += bytes / 3 + 1) {
-        uint64_t ns = predict(bytes, 1, 1);
+        uint64_t ns = predict(bytes, 1);
         cr_assert(ns >= before);
         before = ns;
     }
-    cr_assert(predict(UINT64_MAX, UINT64_MAX, UINT32_MAX) < UINT64_MAX);
+    cr_assert(predict(UINT64_MAX, UINT64_MAX) < UINT64_MAX);
 }
 
 Test(cost, not_measured_is_never_chosen)
 {
     const struct cost_parameters none = {0};
-    const struct cost_question question = {.bytes = 8};
-    cr_assert(cost_predict(&none, &question) == UINT64_MAX);
+    const struct cost_transfer transfer = {.bytes = 8};
+    cr_assert(cost_predict(&none, &transfer) == UINT64_MAX);
 }
 
 static char directory[] = "/tmp/tcad-cost-XXXXXX";
@@ -110,7 +109,6 @@ Test(cost_file, comes_back)
                                          *b = &back.rails[rail].at[seat];
             cr_assert(a->valid == b->valid);
             cr_assert(alike(a->latency_ns, b->latency_ns) && alike(a->hop_ns, b->hop_ns) &&
-                      alike(a->descriptor_ns, b->descriptor_ns) &&
                       alike(a->block_ns, b->block_ns) &&
                       alike(a->small_bytes_per_ns, b->small_bytes_per_ns) &&
                       alike(a->large_bytes_per_ns, b->large_bytes_per_ns));
@@ -143,7 +141,7 @@ Test(cost_file, is_not_there)
     cr_assert(cost_write("/proc/nonexistent/cost", &table) == -ENOENT);
 }
 
-#define HEAD "tcad-cost 7\n"
+#define HEAD "tcad-cost 8\n"
 
 Test(cost_file, says_what_is_wrong_and_where)
 {
@@ -168,6 +166,7 @@ Test(cost_file, says_what_is_wrong_and_where)
         {HEAD "ofi:tcp:a_very_long_name_of_a_rail client latency_ns = 1\n", 2},
         {"tcad-cost 5\n", 1}, /* an older version with drivers instead of rails */
         {"tcad-cost 6\n", 1}, /* an older version with copy modes */
+        {"tcad-cost 7\n", 1}, /* an older version with times per descriptor */
         {HEAD "shm couch latency_ns = 1\n", 2},
         {HEAD "shm client colour = 1\n", 2},
         {HEAD "shm client latency_ns = 1\nshm.client.latency_ns = 1\n", 3},

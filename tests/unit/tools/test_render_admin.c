@@ -55,16 +55,16 @@ Test(render_admin, calibrate)
         render_calibrate,
         "{\"path\":\"/"
         "c\",\"rails\":[{\"rail\":\"shm\",\"seat\":\"client\",\"valid\":true,\"latency_ns\":110,"
-        "\"hop_ns\":0,\"descriptor_ns\":20,\"block_ns\":1.5,\"small_gb_per_s\":0.0125,"
+        "\"hop_ns\":0,\"block_ns\":1.5,\"small_gb_per_s\":0.0125,"
         "\"large_gb_per_s\":5.25},{\"rail\":\"peach2\",\"seat\":\"daemon\",\"valid\":true,"
-        "\"latency_ns\":5000,\"hop_ns\":700,\"descriptor_ns\":20,\"block_ns\":1.5,"
+        "\"latency_ns\":5000,\"hop_ns\":700,\"block_ns\":1.5,"
         "\"small_gb_per_s\":10,\"large_gb_per_s\":5.25},{"
         "\"rail\":\"ofi\","
         "\"seat\":\"daemon\",\"valid\":false}]}",
-        "RAIL    SEAT         LATENCY  PER HOP  PER DESCRIPTOR  PER BLOCK       SMALL      LARGE\n"
-        "shm     client        110 ns        -           20 ns    1.50 ns  12.50 MB/s  5.25 GB/s\n"
-        "peach2  daemon       5.00 us   700 ns           20 ns    1.50 ns  10.00 GB/s  5.25 GB/s\n"
-        "ofi     daemon  not measured        -               -          -           -          -\n"
+        "RAIL    SEAT         LATENCY  PER HOP  PER BLOCK       SMALL      LARGE\n"
+        "shm     client        110 ns        -    1.50 ns  12.50 MB/s  5.25 GB/s\n"
+        "peach2  daemon       5.00 us   700 ns    1.50 ns  10.00 GB/s  5.25 GB/s\n"
+        "ofi     daemon  not measured        -          -           -          -\n"
         "stored in /c\n");
 }
 
