@@ -1,4 +1,4 @@
-"""Programs whose ranks judge their own results: they end well and say nothing, or say what was wrong."""
+"""Programs whose ranks check their own results: they print what is wrong and fail."""
 
 import os
 import secrets
@@ -22,7 +22,7 @@ class Ranks(harness.Case):
                 for rank, node in enumerate(places)]
 
     def finish(self, processes, what, victim=None):
-        """All must end as they should, without a word."""
+        """All must end with 0, the victim by SIGKILL, and print nothing."""
         wrong = []
         for rank, process in enumerate(processes):
             try:
@@ -36,11 +36,11 @@ class Ranks(harness.Case):
 
     def released(self, cluster):
         for node in cluster.nodes:
-            harness.until(lambda node=node: node.counts()[0] == 0, "the daemon has let go of all sessions")
+            harness.until(lambda node=node: node.counts()[0] == 0, "the daemon has ended all sessions")
 
     def ranks(self, cluster, places, words, victim=None, **environment):
-        """Starts and finishes them."""
-        self.finish(self.start(cluster, places, words, **environment), f"{places}, {environment}", victim)
+        what = f"{' '.join(words[1:])}, {places}, {environment}"
+        self.finish(self.start(cluster, places, words, **environment), what, victim)
         self.released(cluster)
 
     @staticmethod

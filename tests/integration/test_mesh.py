@@ -1,38 +1,15 @@
 #!/usr/bin/env python3
-"""Everybody puts into everybody's memory at once: random layouts, memory of every kind, one node and several, every seat."""
-
-import os
-import secrets
-import signal
-import subprocess
-import unittest
+"""All ranks put into each other's memory at once: random layouts, memory of every kind, one node and several, every seat."""
 
 import harness
+import ranks
 
-SEED = int(os.environ.get("TCA_TEST_SEED", secrets.randbits(20)))
 
-
-class Mesh(harness.Case):
-    def mesh(self, places, seat, sets, starts, victim=None, name="mesh"):
-        """One process of mesh (mesh/mesh.c) per place, its node: all must end as they should."""
-        cluster = self.cluster(1 + max(places))
-        words = [harness.program("mesh"), str(sets), str(starts), str(SEED), seat] + ([str(victim)] if victim is not None else [])
-        processes = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=harness.die_with_us,
-                                      env={**os.environ, "TCA_SOCKET": cluster[node].socket, "TCA_GROUP": name,
-                                           "TCA_RANK": str(rank), "TCA_SIZE": str(len(places))})
-                     for rank, node in enumerate(places)]
-        wrong = []
-        for rank, process in enumerate(processes):
-            try:
-                said, _ = process.communicate(timeout=harness.DEADLINE_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                said = f"it hung; {process.communicate()[0]}"
-            if process.returncode != (-signal.SIGKILL if rank == victim else 0) or said:
-                wrong.append(f"rank {rank} of {places}, seat {seat}, seed {SEED} ended with {process.returncode}: {said}")
-        self.assertFalse(wrong, "\n".join(wrong))
-        for node in range(1 + max(places)):
-            harness.until(lambda node=node: cluster[node].counts()[0] == 0, "the daemon has let go of all sessions")
+class Mesh(ranks.Ranks):
+    def mesh(self, places, seat, sets, starts, victim=None):
+        """One process of mesh (mesh/mesh.c) per place, its node."""
+        words = [harness.program("mesh"), str(sets), str(starts), str(ranks.SEED), seat]
+        self.ranks(self.cluster(1 + max(places)), places, words + ([str(victim)] if victim is not None else []), victim)
 
     def test_one_node(self):
         self.mesh([0] * 8, "any", sets=4, starts=4)

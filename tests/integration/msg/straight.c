@@ -1,13 +1,14 @@
 /*
- * msg-straight: rank 1 receives messages into blocks in a region, of rank 0: a pair's, full and
- * shorter, and long ones, without a byte between the blocks. Those of pairs go straight there: from
- * the second one on, rank 1 does not use its messenger until they have arrived. Ends with 0, or prints what was wrong.
+ * msg-straight: rank 1 receives messages of rank 0 into blocks of a region, full and shorter ones, by pairs and as
+ * long messages; no byte between the blocks may change. Those of pairs go straight to the blocks: from the second round
+ * on, rank 1 does not use its messenger until they have arrived. Ends with 0, or prints what was wrong.
  */
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <tca-msg.h>
+
+#include "client/include/tca-msg.h"
+#include "tests/integration/expect.h"
 
 enum { BLOCKS = 100, BLOCK = 48, STRIDE = 80, FULL = BLOCKS * BLOCK, SHORTER = FULL - 1000 };
 enum { BEFORE = 3 * STRIDE, BYTES = BEFORE + BLOCKS * STRIDE, MESSAGES = 3, ROUNDS = 3 };
@@ -15,16 +16,6 @@ enum { PAIR, LONG, ARRIVED };
 
 static struct tca *session;
 static struct tca_msg *msg;
-static uint32_t rank;
-static int wrong;
-
-static void check(int result, const char *what)
-{
-    if (result >= 0)
-        return;
-    printf("rank %u: %s: %s: %s\n", rank, what, tca_strerror(result), tca_error_text());
-    exit(1);
-}
 
 static uint8_t byte_of(uint32_t message, uint32_t round, uint32_t at)
 {
@@ -33,7 +24,7 @@ static uint8_t byte_of(uint32_t message, uint32_t round, uint32_t at)
 
 static const uint32_t lengths[MESSAGES] = {FULL, SHORTER, FULL};
 
-/* ---- the sender, who says when all has arrived */
+/* ---- the sender, which notifies the receiver when all has arrived */
 
 static void send_all(void)
 {
@@ -69,7 +60,7 @@ static void send_all(void)
 
 /* ---- the receiver */
 
-static void expect(const uint8_t *memory, uint32_t message, uint32_t round)
+static void compare(const uint8_t *memory, uint32_t message, uint32_t round)
 {
     const uint32_t length = lengths[message];
     for (uint32_t i = 0; i < BYTES; i++) {
@@ -107,12 +98,12 @@ static void receive_all(void)
             check(tca_msg_wait_all(requests, 2, TCA_DEFAULT), "wait");
         check(tca_notified_wait(session, 0, ARRIVED, TCA_DEFAULT), "arrived");
         for (uint32_t i = 0; i < 2; i++)
-            expect(bytes + i * BYTES, i, round);
+            compare(bytes + i * BYTES, i, round);
         check(tca_msg_wait_all(requests, 2, TCA_DEFAULT), "wait");
         check(tca_msg_recv(msg, 0, LONG, &buffers[2], &requests[2]), "receive");
         check(tca_msg_wait(requests[2], TCA_DEFAULT), "wait");
         for (uint32_t i = 0; i < MESSAGES; i++)
-            expect(bytes + i * BYTES, i, round);
+            compare(bytes + i * BYTES, i, round);
         tca_msg_release(requests[2]);
         check(tca_barrier(session, TCA_DEFAULT), "barrier");
     }

@@ -5,35 +5,18 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <tca.h>
+
+#include "tests/integration/expect.h"
 
 enum { BYTES = 4096, FIRST = 100, PUTS_MAX = 1024 };
 
 static struct tca *session;
-static uint32_t rank;
-static int wrong;
-
-static void expect(int result, int expected, const char *text, const char *what)
-{
-    if (result == expected && (!text || strstr(tca_error_text(), text)))
-        return;
-    printf("rank %u: %s: %d, not %d: %s\n", rank, what, result, expected, tca_error_text());
-    wrong = 1;
-}
-
-static void done(int result, const char *what)
-{
-    expect(result < 0 ? result : 0, 0, NULL, what);
-    if (result < 0)
-        exit(1);
-}
 
 static struct tca_plan *new_plan(void)
 {
     struct tca_plan *plan;
-    done(tca_plan_new(session, NULL, &plan), "plan");
+    check(tca_plan_new(session, NULL, &plan), "plan");
     return plan;
 }
 
@@ -44,8 +27,8 @@ static void puts_rejected(struct tca_region *region, const struct tca_handle *to
     struct tca_layout *blocks, *more;
     struct tca_plan *plan = new_plan();
     struct tca_put put = {.source = region, .target = *to, .parts = 1, .bytes = 64};
-    done(tca_layout_strided(8, 8, 16, &blocks), "layout");
-    done(tca_layout_strided(16, 8, 16, &more), "layout");
+    check(tca_layout_strided(8, 8, 16, &blocks), "layout");
+    check(tca_layout_strided(16, 8, 16, &more), "layout");
     put.combine = TCA_COMBINE_SUM;
     put.type = TCA_TYPE_DOUBLE;
     expect(tca_plan_put(plan, &put), -EINVAL, "moved as a whole", "a reduction in parts");
@@ -65,13 +48,13 @@ static void attached_rejected(const struct tca_handle *to)
     static uint8_t memory[BYTES];
     struct tca_region *region;
     struct tca_plan *plan = new_plan();
-    done(tca_region_attach(session, memory, sizeof memory, &region), "attach");
-    done(tca_plan_put(plan,
-                      &(struct tca_put){.source = region, .target = *to, .bytes = 64, .parts = 1}),
-         "put");
+    check(tca_region_attach(session, memory, sizeof memory, &region), "attach");
+    check(tca_plan_put(plan,
+                       &(struct tca_put){.source = region, .target = *to, .bytes = 64, .parts = 1}),
+          "put");
     expect(tca_plan_commit(plan, TCA_DEFAULT), -EINVAL, "attached memory", "an attached source");
     tca_plan_free(plan);
-    done(tca_region_free(region), "free");
+    check(tca_region_free(region), "free");
 }
 
 static void too_many(struct tca_region *region, const struct tca_handle *to)
@@ -79,12 +62,12 @@ static void too_many(struct tca_region *region, const struct tca_handle *to)
     const struct tca_put put = {.source = region, .target = *to, .bytes = 1, .parts = 1};
     struct tca_plan *plan = new_plan(), *full = new_plan();
     for (int i = 0; i < PUTS_MAX; i++)
-        done(tca_plan_put(full, &put), "put");
-    done(tca_plan_commit(full, TCA_DEFAULT), "commit of all parts");
-    done(tca_plan_put(plan, &put), "put");
+        check(tca_plan_put(full, &put), "put");
+    check(tca_plan_commit(full, TCA_DEFAULT), "commit of all parts");
+    check(tca_plan_put(plan, &put), "put");
     expect(tca_plan_commit(plan, TCA_DEFAULT), -EDQUOT, "free plans", "one more");
     tca_plan_free(full);
-    done(tca_plan_commit(plan, TCA_DEFAULT), "commit when others are free");
+    check(tca_plan_commit(plan, TCA_DEFAULT), "commit when others are free");
     tca_plan_free(plan);
 }
 
@@ -96,8 +79,8 @@ static void starts_rejected(struct tca_plan *plan, struct tca_plan *whole)
     struct tca_part bad[2];
     expect(tca_start_parts(plan, good, 1), -EINVAL, "the plan has 2", "too few");
     expect(tca_start_parts(whole, good, 1), -EINVAL, "the plan has 0", "a plan without");
-    done(tca_start_parts(whole, NULL, 0), "no parts of a plan without");
-    done(tca_wait(whole, TCA_DEFAULT), "wait");
+    check(tca_start_parts(whole, NULL, 0), "no parts of a plan without");
+    check(tca_wait(whole, TCA_DEFAULT), "wait");
     static const struct tca_part outside[] = {
         {.bytes = BYTES + 1},
         {.source_at_bytes = BYTES, .bytes = 1},
@@ -122,16 +105,16 @@ static struct tca_plan *make_plan(struct tca_region *region, const struct tca_ha
     struct tca_layout *blocks;
     struct tca_plan *plan = new_plan();
     struct tca_put put = {.source = region, .target = *to, .bytes = BYTES, .parts = 1};
-    done(tca_layout_strided(8, 8, 16, &blocks), "layout");
-    done(tca_plan_put(plan, &put), "put");
+    check(tca_layout_strided(8, 8, 16, &blocks), "layout");
+    check(tca_plan_put(plan, &put), "put");
     put.source_layout = put.target_layout = blocks;
     put.source_offset_bytes = put.target_offset_bytes = BYTES;
     put.bytes = 0;
-    done(tca_plan_put(plan, &put), "put");
-    done(tca_plan_notify(plan, 1 - rank, 0), "notify");
+    check(tca_plan_put(plan, &put), "put");
+    check(tca_plan_notify(plan, 1 - rank, 0), "notify");
     const struct tca_part part = {.bytes = 1};
     expect(tca_start_parts(plan, &part, 1), -EINVAL, "not committed", "before the commit");
-    done(tca_plan_commit(plan, TCA_DEFAULT), "commit");
+    check(tca_plan_commit(plan, TCA_DEFAULT), "commit");
     tca_layout_free(blocks);
     return plan;
 }
@@ -141,9 +124,9 @@ static void starts_work(struct tca_plan *plan, const uint8_t *memory)
 {
     const struct tca_part parts[2] = {
         {.source_at_bytes = FIRST, .target_at_bytes = FIRST + 1, .bytes = 1}, {.bytes = 0}};
-    done(tca_start_parts(plan, parts, 2), "start");
-    done(tca_wait(plan, TCA_DEFAULT), "wait");
-    done(tca_notified_wait(session, 1 - rank, 0, TCA_DEFAULT), "notified");
+    check(tca_start_parts(plan, parts, 2), "start");
+    check(tca_wait(plan, TCA_DEFAULT), "wait");
+    check(tca_notified_wait(session, 1 - rank, 0, TCA_DEFAULT), "notified");
     for (uint32_t i = 0; i < 2 * BYTES; i++)
         if (memory[i] != (i == FIRST + 1 ? FIRST : 0)) {
             printf("rank %u: byte %u is %u\n", rank, i, memory[i]);
@@ -156,25 +139,25 @@ int main(void)
 {
     struct tca_region *source, *target;
     struct tca_handle own, all[2];
-    done(tca_open(NULL, &session), "open");
+    check(tca_open(NULL, &session), "open");
     rank = tca_rank(session);
-    done(tca_region_alloc(session, 2 * BYTES, &source), "memory");
-    done(tca_region_alloc(session, 2 * BYTES, &target), "memory");
+    check(tca_region_alloc(session, 2 * BYTES, &source), "memory");
+    check(tca_region_alloc(session, 2 * BYTES, &target), "memory");
     uint8_t *bytes = tca_region_address(source);
     for (int i = 0; i < 2 * BYTES; i++)
         bytes[i] = (uint8_t)i;
-    done(tca_region_handle(target, 0, TCA_ALL, &own), "handle");
-    done(tca_allgather(session, &own, sizeof own, all, TCA_DEFAULT), "allgather");
+    check(tca_region_handle(target, 0, TCA_ALL, &own), "handle");
+    check(tca_allgather(session, &own, sizeof own, all, TCA_DEFAULT), "allgather");
     const struct tca_handle *to = &all[1 - rank];
 
     puts_rejected(source, to);
     attached_rejected(to);
     too_many(source, to);
     struct tca_plan *plan = make_plan(source, to), *whole = new_plan();
-    done(tca_plan_commit(whole, TCA_DEFAULT), "commit");
+    check(tca_plan_commit(whole, TCA_DEFAULT), "commit");
     starts_rejected(plan, whole);
     starts_work(plan, tca_region_address(target));
-    done(tca_barrier(session, TCA_DEFAULT), "barrier");
+    check(tca_barrier(session, TCA_DEFAULT), "barrier");
     tca_close(session);
     return wrong;
 }

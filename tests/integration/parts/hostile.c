@@ -6,26 +6,16 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "client/core/session.h"
-#include "client/include/tca.h"
 #include "client/plan/parts.h"
+#include "tests/integration/expect.h"
 
 enum { BYTES = 1 << 20, BEGIN = 8192, PUT_BYTES = 4096, STARTS = 3000 };
 
 static struct tca *session;
 static struct start_part *table;
 static _Atomic bool over;
-static int wrong;
-
-static void done(int result, const char *what)
-{
-    if (result >= 0)
-        return;
-    printf("%s: %s: %s\n", what, tca_strerror(result), tca_error_text());
-    exit(1);
-}
 
 static void write_part(uint64_t source_at, uint64_t target_at, uint64_t bytes)
 {
@@ -37,7 +27,7 @@ static void write_part(uint64_t source_at, uint64_t target_at, uint64_t bytes)
 static void refused(struct tca_plan *plan, uint64_t source_at, uint64_t target_at, uint64_t bytes)
 {
     write_part(source_at, target_at, bytes);
-    done(tca_start(plan), "start");
+    check(tca_start(plan), "start");
     int r = tca_wait(plan, TCA_DEFAULT);
     if (r == -EINVAL)
         return;
@@ -65,7 +55,7 @@ static void starts_under_scribbles(struct tca_plan *plan)
         exit(1);
     for (unsigned i = 0; i < STARTS; i++) {
         write_part(0, 0, PUT_BYTES);
-        done(tca_start(plan), "start");
+        check(tca_start(plan), "start");
         int r = tca_wait(plan, TCA_DEFAULT);
         if (r == 0 || r == -EINVAL)
             continue;
@@ -82,22 +72,22 @@ int main(void)
     struct tca_region *source, *target;
     struct tca_handle handle;
     struct tca_plan *plan;
-    done(tca_open(NULL, &session), "open");
-    done(tca_region_alloc(session, BYTES, &source), "memory");
-    done(tca_region_alloc(session, BYTES, &target), "memory");
+    check(tca_open(NULL, &session), "open");
+    check(tca_region_alloc(session, BYTES, &source), "memory");
+    check(tca_region_alloc(session, BYTES, &target), "memory");
     uint8_t *from = tca_region_address(source), *to = tca_region_address(target);
     for (int i = 0; i < BYTES; i++)
         from[i] = i >= BEGIN && i < BEGIN + PUT_BYTES ? 1 : 2;
-    done(tca_region_handle(target, BEGIN, PUT_BYTES, &handle), "handle");
+    check(tca_region_handle(target, BEGIN, PUT_BYTES, &handle), "handle");
     const struct tca_plan_args args = {.seat = TCA_SEAT_DAEMON};
-    done(tca_plan_new(session, &args, &plan), "plan");
-    done(tca_plan_put(plan, &(struct tca_put){.source = source,
-                                              .source_offset_bytes = BEGIN,
-                                              .target = handle,
-                                              .bytes = PUT_BYTES,
-                                              .parts = 1}),
-         "put");
-    done(tca_plan_commit(plan, TCA_DEFAULT), "commit");
+    check(tca_plan_new(session, &args, &plan), "plan");
+    check(tca_plan_put(plan, &(struct tca_put){.source = source,
+                                               .source_offset_bytes = BEGIN,
+                                               .target = handle,
+                                               .bytes = PUT_BYTES,
+                                               .parts = 1}),
+          "put");
+    check(tca_plan_commit(plan, TCA_DEFAULT), "commit");
     table = &session->segment->parts[parts_at(plan)];
 
     refused(plan, 0, 0, PUT_BYTES + 1);

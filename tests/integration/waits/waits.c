@@ -11,26 +11,17 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <tca-msg.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "client/include/tca-msg.h"
+#include "tests/integration/expect.h"
 
 enum { BYTES = 8, MILLISECONDS_PER_SLEEP = 50, SLEEPS_ANYWAY = 20, TRIES = 20 };
 
 static struct tca *session;
-static uint32_t rank;
-static int wrong;
-
-static void check(int result, const char *what)
-{
-    if (result >= 0)
-        return;
-    printf("rank %u: %s: %s: %s\n", rank, what, tca_strerror(result), tca_error_text());
-    exit(1);
-}
 
 static long sleeps(void)
 {
@@ -162,35 +153,41 @@ static void condition(void)
     check(tca_barrier(session, TCA_DEFAULT), "barrier");
 }
 
-static void failure(void)
+static void run(struct tca_plan *plan)
 {
-    struct tca_plan *to_middle = notifier(1), *from_last = rank == 0 ? waiter(2) : NULL;
+    check(tca_start(plan), "start");
+    check(tca_wait(plan, TCA_DEFAULT), "wait");
+}
+
+/* Rank 2 kills itself; rank 1 stays until rank 0 has run the plan that it gets. NULL: the other ranks. */
+static struct tca_plan *last_dies(void)
+{
+    struct tca_plan *done = notifier(1);
     check(tca_barrier(session, TCA_DEFAULT), "barrier");
     if (rank == 2)
         kill(getpid(), SIGKILL);
-    if (rank == 1) {
-        check(tca_notified_wait(session, 0, 0, TCA_DEFAULT), "the end");
+    if (rank == 0)
+        return done;
+    check(tca_notified_wait(session, 0, 0, TCA_DEFAULT), "the end");
+    return NULL;
+}
+
+static void failure(void)
+{
+    struct tca_plan *from_last = rank == 0 ? waiter(2) : NULL;
+    struct tca_plan *done = last_dies();
+    if (!done)
         return;
-    }
-    int r = tca_wait_until(session, arrived_or_failed, from_last, TCA_DEFAULT);
-    if (r != -EOWNERDEAD) {
-        printf("it returned %d: %s\n", r, tca_error_text());
-        wrong = 1;
-    }
-    check(tca_start(to_middle), "start");
-    check(tca_wait(to_middle, TCA_DEFAULT), "wait");
+    expect(tca_wait_until(session, arrived_or_failed, from_last, TCA_DEFAULT), -EOWNERDEAD, NULL,
+           "tca_wait_until()");
+    run(done);
 }
 
 static void late(void)
 {
-    struct tca_plan *to_middle = notifier(1);
-    check(tca_barrier(session, TCA_DEFAULT), "barrier");
-    if (rank == 2)
-        kill(getpid(), SIGKILL);
-    if (rank == 1) {
-        check(tca_notified_wait(session, 0, 0, TCA_DEFAULT), "the end");
+    struct tca_plan *done = last_dies();
+    if (!done)
         return;
-    }
     int r = tca_notified_wait(session, 2, 0, TCA_DEFAULT);
     for (int i = 0; i < TRIES && r == -EOWNERDEAD; i++) {
         struct tca_plan *plan;
@@ -198,17 +195,13 @@ static void late(void)
         check(tca_plan_wait(plan, 2, 1, 1), "wait step");
         r = tca_plan_commit(plan, TCA_DEFAULT);
         if (r >= 0)
-            r = tca_start(plan); /* before tcad has told that it is broken, or behind it */
+            r = tca_start(plan); /* before or after tcad has reported that it is broken */
         if (r >= 0)
             r = tca_wait(plan, TCA_DEFAULT);
         tca_plan_free(plan);
     }
-    if (r != -EOWNERDEAD) {
-        printf("a plan that waits for the dead: %d: %s\n", r, tca_error_text());
-        wrong = 1;
-    }
-    check(tca_start(to_middle), "start");
-    check(tca_wait(to_middle, TCA_DEFAULT), "wait");
+    expect(r, -EOWNERDEAD, NULL, "a plan that waits for an ended process");
+    run(done);
 }
 
 int main(int argc, char **argv)
