@@ -1,7 +1,7 @@
 /* Puts whose starts move parts of what their layouts describe (struct tca_part of tca.h). */
 #pragma once
 
-#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_internal.h"
 
 /* PARSING: checks the two sides of a put, which are equally long unless a start chooses parts. */
 int parts_check_put(struct plan *plan, uint32_t step, const Tca__Put *put, struct plan_unit *unit);

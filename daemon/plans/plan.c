@@ -1,4 +1,4 @@
-#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_internal.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -93,7 +93,7 @@ void plan_free(struct plan *plan)
     free(plan->units);
     free(plan->blobs);
     free(plan->asks);
-    plan_answer_free(plan);
+    plan_reply_free(plan);
     if (plan->request)
         client_request_free(plan->request);
     charge_drop(&plan->charge);

@@ -1,35 +1,36 @@
 /*
- * Plans: what a session has committed. plan_state.c walks a plan through these states. In each of them something is
- * done, on the thread named here; the next state follows when nothing is pending.
+ * Plans: what a session has committed. plan_state.c walks a plan through these states. Each stands for
+ * work, on the thread named here; the next state follows when nothing is pending.
  *
  *   commit   PARSING -> BINDING -> REGISTERING -> PREPARING -> MAPPING -> READY
  *   move     PAUSING or RESTING -> MOVE_FLUSHING -> MOVE_STRIPPING -> MOVE_REGISTERING -> MOVE_PREPARING -> READY
  *   break    BREAKING -> BREAK_FLUSHING -> BREAK_STRIPPING -> BROKEN
  *   release  LEAVING -> LEAVE_FLUSHING -> LEAVE_STRIPPING -> GONE
  *
- *   PARSING      checks what needs no other party and takes the layouts out of the message (plan_parse.c)
+ *   PARSING      checks what this node can check alone, and takes the layouts out of the message (plan_parse.c,
+ *                plan_parse_step.c)
  *   BINDING      binds every put and notification at its target's node (plan_ask.c)
  *   REGISTERING  chooses rail and seat of each chain by predicted cost (plan_route.c); registers the sources with the
  *                rails, connects links, orders long chains (worker, unless all of it is done already)
  *   PREPARING    compiles the puts, makes the chains, attaches the plan (engine)
- *   MAPPING      collects what the client maps for the chains that it runs (plan_answer.c)
- *   READY        starts are taken
+ *   MAPPING      collects what the client maps for the chains that it runs (plan_reply.c)
+ *   READY        accepts starts
  *   PAUSING      a rail was lost: the engine cancels a start that runs and holds later ones
- *   RESTING      a better rail is back: the engine holds starts as soon as none runs; until then it takes them
- *   ..FLUSHING   what the plan has put completes remotely
+ *   RESTING      a better rail is back: the engine accepts starts while one runs, then holds them
+ *   ..FLUSHING   the plan's puts complete remotely
  *   ..STRIPPING  puts and chains are released (engine): of a move, those of the chains that move; otherwise all, and
  *                with them what they were bound to
- *   BREAKING     something that the plan needs is gone: starts fail with `error`; one that runs goes on, unless a step
- *                ahead of it needs what is gone (engine)
+ *   BREAKING     an object that the plan needs is gone: starts fail with `error`; one that runs goes on, unless one of
+ *                its remaining steps needs that object (engine)
  *   BROKEN       a stub, which keeps the reason until it is released
  *   LEAVING      the engine ends what runs and forgets the plan
  *
- * A chain is bound to the best rail that leads to its targets, and wants the best of all. The plan is *away* exactly when
- * these differ for a chain. Losing the bound rail moves the plan to the next best; when a better one leads there again,
- * it moves to that one; when none is left, it breaks.
+ * A chain is bound to the best rail that reaches its targets now; its wanted rail is the best if none were lost. While
+ * the two differ for some chain, the plan is *away*. Losing the bound rail moves the plan to the next best; when a
+ * better one is back, the plan moves to it; when none is left, the plan breaks.
  *
  * An error during a commit leads to LEAVING, in READY or a move to BREAKING; the request to release the plan leads to
- * LEAVING from everywhere. Neither interrupts what is pending.
+ * LEAVING from every state. Neither interrupts what is pending.
  *
  * A *unit* is one operation of a driver: a put, a put and the notification that follows it, or a notification alone.
  */
@@ -52,7 +53,7 @@
 
 struct binding;
 struct client_request;
-struct plan_answer;
+struct plan_reply;
 struct region;
 struct session;
 struct tcad;
@@ -132,7 +133,7 @@ struct plan_unit {
     struct plan_order order;
     struct region *region; /* the target if it is on this node (a reference) */
     enum way copy_mode;    /* the client's seat: how to copy */
-    /* and to nobody else, so the receiver may help copying (plan_answer.c) */
+    /* and to nobody else, so the receiver may help copying (plan_reply.c) */
     bool told_to_receiver;
     uint32_t share; /* its id in the lane to the owner (lane.h); 0: none */
     /* on this node in the daemon's seat; owned by the plan */
@@ -177,7 +178,7 @@ struct plan_step {
     _Atomic bool gone; /* the notifier, for chain_step.gone */
 };
 
-/* An object that the plan needs: the plan is told when it is gone. */
+/* An object that the plan needs: when it goes, the plan is notified. */
 struct plan_use {
     struct plan_use *next;
     struct use use;
@@ -239,7 +240,7 @@ struct plan {
     struct link_wait link_wait;
     struct loop_job job;
     struct client_request *request; /* the commit; NULL: parsed */
-    struct plan_answer *answer;     /* to it: MAPPING */
+    struct plan_reply *reply;       /* to it: MAPPING */
     uint64_t bytes;                 /* put by one start */
     uint64_t memory_bytes;          /* charged to the session's quota, as are: */
     uint32_t held_steps;
@@ -276,144 +277,20 @@ uint64_t plan_errors(const struct plan *plan);
 
 void plans_each(const struct session *session, void (*each)(void *context, const struct plan *plan),
                 void *context);
-/* An object has gone: the plans that need it break (-ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN), and their sessions hear. */
+/* An object has gone: the plans that need it break (-ESTALE, -EOWNERDEAD, -EHOSTDOWN, -ENETDOWN), and their
+ * sessions are notified. */
 void plans_region_gone(struct region *region); /* of this node */
 void plans_remote_region_gone(struct tcad *tcad, uint32_t node, uint64_t region);
 /* error: -EOWNERDEAD, or -EHOSTDOWN if its daemon ends. */
 void plans_session_gone(struct tcad *tcad, uint32_t node, uint64_t session, int error);
-/* The session, which was told late of it (session_source_awaited()), may lose its plans now. */
+/* Breaks the plans that need this rank; delayed until the session awaited it (session_source_awaited()). */
 void plans_source_gone(struct session *session, uint32_t rank, enum source_state state);
 void plans_node_gone(struct tcad *tcad, uint32_t node);
 void plans_link_gone(struct tcad *tcad, uint32_t node, unsigned rail, int error);
 /* The link is about to be lost, and with it the last `count` puts of this flow that had completed locally. All plans that
  * might have made them break. */
 void plans_puts_lost(struct tcad *tcad, const struct link *link, uint64_t flow, uint32_t count);
-/* The unit's landing blob for a rail; valid if unit->rails has the rail. */
-struct landing_blob *plan_blob(const struct plan *plan, const struct plan_unit *unit,
-                               unsigned rail);
-/* Whether it may use only one rail, for which it waits if it is lost. */
-static inline bool plan_demands_one(const struct plan *plan)
-{
-    return plan->wanted_rails && !(plan->wanted_rails & (plan->wanted_rails - 1));
-}
-static inline void plan_lose_rail(struct plan_unit *unit, unsigned rail)
-{
-    unit->lost |= 1u << rail;
-    unit->back &= ~(1u << rail);
-}
-/* The driver's flow of the puts of a session on a channel. */
-static inline uint64_t plan_flow(uint64_t session, uint32_t channel)
-{
-    return session * CHANNELS + channel;
-}
-
-void plan_break(struct plan *plan, int error, const char *text);
-
-/* ---- shared by the plan_*.c files ---- */
-
-/* plan_route.c: chooses the route of a chain: of a local one before its bindings are made, of others afterwards. */
-int plan_route(struct plan *plan, struct plan_chain *chain);
-/* plan_direct.c: a chain whose client puts to a process of another node. Once it is bound: whether it
- * can; and what a unit was bound to. */
-int plan_choose_direct(struct plan *plan, struct plan_chain *chain);
-int plan_check_direct(struct plan *plan, const struct plan_chain *chain);
-int plan_take_direct(struct plan *plan, struct plan_unit *unit, const Tca__BoundPut *bound);
-/* plan_order.c: finds out which steps of a chain wait for earlier ones, once it is bound and its route
- * is chosen: of a short chain at once, of a long one in the worker. */
-int plan_order_soon(struct plan *plan, struct plan_chain *chain);
-int plan_order_rest(struct plan *plan); /* worker: the remaining chains */
-/* plan_copy_mode.c: the copy mode of a put of a client-seat chain. */
-enum way plan_copy_mode(const struct plan *plan, const struct plan_unit *unit);
-/* plan_uses.c: registers the objects that a plan needs, as they become known: those that a step waits for; a unit's target
- * and notified session; and the owner of its memory. -ENOMEM. */
-int plan_use_wait(struct plan *plan, const struct plan_step *step);
-int plan_use_unit(struct plan *plan, const struct plan_unit *unit);
-int plan_use_owner(struct plan *plan, const struct plan_unit *unit);
-/* The session has the list of its group's members. */
+/* The list of the members of the session's group is known. */
 void plans_members_known(struct session *session);
-/* Drops at most `count` uses. */
-void plan_use_less(struct plan *plan, uint32_t count);
-/* plan_answer.c: sends the reply to the commit. */
-void plan_answer(struct plan *plan);
-void plan_answer_free(struct plan *plan);
-/* Whether the engine has `run`. Also in the engine's thread. */
-static inline bool plan_attached(const struct plan *plan)
-{
-    return plan->run.session != NULL;
-}
-/* plan_state.c: advances the state while nothing is pending. This can free the plan. */
-void plan_advance(struct plan *plan);
-/* On an event, while nothing is pending: enters a state other than the next one; then advances. */
-void plan_enter(struct plan *plan, enum plan_state state);
-/* plan.c: from any thread for which the plan waits. */
-int plan_fail(struct plan *plan, int error, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* The text names the step. */
-int plan_fail_unit(struct plan *plan, const struct plan_unit *unit, int error, const char *text);
-void plan_free(struct plan *plan);
-void plan_told(struct plan *plan);           /* its client: takes it out of session->untold_plans */
-void plan_unit_free(struct plan_unit *unit); /* what it holds */
-void plan_ask(struct plan *plan);            /* plan_ask.c: sends the requests in plan->asks */
-/* Whether all its targets and notified sessions are on this node. */
-bool plan_chain_is_local(const struct plan *plan, const struct plan_chain *chain);
-/* plan_bounce.c: checks, before registration, that the attached sources of a daemon-seat chain can be staged; then informs
- * their processes. 0 or a negative errno with plan->error_text. */
-int plan_bounce_admit(struct plan *plan, const struct plan_chain *chain);
-int plan_bounce_tell(struct plan *plan);
-void plan_bounce_end(struct plan *plan);
-/* plan_copied.c: whether the targets of two puts belong to the same process. */
-bool plan_same_owner(const struct plan_unit *a, const struct plan_unit *b);
-/* Whether the receiver of `unit` could be notified of it, or see it, before `before`, a put into attached memory that
- * has arrived, is copied to its final address. */
-bool plan_needs_copied(const struct plan_unit *before, const struct plan_unit *unit);
-/* Makes the call steps that wait until the puts of steps `from` to `to` into attached memory, which have arrived, are
- * copied to their final addresses. Returns how many. */
-uint32_t plan_await_copied(struct plan *plan, const struct plan_chain *chain, uint32_t from,
-                           uint32_t to, struct chain_step *ret_calls);
-/* plan_rebind.c: whether a chain is on a lost rail. */
-bool plan_has_dead_link(const struct plan *plan);
-bool plan_is_on_dead_link(const struct plan *plan, const struct plan_chain *chain);
-/* Binds a chain without prepared puts to the best rail that its units have not lost. -ENETDOWN: none. */
-int plan_reroute(struct plan *plan, struct plan_chain *chain);
-/* Marks chains that are on a lost rail or have a better one now. Returns whether there are any. */
-bool plan_mark_moving(struct plan *plan);
-/* plan_return.c: finds lost rails that are available again. Returns whether some are still lost. */
-bool plan_look_back(struct plan *plan);
-void plan_watch(struct plan *plan);     /* it is ready: watches it if it has lost rails */
-void plan_watch_end(struct plan *plan); /* also when it is freed */
+/* tcad ends: no plan waits for a lost rail any more. */
 void plans_watch_end(struct tcad *tcad);
-/* plan_return.c: counts rails that lack only a path to the chain's targets as lost. */
-void plan_note_unreached(struct plan *plan, const struct plan_chain *chain);
-/* plan_route.c: the rail of a unit in a chain on this one, */
-unsigned plan_unit_rail(const struct plan_unit *unit, unsigned rail);
-/* and the rail that plan_route() would choose now. */
-unsigned plan_best_rail(const struct plan *plan, const struct plan_chain *chain);
-unsigned plan_wanted_rail(const struct plan *plan, const struct plan_chain *chain);
-/* plan_connect.c: connects the links of the chosen rails, then registers the sources with these rails (plan_commit.c). */
-void plan_connect(struct plan *plan);
-void plan_register(struct plan *plan);
-/* plan_route.c: takes the chosen rail's links for the units of a daemon-seat chain. */
-int plan_take_links(struct plan *plan, const struct plan_chain *chain);
-/* plan_release.c: on the engine, releases puts and chains: of a move, those of the chains that move, otherwise all. Then
- * runs done(plan), which must lower plan->pending, on the loop's thread. */
-void plan_strip(struct plan *plan, void (*done)(void *plan));
-/* plan_release.c: adds its starts to the totals of past plans, under the present rails of its chains. */
-void plan_count_starts(struct plan *plan);
-
-/* ---- the work of each state; increments plan->pending if it continues elsewhere ---- */
-
-void plan_do_parse(struct plan *plan);    /* plan_parse.c */
-void plan_do_bind(struct plan *plan);     /* plan_bind.c */
-void plan_do_register(struct plan *plan); /* plan_commit.c */
-void plan_do_prepare(struct plan *plan);  /* plan_prepare.c */
-void plan_do_map(struct plan *plan);      /* plan_answer.c */
-void plan_do_ready(struct plan *plan, enum plan_state from);
-void plan_do_rest(struct plan *plan);         /* plan_return.c */
-void plan_do_pause(struct plan *plan);        /* plan_rebind.c */
-void plan_do_flush(struct plan *plan);        /* plan_flush.c */
-void plan_do_strip_moving(struct plan *plan); /* plan_rebind.c */
-void plan_do_move(struct plan *plan);
-void plan_do_break(struct plan *plan); /* plan_release.c */
-void plan_do_strip(struct plan *plan);
-void plan_do_leave(struct plan *plan);
-void plan_do_free(struct plan *plan);

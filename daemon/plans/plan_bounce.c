@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_internal.h"
 #include "daemon/sessions/bounce.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"

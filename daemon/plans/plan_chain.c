@@ -6,7 +6,7 @@
 
 #include "daemon/engine/engine.h"
 #include "daemon/plans/order.h"
-#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_internal.h"
 #include "daemon/plans/plan_preparing.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"

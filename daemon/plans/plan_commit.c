@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "daemon/base/worker.h"
-#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_internal.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/client_request.h"
@@ -127,7 +127,7 @@ static void resume_work(struct engine *engine, void *context)
 void plan_do_ready(struct plan *plan, enum plan_state from)
 {
     if (from < PLAN_READY)
-        plan_answer(plan);
+        plan_reply(plan);
     else
         engine_call(plan->tcad->engine, &plan->resume_call, resume_work, NULL, plan);
     plan_watch(plan);

@@ -8,7 +8,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/peers/peer.h"
 #include "daemon/plans/binding.h"
-#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_internal.h"
 #include "daemon/tcad.h"
 
 /* If the process is stopped for longer, the start fails. */

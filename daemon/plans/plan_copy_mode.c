@@ -1,7 +1,7 @@
 /* The copy mode of a put in the client's seat: by the sender alone, or shared with the receiver (proto/lane.h). */
 #include <string.h>
 
-#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_internal.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "daemon/plans/pairs.h"
-#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_internal.h"
 #include "daemon/sessions/region.h"
 #include "daemon/tcad.h"
 

@@ -1,7 +1,7 @@
 /* FLUSHING: before a plan releases what it has put into, its puts complete remotely. The message that releases it goes
  * from daemon to daemon, and could overtake the data. */
 #include "daemon/base/loop.h"
-#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_internal.h"
 #include "daemon/tcad.h"
 
 static void flushed(void *context)

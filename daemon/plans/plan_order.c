@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "daemon/plans/order.h"
-#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_internal.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
 #include "daemon/tcad.h"

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_internal.h"
 #include "drivers/chain.h"
 
 /* Puts into attached memory, which may have arrived without being copied to their final addresses. */

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "daemon/base/log.h"
-#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_internal.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/session.h"

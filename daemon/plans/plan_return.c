@@ -10,7 +10,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
-#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_internal.h"
 #include "daemon/rails/fabric.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_internal.h"
 #include "daemon/rails/fabric.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"

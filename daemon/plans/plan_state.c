@@ -1,7 +1,7 @@
 /* The states of plans: which may follow which, and the walk through them (plan.h). */
 #include <assert.h>
 
-#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_internal.h"
 
 static const char *const state_names[PLAN_STATES] = {
     [PLAN_NEW] = "new",

@@ -10,7 +10,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/plans/binding.h"
-#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_internal.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"

@@ -8,7 +8,7 @@
 
 #include "config/cluster.h"
 #include "daemon/base/loop.h"
-#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_internal.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/client_request.h"
 #include "daemon/sessions/region.h"

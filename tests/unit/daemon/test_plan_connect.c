@@ -1,7 +1,7 @@
 /* Plans that wait for their links. */
 #include "linked.h"
 
-#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_internal.h"
 
 /* ---- a plan with a put over each link of node 0: first to node 1, then to itself ---- */
 

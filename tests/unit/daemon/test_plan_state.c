@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/base/loop.h"
-#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_internal.h"
 #include "daemon/rails/rails.h"
 #include "daemon/tcad.h"
 

@@ -8,7 +8,7 @@
 #include "daemon/base/worker.h"
 #include "daemon/plans/lane.h"
 #include "daemon/plans/order.h"
-#include "daemon/plans/plan.h"
+#include "daemon/plans/plan_internal.h"
 #include "daemon/rails/rails.h"
 #include "daemon/sessions/client.h"
 #include "daemon/sessions/region.h"
@@ -17,13 +17,13 @@
 #include "proto/frame.h"
 
 enum {
-    SLICE_STEPS = 64,                   /* mapped between two checks of the clock */
-    PACK_MAX = 256,                     /* mappings; longer replies are serialised by the worker */
-    ANSWER_FDS_MAX = FRAME_FDS_MAX - 1, /* one is left for a long payload's memfd */
-    MAPPING_FDS_MAX = 3,                /* a region, a notification segment, a lane */
+    SLICE_STEPS = 64,                  /* mapped between two checks of the clock */
+    PACK_MAX = 256,                    /* mappings; longer replies are serialised by the worker */
+    REPLY_FDS_MAX = FRAME_FDS_MAX - 1, /* one is left for a long payload's memfd */
+    MAPPING_FDS_MAX = 3,               /* a region, a notification segment, a lane */
 };
 
-struct plan_answer {
+struct plan_reply {
     struct plan *plan;
     struct session *session;
     Tca__ChainCommitted *chains, **chain_list;
@@ -32,9 +32,9 @@ struct plan_answer {
     uint32_t count;
     uint32_t first; /* the first whose descriptors are in `fds` */
     /* borrowed from regions and sessions, which may go by the next slice */
-    int fds[ANSWER_FDS_MAX];
+    int fds[REPLY_FDS_MAX];
     uint32_t fd_count;
-    int own[ANSWER_FDS_MAX]; /* to be closed afterwards */
+    int own[REPLY_FDS_MAX]; /* to be closed afterwards */
     uint32_t own_count;
     struct client_wait wait;
     Tca__PlanCommitted committed;
@@ -45,61 +45,61 @@ struct plan_answer {
 
 /* Adds a descriptor, for which make_room() has made room. Returns its index in the frame + 1, or 0 if
  * an earlier mapping of the frame has it. */
-static uint32_t attach(struct plan_answer *answer, int fd)
+static uint32_t attach(struct plan_reply *reply, int fd)
 {
-    for (uint32_t i = 0; i < answer->fd_count; i++)
-        if (answer->fds[i] == fd)
+    for (uint32_t i = 0; i < reply->fd_count; i++)
+        if (reply->fds[i] == fd)
             return 0;
-    answer->fds[answer->fd_count++] = fd;
-    return answer->fd_count;
+    reply->fds[reply->fd_count++] = fd;
+    return reply->fd_count;
 }
 
-static void forget_fds(struct plan_answer *answer)
+static void forget_fds(struct plan_reply *reply)
 {
-    for (uint32_t i = 0; i < answer->own_count; i++)
-        close(answer->own[i]);
-    answer->own_count = answer->fd_count = 0;
-    answer->first = answer->count;
+    for (uint32_t i = 0; i < reply->own_count; i++)
+        close(reply->own[i]);
+    reply->own_count = reply->fd_count = 0;
+    reply->first = reply->count;
 }
 
 /* Sends the descriptors collected so far, ahead of the reply, which refers to them. */
-static void send_early(struct plan_answer *answer)
+static void send_early(struct plan_reply *reply)
 {
     Tca__Event event = TCA__EVENT__INIT;
-    Tca__Mapping *carriers[ANSWER_FDS_MAX];
-    if (answer->fd_count == 0)
+    Tca__Mapping *carriers[REPLY_FDS_MAX];
+    if (reply->fd_count == 0)
         return;
-    for (uint32_t i = answer->first; i < answer->count; i++) {
-        Tca__Mapping *mapping = answer->mappings[i];
+    for (uint32_t i = reply->first; i < reply->count; i++) {
+        Tca__Mapping *mapping = reply->mappings[i];
         if (mapping->region_fd || mapping->session_fd || mapping->lane_fd)
             carriers[event.n_mappings++] = mapping;
     }
     event.kind = TCA__EVENT__KIND__MAPPINGS;
     event.mappings = carriers;
-    session_event_fds(answer->session, &event, answer->fds, answer->fd_count);
+    session_event_fds(reply->session, &event, reply->fds, reply->fd_count);
     for (size_t i = 0; i < event.n_mappings; i++)
         carriers[i]->region_fd = carriers[i]->session_fd = carriers[i]->lane_fd = 0;
-    forget_fds(answer);
+    forget_fds(reply);
 }
 
 /* Makes room for the descriptors of one more mapping. */
-static void make_room(struct plan_answer *answer)
+static void make_room(struct plan_reply *reply)
 {
-    if (answer->fd_count + MAPPING_FDS_MAX > ANSWER_FDS_MAX)
-        send_early(answer);
+    if (reply->fd_count + MAPPING_FDS_MAX > REPLY_FDS_MAX)
+        send_early(reply);
 }
 
 /* Adds the copy mode and the lane. */
 static void share_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *mapping,
-                       struct plan_answer *answer)
+                       struct plan_reply *reply)
 {
     int lane_fd = -1;
     unit->copy_mode = plan_copy_mode(plan, unit);
     if (unit->copy_mode != WAY_PUSH && !lane_offer(plan, unit, &lane_fd))
         unit->copy_mode = WAY_PUSH;
     if (lane_fd >= 0) {
-        answer->own[answer->own_count++] = lane_fd;
-        mapping->lane_fd = attach(answer, lane_fd);
+        reply->own[reply->own_count++] = lane_fd;
+        mapping->lane_fd = attach(reply, lane_fd);
     }
     mapping->way = unit->copy_mode;
     mapping->share = unit->copy_mode == WAY_PUSH ? 0 : unit->share;
@@ -135,24 +135,24 @@ static void mark_told(struct plan *plan, const struct plan_chain *chain)
 }
 
 static void map_segment(const struct session *session, Tca__Mapping *mapping,
-                        struct plan_answer *answer)
+                        struct plan_reply *reply)
 {
     mapping->session = session->id;
     mapping->session_sources = session->sources;
     mapping->segment_bytes = notify_segment_bytes(session->sources);
-    mapping->session_fd = attach(answer, session->notify_fd);
+    mapping->session_fd = attach(reply, session->notify_fd);
 }
 
 static void map_region(const struct plan *plan, struct region *region, Tca__Mapping *mapping,
-                       struct plan_answer *answer)
+                       struct plan_reply *reply)
 {
-    mapping->region_fd = attach(answer, region->fd);
+    mapping->region_fd = attach(reply, region->fd);
     region_view_note(plan->session, region);
 }
 
 /* Puts into attached memory go through a lane, which also needs the owner's segment. */
 static void map_attached(const struct plan *plan, const struct plan_unit *unit,
-                         Tca__Mapping *mapping, struct plan_answer *answer)
+                         Tca__Mapping *mapping, struct plan_reply *reply)
 {
     const struct session *owner = session_find(plan->tcad, unit->owner);
     mapping->attached = true;
@@ -161,11 +161,11 @@ static void map_attached(const struct plan *plan, const struct plan_unit *unit,
         return;
     mapping->pid = (uint32_t)owner->pid;
     if (!unit->notify)
-        map_segment(owner, mapping, answer);
+        map_segment(owner, mapping, reply);
 }
 
 static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *mapping,
-                     struct plan_answer *answer)
+                     struct plan_reply *reply)
 {
     tca__mapping__init(mapping);
     if (unit->pair) {
@@ -179,9 +179,9 @@ static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *ma
         mapping->region_address = unit->region->address;
         mapping->region_bytes = unit->region->bytes;
         if (unit->region->attached)
-            map_attached(plan, unit, mapping, answer);
+            map_attached(plan, unit, mapping, reply);
         else
-            map_region(plan, unit->region, mapping, answer);
+            map_region(plan, unit->region, mapping, reply);
         mapping->offset = unit->handle.offset_bytes + unit->target_offset;
         mapping->owner = unit->owner;
     }
@@ -189,59 +189,59 @@ static void map_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *ma
         struct session *session = session_find(plan->tcad, unit->notify_session);
         if (!session)
             return; /* it has just ended, so the plan is about to break */
-        map_segment(session, mapping, answer);
+        map_segment(session, mapping, reply);
     }
 }
 
-static void map_step(struct plan_answer *answer, const struct plan_step *step)
+static void map_step(struct plan_reply *reply, const struct plan_step *step)
 {
-    struct plan *plan = answer->plan;
+    struct plan *plan = reply->plan;
     if (step->is_wait)
         return;
     struct plan_unit *unit = &plan->units[step->unit];
-    Tca__Mapping *mapping = &answer->room[answer->count];
-    make_room(answer);
-    map_unit(plan, unit, mapping, answer);
+    Tca__Mapping *mapping = &reply->room[reply->count];
+    make_room(reply);
+    map_unit(plan, unit, mapping, reply);
     mapping->waits = unit->order.waits;
     mapping->landed =
         unit->order.landed[0] != ORDER_NOTHING || unit->order.landed[1] != ORDER_NOTHING;
     if (unit->region && unit->told_to_receiver)
-        share_unit(plan, unit, mapping, answer);
-    answer->mappings[answer->count++] = mapping;
+        share_unit(plan, unit, mapping, reply);
+    reply->mappings[reply->count++] = mapping;
 }
 
-static void begin_chain(struct plan_answer *answer)
+static void begin_chain(struct plan_reply *reply)
 {
-    struct plan *plan = answer->plan;
-    const struct plan_chain *chain = &plan->chains[answer->chain];
-    Tca__ChainCommitted *committed = &answer->chains[answer->chain];
+    struct plan *plan = reply->plan;
+    const struct plan_chain *chain = &plan->chains[reply->chain];
+    Tca__ChainCommitted *committed = &reply->chains[reply->chain];
     tca__chain_committed__init(committed);
-    answer->chain_list[answer->chain] = committed;
+    reply->chain_list[reply->chain] = committed;
     committed->rail = chain->rail;
     committed->seat = chain->seat;
     committed->predicted_ns = chain->predicted_ns;
-    committed->mappings = &answer->mappings[answer->count];
+    committed->mappings = &reply->mappings[reply->count];
     if (chain->seat == SEAT_CLIENT)
         mark_told(plan, chain);
 }
 
 /* Returns true when the chain is complete; false: the slice is over, or the client has to read first. */
-static bool map_chain(struct plan_answer *answer)
+static bool map_chain(struct plan_reply *reply)
 {
-    const struct plan *plan = answer->plan;
-    const struct plan_chain *chain = &plan->chains[answer->chain];
-    if (answer->step == 0)
-        begin_chain(answer);
-    for (; chain->seat == SEAT_CLIENT && answer->step < chain->step_count; answer->step++) {
-        if (session_backlog(answer->session) > 0 ||
-            (answer->step % SLICE_STEPS == SLICE_STEPS - 1 && loop_slice_over(plan->tcad->loop)))
+    const struct plan *plan = reply->plan;
+    const struct plan_chain *chain = &plan->chains[reply->chain];
+    if (reply->step == 0)
+        begin_chain(reply);
+    for (; chain->seat == SEAT_CLIENT && reply->step < chain->step_count; reply->step++) {
+        if (session_backlog(reply->session) > 0 ||
+            (reply->step % SLICE_STEPS == SLICE_STEPS - 1 && loop_slice_over(plan->tcad->loop)))
             return false;
-        map_step(answer, &chain->steps[answer->step]);
+        map_step(reply, &chain->steps[reply->step]);
     }
-    Tca__ChainCommitted *committed = &answer->chains[answer->chain];
-    committed->n_mappings = (size_t)(&answer->mappings[answer->count] - committed->mappings);
-    answer->step = 0;
-    answer->chain++;
+    Tca__ChainCommitted *committed = &reply->chains[reply->chain];
+    committed->n_mappings = (size_t)(&reply->mappings[reply->count] - committed->mappings);
+    reply->step = 0;
+    reply->chain++;
     return true;
 }
 
@@ -257,15 +257,15 @@ static void go_on(struct plan *plan)
 static void pack(void *context)
 {
     struct plan *plan = context;
-    struct plan_answer *answer = plan->answer;
-    answer->memfd = frame_pack(&answer->message.base, &answer->packed_bytes);
+    struct plan_reply *reply = plan->reply;
+    reply->memfd = frame_pack(&reply->message.base, &reply->packed_bytes);
 }
 
 static void packed(void *context)
 {
     struct plan *plan = context;
-    if (plan->answer->memfd < 0)
-        plan_fail(plan, plan->answer->memfd, "the reply to a commit could not be packed");
+    if (plan->reply->memfd < 0)
+        plan_fail(plan, plan->reply->memfd, "the reply to a commit could not be packed");
     go_on(plan);
 }
 
@@ -276,12 +276,12 @@ static void not_packed(void *context)
 }
 
 /* Returns true if packed() will be called. */
-static bool pack_later(struct plan_answer *answer)
+static bool pack_later(struct plan_reply *reply)
 {
-    struct plan *plan = answer->plan;
-    if (answer->count <= PACK_MAX || plan->error < 0 || plan->release_asked)
+    struct plan *plan = reply->plan;
+    if (reply->count <= PACK_MAX || plan->error < 0 || plan->release_asked)
         return false;
-    send_early(answer);
+    send_early(reply);
     return worker_submit(plan->tcad->worker, pack, packed, not_packed, plan) == 0;
 }
 
@@ -290,15 +290,15 @@ static void map_again(void *context);
 static bool map_some(void *context)
 {
     struct plan *plan = context;
-    struct plan_answer *answer = plan->answer;
-    while (answer->chain < plan->chain_count && plan->error == 0 && !plan->release_asked) {
-        if (map_chain(answer) && !loop_slice_over(plan->tcad->loop))
+    struct plan_reply *reply = plan->reply;
+    while (reply->chain < plan->chain_count && plan->error == 0 && !plan->release_asked) {
+        if (map_chain(reply) && !loop_slice_over(plan->tcad->loop))
             continue;
-        send_early(answer);
-        answer->wait = (struct client_wait){.drained = map_again, .context = plan};
-        return !session_await_reader(plan->session, &answer->wait);
+        send_early(reply);
+        reply->wait = (struct client_wait){.drained = map_again, .context = plan};
+        return !session_await_reader(plan->session, &reply->wait);
     }
-    if (!pack_later(answer))
+    if (!pack_later(reply))
         go_on(plan);
     return false;
 }
@@ -318,33 +318,33 @@ static uint32_t count_mappings(const struct plan *plan)
     return count;
 }
 
-static struct plan_answer *answer_new(struct plan *plan)
+static struct plan_reply *reply_new(struct plan *plan)
 {
     const uint32_t count = count_mappings(plan);
-    struct plan_answer *answer = calloc(1, sizeof *answer);
-    plan->answer = answer;
-    if (!answer)
+    struct plan_reply *reply = calloc(1, sizeof *reply);
+    plan->reply = reply;
+    if (!reply)
         return NULL;
-    *answer = (struct plan_answer){.plan = plan,
-                                   .session = plan->session,
-                                   .committed = TCA__PLAN_COMMITTED__INIT,
-                                   .message = TCA__MESSAGE__INIT,
-                                   .memfd = -1};
-    answer->chains = calloc(plan->chain_count + 1, sizeof *answer->chains);
-    answer->chain_list = calloc(plan->chain_count + 1, sizeof *answer->chain_list);
-    answer->room = malloc((count + 1) * sizeof *answer->room); /* + 1: never of 0 bytes */
-    answer->mappings = malloc((count + 1) * sizeof *answer->mappings);
-    answer->committed.plan = plan->id;
-    answer->committed.n_chains = plan->chain_count;
-    answer->committed.chains = answer->chain_list;
-    answer->message.body_case = TCA__MESSAGE__BODY_PLAN_COMMITTED;
-    answer->message.plan_committed = &answer->committed;
-    return answer->chains && answer->chain_list && answer->room && answer->mappings ? answer : NULL;
+    *reply = (struct plan_reply){.plan = plan,
+                                 .session = plan->session,
+                                 .committed = TCA__PLAN_COMMITTED__INIT,
+                                 .message = TCA__MESSAGE__INIT,
+                                 .memfd = -1};
+    reply->chains = calloc(plan->chain_count + 1, sizeof *reply->chains);
+    reply->chain_list = calloc(plan->chain_count + 1, sizeof *reply->chain_list);
+    reply->room = malloc((count + 1) * sizeof *reply->room); /* + 1: never of 0 bytes */
+    reply->mappings = malloc((count + 1) * sizeof *reply->mappings);
+    reply->committed.plan = plan->id;
+    reply->committed.n_chains = plan->chain_count;
+    reply->committed.chains = reply->chain_list;
+    reply->message.body_case = TCA__MESSAGE__BODY_PLAN_COMMITTED;
+    reply->message.plan_committed = &reply->committed;
+    return reply->chains && reply->chain_list && reply->room && reply->mappings ? reply : NULL;
 }
 
 void plan_do_map(struct plan *plan)
 {
-    if (!answer_new(plan)) {
+    if (!reply_new(plan)) {
         plan_fail(plan, -ENOMEM, "out of memory for the reply to a commit");
         return;
     }
@@ -352,30 +352,30 @@ void plan_do_map(struct plan *plan)
     loop_job_begin(plan->tcad->loop, &plan->job, map_some, plan);
 }
 
-void plan_answer_free(struct plan *plan)
+void plan_reply_free(struct plan *plan)
 {
-    struct plan_answer *answer = plan->answer;
-    if (!answer)
+    struct plan_reply *reply = plan->reply;
+    if (!reply)
         return;
-    forget_fds(answer);
-    if (answer->memfd >= 0)
-        close(answer->memfd);
-    free(answer->chains);
-    free(answer->chain_list);
-    free(answer->room);
-    free(answer->mappings);
-    free(answer);
-    plan->answer = NULL;
+    forget_fds(reply);
+    if (reply->memfd >= 0)
+        close(reply->memfd);
+    free(reply->chains);
+    free(reply->chain_list);
+    free(reply->room);
+    free(reply->mappings);
+    free(reply);
+    plan->reply = NULL;
 }
 
-void plan_answer(struct plan *plan)
+void plan_reply(struct plan *plan)
 {
-    const struct plan_answer *answer = plan->answer;
-    if (answer->memfd < 0)
-        session_answer(plan->session, plan->tag, &answer->message, answer->fds, answer->fd_count);
+    const struct plan_reply *reply = plan->reply;
+    if (reply->memfd < 0)
+        session_answer(plan->session, plan->tag, &reply->message, reply->fds, reply->fd_count);
     else if (plan->session->client)
-        client_send_memfd(plan->session->client, plan->tag, answer->memfd, answer->packed_bytes,
-                          NULL, 0);
+        client_send_memfd(plan->session->client, plan->tag, reply->memfd, reply->packed_bytes, NULL,
+                          0);
     plan->tag = 0;
-    plan_answer_free(plan);
+    plan_reply_free(plan);
 }

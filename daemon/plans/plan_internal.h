@@ -1,0 +1,142 @@
+/* Plans: what the files plan_*.c share. */
+#pragma once
+
+#include "daemon/plans/plan.h"
+
+/* ---- plan.c ---- */
+
+/* Records the first error, which ends the commit; from any thread that works for the plan. Returns it. */
+int plan_fail(struct plan *plan, int error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same; the text names the unit's step. */
+int plan_fail_unit(struct plan *plan, const struct plan_unit *unit, int error, const char *text);
+void plan_break(struct plan *plan, int error, const char *text);
+void plan_free(struct plan *plan);
+void plan_unit_free(struct plan_unit *unit); /* what it holds */
+/* The client knows that the plan is broken: takes it out of session->untold_plans. */
+void plan_told(struct plan *plan);
+/* The unit's landing blob for a rail; valid if unit->rails has the rail. */
+struct landing_blob *plan_blob(const struct plan *plan, const struct plan_unit *unit,
+                               unsigned rail);
+/* Whether all targets and notified sessions of the chain are on this node. */
+bool plan_chain_is_local(const struct plan *plan, const struct plan_chain *chain);
+/* Whether the engine has `run`. Also in the engine's thread. */
+static inline bool plan_attached(const struct plan *plan)
+{
+    return plan->run.session != NULL;
+}
+/* The driver's flow of the puts of a session on a channel. */
+static inline uint64_t plan_flow(uint64_t session, uint32_t channel)
+{
+    return session * CHANNELS + channel;
+}
+
+/* ---- plan_state.c ---- */
+
+/* Advances the state while nothing is pending. This can free the plan. */
+void plan_advance(struct plan *plan);
+/* On an event, while nothing is pending: enters a state other than the next one; then advances. */
+void plan_enter(struct plan *plan, enum plan_state state);
+
+/* The work of each state; increments plan->pending if it continues elsewhere. */
+void plan_do_parse(struct plan *plan);    /* plan_parse.c */
+void plan_do_bind(struct plan *plan);     /* plan_bind.c */
+void plan_do_register(struct plan *plan); /* plan_commit.c */
+void plan_do_prepare(struct plan *plan);  /* plan_prepare.c */
+void plan_do_map(struct plan *plan);      /* plan_reply.c */
+void plan_do_ready(struct plan *plan, enum plan_state from);
+void plan_do_rest(struct plan *plan);         /* plan_return.c */
+void plan_do_pause(struct plan *plan);        /* plan_rebind.c */
+void plan_do_flush(struct plan *plan);        /* plan_flush.c */
+void plan_do_strip_moving(struct plan *plan); /* plan_rebind.c */
+void plan_do_move(struct plan *plan);
+void plan_do_break(struct plan *plan); /* plan_release.c */
+void plan_do_strip(struct plan *plan);
+void plan_do_leave(struct plan *plan);
+void plan_do_free(struct plan *plan);
+
+/* ---- a commit ---- */
+
+/* plan_ask.c: sends the requests in plan->asks. */
+void plan_ask(struct plan *plan);
+/* plan_uses.c: registers the objects that a plan needs as they become known: those that a step waits for; a unit's
+ * target and notified session; and the owner of its memory. -ENOMEM. */
+int plan_use_wait(struct plan *plan, const struct plan_step *step);
+int plan_use_unit(struct plan *plan, const struct plan_unit *unit);
+int plan_use_owner(struct plan *plan, const struct plan_unit *unit);
+/* Drops at most `count` uses. */
+void plan_use_less(struct plan *plan, uint32_t count);
+/* plan_direct.c: chains whose client puts to a process of another node. Chooses the pairs; checks, once the chain is
+ * bound, that the client can run it; stores what a unit was bound to. */
+int plan_choose_direct(struct plan *plan, struct plan_chain *chain);
+int plan_check_direct(struct plan *plan, const struct plan_chain *chain);
+int plan_take_direct(struct plan *plan, struct plan_unit *unit, const Tca__BoundPut *bound);
+/* plan_bounce.c: checks, before registration, that the attached sources of a daemon-seat chain can be staged; then
+ * informs their processes. 0 or a negative errno with plan->error_text. */
+int plan_bounce_admit(struct plan *plan, const struct plan_chain *chain);
+int plan_bounce_tell(struct plan *plan);
+void plan_bounce_end(struct plan *plan);
+/* plan_order.c: finds the steps that must wait for earlier ones, in a chain that is bound and has a route: of a short
+ * chain at once; of the remaining ones in the worker. */
+int plan_order_soon(struct plan *plan, struct plan_chain *chain);
+int plan_order_rest(struct plan *plan);
+/* plan_connect.c: connects the links of the chosen rails, then registers the sources with these rails (plan_commit.c). */
+void plan_connect(struct plan *plan);
+void plan_register(struct plan *plan);
+/* plan_copy_mode.c: the copy mode of a put of a client-seat chain. */
+enum way plan_copy_mode(const struct plan *plan, const struct plan_unit *unit);
+/* plan_copied.c: whether the targets of two puts belong to the same process. */
+bool plan_same_owner(const struct plan_unit *a, const struct plan_unit *b);
+/* Whether the receiver of `unit` could be notified of it, or see it, before the data of `before`, an earlier put into
+ * attached memory, is copied to its final address. */
+bool plan_needs_copied(const struct plan_unit *before, const struct plan_unit *unit);
+/* Makes the call steps that wait until the data of steps `from` to `to`, puts into attached memory, is copied to its
+ * final addresses. Returns how many. */
+uint32_t plan_await_copied(struct plan *plan, const struct plan_chain *chain, uint32_t from,
+                           uint32_t to, struct chain_step *ret_calls);
+/* plan_reply.c: sends the reply to the commit. */
+void plan_reply(struct plan *plan);
+void plan_reply_free(struct plan *plan);
+
+/* ---- rails ---- */
+
+/* plan_route.c: chooses rail and seat of a chain: of a local one before its bindings are made, of others afterwards. */
+int plan_route(struct plan *plan, struct plan_chain *chain);
+/* Takes the chosen rail's links for the units of a daemon-seat chain. */
+int plan_take_links(struct plan *plan, const struct plan_chain *chain);
+/* The rail that carries a unit if its chain is on `rail`. */
+unsigned plan_unit_rail(const struct plan_unit *unit, unsigned rail);
+/* The rail that plan_route() would choose now, and the one if none were lost. */
+unsigned plan_best_rail(const struct plan *plan, const struct plan_chain *chain);
+unsigned plan_wanted_rail(const struct plan *plan, const struct plan_chain *chain);
+/* Whether the plan may use only one rail: if that is lost, the plan waits for it. */
+static inline bool plan_demands_one(const struct plan *plan)
+{
+    return plan->wanted_rails && !(plan->wanted_rails & (plan->wanted_rails - 1));
+}
+static inline void plan_lose_rail(struct plan_unit *unit, unsigned rail)
+{
+    unit->lost |= 1u << rail;
+    unit->back &= ~(1u << rail);
+}
+/* plan_rebind.c: whether a chain is on a lost rail. */
+bool plan_has_dead_link(const struct plan *plan);
+bool plan_is_on_dead_link(const struct plan *plan, const struct plan_chain *chain);
+/* Binds a chain without prepared puts to the best rail that its units have not lost. -ENETDOWN: none. */
+int plan_reroute(struct plan *plan, struct plan_chain *chain);
+/* Marks chains that are on a lost rail or have a better one now. Returns whether there are any. */
+bool plan_mark_moving(struct plan *plan);
+/* plan_return.c: finds lost rails that are available again. Returns whether some are still lost. */
+bool plan_look_back(struct plan *plan);
+void plan_watch(struct plan *plan);     /* it is ready: watches it if it has lost rails */
+void plan_watch_end(struct plan *plan); /* also when it is freed */
+/* Counts rails that lack only a path to the chain's targets as lost. */
+void plan_note_unreached(struct plan *plan, const struct plan_chain *chain);
+
+/* ---- plan_release.c ---- */
+
+/* On the engine, releases puts and chains: of a move, those of the chains that move, otherwise all. Then runs
+ * done(plan), which must lower plan->pending, on the loop's thread. */
+void plan_strip(struct plan *plan, void (*done)(void *plan));
+/* Adds the plan's starts to the totals of past plans, under the present rails of its chains. */
+void plan_count_starts(struct plan *plan);
