@@ -164,8 +164,8 @@ void engine_parts_start(struct engine_session *session, const struct submit_entr
 /* engine_orders.c */
 /* Completes a start that was held while its plan was paused, and which will not run. */
 void engine_plan_complete_held(struct engine_plan *plan, int error);
-/* No start is running: tells the loop what it waits for. */
-void engine_plan_settle(struct engine_plan *plan);
+/* No start is running any more: completes the orders that waited for that. */
+void engine_plan_finish_orders(struct engine_plan *plan);
 /* The plan whose start is to be ended, SUBMIT_STOP or SUBMIT_CANCEL; NULL: another start is its
  * last. */
 struct engine_plan *engine_plan_of(struct engine_session *session,

@@ -1,4 +1,4 @@
-/* What ends, pauses and resumes plans: orders of the loop's thread, and cancels of the client. */
+/* Ends, pauses and resumes plans: orders of the loop's thread, and cancels of the client. */
 #include <assert.h>
 #include <errno.h>
 
@@ -44,7 +44,7 @@ static void quiet(struct engine_plan *plan)
     loop_post_own(session->engine->loop, &plan->quiet_post, done, context);
 }
 
-/* It rests from now on, or another order has come in between. */
+/* The plan rests, or a later order has replaced the one to rest. */
 static void tell_rested(struct engine_plan *plan)
 {
     void (*done)(void *context) = plan->rested;
@@ -54,7 +54,7 @@ static void tell_rested(struct engine_plan *plan)
     loop_post_own(plan->session->engine->loop, &plan->rested_post, done, plan->rested_context);
 }
 
-void engine_plan_settle(struct engine_plan *plan)
+void engine_plan_finish_orders(struct engine_plan *plan)
 {
     if (plan->state == ENGINE_PLAN_RESTING) {
         engine_plan_set_state(plan, ENGINE_PLAN_PAUSED);

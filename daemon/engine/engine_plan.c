@@ -88,7 +88,7 @@ void engine_plan_complete(struct engine_plan *plan)
     engine_plan_list(plan, NULL);
     if (!session->detaching)
         push_completion(session, &entry);
-    engine_plan_settle(plan);
+    engine_plan_finish_orders(plan);
 }
 
 static void note_result(struct engine_plan *plan, uint32_t chain, int result)

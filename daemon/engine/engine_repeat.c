@@ -57,7 +57,7 @@ bool engine_repeat_goes_on(struct engine_plan *plan)
     case ENGINE_PLAN_RESTING:
     case ENGINE_PLAN_PAUSED:
         hold(plan);
-        engine_plan_settle(plan);
+        engine_plan_finish_orders(plan);
         return true;
     default:
         plan->status = plan->error;
