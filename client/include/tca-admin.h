@@ -26,7 +26,7 @@ TCA_API int tca_admin_ask(struct tca_admin *admin, const char *verb, const char 
                           char **ret_text);
 
 /* Returns the path of the socket to which tca_open() and tca_admin_open() would connect. ret_why
- * may be NULL; *ret_why tells where the path comes from: "argument", "TCA_SOCKET", "TCA_NODE",
+ * may be NULL; *ret_why is the origin of the path: "argument", "TCA_SOCKET", "TCA_NODE",
  * "user" or "system" (static). */
 TCA_API int tca_socket_path(const char *socket, char *ret_path, size_t path_bytes,
                             const char **ret_why);
@@ -40,7 +40,7 @@ struct tca_variable {
 };
 TCA_API const struct tca_variable *tca_variables(void);
 
-/* What plans of this user have found by trial, see TCA_TUNE in tca(7). Needs no tcad. */
+/* A copy mode that plans of this user have found by trial, see TCA_TUNE in tca(7). Needs no tcad. */
 struct tca_wisdom {
     char key[33]; /* identifies layouts and processor, in hexadecimal */
     uint64_t bytes;
@@ -53,7 +53,7 @@ struct tca_wisdom {
 };
 
 /* Reads the wisdom file; the caller frees *ret_path and *ret_entries with free(). Without a file,
- * there are no entries. -EPERM, -EINVAL: the file is not used; -ENODATA: no file is wanted. */
+ * there are no entries. -EPERM, -EINVAL: the file is not used; -ENODATA: TCA_WISDOM is none. */
 TCA_API int tca_wisdom_read(char **ret_path, struct tca_wisdom **ret_entries, size_t *ret_count);
 /* Removes the wisdom file. */
 TCA_API int tca_wisdom_clear(void);

@@ -33,7 +33,7 @@ extern "C" {
  *
  * The queue model is that of InfiniBand, with reliable connections: a queue pair has a send and a
  * receive queue, entries are processed in order, and completions are reported in completion queues.
- * What is transferred must lie in memory that was registered in the queue pair's protection domain.
+ * Data is transferred from and to memory that was registered in the queue pair's protection domain.
  * After an error the queue pair has failed, and its other entries are flushed: release it and
  * create another.
  *
@@ -56,7 +56,7 @@ struct dcfa_mr;
 #define DCFA_INLINE_BYTES 96 /* most data that DCFA_INLINE takes */
 
 /* Makes this process an offload processor, with memory_bytes of memory for its transfers. One per
- * session. -ENODEV: tcad takes none. */
+ * session. -ENODEV: tcad accepts none (dcfa.device). */
 TCA_API int dcfa_open(struct tca *session, uint64_t memory_bytes, struct dcfa **ret_processor);
 /* Releases the processor and all of its objects. Call it before tca_close(). NULL is a no-op.
  * Returns NULL. */
@@ -145,16 +145,16 @@ struct dcfa_send {
     uint32_t remote_key;
 };
 /* Memory and keys are checked when the entry is processed: errors are in its completion. -EAGAIN:
- * the queue is full of entries whose completions were not polled; only the completion of a later
- * entry tells that one without DCFA_SIGNALLED is complete, so signal at least one of as many as the
- * queue has. At most 1 GiB. -ENOTCONN, -EINVAL. */
+ * the queue is full of entries whose completions were not polled. An entry without DCFA_SIGNALLED is
+ * known to be complete only when a later one is: signal at least one in every send_entries entries.
+ * At most 1 GiB. -ENOTCONN, -EINVAL. */
 TCA_API int dcfa_post_send(struct dcfa_qp *qp, const struct dcfa_send *send);
 TCA_API int dcfa_post_receive(struct dcfa_qp *qp, uint64_t id, const struct dcfa_piece *pieces,
                               uint32_t piece_count);
 
 enum dcfa_result {
     DCFA_OK,
-    DCFA_MALFORMED,      /* the entry; dcfa_post_send() lets none pass */
+    DCFA_MALFORMED,      /* the entry is invalid; dcfa_post_send() rejects such entries */
     DCFA_LENGTH,         /* a received message is longer than its buffer; soft-RoCE: DCFA_ACCESS */
     DCFA_ACCESS,         /* a piece is not in registered memory of the domain */
     DCFA_FLUSHED,        /* the queue pair had failed before */
@@ -174,16 +174,16 @@ struct dcfa_completion {
 };
 /* Takes up to `max` completions. Returns how many there were. Does not notice the end of tcad. */
 TCA_API int dcfa_poll(struct dcfa_cq *cq, uint32_t max, struct dcfa_completion *ret_completions);
-/* The same, but waits for the first one, and notices the end of tcad. -ETIMEDOUT. Sleeps when that
- * takes long. */
+/* The same, but waits for the first one, and notices the end of tcad. Spins, then sleeps.
+ * -ETIMEDOUT. */
 TCA_API int dcfa_wait(struct dcfa_cq *cq, uint32_t max, int64_t timeout_ns,
                       struct dcfa_completion *ret_completions);
 TCA_API const char *dcfa_result_name(uint32_t result); /* a static text */
 
 /* ------------------------------------------------------------------ host */
 
-/* What is heavy for an offload processor, or out of its reach, is done on the host by tca-hostd(1),
- * which an ordinary user runs beside tcad: joining a group, reading input, exchanges and reductions
+/* tca-hostd(1), which an ordinary user runs beside tcad, does on the host what is too expensive for
+ * an offload processor or out of its reach: joining a group, reading input, exchanges and reductions
  * over the group, writing output. The processor computes, and transfers data to its peers by the
  * queues above.
  *
@@ -196,8 +196,8 @@ TCA_API const char *dcfa_result_name(uint32_t result); /* a static text */
  *     dcfa_host_finalize(host);
  *     dcfa_host_close(host);
  *
- * Each call is a command to tca-hostd that it completes before the call returns. What the calls
- * read and write, `in`, `out` and `memory`, lies in dcfa_memory(). Errors of all: -EINVAL,
+* Each call is a command to tca-hostd, and returns when the command is complete. The memory that the
+ * calls read and write (`in`, `out`, `memory`) must be part of dcfa_memory(). Errors of all: -EINVAL,
  * -EOWNERDEAD (tca-hostd or another process of the group has ended), and as described. After an
  * error in a collective call, all later ones fail with the same error. */
 struct dcfa_host;
