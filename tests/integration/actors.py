@@ -1,4 +1,4 @@
-"""Client programs that do what they are told (actor/actor.h)."""
+"""Client programs that execute commands (actor/actor.h)."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from processes import DEADLINE_S, SLOW, die_with_us, program, stacks, until
 
 
 class Failed(Exception):
-    """What an actor answered: `name` as in "-ESTALE", and the library's text."""
+    """A failure that an actor replied with: `name` as in "-ESTALE", and the library's text."""
 
     def __init__(self, command, name, text):
         super().__init__(f"{command!r} answered {name}: {text}")
@@ -19,7 +19,7 @@ class Failed(Exception):
 
 
 class Actor:
-    """A client process that does what it is told. uid: of another user, for tests that run as root."""
+    """A client process that executes commands. uid: of another user, for tests that run as root."""
 
     def __init__(self, node, environment, name="actor", uid=None):
         self.node, self.killed, self.asked = node, False, None
@@ -36,12 +36,12 @@ class Actor:
         return self.process.pid
 
     def tell(self, command):
-        """Sends a command whose answer comes later."""
+        """Sends a command whose reply arrives later."""
         self.asked = command
         self.process.stdin.write(command.encode() + b"\n")
 
     def answer(self, seconds=DEADLINE_S):
-        """The words of the next answer, or Failed."""
+        """The words of the next reply, or Failed."""
         end = time.monotonic() + seconds
         while b"\n" not in self.buffer:
             if not self.selector.select(max(0, end - time.monotonic())):
@@ -72,7 +72,7 @@ class Actor:
         self.process.stdout.close()
 
     def end(self):
-        """Lets it close its session and end. What was wrong with it, or None."""
+        """Lets it close its session and end. Returns what was wrong, or None."""
         if self.killed:
             return None
         self.process.stdin.close()
@@ -88,23 +88,23 @@ class Actor:
         return None if code == 0 else f"actor {self.pid} ended with {code} (after {self.asked!r})"
 
     def state(self):
-        """How its daemon calls the state of its session; None: it has none."""
+        """The state of its session as its daemon shows it; None: no session."""
         return next((session["state"] for session in self.node.sessions() if session["pid"] == self.pid), None)
 
     def until_joining(self, command):
-        """Tells it to open a session in a group that is not complete with it, and waits until the daemon has understood."""
+        """Makes it open a session in a group whose other members are missing, and waits until the daemon has processed that."""
         self.tell(command)
         until(lambda: self.state() == "joining", f"pid {self.pid} waits for its group")
 
     # ---- what is often said
 
     def attach(self, size):
-        """Memory of its own as a region: number and address."""
+        """Makes a region of the process's own memory: number and address."""
         region, address, _ = self.ask(f"attach {size}")
         return int(region), int(address, 16)
 
     def alloc(self, size):
-        """The region's number, its address."""
+        """Returns the region's number and address."""
         region, address, _ = self.ask(f"alloc {size}")
         return int(region), int(address, 16)
 
@@ -146,7 +146,7 @@ class Stream:
         self.count = None
 
     def written_gaps(self, count):
-        """After so many transfers to 16 blocks of 16 bytes, 40 apart: which bytes between and behind them are not as they were."""
+        """Which bytes between and behind 16 blocks of 16 bytes, 40 apart, were changed by this many transfers."""
         self.receiver.ask(f"set {self.target} 0 4096 0xee")
         assert self.run(count) == count
         data = bytes.fromhex(self.receiver.ask(f"read {self.target} 0 4096")[0])
@@ -159,7 +159,7 @@ class Stream:
         self.sender.tell(f"send {self.plan} {self.source} 0 {self.shape} {self.ranks[1]} {self.slot} {count}")
 
     def finish(self):
-        """How many transfers went through, all of them right."""
+        """How many transfers have completed, all of them correct."""
         if self.count == 0:
             self.sender.process.stdin.write(b"\n")
         sent = int(self.sender.answer()[0])

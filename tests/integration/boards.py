@@ -1,4 +1,4 @@
-"""Clusters whose nodes have PEACH2 boards, cabled as a ring; cables and boards in the test's hand."""
+"""Clusters whose nodes have PEACH2 boards, cabled as a ring; tests pull cables and kill boards."""
 
 import os
 import signal
@@ -71,7 +71,7 @@ class Ring(harness.Cluster):
         return fabric
 
     def out(self, node):
-        """Cables that are out, as (node, port) of the end that is E."""
+        """Unplugged cables, as (node, port) of their E ends."""
         return {(cable["from"], cable["from_port"]) for cable in self.fabric(node)["cables"] if cable["state"] == "out"}
 
     def wait_cables(self, node, out):

@@ -1,4 +1,4 @@
-"""Connections of other processes, in the hand of a test."""
+"""Connections of other processes, which a test cuts."""
 
 import ctypes
 import os
@@ -21,7 +21,7 @@ def sockets_of(pid):
                     fd = LIBC.syscall(PIDFD_GETFD, pidfd, int(name), 0)
                     if fd < 0:
                         continue
-                    if not stat.S_ISSOCK(os.fstat(fd).st_mode):  # the number is somebody else's by now
+                    if not stat.S_ISSOCK(os.fstat(fd).st_mode):  # the number is another descriptor's by now
                         os.close(fd)
                         continue
                     with socket.socket(fileno=fd) as own:
@@ -33,34 +33,34 @@ def sockets_of(pid):
 
 
 def kept(connection):
-    """One to keep. Not connection.dup(), which would make it block, and with it that of the process."""
+    """A duplicate to keep. Not connection.dup(), which would set it, and with it the process's own, to blocking."""
     return socket.socket(fileno=os.dup(connection.fileno()))
 
 
 def reset(connection):
-    """Its process finds it at an end, and closes it: the other end is told by a RST, and what was on its way either way is lost."""
+    """The process sees the connection closed; the other end receives a RST. Data in flight in both directions is lost."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.shutdown(socket.SHUT_RD)
 
 
 def finish(connection):
-    """Both ends find it at an end."""
+    """Both ends see the connection closed."""
     connection.shutdown(socket.SHUT_RDWR)
 
 
 def garble(connection):
-    """The other end gets what its process has not sent."""
+    """The other end receives data that the process has not sent."""
     connection.send(bytes(range(64)), socket.MSG_DONTWAIT)
 
 
 def swallow(connection):
-    """Nothing that is sent to it arrives any more, acknowledgements neither, and nobody is told."""
+    """Nothing that is sent to the process arrives any more, nor do acknowledgements; neither end is notified."""
     drop = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # BPF: return 0
     connection.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HxxxxxxP", 1, ctypes.addressof(drop)))
 
 
 def unreachable(listener, until_now=False):
-    """Nobody can connect any more, and nobody is told; or, with until_now, everybody can again."""
+    """Drops all new connections silently; with until_now, accepts them again."""
     if until_now:
         listener.setsockopt(socket.SOL_SOCKET, SO_DETACH_FILTER, 0)
     else:
@@ -75,17 +75,17 @@ def listeners_of(node, port):
 
 
 def rail_port(node, name="ofi"):
-    """Where the rail with this name, or the driver's, listens."""
+    """Where the rail with this name, or of this driver, listens."""
     rail = next(rail for rail in node.tcactl("status")["rails"] if name in (rail["rail"], rail["driver"]))
     return int(rail["address"].rsplit(":", 1)[1])
 
 
 def connections_of(node, ports):
-    """Its connections to these ports, and from them."""
+    """The process's connections to and from these ports."""
     for each in sockets_of(node.process.pid):
         try:
             ends = (each.getsockname(), each.getpeername()) if each.family == socket.AF_INET and each.type == socket.SOCK_STREAM else ()
         except OSError:
-            continue  # it listens, or has ended meanwhile
+            continue  # it is listening, or has ended meanwhile
         if any(end[1] in ports for end in ends):
             yield each

@@ -1,10 +1,10 @@
 """Real daemons and real clients for the integration tests.
 
-A Case makes Clusters of tcad processes, each in a directory of its own, and Actors (actor/actor.h), client programs that do what
-they are told. Everything is ended when the test is, also when it fails; then what the daemons had to say is shown. Daemons that
-a test did not kill must end well when asked to: under a sanitizer that is where leaks come out.
+A Case makes Clusters of tcad processes, each in a directory of its own, and Actors (actor/actor.h), client programs that
+execute commands. Everything is ended at the end of the test, also of a failed one; then the logs of the daemons are shown.
+Daemons that a test did not kill must exit with 0 when asked to end: sanitizers report leaks there.
 
-Nothing here asserts how fast anything is: deadlines only keep a test that hangs from hanging forever.
+Nothing here asserts how fast anything is: deadlines only end tests that hang.
 """
 
 import ctypes
@@ -27,7 +27,7 @@ import unittest
 from actors import Actor, Failed, Stream  # noqa: F401 (the tests have them from here)
 from processes import DEADLINE_S, SLOW, die_with_us, program, rounds, run, stacks, until  # noqa: F401
 
-# What libpciaccess keeps for hwloc, which unloads it, cannot be told from a leak of ours.
+# What libpciaccess keeps for hwloc, which unloads it, looks like a leak of this project.
 os.environ["HWLOC_COMPONENTS"] = "-pci"
 
 # This process's own loopback address: no other test, and no outgoing connection, takes its ports.
@@ -36,14 +36,14 @@ PORTS = itertools.count(12000)
 
 
 def raise_descriptor_limit():
-    """Some tests hold thousands of sockets, and what they start inherits the limit."""
+    """Some tests hold thousands of sockets; child processes inherit the limit."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def own_network():
-    """Moves the test and all that it starts into a network of its own, where nobody else reaches its daemons. Where that is not
-    permitted the machine's does, with an address of our own. Returns whether it has one."""
+    """Moves the test and its child processes into a network of its own, where no other process reaches its daemons. Without
+    permission for that, uses an address of its own in the machine's network. Returns whether it has its own network."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(0x40000000) != 0:  # CLONE_NEWNET
         print("no network of our own:", os.strerror(ctypes.get_errno()), file=sys.stderr)
@@ -69,7 +69,7 @@ class Node:
         sections = {
             "node": {"id": self.number, "name": f"node{self.number}", "cluster_file": self.cluster.file,
                      "runtime_dir": self.directory, "state_dir": self.directory + "/state"},
-            # Who waits for a processor for some seconds is not to be taken for dead, unless a test is about that.
+            # A process that waits some seconds for a processor must not count as dead, unless that is what the test checks.
             "control": {"security": "tls", "key_file": self.cluster.key, "heartbeat_timeout": "60s", "request_timeout": "30s"},
             "rails": {"enable": "shm ofi", "calibration": "off", "ofi_unprotected": "yes"},
             "log": {"target": "stderr", "level": "info"},
@@ -108,14 +108,14 @@ class Node:
         self.process = None
 
     def restart(self):
-        """Kills it if it runs, and starts it again."""
+        """Restarts it, after killing it if it runs."""
         if self.process:
             self.kill()
         self.start()
         self.wait_ready()
 
     def pause(self):
-        """Stops it. Its threads do not stop at once: waits until all have."""
+        """Stops it. Its threads do not stop at once: waits until all of them have."""
         self.process.send_signal(signal.SIGSTOP)
         until(lambda: all(state == "T" for state in self.thread_states()), f"node{self.number} has stopped")
 
@@ -129,7 +129,7 @@ class Node:
         self.process.send_signal(signal.SIGCONT)
 
     def end(self):
-        """Asks it to end. What was wrong with it, or None."""
+        """Asks it to end. Returns what was wrong, or None."""
         if not self.process:
             return None
         if self.process.poll() is None:
@@ -154,8 +154,8 @@ class Node:
             return ""
 
     def tcactl_raw(self, *arguments):
-        # tools/test-tcactl looks for leaks. Here it runs thousands of times, too often for LeakSanitizer, which stops the process by a
-        # tracer of its own at its end and may hang in that.
+        # tools/test-tcactl looks for leaks. Here tcactl runs thousands of times, too often for LeakSanitizer, which stops the
+        # process with a tracer when it ends, and may hang in that.
         sanitizer = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
         return run([program("tcactl"), *arguments], self.process,
                    env={**os.environ, "TCA_SOCKET": self.socket, "ASAN_OPTIONS": sanitizer.lstrip(":")})
@@ -182,7 +182,7 @@ class Node:
         return status["sessions"], status["regions"]["count"], status["plans"]
 
     def state_of(self, other):
-        """How this node sees another."""
+        """The state of another node as this node sees it."""
         return next(node["state"] for node in self.tcactl("nodes")["nodes"] if node["id"] == other.number)
 
     def ping(self, other):
@@ -192,7 +192,7 @@ class Node:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def memory_kib(self):
-        """What it holds: resident memory of its own, and of the segments that it maps."""
+        """Its resident memory, private and of the segments that it maps."""
         with open(f"/proc/{self.process.pid}/smaps_rollup", encoding="ascii") as rollup:
             return int(re.search(r"^Rss:\s+(\d+) kB", rollup.read(), re.MULTILINE).group(1))
 
@@ -241,12 +241,12 @@ class Cluster:
 
     def kill_actors(self, actors):
         for actor in actors:
-            actor.process.kill()  # all of them, before the first is waited for
+            actor.process.kill()  # all of them, before waiting for the first
         for actor in actors:
             actor.kill()
 
     def down(self):
-        """What was wrong, as a list."""
+        """A list of errors."""
         wrong = [complaint for actor in self.actors if (complaint := actor.end())]
         wrong += [complaint for node in self.nodes if (complaint := node.end())]
         return wrong
@@ -290,7 +290,8 @@ class Case(unittest.TestCase):
                       sep="\n", file=sys.stderr)
 
     def refused(self, name, *texts):
-        """with self.refused("-ESTALE", "region"): what is in it fails like this, and says all of the texts."""
+        """with self.refused("-ESTALE", "region"): the body must fail with this error, and with a message that contains all
+        texts."""
         return Refusal(self, name, texts)
 
 

@@ -1,4 +1,4 @@
-"""What the tests of lanes share: pairs of processes that copy in a given way."""
+"""Shared by the tests of lanes: pairs of processes that copy in a given mode."""
 
 import harness
 

@@ -1,4 +1,4 @@
-"""What the tests need to start processes and to wait for them."""
+"""Starting processes and waiting for them."""
 
 import ctypes
 import os
@@ -13,17 +13,17 @@ SLOW = float(os.environ.get("TCA_TEST_SLOW", "1"))  # several times slower, as u
 
 
 def rounds(count):
-    """How often to repeat what depends on chance: `count` times in the suite, twenty times that with TCA_TEST_ROUNDS=20."""
+    """How often to repeat a random test: `count` times in the suite, twenty times that with TCA_TEST_ROUNDS=20."""
     return max(1, round(count * float(os.environ.get("TCA_TEST_ROUNDS", "1"))))
 
 
 def die_with_us():
-    """In a child before its exec: it is killed when the test itself is, whatever kills that."""
+    """In a child before its exec: it is killed when the test ends, however that ends."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def program(name):
-    """A built program: where TCA_TEST_<NAME> says, else in PATH."""
+    """A built program: the path in TCA_TEST_<NAME>, else from PATH."""
     path = os.environ.get("TCA_TEST_" + name.upper().replace("-", "_")) or shutil.which(name)
     if not path:
         raise RuntimeError(f"{name} is not in PATH and TCA_TEST_{name.upper().replace('-', '_')} is not set")
@@ -31,7 +31,7 @@ def program(name):
 
 
 def until(condition, what, seconds=DEADLINE_S, pause=0.01):
-    """Waits until condition() is true, and returns what it returned. An AssertionError of it counts as not yet."""
+    """Waits until condition() is true, and returns its result. An AssertionError in it counts as not yet."""
     end = time.monotonic() + seconds
     while True:
         last = None
@@ -47,7 +47,7 @@ def until(condition, what, seconds=DEADLINE_S, pause=0.01):
 
 
 def threads(pid):
-    """What the kernel says of a process's threads, and their stacks where gdb is installed. Lines."""
+    """The kernel's view of a process's threads, and their stacks if gdb is installed, as lines."""
     for task in os.listdir(f"/proc/{pid}/task"):
         for name in ("stat", "wchan", "syscall"):
             with open(f"/proc/{pid}/task/{task}/{name}", encoding="ascii", errors="replace") as file:
@@ -59,7 +59,7 @@ def threads(pid):
 
 
 def stacks(*processes):
-    """Where processes are that hang."""
+    """The stacks of processes that hang."""
     lines = []
     for process in filter(None, processes):
         lines.append(f"---- {process.args[0]}, pid {process.pid}")
@@ -71,7 +71,7 @@ def stacks(*processes):
 
 
 def run(command, beside=None, **options):
-    """Runs a command that asks the process `beside`. If it hangs, says where the two of them are."""
+    """Runs a command that queries the process `beside`. If it hangs, shows the stacks of both."""
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
                           **options) as process:
         try:

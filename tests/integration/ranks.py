@@ -15,7 +15,7 @@ class Ranks(harness.Case):
     group = "ranks"
 
     def start(self, cluster, places, words, **environment):
-        """One process per place, its node."""
+        """Starts one process per place, its node."""
         return [subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=harness.die_with_us,
                                  env={**os.environ, "TCA_SOCKET": cluster[node].socket, "TCA_GROUP": self.group,
                                       "TCA_RANK": str(rank), "TCA_SIZE": str(len(places)), **environment})

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""How tcad starts and what it tells who started it: socket activation, the notify protocol, a user's own, --check, installation."""
+"""Starting tcad and reporting to the service manager: socket activation, the notify protocol, a user's own daemon, --check,
+installation."""
 
 import os
 import re
@@ -21,10 +22,10 @@ class Place(unittest.TestCase):
     """A test with a directory, and processes that end with it."""
 
     def setUp(self):
-        # Short: socket names are in it.
+        # Short, because it is part of socket names.
         self.place = tempfile.mkdtemp(prefix="tca-test-")
         self.addCleanup(shutil.rmtree, self.place, ignore_errors=True)
-        # Nothing of who runs the test: neither its systemd nor its tcad.
+        # Nothing of the environment of the test's user: neither systemd nor tcad.
         self.environment = {name: value for name, value in os.environ.items()
                             if not name.startswith(("TCA_", "XDG_", "LISTEN_", "WATCHDOG_")) and name not in (
                                 "NOTIFY_SOCKET", "JOURNAL_STREAM", "RUNTIME_DIRECTORY", "STATE_DIRECTORY",
@@ -43,7 +44,7 @@ class Place(unittest.TestCase):
                                        f"[rails]\ncalibration = off\n{extra}")
 
     def popen(self, *command, environment=None, code=0):
-        """Ends it at the end of the test, and wants it to have ended with this code."""
+        """Ends the process at the end of the test; its exit code must be this one."""
         with open(self.path("log"), "ab") as log:
             process = subprocess.Popen(command, env={**self.environment, **(environment or {})}, stdin=subprocess.DEVNULL,
                                        stdout=log, stderr=log)
@@ -81,14 +82,14 @@ class SocketActivation(Place):
         if not activate:
             self.skipTest("systemd-socket-activate is not installed")
         path = self.path("tcad.sock")
-        # That tcad takes the socket that it was given, not one of its own, shows by the name that it would have given it.
+        # That tcad uses the socket that was passed, and not one of its own, shows in the name, which its own would not have.
         conf = self.conf("[control]\nsocket = " + self.path("other.sock") + "\n")
-        # -E: it passes nothing of the environment by itself.
+        # -E: it passes no environment by itself.
         passed = [word for name in ("ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "LD_LIBRARY_PATH")
                   if name in self.environment for word in ("-E", name)]
         process = self.popen(activate, "--seqpacket", *passed, "-l", path, program("tcad"), "-c", conf)
         until(lambda: os.path.exists(path), "the socket is there")
-        # Without a client, nothing runs: it is still systemd-socket-activate.
+        # Without a client, the process is still systemd-socket-activate.
         self.assertEqual(self.program_of(process), os.path.realpath(activate))
         status = self.works(program("tcactl"), "status", environment={"TCA_SOCKET": path})
         self.assertIn("ready", status)
@@ -96,7 +97,7 @@ class SocketActivation(Place):
         self.assertFalse(os.path.exists(self.path("other.sock")), "it made a socket of its own")
         process.terminate()
         self.assertEqual(process.wait(harness.DEADLINE_S), 0, self.log())
-        # The socket belongs to who made it: the next client starts the next tcad.
+        # The socket belongs to its creator: the next client starts the next tcad.
         self.assertTrue(os.path.exists(path), "it removed a socket that is not its own")
 
     @staticmethod
@@ -105,7 +106,7 @@ class SocketActivation(Place):
 
 
 class Notify(Place):
-    """What systemd is told. The states of one tcad come as datagrams, each a few lines NAME=value."""
+    """The messages to systemd. The states of one tcad arrive as datagrams, each with a few lines NAME=value."""
 
     def begin(self, code=0, **environment):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -131,14 +132,14 @@ class Notify(Place):
     def test_states(self):
         process = self.begin()
         state = self.next()
-        self.assert_connects()  # at once: ready is true when it is said
+        self.assert_connects()  # at once: ready is true when it is reported
         self.assertEqual(state, {"READY": "1", "STATUS": "ready"})
         for _ in range(2):
             before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
             process.send_signal(signal.SIGHUP)
             state = self.next()
             self.assertEqual(state.pop("RELOADING"), "1")
-            # For Type=notify-reload: when, on the clock that systemd compares with.
+            # For Type=notify-reload: the time, by the clock that systemd compares with.
             self.assertGreaterEqual(int(state.pop("MONOTONIC_USEC")), before)
             self.assertEqual(state, {})
             self.assertEqual(self.next(), {"READY": "1"})
@@ -162,7 +163,7 @@ class Notify(Place):
         self.assertIn("READY", self.next())
         for _ in range(3):
             self.assertEqual(self.next(), {"WATCHDOG": "1"})
-        # Who hangs does not feed it.
+        # A hanging daemon does not feed it.
         process.send_signal(signal.SIGSTOP)
         until(lambda: self.state_of(process) == "T", "it is stopped")
         self.socket.settimeout(1)
@@ -198,7 +199,7 @@ class Notify(Place):
 
 
 class User(Place):
-    """tcad without root, with nothing but the user's own directories."""
+    """tcad without root, with only the user's own directories."""
 
     def setUp(self):
         super().setUp()
@@ -226,12 +227,12 @@ class User(Place):
         self.assertIn(path, conf)
         self.assertIn(self.path("home", ".local", "state", "tcad"), conf)
         self.tcad()
-        # libtca finds it by itself.
+        # libtca finds it without configuration.
         until(lambda: self.call(*self.as_user, program("tcactl"), "status").returncode == 0, "tcactl finds the user's tcad")
         self.assertIn(path, self.works(*self.as_user, program("tcactl"), "status"))
         status = os.stat(path)
         self.assertEqual(status.st_uid, self.user)
-        # Who else comes there is not let in by the directory.
+        # The directory keeps other users out.
         self.assertEqual(os.stat(self.path("run", "tcad")).st_mode & 0o077, 0)
 
     def test_its_own_configuration(self):
@@ -261,7 +262,7 @@ class Check(Place):
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, f"{self.path('tcad.conf')}: valid\n", ""))
 
     def test_bad(self):
-        """All that is wrong, with file and line, not only the first."""
+        """Reports all errors, with file and line, not only the first."""
         result = self.check("[node]\nidd = 7\n\n[limits]\nsessions = many\n[nonsense]\nx = 1\n")
         self.assertEqual(result.returncode, 1)
         self.assertEqual(result.stdout, "")
@@ -290,7 +291,7 @@ class Check(Place):
 
 
 class Installation(Place):
-    """meson install, and a program built against what it has installed."""
+    """meson install, and a program built against the result."""
 
     def setUp(self):
         super().setUp()
@@ -322,12 +323,12 @@ class Installation(Place):
         self.assertEqual(os.readlink(os.path.join(self.lib, "libtca.so")), "libtca.so.0")
         library = os.path.join(self.lib, "libtca.so.0")
         self.assertRegex(self.works("readelf", "-d", library), r"SONAME.*\[libtca\.so\.0\]")
-        # Only what starts with the prefix goes out.
+        # Only symbols with the prefix are exported.
         symbols = self.works("nm", "-D", "--defined-only", "--format=posix", library)
         names = set(re.findall(r"(?m)^(\w+)\S* [^A]", symbols))  # A: the version itself
         self.assertIn("tca_open", names)
         if self.options["b_sanitize"] == "none":
-            # tca.h's, tca-dcfa.h's, and those of tca-api.h, whose users' names they are: tcaInit, tcaDescSet ...
+            # Those of tca.h and tca-dcfa.h, and of tca-api.h, whose names its users define: tcaInit, tcaDescSet ...
             self.assertEqual({name for name in names if not re.match(r"tca_|TCA_|tca[A-Z]|dcfa_", name)}, set())
 
     def test_units_start_what_was_installed(self):

@@ -18,7 +18,7 @@ class Draining(harness.Case):
         with self.refused("-EBUSY", "node0 is draining", "drain off"):
             newcomer.ask("open new 0 1 -2")
 
-        # Memory, commits and starts, to itself, to others and from others.
+        # Memory, commits and starts: to itself, and in both directions with others.
         source, _ = worker.alloc(4096)
         target, _ = worker.alloc(4096)
         away, _ = other.alloc(4096)
@@ -46,7 +46,7 @@ class Draining(harness.Case):
 
 
 class Versions(harness.Case):
-    """A library of another protocol than the daemon's: both ways, the user is told which is older, and what to do."""
+    """A library with another protocol version than the daemon's: in both cases, the user learns which is older, and the remedy."""
 
     TOLD = {"1": ("this program's libtca", "version 1", "is older than tcad", "start the program with the libtca"),
             "255": ("this program's libtca", "version 255", "is newer than tcad", "restart it")}
@@ -67,7 +67,7 @@ class Versions(harness.Case):
         self.assertIn("this program's libtca", cluster[0].log_text())
 
     def test_a_daemon_that_cannot_answer(self):
-        """As older ones did, it closes the connection."""
+        """It closes the connection, as older ones did."""
         directory = harness.tempfile.mkdtemp(prefix="tca-test-")
         self.addCleanup(harness.shutil.rmtree, directory)
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
@@ -85,7 +85,7 @@ class Versions(harness.Case):
 
 class Reload(harness.Case):
     def test_the_age_of_an_added_node(self):
-        """It has none before it was first spoken to, and never the daemon's."""
+        """A session has no version before the first reply, and never the daemon's."""
         node = self.cluster(1)[0]
         harness.until(lambda: node.tcactl("status")["daemon"]["uptime_s"] > 2, "the daemon has an age")
         with open(node.cluster.file, "a", encoding="ascii") as file:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Memory that processes have already: the same puts, the same results. In the client's seat; test_bounces.py has the daemon's."""
+"""Attached memory: the same puts, the same results. In the client's seat; test_bounces.py has the daemon's."""
 
 import time
 
@@ -35,7 +35,7 @@ class Attached(harness.Case):
         check_gaps(self, *self.cluster(1).group([0, 0]))
 
     def test_the_receiver_looks_later(self):
-        """What the lane does not hold is written by the kernel, or waits."""
+        """What the lane cannot hold is written through the kernel, or waits."""
         sender, receiver = self.cluster(1).group([0, 0])
         for length in (100, 5000, 900000):
             source, _ = sender.alloc(1 << 20)
@@ -50,7 +50,7 @@ class Attached(harness.Case):
             sender.answer()
 
     def test_notified_later(self):
-        """Puts that carry no notification of their own are there when the one behind them is."""
+        """Puts without a notification of their own have arrived when the next put's notification has."""
         sender, receiver = self.cluster(1).group([0, 0])
         source, _ = sender.attach(1 << 16)
         target, _ = receiver.attach(1 << 16)
@@ -64,7 +64,7 @@ class Attached(harness.Case):
             sender.ask(f"wait {plan} -2")
 
     def test_no_notification(self):
-        """Straight by the kernel, where it permits."""
+        """Written directly through the kernel, where permitted."""
         sender, receiver = self.cluster(1).group([0, 0])
         source, _ = sender.alloc(8192)
         target, _ = receiver.attach(8192)
@@ -75,7 +75,7 @@ class Attached(harness.Case):
         receiver.ask(f"check {target} 0 8000 3")
 
     def test_bad_memory(self):
-        """An address where nothing is harms the one that named it."""
+        """An unmapped address harms only the process that named it."""
         cluster = self.cluster(1)
         sender, receiver = cluster.group([0, 0])
         for size in (0,):

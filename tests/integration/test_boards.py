@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""PEACH2 boards, cabled as a ring, under daemons and clients: cables are pulled, boards killed. What can be reached the other way
-round goes on as if nothing had happened; what cannot moves to another rail, or fails and says why."""
+"""PEACH2 boards, cabled as a ring, under daemons and clients: cables are pulled, boards killed. Traffic that can go the other
+way round continues unchanged; other traffic moves to another rail, or fails with the reason."""
 
 import os
 import signal
@@ -26,7 +26,8 @@ class OtherWay(Boards):
             self.assertEqual(stream.sender.receipt(stream.plan)["rail"], "peach2")
 
     def test_cables(self):
-        """One after the other, out and in again, while all send: nothing is lost, nothing comes twice, and it is shown."""
+        """Cables are pulled and plugged one after the other while all ranks send: nothing is lost or duplicated, and tcactl
+        shows the cables."""
         cluster = self.ring(4)
         streams = self.streams(cluster, [(0, 1), (1, 3), (2, 0), (3, 2)])
         for number in (0, 1, 2, 3):
@@ -41,7 +42,7 @@ class OtherWay(Boards):
         self.finish(streams)
 
     def test_receipt(self):
-        """A start whose cable is pulled while it runs says that something was sent again, and how far round it went."""
+        """The receipt of a start whose cable is pulled while it runs shows retries, and the length of the detour."""
         cluster = self.ring(3)
         sender, receiver = cluster.group([0, 1])
         plan, target = self.plan(sender, receiver, 1, rail="peach2", shape="8388608")
@@ -67,7 +68,7 @@ class OtherWay(Boards):
         self.assertEqual(sender.receipt(plan)["rail"], "peach2")
 
     def test_board(self):
-        """A board that dies: others go on past it; when it is back soon, so does who sends to its node."""
+        """A board dies: others bypass it; when it is back soon, so are the streams to its node."""
         cluster = self.ring(4)
         past, to = self.streams(cluster, [(1, 3), (0, 2)])
         cluster.kill_board(2)
@@ -83,7 +84,7 @@ class OtherWay(Boards):
 
 class CutOff(Boards):
     def test_next_rail(self):
-        """Plans to a node that is cut off move to the next rail; the one that asked for the boards fails."""
+        """Plans to a node that is cut off move to the next rail; a plan that demands the boards fails."""
         cluster = self.ring(3)
         sender, receiver = cluster.group([0, 1])
         idle, idle_target = self.plan(sender, receiver, 1, slot=0)
@@ -97,7 +98,7 @@ class CutOff(Boards):
         cluster.hand("unplug", 1, "E", "W")
         cluster.wait_cut_off(cluster[0], {1})
         cluster.wait_cut_off(cluster[1], {0, 2})
-        # A start that is under way when the link is given up fails, what comes then goes on.
+        # A start that runs when the link is given up fails; later ones succeed.
         with self.refused("-ENETDOWN"):
             self.start(sender, busy)
         for plan, target, slot in ((busy, busy_target, 1), (idle, idle_target, 0)):
@@ -105,7 +106,7 @@ class CutOff(Boards):
             self.arrived(receiver, 0, target, slot=slot)
         with self.refused("-ENETDOWN", "peach2"):
             self.start(sender, asked)
-        # One that is committed now takes what there is.
+        # A plan committed now takes the remaining rail.
         late, late_target = self.plan(sender, receiver, 1, slot=3)
         self.assertEqual(self.start(sender, late)["rail"], "ofi")
         self.arrived(receiver, 0, late_target, slot=3)
@@ -122,7 +123,7 @@ class CutOff(Boards):
         self.arrived(receiver, 0, again_target, slot=4)
 
     def test_while_starting(self):
-        """Starts that come one after the other: one fails when the link is given up, all others arrive."""
+        """Consecutive starts: one fails when the link is given up, all others arrive."""
         cluster = self.ring(2, rails__return_after="0")
         sender, receiver = cluster.group([0, 1])
         plan, target = self.plan(sender, receiver, 1)
@@ -143,8 +144,8 @@ class CutOff(Boards):
         receiver.ask(f"check {target} 0 4096 7")
 
     def test_way_back(self):
-        """The boards lead there again: plans go back between two starts, and none of these fails; those that were committed meanwhile
-        come, too. A second loss keeps them away for longer."""
+        """The boards reach the node again: plans move back between two starts, without a failure; so do those committed
+        meanwhile. A second loss keeps them away for longer."""
         cluster = self.ring(3, rails__return_after="300ms")
         sender, receiver = cluster.group([0, 1])
         idle, idle_target = self.plan(sender, receiver, 1)
@@ -177,7 +178,7 @@ class CutOff(Boards):
         self.assertRegex(cluster[0].log_text(), "a better rail than ofi:[a-z]+:lo is back, it goes on over peach2:0")
 
     def test_stuck_board(self):
-        """A board that is cabled and does nothing: plans do not go back before the node answers over it."""
+        """A board that is cabled but stuck: plans do not move back before the node replies over it."""
         cluster = self.ring(2, rails__return_after="3s")
         sender, receiver = cluster.group([0, 1])
         plan, target = self.plan(sender, receiver, 1)
@@ -220,11 +221,11 @@ class CutOff(Boards):
         cluster.hand("unplug", 0, "E", "W")
         for (sender, _), plan in zip(actors, plans):
             sender.ask(f"start {plan}")
-        actors[0][0].tell(f"freeplan {plans[0]}")  # answered when nothing of it runs any more
+        actors[0][0].tell(f"freeplan {plans[0]}")  # replied to when nothing of it is running any more
         actors[1][0].kill()
         actors[2][1].kill()
         actors[0][0].answer()
-        with self.assertRaises(harness.Failed):  # for the link or for the receiver: whichever was first
+        with self.assertRaises(harness.Failed):  # for the link or for the receiver, whichever is first
             actors[2][0].ask(f"wait {plans[2]} -1")
         with self.refused("-EOWNERDEAD"):
             self.start(actors[2][0], plans[2])
@@ -262,7 +263,7 @@ class CutOff(Boards):
 
 class Measured(Boards):
     def test_under_way(self):
-        """The rail is measured by its own board, while that works for others."""
+        """The rail is measured through its own board, while that serves others."""
         cluster = self.ring(2)
         actors = cluster.group([0, 1])
         stream = Stream(*actors, rail="peach2")
@@ -274,7 +275,7 @@ class Measured(Boards):
         self.assertGreater(stream.finish(), 0)
 
     def test_without_a_board(self):
-        """Its board has gone: the other rails are measured, and this one is not chosen."""
+        """The board has gone: the other rails are measured, and this one is not chosen."""
         cluster = self.ring(2)
         cluster.kill_board(0)
         cluster.wait_cut_off(cluster[0], {0, 1})
@@ -284,7 +285,7 @@ class Measured(Boards):
 
 
 class Elsewhere(Ring):
-    """Boards that are not where a daemon looks by itself: tcad.conf says where."""
+    """Boards with sockets at other paths than the default: tcad.conf names them."""
 
     def __init__(self, nodes, options):
         super().__init__(nodes, options)
@@ -305,7 +306,7 @@ class Misplaced(harness.Case):
         self.assertEqual(stream.run(10), 10)
 
     def test_none(self):
-        """None is there: the daemon says where it looked, and what has to be there."""
+        """There is no board: the daemon reports where it looked, and what is needed."""
         cluster = Elsewhere(1, {})
         self.addCleanup(cluster.remove)
         cluster[0].start()
@@ -315,7 +316,7 @@ class Misplaced(harness.Case):
         self.assertIn("tca-peach2", cluster[0].log_text())
 
     def test_number(self):
-        """A board that stands elsewhere than its node: the daemon does not start, and says what to do."""
+        """A board with another position than its node's: the daemon does not start, and reports the remedy."""
         cluster = Ring(2, {})
         self.addCleanup(cluster.remove)
         cluster.start_board(1)
@@ -330,7 +331,7 @@ class Misplaced(harness.Case):
 
 class Mixed(Boards):
     def test_chain(self):
-        """A chain that puts into its own node, too: all of it goes over the boards."""
+        """A chain that also puts into its own node: all of it goes over the boards."""
         cluster = self.ring(2)
         sender, receiver = cluster.group([0, 1])
         source, _ = sender.alloc(4096)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""PEACH2 boards in trouble: a ring that is cut in two, cables that flap, descriptors that somebody has overwritten. And which rail is
-chosen where the boards' way is long."""
+"""PEACH2 boards in trouble: a ring that is cut in two, flapping cables, overwritten descriptors. Also the choice of the rail
+when the route over the boards is long."""
 
 import mmap
 import os
@@ -19,7 +19,7 @@ DESCRIPTOR = struct.Struct("<QQIIiiIIQQQ")  # drivers/peach2/registers.h, struct
 
 
 class InternalMemory:
-    """The descriptors of a board, as whoever could write to its BAR 0 sees them: 64 KiB, and 64 KiB more behind them."""
+    """The descriptors of a board, as seen by a process that can write to its BAR 0: 64 KiB, and 64 KiB more behind them."""
 
     def __init__(self, board):
         fds = f"/proc/{board.pid}/fd"
@@ -29,7 +29,7 @@ class InternalMemory:
         self.at = len(self.memory) - (128 << 10)
 
     def used(self):
-        """Slots that hold a descriptor which moves something."""
+        """Slots with descriptors that move data."""
         return [slot for slot in range(DESCRIPTORS) if self.read(slot)["length"] > 0]
 
     NAMES = ("source", "destination", "length", "block", "source_gap", "destination_gap", "flags", "reserved", "next", "first", "second")
@@ -43,7 +43,7 @@ class InternalMemory:
 
 class Overwritten(Boards):
     def test_descriptors(self):
-        """Internal memory is overwritten under a plan: its start fails, others go on, and the next start is as good as ever."""
+        """Internal memory is overwritten under a plan: its start fails, others continue, and the next start succeeds."""
         cluster = self.ring(2)
         sender, receiver = cluster.group([0, 1])
         stream = Stream(*cluster.group([1, 0], name="back"), rail="peach2")
@@ -86,7 +86,8 @@ class Overwritten(Boards):
 
 class CutInTwo(Boards):
     def test_halves(self):
-        """Two cables out: within the halves all goes on over the boards, between them plans move, or fail where nothing else leads."""
+        """Two cables out: within the halves, traffic over the boards continues; between them, plans move, or fail without
+        another rail."""
         cluster = self.ring(4)
         inside = [Stream(*cluster.group(pair, name=f"in{pair[0]}"), rail="peach2") for pair in ((1, 2), (3, 0))]
         sender, near, far = cluster.group([0, 1, 3])
@@ -123,7 +124,8 @@ class CutInTwo(Boards):
 
 class Flapping(Boards):
     def test_cable(self):
-        """Out for 50 ms, in for 50 ms, for seconds, with puts to, from and through both boards: all arrive, once, over the boards."""
+        """Out for 50 ms, in for 50 ms, for seconds, with puts to, from and through both boards: all arrive, once, over the
+        boards."""
         cluster = self.ring(4)
         streams = [Stream(*cluster.group(pair, name=f"job{pair[0]}"), rail="peach2", shape="100x40x100", target_shape="4000")
                    for pair in ((0, 1), (1, 0), (3, 1), (2, 3))]
@@ -158,8 +160,8 @@ class StuckNeighbour(Boards):
         time.sleep(0.05)
 
     def test_calibrate(self):
-        """The neighbour that the boards are measured to does nothing: starts over other rails, and commits, go on meanwhile."""
-        for slot in range(1, 41):  # some seconds: it comes to the boards
+        """The neighbour that the boards are measured with is stuck: starts over other rails, and commits, continue meanwhile."""
+        for slot in range(1, 41):  # it takes some seconds to reach the boards
             self.goes_on()
             another, another_target = self.plan(self.sender, self.receiver, 1, rail="ofi", slot=slot)
             self.start(self.sender, another)
@@ -170,7 +172,7 @@ class StuckNeighbour(Boards):
         self.assertEqual(self.calibrating.wait(harness.DEADLINE_S), 0)
 
     def test_end(self):
-        """And a daemon that is told to end meanwhile does."""
+        """A daemon that is asked to end meanwhile does so."""
         for _ in range(40):
             self.goes_on()
         self.assertIsNone(self.ring_of_two[0].end())
@@ -179,13 +181,14 @@ class StuckNeighbour(Boards):
 
 class Far(Boards):
     def candidates(self, node, number):
-        """What was considered for the plan of that number: rail -> candidate."""
+        """The candidates of the plan with that number: rail -> candidate."""
         plan, = (plan["id"] for plan in node.plans() if plan["id"].endswith(f".{number}"))
         chain, = node.tcactl("plan", "explain", plan)["chains"]
         return {candidate["driver"]: candidate for candidate in chain["candidates"] if candidate["seat"] == "daemon"}
 
     def test_hops(self):
-        """Every board on the way costs: the rail that is best to a neighbour is not where the way is long, or has become so."""
+        """Every board on the route costs: the rail that is best to a neighbour is not chosen where the route is, or becomes,
+        long."""
         with tempfile.NamedTemporaryFile("w", suffix=".cost") as costs:
             costs.write(COSTS)
             costs.flush()
@@ -209,7 +212,7 @@ class Far(Boards):
                 check(rank, 1, hops, rail)
 
     def test_preference(self):
-        """A rail that is preferred is taken although another one is cheaper, left when it does not lead there, and taken again."""
+        """A preferred rail is used although another one is cheaper, left when it does not reach the node, and used again."""
         with tempfile.NamedTemporaryFile("w", suffix=".cost") as costs:
             costs.write(COSTS.replace("4000", "400000"))
             costs.flush()
@@ -237,8 +240,7 @@ class Far(Boards):
 
 class Refused(Boards):
     def test_connection(self):
-        """The cluster file of a node lacks another one, so its board does not take the third one's address: commits take another
-        rail."""
+        """A node's cluster file lacks one node, so its board does not use the third one's address: commits use another rail."""
         with tempfile.NamedTemporaryFile("w", suffix=".cost") as costs, tempfile.NamedTemporaryFile("w", suffix=".conf") as cluster_file:
             costs.write(COSTS)
             costs.flush()

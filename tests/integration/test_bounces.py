@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Memory that processes have attached, put from and into by daemons: their processes copy, told by them (daemon/sessions/bounce.h)."""
+"""Puts by daemons from and into attached memory: the processes that own it copy, as their daemons request
+(daemon/sessions/bounce.h)."""
 
 import os
 import signal
@@ -10,7 +11,7 @@ from harness import Failed, Stream
 from test_attached import check_every_side, check_gaps
 
 
-# How they come about: to another node, and within one in the daemon's seat.
+# The two cases: to another node, and within one in the daemon's seat.
 PLACES = (([0, 1], "any"), ([0, 0], "daemon"))
 
 
@@ -24,7 +25,8 @@ class Bounces(harness.Case):
             check_gaps(self, *self.cluster(2).group(nodes), seat)
 
     def test_many_puts(self):
-        """More than the rings between daemon and process hold, all of them there when the notification behind them is."""
+        """More puts than the rings between daemon and process hold, all of them complete when the notification after them
+        arrives."""
         puts = 450
         for nodes, seat in PLACES:
             sender, receiver = self.cluster(2).group(nodes)
@@ -40,7 +42,8 @@ class Bounces(harness.Case):
                 sender.ask(f"wait {plan} -2")
 
     def test_passed_on_while_nobody_looks(self):
-        """The middle one's daemon waits for what comes into attached memory and passes it on from there; its process does something else."""
+        """The daemon in the middle waits for what arrives in attached memory and passes it on from there, while its process
+        computes."""
         for nodes in ([0, 1, 2], [0, 0, 0]):
             first, middle, last = self.cluster(3).group(nodes)
             source, _ = first.attach(1 << 20)
@@ -60,7 +63,7 @@ class Bounces(harness.Case):
                 first.ask(f"wait {put} -2")
 
     def test_told_to_others(self):
-        """Who has not attached the memory hears of what is there, too, and not before it is."""
+        """A process that has not attached the memory is notified of the data, too, but not before it is there."""
         for nodes in ([0, 1, 1], [0, 1, 2], [0, 0, 0], [0, 1, 0]):
             sender, owner, other = self.cluster(3).group(nodes)
             source, _ = sender.alloc(1 << 20)
@@ -76,7 +79,7 @@ class Bounces(harness.Case):
                 sender.ask(f"wait {plan} -2")
 
     def test_quota(self):
-        """What daemons need beside it counts; the error says what to do, and what fits goes on."""
+        """Staging buffers count against the quota; the error names the remedy, and requests within the quota still succeed."""
         cluster = self.cluster(2, options={"memory.region_bytes_per_user": "1M"})
         sender, receiver = cluster.group([0, 1])
         large, _ = sender.attach(2 << 20)
@@ -87,7 +90,7 @@ class Bounces(harness.Case):
             sender.plan(f"put {large} 0 64 {receiver.handle(far)} 0 64", "notify 1 0")
         with self.refused("-EDQUOT", "region_bytes_per_user", "attach", "node 1"):
             sender.plan(f"put {small} 0 64 {receiver.handle(far_large)} 0 64", "notify 1 0")
-        for _ in range(60):  # each gives back what it has taken
+        for _ in range(60):  # each releases what it has taken
             region, _ = sender.attach(500000)
             plan = sender.plan(f"put {region} 0 64 {receiver.handle(far)} 0 64", "notify 1 0")
             sender.ask(f"start {plan}")
@@ -97,7 +100,7 @@ class Bounces(harness.Case):
         harness.until(lambda: receiver.ask("count 0 0") == ["60"], "all have been there")
 
     def test_freed_while_others_put(self):
-        """From then on it is not touched any more, and the others hear of it."""
+        """After its process has ended, the memory is not touched any more, and the others are notified."""
         sender, receiver = self.cluster(2).group([0, 1])
         source, _ = sender.attach(1 << 20)
         target, _ = receiver.attach(1 << 20)
@@ -111,7 +114,7 @@ class Bounces(harness.Case):
         self.assertEqual(Stream(sender, receiver, attached=(True, True), slot=1).run(3), 3)
 
     def test_a_stopped_process_holds_up_nobody(self):
-        """What is put into its memory waits for it, and for nothing else; then it comes, the last as well as the first."""
+        """Puts into its memory wait for this process, and other puts do not; then all of them arrive."""
         cluster = self.cluster(2)
         sender, stopped, other = cluster.group([0, 1, 1])
         source, _ = sender.alloc(1 << 20)
@@ -133,8 +136,8 @@ class Bounces(harness.Case):
         self.assertEqual(int(stopped.ask("count 0 0")[0]), 0)
 
     def test_a_stopped_process_and_the_end_of_a_sender(self):
-        """What has been put and told counts, though its sender has ended before the process copies it: for that process, for
-        another one that is told of it, and for a plan that waits for it. Nobody else has to wait for the news."""
+        """Data that was put and notified counts, though its sender has ended before the process copies it: for that process, for
+        another one that is notified of it, and for a plan that waits for it. No other process has to wait."""
         for nodes, seat in (([0, 1, 1, 1], "any"), ([0, 0, 0, 0], "daemon")):
             for how in ("end", "kill"):
                 with self.subTest(nodes=nodes, how=how):
@@ -169,7 +172,7 @@ class Bounces(harness.Case):
                     for actor in (stopped, told):  # and then the end is known
                         with self.refused("-EOWNERDEAD"):
                             actor.ask("notified_wait 0 0 -2")
-                    with self.refused("-EOWNERDEAD"):  # not that the sender's memory was freed
+                    with self.refused("-EOWNERDEAD"):  # rather than that the sender's memory was freed
                         told.ask(f"wait {answer} -2")
 
     def test_killed(self):

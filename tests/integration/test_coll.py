@@ -18,7 +18,7 @@ class Coll(Ranks):
         return super().start(cluster, places, words, TCA_TIMEOUT="50s", **environment)
 
     def coll(self, cluster, places, rounds=ROUNDS, victim=None, **environment):
-        """Ranks of coll/coll.c, one per place, its node. All must end as they should, without a word."""
+        """Ranks of coll/coll.c, one per place, its node. All must exit with 0 and print nothing."""
         words = [harness.program("coll"), str(SEED), str(rounds), str(STARTS)] + ([str(victim)] if victim is not None else [])
         self.ranks(cluster, places, words, victim, **environment)
 
@@ -58,7 +58,7 @@ class Coll(Ranks):
                 self.ranks(cluster, places, [harness.program("coll-neighbours"), str(SEED), "5", "4"], TCA_SEAT=seat)
 
     def test_all_but_one_are_stopped(self):
-        """In the daemons' seat, data moves on through ranks whose processes do nothing."""
+        """In the daemons' seat, data moves through ranks whose processes are stopped."""
         for places in ([0] * 4, [0, 1, 0, 1]):
             cluster = self.cluster(1 + max(places))
             processes = self.start(cluster, places, [harness.program("coll-session")])

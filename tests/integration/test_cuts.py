@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The connections of the rails ofi and tcp between two nodes are cut again and again, while programs put both ways: every start arrives, once,
-with its data; the rail is not given up, and no job ends.
+"""The connections of the rails ofi and tcp between two nodes are cut again and again while programs put in both directions: every
+start arrives, once, with its data; the rail is not given up, and no job ends.
 
-TCA_TEST_ROUNDS=20 does so twenty times as often.
+TCA_TEST_ROUNDS=20 repeats it twenty times as often.
 """
 
 import random
@@ -23,7 +23,7 @@ class Cuts(harness.Case):
         self.random = random.Random(1)
 
     def cut(self, node, ports):
-        """Some of its connections to these ports, and from them: how many."""
+        """Cuts some of its connections to and from these ports. Returns how many."""
         cuts = 0
         for each in connections_of(node, ports):
             try:

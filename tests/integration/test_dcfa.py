@@ -54,7 +54,7 @@ class Dcfa(harness.Case):
         return families[name][0]["value"]
 
     def test_shown(self):
-        """By tcactl, while it runs and after it has ended."""
+        """tcactl shows it while it runs, and after it has ended."""
         process = self.begin(harness.program("dcfa"), "held")
         harness.until(lambda: [row["errors"] for row in self.shown()] == [1], "one error is shown")
         row, = self.shown()
@@ -69,7 +69,7 @@ class Dcfa(harness.Case):
                          [11, 11, 1, 11 * 4096])
 
     def test_hostile(self):
-        """Beside processors that do as they should."""
+        """Beside correct processors."""
         hostile = self.begin(harness.program("dcfa-hostile"))
         honest = self.begin(harness.program("dcfa"), "transfers")
         self.finish(honest)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What was put lands, also when the plan, or the process, is gone before it does: the word that lets go takes another way than the data."""
+"""What was put arrives even if the plan or the process ends before that: the release takes another path than the data."""
 
 import harness
 
@@ -44,7 +44,7 @@ class Ends(harness.Case):
                     receiver.ask("notified_wait 0 0 -2")
 
     def half_way(self, cluster, name):
-        """A start that has put to rank 1 and stands before a put to rank 2: the plan, the targets, the notification that moves it on."""
+        """A start that has put to rank 1 and waits before a put to rank 2: the plan, the targets, and the plan that notifies it."""
         sender, first, second = actors = cluster.group([0, 1, 1], name=name)
         source, _ = sender.alloc(1 << 20)
         targets = [actor.alloc(1 << 20)[0] for actor in (first, second)]
@@ -56,7 +56,7 @@ class Ends(harness.Case):
         return actors, plan, targets, go
 
     def test_first_of_two_receivers_goes(self):
-        """It has what it waited for: the other one gets its part, too, and the start succeeds; later ones fail."""
+        """After that notification, the other rank gets its part, too, and the start succeeds; later ones fail."""
         for way, error in (("free", "-ESTALE"), ("close", "-EOWNERDEAD")):
             with self.subTest(way=way):
                 (sender, first, second), plan, targets, go = self.half_way(self.cluster(2), way)
@@ -71,19 +71,19 @@ class Ends(harness.Case):
                     sender.ask(f"start {plan}")
 
     def test_second_of_two_receivers_goes(self):
-        """A put to it is still ahead: the start fails at once."""
+        """A put to the ended rank is still ahead: the start fails at once."""
         (sender, _, second), plan, targets, _ = self.half_way(self.cluster(2), "ahead")
         second.ask(f"free {targets[1]}")
         with self.refused("-ESTALE"):
             sender.ask(f"wait {plan} -2")
 
     def test_close_takes_nothing_back(self):
-        """Right after a start, which is not waited for; a start that would wait for ever holds nobody up."""
+        """Freed right after a start, without a wait; a start that would wait for ever delays nothing."""
         cluster = self.cluster(2)
         for round in range(ROUNDS // 4):
             with self.subTest(round=round):
                 sender, receiver = cluster.group([0, 1], name=f"close{round}")
-                plan = self.one_way(sender, receiver, "1000x8x64", attached=True)()  # what is put is copied by the process first
+                plan = self.one_way(sender, receiver, "1000x8x64", attached=True)()  # its process copies the data first
                 gate = sender.plan("await 1 3 1", seat="daemon", channel=2)
                 sender.ask(f"start {gate}")
                 sender.ask(f"start {plan}")

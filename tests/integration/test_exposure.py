@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The ofi rail over TCP has no protection: it is off unless the configuration says otherwise, people are told so, and it listens where
-they said, nowhere else."""
+"""The ofi rail over TCP has no protection: it is off unless the configuration permits it, tcad warns, and the rail listens only
+at the configured address."""
 
 import os
 import re
@@ -39,7 +39,8 @@ def rail(node):
 
 
 def connects(source, target, seconds=1.0):
-    """A connection from an address to "address:port", or None when nothing answers: what is dropped is not refused."""
+    """A connection from an address to "address:port", or None without a reply: the filter drops packets instead of refusing
+    them."""
     connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     connection.settimeout(seconds)
     connection.bind((source, 0))
@@ -53,7 +54,7 @@ def connects(source, target, seconds=1.0):
 
 
 def connects_as(uid, source, target, seconds=harness.DEADLINE_S):
-    """Whether a user's process is let through: True, or False when it is refused or hears nothing."""
+    """Whether a user's process can connect: True, or False when it is refused or gets no reply."""
     child = os.fork()
     if child == 0:
         try:
@@ -125,7 +126,7 @@ class Exposure(harness.Case):
             self.assertRegex(text, r"unprotected.*" + rail(node)["address"].replace(".", r"\.") + r".*crash.*tcad\(8\)")
 
     def test_address_and_port(self):
-        """The port is the configured one; a control port at every interface opens that of the rail at none but the cluster's."""
+        """The port is the configured one; a control port on all interfaces opens the rail's port only at the cluster's address."""
         ports = [next(harness.PORTS) for _ in range(2)]
         cluster = self.configured({}, node0={"rails.ofi_port": ports[0], "control.listen": f"0.0.0.0:{next(harness.PORTS)}"},
                                   node1={"rails.ofi_port": ports[1]})
@@ -186,13 +187,13 @@ class Exposure(harness.Case):
             actor = cluster.actor()
             actor.ask(f"open more{number} 0 1 -2")
             actor.alloc(1 << 20)
-        self.assertIn("nobody new may connect", node.log_text())
+        self.assertIn("accept no new connections", node.log_text())
         metrics = node.tcactl("stats")
         self.assertEqual(next(f["samples"][0]["value"] for f in metrics["families"] if f["name"] == "tcad_descriptors_limit"), limit)
 
     @unittest.skipUnless(shutil.which("nft"), "needs nftables")
     def test_the_firewall_rule_of_the_manual(self):
-        """The rule in tcad(8) lets daemons through and keeps local users out."""
+        """The rule in tcad(8) lets daemons connect and keeps local users out."""
         ports = [next(harness.PORTS) for _ in range(2)]
         with open(os.path.join(os.environ["TCA_TEST_SOURCE"], "tools/man/tcad.8.scd"), encoding="utf-8") as manual:
             rule = re.search(r"^table inet tcad \{.*?^\}$", manual.read(), re.MULTILINE | re.DOTALL).group(0)

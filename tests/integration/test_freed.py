@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Memory that goes while another node puts into it over ofi: its owner is killed, or frees it. Nothing of what was on its way lands in
-the memory that others are given in its place, and nobody else notices.
+"""Memory that is freed while another node puts into it over ofi, because its owner is killed or frees it. No late data reaches
+other users' memory at the same addresses, and no bystander notices.
 
-TCA_TEST_FREED=1000 is so many of each, as the soak of a release; a few are enough to see that it works at all.
+TCA_TEST_FREED=1000 repeats each case that often, before a release; a few are enough for the suite.
 """
 
 import os
@@ -31,7 +31,7 @@ def skip_without_root(case):
 
 
 class Freed(harness.Case):
-    owner, stranger = None, None  # users; None: who runs the test
+    owner, stranger = None, None  # users; None: the test's own user
 
     def setUp(self):
         super().setUp()
@@ -41,7 +41,7 @@ class Freed(harness.Case):
         self.bystander = Stream(*self.nodes.group([0, 1], name="bystander"), rail="ofi", shape="64x1024x4096")
         self.bystander.begin()
         self.before = [node.counts() for node in self.nodes.nodes]
-        self.other = None  # a session of somebody else on the receivers' node
+        self.other = None  # another user's session on the receivers' node
 
     def tearDown(self):
         self.assertGreater(self.bystander.finish(), 0)
@@ -60,7 +60,7 @@ class Freed(harness.Case):
         return size, sender, receiver, target
 
     def others_memory(self, size):
-        """Of the same size, so that it may lie where the other one has lain, and taken as soon as that has gone."""
+        """Of the same size, so that it may get the same addresses, and allocated as soon as the other one has gone."""
         regions = [self.other.alloc(size)[0] for _ in range(3)]
         for region in regions:
             self.other.ask(f"set {region} 0 {size} {CANARY}")
@@ -76,7 +76,7 @@ class Freed(harness.Case):
                 self.other = self.nodes.actor(1, uid=self.stranger)
                 self.other.ask("open - 0 1 -2")
                 size, sender, receiver, target = self.job(number)
-                half_way = number // 3 % 2 == 0  # the rest of a write comes when somebody else has memory
+                half_way = number // 3 % 2 == 0  # the rest of a write arrives when the memory is another user's
                 if half_way:
                     self.nodes[0].pause()
                 end_target(receiver, target)
@@ -113,7 +113,7 @@ class FreedByAnotherUser(Freed):
 
 
 class Quarantined(harness.Case):
-    """What peers may still write to counts against its user, and nobody else, until they have said that they have stopped."""
+    """Memory that peers may still write to counts against its user only, until they have confirmed that they have stopped."""
 
     BYTES = 4 << 20
 

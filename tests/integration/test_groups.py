@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Groups over one, two and four nodes: meeting, gathering, publishing, and misunderstandings."""
+"""Groups over one, two and four nodes: joining, gathering, publishing, and disagreement."""
 
 import harness
 from harness import Stream
@@ -43,7 +43,7 @@ class Groups(harness.Case):
             self.assertEqual(stream.run(5), 5)
 
     def test_barrier_holds(self):
-        """Nobody leaves it before the last has come."""
+        """No rank leaves it before the last has entered."""
         actors = self.cluster(2).group([0, 1, 0])
         actors[0].tell("barrier -2")
         actors[1].tell("barrier -2")
@@ -53,7 +53,7 @@ class Groups(harness.Case):
         actors[1].answer()
 
     def test_notifications_of_any_rank(self):
-        """Ranks take turns; one that has died is passed over, and what it sent before is not lost."""
+        """Ranks are served in turn; a dead one is skipped, and what it sent before is not lost."""
         receiver, *senders = self.cluster(2).group([0, 0, 1, 0])
         with self.refused("-ETIMEDOUT"):
             receiver.ask("heard 5 10")
@@ -110,7 +110,7 @@ class Groups(harness.Case):
         return False
 
     def test_incomplete_group(self):
-        """A group that never comes together: the error says who is missing; the name can be used again."""
+        """A group that stays incomplete: the error names the missing ranks; the name can be used again."""
         cluster = self.cluster(2)
         left, right = cluster.actor(0), cluster.actor(1)
         with self.refused("-ETIMEDOUT", "job"):
@@ -139,7 +139,7 @@ class Groups(harness.Case):
         left.answer()
 
     def test_two_groups(self):
-        """Groups with the same ranks do not meet."""
+        """Groups with the same ranks stay separate."""
         cluster = self.cluster(2)
         one, two = cluster.group([0, 1], name="one"), cluster.group([1, 0], name="two")
         streams = [Stream(*one), Stream(*two)]

@@ -46,7 +46,7 @@ class Halo(Ranks):
         self.halo(cluster.up(), [0, 1, 2, 3], rounds=4, TCA_RAIL="peach2")
 
     def test_a_cable_is_pulled(self):
-        """A rank whose data does not arrive learns of that, although its neighbour is alive, and silent."""
+        """A rank whose data does not arrive gets an error, although its neighbour is alive, but stopped."""
         for turn in range(harness.rounds(2)):
             cluster = boards.Ring(2, {"rails.calibration": "off"})
             self.addCleanup(self.take_down, cluster)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Nothing goes wrong: every rail and seat, shapes, chains, channels, receipts, and what tcactl shows of them."""
+"""Normal operation: every rail and seat, shapes, chains, channels, receipts, and what tcactl shows of them."""
 
 import harness
 from harness import Stream
 
-# What can be asked for, what comes of it; on one node and between nodes.
+# Requested and resulting rail and seat, on one node and between nodes.
 NEAR = [("shm", "client"), ("shm", "daemon"), ("ofi", "daemon")]
 FAR = [("ofi", "daemon")]
 # source, target: contiguous, gather, scatter, both, other blocks on the other side
@@ -46,7 +46,7 @@ class Transfers(harness.Case):
                     self.assertEqual(stream.written_gaps(1), [])
 
     def test_free_choice(self):
-        """Without a wish the rail fits the distance."""
+        """Without a request, the rail suits the distance."""
         cluster = self.cluster(2)
         near = Stream(*cluster.group([0, 0], name="near"))
         far = Stream(*cluster.group([0, 1], name="far"))
@@ -69,7 +69,7 @@ class Transfers(harness.Case):
                 actor.ask(f"wait {plan} -2")
 
     def test_nothing_to_do(self):
-        """A rank at the edge of a grid has nobody to put to: its plan is as good as the others'."""
+        """A rank at the edge of a grid puts to no one: its plan works like those of the others."""
         cluster = self.cluster(1)
         actor = cluster.actor()
         actor.ask("open - 0 0 -2")
@@ -87,7 +87,7 @@ class Transfers(harness.Case):
                 actor.ask(f"freeplan {plan}")
 
     def test_part_of_a_region(self):
-        """A handle to a part reaches that part only."""
+        """A handle to a part gives access to that part only."""
         sender, receiver = self.cluster(2).group([0, 1])
         source, _ = sender.alloc(65536)
         target, _ = receiver.alloc(65536)
@@ -104,7 +104,7 @@ class Transfers(harness.Case):
         self.assertEqual(receiver.ask(f"read {target} 5096 6")[0], "aa" * 6)
 
     def test_many_chains(self):
-        """The chains of one plan go to several ranks on both nodes, each on the rail that fits."""
+        """The chains of one plan go to several ranks on both nodes, each on the suitable rail."""
         actors = self.cluster(2).group([0, 0, 1, 1])
         source, _ = actors[0].alloc(1 << 20)
         targets = [actor.alloc(65536)[0] for actor in actors[1:]]
@@ -124,7 +124,7 @@ class Transfers(harness.Case):
         self.assertEqual(actors[0].receipt(plan)["bytes"], 3 * 65536)
 
     def test_channels(self):
-        """All channels and several slots at once, over the same pair."""
+        """All channels and several slots at once, between the same pair."""
         for places in ([0, 0], [0, 1]):
             sender, receiver = self.cluster(1 + max(places)).group(places)
             source, _ = sender.alloc(1 << 20)
@@ -142,7 +142,7 @@ class Transfers(harness.Case):
                     sender.ask(f"wait {plan} -2")
 
     def test_waiting_holds_up_no_channel(self):
-        """A plan of the daemon's seat that waits holds up neither its own channel nor another."""
+        """A waiting plan in the daemon's seat blocks neither its own channel nor another."""
         sender, receiver = self.cluster(2).group([0, 1])
         source, _ = sender.alloc(4096)
         target, _ = receiver.alloc(4096)
@@ -188,7 +188,7 @@ class Sessions(harness.Case):
                     first.ask(f"wait {head} -2")
 
     def test_client_seat_waits(self):
-        """The same with the middle in the client's seat: it goes on in the client's own waiting."""
+        """The same with the middle in the client's seat: it advances in the client's waits."""
         first, middle, last = self.cluster(1).group([0, 0, 0])
         origin, _ = first.alloc(4096)
         relay, _ = middle.alloc(4096)
@@ -227,7 +227,7 @@ class Sessions(harness.Case):
                         receiver.ask("notified_wait 0 63 50")
 
     def test_same_addresses(self):
-        """A pointer into a region means the same in every process of the node that has mapped it."""
+        """A pointer into a region is valid in every process of the node that has mapped it."""
         left, right = self.cluster(1).group([0, 0])
         mine, address = left.alloc(4096)
         other, there = right.alloc(4096)
@@ -256,7 +256,7 @@ class Sessions(harness.Case):
         harness.until(lambda: cluster[1].regions()[0]["bindings"] == 0, "the bindings of freed plans are gone")
 
     def test_freed_region(self):
-        """The region goes: starts of the peers' plans give -ESTALE, and so do new plans with its handle."""
+        """The region is freed: starts of the peers' plans return -ESTALE, and so do new plans with its handle."""
         for places, seats in (([0, 0], ("client", "daemon")), ([0, 1], ("daemon",))):
             for seat in seats:
                 with self.subTest(places=places, seat=seat):

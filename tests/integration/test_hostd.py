@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tca-hostd and the offload processors that it works for, on the device in software."""
+"""tca-hostd and the offload processors that it serves, on the device in software."""
 
 import os
 import random
@@ -52,7 +52,7 @@ class Hostd(harness.Case):
             hostd.terminate()
         _, errors = hostd.communicate(timeout=harness.DEADLINE_S)
         self.assertIn(hostd.returncode, (0, -signal.SIGKILL), errors)
-        self.assertEqual(errors, "")  # nor did its processes say anything, such as a sanitizer's report
+        self.assertEqual(errors, "")  # its processes print nothing, such as a sanitizer's report
 
     def processors(self, places, *command, name="job"):
         """A group of offload processors, one per entry of places (its node)."""
@@ -95,7 +95,7 @@ class Work(Hostd):
         self.group("files", (0,))
 
     def test_pi(self):
-        """The example, twice at once: two groups do not meet."""
+        """The example, twice at once: the two groups stay separate."""
         self.begin()
         with open(os.path.join(self.files, "dcfa_pi.in"), "w", encoding="ascii") as file:
             file.write("100000\n")
@@ -117,14 +117,14 @@ class Work(Hostd):
 
 class Deaths(Hostd):
     def test_processor(self):
-        """The others learn it, and the next group is as good as ever."""
+        """The others get an error, and the next group works."""
         self.begin()
         self.group("death", dies=1)
         self.group()
         self.all_released()
 
     def test_hostd(self):
-        """Its processors learn it; the next tca-hostd takes its socket."""
+        """Its processors get an error; the next tca-hostd replaces its socket."""
         self.begin()
         processors = self.processors((0, 0), harness.program("delegated"), "abandoned")
         harness.until(lambda: set(os.listdir(self.files)) == {"ready0", "ready1"}, "the processors are at work")
@@ -236,7 +236,7 @@ class Hostile(Hostd):
         self.group()
 
     def test_nonsense(self):
-        """Random requests of the right form, many without awaiting a reply, beside an honest group."""
+        """Random requests of the right form, many without awaiting a reply, beside a correct group."""
         self.begin()
         honest = self.processors((0, 0, 0), harness.program("delegated"), "reductions")
         numbers = random.Random(7)
@@ -256,7 +256,7 @@ class Hostile(Hostd):
 
     @unittest.skipIf(os.geteuid() != 0, "needs another user")
     def test_other_user(self):
-        """One who can reach the socket is not served, nor listened to."""
+        """Another user who can reach the socket is refused, and cannot impersonate tca-hostd."""
         self.begin()
         path = self.socket_of(self.nodes[0])
         for place, mode in ((self.place, 0o755), (path, 0o777)):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Clients die in the middle of transfers: what they held is freed, who waits for them is told, nobody else notices."""
+"""Clients die in the middle of transfers: their resources are freed, processes that wait for them get an error, others do not
+notice."""
 
 import random
 import time
@@ -9,7 +10,7 @@ from harness import Stream
 
 # places of (victim, peer), rail, seat
 WAYS = [([0, 0], "shm", "client"), ([0, 0], "shm", "daemon"), ([0, 0], "ofi", "daemon"), ([0, 1], "ofi", "daemon")]
-ROUNDS = harness.rounds(3)  # of each way, as the sender and as the receiver
+ROUNDS = harness.rounds(3)  # of each case, as the sender and as the receiver
 
 
 class Killed(harness.Case):
@@ -18,7 +19,7 @@ class Killed(harness.Case):
         self.slowest_s = 0
 
     def freed(self, cluster, before):
-        """Everything is back to what it was; remembers how long the slowest took, for the report."""
+        """Waits until all is as before; records the longest time for the report."""
         begin = time.monotonic()
 
         def same():
@@ -69,7 +70,7 @@ class Killed(harness.Case):
         survivor.end()
 
     def test_in_a_wait(self):
-        """A start that is under way and waits for the dead ends with -EOWNERDEAD, in both seats, near and far."""
+        """A running start that waits for the dead process ends with -EOWNERDEAD, in both seats, near and far."""
         for places, seat in (([0, 0], "client"), ([0, 0], "daemon"), ([0, 1], "daemon")):
             with self.subTest(places=places, seat=seat):
                 cluster = self.cluster(1 + max(places))
@@ -90,7 +91,7 @@ class Killed(harness.Case):
                 waiter.ask(f"freeplan {plan}")
 
     def test_other_chains_go_on(self):
-        """A chain that needs nothing of the dead runs to its end, in both seats; then the start fails."""
+        """A chain that does not need the dead process runs to its end, in both seats; then the start fails."""
         cluster = self.cluster(1)
         for seat in ("client", "daemon"):
             with self.subTest(seat=seat):
@@ -118,7 +119,7 @@ class Killed(harness.Case):
         return False
 
     def test_wait_only(self):
-        """A plan that has nothing but a wait for the dead."""
+        """A plan that consists of a wait for the dead process."""
         for places in ([0, 0], [0, 1]):
             for seat in ("client", "daemon"):
                 with self.subTest(places=places, seat=seat):
@@ -141,7 +142,7 @@ class Killed(harness.Case):
                     waiter.answer()
 
     def test_what_came_before_the_death_counts(self):
-        """Notifications of the dead are still there to be taken; then comes the error."""
+        """Notifications of the dead process can still be taken; then comes the error."""
         for places in ([0, 0], [0, 1]):
             with self.subTest(places=places):
                 waiter, victim = self.cluster(1 + max(places)).group(places)
@@ -164,7 +165,7 @@ class Killed(harness.Case):
         return False
 
     def test_in_set_up(self):
-        """Members that wait in a gather, in a lookup or in a join learn of a death, and are not left waiting."""
+        """Members that wait in a gather, a lookup or a join get an error when one dies."""
         cluster = self.cluster(2)
         for places in ([0, 0, 1], [1, 0, 0], [0, 1, 1]):
             for root in (0, 1):
@@ -184,7 +185,7 @@ class Killed(harness.Case):
             with self.refused("-EOWNERDEAD", "2 of 3 gone"):
                 actor.ask("allgather 00 -1")
             actor.ask("close")
-        # the same in the join: two of three have come
+        # the same in the join, when two of three have called it
         victim = cluster.actor(places[2])
         left.until_joining(f"open early{name} 0 3 -1")
         victim.until_joining(f"open early{name} 2 3 -1")
@@ -195,8 +196,8 @@ class Killed(harness.Case):
         right.end()
 
     def test_sessions_with_the_same_number(self):
-        """Each daemon numbers its sessions by itself: the death of one takes nobody else for dead who has the same number on another
-        node."""
+        """Daemons number their sessions independently: a session with the same number on another node is not affected by a
+        death."""
         cluster = self.cluster(2)
         actors = cluster.group([0, 0, 1, 1])
         numbers = [next(session["id"] for session in actor.node.sessions() if session["pid"] == actor.pid) for actor in actors]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Daemons die, stop, and come back: nobody hangs, everybody is told, and new plans work."""
+"""Daemons die, stop, and come back: nothing hangs, all clients get an error, and new plans work."""
 
 import contextlib
 import ctypes
@@ -9,15 +9,15 @@ import time
 import harness
 from harness import Failed, Stream
 
-# A daemon that is killed is noticed by its connections: only who looks for a stopped one needs heartbeats. Long enough for
-# those that have to wait for a processor not to be taken for stopped.
+# A killed daemon is noticed by its connections: only the tests that stop one need heartbeats. Long enough for daemons that
+# wait for a processor not to count as stopped.
 HEARTBEATS = {"control.heartbeat_interval": "100ms", "control.heartbeat_timeout": f"{3 * harness.SLOW:.0f}s"}
 SEIZE, INTERRUPT, DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000  # ptrace(2), waitpid(2)
 
 
 @contextlib.contextmanager
 def stopped_thread(tid):
-    """One thread of a child stands still, the others go on."""
+    """Stops one thread of a child, while the others run."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def trace(what):
@@ -58,7 +58,7 @@ class Nodes(harness.Case):
 
 class Killed(Nodes):
     def test_its_own_clients(self):
-        """Whatever they ask, they get an error."""
+        """Every request gets an error."""
         cluster = self.pair()
         sender, receiver, stream = self.connected(cluster)
         source, _ = receiver.alloc(4096)
@@ -92,7 +92,7 @@ class Killed(Nodes):
                 actor.answer()
 
     def test_other_nodes(self):
-        """They mark it down; who waits there for its ranks gets -EHOSTDOWN, in every way of waiting."""
+        """They mark it down; processes that wait for its ranks get -EHOSTDOWN, in every way of waiting."""
         cluster = self.pair()
         sender, _, stream = self.connected(cluster)
         gate = sender.plan("await 1 3 1", seat="daemon", channel=2)
@@ -111,7 +111,7 @@ class Killed(Nodes):
         self.assertFalse(cluster[0].ping(cluster[1]))
 
     def test_a_node_that_is_shut_down(self):
-        """As for one that was killed: it is the daemon that has ended, not the processes there."""
+        """As for a killed one: the daemon has ended, not the processes there."""
         cluster = self.pair()
         sender, _, stream = self.connected(cluster)
         gate = sender.plan("await 1 3 1", seat="daemon", channel=2)
@@ -124,7 +124,7 @@ class Killed(Nodes):
         self.lost(sender, f"wait {gate} -1", f"start {gate}", f"start {stream.plan}", "notified 1 3", "barrier -1")
 
     def test_in_the_middle_of_transfers(self):
-        """Again and again, in both directions; what goes on between other nodes is not disturbed."""
+        """Again and again, in both directions; traffic between other nodes is not disturbed."""
         cluster = self.pair(3)
         bystander = Stream(*cluster.group([0, 2], name="bystander"), shape="100x1000x2000")
         bystander.begin()
@@ -145,7 +145,7 @@ class Killed(Nodes):
         self.assertGreater(bystander.finish(), 0)
 
     def test_it_comes_back(self):
-        """New sessions and plans work, old handles are stale, old sessions say so."""
+        """New sessions and plans work, old handles are stale, old sessions return errors."""
         cluster = self.pair()
         sender, receiver, stream = self.connected(cluster)
         old_handle = receiver.handle(stream.target)
@@ -164,7 +164,7 @@ class Killed(Nodes):
         self.lost(receiver, "barrier -1")
         receiver.ask("close")
 
-        # a session from before can put to a new one
+        # an old session can put to a new one
         receiver.ask("open other 0 1 -2")
         region, _ = receiver.alloc(4096)
         plan = sender.plan(f"put {stream.source} 0 64 {receiver.handle(region)} 0 64")
@@ -185,7 +185,7 @@ class Killed(Nodes):
         return True
 
     def test_restart_unnoticed(self):
-        """It is back before its peers could miss it: its former ranks are lost all the same."""
+        """It is back before its peers could notice: its former ranks are lost nevertheless."""
         cluster = self.pair()
         sender, _, stream = self.connected(cluster)
         old_handle = None
@@ -199,7 +199,7 @@ class Killed(Nodes):
         self.assertEqual(again.run(3), 3)
 
     def test_group_forgets(self):
-        """The daemon where a group meets dies; a group of the same name can be made when it is back."""
+        """The daemon that coordinates a group dies; a group of the same name can be made when it is back."""
         cluster = self.pair()
         for root in (0, 1):
             with self.subTest(root=root):
@@ -243,8 +243,8 @@ class Stopped(Nodes):
         self.assertGreater(bystander.finish(), 0)
 
     def test_a_loop_that_stands_still(self):
-        """A daemon whose loop is busy for longer than the time-out is not taken for dead: a thread of its own says that it
-        lives. When that is silent, too, it is."""
+        """A daemon whose loop is busy for longer than the time-out does not count as down: a thread of its own sends heartbeats.
+        When that stops, too, the daemon does."""
         cluster = self.pair(2, {"control.heartbeat_interval": "100ms", "control.heartbeat_timeout": f"{1 * harness.SLOW:.0f}s"})
         stream = Stream(*cluster.group([0, 1]))
         self.assertEqual(stream.run(10), 10)
@@ -270,12 +270,12 @@ class Stopped(Nodes):
             actors[1].ask(f"wait {plan} 200")
         cluster[1].resume()
         actors[1].ask(f"wait {plan} -1")
-        # What came of the calls that had been given up is given back.
+        # What the abandoned calls have created is released.
         harness.until(lambda: cluster[1].counts()[1] == 0 or actors[1].ask("notified 1 1") is None, "the region is freed")
         actors[1].alloc(4096)
 
     def test_stopped_at_the_root(self):
-        """A group whose meeting place is stopped: joining fails in time."""
+        """A group whose coordinator is stopped: joining fails in time."""
         cluster = self.pair()
         cluster[1].pause()
         actor = cluster.actor(0)
@@ -287,7 +287,7 @@ class Stopped(Nodes):
         actor.ask("open job@node1 0 1 -2")
 
     def test_a_short_pause(self):
-        """Shorter than the time-out: nobody is harmed."""
+        """Shorter than the time-out: no effect."""
         cluster = self.cluster(2, options={"control.heartbeat_interval": "200ms", "control.heartbeat_timeout": "60s"})
         stream = Stream(*cluster.group([0, 1]))
         stream.begin()

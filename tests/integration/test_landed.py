@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Starts that are complete when all has landed: what another process sees then, which no notification has told."""
+"""Remote completion of starts: what another process sees then without a notification."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ def arrived(actor, mark, seed):
 
 class Landed(harness.Case):
     def rounds(self, sender, receivers, seat="any", attached=()):
-        """`attached`: the receivers whose memory is their own."""
+        """`attached`: the receivers whose memory is attached."""
         size = 1 << 20
         source, _ = sender.alloc(size)
         targets = [(receiver.attach if receiver in attached else receiver.alloc)(size)[0] for receiver in receivers]
@@ -29,7 +29,7 @@ class Landed(harness.Case):
                 puts = [f"put {source} 0 {shape} {receiver.handle(target)} 0 {target_shape}" for receiver, target in zip(receivers, targets)]
                 plan = sender.plan(*puts, seat=seat, landed=True)
                 for receiver in attached:
-                    receiver.ask("count 0 0")  # it has heard of the plan, and now does something else
+                    receiver.ask("count 0 0")  # it knows the plan, and now computes
                 for seed in range(10):
                     sender.ask(f"fill {source} 0 {shape} {seed}")
                     sender.ask(f"start {plan}")
@@ -49,7 +49,7 @@ class Landed(harness.Case):
                 self.rounds(sender, [*receivers, sender], seat)
 
     def test_in_attached_memory(self):
-        """Of other nodes, of this one and of the sender's own; beside what is not attached."""
+        """Targets on other nodes, on this one and in the sender itself; beside memory that is not attached."""
         sender, *receivers = self.cluster(3).group([0, 1, 2, 0, 1])
         self.rounds(sender, [*receivers, sender], attached=[receivers[0], receivers[2], receivers[3], sender])
 
@@ -61,7 +61,7 @@ class Landed(harness.Case):
             sender.plan(f"put {source} 0 8 {receiver.handle(target)} 0 8", seat="client", landed=True)
 
     def test_an_ordered_put_comes_after_attached_memory(self):
-        """In another process's memory, which is not attached."""
+        """In another process's daemon-allocated memory."""
         for nodes in ([0, 0, 0], [0, 1, 2], [0, 1, 1]):
             sender, owner, other = self.cluster(3).group(nodes)
             source, _ = sender.alloc(1 << 20)
@@ -78,7 +78,7 @@ class Landed(harness.Case):
                 sender.ask(f"wait {plan} -2")
 
     def behind_a_stopped_node(self, *steps):
-        """What comes first waits for a daemon that is stopped; what is started later, on another channel, does not."""
+        """A put to a stopped daemon waits; a later start on another channel does not."""
         cluster = self.cluster(3)
         sender, owner, other = cluster.group([0, 1, 2])
         source, _ = sender.alloc(4096)
@@ -112,7 +112,7 @@ class Landed(harness.Case):
             sender.plan("flush")
 
     def test_of_a_process_that_is_killed(self):
-        """Who waits for it hears of that."""
+        """Waiting for it returns the error."""
         for nodes in ([0, 0], [0, 1]):
             sender, owner = self.cluster(2).group(nodes)
             source, _ = sender.alloc(4096)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts between processes of a node, copied in every way: whatever happens to either end meanwhile."""
+"""Puts between processes of a node, in every copy mode, while either end stops or dies."""
 
 import os
 import random
@@ -9,7 +9,7 @@ import time
 import harness
 from lanes import SHARED, WAYS, Way
 
-PATIENCE = "2s"  # of what is to end without the other side; all else is answered before that, also on a busy machine
+PATIENCE = "2s"  # of calls that must end without the other side; all others return before that, also on a busy machine
 
 
 class Ends(Way):
@@ -32,7 +32,7 @@ class Ends(Way):
         harness.until(lambda: cluster[0].counts()[1:] == (0, 0), "nothing is left at the daemon")
 
     def sees_the_end(self, receiver, target, size):
-        """What was notified has come, and after it nothing but the sender's end."""
+        """Notified data has arrived, and after it only the sender's end."""
         receiver.ask("notified_wait 0 0 -2")
         receiver.ask(f"check {target} 0 {size} 5")
         with self.refused("-EOWNERDEAD"):
@@ -53,7 +53,7 @@ class Ends(Way):
                         sender.answer()
 
     def test_sender_is_killed_after_its_start(self):
-        """What it has notified has come, though most of it lay in the lane yet."""
+        """Notified data arrives, though most of it is still in the lane."""
         cluster = self.cluster()
         for way in WAYS:
             for size in ("5000", "60000"):
@@ -110,7 +110,7 @@ class Ends(Way):
 
 
 class Keeps(Way):
-    """What is held, and for how long."""
+    """What is mapped, and for how long."""
 
     @staticmethod
     def held(pid):
@@ -129,7 +129,7 @@ class Keeps(Way):
                 receiver.ask(f"check {target} 0 30000 {seed}")
                 sender.ask(f"freeplan {plan}")
                 sender.ask(f"free {source}")
-                receiver.ask("notified 0 0")  # it looks, and hears that they are gone
+                receiver.ask("notified 0 0")  # it processes events, and learns that they are gone
                 receiver.ask(f"free {target}")
                 sender.ask("notified 1 0")
 
@@ -144,7 +144,7 @@ class Keeps(Way):
             self.assertEqual(([self.held(pid) for pid in pids], self.held(sender.pid)[0]), before)
 
     def test_receiver_that_does_not_read(self):
-        """Its socket is full of offers long before the last: the others are no offers, and all that is put lands."""
+        """Its socket is full of offers long before the last one: the sender copies the other puts alone, and all of them arrive."""
         count, size = 700, 512
         cluster = self.cluster()
         for way in SHARED:
@@ -189,14 +189,15 @@ class Stops(Way):
                     self.assertGreater(stream.finish(), 0)
 
     def test_receiver_stays_stopped(self):
-        """In the middle of a piece that nobody else can do then: the sender's calls end in time, and what it frees is freed."""
+        """Stopped in the middle of a piece, which the other end cannot copy then: the sender's calls end in time, and what it
+        frees is freed."""
         cluster = self.cluster()
         dice = random.Random(4)
         for way in ("pull", "half"):
             in_the_middle = 0
             for round in range(200):
                 if in_the_middle == 2 or (in_the_middle == 1 and round >= 50):
-                    break  # where others use the processors it is stopped elsewhere, mostly
+                    break  # with other load on the processors it mostly stops elsewhere
                 with self.subTest(way=way, round=round):
                     sender, receiver = self.pair(cluster, way, f"{way}{round}", TCA_TIMEOUT=PATIENCE)
                     plan, _, _ = self.one_way(sender, receiver, "8000000", region_bytes=8 << 20)
@@ -224,7 +225,7 @@ class Stops(Way):
             self.assertGreater(in_the_middle, 0, way)
 
     def test_sender_stays_stopped(self):
-        """The receiver does not help in vain, and a daemon seat that needs the lane empty is refused in time."""
+        """The receiver does not copy in vain, and a daemon seat that needs the lane empty is refused in time."""
         cluster = self.cluster()
         dice = random.Random(5)
         for way in SHARED:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts between processes of a node, copied in every way: what arrives is right, and in order."""
+"""Puts between processes of a node, in every copy mode: the data is right, and in order."""
 
 import random
 
@@ -7,14 +7,14 @@ import harness
 from lanes import SHARED, WAYS, Way
 
 GUARD = 0xA5
-# source and target; "i": blocks that are named one by one
+# source and target; "i": individually listed blocks
 SHAPES = (("8", "8"), ("24", "3x8x24"), ("1000x8x64", "8000"), ("4096", "512x8x16i"), ("100x40x100", "4x1000x2000"),
           ("65536", "65536"), ("256x256x300", "512x128x-140"), ("3000x100x104i", "1000x300x301"), ("1048579", "1048579"))
 LARGE = (("8388608", "8388608"), ("1024x8192x8200", "8192x1024x1032i"))
 
 
 def lower(shape):
-    """How far a shape reaches down from its base."""
+    """How far a shape extends below its base."""
     count, _, stride = (shape.rstrip("i") + "x1x0").split("x")[:3]
     return max(0, -(int(count) - 1) * int(stride)) if "x" in shape else 0
 
@@ -52,7 +52,7 @@ class Shapes(Way):
                     self.transfer(pair, way, shapes, 3, 16 << 20)
 
     def test_echo(self):
-        """The receiver's own chain puts it back, in either seat, before its process can have looked."""
+        """The receiver's own chain puts it back, in either seat, before its process can see it."""
         cluster = self.cluster()
         for way in SHARED:
             for seat in ("daemon", "client"):
@@ -68,7 +68,7 @@ class Shapes(Way):
                         self.assertEqual(receiver.answer(), ["100"])
 
     def test_daemon_takes_over(self):
-        """What was left in the lane lands before the daemon may take the notification, and from then on everything does."""
+        """Data in the lane arrives before the daemon may take the notification, and from then on before every one."""
         cluster = self.cluster()
         for way in SHARED:
             for round in range(10):
@@ -76,13 +76,13 @@ class Shapes(Way):
                     sender, receiver = self.pair(cluster, way, f"{way}{round}")
                     plan, source, target = self.one_way(sender, receiver, "100000")
                     back, _ = sender.alloc(1 << 20)
-                    sender.ask(f"start {plan}")  # the receiver has not heard of the lane yet
+                    sender.ask(f"start {plan}")  # the receiver does not know the lane yet
                     relay = receiver.plan("await 0 0 1", f"put {target} 0 100000 {sender.handle(back)} 0 100000", "notify 0 1",
                                           seat="daemon")
                     receiver.ask(f"start {relay}")
                     sender.ask("notified_wait 1 1 -2")
                     sender.ask(f"check {back} 0 100000 5")
-                    receiver.ask(f"freeplan {relay}")  # and now it takes itself again
+                    receiver.ask(f"freeplan {relay}")  # now it takes notifications itself again
                     sender.ask(f"wait {plan} -2")
                     sender.ask(f"fill {source} 0 100000 6")
                     sender.ask(f"start {plan}")
@@ -120,7 +120,7 @@ class Shapes(Way):
 
 class Order(Way):
     def test_large_then_small(self):
-        """Into the same bytes, by a sender that the receiver does not help."""
+        """Into the same bytes, by a sender without the receiver's help."""
         cluster = self.cluster()
         for way in SHARED:
             sender, receiver = self.pair(cluster, way, way)
@@ -160,7 +160,7 @@ class Order(Way):
             for round in range(3):
                 receiver.ask(f"set {target} 0 {1 << 21} {round}")
                 sender.ask(f"starts {plans[0]} {plans[-1]}")
-                if round == 2:  # and what it leaves behind is known, though its plans are gone
+                if round == 2:  # what it leaves behind is known, though its plans are gone
                     sender.ask(f"waits {plans[0]} {plans[-1]} -2")
                     for plan in plans:
                         sender.ask(f"freeplan {plan}")
@@ -172,7 +172,7 @@ class Order(Way):
                     sender.ask(f"waits {plans[0]} {plans[-1]} -2")
 
     def test_others_are_told_after_the_data(self):
-        """A puts to B and notifies C, C puts into the same bytes of B: what C has put stays."""
+        """A puts to B and notifies C, C puts into the same bytes of B: C's data remains."""
         cluster = self.cluster()
         for way in SHARED:
             a, b, c = cluster.group([0, 0, 0], name=way, TCA_COPY=way)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Full rings, exhausted quotas, no memory: clear errors, and everything goes on."""
+"""Full rings, exhausted quotas, no memory: clear errors, and everything else continues."""
 
 import json
 import os
@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 
 class Places(harness.Case):
-    """A plan may lead to more places than a message carries descriptors."""
+    """A plan may have more targets than a message carries descriptors."""
 
     RANKS, EACH, BYTES = 8, 6, 3000
 
@@ -27,7 +27,7 @@ class Places(harness.Case):
                 self.scatter(self.cluster(1).group([0] * self.RANKS, name=way, TCA_COPY=way), 1024)
 
     def test_few_descriptors(self):
-        """A process that may have fewer descriptors than its plan has places."""
+        """A process whose limit of descriptors is lower than its plan's number of targets."""
         self.scatter(self.cluster(1).group([0] * self.RANKS), 40)
 
     def scatter(self, actors, descriptors):
@@ -63,10 +63,10 @@ class Places(harness.Case):
 
 class Rings(harness.Case):
     RING = 256       # submissions of one channel
-    IN_FLIGHT = 1024  # starts that may be under way
+    IN_FLIGHT = 1024  # starts that may be in flight
 
     def stopped(self, daemon):
-        """The daemon stands still: what is started stays in the rings."""
+        """The daemon is stopped: starts stay in the rings."""
         daemon.pause()
         self.addCleanup(daemon.resume)
 
@@ -175,7 +175,7 @@ class Quotas(harness.Case):
 
     @unittest.skipIf(os.geteuid(), "only root can be several users")
     def test_region_bytes_of_the_node(self):
-        """What is left of the node is less than what each of its users may have."""
+        """The rest of the node's quota is less than a user's."""
         cluster, actor = self.one(memory__region_bytes="3M", memory__region_bytes_per_user="2M")
         os.chmod(cluster.directory, 0o755)
         os.chmod(cluster[0].directory, 0o755)
@@ -194,8 +194,7 @@ class Quotas(harness.Case):
             actor.alloc(MIB)
 
     def test_memory_that_is_freed_and_taken_again(self):
-        """What a plan puts into is in use for a moment after it was freed. It counts until then, and nobody is refused
-        because of it."""
+        """A target stays in use for a moment after it was freed. It counts until then, and no allocation is refused for that."""
         size, rounds = 8 * MIB, 50
         cluster = self.cluster(1, options={"memory.region_bytes_per_user": f"{size + 2 * MIB}"})
         client = wire.Client(cluster[0].socket).open()
@@ -206,7 +205,7 @@ class Quotas(harness.Case):
             plans = [client.ask(wire.commit([put], seat=2))[1].get(1, [0])[0] for put in puts]
             client.send(wire.blob(wire.REGION_FREE, wire.number(1, region)))
             freed = client.tag
-            client.send(wire.region_alloc(size))  # does not wait for the answer
+            client.send(wire.region_alloc(size))  # does not wait for the reply
             self.assertEqual(self.next_answer(client)[0], freed)
             _, kind, body, fds = self.next_answer(client)
             self.assertEqual(kind, wire.REGION_GRANTED, body)
@@ -229,7 +228,7 @@ class Quotas(harness.Case):
                 return answer
 
     def test_users(self):
-        """What tcactl says of a user is what it has."""
+        """tcactl shows a user's actual resources."""
         cluster, actor = self.one()
         before = self.held(cluster)
         region, _ = actor.alloc(3 * MIB)
@@ -253,7 +252,7 @@ class Quotas(harness.Case):
     def test_attached_regions_take_no_descriptors(self):
         cluster = self.cluster(1)
         _, most = resource.prlimit(cluster[0].process.pid, resource.RLIMIT_NOFILE)
-        quota = 3 * (cluster[0].fds() + 300)  # 3/4 of its limit; the rest is more than the daemon itself takes
+        quota = 3 * (cluster[0].fds() + 300)  # 3/4 of its limit; the rest is more than the daemon itself needs
         resource.prlimit(cluster[0].process.pid, resource.RLIMIT_NOFILE, (quota // 3 * 4, most))
         with wire.Client(cluster[0].socket) as client:
             client.open()
@@ -278,7 +277,7 @@ class Quotas(harness.Case):
         actor.plan(*["notify 0 0"] * 4)
 
     def test_plan_bytes(self):
-        """Plans are counted by what they hold, not only by number."""
+        """Plans count by the memory that they hold, not only by number."""
         _, actor = self.one(limits__plan_bytes_per_session="1M")
         with self.refused("-EDQUOT", "limits.plan_bytes_per_session", str(MIB)):
             actor.plan(*["notify 0 0"] * 20000)
@@ -323,10 +322,10 @@ class Quotas(harness.Case):
 
 @unittest.skipIf(os.geteuid(), "only root can be several users")
 class Privacy(harness.Case):
-    """What tcactl shows to whom."""
+    """What tcactl shows to which user."""
 
     def seen(self, uid, node, session, plan):
-        """How many sessions, regions and published names there are for a user, and how the question for a plan ends."""
+        """How many sessions, regions and published names a user sees, and the result of a request for a plan."""
         with wire.Client.of_user(uid, node.socket) as client:
             client.ask(wire.hello(admin=True))
 
@@ -376,7 +375,7 @@ class Memory(harness.Case):
         return cluster, stream, other, cluster[0].process.pid
 
     def test_larger_than_the_machine(self):
-        """The quota lets it through, the kernel does not."""
+        """Within the quota, but refused by the kernel."""
         cluster = self.cluster(1, options={"memory.region_bytes_per_user": "64T", "memory.reserved": "90T"})
         sender, receiver = cluster.group([0, 0])
         stream = Stream(sender, receiver)
@@ -395,7 +394,7 @@ class Memory(harness.Case):
         self.assertGreater(stream.finish(), 0)
 
     def test_no_address_space(self):
-        """The daemon itself runs out of memory: who asks is told, who has what he needs goes on."""
+        """The daemon itself runs out of memory: requests get an error, established traffic continues."""
         if "libasan" in open("/proc/self/maps", encoding="ascii").read() or harness.SLOW > 1:
             self.skipTest("a sanitizer needs the address space itself")
         cluster, stream, other, pid = self.at_work()
@@ -417,7 +416,7 @@ class Memory(harness.Case):
         self.assertGreater(stream.finish(), 0)
 
     def test_no_long_files(self):
-        """A daemon under RLIMIT_FSIZE: regions and segments are files. Who asks is told, nobody else notices."""
+        """A daemon under RLIMIT_FSIZE: regions and segments are files. Requests get an error, others do not notice."""
         cluster, stream, other, pid = self.at_work()
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (65536, resource.RLIM_INFINITY))
         with self.refused("-EFBIG", str(MIB), "LimitFSIZE="):
@@ -432,14 +431,14 @@ class Memory(harness.Case):
         self.assertGreater(stream.finish(), 0)
 
     def test_no_descriptors(self):
-        """No descriptors left: new sessions fail, old ones go on, and later it is as before."""
-        cluster, stream, other, pid = self.at_work(**{"rails.enable": "shm"})  # ofi keeps some, and gives them up
+        """No descriptors left: new sessions fail, old ones continue, and later all is as before."""
+        cluster, stream, other, pid = self.at_work(**{"rails.enable": "shm"})  # ofi keeps some, and releases them
         source, _ = other.alloc(4096)
         fds, limits = cluster[0].fds(), resource.prlimit(pid, resource.RLIMIT_NOFILE)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (fds + 2, limits[1]))
         late = cluster.actor()
         with self.refused("-EMFILE", "LimitNOFILE="):
-            late.ask("open - 0 0 -2")  # accepted, but its segments are not
+            late.ask("open - 0 0 -2")  # accepted, but without segments
         with self.refused("-EMFILE", "LimitNOFILE=", str(MIB)):
             while True:
                 other.alloc(MIB)
@@ -470,13 +469,13 @@ class Memory(harness.Case):
 class Layouts(harness.Case):
     BLOCKS = 30000
     PAIR_BYTES = 16  # of a block in an indexed layout (proto/layout.h)
-    COMPILED_BYTES = 4  # of a block at least, in what a driver makes of it to pack or to scatter
+    COMPILED_BYTES = 4  # per block at least, in a driver's program that packs or scatters
 
     def held(self, node, kind):
         return sum(user["kinds"][kind] for user in node.tcactl("users")["users"])
 
     def test_compiled(self):
-        """What drivers make of a layout, at both ends, counts as well as the layout itself."""
+        """The drivers' programs for a layout, at both ends, count as well as the layout itself."""
         cluster = self.cluster(2)
         sender, receiver = cluster.group([0, 1])
         source, _ = sender.alloc(1 << 20)

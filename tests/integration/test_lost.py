@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A rail is lost while the node is there, and with it puts that were complete for their sender. Whoever could go on as if they had
-arrived, over another rail, is told instead; others do go on."""
+"""A rail is lost while the node is up, and with it puts that were complete for their sender. Plans that could continue over
+another rail as if these had arrived fail instead; others continue."""
 
 import re
 import socket
@@ -16,7 +16,7 @@ PUTS = 3
 
 
 class Swallowed:
-    """What the ofi rail sends to a daemon that is stopped: nobody will ever read it, and then its connections end."""
+    """The ofi rail sends to a stopped daemon: the data will never be read, and then the connections end."""
 
     def __init__(self, node, nodes):
         node.pause()
@@ -33,7 +33,7 @@ class Swallowed:
                 pass
 
     def swallow_all(self, least):
-        """Until so much has come, and no more comes."""
+        """Waits until this much has arrived, and no more arrives."""
         before = None
         while self.bytes < least or before != self.bytes:
             before = self.bytes
@@ -56,7 +56,7 @@ class Lost(Boards):
         self.sender, self.receiver = self.nodes.group([0, 1])
 
     def lose(self, start):
-        """Starts that are complete here and go nowhere; then their rail is given up. What was started before has arrived for sure."""
+        """Starts that are complete here and do not arrive; then their rail is given up. Earlier starts have certainly arrived."""
         self.start(self.sender, self.sender.plan("notify 1 9", rail="ofi", seat="daemon", channel=3, landed=True))
         self.nodes[1].ofi_port = rail_port(self.nodes[1])
         swallowed = Swallowed(self.nodes[1], self.nodes.nodes)
@@ -93,7 +93,7 @@ class Lost(Boards):
         self.arrived(receiver, 0, target)
 
     def test_nothing_lost(self):
-        """What has arrived is not lost with the rail: the plan moves."""
+        """Data that has arrived is not lost with the rail: the plan moves."""
         plan, target = self.plan(self.sender, self.receiver, 1)
         self.start(self.sender, plan)
         self.arrived(self.receiver, 0, target)

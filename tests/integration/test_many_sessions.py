@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sessions by the thousand: none is left behind, neither descriptors nor memory."""
+"""Thousands of sessions: nothing is left of them, neither descriptors nor memory."""
 
 import os
 
@@ -7,7 +7,7 @@ import harness
 
 TOTAL = int(os.environ.get("TCA_TEST_SESSIONS", "10000" if harness.SLOW == 1 else "1500"))
 AT_ONCE = min(1000, TOTAL // 3)
-# The address sanitizer keeps what was freed for a while: that is no growth of ours.
+# The address sanitizer keeps freed memory for a while: that is no growth of the daemon's.
 os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=1:thread_local_quarantine_size_kb=16"
 
 
@@ -21,7 +21,7 @@ class Sessions(harness.Case):
         node, actor = cluster[0], cluster.actor()
         node.counts()
         fds = node.fds()
-        # First more at a time than there will be later, when the daemon closes more slowly than the client opens.
+        # First more at a time than later, when the daemon closes sessions more slowly than the client opens them.
         actor.ask(f"hold {AT_ONCE}", 4 * harness.DEADLINE_S)
         self.assertEqual(actor.ask(""), ["closed"])
         self.settled(node, fds)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Random messages between ranks, on one node and several, on every rail and in both seats, against sequential matching; a rank that
-is killed, one that is stopped for a while, and one that sends anything."""
+"""Random messages between ranks, on one node and several, on every rail and in both seats, against sequential matching; a killed
+rank, one that is stopped for a while, and one that sends garbage."""
 
 import signal
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The steps of a chain read and overwrite what earlier ones have put, whichever ways they go: as if they ran one after the other."""
+"""The steps of a chain read and overwrite what earlier ones have put, over any rails: the result is as if they ran one after the
+other."""
 
 import os
 import random
@@ -15,7 +16,7 @@ SMALL, LARGE = 2048, 300_000
 
 
 class Buffer:
-    """Memory of an actor, and what the model says is in it."""
+    """Memory of an actor, and the model's expectation of its contents."""
 
     def __init__(self, rank, actor, size, attached=False):
         self.rank, self.actor, self.size, self.attached = rank, actor, size, attached
@@ -55,7 +56,7 @@ class Layout:
 
 
 def random_layout(dice, size, total):
-    """Of so many bytes, without overlaps."""
+    """This many blocks, without overlaps."""
     count = dice.choice([1, 1, *(n for n in (2, 3, 8, 50) if total % n == 0)])
     block = total // count
     room = (size - block) // (count - 1) if count > 1 else block
@@ -89,7 +90,7 @@ class Step:
 class Reduction:
     """A put that combines elements."""
 
-    # operator and type, their numbers in tca.h, the format of an element, and what is to come out
+    # operator and type, their numbers in tca.h, the format of an element, and the expected result
     KINDS = {"sum of uint8": (1, 8, "B", lambda a, b: a + b & 0xff),
              "sum of int64": (1, 6, "Q", lambda a, b: a + b & 2**64 - 1),
              "product of uint32": (2, 10, "I", lambda a, b: a * b & 2**32 - 1),
@@ -149,7 +150,7 @@ class Rounds:
         landed = dice.random() < 0.3 and not (seat == "client" and self.attached)
         steps = [Reduction(dice, self.own, self.near) if dice.random() < 0.3 else Step(dice, self.own, self.buffers)
                  for _ in range(dice.randint(2, 8))]
-        # Who is notified sees what was put before; what is its own the sender sees anyway, once the start is complete.
+        # A notified rank sees what was put before; the sender sees its own memory once the start is complete.
         told = [rank for rank in range(len(self.actors)) if rank or self.attached]
         plan = first.plan(*(self.remote(steps) if landed else map(str, steps)), *(f"notify {rank} 0" for rank in told), rail=rail, seat=seat, landed=landed)
         for buffer in self.buffers:
@@ -199,7 +200,7 @@ class Order(boards.Boards):
         self.rounds(cluster, [0, 0, 1, 2], rails=["peach2", "ofi", "any"], small=10, large=3)
 
     def test_reductions_are_the_same_in_both_seats(self):
-        """All operators and types, of any bits; each start combines what the one before has left."""
+        """All operators and types, any bits; each start combines with the result of the one before."""
         one, other = self.cluster(1).group([0, 0])
         size = 48000
         source, _ = one.alloc(size)
@@ -254,7 +255,7 @@ class Order(boards.Boards):
         self.assertEqual([(step["fence"], step["after"]) for step in chain["steps"]], [(False, None), (True, 0)])
 
     def test_long_after_short(self):
-        """Short puts are laid down by the receiver, long ones by the network, which may be the first: so the long one waits."""
+        """Short puts are copied by the receiver, long ones written by the network, which may be faster: so the long one waits."""
         sender, receiver = self.cluster(2).group([0, 1])
         short, _ = sender.alloc(16384)
         long, _ = sender.alloc(131072)
@@ -281,7 +282,8 @@ class Order(boards.Boards):
         self.assertEqual([(step["fence"], step["after"]) for step in steps], [(False, None), (False, None), (True, 0)])
 
     def relay(self, landed, first, second):
-        """Two puts of one chain: what is at the other node afterwards. `first`, `second`: of own memory a, b and the other's c."""
+        """Two puts of one chain, and the data at the other node afterwards. `first`, `second`: of own memory a, b and the
+        other's c."""
         one, other = self.cluster(2).group([0, 1])
         for size in ("16", "800000"):
             a, _ = one.alloc(1 << 20)
@@ -300,7 +302,7 @@ class Order(boards.Boards):
                 one.ask(f"check {b} 0 {size} {2 * seed}")
 
     def test_what_was_put_here_goes_on_elsewhere(self):
-        for landed in (False, True):  # TCA_PLAN_LANDED is what chains of tca-api.h are
+        for landed in (False, True):  # TCA_PLAN_LANDED as in the chains of tca-api.h
             with self.subTest(landed=landed):
                 self.relay(landed, "ab", "bc")
 

@@ -18,7 +18,7 @@ LONG = {"shape": "700000", "region_bytes": 1 << 20, **CLIENT}
 
 
 def end_all(actor, end):
-    """Of the connections of the process to other nodes: how many."""
+    """The number of the process's connections to other nodes."""
     count = 0
     for own in sockets_of(actor.process.pid):
         if own.family == socket.AF_INET:
@@ -66,7 +66,7 @@ class Pairs(harness.Case):
         return sum(sample["value"] for node in cluster.nodes for sample in self.samples(node, "tcad_engine_starts"))
 
     def test_a_plan_after_the_other(self):
-        """Landings come and go, one connection stays; what a released plan has put has arrived."""
+        """Landings are made and released, one connection stays; the puts of a released plan have arrived."""
         cluster = self.pair()
         sender, receiver = cluster.group([0, 1])
         source, _ = sender.alloc(4096)
@@ -82,7 +82,7 @@ class Pairs(harness.Case):
         self.assertEqual(end_all(sender, finish), 1)
 
     def test_landed(self):
-        """Remote completion, of several puts; nothing but another plan notifies."""
+        """Remote completion of several puts; only another plan notifies."""
         for security in ("plain", "tls"):
             with self.subTest(security=security):
                 sender, receiver = self.pair(security).group([0, 1])
@@ -102,7 +102,7 @@ class Pairs(harness.Case):
                     self.assertEqual(bytes.fromhex(data), bytes([7]) * length)
 
     def test_killed(self):
-        """In the middle, as the sender and as the receiver; another pair does not notice."""
+        """Killed in the middle, as the sender and as the receiver; another pair does not notice."""
         cluster = self.pair()
         bystander = Stream(*cluster.group([0, 1], name="bystander"), **CLIENT)
         bystander.begin()
@@ -140,7 +140,7 @@ class Pairs(harness.Case):
             until(lambda: not sender.ask(f"start {plan}") or not sender.ask(f"wait {plan} -1"), "it fails")
 
     def test_a_connection_ends(self):
-        """Reset, finished or with words of somebody else: the pair's plans fail, others do not notice."""
+        """The connection is reset, closed or carries garbage: the pair's plans fail, others do not notice."""
         cluster = self.pair()
         bystander = Stream(*cluster.group([0, 1], name="bystander"), **CLIENT)
         bystander.begin()
@@ -170,7 +170,7 @@ class Pairs(harness.Case):
             self.put_until_lost(sender, plan)
 
     def test_a_receiver_that_does_not_look(self):
-        """It is waited for, and what was put is there once."""
+        """The start waits for it, and the data arrives once."""
         cluster = self.pair()
         sender, receiver = cluster.group([0, 1])
         source, _ = sender.alloc(8 << 20)
@@ -188,7 +188,7 @@ class Pairs(harness.Case):
             receiver.ask("notified_wait 0 0 100")
 
     def test_the_sender_goes(self):
-        """It does not wait for a receiver that does something else, and what it has put is there."""
+        """The daemon's seat does not wait for a busy receiver, and its data is there."""
         cluster = self.pair()
         for end in ("freeplan", "close"):
             with self.subTest(end=end):
@@ -226,7 +226,7 @@ class Pairs(harness.Case):
             until(lambda: not stream.sender.ask(f"start {stream.plan}") or not stream.sender.ask(f"wait {stream.plan} -2"), "it fails")
 
     def test_without_the_driver(self):
-        """Where libtca is installed without libtca-tcp, only these plans fail, at either end."""
+        """In an installation of libtca without libtca-tcp, only these plans fail, at either end."""
         place = tempfile.mkdtemp(prefix="tca-test-")
         self.addCleanup(shutil.rmtree, place)
         shutil.copy(os.path.join(os.environ["TCA_TEST_BUILD"], "client", "libtca.so.0"), place)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Starts with random parts, compared with sequential copies: on one node and several, on every rail and in every seat; what
-the library and the daemon refuse; a rail that is lost between two starts."""
+"""Starts with random parts, compared with sequential copies: on one node and several, on every rail and in every seat; what the
+library and the daemon refuse; a rail that is lost between two starts."""
 
 import boards
 import harness
@@ -38,11 +38,11 @@ class Parts(Ranks):
 
     @staticmethod
     def plan(node):
-        """The plan in parts of a rank there."""
+        """A rank's plan with parts on that node."""
         return next((plan for plan in node.plans() if plan["chains"] == 2), {"rail": "", "starts": 0})
 
     def test_a_rail_comes_back(self):
-        """The plans move to it between two starts; parts of a start that has to wait for that are not lost."""
+        """The plans move to another rail between two starts; the parts of a start that has to wait for that are not lost."""
         cluster = boards.Ring(2, {"rails.calibration": "off", "rails.return_after": "200ms"})
         self.addCleanup(self.take_down, cluster)
         cluster.up()

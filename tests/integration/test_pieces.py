@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Long puts go in pieces: what is started after one on another channel does not wait for it, and nothing else loses its order."""
+"""Long puts go in pieces: later starts on another channel do not wait for them, and all other order is kept."""
 
 import harness
 
@@ -53,7 +53,7 @@ class Pieces(harness.Case):
                 self.both_shapes(cluster.group([0, 0], name=way, TCA_COPY=way), "client", False)
 
     def test_chain_goes_elsewhere(self):
-        """What a chain tells one process comes after what it put to another."""
+        """A chain's notification to one process follows its data to another."""
         for way in ("push", "half"):
             sender, holder, told = self.cluster(1).group([0, 0, 0], TCA_COPY=way)
             source, _ = sender.alloc(8 << 20)
@@ -68,7 +68,7 @@ class Pieces(harness.Case):
                 sender.answer()
 
     def test_left_to_itself(self):
-        """A sender that ends in the middle of a long put hurts nobody; freeing its plan ends it first."""
+        """A sender that ends in the middle of a long put affects no other; freeing its plan completes the put first."""
         cluster = self.cluster(1)
         sender, receiver = cluster.group([0, 0])
         source, _ = sender.alloc(32 << 20)

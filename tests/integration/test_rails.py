@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Several rails of one driver: plans put on each by name; one is cut off, another takes over, and the plan comes back to it."""
+"""Several rails of one driver: plans put on each by name; one is cut off, another takes over, and the plan moves back."""
 
 import contextlib
 
@@ -8,7 +8,7 @@ from actors import Failed
 from connections import connections_of, finish, kept, listeners_of, rail_port, unreachable
 from harness import until
 
-SIZE = 1 << 16  # larger than what counts as complete once it is copied: a lost rail breaks no plan
+SIZE = 1 << 16  # larger than puts that complete once they are copied: a lost rail breaks no plan
 
 
 class Rails(harness.Case):
@@ -23,7 +23,7 @@ class Rails(harness.Case):
         return plan, target, slot
 
     def start(self, pair, put):
-        """The name of the rail that it has gone by."""
+        """The name of the rail that it used."""
         sender, receiver = pair
         plan, target, slot = put
         sender.ask(f"start {plan}")
@@ -35,7 +35,7 @@ class Rails(harness.Case):
 
     @contextlib.contextmanager
     def cut_off(self, nodes, rail):
-        """Nobody reaches the rail on either node."""
+        """Cuts the rail off on both nodes."""
         ports = {rail_port(node, rail) for node in nodes}
         doors = [kept(each) for node in nodes for port in ports for each in listeners_of(node, port)]
         self.assertTrue(doors)
@@ -103,7 +103,7 @@ class Rails(harness.Case):
                            "rail ofi:rxm.unprotected": "yes"})
 
     def test_planes(self):
-        """Rails with different planes lead nowhere, whatever their names."""
+        """Rails with different planes do not reach each other, whatever their names."""
         cluster = harness.Cluster(2, options={"rails.enable": "shm", "rail tcp:x.driver": "tcp"})
         self.addCleanup(self.take_down, cluster)
         cluster[0].options = {**cluster[0].options, "rail tcp:x.plane": "a", "rail tcp:y.driver": "tcp", "rail tcp:y.plane": "b"}
@@ -119,7 +119,7 @@ class Rails(harness.Case):
             self.put(pair, "tcp:z", 1)
 
     def test_one_plane(self):
-        """What the configuration cannot see: two names of one provider. The daemon does not start."""
+        """A conflict that the configuration cannot show: two names of one provider. The daemon does not start."""
         cluster = harness.Cluster(1, options={"rail ofi:net.driver": "ofi", "rail ofi:net.provider": "net",
                                               "rail ofi:net.unprotected": "yes"})
         self.addCleanup(self.take_down, cluster)

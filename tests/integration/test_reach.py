@@ -49,7 +49,7 @@ class Reach(harness.Case):
         self.assertEqual(writer.ask(f"peek {before} 2"), ["5a5a"])
 
     def test_the_source_of_a_put(self):
-        """That the receiver has mapped to help with the copying, and would unmap with the plan."""
+        """The receiver has mapped the memory for sharing the copying, and would unmap it with the plan."""
         writer, reader = self.cluster(1).group([0, 0])
         source, _ = writer.alloc(1 << 16)
         target, _ = reader.alloc(1 << 16)
@@ -69,10 +69,10 @@ class Reach(harness.Case):
         attached, own = owner.attach(4096)
         self.assertEqual(self.reach(owner, owner.handle(region)), base)
         self.assertEqual(self.reach(owner, owner.handle(attached, 7, 9)), own + 7)
-        owner.ask(f"free {region}")  # reaching it does not keep it
+        owner.ask(f"free {region}")  # reaching the memory does not keep it
 
     def test_contents_stay_readable(self):
-        """After the owner has freed the region, or was killed, and something else is at its address in other processes."""
+        """After the owner has freed the region, or was killed, and its addresses are used again in other processes."""
         cluster = self.cluster(1)
         owner, other = cluster.group([0, 0])
         for killed in (False, True):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whose memory that of a region is: the pages are made by the process that asks for them, within the limit of its control group."""
+"""Who pays for a region's memory: the process that allocates it makes the pages, within the limit of its control group."""
 
 import ctypes
 import os
@@ -18,7 +18,7 @@ libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_
 
 
 class Group:
-    """A control group below our own with a memory limit, of either version; OSError where that is not permitted."""
+    """A control group below this process's with a memory limit, of either version; OSError without permission."""
 
     def __init__(self, limit):
         with open("/proc/self/cgroup", encoding="ascii") as lines:
@@ -56,7 +56,7 @@ class Group:
 
 
 class ControlGroups(harness.Case):
-    LIMIT = 256 * MIB if harness.SLOW > 1 else 64 * MIB  # a sanitizer's process takes more itself
+    LIMIT = 256 * MIB if harness.SLOW > 1 else 64 * MIB  # a sanitizer needs more
 
     def confined(self, cluster, count=1):
         try:
@@ -107,7 +107,7 @@ class Pages(harness.Case):
         return client
 
     def ask_for(self, client, size):
-        """Region, handle, and the descriptor of its memory, which nobody has touched."""
+        """Region, handle, and the descriptor of its memory, which was never touched."""
         _, body, (fd,) = client.ask(wire.region_alloc(size))
         self.addCleanup(os.close, fd)
         return body[1][0], body[4][0], fd
@@ -119,7 +119,7 @@ class Pages(harness.Case):
         self.assertIn("pages", caught.exception.text)
 
     def test_the_daemon_touches_nothing_first(self):
-        """Not when it makes the memory, and not for a rail either."""
+        """The daemon makes no pages, neither for the region nor for a rail."""
         cluster = self.cluster(1)
         client = self.raw(cluster)
         made, made_handle, made_fd = self.ask_for(client, MIB)
@@ -136,7 +136,7 @@ class Pages(harness.Case):
         client.ask(wire.commit([wire.put(made, handle, block, block), wire.put(region, made_handle, block, block)], seat=2))
 
     def test_pages_taken_away(self):
-        """A process that takes pages away from under the daemon harms nobody else."""
+        """A process that removes pages which the daemon uses harms no other."""
         cluster = self.cluster(1)
         stream = harness.Stream(*cluster.group([0, 0]), seat="daemon")
         sender = cluster.actor()
@@ -177,7 +177,7 @@ class Mappings(harness.Case):
             return sum("tca-region" in line for line in maps)
 
     def given_up(self, actor, count):
-        """It gives them up when it hears of the end: whenever it calls the library."""
+        """It unmaps them when it learns of the end: in any call of the library."""
         def look():
             actor.ask("dispatch")
             return self.mapped(actor) == count
@@ -216,7 +216,7 @@ class Mappings(harness.Case):
         self.given_up(peer, before)
 
     def test_what_is_told_ends_with_its_session(self):
-        """The peer ends while it is to be told, and with it what the daemon knows of its mappings."""
+        """The peer ends before it is notified, and with it the daemon's record of its mappings."""
         cluster = self.cluster(1)
         for stopped in (False, True):
             owner, peer = cluster.group([0, 0], name=f"job{stopped}")

@@ -82,7 +82,8 @@ class Repeat(harness.Case):
                 self.assertEqual(relay.rounds(), rounds)
 
     def test_many_at_once(self):
-        """Both seats, several chains: a round takes one notification for each chain; those that are there follow without a pause."""
+        """Both seats, several chains: a round takes one notification for each chain; rounds whose notifications have arrived
+        follow at once."""
         cluster = self.cluster(1)
         for seat in ("client", "daemon"):
             one, other = cluster.group([0, 0], name=seat)
@@ -117,7 +118,7 @@ class Repeat(harness.Case):
             relay.ask(f"freeplan {pair.plan}")
 
     def test_one_of_two_ends(self):
-        """A chain that does not need the rank that has ended does not keep the failed round: nobody will notify it."""
+        """A chain that does not need the ended rank does not prolong the failed round: it will never be notified."""
         cluster = self.cluster(1)
         for seat in ("client", "daemon"):
             one, other, relay = cluster.group([0, 0, 0], name=seat)
@@ -158,12 +159,12 @@ class Repeat(harness.Case):
 
 class Rails(boards.Boards):
     def test_moves_between_rounds(self):
-        """While the plan waits for its next round, its rail is lost: the start goes on over another one."""
+        """The rail is lost while the plan waits for its next round: the start continues over another one."""
         cluster = self.ring(2)
         relay = Relay(*cluster.group([1, 0]), "daemon")
 
         def plans():
-            """The relay's, on node 0, and the driver's."""
+            """The relay's rail, on node 0, and its driver."""
             return [node.tcactl("plan", node.plans()[0]["id"]) for node in cluster[:2]]
 
         def rails():

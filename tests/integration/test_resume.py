@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The connections between daemons are cut again and again, while sessions meet, commit, put and die: nobody is told anything but what
-has happened to sessions and nodes, and every question is answered, once.
+"""The connections between daemons are cut again and again, while sessions join groups, commit, put and die: clients see only what
+has happened to sessions and nodes, and every request gets one reply.
 
-TCA_TEST_ROUNDS=20 does so twenty times as often.
+TCA_TEST_ROUNDS=20 repeats it twenty times as often.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ class Resume(harness.Case):
             return {int(port) for port in re.findall(r"address=\S+:(\d+)", file.read())}
 
     def cut(self, node, ports, *ways):
-        """Its connections to other daemons: how many."""
+        """The number of its connections to other daemons."""
         cuts = 0
         for each in connections_of(node, ports):
             with contextlib.suppress(OSError):
@@ -59,10 +59,10 @@ class Resume(harness.Case):
 
 
 class Cut(Resume):
-    """All that daemons ask each other, in threads that end at the first wrong answer."""
+    """All requests between daemons, in threads that end at the first wrong reply."""
 
     def meet(self, cluster, turn):
-        """Groups come together, gather, and go."""
+        """Groups join, gather, and end."""
         actors = [cluster.actor(node) for node in (0, 1, 2, 1)]
         for rank, actor in enumerate(actors):
             actor.tell(f"open meet{turn} {rank} 4 -2")
@@ -77,7 +77,7 @@ class Cut(Resume):
             self.assertIsNone(actor.end())
 
     def name(self, cluster, turn):
-        """Names are published, found, and go with their session."""
+        """Names are published, found, and withdrawn with their sessions."""
         left, right = cluster.group([2, 0], name=f"name{turn}")
         region, _ = left.alloc(4096)
         handle = left.handle(region)
@@ -89,7 +89,7 @@ class Cut(Resume):
             self.assertIsNone(actor.end())
 
     def put(self, cluster, turn):
-        """Plans are committed, used, and given back; regions are freed."""
+        """Plans are committed, used, and released; regions are freed."""
         left, right = cluster.group([0, 1], name=f"put{turn}")
         for seed in range(3):
             source, target = left.alloc(65536)[0], right.alloc(65536)[0]
@@ -107,7 +107,7 @@ class Cut(Resume):
             self.assertIsNone(actor.end())
 
     def die(self, cluster, turn):
-        """Sessions are killed, and those who wait for them are told that they have died."""
+        """Sessions are killed, and those that wait for them get an error."""
         victim, witness, other = cluster.group([1, 2, 0], name=f"die{turn}")
         witness.tell("notified_wait 0 0 -1")
         other.tell("barrier -1")
@@ -132,7 +132,7 @@ class Cut(Resume):
                 stop.set()
             turns[job.__name__] = turn
 
-        for node in cluster.nodes:  # a cut resumes what is up; a greeting that is cut fails what waits for it
+        for node in cluster.nodes:  # a cut connection is resumed if it was up; a cut greeting fails the requests that wait for it
             self.barrier(cluster.group([0, 1, 2], name=f"up@node{node.number}"))
             for other in cluster.nodes:
                 if other is not node:
@@ -162,7 +162,7 @@ class Cut(Resume):
             harness.until(lambda: node.counts()[2] == 0, "no plan is left over")
 
     def test_nothing_is_told_twice(self):
-        """A daemon that says much at once is cut in the middle of it: 300 names, each published once."""
+        """A daemon is cut in the middle of many messages: 300 names, each published once."""
         cluster, left, right = self.pair({**PATIENT, "limits.published_per_group": "1000"})
         ports = self.control_ports(cluster)
         region, _ = left.alloc(4096)
@@ -178,7 +178,7 @@ class Cut(Resume):
 
 class Stopped(Resume):
     def test_stopped_while_it_is_cut(self):
-        """For less than the time-out: it comes back, and nobody has noticed."""
+        """For less than the time-out: the connection is resumed, and clients do not notice."""
         cluster, left, right = self.pair()
         self.barrier([left, right])
         for way in (finish, reset):
@@ -201,7 +201,7 @@ class Stopped(Resume):
             self.assertNotIn("is down", node.log_text())
 
     def test_cut_in_its_first_greeting(self):
-        """There is no link to resume yet: who waits for it waits on while it is tried again, a few times."""
+        """There is no link to resume yet: requests wait while the connection is tried again, a few times."""
         for few in (True, False):
             cluster = self.cluster(2, options=PATIENT)
             ports = self.control_ports(cluster)
@@ -238,7 +238,7 @@ class Stopped(Resume):
         harness.until(lambda: cluster[0].ping(cluster[1]), "they talk again")
 
     def test_a_connection_that_swallows(self):
-        """As behind a box on the way that has forgotten it: neither end is told, both find out in time."""
+        """As behind a firewall that has dropped its state: neither end is notified, both find out in time."""
         cluster, left, right = self.pair({"control.heartbeat_interval": "200ms", "control.heartbeat_timeout": f"{10 * harness.SLOW:.0f}s"})
         self.barrier([left, right])
         self.assertGreater(self.cut(cluster[0], self.control_ports(cluster), swallow), 0)
@@ -250,7 +250,7 @@ class Stopped(Resume):
 
 
 class Gone(Resume):
-    """What has really happened is told, whatever the time-out."""
+    """Clients learn what has really happened, whatever the time-out."""
 
     def test_killed(self):
         cluster, left, _ = self.pair()
@@ -271,7 +271,7 @@ class Gone(Resume):
             left.answer()
 
     def test_restarted(self):
-        """While the other does not look: the next thing that it sees is another incarnation."""
+        """While the other is stopped: the next thing that it sees is another incarnation."""
         cluster, left, _ = self.pair()
         left.tell("notified_wait 1 0 -1")
         cluster[0].pause()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""CPU stores of the TCA API, and boards that die under them: the store that was under way is sent again by the next rail, before
-those behind it. The processes only poll for each other's marks meanwhile. Where no rail is left, they are told."""
+"""CPU stores of the TCA API, and boards that die under them: the next rail repeats the store in flight, before later ones. The
+processes meanwhile only poll for each other's flags. Without any rail, they get an error."""
 
 import time
 
@@ -43,11 +43,11 @@ class Stores(Boards):
 
     @staticmethod
     def rails(node, process):
-        """By which the stores of a process went last."""
+        """The rail of a process's latest stores."""
         return {plan["driver"] for plan in node.plans() if plan["pid"] == process.pid and plan["name"] == "tca-api PIO"}
 
     def kill_under_way(self, cluster, job, number):
-        """Its board, for good, in the middle of a round; some rounds after that."""
+        """Its board dies for good, in the middle of a round; some rounds after that."""
         job[0].tell("rounds")
         time.sleep(0.01)
         cluster.kill_board(number)
@@ -55,7 +55,7 @@ class Stores(Boards):
         self.rounds(job)
 
     def test_board_of_one(self):
-        """The others go on with it by the next rail, with each other by their boards."""
+        """The others continue with it over the next rail, with each other over their boards."""
         cluster = self.ring(3)
         job = self.begin(cluster)
         self.assertEqual(self.rails(cluster[0], job[0]), {"peach2"})
@@ -65,7 +65,7 @@ class Stores(Boards):
         self.assertEqual(self.rails(cluster[2], job[2]), {"ofi"})
 
     def test_again_and_again(self):
-        """It is back, and stores go back to it; it dies again, and then the other one."""
+        """It is back, and stores return to it; it dies again, and then the other one."""
         cluster = self.ring(2, rails__return_after="300ms")
         job = self.begin(cluster)
         for number in (1, 0):
@@ -78,7 +78,7 @@ class Stores(Boards):
         self.finish(job)
 
     def test_who_ends(self):
-        """A process that ends right after a store that its board does not carry any more."""
+        """A process ends right after a store that its board no longer carries."""
         cluster = self.ring(2)
         receiver, sender = self.job(cluster)
         sender.ask("store 0")
@@ -90,8 +90,7 @@ class Stores(Boards):
         self.assertIsNone(sender.end())
 
     def test_descriptors(self):
-        """A start in the middle of which the board dies fails; one that repeats it goes on by the next rail, and both together notify
-        once."""
+        """The board dies in the middle of a start, which fails; repeating it uses the next rail, and both together notify once."""
         cluster = self.ring(2)
         receiver, sender = self.job(cluster)
         for number in range(1, 4):
@@ -107,7 +106,7 @@ class Stores(Boards):
                 receiver.ask("test 1")
 
     def test_no_other_rail(self):
-        """Stores fail and say why, as long as nothing leads there; then they arrive again."""
+        """Stores fail with the reason while no rail reaches the target; then they arrive again."""
         cluster = self.ring(2, rails__enable="shm peach2")
         receiver, sender = self.job(cluster)
         sender.ask("store 0")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The rail tcp: puts of every shape, in clear and encrypted; nobody who was not told its secret gets in; freed memory and ends of
-processes are told as over the other rails."""
+"""The rail tcp: puts of every shape, in clear and encrypted; no connection without the secret; freed memory and the ends of
+processes are reported as over the other rails."""
 
 import os
 import socket
@@ -37,7 +37,7 @@ class Tcp(harness.Case):
                         cluster.kill_actors([stream.sender, stream.receiver])
 
     def test_it_is_taken_where_ofi_is_off(self):
-        """It needs no rails.ofi_unprotected, and nobody is warned."""
+        """It needs no rails.ofi_unprotected, and tcad does not warn."""
         cluster = self.cluster(2, options={"rails.enable": "shm tcp ofi", "rails.ofi_unprotected": "no"})
         stream = Stream(*cluster.group([0, 1]), shape="4096")
         self.assertEqual(stream.run(1), 1)
@@ -56,7 +56,7 @@ class Tcp(harness.Case):
         self.assertEqual(Stream(*cluster.group([0, 1]), rail="tcp").run(3), 3)
 
     def test_strangers(self):
-        """Whoever connects without the secret is dropped, and harms nobody: garbage, silence, and more connections than are kept."""
+        """Connections without the secret are dropped, and have no effect: garbage, silence, and more connections than are kept."""
         for security in ("plain", "tls"):
             cluster = self.pair(tcp_security=security)
             stream = Stream(*cluster.group([0, 1], name=security), rail="tcp", shape="65536")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plans that find their copy mode by trial: every start is right, whichever mode it uses, and the trials end."""
+"""Plans that find their copy mode by trial: every start is right in every mode, and the trials end."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import harness
 from lanes import Way
 
 ENOUGH = 4000  # starts: trials take some hundred
-KNOWN = 10  # starts after which what is known is used
+KNOWN = 10  # starts after which a known result is used
 DISTANCES = 30  # runs
 
 
@@ -19,7 +19,7 @@ class Tune(Way):
     SHAPES = (("3000", "3000"), ("60000", "60000"), ("1000x8x64", "8000"), ("100x40x100", "4x1000x2000"), ("256x256x300", "512x128x132"))
 
     def settles(self, stream):
-        """The first start that tried nothing any more."""
+        """The first start without trials."""
         for _ in range(ENOUGH // 100):
             self.assertEqual(stream.run(100), 100)
             if stream.sender.receipt(stream.plan)["trying"] == 0:
@@ -45,13 +45,13 @@ class Tune(Way):
 
     @staticmethod
     def tried(sender):
-        """What tcactl plan explain shows for the only plan of this name."""
+        """tcactl plan explain for the only plan of this name."""
         plan, = (plan["id"] for plan in sender.node.plans() if plan["name"] == "stream")
         step, = sender.node.tcactl("plan", plan)["chains"][0]["steps"]
         return step["copy"]["tried"]
 
     def test_several_kinds_in_one_plan(self):
-        """One kind after the other; the starts between the ends of the first and the last are trials, too."""
+        """One kind after the other; starts between the ends of the first and the last are trials, too."""
         sender, receiver = self.pair(self.cluster(), "any")
         source, _ = sender.alloc(1 << 20)
         target, _ = receiver.alloc(1 << 20)
@@ -86,7 +86,7 @@ class Tune(Way):
             self.pair(cluster, "any", "wrong", TCA_TUNE="perhaps")
 
     def test_wisdom(self):
-        """The next run begins with what this one has found, and a frozen one adds nothing."""
+        """The next run begins with the results of this one, and a frozen one adds nothing."""
         cluster = self.cluster()
         with tempfile.TemporaryDirectory(prefix="tca-wisdom-") as folder:
             path = os.path.join(folder, "cache", "wisdom")
@@ -116,7 +116,7 @@ class Tune(Way):
                     receipt = pair[0].receipt(stream.plan)
                     self.close(pair)
             self.assertEqual((receipt["trying"], receipt["way"]), (0, way))
-            with open(path, "r+b") as file:  # damaged: as if there were none
+            with open(path, "r+b") as file:  # damaged: counts as empty
                 file.truncate(100)
             stream, pair = one_run("damaged")
             self.assertEqual(pair[0].receipt(stream.plan)["trying"], 1)

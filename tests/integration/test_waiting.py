@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plans in the daemon's seat that wait for each other: a start that waits holds up no other one, in whichever channel."""
+"""Plans in the daemon's seat that wait for each other: a waiting start blocks no other one, in any channel."""
 
 import os
 import random
@@ -13,7 +13,7 @@ CELL = 64  # bytes
 
 
 class Graph:
-    """Plans, one per vertex, each of some rank: it waits for those before it, and then hands what they gave it on."""
+    """Plans, one per vertex, each of some rank: it waits for its predecessors, and then passes on the sum of their values."""
 
     def __init__(self, dice, actors, size):
         self.dice, self.actors = dice, actors
@@ -49,7 +49,7 @@ class Graph:
         return self.actors[self.ranks[vertex]].ask(f"read {region} {CELL * vertex} 24")[0]
 
     def run(self, case, seed):
-        """All of them, in any order: what is in the cells afterwards is what comes of one vertex after the other."""
+        """Starts all of them, in any order: the cells then have the values of a sequential run."""
         vertices = list(range(len(self.plans)))
         for vertex in vertices:
             rank = self.ranks[vertex]
@@ -83,7 +83,7 @@ class Waiting(harness.Case):
             actor.ask("notified_wait 0 2 -2")
 
     def test_many_side_by_side(self):
-        """Each for a notification of its own; they end as they are told, and all others go on."""
+        """Each waits for a notification of its own; notified ones end, and all others continue."""
         dice = random.Random(SEED)
         for places in ([0] * 8, [0, 0, 0, 0, 1, 1, 1, 1]):
             waiter, *others = actors = self.cluster(1 + max(places)).group(places)
@@ -102,11 +102,11 @@ class Waiting(harness.Case):
                         self.assertTrue(self.running(waiter, plans[other]), f"{other} was not told, seed {SEED}")
 
     def test_for_the_same(self):
-        """Who was started first is served first."""
+        """Starts are served in their order."""
         waiter, teller = self.cluster(1).group([0, 0])
         plans = [waiter.plan(f"await 1 0 {1 + i % 3}", seat="daemon", channel=i % 4) for i in range(60)]
         tells = teller.plan("notify 0 0", seat="daemon")
-        for i in range(0, 60, 4):  # one channel after the other is in no order
+        for i in range(0, 60, 4):  # channels are served in no order
             for plan in plans[i:i + 4]:
                 waiter.ask(f"start {plan}")
                 harness.until(lambda plan=plan: self.taken(waiter, plan), "the engine has it")
@@ -131,8 +131,8 @@ class Waiting(harness.Case):
                 graph.run(self, seed)
 
     def test_bad_ends(self):
-        """A wait that is given up, a plan that is released, a rank that ends: the other starts go on."""
-        waiter, teller, victim = self.cluster(2).group([0, 0, 1], TCA_TIMEOUT="3s")  # that freeing a plan waits for its start
+        """A wait that is cancelled, a plan that is released, a rank that ends: the other starts continue."""
+        waiter, teller, victim = self.cluster(2).group([0, 0, 1], TCA_TIMEOUT="3s")  # how long freeing a plan waits for its start
         forsaken = waiter.plan("await 2 0 1", seat="daemon")
         released = waiter.plan("await 1 1 1", seat="daemon")
         waits = waiter.plan("await 1 2 1", seat="daemon")
@@ -170,7 +170,7 @@ class Cancel(harness.Case):
                 waiter, teller = self.cluster(1 + max(places)).group(places, name=f"{seat}{places[1]}")
                 tell = [teller.plan(f"notify 0 {slot}") for slot in range(2)]
                 plan = waiter.plan("await 1 0 1", "await 1 1 1", "notify 1 0", seat=seat)
-                for told in ([], [0], [1], [1]):  # of slot 1, one remains each time: nobody has come so far
+                for told in ([], [0], [1], [1]):  # of slot 1, one remains each time: no start has consumed it so far
                     waiter.ask(f"start {plan}")
                     for slot in told:
                         self.start(teller, tell[slot])
@@ -180,7 +180,7 @@ class Cancel(harness.Case):
                     waiter.ask(f"cancel {plan}")
                     with self.refused("-ECANCELED", "start"):
                         waiter.ask(f"wait {plan} -2")
-                    waiter.ask(f"cancel {plan}")  # of no effect: no start is running
+                    waiter.ask(f"cancel {plan}")  # no effect: no start is running
                 harness.until(lambda: waiter.ask("count 1 1") == ["2"], "both remain")
                 self.start(teller, tell[0])
                 self.start(waiter, plan)

@@ -24,7 +24,7 @@ class Waits(Ranks):
         self.waits("failure", victim=2)
 
     def test_late(self):
-        """A plan that is committed after the end of the rank that it waits for."""
+        """A plan that is committed after the rank that it waits for has ended."""
         self.waits("late", victim=2)
 
 

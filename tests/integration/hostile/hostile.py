@@ -1,4 +1,4 @@
-"""What the tests of hostile clients and peers have in common: somebody who must not notice."""
+"""Shared by the tests of hostile clients and peers: bystanders, which must not notice the attacks."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from harness import Case, Stream, until  # noqa: E402  pylint: disable=wrong-imp
 
 
 class HostileCase(Case):
-    """A Case with bystanders: pairs of clients whose checked transfers go on while others misbehave."""
+    """A Case with bystanders: pairs of clients whose checked transfers continue while others misbehave."""
 
     def bystanders(self, cluster, places=(0, 0), seats=("client", "daemon"), rail="any"):
         streams = []
@@ -21,14 +21,14 @@ class HostileCase(Case):
 
     @contextlib.contextmanager
     def undisturbed(self, cluster, streams=None, node=0, count_fds=True):
-        """Transfers begin before and end after what is in it, all of them right and some of them late; afterwards the daemon is
-        well and has everything back."""
+        """Transfers begin before the body and end after it, all correct, some of them late; afterwards the daemon is healthy and
+        holds nothing."""
         daemon = cluster[node]
         if streams is None:
             streams = self.bystanders(cluster)
         for stream in streams:
             stream.begin()
-        for other in cluster.nodes:  # connections that stay are not to be counted as leaks
+        for other in cluster.nodes:  # remaining connections must not count as leaks
             self.assertTrue(daemon.ping(other) and other.ping(daemon))
         self.assert_moving(daemon, streams)
         pid, fds, counts = daemon.process.pid, daemon.fds(), daemon.counts()
@@ -47,7 +47,7 @@ class HostileCase(Case):
         self.assertEqual(daemon.tcactl("status")["daemon"]["pid"], daemon.process.pid)
 
     def assert_moving(self, daemon, streams):
-        """Every stream's plan is started again and again."""
+        """Starts the plan of every stream again and again."""
         pids = {stream.sender.pid for stream in streams}
 
         def starts():
@@ -58,7 +58,7 @@ class HostileCase(Case):
 
     @contextlib.contextmanager
     def fails(self, name, *texts):
-        """What is in it is answered with this failure, and its text says all of this."""
+        """The body must fail with this error, and with a message that contains all texts."""
         with self.assertRaises(wire.Failure) as caught:
             yield
         self.assertEqual(caught.exception.name, name, caught.exception.text)

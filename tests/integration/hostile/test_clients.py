@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Clients that do not read, say nothing, or write where they should not."""
+"""Clients that do not read, send nothing, or write where they must not."""
 
 import ctypes
 import fcntl
@@ -25,7 +25,7 @@ OUT, IN = 0, 1  # enum bounce_way
 
 
 class Segment:
-    """The session segment of a wire.Client, by hand."""
+    """The session segment of a wire.Client, written directly."""
 
     def __init__(self, client):
         self.client = client
@@ -51,7 +51,7 @@ class Segment:
         return struct.unpack_from("<I", self.map, AT_SUBMIT + channel * 2 * LINE + LINE)[0]
 
     def bounces(self, way):
-        """How many it has been asked for."""
+        """How many were requested."""
         return struct.unpack_from("<I", self.map, AT_BOUNCE + way * 2 * LINE)[0]
 
     def set_bounced(self, way, head):
@@ -59,7 +59,7 @@ class Segment:
         self.ring()
 
     def completions(self):
-        """How many there have been."""
+        """How many there were."""
         return struct.unpack_from("<I", self.map, AT_COMPLETE)[0]
 
 
@@ -75,7 +75,7 @@ class Clients(HostileCase):
                     for _ in range(200000):
                         client.send(payload)
                 client.close()
-            client = self.open(cluster[0])  # each answer with a descriptor
+            client = self.open(cluster[0])  # each reply with a descriptor
             with self.assertRaises(wire.Gone):
                 for _ in range(5000):
                     client.send(wire.region_alloc(4096))
@@ -85,13 +85,13 @@ class Clients(HostileCase):
         self.assertIn("does not read its answers", cluster[0].log_text())
 
     def mapping(self, node):
-        """A client's commit of puts into 4,000 regions, which the client maps; when this returns, the daemon waits for it to read."""
+        """A client commits puts into 4,000 regions, which it maps; on return, the daemon is waiting for the client to read."""
         client = self.open(node)
         regions = [client.alloc(4096) for _ in range(4000)]
         client.send(wire.commit([wire.put(region, handle, wire.contiguous(8), b"") for region, _, handle in regions], seat=1))
 
         def queued():
-            """In the daemon, beyond what the socket holds."""
+            """Bytes queued in the daemon, beyond what the socket holds."""
             families = {family["name"]: family for family in node.tcactl("stats")["families"]}
             return sum(sample["value"] for sample in families["tcad_user_bytes"]["samples"] if sample["labels"]["kind"] == "messages")
 
@@ -112,7 +112,7 @@ class Clients(HostileCase):
         client.close()
         until(lambda: cluster[0].counts() == (0, 0, 0), "nothing is left")
         descriptors = cluster[0].fds()
-        for gone in (False, True):  # it ends without having read
+        for gone in (False, True):  # ends without having read
             client = self.mapping(cluster[0])
             if gone:
                 client.close()
@@ -123,7 +123,7 @@ class Clients(HostileCase):
         self.assert_well(cluster[0])
 
     def test_does_not_read_what_others_freed(self):
-        """It has mapped thousands of regions, and hears which of them are gone as fast as it reads, each once."""
+        """A client has mapped thousands of regions, and is notified once of each freed one, as fast as it reads."""
         count = 2000
         cluster = self.cluster()
         owner, client = self.open(cluster[0]), self.open(cluster[0])
@@ -147,7 +147,7 @@ class Clients(HostileCase):
         self.assertEqual(client.events, [])
 
     def test_does_not_read_which_plans_broke(self):
-        """A program computes while thousands of its plans break: it is told of each, once, when it reads."""
+        """A program computes while thousands of its plans break: it is notified of each once, when it reads."""
         count = 2000
         cluster = self.cluster()
         owner, client, gone = [self.open(cluster[0]) for _ in range(3)]
@@ -172,7 +172,7 @@ class Clients(HostileCase):
         until(lambda: cluster[0].counts() == (0, 0, 0), "nothing is left")
 
     def test_many_orders(self):
-        """Pings of a node that does not answer: only so many at a time."""
+        """Pings of a node that does not reply: their number is limited."""
         cluster = self.cluster(2)
         with self.undisturbed(cluster):
             client = self.connect(cluster[0])
@@ -189,9 +189,9 @@ class Clients(HostileCase):
         cluster = self.cluster(options={"control.request_timeout": "2s"})
         with self.undisturbed(cluster):
             most, silent = cluster[0].fds() + 150, []
-            for _ in range(2000):  # more than this user may have
+            for _ in range(2000):  # more than this user's limit
                 silent.append(wire.Client(cluster[0].socket))
-            with self.open(cluster[0]) as client:  # there is room for who speaks
+            with self.open(cluster[0]) as client:  # others are still served
                 client.alloc(4096)
             until(lambda: cluster[0].fds() < most, "the silent ones are dropped")
             for client in silent:
@@ -211,7 +211,7 @@ class Clients(HostileCase):
                 client.close()
 
     def test_eventfd(self):
-        """The client shares the file of its eventfd: makes it block, reads it empty, fills it up."""
+        """The client shares the file of its eventfd: makes it blocking, drains it, fills it up."""
         cluster = self.cluster()
         with self.undisturbed(cluster):
             client = self.open(cluster[0])
@@ -235,7 +235,7 @@ class Clients(HostileCase):
                 segment = Segment(client)
                 segment.set_tail(tail)
                 self.assertTrue(client.gone())
-            client = self.open(cluster[0])  # more starts than completions have room for
+            client = self.open(cluster[0])  # more starts than the completion ring has entries
             segment = Segment(client)
             for number in range(COMPLETE + 1):
                 segment.submit(number)
@@ -246,7 +246,7 @@ class Clients(HostileCase):
         self.assertIn("impossible index in a submission ring", cluster[0].log_text())
 
     def test_impossible_bounces(self):
-        """Attached memory that its process never copies, or more of it than it was asked for."""
+        """Attached memory that its process never copies, or of which it copies more than requested."""
         cluster = self.cluster()
         with self.undisturbed(cluster):
             for way in (OUT, IN):
@@ -267,7 +267,7 @@ class Clients(HostileCase):
         self.assertIn("impossible index in a bounce ring", cluster[0].log_text())
 
     def test_busy_neighbour(self):
-        """Somebody who always has something for the engine to do, in steps as many as a plan can have."""
+        """A client that keeps the engine busy, with plans of the maximal number of steps."""
         cluster = self.cluster()
         with self.undisturbed(cluster) as streams:
             idle_sender, idle_receiver = cluster.group([0, 0], name="idle")
@@ -291,8 +291,8 @@ class Clients(HostileCase):
             idle_receiver.end()
 
     def test_holes_in_huge_pages(self):
-        """Reserved huge pages that a client takes out of its region and uses up otherwise: the daemon, which moves data there,
-        does not end."""
+        """A client removes reserved huge pages from its region and uses them up elsewhere: the daemon, which copies there,
+        survives."""
         huge, libc = 2 << 20, ctypes.CDLL(None, use_errno=True)
         with open("/proc/meminfo", encoding="ascii") as meminfo:
             info = dict(line.split(":") for line in meminfo)
@@ -322,7 +322,7 @@ class Clients(HostileCase):
 
     @staticmethod
     def made(client, size):
-        """A region whose pages are there: (id, handle, (mapping, descriptor))."""
+        """A region with pages: (id, handle, (mapping, descriptor))."""
         _, body, fds = client.ask(wire.region_alloc(size))
         base = mmap.mmap(fds[0], size)
         for at in range(0, size, 2 << 20):

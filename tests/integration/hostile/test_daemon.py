@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Surroundings that do not fit: configurations, sockets, directories, full disks. A daemon says what is wrong, and what to do."""
+"""Broken environments: configurations, sockets, directories, full disks. The daemon reports what is wrong and the remedy."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ class Start(HostileCase):
         self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
 
     def refused(self, *texts, options=(), arguments=(), **popen):
-        """That it does not start, or is not checked, like this."""
+        """The daemon does not start, or --check fails, with this message."""
         empty = os.path.join(self.directory, "empty.conf")
         with open(empty, "w", encoding="ascii"):
             pass
@@ -51,7 +51,7 @@ class Start(HostileCase):
         for key in ("node.runtime_dir", "node.state_dir"):
             self.refused(file + "/sub", key, "Not a directory", options={key: file + "/sub"})
             self.refused("/proc/nothing/here", key, options={key: "/proc/nothing/here"})
-        if os.geteuid() == 0:  # as somebody who may not write there
+        if os.geteuid() == 0:  # as a user without write permission there
             closed = os.path.join(self.directory, "closed")
             os.mkdir(closed, 0o555)
             os.chmod(self.directory, 0o755)
@@ -100,7 +100,7 @@ class Running(HostileCase):
             self.assertIn(f"{cluster[0].socket}: another tcad listens on it (control.socket): stop it", second.stderr)
 
     def test_socket_removed(self):
-        """Whoever is connected stays so; another daemon may take the place, and keeps it when the first one ends."""
+        """Open connections survive; another daemon may take the path, and keeps it when the first one ends."""
         cluster = self.cluster()
         first = cluster[0]
         streams = self.bystanders(cluster)
@@ -135,7 +135,7 @@ class Running(HostileCase):
         os.mkdir(cluster[0].directory)
 
     def test_full_disk(self):
-        """The state directory takes nothing more: the rails are measured, and that they cannot be kept is said."""
+        """No space in the state directory: the rails are measured, and the log reports that the result cannot be stored."""
         full = tempfile.mkdtemp(prefix="tca-test-")
         self.addCleanup(os.rmdir, full)
         if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k,mode=700", "none", full], capture_output=True, check=False).returncode:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Garbage on the UNIX socket: whoever sends it loses the connection, and nobody else notices."""
+"""Garbage on the UNIX socket: its sender loses the connection, and no other client notices."""
 
 import os
 import random
@@ -12,7 +12,7 @@ from harness import main
 
 class Frames(HostileCase):
     def dropped(self, node, data, fds=()):
-        """A connection that sends this is over, also when it was a good one until then."""
+        """A connection that sends this is closed, also if it was valid before."""
         for start in (self.connect, self.open):
             client = start(node)
             client.raw(data, fds)
@@ -24,7 +24,7 @@ class Frames(HostileCase):
         with self.undisturbed(cluster):
             for length in [1, 2, 15, 16, 17, 64, 1000, 65536, 100000] * 5:
                 self.dropped(cluster[0], chance.randbytes(length))
-        # 90 connections, each with something to complain of: what is said of them does not grow as they do
+        # 90 connections, each with an error: the number of log messages does not grow with them
         self.assertLess(cluster[0].log_text().count("broken frame"), 45)
         self.assertIn("broken frame", cluster[0].log_text())
 
@@ -80,7 +80,7 @@ class Frames(HostileCase):
         os.close(null)
 
     def test_sockets_that_linger(self):
-        """Closing a socket with unsent data may take as long as its owner likes: not in our loop."""
+        """Closing a socket with unsent data may take as long as its owner likes: not in the daemon's loop."""
         cluster = self.cluster()
         listener = socket.create_server(("127.0.0.1", 0))
         with self.undisturbed(cluster):
@@ -111,7 +111,7 @@ class Frames(HostileCase):
         cluster = self.cluster()
         with self.undisturbed(cluster):
             unknown = wire.number(999, 1) + wire.blob(1234, b"future") + wire.fixed(77777, 5)
-            with self.connect(cluster[0]) as client:  # unknown fields are the future's
+            with self.connect(cluster[0]) as client:  # unknown fields belong to later versions
                 kind, _, fds = client.ask(wire.hello() + unknown)
                 self.assertEqual(kind, wire.WELCOME)
                 for fd in fds:
@@ -121,7 +121,7 @@ class Frames(HostileCase):
                 self.dropped(cluster[0], wire.header(len(payload)) + payload)
 
     def test_repeated_fields(self):
-        """64 MiB of empty chains and steps would be gigabytes when they were unpacked."""
+        """64 MiB of empty chains and steps, which would take gigabytes when unpacked."""
         cluster = self.cluster()
         with self.undisturbed(cluster):
             before = cluster[0].memory_kib()
@@ -141,7 +141,7 @@ class Frames(HostileCase):
             until(lambda: cluster[0].memory_kib() < before + (300 << 10), "the memory is given back")
 
     def test_strings(self):
-        """Names without end, with NULs, with what is not UTF-8: shown, as far as they can be."""
+        """Very long names, with NULs and invalid UTF-8: displayed as far as possible."""
         cluster = self.cluster()
         with self.undisturbed(cluster):
             clients = [self.open(cluster[0], name=name) for name in
@@ -157,7 +157,7 @@ class Frames(HostileCase):
                 client.close()
 
     def test_order(self):
-        """Before hello, twice hello, peers' messages, answers."""
+        """Requests before hello, two hellos, messages of daemons, replies."""
         cluster = self.cluster()
         with self.undisturbed(cluster):
             client = self.connect(cluster[0])
@@ -192,10 +192,10 @@ class Frames(HostileCase):
                 with self.fails("-EPROTO", "clients may not send"):
                     client.ask(wire.blob(kind, b""))
                 self.assertTrue(client.gone())
-            client = self.open(cluster[0])  # an administrator's question in a session
+            client = self.open(cluster[0])  # an administrator's request in a session
             with self.fails("-EPROTO"):
                 client.ask(wire.admin("status"))
-            client = self.connect(cluster[0])  # a session's in an administrator's
+            client = self.connect(cluster[0])  # a session's request on an administrator's connection
             client.ask(wire.hello(admin=True))
             with self.fails("-EINVAL"):
                 client.ask(wire.region_alloc(4096))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the largest legal requests cost the others: the daemon's loop answers them meanwhile, its work grows with what is asked
-and not with its square, and what one user makes it hold is bounded, without harm to the next."""
+"""The cost of the largest legal requests for others: the daemon's loop serves them meanwhile, its work grows linearly with the
+request, and the memory that one user makes it hold is limited, without harm to other users."""
 
 import os
 import subprocess
@@ -13,13 +13,13 @@ import harness  # the path to it is set by hostile
 
 MANY, FEW = 65536, 8192  # steps: the most of a plan, and an eighth
 MIB = 1 << 20
-# What is large comes fresh from the kernel each time, page by page: else FEW finds its pages again, and MANY, which is beyond
-# what malloc keeps, does not.
+# Large allocations come fresh from the kernel each time, page by page: otherwise FEW would reuse its pages, and MANY, which exceeds
+# what malloc keeps, would not.
 os.environ["GLIBC_TUNABLES"] = "glibc.malloc.mmap_threshold=131072"
 
 
 class Watcher(threading.Thread):
-    """Somebody who asks for little, all the time."""
+    """A client that makes small requests all the time."""
 
     def __init__(self, node):
         super().__init__(daemon=True)
@@ -42,7 +42,7 @@ class Watcher(threading.Thread):
 
 
 def loop_ns(node):
-    """What the loop's thread has computed so far, whoever else wanted its processor."""
+    """CPU time of the loop's thread so far, regardless of other load."""
     with open(f"/proc/{node.process.pid}/schedstat", encoding="ascii") as stat:
         return int(stat.read().split()[0])
 
@@ -67,7 +67,7 @@ def metric(node, name, **labels):
 
 class Loop(hostile.HostileCase):
     def node(self):
-        """One that lets a user have all this, however small the machine is."""
+        """A cluster that lets a user have all this, however small the machine is."""
         return self.cluster(1, options={"limits.bytes_per_user": "4G", "limits.bytes": "4G"})[0]
 
     def cost(self, node, work):
@@ -76,11 +76,11 @@ class Loop(hostile.HostileCase):
         return loop_ns(node) - before
 
     def costs(self, node, work):
-        """Of the same work, twice: processors that are near each other or far, or that others use, make a difference."""
+        """The ratio that the same work may have in two runs: distances between processors and other load matter."""
         return [self.cost(node, work) for _ in range(2)]
 
     def grows(self, what, node, work):
-        """work(n): its cost for MANY is not that of the square of FEW."""
+        """work(n): its cost for MANY must not be quadratic relative to FEW."""
         work(FEW)  # whatever is made once
         few, many = self.cost(node, lambda: work(FEW)), self.cost(node, lambda: work(MANY))
         silence = metric(node, "tcad_loop_longest_turn_seconds")
@@ -112,7 +112,7 @@ class Loop(hostile.HostileCase):
             self.assertGreater(slices, 10)
 
     def test_long_requests(self):
-        """Others read, unpack and free what is long; requests stay in order, and what they hold is bounded."""
+        """Other threads read, unpack and free long requests; requests stay in order, and the memory that they hold is limited."""
         node = self.node()
         client = self.open(node)
         client.ask(wire.region_alloc(4096))
@@ -150,7 +150,7 @@ class Loop(hostile.HostileCase):
             other.close()
 
     def test_many_connections(self):
-        """To accept one more costs the same, however many its user has."""
+        """Accepting a connection costs the same, however many its user has."""
         node = self.cluster(1, options={"limits.sessions_per_user": "16384", "limits.sessions": "16384"})[0]
 
         def connect():
@@ -170,12 +170,12 @@ class Loop(hostile.HostileCase):
         self.assertLess(many, 2 * few, "it grows with the connections that are there")
 
     def publisher(self, node, names):
-        """A session, the only one of its group, that has published so many names."""
+        """A session, the only one of its group, that has published this many names."""
         client = self.open(node)
         _, _, handle = client.alloc(4096)
         client.ask(wire.blob(wire.GROUP_JOIN, wire.blob(1, f"names{names}") + wire.number(2, 0) + wire.number(3, 1) +
                              wire.number(4, 10**10)))
-        batch = 32  # questions under way at a time
+        batch = 32  # requests in flight at a time
         for first in range(0, names, batch):
             for number in range(first, first + batch):
                 client.send(wire.blob(wire.PUBLISH, wire.blob(1, f"name-{number}") + wire.blob(2, handle)))
@@ -185,7 +185,7 @@ class Loop(hostile.HostileCase):
         return client
 
     def test_published_names(self):
-        """What was published first is found as quickly among many names as among few."""
+        """The first published name is found as quickly among many names as among few."""
         node = self.node()
         costs, look_up = [], wire.blob(wire.LOOKUP, wire.blob(1, "name-0"))
         for names in (1024, 16384):
@@ -203,7 +203,7 @@ class Loop(hostile.HostileCase):
         self.assertLess(min(costs[1]), 2 * max(costs[0]), "looking up grows with the number of names")
 
     def test_a_node_of_a_large_group_goes_down(self):
-        """Each member here is told of each member there, and nobody looks at all of them for each."""
+        """Each member on one node is notified of each member on the other, without a scan of all members for each."""
         costs = []
         for members in (40, 160):  # of each node
             cluster = self.cluster(2)
@@ -281,7 +281,7 @@ class Loop(hostile.HostileCase):
         asker.ask(wire.hello(admin=True))
 
         def listing(steps):
-            """What it costs to list a plan whose second half goes to the other node."""
+            """The cost of listing a plan whose second half goes to the other node."""
             _, body, _ = members[0].ask(wire.commit([wire.notify(0, 0)] * (steps // 2) + [wire.notify(1, 0)] * (steps // 2), seat=2))
             costs = self.costs(cluster[0], lambda: asker.ask(wire.admin("plans")))
             self.assertEqual([plan["nodes"] for plan in cluster[0].plans()], [[0, 1]])
@@ -310,7 +310,7 @@ class Loop(hostile.HostileCase):
         self.assertLess(loop, worker)
 
     def test_ends(self):
-        """Sessions with thousands of plans end; somebody else's pings are answered meanwhile."""
+        """Sessions with thousands of plans end; pings of another client are answered meanwhile."""
         node = self.node()
         plan = wire.commit([wire.notify(0, 0)] * 8, seat=2)
 
@@ -330,7 +330,7 @@ class Loop(hostile.HostileCase):
 
 
 class Accounts(hostile.HostileCase):
-    """What users make the daemon hold."""
+    """What users make the daemon hold is limited."""
 
     STRANGER = 65534
 
@@ -355,7 +355,7 @@ class Accounts(hostile.HostileCase):
         self.open(node, group_size=4096).close()
 
     def stranger(self, cluster):
-        """Another user goes on; all together have a limit as well."""
+        """Another user is not affected; there is also a limit for all users together."""
         os.chmod(cluster.directory, 0o711)
         os.chmod(cluster[0].directory, 0o711)
         here = os.path.dirname(os.path.abspath(__file__))
@@ -370,7 +370,7 @@ class Accounts(hostile.HostileCase):
         return done.stdout
 
     def test_everything_is_given_back(self):
-        """One of everything, of two nodes: what is left of it afterwards is nothing. (At its end a daemon looks, too.)"""
+        """One object of each kind, on two nodes: nothing is left of them. (The daemon checks that, too, when it ends.)"""
         cluster = self.cluster(2)
         actors = cluster.group([0, 0, 1, 1])
         sender, neighbour, far, _ = actors

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Garbage, silence and impostors on the ports of the daemons: the nodes that are up stay up, and their transfers go on."""
+"""Garbage, silence and impostors on the daemons' ports: nodes that are up stay up, and their transfers continue."""
 
 import contextlib
 import os
@@ -41,13 +41,13 @@ def listening_ports(pid):
 
 
 def connect(port):
-    peer = socket.create_connection((ADDRESS, port), 60, (ADDRESS, 0))  # a node's host: the rail's port drops others
+    peer = socket.create_connection((ADDRESS, port), 60, (ADDRESS, 0))  # from a node's host: the rail's port drops others
     peer.settimeout(DEADLINE_S)
     return peer
 
 
 def ended(peer):
-    """Whether the other side ends the connection."""
+    """Whether the other side closes the connection."""
     try:
         while peer.recv(65536):
             pass
@@ -107,7 +107,7 @@ class Ports(HostileCase):
             yield chance.randbytes(length)
 
     def attack(self, cluster, port, streams):
-        """All kinds of garbage, ended at once and left open; slow ones; many that say nothing."""
+        """All kinds of garbage, closed at once or left open; slow connections; many silent ones."""
         daemon = cluster[0]
         opened = []
         for data in self.garbage():
@@ -150,14 +150,14 @@ class Ports(HostileCase):
         ports = listening_ports(cluster[0].process.pid) - {control_port(cluster, 0)}
         self.assertGreater(len(ports), 0)
         streams = self.bystanders(cluster, (0, 1), ("any",))
-        # libfabric 1.17 does not notice that a connection has ended which never said what it wanted: not ours to count
+        # libfabric 1.17 does not notice the end of a connection that never sent a request: do not count these
         with self.undisturbed(cluster, streams, count_fds=False):
             for port in ports:
                 self.attack(cluster, port, streams)
         self.assertEqual({rail["state"] for rail in cluster[0].tcactl("status")["rails"]} - {"absent"}, {"up"})
 
     def test_leaked_descriptors(self):
-        """libfabric 1.17 keeps connections that ended in the middle of what they said: the daemon counts them and tells."""
+        """libfabric 1.17 keeps connections that ended in the middle of a message: the daemon counts and reports them."""
         cluster = self.cluster(2)
         streams = self.bystanders(cluster, (0, 1), ("any",))
 
@@ -179,7 +179,7 @@ class Ports(HostileCase):
             self.assertIn("descriptors of connections that have ended", cluster[0].log_text())
 
     def test_impostors(self):
-        """Hellos that are wrong: told why, and the node's real connection stays."""
+        """Invalid hellos: they get the reason in reply, and the node's real connection survives."""
         cluster = self.cluster(2, options={"control.security": "plain", "control.request_timeout": "2s"})
         streams = self.bystanders(cluster, (0, 1), ("any",))
         rails = wire.blob(6, wire.blob(1, "ofi") + wire.blob(2, bytes(257)))
@@ -227,7 +227,7 @@ class Ports(HostileCase):
 
 
 class Settings(HostileCase):
-    """Two nodes that are not set up alike. The third and the fourth are, and do not notice."""
+    """Two nodes with different configurations. The third and the fourth have equal ones, and do not notice."""
 
     def misfit(self, change, *texts):
         cluster = self.cluster(4)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Connections between processes of two nodes: clients and daemons that end others', invent them, or do not listen."""
+"""Connections between processes of two nodes: clients and daemons that end those of others, invent them, or do not read."""
 
 import socket
 import struct
@@ -21,7 +21,7 @@ class Pairs(hostile.HostileCase):
         return self.cluster(count, options=OPTIONS)
 
     def false_node(self, cluster, number, answer=None, port=1):
-        """With an address of the rail tcp; connections to it would be encrypted, so that the one who connects speaks first."""
+        """With an address of the rail tcp; connections to it would be encrypted, so that the connecting side sends first."""
         plane = next(rail["plane"] for rail in cluster[0].tcactl("status")["rails"] if rail["driver"] == "tcp")
         address = struct.pack("<IHHBB6x4s12xQQ", 0x41504354, 1, port, 4, 1, socket.inet_aton(harness.ADDRESS), number, 0)
         rail = wire.blob(6, wire.blob(1, "tcp") + wire.blob(2, address + bytes([number] * 32)) + wire.blob(3, "tcp:far") +
@@ -36,7 +36,7 @@ class Pairs(hostile.HostileCase):
 
     @staticmethod
     def bind(node, handle, session):
-        """Asks for a landing of the session's process: (status, text), or the pair and its secret."""
+        """Requests a landing in the session's process: (status, text), or the pair and its secret."""
         rail = wire.blob(13, wire.blob(1, "tcp") + wire.blob(2, node.tcp_plane))
         put = wire.blob(12, wire.blob(1, handle) + wire.blob(3, wire.contiguous(8)))
         kind, body = node.ask(wire.blob(wire.PEER_BIND, wire.number(2, session) + wire.blob(3, "") + rail + put + wire.number(14, 1)), 7)
@@ -48,7 +48,7 @@ class Pairs(hostile.HostileCase):
         return bound[6][0], bound[7][0]
 
     def test_too_many(self):
-        """A process has connections to so many others; what another daemon has made of them goes with it."""
+        """The number of a process's connections is limited; those that another daemon has made end with that daemon."""
         cluster = self.nodes(2)
         cluster[1].kill()
         client = self.open(cluster[0])
@@ -87,10 +87,10 @@ class Pairs(hostile.HostileCase):
         self.assertNotEqual(self.bind(owner, handle, 5), pair)
         self.assert_well(cluster[0])
 
-    # ---- a daemon that answers
+    # ---- a daemon that replies
 
     def committed(self, answers, port=1):
-        """A cluster of a node and one that binds puts as said, and how a client commits such a plan."""
+        """A cluster of a node and a false node that binds puts as given, and how a client commits such a plan."""
         cluster = self.nodes(2)
         handle = self.open(cluster[1]).alloc(4096)[2]
         self.assertTrue(cluster[0].ping(cluster[1]))
@@ -109,7 +109,7 @@ class Pairs(hostile.HostileCase):
         return wire.number(3, owner) + wire.fixed(6, pair) + wire.blob(7, secret) + wire.number(9, 1)
 
     def test_pairs_that_cannot_be(self):
-        """Without a number, without a secret, and that of another process."""
+        """Bindings without a number, without a secret, and with another process's number."""
         answers = [self.bound(7), self.bound(0), self.bound(8, b""), self.bound(8, bytes(31)), b"", self.bound(7), self.bound(7)]
         door = socket.create_server((harness.ADDRESS, 0))
         self.addCleanup(door.close)
@@ -124,7 +124,7 @@ class Pairs(hostile.HostileCase):
         self.assert_well(cluster[0])
 
     def test_nobody_at_the_door(self):
-        """The process hears that its connection cannot be made."""
+        """The process is notified that its connection cannot be made."""
         cluster, commit = self.committed([self.bound(7), self.bound(8)])
         for pair in (7, 8):
             client = self.open(cluster[0])
@@ -144,7 +144,7 @@ class Pairs(hostile.HostileCase):
     # ---- clients
 
     def test_lost_by_others(self):
-        """Only its sender can give up a connection."""
+        """Only its sender can end a connection."""
         cluster = self.nodes(2)
         sender, receiver, other = self.open(cluster[0]), self.open(cluster[1]), self.open(cluster[0])
         handle = receiver.alloc(4096)[2]
@@ -169,7 +169,7 @@ class Pairs(hostile.HostileCase):
             self.assert_well(node)
 
     def test_a_receiver_that_does_not_listen(self):
-        """It is not told of ever more landings; another one does not notice."""
+        """The process is not notified of ever more landings; another one does not notice."""
         cluster = self.nodes(2)
         bystanders = [Stream(*cluster.group([0, 1], name="bystanders"), rail="tcp", seat="client", ack_seat="client")]
         with self.undisturbed(cluster, bystanders, count_fds=False):

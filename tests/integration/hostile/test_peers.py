@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A daemon of the cluster that asks and answers what no daemon of ours would: about what puts need where they land."""
+"""A daemon of the cluster with requests and replies that no correct daemon sends, about the bindings of puts."""
 
 import hmac
 import socket
@@ -12,11 +12,11 @@ import harness  # the path to it is set by hostile
 from connections import rail_port
 from test_network import control_port, frame, peer_hello
 
-PUTS, MOST = 1000, 256  # of a plan, of one request
+PUTS, MOST = 1000, 256  # of a plan, and of one request
 
 
 class FalseNode:
-    """Takes the place of a node that was up: greets, and leaves the rest to answer(number, tag, body)."""
+    """Takes the place of a node that was up: greets, and passes other messages to answer(number, tag, body)."""
 
     def __init__(self, cluster, number, answer, rails=b""):
         self.rails = rails  # besides ofi
@@ -92,7 +92,7 @@ class FalseNode:
             return self.answers.pop(tag)
 
     def bind(self, count, landings=b""):
-        """So many bindings, each with these landings."""
+        """This many bindings, each with these landings."""
         first = len(self.bound) + 1
         self.bound += range(first, first + count)
         return wire.blob(wire.PEER_BOUND, b"".join(wire.blob(6, wire.number(1, number) + landings) for number in
@@ -110,7 +110,7 @@ def failure(which, status=11, text="none of that"):
 
 class Peers(hostile.HostileCase):
     def setting(self, answer):
-        """Of a node and a false one: the false one, a client of the first, and its commit of many puts to the other."""
+        """A cluster of a node and a false node, a client of the node, and its commit of many puts to the false node."""
         cluster = self.cluster(2, options={"control.security": "plain", "control.request_timeout": "10s"})
         there = self.open(cluster[1])
         handle = there.alloc(1 << 20)[2]
@@ -124,7 +124,7 @@ class Peers(hostile.HostileCase):
         return cluster, node, client, [put] * PUTS
 
     def refused(self, answer):
-        """The commit fails, and what had been bound is given back."""
+        """The commit fails, and what had been bound is released."""
         cluster, node, client, puts = self.setting(answer)
         with self.fails("-EPROTO"):
             client.ask(wire.commit(puts))
@@ -134,7 +134,7 @@ class Peers(hostile.HostileCase):
         self.assert_well(cluster[0])
 
     def test_few_questions(self):
-        """A plan asks a node for hundreds of puts at a time."""
+        """A plan requests hundreds of bindings of a node in one message."""
         _, node, client, puts = self.setting(lambda node, number, count: node.bind(count))
         with self.fails("-EPROTO", "step 0", "no rail of ours"):  # there are no landings
             client.ask(wire.commit(puts))
@@ -145,7 +145,7 @@ class Peers(hostile.HostileCase):
         region, handle = client.alloc(1 << 20)[0], wire.fields(wire.fields(puts[0])[1][0])[4][0]
         with self.fails("-EPROTO", "step 0", "no rail of ours"):
             client.ask(wire.commit([wire.put(region, handle, long, b"")] * 8))
-        self.assertEqual(node.asked, [2] * 4)  # no more than 1 MiB of layouts, each of 384 kB
+        self.assertEqual(node.asked, [2] * 4)  # at most 1 MiB of layouts, each of 384 kB
 
     def test_landings_on_rails_that_nobody_asked_for(self):
         for rail in (1, 16, 17, (1 << 32) - 1):
@@ -156,7 +156,8 @@ class Peers(hostile.HostileCase):
                     client.ask(wire.commit(puts))
 
     def test_the_put_is_named(self):
-        """Which step of which chain cannot be had, and the others of its request and of the other ones are given back."""
+        """The error names the step and the chain that cannot be bound; the other bindings of this request and of others are
+        released."""
         landing = wire.blob(2, wire.blob(2, b"here") + wire.number(3, 0))
         _, node, client, puts = self.setting(lambda node, number, count: failure(7) if number == 2 else node.bind(count, landing))
         for steps, name in (([puts], f"step {2 * MOST + 7}: none of that"),
@@ -181,7 +182,7 @@ class Peers(hostile.HostileCase):
                 self.refused(lambda node, number, count, payload=payload: payload)
 
     def test_questions(self):
-        """Requests without puts, with too many, and with one among them that cannot be had: nothing is left of them."""
+        """Requests without puts, with too many, and with one among them that cannot be bound: nothing is left of them."""
         cluster, node, client, _ = self.setting(lambda node, number, count: node.bind(count))
         handle = client.alloc(1 << 20)[2]
 
@@ -205,12 +206,12 @@ class Peers(hostile.HostileCase):
         kind, body = ask([good] * MOST, 9)
         self.assertEqual((kind, len(body[6])), (wire.PEER_BOUND, MOST))
         self.assertGreater(self.held(cluster[0]), 0)
-        node.peer.shutdown(socket.SHUT_RDWR)  # whoever asked has gone, and has forgotten the link when it comes back
+        node.peer.shutdown(socket.SHUT_RDWR)  # the requester has gone: its link is forgotten when the node is back
         harness.until(lambda: self.held(cluster[0]) == 0, "nothing is bound")
         self.assert_well(cluster[0])
 
     def test_offers(self):
-        """Of a rail that makes no connections with offers, of none, of any size; and replies to offers that were never made."""
+        """Offers for a rail that needs none, for no rail, of any size; and replies to offers that were never made."""
         cluster, node, _, _ = self.setting(lambda node, number, count: node.bind(count))
         rail = wire.blob(1, wire.blob(1, "ofi") + wire.blob(2, node.plane))
         for offer in (b"", rail, rail + wire.number(2, 1) + wire.blob(3, bytes(64)), rail + wire.number(2, (1 << 64) - 1) + wire.blob(3, bytes(1 << 16)),
@@ -223,7 +224,8 @@ class Peers(hostile.HostileCase):
         self.assert_well(cluster[0])
 
     def test_landings_of_others(self):
-        """A landing that was agreed with one node over the rail tcp is none for another, even if that has found out its number."""
+        """A landing that was agreed with one node over the rail tcp cannot be used by another, even if that has found out its
+        number."""
         cluster = self.cluster(3, options={"control.security": "plain", "rails.enable": "shm ofi tcp", "rails.tcp_security": "plain"})
         plane = next(rail["plane"] for rail in cluster[0].tcactl("status")["rails"] if rail["driver"] == "tcp")
         client = self.open(cluster[0])
@@ -247,7 +249,7 @@ class Peers(hostile.HostileCase):
 
     @staticmethod
     def put_over(rail, secret, number, landing):
-        """By that false node: whether it was received."""
+        """Whether a put by that false node was accepted."""
         challenge = rail.recv(40, socket.MSG_WAITALL)
         hello = struct.pack("<IHHQQQ32x", 0x48504354, 1, 0, number, 0, 1)
         rail.sendall(hello + b"".join(hmac.digest(key, b"H" + challenge[8:] + hello, "sha256") for key in (secret, bytes([number] * 32))))

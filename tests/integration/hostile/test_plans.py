@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plans, layouts and handles that are wrong on purpose: each is refused with a text that says what is wrong, and nothing happens."""
+"""Invalid plans, layouts and handles: each is refused with a message that names the error, and has no effect."""
 
 import os
 import random
@@ -67,7 +67,7 @@ class Plans(HostileCase):
                 for layout in layouts:
                     for side in ("source", "target") if layout else ("source",):  # no target layout: the source's
                         with self.subTest(text=text, side=side, layout=layout.hex()), self.assertRaises(wire.Failure) as caught:
-                            # straight, because put() takes empty for absent
+                            # directly, because put() takes empty for absent
                             source, target = (layout, good) if side == "source" else (good, layout)
                             self.client.ask(wire.commit([wire.put(self.region, self.handle, source, target)]))
                         self.assertIn(caught.exception.name, ("-EINVAL", "-E2BIG", "-EPROTO"))
@@ -99,7 +99,7 @@ class Plans(HostileCase):
                              steps=[wire.put(region, self.handle, wire.contiguous(8), wire.contiguous(8))])
 
     def test_endless(self):
-        """A loop over one place is as long as a number can be."""
+        """A loop with zero stride and the largest possible count."""
         loop = wire.program([wire.op(wire.LOOP, body=1, count=1 << 60), wire.op(wire.BLOCK, count=1)], depth=1, size=1 << 60,
                             blocks=1 << 60, upper=1)
         with self.undisturbed(self.nodes):
@@ -173,13 +173,13 @@ class Plans(HostileCase):
             for size, flags in ((0, 0), (1 << 63, 0), ((1 << 64) - 1, 0), (4096, 2), (4096, 3)):
                 with self.fails("-EINVAL", f"region of {size} bytes", "memory.reserved"):
                     self.client.ask(wire.region_alloc(size, flags))
-            # memory that cannot be attached: its address and the key's are fields 3 and 4
+            # memory that cannot be attached: its address and the key's address are fields 3 and 4
             for size, address in ((0, 4096), (4096, 0), (1, (1 << 64) - 1), (1 << 63, 4096), ((1 << 64) - 1, 2)):
                 with self.fails("-EINVAL", f"memory of {size} bytes at 0x{address:x} cannot be attached"):
                     self.client.ask(wire.region_alloc(size, 1, address))
             with self.fails("-EDQUOT", "memory.region_bytes_per_user"):
                 self.client.ask(wire.region_alloc(1 << 44))
-            # and time-outs that are no times
+            # and invalid time-outs
             for timeout in (1, (1 << 64) - 1):
                 self.commit_and_release([step], timeout_ns=timeout)
             self.commit_and_release()  # no chains at all
@@ -194,8 +194,8 @@ class Plans(HostileCase):
             other.close()
 
     def test_forged_handles(self):
-        """Each field changed, and the check made good again."""
-        # a region's number may become that of another's region, which has another key
+        """Changes each field and corrects the checksum."""
+        # a region's number may become that of another region, which has another key
         expected = {
             "magic": ("-EINVAL", "not a handle"), "version": ("-EINVAL", "not a handle"), "flags": ("-EINVAL", "not a handle"),
             "node": ("-EINVAL", "cluster file does not name"), "incarnation": ("-ESTALE", "from before a restart"),
@@ -217,7 +217,7 @@ class Plans(HostileCase):
             for offset, length in ((1, MIB), (MIB + 1, 8), (MIB, 8), (0, MIB + 1), (8, (1 << 63)), (1 << 63, 8), (0, 8), (8, MIB - 8)):
                 forged = wire.with_field(wire.with_field(self.handle, "offset", offset), "length", length)
                 self.refused("-EACCES", "key does not match bytes", str(offset), str(length), "forged", steps=[self.put(forged)])
-                signed = wire.sign(forged, self.secret)  # its owner may write what it likes
+                signed = wire.sign(forged, self.secret)  # its owner may write anything
                 if offset + length > MIB:
                     self.refused("-EACCES", "names bytes", str(offset), str(length), str(MIB), steps=[self.put(signed)])
                 else:
@@ -238,7 +238,7 @@ class Plans(HostileCase):
             self.commit_and_release(step)  # the true one is taken
 
     def test_forged_reaches(self):
-        """No descriptor leaves the daemon for a handle that it would not put to."""
+        """The daemon passes no descriptor for a handle that it would not put to."""
         other = self.open(self.nodes[1])
         _, _, far = other.alloc(MIB)
         with self.undisturbed(self.nodes):
@@ -258,7 +258,7 @@ class Plans(HostileCase):
             os.close(fds[0])
 
     def test_forged_handles_elsewhere(self):
-        """The same, asked of the daemon that owns the memory."""
+        """The same request to the daemon that owns the memory."""
         other = self.open(self.nodes[1])
         _, _, handle = other.alloc(MIB)
         with self.undisturbed(self.nodes):
@@ -268,7 +268,7 @@ class Plans(HostileCase):
                 forged = wire.with_field(handle, name, wire.handle_field(handle, name) ^ 1 << 40)
                 self.refused(error, text, "node 1", steps=[self.put(forged)])
             self.commit_and_release([self.put(handle)])
-            # binds that nobody waits for any more: the other daemon keeps none of them
+            # abandoned bind requests: the other daemon keeps none of them
             self.nodes[1].pause()
             for _ in range(20):
                 self.refused("-ETIMEDOUT", "node1", "in time", steps=[self.put(handle)], timeout_ns=1)
@@ -293,7 +293,7 @@ class Plans(HostileCase):
             self.client.ask(wire.blob(wire.PLAN_RELEASE, wire.number(1, 0)))
 
     def test_random_commits(self):
-        """Good commits with bytes changed."""
+        """Valid commits with bytes changed."""
         chance = random.Random(2)
         good = wire.commit([self.put() + wire.FLUSH, wire.notify(0, 3), wire.wait(0, 3) + wire.FLUSH, self.put(ordered=1)], [wire.notify(0, 1)], name="x", timeout_ns=10 ** 9)
         with self.undisturbed(self.nodes):
@@ -314,14 +314,14 @@ class Plans(HostileCase):
 
 
 class Others(HostileCase):
-    """Another user's memory, processes and daemon."""
+    """Another user's memory, processes and daemon are out of reach."""
 
     STRANGER = 65534
 
     def as_stranger(self, node, code):
-        """Runs Python as another user, with `client` open; what it printed."""
+        """Runs Python as another user, with `client` open; returns its output."""
         here = os.path.dirname(os.path.abspath(__file__))
-        # the modules may lie where the stranger cannot look: they are read before the change of user
+        # the modules may be in a directory that the other user cannot read: import them before changing the user
         text = f"import os, sys\nsys.path.insert(0, {here!r})\nimport wire\nos.setgroups([])\nos.setgid({self.STRANGER})\n" \
                f"os.setuid({self.STRANGER})\nclient = wire.Client({node.socket!r}).open()\n{code}"
         done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=DEADLINE_S, check=False)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What the largest legal requests cost others in the engine: it takes starts and serves drivers between slices of its work."""
+"""The cost of the largest legal requests for others in the engine: it accepts starts and serves drivers between slices of its
+work."""
 
 import hostile
 import wire
@@ -16,14 +17,15 @@ def metric(node, name, **labels):
 
 
 def loop_ns(node):
-    """What the loop's thread has computed so far, whoever else wanted its processor."""
+    """CPU time of the loop's thread so far, regardless of other load."""
     with open(f"/proc/{node.process.pid}/schedstat", encoding="ascii") as stat:
         return int(stat.read().split()[0])
 
 
 class Turns(hostile.HostileCase):
     def pair(self, rail):
-        """Two nodes that let a user have all this, however small the machine is, and a put over the rail, of a client of the first."""
+        """Two nodes that let a user have all this, however small the machine is, and a put over the rail by a client of the
+        first."""
         cluster = self.cluster(2, options={"limits.bytes_per_user": "4G", "limits.bytes": "4G", "rails.enable": f"shm {rail}".strip()})
         sender, receiver = [self.open(node) for node in cluster.nodes]
         region, _, handle = sender.alloc(MIB)
@@ -38,7 +40,7 @@ class Turns(hostile.HostileCase):
         return count, result
 
     def test_many_puts(self):
-        """A plan is compiled and released in slices; transfers of others go on."""
+        """A plan is compiled and released in slices; transfers of others continue."""
         for rail in ("", "tcp"):
             cluster, client, _, put = self.pair(rail)
             with self.undisturbed(cluster):
@@ -50,13 +52,13 @@ class Turns(hostile.HostileCase):
                 self.assertGreater(count, 1, "released at a stretch")
 
     def test_the_end_meanwhile(self):
-        """The client, or what it puts into, goes at any moment of a commit: nothing is left of the plan."""
+        """The client, or its target, ends at any moment of a commit: nothing is left of the plan."""
         cluster, client, (receiver, target), put = self.pair("tcp")
         commit = wire.commit([put] * (MANY // 4), seat=2)
         slices = metric(cluster[0], "tcad_engine_slices")
 
         def somewhere():
-            """The next slice, which may be of the compilation or of the release of the last plan."""
+            """The next slice of the compilation, or of the release of the last plan."""
             nonlocal slices
             harness.until(lambda: metric(cluster[0], "tcad_engine_slices") > slices, "a slice")
             slices = metric(cluster[0], "tcad_engine_slices")
@@ -81,7 +83,7 @@ class Turns(hostile.HostileCase):
         self.assert_well(cluster[0])
 
     def end(self, count, how):
-        """What it costs each of two nodes when sessions of the first with so many plans to the second end, or their node does."""
+        """The cost for each of two nodes when sessions of the first with this many plans to the second end, or when a node ends."""
         cluster, client, _, put = self.pair("tcp")
         for first in range(0, count, 20):  # at a time
             for _ in range(20):

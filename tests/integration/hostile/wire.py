@@ -1,11 +1,11 @@
-"""The protocols of tcad, spoken by hand: frames, messages, layouts and handles that libtca would never send."""
+"""The protocols of tcad, made by hand: frames, messages, layouts and handles that libtca would never send."""
 
 import array
 import os
 import socket
 import struct
 
-DEADLINE_S = 60 * float(os.environ.get("TCA_TEST_SLOW", "1"))  # alone, without ../processes.py
+DEADLINE_S = 60 * float(os.environ.get("TCA_TEST_SLOW", "1"))  # usable without ../processes.py
 
 MAGIC, VERSION, IN_MEMFD = 0x46414354, 7, 1
 INLINE_MAX, PAYLOAD_MAX = 64 * 1024, 64 << 20
@@ -180,7 +180,7 @@ HANDLE_FIELDS = {"magic": (0, "I"), "version": (4, "H"), "flags": (6, "H"), "nod
 
 
 def sealed(handle):
-    """With the check that belongs to it."""
+    """With its checksum."""
     handle = bytes(handle)
     return handle[:12] + struct.pack("<I", crc32c(handle[:12] + handle[16:])) + handle[16:]
 
@@ -231,7 +231,7 @@ def siphash(key, message):
 
 
 def sign(handle, secret):
-    """With the key that belongs to what it names."""
+    """With the key that matches its fields."""
     names = struct.pack("<5Q", handle_field(handle, "version") << 32 | handle_field(handle, "node"),
                         *(handle_field(handle, name) for name in ("incarnation", "region", "offset", "length")))
     for name, half in zip(("key0", "key1"), siphash(secret, names)):
@@ -266,11 +266,11 @@ class Failure(Exception):
 
 
 class Client:
-    """A connection to a tcad, with nothing between the test and the socket."""
+    """A connection to a tcad without a library in between."""
 
     def __init__(self, path, timeout=DEADLINE_S):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # Without settimeout(): that makes it non-blocking, and a full backlog an error at once.
+        # Without settimeout(), which would make it non-blocking, so that a full backlog is an error at once.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", int(timeout), 0))
         self.socket.connect(path)
         self.socket.settimeout(timeout)
@@ -279,7 +279,7 @@ class Client:
 
     @classmethod
     def of_user(cls, uid, *arguments):
-        """One whose connection is another user's; for root."""
+        """A connection by another user; for root."""
         os.seteuid(uid)
         try:
             return cls(*arguments)
@@ -303,7 +303,7 @@ class Client:
             raise Gone() from None
 
     def send(self, payload, fds=()):
-        """One good frame, with a new tag. Long ones go in a memfd."""
+        """A valid frame, with a new tag. Long ones go in a memfd."""
         self.tag += 1
         if len(payload) <= INLINE_MAX:
             self.raw(header(len(payload), self.tag) + payload, fds)
@@ -333,7 +333,7 @@ class Client:
         return tag, kind, fields(values[0]), fds
 
     def answer(self):
-        """(kind, fields, descriptors) of the answer to what was sent last, or Failure."""
+        """(kind, fields, descriptors) of the reply to the last request, or Failure."""
         while True:
             tag, kind, body, fds = self.receive()
             if kind == EVENT:
@@ -350,14 +350,14 @@ class Client:
         self.send(payload, fds)
         return self.answer()
 
-    # ---- what a good client does
+    # ---- requests of a correct client
 
     def open(self, **arguments):
         _, self.welcome, self.fds = self.ask(hello(**arguments))
         return self
 
     def alloc(self, size):
-        """(region, address, handle); the memory is made, as the library does, and its descriptor closed."""
+        """(region, address, handle); makes the memory, as the library does, and closes its descriptor."""
         _, body, fds = self.ask(region_alloc(size))
         self.secret = body[5][0], body[6][0]
         for fd in fds:
@@ -366,7 +366,7 @@ class Client:
         return body[1][0], body[2][0], body[4][0]
 
     def gone(self):
-        """Whether the daemon ends this connection (it must: call it only then)."""
+        """Whether the daemon closes this connection (call it only if it must)."""
         try:
             while True:
                 self.receive()
