@@ -1,4 +1,4 @@
-/* An offload processor and its objects, as its process sees them. */
+/* An offload processor and its objects, in the processor's process. */
 #pragma once
 
 #include "client/core/session.h"
@@ -40,7 +40,7 @@ struct dcfa_qp {
     struct dcfa_object object;
     struct ring send, receive;
     struct direct_queue direct_send, direct_receive;
-    struct dcfa_cq *send_cq, *receive_cq; /* tcad keeps them as long as this */
+    struct dcfa_cq *send_cq, *receive_cq; /* not larger than this: tcad's limit */
     uint32_t device_handle, device_number;
     bool connected;
     struct dcfa_address address;
@@ -51,5 +51,5 @@ struct dcfa_mr {
     uint32_t local_key, remote_key;
 };
 
-/* Releases what this process has of it. */
+/* Releases this process's part of it. */
 void dcfa_object_free(struct dcfa_object *object);

@@ -131,8 +131,9 @@ void direct_qp_unmap(struct dcfa_qp *qp)
 
 /* ---- posting ---- */
 
-/* Of entries whose completion was not polled yet, so that completion queues cannot overflow.
- * acquire: direct_poll() has read the id of the entry in this slot, and the device the entry. */
+/* The queue's number of entries whose completion was not polled: their limit keeps completion
+ * queues from overflowing. acquire: direct_poll() has read the id of the entry in this slot, and
+ * the device the entry. */
 static bool full(const struct direct_queue *queue)
 {
     const uint32_t done = atomic_load_explicit(&queue->done, memory_order_acquire);
@@ -328,7 +329,7 @@ void direct_forget(struct dcfa_cq *cq, const struct dcfa_qp *qp)
     uint32_t gone = 0;
     /* acquire: as in direct_poll() */
     const uint32_t end = atomic_load_explicit(producer(queue), memory_order_acquire) & mask;
-    /* backwards: those that stay move up to the device's end */
+    /* backwards: the remaining ones move up to the device's index */
     for (uint32_t i = end; i != queue->mine;) {
         i = (i - 1) & mask;
         const struct ib_uverbs_wc *entry = slot(queue, i);

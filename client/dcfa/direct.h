@@ -19,8 +19,8 @@ struct direct_queue {
     uint32_t mine;               /* this side's index, below `slots` */
     uint32_t serial;             /* of sends */
     uint64_t *ids;               /* by slot: the program's. Not of completion queues. */
-    /* The slot after the last entry whose completion was polled. Who polls writes it, who posts
-     * reads it. */
+    /* The slot after the last entry whose completion was polled. Written by the polling thread,
+     * read by the posting one. */
     _Atomic uint32_t done;
 };
 

@@ -111,7 +111,7 @@ static int connect_to(const char *path, int *ret_fd)
     if (!path)
         path = variable_text(VARIABLE_HOSTD);
     if (!path)
-        return error_static(-EINVAL, "no socket of tca-hostd: set TCA_HOSTD to the one it has");
+        return error_static(-EINVAL, "no socket of tca-hostd: set TCA_HOSTD to its path");
     if (strlen(path) >= sizeof address.sun_path)
         return error_set(-ENAMETOOLONG, "socket path \"%s\" has more than %zu bytes", path,
                          sizeof address.sun_path - 1);

@@ -132,8 +132,8 @@ int dcfa_poll(struct dcfa_cq *cq, uint32_t max, struct dcfa_completion *ret_comp
     return (int)n;
 }
 
-/* Sleeps for at most a millisecond: nothing announces a completion. The socket is readable when tcad
- * has ended. */
+/* Sleeps for at most a millisecond, because completions wake nobody. The socket is readable when
+ * tcad has ended. */
 static void doze(const struct tca *session)
 {
     struct pollfd fd = {.fd = session->control.fd, .events = POLLIN};

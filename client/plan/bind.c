@@ -1,4 +1,4 @@
-/* From what the daemon answered to chains that this process runs: landings and puts of the shm
+/* Makes the chains that this process runs from the daemon's reply: landings and puts of the shm
  * driver. */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ struct joined {
     uint64_t flow; /* of its chain */
 };
 
-/* Where the put writes: in a region of a peer, or of our own. */
+/* Where the put writes: in a region of a peer, or of this process. */
 static int place(struct tca *session, struct unit *unit, const struct step *put,
                  const Tca__Mapping *mapping, struct driver_landing_args *args)
 {
@@ -78,8 +78,7 @@ static int attach(struct unit *unit, const struct step *put, const Tca__Mapping 
     return r < 0 ? error_set(r, "cannot prepare a put: %s", tca_strerror(r)) : 0;
 }
 
-/* The receiver has a part in the copying. Where that cannot be arranged, this process copies alone.
- */
+/* Lets the receiver share the copying. If that is not possible, this process copies alone. */
 static void share(struct tca *session, struct unit *unit, const struct step *put,
                   const Tca__Mapping *mapping)
 {
@@ -97,7 +96,7 @@ static void share(struct tca *session, struct unit *unit, const struct step *put
         unit->tried = put;
 }
 
-/* To a process of another node: tcad there has told it where. */
+/* To a process of another node, which knows the landing from its tcad. */
 static int make_pair_unit(struct tca_plan *plan, struct unit *unit, const struct joined *joined,
                           const Tca__Mapping *mapping)
 {
@@ -215,7 +214,7 @@ static int add_wait(struct tca_plan *plan, struct step *step, struct chain_steps
                             .rank = rank}});
 }
 
-/* What other processes copy in their time has landed: each that these units put to is asked, once. */
+/* Waits until the receivers have copied their parts: asks each peer of these units once. */
 static int add_flushes(struct tca_plan *plan, const struct unit *first, const struct unit *end,
                        struct chain_steps *steps)
 {
@@ -236,8 +235,9 @@ static int add_flushes(struct tca_plan *plan, const struct unit *first, const st
     return r;
 }
 
-/* tcad has compared what the steps of the chain read and write. *first: units before it have landed
- * when this one is posted. flushed: earlier ones must be complete, and then have landed. */
+/* tcad has compared what the steps of the chain read and write. *first: units before it have
+ * completed remotely when this one is posted. flushed: earlier ones must complete locally, then
+ * remotely. */
 static int add_unit(struct tca_plan *plan, const struct unit **first, const struct unit *unit,
                     const Tca__Mapping *mapping, bool flushed, struct chain_steps *steps)
 {
@@ -264,7 +264,7 @@ static int add_flush(struct tca_plan *plan, const struct unit *begin, struct cha
                                                 .flush = {last->driver, last->pair->peer}});
 }
 
-/* Whether the step after a put goes with it. */
+/* Whether the step after a put is the put's notification. */
 static bool next_joins(const struct tca_plan *plan, uint32_t put, uint32_t chain_end)
 {
     const struct step *notify = &plan->steps[put + 1];

@@ -173,7 +173,7 @@ static bool daemon_waits(const struct tca_plan *plan, const Tca__PlanCommitted *
     return false;
 }
 
-/* tcad tells of the end of a rank once: plans that are committed later find out here. */
+/* tcad reports the end of a rank once, so plans that are committed later check it here. */
 static void check_ranks(struct tca_plan *plan)
 {
     char text[64];

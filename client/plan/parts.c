@@ -21,7 +21,7 @@ struct part_put {
 struct plan_parts {
     uint32_t count;
     uint32_t at;          /* of the first in the session's segment */
-    uint64_t other_bytes; /* per start, in the client's seat, of puts that move all */
+    uint64_t other_bytes; /* per start, in the client's seat, of puts without parts */
     struct part_put puts[];
 };
 

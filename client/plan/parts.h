@@ -1,4 +1,4 @@
-/* Puts whose starts say what they move: tca_start_parts(). */
+/* Puts of which each start chooses a part: tca_start_parts(). */
 #pragma once
 
 #include <stdint.h>
@@ -7,7 +7,7 @@ struct step;
 struct tca_plan;
 struct unit;
 
-/* At the commit: collects the plan's puts in parts, and takes a place for them in the session's
+/* At the commit: collects the plan's puts in parts, and reserves entries for them in the session's
  * segment. */
 int parts_new(struct tca_plan *plan);
 void parts_free(struct tca_plan *plan);

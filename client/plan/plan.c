@@ -222,8 +222,8 @@ void plan_stop_engine(struct tca_plan *plan)
         lanes_lenient(session);
 }
 
-/* Completes the puts whose copying is left to the receivers: after the release the receivers do not
- * know them any more. */
+/* Completes the puts whose copying is left to the receivers: after the release, the receivers no
+ * longer know them. */
 static void drain_puts(const struct tca_plan *plan)
 {
     uint64_t end_ns = clock_end(plan->session->settings.timeout_ns);

@@ -24,8 +24,7 @@ enum plan_state {
     PLAN_BUILDING = 2,
 };
 
-/* Bytes of a start in the client's seat from which on it leaves the copying to the calls that follow
- * it. */
+/* Starts of more bytes in the client's seat are copied in the calls after tca_start(). */
 enum { PLAN_DEFER_BYTES = 4 << 20 };
 
 /* In tca_plan.flags, beside the flags of tca_plan_new(): trial.h. */
@@ -78,7 +77,8 @@ struct unit {
     struct process *process;   /* target on this node */
     struct pair *pair;         /* target on another node: then it is of that driver */
     const struct step *notify; /* NULL: it notifies nobody */
-    _Atomic bool gone;         /* whom it puts to or notifies has ended; chain_step.gone */
+    _Atomic bool gone;         /* the process that it puts to or notifies has ended;
+                                  chain_step.gone */
     const struct step *tried;  /* its copy mode is found by trial (trial.h); NULL: it is fixed */
     uint32_t kind;             /* of the plan's trial */
 };
@@ -198,7 +198,7 @@ void plan_note_error(struct tca_plan *plan, int error);
 
 /* Breaks the plan: no further start is possible. text NULL: that of the error code. The next
  * session_progress() ends a running start, except for chains whose completion the daemon has yet to
- * report, and, if a process or node has ended, for chains that need nothing of it. */
+ * report, and, if a process or node has ended, for chains that do not need it. */
 void plan_break(struct tca_plan *plan, int error, const char *text);
 
 /* wait.c: called before the session is closed. Waits until no plan runs, at most timeout_ns. Starts

@@ -165,8 +165,8 @@ void plan_break(struct tca_plan *plan, int error, const char *text)
     }
 }
 
-/* When a process or node has ended, chains go on that need nothing of it: rank_gone() has marked the
- * others' steps. */
+/* When a process or node has ended, chains that do not need it continue: rank_gone() has marked the
+ * steps of the others. */
 static void fail_chains(struct tca_plan *plan, int error)
 {
     if (error != -EOWNERDEAD && error != -EHOSTDOWN) {

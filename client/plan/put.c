@@ -1,4 +1,4 @@
-/* Put steps: what a program may ask for. */
+/* Put steps: checks the program's arguments. */
 #include <errno.h>
 #include <string.h>
 

@@ -14,7 +14,7 @@
 
 enum {
     KINDS_MAX = 8,    /* puts of further kinds are copied as predicted */
-    FIRST_STARTS = 8, /* for the distance, and until all pages and lanes are there */
+    FIRST_STARTS = 8, /* to measure the distance, and to touch all pages and lanes */
     /* reviews, SLICE_NS apart, that find another distance; a single one may have been disturbed */
     MOVED_REVIEWS = 3,
     PAUSE_MAX = 600, /* reviews */
@@ -30,12 +30,12 @@ struct kind {
     unsigned distance;       /* class of the distance */
     unsigned mode_count;
     unsigned choice; /* index in modes */
-    bool known;      /* it has been found, now or earlier */
+    bool known;      /* a trial has found it, in this run or an earlier one */
     struct copy_mode modes[COPY_MODES_MAX];
 };
 
 struct trial {
-    bool slow; /* whether starts of the plan are slow without trials */
+    bool slow; /* the plan's starts take the slow path even without trials */
     uint32_t starts;
     uint32_t kind_count;
     uint32_t at;            /* the kind that tries now */
@@ -99,7 +99,7 @@ static void kind_init(struct kind *kind, const struct unit *unit, uint32_t numbe
     wisdom_key(target, source, kind->key);
 }
 
-/* Whether an earlier trial has found the choice, in a mode that would be tried again. */
+/* Whether an earlier trial has found the mode, and a trial now would include it. */
 static bool is_known(struct kind *kind, const struct wisdom *wisdom)
 {
     const struct wisdom_entry *entry = wisdom_find(wisdom, kind->key, kind->distance);
@@ -210,7 +210,7 @@ static void set_tries(struct tca_plan *plan, bool on)
     plan->flags = on ? plan->flags | PLAN_TRIES : plan->flags & ~PLAN_TRIES;
 }
 
-/* Begins to try the next kind that has to, or ends. */
+/* Begins the trial of the next kind that needs one, or ends. */
 static void begin_kind(struct tca_plan *plan)
 {
     struct trial *trial = plan->trial;
@@ -248,7 +248,7 @@ static void probe(struct tca_plan *plan)
     }
 }
 
-/* Each kind is copied as predicted until it tries, or as is known. */
+/* Each kind is copied in its known mode, or as predicted until its trial. */
 static void begin_kinds(struct tca_plan *plan)
 {
     struct trial *trial = plan->trial;
@@ -312,8 +312,7 @@ void trial_begin(struct tca_plan *plan)
     bool any = false;
     for (uint32_t i = 0; i < plan->unit_count; i++)
         any = any || plan->units[i].tried;
-    /* What the daemon's seat does meanwhile would be mistaken for the copying's doing. Rounds are not
-     * measured. */
+    /* Chains in the daemon's seat would distort the measurements, and rounds are not measured. */
     if (!any || plan->daemon_count > 0 || plan->flags & TCA_PLAN_REPEAT ||
         plan->session->settings.tune == TUNE_OFF || !get_wisdom(plan->session))
         return;
@@ -355,7 +354,7 @@ static void review(struct tca_plan *plan)
     trial->moved = has_moved(trial) ? trial->moved + 1 : 0;
     if (trial->moved < MOVED_REVIEWS)
         return;
-    /* Processors that move all the time are not worth it. */
+    /* Processes that keep moving between processors are not worth a trial. */
     trial->pause = 2 * trial->pause < PAUSE_MAX ? 2 * trial->pause : PAUSE_MAX;
     trial->paused = trial->moved = trial->starts = 0;
     trial->again = true;

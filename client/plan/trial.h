@@ -1,10 +1,6 @@
 /*
  * Plans that tune themselves: the first starts of a plan try the copy modes of its puts in the
- * client's seat, and the fastest stay (tune.h). Puts that copy between the same layouts, over the
- * same distance, try together. The kinds of puts of a plan try one after the other, so that a
- * difference between two starts is due to one kind.
- *
- * What one run has found, the next one uses without trials (client/core/wisdom.h).
+ * client's seat, and the fastest stay (tune.h). Puts that copy between the same layouts, over the same distance, try together. The kinds of puts of a plan try one after the other, so that a difference between two starts is due to one kind. * The next run uses what one has found without trials (client/core/wisdom.h).
  *
  * While a plan tries, its starts take the slow path of tca_start(). Afterwards nothing is measured
  * until the distance to a receiver has changed.
@@ -18,8 +14,8 @@ struct tca;
 struct tca_plan;
 struct trial;
 
-/* Call after a commit. Has the plan try if there is something to try. Out of memory: it does not
- * try, and copies as predicted. */
+/* Call after a commit. Begins trials if there are modes to try. Without memory, the plan copies as
+ * predicted. */
 void trial_begin(struct tca_plan *plan);
 /* Call at each start of a plan with PLAN_TRIES. */
 void trial_start(struct tca_plan *plan);
@@ -30,6 +26,6 @@ void trial_end(struct tca_plan *plan);
  * forked child. */
 void trials_keep(struct tca *session);
 
-/* Call now and then, off the fast path: plans try again whose receivers have come nearer or gone
- * farther away. */
+/* Call from time to time, off the fast path: begins new trials of plans whose receivers have moved
+ * to nearer or farther processors. */
 void trials_review(struct tca *session);

@@ -4,11 +4,11 @@ enum {
     COUNTED_MIN = 2, /* starts of a block that count */
     COUNTED_MAX = 5,
     ROUNDS = 6,          /* of a stage */
-    LAST_ROUNDS = 14,    /* of the stage between the last two */
-    HOPELESS_ROUNDS = 2, /* after them, what is HOPELESS times slower leaves */
+    LAST_ROUNDS = 14,    /* of the stage with two candidates */
+    HOPELESS_ROUNDS = 2, /* after them, candidates that are HOPELESS times slower are dropped */
 };
 #define HOPELESS 2.0f
-#define CLEARLY  0.98f /* of the favourite's time: another candidate must be faster than that */
+#define CLEARLY  0.98f /* of the favourite's time: another candidate must beat this */
 
 /* splitmix64 */
 static uint64_t random_below(struct tune *tune, uint64_t limit)

@@ -1,10 +1,5 @@
 /*
- * Finds the fastest of a few candidates while the application works. Each start uses one candidate;
- * what counts is the time from one start to the next, which is what the application sees. All
- * candidates that are left take turns in blocks of some starts, in random order and of random
- * length, so that other plans that tune themselves at the same time, here or at the other end,
- * disturb all candidates alike. A candidate is judged by the lower quartile of its blocks, which
- * spikes do not move. The slower half leaves after each stage.
+ * Finds the fastest of a few candidates while the application works. Each start uses one candidate; the measure is the time from one start to the next, as the application sees it. The remaining candidates alternate in blocks of several starts, in random order and of random length, so that other plans that tune themselves at the same time, here or at the other end, disturb all candidates alike. A candidate is judged by the lower quartile of its blocks, which outliers do not affect. The slower half is dropped after each stage.
  *
  * Pure: no clock, no allocation, no system call.
  */
@@ -25,7 +20,7 @@ struct tune_record {
 
 struct tune {
     uint64_t random;
-    uint8_t order[TUNE_CANDIDATES_MAX]; /* candidates that are left, in the order of this round */
+    uint8_t order[TUNE_CANDIDATES_MAX]; /* the remaining candidates, in the order of this round */
     uint8_t left;
     uint8_t turn;   /* index in `order` */
     uint8_t rounds; /* in this stage so far */

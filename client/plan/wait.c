@@ -71,7 +71,7 @@ static int sleep_slice(struct tca *session, const struct wait_spec *spec)
     session->polled_ns = 0; /* read the socket before each sleep */
     int r = check_rest(session, spec);
     if (r == 0 && !notify_will_sleep(session->notify))
-        return 0; /* woken, or the checks have waited for something else */
+        return 0; /* woken, or the checks have made nested waits */
     int64_t slice_ns = r == 0 ? arm(session) : 0;
     if (slice_ns == 0) {
         notify_cancel_sleep(session->notify);

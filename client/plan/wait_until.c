@@ -8,7 +8,8 @@
 #include "client/plan/plan.h"
 #include "client/plan/waiting.h"
 
-/* The callbacks may wait themselves, for example for a commit: the state of this wait is kept. */
+/* The callbacks may make nested waits, for example for a commit, so the state of this wait is
+ * saved. */
 static int call_ready(struct tca *session, void *subject)
 {
     const struct session_wait *wait = subject;

@@ -1,4 +1,4 @@
-/* Requests of offload processors: what they may have. */
+/* Requests of offload processors: checks them and their limits. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

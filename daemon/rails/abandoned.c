@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-/* 0: it is not a connection that has been closed at the other end. */
+/* The local port of a connection that its other end has closed; 0: any other descriptor. */
 static uint16_t port_of_closed(int fd)
 {
     struct sockaddr_storage own;

@@ -35,18 +35,17 @@ static int64_t measure_strided(struct bench *bench)
     return ns;
 }
 
-/* What more bytes took; all of it where the two were disturbed so differently that nothing is left.
- */
+/* The time of the additional bytes; the whole time if disturbances make the difference negative. */
 static int64_t beyond(int64_t tiny, int64_t more)
 {
     return more > tiny ? more - tiny : more;
 }
 
-/* What was measured through our own device alone, for the way to another node. */
+/* Extends what was measured through this node's device alone to the path to another node. */
 static int count_neighbour(struct bench *bench, const struct calibrate_shared *shared,
                            struct cost_parameters *parameters)
 {
-    if (!shared->neighbour) { /* there is its device, too */
+    if (!shared->neighbour) { /* assumed: the other node's device costs as much */
         parameters->hop_ns = parameters->latency_ns;
         parameters->latency_ns *= 2;
         return 0;
@@ -55,9 +54,8 @@ static int count_neighbour(struct bench *bench, const struct calibrate_shared *s
     int64_t tiny = measure_contiguous(bench, 8), small = measure_contiguous(bench, SMALL_BYTES);
     if (tiny < 0 || small < 0)
         return (int)(tiny < 0 ? tiny : small);
-    /* There and back: to our device, to the neighbour's, back to ours, to us. A notification needs
-     * three of these four ways; what the cable adds, there and back, every further one adds, too.
-     */
+    /* A round trip: host to this node's board, cable, neighbour's board, and the same back. A
+     * notification takes three of these four parts. Each further cable adds as much as this one. */
     if ((double)tiny > parameters->latency_ns)
         parameters->hop_ns = ((double)tiny - parameters->latency_ns) / 2;
     parameters->latency_ns = (double)tiny * 3 / 4;

@@ -15,11 +15,12 @@ struct calibrate_shared {
                                       scratch_landing() */
 };
 
-/* One driver, between two instances of it in the calling thread: 0 and its parameters for the seat
- * where whoever starts also moves the data. A tenth of a second or so. With `shared` through that
- * instance instead, on the engine's thread, a few milliseconds at a time; this one waits, for as
- * long as the driver has patience where a device is stuck. With a neighbour, what the cable and its
- * device add is measured, where otherwise its device is taken to cost what our own does. */
+/* Measures a driver between two instances in the calling thread, which takes about a tenth of a
+ * second: the parameters for the seat in which the starting thread moves the data. With `shared`,
+ * uses that instance, on the engine's thread, a few milliseconds at a time, while the calling
+ * thread waits; if a device is stuck, until the driver times out. With a neighbour, measures what
+ * the cable and the neighbour's device add; otherwise, that device is assumed to cost as much as
+ * this node's. */
 int calibrate_driver(const struct driver_ops *ops, const struct driver_config *config,
                      const struct calibrate_shared *shared, struct cost_parameters *ret_parameters);
 

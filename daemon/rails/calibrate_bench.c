@@ -19,9 +19,11 @@ enum {
     REPEATS_MIN = 5,
     REPEATS_MAX = 102,
 };
-#define GIVE_UP_NS 2000000000ull /* one put that takes longer: the driver does not work here */
-#define ENOUGH_NS  30000000ull   /* for one kind of put */
-#define SLICE_NS   5000000ull    /* for which the engine does nothing else */
+#define GIVE_UP_NS                                                                                 \
+    2000000000ull             /* a put that takes longer shows that the driver does not work
+                                    here */
+#define ENOUGH_NS 30000000ull /* for one kind of put */
+#define SLICE_NS  5000000ull  /* for which the engine does nothing else */
 
 struct side {
     struct driver *driver;
@@ -37,20 +39,20 @@ struct bench {
     struct driver_peer *back; /* the receiver's, if connections need both ends */
     uint64_t landed;
     const struct calibrate_shared *shared; /* NULL: two instances of our own */
-    struct engine_landing landing;         /* shared: notifications go the engine's way */
+    struct engine_landing landing;         /* shared: notifications arrive as the engine's do */
     bool far;                              /* to the neighbour's device */
     int status;
     /* what is measured */
     const struct layout *source, *target;
     struct driver_landing *prepared; /* NULL: far */
     struct driver_put *put;
-    /* the put that runs; the engine's while it has the turn */
+    /* the running put; owned by the thread whose turn it is */
     struct driver_op op;
     bool posted, done;
-    bool left; /* to the engine's own rounds: its done() gives the turn back */
+    bool left; /* the engine's rounds complete the put: its done() passes the turn back */
     bool running;
     uint64_t landed_before, started_ns;
-    int64_t ns[REPEATS_MAX]; /* of those that are over, the first to warm up */
+    int64_t ns[REPEATS_MAX]; /* of completed puts; the first is a warm-up */
     int count;
     uint64_t begun_ns; /* since the first was over */
     bool enough;
@@ -120,12 +122,12 @@ static void side_close(struct bench *bench, struct side *side)
 
 static uint64_t landed(const struct bench *bench)
 {
-    if (bench->far) /* nobody is notified there: done() means that it has landed */
+    if (bench->far) /* no notification there: done() means remote completion */
         return bench->done;
     return bench->shared ? notify_arrived(bench->landing.line) : bench->landed;
 }
 
-/* Moves the put on: whether it is over. On the thread that has the driver. */
+/* Advances the put, on the driver's thread. Returns whether it is over. */
 static bool move_on(struct bench *bench)
 {
     if (!bench->posted) {
@@ -141,7 +143,7 @@ static bool move_on(struct bench *bench)
     if (bench->posted && bench->done && landed(bench) != bench->landed_before)
         return true;
     if (bench->shared && bench->posted && !bench->done)
-        return false; /* the instance lives on: the put is the driver's until it says otherwise */
+        return false; /* the instance outlives the benchmark, so wait for done() */
     if (bench->status == 0 && (a < 0 || b < 0))
         bench->status = a < 0 ? a : b;
     if (bench->status == 0 && clock_now_ns() - bench->started_ns > GIVE_UP_NS)
@@ -158,7 +160,8 @@ static void begin(struct bench *bench)
     bench->started_ns = clock_now_ns();
 }
 
-/* Puts, one after the other, until there are enough or the time has come: whether there are. */
+/* Makes puts, one after the other, until there are enough or the time is over. Returns whether
+ * there are enough. */
 static bool run(struct bench *bench, uint64_t until_ns)
 {
     for (uint64_t now_ns = 0; now_ns < until_ns;) {
@@ -179,8 +182,8 @@ static bool run(struct bench *bench, uint64_t until_ns)
     return false;
 }
 
-/* On the engine: some milliseconds at a time, for others have starts there, too. A put that is not
- * over by then is left to the engine's own rounds; its done() says when to go on. */
+/* Runs on the engine for a few milliseconds at a time, because the engine also serves others. The
+ * engine's rounds complete a put that is still running then; its done() continues the benchmark. */
 static void slice_work(struct engine *engine, void *context)
 {
     struct bench *bench = context;
@@ -203,7 +206,7 @@ static void errand_work(struct engine *engine, void *context)
     sem_post(&bench->turn);
 }
 
-/* On the thread that has the driver. */
+/* Runs a function on the driver's thread. */
 static void send_on(struct bench *bench, void (*errand)(struct bench *bench))
 {
     bench->errand = errand;
@@ -215,8 +218,8 @@ static void send_on(struct bench *bench, void (*errand)(struct bench *bench))
     take_turn(bench);
 }
 
-/* What the fastest quarter of many starts took at most: ns, or negative. That others had a turn is
- * not the rail's fault, and that the first had to connect. */
+/* The lower quartile of the times of many starts in ns, or a negative errno: excludes time that
+ * other threads took, and the connecting of the first start. */
 static int64_t repeat(struct bench *bench)
 {
     bench->count = 0;
@@ -233,7 +236,7 @@ static int64_t repeat(struct bench *bench)
     return bench->ns[1 + (bench->count - 1) / 4];
 }
 
-/* Where a put lands, in the blob: its bytes, or negative. */
+/* Prepares the target of the puts. Returns the size of its blob, or a negative errno. */
 static int64_t prepare_landing(struct bench *bench, uint8_t blob[LANDING_MAX_BYTES])
 {
     const struct driver_landing_args args = {
@@ -277,7 +280,7 @@ static void release(struct bench *bench)
     bench->prepared = NULL;
 }
 
-/* Many puts with these layouts: see repeat(). */
+/* Measures puts with these layouts: see repeat(). */
 int64_t bench_measure(struct bench *bench, const struct layout *source, const struct layout *target)
 {
     bench->source = source;
@@ -306,7 +309,7 @@ static int open_shared(struct bench *bench, const struct driver_config *config)
     return r < 0 ? r : side_open(bench, &bench->sender, config, bench->shared->driver);
 }
 
-/* From one instance of ours to another. */
+/* Connects one of the two instances to the other. */
 static int make_peer(const struct side *from, const struct side *to, struct driver_peer **ret_peer,
                      void *ret_offer, size_t *ret_offer_bytes)
 {

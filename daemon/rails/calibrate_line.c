@@ -62,6 +62,6 @@ double calibrate_line_ns(void)
     atomic_store_explicit(&pair.stop, true, memory_order_relaxed);
     pthread_join(thread, NULL);
     sort_ns(ns, (size_t)count);
-    /* others' turns on these cores are not the line's fault */
+    /* a low quantile: other threads on these cores disturb the rest */
     return count ? (double)ns[count / 10] : LINE_UNKNOWN_NS;
 }

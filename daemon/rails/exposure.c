@@ -48,8 +48,9 @@ static void warn_of_descriptors(const struct tcad *tcad, json_t *list)
     const struct descriptors descriptors = exposure_descriptors();
     if (tcad->exposure.shut)
         warn(list,
-             "%llu of %llu descriptors are in use: until some are free, nobody new may connect to "
-             "the rails' ports, so that clients still can; ss -tnp shows who holds connections. "
+             "%llu of %llu descriptors are in use: until some are free, the rails' ports accept no "
+             "new connections, so that clients can still connect; ss -tnp shows who holds "
+             "connections. "
              "libfabric may have leaked them: a restart frees them; LimitNOFILE= of the unit "
              "raises the limit",
              (unsigned long long)descriptors.used, (unsigned long long)descriptors.limit);
@@ -75,24 +76,23 @@ static void warn_of_rail(const struct tcad *tcad, unsigned rail, json_t *list)
     driver->ops->door(driver, &door);
     if (caps->unprotected)
         warn(list,
-             "rail %s (%s) is unprotected (%s = yes): whoever can send to %s%s "
-             "can crash this daemon, exhaust its descriptors, forge and alter data; see SECURITY "
+             "rail %s (%s) is unprotected (%s = yes): anyone who can send to %s%s can crash this "
+             "daemon, exhaust its descriptors, forge and alter data; see SECURITY "
              "in tcad(8)",
              at->name, caps->detail, at->unprotected_key, door.address,
              door.guarded ? ", from the address of a node that is connected," : "");
     if (tcad->exposure.leaked[rail])
         warn(list,
              "rail %s: %llu descriptors are those of connections to %s that have ended, and that "
-             "libfabric keeps: somebody connects there and says nothing, or nonsense; only a "
+             "libfabric keeps: someone connects there and sends nothing, or garbage; only a "
              "restart frees them; see SECURITY in tcad(8)",
              at->name, (unsigned long long)tcad->exposure.leaked[rail], door.address);
     if (door.forged)
         warn(
             list,
             "rail %s: %llu connections, completions and messages that no peer of this run can have "
-            "sent were rejected: somebody else reaches %s, or a peer was late with what it had "
-            "sent before a "
-            "restart; see SECURITY in tcad(8)",
+            "sent were rejected: another party reaches %s, or data that a peer had sent before a "
+            "restart arrived late; see SECURITY in tcad(8)",
             rail_name(tcad, rail), (unsigned long long)door.forged, door.address);
 }
 
@@ -160,8 +160,8 @@ static void watch_descriptors(struct tcad *tcad)
         shut_rails(tcad, true);
         give_spare(exposure, 0);
         log_warning(NULL,
-                    "%llu of %llu descriptors are in use: nobody new may connect to the rails' "
-                    "ports until some are free; see SECURITY in tcad(8)",
+                    "%llu of %llu descriptors are in use: the rails' ports accept no new "
+                    "connections until some are free; see SECURITY in tcad(8)",
                     (unsigned long long)now.used, (unsigned long long)now.limit);
     } else if (exposure->shut && now.used < now.limit - 3 * reserve) {
         take_spare(exposure, now.limit);
@@ -206,7 +206,7 @@ static uint16_t unprotected_port(const struct tcad *tcad, unsigned rail)
     return colon ? (uint16_t)atoi(colon + 1) : 0;
 }
 
-/* A connection that is just being closed is not there any more in the next look. */
+/* A connection that is just being closed is gone at the next check. */
 static void check_leaks(struct tcad *tcad)
 {
     struct exposure *exposure = &tcad->exposure;

@@ -1,5 +1,5 @@
-/* Rails that anybody who reaches their port may talk to: whether they are used, and what people are
- * told about it. */
+/* Unprotected rails, whose ports accept data from anyone: whether attacks are visible, and warnings
+ * for the operator. */
 #pragma once
 
 #include <jansson.h>

@@ -117,7 +117,7 @@ static void fail_work(struct engine *engine, void *context)
     driver->ops->peer_fail(driver, link->peer, -EHOSTDOWN);
 }
 
-/* Of a link that is out of the table. */
+/* Ends a link that is no longer in the table. */
 static void end_link(struct link *link, int error, const char *text)
 {
     link_move(link, LINK_FAILED);
@@ -249,7 +249,7 @@ static struct link *first_of_node(const struct links *links, uint32_t node)
 void links_down(struct links *links, uint32_t node)
 {
     struct link *link;
-    while ((link = first_of_node(links, node))) /* who waits for one may change the table */
+    while ((link = first_of_node(links, node))) /* done() of a waiting plan may change the table */
         remove_link(link, -EHOSTDOWN, "the node is down");
 }
 

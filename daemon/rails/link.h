@@ -34,15 +34,15 @@ enum link_state {
     LINK_STATE_COUNT,
 };
 
-/* What a driver's peer says to the other end's peer: see driver.h. The generation identifies the
- * peer; those of later peers of a daemon are higher. */
+/* What a driver's peer tells the peer at the other end: see driver.h. The generation identifies the
+ * peer; later peers of a daemon have higher ones. */
 struct offer {
     uint64_t generation; /* 0: none */
     size_t bytes;
     uint8_t data[OFFER_MAX_BYTES];
 };
 
-/* Waits for a link. The owner embeds it. */
+/* A wait for a link; the owner embeds it. */
 struct link_wait {
     struct link_wait *next;
     /* Called once: 0, or why the link failed. text: "" or valid during the call. */
@@ -56,7 +56,7 @@ struct link {
     uint32_t node;
     unsigned rail;
     enum link_state state;
-    uint32_t refs;      /* held by the table, by plans and by what is under way */
+    uint32_t refs;      /* held by the table, by plans and by jobs */
     bool admitted;      /* its host may connect to this node's end of the rail */
     bool was_connected; /* puts may have been posted to its peer */
     uint64_t mark;      /* of the last traversal of a plan's links: tcad->last_mark */
@@ -76,8 +76,8 @@ struct link {
     struct link *next_asked, **asked; /* in links->asked: its own PeerOffer has no reply yet */
 };
 
-/* Called when a link that was connected fails, unless its node is down or the driver has told of
- * it: the other node has replaced its end. */
+/* Called when a connected link fails because the other node has replaced its end (not if its node
+ * is down or the driver has reported the loss). */
 typedef void link_lost(struct tcad *tcad, uint32_t node, unsigned rail, int error);
 
 int links_new(struct tcad *tcad, link_lost *lost, struct links **ret_links);
@@ -114,7 +114,7 @@ struct held *link_held_new(void); /* NULL: out of memory */
 
 /* Connects the link, unless it was connected: 0 (puts over a link that was lost since then fail);
  * -EINPROGRESS: wait->done() will be called; or another error. The caller holds a reference until
- * then. wait: NULL if somebody else waits. */
+ * then. wait: NULL if another wait is registered. */
 int link_connect(struct link *link, struct link_wait *wait);
 /* A request from another node. */
 void links_offered(struct links *links, uint32_t node, uint32_t tag, const Tca__PeerOffer *offer);

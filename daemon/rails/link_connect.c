@@ -20,7 +20,7 @@ static struct driver *driver_of(const struct link *link)
     return engine_driver(link->links->tcad->engine, link->rail);
 }
 
-/* Of a job that the worker has done, or has dropped because tcad ends. */
+/* A job is over: the worker has done it, or has dropped it because tcad ends. */
 static void job_over(struct link *link, int status)
 {
     if (status < 0 && link->state != LINK_FAILED)

@@ -20,7 +20,8 @@ void link_move(struct link *link, enum link_state to);
 /* Sets whether the node's host may connect to this end of the rail. This node's own host is
  * admitted only when needed, because any user of this node can connect from it. */
 void link_admit(struct link *link, bool come);
-/* Makes a live link dead, whatever it does, and tells who waits for it. A new link replaces it. */
+/* Makes a live link dead in any state, and ends the waits for it with the error. A new link
+ * replaces it. */
 void link_fail(struct link *link, int error, const char *text);
 
 /* ---- link_connect.c ---- */

@@ -1,11 +1,9 @@
 /*
  * Connections that need both ends: each node makes a peer and sends its offer to the other one, in a
- * request or in the reply to one. If both request at once, each takes the other's request for the
- * answer to its own, and the replies only confirm it.
+ * request or in the reply to one. If both request at once, each uses the other's request as the reply to its own, and the replies only confirm it.
  *
  * A generation identifies a peer of a node. If a node offers a newer peer than the one that this
- * node's peer was completed with, the older one is gone: this node replaces its own. Older
- * generations are refused. So no offer completes another peer than it was meant for.
+ * node's peer was completed with, the older one is gone: this node replaces its own. Older generations are refused. So an offer completes only the peer that it was made for.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,7 +15,7 @@
 #include "daemon/rails/rails.h"
 #include "daemon/tcad.h"
 
-/* Of another node: whether it is within the limits. */
+/* Takes an offer of another node, if it is within the limits. */
 static bool take_offer(uint64_t generation, ProtobufCBinaryData data, struct offer *ret_offer)
 {
     if (generation == 0 || data.len == 0 || data.len > OFFER_MAX_BYTES)

@@ -68,8 +68,8 @@ const char *rail_name(const struct tcad *tcad, unsigned rail);
 const char *rail_driver(const struct tcad *tcad, unsigned rail); /* its name */
 /* The open rail with this driver and plane, or RAIL_NONE. */
 unsigned rail_find(const struct tcad *tcad, const char *driver, const char *plane);
-/* The rails that a user means, one bit per index: the open ones of a driver, or those that are not
- * if none is open, or the one with this name. 0: no such rail or driver. */
+/* The rails that a name selects, one bit per index: the rail with this name, or the open rails of
+ * this driver (the closed ones if none is open). 0: no such rail or driver. */
 unsigned rails_named(const struct tcad *tcad, const char *name);
 /* For the greeting of clients: the rails by index, from 1; how many. */
 unsigned rails_describe(const struct tcad *tcad, Tca__Rail ret_rails[static RAILS_MAX]);

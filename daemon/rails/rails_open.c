@@ -9,7 +9,8 @@
 #include "daemon/engine/engine.h"
 #include "daemon/tcad.h"
 
-/* In the order of preference where the cost model knows nothing, which is that of the table. */
+/* In the order of the table of rails, which is the order of preference where there are no measured
+ * costs. */
 static const struct {
     enum driver_id driver;
     enum conf_rails conf;
@@ -76,7 +77,7 @@ void rail_leave_port(struct rail *rail)
 
 /* ---- names ---- */
 
-/* "ofi:tcp:lo": the driver and, unless it is empty, what tells the instance from others. */
+/* "ofi:tcp:lo": the driver and, unless it is empty, the name of the instance. */
 static void compose(char ret_name[static RAIL_NAME_MAX_BYTES], enum driver_id driver,
                     const char *rest)
 {
@@ -110,7 +111,7 @@ static void name_rail(struct rail *rail, const struct conf_rail *conf,
     compose_key(rail->unprotected_key, conf, rail->driver);
 }
 
-/* The configuration cannot always tell: providers have several names, interfaces, too. */
+/* Checked after opening, because providers and interfaces have several names. */
 static int check_unique(const struct rails *rails, const struct rail *rail, char *text,
                         size_t text_bytes)
 {
@@ -190,8 +191,8 @@ static void say_refused(const struct tcad *tcad, const struct conf_rail *conf, s
              prefix, section, tcad->conf->file ? tcad->conf->file : "tcad.conf");
 }
 
-/* In the next slot of the table, which stays free if the driver refused to work without protection
- * (-EPERM). */
+/* Opens a rail in the next slot of the table, which stays free if the driver refuses to work
+ * without protection (-EPERM). */
 static int open_rail(struct tcad *tcad, const struct conf_rail *conf, enum driver_id driver,
                      char *text, size_t text_bytes)
 {
@@ -231,7 +232,7 @@ static void add_absent(struct tcad *tcad, enum driver_id driver)
     snprintf(rail->name, sizeof rail->name, "%s", driver_name(driver));
     snprintf(rail->off_text, sizeof rail->off_text, "%s",
              rail->ops ? "is not enabled on this node (rails.enable)"
-                       : "this tcad has no driver for it");
+                       : "this tcad was built without its driver");
 }
 
 int rails_open(struct tcad *tcad, char *text, size_t text_bytes)

@@ -285,7 +285,7 @@ static int mpirun_job(const struct cluster *cluster, const struct run_options *o
 
     struct job_process process = {.cpu = -1, .environment = environment(options->variables, 4)};
     append(process.environment, text("TCA_CLUSTER_DIR=%s", cluster->dir));
-    /* Open MPI refuses more ranks than processors, and root, unless told otherwise. */
+    /* By default, Open MPI refuses more ranks than processors, and root. */
     append(process.environment, text("OMPI_MCA_rmaps_base_oversubscribe=1"));
     append(process.environment, text("OMPI_ALLOW_RUN_AS_ROOT=1"));
     append(process.environment, text("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"));

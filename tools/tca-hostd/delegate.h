@@ -1,5 +1,5 @@
-/* The process of tca-hostd that works for one offload processor: it executes the processor's
- * requests (proto/host.h), one after the other, in the processor's memory. */
+/* The process of tca-hostd that serves one offload processor: it executes the processor's requests
+ * (proto/host.h), one after the other, in the processor's memory. */
 #pragma once
 
 #include <errno.h>

@@ -9,7 +9,7 @@
 
 #include "tools/tca-hostd/delegate.h"
 
-/* A regular file; O_NONBLOCK: what is none does not block the opening. */
+/* Opens a regular file. O_NONBLOCK: opening a FIFO or device does not block. */
 static int open_file(struct delegate *delegate, const struct host_request *request, uint64_t flags)
 {
     const struct open_how how = {.flags = flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,

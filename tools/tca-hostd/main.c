@@ -1,4 +1,5 @@
-/* tca-hostd: works for offload processors of its user. Each gets a process of its own. */
+/* tca-hostd: host-side services for the offload processors of its user. Each gets a process of its
+ * own. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -22,8 +23,7 @@ enum { PROCESSORS = 64, PROCESSORS_MAX = 4096, EXIT_USAGE = 2 };
 static const char usage[] =
     "usage: tca-hostd --socket PATH [--directory DIR] [--processors N]\n"
     "\n"
-    "Works for offload processors of this user until SIGTERM or SIGINT: groups, files, "
-    "reductions.\n"
+    "Serves offload processors of this user until SIGTERM or SIGINT: groups, files, reductions.\n"
     "  -s, --socket PATH     the socket to create; processors find it by TCA_HOSTD (the default)\n"
     "  -d, --directory DIR   the directory of their files (.)\n"
     "  -p, --processors N    how many at once, 1 to 4096 (64)\n"
@@ -67,7 +67,7 @@ static int parse(int argc, char **argv, struct options *ret_options)
 
 /* ---- the socket ---- */
 
-/* Whether a process listens there: else it is left from one that was killed. */
+/* Whether a process listens there; if not, a killed one has left the socket. */
 static bool is_used(const struct sockaddr_un *address)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);

@@ -9,7 +9,7 @@
 static const char *const node_titles[] = {">ID",  "NAME",  "SUB-CLUSTER", "STATE", ">SINCE",
                                           ">RTT", "RAILS", "ADDRESS",     "NOTE",  NULL};
 
-/* What went wrong, or has gone wrong and was put right. */
+/* The last error, or why the connection was lost last and resumed. */
 static void add_note(struct table *table, const json_t *node, const char *error)
 {
     long long reconnects = doc_integer(node, "reconnects");
