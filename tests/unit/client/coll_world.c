@@ -165,7 +165,7 @@ int coll_world_schedule(struct coll_world *world, enum tca_coll_algorithm algori
     return r;
 }
 
-/* ---- contents, and what the operation is defined to do with them */
+/* ---- contents, and the definitions of the operations */
 
 /* Maps x -> a x + b, modulo 2^32: their composition is associative, and does not commute. */
 struct map {
@@ -333,8 +333,8 @@ static const char *arrive(struct coll_world *world, uint32_t rank, struct chain_
     return NULL;
 }
 
-/* Completes the puts that a step must not overtake: all to a peer (or to anybody), or those that
- * touch the same bytes. */
+/* Completes the puts that a step must not overtake: all to a peer (or to any), or those that touch
+ * the same bytes. */
 static const char *flush(struct coll_world *world, uint32_t rank, struct chain_state *chain,
                          uint32_t peer, const uint8_t *read, const uint8_t *written, uint64_t bytes)
 {
@@ -480,7 +480,7 @@ static const char *run(struct coll_world *world, uint32_t starts)
         idle = done ? 0 : idle + 1;
         if (idle < 4 * size)
             continue;
-        bool any = false; /* nothing happened for long: look at every rank */
+        bool any = false; /* no progress for long: look at every rank */
         for (rank = 0; rank < size; rank++) {
             const char *problem = advance(world, rank, starts, &done);
             if (problem)

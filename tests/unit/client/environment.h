@@ -1,4 +1,4 @@
-/* Sets and clears variables for one case. */
+/* Sets and clears environment variables for one case. */
 #pragma once
 
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /*
- * A tcad for tests of the library alone: one session, group of one, every plan in the client seat,
- * everything put to itself. It can be told to lie; what it lies about must end in an error, never
- * in a crash.
+ * A tcad for tests of the library alone: one session, a group of one, every plan in the client
+ * seat, all puts to itself. It can lie on request; a lie must end in an error, never in a crash.
  */
 #pragma once
 
@@ -34,7 +33,7 @@ enum fake_lie {
     FAKE_SEGMENT_SOURCES,  /* a notification segment too short for them */
     FAKE_SILENT_COMMIT,    /* no answer at all */
     FAKE_HANG_UP,          /* closes the connection on a commit */
-    FAKE_DAEMON_SEAT,      /* no lie: chains go to the daemon seat, and nobody runs them */
+    FAKE_DAEMON_SEAT,      /* no lie: chains go to the daemon seat, and are not run */
     FAKE_MIXED_SEATS,      /* no lie: every other chain goes to the daemon seat */
     FAKE_LATE_COMMIT,      /* answers once `go` is set */
     FAKE_LONG_RAIL,        /* a rail whose name is too long */

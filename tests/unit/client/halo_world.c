@@ -33,7 +33,7 @@ static uint64_t beside(const struct world *world, uint32_t d, uint32_t at, int s
     return world->extents[d][side < 0 ? (at + size - 1) % size : (at + 1) % size];
 }
 
-/* Often 0, and any width where nobody fills it. */
+/* Often 0, and any width where no neighbour fills it. */
 static uint64_t random_width(struct random *random, uint32_t dimensions, uint64_t filled_by)
 {
     uint64_t width = random_below(random, dimensions > 4 ? 2 : 4);

@@ -1,5 +1,5 @@
-/* A random process grid with an array distributed over it, and what a halo exchange must leave in
- * each of its cells, from the definition alone. */
+/* A random process grid with an array distributed over it, and the contents of each cell after a
+ * halo exchange, from the definition alone. */
 #pragma once
 
 #include "client/halo/shape.h"
@@ -26,5 +26,5 @@ void world_random_shapes(struct random *random, struct world *world);
 uint64_t world_cell(const struct world *world, uint32_t rank,
                     const uint64_t indices[TCA_HALO_DIMENSIONS]);
 /* The number of the global element (from 1) that is in a cell after an exchange, or 0 if the cell
- * belongs to a halo that nobody fills. ret_own: it is the rank's own. */
+ * belongs to a halo that no neighbour fills. ret_own: it is the rank's own. */
 uint64_t world_expected(const struct world *world, uint32_t rank, uint64_t cell, bool *ret_own);

@@ -30,8 +30,8 @@ static inline void kit_deinit(struct kit *kit)
     fake_stop(&kit->fake);
 }
 
-/* 8 bytes from 0 to 4096, and a notification on slot 1; before that, a wait on slot 0 if asked for.
- */
+/* 8 bytes from 0 to 4096, and a notification on slot 1; before that, on request, a wait on slot
+ * 0. */
 static inline struct tca_plan *put_plan(struct kit *kit, uint32_t flags, bool waits)
 {
     struct tca_plan *plan;

@@ -1,4 +1,4 @@
-/* Shapes by chance, by libtca and as text. */
+/* Random shapes, made by libtca and as text. */
 #include "tests/unit/client/shapes.h"
 
 #include <stdio.h>
@@ -74,8 +74,7 @@ static void random_element(struct random *random, struct shape *shape, struct sh
     while (!chosen(choice, shape->type));
 }
 
-/* Anywhere; or regular for a while, which makes loops; or one behind the other, which makes one
- * block. */
+/* Anywhere; or regular for a while, which makes loops; or adjacent, which makes one block. */
 static void random_blocks(struct random *random, struct shape *shape)
 {
     int64_t at = random_between(random, -20, 20), step = random_between(random, -40, 40);

@@ -1,5 +1,5 @@
-/* Random nested layouts for tests: what they are made of, what they should be (a type map, entry by
- * entry, as the MPI standard defines it), and how libtca makes them. */
+/* Random nested layouts for tests: their parts, their type map, entry by entry, as the MPI standard
+ * defines it, and their construction by libtca. */
 #pragma once
 
 #include <stdbool.h>
@@ -59,10 +59,10 @@ struct map {
 };
 
 /*
- * Which shapes. Open MPI differs from the standard in the bounds of what is empty, and of what must
- * be padded but does not begin at an aligned place. So shapes for it are never empty as a whole,
- * and have either elements of one alignment at multiples of it, or begin at 0. Types are those that
- * MPI has.
+ * Which shapes. Open MPI differs from the standard in the bounds of empty shapes, and of shapes
+ * that must be padded but do not begin at an aligned offset. So shapes for it are never empty as a
+ * whole, and have either elements of one alignment at multiples of it, or begin at 0. Types are
+ * those that MPI has.
  */
 struct shape_choice {
     bool mpi;
@@ -72,11 +72,11 @@ struct shape_choice {
 struct shape *shape_random(struct random *random, unsigned depth, struct shape_choice choice);
 struct shape *shape_free(struct shape *shape);
 
-/* shapes_map.c: by the book, and slowly. False: too large. */
+/* shapes_map.c: by the definition, and slowly. False: too large. */
 bool shape_map(const struct shape *shape, struct map *ret_map);
 void map_free(struct map *map);
 uint64_t map_size(const struct map *map);
-/* What the standard calls lb and extent. */
+/* The standard's lb and extent. */
 void map_extent(const struct map *map, int64_t *ret_lower, int64_t *ret_extent);
 /* First and last byte touched + 1; 0 and 0 when there is none. */
 void map_bounds(const struct map *map, int64_t *ret_lower, int64_t *ret_upper);

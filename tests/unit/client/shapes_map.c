@@ -104,7 +104,7 @@ bool map_overlaps(const struct map *map)
     return twice;
 }
 
-/* `count` copies of the inner map, the first at place, the rest one extent apart each. */
+/* `count` copies of the inner map, the first at this offset, the others one extent apart each. */
 static bool map_copies(struct map *map, const struct map *inner, int64_t place, uint64_t count)
 {
     int64_t lower, extent;
@@ -149,7 +149,7 @@ static bool map_struct(struct map *map, const struct shape *shape)
     return ok;
 }
 
-/* Every index of the box, the fastest first: its place is a sum of products. */
+/* Every index of the box, the fastest first: its offset is a sum of products. */
 static bool map_box(struct map *map, const struct map *inner, const struct shape *shape)
 {
     uint64_t total = 1, index[SHAPE_DIMENSIONS_MAX] = {0};

@@ -1,4 +1,4 @@
-/* Predicted costs of collective operations, and what is chosen by them. */
+/* Predicted costs of collective operations, and the choices that follow. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
@@ -33,8 +33,8 @@ static uint64_t predict(const struct coll_shape *shape, enum tca_coll_algorithm 
     return ns;
 }
 
-/* Worked by hand: two ranks on two nodes. The credit takes an overhead and a latency, then the put and
- * its notification. */
+/* Computed by hand: two ranks on two nodes. The credit takes an overhead and a latency, then the
+ * put and its notification. */
 Test(coll_cost, by_hand)
 {
     static const struct coll_costs costs = {
@@ -78,7 +78,7 @@ Test(coll_cost, nodes_count)
     cr_assert_lt(predict(&shape, TCA_COLL_CHAIN), spread);
 }
 
-/* Short ones go by few hops, long ones in segments; nothing else is cheaper. */
+/* Short ones take few hops, long ones segments; no other algorithm is cheaper. */
 Test(coll_cost, choice)
 {
     place(1);

@@ -127,7 +127,7 @@ static uint32_t crossings(const struct coll_world *world, enum coll_kind kind,
     return count;
 }
 
-/* What is handed on by the hierarchy enters each other cluster, and each other node, only once. */
+/* The hierarchy sends data only once into each other cluster and each other node. */
 static void try_hierarchy(enum coll_operation operation, enum coll_kind kind, uint32_t each)
 {
     uint64_t seed = random_seed();

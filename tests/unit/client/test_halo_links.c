@@ -129,8 +129,7 @@ static uint32_t order_of(const struct halo_link *link)
     return order;
 }
 
-/* Pairs: who sends to a rank in a round receives from it in the same round, and from nobody
- * else. */
+/* Pairs: in each round, a rank receives from the rank that it sends to, and from no other. */
 static void check_rounds(const struct halo_grid *grid, uint32_t ranks, struct halo_link *links,
                          struct halo_link *back)
 {

@@ -1,5 +1,5 @@
-/* The heap against a shadow of it: random blocks, each with its own bytes, in chunks that nobody
- * else writes. */
+/* The heap, compared with a shadow of it: random blocks, each with its own bytes, in chunks that no
+ * other code writes. */
 #include "client/memory/heap.h"
 
 #include <criterion/criterion.h>
@@ -9,7 +9,7 @@
 
 #include "tests/unit/proto/random.h"
 
-/* Chunks from malloc, that can be refused. */
+/* Chunks from malloc, which can be refused. */
 struct store {
     unsigned chunks, asked;
     uint64_t bytes, limit;
@@ -60,7 +60,7 @@ static void setup(void)
               &(struct heap_source){.alloc = store_alloc, .free = store_free, .context = &store});
 }
 
-/* Gives back the chunks that heap_deinit() leaves to their owner. */
+/* Frees the chunks that heap_deinit() leaves to their owner. */
 static void teardown(void)
 {
     void *owners[64];
@@ -152,7 +152,7 @@ Test(heap, what_the_source_refuses_is_said)
     cr_assert_eq(heap_alloc(&heap, 1ull << 40, &none), -EDQUOT);
     cr_assert_eq(heap_alloc(&heap, UINT64_MAX, &none), -EOVERFLOW);
     cr_assert_null(none);
-    store.limit = 600000; /* less than a first chunk: a shorter one is asked for */
+    store.limit = 600000; /* less than a first chunk: a shorter one is requested */
     cr_assert_not_null(take(16));
     cr_assert_leq(store.bytes, 600000);
     cr_assert_eq(heap_alloc(&heap, 1000000, &none), -EDQUOT);
@@ -207,7 +207,7 @@ static uint64_t random_bytes(struct random *random)
     }
 }
 
-/* Long blocks are looked at at both ends, and here and there. */
+/* Long blocks are checked at both ends, and at some places between. */
 static uint64_t step_of(uint64_t bytes)
 {
     return bytes < 1000 ? 1 : bytes / 50;
@@ -235,7 +235,7 @@ Test(heap, equals_its_shadow)
     struct random random = {seed};
     store.limit = 256 << 20;
     for (int step = 0; step < STEPS; step++) {
-        /* now and then mostly frees, so that runs and chunks come back */
+        /* from time to time mostly frees, so that runs and chunks become free */
         unsigned room = step / 5000 % 2 ? BLOCKS : BLOCKS / 10;
         struct shadow *shadow = &shadows[random_below(&random, BLOCKS)];
         void *block;

@@ -59,7 +59,7 @@ static const struct row table[] = {
      .result = -EINVAL}, /* no name */
     {.pairs = {"PMI_RANK=one", "PMI_SIZE=2"}, .result = -EINVAL},
     {.pairs = {"PMI_RANK=-1", "PMI_SIZE=2"}, .result = -EINVAL},
-    /* ours before the launcher's, one by one */
+    /* ours override the launcher's, one by one */
     {.pairs = {"PMI_RANK=1", "PMI_SIZE=2", "TCA_GROUP=mine"}, .identity = {"mine", 1, 2}},
     {.pairs = {"PMI_RANK=1", "PMI_SIZE=2", "TCA_GROUP=mine", "TCA_RANK=0", "TCA_SIZE=3"},
      .identity = {"mine", 0, 3}},
@@ -96,7 +96,7 @@ Test(identity, table)
     }
 }
 
-/* ---- launchers inside launchers: what the process that Slurm started had been given decides */
+/* ---- nested launchers: the environment that Slurm gave to the process decides */
 
 #define STEP    "SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=1", "SLURM_JOB_ID=17", "SLURM_STEP_ID=2"
 #define OPENMPI "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2", "PMIX_NAMESPACE=5"
@@ -104,7 +104,7 @@ Test(identity, table)
 
 struct nesting {
     const char *task[10]; /* of the process that Slurm started */
-    const char *own[12];  /* of ours, beside SLURM_TASK_PID */
+    const char *own[12];  /* of this process, beside SLURM_TASK_PID */
     struct identity identity;
 };
 
@@ -112,7 +112,7 @@ static const struct nesting nestings[] = {
     {.task = {STEP}, .own = {STEP, OPENMPI}, .identity = {"5", 1, 2}},
     {.task = {STEP}, .own = {STEP, HYDRA}, .identity = {"pmi", 1, 2}},
     {.task = {STEP}, .own = {STEP, "PMI_RANK=1", "PMI_SIZE=2"}, .identity = {"pmi", 1, 2}},
-    /* the same, where Slurm had given PMI_RANK, too, and another launcher has replaced it */
+    /* the same, where Slurm had set PMI_RANK, too, and another launcher has replaced it */
     {.task = {STEP, "PMI_RANK=0", "PMI_SIZE=1"}, .own = {STEP, HYDRA}, .identity = {"pmi", 1, 2}},
     /* srun by a rank of the others */
     {.task = {OPENMPI, STEP}, .own = {OPENMPI, STEP}, .identity = {"17.2", 0, 1}},

@@ -1,6 +1,6 @@
 /*
- * Notices between a sender (rank 1) and a receiver (rank 0), both here: what starts that fail have
- * left behind is counted as often as it came, not more and not less.
+ * Notices between a sender (rank 1) and a receiver (rank 0), both here: notifications of failed
+ * starts are counted exactly once.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -13,8 +13,7 @@
 
 enum { SENDER = 1, PLACES = 8, SLOT = 3, TAG = 7, A_CHAIN = 11, OTHER_CHAIN = 22 };
 
-/* ---- what lies below: the receiver's table, its notifications, and nothing that moves by itself
- */
+/* ---- what lies below: the receiver's table, its notifications, and no progress by itself */
 
 struct compat compat = {.rank = 0, .size = 2};
 static struct notice table[PLACES];
@@ -94,7 +93,7 @@ tcaresult compat_fail_errno(int error, const char *what)
     return error == -EOWNERDEAD ? TCA_ERROR_PEER_LOST : TCA_ERROR_SYSTEM;
 }
 
-/* The sender is told in vain of what was taken: it has places enough. */
+/* The sender need not know what was taken: it has slots enough. */
 int tca_alloc(struct tca *session, uint64_t bytes, void **ret_memory)
 {
     (void)session, (void)bytes, (void)ret_memory;
@@ -218,7 +217,7 @@ Test(inbox, other_slots_and_tags_are_others)
     cr_assert(inbox_wait(SENDER, SLOT + 1, TAG) == TCA_SUCCESS);
 }
 
-/* Its notice is there, the data before it need not be. */
+/* Its notice has arrived, the data before it need not have. */
 static void start_unnotified(uint64_t chain)
 {
     start(place, chain, GOOD);
@@ -246,7 +245,7 @@ Test(inbox, half_written)
     check_gets(1);
 }
 
-/* Something else is started behind it: the receiver finds out. */
+/* Another chain is started after it: the receiver finds out. */
 Test(inbox, failed_and_did_not_arrive)
 {
     start(place, A_CHAIN, FAILED_NOT_THERE);
@@ -259,7 +258,7 @@ Test(inbox, failed_and_did_not_arrive)
 Test(inbox, failed_and_arrived)
 {
     start(place, A_CHAIN, FAILED_THERE);
-    check_gets(1); /* it is there, whatever the sender thinks */
+    check_gets(1); /* it has arrived, whatever the sender thinks */
     start(place, OTHER_CHAIN, GOOD);
     check_gets(1);
 }
@@ -271,7 +270,7 @@ Test(inbox, failed_and_arrived_unseen)
     check_gets(2);
 }
 
-/* What has been decided of doubts stays so. */
+/* Resolved doubts stay resolved. */
 Test(inbox, arrived_and_then_late)
 {
     start(place, A_CHAIN, FAILED_THERE);
@@ -285,7 +284,7 @@ Test(inbox, arrived_and_then_late)
     check_gets(1);
 }
 
-/* The second notification of one notice is none of the next one's. */
+/* The second notification of one notice does not count for the next one. */
 Test(inbox, repeated_and_then_late)
 {
     start(place, A_CHAIN, FAILED_THERE);
@@ -297,7 +296,7 @@ Test(inbox, repeated_and_then_late)
     check_gets(1);
 }
 
-/* The same again has the same number. */
+/* Repeating the same start keeps the number. */
 Test(inbox, repeated_after_it_arrived)
 {
     start(place, A_CHAIN, FAILED_THERE);
@@ -345,7 +344,7 @@ Test(inbox, refused)
     check_gets(1);
 }
 
-/* What was doubted of one place is not made up by another's. */
+/* Doubts of one place are not resolved by another's notifications. */
 Test(inbox, doubts_of_one_of_two_places)
 {
     const struct place other = place_of(SLOT + 1, TAG);
@@ -359,7 +358,7 @@ Test(inbox, doubts_of_one_of_two_places)
     cr_assert(inbox_test(SENDER, SLOT + 1, TAG) == TCA_ERROR_NOT_READY);
 }
 
-/* It cannot be known whose has come: nobody is notified of what may not be there. */
+/* It is unknown whose notification has come: none is reported that may not have arrived. */
 static void one_of_two_came(bool first)
 {
     const struct place other = place_of(SLOT + 1, TAG);
@@ -402,7 +401,7 @@ Test(inbox, doubts_of_two_places_both_or_none_came)
     }
 }
 
-/* Once the sender has ended there is nothing to wait for. */
+/* Once the sender has ended, waiting ends. */
 Test(inbox, sender_has_ended)
 {
     start(place, A_CHAIN, GOOD);
@@ -413,7 +412,7 @@ Test(inbox, sender_has_ended)
     cr_assert(inbox_test(SENDER, SLOT, TAG) == TCA_ERROR_PEER_LOST);
 }
 
-/* A long history with a sequential reference. */
+/* A long history, compared with a sequential reference. */
 Test(inbox, random_history)
 {
     unsigned owed = 0;

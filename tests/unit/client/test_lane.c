@@ -1,6 +1,6 @@
-/* A receiver's library, and a peer (this test) that shares puts with it: what is taken up lands,
- * what cannot be taken up is said, and nothing is lost or kept. The fake's only rank is the peer.
- */
+/* A receiver's library, and a peer (this test) that shares puts with it: accepted puts are
+ * copied, others are rejected with an error, and nothing is lost or kept. The fake's only rank
+ * is the peer. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -121,7 +121,7 @@ static bool landed(void)
     return memcmp(target + 8192, source + 128, 4096) == 0;
 }
 
-/* Whether this process has the source more often than the test itself. */
+/* Whether this process has more mappings of the source than the test itself. */
 static bool source_is_mapped(void)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -152,7 +152,7 @@ Test(client_lane, what_is_offered_lands)
     cr_assert(!source_is_mapped(), "it is not kept");
 
     share.id = 2;
-    offer(&share); /* and can come again; the lane's descriptor with it does no harm */
+    offer(&share); /* and can come again; its lane descriptor is harmless */
     publish(2);
     raise_notification();
     cr_assert_eq(tca_notified_wait(session, 0, 0, TCA_DEFAULT), 0);
@@ -205,8 +205,7 @@ Test(client_lane, a_region_is_freed_first)
     cr_assert_eq(lane_backlog(&lane), 0);
 }
 
-/* Before the daemon takes notifications all must have landed, also of an offer that nobody has
- * looked at. */
+/* Before the daemon takes notifications, all data must be copied, also of an unprocessed offer. */
 Test(client_lane, daemon_seats_begin_with_an_empty_lane)
 {
     Tca__Share share = share_of(1);
@@ -280,8 +279,8 @@ static void spoil(enum what what, Tca__Share *share, uint8_t *garbage, struct la
     }
 }
 
-/* What was left to us before the sender could know fails the wait for it; from then on the sender
- * does it. */
+/* Data left to this process before the sender could know fails the wait for it; from then on the
+ * sender copies. */
 Test(client_lane, what_makes_no_sense_is_left_to_the_sender)
 {
     tear_down();
@@ -306,12 +305,12 @@ Test(client_lane, what_makes_no_sense_is_left_to_the_sender)
         cr_assert_eq(lane_drain(&lane), 0); /* the sender is strict now */
         cr_assert_eq(tca_notified(session, 0, 0), 1);
         cr_assert_eq(tca_notified(session, 0, 0), 1);
-        publish(1); /* not ours: the sender is about to do it */
+        publish(1); /* not ours: the sender is about to copy it */
         raise_notification();
         cr_assert_eq(tca_notified(session, 0, 0), 0);
         cr_assert_eq(lane_drain(&lane), 0);
         cr_assert_eq(tca_notified(session, 0, 0), 1);
-        publish(2); /* and what can be done is done */
+        publish(2); /* and the rest is copied */
         raise_notification();
         cr_assert_eq(tca_notified(session, 0, 0), 1);
         cr_assert(landed());
@@ -323,7 +322,7 @@ Test(client_lane, what_makes_no_sense_is_left_to_the_sender)
     }
 }
 
-/* Without the lane nobody knows what lands when. */
+/* Without the lane, the order of copies is unknown. */
 Test(client_lane, a_lane_that_cannot_be_had_ends_the_session)
 {
     tear_down();
@@ -364,7 +363,7 @@ Test(client_lane, ranks_and_ids_that_nobody_has)
     cr_assert(landed());
 }
 
-/* The news is read where a chain looks whether its data are there: it is acted on afterwards. */
+/* The event is read while a chain checks for its data: it takes effect afterwards. */
 Test(client_lane, news_in_the_middle_of_a_step)
 {
     struct tca_plan *plan;
@@ -383,7 +382,7 @@ Test(client_lane, news_in_the_middle_of_a_step)
     cr_assert_eq(tca_notified_count(session, 0, 0), 0);
 }
 
-/* A source that we cannot map: staged entries need nothing of it, and others are passed over. */
+/* A source that cannot be mapped here: staged entries do not need it, others are skipped. */
 Test(client_lane, sources_that_are_not_mapped)
 {
     Tca__Share share = share_of(1);

@@ -10,7 +10,7 @@
 
 enum { SHAPES = 6000, DEPTH_MAX = 4, GUARD = 64 };
 
-/* Memory that holds all that the map touches, with guards around it. */
+/* Memory that covers all that the map touches, with guards around it. */
 struct arena {
     uint8_t *bytes;
     size_t count;
@@ -30,7 +30,7 @@ static struct arena arena_new(const struct map *map, struct random *random)
     return arena;
 }
 
-/* Runs over the map's bytes in packed order: calls for each with its place and number. */
+/* Walks over the map's bytes in packed order: calls for each with its offset and number. */
 #define EACH_BYTE(map, place, number)                                                              \
     for (uint64_t entry_ = 0, number = 0; entry_ < (map)->count; entry_++)                         \
         if ((map)->entries[entry_].type < MARK_LOWER)                                              \
@@ -121,7 +121,7 @@ static void compare_unpack(const struct tca_layout *layout, const struct map *ma
     free(arena.bytes);
 }
 
-/* What goes over sockets is accepted there. */
+/* Programs pass the checks of messages. */
 static void check_program(const struct tca_layout *layout, uint64_t seed, const char *text)
 {
     const struct layout *program = layout_of(layout);

@@ -1,4 +1,4 @@
-/* A daemon that lies: every lie ends in an error that is told, and in nothing worse. */
+/* A daemon that lies: every lie ends in an error with a text, and has no other effect. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -101,7 +101,7 @@ Test(lies, each_is_an_error)
     }
 }
 
-/* The daemon has committed what we refuse: it has to be told. */
+/* The daemon has committed what the library refuses: it must be released. */
 Test(lies, a_refused_commit_is_released)
 {
     struct fake fake;
@@ -111,7 +111,7 @@ Test(lies, a_refused_commit_is_released)
     cr_assert_eq(fake.released, 1);
 }
 
-/* Writes to all of what is reached. NULL: `text` is the error's. */
+/* Writes to all of the reached memory. NULL: `text` is the error's. */
 static void *reach(enum fake_lie lie, char text[256])
 {
     struct fake fake;

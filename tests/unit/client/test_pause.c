@@ -1,4 +1,4 @@
-/* Polling memory: counts looks, not times, which depend on who else runs. */
+/* Polling memory: counts polls, not times, which depend on other processes. */
 #include <criterion/criterion.h>
 #include <sched.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 
 enum {
     ROUNDS = 300,
-    /* A time slice of looking, which whoever gives nothing away takes for each, has 50,000. */
+    /* A time slice of polling without yielding has 50,000 polls. */
     LOOKS_EACH = 5000,
 };
 
@@ -52,7 +52,8 @@ static void stay_on_one_core(void)
     cr_assert_eq(sched_setaffinity(0, sizeof(cpus), &cpus), 0);
 }
 
-/* Two that wait for each other on one core. Returns how often one of them has looked in vain. */
+/* Two threads that wait for each other on one core. Returns how many polls of one were
+ * unsuccessful. */
 static uint64_t take_turns(void (*pause_once)(uint64_t))
 {
     struct marks *marks =
@@ -88,7 +89,8 @@ Test(pause, so_does_what_programs_of_the_tca_api_call)
     cr_assert_lt(take_turns(pause_as_the_tca_api_does), ROUNDS * LOOKS_EACH);
 }
 
-/* One that computes all the time costs whoever polls a slice for each yield: it naps instead. */
+/* With a process that computes all the time, each yield would cost a slice: polling sleeps briefly
+ * instead. */
 Test(pause, beside_somebody_who_computes)
 {
     stay_on_one_core();

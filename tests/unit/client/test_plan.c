@@ -1,4 +1,4 @@
-/* What a plan refuses before any daemon hears of it. */
+/* What a plan refuses without asking a daemon. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
@@ -147,7 +147,7 @@ Test(plan, types_of_both_sides_are_compared)
         tca_layout_free(all[i]);
 }
 
-/* A plan keeps what it needs of a layout, which may be the same on both sides. */
+/* A plan keeps its own reference to a layout, which may be the same on both sides. */
 Test(plan, layouts_may_be_freed)
 {
     struct tca_plan *plan;
@@ -213,7 +213,7 @@ Test(plan, states_are_checked)
     cr_assert_eq(tca_notified(session, 0, 1), 1);
 }
 
-/* The rank at the edge has nobody to put to. */
+/* The rank at the edge puts to no one. */
 Test(plan, one_without_steps_does_nothing)
 {
     const uint32_t flags[] = {0, TCA_PLAN_TIMED};
@@ -247,8 +247,8 @@ static int count_flush(struct driver *shm, struct driver_peer *peer, struct driv
     return driver_of_id(DRIVER_SHM)->peer_flush(shm, peer, op);
 }
 
-/* What an earlier step has waited for is not asked for again: else a long chain takes the square of
- * its steps. */
+/* A condition for which an earlier step has waited is not checked again: otherwise a long chain
+ * would take quadratic time. */
 Test(plan, each_put_is_asked_for_once)
 {
     enum { PUTS = 16 };
@@ -299,7 +299,7 @@ Test(plan, chains_without_steps_are_none)
     cr_assert_eq(tca_notified(session, 0, 1), 1);
 }
 
-/* What a failed commit leaves can be added to. */
+/* Steps can be added after a failed commit. */
 Test(plan, steps_may_follow_a_failed_commit)
 {
     struct tca_plan *plan;

@@ -1,4 +1,4 @@
-/* Plans that the daemon has a part in: what goes through the session's rings. */
+/* Plans with chains in the daemon's seat: entries in the session's rings. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>

@@ -71,7 +71,7 @@ Test(session, a_wait_step_is_released_by_a_notification)
         cr_assert_eq(tca_wait(plan, 1000000), -ETIMEDOUT);
         cr_assert_eq(tca_notified(kit.session, 0, 1), 0);
         cr_assert_eq(tca_start(release), 0);
-        /* whoever waits for what comes of it moves it on */
+        /* a wait for its result advances it */
         cr_assert_eq(tca_notified_wait(kit.session, 0, 1, TCA_DEFAULT), 0);
         cr_assert_eq(kit.memory[4096], i + 1);
         cr_assert_eq(tca_wait(plan, 0), 0);
@@ -168,7 +168,7 @@ Test(session, events_break_plans)
     kit_deinit(&kit);
 }
 
-/* The code of a start that failed and the text that goes with it are of one cause. */
+/* The error code of a failed start and its text have the same cause. */
 Test(session, a_rail_notices_first)
 {
     struct kit kit;
@@ -255,7 +255,7 @@ Test(session, a_group_of_one_needs_no_daemon)
     kit_deinit(&kit);
 }
 
-/* What a commit that timed out made after all is given back. */
+/* The result of a commit that has timed out is released when it arrives. */
 Test(session, a_late_answer_is_released)
 {
     struct kit kit;

@@ -1,4 +1,4 @@
-/* The library's slots: random takers never share one, and the numbers of programs stay theirs. */
+/* The library's slots: random users never share one, and the slots of programs stay free. */
 #include "client/core/slots.h"
 
 #include <criterion/criterion.h>

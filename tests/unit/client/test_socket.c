@@ -98,7 +98,7 @@ Test(socket, a_path_that_does_not_fit)
     cr_assert_eq(tca_socket_path("/abc", path, 5, NULL), 0);
 }
 
-/* A daemon whose backlog is full and that accepts nobody. */
+/* A daemon whose backlog is full and that accepts no connection. */
 Test(socket, a_stopped_daemon_is_a_time_out)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

@@ -1,5 +1,5 @@
-/* The choice by trial, against applications whose times are made up: noise, spikes, drift, and
- * other plans that tune themselves at the same time. */
+/* The choice by trial, with simulated applications: noise, spikes, drift, and other plans that tune
+ * themselves at the same time. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 enum { SEEDS = 200, PATIENCE = 5000 };
 
-/* An application: what a start takes with each candidate, and how the times vary. */
+/* An application: the time of a start with each candidate, and its variation. */
 struct application {
     double cost_ns[TUNE_CANDIDATES_MAX];
     unsigned candidates;
@@ -128,7 +128,7 @@ Test(tune, drift)
     cr_assert(bad_choices(&app, 1, 0.08) <= SEEDS * 2 / 100);
 }
 
-/* Each would see the others' trials as its own, if they went in step. */
+/* In step, each would take the others' trials for its own. */
 Test(tune, several_at_once)
 {
     struct application app = usual;
@@ -137,7 +137,7 @@ Test(tune, several_at_once)
     cr_assert(bad_choices(&app, 6, 0.15) <= 6 * SEEDS * 8 / 100);
 }
 
-/* The first choice stays where others are hardly faster. */
+/* The first choice stays if others are hardly faster. */
 Test(tune, the_favourite_stays)
 {
     const struct application app = {

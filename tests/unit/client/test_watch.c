@@ -12,7 +12,7 @@
 
 enum { ROUNDS = 20000 };
 
-/* A process: what it reads comes over a socket, which is hidden in an epoll descriptor as a driver's. */
+/* A process that reads from a socket, which is inside an epoll descriptor as a driver's is. */
 struct sleeper {
     int own, epoll_fd;
     struct notify_segment segment;
@@ -107,7 +107,7 @@ static void *tell(void *argument)
     return NULL;
 }
 
-/* Both at once: what one of them wakes it for is not taken for the other's. */
+/* Both at once: a wake-up by one source is not taken for the other's. */
 Test(watch, a_neighbour_too)
 {
     struct sleeper here = {0}, there = {0};

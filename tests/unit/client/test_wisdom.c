@@ -98,7 +98,7 @@ Test(wisdom, the_newest_counts_and_the_oldest_goes)
     cr_assert(other->count == WISDOM_ENTRIES_MAX && knows(other, 100009));
 }
 
-/* Only what a process has found itself goes to the file: what others have cleared stays away. */
+/* A process writes only its own results to the file: entries that were cleared stay away. */
 Test(wisdom, what_was_only_read_is_not_written)
 {
     add(wisdom, 1);
@@ -187,7 +187,7 @@ Test(wisdom, every_changed_bit_is_noticed)
     }
 }
 
-/* With a sum that is right, as this user could have written it. */
+/* With a correct checksum, as this user could have written it. */
 Test(wisdom, impossible_entries_are_refused)
 {
     const struct wisdom_entry bad[] = {

@@ -50,7 +50,7 @@ static inline const char *load_file(const char *name, const char *text, mode_t m
     return to;
 }
 
-/* What config_errors_write() says, without the directory's name. From malloc. */
+/* The output of config_errors_write(), without the directory's name. From malloc. */
 static inline char *load_errors(const struct config_errors *errors)
 {
     char *text = NULL, *at;
@@ -64,7 +64,7 @@ static inline char *load_errors(const struct config_errors *errors)
     return text;
 }
 
-/* A configuration that must be right. */
+/* Loads a configuration that must be valid. */
 static inline struct tcad_conf *load_good(const char *text, const char *const *overrides)
 {
     struct config_errors errors = {0};

@@ -186,7 +186,7 @@ Test(conf, systemd_says_where_directories_are)
     tcad_conf_free(conf);
 }
 
-/* Whatever the prefix is: the unit and the manuals say so. */
+/* Whatever the prefix is, because the unit and the manuals have this path. */
 Test(conf, the_file_of_the_system)
 {
     unsetenv("CONFIGURATION_DIRECTORY");

@@ -1,5 +1,4 @@
-/* Everything that can be wrong with tcad.conf, and what is said about it. Files are shown without
- * their directory. */
+/* All errors in tcad.conf, and their messages. Files are shown without their directory. */
 #include <errno.h>
 
 #include "load.h"

@@ -1,5 +1,5 @@
-/* The examples that are installed: they parse, and tcad.conf.example says of every key what the
- * table says. */
+/* The installed examples: they parse, and tcad.conf.example agrees with the table about every
+ * key. */
 #include <errno.h>
 
 #include "config/cluster.h"
@@ -46,7 +46,7 @@ Test(examples, conf_as_it_is_changes_nothing)
     free(text);
 }
 
-/* Every key stands there behind "#", with its default where that is a constant. */
+/* Every key is there behind "#", with its default where that is a constant. */
 Test(examples, conf_names_every_key_and_its_default)
 {
     char *text = read_example("tcad.conf.example"), *at = text;
@@ -71,7 +71,7 @@ Test(examples, conf_names_every_key_and_its_default)
     free(text);
 }
 
-/* With the marks taken away, what remains is legal: each value can be used as it stands. */
+/* With the # removed, the file is valid: each value can be used as it is. */
 Test(examples, conf_values_are_legal)
 {
     char *text = read_example("tcad.conf.example"), *to = text;

@@ -1,4 +1,4 @@
-/* Whatever names there are: expand(fold(names)) is names again, in the same order. */
+/* Random names: expand(fold(names)) returns the same names in the same order. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ Test(hostlist, names_survive_folding)
         size_t count = 1 + roll(NAMES);
         for (size_t i = 0; i < count; i++) {
             char *to = names[i];
-            if (i > 0 && roll(3)) { /* like the one before, but for the last digit */
+            if (i > 0 && roll(3)) { /* like the one before, except for the last digit */
                 strcpy(to, names[i - 1]);
                 char *last = to + strlen(to) - 1;
                 if (*last >= '0' && *last < '9')

@@ -1,4 +1,5 @@
-/* An allocator that fails on demand, in every thread of the test. One source of a test includes this. */
+/* An allocator that fails on demand, in every thread of the test. Include it in one source of a
+ * test. */
 #pragma once
 
 #include <stdatomic.h>

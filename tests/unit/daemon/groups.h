@@ -1,4 +1,4 @@
-/* Groups over three daemons on one loop; sessions are only what groups see of them. */
+/* Groups over three daemons on one loop; sessions consist of what the groups room uses. */
 #pragma once
 
 #include "nodes.h"
@@ -188,7 +188,7 @@ static inline void teardown(void)
 
 /* ---- asking ---- */
 
-static unsigned wanted; /* answers of all sessions together */
+static unsigned wanted; /* replies of all sessions together */
 
 static inline unsigned answers(void)
 {
@@ -257,7 +257,7 @@ static inline void expect_fail(const struct fake *fake, int status, const char *
     contains(fake->text, text);
 }
 
-/* Ranks 0 to size - 1 on nodes 0, 1, 2, 0, 1, ... in a group that meets at node 0. */
+/* Ranks 0 to size - 1 on nodes 0, 1, 2, 0, 1, ... in a group that node 0 coordinates. */
 static inline void make_group(uint32_t size)
 {
     for (uint32_t rank = 0; rank < size; rank++)
@@ -267,7 +267,7 @@ static inline void make_group(uint32_t size)
         cr_assert_eq(fakes[rank].status, 0, "%s", fakes[rank].text);
 }
 
-/* ---- what the root, node 0, knows ---- */
+/* ---- the state of the root, node 0 ---- */
 
 static inline const struct group *root_group(void)
 {

@@ -1,4 +1,4 @@
-/* A driver without operations, whose progress() is the test's. */
+/* A driver without operations; the test supplies its progress(). */
 #pragma once
 
 #include "drivers/driver.h"

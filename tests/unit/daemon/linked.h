@@ -1,5 +1,5 @@
-/* Two daemons with one rail each, whose driver needs both ends. What the worker, the engine and the
- * wire do is done when the test says so. */
+/* Two daemons with one rail each, whose driver needs both ends. The test runs each step of the
+ * worker, the engine and the connection. */
 #pragma once
 
 #include <criterion/criterion.h>
@@ -27,10 +27,10 @@ static struct node {
     int reserved;
 } nodes[NODES];
 
-/* ---- a driver whose peers are numbered, and say their number to the other end ---- */
+/* ---- a driver with numbered peers, whose offer is the number ---- */
 
 struct peer {
-    uint64_t number, other; /* other: 0 until it is answered */
+    uint64_t number, other; /* other: 0 until it is completed */
     int failed;
 };
 
@@ -148,7 +148,7 @@ void engine_call(struct engine *engine, struct engine_call *call,
         done(context);
 }
 
-/* The worker's next job; those that are submitted meanwhile come behind. */
+/* The worker's next job; later ones are appended. */
 static inline bool work(void)
 {
     if (job_count == 0)
@@ -163,7 +163,7 @@ static inline bool work(void)
 /* Messages from a node, in order. */
 static struct wire {
     struct message {
-        uint8_t *bytes; /* NULL: a question whose answer nobody wants any more */
+        uint8_t *bytes; /* NULL: an abandoned request */
         size_t count;
         uint32_t tag;
         bool answer;
@@ -175,7 +175,7 @@ static struct question {
     unsigned node;
     peer_replied *answered; /* NULL: over */
     void *context;
-    unsigned replies; /* that have come, in time or not */
+    unsigned replies; /* how many replies have come, in time or not */
 } questions[EVENTS_MAX];
 static uint32_t question_count;
 
@@ -233,7 +233,7 @@ static inline void end_question(struct question *question, int status, const Tca
 
 static int last_failure; /* that was delivered */
 
-/* The next message from the node arrives at the other one. */
+/* Delivers the node's next message to the other one. */
 static inline bool deliver(unsigned from)
 {
     struct wire *wire = &wires[from];
@@ -265,7 +265,7 @@ static inline void settle(void)
         ;
 }
 
-/* The questions that a node has asked so far get no answer in time. */
+/* The node's requests so far time out. */
 static inline void time_out(unsigned node)
 {
     for (uint32_t i = 1; i <= question_count; i++)
@@ -311,7 +311,7 @@ static inline void setup(void)
     }
 }
 
-/* Nothing is left, however the test ended. */
+/* Asserts that nothing is left, however the test ended. */
 static inline void teardown(void)
 {
     while (work()) /* as tcad does first */

@@ -1,4 +1,4 @@
-/* Daemons of a cluster, as far as peers and groups need them, in one process and on one loop. */
+/* Daemons of a cluster in one process and on one loop, with what peers and groups need. */
 #pragma once
 
 #include <arpa/inet.h>
@@ -25,7 +25,8 @@
 enum { NODES_MAX = 4, PATIENCE_S = 40 };
 
 #define SECOND UINT64_C(1000000000)
-/* What is to come in time; what is to be late. Neither says how fast a machine has to be. */
+/* The time within which events must come, and that of late ones. Neither requires a fast
+ * machine. */
 #define LONG  (30 * SECOND)
 #define SHORT (SECOND / 3)
 
@@ -36,10 +37,10 @@ struct node {
     uint64_t incarnation_seen;
     int down_error;
     char down_text[512];
-    /* the last question that was asked, for tests that answer later */
+    /* the last request, for tests that reply later */
     uint32_t asked_node, asked_tag;
     unsigned asked;
-    unsigned heard_of_gone; /* messages that tell of sessions that have gone */
+    unsigned heard_of_gone; /* messages that report ended sessions */
     bool hold;              /* do not answer */
 };
 
@@ -47,7 +48,7 @@ struct test {
     struct loop *loop;
     struct worker *worker;
     struct node nodes[NODES_MAX];
-    char address[16]; /* this process's own: nobody else takes its ports */
+    char address[16]; /* this process's own address: no other process takes its ports */
     uint16_t ports[NODES_MAX];
     char dir[64];
     char key[96];
@@ -90,7 +91,7 @@ static inline bool run_until_for(bool (*done)(void), uint64_t ns)
     return patience.in_time;
 }
 
-/* Waits for a condition; a test that waits in vain fails. */
+/* Waits for a condition; the test fails if it does not become true. */
 #define run_until(done) cr_assert(run_until_for(done, PATIENCE_S *SECOND), "waited in vain: " #done)
 
 static inline void run_for_ms(unsigned ms)
@@ -186,7 +187,7 @@ static inline void node_take_offer(struct node *node, uint32_t peer, uint32_t ta
     peers_reply(node->tcad.peers, peer, tag, &answer);
 }
 
-/* A lookup is answered by its name as the handle; "fail" fails. An offer is returned. */
+/* Replies to a lookup with its name as the handle; "fail" fails. Returns an offer unchanged. */
 static inline void node_asked(void *context, uint32_t peer, uint32_t tag,
                               const Tca__Message *question)
 {

@@ -1,4 +1,4 @@
-/* Daemons that ask each other, on one loop. */
+/* Daemons that send each other requests, on one loop. */
 #pragma once
 
 #include "nodes.h"

@@ -1,4 +1,4 @@
-/* A peer whose every message the test says itself: node 0, in plain, to node 1. */
+/* A peer whose messages the test writes: node 0, in plain, to node 1. */
 #pragma once
 
 #include "peers.h"
@@ -17,7 +17,7 @@ struct raw {
 };
 
 static struct raw raw = {.fd = -1};
-static int raw_listener = -1; /* so that a daemon seems to be there */
+static int raw_listener = -1; /* stands for a running daemon */
 
 static inline struct node *raw_node(void)
 {
@@ -125,7 +125,7 @@ static inline void raw_end(void)
     raw.count = 0;
 }
 
-/* Connects, and says hello; resume_key NULL: for a new link. Takes their hello. */
+/* Connects and sends hello; resume_key NULL: for a new link. Receives their hello. */
 static inline void raw_hello(uint64_t incarnation, const uint8_t *resume_key)
 {
     struct sockaddr_in address = own_address(test.ports[1]);
@@ -166,7 +166,7 @@ static inline void raw_welcome(const uint8_t *resume_key, uint64_t received)
     raw_say(0, &message);
 }
 
-/* Takes their welcome: how many messages they have received; -1: they do not resume. */
+/* Receives their welcome: how many messages they have received; -1: they do not resume. */
 static inline int64_t raw_welcomed(void)
 {
     Tca__Message *message = raw_expect(TCA__MESSAGE__BODY_PEER_WELCOME);
@@ -215,7 +215,7 @@ static inline void raw_cut(void)
     run_until(raw_is_lost);
 }
 
-/* Over a new connection, of which so many messages had been received. Theirs. */
+/* Resumes over a new connection, after so many of their messages. Returns theirs. */
 static inline int64_t raw_resume(uint64_t received)
 {
     raw_hello(RAW_INCARNATION, raw.their_key);

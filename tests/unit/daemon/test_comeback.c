@@ -1,4 +1,4 @@
-/* When a rail that was lost counts as good again: times are numbers here, nobody waits. */
+/* When a lost rail counts as good again: times are numbers, the test does not wait. */
 #include "daemon/rails/comeback.h"
 
 #include <criterion/criterion.h>
@@ -12,7 +12,7 @@ static enum comeback_state look(struct comeback *comeback, bool leads)
     return comeback_look(comeback, leads, now, HOLD);
 }
 
-/* How long a rail that leads there again is held back: until the node is asked. */
+/* How long a rail that leads there again is held back before a request is sent over it. */
 static uint64_t held(struct comeback *comeback)
 {
     const uint64_t since = ++now;
@@ -58,7 +58,7 @@ Test(comeback, twice_as_long_for_each_loss)
     cr_assert_eq(held(&comeback), 2 * HOLD, "but that one is not");
 }
 
-/* Every time that it does not lead there, the wait begins anew. */
+/* Each loss starts the wait anew. */
 Test(comeback, a_cable_that_flaps)
 {
     struct comeback comeback = {0};
@@ -82,7 +82,7 @@ Test(comeback, no_answer)
         comeback_asked(&comeback);
         comeback_answered(&comeback, false);
     }
-    /* It has gone while the node was asked: what is answered now was said before. */
+    /* The rail is lost during the request: the reply does not count. */
     cr_assert_eq(held(&comeback), HOLD);
     comeback_asked(&comeback);
     cr_assert(look(&comeback, false) == COMEBACK_AWAY);

@@ -1,4 +1,4 @@
-/* Deadlines, against a plain array; nothing here says how long anything takes. */
+/* Deadlines, compared with a plain array; nothing depends on durations. */
 #include "daemon/base/deadlines.h"
 
 #include <criterion/criterion.h>
@@ -65,7 +65,7 @@ static void tear_down(void)
     loop = loop_free(loop);
 }
 
-/* Many times each, some of them past, some equal, some cleared again. */
+/* Each many times: some past, some equal, some cleared again. */
 Test(deadlines, expire_in_order, .init = set_up, .fini = tear_down)
 {
     const uint64_t now_ns = clock_now_ns();
@@ -103,7 +103,8 @@ Test(deadlines, advance_but_do_not_put_off, .init = set_up, .fini = tear_down)
     cr_assert_null(deadlines.first, "it never expires");
 }
 
-/* From within the call: itself again, another one, and one that is cleared in the moment when it would expire. */
+/* From within the call: the same one, another one, and one that is cleared just as it would
+ * expire. */
 static void sets_others(void *context)
 {
     struct object *object = context;

@@ -1,4 +1,4 @@
-/* Directories that others have put where ours is to be. */
+/* Directories that others have put where tcad's is to be. */
 #include "daemon/base/directory.h"
 
 #include <criterion/criterion.h>
@@ -35,7 +35,7 @@ static int make(const char *where)
     return directory_make(where, 0700, "node.runtime_dir", text, sizeof text);
 }
 
-/* As an ordinary user, in a process of its own: whether it failed so, with a text that says so. */
+/* In a process of its own, as an ordinary user: whether it failed in this way, with this text. */
 static bool fails_for_us(int error, const char *says)
 {
     pid_t child = fork();
@@ -94,7 +94,7 @@ Test(directory, of_another_user)
     cr_assert(fails_for_us(0, ""));
 }
 
-/* It leads to a good directory of ours; but its owner can let it lead elsewhere. */
+/* It leads to a good directory of this user, but its owner can make it lead elsewhere. */
 Test(directory, through_a_link)
 {
     char good[96];

@@ -1,4 +1,4 @@
-/* The engine without memory: calls and the loss of a peer reach the other thread all the same. */
+/* The engine without memory: calls and the loss of a peer still reach the other thread. */
 #include <criterion/criterion.h>
 #include <errno.h>
 
@@ -8,7 +8,7 @@
 
 TestSuite(engine_memory, .timeout = 60);
 
-/* ---- a driver that loses its peer when the test says so ---- */
+/* ---- a driver that loses its peer on request ---- */
 
 struct driver_peer {
     char nothing;
@@ -20,7 +20,7 @@ static int progress(struct driver *driver, unsigned budget)
     return 0;
 }
 
-/* ---- what the loop hears ---- */
+/* ---- events on the loop ---- */
 
 enum { HEARD_MAX = 16 };
 static struct heard {
@@ -83,7 +83,7 @@ static void lose(struct engine *of, void *context)
     atomic_store(&no_memory, false);
 }
 
-/* With memory for every detail. */
+/* With memory for all events. */
 static void lose_in_comfort(struct engine *of, void *context)
 {
     driver_events.puts_lost(driver_events.context, &peer, 7, 2);
@@ -91,7 +91,7 @@ static void lose_in_comfort(struct engine *of, void *context)
     driver_events.peer_down(driver_events.context, &peer, -ENETDOWN);
 }
 
-/* Until the loop has heard that it is over. */
+/* Until the loop has the event. */
 static void call(void (*work)(struct engine *of, void *context))
 {
     static struct engine_call node;
@@ -127,7 +127,7 @@ Test(engine_memory, loses_a_peer_without, .init = set_up, .fini = tear_down)
         cr_assert(heard[0].what == 'l' && heard[0].peer == &peer && heard[0].flow == FLOW_ANY);
         cr_assert(heard[1].what == 'd' && heard[1].peer == &peer && heard[1].error == -ENETDOWN);
         cr_assert(heard[2].what == 'd' && heard[2].peer == &other && heard[2].error == -EHOSTDOWN);
-        call(nothing); /* what was used is reserved again when the engine has heard of it */
+        call(nothing); /* the used reserve is filled again once the engine has the reply */
         call(nothing);
     }
     cr_assert_eq(refused, 6);

@@ -1,5 +1,5 @@
-/* Starts that choose parts of their puts: taken and checked by the engine, and kept while the plan is
- * paused and its puts are made anew. The driver here notes what it is told. */
+/* Starts that choose parts of their puts: taken and checked by the engine, and kept while the plan
+ * is paused and its puts are prepared anew. The driver here records what it gets. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
-/* A call that arrives just before the engine goes to sleep is run all the same. The driver here has another thread make
- * one in every such round. */
+/* A call that arrives just before the engine goes to sleep is run nevertheless. The driver here
+ * makes another thread send one in every such round. */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -43,7 +43,8 @@ static void *make_calls(void *context)
     }
 }
 
-/* Engine's thread. Some cycles have one round more, so that calls come in rounds of every number. */
+/* Engine's thread. Some cycles have an additional round, so that calls come in rounds of every
+ * number. */
 static int progress(struct driver *driver, unsigned budget)
 {
     static unsigned seen, cycle, busy;

@@ -1,4 +1,4 @@
-/* Members, nodes and roots that go. */
+/* Members, nodes and roots that end. */
 #include "groups.h"
 
 TestSuite(group_deaths, .init = setup, .fini = teardown, .timeout = 100);
@@ -49,8 +49,8 @@ static bool asked_twice(void)
     return test.nodes[0].asked == 2;
 }
 
-/* The word of the death must not overtake the question: neither in the loop of the root's own node
- * nor in a queue for a connection. */
+/* The report of the death must not overtake the request, neither in the loop of the root's own node
+ * nor in the queue of a connection. */
 Test(group_deaths, a_death_with_the_question_on_its_way_is_no_ghost)
 {
     for (unsigned node = 0; node < 2; node++) {
@@ -120,7 +120,7 @@ static bool two_messages(void)
     return test.nodes[2].heard_of_gone == 2;
 }
 
-/* As many as one message names, and more. */
+/* As many as one message can name, and more. */
 Test(group_deaths, a_large_node_down_is_told_in_parts)
 {
     enum { THERE = SESSIONS_GONE_MAX + 5 };

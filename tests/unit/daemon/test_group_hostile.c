@@ -1,4 +1,4 @@
-/* Daemons that say what is not theirs to say. */
+/* Daemons that report what they must not. */
 #include "groups.h"
 
 TestSuite(group_hostile, .init = setup, .fini = teardown, .timeout = 100);
@@ -71,7 +71,7 @@ Test(group_hostile, the_root_believes_nothing)
     ask_publish.name = (char *)"";
     expect_reply(2, &message, -EINVAL);
 
-    /* Node 2 says that rank 1 has gone, which is not its to say. */
+    /* Node 2 reports the end of rank 1, which is not its own. */
     Tca__PeerSessionGone gone = TCA__PEER_SESSION_GONE__INIT;
     message.body_case = TCA__MESSAGE__BODY_PEER_SESSION_GONE;
     message.peer_session_gone = &gone;
@@ -92,8 +92,8 @@ Test(group_hostile, the_root_believes_nothing)
         cr_assert_eq(fakes[rank].status, 0, "%s", fakes[rank].text);
 }
 
-/* A node speaks of its own sessions, and as the root of their group: not of others', whoever it
- * says it tells of. */
+/* A node may report ends of its own sessions and, as the root, of members of their group: of no
+ * others, whatever it claims. */
 Test(group_hostile, only_the_root_passes_news_on)
 {
     make_group(3);

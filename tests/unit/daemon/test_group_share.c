@@ -140,7 +140,7 @@ Test(group_share, a_group_publishes_so_much)
                 "group g has 3 handles published, the limit (limits.published_per_group)");
 }
 
-/* The root knows whose they are. */
+/* The root knows which session published each name. */
 Test(group_share, the_end_of_a_session_withdraws_its_names_with_one_message)
 {
     enum { NAMES = 500 };
@@ -169,7 +169,7 @@ Test(group_share, the_end_of_a_session_withdraws_its_names_with_one_message)
     cr_assert_eq(fakes[0].answer->found->handle.data[0], 3);
 }
 
-/* Sought by many, and served by one look. */
+/* Many wait for names, and one lookup finds the waiting one. */
 Test(group_share, whoever_waits_for_a_name_is_found_among_others)
 {
     enum { ROUNDS = 60 };

@@ -1,5 +1,5 @@
-/* Memory of regions that vanishes under the daemon. A file that shrinks raises SIGBUS as a hole in
- * reserved huge pages does when none are left. */
+/* Memory of regions that vanishes under the daemon. A shrunk file raises SIGBUS, like a hole in
+ * reserved huge pages when none are left. */
 #include "daemon/sessions/guard.h"
 
 #include <criterion/criterion.h>
@@ -37,7 +37,7 @@ Test(guard, cuts_a_region_off)
         cr_assert_eq(base[5 * PAGE], 7);
         cr_assert_eq(base[0], 0); /* nobody's */
         cr_assert_eq(guard_replaced(), i + 1);
-        /* Whoever else has the file does not see it. */
+        /* Other users of the file do not see it. */
         cr_assert_eq(ftruncate(fd, PAGE), 0);
         other = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0);
         cr_assert_eq(other[0], 0);

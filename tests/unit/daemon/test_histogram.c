@@ -4,7 +4,7 @@
 
 static void expect_near(uint64_t got, uint64_t wanted)
 {
-    /* four buckets an octave: within an eighth of an octave either way, and a little */
+    /* four buckets per octave: accurate to an eighth of an octave, and a little */
     cr_assert(got >= wanted * 3 / 4 && got <= wanted * 5 / 4 + 1, "%lu instead of about %lu", got,
               wanted);
 }

@@ -1,4 +1,4 @@
-/* Links, with an engine and a driver that do only what is asked of them here. */
+/* Links, with an engine and a driver that do only what the test requests. */
 #include "daemon/rails/link.h"
 
 #include <criterion/criterion.h>
@@ -10,7 +10,7 @@
 #include "daemon/sessions/region.h"
 #include "daemon/tcad.h"
 
-/* ---- a driver whose peers are always at the same place ---- */
+/* ---- a driver whose peers always have the same address ---- */
 
 static char place;
 static unsigned connects, disconnects, fails;
@@ -51,7 +51,7 @@ const struct driver_caps *engine_driver_caps(const struct engine *engine, unsign
     return &caps;
 }
 
-/* ---- an engine that works at once, and whose posts the loop takes when it is told to ---- */
+/* ---- an engine that works at once, and whose posts the loop runs on request ---- */
 
 static struct {
     void (*done)(void *context);
@@ -174,13 +174,13 @@ Test(link, a_lost_one_is_replaced)
     cr_assert_eq(reserved, 0);
 }
 
-/* What the driver told of a peer is heard after its memory has become another peer. */
+/* The driver's event for a peer arrives after the peer's memory has been reused for another. */
 Test(link, news_of_the_old_peer_do_not_hit_the_new_one)
 {
     struct link *old = link_get(links, 1, RAIL);
     connect_link(old);
     links_down(links, 1);
-    link_unref(old); /* the last: the engine disconnects it, the loop has not heard of that yet */
+    link_unref(old); /* the last one: the engine disconnects it, the loop does not know yet */
     cr_assert_eq(disconnects, 1);
     up(1);
     struct link *link = link_get(links, 1, RAIL);

@@ -1,4 +1,4 @@
-/* Offers and replies that no daemon of ours would send. */
+/* Offers and replies that no correct daemon sends. */
 #include "linked.h"
 
 TestSuite(link_hostile, .init = setup, .fini = teardown);
@@ -46,7 +46,7 @@ Test(link_hostile, offers_beyond_the_limits)
     cr_assert_eq(last_failure, -ENETDOWN);
 }
 
-/* What the driver finds malformed. */
+/* An offer that the driver rejects as malformed. */
 Test(link_hostile, an_offer_of_another_length)
 {
     offer_raw("ofi", "a", 1, OFFER_BYTES - 1);
@@ -67,7 +67,7 @@ Test(link_hostile, an_offer_is_taken_once)
     cr_assert_eq(nodes[1].lost, 0);
 }
 
-/* A flood keeps the worker busy with at most two jobs at a time. */
+/* A flood occupies the worker with at most two jobs at a time. */
 Test(link_hostile, a_flood)
 {
     for (uint64_t generation = 1; generation <= 1000; generation++) {

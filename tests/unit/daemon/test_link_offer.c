@@ -46,7 +46,7 @@ Test(link_offer, the_own_node_answers_itself)
     cr_assert_eq(peer->other, peer->number);
 }
 
-/* All orders in which the worker and the two wires can go on, of two nodes that begin at once. */
+/* All orders of the steps of the worker and the two connections, when both nodes begin at once. */
 static void in_order(unsigned order)
 {
     struct waiter waiters[NODES];
@@ -120,7 +120,7 @@ Test(link_offer, an_old_reply_never_completes_a_new_peer)
     begin(0, 1, &first);
     cr_assert(work()); /* 0 has made its peer, and offers it */
     cr_assert(deliver(0));
-    cr_assert(work() && work()); /* 1 has made its own, completed it, and replies */
+    cr_assert(work() && work()); /* 1 has made its own peer, completed it, and replies */
     time_out(0);
     cr_assert_eq(first.status, -ETIMEDOUT);
     cr_assert_eq(link_at(0, 1)->state, LINK_IDLE);
@@ -134,7 +134,7 @@ Test(link_offer, an_old_reply_never_completes_a_new_peer)
     cr_assert_eq(nodes[1].lost, 1);
 }
 
-/* The other end lost the peer that its offer was about before the reply to ours came. */
+/* The other end lost the peer of its offer before the reply to this node's came. */
 Test(link_offer, a_reply_about_another_peer)
 {
     struct waiter waiters[NODES];
@@ -178,7 +178,7 @@ Test(link_offer, a_newer_offer_while_the_first_is_taken)
     }
 }
 
-/* Whoever waits hears of it, and the next attempt starts anew. */
+/* Waiting plans get the error, and the next attempt starts anew. */
 static void expect_failure(int error)
 {
     struct waiter waiters[2];

@@ -2,7 +2,8 @@
 
 #include <criterion/criterion.h>
 
-/* Of 1000 at once a few are said; the first one later says how many were not. */
+/* Of 1000 messages at once, a few are logged; the first one later states how many were
+ * suppressed. */
 Test(log, suppresses_and_counts)
 {
     struct log_limit limit = {0};
@@ -18,7 +19,7 @@ Test(log, suppresses_and_counts)
     cr_assert_eq(suppressed, 0, "told once");
 }
 
-/* Who complains now and then is always heard. */
+/* Occasional messages are always logged. */
 Test(log, seldom_is_never_suppressed)
 {
     struct log_limit limit = {0};

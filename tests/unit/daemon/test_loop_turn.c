@@ -1,4 +1,4 @@
-/* Long work on the loop: in slices, between which everybody else has a turn. */
+/* Long work on the loop: in slices, between which other events are served. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -118,7 +118,7 @@ Test(loop_turn, what_is_left_is_finished_in_order)
     loop_free(loop);
 }
 
-/* Posts that lie in what the call frees. */
+/* Posts inside memory that the call frees. */
 struct parcel {
     struct loop_post post;
     int number;
@@ -133,7 +133,7 @@ static void unpack(void *context)
     note((void *)(uintptr_t)number);
 }
 
-/* Sanitizers have memory of their own to go on with, and would not. */
+/* Sanitizers allocate, and would fail instead. */
 static void use_up_memory(void)
 {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

@@ -8,7 +8,7 @@
 
 enum { HERE = 1, THERE = 2 };
 
-/* A network: done is not landed, routes keep their order. */
+/* A network: completion is local, routes keep their order. */
 static const struct order_rules network = {.ordered = true};
 
 static struct order_step put(uint64_t source, const struct layout *from, uint64_t route,
@@ -47,7 +47,7 @@ Test(order, what_is_overwritten_was_read)
     free(some);
 }
 
-/* The same route: what lands later was read later. */
+/* The same route: what arrives later was read later. */
 Test(order, the_same_route_keeps_it)
 {
     struct layout *some = bytes(100);
@@ -82,7 +82,7 @@ Test(order, one_after_the_other_needs_nothing)
     ORDER(&memory, steps);
     for (unsigned i = 0; i < 3; i++)
         cr_assert(!steps[i].waits);
-    /* but for a source that is read ahead, and for another route */
+    /* except for a source that is read ahead, and for another route */
     steps[1].ahead = true;
     steps[2].route = 7;
     ORDER(&memory, steps);
@@ -92,7 +92,7 @@ Test(order, one_after_the_other_needs_nothing)
     free(some);
 }
 
-/* Two columns of a matrix, neighbours: one is sent while the other is written. */
+/* Two adjacent columns of a matrix: one is sent while the other is written. */
 Test(order, steps_with_nothing_in_common_go_side_by_side)
 {
     struct layout *column = repeat(bytes(8), 1000, 800), *row = bytes(800);
@@ -128,7 +128,7 @@ Test(order, a_notification_comes_after_what_went_elsewhere)
     free(some);
 }
 
-/* Memory that a process copies from behind the rail: landing is not enough. */
+/* Memory that a process copies after the rail: remote completion is not sufficient. */
 Test(order, what_is_read_was_copied)
 {
     struct layout *some = bytes(100);
@@ -150,7 +150,7 @@ static bool meet(const struct order_bytes *a, const struct order_bytes *b)
            layout_overlap(a->layout, a->base, b->layout, b->base, &(unsigned){1 << 20});
 }
 
-/* What order.h promises of two steps. `copied`: landing is not enough. */
+/* The guarantee of order.h for two steps. `copied`: remote completion is not sufficient. */
 struct promise {
     bool done, landed, copied;
 };
@@ -174,7 +174,7 @@ static struct promise promised(const struct order_rules *rules, const struct ord
     return promise;
 }
 
-/* Whether what the steps from `earlier` + 1 to `later` wait for keeps the promise. */
+/* Whether the waits of steps `earlier` + 1 to `later` keep this guarantee. */
 static bool kept(const struct order_step *steps, unsigned earlier, unsigned later,
                  struct promise promise)
 {
@@ -254,8 +254,8 @@ Test(order, of_random_chains)
                  (unsigned long long)seed);
 }
 
-/* As many steps as a plan may have, all columns of one matrix: none waits but those that are too
- * many to tell apart. It would take hours if every step were compared with all before it. */
+/* As many steps as a plan may have, all columns of one matrix: none waits except those that are too
+ * many to distinguish. Comparing every step with all before it would take hours. */
 Test(order, of_a_long_chain, .timeout = 60)
 {
     enum { LONG = 65536 };

@@ -145,7 +145,7 @@ static bool settled(void)
            peers_is_up(test.nodes[1].tcad.peers, 0);
 }
 
-/* What lingers is gone, and one of them has pinged the other. */
+/* Lingering connections are gone, and one node has pinged the other. */
 static bool quiet(void)
 {
     const struct peers *a = test.nodes[0].tcad.peers, *b = test.nodes[1].tcad.peers;
@@ -186,7 +186,8 @@ Test(peer, a_node_that_is_not_there_is_down_at_once)
     node_new(1);
     reply = (struct reply){0};
     ask(a, 1, "too soon", LONG, &reply);
-    bool too_soon = test_now_ns() - begin_ns < SECOND; /* else this machine is too busy to try it */
+    bool too_soon = test_now_ns() - begin_ns < SECOND; /* otherwise this machine is too busy for
+                                                          the test */
     run_until(answered);
     cr_assert(!too_soon || reply.status == -EHOSTDOWN, "not more often than once a second");
     run_for_ms(1050);
@@ -201,7 +202,7 @@ Test(peer, host_names_are_looked_up)
         "cluster = test\nn0 id=0 address=localhost:%u\nn1 id=1 address=no-such-host.invalid:7\n",
         test.ports[0]);
     struct node *a = node_init(0);
-    a->conf.control.request_timeout_ns = 3 * SECOND; /* there may be no name server that answers */
+    a->conf.control.request_timeout_ns = 3 * SECOND; /* there may be no name server */
     node_open(a);
     ask(a, 1, "x", LONG, &reply);
     run_until(answered);

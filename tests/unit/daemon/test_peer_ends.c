@@ -40,7 +40,7 @@ Test(peer_ends, questions_end_when_the_node_ends)
     cr_assert_eq(a->incarnation_seen, 5555);
 }
 
-/* A node in a process of its own, that can be stopped. */
+/* A node in a process of its own, which can be stopped. */
 static pid_t spawn_node(unsigned id)
 {
     fflush(NULL);
@@ -48,7 +48,7 @@ static pid_t spawn_node(unsigned id)
     if (pid > 0)
         return pid;
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* also when the test fails */
-    signal(SIGPIPE, SIG_IGN);         /* as tcad does: its connection may be gone when it goes on */
+    signal(SIGPIPE, SIG_IGN);         /* as in tcad: its connection may be gone when it continues */
     test.loop = loop_free(test.loop); /* its epoll is shared with the parent: only close it */
     cr_assert_eq(loop_new(&test.loop), 0);
     node_new(id);
@@ -94,7 +94,7 @@ Test(peer_ends, a_stopped_node_is_noticed)
     waitpid(pid, NULL, 0);
 }
 
-/* Who is late itself does not blame the others for being as late; for ever it does not wait. */
+/* A process that is late itself allows others the same delay, but not for ever. */
 Test(peer_ends, who_has_no_processor_is_patient)
 {
     pid_t pid = spawn_node(1);
@@ -106,7 +106,7 @@ Test(peer_ends, who_has_no_processor_is_patient)
     a->downs = 0;
     kill(pid, SIGSTOP);
     for (int turn = 0; turn < 6; turn++) {
-        usleep(400000);  /* less than half the time-out: what has come meanwhile is not */
+        usleep(400000);  /* less than half the time-out: data that has arrived meanwhile is not */
         run_for_ms(110); /* what keeps it from being noticed */
     }
     cr_assert_eq(a->downs, 0, "it might only be late: %s", a->down_text);
@@ -116,7 +116,7 @@ Test(peer_ends, who_has_no_processor_is_patient)
     waitpid(pid, NULL, 0);
 }
 
-/* The other daemon is replaced without our noticing: its old socket stays open in a stopped
+/* The other daemon is replaced, and this one cannot notice: the old socket stays open in a stopped
  * process. */
 Test(peer_ends, a_new_incarnation_takes_the_place_of_the_old)
 {

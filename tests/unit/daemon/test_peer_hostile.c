@@ -1,4 +1,4 @@
-/* Who may not, and who sends garbage. */
+/* Peers without permission, and peers that send garbage. */
 #include "peers.h"
 
 #include "proto/frame.h"
@@ -161,7 +161,8 @@ static void garbage(uint32_t security)
 
     struct frame_header header;
     frame_header_fill(&header, 1, 65537);
-    expect_dropped(&header, sizeof header); /* nothing of it was allocated: it need not even come */
+    expect_dropped(&header, sizeof header); /* it is rejected by its length, before anything is
+                                               allocated */
     header.length_bytes = UINT32_MAX;
     expect_dropped(&header, sizeof header);
     header.length_bytes = 16;

@@ -80,7 +80,7 @@ static bool all_answered(void)
     return true;
 }
 
-/* The sockets of this process to and from these ports: some. */
+/* Whether this process has sockets to and from these ports. */
 static unsigned cut_some(void)
 {
     unsigned cuts = 0;
@@ -166,7 +166,7 @@ Test(peer_resume, every_message_arrives_once_and_in_order_plain)
     ask_and_cut(CONF_SECURITY_PLAIN);
 }
 
-/* What a gather of the largest size sends to a node, and at once again. */
+/* What a gather of the largest size sends to a node, sent at once. */
 Test(peer_resume, large_bursts_follow_each_other)
 {
     enum { PARTS = 5, PART_BYTES = PEER_BURST_MAX_BYTES / PARTS - 4096 };
@@ -187,7 +187,7 @@ Test(peer_resume, large_bursts_follow_each_other)
     cr_assert_eq(a->downs + test.nodes[1].downs, 0, "%s", a->down_text);
 }
 
-/* ---- one daemon, and every message by hand ---- */
+/* ---- one daemon, and messages made by hand ---- */
 
 Test(peer_resume, what_has_not_arrived_is_sent_again)
 {
@@ -226,7 +226,7 @@ Test(peer_resume, much_is_acknowledged_at_once)
 {
     raw_begin();
     for (uint32_t tag = 1; tag <= 300; tag++)
-        raw_answer(tag); /* nobody has asked: it counts all the same */
+        raw_answer(tag); /* without a request: it counts nevertheless */
     Tca__Message *pong = raw_expect(TCA__MESSAGE__BODY_PEER_PONG);
     cr_assert_eq(pong->peer_pong->sequence, 0);
     cr_assert_eq(pong->peer_pong->received, 256);
@@ -251,7 +251,7 @@ Test(peer_resume, who_does_not_have_the_key_is_refused)
     }
     cr_assert_eq(raw_resume(0), 0);
 
-    /* Nor does it help to have it in the hello only. */
+    /* Nor is it sufficient to have it in the hello only. */
     raw_cut();
     raw_hello(RAW_INCARNATION, raw.their_key);
     raw_welcomed();

@@ -29,7 +29,7 @@ int plan_fail(struct plan *of, int error, const char *format, ...)
     return error;
 }
 
-/* A chain is a unit here. What replaces a failed link stands for another rail. */
+/* A chain is a unit here. The replacement of a failed link stands for another rail. */
 bool plan_is_on_dead_link(const struct plan *of, const struct plan_chain *chain)
 {
     return units[chain - chains].link->state == LINK_FAILED;
@@ -80,12 +80,12 @@ Test(plan_connect, all_at_once)
     cr_assert_eq(plan.pending, 1);
     settle();
     expect_over(0);
-    plan_connect(&plan); /* of a move: nothing to wait for */
+    plan_connect(&plan); /* part of a move: nothing to wait for */
     cr_assert_eq(plan.pending, 0);
     cr_assert_eq(registered, 2);
 }
 
-/* Nothing can be prepared for a peer that never was connected. */
+/* Nothing can be prepared for a peer that was never connected. */
 Test(plan_connect, one_fails_while_another_is_awaited)
 {
     plan_connect(&plan);
@@ -147,7 +147,7 @@ Test(plan_connect, the_other_rail_fails_too)
     cr_assert_eq(rerouted[0], 2);
 }
 
-/* One that nobody waits for yet. */
+/* A connection that no plan waits for yet. */
 Test(plan_connect, the_next_one_has_another_rail)
 {
     other_rail = true;

@@ -13,8 +13,8 @@
 #include "daemon/rails/rails.h"
 #include "daemon/tcad.h"
 
-/* As the comment in plan.h draws it; the code has its own table. Every row may be left for the next one where the plan
- * breaks or is released. */
+/* As in the comment of plan.h; the code has its own table. Every row may be left for the next one
+ * where the plan breaks or is released. */
 static const enum plan_state commit[] = {PLAN_NEW,         PLAN_PARSING,   PLAN_BINDING,
                                          PLAN_REGISTERING, PLAN_PREPARING, PLAN_MAPPING,
                                          PLAN_READY};
@@ -64,7 +64,7 @@ Test(plan_state, every_pair)
                          plan_state_name(from), to, plan_state_name(to));
 }
 
-/* From everywhere a plan can be released, and a plan that its client has can break. */
+/* A plan can be released in every state, and break once its client has it. */
 Test(plan_state, ends_from_everywhere)
 {
     for (int state = PLAN_PARSING; state < PLAN_LEAVING; state++) {
@@ -77,7 +77,7 @@ Test(plan_state, ends_from_everywhere)
 }
 
 #ifndef NDEBUG
-/* In a process of its own, which ends for that. */
+/* In a process of its own, because it aborts. */
 static void check_aborts(struct plan plan, enum plan_state to)
 {
     int status = 0;
@@ -104,7 +104,7 @@ Test(plan_state, transition_with_something_pending_aborts)
 }
 #endif
 
-/* What waits for an event walks on for none. */
+/* A plan that waits for an event does not advance otherwise. */
 Test(plan_state, waits)
 {
     static const enum plan_state waiting[] = {PLAN_READY, PLAN_RESTING, PLAN_BROKEN};
@@ -126,7 +126,7 @@ static void end_loop(void *context)
     loop_stop(tcad.loop);
 }
 
-/* A rail that is lost during a commit or a move is only noted: the plan moves when it is ready. */
+/* The loss of a rail during a commit or a move is only noted: the plan moves when it is ready. */
 Test(plan_state, a_lost_rail_ends_no_commit)
 {
     static struct rails rails = {.count = 2, .last = 2, .at = {[2] = {.name = "ofi"}}};
@@ -152,7 +152,7 @@ Test(plan_state, a_lost_rail_ends_no_commit)
     loop_free(tcad.loop);
 }
 
-/* A row of letters per state, in their order: what it may become. */
+/* A row of letters per state, in their order: the legal next states. */
 Test(plan_state, every_pair_in_the_engine)
 {
     static const char *const becomes[ENGINE_PLAN_STATES] = {
@@ -175,7 +175,7 @@ Test(plan_state, names)
     cr_assert_str_eq(plan_state_name(PLAN_STATES), "?");
 }
 
-/* ---- errors of two threads: the worker fails, and meanwhile the loop hears of a loss ---- */
+/* ---- errors of two threads: the worker fails while the loop receives a loss ---- */
 
 enum { FAIL_ROUNDS = 20000 };
 
@@ -192,7 +192,7 @@ static void fail_together(int error, char letter)
     for (int round = 0; round < FAIL_ROUNDS; round++) {
         atomic_fetch_add(&failing[round].ready, 1);
         for (int looks = 0; atomic_load(&failing[round].ready) < 2; looks++)
-            if (looks > 1000) /* the other one has lost its core */
+            if (looks > 1000) /* the other thread has lost its core */
                 sched_yield();
         plan_fail(&failing[round].plan, error, "%s", text);
     }

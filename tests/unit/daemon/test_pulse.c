@@ -1,4 +1,4 @@
-/* Heartbeats that somebody else sends: replayed, old, forged, from another address. */
+/* Heartbeats of an attacker: replayed, old, forged, from another address. */
 #include "daemon/base/pulse.h"
 
 #include <arpa/inet.h>
@@ -77,7 +77,7 @@ static void beat(int fd, struct heartbeat heartbeat, const uint64_t key[2])
     send_bytes(fd, bytes, sizeof bytes);
 }
 
-/* All that was sent before has been dealt with when this returns: they come in order. */
+/* On return, all that was sent before has been processed: datagrams arrive in order. */
 static void settle(void)
 {
     const uint64_t before = pulse_heard_ns(marker);
@@ -113,7 +113,7 @@ Test(pulse, only_news_of_the_peer_counts, .init = set_up, .fini = tear_down)
     cr_assert_neq(pulse_heard_ns(peer), heard);
 }
 
-/* Whoever replays what he has seen does not get our heartbeats instead of the peer. */
+/* Replaying heartbeats does not redirect this node's own to the attacker. */
 Test(pulse, are_answered_to_the_peer, .init = set_up, .fini = tear_down)
 {
     uint8_t bytes[HEARTBEAT_BYTES + 1];

@@ -1,4 +1,5 @@
-/* The table of rails: who is meant by a name, and which rails of two nodes lead to each other. */
+/* The table of rails: which rail a name selects, and which rails of two nodes lead to each
+ * other. */
 #include "daemon/rails/rails.h"
 
 #include <criterion/criterion.h>

@@ -50,7 +50,7 @@ Test(space, rejects_nonsense)
     cr_assert_eq(space_new(UINT64_MAX - UNIT + 1, 2 * UNIT, &space), -EINVAL);
 }
 
-/* Random takes and gives against a plain map of units. */
+/* Random allocations and releases, compared with a plain map of units. */
 Test(space, agrees_with_a_map)
 {
     enum { UNITS = 200, LIVE = 64 };

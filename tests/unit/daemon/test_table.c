@@ -1,4 +1,4 @@
-/* Tables and who uses what: against plain lists, through growth, collisions and removal. */
+/* Tables and uses: compared with plain lists, through growth, collisions and removal. */
 #include "daemon/base/table.h"
 
 #include <criterion/criterion.h>
@@ -75,7 +75,7 @@ Test(table, is_what_a_list_is)
     size_t counted = 0;
     table_each(&table, count_each, &counted);
     cr_assert_eq(counted, in);
-    table_each(&table, take_out, &table); /* each may remove the one that it is given */
+    table_each(&table, take_out, &table); /* each may remove the entry that it gets */
     cr_assert_eq(table.count, 0);
     for (uint64_t id = 0; id < IDS; id++)
         cr_assert_null(table_find(&table, id));
@@ -93,7 +93,8 @@ Test(table, of_nothing)
     table_deinit(&table);
 }
 
-/* Numbers that count up, or differ in their upper bits only, do not meet in few buckets. */
+/* Consecutive numbers, or numbers that differ in their upper bits only, are spread over many
+ * buckets. */
 Test(table, spreads)
 {
     for (unsigned shift = 0; shift <= 48; shift += 16) {

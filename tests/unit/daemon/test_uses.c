@@ -1,4 +1,4 @@
-/* Who needs what: against plain arrays, and while users come and go as they are told. */
+/* Uses of objects: compared with plain arrays, while users come and go during the notifications. */
 #include "daemon/sessions/uses.h"
 
 #include <criterion/criterion.h>
@@ -86,7 +86,7 @@ Test(uses, are_what_arrays_are, .init = set_up, .fini = tear_down)
     }
 }
 
-/* Every third stays; one that has not been told yet goes meanwhile, and a new one comes. */
+/* Every third stays; one that was not notified yet goes meanwhile, and a new one comes. */
 static bool tell(const struct news *news, void *context)
 {
     struct user *user = context;
@@ -132,7 +132,7 @@ Test(uses, are_told_once, .init = set_up, .fini = tear_down)
     check(1);
 }
 
-/* ---- several news of one subject, one behind the other ---- */
+/* ---- several events of one subject, in succession ---- */
 
 static char news_heard[USERS][4];
 
@@ -149,8 +149,8 @@ static bool hear(const struct news *news, void *context)
     return stays;
 }
 
-/* Also those who have not heard the first when the second comes, and without memory to keep it for them. The last
- * third comes later. */
+/* Including users that were not notified of the first event when the second comes, and without
+ * memory to record it for them. The last third comes later. */
 static void tell_three(bool without_memory)
 {
     memset(news_heard, 0, sizeof news_heard);
@@ -177,7 +177,7 @@ static bool nothing_more(void *context)
     return false;
 }
 
-/* Another job is queued, so that nothing is told at once. */
+/* Another job is queued, so that no notification comes at once. */
 static void begin_another_job(void)
 {
     static struct loop_job jobs[2];

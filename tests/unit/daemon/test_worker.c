@@ -1,4 +1,4 @@
-/* Jobs of the worker: each ends exactly once, whenever the worker does. */
+/* Jobs of the worker: each ends exactly once, whenever the worker ends. */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <semaphore.h>

@@ -5,7 +5,8 @@
 
 #include "tests/unit/drivers/kit.h"
 
-/* A new instance puts into the victim's landing, which has this shape, at the offset, and notifies. */
+/* A new instance puts into the victim's landing, which has this shape, at the offset, and
+ * notifies. */
 static inline void check_served(struct side *of, const char *driver, uint64_t segment_bytes,
                                 const struct shape *shape, uint64_t offset_bytes, const void *blob,
                                 size_t blob_bytes)

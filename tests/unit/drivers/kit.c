@@ -213,7 +213,7 @@ static void pump(struct side *a, struct side *b)
         abort();
 }
 
-/* Only what hangs takes this long, however busy the machine is. */
+/* Only a hanging test takes this long, however busy the machine is. */
 #define GIVE_UP_NS UINT64_C(240000000000)
 
 bool pump_until(struct side *a, struct side *b, const unsigned *counter, unsigned goal)

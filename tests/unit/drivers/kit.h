@@ -1,5 +1,5 @@
-/* For tests of drivers: shapes with their own idea of where each byte lies, and a pair of driver
- * instances that talk to each other. */
+/* For tests of drivers: shapes that compute the position of each byte themselves, and a pair of
+ * connected driver instances. */
 #pragma once
 
 #include <stdbool.h>
@@ -41,7 +41,7 @@ struct side {
     uint64_t paired;
     int paired_fd;
     bool paired_encrypts;
-    /* looked at from within notified(): NULL or what has to be in memory by then */
+    /* checked within notified(): NULL, or the expected memory */
     const uint8_t *expected;
     bool early; /* it was not */
 };
@@ -73,9 +73,9 @@ int connect_sides(struct side *from, struct side *to, struct driver_peer **ret_p
                   struct driver_peer **ret_back);
 void op_init(struct op *op);
 
-/* Moves both on until *counter >= goal; false when that did not come in half a minute. */
+/* Advances both until *counter >= goal; false after half a minute without that. */
 bool pump_until(struct side *a, struct side *b, const unsigned *counter, unsigned goal);
-/* Some rounds more, for what must not come. */
+/* Some more rounds, to check for events that must not come. */
 void pump_rounds(struct side *a, struct side *b, unsigned rounds);
-/* Posts, and tries again while the driver says -EAGAIN. */
+/* Posts, and tries again while the driver returns -EAGAIN. */
 int post(struct side *a, struct side *b, struct driver_put *put, struct op *op);

@@ -15,14 +15,14 @@ struct making {
     uint32_t op_count, pair_count, depth;
 };
 
-/* Where the bytes of a part lie: all in 0 .. extent - 1. */
+/* The offsets of a part's bytes: all in 0 .. extent - 1. */
 struct part {
     uint32_t bytes;
     int64_t extent;
     int64_t *places;
 };
 
-/* A mistake here, not in what is tested: also in programs that are no Criterion tests. */
+/* An error in the test itself; also for programs that are no Criterion tests. */
 static void must(bool right, const char *what)
 {
     if (right)
@@ -155,7 +155,7 @@ static uint32_t cut(struct making *m, uint32_t n, uint32_t most, uint32_t *ret_l
     return count;
 }
 
-/* The blocks lie in an order of their own: some random, some forwards, some touching. */
+/* The blocks are in an order of their own: some random, some ascending, some adjacent. */
 static struct part make_list(struct making *m, uint32_t bytes)
 {
     enum { MOST = 200 };
@@ -182,7 +182,7 @@ static struct part make_list(struct making *m, uint32_t bytes)
     return part;
 }
 
-/* Operations side by side, the later ones further up. */
+/* Operations side by side, later ones at higher offsets. */
 static struct part make_sequence(struct making *m, uint32_t bytes, uint32_t depth)
 {
     uint32_t lengths[PARTS_MAX], count = cut(m, bytes, PARTS_MAX, lengths);

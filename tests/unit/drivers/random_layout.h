@@ -1,4 +1,4 @@
-/* Random layouts, and where each of their bytes lies, known from elsewhere than the layout. */
+/* Random layouts, and the offset of each of their bytes, computed independently of the layout. */
 #pragma once
 
 #include <stdint.h>
@@ -11,7 +11,7 @@ struct random_layout {
     int64_t *places; /* of byte i in packed order; layout->size_bytes of them */
 };
 
-/* `bytes` bytes (> 0) in loops, lists and blocks side by side. No two lie at one place, unless
+/* `bytes` bytes (> 0) in loops, lists and blocks side by side. No two have one offset, unless
  * may_overlap. */
 struct random_layout random_layout_new(struct random *random, uint32_t bytes, bool may_overlap);
 void random_layout_free(struct random_layout *layout);

@@ -1,7 +1,7 @@
 /*
- * A process that puts to another in every copy mode, which changes between starts, and one that
- * takes what it is told: it drains the lane or sleeps, and now and then is strict, as if its daemon
- * took the notifications: then it never looks at the lane. What was put must be there each time.
+ * A process that puts to another in every copy mode, which changes between starts, and a receiver
+ * that follows the protocol: it drains the lane or sleeps, and sometimes is strict, as if its
+ * daemon took the notifications: then it never reads the lane. The data must be there each time.
  */
 #include <sched.h>
 
@@ -14,7 +14,7 @@ enum { PUTS = 6, PLACE = 128 * 1024 };
 
 static const struct {
     enum way way;
-    uint64_t block, count; /* blocks lie apart at the target */
+    uint64_t block, count; /* distance of the blocks in the target */
 } kinds[PUTS] = {
     {WAY_PULL, 100, 50}, {WAY_HALF, 40000, 1}, {WAY_RING, 8, 300},
     {WAY_PUSH, 8, 1},    {WAY_RING, 70000, 1}, {WAY_NONE, 200, 150},
@@ -172,7 +172,7 @@ static void send(struct stress *stress)
     for (uint64_t i = 0; i < stress->iterations; i++) {
         unsigned kind = i % PUTS;
         uint8_t *source = sender.shared->source[kind];
-        const uint64_t ahead = i == 1 ? 1 : PUTS; /* it comes to a lane that is in use, and empty */
+        const uint64_t ahead = i == 1 ? 1 : PUTS; /* it joins a lane that is in use, and empty */
         /* acquire: it has read the target, and drained what came from the source */
         while (i - atomic_load_explicit(&sender.shared->taken, memory_order_acquire) >= ahead)
             sched_yield();

@@ -1,4 +1,4 @@
-/* Every operator for every type, by every set of kernels, against one element after another in the
+/* Every operator for every type, with every set of kernels, compared with single elements in the
  * widest type. */
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Copy kernels against a byte-wise reference with its own model of the shapes. */
+/* Copy kernels, compared with a byte-wise reference with its own model of the shapes. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <malloc.h>
@@ -253,7 +253,7 @@ static size_t allocated(void)
     return info.uordblks + info.hblkhd;
 }
 
-/* What a program says that it takes is what malloc() has given for it, but for its own overhead. */
+/* A program's reported memory is that allocated by malloc(), without its overhead. */
 Test(copy, bytes_of_a_program)
 {
     enum { BLOCKS = 5000 };

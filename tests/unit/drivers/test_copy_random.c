@@ -1,5 +1,5 @@
-/* Random pairs of layouts in every set of kernels, against a copy byte by byte. A failure prints
- * its seed; TCA_TEST_SEED=n repeats just that one. */
+/* Random pairs of layouts with every set of kernels, compared with a copy byte by byte. A failure
+ * prints its seed; TCA_TEST_SEED=n repeats just that one. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ struct pair {
     size_t target_bytes, source_bytes, bytes; /* memory, without the guards; packed */
 };
 
-/* Sizes that have many divisors, so that the two often have loops in common. */
+/* Sizes with many divisors, so that the two layouts often have common loops. */
 static uint32_t random_bytes(struct random *random)
 {
     uint32_t bytes = 1;

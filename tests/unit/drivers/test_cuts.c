@@ -1,7 +1,6 @@
 /*
- * Two instances of a driver (DRIVER) put to each other, all kinds at once, while their connections are
- * cut again and again: each start completes, each notification comes once, with its data, and
- * nothing comes twice.
+ * Two instances of a driver (DRIVER) put to each other, all kinds at once, while their connections
+ * are cut again and again: each start completes, and each notification comes once, with its data.
  */
 #include <criterion/criterion.h>
 #include <netinet/in.h>
@@ -30,7 +29,7 @@ static const struct {
 
 static struct side sides[2];
 
-/* Puts of one kind, one after the other. */
+/* Puts of one kind, in succession. */
 struct stream {
     struct side *from, *to;
     uint64_t source_offset, target_offset;
@@ -95,7 +94,7 @@ static void stream_close(struct stream *stream)
     free(stream->layouts[1]);
 }
 
-/* Quickly; no two words and no two starts alike. */
+/* Fast to compute; no two words and no two starts alike. */
 static void refill(uint8_t *bytes, uint32_t start)
 {
     for (uint32_t i = 0; i < PART / 4; i++) {
@@ -144,8 +143,8 @@ static void move(void)
     }
 }
 
-/* The other end hears of it by a FIN, or by a RST when it goes on sending. Every second time one end
- * only is cut, so that the other still sends what nobody will read. */
+/* The other end notices it by a FIN, or by a RST when it sends more. Every second time only one end
+ * is cut, so that the other still sends data that will not be read. */
 static unsigned cut(void)
 {
     static unsigned times;
@@ -163,16 +162,16 @@ static unsigned cut(void)
     return count;
 }
 
-/* Cut more often than this, and a connection is hardly made before it is cut again: then only one
- * that has moved something. */
+/* Cut more often than this, a connection would hardly be made before it is cut again: so only one
+ * that has moved data is cut. */
 enum { OFTEN_MS = 100 };
 
-/* Each costs up to half a second until the provider has connected again; the rest of the starts goes
- * on uncut, so that the test also ends on a slow machine. */
+/* Each costs up to half a second until the provider has connected again; the remaining starts run
+ * uncut, so that the test also ends on a slow machine. */
 enum { CUTS_MAX = 60 };
 
-/* After a cut, once the drivers have begun to connect again, they get no processor for this long: longer than a
- * connection may be lost. */
+/* After a cut, once the drivers have begun to connect again, they get no processor for this long:
+ * longer than a connection may be lost. */
 enum { NAP_MS = 6000 };
 
 static void nap(void)
@@ -182,7 +181,7 @@ static void nap(void)
     usleep(NAP_MS * 1000);
 }
 
-/* Ends when each stream has done its starts. */
+/* Ends when each stream has completed its starts. */
 static void run(unsigned rounds, unsigned pause_ms, bool naps)
 {
     uint64_t cut_ns = clock_now_ns();

@@ -1,4 +1,4 @@
-/* Queues of flows, against a model: a list of waiting puts in the order of arrival. */
+/* Queues of flows, compared with a model: a list of waiting puts in the order of arrival. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 

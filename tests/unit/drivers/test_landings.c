@@ -1,4 +1,4 @@
-/* Landings by number, against a model: a number names one landing for as long as that lives. */
+/* Landings by number, compared with a model: a number identifies one landing during its life. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ Test(landings, are_found_while_they_live)
     landings_deinit(&landings);
 }
 
-/* A number that a late message may carry is not used again soon. */
+/* A number that a late message may carry is not reused soon. */
 Test(landings, come_back_late)
 {
     uint32_t index, generation, first;
@@ -58,7 +58,7 @@ Test(landings, come_back_late)
     landings_deinit(&landings);
 }
 
-/* Numbered by somebody else, with gaps. */
+/* Numbered by their owner, with gaps. */
 Test(landings, are_placed)
 {
     int one, other;

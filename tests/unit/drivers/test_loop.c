@@ -173,7 +173,7 @@ Test(loop, peers_that_go_fail_what_was_sent_to_them)
     expect(&sides[0], 2, DCFA_ST_FLUSHED);
 }
 
-/* A number that is used again names another object. */
+/* A reused number identifies another object. */
 Test(loop, new_queue_pairs_are_not_old_ones)
 {
     const struct verbs_qp_args args = {sides[1].domain, sides[1].cq, sides[1].cq, ENTRIES, ENTRIES};

@@ -202,7 +202,7 @@ Test(ofi_freed, unknown_key, .timeout = 120)
                 continue;
             cr_assert(pump_until(&sides[0], &sides[1], &ops[i].done, 1), "put %u hangs", i);
             cr_assert(ops[i].status == (i % 2 ? -ESTALE : 0), "put %u: %d", i, ops[i].status);
-            /* What was lost with the connection is sent again once. */
+            /* Operations that were lost with the connection are sent again once. */
             cr_assert(ops[i].op.retries <= 2 * BYTES / OFI_PIECE_BYTES, "put %u: %u retries", i,
                       ops[i].op.retries);
         }

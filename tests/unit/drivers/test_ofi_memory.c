@@ -1,6 +1,6 @@
-/* The ofi driver when there is no memory: freeing regions, posting puts and flushing go on. The
- * linker redirects the driver's calls of the allocator to here (not libfabric's). mmap64 is the
- * name of mmap() with _FILE_OFFSET_BITS=64, which meson sets. */
+/* The ofi driver without memory: freeing regions, posting puts and flushing continue. The linker
+ * redirects the driver's calls of the allocator (not libfabric's) to this file. mmap64 is the name
+ * of mmap() with _FILE_OFFSET_BITS=64, which meson sets. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>

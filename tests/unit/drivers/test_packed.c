@@ -1,4 +1,4 @@
-/* Parts of packed bytes: together they are what packed_read() gives. */
+/* Parts of packed bytes: together they equal the result of packed_read(). */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +61,7 @@ Test(packed, parts)
     check_shape((struct shape){.block = 8, .count = 5000, .stride = 16, .outer = 1}, false);
 }
 
-/* Long ones, short ones, in no order; and a list in which it would be searched for long. */
+/* Long and short blocks, unsorted; and a list in which a search would take long. */
 Test(packed, lists)
 {
     static int64_t offsets[2000];

@@ -31,7 +31,7 @@ enum { JOBS = sizeof(jobs) / sizeof(jobs[0]) };
 
 static struct side side; /* of this process */
 
-/* Not in the parent: a failed assertion there would not be heard. */
+/* Not in the parent: a failed assertion there would go unnoticed. */
 static void must(bool good, const char *what)
 {
     if (!good) {
@@ -50,7 +50,7 @@ static bool receive_all(int fd, void *data, size_t bytes)
     return recv(fd, data, bytes, MSG_WAITALL) == (ssize_t)bytes;
 }
 
-/* Sleeps whenever the driver lets us; false when nothing came in time. */
+/* Sleeps whenever the driver permits; false when no event came in time. */
 static bool sleep_until(const unsigned *counter, unsigned goal)
 {
     struct driver *driver = side.driver;
@@ -88,7 +88,7 @@ static struct driver_landing *say_target(int fd, struct layout *layout, uint64_t
     return landing;
 }
 
-/* What one process says to the other so that they can connect. */
+/* The addresses that processes exchange to connect. */
 struct greeting {
     uint8_t address[ADDRESS_MAX_BYTES];
     size_t address_bytes;
@@ -133,7 +133,7 @@ static void check_job(unsigned job)
     must(memcmp(expected, side.memory, REGION) == 0, "wrong bytes");
 }
 
-/* Receives every job, and says so. */
+/* Receives every job, and confirms it. */
 static void receive_jobs(int fd)
 {
     must(side_open(&side, DRIVER, 32768, REGION) == 0, "open");
@@ -318,7 +318,7 @@ static void victim_end(struct victim *victim)
     close(victim->fd);
 }
 
-/* How often to repeat what chance has a part in; see tests/integration/processes.py. */
+/* How often to repeat a random test; see tests/integration/processes.py. */
 static unsigned rounds(unsigned count)
 {
     const char *factor = getenv("TCA_TEST_ROUNDS");
@@ -350,7 +350,7 @@ Test(DRIVER_SUITE, receiver_killed_in_mid_transfer, .timeout = 300)
     side_close(&side);
 }
 
-/* A stopped receiver keeps its connection: only its owner can say that it is gone. */
+/* A stopped receiver keeps its connection: only its owner can declare it dead. */
 Test(DRIVER_SUITE, receiver_stopped_and_given_up, .timeout = 120)
 {
     struct victim victim;
@@ -383,7 +383,7 @@ Test(DRIVER_SUITE, nobody_there, .timeout = 120)
     side_close(&side);
 }
 
-/* After work there is quiet: nothing to move, and nothing that wakes. */
+/* Quiet after work: nothing to move, and no wake-ups. */
 Test(DRIVER_SUITE, idle_is_asleep, .timeout = 60)
 {
     struct driver *driver;

@@ -61,7 +61,7 @@ static void tear_down(void)
     side_close(&side);
 }
 
-/* Put `number` copies so many bytes from its place to the same place of the target; its id is
+/* Put `number` copies so many bytes from its offset to the same offset of the target; its id is
  * number + 1. */
 static void make_put(unsigned number, enum way way, uint64_t offset, uint64_t bytes, bool notify)
 {
@@ -355,7 +355,7 @@ static void free_pair(struct pair *pair)
     random_layout_free(&pair->source);
 }
 
-/* A start in any mode, while entries of the last ones are still in the lane; the receiver looks, or
+/* A start in any mode, while entries of the last ones are still in the lane; the receiver helps, or
  * does not. */
 static void start_pair(struct pair *pair, struct random *random)
 {

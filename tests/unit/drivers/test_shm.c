@@ -72,7 +72,8 @@ Test(shm, long_copies_go_in_pieces_and_peers_take_turns)
     cr_assert(ops[0].done == 0 && ops[1].done == 0 && ops[2].done == 0);
     cr_assert(side.driver->ops->arm(side.driver) == -EAGAIN);
 
-    for (unsigned i = 0; i < 2 * (LONG / SEGMENT) - 2; i++) /* in turns: both have one piece left */
+    for (unsigned i = 0; i < 2 * (LONG / SEGMENT) - 2; i++) /* alternating: both have one piece
+                                                               left */
         cr_assert(side.driver->ops->progress(side.driver, 1) == 1);
     cr_assert(ops[0].done == 0 && ops[1].done == 0);
     cr_assert(side.driver->ops->progress(side.driver, 2) == 1, "a long piece is all of a round");

@@ -20,7 +20,7 @@ static struct layout *strided(uint64_t count, uint64_t bytes, int64_t stride)
     return layout;
 }
 
-/* n columns of n words each, of a matrix that lies by rows. */
+/* n columns of n words each, of a matrix stored by rows. */
 static struct layout *columns(uint64_t n)
 {
     struct layout *column = strided(n, 8, (int64_t)(n * 8)), *layout;

@@ -12,7 +12,7 @@ struct put {
     struct window_put base; /* first */
     struct driver_op op;
     uint32_t piece_bytes, pieces; /* to be made */
-    bool in_ring;                 /* its pieces: then it completes once they are made */
+    bool in_ring;                 /* its number of pieces: it completes once they are made */
     unsigned ended;
     int status;
 };
@@ -70,7 +70,7 @@ static void setup(unsigned seed)
                               .in_ring = i % 2};
 }
 
-/* What is in the ring is as it was written, until it is counted. */
+/* Bytes in the ring stay unchanged until they are counted. */
 static void check(void)
 {
     unsigned entries = 0;
@@ -126,7 +126,7 @@ Test(window, puts_complete_once)
     cr_assert(window.ring.entries == 0);
 }
 
-/* A put that needs room in the ring does not hold up those that do not. */
+/* A put that needs room in the ring does not delay those that do not. */
 Test(window, a_full_ring_is_not_a_full_window)
 {
     setup(1);
@@ -143,7 +143,7 @@ Test(window, a_full_ring_is_not_a_full_window)
     cr_assert(window_pump(&window, WINDOW, make) == 1);
 }
 
-/* An error ends a put when what was made of it is counted. */
+/* An error ends a put once its pieces have been counted. */
 Test(window, a_failed_put_makes_no_more_pieces)
 {
     setup(1);

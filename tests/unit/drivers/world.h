@@ -31,7 +31,7 @@ struct transfer {
     struct op op;
 };
 
-/* NULL shapes: a notification alone. What put_prepare() says. */
+/* NULL shapes: a notification alone. Returns the result of put_prepare(). */
 int prepare(struct transfer *transfer, const struct shape *source, uint64_t source_offset,
             const struct shape *target, uint64_t target_offset, bool notify, uint64_t token);
 /* A put whose starts move parts, with a notification. */

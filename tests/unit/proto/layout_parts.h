@@ -1,4 +1,4 @@
-/* Programs that no constructor would make. */
+/* Programs that the constructors would not make. */
 #pragma once
 
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 
 #include "tests/unit/proto/frames.h"
 
-/* Sends what no honest sender would. */
+/* Sends a frame that no correct sender makes. */
 static void send_raw(const void *data, size_t bytes, const int *fds, size_t fd_count)
 {
     struct iovec part = {.iov_base = (void *)data, .iov_len = bytes};

@@ -27,7 +27,7 @@ Test(handle, there_and_back)
     cr_assert_eq(back.length_bytes, sample.length_bytes);
 }
 
-/* The bytes of another machine: little endian, CRC-32C. Checked against an independent
+/* The bytes of another machine: little endian, CRC-32C. Checked with an independent
  * implementation. */
 Test(handle, bytes_stay)
 {
@@ -58,7 +58,7 @@ Test(handle, zeros_are_none)
     cr_assert_eq(handle_decode(bytes, &back), -EINVAL);
 }
 
-/* Recomputes the check of changed bytes by trying; slow and obvious. */
+/* Finds the checksum of changed bytes by trying; slow and simple. */
 static void check_again(uint8_t bytes[HANDLE_BYTES])
 {
     uint32_t crc = UINT32_MAX;

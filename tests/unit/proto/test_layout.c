@@ -114,8 +114,7 @@ Test(layout, lists_are_normalised_too)
     expect_text(l, "5 blocks in 3 operations, -20 to 1115 (29 B)");
 }
 
-/* A block, a loop over something contiguous behind it, a loop of one iteration behind that: all
- * one. */
+/* A block, an adjacent loop, and a loop of one iteration after that: one block. */
 Test(layout, neighbours_merge)
 {
     static const struct layout_op ops[] = {

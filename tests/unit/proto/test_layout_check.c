@@ -14,7 +14,7 @@ struct program {
     struct layout_pair pairs[PAIRS_MAX];
 };
 
-/* The parts one behind the other, as on the wire. */
+/* The parts in sequence, as on the wire. */
 static struct layout *lay_out(const struct program *p, size_t *ret_bytes)
 {
     size_t ops = p->header.op_count * sizeof *p->ops,
@@ -104,7 +104,7 @@ Test(layout_check, every_bit)
         for (int bit = 0; bit < 8; bit++) {
             ((uint8_t *)data)[i] ^= (uint8_t)(1 << bit);
             int r = layout_check(data, bytes, NULL);
-            /* flipping a place inside the bounds makes another good program */
+            /* changing an offset inside the bounds makes another valid program */
             bool place = i >= sizeof *data && r == 0;
             cr_assert(free_choice || r < 0 || place, "byte %zu bit %d", i, bit);
             ((uint8_t *)data)[i] ^= (uint8_t)(1 << bit);

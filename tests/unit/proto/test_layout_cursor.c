@@ -26,7 +26,7 @@ Test(layout_cursor, walks_a_list)
     free(l);
 }
 
-/* 2^60 blocks: nothing may count them one by one. */
+/* 2^60 blocks: counting them one by one would never end. */
 Test(layout_cursor, seeks_by_division)
 {
     struct layout *l = repeat(repeat(bytes(2), 1ull << 30, 4), 1ull << 30, 5ll << 30);

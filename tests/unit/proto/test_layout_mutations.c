@@ -64,8 +64,8 @@ static void damage(struct random *random, struct layout *layout, size_t size)
     }
 }
 
-/* From a position on, at most WALK_MAX pieces: all inside the bounds, and none longer than what is
- * left. */
+/* From a position on, at most WALK_MAX pieces: all inside the bounds, and none longer than the
+ * rest. */
 static void walk(const struct layout *layout, uint64_t from, uint64_t seed)
 {
     struct layout_cursor cursor;

@@ -10,7 +10,7 @@
 
 enum { PROGRAMS = 3000, BYTES_MAX = 20000 };
 
-/* The reference: the place of every byte, in packed order. */
+/* The reference: the offset of every byte, in packed order. */
 struct expansion {
     uint64_t count;
     int64_t *places;
@@ -85,7 +85,7 @@ static struct layout *random_program(struct random *random, struct expansion *re
     return layout;
 }
 
-/* How many runs of adjacent bytes there are: no normal form can have fewer blocks. */
+/* The number of runs of adjacent bytes: no normal form can have fewer blocks. */
 static uint64_t runs_of(const struct expansion *e)
 {
     uint64_t runs = e->count > 0;
@@ -136,7 +136,7 @@ static uint64_t compare_walk(const struct layout *layout, const struct expansion
     return pieces;
 }
 
-/* Normalising what is normal changes nothing. */
+/* Normalising a normal program changes nothing. */
 static void compare_again(const struct layout *layout, uint64_t seed)
 {
     struct layout *again;
@@ -242,7 +242,7 @@ static struct expansion random_list(struct random *random, struct tree *tree)
                              .body = tree->pair_count,
                              .count = count,
                              .offset_bytes = random_offset(random)};
-    int64_t next = 0; /* half of them go on where the one before stopped */
+    int64_t next = 0; /* half of them continue where the previous one ended */
     for (uint64_t i = 0; i < count; i++) {
         struct expansion part = expand_bytes(1 + random_below(random, 9));
         int64_t offset = random_below(random, 2) ? next : random_offset(random);

@@ -37,7 +37,7 @@ Test(siphash, as_openssl_has_it)
     }
 }
 
-/* The first of the vectors that its authors publish (vectors_sip128). */
+/* The first of the authors' published vectors (vectors_sip128). */
 Test(siphash, as_its_authors_have_it)
 {
     uint64_t hash[2];

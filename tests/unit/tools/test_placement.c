@@ -1,4 +1,5 @@
-/* Placement advice: it is a placement, it is no worse than ranks in order, and it is the best one where that is known. */
+/* Placement advice: it is a valid placement, no worse than ranks in order, and the best one where
+ * that is known. */
 #include <criterion/criterion.h>
 
 #include "tests/unit/proto/random.h"

@@ -234,8 +234,8 @@ Test(render, nothing_there)
     expect_render(render_plans, "{\"plans\":[]}", "no plans\n");
 }
 
-/* Another version's daemon, or a hostile one: every document that is not what it should be is
- * shown, none is believed. */
+/* A daemon of another version, or a hostile one: every malformed document is displayed, and none is
+ * trusted. */
 Test(render, survives_wrong_documents)
 {
     static render_function *const all[] = {

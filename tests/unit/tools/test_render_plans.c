@@ -28,7 +28,7 @@ Test(render_plans, plans)
         "-       2\n");
 }
 
-/* What a start waits for that does not end. */
+/* What a start that does not end waits for. */
 Test(render_plans, plan_says_what_it_waits_for)
 {
     expect_render(

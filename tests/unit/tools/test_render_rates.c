@@ -1,4 +1,4 @@
-/* Counters, and what they do in a time. */
+/* Counters, and their rates. */
 #include "tests/unit/tools/show.h"
 
 static const char stats[] = "{\"families\":[{\"name\":\"tcad_bytes\",\"type\":\"counter\",\"unit\":"
@@ -27,7 +27,7 @@ Test(render_rates, stats)
     json_decref(doc);
 }
 
-/* Two seconds apart; session 7 is new, so it has no rate; the counter of shm has begun anew. */
+/* Two seconds apart; session 7 is new, so it has no rate; the counter of shm has restarted. */
 static const char then[] =
     "{\"status\":{\"daemon\":{\"state\":\"ready\"},\"cluster\":{\"ready\":"
     "true,\"down\":0},\"sessions\":1,\"plans\":1,"

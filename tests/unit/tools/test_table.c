@@ -49,7 +49,7 @@ Test(table, colours_do_not_move_columns)
                   " 1  n\xc3\xb6rd  \033[1;31mdown\033[0m\n");
 }
 
-/* Names come from strangers: none may write escape sequences, or turn the direction of text. */
+/* Names come from strangers: none may write escape sequences, or change the direction of text. */
 Test(table, disarms_what_others_named)
 {
     struct shown *shown = shown_begin(true, false);
@@ -126,7 +126,7 @@ Test(table, words_go_on_below_where_the_terminal_ends)
                   "10  longer\n");
 }
 
-/* A word that is longer than a line stands on one of its own. */
+/* A word that is longer than a line is on a line of its own. */
 Test(table, words_are_not_cut)
 {
     static const char *const one[] = {"NAME", "MEANING", NULL};
@@ -145,7 +145,7 @@ Test(table, words_are_not_cut)
                   "      there\n");
 }
 
-/* What one can do without goes first, the last of it before the others; then words go on below. */
+/* Optional columns are omitted first, the last of them before the others; then words wrap. */
 Test(table, leaves_out_what_does_not_fit)
 {
     static const char *const spare_titles[] = {"ID", "?>BYTES", "?STATE", "NAME", NULL};
