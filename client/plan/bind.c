@@ -214,7 +214,8 @@ static int add_wait(struct tca_plan *plan, struct step *step, struct chain_steps
                             .rank = rank}});
 }
 
-/* Waits until the receivers have copied their parts: asks each peer of these units once. */
+/* Adds a flush for each peer to which these units put, to wait until the receivers have copied their
+ * parts. */
 static int add_flushes(struct tca_plan *plan, const struct unit *first, const struct unit *end,
                        struct chain_steps *steps)
 {

@@ -1,6 +1,10 @@
 /*
  * Plans that tune themselves: the first starts of a plan try the copy modes of its puts in the
- * client's seat, and the fastest stay (tune.h). Puts that copy between the same layouts, over the same distance, try together. The kinds of puts of a plan try one after the other, so that a difference between two starts is due to one kind. * The next run uses what one has found without trials (client/core/wisdom.h).
+ * client's seat, and the fastest stay (tune.h). Puts that copy between the same layouts, over the
+ * same distance, try together. The kinds of puts of a plan try one after the other, so that a
+ * difference between two starts is due to one kind.
+ *
+ * The next run uses what one has found without trials (client/core/wisdom.h).
  *
  * While a plan tries, its starts take the slow path of tca_start(). Afterwards nothing is measured
  * until the distance to a receiver has changed.
