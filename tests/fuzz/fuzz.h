@@ -1,4 +1,4 @@
-/* What libFuzzer calls, and what a target says when something is wrong. */
+/* The function that libFuzzer calls, and how a target reports an error. */
 #pragma once
 
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-/* Not assert(): it must hold in every kind of build. */
+/* Not assert(): it must check in every kind of build. */
 #define FUZZ_REQUIRE(condition)                                                                    \
     do {                                                                                           \
         if (!(condition)) {                                                                        \

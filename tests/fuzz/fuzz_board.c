@@ -1,7 +1,7 @@
 /*
- * The board model with a driver and neighbours that store what they like, where and when they like:
- * registers, descriptors, lines of BAR 2, packets and the words of the rings. It must touch only
- * host memory that is mapped, keep its own books right, and come to an end of every round.
+ * The board model with a hostile driver and hostile neighbours: they store anything anywhere at any
+ * time: registers, descriptors, lines of BAR 2, packets and the words of the rings. The board must
+ * access only mapped host memory, keep its state consistent, and complete every round.
  */
 #include <fcntl.h>
 #include <string.h>

@@ -1,12 +1,12 @@
-/* The input of fuzz_board.c: records that store bytes somewhere, pull a cable, or put it in. */
+/* The input of fuzz_board.c: records that store bytes somewhere, or pull or plug a cable. */
 #pragma once
 
 #include <stdint.h>
 
 enum board_place { IN_BAR0, IN_BAR2, IN_HOST, IN_CABLE, PULL = IN_CABLE + 3, PLUG, BOARD_PLACES };
 
-struct board_record { /* followed by its bytes; the offset counts modulo the size of the place, or
-                         its ports */
+struct board_record { /* followed by its bytes; the offset counts modulo the size of the target,
+                         or its ports */
     uint8_t place;
     uint8_t bytes;
     uint16_t offset_low, offset_high;

@@ -1,5 +1,5 @@
-/* Any bytes are a tcad.conf and a cluster file, or are refused with reasons; what was understood is
- * written, and understood again as the same. */
+/* Any bytes are a tcad.conf and a cluster file, or are refused with reasons; the parsed values are
+ * written, and parsed again to the same values. */
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include "config/tcad_conf.h"
 #include "tests/fuzz/fuzz.h"
 
-/* From one file in memory, which is there for all inputs. */
+/* From one file in memory, shared by all inputs. */
 static int load(const void *text, size_t bytes, struct tcad_conf **ret_conf)
 {
     static int fd = -1;

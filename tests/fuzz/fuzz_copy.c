@@ -1,8 +1,8 @@
 /*
- * Copies between two layouts that no constructor would make: loops of one place, lists in loops,
- * blocks that lie over each other, none of it in normal form. The input says how both are built;
- * the second one is cut so that it has the bytes of the first. Memory is exactly what the layouts
- * touch, and what is copied must be what two cursors say.
+ * Copies between two layouts that no constructor would make: loops with zero stride, lists in
+ * loops, overlapping blocks, none of it normalised. The input describes both; the second one is cut
+ * to the size of the first. Memory is exactly what the layouts touch, and the copied bytes must
+ * match two cursors.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 enum { OPS_MAX = 60, PAIRS_MAX = 400, BYTES_MAX = 3000, DEPTH_MAX = 4 };
 
-/* What is left of the input: zeros behind its end. */
+/* The rest of the input: zeros after its end. */
 struct input {
     const uint8_t *at, *end;
 };
@@ -143,8 +143,8 @@ static void side_deinit(struct side *side)
 
 enum { UNTOUCHED = 0xa5 };
 
-/* The packed bytes from .. to have come, and nothing else was written. A place that has several
- * bytes holds one of them. */
+/* The packed bytes from .. to have been copied, and nothing else was written. A place that has
+ * several bytes holds one of them. */
 static void check(const struct side *target, const uint8_t *packed, uint64_t from, uint64_t to)
 {
     uint8_t *right = calloc(target->bytes, 1), *hit = calloc(target->bytes, 1);

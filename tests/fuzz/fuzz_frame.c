@@ -1,7 +1,7 @@
 /*
- * frame_recv() against a hostile peer. Input: one byte that says which descriptors come along, then
- * the message, or, with IN_TWO, its first 16 bytes, while the rest is the content of a memfd. What
- * is accepted must survive being sent again; no descriptor may leak.
+ * frame_recv() against a hostile peer. Input: one byte that selects the descriptors, then the
+ * message, or, with IN_TWO, its first 16 bytes, while the rest is the content of a memfd. An
+ * accepted message must survive being sent again; no descriptor may leak.
  */
 #include "proto/frame.h"
 
@@ -16,7 +16,7 @@
 
 enum {
     COUNT = 31,      /* how many descriptors */
-    IN_TWO = 1 << 5, /* the first is a memfd with what is behind the header */
+    IN_TWO = 1 << 5, /* the first is a memfd with the data after the header */
     SEALED = 1 << 6,
     STATED = 1 << 7, /* correct the stated length: gets further */
 };

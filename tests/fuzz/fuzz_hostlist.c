@@ -1,4 +1,4 @@
-/* Any text is a hostlist or is refused, and what it stands for survives being folded. */
+/* Any text is a hostlist or is refused, and folding keeps its names. */
 #include <string.h>
 
 #include "config/hostlist.h"

@@ -1,7 +1,7 @@
 /*
- * A lane that the other end has written: any entries, head and drainer. Whichever end drains it
- * must come back, touch nothing but the target of the put that it knows, and leave head and drainer
- * so that it can go on.
+ * A lane that the other end has written: any entries, head and drainer. Either end must return from
+ * draining it, write nothing but the target of the put that it knows, and leave head and drainer in
+ * a usable state.
  */
 #include <errno.h>
 #include <string.h>

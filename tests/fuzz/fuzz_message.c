@@ -1,7 +1,7 @@
 /*
- * Unpacking of messages. What is understood must be packed to something that is understood in the
- * same way. Messages with unknown fields are only unpacked: protobuf-c accepts a field number 0
- * that is spelt "80 00", but not its own "00".
+ * Unpacking of messages. An unpacked message must be packed to one that is unpacked to the same.
+ * Messages with unknown fields are only unpacked: protobuf-c accepts a field number 0 that is spelt
+ * "80 00", but not its own "00".
  */
 #include <stdbool.h>
 #include <string.h>

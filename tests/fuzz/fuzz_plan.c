@@ -1,6 +1,6 @@
 /*
- * Commits of plans against the daemon's own parser. What it takes must hold what the rest of the
- * daemon relies on: every layout fits its memory, every index its table; what it refuses has a
+ * Commits of plans against the daemon's own parser. An accepted plan must have what the rest of the
+ * daemon relies on: every layout fits its memory, every index its table; a refused one has an error
  * text. The input is a Message that holds a PlanCommit; empty layouts and handles in it are filled
  * in, so that mutations of the rest get past the first check.
  */
@@ -19,7 +19,7 @@
 
 enum { SOURCES = 4, REGION_BYTES = 1 << 20, NODES = 2 };
 
-/* ---- as much of a daemon as the parser looks at ---- */
+/* ---- the parts of a daemon that the parser uses ---- */
 
 static struct cluster_node nodes[NODES] = {{.id = 0, .name = (char *)"here"},
                                            {.id = 7, .name = (char *)"there"}};

@@ -1,4 +1,4 @@
-/* Gives files, and all files in directories, to a fuzz target: replays a corpus, or a crash,
+/* Passes files, and all files in directories, to a fuzz target: replays a corpus, or a crash,
  * without libFuzzer. */
 #include <dirent.h>
 #include <errno.h>
@@ -54,5 +54,5 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         replay(argv[i]);
     printf("%u inputs\n", replayed);
-    return replayed > 0 ? 0 : 1; /* a corpus that is not found is a failure */
+    return replayed > 0 ? 0 : 1; /* a missing corpus is a failure */
 }

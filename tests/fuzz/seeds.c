@@ -313,7 +313,7 @@ static void layout_seeds(void)
     list_seed();
 }
 
-/* ---- copies: fuzz_copy.c says how the bytes are read ---- */
+/* ---- copies: fuzz_copy.c describes the format ---- */
 
 static void copy_seeds(void)
 {

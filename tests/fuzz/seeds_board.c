@@ -1,4 +1,4 @@
-/* Seeds for the board: what a driver and neighbours do that mean well. */
+/* Seeds for the board: the actions of a correct driver and of correct neighbours. */
 #include <stddef.h>
 #include <string.h>
 
@@ -105,7 +105,7 @@ static void pio_seed(void)
     write_seed("board", "pio", -1, input, used);
 }
 
-/* A packet that a neighbour at W sends, then the cable that leads on comes out and in. */
+/* A packet from the neighbour at W, then the next cable on its route is pulled and plugged. */
 static void packet_seed(const char *name, uint64_t address, uint16_t bytes, bool pulled)
 {
     const struct packet_header header = {.address = address,

@@ -25,7 +25,8 @@ uint64_t case_kept(const struct bench_case *one, int high);
 
 /* How often to exchange in one measurement if each takes so long. Rank 0 decides. */
 uint64_t count_for(double us);
-/* Own elements from a seed; how many elements of the halos are not those of the neighbour, whose seed this is. */
+/* Fills own elements from a seed; returns how many elements of the halos are not those of the
+ * neighbour, whose seed this is. */
 void case_fill(const struct bench_case *one, double *array, double seed);
 uint64_t case_wrong(const struct bench_case *one, const double *array, double seed);
 

@@ -30,7 +30,7 @@ static MPI_Datatype slice(const struct bench_case *one, int index)
     return type;
 }
 
-/* What goes up carries tag 1, what goes down tag 0. */
+/* Data sent up carries tag 1, data sent down tag 0. */
 static void make(struct exchange *e, int peer)
 {
     static const int at[4] = {1, WIDTH_ACROSS, 0, WIDTH_ACROSS + 1};

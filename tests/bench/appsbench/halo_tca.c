@@ -127,7 +127,7 @@ static int measure(struct bench *b, enum how how, uint64_t count, double *ret_us
     return r;
 }
 
-/* What count_for() says at rank 0. */
+/* The result of count_for() at rank 0. */
 static int choose_count(struct bench *b, enum how how, uint64_t *ret_count)
 {
     double us;

@@ -1,7 +1,7 @@
 /*
- * msg_tca SIZES: messages to and fro between two ranks, by a bare put with its notification, by persistent requests of
- * tca-msg.h and by one-shot ones. All of them in turn, REPEATS times. Rank 0 writes a line of JSON for each: the time of one
- * message.
+ * msg_tca SIZES: messages back and forth between two ranks, by a bare put with its notification, by
+ * persistent requests of tca-msg.h and by one-shot ones. All of them in turn, REPEATS times. Rank 0
+ * writes a line of JSON for each: the time of one message.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ struct bench {
     uint64_t *sent, *kept;
     struct tca_plan *plan;
     struct tca_msg_request *send, *receive;
-    uint64_t messages; /* so far, by all means: what a message begins with */
+    uint64_t messages; /* so far, of all kinds: the first word of a message */
 };
 
 static int make_plan(struct bench *b)
@@ -117,7 +117,7 @@ static int receive(struct bench *b, enum how how, struct tca_msg_request *reques
     return r;
 }
 
-/* The next message is expected before the last one is answered. */
+/* The next receive is posted before the last message is answered. */
 static int measure(struct bench *b, enum how how, uint64_t count, double *ret_us)
 {
     struct tca_msg_request *request = NULL;
@@ -140,7 +140,7 @@ static int measure(struct bench *b, enum how how, uint64_t count, double *ret_us
     return r;
 }
 
-/* What count_for() says at rank 0. */
+/* The result of count_for() at rank 0. */
 static int choose_count(struct bench *b, enum how how, uint64_t *ret_count)
 {
     double us = 0;

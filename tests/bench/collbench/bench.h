@@ -1,6 +1,6 @@
-/* What tests/bench/coll measures of a persistent collective operation: how long preparing it takes, a
- * start, and a start until the completion, in batches that begin together; and how much of that passes
- * while all ranks compute. Included once, by each of the two programs. */
+/* What tests/bench/coll measures of a persistent collective operation: the time of preparing it, of
+ * a start, and of a start until completion, in batches that begin together; and how much of the
+ * latter passes while all ranks compute. Included once, by each of the two programs. */
 #pragma once
 
 #include <stdint.h>

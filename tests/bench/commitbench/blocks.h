@@ -1,6 +1,6 @@
 /*
- * blocks: what both programs of tests/bench/commit describe: blocks of doubles at irregular places,
- * in order, no two of them adjacent; and how they report.
+ * blocks: data of the programs of tests/bench/commit: blocks of doubles at irregular places, in
+ * order, no two of them adjacent; and their reports.
  */
 #pragma once
 
@@ -15,14 +15,14 @@ struct blocks {
     uint64_t doubles;  /* in all blocks */
 };
 
-/* number: 0 or 1, lists of blocks that are as long at other places. Ends the program when there is
- * no memory. */
+/* number: 0 or 1, two different lists of blocks of the same length. Ends the program without
+ * memory. */
 void blocks_init(struct blocks *blocks, uint64_t count, int number);
 void blocks_deinit(struct blocks *blocks);
-/* So much memory is enough for that many blocks. */
+/* The memory that so many blocks need. */
 uint64_t blocks_span_bytes(uint64_t count);
 
-/* One way through: made, put into a plan, started for the first time and once more; in ns. */
+/* The phases: made, put into a plan, started for the first time and once more; in ns. */
 enum phase { PHASE_LAYOUT, PHASE_PLAN, PHASE_FIRST, PHASE_LATER, PHASES };
 
 struct report {
@@ -33,7 +33,7 @@ struct report {
 void report_init(struct report *report, uint64_t room);
 void report_deinit(struct report *report);
 void report_add(struct report *report, const uint64_t phases_ns[PHASES]);
-/* What is described by blocks: one side, the other being contiguous; both, each with its own; both,
+/* The sides described by blocks: one, the other being contiguous; both, each with its own; both,
  * with the same. */
 enum sides { SIDES_ONE, SIDES_BOTH, SIDES_SAME };
 /* A line of JSON to stdout with the medians. */

@@ -32,7 +32,7 @@ static MPI_Datatype make_type(const struct mpi *mpi, int listed)
     return type;
 }
 
-/* There, and word that it has come. */
+/* A message there, and a reply when it has arrived. */
 static uint64_t transfer(const struct mpi *mpi, MPI_Datatype type)
 {
     uint64_t begin_ns;

@@ -1,6 +1,6 @@
 /*
- * commit_tca: what it costs to commit a layout of many irregular blocks, and a plan with it, and
- * what a start costs the caller in the daemon's seat. Two ranks of a group on one node; rank 0
+ * commit_tca: the cost of committing a layout of many irregular blocks, and a plan with it, and the
+ * cost of a start for the caller in the daemon's seat. Two ranks of a group on one node; rank 0
  * writes lines of JSON.
  *
  *     tca-cluster run -n 1 --ppn 2 --bind -- commit_tca COUNT[,COUNT...] REPEATS
@@ -22,7 +22,7 @@ struct ours {
     struct tca_handle handles[2];
     struct tca_layout *element;
     const struct blocks *blocks; /* two lists of as many */
-    struct tca_plan *answer;     /* rank 1's word that the data have come */
+    struct tca_plan *answer;     /* rank 1's reply that the data has arrived */
 };
 
 static void check(int r, const char *what)
@@ -61,7 +61,7 @@ static struct tca_plan *make_plan(const struct ours *ours, const struct tca_layo
     return plan;
 }
 
-/* There, and word that it has come. */
+/* A put there, and a reply when it has arrived. */
 static uint64_t transfer(const struct ours *ours, struct tca_plan *plan)
 {
     uint64_t begin_ns = now_ns();
@@ -101,7 +101,7 @@ static void run_once(const struct ours *ours, enum sides sides, struct report *r
     report_add(report, phases_ns);
 }
 
-/* Of the call alone: the copying is the daemon's. */
+/* The time of the call alone: the daemon copies. */
 static void run_starts(const struct ours *ours)
 {
     uint64_t samples[STARTS];

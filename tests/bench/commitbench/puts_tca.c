@@ -32,7 +32,7 @@ static void check(int r, const char *what)
     exit(1);
 }
 
-/* So many puts side by side, and a notification behind them. */
+/* So many puts side by side, followed by a notification. */
 static struct tca_plan *describe(const struct ours *ours, uint64_t count, enum tca_seat seat)
 {
     const struct tca_plan_args args = {.name = "puts", .seat = seat};

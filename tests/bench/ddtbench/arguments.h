@@ -1,4 +1,4 @@
-/* arguments: what both programs are told: SIDE_FILE SECONDS CHECK NUMBER[,NUMBER...] */
+/* arguments: the command line of both programs: SIDE_FILE SECONDS CHECK NUMBER[,NUMBER...] */
 #pragma once
 
 #include <stdbool.h>

@@ -13,7 +13,7 @@
 #include "tests/bench/ddtbench/measure.h"
 #include "tests/bench/ddtbench/mpi_types.h"
 
-#define BIG_AREA (64u << 20) /* looked through for damage once, not for every way */
+#define BIG_AREA (64u << 20) /* checked for damage once, not for every kind of call */
 #define REQUESTS 4
 
 struct peer {
@@ -120,7 +120,7 @@ static void init_typed(struct peer *peer)
         }
 }
 
-/* ---- packed by hand; what is one block already goes as it is */
+/* ---- packed by hand; a single block is sent as it is */
 
 static char *out_buffer(struct peer *peer)
 {
@@ -206,7 +206,7 @@ static int packed_persistent_receive(void *context)
     return r;
 }
 
-/* The own part does not go through MPI. */
+/* The rank's own part bypasses MPI. */
 static int packed_persistent_swap(void *context, int half)
 {
     struct peer *peer = context;
@@ -293,8 +293,7 @@ static int run_way(struct peer *peer, const struct way *way, bool gaps)
     return r;
 }
 
-/* One element's extent is the step from one rank's data to the next one's, where there are several.
- */
+/* One element's extent is the distance between the data of two ranks, where there are several. */
 static MPI_Datatype committed(const struct form *form, uint64_t step)
 {
     MPI_Datatype type = mpi_type(form);

@@ -52,8 +52,8 @@ static int receive_one(void *context)
     return tca_notified_wait(ours->session, ours->peer, 0, PATIENCE_NS);
 }
 
-/* The source may be written again after this. The answer says so already at the one who began; it
- * only has to be seen. */
+/* The source may be written again after this. The reply implies that at the initiator; the wait
+ * only collects it. */
 static int settle(void *context)
 {
     struct ours *ours = context;
@@ -89,7 +89,8 @@ static int add_put(struct ours *ours, struct tca_plan *plan, int half, uint32_t 
     return tca_plan_put(plan, &put);
 }
 
-/* What is for the peer goes first; in an exchange the own part while the peer is at it. */
+/* The peer's part goes first; in an exchange, this rank's own part is copied while the peer
+ * works. */
 static int make_plan(struct ours *ours, int half, const struct tca_layout *from,
                      const struct tca_layout *to)
 {
@@ -130,8 +131,8 @@ static void free_plans(struct ours *ours)
 
 /* ---- all of it */
 
-/* By client or daemon, and in the client's seat in which way: what most of some starts say, as each
- * may be another. */
+/* By client or daemon, and the copy mode in the client's seat: that of most of some starts, because
+ * each may differ. */
 static int find_way(struct ours *ours, const struct mover *mover, char *ret_way, size_t bytes)
 {
     uint32_t counts[WAYS] = {0};
@@ -157,7 +158,7 @@ static int find_way(struct ours *ours, const struct mover *mover, char *ret_way,
 }
 
 /* Until the plans of both have found how to copy; *ret_starts: of each. Plans that the receiver
- * cannot help with try nothing. */
+ * cannot help try nothing. */
 static int tune(struct ours *ours, const struct mover *mover, uint64_t *ret_starts)
 {
     struct tca_receipt receipt = {0};
@@ -206,7 +207,7 @@ static int run_pattern(struct ours *ours, uint32_t number)
     r = make_plans(ours);
     explain(ours, "making the plan", r);
     r = side_most(ours->bench->side, r < 0) ? -1 : run_plans(ours);
-    side_meet(ours->bench->side); /* nobody's plan goes while the other still needs it */
+    side_meet(ours->bench->side); /* no plan is freed while the other rank still needs it */
     free_plans(ours);
     bench_end(ours->bench);
     return r;

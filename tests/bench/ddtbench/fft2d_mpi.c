@@ -24,7 +24,7 @@ struct run {
     int *ones;
     int *send_at, *receive_at; /* bytes */
     MPI_Datatype *send_types, *receive_types;
-    MPI_Request *requests[2]; /* there and back; 2 * ranks each */
+    MPI_Request *requests[2]; /* both directions; 2 * ranks each */
 };
 
 static void *zeroed(size_t count, size_t bytes)

@@ -1,6 +1,6 @@
 /*
- * form: where the bytes of one side of a pattern lie, built up as MPI's datatypes and our layouts
- * are. Both programs make theirs from the same forms, so that both do the same work.
+ * form: the positions of the bytes of one side of a pattern, built like MPI's datatypes and tcad's
+ * layouts. Both programs make theirs from the same forms, so that both do the same work.
  */
 #pragma once
 
@@ -30,11 +30,11 @@ struct form {
     int32_t sizes[FORM_DIMENSIONS], part[FORM_DIMENSIONS], first[FORM_DIMENSIONS];
 };
 
-/* Forms and their tables live as long as the shelf they were put on. */
+/* Forms and their tables live as long as their shelf. */
 struct shelf;
 struct shelf *shelf_new(void);
 void shelf_free(struct shelf *shelf);
-/* Zeroed; ends the program when there is no memory. */
+/* Zeroed; ends the program without memory. */
 void *shelf_get(struct shelf *shelf, size_t bytes);
 
 const struct form *form_run(struct shelf *shelf, uint32_t element_bytes, uint64_t count);

@@ -9,7 +9,7 @@
 #define GUARD       0xa5
 #define SAMPLES_MAX 200
 #define SAMPLES_MIN 5
-#define BATCH_NS    20000u /* the clock's 50 ns are little of it */
+#define BATCH_NS    20000u /* much longer than the clock's 50 ns */
 #define WARM_UP     30
 #define WARM_UP_NS  4000000u
 
@@ -28,7 +28,7 @@ void bench_end(struct bench *bench)
     pattern_deinit(&bench->pattern);
 }
 
-/* ---- what each side does with its data: to all ranks in an exchange, else to the peer */
+/* ---- what each side does with its data: for all ranks in an exchange, else for the peer */
 
 static void write_all(struct bench *bench, int half, uint64_t value)
 {
@@ -88,7 +88,7 @@ static uint64_t first_value(int sender)
     return (uint64_t)(sender + 1) << 24;
 }
 
-/* Wrong words of all that has been received; what is right is covered with the guard. */
+/* Counts wrong words in all received data; overwrites correct ones with the guard. */
 static uint64_t wrong_words(struct bench *bench, int half)
 {
     const struct pattern *pattern = &bench->pattern;
@@ -118,7 +118,7 @@ static uint64_t written_outside(struct bench *bench, int half)
     return outside;
 }
 
-/* Step 0 and 1: there and back, or the two halves of an exchange. */
+/* Step 0 and 1: both directions, or the two halves of an exchange. */
 static int check_step(struct bench *bench, const struct mover *mover, int step, bool gaps,
                       uint64_t *wrong, uint64_t *outside)
 {
@@ -180,7 +180,7 @@ static int rounds(struct bench *bench, const struct mover *mover, uint64_t count
     return r;
 }
 
-/* How long a round trip takes, once all is warm. */
+/* The time of a warm round trip. */
 static int warm_up(struct bench *bench, const struct mover *mover, uint64_t *ret_ns)
 {
     uint64_t first_ns, count;

@@ -1,6 +1,6 @@
 /*
- * measure: one way of moving one pattern: checked, then timed. Both programs are measured by this,
- * through the same three calls.
+ * measure: one way of moving one pattern: checked, then timed. Both programs are measured by this
+ * code, through the same three calls.
  */
 #pragma once
 
@@ -14,7 +14,7 @@ struct bench {
     int me;
     char *area;
     double seconds;  /* for each way of each pattern */
-    bool check_gaps; /* that nothing outside the pattern is written */
+    bool check_gaps; /* checks that nothing outside the pattern is written */
     uint64_t value;  /* what is sent next */
     struct pattern pattern;
     struct pieces send, receive;
@@ -22,9 +22,9 @@ struct bench {
 
 /*
  * Moves the pattern: send() and receive() in a ping-pong, all of an exchange in swap(); `half`:
- * which half of the area is sent from. The data is in its place before send() or swap(), and is
- * there when receive() or swap() returns. A program that needs to be done with a send before the
- * next one does so in settle(), which comes at the end of a round trip. Negative: failed.
+ * which half of the area is sent from. The data is complete before send() or swap(), and has
+ * arrived when receive() or swap() returns. A program that must complete a send before the next one
+ * does so in settle(), at the end of a round trip. Negative: failed.
  */
 struct mover {
     int (*send)(void *context);
@@ -37,18 +37,18 @@ struct mover {
 void bench_begin(struct bench *bench, uint32_t number);
 void bench_end(struct bench *bench);
 
-/* The other rank's data arrives, all of it, and nothing else changes. Says on stderr what is wrong;
+/* The other rank's data arrives, all of it, and nothing else changes. Prints errors on stderr;
  * collective. */
 int bench_check(struct bench *bench, const struct mover *mover, const char *what, bool gaps);
 
-/* There and back, or both halves of an exchange. Collective. */
+/* Both directions, or both halves of an exchange. Collective. */
 int bench_round(struct bench *bench, const struct mover *mover);
 
 struct timing {
     double one_way_us; /* median */
     double least_us;
     uint64_t samples;
-    uint64_t starts; /* before, until plans had tuned themselves; 0: nothing tunes itself */
+    uint64_t starts; /* starts before, until plans had tuned themselves; 0: nothing to tune */
     struct distance before, after;
 };
 

@@ -30,8 +30,8 @@ struct pattern {
 };
 
 uint32_t pattern_count(void);
-/* Fills it; the caller clears it with pattern_deinit(). Ends the program when the pattern is not of
- * the published size: that is a mistake in the table. */
+/* Fills it; the caller clears it with pattern_deinit(). Ends the program if the pattern is not of
+ * the published size, which is an error in the table. */
 void pattern_init(struct pattern *pattern, uint32_t number);
 void pattern_deinit(struct pattern *pattern);
 

@@ -28,7 +28,7 @@ static void add(struct pieces *pieces, struct piece piece)
     pieces->piece[pieces->count++] = piece;
 }
 
-/* A vector of vectors of runs at most. */
+/* At most a vector of vectors of runs. */
 static void add_vector(struct pieces *pieces, int64_t offset_bytes, const struct form *form)
 {
     const struct form *inner = form->inner[0];
@@ -111,12 +111,11 @@ int64_t pieces_contiguous(const struct pieces *pieces)
     return only->offset_bytes;
 }
 
-/* ---- the loops. What is done to a block is a parameter that the compiler knows, and so is the
- * block's length where it is one of the usual short ones: each case becomes a loop of its own. */
+/* ---- the loops. The operation on a block is a parameter that the compiler knows, and so is the block's length if it is a usual short one: each case becomes a loop of its own. */
 
 enum what { WRITE_8, WRITE_4, READ_8, READ_4, PACK, UNPACK };
 
-/* What the loop carries from block to block. */
+/* The loop's state from block to block. */
 struct at {
     uint64_t value; /* the next word, or the sum of those read */
     char *packed;

@@ -1,7 +1,7 @@
 /*
- * pieces: a form written out as loops: what a programmer would write by hand to fill it, to read
- * it, or to pack it. The benchmark itself needs these loops for every program, the MPI program also
- * packs with them.
+ * pieces: a form written out as loops, as a programmer would write them by hand to fill it, to read it,
+ * or to pack it. The benchmark needs these loops for every program; the MPI program also packs with
+ * them.
  *
  * The packed order is that of MPI: the order in which the form lists its blocks.
  */
@@ -29,8 +29,8 @@ struct pieces {
     struct piece piece[PIECES_MAX];
 };
 
-/* Ends the program when a form needs more than PIECES_MAX pieces or is nested deeper: a mistake in
- * the table. The tables of the form must live on. */
+/* Ends the program if a form needs more than PIECES_MAX pieces or is nested deeper, which is an
+ * error in the table. The tables of the form must outlive it. */
 void pieces_init(struct pieces *pieces, const struct form *form);
 
 /* Word n of the packed data becomes value + n. */
@@ -45,5 +45,5 @@ void pieces_fill(const struct pieces *pieces, char *base, int byte);
 void pieces_pack(const struct pieces *pieces, const char *base, char *packed);
 void pieces_unpack(const struct pieces *pieces, char *base, const char *packed);
 
-/* Where it begins, when it is one block: then there is nothing to pack. Else -1. */
+/* Where it begins, if it is one block, so that there is nothing to pack. Else -1. */
 int64_t pieces_contiguous(const struct pieces *pieces);

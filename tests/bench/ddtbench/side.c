@@ -12,14 +12,14 @@
 
 #include "tools/tca-bench/work.h"
 
-#define PATIENT_SPINS 20000 /* then the other rank evidently has no processor to run on */
+#define PATIENT_SPINS 20000 /* then the other rank evidently has no processor */
 #define LINE_BATCHES  7
 #define LINE_ROUNDS   100
 #define PULLS         9
 
 struct side_shared {
-    _Alignas(128) _Atomic uint32_t arrived[2]; /* meetings that the rank has come to */
-    _Alignas(128) _Atomic uint32_t turn;       /* the line that goes to and fro */
+    _Alignas(128) _Atomic uint32_t arrived[2]; /* barriers that the rank has entered */
+    _Alignas(128) _Atomic uint32_t turn;       /* the line that is passed back and forth */
     _Alignas(128) uint64_t number[2];
     _Alignas(4096) char pull[SIDE_PULL_BYTES];
 };
@@ -52,8 +52,8 @@ void side_close(struct side *side)
     free(side->pulled);
 }
 
-/* Until the word has come to the wanted value. Acquire: pairs with the release of the store that
- * brings it there. */
+/* Until the word has the wanted value. Acquire: pairs with the release of the store that writes
+ * it. */
 static void wait_for(_Atomic uint32_t *word, uint32_t wanted)
 {
     for (uint32_t spins = 1;
@@ -117,7 +117,7 @@ static double line_ns(struct side *side)
     return (double)median_of(samples, LINE_BATCHES) / (2 * LINE_ROUNDS);
 }
 
-/* By plain stores, so that the lines are then in this processor's cache: long memset() may go past
+/* By plain stores, so that the lines are then in this processor's cache: a long memset() may bypass
  * it. */
 static void write_words(char *memory, uint64_t value)
 {

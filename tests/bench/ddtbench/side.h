@@ -1,7 +1,7 @@
 /*
- * side: what the two ranks of a program say to each other beside what is measured, through a page
- * of shared memory: so that every program is measured in the same way, whatever it communicates
- * with; and the probe that says how far the two processors are from each other at the moment.
+ * side: what the two ranks of a program exchange beside the measured traffic, through a page of
+ * shared memory, so that all programs are measured alike; and the probe for the current distance of
+ * the two processors.
  */
 #pragma once
 
@@ -29,8 +29,8 @@ uint64_t side_share(struct side *side, uint64_t number);
 /* The larger of both numbers, at both. */
 uint64_t side_most(struct side *side, uint64_t number);
 
-/* How far away: a cache line one way in ns, and 64 KiB copied out of the other's cache in us.
- * Collective; what rank 0 gets counts. */
+/* The distance: a cache line one way in ns, and 64 KiB copied from the other's cache in us.
+ * Collective; rank 0's result counts. */
 struct distance {
     double line_ns, pull_us;
 };

@@ -12,7 +12,7 @@ static int element(const struct form *form, struct tca_layout **ret_layout)
     return tca_layout_element(type, ret_layout);
 }
 
-/* One of those that are made of elements. */
+/* One of the layouts made of elements. */
 static int of_elements(const struct form *form, const struct tca_layout *one,
                        struct tca_layout **ret_layout)
 {

@@ -1,9 +1,9 @@
 /*
- * Long and short puts of one session under way at the same time. Plan p of CROWD, even ones long,
- * odd ones of a word, runs on channel p / 2 and puts into its own part of the target: what it is
- * for at the part's start, another word at its end; then it notifies slot p. Every round starts all
- * of them, in an order that both sides know. So the receiver sees what came too early, too often or
- * not at all, and what overtook what.
+ * Long and short puts of one session in flight at the same time. Plan p of CROWD (even ones are
+ * long, odd ones a word) runs on channel p / 2 and puts a word for each start at both ends of its
+ * own part of the target; then it notifies slot p. Every round starts all of them, in an order that
+ * both sides know. So the receiver detects data that came too early, too often or not at all, and
+ * which starts overtook others.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -36,8 +36,8 @@ static uint64_t seed_of(uint64_t round, uint32_t plan)
     return round * CROWD + plan;
 }
 
-/* Pairs of a long put and a short one of another channel that was begun later and was over before
- * half the time of the long one. By the clock of who ran them. */
+/* The pairs of a long put and a short one on another channel that was started later and was
+ * complete before half the time of the long one, by the sender's clock. */
 static uint64_t overtaken(struct tca_plan *const *plans)
 {
     struct tca_receipt receipts[CROWD];
@@ -92,21 +92,21 @@ struct arrivals {
     bool here[CROWD];
 };
 
-/* -EILSEQ: something of the same channel that was started before it is not here. */
+/* -EILSEQ: an earlier start on the same channel has not arrived. */
 static int note_order(struct actor *actor, struct arrivals *arrivals, uint32_t plan, bool ordered)
 {
     for (uint32_t other = 0; other < CROWD; other++) {
         if (arrivals->here[other] || arrivals->place[other] >= arrivals->place[plan])
             continue;
         bool here = tca_notified_count(actor->session, 0, other) >
-                    0; /* looked at after the plan's own has come */
+                    0; /* checked after the plan's own notification */
         if (ordered && !here && other / 2 == plan / 2)
             return -EILSEQ;
     }
     return 0;
 }
 
-/* One notification of each, in whatever order. */
+/* One notification of each, in any order. */
 static int hear_all(struct actor *actor, struct arrivals *arrivals, const uint8_t *target,
                     uint64_t part, struct shape longs, uint64_t round, bool ordered)
 {
@@ -133,7 +133,7 @@ static int hear_all(struct actor *actor, struct arrivals *arrivals, const uint8_
     return 0;
 }
 
-/* Whether what no plan puts into is still as it was. */
+/* Whether the bytes outside all puts are unchanged. */
 static bool guarded(const uint8_t *target, uint64_t part, struct shape longs, uint8_t guard)
 {
     uint8_t *inside = calloc(CROWD, part);
@@ -149,7 +149,7 @@ static bool guarded(const uint8_t *target, uint64_t part, struct shape longs, ui
 }
 
 /* crowded TARGET PART_BYTES LONG_SHAPE ACK_PLAN COUNT ORDERED GUARD: from rank 0. ORDERED 1: those
- * of a channel must come in the order of their starts. What is not put into has to stay GUARD. ok
+ * of a channel must arrive in the order of their starts. Bytes outside the puts must stay GUARD. ok
  * COUNT */
 static int crowded(struct actor *actor, const struct words *words)
 {

@@ -1,4 +1,4 @@
-/* Regions and what is in them. */
+/* Regions and their contents. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +12,8 @@ uint64_t shape_bytes(struct shape shape)
     return shape.count * shape.block_bytes;
 }
 
-/* Where a block begins. Of those that are indexed, some are exchanged with their neighbours, so that
- * no loop gives them. */
+/* Where a block begins. Some indexed blocks are exchanged with their neighbours, so that no loop
+ * describes them. */
 static int64_t block_place(struct shape shape, uint64_t block)
 {
     if (shape.indexed && (block / 2 * 2654435761u >> 20 & 1) && (block | 1) < shape.count)
@@ -47,7 +47,7 @@ struct tca_layout *shape_layout(struct shape shape)
     return r < 0 ? NULL : layout;
 }
 
-/* Different for each place and seed, and never in step with blocks. */
+/* Different for each place and seed, with a period that no block has. */
 static uint8_t pattern(uint64_t seed, uint64_t place)
 {
     uint64_t value = (seed + 1) * 0x9e3779b97f4a7c15u + place * 0xbf58476d1ce4e5b9u;
@@ -148,7 +148,7 @@ static int reach(struct actor *actor, const struct words *words)
     return address ? say("%p", address) : say_error(-EFAULT, "%s", tca_error_text());
 }
 
-/* peek ADDRESS BYTES: ok HEX, of what is there */
+/* peek ADDRESS BYTES: ok HEX, the contents */
 static int peek(struct actor *actor, const struct words *words)
 {
     say_bytes((const void *)(uintptr_t)word_number(words, 1), word_number(words, 2));
@@ -174,7 +174,8 @@ static int fill(struct actor *actor, const struct words *words)
     return say("filled");
 }
 
-/* check REGION OFFSET SHAPE SEED: -EBADMSG when it is not what fill wrote there with this seed */
+/* check REGION OFFSET SHAPE SEED: -EBADMSG if these are not the bytes that fill writes with this
+ * seed */
 static int check(struct actor *actor, const struct words *words)
 {
     struct shape shape = word_shape(words, 3);
@@ -185,8 +186,8 @@ static int check(struct actor *actor, const struct words *words)
     return say("%llu", (unsigned long long)right);
 }
 
-/* guarded REGION OFFSET SHAPE VALUE: -EBADMSG when some byte of the region outside of the shape is
- * not VALUE */
+/* guarded REGION OFFSET SHAPE VALUE: -EBADMSG if a byte of the region outside the shape is not
+ * VALUE */
 static int guarded(struct actor *actor, const struct words *words)
 {
     const struct tca_region *region = word_region(actor, words, 1);
@@ -212,7 +213,7 @@ static int set(struct actor *actor, const struct words *words)
     return say("set");
 }
 
-/* same REGION OFFSET BYTES VALUE: -EBADMSG when some byte there is another one */
+/* same REGION OFFSET BYTES VALUE: -EBADMSG if a byte there is not VALUE */
 static int same(struct actor *actor, const struct words *words)
 {
     const uint8_t *base = place(actor, words);

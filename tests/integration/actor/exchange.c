@@ -1,4 +1,4 @@
-/* More patterns of checked transfers: there and back again, and everybody with everybody. */
+/* More patterns of checked transfers: back and forth, and all with all. */
 #include <errno.h>
 
 #include "tests/integration/actor/actor.h"
@@ -42,7 +42,7 @@ static uint8_t *place(const struct actor *actor, const struct words *words, size
 }
 
 /* echo PLAN REGION OFFSET SHAPE RANK SLOT REGION OFFSET SHAPE COUNT: sends, and checks that the
- * other process puts the same back into the second place. ok COUNT */
+ * other process puts the same data back into the second place. ok COUNT */
 static int echo(struct actor *actor, const struct words *words)
 {
     struct tca_plan *plan = word_plan(actor, words, 1);
@@ -66,7 +66,7 @@ static int echo(struct actor *actor, const struct words *words)
     return say("%llu", (unsigned long long)count);
 }
 
-/* What rank `from` sends to rank `to` in this round. */
+/* The contents that rank `from` sends to rank `to` in this round. */
 static uint64_t seed_of(uint64_t round, uint32_t from, uint32_t to)
 {
     return (round * 64 + from) * 64 + to;

@@ -166,7 +166,7 @@ int main(void)
     char *line = NULL;
     size_t room = 0;
 
-    setvbuf(stdin, NULL, _IONBF, 0); /* so that line_waits() sees what is there */
+    setvbuf(stdin, NULL, _IONBF, 0); /* so that line_waits() sees all input */
     while (getline(&line, &room, stdin) > 0) {
         struct words words = {0};
         for (char *at = strtok(line, " \n"); at && words.count < WORDS_MAX;

@@ -105,8 +105,8 @@ static int start(struct actor *actor, const struct words *words)
     return say_result(tca_start(word_plan(actor, words, 1)));
 }
 
-/* starts FIRST LAST: starts plans of these numbers until one cannot be. ok COUNT, or error and
- * COUNT in front of the text */
+/* starts FIRST LAST: starts plans of these numbers until one fails. ok COUNT, or error and COUNT in
+ * front of the text */
 static int starts(struct actor *actor, const struct words *words)
 {
     uint64_t first = word_number(words, 1), last = word_number(words, 2);

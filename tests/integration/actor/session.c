@@ -104,7 +104,7 @@ static int notified_wait(struct actor *actor, const struct words *words)
                                         word_timeout_ns(words, 3)));
 }
 
-/* heard SLOT TIMEOUT: waits for one from whatever rank. ok RANK */
+/* heard SLOT TIMEOUT: waits for a notification from any rank. ok RANK */
 static int heard(struct actor *actor, const struct words *words)
 {
     uint32_t rank;
@@ -121,14 +121,14 @@ static int notified_count(struct actor *actor, const struct words *words)
                                                               (uint32_t)word_number(words, 2)));
 }
 
-/* sleep MS: this process does nothing for the library meanwhile. */
+/* sleep MS: the process makes no call of the library meanwhile. */
 static int sleep_ms(struct actor *actor, const struct words *words)
 {
     usleep((useconds_t)word_number(words, 1) * 1000);
     return say("awake");
 }
 
-/* dispatch: hears what tcad has sent. */
+/* dispatch: processes pending daemon events. */
 static int dispatch(struct actor *actor, const struct words *words)
 {
     return say_result(tca_dispatch(actor->session));

@@ -1,7 +1,7 @@
 /*
  * A stream of checked transfers between two actors. The sender fills its source anew for every
- * start, the receiver checks what came and acknowledges with a plan of its own; so a byte that is
- * lost, late or somebody else's is noticed.
+ * start, the receiver checks the data and acknowledges with a plan of its own; so lost, late and
+ * foreign bytes are detected.
  */
 #include <errno.h>
 
@@ -9,7 +9,7 @@
 
 enum {
     SLICE_NS = 20 * 1000 * 1000
-}; /* how long a receiver waits before it looks for the director's next line */
+}; /* how long a receiver waits before it checks for the director's next line */
 
 /* send PLAN REGION OFFSET SHAPE RANK ACK_SLOT COUNT: COUNT starts, 0: until the next line. ok COUNT
  */

@@ -1,4 +1,5 @@
-/* delegated TEST: an offload processor of the group in the environment, for which the tca-hostd at TCA_HOSTD works. */
+/* delegated TEST: an offload processor of the group in the environment, which the tca-hostd at
+ * TCA_HOSTD serves. */
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -61,7 +62,7 @@ static void maxima(uint64_t count)
         CHECK(both[i] == (double)i + size - 1, "element %llu", (unsigned long long)i);
 }
 
-/* More kinds of reductions than tca-hostd keeps, and again those that it has given up. */
+/* More kinds of reductions than tca-hostd keeps, and again those that it has dropped. */
 static void reductions(void)
 {
     gather();
@@ -87,7 +88,8 @@ static void death(void)
         r = dcfa_host_allreduce(host, memory, memory, 10, TCA_TYPE_DOUBLE, TCA_COMBINE_SUM);
     fails(r, -EOWNERDEAD, "tca-hostd: ");
     fails(dcfa_host_finalize(host), -EOWNERDEAD, "earlier");
-    GOOD((int)dcfa_host_write(host, "still", 0, memory, 1)); /* what concerns no other works */
+    GOOD((int)dcfa_host_write(host, "still", 0, memory, 1)); /* requests that concern no other
+                                                                rank still work */
 }
 
 /* tca-hostd is killed, which the test does when it sees the files of all ranks, perhaps before it has

@@ -1,4 +1,4 @@
-/* What goes wrong at the device, and what tcad refuses. */
+/* Errors at the device, and requests that tcad refuses. */
 #include <errno.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 
 /* ---- errors ---- */
 
-/* Rank 0 makes a mistake; its queue pair fails, and rank 1's where the device tells it so. */
+/* Rank 0 makes an error; its queue pair fails, and so does rank 1's if the device reports it. */
 static void mistake(struct world *world, void (*make)(struct world *world), enum dcfa_result result)
 {
     if (world->rank == 0) {

@@ -1,5 +1,6 @@
-/* dcfa-hostile [direct]: offload processors that write nonsense into their queues. Each is a process of its own; the
- * tcad at TCA_SOCKET survives them all, and ends the session of those that break a ring. */
+/* dcfa-hostile [direct]: offload processors that write garbage into their queues. Each is a process
+ * of its own; the tcad at TCA_SOCKET survives them all, and ends the sessions of those that break a
+ * ring. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -42,7 +43,7 @@ static void await_loss(struct world *world)
         usleep(1000);
 }
 
-/* Nonsense in entries fails queue pairs, not the session. */
+/* Garbage in entries fails queue pairs, not the session. */
 static void entries(struct world *world)
 {
     for (int round = 0; round < 20; round++) {
@@ -78,7 +79,7 @@ static void consumer(struct world *world)
     await_loss(world);
 }
 
-/* Everything that both write, while tcad uses it. */
+/* All fields that both sides write, while tcad uses them. */
 static void everything(struct world *world)
 {
     for (int i = 0; i < 200; i++) {

@@ -75,7 +75,7 @@ static void indexes(struct world *world)
     }
 }
 
-/* Destroys what tcad has created, behind its back. */
+/* Destroys objects that tcad has created, without a command. */
 static void destroys(struct world *world)
 {
     const struct ib_uverbs_destroy_qp body = {.qp_handle = world->qps[0]->device_handle};
@@ -88,7 +88,7 @@ static void destroys(struct world *world)
     works(world);
 }
 
-/* A process of the same session's descriptors outlives it. */
+/* A process that holds the session's descriptors outlives it. */
 static void outlives(struct world *world)
 {
     if (fork() == 0) {

@@ -1,5 +1,4 @@
-/* dcfa TEST: transfers between offload processors of the tcad at TCA_SOCKET, on whatever device it
- * has. */
+/* dcfa TEST: transfers between offload processors of the tcad at TCA_SOCKET, on any device. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -41,7 +40,7 @@ void writes_and_reads(struct world *world)
     }
 }
 
-/* Gathered from odd places, scattered to others. */
+/* Gathered from unaligned addresses, scattered to others. */
 static void pieces(struct world *world)
 {
     struct dcfa_piece parts[DCFA_PIECES];
@@ -76,7 +75,8 @@ static void pieces(struct world *world)
     world_barrier(world);
 }
 
-/* Many sends, most of them without a completion, to receives that are posted as they are consumed. */
+/* Many sends, most of them without a completion, to receives that are posted as they are
+ * consumed. */
 static void stream(struct world *world)
 {
     enum { MESSAGES = 1000 };
@@ -150,7 +150,7 @@ static void transfers(struct world *world)
 
 /* ---- without system calls ---- */
 
-/* From now on, nothing but wake-ups of tcad, and yields of this test. */
+/* From now on, no system calls except wake-ups of tcad, and yields of this test. */
 static void forbid_calls(void)
 {
     struct sock_filter rules[] = {
@@ -203,7 +203,7 @@ static void filtered(struct world *world)
 
 /* ---- death ---- */
 
-/* Until all ranks but 2 have said, as the last thing that they write, that they are done. */
+/* Until all ranks but 2 have written their last message: that they are done. */
 static void await_survivors(struct world *world)
 {
     volatile uint8_t *flags = world->memory + MEMORY_BYTES - 4096;
@@ -217,7 +217,7 @@ static void await_survivors(struct world *world)
             usleep(1000);
 }
 
-/* Rank 2 is killed while everybody writes to everybody. The others lose it, and nothing else. */
+/* Rank 2 is killed while all ranks write to each other. The others lose it, and nothing else. */
 static void death(struct world *world)
 {
     enum { ROUNDS = 300 };

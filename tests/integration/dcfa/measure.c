@@ -1,4 +1,5 @@
-/* What a write costs: a ping-pong as of ib_write_lat, and bandwidth as of ib_write_bw. Reports, and asserts no time. */
+/* The cost of a write: a ping-pong like ib_write_lat, and bandwidth like ib_write_bw. Reports, and
+ * asserts no time. */
 #include <sched.h>
 #include <string.h>
 #include <time.h>
@@ -31,7 +32,7 @@ static void post(struct world *world, uint32_t bytes)
     GOOD(dcfa_post_send(world->qps[peer], &send));
 }
 
-/* tcad, if it serves the queues, may need a processor; ib_write_lat gives none away either. */
+/* tcad, if it serves the queues, may need a processor; ib_write_lat does not yield either. */
 static void pause_unless_direct(const struct world *world)
 {
     if (!strstr(dcfa_device(world->processor), "direct"))

@@ -33,7 +33,7 @@ int world_run(uint32_t size, int dies, void (*run)(struct world *world));
 void world_open(struct world *world, const char *group, uint32_t rank, uint32_t size);
 void world_close(struct world *world);
 void world_barrier(struct world *world);
-/* New queue pairs to everybody, after the old ones have failed. All ranks call it. */
+/* New queue pairs to all ranks, after the old ones have failed. All ranks call it. */
 void world_connect(struct world *world);
 
 /* One completion, which must come from `qp` (NULL: any). */

@@ -46,7 +46,7 @@ static size_t find(const char *name, struct mapping *ret, size_t room)
     return count;
 }
 
-/* One of: all the same byte, all random, one random word, every word a little more. */
+/* One of: one byte everywhere, random bytes, one random word, every word slightly increased. */
 static void scribble(const struct mapping *mapping)
 {
     uint64_t *words = (uint64_t *)mapping->base;
@@ -119,8 +119,8 @@ int main(int argc, char **argv)
     }
     puts("scribbling");
     fflush(stdout);
-    alarm(
-        (unsigned)atoi(argv[1])); /* whatever our own library makes of it: this is the end of it */
+    alarm((unsigned)atoi(argv[1])); /* whatever this process's own library makes of it: the test
+                                     ends here */
     signal(SIGALRM, _exit);
     signal(SIGSEGV, _exit);
     signal(SIGBUS, _exit);

@@ -21,7 +21,7 @@ uint8_t guard(uint64_t seed, int64_t place)
     return (uint8_t)mix(seed, 0, (uint64_t)place);
 }
 
-/* Bytes from place 0 on that the layout needs. */
+/* The bytes that the layout needs from its base on. */
 static uint64_t span(const struct side *side)
 {
     return (uint64_t)side->layout.layout->upper_bytes;
@@ -74,7 +74,7 @@ void side_free(struct side *side)
     *side = (struct side){0};
 }
 
-/* Runs over an arena: the place of its byte `at`. */
+/* Walks over an arena: the place of its byte `at`. */
 static int64_t place_of(const struct side *side, uint64_t at)
 {
     return (int64_t)at - (side->base - side->arena);
@@ -135,8 +135,8 @@ bool target_check(const struct side *target, const struct random_layout *source,
 
 bool target_check_guards(const struct side *target, uint64_t seed)
 {
-    /* Others may still be putting: what arrives meanwhile is no fault, so each place is read once
-     * and those of the layout are left out. */
+    /* Other ranks may still be putting: data that arrives meanwhile is no error, so each place is
+     * read once, and places of the layout are left out. */
     uint8_t *now = malloc(target->arena_bytes), *expected = malloc(target->arena_bytes);
     memcpy(now, target->arena, target->arena_bytes);
     for (uint64_t at = 0; at < target->arena_bytes; at++)

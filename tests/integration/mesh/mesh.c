@@ -1,6 +1,6 @@
-/* mesh SETS STARTS SEED SEAT [VICTIM]: SETS times other layouts and memory, STARTS starts of each;
- * rank VICTIM is killed in the midst of the last set, and the others must hear of that. Ends with
- * 0, or prints what was wrong. */
+/* mesh SETS STARTS SEED SEAT [VICTIM]: SETS different layouts and memories, STARTS starts of each;
+ * rank VICTIM is killed during the last set, and the others must get an error. Ends with 0, or
+ * prints what was wrong. */
 #include "tests/integration/mesh/mesh.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ struct mesh {
     enum tca_seat seat;
     struct pool pools[MEMORY_KINDS];
     struct side sources[RANKS_MAX], targets[RANKS_MAX];
-    struct random_layout theirs[RANKS_MAX]; /* layouts of the sources of what comes here */
+    struct random_layout theirs[RANKS_MAX]; /* layouts of the sources of the puts to this rank */
     struct tca_plan *plan, *ack;
 };
 
@@ -68,8 +68,8 @@ static int make_sides(struct mesh *mesh, uint64_t set)
     return r;
 }
 
-/* Everybody's handles: at [owner * size + writer] that of the owner's memory for the writer, from
- * place 0 on. */
+/* All ranks' handles: at [owner * size + writer] that of the owner's memory for the writer, from
+ * the layout's base on. */
 static int tell_handles(struct mesh *mesh, struct tca_handle *ret_all)
 {
     struct tca_handle own[RANKS_MAX];
@@ -136,8 +136,8 @@ static int make_plans(struct mesh *mesh, uint64_t set)
     return r == 0 ? tca_plan_commit(mesh->ack, TCA_DEFAULT) : r;
 }
 
-/* Whoever notifies may have given up because somebody else has died, and then waits for us: our own
- * plan knows of that. */
+/* A notifier may have stopped because another rank has died, and then waits for this one: the plan
+ * reports that. */
 static int hear(struct mesh *mesh, uint32_t rank, uint32_t slot)
 {
     int r = -ETIMEDOUT;
@@ -189,7 +189,7 @@ static int run_start(struct mesh *mesh, uint64_t set, uint64_t start)
     return r == 0 ? hear_all(mesh, ACK) : r;
 }
 
-/* A child has no part in the session: what it calls says so, and leaves it as it is. */
+/* A forked child has no part in the session: its calls fail, and have no effect. */
 static int fork_child(const struct mesh *mesh)
 {
     int status = -1;
@@ -231,11 +231,12 @@ static int run_set(struct mesh *mesh, uint64_t set)
             r = fork_child(mesh);
     }
     if (r == 0)
-        r = tca_barrier(mesh->session, TCA_DEFAULT); /* nobody frees what others still put into */
+        r = tca_barrier(mesh->session, TCA_DEFAULT); /* no rank frees memory that others still
+                                                        put into */
     return r;
 }
 
-/* Whoever is left has its error, and nothing was written where it should not be. */
+/* The other ranks get an error, and nothing was written outside the layouts. */
 static int judge(struct mesh *mesh, uint64_t set, int r)
 {
     bool right = true;
@@ -244,7 +245,7 @@ static int judge(struct mesh *mesh, uint64_t set, int r)
                (unsigned long long)mesh->seed, r == -EBADMSG ? "wrong bytes" : tca_error_text());
         return 1;
     }
-    mesh->plan = tca_plan_free(mesh->plan); /* nothing of ours is under way any more */
+    mesh->plan = tca_plan_free(mesh->plan); /* none of its starts is in flight any more */
     mesh->ack = tca_plan_free(mesh->ack);
     for (uint32_t rank = 0; rank < mesh->size; rank++)
         right &= target_check_guards(&mesh->targets[rank], pair_seed(mesh, set, rank, mesh->rank));

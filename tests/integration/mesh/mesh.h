@@ -1,8 +1,8 @@
 /*
- * mesh: every process of a group puts into memory of every other one, all at once. Each pair has
- * its own random layouts, source to target, made from a seed that both know; what lies where is
- * known byte by byte from elsewhere than the layouts. Memory is tcad's, or was attached: from the
- * heap, the stack, or globals, at any address, with guard bytes around it.
+ * mesh: every process of a group puts into the memory of every other one, all at once. Each pair
+ * has its own random layouts, source to target, made from a seed that both know; the expected bytes
+ * are computed independently of the layouts. Memory is the daemon's, or attached: from the heap,
+ * the stack, or globals, at any address, with guard bytes around it.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 enum memory_kind { MEMORY_REGION, MEMORY_HEAP, MEMORY_STACK, MEMORY_GLOBAL, MEMORY_KINDS };
 enum { GUARD_BYTES = 96 };
 
-/* Where attached memory comes from that is not the heap's; emptied by resetting `used`. */
+/* Where attached memory outside the heap comes from; emptied by resetting `used`. */
 struct pool {
     uint8_t *bytes;
     uint64_t size, used;
@@ -35,15 +35,15 @@ int side_new(struct tca *session, struct random *random, struct pool pools[MEMOR
              struct side *side);
 void side_free(struct side *side);
 
-/* What lies at a place of a source in this start, and between the blocks of a target. */
+/* The byte at a place of a source in this start, and between the blocks of a target. */
 uint8_t content(uint64_t seed, uint64_t start, int64_t place);
 uint8_t guard(uint64_t seed, int64_t place);
 
 void source_fill(const struct side *source, uint64_t seed, uint64_t start);
 void target_fill(const struct side *target, uint64_t seed);
-/* Places that are wrong are printed. */
+/* Prints the places that are wrong. */
 bool source_check(const struct side *source, uint64_t seed, uint64_t start);
 bool target_check(const struct side *target, const struct random_layout *source, uint64_t seed,
                   uint64_t start);
-/* Only that nothing but the layout was written. */
+/* Checks only that nothing outside the layout was written. */
 bool target_check_guards(const struct side *target, uint64_t seed);

@@ -1,6 +1,6 @@
 /*
  * parts SEED STARTS: each rank puts random parts into the memory of the next one, by starts of one
- * plan; each compares all of its memory with what a sequential copy leaves there. Ends with 0, or
+ * plan; each compares all of its memory with the result of a sequential copy. Ends with 0, or
  * prints what was wrong.
  */
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /*
- * What the documents' snippets are run with: each call's result is checked, and pauses of random
- * length make ranks run ahead of one another. A snippet is included in a function, after this.
+ * How the documents' snippets are run: each call's result is checked, and pauses of random length
+ * make ranks run ahead of one another. A snippet is included in a function, after this.
  */
 #pragma once
 
@@ -28,7 +28,7 @@ static inline void open_session(const struct tca_open_args *args, struct tca **r
     srand((unsigned)time(NULL) * 2 + rank);
 }
 
-/* Mostly none: the ranks are to race, and then one of them to fall behind. */
+/* Mostly none, so that the ranks race, and sometimes one falls behind. */
 static inline void pause_sometimes(void)
 {
     static const struct timespec step = {.tv_nsec = 50000};

@@ -1,6 +1,6 @@
 /*
  * README's program, with a compute() that checks all that it may read, and the ghost column twice:
- * before and after a pause in which a put that comes too early lands.
+ * before and after a pause in which a premature put would arrive.
  */
 #include "tests/integration/snippets/checked.h"
 
@@ -8,7 +8,7 @@ enum { SIDE = 1000, GHOST = SIDE - 1 };
 
 static int steps;
 
-/* Of a column that a rank has computed for a step. */
+/* The value of a column that a rank has computed for a step. */
 static double value(uint32_t of, int step, int row)
 {
     return of * 1e9 + step * 1e4 + row;

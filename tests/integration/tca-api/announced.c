@@ -1,13 +1,13 @@
-/* Data by a DMA channel, told of by a CPU store once the sender has polled that they are put, as an
- * active message is: they are there when the word is. */
+/* Data by a DMA channel, announced by a CPU store once the sender has seen the put complete, as an
+ * active message is: the data is there when the store is. */
 #include "check.h"
 
 #include <stddef.h>
 
 enum { ROUNDS = 400, WORDS = 512 };
 
-/* In memory that the process before writes into, but for `acknowledged`: that is of the next one.
- */
+/* In memory that the process before writes into, except `acknowledged`, which the next one
+ * writes. */
 struct box {
     long words[WORDS];
     volatile long announced, acknowledged;
@@ -28,7 +28,7 @@ static void poll_for(volatile long *word, long round)
         _mm_pause();
 }
 
-/* To oneself, and so the one thing that is never waited for by tcaWaitDMARecvDesc() here. */
+/* To this process itself: notifications that tcaWaitDMARecvDesc() never waits for here. */
 static void poll_put(int slot)
 {
     tcaresult result;

@@ -1,5 +1,5 @@
 /* Chains and channels: long ones, changed ones, channels started while busy, sizes and offsets of
- * every kind, pitches, what is freed meanwhile. */
+ * every kind, pitches, memory freed meanwhile. */
 #include "check.h"
 
 enum { SLICE = 1 << 20 };
@@ -27,8 +27,8 @@ static void expect_bytes(size_t at, size_t from, size_t bytes, int round)
         REQUIRE(in[at + i] == value(before, from + i, round));
 }
 
-/* Many descriptors of odd sizes at odd places, one notification at the end; and not a byte between
- * them is touched. */
+/* Many descriptors of odd sizes at odd offsets, one notification at the end; no byte between them
+ * is written. */
 static void long_chain(int count)
 {
     tcaDesc *desc = tcaDescNew();
@@ -57,7 +57,7 @@ static void long_chain(int count)
     TCA_CHECK(tcaWaitDMAC(0));
 }
 
-/* No notification: what a channel has put is there when it is idle. */
+/* Without a notification: data of a channel is there when the channel is idle. */
 static void without_notification(void)
 {
     tcaDesc *desc = tcaDescNew();
@@ -74,7 +74,7 @@ static void without_notification(void)
     TCA_CHECK(tcaDescFree(desc));
 }
 
-/* Loaded, changed, loaded again; what is loaded is what the chain was then. */
+/* Loaded, changed, loaded again; the channel has the chain as it was when loaded. */
 static void changed(void)
 {
     tcaDesc *desc = tcaDescNew();
@@ -102,8 +102,8 @@ static void changed(void)
     TCA_CHECK(tcaDescFree(desc));
 }
 
-/* Started again and again without waiting: each waits its turn, and each notifies. Two channels at
- * the same time. */
+/* Started again and again without waiting: the starts run one after the other, and each notifies.
+ * Two channels at the same time. */
 static void busy(void)
 {
     enum { STARTS = 25 };
@@ -128,7 +128,7 @@ static void busy(void)
         TCA_CHECK(tcaDescFree(desc[i]));
 }
 
-/* Tall, and far apart. Most is never freed. */
+/* Tall, and far apart. Most chains are never freed. */
 static void tall(size_t rows, size_t pitch)
 {
     enum { WIDTH = 24 };
@@ -159,8 +159,8 @@ static void tall(size_t rows, size_t pitch)
     TCA_EXPECT(tcaStartDMADesc(3), TCA_ERROR_INVALID_VALUE);
 }
 
-/* Small descriptors that lie on each other, forwards, backwards and in two allocations: as if they
- * ran one by one. */
+/* Small descriptors that overlap, forwards, backwards and in two allocations: the result is that of
+ * running them in order. */
 static void over_each_other(void)
 {
     enum { PIECES = 60, PIECE = 40, STEP = 24 };
@@ -193,7 +193,7 @@ static void over_each_other(void)
     barrier();
 }
 
-/* No notification but a word in other memory, which the receiver polls; and one at home, after
+/* No notification but a word in other memory, which the receiver polls; and a local one, after
  * which the source is free. */
 static void marks(void)
 {
@@ -225,7 +225,7 @@ static void marks(void)
     }
 }
 
-/* A chain made anew for every step, and never freed. */
+/* A new chain for every step, never freed. */
 static void anew(void)
 {
     fill(6);

@@ -1,5 +1,5 @@
-/* What the test programs share. As programs of the TCA API do, they define these names themselves.
- */
+/* Shared by the test programs. As programs of the TCA API do, they define these names
+ * themselves. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -38,7 +38,7 @@ static inline void begin(int *argc, char ***argv)
     TCA_CHECK(tcaInit());
 }
 
-/* Everybody's handle, as raw bytes. */
+/* All ranks' handles, as raw bytes. */
 static inline tcaHandle *gather_handles(void *memory, size_t bytes, int type)
 {
     tcaHandle own, *all = (tcaHandle *)malloc(sizeof(tcaHandle) * (size_t)size);

@@ -1,7 +1,7 @@
 /*
- * churn broadcast|pingpong [ROUNDS]: memory that is made for one round and freed as soon as what
- * came has been read, whether or not the sender knows that it has arrived. Nobody waits at the end.
- * Checks every value.
+ * churn broadcast|pingpong [ROUNDS]: memory that is allocated for one round and freed as soon as
+ * the received data has been read, whether or not the sender knows that it has arrived. No process
+ * waits at the end. Checks every value.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static void check(bool right, const char *what, int round)
     exit(1);
 }
 
-/* Cleared; and the handles of everybody's. */
+/* Zeroed memory, and the handles of all ranks'. */
 static void *memory_new(size_t bytes, tcaHandle **ret_all)
 {
     void *memory;
@@ -69,7 +69,7 @@ static void broadcast(int round)
     memory_free(data, all);
 }
 
-/* ---- columns there and back, between ranks 2n and 2n + 1 ---- */
+/* ---- columns back and forth, between ranks 2n and 2n + 1 ---- */
 
 enum { N = 256, TURNS = 6 };
 

@@ -1,5 +1,5 @@
-/* Without MPI: rank 1 sends and exits at once, waiting for nothing; rank 0 gets all of it, and is
- * told that no more will come. */
+/* Without MPI: rank 1 sends and exits at once, without waiting; rank 0 receives all of it, and then
+ * an error. */
 #include <string.h>
 
 #include "tests/integration/tca-api/expect.h"

@@ -1,4 +1,4 @@
-/* What the test programs without MPI share. */
+/* Shared by the test programs without MPI. */
 #pragma once
 
 #include <stdio.h>

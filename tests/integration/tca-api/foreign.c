@@ -1,5 +1,5 @@
-/* Memory that is not from tcaMalloc(): heap, stack, globals, at both ends, by descriptors and stores;
- * handles that overlap, are made twice, outlive what they were made of. */
+/* Memory that is not from tcaMalloc(): heap, stack, globals, at both ends, by descriptors and
+ * stores; handles that overlap, are made twice, or outlive their memory. */
 #include "check.h"
 
 enum { BYTES = 256 * 1024, ROUNDS = 8, PITCH = 1024, WIDTH = 200, HEIGHT = 100, MANY = 300 };
@@ -37,7 +37,7 @@ static void load(const tcaHandle *to, const tcaHandle *from, size_t bytes, int f
     TCA_CHECK(tcaDescFree(desc));
 }
 
-/* The next process's memory, from mine; it hears of it by a notification. */
+/* From this process's memory to the next one's, with a notification. */
 static void notified(char *target, char *source)
 {
     tcaHandle from, *handles = gather_handles(target, BYTES, tcaMemoryCPU);
@@ -55,7 +55,8 @@ static void notified(char *target, char *source)
     free(handles);
 }
 
-/* Nobody is notified: who waits for the channel and then meets the others knows that it is there. */
+/* Without a notification: a process that waits for the channel and then enters a barrier knows that
+ * the data is there. */
 static void unnotified(char *target, char *source)
 {
     tcaHandle from, *handles = gather_handles(target, BYTES, tcaMemoryCPU);
@@ -75,7 +76,7 @@ static void unnotified(char *target, char *source)
     free(handles);
 }
 
-/* Rows, then a few words, then a flag in memory of the API that somebody polls. */
+/* Rows, then a few words, then a flag in memory of the API that the receiver polls. */
 static void chain(char *target, char *source)
 {
     int *flag;
@@ -127,7 +128,7 @@ static void oneself(char *memory)
     }
 }
 
-/* Payload into the program's own memory, the mark behind it, there or in memory of the API. */
+/* Payload into the program's own memory, followed by the flag, there or in memory of the API. */
 static void stores(char *target)
 {
     enum { PAYLOAD = 4000 };
@@ -159,8 +160,8 @@ static void stores(char *target)
     free(marks);
 }
 
-/* Memory that is freed, and other memory at the same place or at another one; nobody destroys
- * anything. */
+/* Memory that is freed, and other memory at the same address or at another one; no handle is
+ * destroyed. */
 static void again(void)
 {
     for (int round = 0; round < 20; round++) {
@@ -185,7 +186,7 @@ static void again(void)
     }
 }
 
-/* Many more than a process may have regions, each destroyed. */
+/* Many more handles than a process may have regions, each destroyed. */
 static void many(char *memory)
 {
     tcaHandle handle;

@@ -1,5 +1,6 @@
-/* Groups of processes that exchange on their own, in orders that are not that of the ranks: handles
- * within structs through MPI_Bcast, the same slot and tag in every group, some processes idle. */
+/* Groups of processes that exchange data independently, in orders other than that of the ranks:
+ * handles within structs through MPI_Bcast, the same slot and tag in every group, some processes
+ * idle. */
 #include "check.h"
 
 enum { ROUNDS = 12 };
@@ -10,7 +11,7 @@ struct member {
     int world;
 };
 
-/* Everybody in the group to everybody else. */
+/* Every rank of the group to all others. */
 static void exchange(MPI_Comm group)
 {
     int own, count, *inbox, *outbox;

@@ -1,5 +1,5 @@
 /* Notifications are counters, keyed by sender, slot and tag: more sent than waited for, before the
- * first wait, in any order, of more keys than there is room for. */
+ * first wait, in any order, of more keys than the table has places. */
 #include <limits.h>
 
 #include "check.h"
@@ -50,8 +50,8 @@ static void keys(int next, int before)
         TCA_CHECK(tcaWaitDMARecvDesc(&handles[before], slot, slot));
 }
 
-/* Of a tag no bit is left out: those that have some in common are others. What the last one waits
- * for has come behind the first. */
+/* All bits of a tag count: tags that have some in common are different. The last wait's
+ * notification comes after the first. */
 static void whole_tags(int next, int before)
 {
     static const int others[] = {0, 0x101, 0x100 | INT_MIN, 0x10100, 0x1000100};
@@ -63,7 +63,7 @@ static void whole_tags(int next, int before)
     TCA_CHECK(tcaTestDMARecvDesc(&handles[before], 10, 0x100));
 }
 
-/* The same key from different channels is one counter, and from different senders several. */
+/* The same key from different channels is one counter; from different senders, several. */
 static void senders(void)
 {
     for (int to = 0; to < size; to++)
@@ -78,8 +78,8 @@ static void senders(void)
             TCA_EXPECT(tcaTestDMARecvDesc(&handles[from], 1, 77), TCA_ERROR_NOT_READY);
 }
 
-/* Of two starts that notify alike, in different channels, the first one counts first: what it has
- * put is there, however much that was. */
+/* Of two starts with the same notification, in different channels, the first one is counted first:
+ * its data is there, however long it is. */
 static void first_first(int to, int from)
 {
     enum { BYTES = 4 << 20, INTS = BYTES / sizeof(int) };
@@ -117,8 +117,8 @@ static void first_first(int to, int from)
     TCA_CHECK(tcaFree(target, tcaMemoryCPU));
 }
 
-/* Tags that are never used again, as an iteration's number; of two processes more than a table has
- * places (16,384). One of them waits all the time. */
+/* Tags that are never reused, such as an iteration's number; of two processes more than the table
+ * has places (16,384). One of them waits all the time. */
 static void many_tags(int next, int before)
 {
     enum { BATCH = 900 };

@@ -1,4 +1,4 @@
-/* The older names: tables of descriptors, chained by tcaDMAContinue. And tcaCreateHandleList(). */
+/* The older calls: tables of descriptors, chained by tcaDMAContinue. And tcaCreateHandleList(). */
 #include "check.h"
 
 enum { CELLS = 64 };
@@ -33,7 +33,7 @@ static void internal(void)
     TCA_CHECK(tcaSetDMADescInt_Memcpy2D(slot, &slot, &list[next], (CELLS + 10) * 8, 32, &list[rank],
                                         80, 32, 16, 4, flags | tcaDMANotify, 2, 0x100));
     REQUIRE(slot > first);
-    /* Behind the end of the chain. */
+    /* After the end of the chain. */
     TCA_CHECK(tcaSetDMADescInt_Memcpy(slot, &slot, &list[next], (CELLS + 30) * 8, &list[rank],
                                       30 * 8, 8, flags, 0, 0));
     TCA_CHECK(tcaSetDMAChainInt(0, first));

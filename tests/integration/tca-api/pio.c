@@ -1,5 +1,5 @@
-/* CPU stores: receivers poll, what lies before a mark is there when the mark is, stores of one
- * sender appear in their order. */
+/* CPU stores: receivers poll; data stored before a flag is there when the flag is; stores of one
+ * sender appear in order. */
 #include "check.h"
 
 enum { REGION = 64 * 1024, ROUNDS = 40, STORES = 3000 };
@@ -13,7 +13,7 @@ static void poll_for(const char *mark, long expected)
         _mm_pause();
 }
 
-/* To everybody, myself too: payload and mark in one store, or the mark in one of its own. */
+/* To all ranks, this one too: payload and flag in one store, or the flag in a store of its own. */
 static void marks(tcaPIOHandle *pio)
 {
     enum { PAYLOAD = 1016 };
@@ -41,7 +41,7 @@ static void marks(tcaPIOHandle *pio)
     }
 }
 
-/* Thousands of words to one place, and then to many. */
+/* Thousands of words to one address, and then to many. */
 static void words(void)
 {
     tcaPIOHandle pio;

@@ -1,5 +1,5 @@
-/* Preloaded into an example: what comes is, once, not what was sent. Its self-check has to see
- * that. */
+/* Preloaded into an example: once, the received data differs from what was sent. The example's
+ * self-check must detect that. */
 #include <dlfcn.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ TCA_API tcaresult tcaSendPIO(const tcaPIOHandle *pio, off_t off, const void *src
     if (spoiled || size > sizeof(bytes))
         return call(pio, off, src, size);
     memcpy(bytes, src, size);
-    bytes[5] ^= 0x55; /* of a double that is a small number: it is more then */
+    bytes[5] ^= 0x55; /* adds to a double, which is a small number */
     spoiled = 1;
     return call(pio, off, bytes, size);
 }

@@ -85,7 +85,7 @@ static void check(unsigned from, int word, int expected)
     exit(1);
 }
 
-/* Whether process 0 says that it is the last. */
+/* Whether process 0 announces the last round. */
 static bool round_of(bool last)
 {
     const int word = ++number | (last ? LAST : 0);

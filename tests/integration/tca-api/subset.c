@@ -1,4 +1,5 @@
-/* A job in which one process never calls tcaInit(): the others are told, and do not wait for ever. */
+/* A job in which one process never calls tcaInit(): the others get an error, and do not wait for
+ * ever. */
 #include "check.h"
 
 int main(int argc, char **argv)

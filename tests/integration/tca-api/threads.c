@@ -1,4 +1,4 @@
-/* One thread waits, one polls, as that of QUDA on TCA does, while the main thread makes, starts and
+/* One thread waits, one polls, like that of QUDA on TCA, while the main thread makes, starts and
  * frees chains. */
 #include "check.h"
 

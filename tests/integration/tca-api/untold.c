@@ -1,6 +1,6 @@
 /*
- * untold free|reset|exit: a start of rank 0 fails behind its back, because rank 1 frees what is
- * still to be put into. It is told by the next call that would swallow it, once, or at exit.
+ * untold free|reset|exit: a start of rank 0 fails unobserved, because rank 1 frees its target too
+ * early. The next call that would hide the error returns it, once, or it is printed at exit.
  */
 #include <string.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 
 enum { BYTES = 16 << 20, TIMES = 1000 };
 
-/* Much more than what is put before the target has gone. */
+/* Much more than is put before the target is freed. */
 static void start_much(const tcaHandle *to, const tcaHandle *from)
 {
     tcaDesc *desc = tcaDescNew();
@@ -40,7 +40,7 @@ int main(int argc, char **argv)
         while (__atomic_load_n(&memory[0], __ATOMIC_ACQUIRE) == 0)
             usleep(100);
         expect(tcaFree(memory, tcaMemoryGPU), TCA_SUCCESS, "tcaFree of the target");
-        /* Not our end makes the start fail. */
+        /* The end of this process is not the cause of the failure. */
         expect(tcaWaitDMARecvDesc(&all[0], TIMES, 0), TCA_ERROR_PEER_LOST, "the end of rank 0");
         return 0;
     }

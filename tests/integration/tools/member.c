@@ -1,4 +1,4 @@
-/* A member of the group that the environment names: says which one, once all are there. */
+/* A member of the group in the environment: prints which one, once all have joined. */
 #include <stdio.h>
 #include <tca.h>
 

@@ -113,7 +113,7 @@ static struct tca_plan *waiter(uint32_t from)
     return plan;
 }
 
-/* A condition that waits itself, in vain. */
+/* A condition that itself waits, unsuccessfully. */
 static int fifth_time(void *context)
 {
     static int calls;
@@ -159,7 +159,8 @@ static void run(struct tca_plan *plan)
     check(tca_wait(plan, TCA_DEFAULT), "wait");
 }
 
-/* Rank 2 kills itself; rank 1 stays until rank 0 has run the plan that it gets. NULL: the other ranks. */
+/* Rank 2 kills itself; rank 1 stays until rank 0 has run the plan that it gets. NULL: the other
+ * ranks. */
 static struct tca_plan *last_dies(void)
 {
     struct tca_plan *done = notifier(1);

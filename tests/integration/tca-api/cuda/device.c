@@ -1,11 +1,11 @@
-/* GPU memory of every process to that of the next, from and to host memory, and what cannot be.
- * Says how it went: "device" or "host" memory, and how much of other processes' was mapped. An
- * argument makes it one of the other tests. */
+/* GPU memory of every process to that of the next, from and to host memory, and operations that
+ * must fail. Prints "device" or "host" memory, and how much of other processes' memory was mapped.
+ * An argument selects one of the other tests. */
 #include "gpu.h"
 
 enum { BYTES = 6 << 20 };
 
-static unsigned char *host, *mirror;    /* what is in device memory, or should be */
+static unsigned char *host, *mirror;    /* the contents of device memory, or the expected ones */
 static unsigned char *gpu_out, *gpu_in; /* device memory */
 static unsigned char *cpu_out, *cpu_in;
 static tcaHandle *gpu_outs, *gpu_ins, *cpu_outs, *cpu_ins;
@@ -16,7 +16,7 @@ static unsigned char value(int of, size_t at, int round)
     return (unsigned char)((at * 2654435761u >> 9) + (size_t)of * 37 + (size_t)round * 11);
 }
 
-/* What was shipped last has been read, which its receiver knows, but not this process. */
+/* The data shipped last has been read, which its receiver knows, but not this process. */
 static void fill(int round)
 {
     TCA_CHECK(tcaWaitDMAC(0));
@@ -38,7 +38,7 @@ static void note_rows(int of, size_t to, size_t to_pitch, size_t from, size_t fr
             mirror[to + row * to_pitch + i] = value(of, from + row * from_pitch + i, round);
 }
 
-/* What was noted has come, and nothing else. */
+/* The expected data has arrived, and nothing else. */
 static void expect_noted(const unsigned char *in)
 {
     if (in == gpu_in)
@@ -96,7 +96,7 @@ static void strided(size_t width, size_t height, size_t to_pitch, size_t from_pi
     expect_rows(gpu_in, rank, 3, to_pitch, 5, from_pitch, width, height, round + 3);
 }
 
-/* What a channel has put is there when it is idle; and again what has changed meanwhile. */
+/* The data of a channel is there when it is idle; and again data that has changed meanwhile. */
 static void without_notification(void)
 {
     tcaDesc *desc = tcaDescNew();
@@ -150,7 +150,7 @@ static void refused(void)
     TCA_CHECK(tcaDescFree(desc));
 }
 
-/* Memory that goes while channels have it: here, and there. */
+/* Memory that is freed while channels use it: here, and at the peer. */
 static void freed(void)
 {
     unsigned char *from, *to;
@@ -182,7 +182,7 @@ static void freed(void)
     free(tos);
 }
 
-/* What the program has from CUDA itself (cudaMalloc()) has handles, too. */
+/* Memory that the program allocates by CUDA itself (cudaMalloc()) has handles, too. */
 static void adopted(void)
 {
     uint64_t own = 0;

@@ -177,7 +177,7 @@ FAKE_API int cuStreamCreate(void **ret_stream, unsigned flags)
     return flags <= CUDA_STREAM_NON_BLOCKING ? CUDA_SUCCESS : CUDA_INVALID_VALUE;
 }
 
-/* Where a row is; NULL: nowhere that may be reached. */
+/* The address of a row; NULL: it may not be accessed. */
 static uint8_t *row_of(const struct cuda_rows *rows, size_t row, size_t bytes, int device)
 {
     const uint64_t at = row * rows->pitch_bytes;
@@ -285,7 +285,7 @@ FAKE_API int cuMemcpy2DAsync_v2(const struct cuda_copy_2d *copy, void *stream)
     return queue(copy, stream);
 }
 
-/* What programs use: done when they return. */
+/* The functions that programs use: complete when they return. */
 FAKE_API int cuMemcpyHtoD_v2(cuda_address to, const void *from, size_t bytes)
 {
     struct stream stream = {.context = fake_context(), .last = &stream.first};

@@ -1,4 +1,4 @@
-/* Memory: physical, its addresses, and handing it to others. */
+/* Memory: physical memory, its addresses, and exporting it. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -161,7 +161,7 @@ static void unreserve(struct range *range)
     free(range);
 }
 
-/* The range that begins there and is as long. */
+/* The range that begins there and has this length. */
 static struct range *exactly(cuda_address address, size_t bytes)
 {
     struct range *range = fake_range(address);

@@ -1,6 +1,5 @@
-/* Without MPI, three processes: process 2 ends without a word in the middle of it. What goes into
- * the device memory of the others arrives all the same, and what goes into its own is said to be
- * lost. */
+/* Without MPI, three processes: process 2 exits without notice during the test. Puts into the
+ * device memory of the others still arrive, and puts into its own fail. */
 #include <tca.h>
 #include <unistd.h>
 

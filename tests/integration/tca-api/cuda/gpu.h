@@ -1,5 +1,5 @@
-/* What a program has of CUDA, looked up when it runs; without a driver GPU memory is host memory.
- */
+/* The CUDA functions that a program uses, looked up at run time; without a driver, GPU memory is
+ * host memory. */
 #ifndef GPU_H
 #define GPU_H
 
@@ -68,7 +68,7 @@ static inline void gpu_read(void *to, const void *from, size_t bytes)
         memcpy(to, from, bytes);
 }
 
-/* Whether the CPU can read there: the kernel tries. */
+/* Whether the CPU can read there: asks the kernel. */
 static inline int gpu_is_host(const void *address)
 {
     int ends[2];

@@ -1,5 +1,5 @@
-/* tcaInit() and tcaMalloc() of GPU memory, and what they say: the result of each, and of a put that
- * then fails. */
+/* tcaInit() and tcaMalloc() of GPU memory: the result and message of each, and of a put that then
+ * fails. */
 #include <stdio.h>
 #include <tca-api.h>
 
