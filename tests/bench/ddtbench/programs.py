@@ -1,4 +1,4 @@
-"""The programs that ddt runs: each moves all patterns in one start, and says a line of JSON for each pattern and way."""
+"""The programs that ddt runs: each moves all patterns in one start, and prints a line of JSON for each pattern and way."""
 import json
 import os
 import tempfile
@@ -9,10 +9,10 @@ COMMON = ["arguments.c", "form.c", "measure.c", "pattern.c", "patterns_ddtbench.
 
 
 class Program:
-    """key: in the results; name: for people."""
+    """key: in the results; name: for display."""
 
     def rows(self, numbers, seconds, check):
-        """The patterns of these numbers, `seconds` for each way of each; check: that nothing beside the data is written."""
+        """The patterns of these numbers, `seconds` for each way of each; check: that nothing outside the data is written."""
         patience_s = 60 + len(numbers) * (5 + 20 * seconds)
         with tempfile.NamedTemporaryFile(prefix="tca-ddt-") as side:
             arguments = [side.name, str(seconds), "1" if check else "0", ",".join(map(str, numbers))]

@@ -41,7 +41,7 @@ def mean_line(rows, column, against):
 
 
 def regret_line(rows):
-    """What plans found by trial, against the best copy mode by force."""
+    """The plans' choices by trial, compared with the best forced copy mode."""
     values = sorted(ratios(rows, "regret"))
     if not values:
         return "regret: not measured (--regret)"
@@ -73,13 +73,13 @@ def faces_line(rows):
 
 
 def by_placement(rows):
-    """[(placement, its rows)], of those that there are; where the processors moved nothing can be compared."""
+    """[(placement, its rows)] of the placements that occurred; where the processors moved, nothing can be compared."""
     found = [(place, [row for row in rows if row["placement"] == place]) for place in ("near", "far")]
     return [(place, some) for place, some in found if some]
 
 
 def summary(rows):
-    """Of each placement by itself: a mean over both would say how often the processors were far."""
+    """Separately for each placement: a mean over both would depend on how often the processors were far apart."""
     return "\n\n".join("\n".join([
         f"{place}:",
         mean_line(some, "times_mpi", "the better of Open MPI and MPICH with datatypes"),
@@ -94,7 +94,7 @@ def points(rows, column, prefix):
 
 
 def panel(rows, column, title, left, bottom, height):
-    """On the sheet from `left` and `bottom` on."""
+    """At this position on the sheet."""
     data, plots = [], []
     for number, (prefix, name) in enumerate(FAMILIES):
         found = points(rows, column, prefix)
@@ -109,7 +109,7 @@ def panel(rows, column, title, left, bottom, height):
 
 
 def plot(rows, path):
-    """How many times faster than the peers, by size, both scales logarithmic; a row of panels for each placement."""
+    """How many times as fast as the peers, by size, both scales logarithmic; a row of panels for each placement."""
     placements = by_placement(rows)
     height = 560 * len(placements) + 30
     step, foot = 560 / height, 30 / height

@@ -1,12 +1,14 @@
-"""What was measured, and what comes of it: like compared with like.
+"""The measurements and their evaluation.
 
-The processors of a virtual machine move: a cache line takes 35 to 110 ns from one to the other when they are near, 150 to 250 when
-they are far. Every sample has a probe before and after it; samples that were taken near are compared with samples taken near."""
+Only comparable samples are compared: the processors of a virtual machine move, and a cache line takes 35 to 110 ns from one to
+the other when they are near, 150 to 250 when they are far. Every sample has a probe before and after it; samples taken near are
+compared with samples taken near.
+"""
 import math
 import statistics
 
 FAR_NS = 130  # between the two
-ENOUGH = 3  # rounds with every program in one place
+ENOUGH = 3  # rounds with every program at one distance
 OURS, PEERS = "tcad", ["openmpi", "mpich", "openmpi_ucx"]
 COPIES = ["push", "pull", "half", "ring"]
 
@@ -18,7 +20,7 @@ def placement(row):
 
 
 class Rounds:
-    """minimum: the least that was seen instead of the median, which on a busy machine says more of a change (not of a program)."""
+    """minimum: the minimum instead of the median, which on a busy machine shows more of a change (not of a program)."""
 
     def __init__(self, minimum=False):
         self.samples = {}  # [pattern, bytes][who][how, way]: list of (placement, row)
@@ -28,13 +30,13 @@ class Rounds:
     def add(self, who, row):
         place = placement(row)
         by_who = self.samples.setdefault((row["pattern"], row["bytes"]), {})
-        # the peers' ways are different programs, ours is chosen by the library, and may change from round to round
+        # the peers' ways are different programs; the library chooses tcad's, and may choose another one in each round
         way = "" if who.startswith(OURS) else row["way"]
         by_who.setdefault(who, {}).setdefault((row["how"], way), []).append((place, row))
         self.placements.append(place)
 
     def rows(self, whos):
-        """For each pattern one for each place that it was measured in. whos: the programs that ran."""
+        """A row for each pattern and distance. whos: the programs that ran."""
         return [self.row(key, by_who, place, rounds) for key, by_who in self.samples.items()
                 for place, rounds in placements(by_who, whos)]
 
@@ -70,14 +72,14 @@ class Rounds:
 
     @staticmethod
     def probes(ways, place, field):
-        """The median, one for each way."""
+        """The median of each way."""
         found = [[value for where, row in samples if place in ("moved", where) for value in row[field]] for samples in ways.values()]
         return [statistics.median(values) for values in found if values]
 
 
 def placements(by_who, whos):
-    """Where enough rounds have a sample of every program, with how many; else where most have, or "moved": all samples together, to be seen
-    but not to be compared."""
+    """The distances at which enough rounds have a sample of every program, with their number; else that of most, or "moved": all
+    samples together, which cannot be compared."""
     counts = {place: min((sum(where == place for where, _ in samples)
                           for who in whos for samples in by_who.get(who, {}).values()), default=0) for place in ("near", "far")}
     enough = [(place, count) for place, count in counts.items() if count >= ENOUGH]
@@ -90,13 +92,13 @@ def placements(by_who, whos):
 
 
 def usual_way(ways, place):
-    """What most of our samples say."""
+    """The most frequent value of tcad's samples."""
     said = [row["way"] for samples in ways.values() for where, row in samples if place in ("moved", where)]
     return statistics.mode(said) if said else None
 
 
 def best(found, how):
-    """Of the ways of one kind: ordinary or persistent requests, whichever is faster."""
+    """The faster of the ways of one kind: ordinary or persistent requests."""
     return least(us for (kind, _), us in found.items() if kind == how)
 
 
@@ -109,7 +111,7 @@ def ratio(theirs, ours):
 
 
 def digits(value):
-    """As many as mean anything."""
+    """With the significant digits only."""
     return float(f"{value:.4g}")
 
 

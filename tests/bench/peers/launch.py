@@ -1,4 +1,4 @@
-"""How programs are run for comparisons: ours on an emulated cluster, MPI's by Open MPI or MPICH, on pinned processors."""
+"""How programs are run for comparisons: tcad's on an emulated cluster, MPI's by Open MPI or MPICH, on pinned processors."""
 import contextlib
 import os
 import pathlib
@@ -21,7 +21,7 @@ MPI_TRANSPORTS = {
 
 
 def end_on_signal():
-    """A script that is told to end ends what it has started: its `finally` blocks run."""
+    """A script that is asked to end also ends its child processes: its `finally` blocks run."""
     def leave(number, frame):
         raise SystemExit(128 + number)
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -33,7 +33,7 @@ class Skip(Exception):
 
 
 def end(process):
-    """With all that it has started: mpiexec leaves its ranks behind when it is killed."""
+    """With all its child processes: mpiexec leaves its ranks behind when it is killed."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -84,7 +84,7 @@ def mpi_environment(**more):
 
 
 def mpi_command(mpi, transport=None, ranks=2):
-    """What comes before the program, a processor for each rank; transport: None (its own choice), "ucx" or "tcp"."""
+    """The command in front of the program, with a processor for each rank; transport: None (its own choice), "ucx" or "tcp"."""
     starter = f"mpiexec.{mpi}"
     if not shutil.which(starter):
         raise Skip(f"{MPI_NAMES[mpi]}: {starter} is not there (tools/setup --all)")
@@ -98,7 +98,7 @@ def mpi_compile(mpi, program, root, sources, *flags):
     compiler = f"mpicc.{mpi}"
     if not shutil.which(compiler):
         raise Skip(f"{MPI_NAMES[mpi]}: {compiler} is not there (tools/setup --all)")
-    # MPICH's header makes gcc believe that MPI_STATUSES_IGNORE is an array of nothing
+    # MPICH's header makes gcc take MPI_STATUSES_IGNORE for an array of length 0
     command = [compiler, "-std=gnu17", "-D_GNU_SOURCE", "-Wno-stringop-overflow", f"-I{root}", "-o", program, *sources, *flags]
     try:
         run(list(map(str, command)))
@@ -108,7 +108,7 @@ def mpi_compile(mpi, program, root, sources, *flags):
 
 
 def build_programs(build, *programs):
-    """Builds these (paths in the build directory) and all that a cluster needs; configures the directory if that was not done."""
+    """Builds these (paths in the build directory) and all that a cluster needs; configures the directory if necessary."""
     try:
         if not (build / "build.ninja").exists():
             print(f"configuring {build}", file=sys.stderr, flush=True)
@@ -128,8 +128,8 @@ def build_programs(build, *programs):
 
 
 class Cluster:
-    """An emulated cluster, in a directory that the caller has put into TCA_CLUSTER_DIR. programs: to run on it, paths in the build
-    directory; they are built first. encrypts: between nodes, too, where all peers send in clear."""
+    """An emulated cluster, in a directory that the caller has put into TCA_CLUSTER_DIR. programs: to run on it, paths in the
+    build directory, which are built first. encrypts: also between nodes, where all peers send in clear."""
 
     def __init__(self, build, nodes, *programs, encrypts=False):
         self.program = str(build / "tools" / "tca-cluster")
@@ -144,5 +144,5 @@ class Cluster:
         subprocess.run([self.program, "down", "-q"], check=False)
 
     def command(self, nodes, per_node, *options):
-        """What comes before the program."""
+        """The command in front of the program."""
         return [self.program, "run", "-q", "-n", str(nodes), "--ppn", str(per_node), *options, "--"]

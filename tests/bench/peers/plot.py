@@ -9,7 +9,7 @@ ORDER = ["tcad", "Open MPI", "MPICH", "fi_pingpong", "tcad, daemon", "tcad, TLS"
 
 
 def series(rows, place):
-    """{name: [(bytes, us)]}, ours first."""
+    """{name: [(bytes, us)]}, tcad first."""
     found = {}
     for row in rows:
         if row["work"] == f"{place}: one way":
@@ -20,7 +20,7 @@ def series(rows, place):
 
 
 def look(name):
-    """"Open MPI, TCP" looks as "Open MPI" does."""
+    """"Open MPI, TCP" has the style of "Open MPI"."""
     base = name if name in ORDER else name.split(",")[0]
     return sheet.style(ORDER.index(base) if base in ORDER else len(ORDER))
 

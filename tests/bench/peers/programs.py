@@ -1,4 +1,4 @@
-"""The programs that compare runs: ours, MPI's, libfabric's. run(job) gives rows (work, bytes, value, unit)."""
+"""The programs that compare runs: tcad's, MPI's, libfabric's. run(job) gives rows (work, bytes, value, unit)."""
 import contextlib
 import json
 import os
@@ -22,7 +22,7 @@ NODE, NET = "one node", "between nodes"
 
 @contextlib.contextmanager
 def environment(**values):
-    """These variables, for what is started in the block."""
+    """Sets these variables for processes started in the block."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -36,7 +36,7 @@ def environment(**values):
 
 
 def rows_of(lines, place):
-    """Of the JSON lines of tca-bench or mpi_bench."""
+    """Rows from the JSON lines of tca-bench or mpi_bench."""
     rows = []
     for line in lines.splitlines():
         row = json.loads(line)
@@ -73,7 +73,7 @@ def jobs(quick):
 
 
 class Ours:
-    """In the client's seat, where the processes move the data themselves, as those of the peers do."""
+    """In the client's seat, where the processes move the data themselves, like the peers' processes."""
 
     name = "tcad"
     seat = "client"
@@ -101,7 +101,7 @@ class Ours:
         return self.name
 
     def line_rows(self, job, line_ns):
-        """The processors themselves, as a peer of the smallest message."""
+        """The processors themselves: the bound of the smallest message."""
         if job[:2] == (NODE, "pingpong") and job[3] == "contiguous":
             return [(f"{NODE}: one way", 8, line_ns / 1e3, "us")]
         return []
@@ -116,7 +116,7 @@ class Ours:
             return [(f"{place}: Himeno {what} {layout}", 0, row["mflops"], "MFLOPS")]
         with tempfile.NamedTemporaryFile(prefix="tca-compare-") as found:
             args = ["-b", bench, "-s", what, "-l", layout, "-t", self.seconds, "-j", found.name]
-            if bench == "overlap":  # in the client's seat, nobody moves the data while the program computes
+            if bench == "overlap":  # in the client's seat, nothing moves the data while the program computes
                 args += ["-e", "daemon"]
             elif bench != "start":  # which is measured in both seats
                 args += ["-e", self.seat]
@@ -181,14 +181,14 @@ class Mpi:
             return [(f"{place}: Himeno {what} {layout}", 0, row["mflops"], "MFLOPS")]
         lines = run(self.command + [self.bench, self.seconds, bench, what, layout], env=self.environment)
         rows = rows_of(lines, place)
-        if bench == "start":  # MPI_Start is what both seats' tca_start() are held against
+        if bench == "start":  # the peer of tca_start() in both seats
             rows = [(f"{work}, {seat} seat", size, value, unit) for work, size, value, unit in rows for seat in ("client", "daemon")]
         return rows
 
 
 class FiPingpong:
-    """fi_pingpong over tcp. It does not touch its data, so is a little ahead at large sizes; and it sleeps while it waits, so is not
-    pinned: on two processors each message would cost a wake-up across them, several times what it takes unpinned."""
+    """fi_pingpong over tcp. It does not touch its data, so it is slightly faster at large sizes; and it sleeps while it waits,
+    so it is not pinned: on two processors each message would cost a wake-up across them, several times the unpinned time."""
 
     name = "fi_pingpong"
 
@@ -223,7 +223,7 @@ class FiPingpong:
 
 
 def wait_for_listener(port, process):
-    """Until somebody listens there; to connect would be taken for the client."""
+    """Waits until a process listens there; a connection would be taken for the client."""
     for _ in range(500):
         for table in ("/proc/net/tcp", "/proc/net/tcp6"):
             for line in pathlib.Path(table).read_text().splitlines()[1:]:

@@ -1,18 +1,18 @@
-"""What all plots have in common: colours that everybody can tell apart, and a line that says when, where and of what they are."""
+"""Shared by all plots: colours that everyone can distinguish, and a line that states date, place and subject."""
 import datetime
 import pathlib
 import platform
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-# Dark enough for thin lines on white; and each has a point of its own shape.
+# Dark enough for thin lines on white; each also has a point shape of its own.
 COLORS = ["#0072b2", "#d55e00", "#008a64", "#aa4499", "#332288", "#882255", "#7a6a00", "#202124", "#117733", "#b5475d"]
 POINTS = [7, 5, 9, 13, 11, 4, 6, 8, 12, 10]
 GREY = "#767676"
 
 
 def processor():
-    """Its model, and how many of them."""
+    """Model and number of processors."""
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -30,7 +30,7 @@ def git(*words):
 
 
 def commit():
-    """Of the sources, not of the build."""
+    """The commit of the sources, not of the build."""
     name = git("rev-parse", "--short=10", "HEAD")
     if not name:
         return "unknown commit"
@@ -49,12 +49,12 @@ def quoted(text):
 
 
 def style(number):
-    """Of a series: "lc ... pt ..."."""
+    """The style of a series: "lc ... pt ..."."""
     return f"lc rgb '{COLORS[number % len(COLORS)]}' pt {POINTS[number % len(POINTS)]}"
 
 
 def log_range(values, low, high):
-    """A logarithmic axis that shows all of them, and from low to high at least, with air around them."""
+    """A logarithmic axis that includes all values, and at least low to high, with a margin."""
     return f"[{min([low, *(value * 0.7 for value in values)]):g}:{max([high, *(value * 1.4 for value in values)]):g}]"
 
 
@@ -66,7 +66,7 @@ def begin(path, width, height):
 
 
 def draw(head, panels):
-    """`head` is what all panels share; the label that each would draw again comes with the first."""
+    """`head` is shared by all panels; a label that each would repeat is drawn with the first."""
     first, *others = panels
     script = head + first + "unset label 1000\n" + "".join(others) + "unset multiplot\n"
     subprocess.run(["gnuplot"], input=script.encode(), check=True)
