@@ -84,19 +84,15 @@ int network_possible(const char **ret_why)
 /* Joins the network of a process; -ESRCH: the process has ended. */
 static int join(const struct process *process)
 {
-    int fd = process->pid > 0 ? pidfd_open(process->pid, 0) : -1;
+    int fd = process_open(process);
     int r = 0;
 
     if (fd < 0)
-        return -ESRCH;
-    /* Opens before checking, because the descriptor stays bound to this process. */
-    if (process_state(process) == PROCESS_GONE)
-        r = -ESRCH;
-    else if (setns(fd, CLONE_NEWNET) < 0) {
+        return fd;
+    if (setns(fd, CLONE_NEWNET) < 0)
         r = -errno;
-        if (r == -EPERM)
-            r = setns(fd, CLONE_NEWUSER | CLONE_NEWNET) < 0 ? -errno : 0;
-    }
+    if (r == -EPERM)
+        r = setns(fd, CLONE_NEWUSER | CLONE_NEWNET) < 0 ? -errno : 0;
     close(fd);
     return r;
 }

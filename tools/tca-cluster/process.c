@@ -56,18 +56,25 @@ enum process_state process_state(const struct process *process)
     return state == 'T' || state == 't' ? PROCESS_STOPPED : PROCESS_RUNNING;
 }
 
-int process_signal(const struct process *process, int number)
+int process_open(const struct process *process)
 {
     /* Opens before checking, because the descriptor stays bound to this process. */
     int fd = process->pid > 0 ? pidfd_open(process->pid, 0) : -1;
-    int r = 0;
+
+    if (fd >= 0 && process_state(process) == PROCESS_GONE) {
+        close(fd);
+        fd = -1;
+    }
+    return fd < 0 ? -ESRCH : fd;
+}
+
+int process_signal(const struct process *process, int number)
+{
+    int fd = process_open(process);
 
     if (fd < 0)
-        return -ESRCH;
-    if (process_state(process) == PROCESS_GONE)
-        r = -ESRCH;
-    else if (pidfd_send_signal(fd, number, NULL, 0) < 0)
-        r = -errno;
+        return fd;
+    int r = pidfd_send_signal(fd, number, NULL, 0) < 0 ? -errno : 0;
     close(fd);
     return r;
 }

@@ -16,6 +16,8 @@ enum process_state { PROCESS_GONE, PROCESS_STOPPED, PROCESS_RUNNING };
 int process_find(pid_t pid, struct process *ret_process);
 /* A zombie counts as ended. */
 enum process_state process_state(const struct process *process);
+/* A pidfd, or -ESRCH: it has ended. */
+int process_open(const struct process *process);
 /* 0, -ESRCH (ended) or another negative errno. */
 int process_signal(const struct process *process, int number);
 /* Waits until all have ended or the time is over. The number of those left. */
