@@ -8,30 +8,19 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <tca.h>
 
 #include "tests/bench/commitbench/blocks.h"
+#include "tests/bench/commitbench/ranks_tca.h"
 #include "tools/tca-bench/work.h"
 
-#define PATIENCE_NS INT64_C(60000000000)
-#define STARTS      200
+#define STARTS 200
 
 struct ours {
-    struct tca *session;
-    struct tca_region *region;
-    struct tca_handle handles[2];
+    struct ranks ranks;
     struct tca_layout *element;
     const struct blocks *blocks; /* two lists of as many */
     struct tca_plan *answer;     /* rank 1's reply that the data has arrived */
 };
-
-static void check(int r, const char *what)
-{
-    if (r >= 0)
-        return;
-    fprintf(stderr, "commit: %s: %s (%s)\n", what, tca_error_text(), tca_strerror(r));
-    exit(1);
-}
 
 static struct tca_layout *make_layout(const struct ours *ours, int number)
 {
@@ -48,13 +37,13 @@ static struct tca_plan *make_plan(const struct ours *ours, const struct tca_layo
                                   const struct tca_layout *to, enum tca_seat seat)
 {
     struct tca_plan_args args = {.name = "commit", .seat = seat};
-    struct tca_put put = {.source = ours->region,
+    struct tca_put put = {.source = ours->ranks.region,
                           .source_layout = from,
-                          .target = ours->handles[1],
+                          .target = ours->ranks.handles[1],
                           .target_layout = to};
     struct tca_plan *plan;
 
-    check(tca_plan_new(ours->session, &args, &plan), "making a plan");
+    check(tca_plan_new(ours->ranks.session, &args, &plan), "making a plan");
     check(tca_plan_put(plan, &put), "adding a put");
     check(tca_plan_notify(plan, 1, 0), "adding a notify");
     check(tca_plan_commit(plan, TCA_DEFAULT), "committing");
@@ -67,14 +56,14 @@ static uint64_t transfer(const struct ours *ours, struct tca_plan *plan)
     uint64_t begin_ns = now_ns();
 
     check(tca_start(plan), "starting");
-    check(tca_notified_wait(ours->session, 1, 0, PATIENCE_NS), "waiting for the answer");
+    check(tca_notified_wait(ours->ranks.session, 1, 0, PATIENCE_NS), "waiting for the answer");
     check(tca_wait(plan, PATIENCE_NS), "waiting for the end");
     return now_ns() - begin_ns;
 }
 
 static void answer(const struct ours *ours)
 {
-    check(tca_notified_wait(ours->session, 0, 0, PATIENCE_NS), "waiting for data");
+    check(tca_notified_wait(ours->ranks.session, 0, 0, PATIENCE_NS), "waiting for data");
     check(tca_start(ours->answer), "answering");
     check(tca_wait(ours->answer, PATIENCE_NS), "answering");
 }
@@ -134,41 +123,32 @@ static void run_count(struct ours *ours, uint64_t count, uint64_t repeats)
 
         report_init(&report, repeats);
         for (uint64_t n = 0; n < repeats; n++) {
-            if (tca_rank(ours->session) == 0) {
+            if (tca_rank(ours->ranks.session) == 0) {
                 run_once(ours, sides, &report);
             } else {
                 answer(ours);
                 answer(ours);
             }
         }
-        if (tca_rank(ours->session) == 0)
+        if (tca_rank(ours->ranks.session) == 0)
             report_say(&report, count, sides);
         report_deinit(&report);
     }
-    if (tca_rank(ours->session) == 0)
+    if (tca_rank(ours->ranks.session) == 0)
         run_starts(ours);
     else
         for (int i = 0; i < STARTS; i++)
-            check(tca_notified_wait(ours->session, 0, 0, PATIENCE_NS), "waiting for data");
+            check(tca_notified_wait(ours->ranks.session, 0, 0, PATIENCE_NS), "waiting for data");
     for (int i = 0; i < 2; i++)
         blocks_deinit(&blocks[i]);
 }
 
 static void open_all(struct ours *ours, uint64_t bytes)
 {
-    struct tca_handle own;
-
-    check(tca_open(NULL, &ours->session), "opening the session");
-    if (tca_size(ours->session) != 2) {
-        fputs("commit: it takes two ranks\n", stderr);
-        exit(2);
-    }
-    check(tca_region_alloc(ours->session, bytes, &ours->region), "making a region");
-    check(tca_region_handle(ours->region, 0, TCA_ALL, &own), "naming the region");
-    check(tca_allgather(ours->session, &own, sizeof(own), ours->handles, PATIENCE_NS), "meeting");
+    ranks_open(&ours->ranks, bytes);
     check(tca_layout_element(TCA_TYPE_DOUBLE, &ours->element), "making an element");
-    check(tca_plan_new(ours->session, NULL, &ours->answer), "making a plan");
-    check(tca_plan_notify(ours->answer, 1 - tca_rank(ours->session), 0), "adding a notify");
+    check(tca_plan_new(ours->ranks.session, NULL, &ours->answer), "making a plan");
+    check(tca_plan_notify(ours->answer, 1 - tca_rank(ours->ranks.session), 0), "adding a notify");
     check(tca_plan_commit(ours->answer, TCA_DEFAULT), "committing");
 }
 
@@ -191,7 +171,6 @@ int main(int argc, char **argv)
         run_count(&ours, counts[i], repeats);
     tca_plan_free(ours.answer);
     tca_layout_free(ours.element);
-    check(tca_barrier(ours.session, PATIENCE_NS), "leaving");
-    tca_close(ours.session);
+    ranks_close(&ours.ranks);
     return 0;
 }

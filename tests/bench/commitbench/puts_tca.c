@@ -9,40 +9,24 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <tca.h>
 
 #include "tests/bench/commitbench/blocks.h"
+#include "tests/bench/commitbench/ranks_tca.h"
 #include "tools/tca-bench/work.h"
-
-#define PATIENCE_NS INT64_C(60000000000)
 
 enum { PUT_BYTES = 64 };
 
-struct ours {
-    struct tca *session;
-    struct tca_region *region;
-    struct tca_handle handles[2];
-};
-
-static void check(int r, const char *what)
-{
-    if (r >= 0)
-        return;
-    fprintf(stderr, "commit: %s: %s (%s)\n", what, tca_error_text(), tca_strerror(r));
-    exit(1);
-}
-
 /* So many puts side by side, followed by a notification. */
-static struct tca_plan *describe(const struct ours *ours, uint64_t count, enum tca_seat seat)
+static struct tca_plan *describe(const struct ranks *ranks, uint64_t count, enum tca_seat seat)
 {
     const struct tca_plan_args args = {.name = "puts", .seat = seat};
     struct tca_plan *plan;
 
-    check(tca_plan_new(ours->session, &args, &plan), "making a plan");
+    check(tca_plan_new(ranks->session, &args, &plan), "making a plan");
     for (uint64_t i = 0; i < count; i++)
-        check(tca_plan_put(plan, &(struct tca_put){.source = ours->region,
+        check(tca_plan_put(plan, &(struct tca_put){.source = ranks->region,
                                                    .source_offset_bytes = i * PUT_BYTES,
-                                                   .target = ours->handles[1],
+                                                   .target = ranks->handles[1],
                                                    .target_offset_bytes = i * PUT_BYTES,
                                                    .bytes = PUT_BYTES}),
               "adding a put");
@@ -50,11 +34,11 @@ static struct tca_plan *describe(const struct ours *ours, uint64_t count, enum t
     return plan;
 }
 
-static void run_once(const struct ours *ours, uint64_t count, enum tca_seat seat,
+static void run_once(const struct ranks *ranks, uint64_t count, enum tca_seat seat,
                      uint64_t *ret_commit_ns, uint64_t *ret_message_ns)
 {
     const uint64_t begin_ns = now_ns();
-    struct tca_plan *plan = describe(ours, count, seat);
+    struct tca_plan *plan = describe(ranks, count, seat);
     const uint64_t described_ns = now_ns();
 
     check(tca_plan_commit(plan, PATIENCE_NS), "committing");
@@ -65,7 +49,8 @@ static void run_once(const struct ours *ours, uint64_t count, enum tca_seat seat
     *ret_message_ns = now_ns() - begin_ns;
 }
 
-static void run_count(const struct ours *ours, uint64_t count, enum tca_seat seat, uint64_t repeats)
+static void run_count(const struct ranks *ranks, uint64_t count, enum tca_seat seat,
+                      uint64_t repeats)
 {
     uint64_t *commit_ns = calloc(repeats, sizeof(*commit_ns));
     uint64_t *message_ns = calloc(repeats, sizeof(*message_ns));
@@ -73,10 +58,10 @@ static void run_count(const struct ours *ours, uint64_t count, enum tca_seat sea
     if (!commit_ns || !message_ns)
         check(-ENOMEM, "making room for samples");
     for (uint64_t n = 0; n < repeats; n++)
-        run_once(ours, count, seat, &commit_ns[n], &message_ns[n]);
+        run_once(ranks, count, seat, &commit_ns[n], &message_ns[n]);
     printf("{\"puts\":%" PRIu64 ",\"nodes\":%d,\"seat\":\"%s\",\"commit_us\":%.3f,"
            "\"message_us\":%.3f}\n",
-           count, tca_node_of(ours->session, 0) == tca_node_of(ours->session, 1) ? 1 : 2,
+           count, tca_node_of(ranks->session, 0) == tca_node_of(ranks->session, 1) ? 1 : 2,
            tca_seat_name(seat), (double)median_of(commit_ns, repeats) / 1e3,
            (double)median_of(message_ns, repeats) / 1e3);
     fflush(stdout);
@@ -84,31 +69,17 @@ static void run_count(const struct ours *ours, uint64_t count, enum tca_seat sea
     free(message_ns);
 }
 
-static void run_seat(const struct ours *ours, const uint64_t *counts, enum tca_seat seat,
+static void run_seat(const struct ranks *ranks, const uint64_t *counts, enum tca_seat seat,
                      uint64_t repeats)
 {
     for (int i = 0; counts[i]; i++)
-        run_count(ours, counts[i], seat, repeats);
-}
-
-static void open_all(struct ours *ours, uint64_t bytes)
-{
-    struct tca_handle own;
-
-    check(tca_open(NULL, &ours->session), "opening the session");
-    if (tca_size(ours->session) != 2) {
-        fputs("commit: it takes two ranks\n", stderr);
-        exit(2);
-    }
-    check(tca_region_alloc(ours->session, bytes, &ours->region), "making a region");
-    check(tca_region_handle(ours->region, 0, TCA_ALL, &own), "naming the region");
-    check(tca_allgather(ours->session, &own, sizeof(own), ours->handles, PATIENCE_NS), "meeting");
+        run_count(ranks, counts[i], seat, repeats);
 }
 
 int main(int argc, char **argv)
 {
     uint64_t counts[COUNTS_MAX + 1];
-    struct ours ours = {0};
+    struct ranks ranks;
     uint64_t most = 0;
     uint64_t repeats = argc == 3 ? strtoull(argv[2], NULL, 10) : 0;
 
@@ -119,13 +90,12 @@ int main(int argc, char **argv)
     }
     for (int i = 0; counts[i]; i++)
         most = counts[i] > most ? counts[i] : most;
-    open_all(&ours, most * PUT_BYTES);
-    if (tca_rank(ours.session) == 0) {
-        if (tca_node_of(ours.session, 0) == tca_node_of(ours.session, 1))
-            run_seat(&ours, counts, TCA_SEAT_CLIENT, repeats);
-        run_seat(&ours, counts, TCA_SEAT_DAEMON, repeats);
+    ranks_open(&ranks, most * PUT_BYTES);
+    if (tca_rank(ranks.session) == 0) {
+        if (tca_node_of(ranks.session, 0) == tca_node_of(ranks.session, 1))
+            run_seat(&ranks, counts, TCA_SEAT_CLIENT, repeats);
+        run_seat(&ranks, counts, TCA_SEAT_DAEMON, repeats);
     }
-    check(tca_barrier(ours.session, PATIENCE_NS), "leaving");
-    tca_close(ours.session);
+    ranks_close(&ranks);
     return 0;
 }

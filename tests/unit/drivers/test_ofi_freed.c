@@ -295,6 +295,24 @@ Test(ofi_freed, half_a_write, .timeout = 120)
 
 /* ---- a sender that is slow to reply ---- */
 
+/* Frees memory that had a landing, whose key the sender may know. */
+static void free_told(void)
+{
+    uint8_t blob[LANDING_MAX_BYTES];
+    size_t bytes;
+    struct memory told;
+    struct driver_landing *landing;
+    struct layout *layout;
+    struct driver *to = sides[1].driver;
+    memory_new(&sides[1], &told, 1 << 20);
+    cr_assert(layout_contiguous(1 << 20, &layout) == 0);
+    struct driver_landing_args args = {.region = told.region, .layout = layout};
+    cr_assert(to->ops->landing_new(to, &args, &landing, blob, &bytes) == 0);
+    to->ops->landing_free(to, landing);
+    memory_free(&sides[1], &told);
+    free(layout);
+}
+
 /* Counts wake-ups until it asks the sender to stop. */
 static unsigned wakes_until_asked(struct side *side, const struct ofi_source *source)
 {
@@ -313,7 +331,7 @@ static unsigned wakes_until_asked(struct side *side, const struct ofi_source *so
 
 Test(ofi_freed, sleeps_until_it_asks, .timeout = 120)
 {
-    uint8_t address[ADDRESS_MAX_BYTES], blob[LANDING_MAX_BYTES];
+    uint8_t address[ADDRESS_MAX_BYTES];
     for (unsigned i = 0; i < 2; i++)
         cr_assert(side_open(&sides[i], "ofi", 0, 1 << 20) == 0);
     size_t bytes = (size_t)sides[1].driver->ops->address(sides[1].driver, address);
@@ -321,16 +339,7 @@ Test(ofi_freed, sleeps_until_it_asks, .timeout = 120)
     free_under_way(0, 1 << 20);
     cr_assert(quarantine_empty(&sides[1], &sides[0]));
 
-    struct memory told;
-    struct driver_landing *landing;
-    struct layout *layout;
-    memory_new(&sides[1], &told, 1 << 20);
-    cr_assert(layout_contiguous(1 << 20, &layout) == 0);
-    struct driver_landing_args args = {.region = told.region, .layout = layout};
-    struct driver *to = sides[1].driver;
-    cr_assert(to->ops->landing_new(to, &args, &landing, blob, &bytes) == 0);
-    to->ops->landing_free(to, landing);
-    memory_free(&sides[1], &told);
+    free_told();
     const struct ofi_driver *ofi = instance(&sides[1]);
     const struct ofi_source *source = ofi->sources[ofi->sources_end - 1];
     const unsigned wakes = wakes_until_asked(&sides[1], source);
@@ -341,7 +350,6 @@ Test(ofi_freed, sleeps_until_it_asks, .timeout = 120)
     pump_rounds(&sides[0], &sides[1], 100);
     for (unsigned i = 0; i < 2; i++)
         side_close(&sides[i]);
-    free(layout);
 }
 
 /* ---- a sender that has died ---- */
@@ -359,31 +367,20 @@ Test(ofi_freed, the_dead_do_not_answer, .timeout = 120)
     free_under_way(0, 1 << 20);
     cr_assert(quarantine_empty(&sides[1], &sides[0]));
 
-    struct memory told;
-    uint8_t blob[LANDING_MAX_BYTES];
-    struct driver_landing *landing;
-    struct layout *layout;
-    memory_new(&sides[1], &told, 1 << 20);
-    cr_assert(layout_contiguous(1 << 20, &layout) == 0);
-    struct driver_landing_args args = {.region = told.region, .layout = layout};
+    free_told();
     struct driver *to = sides[1].driver;
-    cr_assert(to->ops->landing_new(to, &args, &landing, blob, &bytes) == 0);
-    to->ops->landing_free(to, landing);
-    memory_free(&sides[1], &told);
     pump_rounds(&sides[1], &sides[1], 1000);
-    cr_assert(instance(&sides[1])->quarantine_count == 1,
-              "freed before the peer has said anything");
+    cr_assert(instance(&sides[1])->quarantine_count == 1, "freed before the peer has confirmed");
 
     /* Its owner has given it up, but the connection exists: it may still write. */
     to->ops->peer_fail(to, back, -EHOSTDOWN);
     pump_rounds(&sides[1], &sides[1], 100);
     to->ops->peer_disconnect(to, back);
     pump_rounds(&sides[1], &sides[1], 1000);
-    cr_assert(instance(&sides[1])->quarantine_count >= 1, "freed while the connection stands");
+    cr_assert(instance(&sides[1])->quarantine_count >= 1, "freed while the connection exists");
 
     side_close(&sides[0]);
     struct side none = {0};
-    cr_assert(quarantine_empty(&sides[1], &none), "kept though nobody is there");
+    cr_assert(quarantine_empty(&sides[1], &none), "kept although no peer is left");
     side_close(&sides[1]);
-    free(layout);
 }
