@@ -1,7 +1,7 @@
 /*
- * Repeating plans. One start runs rounds: all chains, from their first wait steps to their ends, and
- * then again, without a word to the client, which is told of the end of the start only: it was
- * stopped, or a round has failed. Between two rounds the plan can be paused without a failure.
+ * Repeating plans. One start runs rounds: all chains, from their first wait steps to their ends,
+ * and then again, without informing the client, which is notified only of the end of the start: it
+ * was stopped, or a round has failed. Between two rounds the plan can be paused without a failure.
  */
 #include "daemon/engine/engine_internal.h"
 
@@ -33,7 +33,7 @@ static void count_round(struct engine_plan *plan)
                           memory_order_release);
 }
 
-/* The next round begins when the engine looks at the plan again, so that plans take turns. */
+/* The next round begins at the engine's next poll of the plan, so that others get their turn. */
 static void go_on(struct engine_plan *plan)
 {
     plan->again = true;

@@ -87,7 +87,7 @@ struct binding {
 int bindings_new(struct tcad *tcad, struct bindings **ret_bindings);
 struct bindings *bindings_free(struct bindings *bindings);
 
-/* Frees layouts and charges of bindings that were not made. */
+/* Frees the layouts and charges of bindings that were not made. */
 void binding_args_drop(struct binding_args *args, size_t count);
 
 /* rail: an open one. */

@@ -20,7 +20,7 @@ struct lane_record {
 };
 
 /* Ids only increase, so a receiver that finds an unknown one can tell whether it is newer than all
- * that it was told of. */
+ * that it was sent. */
 static uint32_t take_id(struct lane_record *lane)
 {
     if (lane->count == LANE_PUTS_MAX - 1)
@@ -101,7 +101,7 @@ static void tell(struct session *to, const struct plan *plan, const struct plan_
 bool lane_offer(struct plan *plan, struct plan_unit *unit, int *ret_lane_fd)
 {
     struct session *from = plan->session, *to = session_find(plan->tcad, unit->owner);
-    /* A session that does not read its messages is sent no more of them. */
+    /* A session that does not read its messages gets no more offers. */
     if (!to || to == from || !session_reads(to))
         return false;
     struct lane_record *lane = table_find(&from->lanes, unit->owner);

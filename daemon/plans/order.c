@@ -5,7 +5,7 @@
 
 #include "daemon/plans/order_index.h"
 
-/* Pairs of blocks that are looked at to tell a step from the earlier ones. */
+/* Pairs of blocks that are compared to distinguish a step from the earlier ones. */
 enum { LOOKS = 64 };
 
 enum relation {
@@ -28,7 +28,7 @@ struct ordering {
 
 /* ---- ranges ---- */
 
-/* What lies beyond any memory may be anything. */
+/* Offsets beyond any memory may mean anything. */
 static struct order_range range_of(const struct order_bytes *bytes, uint32_t step)
 {
     struct order_range range = {.space = bytes->space, .step = step};
@@ -86,7 +86,7 @@ static bool matters(const struct ordering *ordering, enum relation relation, uin
     return false;
 }
 
-/* An earlier step that need not be waited for any more. */
+/* An earlier step that no later one need wait for. */
 static bool is_over(const struct ordering *ordering, enum relation relation, uint32_t earlier)
 {
     if (earlier >= ordering->done)
@@ -98,7 +98,7 @@ static bool is_over(const struct ordering *ordering, enum relation relation, uin
 
 /* ---- one step ---- */
 
-/* An earlier step that has to come first; ORDER_NOTHING: there is none. */
+/* The earlier step that must come first; ORDER_NOTHING: none. */
 static uint32_t find(struct ordering *ordering, enum relation relation, uint32_t step)
 {
     struct order_index *index = &ordering->of[relation];

@@ -30,7 +30,7 @@ int parts_check_put(struct plan *plan, uint32_t step, const Tca__Put *put, struc
     return 0;
 }
 
-/* Staging copies what was committed: it would overwrite memory beside the part. */
+/* Staging copies the committed layout: it would overwrite memory beside the part. */
 int parts_check_target(struct plan *plan, const struct plan_unit *unit)
 {
     if (!unit->parts || (!unit->attached && !unit->source->attached))

@@ -1,11 +1,11 @@
-/* Puts whose starts move parts of what their layouts describe (struct tca_part of tca.h). */
+/* Puts of which each start moves a part (struct tca_part of tca.h). */
 #pragma once
 
 #include "daemon/plans/plan_internal.h"
 
 /* PARSING: checks the two sides of a put, which are equally long unless a start chooses parts. */
 int parts_check_put(struct plan *plan, uint32_t step, const Tca__Put *put, struct plan_unit *unit);
-/* BINDING: whether the put can be cut where it goes. */
+/* BINDING: whether the target supports parts. */
 int parts_check_target(struct plan *plan, const struct plan_unit *unit);
 /* PREPARING, in the engine's thread: tells the engine which puts move parts. */
 int parts_prepare(struct plan *plan);

@@ -19,7 +19,7 @@
 
 enum { REQUEST_BYTES_MAX = 1 << 20 }; /* of layouts, unless a single one is longer */
 
-/* Consecutive asks for the same node. */
+/* Consecutive requests for the same node. */
 struct request {
     struct plan *plan;
     uint32_t first, count;
@@ -102,7 +102,7 @@ static int fill_args(struct plan *plan, const struct plan_unit *unit, struct bin
     return r < 0 ? plan_fail_unit(plan, unit, r, text) : 0;
 }
 
-/* 0: calls bound_here() later. */
+/* 0: bound_here() will be called. */
 static int ask_here(struct request *request)
 {
     struct plan *plan = request->plan;
@@ -219,7 +219,7 @@ static void add_key(Tca__PeerBind *bind, const struct rail *rail, Tca__RailKey *
     bind->rails[bind->n_rails++] = key;
 }
 
-/* 0: calls bound_there() later. */
+/* 0: bound_there() will be called. */
 static int ask_peer(struct request *request)
 {
     struct plan *plan = request->plan;
@@ -269,7 +269,7 @@ static int compare_asks(const void *a, const void *b)
     return (one->unit > other->unit) - (one->unit < other->unit);
 }
 
-/* How many of the next asks form one request. */
+/* The number of following requests that fit into one message. */
 static uint32_t next_count(const struct plan *plan)
 {
     const struct plan_ask *asks = plan->asks + plan->asked;

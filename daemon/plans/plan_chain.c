@@ -1,4 +1,4 @@
-/* What a chain of a plan becomes in the engine: its puts, the waits, and what must precede them. */
+/* Compiles a chain of a plan for the engine: its puts, its waits, and what must precede them. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -67,8 +67,8 @@ static void add_step(struct plan_preparing *preparing, const struct chain_step *
 
 /* ---- remote completion ---- */
 
-/* Adds a flush of this unit's link, behind all steps so far. The flushes since `first` run together, one for each
- * link. */
+/* Adds a flush of this unit's link after all steps so far. The flushes since `first` run together,
+ * one for each link. */
 static void add_flush(struct plan_preparing *preparing, uint32_t first,
                       const struct plan_unit *unit)
 {
@@ -188,7 +188,7 @@ static void fetch(struct plan_preparing *preparing, uint32_t step)
 
 /* ---- chains: a step ---- */
 
-/* Makes the step wait until what it reads or overwrites has landed. */
+/* Makes the step wait until the data that it reads or overwrites is complete at the target. */
 static void follow(struct plan_preparing *preparing, uint32_t step, const struct plan_unit *unit)
 {
     const uint32_t first = preparing->count;

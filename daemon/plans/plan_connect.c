@@ -61,7 +61,7 @@ static bool replace_link(struct plan *plan, int error, const char *text)
         begin(plan);
         return true;
     }
-    plan->error = 0; /* that no other rail leads there says less */
+    plan->error = 0; /* the absence of other rails says less */
     plan_fail(plan, error, "%s", why);
     return false;
 }

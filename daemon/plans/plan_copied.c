@@ -1,7 +1,7 @@
 /*
- * Data for attached memory arrives in staging memory (bounce.h); only the daemon of its process knows when the process
- * has copied it to its final address. A chain that depends on that has a call step, which asks this daemon; by way of the
- * loop, because it may be another node's.
+ * Data for attached memory arrives in staging memory (bounce.h); only the daemon of the owning
+ * process knows when the process has copied it to its final address. A chain that depends on that
+ * has a call step, which asks this daemon through the loop, because it may be another node's.
  */
 #include <errno.h>
 
@@ -83,7 +83,8 @@ bool plan_same_owner(const struct plan_unit *a, const struct plan_unit *b)
     return a->node == b->node && a->owner == b->owner;
 }
 
-/* Puts into attached memory of one process and notifications to it keep the order of their arrival. */
+/* Puts into attached memory of one process, and notifications to it, keep their order of
+ * arrival. */
 bool plan_needs_copied(const struct plan_unit *before, const struct plan_unit *unit)
 {
     if (unit->has_target && unit->attached)

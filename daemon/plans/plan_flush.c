@@ -1,5 +1,5 @@
-/* FLUSHING: before a plan releases what it has put into, its puts complete remotely. The message that releases it goes
- * from daemon to daemon, and could overtake the data. */
+/* FLUSHING: the plan's puts complete remotely before their targets are released. The message that
+ * releases these goes from daemon to daemon, and could overtake the data. */
 #include "daemon/base/loop.h"
 #include "daemon/plans/plan_internal.h"
 #include "daemon/tcad.h"
@@ -17,7 +17,7 @@ static void one_less(struct plan *plan)
         loop_post_own(plan->tcad->loop, &plan->post, flushed, plan);
 }
 
-/* A link that failed has nothing in flight any more. */
+/* A link that has failed has nothing in flight. */
 static void link_flushed(struct driver_op *op, int status)
 {
     one_less(op->owner);

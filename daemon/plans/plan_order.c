@@ -1,4 +1,4 @@
-/* The steps of a chain as order.h takes them, and what it says of them. */
+/* Describes the steps of a chain for order.h, and applies the result. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,9 +13,9 @@
 
 enum { STEPS_AT_ONCE = 2048 }; /* ordered on the loop: some 10 ms at worst */
 
-/* Memory of a node is told apart by its addresses: those of our regions differ, and memory that a
- * process has attached twice is the same. (So is what two processes have at the same address, for
- * all we know: that costs them a wait without need.) */
+/* Memory of a node is identified by its addresses: regions have different ones, and memory that a
+ * process has attached twice is the same. (Equal addresses in two processes count as the same
+ * memory, too, which only costs a needless wait.) */
 static void add_bytes(const struct plan *plan, const struct plan_unit *unit,
                       struct order_step *step)
 {
@@ -28,8 +28,8 @@ static void add_bytes(const struct plan *plan, const struct plan_unit *unit,
                                         .layout = unit->target_layout};
 }
 
-/* The client puts to each process of this node in order. What goes into memory that is not its own
- * may be copied by the receiver later. */
+/* The client puts to each process of this node in order. The receiver may copy data for memory that
+ * is not the client's own later. */
 static void in_clients_seat(const struct plan *plan, const struct plan_unit *unit,
                             struct order_step *step)
 {
@@ -38,9 +38,9 @@ static void in_clients_seat(const struct plan *plan, const struct plan_unit *uni
     step->keeps = !unit->attached;
 }
 
-/* Over shared memory all puts are copied one by one. Other drivers say that a put is done when its
- * source is free, and what they gather, and what is short, may be laid down there later than what
- * comes after it. */
+/* Over shared memory all puts are copied one by one. Other drivers complete a put when its source
+ * is free; gathered and short puts may be copied to their targets there later than the puts after
+ * them. */
 static void in_daemons_seat(const struct plan *plan, const struct plan_chain *chain,
                             const struct plan_unit *unit, struct order_step *step)
 {

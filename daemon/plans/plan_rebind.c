@@ -116,7 +116,7 @@ static int move_chain(struct plan *plan, struct plan_chain *chain)
              rail_name(plan->tcad, before));
     int r = plan_reroute(plan, chain);
     if (r == -ENETDOWN) {
-        plan->error = 0; /* what was lost says more than what there never was */
+        plan->error = 0; /* the loss says more than a rail that was never there */
         return plan_fail(
             plan, plan->lost_error,
             "plan %" PRIu32 " (%s): rail %s was lost, and no other rail leads to the same nodes",

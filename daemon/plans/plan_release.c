@@ -75,7 +75,7 @@ static void send_unbind(struct plan *plan, uint32_t node, uint64_t *bindings, si
     peers_tell(plan->tcad->peers, node, &message);
 }
 
-/* Those that follow each other go together. */
+/* Consecutive ones go in one message. */
 static void unbind_remote(struct plan *plan)
 {
     uint64_t bindings[UNBIND_MAX];
@@ -110,7 +110,7 @@ static void let_go(struct plan_unit *unit)
     unit->region = NULL;
 }
 
-enum { SLICE_UNITS = 64, SLICE_PLANS = 64 }; /* between two looks at the clock */
+enum { SLICE_UNITS = 64, SLICE_PLANS = 64 }; /* between two checks of the clock */
 
 static bool let_go_some(void *context)
 {
@@ -120,8 +120,8 @@ static bool let_go_some(void *context)
         struct plan_unit *unit = &plan->units[plan->stripped_units++];
         let_go(unit);
         if (leaving) {
-            /* not when it breaks: until its client has heard of that it may start it, and the
-             * receivers must know what comes */
+            /* not when the plan breaks: until its client knows that, it may start it, and the
+             * receivers must know the puts */
             lane_withdraw(plan, unit);
             plan_unit_free(unit);
         }

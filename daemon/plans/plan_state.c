@@ -72,7 +72,7 @@ static enum plan_state next(const struct plan *plan)
     if (plan->error < 0 && plan->state < PLAN_BREAKING)
         return plan->state < PLAN_READY ? PLAN_LEAVING : PLAN_BREAKING;
     switch (plan->state) {
-    case PLAN_REGISTERING: /* the client may run all of it */
+    case PLAN_REGISTERING: /* all chains may be the client's */
         return plan->run.chain_count > 0 ? PLAN_PREPARING : PLAN_MAPPING;
     case PLAN_MOVE_PREPARING:
         return PLAN_READY;
@@ -151,7 +151,7 @@ void plan_enter(struct plan *plan, enum plan_state state)
     assert(plan->pending == 0);
     assert(plan_state_legal(from, state));
     plan->state = state;
-    plan->pending++; /* what is complete at once does not walk on from within */
+    plan->pending++; /* a state that completes at once does not recurse */
     act(plan, from);
     if (state == PLAN_GONE)
         return;

@@ -129,8 +129,8 @@ static void lose(struct plan *plan, const struct news *news, int error, const ch
     plan_break(plan, error, text);
 }
 
-/* If the plan waits for this session, which has ended, and its own session is not told yet, because
- * notifications may have arrived: what it will be told. Otherwise SOURCE_ALIVE. */
+/* If the plan waits for this session, which has ended, and its own session is not notified yet,
+ * because notifications may have arrived: the state that it will get. Otherwise SOURCE_ALIVE. */
 static enum source_state awaited(const struct plan *plan, const struct subject_key *key)
 {
     enum source_state state = SOURCE_ALIVE;

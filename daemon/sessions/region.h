@@ -54,10 +54,11 @@ struct region {
      * destroyed. */
     struct driver_region *on[RAIL_SLOTS];
     unsigned registered;     /* the loop knows of: bit per rail */
-    _Atomic uint32_t let_go; /* of the rails among them, since the loop last heard of any */
+    _Atomic uint32_t let_go; /* rails among them that have released it, since the loop last
+                                processed one */
     struct loop_post let_go_post;
-    uint32_t keepers; /* at its end: rails that keep some of it, and the one that gives it back */
-    struct charge charge; /* of what is known of it, not of its memory */
+    uint32_t keepers;     /* at its end: rails that keep some of it, and the one that returns it */
+    struct charge charge; /* of what the region refers to, not of its memory */
 };
 
 struct regions;

@@ -1,5 +1,6 @@
-/* Ranks that have gone: when the session is told. What they sent counts, so it is told after the
- * notifications whose data a process has still to copy into memory that it attached (bounce.h). */
+/* Ranks that have ended: when their peers' session is notified. Data that they sent counts, so it
+ * is notified after the notifications whose data a process has still to copy into attached memory
+ * (bounce.h). */
 #include <stdlib.h>
 
 #include "daemon/engine/engine.h"
@@ -55,7 +56,7 @@ void session_source_gone(struct session *session, uint32_t rank, enum source_sta
         return;
     struct tcad *tcad = session->tcad;
     struct source_wait *wait = engine_raises_wait(tcad->engine) ? calloc(1, sizeof *wait) : NULL;
-    if (!wait) { /* nothing waits, or no memory to wait for it */
+    if (!wait) { /* no data is pending, or there is no memory to wait for it */
         tell(session, rank, state);
         return;
     }

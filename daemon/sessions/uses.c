@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* News on its way to the users of a subject. */
+/* An event, while the users of its subject are notified. */
 struct telling {
     struct telling *next;
     struct news news;
@@ -18,8 +18,8 @@ struct subject {
     struct use *first;
     /* While there are news: */
     struct telling *tellings,
-        **last_telling; /* in the order in which they came; the first is being told */
-    struct use *untold; /* of the users, those who have not heard it yet */
+        **last_telling; /* in the order in which they came; the first is being delivered */
+    struct use *untold; /* the users that were not notified yet */
     struct loop_job job;
     bool busy; /* the job is queued */
 };
@@ -99,7 +99,7 @@ void uses_each(const struct uses *uses, struct subject_key key,
         each(context, use->user);
 }
 
-/* If nobody needs it any more. */
+/* Frees it if it is not needed any more. */
 static void drop_subject(struct subject *subject)
 {
     if (subject->first || subject->untold || subject->busy)
@@ -119,7 +119,7 @@ void use_drop(struct uses *uses, struct use *use)
 
 /* ---- news ---- */
 
-/* Those who were there before the news came have still to hear them. */
+/* Users that were there before the event are still to be notified. */
 static void begin_telling(struct subject *subject, uint64_t before)
 {
     struct use *next, **at = &subject->untold;
@@ -156,7 +156,7 @@ static bool tell_untold(struct subject *subject, const struct news *news, bool i
     return true;
 }
 
-/* All news that are on their way. False: the slice is over. */
+/* Delivers all pending events. False: the slice is over. */
 static bool tell_all(struct subject *subject, bool in_slices)
 {
     while (subject->tellings) {
@@ -182,7 +182,7 @@ static bool tell_some(void *context)
     return false;
 }
 
-/* Out of memory: not in slices, but not lost either. */
+/* Out of memory: not in slices, but without loss. */
 static void tell_at_once(struct subject *subject, const struct news *news)
 {
     const bool busy = subject->busy;

@@ -1,6 +1,7 @@
 /*
- * An index from a region, session or node (the subject) to its users, such as plans. News of the subject notify its
- * users one by one, in slices (loop.h); users hear all news of a subject in order.
+ * An index from a region, session or node (the subject) to its users, such as plans. An event of
+ * the subject notifies its users one by one, in slices (loop.h); users receive all events of a
+ * subject in order.
  */
 #pragma once
 
