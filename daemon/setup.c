@@ -248,7 +248,7 @@ int tcad_init(struct tcad *tcad, int listen_fd, char *text, size_t text_bytes)
 
 enum { SHUT_DOWN_TICKS = 100, LEAVE_TICKS = 10 };
 
-/* First what this node does comes to its end, then the other nodes are told, then it stops. */
+/* First this node's work ends, then the other nodes are notified, then the daemon stops. */
 static void tick(void *context)
 {
     struct tcad *tcad = context;

@@ -136,7 +136,7 @@ static void tell_gone(struct groups *groups, const struct place *place)
     /* It ended during its join: the message must reach the root after the join, which may still be
      * in flight. */
     bool ordered = !place->joined && (!session || session->closing);
-    uint8_t told[PEER_NODES_MAX / 8] = {0};
+    uint8_t informed[PEER_NODES_MAX / 8] = {0};
     Tca__PeerSessionGone gone = TCA__PEER_SESSION_GONE__INIT;
     gone.session = place->session;
     gone.group = (char *)place->group;
@@ -150,9 +150,9 @@ static void tell_gone(struct groups *groups, const struct place *place)
     for (uint32_t rank = 0; rank <= place->size; rank++) {
         bool member = place->joined && session && rank < place->size;
         uint32_t node = member ? session->members[rank].node : place->root;
-        if (node >= PEER_NODES_MAX || (told[node / 8] & (1 << node % 8)))
+        if (node >= PEER_NODES_MAX || (informed[node / 8] & (1 << node % 8)))
             continue;
-        told[node / 8] |= (uint8_t)(1 << node % 8);
+        informed[node / 8] |= (uint8_t)(1 << node % 8);
         if (ordered)
             peers_request(groups->tcad->peers, node, &message,
                           groups->tcad->conf->control.request_timeout_ns, root_heard, NULL);

@@ -100,15 +100,15 @@ void group_answer_all(const struct root *root, const struct group *group, const 
 static void tell_members(struct root *root, const struct group *group, uint32_t but,
                          const Tca__Message *message)
 {
-    uint8_t told[PEER_NODES_MAX / 8] = {0};
+    uint8_t informed[PEER_NODES_MAX / 8] = {0};
 
-    told[but / 8] |= (uint8_t)(1 << but % 8);
+    informed[but / 8] |= (uint8_t)(1 << but % 8);
     for (uint32_t i = 0; i < group->size; i++) {
         uint32_t node = group->members[i].node;
         if (group->members[i].state != MEMBER_IN || node == root->tcad->node ||
-            (told[node / 8] & (1 << node % 8)))
+            (informed[node / 8] & (1 << node % 8)))
             continue;
-        told[node / 8] |= (uint8_t)(1 << node % 8);
+        informed[node / 8] |= (uint8_t)(1 << node % 8);
         peers_tell(root->tcad->peers, node, message);
     }
 }

@@ -99,7 +99,7 @@ void connection_fail(struct connection *connection, int error, const char *text)
     if (!peer)
         connection_complain(peers, connection->from, text);
     if (error == -EPROTONOSUPPORT)
-        connection_detach(connection); /* it must still be told our version */
+        connection_detach(connection); /* the peer must still get our version */
     else if (!peer)
         connection_free(connection);
     if (peer)

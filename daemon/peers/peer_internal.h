@@ -75,9 +75,9 @@ struct peer_link {
     uint8_t own_key[LINK_KEY_BYTES];   /* the other side must present it to resume */
     uint8_t other_key[LINK_KEY_BYTES]; /* presented by this side to resume */
     struct outbox outbox;
-    bool overrun;      /* a message could not be kept: the next tick ends the link */
-    uint64_t received; /* messages */
-    uint64_t told;     /* how many of them were acknowledged */
+    bool overrun;          /* a message could not be kept: the next tick ends the link */
+    uint64_t received;     /* messages */
+    uint64_t acknowledged; /* how many of them were acknowledged */
     size_t untold_bytes;
 };
 

@@ -102,7 +102,7 @@ static void acknowledge(struct peer *peer)
 
 uint64_t link_tell(struct peer_link *link)
 {
-    link->told = link->received;
+    link->acknowledged = link->received;
     link->untold_bytes = 0;
     return link->received;
 }
@@ -113,7 +113,7 @@ void link_received(struct peer *peer, size_t count)
 
     link->received++;
     link->untold_bytes += count;
-    if (link->received - link->told >= ACKNOWLEDGE_MESSAGES ||
+    if (link->received - link->acknowledged >= ACKNOWLEDGE_MESSAGES ||
         link->untold_bytes >= ACKNOWLEDGE_BYTES)
         acknowledge(peer);
 }

@@ -198,13 +198,13 @@ int binding_charge(struct tcad *tcad, struct binding_args *args, char *text, siz
 
 /* ---- ending ---- */
 
-static bool asker_gone(const struct news *news, void *binding)
+static bool asker_gone(const struct use_event *event, void *binding)
 {
     binding_end(binding);
     return false;
 }
 
-static bool target_gone(const struct news *news, void *user)
+static bool target_gone(const struct use_event *event, void *user)
 {
     struct binding *binding = user;
     if (!binding->bounces || binding->making)
@@ -215,12 +215,12 @@ static bool target_gone(const struct news *news, void *user)
 }
 
 static void tell_all(struct tcad *tcad, struct subject_key key,
-                     bool (*tell)(const struct news *news, void *binding))
+                     bool (*notify)(const struct use_event *event, void *binding))
 {
-    uses_tell(&tcad->bindings->uses, &(struct news){.key = key, .tell = tell});
+    uses_notify(&tcad->bindings->uses, &(struct use_event){.key = key, .notify = notify});
 }
 
-static void tell_region_gone(struct tcad *tcad, uint32_t node, uint64_t region)
+static void inform_region_gone(struct tcad *tcad, uint32_t node, uint64_t region)
 {
     Tca__PeerRegionGone gone = TCA__PEER_REGION_GONE__INIT;
     Tca__Message message = TCA__MESSAGE__INIT;
@@ -231,29 +231,29 @@ static void tell_region_gone(struct tcad *tcad, uint32_t node, uint64_t region)
 }
 
 /* Nodes to be informed, each once. */
-struct told {
+struct informed {
     struct tcad *tcad;
     uint64_t region;
     uint8_t nodes[PEER_NODES_MAX / 8];
 };
 
-static void tell_node(void *context, void *user)
+static void inform_node(void *context, void *user)
 {
-    struct told *told = context;
+    struct informed *informed = context;
     const struct binding *binding = user;
     const uint8_t bit = (uint8_t)(1 << binding->node % 8);
-    if (binding->node >= PEER_NODES_MAX || (told->nodes[binding->node / 8] & bit))
+    if (binding->node >= PEER_NODES_MAX || (informed->nodes[binding->node / 8] & bit))
         return;
-    told->nodes[binding->node / 8] |= bit;
-    tell_region_gone(told->tcad, binding->node, told->region);
+    informed->nodes[binding->node / 8] |= bit;
+    inform_region_gone(informed->tcad, binding->node, informed->region);
 }
 
 void bindings_region_gone(struct tcad *tcad, const struct region *region)
 {
-    struct told told = {.tcad = tcad, .region = region->id};
+    struct informed informed = {.tcad = tcad, .region = region->id};
     if (!region->bindings)
         return;
-    uses_each(&tcad->bindings->uses, of_region(region), tell_node, &told);
+    uses_each(&tcad->bindings->uses, of_region(region), inform_node, &informed);
     tell_all(tcad, of_region(region), target_gone);
 }
 

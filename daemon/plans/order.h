@@ -7,7 +7,7 @@
  * source can be reused) before it is complete at the target. So the result for a step is whether it waits, and for what
  * remote completion besides.
  *
- * Takes n log n in the steps of a chain. Layouts that cannot be told apart with little work count as overlapping: such a
+ * Takes n log n in the steps of a chain. Layouts that cannot be distinguished with little work count as overlapping: such a
  * step waits without need.
  */
 #pragma once

@@ -113,26 +113,26 @@ static void tell_now(struct plan *plan)
     session_event(plan->session, &event);
 }
 
-void plan_told(struct plan *plan)
+void plan_reported(struct plan *plan)
 {
-    if (!plan->untold_link)
+    if (!plan->unreported_link)
         return;
-    *plan->untold_link = plan->next_untold;
-    if (plan->next_untold)
-        plan->next_untold->untold_link = plan->untold_link;
-    plan->untold_link = NULL;
+    *plan->unreported_link = plan->next_unreported;
+    if (plan->next_unreported)
+        plan->next_unreported->unreported_link = plan->unreported_link;
+    plan->unreported_link = NULL;
 }
 
 /* The client has read what was queued for it, or has gone. */
-static void tell_untold(void *context)
+static void report_broken(void *context)
 {
     struct session *session = context;
-    while (session->untold_plans && session_backlog(session) == 0) {
-        struct plan *plan = session->untold_plans;
-        plan_told(plan);
+    while (session->unreported_plans && session_backlog(session) == 0) {
+        struct plan *plan = session->unreported_plans;
+        plan_reported(plan);
         tell_now(plan);
     }
-    if (!session->untold_plans || !session_await_reader(session, &session->untold_wait)) {
+    if (!session->unreported_plans || !session_await_reader(session, &session->unreported_wait)) {
         session->telling_plans = false;
         session_unnotified(session);
     }
@@ -146,17 +146,17 @@ static void tell_broken(struct plan *plan)
         tell_now(plan);
         return;
     }
-    plan->next_untold = session->untold_plans;
-    plan->untold_link = &session->untold_plans;
-    if (plan->next_untold)
-        plan->next_untold->untold_link = &plan->next_untold;
-    session->untold_plans = plan;
+    plan->next_unreported = session->unreported_plans;
+    plan->unreported_link = &session->unreported_plans;
+    if (plan->next_unreported)
+        plan->next_unreported->unreported_link = &plan->next_unreported;
+    session->unreported_plans = plan;
     if (session->telling_plans)
         return;
     session->telling_plans = true;
-    session->notified_by++; /* dropped by tell_untold() */
-    session->untold_wait = (struct client_wait){.drained = tell_untold, .context = session};
-    session_await_reader(session, &session->untold_wait);
+    session->notified_by++; /* dropped by report_broken() */
+    session->unreported_wait = (struct client_wait){.drained = report_broken, .context = session};
+    session_await_reader(session, &session->unreported_wait);
 }
 
 static void quiet(void *context)

@@ -131,11 +131,10 @@ struct plan_unit {
     bool attached;    /* and has attached it: data is there once that process has copied it */
     uint64_t address; /* of the memory, in its process */
     struct plan_order order;
-    struct region *region; /* the target if it is on this node (a reference) */
-    enum way copy_mode;    /* the client's seat: how to copy */
-    /* and to nobody else, so the receiver may help copying (plan_reply.c) */
-    bool told_to_receiver;
-    uint32_t share; /* its id in the lane to the owner (lane.h); 0: none */
+    struct region *region;    /* the target if it is on this node (a reference) */
+    enum way copy_mode;       /* the client's seat: how to copy */
+    bool only_owner_notified; /* by the rest of the chain: it may help copying (plan_reply.c) */
+    uint32_t share;           /* its id in the lane to the owner (lane.h); 0: none */
     /* on this node in the daemon's seat; owned by the plan */
     struct binding *binding;
     uint64_t remote_binding; /* on another node */
@@ -209,7 +208,7 @@ struct plan {
     struct tcad *tcad;
     struct session *session; /* NULL once it has gone */
     struct plan *next_of_session, **link_of_session;
-    struct plan *next_untold, **untold_link; /* in session->untold_plans */
+    struct plan *next_unreported, **unreported_link; /* in session->unreported_plans */
     uint64_t session_id;
     uint32_t id;     /* may be reused by a later plan, */
     uint64_t serial; /* unlike this */

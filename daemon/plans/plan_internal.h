@@ -13,8 +13,8 @@ int plan_fail_unit(struct plan *plan, const struct plan_unit *unit, int error, c
 void plan_break(struct plan *plan, int error, const char *text);
 void plan_free(struct plan *plan);
 void plan_unit_free(struct plan_unit *unit); /* what it holds */
-/* The client knows that the plan is broken: takes it out of session->untold_plans. */
-void plan_told(struct plan *plan);
+/* The client knows that the plan is broken: takes it out of session->unreported_plans. */
+void plan_reported(struct plan *plan);
 /* The unit's landing blob for a rail; valid if unit->rails has the rail. */
 struct landing_blob *plan_blob(const struct plan *plan, const struct plan_unit *unit,
                                unsigned rail);

@@ -96,7 +96,7 @@ static void unbind_remote(struct plan *plan)
     send_unbind(plan, node, bindings, count);
 }
 
-static void let_go(struct plan_unit *unit)
+static void release_targets(struct plan_unit *unit)
 {
     if (unit->binding)
         binding_end(unit->binding);
@@ -118,7 +118,7 @@ static bool let_go_some(void *context)
     const bool leaving = plan->state == PLAN_LEAVE_STRIPPING;
     while (plan->stripped_units < plan->unit_count) {
         struct plan_unit *unit = &plan->units[plan->stripped_units++];
-        let_go(unit);
+        release_targets(unit);
         if (leaving) {
             /* not when the plan breaks: until its client knows that, it may start it, and the
              * receivers must know the puts */
@@ -197,7 +197,7 @@ void plan_do_free(struct plan *plan)
     struct session *session = plan->session;
     plan_count_starts(plan);
     plan_watch_end(plan);
-    plan_told(plan);
+    plan_reported(plan);
     assert(session->plans[plan->id] == plan);
     session->plans[plan->id] = NULL;
     session->last_plan = plan->id;

@@ -106,31 +106,31 @@ static void share_unit(struct plan *plan, struct plan_unit *unit, Tca__Mapping *
 }
 
 /* The receivers that a chain notifies from some step on. */
-struct told {
-    enum { TOLD_NOBODY, TOLD_ONE, TOLD_SEVERAL } who;
+struct notified {
+    enum { NOTIFIED_NOBODY, NOTIFIED_ONE, NOTIFIED_SEVERAL } who;
     uint64_t session; /* that session */
 };
 
-static struct told tell_also(struct told told, const struct plan_unit *unit)
+static struct notified add_notified(struct notified notified, const struct plan_unit *unit)
 {
-    if (!unit->notify || told.who == TOLD_SEVERAL)
-        return told;
-    if (told.who == TOLD_ONE && told.session != unit->notify_session)
-        return (struct told){.who = TOLD_SEVERAL};
-    return (struct told){TOLD_ONE, unit->notify_session};
+    if (!unit->notify || notified.who == NOTIFIED_SEVERAL)
+        return notified;
+    if (notified.who == NOTIFIED_ONE && notified.session != unit->notify_session)
+        return (struct notified){.who = NOTIFIED_SEVERAL};
+    return (struct notified){NOTIFIED_ONE, unit->notify_session};
 }
 
 /* Marks the puts of which the rest of the chain notifies only the receiver. A notified process may
  * rely on the data, and only the receiver itself can take part in the copying before it does. */
-static void mark_told(struct plan *plan, const struct plan_chain *chain)
+static void mark_notified(struct plan *plan, const struct plan_chain *chain)
 {
-    struct told told = {.who = TOLD_NOBODY};
+    struct notified notified = {.who = NOTIFIED_NOBODY};
     for (uint32_t i = chain->step_count; i-- > 0;) {
         if (chain->steps[i].is_wait)
             continue;
         struct plan_unit *unit = &plan->units[chain->steps[i].unit];
-        told = tell_also(told, unit);
-        unit->told_to_receiver = told.who == TOLD_ONE && told.session == unit->owner;
+        notified = add_notified(notified, unit);
+        unit->only_owner_notified = notified.who == NOTIFIED_ONE && notified.session == unit->owner;
     }
 }
 
@@ -205,7 +205,7 @@ static void map_step(struct plan_reply *reply, const struct plan_step *step)
     mapping->waits = unit->order.waits;
     mapping->landed =
         unit->order.landed[0] != ORDER_NOTHING || unit->order.landed[1] != ORDER_NOTHING;
-    if (unit->region && unit->told_to_receiver)
+    if (unit->region && unit->only_owner_notified)
         share_unit(plan, unit, mapping, reply);
     reply->mappings[reply->count++] = mapping;
 }
@@ -222,7 +222,7 @@ static void begin_chain(struct plan_reply *reply)
     committed->predicted_ns = chain->predicted_ns;
     committed->mappings = &reply->mappings[reply->count];
     if (chain->seat == SEAT_CLIENT)
-        mark_told(plan, chain);
+        mark_notified(plan, chain);
 }
 
 /* Returns true when the chain is complete; false: the slice is over, or the client has to read first. */

@@ -122,10 +122,10 @@ static void mark(struct plan *plan, const struct subject_key *key)
             atomic_store_explicit(&plan->steps[i].gone, true, memory_order_relaxed);
 }
 
-static void lose(struct plan *plan, const struct news *news, int error, const char *text)
+static void lose(struct plan *plan, const struct use_event *event, int error, const char *text)
 {
     if (plan->state == PLAN_READY || plan->state == PLAN_RESTING || plan->state == PLAN_BREAKING)
-        mark(plan, &news->key);
+        mark(plan, &event->key);
     plan_break(plan, error, text);
 }
 
@@ -168,64 +168,64 @@ static struct subject_key owner_of(const struct plan *plan, const struct subject
     return owner;
 }
 
-static bool lose_region(const struct news *news, void *plan)
+static bool lose_region(const struct use_event *event, void *plan)
 {
     char text[128];
-    const struct subject_key owner = owner_of(plan, &news->key);
+    const struct subject_key owner = owner_of(plan, &event->key);
     const enum source_state state = awaited(plan, &owner);
     const int error = state == SOURCE_ALIVE ? -ESTALE : error_of(state);
     if (state == SOURCE_ALIVE)
         snprintf(text, sizeof text,
                  "region %" PRIu64 " of node %" PRIu32 ", which it puts into, was freed",
-                 news->key.id, news->key.node);
+                 event->key.id, event->key.node);
     else /* freed at the end of its owner */
         describe_end(&owner, error, text, sizeof text);
-    lose(plan, news, error, text);
+    lose(plan, event, error, text);
     return false;
 }
 
-static bool lose_session(const struct news *news, void *plan)
+static bool lose_session(const struct use_event *event, void *plan)
 {
     char text[128];
-    if (awaited(plan, &news->key))
+    if (awaited(plan, &event->key))
         return true; /* until plans_source_gone() */
-    describe_end(&news->key, news->error, text, sizeof text);
-    lose(plan, news, news->error, text);
+    describe_end(&event->key, event->error, text, sizeof text);
+    lose(plan, event, event->error, text);
     return false;
 }
 
-static bool lose_node(const struct news *news, void *plan)
+static bool lose_node(const struct use_event *event, void *plan)
 {
     char text[128];
-    snprintf(text, sizeof text, "node %" PRIu32 ", which it needs, is down", news->key.node);
-    lose(plan, news, -EHOSTDOWN, text);
+    snprintf(text, sizeof text, "node %" PRIu32 ", which it needs, is down", event->key.node);
+    lose(plan, event, -EHOSTDOWN, text);
     return false;
 }
 
 /* The plan still needs the node. */
-static bool lose_link(const struct news *news, void *user)
+static bool lose_link(const struct use_event *event, void *user)
 {
     struct plan *plan = user;
-    const unsigned rail = news->rail;
+    const unsigned rail = event->rail;
     char text[128];
     bool used = false;
     for (uint32_t i = 0; i < plan->unit_count; i++) {
         struct plan_unit *unit = &plan->units[i];
-        if (unit->node != news->key.node || !unit->link || unit->link->rail != rail)
+        if (unit->node != event->key.node || !unit->link || unit->link->rail != rail)
             continue;
         plan_lose_rail(unit, rail);
         used = true;
     }
     if (!used)
         return true;
-    plan->lost_error = news->error;
+    plan->lost_error = event->error;
     if (plan->state < PLAN_BREAKING) {
         plan_advance(plan); /* moves the plan, after a commit or move in progress */
         return true;
     }
     snprintf(text, sizeof text, "rail %s to node %" PRIu32 " was lost", rail_name(plan->tcad, rail),
-             news->key.node);
-    plan_break(plan, news->error, text);
+             event->key.node);
+    plan_break(plan, event->error, text);
     return true;
 }
 
@@ -283,15 +283,15 @@ void plans_region_gone(struct region *region)
 
 void plans_remote_region_gone(struct tcad *tcad, uint32_t node, uint64_t region)
 {
-    uses_tell(&tcad->plan_uses,
-              &(struct news){.key = {SUBJECT_REGION, node, region}, .tell = lose_region});
+    uses_notify(&tcad->plan_uses,
+                &(struct use_event){.key = {SUBJECT_REGION, node, region}, .notify = lose_region});
 }
 
 void plans_session_gone(struct tcad *tcad, uint32_t node, uint64_t session, int error)
 {
-    uses_tell(&tcad->plan_uses, &(struct news){.key = {SUBJECT_SESSION, node, session},
-                                               .error = error,
-                                               .tell = lose_session});
+    uses_notify(&tcad->plan_uses, &(struct use_event){.key = {SUBJECT_SESSION, node, session},
+                                                      .error = error,
+                                                      .notify = lose_session});
 }
 
 void plans_source_gone(struct session *session, uint32_t rank, enum source_state state)
@@ -302,12 +302,14 @@ void plans_source_gone(struct session *session, uint32_t rank, enum source_state
 
 void plans_node_gone(struct tcad *tcad, uint32_t node)
 {
-    uses_tell(&tcad->plan_uses, &(struct news){.key = {SUBJECT_NODE, node, 0}, .tell = lose_node});
+    uses_notify(&tcad->plan_uses,
+                &(struct use_event){.key = {SUBJECT_NODE, node, 0}, .notify = lose_node});
 }
 
 void plans_link_gone(struct tcad *tcad, uint32_t node, unsigned rail, int error)
 {
-    uses_tell(&tcad->plan_uses,
-              &(struct news){
-                  .key = {SUBJECT_NODE, node, 0}, .error = error, .rail = rail, .tell = lose_link});
+    uses_notify(&tcad->plan_uses, &(struct use_event){.key = {SUBJECT_NODE, node, 0},
+                                                      .error = error,
+                                                      .rail = rail,
+                                                      .notify = lose_link});
 }

@@ -151,17 +151,17 @@ static void kept_by_less(struct region *region, uint32_t keepers)
     free(region);
 }
 
-static void rails_let_go(void *context)
+static void rails_released(void *context)
 {
     struct region *region = context;
-    kept_by_less(region, atomic_exchange(&region->let_go, 0));
+    kept_by_less(region, atomic_exchange(&region->released, 0));
 }
 
 void region_rail_lets_go(void *context)
 {
     struct region *region = context;
-    if (atomic_fetch_add(&region->let_go, 1) == 0)
-        loop_post_own(region->tcad->loop, &region->let_go_post, rails_let_go, region);
+    if (atomic_fetch_add(&region->released, 1) == 0)
+        loop_post_own(region->tcad->loop, &region->released_post, rails_released, region);
 }
 
 static void forget(void *context)

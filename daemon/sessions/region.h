@@ -53,10 +53,10 @@ struct region {
     /* Registrations, made on the worker when a rail first needs them; kept until it is
      * destroyed. */
     struct driver_region *on[RAIL_SLOTS];
-    unsigned registered;     /* the loop knows of: bit per rail */
-    _Atomic uint32_t let_go; /* rails among them that have released it, since the loop last
+    unsigned registered;       /* the loop knows of: bit per rail */
+    _Atomic uint32_t released; /* rails among them that have released it, since the loop last
                                 processed one */
-    struct loop_post let_go_post;
+    struct loop_post released_post;
     uint32_t keepers;     /* at its end: rails that keep some of it, and the one that returns it */
     struct charge charge; /* of what the region refers to, not of its memory */
 };

@@ -89,7 +89,7 @@ static bool tell_some(void *context)
         if (loop_slice_over(session->tcad->loop))
             return true;
     }
-    views->telling = false;
+    views->notifying = false;
     session_unnotified(session);
     return false;
 }
@@ -101,9 +101,9 @@ void region_views_end(struct region *region)
         struct session *session = view->session;
         link_out(view);
         link_in(&session->views.stale, view);
-        if (session->views.telling)
+        if (session->views.notifying)
             continue;
-        session->views.telling = true;
+        session->views.notifying = true;
         session->notified_by++; /* dropped by tell_some() */
         tell_again(session);
     }

@@ -1,8 +1,8 @@
 /*
- * Which sessions have been sent the descriptors of which regions of other sessions, to map them. They keep a mapping
- * beyond the plan that needed it, because the next plan often needs it again; when the region is freed, they are told to
- * give it up, so that its memory is free. A session that is out of memory for a view is not told, and keeps its mapping
- * until it closes.
+ * Which sessions have been sent the descriptors of which regions of other sessions, to map them.
+ * They keep a mapping beyond the plan that needed it, because the next plan often needs it again;
+ * when the region is freed, they are asked to give it up, so that its memory is free. A session
+ * that is out of memory for a view is not asked, and keeps its mapping until it closes.
  */
 #pragma once
 
@@ -24,15 +24,15 @@ struct region_view {
 /* Of a session. Zeroed: it has none. */
 struct region_views {
     struct table by_region;
-    struct region_view *stale; /* of freed regions, of which it is still to be told */
-    bool telling;
+    struct region_view *stale; /* of freed regions, which it does not know of yet */
+    bool notifying;
     struct loop_job job;
     struct client_wait wait;
 };
 
 /* The session is about to be sent the descriptor. */
 void region_view_note(struct session *session, struct region *region);
-/* The region is freed: its sessions are told, as fast as they read. */
+/* The region is freed: its sessions are notified, as fast as they read. */
 void region_views_end(struct region *region);
 /* The session ends. */
 void region_views_drop(struct session *session);

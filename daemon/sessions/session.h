@@ -66,10 +66,10 @@ struct session {
     uint64_t region_bytes;
     struct plan **plans; /* [PLANS_PER_SESSION_MAX], allocated with the first plan */
     struct plan *plan_list;
-    uint32_t last_plan;        /* id */
-    struct plan *untold_plans; /* broken ones of which the client is still to hear */
+    uint32_t last_plan;            /* id */
+    struct plan *unreported_plans; /* broken ones that the client does not know of yet */
     bool telling_plans;
-    struct client_wait untold_wait;
+    struct client_wait unreported_wait;
     uint32_t released_plans; /* closing: ids below this were released, by: */
     struct loop_job release_job;
     uint32_t plan_count;
@@ -80,7 +80,7 @@ struct session {
     struct region_views views;
     struct table lanes;               /* to other sessions of this node, by their ids (lane.c) */
     struct lane_record *lanes_to;     /* from other sessions */
-    struct source_wait *source_waits; /* ranks that have gone, of which it is not told yet */
+    struct source_wait *source_waits; /* ranks that have ended, of which it is not notified yet */
     uint32_t
         notified_by; /* bindings that use its counters or bounces, which keep its segments, and others that keep it */
 };
@@ -146,6 +146,6 @@ bool session_await_reader(struct session *session, struct client_wait *wait);
  * an event, once all notifications of that rank have been raised. state: SOURCE_DEAD or
  * SOURCE_NODE_DOWN. */
 void session_source_gone(struct session *session, uint32_t rank, enum source_state state);
-/* What the session is not told yet of this rank, or SOURCE_ALIVE; hooks->source_gone() is called when
- * it is told. */
+/* The rank's state that the session is not notified of yet, or SOURCE_ALIVE; hooks->source_gone()
+ * is called with the notification. */
 enum source_state session_source_awaited(const struct session *session, uint32_t rank);

@@ -56,18 +56,18 @@ static void forget_if_idle(struct user *user)
 /* Formats the user's holdings, largest first: "plans 123, sessions 45". */
 static void describe(const struct user *user, char *ret_text, size_t text_bytes)
 {
-    bool told[USER_KINDS] = {false};
+    bool listed[USER_KINDS] = {false};
     size_t at = 0;
     ret_text[0] = '\0';
     for (int i = 0; i < USER_KINDS; i++) {
         int most = -1;
         for (int kind = 0; kind < USER_KINDS; kind++)
-            if (!told[kind] && user->bytes[kind] &&
+            if (!listed[kind] && user->bytes[kind] &&
                 (most < 0 || user->bytes[kind] > user->bytes[most]))
                 most = kind;
         if (most < 0 || at >= text_bytes)
             return;
-        told[most] = true;
+        listed[most] = true;
         at += (size_t)snprintf(ret_text + at, text_bytes - at, "%s%s %" PRIu64, at ? ", " : "",
                                names[most], user->bytes[most]);
     }

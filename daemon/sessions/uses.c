@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 /* An event, while the users of its subject are notified. */
-struct telling {
-    struct telling *next;
-    struct news news;
+struct delivery {
+    struct delivery *next;
+    struct use_event event;
     uint64_t before; /* users that were added earlier */
 };
 
@@ -16,10 +16,10 @@ struct subject {
     struct uses *uses;
     struct subject_key key;
     struct use *first;
-    /* While there are news: */
-    struct telling *tellings,
-        **last_telling; /* in the order in which they came; the first is being delivered */
-    struct use *untold; /* the users that were not notified yet */
+    /* While events are being delivered: */
+    struct delivery *deliveries,
+        **last_delivery; /* in the order in which they came; the first is being delivered */
+    struct use *pending; /* the users that were not notified yet */
     struct loop_job job;
     bool busy; /* the job is queued */
 };
@@ -79,7 +79,7 @@ int use_add(struct uses *uses, struct use *use, struct subject_key key, void *us
             return -ENOMEM;
         subject->uses = uses;
         subject->key = key;
-        subject->last_telling = &subject->tellings;
+        subject->last_delivery = &subject->deliveries;
         table_add(&uses->subjects, &subject->entry, number_of(key), subject);
     }
     use->subject = subject;
@@ -95,14 +95,14 @@ void uses_each(const struct uses *uses, struct subject_key key,
     const struct subject *subject = find(uses, key);
     for (const struct use *use = subject ? subject->first : NULL; use; use = use->next)
         each(context, use->user);
-    for (const struct use *use = subject ? subject->untold : NULL; use; use = use->next)
+    for (const struct use *use = subject ? subject->pending : NULL; use; use = use->next)
         each(context, use->user);
 }
 
 /* Frees it if it is not needed any more. */
 static void drop_subject(struct subject *subject)
 {
-    if (subject->first || subject->untold || subject->busy)
+    if (subject->first || subject->pending || subject->busy)
         return;
     table_remove(&subject->uses->subjects, &subject->entry);
     free(subject);
@@ -117,12 +117,12 @@ void use_drop(struct uses *uses, struct use *use)
     use->subject = NULL;
 }
 
-/* ---- news ---- */
+/* ---- events ---- */
 
 /* Users that were there before the event are still to be notified. */
-static void begin_telling(struct subject *subject, uint64_t before)
+static void begin_delivery(struct subject *subject, uint64_t before)
 {
-    struct use *next, **at = &subject->untold;
+    struct use *next, **at = &subject->pending;
     for (struct use *use = subject->first; use; use = next) {
         next = use->next;
         if (use->added > before)
@@ -133,24 +133,24 @@ static void begin_telling(struct subject *subject, uint64_t before)
     }
 }
 
-static void tell_one(struct subject *subject, const struct news *news)
+static void notify_one(struct subject *subject, const struct use_event *event)
 {
-    struct use *use = subject->untold;
+    struct use *use = subject->pending;
     struct subject *of = use->subject;
     link_out(use);
     use->subject = NULL;
-    if (!news->tell(news, use->user))
+    if (!event->notify(event, use->user))
         return;
     use->subject = of;
     link_in(&subject->first, use);
 }
 
 /* False: the slice is over. */
-static bool tell_untold(struct subject *subject, const struct news *news, bool in_slices)
+static bool notify_pending(struct subject *subject, const struct use_event *event, bool in_slices)
 {
-    while (subject->untold) {
-        tell_one(subject, news);
-        if (in_slices && loop_slice_over(subject->uses->loop) && subject->untold)
+    while (subject->pending) {
+        notify_one(subject, event);
+        if (in_slices && loop_slice_over(subject->uses->loop) && subject->pending)
             return false;
     }
     return true;
@@ -159,16 +159,16 @@ static bool tell_untold(struct subject *subject, const struct news *news, bool i
 /* Delivers all pending events. False: the slice is over. */
 static bool tell_all(struct subject *subject, bool in_slices)
 {
-    while (subject->tellings) {
-        struct telling *telling = subject->tellings;
-        if (!tell_untold(subject, &telling->news, in_slices))
+    while (subject->deliveries) {
+        struct delivery *delivery = subject->deliveries;
+        if (!notify_pending(subject, &delivery->event, in_slices))
             return false;
-        subject->tellings = telling->next;
-        free(telling);
-        if (subject->tellings)
-            begin_telling(subject, subject->tellings->before);
+        subject->deliveries = delivery->next;
+        free(delivery);
+        if (subject->deliveries)
+            begin_delivery(subject, subject->deliveries->before);
     }
-    subject->last_telling = &subject->tellings;
+    subject->last_delivery = &subject->deliveries;
     return true;
 }
 
@@ -183,33 +183,33 @@ static bool tell_some(void *context)
 }
 
 /* Out of memory: not in slices, but without loss. */
-static void tell_at_once(struct subject *subject, const struct news *news)
+static void notify_at_once(struct subject *subject, const struct use_event *event)
 {
     const bool busy = subject->busy;
     subject->busy = true;
     tell_all(subject, false);
-    begin_telling(subject, subject->uses->adds);
-    tell_untold(subject, news, false);
+    begin_delivery(subject, subject->uses->adds);
+    notify_pending(subject, event, false);
     subject->busy = busy;
     if (!busy)
         drop_subject(subject);
 }
 
-void uses_tell(struct uses *uses, const struct news *news)
+void uses_notify(struct uses *uses, const struct use_event *event)
 {
-    struct subject *subject = find(uses, news->key);
+    struct subject *subject = find(uses, event->key);
     if (!subject)
         return;
-    struct telling *telling = malloc(sizeof *telling);
-    if (!telling) {
-        tell_at_once(subject, news);
+    struct delivery *delivery = malloc(sizeof *delivery);
+    if (!delivery) {
+        notify_at_once(subject, event);
         return;
     }
-    *telling = (struct telling){.news = *news, .before = uses->adds};
-    *subject->last_telling = telling;
-    subject->last_telling = &telling->next;
-    if (telling == subject->tellings)
-        begin_telling(subject, telling->before);
+    *delivery = (struct delivery){.event = *event, .before = uses->adds};
+    *subject->last_delivery = delivery;
+    subject->last_delivery = &delivery->next;
+    if (delivery == subject->deliveries)
+        begin_delivery(subject, delivery->before);
     if (subject->busy)
         return;
     subject->busy = true;

@@ -53,12 +53,12 @@ void uses_each(const struct uses *uses, struct subject_key key,
                void (*each)(void *context, void *user), void *context);
 
 /* An event that concerns all users of a subject. */
-struct news {
+struct use_event {
     struct subject_key key;
     int error;
     unsigned rail;
     /* Notifies one user. Returns whether it remains a user. */
-    bool (*tell)(const struct news *news, void *user);
+    bool (*notify)(const struct use_event *event, void *user);
 };
 /* Notifies all current users, but not those added during the slices. Cannot fail. */
-void uses_tell(struct uses *uses, const struct news *news);
+void uses_notify(struct uses *uses, const struct use_event *event);

@@ -87,7 +87,7 @@ Test(uses, are_what_arrays_are, .init = set_up, .fini = tear_down)
 }
 
 /* Every third stays; one that was not notified yet goes meanwhile, and a new one comes. */
-static bool tell(const struct news *news, void *context)
+static bool tell(const struct use_event *event, void *context)
 {
     struct user *user = context;
     const int i = (int)(user - users);
@@ -111,7 +111,7 @@ static void stop(void *context)
 
 static void tell_all(void *context)
 {
-    uses_tell(&uses, &(struct news){.key = key(1), .tell = tell});
+    uses_notify(&uses, &(struct use_event){.key = key(1), .notify = tell});
 }
 
 Test(uses, are_told_once, .init = set_up, .fini = tear_down)
@@ -136,14 +136,14 @@ Test(uses, are_told_once, .init = set_up, .fini = tear_down)
 
 static char news_heard[USERS][4];
 
-static bool hear(const struct news *news, void *context)
+static bool hear(const struct use_event *event, void *context)
 {
     struct user *user = context;
     char *at = news_heard[user - users];
     while (*at)
         at++;
-    *at = (char)('a' + news->error);
-    const bool stays = news->error < 2;
+    *at = (char)('a' + event->error);
+    const bool stays = event->error < 2;
     if (!stays)
         user->subject = -1;
     return stays;
@@ -158,7 +158,7 @@ static void tell_three(bool without_memory)
         add(&users[i], 1);
     for (int error = 0; error < 3; error++) {
         atomic_store(&no_memory, without_memory && error > 0);
-        uses_tell(&uses, &(struct news){.key = key(1), .error = error, .tell = hear});
+        uses_notify(&uses, &(struct use_event){.key = key(1), .error = error, .notify = hear});
         atomic_store(&no_memory, false);
         if (error == 0)
             add(&users[USERS - 1], 1);
