@@ -11,15 +11,6 @@
 #include "daemon/rails/link.h"
 #include "daemon/tcad.h"
 
-static void answer_done(struct tcad *tcad, uint32_t node, uint32_t tag)
-{
-    Tca__Done done = TCA__DONE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_DONE;
-    message.done = &done;
-    peers_reply(tcad->peers, node, tag, &message);
-}
-
 static void session_gone(struct tcad *tcad, uint32_t node, const Tca__PeerSessionGone *gone)
 {
     /* a root forwards what it has received */
@@ -58,7 +49,7 @@ void peer_request(void *context, uint32_t node, uint32_t tag, const Tca__Message
         return;
     case TCA__MESSAGE__BODY_PEER_SESSION_GONE:
         session_gone(tcad, node, request->peer_session_gone);
-        answer_done(tcad, node, tag);
+        peers_done(tcad->peers, node, tag);
         return;
     case TCA__MESSAGE__BODY_PEER_SESSIONS_GONE:
         sessions_gone(tcad, node, tag, request->peer_sessions_gone);
@@ -73,7 +64,7 @@ void peer_request(void *context, uint32_t node, uint32_t tag, const Tca__Message
         links_offered(tcad->links, node, tag, request->peer_offer);
         return;
     case TCA__MESSAGE__BODY_PEER_PING: /* from this daemon: daemon/peers handles those of others */
-        answer_done(tcad, node, tag);
+        peers_done(tcad->peers, node, tag);
         return;
     default:
         if (!groups_requested(tcad->groups, node, tag, request))

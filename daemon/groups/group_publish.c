@@ -80,15 +80,6 @@ static void answer_found(struct root *root, uint32_t node, uint32_t tag,
     peers_reply(root->tcad->peers, node, tag, &message);
 }
 
-static void answer_done(struct root *root, uint32_t node, uint32_t tag)
-{
-    Tca__Done body = TCA__DONE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_DONE;
-    message.done = &body;
-    peers_reply(root->tcad->peers, node, tag, &message);
-}
-
 static int withdraw(struct root *root, struct group *group, const Tca__PeerPublish *publish,
                     char *text, size_t text_bytes)
 {
@@ -200,7 +191,7 @@ void root_publish(struct root *root, uint32_t node, uint32_t tag, const Tca__Pee
         peers_fail(root->tcad->peers, node, tag, r, "%s", text);
         return;
     }
-    answer_done(root, node, tag);
+    peers_done(root->tcad->peers, node, tag);
     serve_lookups(root, group, publish->name);
 }
 

@@ -103,15 +103,6 @@ void place_drop_published(struct place *place)
 
 /* ---- publishing ---- */
 
-static void answer_done(struct session *session, uint32_t tag)
-{
-    Tca__Done body = TCA__DONE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_DONE;
-    message.done = &body;
-    session_answer(session, tag, &message, NULL, 0);
-}
-
 /* A group of one needs no root. A name to be withdrawn exists: checked. */
 static int publish_alone(struct session *session, struct place *place, const Tca__Publish *publish,
                          char *text, size_t text_bytes)
@@ -178,7 +169,7 @@ void share_published(struct request *request, struct session *session, struct pl
         withdraw(request->groups, place, request->name);
         session_fail(session, request->tag, r, "%s", text);
     } else {
-        answer_done(session, request->tag);
+        session_done(session, request->tag);
     }
 }
 
@@ -197,7 +188,7 @@ void group_publish(struct session *session, uint32_t tag, const Tca__Publish *pu
         return;
     }
     if (local) {
-        answer_done(session, tag);
+        session_done(session, tag);
         return;
     }
     const bool gives_up = publish->handle.len == 0;

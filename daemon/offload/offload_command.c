@@ -186,8 +186,6 @@ static void reply_created(struct session *session, struct command *command)
 
 static void reply(struct session *session, struct command *command)
 {
-    Tca__Done done = TCA__DONE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
     if (command->r < 0) {
         session_fail(session, command->tag, command->r, "%s", command->text);
     } else if (command->what == COMMAND_OPEN) {
@@ -195,9 +193,7 @@ static void reply(struct session *session, struct command *command)
     } else if (command->what == COMMAND_CREATE) {
         reply_created(session, command);
     } else {
-        message.body_case = TCA__MESSAGE__BODY_DONE;
-        message.done = &done;
-        session_answer(session, command->tag, &message, NULL, 0);
+        session_done(session, command->tag);
     }
 }
 

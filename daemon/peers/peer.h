@@ -65,6 +65,15 @@ void peers_request(struct peers *peers, uint32_t node, const Tca__Message *reque
 void peers_tell(struct peers *peers, uint32_t node, const Tca__Message *message);
 
 void peers_reply(struct peers *peers, uint32_t node, uint32_t tag, const Tca__Message *reply);
+/* The reply to a request that returns nothing. */
+static inline void peers_done(struct peers *peers, uint32_t node, uint32_t tag)
+{
+    Tca__Done done = TCA__DONE__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_DONE;
+    message.done = &done;
+    peers_reply(peers, node, tag, &message);
+}
 void peers_fail(struct peers *peers, uint32_t node, uint32_t tag, int error, const char *format,
                 ...) __attribute__((format(printf, 5, 6)));
 

@@ -57,15 +57,11 @@ static void reply(void *context, int status)
 {
     struct binding_request *request = context;
     struct peers *peers = request->tcad->peers;
-    Tca__Done done = TCA__DONE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_DONE;
-    message.done = &done;
     if (status < 0)
         peers_fail(peers, request->node, request->tag, status,
                    "the process that owns the memory has ended before it took what was put there");
     else
-        peers_reply(peers, request->node, request->tag, &message);
+        peers_done(peers, request->node, request->tag);
     free(request);
 }
 

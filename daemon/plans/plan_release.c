@@ -173,11 +173,7 @@ static void answer_release(struct plan *plan)
 {
     if (!plan->release_tag)
         return;
-    Tca__Done done = TCA__DONE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_DONE;
-    message.done = &done;
-    session_answer(plan->session, plan->release_tag, &message, NULL, 0);
+    session_done(plan->session, plan->release_tag);
 }
 
 void plan_count_starts(struct plan *plan)

@@ -191,11 +191,7 @@ void region_free_request(struct session *session, uint32_t tag, const Tca__Regio
         return;
     }
     region_end(region);
-    Tca__Done done = TCA__DONE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_DONE;
-    message.done = &done;
-    session_answer(session, tag, &message, NULL, 0);
+    session_done(session, tag);
 }
 
 void region_reach(struct session *session, uint32_t tag, const Tca__RegionReach *reach)

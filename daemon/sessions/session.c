@@ -337,13 +337,9 @@ void session_plan_gone(struct session *session)
 
 void session_close_request(struct session *session, uint32_t tag)
 {
-    Tca__Done done = TCA__DONE__INIT;
-    Tca__Message message = TCA__MESSAGE__INIT;
-    message.body_case = TCA__MESSAGE__BODY_DONE;
-    message.done = &done;
     session->leaving = true;
     engine_session_hurry(session->engine, -ECANCELED);
-    session_answer(session, tag, &message, NULL, 0);
+    session_done(session, tag);
 }
 
 /* For a killed process the time is short, because others wait to learn of its end. */

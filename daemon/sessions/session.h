@@ -130,6 +130,15 @@ int session_segment_fd(const char *name, size_t bytes);
 /* Send a reply to the client; no effect if the connection has ended. */
 void session_answer(struct session *session, uint32_t tag, const Tca__Message *answer,
                     const int *fds, size_t fd_count);
+/* The reply to a request that returns nothing. */
+static inline void session_done(struct session *session, uint32_t tag)
+{
+    Tca__Done done = TCA__DONE__INIT;
+    Tca__Message message = TCA__MESSAGE__INIT;
+    message.body_case = TCA__MESSAGE__BODY_DONE;
+    message.done = &done;
+    session_answer(session, tag, &message, NULL, 0);
+}
 void session_fail(struct session *session, uint32_t tag, int error, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* Sends an event. The `events` word makes the client read the socket; wakes a sleeping client. */
