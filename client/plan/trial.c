@@ -40,7 +40,6 @@ struct trial {
     uint32_t kind_count;
     uint32_t at;            /* the kind that tries now */
     unsigned now;           /* its mode of the last start */
-    bool again;             /* the distance has changed */
     uint32_t moved;         /* consecutive reviews that found another distance */
     uint32_t pause, paused; /* reviews between two trials, doubled each time; those so far */
     struct tune tune;
@@ -256,7 +255,7 @@ static void begin_kinds(struct tca_plan *plan)
     find_kinds(plan);
     for (uint32_t i = 0; i < trial->kind_count; i++) {
         struct kind *kind = &trial->kinds[i];
-        kind->known = (!trial->again && is_known(kind, plan->session->wisdom)) || frozen;
+        kind->known = is_known(kind, plan->session->wisdom) || frozen;
         set_mode(plan, i, kind->choice);
     }
     trial->at = 0;
@@ -357,7 +356,6 @@ static void review(struct tca_plan *plan)
     /* Processes that keep moving between processors are not worth a trial. */
     trial->pause = 2 * trial->pause < PAUSE_MAX ? 2 * trial->pause : PAUSE_MAX;
     trial->paused = trial->moved = trial->starts = 0;
-    trial->again = true;
     set_tries(plan, true);
 }
 

@@ -31,5 +31,5 @@ void trial_end(struct tca_plan *plan);
 void trials_keep(struct tca *session);
 
 /* Call from time to time, off the fast path: begins new trials of plans whose receivers have moved
- * to nearer or farther processors. */
+ * to nearer or farther processors, unless the fastest mode at the new distance is known. */
 void trials_review(struct tca *session);

@@ -1,0 +1,220 @@
+/* When a plan tries copy modes and when it tries again. The clock, the distance to the receiver and the cost of each mode are the
+ * test's: the linker puts its functions in the place of the real ones (meson.build). */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "client/core/session.h"
+#include "client/core/wisdom.h"
+#include "client/layout/layout.h"
+#include "client/plan/plan.h"
+#include "client/plan/trial.h"
+#include "drivers/shm/ways.h"
+
+enum {
+    NEAR_NS = 40,
+    FAR_NS = 200,
+    STARTS_MAX = 4000,
+    MOVED_REVIEWS = 3, /* as in trial.c */
+};
+
+static uint64_t now_ns;
+static uint32_t distance_ns;
+static struct copy_mode mode;
+static struct tca session;
+static struct process process;
+static struct unit unit;
+static struct step step;
+static struct tca_plan plan;
+static struct tca_layout *layout;
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
+{
+    (void)clock;
+    *time = (struct timespec){.tv_sec = (time_t)(now_ns / 1000000000),
+                              .tv_nsec = (long)(now_ns % 1000000000)};
+    return 0;
+}
+
+void __wrap_lane_probe(struct lane *lane);
+void __wrap_lane_probe(struct lane *lane)
+{
+    lane->distance_ns = distance_ns;
+}
+
+void __wrap_shm_put_mode(struct driver_put *put, const struct copy_mode *new_mode);
+void __wrap_shm_put_mode(struct driver_put *put, const struct copy_mode *new_mode)
+{
+    (void)put;
+    mode = *new_mode;
+}
+
+/* Near, RING is fastest, and far, HALF. */
+static uint64_t cost_ns(void)
+{
+    const enum way best = distance_ns == NEAR_NS ? WAY_RING : WAY_HALF;
+    return mode.way == best ? 10000 : 15000;
+}
+
+static void starts(unsigned count)
+{
+    while (count--) {
+        if (plan.flags & PLAN_TRIES)
+            trial_start(&plan);
+        now_ns += cost_ns();
+    }
+}
+
+static bool tries(void)
+{
+    return (plan.flags & PLAN_TRIES) != 0;
+}
+
+static void settle(void)
+{
+    for (unsigned i = 0; i < STARTS_MAX && tries(); i++)
+        starts(1);
+    cr_assert(!tries(), "still trying after %d starts", STARTS_MAX);
+}
+
+static void reviews(unsigned count)
+{
+    while (count--)
+        trials_review(&session);
+}
+
+/* A plan with a put of 60,000 bytes, just committed. */
+static void begin(void)
+{
+    plan = (struct tca_plan){.session = &session, .units = &unit, .unit_count = 1};
+    session.plans = &plan;
+    trial_begin(&plan);
+}
+
+static void setup(void)
+{
+    now_ns = 1000000000;
+    distance_ns = NEAR_NS;
+    session.settings.tune = TUNE_ON;
+    session.segment = calloc(1, sizeof(*session.segment));
+    session.wisdom = calloc(1, sizeof(*session.wisdom));
+    cr_assert(session.segment && session.wisdom);
+    cr_assert_eq(tca_layout_contiguous(60000, &layout), 0);
+    step.put.source_layout = step.put.target_layout = layout;
+    unit = (struct unit){.process = &process, .tried = &step};
+    begin();
+}
+
+static void teardown(void)
+{
+    trial_end(&plan);
+    tca_layout_free(layout);
+    free(session.segment);
+    free(session.wisdom);
+}
+
+TestSuite(trial, .init = setup, .fini = teardown);
+
+Test(trial, finds_the_fastest_mode)
+{
+    cr_expect(tries());
+    settle();
+    cr_expect_eq(mode.way, WAY_RING);
+    starts(100);
+    cr_expect_eq(mode.way, WAY_RING);
+}
+
+Test(trial, tries_again_when_the_distance_has_changed)
+{
+    settle();
+    distance_ns = FAR_NS;
+    reviews(MOVED_REVIEWS - 1);
+    cr_expect(!tries(), "too early");
+    reviews(1);
+    cr_assert(tries());
+    settle();
+    cr_expect_eq(mode.way, WAY_HALF);
+    cr_expect_eq(session.wisdom->count, 2, "an entry for each distance, not %u",
+                 session.wisdom->count);
+}
+
+Test(trial, a_disturbed_measurement_is_no_reason)
+{
+    settle();
+    for (unsigned i = 0; i < 100; i++) {
+        distance_ns = i % MOVED_REVIEWS == 0 ? NEAR_NS : FAR_NS;
+        reviews(1);
+        cr_assert(!tries(), "review %u", i);
+    }
+}
+
+Test(trial, stays_as_it_is_at_the_same_distance)
+{
+    settle();
+    reviews(1000);
+    cr_expect(!tries());
+}
+
+Test(trial, coming_back_takes_what_was_found_there)
+{
+    settle();
+    distance_ns = FAR_NS;
+    reviews(MOVED_REVIEWS);
+    settle();
+    distance_ns = NEAR_NS;
+    reviews(10);
+    cr_assert(tries());
+    starts(20);
+    cr_expect(!tries(), "not tried a second time");
+    cr_expect_eq(mode.way, WAY_RING);
+}
+
+/* Processors that change all the time cost less and less. */
+Test(trial, tries_again_less_and_less_often)
+{
+    unsigned before = 0;
+    settle();
+    for (unsigned i = 0; i < 6; i++) {
+        unsigned count = 0;
+        distance_ns = distance_ns == NEAR_NS ? FAR_NS : NEAR_NS;
+        for (; !tries(); count++) {
+            cr_assert(count < 1000);
+            reviews(1);
+        }
+        cr_expect_gt(count, before);
+        before = count;
+        settle();
+    }
+}
+
+Test(trial, a_running_or_broken_plan_is_left_alone)
+{
+    settle();
+    distance_ns = FAR_NS;
+    plan.state = PLAN_RUNNING;
+    reviews(10);
+    cr_expect(!tries());
+    plan.state = PLAN_IDLE;
+    plan.broken = -1;
+    reviews(10);
+    cr_expect(!tries());
+    plan.broken = 0;
+    reviews(MOVED_REVIEWS);
+    cr_expect(tries());
+}
+
+Test(trial, what_is_known_at_this_distance_is_not_tried)
+{
+    settle();
+    trial_end(&plan);
+    begin();
+    starts(20);
+    cr_expect(!tries());
+    cr_expect_eq(mode.way, WAY_RING);
+    trial_end(&plan);
+    distance_ns = FAR_NS;
+    begin();
+    starts(20);
+    cr_expect(tries(), "not known at this distance");
+}
