@@ -40,6 +40,12 @@ class Coll(Ranks):
             with self.subTest(places=places, rail=rail):
                 self.coll(cluster, places, PREFER=rail)
 
+    def test_sixteen_nodes(self):
+        cluster = self.cluster(16, subclusters=4)
+        for places in (list(range(16)), [node for node in range(8) for _ in range(2)]):
+            with self.subTest(places=places):
+                self.coll(cluster, places)
+
     def test_by_thread(self):
         cluster = self.cluster(2)
         for places in ([0] * 4, [0, 1, 0, 1]):
