@@ -32,8 +32,8 @@ class Halo(Ranks):
                 self.halo(cluster, [0] * ranks, TCA_SEAT="daemon")
 
     def test_several_nodes(self):
-        cluster = self.cluster(8)
-        for places in ([0, 1], [0, 0, 1, 1], [0, 1, 2] * 2, list(range(8))):
+        cluster = self.cluster(16)
+        for places in ([0, 1], [0, 0, 1, 1], [0, 1, 2] * 2, list(range(16))):
             with self.subTest(places=places):
                 self.halo(cluster, places)
 
