@@ -5,7 +5,8 @@
  *
  * The process grid is as square as the number of ranks allows. A rank computes the rim of its part
  * first, then the interior while the rim travels. --check lets every rank solve the whole problem
- * by itself and compare its part, bit by bit.
+ * by itself and compare its part, bit by bit. --prefer RAIL takes this rail to every node that it
+ * leads to. --json prints the result as one line of JSON.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -21,7 +22,8 @@
 
 struct options {
     uint64_t size, steps; /* inner points along each side */
-    bool check;
+    const char *prefer;   /* a rail; NULL: as predicted cost decides */
+    bool check, json;
 };
 
 /* A part of the square: inner points with one more row and column on each side, which is the halo
@@ -30,6 +32,14 @@ struct part {
     uint64_t rows, columns;
     uint64_t row, column; /* of its first inner point in the square */
     double *u[2];
+};
+
+#define RAILS 8 /* more than enum tca_rail has */
+
+/* Of one rank. */
+struct report {
+    double seconds, halo_s;
+    uint32_t faces[RAILS]; /* by the rail that they took */
 };
 
 static int parse_number(const char *text, uint64_t max, uint64_t *ret_number)
@@ -46,10 +56,9 @@ static int parse_number(const char *text, uint64_t max, uint64_t *ret_number)
 static int parse(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {
-        {"size", required_argument, NULL, 's'},
-        {"steps", required_argument, NULL, 'n'},
-        {"check", no_argument, NULL, 'c'},
-        {NULL, 0, NULL, 0},
+        {"size", required_argument, NULL, 's'},   {"steps", required_argument, NULL, 'n'},
+        {"prefer", required_argument, NULL, 'r'}, {"check", no_argument, NULL, 'c'},
+        {"json", no_argument, NULL, 'j'},         {NULL, 0, NULL, 0},
     };
     int option, r = 0;
 
@@ -59,14 +68,18 @@ static int parse(int argc, char **argv, struct options *options)
             r = parse_number(optarg, SIZE_MAX_POINTS, &options->size);
         else if (option == 'n')
             r = parse_number(optarg, STEPS_MAX, &options->steps);
+        else if (option == 'r')
+            options->prefer = optarg;
         else if (option == 'c')
             options->check = true;
+        else if (option == 'j')
+            options->json = true;
         else
             r = -EINVAL;
     }
     if (r >= 0 && optind == argc)
         return 0;
-    fprintf(stderr, "Usage: laplace [--size N] [--steps N] [--check]\n");
+    fprintf(stderr, "Usage: laplace [--size N] [--steps N] [--prefer RAIL] [--check] [--json]\n");
     return -EINVAL;
 }
 
@@ -155,6 +168,8 @@ static int prepare(struct tca *session, const struct options *options, struct pa
 {
     struct tca_halo_array u = {.element_bytes = sizeof(double), .low = {1, 1}, .high = {1, 1}};
     struct tca_halo_args args = {.dimensions = 2, .arrays = &u, .array_count = 1};
+    if (options->prefer)
+        args.plan = (struct tca_plan_args){.rail_name = options->prefer, .flags = TCA_PLAN_PREFER};
     uint32_t ranks = tca_size(session), across = 1;
 
     for (uint32_t n = 1; n * n <= ranks; n++)
@@ -178,16 +193,6 @@ static int prepare(struct tca *session, const struct options *options, struct pa
     return tca_halo_new(session, &args, ret_halo);
 }
 
-static int step(const struct part *part, struct tca_halo *halo, int from)
-{
-    sweep_rim(part, from);
-    int r = tca_halo_start(halo);
-    if (r < 0)
-        return r;
-    sweep_interior(part, from);
-    return tca_halo_wait(halo, TCA_FOREVER);
-}
-
 static double now_s(void)
 {
     struct timespec now;
@@ -196,33 +201,107 @@ static double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+/* *halo_s: grows by the time for the exchange that the computation has not hidden. */
+static int step(const struct part *part, struct tca_halo *halo, int from, double *halo_s)
+{
+    sweep_rim(part, from);
+    double start_s = now_s();
+    int r = tca_halo_start(halo);
+    *halo_s += now_s() - start_s;
+    if (r < 0)
+        return r;
+    sweep_interior(part, from);
+    start_s = now_s();
+    r = tca_halo_wait(halo, TCA_FOREVER);
+    *halo_s += now_s() - start_s;
+    return r;
+}
+
+/* ---- the result */
+
+static void print_result(struct tca *session, const struct options *options,
+                         const struct report *all)
+{
+    struct report sum = {0};
+    const char *comma = "";
+
+    for (uint32_t rank = 0; rank < tca_size(session); rank++) {
+        sum.seconds = all[rank].seconds > sum.seconds ? all[rank].seconds : sum.seconds;
+        sum.halo_s += all[rank].halo_s / tca_size(session);
+        for (int rail = 0; rail < RAILS; rail++)
+            sum.faces[rail] += all[rank].faces[rail];
+    }
+    if (!options->json) {
+        printf("laplace: %llu x %llu points, %u ranks, %llu steps in %.3f s%s\n",
+               (unsigned long long)options->size, (unsigned long long)options->size,
+               tca_size(session), (unsigned long long)options->steps, sum.seconds,
+               options->check ? ", the same as a serial solution" : "");
+        return;
+    }
+    printf("{\"size\":%llu,\"ranks\":%u,\"iterations\":%llu,\"seconds\":%.6f,\"halo_share\":%.4f,"
+           "\"checked\":%s,\"faces\":{",
+           (unsigned long long)options->size, tca_size(session), (unsigned long long)options->steps,
+           sum.seconds, sum.seconds > 0 ? sum.halo_s / sum.seconds : 0,
+           options->check ? "true" : "false");
+    for (int rail = 0; rail < RAILS; rail++)
+        if (sum.faces[rail] > 0) {
+            printf("%s\"%s\":%u", comma, tca_rail_name((enum tca_rail)rail), sum.faces[rail]);
+            comma = ",";
+        }
+    puts("}}");
+}
+
+/* Collective. */
+static int report(struct tca *session, const struct options *options, struct tca_halo *halo,
+                  struct report *mine)
+{
+    struct report *all = calloc(tca_size(session), sizeof(*all));
+    struct tca_receipt receipt;
+    int r = all ? 0 : -ENOMEM;
+
+    for (uint32_t face = 0; r >= 0 && face < tca_halo_faces(halo); face++) {
+        r = tca_halo_receipt(halo, face, &receipt);
+        if (r >= 0 && receipt.rail < RAILS)
+            mine->faces[receipt.rail]++;
+    }
+    if (r >= 0)
+        r = tca_allgather(session, mine, sizeof(*mine), all, TCA_DEFAULT);
+    if (r >= 0 && tca_rank(session) == 0)
+        print_result(session, options, all);
+    free(all);
+    return r;
+}
+
+static int check(struct tca *session, const struct options *options, const struct part *part)
+{
+    int64_t differ = options->check ? differences(options, part, (int)(options->steps & 1)) : 0;
+
+    if (differ != 0)
+        fprintf(stderr, "laplace: rank %u: %s\n", tca_rank(session),
+                differ < 0 ? "no memory for the check" : "differs from a serial solution");
+    return differ != 0 ? -EIO : 0;
+}
+
 static int run(struct tca *session, const struct options *options)
 {
     struct tca_halo *halo = NULL;
     struct part part = {0};
+    struct report mine = {0};
     int r = prepare(session, options, &part, &halo);
     double start_s = now_s();
-    int64_t differ = 0;
 
     for (uint64_t n = 0; r >= 0 && n < options->steps; n++)
-        r = step(&part, halo, (int)(n & 1));
-    double took_s = now_s() - start_s;
+        r = step(&part, halo, (int)(n & 1), &mine.halo_s);
+    mine.seconds = now_s() - start_s;
     if (r < 0) {
         fprintf(stderr, "laplace: rank %u: %s\n", tca_rank(session), tca_error_text());
         return r;
     }
+    r = check(session, options, &part);
+    if (r >= 0 && (r = report(session, options, halo, &mine)) < 0)
+        fprintf(stderr, "laplace: rank %u: report: %s\n", tca_rank(session), tca_error_text());
     tca_halo_free(halo);
-    if (options->check)
-        differ = differences(options, &part, (int)(options->steps & 1));
-    if (differ != 0)
-        fprintf(stderr, "laplace: rank %u: %s\n", tca_rank(session),
-                differ < 0 ? "no memory for the check" : "differs from a serial solution");
-    else if (tca_rank(session) == 0)
-        printf("laplace: %llu x %llu points, %u ranks, %llu steps in %.3f s%s\n",
-               (unsigned long long)options->size, (unsigned long long)options->size,
-               tca_size(session), (unsigned long long)options->steps, took_s,
-               options->check ? ", the same as a serial solution" : "");
-    return differ != 0 ? -EIO : 0;
+    return r;
 }
 
 int main(int argc, char **argv)

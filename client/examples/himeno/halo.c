@@ -64,7 +64,7 @@ static uint64_t all_rows_bytes(const struct grid *grid)
 /* ---- all that is made once */
 
 /* The first sweep writes p[1]. */
-static int exchange_new(struct halo *halo)
+static int exchange_new(struct halo *halo, const char *prefer)
 {
     const struct grid *grid = halo->grid;
     const struct tca_halo_array p = {
@@ -80,7 +80,7 @@ static int exchange_new(struct halo *halo)
         .diagonals = 2, /* the stencil reads p[i +- 1][j +- 1] too */
         .arrays = &p,
         .array_count = 1,
-        .plan = {.flags = TCA_PLAN_TIMED},
+        .plan = {.flags = TCA_PLAN_TIMED | (prefer ? TCA_PLAN_PREFER : 0), .rail_name = prefer},
     };
     int r = tca_halo_new(halo->session, &args, &halo->exchange);
 
@@ -163,7 +163,8 @@ static int region_new(struct halo *halo)
     return r < 0 ? failed(halo, "exchange of handles", r) : 0;
 }
 
-int halo_new(struct tca *session, struct grid *grid, uint64_t room_for, struct halo **ret_halo)
+int halo_new(struct tca *session, struct grid *grid, const char *prefer, uint64_t room_for,
+             struct halo **ret_halo)
 {
     struct halo *halo = calloc(1, sizeof(*halo));
 
@@ -174,7 +175,7 @@ int halo_new(struct tca *session, struct grid *grid, uint64_t room_for, struct h
     halo->room_for = room_for;
     int r = region_new(halo);
     if (r >= 0)
-        r = exchange_new(halo);
+        r = exchange_new(halo, prefer);
     if (r >= 0)
         r = faces_new(halo);
     if (r >= 0)

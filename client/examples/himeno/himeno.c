@@ -29,6 +29,7 @@ struct options {
     int parts_i, parts_j;
     uint64_t sweeps; /* 0: as many as fill `seconds` */
     double seconds;
+    const char *prefer; /* a rail; NULL: as predicted cost decides */
     bool json, progress;
 };
 
@@ -46,14 +47,15 @@ struct run {
 static void usage(FILE *out)
 {
     fputs(
-        "Usage: himeno [--size XS|S|M|L] [--split IxJx1] [--iterations N | --seconds T] [--json] "
-        "[--progress]\n"
+        "Usage: himeno [--size XS|S|M|L] [--split IxJx1] [--iterations N | --seconds T] "
+        "[--prefer RAIL] [--json] [--progress]\n"
         "\n"
         "  --size        points: XS 32x32x64, S 64x64x128 (default), M 128x128x256, L 256x256x512\n"
         "  --split       parts along i and j, one rank each; 1x1x1 (default) runs alone, without "
         "tcad\n"
         "  --iterations  sweeps\n"
         "  --seconds     as many sweeps as take about so long (default 10)\n"
+        "  --prefer      take this rail to every node that it leads to (peach2)\n"
         "  --json        the result as one line of JSON\n"
         "  --progress    say on stderr how far it is\n",
         out);
@@ -101,6 +103,9 @@ static int parse_one(int option, struct options *options)
         return r >= 0 && options->sweeps == 0 ? -EINVAL : r;
     case 't':
         return parse_number(optarg, 86400, &options->seconds);
+    case 'r':
+        options->prefer = optarg;
+        return 0;
     case 'j':
         options->json = true;
         return 0;
@@ -118,6 +123,7 @@ static int parse(int argc, char **argv, struct options *options)
         {"split", required_argument, NULL, 'x'},
         {"iterations", required_argument, NULL, 'n'},
         {"seconds", required_argument, NULL, 't'},
+        {"prefer", required_argument, NULL, 'r'},
         {"json", no_argument, NULL, 'j'},
         {"progress", no_argument, NULL, 'p'},
         {"help", no_argument, NULL, 'h'},
@@ -359,7 +365,7 @@ static int run_all(struct run *run)
     run->sweeps = options->sweeps;
     r = grid_init(&run->grid);
     if (r >= 0)
-        r = run->session ? halo_new(run->session, &run->grid,
+        r = run->session ? halo_new(run->session, &run->grid, options->prefer,
                                     run->sweeps ? run->sweeps : SWEEPS_MAX / 100, &run->halo)
                          : alone_new(run);
     if (r >= 0 && run->sweeps == 0)
