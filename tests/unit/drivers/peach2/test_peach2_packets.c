@@ -152,10 +152,20 @@ Test(peach2_packets, as_many_links_as_allowed, .timeout = 60)
 
 /* ---- late and early packets, and other epochs ---- */
 
+static void wait_sent(uint32_t sent)
+{
+    const uint64_t give_up_ns = clock_now_ns() + UINT64_C(20000000000);
+    while (atomic_load(&rig.boards[0].bar0->channels[0].sent) != sent)
+        cr_assert(clock_now_ns() < give_up_ns, "not sent");
+    usleep(2000); /* and what comes back would be there */
+}
+
 static bool lands_at_2(uint8_t value)
 {
+    const uint32_t sent = atomic_load(&rig.boards[0].bar0->channels[0].sent);
     memset(rig.boards[0].memory, value, 64);
     start(0, 0, to(2, RIG_BUS + TARGETS));
+    wait_sent(sent + 1);
     /* Dropped packets are not acknowledged. A message, which is not numbered, follows them. */
     uint64_t notify[2], line[8] = {value};
     rig_pio(&rig.boards[0], peach2_global(2, PEACH2_INTERNAL | PEACH2_AT_MESSAGE), 0xffff,
@@ -176,6 +186,7 @@ Test(peach2_packets, one_is_missing, .timeout = 60)
     rig_commit(&rig.boards[1]);
     start(0, 0, to(2, RIG_BUS));
     wait_for(&rig.boards[1].bar0->cause, PEACH2_CAUSE_UNROUTED, "it is lost");
+    wait_sent(2);
     cr_assert_eq(discarded(1), 1);
     route->port = PEACH2_E;
     rig_commit(&rig.boards[1]);
@@ -241,14 +252,6 @@ static void let_go(void)
     cr_assert(rig_done(&rig.boards[0], 0));
     for (unsigned node = 0; node < rig.topology.nodes; node++)
         cr_assert_eq(discarded(node), 0);
-}
-
-static void wait_sent(uint32_t sent)
-{
-    const uint64_t give_up_ns = clock_now_ns() + UINT64_C(20000000000);
-    while (atomic_load(&rig.boards[0].bar0->channels[0].sent) != sent)
-        cr_assert(clock_now_ns() < give_up_ns, "not sent");
-    usleep(2000); /* and what comes back would be there */
 }
 
 /* `done` is when it has landed, where that was asked for, by whichever descriptor of the chain;
