@@ -18,8 +18,8 @@ static size_t end_within(const struct process *processes, size_t count, const ch
                          int grace_ms)
 {
     for (size_t i = 0; i < count; i++) {
-        process_signal(&processes[i], SIGTERM);
         process_signal(&processes[i], SIGCONT); /* a stopped process does not see signals */
+        process_signal(&processes[i], SIGTERM);
     }
     size_t left = process_wait_gone(processes, count, grace_ms);
     if (left == 0)
@@ -64,6 +64,13 @@ static size_t end_and_reap(const struct process *processes, size_t count, const 
         if (processes[i].pid > 0)
             waitpid(processes[i].pid, NULL, WNOHANG); /* reaps our own children */
     return left;
+}
+
+size_t cluster_end_owner(const struct cluster *cluster)
+{
+    if (process_state(&cluster->owner) == PROCESS_GONE)
+        return 0;
+    return end_within(&cluster->owner, 1, "run(s)", RUN_GRACE_MS);
 }
 
 int cluster_down(const struct cluster *cluster)

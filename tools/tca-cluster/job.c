@@ -132,8 +132,8 @@ static void signal_all(const struct running *running, int number)
 /* Ends the remaining processes: SIGTERM now, SIGKILL later. */
 static void begin_end(struct running *running, int number)
 {
+    signal_all(running, SIGCONT); /* stopped processes do not see signals */
     signal_all(running, number);
-    signal_all(running, SIGCONT);
     if (!running->ending)
         running->kill_ms = now_ms() + GRACE_MS;
     running->ending = true;

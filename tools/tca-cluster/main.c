@@ -66,23 +66,51 @@ static int command_up(struct arguments *a)
     return 0;
 }
 
+/* Ends the run that the cluster is up for, if there is one, and locks what is left of the cluster.
+ * *ret_there: there was one. A descriptor; -ENOENT: nothing is left; or another negative errno. */
+static int lock_without_owner(const char *dir, struct cluster *ret_cluster, bool *ret_there)
+{
+    int lock_fd, r;
+
+    *ret_there = false;
+    for (;;) {
+        if (cluster_load(dir, ret_cluster) == 0) {
+            *ret_there = true;
+            if (cluster_end_owner(ret_cluster) > 0)
+                return complain(EBUSY, "the run with pid %d could not be ended",
+                                (int)ret_cluster->owner.pid);
+        }
+        lock_fd = cluster_lock(dir, false);
+        if (lock_fd < 0)
+            return lock_fd;
+        r = cluster_load(dir, ret_cluster);
+        if (r < 0 || process_state(&ret_cluster->owner) == PROCESS_GONE)
+            break;
+        close(lock_fd); /* another run has begun */
+    }
+    if (r == 0)
+        return lock_fd;
+    close(lock_fd);
+    return r;
+}
+
 static int command_down(struct arguments *a)
 {
     struct cluster cluster;
-    int lock_fd = cluster_lock(a->dir, false);
+    bool there;
+    int lock_fd = lock_without_owner(a->dir, &cluster, &there), r = 0;
 
-    if (lock_fd < 0)
-        return lock_fd == -ENOENT ? no_cluster(a->dir) : 1;
-    int r = cluster_load(a->dir, &cluster);
-    int code = r == -ENOENT ? no_cluster(a->dir) : 1;
-    if (r == 0) {
+    if (lock_fd == -ENOENT && !there)
+        return no_cluster(a->dir);
+    if (lock_fd < 0 && lock_fd != -ENOENT)
+        return 1;
+    if (lock_fd >= 0) {
         r = cluster_down(&cluster);
-        code = r < 0;
-        if (r == 0)
-            say("%u node%s down", cluster.nodes, cluster.nodes == 1 ? "" : "s");
+        close(lock_fd);
     }
-    close(lock_fd);
-    return code;
+    if (r == 0)
+        say("%u node%s down", cluster.nodes, cluster.nodes == 1 ? "" : "s");
+    return r < 0;
 }
 
 static int command_restart(struct arguments *a)

@@ -22,7 +22,7 @@ enum { NODES_DEFAULT = 4 };
 struct use {
     struct cluster cluster;
     bool own;
-    struct path mark; /* run.PID */
+    struct path mark; /* run.PID, unless it is our own */
 };
 
 static int exit_code(int r)
@@ -30,16 +30,24 @@ static int exit_code(int r)
     return r == -EINTR ? 130 : r == -EINVAL ? 2 : 1;
 }
 
-/* Records this run, so that down can end it. */
+/* Records this run, so that down can end it. -EEXIST: down has been faster. */
 static int mark(struct use *use)
 {
     struct process self;
     char name[32];
+    int lock_fd = cluster_lock(use->cluster.dir, false), r;
 
+    if (lock_fd < 0)
+        return lock_fd == -ENOENT ? -EEXIST : lock_fd;
+    if (cluster_load(use->cluster.dir, &use->cluster) < 0) {
+        close(lock_fd);
+        return -EEXIST;
+    }
     snprintf(name, sizeof(name), "run.%d", (int)getpid());
     use->mark = cluster_path(use->cluster.dir, name);
     process_find(getpid(), &self);
-    int r = process_save(&self, use->mark.text);
+    r = process_save(&self, use->mark.text);
+    close(lock_fd);
     return r < 0 ? complain(-r, "cannot write %s: %s", use->mark.text, strerror(-r)) : 0;
 }
 
@@ -87,7 +95,7 @@ static int end_leftovers(const char *dir)
     return r == -ENOENT ? 0 : r;
 }
 
-/* -EEXIST: another cluster has come up in the directory meanwhile. */
+/* -EEXIST: a cluster has come up in the directory meanwhile, or gone down. */
 static int use_try(struct use *use, const char *dir, const struct run_options *options,
                    unsigned nodes)
 {
@@ -117,11 +125,7 @@ static int use_try(struct use *use, const char *dir, const struct run_options *o
     r = cluster_up(dir, &up, &use->cluster);
     if (r < 0)
         return r;
-    use->own = true;
-    if ((r = mark(use)) < 0) {
-        use_end(use);
-        return r;
-    }
+    use->own = true; /* whom down ends is in the cluster's state */
     say("%u node%s up for this run in %s", nodes, nodes == 1 ? "" : "s", use->cluster.dir);
     return 0;
 }

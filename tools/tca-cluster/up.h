@@ -25,8 +25,11 @@ struct up_options {
  * an error message, except -EEXIST if owned, because a run then tries again. */
 int cluster_up(const char *dir, const struct up_options *options, struct cluster *ret_cluster);
 
-/* Ends the runs and daemons of a cluster in any state, and removes the directory. The caller holds
- * the lock. */
+/* Ends the run that the cluster is up for, which takes the cluster down: call it without the lock,
+ * which the run needs. Returns 1 if the run could not be ended, else 0. */
+size_t cluster_end_owner(const struct cluster *cluster);
+/* Ends the other runs and the daemons of a cluster in any state, and removes the directory. The
+ * caller holds the lock. */
 int cluster_down(const struct cluster *cluster);
 
 /* Ends the daemon of a node in any state and starts it again with the same configuration; starts
