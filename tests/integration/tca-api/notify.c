@@ -156,6 +156,16 @@ static void to_self(void)
     TCA_CHECK(tcaDescFree(desc));
 }
 
+/* tcaReset() empties the channels, and leaves what has arrived. */
+static void reset(void)
+{
+    notify(rank, 12, 5, 1, 0);
+    TCA_CHECK(tcaReset());
+    TCA_EXPECT(tcaStartDMADesc(0), TCA_ERROR_INVALID_VALUE);
+    TCA_CHECK(tcaTestDMARecvDesc(&handles[rank], 12, 5));
+    TCA_EXPECT(tcaTestDMARecvDesc(&handles[rank], 12, 5), TCA_ERROR_NOT_READY);
+}
+
 int main(int argc, char **argv)
 {
     char *memory;
@@ -171,6 +181,7 @@ int main(int argc, char **argv)
     first_first(rank, rank);
     many_tags(next, before);
     to_self();
+    reset();
     free(handles);
     return end("notify");
 }

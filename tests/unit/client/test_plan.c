@@ -117,6 +117,33 @@ Test(plan, puts_are_checked)
     tca_layout_free(down);
 }
 
+Test(plan, bytes_beside_a_layout_of_another_size_are_refused)
+{
+    struct tca_plan *plan;
+    struct tca_layout *twelve, *spread;
+    cr_assert_eq(tca_plan_new(session, NULL, &plan), 0);
+    cr_assert_eq(tca_layout_contiguous(12, &twelve), 0);
+    cr_assert_eq(tca_layout_strided(3, 4, 64, &spread), 0);
+    struct tca_put puts[] = {
+        {.source = region, .target = handle, .source_layout = twelve},
+        {.source = region, .target = handle, .target_layout = spread},
+        {.source = region, .target = handle, .source_layout = twelve, .target_layout = spread},
+    };
+    for (size_t i = 0; i < sizeof(puts) / sizeof(puts[0]); i++) {
+        for (uint64_t bytes = 8; bytes <= 16; bytes += 8) {
+            puts[i].bytes = bytes;
+            cr_expect_eq(tca_plan_put(plan, &puts[i]), -EINVAL, "%zu", i);
+            cr_expect_not_null(strstr(tca_error_text(), "`bytes`"), "%s", tca_error_text());
+            cr_expect_not_null(strstr(tca_error_text(), "a layout of 12 bytes"), "%s",
+                               tca_error_text());
+        }
+        puts[i].bytes = 12;
+        cr_expect_eq(tca_plan_put(plan, &puts[i]), 0, "%zu: %s", i, tca_error_text());
+    }
+    tca_layout_free(twelve);
+    tca_layout_free(spread);
+}
+
 Test(plan, types_of_both_sides_are_compared)
 {
     struct tca_plan *plan;
