@@ -1,7 +1,8 @@
 /*
  * Connections. Both sides send a hello, check the other's, and reply with PeerWelcome, or with
  * Failure and the reason. A side that has received hello and welcome is up. From then on the
- * connection carries the messages of the link, and heartbeats.
+ * connection carries the messages of the link, and heartbeats. A connecting side that names a link
+ * in its hello sends its welcome after the other's, which shows whether the other side has the link.
  */
 #include <errno.h>
 #include <stdio.h>

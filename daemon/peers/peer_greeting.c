@@ -127,8 +127,10 @@ static const char restarted[] = "its daemon has restarted";
 /* The hello has arrived on an outbound connection. */
 static void choose_ours(struct connection *connection, struct peer *peer)
 {
-    if (!peer_has_link(peer))
+    if (!peer_has_link(peer)) {
+        connection->adopts &= connection->incarnation == peer->half.incarnation;
         return;
+    }
     connection->resumes = connection->incarnation == peer->incarnation;
     if (!connection->resumes) {
         end_link(connection, peer, restarted);
@@ -182,7 +184,31 @@ int greeting_choose(struct connection *connection, struct peer *peer, const Tca_
         end_link(connection, peer,
                  same ? "it has given up the link to this node and connected anew" : restarted);
     connection->resumes = resumes;
+    connection->adopts = !peer_has_link(peer) &&
+                         connection->incarnation == peer->half.incarnation &&
+                         is_key(peer->half.own_key, &hello->resume_key);
     take_place(connection, peer);
+    return 0;
+}
+
+/* The link of an earlier greeting, on which this side has sent nothing. */
+static int adoption_welcomed(struct connection *connection, const Tca__PeerWelcome *welcome,
+                             char *text, size_t text_bytes)
+{
+    struct peer *peer = connection->peer;
+
+    if (connection->ours && welcome->resume_key.len == 0) {
+        connection->adopts = false; /* it does not have it: the connection begins another */
+        return 0;
+    }
+    if (!is_key(peer->half.own_key, &welcome->resume_key))
+        return refuse_resume(peer->peers, -EACCES, "it does not have the key of the link to resume",
+                             text, text_bytes);
+    if (welcome->received != 0) {
+        snprintf(text, text_bytes, "it acknowledges %llu messages, of 0 that were sent",
+                 (unsigned long long)welcome->received);
+        return refuse_resume(peer->peers, -EPROTO, text, text, text_bytes);
+    }
     return 0;
 }
 
@@ -192,6 +218,8 @@ int greeting_welcomed(struct connection *connection, const Tca__PeerWelcome *wel
     struct peer *peer = connection->peer;
     struct peers *peers = peer->peers;
 
+    if (connection->adopts)
+        return adoption_welcomed(connection, welcome, text, text_bytes);
     if (!connection->resumes && welcome->resume_key.len > 0)
         return refuse_resume(peers, -EPROTO, "it resumes a link that there is not", text,
                              text_bytes);

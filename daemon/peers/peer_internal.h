@@ -81,6 +81,13 @@ struct peer_link {
     size_t untold_bytes;
 };
 
+/* The keys of a greeting in which our welcome was sent. If its connection ends before theirs arrives, only
+ * the other side may have begun the link, and a later greeting must go on with it. */
+struct half_link {
+    uint64_t incarnation; /* of the other side; 0: none */
+    uint8_t own_key[LINK_KEY_BYTES], other_key[LINK_KEY_BYTES];
+};
+
 struct peer {
     struct peers *peers;
     struct peer *next;
@@ -98,6 +105,7 @@ struct peer {
 
     unsigned cuts;         /* in their greeting, of this attempt's connections */
     struct peer_link link; /* from UP to DOWN */
+    struct half_link half; /* before it */
     uint64_t redial_ns;    /* when connecting again last began; 0: never */
     uint64_t reconnects;   /* since the daemon started */
     char last_loss[PEER_TEXT_MAX];
@@ -175,6 +183,8 @@ void peer_dial(struct peer *peer);
 /* Whether it has a link: in the states between UP and DOWN. */
 bool peer_has_link(const struct peer *peer);
 void link_begin(struct peer *peer);
+/* Our welcome is sent: the other side begins the link when it arrives. */
+void link_offer(struct connection *connection);
 /* Resumes the link on a new connection: sends what has not arrived. */
 void link_resume(struct peer *peer);
 void link_end(struct peer *peer);
@@ -212,6 +222,7 @@ struct connection {
     bool refused;         /* stays only until the last message is sent */
     bool broken;          /* a message could not be sent: the next tick ends it */
     bool resumes;         /* resumes the link of its peer, as far as known */
+    bool adopts;          /* begins the half link of its peer, as far as known */
     bool contested;       /* its peer has made another one, which was refused */
     uint64_t deadline_ns; /* of the greeting */
     char from[96];

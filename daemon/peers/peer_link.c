@@ -17,15 +17,24 @@ bool peer_has_link(const struct peer *peer)
            peer->state == PEER_RESUMING;
 }
 
+void link_offer(struct connection *connection)
+{
+    struct half_link *half = &connection->peer->half;
+
+    half->incarnation = connection->incarnation;
+    memcpy(half->own_key, connection->link_key, LINK_KEY_BYTES);
+    memcpy(half->other_key, connection->hello->peer_hello->link_key.data, LINK_KEY_BYTES);
+}
+
 void link_begin(struct peer *peer)
 {
-    const struct connection *connection = peer->connection;
     struct peer_link *link = &peer->link;
 
     *link = (struct peer_link){0};
     outbox_init(&link->outbox);
-    memcpy(link->own_key, connection->link_key, LINK_KEY_BYTES);
-    memcpy(link->other_key, connection->hello->peer_hello->link_key.data, LINK_KEY_BYTES);
+    memcpy(link->own_key, peer->half.own_key, LINK_KEY_BYTES);
+    memcpy(link->other_key, peer->half.other_key, LINK_KEY_BYTES);
+    explicit_bzero(&peer->half, sizeof peer->half);
 }
 
 void link_end(struct peer *peer)

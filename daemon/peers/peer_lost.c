@@ -58,10 +58,12 @@ void peer_lose(struct peer *peer, int error, const char *text)
 
 /* ---- before there is a link ---- */
 
-/* A first connection was cut in its greeting, and requests wait for it. */
+/* A first connection was cut in its greeting, or the other side still tests an earlier one (-EBUSY), and
+ * requests wait for it. */
 static bool may_try_again(const struct peer *peer, int error)
 {
-    return error == -ECONNRESET && peer->cuts < CUTS_MAX && peer->requests.first &&
+    return (error == -ECONNRESET || error == -EPIPE || error == -EBUSY) && peer->cuts < CUTS_MAX &&
+           peer->requests.first &&
            (peer->state == PEER_CONNECTING || peer->state == PEER_GREETING) &&
            !peer->peers->leaving;
 }

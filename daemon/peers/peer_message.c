@@ -20,6 +20,11 @@ static void send_welcome(struct connection *connection)
     if (connection->resumes) {
         welcome.resume_key = (ProtobufCBinaryData){LINK_KEY_BYTES, link->other_key};
         welcome.received = link_tell(link);
+    } else if (connection->adopts) {
+        welcome.resume_key =
+            (ProtobufCBinaryData){LINK_KEY_BYTES, connection->peer->half.other_key};
+    } else {
+        link_offer(connection);
     }
     connection_send(connection, 0, &message);
 }
@@ -40,7 +45,10 @@ void connection_send_hello(struct connection *connection)
     /* This cannot fail: it already worked for the daemon's incarnation. */
     (void)!getrandom(connection->link_key, sizeof connection->link_key, 0);
     hello->peer_hello->link_key = (ProtobufCBinaryData){LINK_KEY_BYTES, connection->link_key};
-    if (peer && peer_has_link(peer))
+    connection->adopts = peer && !peer_has_link(peer) && peer->half.incarnation != 0;
+    if (connection->adopts)
+        hello->peer_hello->resume_key = (ProtobufCBinaryData){LINK_KEY_BYTES, peer->half.other_key};
+    else if (peer && peer_has_link(peer))
         hello->peer_hello->resume_key = (ProtobufCBinaryData){LINK_KEY_BYTES, peer->link.other_key};
     hello->peer_hello->cluster =
         connection->peers->tcad->cluster->name; /* may have changed with a reload */
@@ -50,6 +58,13 @@ void connection_send_hello(struct connection *connection)
     hello->peer_hello->cluster = configured;
     hello->peer_hello->heartbeat_port = 0;
     hello->peer_hello->heartbeat_key = (ProtobufCBinaryData){0};
+}
+
+/* The connecting side names the link that it has; whether the other side has it, too, is in the welcome, and
+ * ours waits for that. */
+static bool awaits_decision(const struct connection *connection)
+{
+    return connection->ours && (connection->adopts || connection->resumes);
 }
 
 /* If it returns true, it has taken over the message. */
@@ -85,7 +100,8 @@ static bool handle_hello(struct connection *connection, Tca__Message *message)
     const enum peer_state greeting = connection->resumes ? PEER_RESUMING : PEER_GREETING;
     if (peer->state != greeting)
         peer_move(peer, greeting, 0, NULL);
-    send_welcome(connection);
+    if (!awaits_decision(connection))
+        send_welcome(connection);
     return true;
 }
 
@@ -97,11 +113,15 @@ static void handle_welcome(struct connection *connection, const Tca__PeerWelcome
         connection_fail(connection, -EPROTO, "a greeting in the wrong order");
         return;
     }
+    const bool awaited = awaits_decision(connection);
     int r = greeting_welcomed(connection, welcome, text, sizeof text);
-    if (r < 0)
+    if (r < 0) {
         connection_refuse(connection, r, text);
-    else
-        peer_move(connection->peer, PEER_UP, 0, NULL);
+        return;
+    }
+    if (awaited)
+        send_welcome(connection);
+    peer_move(connection->peer, PEER_UP, 0, NULL);
 }
 
 /* Whether the error can pass: another connection is being made or tested, or memory is short. */
