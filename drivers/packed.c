@@ -16,34 +16,76 @@ static bool has_long_blocks(const struct layout *layout)
            layout->pair_count <= BLOCKS_MAX;
 }
 
-static int init(struct packed *packed, uint8_t *memory, const struct layout *layout, bool target)
+static bool is_contiguous(const struct layout *layout, int64_t *ret_offset_bytes)
 {
     struct layout_strided strided;
-    *packed = (struct packed){.base = memory, .size_bytes = layout->size_bytes};
-    if (layout->size_bytes == 0)
-        return 0;
-    if (layout_as_strided(layout, &strided) && strided.count == 1) {
-        packed->base += strided.offset_bytes;
-        return 0;
-    }
-    packed->blocks = has_long_blocks(layout) ? layout : NULL;
+    if (!layout_as_strided(layout, &strided) || strided.count != 1)
+        return false;
+    *ret_offset_bytes = strided.offset_bytes;
+    return true;
+}
+
+static int compile(const struct layout *layout, bool target, struct copy_program **ret_program)
+{
     struct layout *plain;
     int r = layout_contiguous(layout->size_bytes, &plain);
     if (r < 0)
         return r;
-    r = copy_program_new(target ? layout : plain, target ? plain : layout, &packed->program);
+    r = copy_program_new(target ? layout : plain, target ? plain : layout, ret_program);
     free(plain);
     return r;
 }
 
-int packed_source_init(struct packed *packed, uint8_t *memory, const struct layout *layout)
+static int init(struct packed *packed, uint8_t *memory, const struct layout *layout, bool target,
+                struct copy_program **program)
 {
-    return init(packed, memory, layout, false);
+    int64_t offset_bytes;
+    *packed = (struct packed){.base = memory, .size_bytes = layout->size_bytes};
+    if (layout->size_bytes == 0)
+        return 0;
+    if (is_contiguous(layout, &offset_bytes)) {
+        packed->base += offset_bytes;
+        return 0;
+    }
+    packed->blocks = has_long_blocks(layout) ? layout : NULL;
+    if (!program || !*program)
+        return compile(layout, target, &packed->program);
+    packed->program = *program;
+    *program = NULL;
+    return 0;
 }
 
-int packed_target_init(struct packed *packed, uint8_t *memory, const struct layout *layout)
+int packed_source_init(struct packed *packed, uint8_t *memory, const struct layout *layout,
+                       struct copy_program **program)
 {
-    return init(packed, memory, layout, true);
+    return init(packed, memory, layout, false, program);
+}
+
+int packed_target_init(struct packed *packed, uint8_t *memory, const struct layout *layout,
+                       struct copy_program **program)
+{
+    return init(packed, memory, layout, true, program);
+}
+
+static int compile_if_needed(const struct layout *layout, bool target,
+                             struct copy_program **ret_program)
+{
+    int64_t offset_bytes;
+    *ret_program = NULL;
+    if (!layout || layout->size_bytes == 0 || is_contiguous(layout, &offset_bytes))
+        return 0;
+    return compile(layout, target, ret_program);
+}
+
+int packed_put_compile(const struct driver_put_args *args, struct copy_program **ret_program)
+{
+    return compile_if_needed(args->layout, false, ret_program);
+}
+
+int packed_landing_compile(const struct driver_landing_args *args,
+                           struct copy_program **ret_program)
+{
+    return compile_if_needed(args->layout, true, ret_program);
 }
 
 void packed_deinit(struct packed *packed)

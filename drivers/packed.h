@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 
 #include "drivers/copy/copy.h"
+#include "drivers/driver.h"
 #include "proto/layout.h"
 
 struct packed {
@@ -18,10 +19,16 @@ struct packed {
 };
 
 /* memory: address of the layout's base. The caller has checked that the layout fits. The layout must
- * outlive `packed` where packed_parts() is used; else the caller may free it afterwards. Returns 0 or
- * -ENOMEM. */
-int packed_source_init(struct packed *packed, uint8_t *memory, const struct layout *layout);
-int packed_target_init(struct packed *packed, uint8_t *memory, const struct layout *layout);
+ * outlive `packed` where packed_parts() is used; else the caller may free it afterwards. program: NULL,
+ * or what the functions below have made of this layout; if used, *program = NULL. Returns 0 or -ENOMEM. */
+int packed_source_init(struct packed *packed, uint8_t *memory, const struct layout *layout,
+                       struct copy_program **program);
+int packed_target_init(struct packed *packed, uint8_t *memory, const struct layout *layout,
+                       struct copy_program **program);
+/* driver_ops.put_compile and landing_compile of drivers whose puts have packed sources and targets. */
+int packed_put_compile(const struct driver_put_args *args, struct copy_program **ret_program);
+int packed_landing_compile(const struct driver_landing_args *args,
+                           struct copy_program **ret_program);
 void packed_deinit(struct packed *packed);
 
 /* Memory used beyond the struct. */

@@ -48,6 +48,7 @@ int binding_charge(struct tcad *tcad, struct binding_args *args, char *text, siz
 /* The landing at one rail's driver. */
 struct binding_landing {
     struct driver_landing *landing; /* NULL: none */
+    struct copy_program *program;   /* for it, until it is made; NULL: none */
     struct landing_blob blob;
 };
 

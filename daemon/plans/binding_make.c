@@ -1,5 +1,5 @@
-/* Making bindings: the worker registers the memory, the engine makes the landings, and the loop gets
- * the result. Bindings of one request are made together. */
+/* Making bindings: the worker registers the memory and compiles long layouts, the engine makes the
+ * landings, in slices, and the loop gets the result. Bindings of one request are made together. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,6 +8,7 @@
 
 #include "daemon/base/worker.h"
 #include "daemon/plans/binding.h"
+#include "daemon/plans/compile.h"
 #include "daemon/plans/pairs.h"
 #include "daemon/rails/link.h"
 #include "daemon/rails/rails.h"
@@ -15,6 +16,7 @@
 #include "daemon/sessions/region.h"
 #include "daemon/sessions/session.h"
 #include "daemon/tcad.h"
+#include "drivers/copy/copy.h"
 
 struct making {
     struct engine_call call;
@@ -25,7 +27,7 @@ struct making {
         size_t bytes; /* 0: none */
         uint8_t address[ADDRESS_MAX_BYTES];
     } from[RAIL_SLOTS]; /* by rail: of the node that asks */
-    size_t count;
+    size_t count, landed;
     struct binding *bindings[];
 };
 
@@ -44,11 +46,25 @@ static void register_one(struct binding *binding)
     }
 }
 
+/* What is missing, landing_new() compiles. */
+static void compile_one(struct binding *binding)
+{
+    const struct driver_landing_args args = {.layout = binding->layout};
+    for (unsigned rail = 1; rail <= binding->tcad->rails->last; rail++) {
+        const struct driver *driver = engine_driver(binding->tcad->engine, rail);
+        if ((binding->rails & (1u << rail)) && driver->ops->landing_compile)
+            driver->ops->landing_compile(&args, &binding_landing(binding, rail)->program);
+    }
+}
+
 static void register_work(void *context)
 {
     const struct making *making = context;
-    for (size_t i = 0; i < making->count; i++)
+    for (size_t i = 0; i < making->count; i++) {
         register_one(making->bindings[i]);
+        if (layout_is_long(making->bindings[i]->layout))
+            compile_one(making->bindings[i]);
+    }
 }
 
 /* ---- on the engine ---- */
@@ -66,6 +82,7 @@ static void land_one(struct engine *engine, const struct making *making, struct 
             .region = binding->region ? binding->region->on[rail] : NULL,
             .offset_bytes = binding->offset_bytes,
             .layout = binding->layout,
+            .program = &at->program,
             .notify = binding->target.line != NULL || binding->target.bounce,
             .token = (uint64_t)(uintptr_t)&binding->target,
             .from = from->bytes > 0 ? from->address : NULL,
@@ -82,11 +99,15 @@ static void land_one(struct engine *engine, const struct making *making, struct 
     }
 }
 
-static void land_work(struct engine *engine, void *context)
+static bool land_some(struct engine *engine, void *context)
 {
-    const struct making *making = context;
-    for (size_t i = 0; i < making->count; i++)
-        land_one(engine, making, making->bindings[i]);
+    struct making *making = context;
+    while (making->landed < making->count) {
+        land_one(engine, making, making->bindings[making->landed++]);
+        if (engine_slice_over(engine))
+            break;
+    }
+    return making->landed < making->count;
 }
 
 /* ---- on the loop ---- */
@@ -119,6 +140,14 @@ static int finish_one(struct binding *binding, char *text, size_t text_bytes)
                        "what a put needs where it lands", text, text_bytes);
 }
 
+static void drop_programs(struct binding *binding)
+{
+    for (unsigned rail = 1; rail <= binding->tcad->rails->last; rail++) {
+        struct binding_landing *at = binding_landing(binding, rail);
+        at->program = copy_program_free(at->program);
+    }
+}
+
 static void land_done(void *context)
 {
     struct making *making = context;
@@ -126,6 +155,7 @@ static void land_done(void *context)
     char text[256] = "";
     for (size_t i = 0; i < making->count; i++) {
         making->bindings[i]->making = false;
+        drop_programs(making->bindings[i]);
         if (made.status < 0)
             continue;
         made.status = finish_one(making->bindings[i], text, sizeof text);
@@ -156,7 +186,7 @@ static void land(struct making *making)
 {
     for (size_t i = 0; i < making->count; i++)
         bounce(making->bindings[i]);
-    engine_call(making->tcad->engine, &making->call, land_work, land_done, making);
+    engine_job(making->tcad->engine, &making->call, land_some, land_done, making);
 }
 
 static void register_done(void *context)
@@ -182,15 +212,16 @@ static void not_registered(void *context)
     engine_call(making->tcad->engine, &making->call, nothing, land_done, making);
 }
 
-/* Whether there is nothing for the worker to do. */
-static bool is_registered(const struct making *making)
+/* Whether there is something for the worker to do. */
+static bool needs_worker(const struct making *making)
 {
     for (size_t i = 0; i < making->count; i++) {
         const struct binding *binding = making->bindings[i];
-        if (binding->region && (binding->rails & ~binding->region->registered))
-            return false;
+        if (binding->region &&
+            ((binding->rails & ~binding->region->registered) || layout_is_long(binding->layout)))
+            return true;
     }
-    return true;
+    return false;
 }
 
 /* ---- starting ---- */
@@ -288,7 +319,7 @@ int bindings_make(struct tcad *tcad, struct binding_args *args, size_t count, bi
     for (size_t i = 0; i < count; i++)
         begin(tcad, making->bindings[i], &args[i]);
     note_from(making, args->node);
-    if (is_registered(making))
+    if (!needs_worker(making))
         land(making);
     else if (worker_submit(tcad->worker, register_work, register_done, not_registered, making) < 0)
         not_registered(making);

@@ -14,8 +14,9 @@
 #include "daemon/tcad.h"
 #include "proto/notify.h"
 
-static int prepare_unit(struct plan *plan, struct plan_unit *unit)
+static int prepare_unit(struct plan_preparing *preparing, struct plan_unit *unit)
 {
+    struct plan *plan = preparing->plan;
     const unsigned rail = unit->link->rail;
     const struct landing_blob *blob = plan_blob(plan, unit, rail);
     struct driver_put_args args = {
@@ -24,6 +25,7 @@ static int prepare_unit(struct plan *plan, struct plan_unit *unit)
         .region = unit->source ? unit->source->on[rail] : NULL,
         .offset_bytes = unit->source_offset,
         .layout = unit->source_layout,
+        .program = preparing->programs ? &preparing->programs[unit - plan->units] : NULL,
         .landing = blob->blob,
         .landing_bytes = blob->bytes,
         .target_layout = unit->target_layout,
@@ -254,7 +256,7 @@ int plan_prepare_step(struct plan_preparing *preparing, uint32_t i)
         return 0;
     }
     struct plan_unit *unit = &plan->units[step->unit];
-    int r = prepare_unit(plan, unit);
+    int r = prepare_unit(preparing, unit);
     if (r < 0)
         return r;
     prepare_order(preparing, i, unit);

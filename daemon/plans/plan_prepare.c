@@ -16,6 +16,7 @@ static void begin_chain(struct plan_preparing *preparing, const struct plan_chai
     free(preparing->steps);
     *preparing = (struct plan_preparing){
         .plan = preparing->plan,
+        .programs = preparing->programs,
         .chain = preparing->chain,
         .made = preparing->made,
         .from = from,
@@ -153,11 +154,18 @@ static void prepared(void *context)
     struct plan *plan = preparing->plan;
     chain_free(preparing->new_chain);
     free(preparing->steps);
+    plan_compile_free(preparing);
     free(preparing);
     if (plan->error == 0)
         charge_puts(plan);
     plan->pending--;
     plan_advance(plan);
+}
+
+static void prepare(struct plan_preparing *preparing)
+{
+    engine_job(preparing->plan->tcad->engine, &preparing->plan->call, prepare_some, prepared,
+               preparing);
 }
 
 void plan_do_prepare(struct plan *plan)
@@ -172,5 +180,6 @@ void plan_do_prepare(struct plan *plan)
     }
     preparing->plan = plan;
     plan->pending++;
-    engine_job(plan->tcad->engine, &plan->call, prepare_some, prepared, preparing);
+    if (!plan_compile(preparing, prepare))
+        prepare(preparing);
 }

@@ -24,6 +24,8 @@ struct loose {
 
 struct plan_preparing {
     struct plan *plan;
+    struct copy_program **programs; /* of its puts between long layouts; NULL: it has none */
+    void (*compiled)(struct plan_preparing *preparing);
     uint32_t chain, made; /* the next of the plan's chains, and of those that the daemon runs */
     const struct plan_chain *from; /* the chain that is being made; NULL: none */
     uint32_t next;                 /* its next step */
@@ -41,6 +43,12 @@ struct plan_preparing {
     uint32_t flushed; /* step of the chain; earlier puts are complete remotely */
     bool flushing;    /* once the flushes are, which no put has awaited yet */
 };
+
+/* plan_compile.c: compiles puts between long layouts on the worker, because that cannot be done in slices, and
+ * calls done() on the loop's thread. Returns false if there is nothing to do, or it cannot be done (out of
+ * memory): put_prepare() compiles what is missing. */
+bool plan_compile(struct plan_preparing *preparing, void (*done)(struct plan_preparing *preparing));
+void plan_compile_free(struct plan_preparing *preparing);
 
 /* Adds a step of the chain. 0 or a negative errno with plan->error_text. */
 int plan_prepare_step(struct plan_preparing *preparing, uint32_t step);

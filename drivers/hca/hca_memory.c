@@ -63,7 +63,8 @@ int hca_landing_new(struct driver *driver, const struct driver_landing_args *arg
     landing->token = args->token;
     int r = 0;
     if (region)
-        r = packed_target_init(&landing->target, region->base + args->offset_bytes, args->layout);
+        r = packed_target_init(&landing->target, region->base + args->offset_bytes, args->layout,
+                               args->program);
     if (r == 0)
         r = landings_add(&hca->landings, landing, &landing->index, &landing->generation);
     if (r < 0) {

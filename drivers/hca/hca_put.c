@@ -96,7 +96,8 @@ int hca_put_prepare(struct driver *driver, const struct driver_put_args *args,
     if (!put)
         return -ENOMEM;
     if (region)
-        r = packed_source_init(&put->source, region->base + args->offset_bytes, args->layout);
+        r = packed_source_init(&put->source, region->base + args->offset_bytes, args->layout,
+                               args->program);
     if (r < 0) {
         free(put);
         return r;

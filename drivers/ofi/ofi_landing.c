@@ -46,7 +46,7 @@ int ofi_landing_new(struct driver *driver, const struct driver_landing_args *arg
     int r = ofi_random(&landing->key, sizeof landing->key);
     if (r == 0 && region)
         r = packed_target_init(&landing->target, region->memory.base + args->offset_bytes,
-                               args->layout);
+                               args->layout, args->program);
     if (r == 0)
         r = landings_add(&ofi->landings, landing, &landing->index, &landing->generation);
     if (r < 0) {

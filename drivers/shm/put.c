@@ -24,55 +24,99 @@ static int read_blob(const struct shm_driver *shm, const struct driver_put_args 
     return 0;
 }
 
+static bool is_flat(const struct layout *layout, int64_t *ret_offset_bytes)
+{
+    struct layout_strided strided;
+    if (!layout_as_strided(layout, &strided) || strided.count != 1)
+        return false;
+    *ret_offset_bytes = strided.offset_bytes;
+    return true;
+}
+
+static bool streams(const struct driver_put_args *args)
+{
+    return !args->parts && args->combine == OPERATOR_REPLACE &&
+           way_streams(args->target_layout, args->layout);
+}
+
+/* Of a put whose starts move parts, the contiguous side is as long as the other. */
+static int compile_parts(const struct layout *target, const struct layout *source,
+                         struct copy_program **ret_program)
+{
+    int64_t offset;
+    const bool target_is_flat = is_flat(target, &offset), source_is_flat = is_flat(source, &offset);
+    struct layout *flat = NULL;
+    int r = 0;
+    if (target_is_flat || source_is_flat)
+        r = layout_contiguous(source_is_flat ? target->size_bytes : source->size_bytes, &flat);
+    if (r == 0)
+        r = copy_program_new_run(target_is_flat ? flat : target, source_is_flat ? flat : source,
+                                 ret_program);
+    free(flat);
+    return r;
+}
+
+static int compile(const struct driver_put_args *args, struct copy_program **ret_program)
+{
+    return args->parts ? compile_parts(args->target_layout, args->layout, ret_program)
+                       : copy_program_new_run(args->target_layout, args->layout, ret_program);
+}
+
+int shm_put_compile(const struct driver_put_args *args, struct copy_program **ret_program)
+{
+    int64_t target, source;
+    *ret_program = NULL;
+    if (!args->layout || args->layout->size_bytes == 0 || args->combine != OPERATOR_REPLACE)
+        return 0;
+    if (is_flat(args->target_layout, &target) && is_flat(args->layout, &source) && !streams(args))
+        return 0;
+    return compile(args, ret_program);
+}
+
+static int take_program(struct shm_put *put, const struct driver_put_args *args)
+{
+    if (!args->program || !*args->program)
+        return compile(args, &put->program);
+    put->program = *args->program;
+    *args->program = NULL;
+    return 0;
+}
+
 /* Two contiguous layouts need no copy program, unless streaming stores are better. */
 static int choose_kind(struct shm_put *put, const struct driver_put_args *args)
 {
-    struct layout_strided target, source;
+    int64_t target, source;
     const bool combine = args->combine != OPERATOR_REPLACE;
     if (put->size_bytes == 0)
         return 0;
-    put->stream = !combine && way_streams(args->target_layout, args->layout);
-    if (put->stream || !layout_as_strided(args->target_layout, &target) || target.count != 1 ||
-        !layout_as_strided(args->layout, &source) || source.count != 1) {
+    put->stream = streams(args);
+    if (put->stream || !is_flat(args->target_layout, &target) || !is_flat(args->layout, &source)) {
         put->kind = SHM_PROGRAM;
-        return combine ? -EINVAL
-                       : copy_program_new_run(args->target_layout, args->layout, &put->program);
+        return combine ? -EINVAL : take_program(put, args);
     }
     put->kind = put->size_bytes == sizeof(uint64_t) ? SHM_WORD : SHM_BYTES;
     if (combine) {
         put->kind = SHM_COMBINE;
         put->combine = combine_choose(args->combine, args->type);
     }
-    put->target += target.offset_bytes;
-    put->source += source.offset_bytes;
+    put->target += target;
+    put->source += source;
     return 0;
 }
 
-/* Of a put whose starts move parts: two contiguous layouts are SHM_BYTES; otherwise a program copies, in
- * which a contiguous side is as long as the other. */
+/* Of a put whose starts move parts: two contiguous layouts are SHM_BYTES; otherwise a program copies. */
 static int choose_parts(struct shm_put *put, const struct driver_put_args *args)
 {
-    const struct layout *target = args->target_layout, *source = args->layout;
-    struct layout_strided flat_target, flat_source;
-    const bool target_is_flat = layout_as_strided(target, &flat_target) && flat_target.count == 1,
-               source_is_flat = layout_as_strided(source, &flat_source) && flat_source.count == 1;
-    struct layout *flat = NULL;
-    int r = 0;
+    int64_t target = 0, source = 0;
+    const bool target_is_flat = is_flat(args->target_layout, &target),
+               source_is_flat = is_flat(args->layout, &source);
     if (target_is_flat)
-        put->base_target += flat_target.offset_bytes;
+        put->base_target += target;
     if (source_is_flat)
-        put->base_source += flat_source.offset_bytes;
+        put->base_source += source;
     put->kind = target_is_flat && source_is_flat ? SHM_BYTES : SHM_PROGRAM;
     put->by_target = source_is_flat;
-    if (put->kind == SHM_BYTES)
-        return 0;
-    if (target_is_flat || source_is_flat)
-        r = layout_contiguous(source_is_flat ? target->size_bytes : source->size_bytes, &flat);
-    if (r == 0)
-        r = copy_program_new_run(target_is_flat ? flat : target, source_is_flat ? flat : source,
-                                 &put->program);
-    free(flat);
-    return r;
+    return put->kind == SHM_BYTES ? 0 : take_program(put, args);
 }
 
 void shm_put_part(struct driver *driver, struct driver_put *driver_put,

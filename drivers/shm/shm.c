@@ -159,6 +159,7 @@ const struct driver_ops shm_driver_ops = {
     .landing_new = shm_landing_new,
     .landing_free = shm_landing_free,
     .landing_bytes = shm_landing_bytes,
+    .put_compile = shm_put_compile,
     .put_prepare = shm_put_prepare,
     .put_release = shm_put_release,
     .put_part = shm_put_part,

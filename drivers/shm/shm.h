@@ -128,6 +128,8 @@ void shm_share_free(struct shm_put *put);
  * drain it. */
 bool shm_lane_drained(struct shm_peer *peer);
 
+/* See driver_ops.put_compile. */
+int shm_put_compile(const struct driver_put_args *args, struct copy_program **ret_program);
 int shm_put_prepare(struct driver *driver, const struct driver_put_args *args,
                     struct driver_put **ret_put, struct driver_put_info *ret_info);
 void shm_put_release(struct driver *driver, struct driver_put *put);

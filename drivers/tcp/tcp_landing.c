@@ -45,7 +45,7 @@ static int make(const struct driver_landing_args *args, struct tcp_landing **ret
     landing->from_one = args->from != NULL;
     landing->from = from.id;
     int r = region ? packed_target_init(&landing->target, region->base + args->offset_bytes,
-                                        args->layout)
+                                        args->layout, args->program)
                    : 0;
     if (r < 0) {
         free(landing);

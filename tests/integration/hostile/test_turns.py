@@ -2,6 +2,8 @@
 """The cost of the largest legal requests for others in the engine: it accepts starts and serves drivers between slices of its
 work."""
 
+import os
+
 import hostile
 import wire
 import harness  # the path to it is set by hostile
@@ -20,6 +22,25 @@ def loop_ns(node):
     """CPU time of the loop's thread so far, regardless of other load."""
     with open(f"/proc/{node.process.pid}/schedstat", encoding="ascii") as stat:
         return int(stat.read().split()[0])
+
+
+def thread_ns(node, name):
+    """What a thread has computed so far."""
+    for tid in os.listdir(f"/proc/{node.process.pid}/task"):
+        with open(f"/proc/{node.process.pid}/task/{tid}/comm", encoding="ascii") as comm:
+            if comm.read().strip() != name:
+                continue
+        with open(f"/proc/{node.process.pid}/task/{tid}/schedstat", encoding="ascii") as stat:
+            return int(stat.read().split()[0])
+    raise AssertionError(f"no thread {name}")
+
+
+def scattered(blocks):
+    """A layout of blocks of 8 bytes at irregular distances."""
+    pairs = [(16 * i + 8 * (i * i % 7 % 2), 8) for i in range(blocks)]
+    end = pairs[-1][0] + 8
+    return wire.program([wire.op(wire.LIST, count=blocks, stride=8)], pairs=pairs, size=8 * blocks, blocks=blocks, lower=pairs[0][0],
+                        upper=end, lb=pairs[0][0], ub=end)
 
 
 class Turns(hostile.HostileCase):
@@ -50,6 +71,27 @@ class Turns(hostile.HostileCase):
                 count, _ = self.slices(f"{MANY} puts, release", cluster[0],
                                        lambda: client.ask(wire.blob(wire.PLAN_RELEASE, wire.number(1, plan))))
                 self.assertGreater(count, 1, "released at a stretch")
+
+    def test_a_long_layout(self):
+        """One layout cannot be compiled in slices: the worker does it, at both ends, while the engine goes on."""
+        blocks = 1 << 18
+        layout = scattered(blocks)
+        for rail in ("", "tcp"):
+            cluster, client, (receiver, _), _ = self.pair(rail)
+            node = cluster[1 if rail else 0]
+            region, _, handle = client.alloc(16 * blocks)
+            if rail:
+                _, _, handle = receiver.alloc(16 * blocks)
+            before = [[thread_ns(at, name) for at in (cluster[0], node)] for name in ("tcad-engine", "tcad-worker")]
+            kind, body, _ = client.ask(wire.commit([wire.put(region, handle, layout, layout)], seat=2))
+            self.assertEqual(kind, wire.PLAN_COMMITTED, body)
+            costs = [[thread_ns(at, name) - start for at, start in zip((cluster[0], node), starts)]
+                     for name, starts in zip(("tcad-engine", "tcad-worker"), before)]
+            print(f"{blocks} blocks {rail}: engines {costs[0][0] / 1e6:.1f} and {costs[0][1] / 1e6:.1f} ms, "
+                  f"workers {costs[1][0] / 1e6:.1f} and {costs[1][1] / 1e6:.1f} ms; longest so far "
+                  f"{metric(node, 'tcad_engine_longest_calls_seconds') * 1e3:.1f} ms")
+            for engine, worker in zip(*costs):
+                self.assertLess(5 * engine, worker, "compiled on the engine")
 
     def test_the_end_meanwhile(self):
         """The client, or its target, ends at any moment of a commit: nothing is left of the plan."""

@@ -31,7 +31,7 @@ static void check(struct layout *layout, bool has_parts)
     struct iovec part;
     uint32_t random = 7;
     fill(memory, MEMORY, 3);
-    cr_assert(packed_source_init(&packed, memory, layout) == 0);
+    cr_assert(packed_source_init(&packed, memory, layout, NULL) == 0);
     cr_assert((packed_parts(&packed, 0, 1, &part, 1) > 0) == has_parts);
     for (int i = 0; has_parts && i < 1000; i++) {
         const uint64_t position = next_random(&random) % packed.size_bytes;
